@@ -1,0 +1,60 @@
+#pragma once
+// Memory: 64-byte aligned blocks from a caching allocator. A freed block is kept and handed out
+// again, so that after its first step a training loop asks the system for no memory: the C library
+// would give large blocks back and have them faulted in again, page by page.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace gradus {
+
+/// What the allocator holds, in bytes (rounded up to its block sizes).
+struct MemoryStats {
+  int64_t live = 0;                ///< held by tensors now
+  int64_t peak = 0;                ///< the most that was ever live since reset_peak_memory()
+  int64_t cached = 0;              ///< freed by tensors and kept for reuse
+  int64_t system_allocations = 0;  ///< how often memory was asked of the system
+};
+MemoryStats memory_stats();
+
+/// Sets the peak to what is live now.
+void reset_peak_memory();
+
+/// Gives the cached blocks back to the system.
+void release_cached_memory();
+
+/// A block of memory shared by the tensors that view it. Under a sanitizer blocks are not cached, so
+/// that overruns show.
+class Storage {
+ public:
+  /// Uninitialised memory of `bytes` bytes. Throws Error if there is none.
+  explicit Storage(int64_t bytes);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+  /// How often the content was changed in place: backward compares it with what it was on saving.
+  uint64_t version = 0;
+
+ private:
+  std::byte* data_;
+  int64_t bytes_;
+};
+
+/// Scratch memory for a kernel, from the same cache: `Scratch<float> s(n); s[0]`, s.data().
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(int64_t n) : storage_(n * static_cast<int64_t>(sizeof(T))) {}
+  T* data() const { return reinterpret_cast<T*>(storage_.data()); }
+  T& operator[](int64_t i) const { return data()[i]; }
+
+ private:
+  Storage storage_;
+};
+
+}  // namespace gradus

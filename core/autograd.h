@@ -1,0 +1,211 @@
+#pragma once
+// Autograd: the graph that ops record and the engine that walks it backward.
+//
+// An op computes its outputs, then calls record(name, outputs, inputs, what it saves, rule). The rule
+// is written with differentiable ops on tensors, so under create_graph it records itself and
+// gradients of gradients need no more code. Nodes carry increasing numbers; a node's inputs always
+// have smaller ones, so walking nodes from the largest number down is a topological order.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gradus/core/tensor.h"
+
+namespace gradus {
+
+class Node;
+class Engine;
+
+/// One of an op's outputs as seen from its consumer: (node, output index), or a leaf tensor.
+struct Edge {
+  std::shared_ptr<Node> node;       ///< null for a leaf
+  std::shared_ptr<TensorImpl> leaf; ///< null for a node's output; both null: no gradient wanted
+  int index = 0;
+  explicit operator bool() const { return node || leaf; }
+};
+
+/// What a tensor is made of. Ops get at it through Tensor's methods; only core's own files use it.
+struct TensorImpl {
+  std::shared_ptr<Storage> storage;
+  Shape shape, strides;
+  int64_t offset = 0;  // in elements
+  Dtype dtype = Dtype::float32;
+  bool requires_grad = false;  // for leaves; others have a node
+  int output_index = 0;
+  std::shared_ptr<Node> node;  // the op that made it
+  Tensor grad;
+  struct Hook {
+    int64_t id;
+    std::function<Tensor(const Tensor&)> call;
+  };
+  std::vector<Hook> hooks;  // of a leaf; a made tensor's hooks stand in its node
+};
+
+/// Which inputs and outputs a rule reads: bit i for the i-th (bit 31 stands for all from 31 on).
+/// Whatever is not saved is freed as soon as the forward pass lets go of it.
+struct Saves {
+  uint32_t inputs = 0, outputs = 0;
+};
+inline constexpr Saves saves_nothing{};
+inline constexpr Saves saves_inputs{~0u, 0};
+inline constexpr Saves saves_output{0, ~0u};
+inline constexpr Saves saves_inputs_and_output{~0u, ~0u};
+/// Only the i-th input.
+constexpr Saves saves_input(int i) { return {1u << i, 0}; }
+
+/// What a backward rule sees of its op.
+class Backward {
+ public:
+  /// The i-th input, connected to the graph. Throws Error if it was not saved, or was changed in place
+  /// since.
+  Tensor input(int i) const;
+  /// The i-th output, likewise.
+  Tensor output(int i = 0) const;
+  /// The gradient of the i-th output; zeros where none arrived.
+  Tensor grad(int i = 0) const;
+  /// Whether a gradient of the i-th output arrived.
+  bool has_grad(int i) const;
+  /// Whether the i-th input wants a gradient: a rule computes no other.
+  bool needs(int i) const;
+  /// Hands over the gradient of the i-th input, which is added to what other consumers gave. Throws
+  /// Error unless it has the input's shape and dtype. May be called more than once.
+  void give(int i, Tensor gradient);
+  /// The buffer in which the i-th input's gradient is being summed, if a kernel may add straight into
+  /// it: it exists, is contiguous, nobody else holds it, and no graph is being recorded. Else
+  /// undefined: then compute the gradient and give() it.
+  Tensor sum_in_place(int i);
+  /// The i-th input's saved tensor, given away: its storage may be overwritten. Undefined unless the
+  /// graph is being freed and nobody else holds the storage.
+  Tensor take_input(int i);
+  /// The gradient of the i-th output, given away: if the result's is_sole_owner(), it may be overwritten.
+  Tensor take_grad(int i = 0);
+  /// Whether the rule's own ops are being recorded.
+  bool create_graph() const;
+
+ private:
+  friend class Engine;
+  Backward(Engine& engine, Node& node) : engine_(engine), node_(node) {}
+  Engine& engine_;
+  Node& node_;
+};
+
+using Rule = std::function<void(Backward&)>;
+/// A fused op written with basic ops, from inputs to outputs.
+using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+
+/// A recorded op. It owns its inputs' nodes and the tensors its rule reads, never its outputs.
+class Node : public std::enable_shared_from_this<Node> {
+ public:
+  ~Node();
+  const char* name() const { return name_; }
+  const std::vector<Edge>& edges() const { return edges_; }
+  uint64_t number() const { return number_; }
+
+ private:
+  friend class Engine;
+  friend class Backward;
+  friend struct Recorder;
+  struct Saved {
+    Tensor tensor;  // an input, or an alias of an output outside the graph
+    uint64_t version = 0;
+  };
+  struct OutputMeta {
+    Shape shape;
+    Dtype dtype;
+    std::vector<TensorImpl::Hook> hooks;
+  };
+  friend class Tensor;
+  const char* name_ = "";
+  uint64_t number_ = 0;
+  std::vector<Edge> edges_;
+  std::vector<Saved> saved_inputs_, saved_outputs_;  // empty, or one entry each (undefined: not saved)
+  std::vector<std::pair<Shape, Dtype>> input_meta_;
+  std::vector<OutputMeta> outputs_;
+  Rule rule_;
+  Composed composed_;
+  bool freed_ = false;
+};
+
+/// Whether ops on this thread record gradients.
+bool grad_enabled();
+
+/// Sets grad mode for a scope; NoGrad is the short form of GradMode(false).
+class GradMode {
+ public:
+  explicit GradMode(bool on);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// The part of record that does not depend on the rule's type.
+struct Recorder {
+  static bool wanted(const std::vector<Tensor>& inputs);
+  static void record(const char* name, const std::vector<Tensor>& outputs,
+                     const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
+};
+
+/// Records an op: `outputs` were computed from `inputs`; `rule` turns gradients of the outputs into
+/// gradients of the inputs. Does nothing where gradients are off or no input wants one. `outputs`
+/// must be fresh tensors or views made by this op. Public: a user's own op is made the same way.
+/// A rule may capture by value plain numbers and tensors outside the graph (masks, indices, statistics),
+/// never its own outputs.
+template <class RuleFn>
+void record(const char* name, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+            Saves saves, RuleFn&& rule) {
+  if (Recorder::wanted(inputs))
+    Recorder::record(name, outputs, inputs, saves, std::forward<RuleFn>(rule), nullptr);
+}
+
+/// Records a fused op, all of whose inputs are saved. Ordinary backward runs `rule`, which may be made
+/// of kernels; under create_graph the engine differentiates `composed` instead, on aliases of the
+/// inputs. `saves` says what more the rule reads.
+template <class ComposedFn, class RuleFn>
+void record_fused(const char* name, const std::vector<Tensor>& outputs,
+                  const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
+                  RuleFn&& rule) {
+  if (Recorder::wanted(inputs))
+    Recorder::record(name, outputs, inputs, {~0u, saves.outputs}, std::forward<RuleFn>(rule),
+                     std::forward<ComposedFn>(composed));
+}
+
+struct GradOptions {
+  std::vector<Tensor> grad_outputs;  ///< one an output; empty: ones (outputs of one element only)
+  bool create_graph = false;         ///< record the gradients' own computation
+  bool retain_graph = false;         ///< keep the graph for another pass (implied by create_graph)
+  bool allow_unused = false;         ///< an input that outputs do not depend on gets an undefined tensor
+};
+
+/// d(outputs)/d(inputs) as new tensors, in the order of inputs; no .grad is touched. Throws Error if an
+/// input wants no gradient or, unless allow_unused, is not reached.
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options = {});
+
+/// While it lives, backward passes on this thread check each gradient that a rule gives and throw Error
+/// naming the first op whose backward made a NaN or an infinity from finite numbers.
+class AnomalyMode {
+ public:
+  AnomalyMode();
+  ~AnomalyMode();
+  AnomalyMode(const AnomalyMode&) = delete;
+  AnomalyMode& operator=(const AnomalyMode&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// The graph behind `root` in Graphviz's DOT language: a box a leaf, an ellipse an op, an arrow a tensor.
+std::string to_dot(const Tensor& root);
+
+/// Raises the version of x's storage; throws Error if a gradient would be recorded through x. Every
+/// in-place op calls it before it writes.
+void begin_in_place(const char* op, const Tensor& x);
+
+}  // namespace gradus

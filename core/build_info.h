@@ -1,0 +1,10 @@
+#pragma once
+#include <string>
+
+namespace gradus {
+
+/// A few lines naming the compiler, vector width, threads and their runtime, BLAS with its kernels and
+/// why they were chosen.
+std::string build_info();
+
+}  // namespace gradus

@@ -1,0 +1,13 @@
+#pragma once
+// Everything of core that a user needs.
+#include "gradus/core/allocator.h"
+#include "gradus/core/autograd.h"
+#include "gradus/core/build_info.h"
+#include "gradus/core/error.h"
+#include "gradus/core/gradcheck.h"
+#include "gradus/core/ops/ops.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+#include "gradus/core/random.h"
+#include "gradus/core/safetensors.h"
+#include "gradus/core/tensor.h"

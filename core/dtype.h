@@ -1,0 +1,72 @@
+#pragma once
+// Dtype: the element types of tensors, and the bridge from the run-time tag to a C++ type.
+
+#include <cstdint>
+#include <ostream>
+
+#include "gradus/core/error.h"
+
+namespace gradus {
+
+enum class Dtype : uint8_t { float32, float64, int64, boolean };
+
+inline constexpr Dtype float32 = Dtype::float32;
+inline constexpr Dtype float64 = Dtype::float64;
+inline constexpr Dtype int64 = Dtype::int64;
+inline constexpr Dtype boolean = Dtype::boolean;
+
+inline const char* name_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::float32: return "float32";
+    case Dtype::float64: return "float64";
+    case Dtype::int64: return "int64";
+    case Dtype::boolean: return "bool";
+  }
+  return "?";
+}
+inline std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << name_of(dtype); }
+
+/// Bytes of one element.
+inline int64_t size_of(Dtype dtype) {
+  return dtype == Dtype::float32 ? 4 : dtype == Dtype::boolean ? 1 : 8;
+}
+inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
+
+template <class T>
+inline constexpr Dtype dtype_of = Dtype::float32;
+template <>
+inline constexpr Dtype dtype_of<double> = Dtype::float64;
+template <>
+inline constexpr Dtype dtype_of<int64_t> = Dtype::int64;
+template <>
+inline constexpr Dtype dtype_of<bool> = Dtype::boolean;
+
+template <class T>
+struct TypeTag {
+  using type = T;
+};
+
+/// Calls f(TypeTag<float>) or f(TypeTag<double>); throws Error, opening with `op`, for other dtypes.
+///   dispatch_floating("exp", x.dtype(), [&](auto tag) { using T = typename decltype(tag)::type; ... });
+template <class F>
+decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
+  check(is_floating(dtype), op, ": expected float32 or float64, got ", dtype);
+  if (dtype == Dtype::float32) return f(TypeTag<float>{});
+  return f(TypeTag<double>{});
+}
+
+/// As dispatch_floating, over float, double and int64_t.
+template <class F>
+decltype(auto) dispatch_number(const char* op, Dtype dtype, F&& f) {
+  if (dtype == Dtype::int64) return f(TypeTag<int64_t>{});
+  return dispatch_floating(op, dtype, std::forward<F>(f));
+}
+
+/// As dispatch_floating, over every dtype.
+template <class F>
+decltype(auto) dispatch_any(Dtype dtype, F&& f) {
+  if (dtype == Dtype::boolean) return f(TypeTag<bool>{});
+  return dispatch_number("dispatch", dtype, std::forward<F>(f));
+}
+
+}  // namespace gradus

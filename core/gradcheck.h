@@ -1,0 +1,37 @@
+#pragma once
+// Checking gradients against central differences.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gradus/core/tensor.h"
+
+namespace gradus {
+
+struct GradcheckOptions {
+  double eps = 1e-6;
+  double atol = 1e-5;
+  double rtol = 1e-3;
+};
+using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+
+/// What a check found: `ok`, or the first difference in words (input, element, analytic, numeric).
+struct GradcheckResult {
+  bool ok = true;
+  std::string message;
+  explicit operator bool() const { return ok; }
+};
+
+/// Compares the gradients of every floating output of `f` with respect to every input that requires
+/// grad with central differences (f(x+eps) - f(x-eps)) / 2 eps, element by element:
+/// |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64. f must be a
+/// function of its inputs alone.
+GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
+                          const GradcheckOptions& options = {});
+
+/// The same for the gradients of f's gradients, with random output gradients.
+GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
+                              const GradcheckOptions& options = {});
+
+}  // namespace gradus

@@ -1,0 +1,23 @@
+#pragma once
+// Softmax, layer norm and dropout.
+
+#include "gradus/core/random.h"
+#include "gradus/core/tensor.h"
+
+namespace gradus {
+
+/// y_i = exp(x_i) / sum_j exp(x_j) along dim; a slice that is all -inf gives 0.
+Tensor softmax(const Tensor& x, int64_t dim = -1);
+/// log(softmax(x)) along dim, without overflow.
+Tensor log_softmax(const Tensor& x, int64_t dim = -1);
+/// (x - mean) / sqrt(var + eps) * weight + bias over the last axis; weight and bias (n) or undefined.
+/// Ba, Kiros, Hinton 2016, arXiv 1607.06450.
+Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5);
+/// In training mode: each element is 0 with probability p, else scaled by 1/(1-p); which, is drawn
+/// from the thread's generator. In evaluation mode: x. Srivastava et al. 2014.
+Tensor dropout(const Tensor& x, double p);
+/// As dropout in training mode, with the mask that `key` determines.
+Tensor dropout(const Tensor& x, double p, RandomKey key);
+
+}  // namespace gradus

@@ -1,0 +1,82 @@
+#pragma once
+// Element by element: arithmetic, comparison, choice and the usual functions. Tensors broadcast as in
+// NumPy and must share a dtype; a C++ number takes the tensor's dtype.
+
+#include "gradus/core/tensor.h"
+
+namespace gradus {
+
+Tensor operator+(const Tensor& a, const Tensor& b);
+Tensor operator-(const Tensor& a, const Tensor& b);
+Tensor operator*(const Tensor& a, const Tensor& b);
+Tensor operator/(const Tensor& a, const Tensor& b);
+Tensor operator-(const Tensor& x);
+Tensor operator+(const Tensor& a, double b);
+Tensor operator-(const Tensor& a, double b);
+Tensor operator*(const Tensor& a, double b);
+Tensor operator/(const Tensor& a, double b);
+Tensor operator+(double a, const Tensor& b);
+Tensor operator-(double a, const Tensor& b);
+Tensor operator*(double a, const Tensor& b);
+Tensor operator/(double a, const Tensor& b);
+
+/// a^b element by element.
+Tensor pow(const Tensor& a, const Tensor& b);
+Tensor pow(const Tensor& x, double exponent);
+/// The larger (smaller) of two; where equal, each gets half of the gradient. NaN wins.
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+/// x limited to [low, high]; the gradient passes where low <= x <= high.
+Tensor clamp(const Tensor& x, double low, double high);
+
+/// Comparisons: bool tensors, no gradient.
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+Tensor eq(const Tensor& a, double b);
+Tensor ne(const Tensor& a, double b);
+Tensor lt(const Tensor& a, double b);
+Tensor le(const Tensor& a, double b);
+Tensor gt(const Tensor& a, double b);
+Tensor ge(const Tensor& a, double b);
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+/// True where x is NaN.
+Tensor isnan(const Tensor& x);
+
+/// a where the bool tensor `condition` is true, else b.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+/// x with `value` where the bool tensor `mask` (broadcast to x) is true; no gradient there.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tanh(const Tensor& x);
+/// 1 / (1 + e^-x)
+Tensor sigmoid(const Tensor& x);
+/// log(1 + e^x), without overflow.
+Tensor softplus(const Tensor& x);
+/// max(x, 0), with gradient 0 at 0.
+Tensor relu(const Tensor& x);
+/// |x|, with gradient 0 at 0.
+Tensor abs(const Tensor& x);
+/// -1, 0 or 1; its gradient is 0 and is not recorded.
+Tensor sign(const Tensor& x);
+/// 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.
+Tensor erf(const Tensor& x);
+/// x sigmoid(x)
+Tensor silu(const Tensor& x);
+
+enum class Gelu { erf, tanh };
+/// Gelu::erf: x Phi(x), exact. Gelu::tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as in GPT-2.
+/// Hendrycks & Gimpel 2016, arXiv 1606.08415.
+Tensor gelu(const Tensor& x, Gelu kind = Gelu::erf);
+
+}  // namespace gradus

@@ -1,0 +1,156 @@
+#pragma once
+// Threads and vector loops: the only place in gradus that speaks OpenMP.
+//
+// parallel_for splits [0, n) into chunks whose size the caller fixes and the number of threads does
+// not change, so a chunk always computes the same bits. Sums over chunks are combined in chunk order.
+// Bodies work on raw pointers. While a region runs, denormal numbers are flushed to zero on each of
+// its threads (one denormal gradient costs as much as a hundred normal ones); the threads'
+// floating-point modes are restored after.
+
+#include <omp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace gradus {
+
+/// The number of threads that gradus uses: set_num_threads' value, or at first OpenMP's own
+/// (OMP_NUM_THREADS, else the number of processors).
+int num_threads();
+
+/// Sets the number of threads that gradus uses from now on; nobody else's setting is changed.
+/// Throws Error unless 1 <= n <= 1024.
+void set_num_threads(int n);
+
+/// Flushes denormal numbers to zero on this thread while it lives (x86: FTZ and DAZ; aarch64: FZ).
+class FlushDenormals {
+ public:
+#if defined(__x86_64__)
+  FlushDenormals() : mode_(_mm_getcsr()) {
+    if ((mode_ & 0x8040u) != 0x8040u) _mm_setcsr(mode_ | 0x8040u);
+  }
+  ~FlushDenormals() {
+    if ((mode_ & 0x8040u) != 0x8040u) _mm_setcsr(mode_ | (_mm_getcsr() & 0x3fu));
+  }
+#elif defined(__aarch64__)
+  FlushDenormals() {
+    asm volatile("mrs %0, fpcr" : "=r"(mode_));
+    asm volatile("msr fpcr, %0" ::"r"(mode_ | (1ull << 24)));
+  }
+  ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(mode_)); }
+#endif
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+#if defined(__aarch64__)
+  uint64_t mode_;
+#else
+  unsigned mode_ = 0;
+#endif
+};
+
+/// Calls body(begin, end) for each chunk [begin, end) of [0, n), `grain` long but for the last, on
+/// up to num_threads() threads; on this thread alone where there is one chunk or where this thread
+/// is already in a parallel region. An exception thrown by a body is thrown again here.
+template <class Body>
+void parallel_for(int64_t n, int64_t grain, Body&& body) {
+  if (n <= 0) return;
+  grain = grain < 1 ? 1 : grain;
+  const int64_t chunks = (n + grain - 1) / grain;
+  auto chunk = [&](int64_t c) { body(c * grain, (c + 1) * grain < n ? (c + 1) * grain : n); };
+  const int threads = static_cast<int>(chunks < num_threads() ? chunks : num_threads());
+  if (threads <= 1 || omp_in_parallel()) {
+    FlushDenormals flush;
+    for (int64_t c = 0; c < chunks; ++c) chunk(c);
+    return;
+  }
+  std::exception_ptr error;
+  std::atomic<bool> failed{false};
+#pragma omp parallel num_threads(threads)
+  {
+    FlushDenormals flush;
+#pragma omp for schedule(dynamic, 1) nowait
+    for (int64_t c = 0; c < chunks; ++c) {
+      if (failed.load(std::memory_order_relaxed)) continue;
+      try {
+        chunk(c);
+      } catch (...) {
+        if (!failed.exchange(true)) error = std::current_exception();
+      }
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+/// The sum of chunk_sum(begin, end) over the chunks of [0, n), added in chunk order.
+template <class T, class ChunkSum>
+T parallel_sum(int64_t n, int64_t grain, ChunkSum&& chunk_sum) {
+  const int64_t chunks = n <= 0 ? 0 : (n + grain - 1) / grain;
+  if (chunks <= 1) {
+    FlushDenormals flush;
+    return chunks ? chunk_sum(int64_t{0}, n) : T{};
+  }
+  std::vector<T> partial(static_cast<size_t>(chunks));
+  parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+    partial[static_cast<size_t>(begin / grain)] = chunk_sum(begin, end);
+  });
+  T total{};
+  for (const T& p : partial) total += p;
+  return total;
+}
+
+/// True inside a parallel region of gradus or of the caller's own OpenMP.
+inline bool in_parallel_region() { return omp_in_parallel() != 0; }
+
+/// f(i) for i in [0, n) as one vector loop: iterations must not depend on each other.
+template <class F>
+inline void simd_for(int64_t n, F&& f) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) f(i);
+}
+
+/// The sum of f(i) for i in [0, n) as one vector loop. Keep n to some thousands and combine the
+/// results (a flat float32 sum loses digits with n).
+template <class T, class F>
+inline T simd_sum(int64_t n, F&& f) {
+  T s{};
+#pragma omp simd reduction(+ : s)
+  for (int64_t i = 0; i < n; ++i) s += f(i);
+  return s;
+}
+
+/// The largest of `start` and f(i) for i in [0, n), as one vector loop.
+template <class T, class F>
+inline T simd_max(int64_t n, T start, F&& f) {
+  T m = start;
+#pragma omp simd reduction(max : m)
+  for (int64_t i = 0; i < n; ++i) {
+    const T v = f(i);
+    m = v > m ? v : m;
+  }
+  return m;
+}
+
+/// Runs f with OpenMP told that this thread may use one thread, for a BLAS that would otherwise
+/// start a team of its own; the thread's setting is restored after.
+template <class F>
+void with_single_openmp_thread(F&& f) {
+  const int before = omp_get_max_threads();
+  if (before != 1) omp_set_num_threads(1);
+  f();
+  if (before != 1) omp_set_num_threads(before);
+}
+
+/// "libgomp" or "libomp", and what it reports as its OpenMP version, for build_info().
+const char* openmp_runtime();
+
+}  // namespace gradus

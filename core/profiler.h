@@ -1,0 +1,59 @@
+#pragma once
+// Where a step's time goes, by op.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gradus {
+
+/// What one op took while a Profile was open.
+struct ProfileRow {
+  std::string op;
+  int64_t calls = 0;               ///< forward calls
+  double forward_ms = 0, backward_ms = 0;
+  double flops = 0, bytes = 0;     ///< of matrix multiplications, and bytes moved where the op says so
+};
+
+/// Records, while it lives, the time of each op called on this thread and of each backward rule. Nested
+/// ops count for the outermost only.
+///   Profile profile;  train_step();  std::puts(profile.table().c_str());
+class Profile {
+ public:
+  Profile();
+  ~Profile();
+  Profile(const Profile&) = delete;
+  Profile& operator=(const Profile&) = delete;
+  /// Rows, the most expensive first.
+  std::vector<ProfileRow> rows() const;
+  /// Op, calls, ms forward, ms backward, GFLOP/s, GB/s and share as an aligned table.
+  std::string table() const;
+};
+
+/// Marks the calling scope as op `name` for an open Profile; costs one test of a thread-local pointer
+/// otherwise.
+class ProfileScope {
+ public:
+  explicit ProfileScope(const char* name, bool backward = false) {
+    if (active()) begin(name, backward);
+  }
+  ~ProfileScope() {
+    if (open_) end();
+  }
+  ProfileScope(const ProfileScope&) = delete;
+  ProfileScope& operator=(const ProfileScope&) = delete;
+  /// Adds to the outermost open scope's counts.
+  static void count(double flops, double bytes) {
+    if (active()) add(flops, bytes);
+  }
+
+ private:
+  static bool active();
+  static void add(double flops, double bytes);
+  void begin(const char* name, bool backward);
+  void end();
+  bool open_ = false;
+  double start_ = 0;
+};
+
+}  // namespace gradus

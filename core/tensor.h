@@ -1,0 +1,217 @@
+#pragma once
+// Tensor: a shared handle to an n-dimensional strided array, and to its place in the autograd graph.
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gradus/core/allocator.h"
+#include "gradus/core/dtype.h"
+#include "gradus/core/shape.h"
+
+namespace gradus {
+
+class Node;
+struct TensorImpl;
+
+/// Pass as the last argument of a reduction to keep the reduced axes with size 1.
+inline constexpr bool keepdim = true;
+
+/// A tensor. Copying a Tensor copies the handle, not the numbers: both see the same storage, the same
+/// .grad and the same graph. A default-constructed Tensor is undefined and good for nothing but
+/// assignment and defined().
+///
+/// Views (reshape where it can, transpose, slice, ...) share the storage and are differentiable.
+/// Axes count from 0, or from the last with -1, -2, .... Every method throws Error on bad arguments
+/// before it changes anything.
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  // ---- what it is ----
+  bool defined() const { return impl_ != nullptr; }
+  const Shape& shape() const;
+  /// Strides in elements; 0 along an expanded axis.
+  const Shape& strides() const;
+  int rank() const { return shape().size(); }
+  /// The size of an axis.
+  int64_t size(int64_t dim) const;
+  int64_t numel() const { return shape().numel(); }
+  Dtype dtype() const;
+  /// True if the elements lie in row-major order without gaps.
+  bool is_contiguous() const;
+  /// The first element. Throws Error if T is not the tensor's element type.
+  template <class T>
+  T* data() const {
+    return static_cast<T*>(raw_data(dtype_of<std::remove_const_t<T>>));
+  }
+
+  // ---- numbers in and out ----
+  /// The one element of a tensor of one element, of any dtype, as a C++ number.
+  template <class T = double>
+  T item() const {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(item_as_int());
+    else return static_cast<T>(item_as_double());
+  }
+  /// The elements in row-major order, converted to T.
+  template <class T>
+  std::vector<T> to_vector() const;
+  /// As a person reads it: nested brackets, aligned columns, large tensors abridged, then shape and
+  /// dtype.
+  std::string to_string() const;
+
+  // ---- conversion and copies (differentiable) ----
+  Tensor to(Dtype dtype) const;
+  /// This tensor if it is contiguous, else a contiguous copy.
+  Tensor contiguous() const;
+  /// A copy with storage of its own.
+  Tensor clone() const;
+
+  // ---- views (differentiable) ----
+  /// The same elements in another shape; one size may be -1. A view where strides allow, else a copy.
+  Tensor reshape(const Shape& shape) const;
+  /// As reshape, but throws Error where a copy would be needed.
+  Tensor view(const Shape& shape) const;
+  /// Axes [start, end] (both included) merged into one.
+  Tensor flatten(int64_t start = 0, int64_t end = -1) const;
+  Tensor transpose(int64_t dim0, int64_t dim1) const;
+  /// The last two axes exchanged.
+  Tensor mT() const { return transpose(-2, -1); }
+  /// Axes in the order given.
+  Tensor permute(const Shape& order) const;
+  /// Elements start, start+step, ... before end along `dim`. Negative start and end count from the
+  /// end, both are clamped as in Python; step > 0.
+  Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
+  /// Entry `index` along `dim`; the axis is dropped.
+  Tensor select(int64_t dim, int64_t index) const;
+  /// select(0, index).
+  Tensor operator[](int64_t index) const { return select(0, index); }
+  /// Stretched to `shape` as broadcasting does, without a copy; -1 keeps a size.
+  Tensor expand(const Shape& shape) const;
+  /// Without the axis, which must have size 1; without an argument: without all axes of size 1.
+  Tensor squeeze(int64_t dim) const;
+  Tensor squeeze() const;
+  /// With a new axis of size 1 at `dim`.
+  Tensor unsqueeze(int64_t dim) const;
+  /// Pieces of the sizes given along `dim`, as views; their gradients come back as one tensor.
+  std::vector<Tensor> split(const Shape& sizes, int64_t dim) const;
+  /// Pieces of `size` (the last may be smaller) along `dim`.
+  std::vector<Tensor> split(int64_t size, int64_t dim) const;
+  /// `n` pieces of nearly equal size, as torch.chunk.
+  std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
+
+  // ---- in place: only where no gradient is recorded; each raises the version ----
+  /// Sets every element.
+  const Tensor& fill_(double value) const;
+  const Tensor& zero_() const { return fill_(0); }
+  /// Copies `source`, broadcast to this shape and converted to this dtype.
+  const Tensor& copy_(const Tensor& source) const;
+  /// this += alpha * other (broadcast to this shape).
+  const Tensor& add_(const Tensor& other, double alpha = 1) const;
+  /// this *= factor.
+  const Tensor& mul_(double factor) const;
+
+  // ---- autograd ----
+  /// True if gradients flow to or through this tensor.
+  bool requires_grad() const;
+  /// Marks a leaf (a tensor that no recorded op made) as wanting a gradient; floating dtypes only.
+  const Tensor& requires_grad_(bool on = true) const;
+  /// True if no recorded op made it.
+  bool is_leaf() const;
+  /// The gradient that backward() has summed here: undefined before the first. Never carries a graph.
+  Tensor grad() const;
+  /// Replaces the gradient (undefined clears it). Throws Error unless shape and dtype are this
+  /// tensor's.
+  void set_grad(Tensor grad) const;
+  /// The same numbers, out of the graph.
+  Tensor detach() const;
+  /// d(this)/d(leaves), summed into the leaves' grad(). `gradient`: the gradient of this tensor, 1 if
+  /// left out (then it must have one element). Unless `retain_graph`, the graph is freed on the way.
+  void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
+  /// Calls `hook` with this tensor's whole gradient in each backward pass, before it is passed on or
+  /// stored; a defined result replaces it. Returns an id for remove_hook.
+  int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  void remove_hook(int64_t id) const;
+
+  // ---- for ops ----
+  TensorImpl& impl() const;
+  const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
+  /// True if nothing else holds this tensor's storage: not another handle, view, saved tensor or .grad.
+  bool is_sole_owner() const;
+
+ private:
+  void* raw_data(Dtype wanted) const;
+  double item_as_double() const;
+  int64_t item_as_int() const;
+  std::shared_ptr<TensorImpl> impl_;
+};
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
+// ---- factories ----
+
+/// Uninitialised.
+Tensor empty(const Shape& shape, Dtype dtype = float32);
+Tensor empty_like(const Tensor& x);
+Tensor zeros(const Shape& shape, Dtype dtype = float32);
+Tensor zeros_like(const Tensor& x);
+Tensor ones(const Shape& shape, Dtype dtype = float32);
+Tensor ones_like(const Tensor& x);
+Tensor full(const Shape& shape, double value, Dtype dtype = float32);
+/// start, start+step, ... before end. Throws Error if step is 0 or leads away from end.
+Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
+inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
+/// The (n, n) identity matrix.
+Tensor eye(int64_t n, Dtype dtype = float32);
+/// A copy of the values, in row-major order. Throws Error unless there are shape.numel() of them.
+template <class T>
+Tensor from_data(const std::vector<T>& values, const Shape& shape);
+/// A matrix, or a vector, typed in: tensor({{1, 2}, {3, 4}}).
+Tensor tensor(std::initializer_list<double> values, Dtype dtype = float32);
+Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, Dtype dtype = float32);
+/// A tensor of rank 0.
+Tensor scalar(double value, Dtype dtype = float32);
+
+/// Normal(0, 1) numbers from the thread's generator (Box-Muller), as all of these.
+Tensor randn(const Shape& shape, Dtype dtype = float32);
+/// Uniform in [0, 1).
+Tensor rand(const Shape& shape, Dtype dtype = float32);
+/// Uniform integers in [low, high), int64.
+Tensor randint(int64_t low, int64_t high, const Shape& shape);
+/// A random permutation of 0 ... n-1, int64.
+Tensor randperm(int64_t n);
+
+// ---- modes: each belongs to the calling thread and lasts as long as the scope object ----
+
+/// While it lives, no gradients are recorded on this thread.
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// While it lives, layers behave as in evaluation (true) or training (false): dropout is off or on.
+/// Threads start in training mode.
+class EvalMode {
+ public:
+  explicit EvalMode(bool on = true);
+  ~EvalMode();
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  bool before_;
+};
+bool is_training();
+
+}  // namespace gradus
