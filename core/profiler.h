@@ -2,21 +2,24 @@
 // Where a step's time goes, by op.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace gradus {
 
+class ProfileScope;
+
 /// What one op took while a Profile was open.
 struct ProfileRow {
   std::string op;
-  int64_t calls = 0;               ///< forward calls
+  int64_t calls = 0;  ///< forward calls
   double forward_ms = 0, backward_ms = 0;
-  double flops = 0, bytes = 0;     ///< of matrix multiplications, and bytes moved where the op says so
+  double flops = 0, bytes = 0;  ///< of matrix multiplications, and bytes moved where the op says so
 };
 
-/// Records, while it lives, the time of each op called on this thread and of each backward rule. Nested
-/// ops count for the outermost only.
+/// Records, while it lives, the time of each op called on this thread and of each backward rule.
+/// Nested ops count for the outermost only. Of nested profiles the innermost records.
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:
@@ -28,14 +31,21 @@ class Profile {
   std::vector<ProfileRow> rows() const;
   /// Op, calls, ms forward, ms backward, GFLOP/s, GB/s and share as an aligned table.
   std::string table() const;
+
+ private:
+  friend class ProfileScope;
+  Profile* outer_;
+  const ProfileScope* open_scope_ = nullptr;
+  ProfileRow* open_row_ = nullptr;
+  std::map<std::string, ProfileRow, std::less<>> rows_;
 };
 
-/// Marks the calling scope as op `name` for an open Profile; costs one test of a thread-local pointer
-/// otherwise.
+/// Marks the calling scope as op `name` for an open Profile; costs one test of a thread-local
+/// pointer otherwise.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, bool backward = false) {
-    if (active()) begin(name, backward);
+    if (current_) begin(name, backward);
   }
   ~ProfileScope() {
     if (open_) end();
@@ -44,16 +54,19 @@ class ProfileScope {
   ProfileScope& operator=(const ProfileScope&) = delete;
   /// Adds to the outermost open scope's counts.
   static void count(double flops, double bytes) {
-    if (active()) add(flops, bytes);
+    if (current_) add(flops, bytes);
   }
 
  private:
-  static bool active();
+  friend class Profile;
+  static inline thread_local constinit Profile* current_ = nullptr;  // the innermost of this thread
+
   static void add(double flops, double bytes);
   void begin(const char* name, bool backward);
   void end();
   bool open_ = false;
-  double start_ = 0;
+  bool backward_ = false;
+  double start_ms_ = 0;
 };
 
 }  // namespace gradus

@@ -1,7 +1,8 @@
 #pragma once
 // Random numbers from a counter-based generator: the number drawn for element i is a function of
 // (seed, counter, i) alone, so it is the same at any thread count.
-// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
+// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC
+// 2011.
 
 #include <array>
 #include <cstdint>
@@ -14,14 +15,33 @@ struct RandomKey {
   uint64_t counter = 0;
 };
 
-/// The four 32-bit words of Philox4x32-10 for counter key.counter + block.
-std::array<uint32_t, 4> philox(RandomKey key, uint64_t block);
+/// Philox4x32-10: four random 32-bit words, a bijection of the counter for each key.
+inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
+                                          std::array<uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = uint64_t{0xD2511F53u} * counter[0];
+    const uint64_t p1 = uint64_t{0xCD9E8D57u} * counter[2];
+    counter = {static_cast<uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(p1),
+               static_cast<uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(p0)};
+    key[0] += 0x9E3779B9u;  // the golden ratio
+    key[1] += 0xBB67AE85u;  // sqrt(3) - 1
+  }
+  return counter;
+}
+
+/// The four words of block `block` of an op's range: counter key.counter + block under key.seed.
+inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
+  const uint64_t counter = key.counter + block;
+  return philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0},
+                    {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32)});
+}
 
 /// A stream of random keys. Its state is two numbers that can be saved and set.
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
-  /// A key for an op that draws `numbers` 32-bit words; the stream moves past them.
+  /// A key for an op that draws `numbers` 32-bit words; the stream moves past them, to the next
+  /// whole block of four. Throws Error if `numbers` is negative.
   RandomKey reserve(int64_t numbers);
   RandomKey state() const { return state_; }
   void set_state(RandomKey state) { state_ = state; }

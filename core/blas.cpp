@@ -1,0 +1,221 @@
+#include "gradus/core/blas.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <string_view>
+
+#include "gradus/core/error.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+
+// What OpenBLAS exports beyond CBLAS; absent (null) in another BLAS, or in a build for one kernel
+// set.
+#if defined(__ELF__)
+extern "C" {
+__attribute__((weak)) char* openblas_get_corename(void);
+__attribute__((weak)) char* openblas_get_config(void);
+__attribute__((weak)) int openblas_get_parallel(void);
+__attribute__((weak)) void openblas_set_num_threads(int);
+__attribute__((weak)) void gotoblas_dynamic_init(void);
+__attribute__((weak)) void gotoblas_dynamic_quit(void);
+}
+#endif
+
+namespace gradus::blas {
+
+namespace {
+
+struct Setup {
+  std::string description;
+  bool openmp = false;  // this BLAS reads OpenMP's number of threads on each call
+};
+
+// How wide the kernels of an OpenBLAS core are: 0 SSE, 1 AVX, 2 AVX2 with FMA, 3 AVX-512.
+int kernel_level(std::string_view core) {
+  for (const char* name : {"SkylakeX", "Cooperlake", "SapphireRapids"})
+    if (core == name) return 3;
+  for (const char* name : {"Haswell", "Zen", "Excavator"})
+    if (core == name) return 2;
+  for (const char* name : {"Sandybridge", "Bulldozer", "Piledriver", "Steamroller"})
+    if (core == name) return 1;
+  return 0;
+}
+
+int cpu_level() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
+    return 3;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 2;
+  if (__builtin_cpu_supports("avx")) return 1;
+#endif
+  return 0;
+}
+
+// OpenBLAS does not know CPUs younger than itself and falls back to kernels of 2004, a fifth as
+// fast. Moves it to the best ones that this CPU can run; returns the reason for what is in use now.
+std::string choose_kernels() {
+  if (!openblas_get_corename) return "not OpenBLAS's to choose";
+  if (std::getenv("OPENBLAS_CORETYPE")) return "set by OPENBLAS_CORETYPE";
+#if defined(__x86_64__)
+  const std::string found = openblas_get_corename();
+  const int level = cpu_level();
+  if (kernel_level(found) >= level) return "OpenBLAS's own choice";
+  if (!gotoblas_dynamic_init || !gotoblas_dynamic_quit) return "the only ones in this build";
+  constexpr const char* best[] = {"", "Sandybridge", "Haswell", "SkylakeX"};
+  setenv("OPENBLAS_CORETYPE", best[level], 1);
+  gotoblas_dynamic_quit();
+  gotoblas_dynamic_init();
+  unsetenv("OPENBLAS_CORETYPE");
+  return "OpenBLAS had taken " + found + " for want of knowing this CPU";
+#else
+  return "OpenBLAS's own choice";
+#endif
+}
+
+Setup set_up() {
+  Setup s;
+  const std::string why = choose_kernels();
+  if (!openblas_get_config || !openblas_get_corename) {
+    s.description = "CBLAS (not OpenBLAS)";
+    return s;
+  }
+  const int parallel = openblas_get_parallel ? openblas_get_parallel() : 0;
+  s.openmp = parallel == 2;
+  if (parallel == 1 && openblas_set_num_threads) openblas_set_num_threads(1);
+  const std::string config =
+      openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+  const size_t name_end = config.find(' ', config.find(' ') + 1);
+  s.description = config.substr(0, name_end) +
+                  (parallel == 2   ? " (openmp)"
+                   : parallel == 1 ? " (pthread)"
+                                   : " (serial)") +
+                  ", kernels " + openblas_get_corename() + ": " + why;
+  return s;
+}
+
+const Setup& setup() {
+  static const Setup s = set_up();
+  return s;
+}
+
+void cblas_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, float alpha,
+                const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc) {
+  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+void cblas_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, double alpha,
+                const double* a, int lda, const double* b, int ldb, double beta, double* c,
+                int ldc) {
+  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+// A row stride of a matrix of one row means nothing: BLAS wants it at least the row's length.
+int64_t row_stride(const char* name, int64_t rows, int64_t cols, int64_t stride) {
+  if (rows <= 1) return std::max<int64_t>({cols, 1});
+  check(stride >= cols, "gemm: row stride of ", name, " is ", stride, ", shorter than its rows of ",
+        cols);
+  return std::max<int64_t>(stride, 1);
+}
+
+// One product, its arguments checked.
+template <class T>
+struct Gemm {
+  bool trans_a, trans_b;
+  int64_t m, n, k;
+  T alpha;
+  const T* a;
+  int64_t lda;
+  const T* b;
+  int64_t ldb;
+  T beta;
+  T* c;
+  int64_t ldc;
+
+  void validate() {
+    check(m >= 0 && n >= 0 && k >= 0, "gemm: sizes (m, n, k) = (", m, ", ", n, ", ", k,
+          ") are negative");
+    lda = row_stride("A", trans_a ? k : m, trans_a ? m : k, lda);
+    ldb = row_stride("B", trans_b ? n : k, trans_b ? k : n, ldb);
+    ldc = row_stride("C", m, n, ldc);
+    check(std::max({m, n, k, lda, ldb, ldc}) <= INT_MAX, "gemm: sizes (", m, ", ", n, ", ", k,
+          ") with row strides (", lda, ", ", ldb, ", ", ldc, ") exceed BLAS's limit of ", INT_MAX);
+  }
+
+  // C = beta C, for k = 0.
+  void scale() const {
+    for (int64_t i = 0; i < m; ++i) {
+      T* row = c + i * ldc;
+      if (beta == T{0})
+        std::fill_n(row, n, T{0});
+      else if (beta != T{1})
+        simd_for(n, [&](int64_t j) { row[j] *= beta; });
+    }
+  }
+
+  // Rows [i0, i1) and columns [j0, j1) of the product, on this thread.
+  void block(int64_t i0, int64_t i1, int64_t j0, int64_t j1) const {
+    cblas_gemm(trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans,
+               static_cast<int>(i1 - i0), static_cast<int>(j1 - j0), static_cast<int>(k), alpha,
+               a + (trans_a ? i0 : i0 * lda), static_cast<int>(lda), b + (trans_b ? j0 * ldb : j0),
+               static_cast<int>(ldb), beta, c + i0 * ldc + j0, static_cast<int>(ldc));
+  }
+
+  void serial() const {
+    if (setup().openmp && !in_parallel_region()) {
+      with_single_openmp_thread([&] { block(0, m, 0, n); });
+    } else {
+      block(0, m, 0, n);
+    }
+  }
+};
+
+constexpr int64_t piece(int64_t length) {
+  const int64_t half = (length + 1) / 2;
+  return std::max<int64_t>(16, (half + 15) / 16 * 16);
+}
+
+}  // namespace
+
+template <class T>
+void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
+          int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
+  Gemm<T> g{trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc};
+  g.validate();
+  if (m == 0 || n == 0) return;
+  if (k == 0) return g.scale();
+  ProfileScope::count(
+      2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), 0);
+  setup();
+  if (num_threads() == 1 || in_parallel_region() || m * n * k < 64 * 64 * 64 * 2) return g.serial();
+  if (m >= n)
+    parallel_for(m, piece(m), [&](int64_t i0, int64_t i1) { g.block(i0, i1, 0, n); });
+  else
+    parallel_for(n, piece(n), [&](int64_t j0, int64_t j1) { g.block(0, m, j0, j1); });
+}
+
+template <class T>
+void gemm_serial(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
+                 int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
+  Gemm<T> g{trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc};
+  g.validate();
+  if (m == 0 || n == 0) return;
+  if (k == 0) return g.scale();
+  g.serial();
+}
+
+#define GRADUS_INSTANTIATE(T)                                                                  \
+  template void gemm<T>(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*, \
+                        int64_t, T, T*, int64_t);                                              \
+  template void gemm_serial<T>(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t,    \
+                               const T*, int64_t, T, T*, int64_t);
+GRADUS_INSTANTIATE(float)
+GRADUS_INSTANTIATE(double)
+#undef GRADUS_INSTANTIATE
+
+std::string describe() { return setup().description; }
+
+}  // namespace gradus::blas

@@ -1,0 +1,47 @@
+#include "gradus/core/build_info.h"
+
+#include <sstream>
+
+#include "gradus/core/blas.h"
+#include "gradus/core/parallel.h"
+
+namespace gradus {
+
+namespace {
+
+std::string compiler() {
+#if defined(__clang__)
+  return "clang " __clang_version__;
+#elif defined(__GNUC__)
+  return "g++ " __VERSION__;
+#else
+  return "unknown";
+#endif
+}
+
+const char* vectors() {
+#if defined(__AVX512F__)
+  return "AVX-512 (512 bits)";
+#elif defined(__AVX2__) && defined(__FMA__)
+  return "AVX2 with FMA (256 bits)";
+#elif defined(__AVX__)
+  return "AVX (256 bits)";
+#elif defined(__x86_64__)
+  return "SSE2 (128 bits)";
+#elif defined(__aarch64__)
+  return "NEON (128 bits)";
+#else
+  return "the compiler's default";
+#endif
+}
+
+}  // namespace
+
+std::string build_info() {
+  std::ostringstream out;
+  out << "compiler  " << compiler() << "\nvectors   " << vectors() << "\nthreads   "
+      << num_threads() << " (" << openmp_runtime() << ")\nblas      " << blas::describe() << '\n';
+  return out.str();
+}
+
+}  // namespace gradus
