@@ -1,0 +1,201 @@
+# gradus is built with GNU make:
+#
+#   make            the library              make test   builds and runs the tests
+#   make train      trains a small GPT       make help   lists the targets
+#
+# Variants, each in a build folder of its own, so that switching mixes no objects:
+#   CXX=clang++  ARCH=x86-64-v3 (any -march; default: this machine)  DEBUG=1
+#   SANITIZE=address,undefined
+# Other variables: WERROR=1 (warnings are errors), V=1 (whole command lines), CXXFLAGS, LDFLAGS (added
+# to ours), PREFIX and DESTDIR (make install).
+
+ARCH ?= native
+PREFIX ?= /usr/local
+empty :=
+space := $(empty) $(empty)
+comma := ,
+hash := \#
+
+# All processors, each recipe's output in one piece, unless the caller says otherwise.
+ifeq ($(MAKELEVEL)$(filter -j% --jobs%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2) --output-sync=target
+endif
+
+# ---- where things go ----
+
+compiler := $(notdir $(lastword $(CXX)))
+variant := $(strip $(filter-out g++,$(compiler)) $(filter-out native,$(ARCH)) \
+  $(if $(filter-out 0,$(DEBUG)),debug) $(subst $(comma),-,$(SANITIZE)))
+BUILD := build$(addprefix /,$(subst $(space),-,$(variant)))
+
+LIBRARY_SRC := $(sort $(wildcard core/*.cpp core/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp))
+SUPPORT_SRC := $(sort $(wildcard examples/support/*.cpp))
+PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
+TEST_SRC := $(sort $(wildcard tests/*.cpp))
+BENCH_SRC := $(sort $(wildcard tests/bench/*.cpp))
+objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
+
+STATIC := $(BUILD)/lib/libgradus.a
+SHARED := $(BUILD)/lib/libgradus.so
+SUPPORT := $(BUILD)/obj/support.a
+PROGRAMS := $(patsubst examples/%.cpp,$(BUILD)/bin/%,$(PROGRAM_SRC))
+
+# Users include <gradus/gradus.h> or <gradus/core/core.h>; so do we, through links to the rooms.
+ROOMS := core nn optim models
+LINKS := $(addprefix build/include/gradus/,$(ROOMS) gradus.h)
+
+# ---- how things are compiled ----
+# What must ask the compiler is worked out once, when first used: by then `deps` has installed it.
+
+lazy = $(eval $(1) = $$(eval $(1) := $$(shell $(2)))$$($(1)))
+
+# On a processor with AVX-512 its full width is wanted; compilers default to half of it.
+$(call lazy,wide,$(CXX) -march=$(ARCH) -mprefer-vector-width=512 -dM -E -x c++ /dev/null 2>/dev/null \
+  | grep -q AVX512F && echo -mprefer-vector-width=512)
+$(call lazy,BLAS_CFLAGS,pkg-config --cflags openblas 2>/dev/null)
+$(call lazy,BLAS_LDFLAGS,pkg-config --libs-only-L openblas 2>/dev/null)
+
+machine := $(shell uname -m)
+march := $(if $(filter native-aarch64 native-arm64,$(ARCH)-$(machine)),-mcpu=native,$(ARCH:%=-march=%))
+flags = -std=c++20 $(march) $(wide) -fopenmp -fPIC -fno-semantic-interposition -Wall -Wextra -Wpedantic \
+  $(if $(filter-out 0,$(WERROR)),-Werror) $(if $(filter-out 0,$(DEBUG)),-g -D_GLIBCXX_ASSERTIONS) \
+  $(if $(SANITIZE),-g -fno-omit-frame-pointer $(sanitize))
+sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all)
+
+# Tests hold no loops worth optimising, and compile faster without.
+quick = $(filter-out tests/bench/%,$(filter tests/%,$<))
+optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(SANITIZE)$(quick),-O1,-O3))
+# Programs and tests find texts and golden data in the source tree.
+folders := -DGRADUS_SOURCE_DIR='"$(CURDIR)"' -DGRADUS_BIN_DIR='"$(CURDIR)/$(BUILD)/bin"'
+includes = -Ibuild/include $(if $(filter core/blas.cpp,$<),$(BLAS_CFLAGS)) \
+  $(if $(filter examples/% tests/%,$<),-I. $(folders))
+
+compile = $(CXX) $(optimize) $(flags) $(CPPFLAGS) $(CXXFLAGS)
+link = $(CXX) -fopenmp $(sanitize) $(LDFLAGS)
+libraries = $(BLAS_LDFLAGS) -lopenblas
+program_libraries = -Wl,--as-needed -lboost_iostreams -lboost_filesystem -lboost_system
+
+quiet := $(if $(filter-out 0,$(V)),,@)
+say = @echo '  $(1)'
+
+# ---- targets ----
+
+.PHONY: all train test examples bench bench-peers deps install format clean help FORCE
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+all: $(STATIC) $(SHARED)  ## builds the library, build/lib/libgradus.a and .so (the default)
+
+# Programs run by a recipe are marked with + so that their output appears as it is written.
+train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source text, into out/train
+	+$(quiet)$(BUILD)/bin/train_gpt --out out/train
+
+test: $(BUILD)/bin/tests examples  ## builds and runs the tests
+	+$(quiet)$(BUILD)/bin/tests
+
+examples: $(PROGRAMS)  ## builds the programs, build/bin/*
+
+bench: $(BUILD)/bin/bench  ## builds and runs the benchmark
+	+$(quiet)$(BUILD)/bin/bench
+
+bench-peers: $(BUILD)/bin/bench  ## runs the benchmark beside PyTorch's (Debian: python3-torch)
+	+$(quiet)/usr/bin/python3 tests/bench/peers.py
+
+install: all  ## installs headers, libraries and gradus.pc under DESTDIR/PREFIX (default /usr/local)
+	$(quiet)for room in $(ROOMS); do (cd $$room && find . -name '*.h' -exec install -Dm644 {} \
+	  "$(DESTDIR)$(PREFIX)/include/gradus/$$room/{}" \;) || exit 1; done
+	$(quiet)install -Dm644 models/gradus.h "$(DESTDIR)$(PREFIX)/include/gradus/gradus.h"
+	$(quiet)install -Dm644 $(STATIC) "$(DESTDIR)$(PREFIX)/lib/libgradus.a"
+	$(quiet)install -Dm755 $(SHARED) "$(DESTDIR)$(PREFIX)/lib/libgradus.so"
+	$(quiet)mkdir -p "$(DESTDIR)$(PREFIX)/lib/pkgconfig"
+	$(quiet)printf '%s\n' 'prefix=$(PREFIX)' 'Name: gradus' 'Version: 0.1.0' \
+	  'Description: Deep learning for multicore CPUs' 'Cflags: -I$${prefix}/include -fopenmp' \
+	  'Libs: -L$${prefix}/lib -lgradus -fopenmp' 'Libs.private: $(libraries)' \
+	  > "$(DESTDIR)$(PREFIX)/lib/pkgconfig/gradus.pc"
+
+format:  ## formats the sources with clang-format
+	clang-format -i $(shell find $(ROOMS) examples tests -name '*.h' -o -name '*.cpp')
+
+clean:  ## removes what was built
+	rm -rf build
+
+help:  ## lists the targets
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
+
+# ---- packages ----
+# Each header that we need and the Debian package that brings it. Whether all are there takes one run
+# of the preprocessor to see.
+
+clang_version := $(patsubst clang++%,%,$(filter clang++%,$(compiler)))
+compiler_package := $(subst clang++,clang,$(compiler))
+headers := catch2/catch.hpp=catch2 nlohmann/json.hpp=nlohmann-json3-dev CLI/CLI.hpp=libcli11-dev \
+  gnuplot-iostream.h=libgnuplot-iostream-dev boost/iostreams/stream.hpp=libboost-iostreams-dev \
+  boost/filesystem.hpp=libboost-filesystem-dev openblas_config.h=libopenblas-dev \
+  $(if $(filter clang%,$(compiler)),omp.h=libomp$(clang_version)-dev)
+packages := $(compiler_package) gnuplot-nox $(foreach header,$(headers),$(lastword $(subst =, ,$(header))))
+
+missing = $(shell command -v $(lastword $(CXX)) >/dev/null || { echo $(packages); exit; }; \
+  command -v gnuplot >/dev/null || echo gnuplot-nox; \
+  for header in $(headers); do \
+    printf '$(hash)if !__has_include(<%s>)\n%s\n$(hash)endif\n' $${header%=*} $${header$(hash)*=}; \
+  done | $(CXX) -fopenmp $(BLAS_CFLAGS) -E -P -x c++ -)
+
+define install_packages
+@set -e; packages="$(1)"; echo "gradus needs packages that are not installed: $$packages"; \
+if ! command -v apt-get >/dev/null; then \
+  echo "Please install them (these are Debian's names), then run make again." >&2; exit 1; \
+fi; \
+if [ "$$(id -u)" = 0 ]; then as_root=; \
+elif sudo -n true 2>/dev/null || { [ -t 0 ] && command -v sudo >/dev/null; }; then as_root=sudo; \
+else \
+  echo "Please install them, then run make again:" >&2; \
+  echo "  sudo apt-get install --no-install-recommends $$packages" >&2; exit 1; \
+fi; \
+$$as_root apt-get update -q; \
+$$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$packages
+endef
+
+deps:  ## installs missing packages on Debian and Ubuntu, or names them
+	+$(if $(missing),$(call install_packages,$(missing)))
+
+# ---- rules ----
+
+$(LINKS):
+	@mkdir -p $(@D)
+	@ln -sfn ../../../$(if $(filter %.h,$@),models/)$(@F) $@
+
+# Two notes that change only when their content does: the flags, and which sources there are.
+note = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || \
+  printf '%s\n' '$(subst ','\'',$(1))' > $@
+$(BUILD)/obj/flags: FORCE | deps
+	$(call note,$(compile) $(folders) $(link) $(libraries))
+$(BUILD)/obj/sources: FORCE
+	$(call note,$(LIBRARY_SRC) $(SUPPORT_SRC) $(TEST_SRC) $(BENCH_SRC))
+
+$(BUILD)/obj/%.o: %.cpp $(BUILD)/obj/flags | deps $(LINKS)
+	$(call say,CXX   $<)
+	@mkdir -p $(@D)
+	$(quiet)$(compile) $(includes) -MMD -MP -c $< -o $@
+
+$(STATIC): $(call objects,$(LIBRARY_SRC))
+$(SUPPORT): $(call objects,$(SUPPORT_SRC))
+$(STATIC) $(SUPPORT): $(BUILD)/obj/sources
+	$(call say,AR    $@)
+	@mkdir -p $(@D) && rm -f $@
+	$(quiet)ar rcs $@ $(filter %.o,$^)
+
+$(SHARED): $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources $(BUILD)/obj/flags
+	$(call say,LINK  $@)
+	@mkdir -p $(@D)
+	$(quiet)$(link) -shared $(filter %.o,$^) $(libraries) -o $@
+
+$(BUILD)/bin/tests: $(call objects,$(TEST_SRC)) $(BUILD)/obj/sources
+$(BUILD)/bin/bench: $(call objects,$(BENCH_SRC)) $(BUILD)/obj/sources
+$(PROGRAMS): $(BUILD)/bin/%: $(BUILD)/obj/examples/%.o
+$(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench: $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
+	$(call say,LINK  $@)
+	@mkdir -p $(@D)
+	$(quiet)$(link) $(filter %.o,$^) $(SUPPORT) $(STATIC) $(libraries) $(program_libraries) -o $@
+
+-include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) \
+  $(BENCH_SRC))
