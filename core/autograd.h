@@ -1,8 +1,8 @@
 #pragma once
 // Autograd: the graph that ops record and the engine that walks it backward.
 //
-// An op computes its outputs, then calls record(name, outputs, inputs, what it saves, rule). The rule
-// is written with differentiable ops on tensors, so under create_graph it records itself and
+// An op computes its outputs, then calls record(name, outputs, inputs, what it saves, rule). The
+// rule is written with differentiable ops on tensors, so under create_graph it records itself and
 // gradients of gradients need no more code. Nodes carry increasing numbers; a node's inputs always
 // have smaller ones, so walking nodes from the largest number down is a topological order.
 
@@ -22,8 +22,8 @@ class Engine;
 
 /// One of an op's outputs as seen from its consumer: (node, output index), or a leaf tensor.
 struct Edge {
-  std::shared_ptr<Node> node;       ///< null for a leaf
-  std::shared_ptr<TensorImpl> leaf; ///< null for a node's output; both null: no gradient wanted
+  std::shared_ptr<Node> node;        ///< null for a leaf
+  std::shared_ptr<TensorImpl> leaf;  ///< null for a node's output; both null: no gradient wanted
   int index = 0;
   explicit operator bool() const { return node || leaf; }
 };
@@ -60,8 +60,8 @@ constexpr Saves saves_input(int i) { return {1u << i, 0}; }
 /// What a backward rule sees of its op.
 class Backward {
  public:
-  /// The i-th input, connected to the graph. Throws Error if it was not saved, or was changed in place
-  /// since.
+  /// The i-th input, connected to the graph. Throws Error if it was not saved, or was changed in
+  /// place since.
   Tensor input(int i) const;
   /// The i-th output, likewise.
   Tensor output(int i = 0) const;
@@ -71,17 +71,20 @@ class Backward {
   bool has_grad(int i) const;
   /// Whether the i-th input wants a gradient: a rule computes no other.
   bool needs(int i) const;
+  /// The shape of the i-th input, saved or not.
+  const Shape& input_shape(int i) const;
   /// Hands over the gradient of the i-th input, which is added to what other consumers gave. Throws
   /// Error unless it has the input's shape and dtype. May be called more than once.
   void give(int i, Tensor gradient);
-  /// The buffer in which the i-th input's gradient is being summed, if a kernel may add straight into
-  /// it: it exists, is contiguous, nobody else holds it, and no graph is being recorded. Else
+  /// The buffer in which the i-th input's gradient is being summed, if a kernel may add straight
+  /// into it: it exists, is contiguous, nobody else holds it, and no graph is being recorded. Else
   /// undefined: then compute the gradient and give() it.
   Tensor sum_in_place(int i);
-  /// The i-th input's saved tensor, given away: its storage may be overwritten. Undefined unless the
-  /// graph is being freed and nobody else holds the storage.
+  /// The i-th input's saved tensor, given away: its storage may be overwritten. Undefined unless
+  /// the graph is being freed and nobody else holds the storage.
   Tensor take_input(int i);
-  /// The gradient of the i-th output, given away: if the result's is_sole_owner(), it may be overwritten.
+  /// The gradient of the i-th output, given away: if the result's is_sole_owner(), it may be
+  /// overwritten.
   Tensor take_grad(int i = 0);
   /// Whether the rule's own ops are being recorded.
   bool create_graph() const;
@@ -122,7 +125,8 @@ class Node : public std::enable_shared_from_this<Node> {
   const char* name_ = "";
   uint64_t number_ = 0;
   std::vector<Edge> edges_;
-  std::vector<Saved> saved_inputs_, saved_outputs_;  // empty, or one entry each (undefined: not saved)
+  std::vector<Saved> saved_inputs_,
+      saved_outputs_;  // empty, or one entry each (undefined: not saved)
   std::vector<std::pair<Shape, Dtype>> input_meta_;
   std::vector<OutputMeta> outputs_;
   Rule rule_;
@@ -155,8 +159,8 @@ struct Recorder {
 /// Records an op: `outputs` were computed from `inputs`; `rule` turns gradients of the outputs into
 /// gradients of the inputs. Does nothing where gradients are off or no input wants one. `outputs`
 /// must be fresh tensors or views made by this op. Public: a user's own op is made the same way.
-/// A rule may capture by value plain numbers and tensors outside the graph (masks, indices, statistics),
-/// never its own outputs.
+/// A rule may capture by value plain numbers and tensors outside the graph (masks, indices,
+/// statistics), never its own outputs.
 template <class RuleFn>
 void record(const char* name, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
             Saves saves, RuleFn&& rule) {
@@ -164,9 +168,9 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
     Recorder::record(name, outputs, inputs, saves, std::forward<RuleFn>(rule), nullptr);
 }
 
-/// Records a fused op, all of whose inputs are saved. Ordinary backward runs `rule`, which may be made
-/// of kernels; under create_graph the engine differentiates `composed` instead, on aliases of the
-/// inputs. `saves` says what more the rule reads.
+/// Records a fused op, all of whose inputs are saved. Ordinary backward runs `rule`, which may be
+/// made of kernels; under create_graph the engine differentiates `composed` instead, on aliases of
+/// the inputs. `saves` says what more the rule reads.
 template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
@@ -180,16 +184,16 @@ struct GradOptions {
   std::vector<Tensor> grad_outputs;  ///< one an output; empty: ones (outputs of one element only)
   bool create_graph = false;         ///< record the gradients' own computation
   bool retain_graph = false;         ///< keep the graph for another pass (implied by create_graph)
-  bool allow_unused = false;         ///< an input that outputs do not depend on gets an undefined tensor
+  bool allow_unused = false;  ///< an input that outputs do not depend on gets an undefined tensor
 };
 
-/// d(outputs)/d(inputs) as new tensors, in the order of inputs; no .grad is touched. Throws Error if an
-/// input wants no gradient or, unless allow_unused, is not reached.
+/// d(outputs)/d(inputs) as new tensors, in the order of inputs; no .grad is touched. Throws Error
+/// if an input wants no gradient or, unless allow_unused, is not reached.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 
-/// While it lives, backward passes on this thread check each gradient that a rule gives and throw Error
-/// naming the first op whose backward made a NaN or an infinity from finite numbers.
+/// While it lives, backward passes on this thread check each gradient that a rule gives and throw
+/// Error naming the first op whose backward made a NaN or an infinity from finite numbers.
 class AnomalyMode {
  public:
   AnomalyMode();
@@ -201,7 +205,8 @@ class AnomalyMode {
   bool before_;
 };
 
-/// The graph behind `root` in Graphviz's DOT language: a box a leaf, an ellipse an op, an arrow a tensor.
+/// The graph behind `root` in Graphviz's DOT language: a box a leaf, an ellipse an op, an arrow a
+/// tensor.
 std::string to_dot(const Tensor& root);
 
 /// Raises the version of x's storage; throws Error if a gradient would be recorded through x. Every

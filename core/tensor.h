@@ -1,5 +1,6 @@
 #pragma once
-// Tensor: a shared handle to an n-dimensional strided array, and to its place in the autograd graph.
+// Tensor: a shared handle to an n-dimensional strided array, and to its place in the autograd
+// graph.
 
 #include <cstdint>
 #include <functional>
@@ -21,9 +22,9 @@ struct TensorImpl;
 /// Pass as the last argument of a reduction to keep the reduced axes with size 1.
 inline constexpr bool keepdim = true;
 
-/// A tensor. Copying a Tensor copies the handle, not the numbers: both see the same storage, the same
-/// .grad and the same graph. A default-constructed Tensor is undefined and good for nothing but
-/// assignment and defined().
+/// A tensor. Copying a Tensor copies the handle, not the numbers: both see the same storage, the
+/// same .grad and the same graph. A default-constructed Tensor is undefined and good for nothing
+/// but assignment and defined().
 ///
 /// Views (reshape where it can, transpose, slice, ...) share the storage and are differentiable.
 /// Axes count from 0, or from the last with -1, -2, .... Every method throws Error on bad arguments
@@ -55,8 +56,10 @@ class Tensor {
   /// The one element of a tensor of one element, of any dtype, as a C++ number.
   template <class T = double>
   T item() const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(item_as_int());
-    else return static_cast<T>(item_as_double());
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(item_as_int());
+    else
+      return static_cast<T>(item_as_double());
   }
   /// The elements in row-major order, converted to T.
   template <class T>
@@ -73,7 +76,8 @@ class Tensor {
   Tensor clone() const;
 
   // ---- views (differentiable) ----
-  /// The same elements in another shape; one size may be -1. A view where strides allow, else a copy.
+  /// The same elements in another shape; one size may be -1. A view where strides allow, else a
+  /// copy.
   Tensor reshape(const Shape& shape) const;
   /// As reshape, but throws Error where a copy would be needed.
   Tensor view(const Shape& shape) const;
@@ -123,25 +127,28 @@ class Tensor {
   const Tensor& requires_grad_(bool on = true) const;
   /// True if no recorded op made it.
   bool is_leaf() const;
-  /// The gradient that backward() has summed here: undefined before the first. Never carries a graph.
+  /// The gradient that backward() has summed here: undefined before the first. Never carries a
+  /// graph.
   Tensor grad() const;
   /// Replaces the gradient (undefined clears it). Throws Error unless shape and dtype are this
   /// tensor's.
   void set_grad(Tensor grad) const;
   /// The same numbers, out of the graph.
   Tensor detach() const;
-  /// d(this)/d(leaves), summed into the leaves' grad(). `gradient`: the gradient of this tensor, 1 if
-  /// left out (then it must have one element). Unless `retain_graph`, the graph is freed on the way.
+  /// d(this)/d(leaves), summed into the leaves' grad(). `gradient`: the gradient of this tensor, 1
+  /// if left out (then it must have one element). Unless `retain_graph`, the graph is freed on the
+  /// way.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
-  /// Calls `hook` with this tensor's whole gradient in each backward pass, before it is passed on or
-  /// stored; a defined result replaces it. Returns an id for remove_hook.
+  /// Calls `hook` with this tensor's whole gradient in each backward pass, before it is passed on
+  /// or stored; a defined result replaces it. Returns an id for remove_hook.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   void remove_hook(int64_t id) const;
 
   // ---- for ops ----
   TensorImpl& impl() const;
   const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
-  /// True if nothing else holds this tensor's storage: not another handle, view, saved tensor or .grad.
+  /// True if nothing else holds this tensor's storage: not another handle, view, saved tensor or
+  /// .grad.
   bool is_sole_owner() const;
 
  private:

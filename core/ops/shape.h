@@ -12,6 +12,8 @@ namespace gradus {
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 /// Joined along a new axis at `dim`; all shapes must agree.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
+/// As Tensor::split, for any number of pieces.
+std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim);
 /// x summed down to `shape`, which broadcasts to x's: the backward of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 /// Zeros of `shape` with x at the places that slice(dim, start, ., step) of it shows: the backward of

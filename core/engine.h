@@ -1,0 +1,65 @@
+#pragma once
+// The engine of one backward pass. Internal to core: users call Tensor::backward and grad().
+
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/profiler.h"
+
+namespace gradus {
+
+/// Walks the graph from its seeds down, nodes with larger numbers first, and sums what each node
+/// and leaf is given. A backward() pass sums into the leaves' .grad; a grad() pass is pruned to the
+/// paths that lead to its inputs and collects their gradients.
+class Engine {
+ public:
+  Engine(bool create_graph, bool retain_graph);
+
+  /// Only what the inputs' gradients need is computed from here on.
+  void prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs);
+  /// Starts at `output` with its gradient (undefined: 1, for one element).
+  void seed(const char* op, const Tensor& output, Tensor gradient);
+  void run();
+  /// After a pruned run: the gradient of one of its inputs, undefined if it was not reached.
+  Tensor result(const Tensor& input) const;
+
+  // What Backward asks for.
+  bool create_graph() const { return create_graph_; }
+  bool frees_graph() const { return !retain_graph_; }
+  bool wants(const Edge& edge) const;
+  std::vector<Tensor>& gradients(const Node& node);
+  /// Where the gradient that flows along `edge` is being summed, or null.
+  Tensor* sum_at(const Edge& edge);
+  void add(const Edge& edge, Tensor gradient);
+  void check_finite(const Node& node, int input, const Tensor& gradient) const;
+
+ private:
+  void run_node(Node& node);
+  void differentiate_composed(Node& node, Backward& view);
+  void add_to(Tensor& sum, Tensor gradient);
+  void accumulate_into_leaf(TensorImpl& leaf, Tensor gradient);
+  Tensor call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient);
+  bool all_finite(const std::vector<Tensor>& gradients) const;
+
+  struct EarlierNode {
+    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+      return a->number() < b->number();
+    }
+  };
+  const bool create_graph_, retain_graph_, anomaly_;
+  bool pruned_ = false, incoming_finite_ = true;
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
+      queue_;
+  std::unordered_map<const Node*, std::vector<Tensor>>
+      pending_;  // gradients of outputs, being summed
+  // The leaves of a pruned pass, and those with hooks: their sums are handed on at the end.
+  std::unordered_map<TensorImpl*, std::pair<std::shared_ptr<TensorImpl>, Tensor>> leaf_sums_;
+  std::unordered_set<const void*> targets_;                        // nodes and leaves asked for
+  std::unordered_set<const Node*> needed_;                         // nodes on a path to a target
+  std::unordered_map<const Node*, std::vector<Tensor>> captured_;  // gradients of target nodes
+};
+
+}  // namespace gradus

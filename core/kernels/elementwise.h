@@ -1,0 +1,134 @@
+#pragma once
+// Element-by-element loops over strided, broadcast tensors: the kernel under every pointwise op.
+
+#include <array>
+#include <utility>
+
+#include "gradus/core/parallel.h"
+#include "gradus/core/tensor.h"
+
+namespace gradus::kernel {
+
+/// Elements a chunk of work holds: large enough to be worth a thread, small enough to stay in L2.
+inline constexpr int64_t elementwise_grain = 16384;
+
+/// N operands walked together over one shape: axes merged where all operands' strides allow, so
+/// that most calls become a single loop. Operand 0 is the output.
+template <int N>
+struct Walk {
+  Shape shape;                   // merged axes, at least one
+  std::array<Shape, N> strides;  // 0 where an operand is broadcast
+  int64_t inner() const { return shape.back(); }
+  int64_t outer() const { return shape.numel() / std::max<int64_t>(inner(), 1); }
+
+  explicit Walk(const std::array<const Tensor*, N>& operands) {
+    const Shape& full = operands[0]->shape();
+    const int rank = full.size();
+    for (int axis = 0; axis < rank; ++axis) {
+      if (full[axis] == 1) continue;
+      std::array<int64_t, N> s;
+      for (size_t k = 0; k < N; ++k) {
+        const int own = axis - (rank - operands[k]->rank());
+        s[k] = own < 0 || operands[k]->shape()[own] == 1 ? 0 : operands[k]->strides()[own];
+      }
+      bool merge = !shape.empty();
+      for (size_t k = 0; merge && k < N; ++k) merge = strides[k].back() == s[k] * full[axis];
+      if (merge) {
+        shape.back() *= full[axis];
+        for (size_t k = 0; k < N; ++k) strides[k].back() = s[k];
+      } else {
+        shape.push_back(full[axis]);
+        for (size_t k = 0; k < N; ++k) strides[k].push_back(s[k]);
+      }
+    }
+    if (shape.empty()) {
+      shape.push_back(1);
+      for (auto& s : strides) s.push_back(0);
+    }
+  }
+
+  /// The operands' offsets at the start of the `row`-th inner loop.
+  std::array<int64_t, N> offsets(int64_t row) const {
+    std::array<int64_t, N> at{};
+    for (int axis = shape.size() - 2; axis >= 0; --axis) {
+      const int64_t i = row % shape[axis];
+      row /= shape[axis];
+      for (size_t k = 0; k < N; ++k) at[k] += i * strides[k][axis];
+    }
+    return at;
+  }
+};
+
+namespace detail {
+/// One inner loop of n elements: y[i] = f(x[i]...), with the strides that matter made constants.
+template <class Y, class F, class... X>
+void loop(int64_t n, const F& f, Y* y, int64_t sy, std::pair<const X*, int64_t>... x) {
+  if (sy == 1 && ((x.second == 1) && ...)) {
+    simd_for(n, [=](int64_t i) { y[i] = f(x.first[i]...); });
+    return;
+  }
+  if constexpr (sizeof...(X) == 2) {  // a row and a broadcast number, either way round
+    auto [p, q] = std::make_pair(x...);
+    if (sy == 1 && p.second == 1 && q.second == 0) {
+      simd_for(n, [=, u = p.first, v = *q.first](int64_t i) { y[i] = f(u[i], v); });
+      return;
+    }
+    if (sy == 1 && p.second == 0 && q.second == 1) {
+      simd_for(n, [=, u = *p.first, v = q.first](int64_t i) { y[i] = f(u, v[i]); });
+      return;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) y[i * sy] = f(x.first[i * x.second]...);
+}
+
+template <class Y, class... X, class F, size_t... I>
+void map(std::index_sequence<I...>, const F& f, const Tensor& y,
+         const std::array<const Tensor*, sizeof...(X) + 1>& operands) {
+  const Walk<sizeof...(X) + 1> walk(operands);
+  Y* out = y.data<Y>();
+  const std::tuple<const X*...> in{operands[I + 1]->template data<X>()...};
+  const int64_t inner = walk.inner(), outer = walk.outer();
+  auto run = [&](int64_t row, int64_t begin, int64_t end) {
+    const auto at = walk.offsets(row);
+    loop<Y, F, X...>(end - begin, f, out + at[0] + begin * walk.strides[0].back(),
+                     walk.strides[0].back(),
+                     {std::get<I>(in) + at[I + 1] + begin * walk.strides[I + 1].back(),
+                      walk.strides[I + 1].back()}...);
+  };
+  if (outer <= 1) {
+    parallel_for(outer * inner, elementwise_grain,
+                 [&](int64_t begin, int64_t end) { run(0, begin, end); });
+    return;
+  }
+  parallel_for(outer, elementwise_grain / std::max<int64_t>(inner, 1),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t row = begin; row < end; ++row) run(row, 0, inner);
+               });
+}
+}  // namespace detail
+
+/// y = f(x...) element by element: y has the full shape, each x broadcasts to it. y may be one of
+/// the x (same elements in the same places).
+///   map<float, float, float>(y, a, b, [](float a, float b) { return a + b; });
+template <class Y, class F>
+void map(const Tensor& y, const F& f) {
+  detail::map<Y>(std::index_sequence_for<>{}, f, y, {&y});
+}
+template <class Y, class X, class F>
+void map(const Tensor& y, const Tensor& x, const F& f) {
+  detail::map<Y, X>(std::index_sequence_for<X>{}, f, y, {&y, &x});
+}
+template <class Y, class A, class B, class F>
+void map(const Tensor& y, const Tensor& a, const Tensor& b, const F& f) {
+  detail::map<Y, A, B>(std::index_sequence_for<A, B>{}, f, y, {&y, &a, &b});
+}
+template <class Y, class A, class B, class C, class F>
+void map(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& c, const F& f) {
+  detail::map<Y, A, B, C>(std::index_sequence_for<A, B, C>{}, f, y, {&y, &a, &b, &c});
+}
+
+/// y = x converted to y's dtype and broadcast to y's shape. To int64, a NaN becomes 0 and what is
+/// out of range the nearest limit.
+void convert(const Tensor& x, const Tensor& y);
+
+}  // namespace gradus::kernel

@@ -1,0 +1,437 @@
+#include "gradus/core/ops/pointwise.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/kernels/elementwise.h"
+#include "gradus/core/kernels/math.h"
+#include "gradus/core/ops/shape.h"
+#include "gradus/core/profiler.h"
+
+namespace gradus {
+
+namespace {
+
+void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
+  check(a.dtype() == b.dtype(), op, ": dtypes differ: ", a.dtype(), " and ", b.dtype());
+}
+
+/// y = f(x) for floating x.
+template <class F, class RuleFn>
+Tensor unary(const char* name, const Tensor& x, Saves saves, F f, RuleFn rule) {
+  const ProfileScope scope(name);
+  Tensor y = dispatch_floating(name, x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Tensor out = empty_like(x);
+    kernel::map<T, T>(out, x, f);
+    return out;
+  });
+  record(name, {y}, {x}, saves, std::move(rule));
+  return y;
+}
+
+/// y = f(a, b) for two tensors of one number type.
+template <class F, class RuleFn>
+Tensor binary(const char* name, const Tensor& a, const Tensor& b, Saves saves, F f, RuleFn rule) {
+  const ProfileScope scope(name);
+  check_same_dtype(name, a, b);
+  const Shape shape = broadcast_shapes(name, a.shape(), b.shape());
+  Tensor y = dispatch_number(name, a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Tensor out = empty(shape, a.dtype());
+    kernel::map<T, T, T>(out, a, b, f);
+    return out;
+  });
+  record(name, {y}, {a, b}, saves, std::move(rule));
+  return y;
+}
+
+/// y = f(x, s) for a C++ number s, which takes x's dtype.
+template <class F, class RuleFn>
+Tensor with_scalar(const char* name, const Tensor& x, double s, Saves saves, F f, RuleFn rule) {
+  const ProfileScope scope(name);
+  Tensor y = dispatch_number(name, x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    check(is_floating(x.dtype()) || s == std::trunc(s), name, ": ", s, " is no int64");
+    Tensor out = empty_like(x);
+    kernel::map<T, T>(out, x, [f, v = static_cast<T>(s)](T u) { return f(u, v); });
+    return out;
+  });
+  record(name, {y}, {x}, saves, std::move(rule));
+  return y;
+}
+
+void check_divisible(const Tensor& a) {
+  check(is_floating(a.dtype()), "div: expected float32 or float64, got ", a.dtype());
+}
+
+/// Hands input i its gradient, summed over the axes along which it was broadcast.
+void give_summed(Backward& b, int i, const Tensor& gradient) {
+  b.give(i, sum_to(gradient, b.input_shape(i)));
+}
+
+}  // namespace
+
+// ---- arithmetic ----
+
+Tensor operator+(const Tensor& a, const Tensor& b) {
+  return binary(
+      "add", a, b, saves_nothing, [](auto x, auto y) { return x + y; },
+      [](Backward& b) {
+        for (int i : {0, 1})
+          if (b.needs(i)) give_summed(b, i, b.grad());
+      });
+}
+
+Tensor operator-(const Tensor& a, const Tensor& b) {
+  return binary(
+      "sub", a, b, saves_nothing, [](auto x, auto y) { return x - y; },
+      [](Backward& b) {
+        if (b.needs(0)) give_summed(b, 0, b.grad());
+        if (b.needs(1)) give_summed(b, 1, -b.grad());
+      });
+}
+
+Tensor operator*(const Tensor& a, const Tensor& b) {
+  return binary(
+      "mul", a, b, saves_inputs, [](auto x, auto y) { return x * y; },
+      [](Backward& b) {
+        if (b.needs(0)) give_summed(b, 0, b.grad() * b.input(1));
+        if (b.needs(1)) give_summed(b, 1, b.grad() * b.input(0));
+      });
+}
+
+// d(a/b) = da / b - db a / b^2
+Tensor operator/(const Tensor& a, const Tensor& b) {
+  check_divisible(a);
+  return binary(
+      "div", a, b, saves_inputs, [](auto x, auto y) { return x / y; },
+      [](Backward& b) {
+        const Tensor scaled = b.grad() / b.input(1);
+        if (b.needs(0)) give_summed(b, 0, scaled);
+        if (b.needs(1)) give_summed(b, 1, -scaled * (b.input(0) / b.input(1)));
+      });
+}
+
+Tensor operator+(const Tensor& a, double s) {
+  return with_scalar(
+      "add_scalar", a, s, saves_nothing, [](auto x, auto v) { return x + v; },
+      [](Backward& b) { b.give(0, b.grad()); });
+}
+
+Tensor operator*(const Tensor& a, double s) {
+  return with_scalar(
+      "mul_scalar", a, s, saves_nothing, [](auto x, auto v) { return x * v; },
+      [s](Backward& b) { b.give(0, b.grad() * s); });
+}
+
+// d(s/x) = -s / x^2
+Tensor operator/(double s, const Tensor& x) {
+  check_divisible(x);
+  return with_scalar(
+      "scalar_div", x, s, saves_input(0), [](auto u, auto v) { return v / u; },
+      [s](Backward& b) {
+        const Tensor x = b.input(0);
+        b.give(0, b.grad() * (-s / (x * x)));
+      });
+}
+
+Tensor operator/(const Tensor& a, double s) {
+  check_divisible(a);
+  return with_scalar(
+      "div_scalar", a, s, saves_nothing, [](auto x, auto v) { return x / v; },
+      [s](Backward& b) { b.give(0, b.grad() / s); });
+}
+
+Tensor operator-(const Tensor& x) { return x * -1.0; }
+Tensor operator-(const Tensor& a, double s) { return a + -s; }
+Tensor operator+(double s, const Tensor& b) { return b + s; }
+Tensor operator-(double s, const Tensor& b) { return -b + s; }
+Tensor operator*(double s, const Tensor& b) { return b * s; }
+
+// d(a^b) = da b a^(b-1) + db a^b log a; at b = 0 the first is 0, at a = 0 <= b the second
+Tensor pow(const Tensor& a, const Tensor& b) {
+  check(is_floating(a.dtype()), "pow: expected float32 or float64, got ", a.dtype());
+  return binary(
+      "pow", a, b, saves_inputs,
+      [](auto x, auto y) -> decltype(x) {
+        if constexpr (std::is_floating_point_v<decltype(x)>)
+          return std::pow(x, y);
+        else
+          return x;
+      },
+      [](Backward& back) {
+        const Tensor a = back.input(0), b = back.input(1), dy = back.grad();
+        if (back.needs(0)) give_summed(back, 0, dy * masked_fill(b * pow(a, b - 1.0), eq(b, 0), 0));
+        if (back.needs(1)) {
+          const Tensor safe = masked_fill(a, eq(a, 0), 1);  // log 1 = 0 there
+          give_summed(back, 1, dy * pow(a, b) * log(safe));
+        }
+      });
+}
+
+Tensor pow(const Tensor& x, double p) {
+  if (p == 2) return x * x;
+  return unary(
+      "pow_scalar", x, saves_input(0),
+      [p](auto v) { return std::pow(v, static_cast<decltype(v)>(p)); },
+      [p](Backward& b) {
+        b.give(0, p == 0 ? zeros_like(b.grad()) : b.grad() * (pow(b.input(0), p - 1) * p));
+      });
+}
+
+// ---- choice ----
+
+namespace {
+/// The share of the gradient that goes to `winner`: 1 where it wins, 1/2 where both are equal.
+Tensor share(const Tensor& winner_strictly, const Tensor& equal, Dtype dtype) {
+  return winner_strictly.to(dtype) + equal.to(dtype) * 0.5;
+}
+
+template <class Wins>
+Rule extremum_rule(Wins wins) {
+  return [wins](Backward& back) {
+    const Tensor a = back.input(0).detach(), b = back.input(1).detach(), dy = back.grad();
+    const Tensor equal = eq(a, b);
+    if (back.needs(0)) give_summed(back, 0, dy * share(wins(a, b), equal, a.dtype()));
+    if (back.needs(1)) give_summed(back, 1, dy * share(wins(b, a), equal, a.dtype()));
+  };
+}
+}  // namespace
+
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  return binary(
+      "maximum", a, b, saves_inputs, [](auto x, auto y) { return x > y || x != x ? x : y; },
+      extremum_rule([](const Tensor& x, const Tensor& y) { return gt(x, y); }));
+}
+
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  return binary(
+      "minimum", a, b, saves_inputs, [](auto x, auto y) { return x < y || x != x ? x : y; },
+      extremum_rule([](const Tensor& x, const Tensor& y) { return lt(x, y); }));
+}
+
+Tensor clamp(const Tensor& x, double low, double high) {
+  check(low <= high, "clamp: low ", low, " is above high ", high);
+  return unary(
+      "clamp", x, saves_input(0),
+      [low, high](auto v) {
+        const auto l = static_cast<decltype(v)>(low), h = static_cast<decltype(v)>(high);
+        return v < l ? l : v > h ? h : v;
+      },
+      [low, high](Backward& b) {
+        const Tensor x = b.input(0).detach();
+        b.give(0, masked_fill(b.grad(), logical_or(lt(x, low), gt(x, high)), 0));
+      });
+}
+
+namespace {
+void check_bool(const char* op, const char* what, const Tensor& x) {
+  check(x.dtype() == boolean, op, ": expected a bool ", what, ", got ", x.dtype());
+}
+}  // namespace
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  const ProfileScope scope("where");
+  check_bool("where", "condition", condition);
+  check_same_dtype("where", a, b);
+  const Shape shape =
+      broadcast_shapes("where", broadcast_shapes("where", a.shape(), b.shape()), condition.shape());
+  Tensor y = empty(shape, a.dtype());
+  dispatch_any(a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    kernel::map<T, bool, T, T>(y, condition, a, b, [](bool c, T u, T v) { return c ? u : v; });
+  });
+  record("where", {y}, {a, b}, saves_nothing, [condition](Backward& back) {
+    if (back.needs(0)) give_summed(back, 0, masked_fill(back.grad(), logical_not(condition), 0));
+    if (back.needs(1)) give_summed(back, 1, masked_fill(back.grad(), condition, 0));
+  });
+  return y;
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  const ProfileScope scope("masked_fill");
+  check_bool("masked_fill", "mask", mask);
+  check(broadcast_shapes("masked_fill", x.shape(), mask.shape()) == x.shape(),
+        "masked_fill: mask of shape ", mask.shape(), " does not broadcast to ", x.shape());
+  Tensor y = empty_like(x);
+  dispatch_any(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    kernel::map<T, T, bool>(y, x, mask,
+                            [v = static_cast<T>(value)](T u, bool m) { return m ? v : u; });
+  });
+  record("masked_fill", {y}, {x}, saves_nothing,
+         [mask](Backward& b) { b.give(0, masked_fill(b.grad(), mask, 0)); });
+  return y;
+}
+
+// ---- comparison ----
+
+namespace {
+template <class F>
+Tensor compare(const char* op, const Tensor& a, const Tensor& b, F f) {
+  const ProfileScope scope(op);
+  check_same_dtype(op, a, b);
+  Tensor y = empty(broadcast_shapes(op, a.shape(), b.shape()), boolean);
+  dispatch_any(a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    kernel::map<bool, T, T>(y, a, b, f);
+  });
+  return y;
+}
+
+template <class F>
+Tensor compare(const char* op, const Tensor& a, double s, F f) {
+  return compare(op, a, scalar(s, a.dtype()), f);
+}
+}  // namespace
+
+Tensor eq(const Tensor& a, const Tensor& b) { return compare("eq", a, b, std::equal_to<>()); }
+Tensor ne(const Tensor& a, const Tensor& b) { return compare("ne", a, b, std::not_equal_to<>()); }
+Tensor lt(const Tensor& a, const Tensor& b) { return compare("lt", a, b, std::less<>()); }
+Tensor le(const Tensor& a, const Tensor& b) { return compare("le", a, b, std::less_equal<>()); }
+Tensor gt(const Tensor& a, const Tensor& b) { return compare("gt", a, b, std::greater<>()); }
+Tensor ge(const Tensor& a, const Tensor& b) { return compare("ge", a, b, std::greater_equal<>()); }
+Tensor eq(const Tensor& a, double b) { return compare("eq", a, b, std::equal_to<>()); }
+Tensor ne(const Tensor& a, double b) { return compare("ne", a, b, std::not_equal_to<>()); }
+Tensor lt(const Tensor& a, double b) { return compare("lt", a, b, std::less<>()); }
+Tensor le(const Tensor& a, double b) { return compare("le", a, b, std::less_equal<>()); }
+Tensor gt(const Tensor& a, double b) { return compare("gt", a, b, std::greater<>()); }
+Tensor ge(const Tensor& a, double b) { return compare("ge", a, b, std::greater_equal<>()); }
+
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  check_bool("logical_and", "tensor", a);
+  return compare("logical_and", a, b, std::logical_and<>());
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  check_bool("logical_or", "tensor", a);
+  return compare("logical_or", a, b, std::logical_or<>());
+}
+Tensor logical_not(const Tensor& x) {
+  check_bool("logical_not", "tensor", x);
+  return compare("logical_not", x, x, [](bool v, bool) { return !v; });
+}
+Tensor isnan(const Tensor& x) { return ne(x, x); }
+
+// ---- functions ----
+
+Tensor exp(const Tensor& x) {
+  return unary(
+      "exp", x, saves_output, [](auto v) { return kernel::exp(v); },
+      [](Backward& b) { b.give(0, b.grad() * b.output()); });
+}
+
+Tensor log(const Tensor& x) {
+  return unary(
+      "log", x, saves_input(0), [](auto v) { return kernel::log(v); },
+      [](Backward& b) { b.give(0, b.grad() / b.input(0)); });
+}
+
+Tensor sqrt(const Tensor& x) {
+  return unary(
+      "sqrt", x, saves_output, [](auto v) { return std::sqrt(v); },
+      [](Backward& b) { b.give(0, b.grad() * 0.5 / b.output()); });
+}
+
+Tensor sin(const Tensor& x) {
+  return unary(
+      "sin", x, saves_input(0), [](auto v) { return kernel::sin(v); },
+      [](Backward& b) { b.give(0, b.grad() * cos(b.input(0))); });
+}
+
+Tensor cos(const Tensor& x) {
+  return unary(
+      "cos", x, saves_input(0), [](auto v) { return kernel::cos(v); },
+      [](Backward& b) { b.give(0, b.grad() * -sin(b.input(0))); });
+}
+
+Tensor tanh(const Tensor& x) {
+  return unary(
+      "tanh", x, saves_output, [](auto v) { return kernel::tanh(v); },
+      [](Backward& b) {
+        const Tensor y = b.output();
+        b.give(0, b.grad() * (1.0 - y * y));
+      });
+}
+
+Tensor sigmoid(const Tensor& x) {
+  return unary(
+      "sigmoid", x, saves_output, [](auto v) { return kernel::sigmoid(v); },
+      [](Backward& b) {
+        const Tensor y = b.output();
+        b.give(0, b.grad() * (y * (1.0 - y)));
+      });
+}
+
+Tensor softplus(const Tensor& x) {
+  return unary(
+      "softplus", x, saves_input(0), [](auto v) { return kernel::softplus(v); },
+      [](Backward& b) { b.give(0, b.grad() * sigmoid(b.input(0))); });
+}
+
+Tensor relu(const Tensor& x) {
+  return unary(
+      "relu", x, saves_output, [](auto v) { return v > 0 || v != v ? v : decltype(v)(0); },
+      [](Backward& b) { b.give(0, masked_fill(b.grad(), le(b.output().detach(), 0), 0)); });
+}
+
+Tensor sign(const Tensor& x) {
+  const NoGrad no_grad;
+  return unary(
+      "sign", x, saves_nothing,
+      [](auto v) {
+        using T = decltype(v);
+        return v > 0 ? T(1) : v < 0 ? T(-1) : v;  // NaN stays
+      },
+      [](Backward&) {});
+}
+
+Tensor abs(const Tensor& x) {
+  return unary(
+      "abs", x, saves_input(0), [](auto v) { return std::abs(v); },
+      [](Backward& b) { b.give(0, b.grad() * sign(b.input(0))); });
+}
+
+// erf'(x) = 2/sqrt(pi) exp(-x^2)
+Tensor erf(const Tensor& x) {
+  return unary(
+      "erf", x, saves_input(0), [](auto v) { return kernel::erf(v); },
+      [](Backward& b) {
+        const Tensor x = b.input(0);
+        b.give(0, b.grad() * (exp(-(x * x)) * (2 / std::sqrt(std::numbers::pi))));
+      });
+}
+
+// silu'(x) = s (1 + x (1 - s)), s = sigmoid(x)
+Tensor silu(const Tensor& x) {
+  return unary(
+      "silu", x, saves_input(0), [](auto v) { return v * kernel::sigmoid(v); },
+      [](Backward& b) {
+        const Tensor x = b.input(0), s = sigmoid(x);
+        b.give(0, b.grad() * (s * (1.0 + x * (1.0 - s))));
+      });
+}
+
+Tensor gelu(const Tensor& x, Gelu kind) {
+  if (kind == Gelu::erf)  // gelu'(x) = Phi(x) + x phi(x)
+    return unary(
+        "gelu", x, saves_input(0), [](auto v) { return kernel::gelu_erf(v); },
+        [](Backward& b) {
+          const Tensor x = b.input(0);
+          const Tensor cdf = (erf(x * std::sqrt(0.5)) + 1.0) * 0.5;
+          const Tensor pdf = exp(x * x * -0.5) * (1 / std::sqrt(2 * std::numbers::pi));
+          b.give(0, b.grad() * (cdf + x * pdf));
+        });
+  return unary(
+      "gelu_tanh", x, saves_input(0), [](auto v) { return kernel::gelu_tanh(v); },
+      [](Backward& b) {
+        const double k = std::sqrt(2 / std::numbers::pi), c = 0.044715;
+        const Tensor x = b.input(0), x2 = x * x;
+        const Tensor t = tanh(x * (1.0 + x2 * c) * k);
+        const Tensor slope = (1.0 - t * t) * (1.0 + x2 * (3 * c)) * k;
+        b.give(0, b.grad() * ((1.0 + t + x * slope) * 0.5));
+      });
+}
+
+}  // namespace gradus

@@ -1,0 +1,343 @@
+#include "gradus/core/ops/shape.h"
+
+#include <numeric>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/kernels/elementwise.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/profiler.h"
+
+namespace gradus {
+
+// ---- views ----
+
+namespace {
+
+/// Another look at x's storage: `shift` elements further on.
+Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift = 0) {
+  const TensorImpl& t = x.impl();
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = t.storage;
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->offset = t.offset + shift;
+  impl->dtype = t.dtype;
+  return Tensor(std::move(impl));
+}
+
+/// The shape asked for, with -1 worked out.
+Shape resolve_shape(const char* op, const Tensor& x, Shape shape) {
+  int unknown = -1;
+  int64_t known = 1;
+  for (int i = 0; i < shape.size(); ++i) {
+    if (shape[i] == -1) {
+      check(unknown < 0, op, ": more than one -1 in ", shape);
+      unknown = i;
+    } else {
+      check(shape[i] >= 0, op, ": negative size in ", shape);
+      known *= shape[i];
+    }
+  }
+  const bool fits = unknown < 0 ? known == x.numel() : known != 0 && x.numel() % known == 0;
+  check(fits, op, ": ", x.shape(), " has ", x.numel(), " elements, which do not fit ", shape);
+  if (unknown >= 0) shape[unknown] = x.numel() / known;
+  return shape;
+}
+
+/// The strides with which x's storage reads as `shape`, if there are such: each new axis must lie
+/// within a run of old axes that are contiguous among themselves.
+bool view_strides(const Tensor& x, const Shape& shape, Shape& strides) {
+  strides = contiguous_strides(shape);
+  if (x.numel() == 0 || x.is_contiguous()) return true;
+  int axis = shape.size() - 1;
+  int old = x.rank() - 1;
+  while (old >= 0) {
+    const int64_t unit = x.strides()[old];
+    int64_t run = x.shape()[old];
+    while (old > 0 && (x.shape()[old - 1] == 1 || x.strides()[old - 1] == unit * run))
+      run *= x.shape()[--old];
+    --old;
+    int64_t filled = 1;
+    while (axis >= 0 && (filled < run || shape[axis] == 1)) {
+      strides[axis] = unit * filled;
+      filled *= shape[axis--];
+    }
+    if (filled != run) return false;
+  }
+  return true;
+}
+
+Tensor record_reshape(const Tensor& x, Tensor y) {
+  record("reshape", {y}, {x}, saves_nothing,
+         [](Backward& b) { b.give(0, b.grad().reshape(b.input_shape(0))); });
+  return y;
+}
+
+}  // namespace
+
+Tensor Tensor::view(const Shape& requested) const {
+  const Shape shape = resolve_shape("view", *this, requested);
+  Shape strides;
+  check(view_strides(*this, shape, strides), "view: ", this->shape(), " with strides ",
+        this->strides(), " cannot be seen as ", shape, " without a copy; use reshape");
+  return record_reshape(*this, view_of(*this, shape, strides));
+}
+
+Tensor Tensor::reshape(const Shape& requested) const {
+  const Shape shape = resolve_shape("reshape", *this, requested);
+  if (shape == this->shape()) return *this;
+  Shape strides;
+  if (view_strides(*this, shape, strides))
+    return record_reshape(*this, view_of(*this, shape, strides));
+  return clone().view(shape);
+}
+
+Tensor Tensor::flatten(int64_t start, int64_t end) const {
+  if (rank() == 0) return reshape({1});
+  const int first = normalize_dim("flatten", start, rank());
+  const int last = normalize_dim("flatten", end, rank());
+  check(first <= last, "flatten: axis ", start, " comes after axis ", end);
+  Shape merged;
+  for (int i = 0; i < rank(); ++i)
+    if (i > first && i <= last)
+      merged.back() *= shape()[i];
+    else
+      merged.push_back(shape()[i]);
+  return reshape(merged);
+}
+
+Tensor Tensor::permute(const Shape& order) const {
+  check(order.size() == rank(), "permute: expected ", rank(), " axes, got ", order);
+  Shape axes, sizes, steps, inverse = Shape::filled(rank(), -1);
+  for (int i = 0; i < rank(); ++i) {
+    const int axis = normalize_dim("permute", order[i], rank());
+    check(inverse[axis] == -1, "permute: axis ", axis, " appears twice in ", order);
+    inverse[axis] = i;
+    sizes.push_back(shape()[axis]);
+    steps.push_back(strides()[axis]);
+  }
+  Tensor y = view_of(*this, sizes, steps);
+  record("permute", {y}, {*this}, saves_nothing,
+         [inverse](Backward& b) { b.give(0, b.grad().permute(inverse)); });
+  return y;
+}
+
+Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
+  Shape order;
+  for (int i = 0; i < rank(); ++i) order.push_back(i);
+  std::swap(order[normalize_dim("transpose", dim0, rank())],
+            order[normalize_dim("transpose", dim1, rank())]);
+  return permute(order);
+}
+
+Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) const {
+  const int axis = normalize_dim("slice", dim, rank());
+  check(step > 0, "slice: step must be positive, got ", step);
+  const int64_t n = shape()[axis];
+  auto clamped = [n](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
+  start = clamped(start);
+  end = std::max(clamped(end), start);
+  Shape sizes = shape(), steps = strides();
+  sizes[axis] = (end - start) / step + ((end - start) % step != 0);
+  steps[axis] *= step;
+  Tensor y = view_of(*this, sizes, steps, start * strides()[axis]);
+  record("slice", {y}, {*this}, saves_nothing, [axis, start, step](Backward& b) {
+    b.give(0, pad_slice(b.grad(), b.input_shape(0), axis, start, step));
+  });
+  return y;
+}
+
+Tensor Tensor::select(int64_t dim, int64_t index) const {
+  const int axis = normalize_dim("select", dim, rank());
+  const int64_t n = shape()[axis];
+  check(index >= -n && index < n, "select: index ", index, " is outside axis ", dim, " of size ",
+        n);
+  if (index < 0) index += n;
+  return slice(axis, index, index + 1).squeeze(axis);
+}
+
+Tensor Tensor::expand(const Shape& requested) const {
+  Shape sizes = requested;
+  check(sizes.size() >= rank(), "expand: ", shape(), " has more axes than ", requested);
+  Shape steps = Shape::filled(sizes.size(), 0);
+  for (int i = 0; i < sizes.size(); ++i) {
+    const int own = i - (sizes.size() - rank());
+    if (sizes[i] == -1 && own >= 0) sizes[i] = shape()[own];
+    const bool fits = sizes[i] >= 0 && (own < 0 || shape()[own] == 1 || shape()[own] == sizes[i]);
+    check(fits, "expand: ", shape(), " does not stretch to ", requested);
+    if (own >= 0 && shape()[own] == sizes[i]) steps[i] = strides()[own];
+  }
+  if (sizes == shape()) return *this;
+  Tensor y = view_of(*this, sizes, steps);
+  record("expand", {y}, {*this}, saves_nothing,
+         [](Backward& b) { b.give(0, sum_to(b.grad(), b.input_shape(0))); });
+  return y;
+}
+
+Tensor Tensor::squeeze(int64_t dim) const {
+  const int axis = normalize_dim("squeeze", dim, rank());
+  check(shape()[axis] == 1, "squeeze: axis ", dim, " of ", shape(), " has not size 1");
+  Shape sizes = shape(), steps = strides();
+  sizes.erase(axis);
+  steps.erase(axis);
+  return record_reshape(*this, view_of(*this, sizes, steps));
+}
+
+Tensor Tensor::squeeze() const {
+  Shape sizes, steps;
+  for (int i = 0; i < rank(); ++i) {
+    if (shape()[i] == 1) continue;
+    sizes.push_back(shape()[i]);
+    steps.push_back(strides()[i]);
+  }
+  return record_reshape(*this, view_of(*this, sizes, steps));
+}
+
+Tensor Tensor::unsqueeze(int64_t dim) const {
+  const int axis = normalize_dim("unsqueeze", dim, rank() + 1);
+  Shape sizes = shape(), steps = strides();
+  sizes.insert(axis, 1);
+  steps.insert(axis, 1);
+  return record_reshape(*this, view_of(*this, sizes, steps));
+}
+
+std::vector<Tensor> Tensor::split(const Shape& sizes, int64_t dim) const {
+  std::vector<int64_t> list(sizes.begin(), sizes.end());
+  return split_into(*this, list, dim);
+}
+
+std::vector<Tensor> Tensor::split(int64_t size, int64_t dim) const {
+  const int64_t n = this->size(dim);
+  check(size > 0, "split: size must be positive, got ", size);
+  std::vector<int64_t> sizes;
+  for (int64_t at = 0; at < n; at += size) sizes.push_back(std::min(size, n - at));
+  if (sizes.empty()) sizes.push_back(0);
+  return split_into(*this, sizes, dim);
+}
+
+std::vector<Tensor> Tensor::chunk(int64_t n, int64_t dim) const {
+  check(n > 0, "chunk: expected at least one piece, got ", n);
+  return split(std::max<int64_t>((size(dim) + n - 1) / n, 1), dim);
+}
+
+std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim) {
+  const int axis = normalize_dim("split", dim, x.rank());
+  const bool negative = std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; });
+  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  check(!negative && total == x.shape()[axis], "split: the sizes sum to ", total, ", but axis ",
+        dim, " of ", x.shape(), " has ", x.shape()[axis]);
+  std::vector<Tensor> pieces;
+  int64_t at = 0;
+  for (int64_t size : sizes) {
+    Shape shape = x.shape();
+    shape[axis] = size;
+    pieces.push_back(view_of(x, shape, x.strides(), at * x.strides()[axis]));
+    at += size;
+  }
+  record("split", pieces, {x}, saves_nothing, [axis, n = pieces.size()](Backward& b) {
+    std::vector<Tensor> gradients;
+    for (size_t i = 0; i < n; ++i) gradients.push_back(b.grad(static_cast<int>(i)));
+    b.give(0, cat(gradients, axis));
+  });
+  return pieces;
+}
+
+// ---- joining and cutting ----
+
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+  const ProfileScope scope("cat");
+  check(!tensors.empty(), "cat: expected at least one tensor");
+  const Tensor& first = tensors[0];
+  const int axis = normalize_dim("cat", dim, first.rank());
+  Shape shape = first.shape();
+  shape[axis] = 0;
+  std::vector<int64_t> sizes;
+  for (const Tensor& x : tensors) {
+    check(x.dtype() == first.dtype(), "cat: dtypes differ: ", first.dtype(), " and ", x.dtype());
+    Shape rest = x.shape();
+    if (rest.size() == shape.size()) rest[axis] = shape[axis];
+    check(rest == shape, "cat: shapes differ outside axis ", dim, ": ", first.shape(), " and ",
+          x.shape());
+    sizes.push_back(x.shape()[axis]);
+    shape[axis] += sizes.back();
+  }
+  Tensor y = empty(shape, first.dtype());
+  int64_t at = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    shape[axis] = sizes[i];
+    kernel::convert(tensors[i], view_of(y, shape, y.strides(), at * y.strides()[axis]));
+    at += sizes[i];
+  }
+  record("cat", {y}, tensors, saves_nothing, [axis, sizes](Backward& b) {
+    const std::vector<Tensor> pieces = split_into(b.grad(), sizes, axis);
+    for (size_t i = 0; i < pieces.size(); ++i) b.give(static_cast<int>(i), pieces[i]);
+  });
+  return y;
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+  check(!tensors.empty(), "stack: expected at least one tensor");
+  const int axis = normalize_dim("stack", dim, tensors[0].rank() + 1);
+  std::vector<Tensor> rows;
+  for (const Tensor& x : tensors) {
+    check(x.shape() == tensors[0].shape(), "stack: shapes differ: ", tensors[0].shape(), " and ",
+          x.shape());
+    rows.push_back(x.unsqueeze(axis));
+  }
+  return cat(rows, axis);
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  check(broadcast_shapes("sum_to", x.shape(), shape) == x.shape(), "sum_to: ", shape,
+        " does not broadcast to ", x.shape());
+  const int extra = x.rank() - shape.size();
+  Shape axes;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i < extra || (shape[i - extra] == 1 && x.shape()[i] != 1)) axes.push_back(i);
+  return (axes.empty() ? x : sum(x, axes, keepdim)).reshape(shape);
+}
+
+Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start, int64_t step) {
+  const ProfileScope scope("pad_slice");
+  const int axis = normalize_dim("pad_slice", dim, shape.size());
+  const int64_t last = x.rank() == shape.size() ? start + (x.shape()[axis] - 1) * step : -1;
+  Shape expected = shape;
+  if (x.rank() == shape.size()) expected[axis] = x.shape()[axis];
+  check(x.shape() == expected && start >= 0 && step > 0 && last < shape[axis],
+        "pad_slice: ", x.shape(), " is no slice from ", start, " by ", step, " along axis ", dim,
+        " of ", shape);
+  Tensor y = zeros(shape, x.dtype());
+  Shape steps = y.strides();
+  steps[axis] *= step;
+  kernel::convert(x, view_of(y, x.shape(), steps, start * y.strides()[axis]));
+  record("pad_slice", {y}, {x}, saves_nothing, [axis, start, step](Backward& b) {
+    const int64_t end = start + b.input_shape(0)[axis] * step;
+    b.give(0, b.grad().slice(axis, start, end, step));
+  });
+  return y;
+}
+
+namespace {
+/// x where `keep` holds for (row, column), else 0.
+template <class Keep>
+Tensor triangle(const char* op, const Tensor& x, Keep keep) {
+  check(x.rank() >= 2, op, ": expected rank >= 2, got shape ", x.shape());
+  const int64_t rows = x.size(-2), columns = x.size(-1);
+  Tensor mask = empty({rows, columns}, boolean);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) mask.data<bool>()[i * columns + j] = !keep(i, j);
+  return masked_fill(x, mask, 0);
+}
+}  // namespace
+
+Tensor tril(const Tensor& x, int64_t diagonal) {
+  return triangle("tril", x, [=](int64_t i, int64_t j) { return j - i <= diagonal; });
+}
+
+Tensor triu(const Tensor& x, int64_t diagonal) {
+  return triangle("triu", x, [=](int64_t i, int64_t j) { return j - i >= diagonal; });
+}
+
+}  // namespace gradus

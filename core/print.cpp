@@ -1,0 +1,114 @@
+// Tensors as a person reads them.
+
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include "gradus/core/tensor.h"
+
+namespace gradus {
+
+namespace {
+
+constexpr int64_t abridge_above = 1000;  // elements; beyond, each axis shows its ends
+constexpr int64_t edge_items = 3;
+
+/// How all numbers of one tensor are written, so that they line up.
+struct Format {
+  bool scientific = false;
+  int precision = 0;
+  int width = 0;
+
+  std::string write(double v, Dtype dtype) const {
+    std::ostringstream out;
+    if (dtype == boolean)
+      out << (v != 0 ? "true" : "false");
+    else if (dtype == int64)
+      out << static_cast<int64_t>(v);
+    else if (!std::isfinite(v))
+      out << (std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+    else
+      out << (scientific ? std::scientific : std::fixed) << std::setprecision(precision) << v;
+    std::string text = out.str();
+    return std::string(static_cast<size_t>(std::max<int64_t>(0, width - std::ssize(text))), ' ') +
+           text;
+  }
+};
+
+/// The indices of an axis that are shown; -1 stands for the gap.
+std::vector<int64_t> shown(int64_t size, bool abridged) {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < size; ++i) {
+    if (abridged && size > 2 * edge_items && i == edge_items) {
+      out.push_back(-1);
+      i = size - edge_items;
+    }
+    out.push_back(i);
+  }
+  return out;
+}
+
+void visit(const Tensor& x, bool abridged, const std::function<void(double)>& f) {
+  if (x.rank() == 0) return f(x.item());
+  for (int64_t i : shown(x.shape()[0], abridged))
+    if (i >= 0) visit(x[i], abridged, f);
+}
+
+Format choose_format(const Tensor& x, bool abridged) {
+  Format format;
+  if (is_floating(x.dtype())) {
+    double largest = 0, smallest = INFINITY;
+    bool whole = true;
+    visit(x, abridged, [&](double v) {
+      if (!std::isfinite(v)) return;
+      largest = std::max(largest, std::abs(v));
+      if (v != 0) smallest = std::min(smallest, std::abs(v));
+      whole = whole && v == std::trunc(v);
+    });
+    format.scientific =
+        largest >= 1e8 || (largest > 0 && (smallest < 1e-4 || largest / smallest > 1e8));
+    format.precision = whole && !format.scientific ? 1 : 4;
+  }
+  visit(x, abridged, [&](double v) {
+    format.width = std::max(format.width, static_cast<int>(format.write(v, x.dtype()).size()));
+  });
+  return format;
+}
+
+void write(std::ostream& out, const Tensor& x, const Format& format, bool abridged, int indent) {
+  if (x.rank() == 0) {
+    out << format.write(x.item(), x.dtype());
+    return;
+  }
+  const std::string pad(static_cast<size_t>(indent + 1), ' ');
+  out << '[';
+  bool first = true;
+  for (int64_t i : shown(x.shape()[0], abridged)) {
+    if (!first) out << (x.rank() == 1 ? ", " : ",\n" + pad);
+    first = false;
+    if (i < 0)
+      out << "...";
+    else
+      write(out, x[i], format, abridged, indent + 1);
+  }
+  out << ']';
+}
+
+}  // namespace
+
+std::string Tensor::to_string() const {
+  if (!defined()) return "tensor(undefined)";
+  const NoGrad no_grad;
+  const bool abridged = numel() > abridge_above;
+  const Tensor x = detach();
+  std::ostringstream out;
+  write(out, x, choose_format(x, abridged), abridged, 0);
+  out << "  " << dtype() << ' ' << shape();
+  return out.str();
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  return out << tensor.to_string();
+}
+
+}  // namespace gradus

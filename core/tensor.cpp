@@ -1,0 +1,259 @@
+#include "gradus/core/tensor.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/kernels/elementwise.h"
+#include "gradus/core/parallel.h"
+
+namespace gradus {
+
+// ---- shapes ----
+
+Shape contiguous_strides(const Shape& shape) {
+  Shape strides = Shape::filled(shape.size(), 1);
+  for (int i = shape.size() - 2; i >= 0; --i)
+    strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
+  return strides;
+}
+
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  Shape out = longer;
+  for (int i = 1; i <= longer.size(); ++i) {
+    const int64_t x = i <= a.size() ? a[a.size() - i] : 1;
+    const int64_t y = i <= b.size() ? b[b.size() - i] : 1;
+    check(x == y || x == 1 || y == 1, op, ": shapes do not broadcast: ", a, " and ", b);
+    out[out.size() - i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+int normalize_dim(const char* op, int64_t dim, int rank) {
+  check(dim >= -rank && dim < rank, op, ": axis ", dim, " is out of range for rank ", rank);
+  return static_cast<int>(dim < 0 ? dim + rank : dim);
+}
+
+// ---- what a tensor is ----
+
+TensorImpl& Tensor::impl() const {
+  check(defined(), "tensor: used before it was given a value");
+  return *impl_;
+}
+const Shape& Tensor::shape() const { return impl().shape; }
+const Shape& Tensor::strides() const { return impl().strides; }
+Dtype Tensor::dtype() const { return impl().dtype; }
+int64_t Tensor::size(int64_t dim) const { return shape()[normalize_dim("size", dim, rank())]; }
+
+bool Tensor::is_contiguous() const {
+  int64_t expected = 1;
+  for (int i = rank() - 1; i >= 0; --i) {
+    if (shape()[i] == 0) return true;
+    if (shape()[i] != 1 && strides()[i] != expected) return false;
+    expected *= shape()[i];
+  }
+  return true;
+}
+
+bool Tensor::is_sole_owner() const {
+  return defined() && impl_.use_count() == 1 && impl_->storage.use_count() == 1;
+}
+
+void* Tensor::raw_data(Dtype wanted) const {
+  const TensorImpl& t = impl();
+  check(t.dtype == wanted, "data: tensor holds ", t.dtype, ", asked for ", wanted);
+  return t.storage->data() + t.offset * size_of(t.dtype);
+}
+
+namespace {
+template <class T>
+T single_element(const Tensor& x) {
+  check(x.numel() == 1, "item: expected one element, got shape ", x.shape());
+  return dispatch_any(x.dtype(), [&](auto tag) {
+    using From = typename decltype(tag)::type;
+    return static_cast<T>(*x.data<From>());
+  });
+}
+}  // namespace
+
+double Tensor::item_as_double() const { return single_element<double>(*this); }
+int64_t Tensor::item_as_int() const { return single_element<int64_t>(*this); }
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  NoGrad no_grad;
+  const Tensor x = contiguous();
+  std::vector<T> out(static_cast<size_t>(numel()));
+  dispatch_any(dtype(), [&](auto tag) {
+    using From = typename decltype(tag)::type;
+    const From* from = x.data<From>();
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<T>(from[i]);
+  });
+  return out;
+}
+template std::vector<float> Tensor::to_vector<float>() const;
+template std::vector<double> Tensor::to_vector<double>() const;
+template std::vector<int> Tensor::to_vector<int>() const;
+template std::vector<int64_t> Tensor::to_vector<int64_t>() const;
+template std::vector<bool> Tensor::to_vector<bool>() const;
+
+// ---- factories ----
+
+Tensor empty(const Shape& shape, Dtype dtype) {
+  int64_t numel = 1;
+  for (int64_t s : shape) {
+    check(s >= 0, "empty: negative size in shape ", shape);
+    check(!__builtin_mul_overflow(numel, s, &numel) && numel <= INT64_MAX / 16,
+          "empty: too many elements in shape ", shape);
+  }
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = std::make_shared<Storage>(numel * size_of(dtype));
+  impl->shape = shape;
+  impl->strides = contiguous_strides(shape);
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype()); }
+
+Tensor full(const Shape& shape, double value, Dtype dtype) {
+  Tensor x = empty(shape, dtype);
+  x.fill_(value);
+  return x;
+}
+Tensor zeros(const Shape& shape, Dtype dtype) { return full(shape, 0, dtype); }
+Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
+Tensor ones(const Shape& shape, Dtype dtype) { return full(shape, 1, dtype); }
+Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
+Tensor scalar(double value, Dtype dtype) { return full({}, value, dtype); }
+
+Tensor arange(double start, double end, double step, Dtype dtype) {
+  check(step != 0 && (end - start) / step >= 0 && std::isfinite((end - start) / step),
+        "arange: step ", step, " does not lead from ", start, " to ", end);
+  const auto n = static_cast<int64_t>(std::ceil((end - start) / step));
+  Tensor x = empty({n}, dtype);
+  dispatch_number("arange", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = x.data<T>();
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(start + static_cast<double>(i) * step);
+  });
+  return x;
+}
+
+Tensor eye(int64_t n, Dtype dtype) {
+  Tensor x = zeros({n, n}, dtype);
+  if (n == 0) return x;
+  TensorImpl diagonal = x.impl();
+  diagonal.shape = {n};
+  diagonal.strides = {n + 1};
+  Tensor(std::make_shared<TensorImpl>(std::move(diagonal))).fill_(1);
+  return x;
+}
+
+template <class T>
+Tensor from_data(const std::vector<T>& values, const Shape& shape) {
+  check(static_cast<int64_t>(values.size()) == shape.numel(), "from_data: ", values.size(),
+        " values for shape ", shape);
+  constexpr bool is_int = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+  using To = std::conditional_t<is_int, int64_t, T>;
+  Tensor x = empty(shape, dtype_of<To>);
+  std::copy(values.begin(), values.end(), x.data<To>());
+  return x;
+}
+template Tensor from_data(const std::vector<float>&, const Shape&);
+template Tensor from_data(const std::vector<double>&, const Shape&);
+template Tensor from_data(const std::vector<int>&, const Shape&);
+template Tensor from_data(const std::vector<int64_t>&, const Shape&);
+template Tensor from_data(const std::vector<bool>&, const Shape&);
+
+Tensor tensor(std::initializer_list<double> values, Dtype dtype) {
+  return from_data(std::vector<double>(values), {static_cast<int64_t>(values.size())}).to(dtype);
+}
+
+Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, Dtype dtype) {
+  std::vector<double> values;
+  const size_t columns = rows.size() ? rows.begin()->size() : 0;
+  for (const auto& row : rows) {
+    check(row.size() == columns, "tensor: rows of ", columns, " and of ", row.size(), " numbers");
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  return from_data(values, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)})
+      .to(dtype);
+}
+
+// ---- copies and conversion ----
+
+namespace {
+/// x's elements as a fresh contiguous tensor of `dtype`.
+Tensor copy_as(const Tensor& x, Dtype dtype) {
+  Tensor y = empty(x.shape(), dtype);
+  kernel::convert(x, y);
+  return y;
+}
+}  // namespace
+
+Tensor Tensor::to(Dtype to) const {
+  if (to == dtype()) return *this;
+  Tensor y = copy_as(*this, to);
+  if (is_floating(to))
+    record("to", {y}, {*this}, saves_nothing,
+           [from = dtype()](Backward& b) { b.give(0, b.grad().to(from)); });
+  return y;
+}
+
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Tensor Tensor::clone() const {
+  Tensor y = copy_as(*this, dtype());
+  record("clone", {y}, {*this}, saves_nothing, [](Backward& b) { b.give(0, b.grad()); });
+  return y;
+}
+
+// ---- in place ----
+
+const Tensor& Tensor::fill_(double value) const {
+  begin_in_place("fill_", *this);
+  dispatch_any(dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T v = static_cast<T>(value);
+    kernel::map<T>(*this, [v] { return v; });
+  });
+  return *this;
+}
+
+const Tensor& Tensor::copy_(const Tensor& source) const {
+  check(!(grad_enabled() && source.requires_grad()),
+        "copy_: the source wants a gradient; in-place ops record none");
+  check(broadcast_shapes("copy_", shape(), source.shape()) == shape(), "copy_: source of shape ",
+        source.shape(), " does not broadcast to ", shape());
+  begin_in_place("copy_", *this);
+  kernel::convert(source, *this);
+  return *this;
+}
+
+const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
+  check(!(grad_enabled() && other.requires_grad()),
+        "add_: the addend wants a gradient; in-place ops record none");
+  check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
+  check(broadcast_shapes("add_", shape(), other.shape()) == shape(), "add_: addend of shape ",
+        other.shape(), " does not broadcast to ", shape());
+  begin_in_place("add_", *this);
+  dispatch_number("add_", dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T a = static_cast<T>(alpha);
+    kernel::map<T, T, T>(*this, *this, other, [a](T x, T y) { return static_cast<T>(x + a * y); });
+  });
+  return *this;
+}
+
+const Tensor& Tensor::mul_(double factor) const {
+  begin_in_place("mul_", *this);
+  dispatch_number("mul_", dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T f = static_cast<T>(factor);
+    kernel::map<T, T>(*this, *this, [f](T x) { return static_cast<T>(x * f); });
+  });
+  return *this;
+}
+
+}  // namespace gradus
