@@ -16,8 +16,8 @@ space := $(empty) $(empty)
 comma := ,
 hash := \#
 
-# All processors, each recipe's output in one piece, unless the caller says otherwise.
-ifeq ($(MAKELEVEL)$(filter -j% --jobs%,$(MAKEFLAGS)),0)
+# All processors unless the caller gives -j; each recipe's output in one piece.
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2) --output-sync=target
 endif
 
@@ -86,20 +86,24 @@ say = @echo '  $(1)'
 
 all: $(STATIC) $(SHARED)  ## builds the library, build/lib/libgradus.a and .so (the default)
 
-# Programs run by a recipe are marked with + so that their output appears as it is written.
+# What a recipe runs for long is marked with +, so that its output appears as it is written; make would
+# then run it under -n too.
+dry_run := $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS))))
+run = $(if $(dry_run),$(quiet)echo $(1),$(quiet)$(1))
+
 train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source text, into out/train
-	+$(quiet)$(BUILD)/bin/train_gpt --out out/train
+	+$(call run,$(BUILD)/bin/train_gpt --out out/train)
 
 test: $(BUILD)/bin/tests examples  ## builds and runs the tests
-	+$(quiet)$(BUILD)/bin/tests
+	+$(call run,$(BUILD)/bin/tests)
 
 examples: $(PROGRAMS)  ## builds the programs, build/bin/*
 
 bench: $(BUILD)/bin/bench  ## builds and runs the benchmark
-	+$(quiet)$(BUILD)/bin/bench
+	+$(call run,$(BUILD)/bin/bench)
 
 bench-peers: $(BUILD)/bin/bench  ## runs the benchmark beside PyTorch's (Debian: python3-torch)
-	+$(quiet)/usr/bin/python3 tests/bench/peers.py
+	+$(call run,/usr/bin/python3 tests/bench/peers.py)
 
 install: all  ## installs headers, libraries and gradus.pc under DESTDIR/PREFIX (default /usr/local)
 	$(quiet)for room in $(ROOMS); do (cd $$room && find . -name '*.h' -exec install -Dm644 {} \
@@ -156,7 +160,7 @@ $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-re
 endef
 
 deps:  ## installs missing packages on Debian and Ubuntu, or names them
-	+$(if $(missing),$(call install_packages,$(missing)))
+	+$(if $(dry_run),,$(if $(missing),$(call install_packages,$(missing))))
 
 # ---- rules ----
 
