@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "gradus/core/error.h"
@@ -164,18 +165,69 @@ struct Gemm {
                static_cast<int>(ldb), beta, c + i0 * ldc + j0, static_cast<int>(ldc));
   }
 
-  void serial() const {
+  // The same, BLAS kept from starting a team of its own.
+  void serial(int64_t i0, int64_t i1, int64_t j0, int64_t j1) const {
+    FlushDenormals flush;
     if (setup().openmp && !in_parallel_region()) {
-      with_single_openmp_thread([&] { block(0, m, 0, n); });
+      with_single_openmp_thread([&] { block(i0, i1, j0, j1); });
     } else {
-      block(0, m, 0, n);
+      block(i0, i1, j0, j1);
     }
   }
 };
 
-constexpr int64_t piece(int64_t length) {
-  const int64_t half = (length + 1) / 2;
-  return std::max<int64_t>(16, (half + 15) / 16 * 16);
+// y[r] = alpha * dot(w[r, :], x) + beta * y[r] for rows r of a row-major matrix. One stream of
+// memory at a time: this reads w as fast as the memory gives it, which BLAS's gemv does not.
+template <class T>
+struct RowDots {
+  const T* w;
+  int64_t ldw, rows, n;
+  const T* x;
+  T alpha, beta;
+  T* y;
+  int64_t incy;
+
+  void run(int64_t begin, int64_t end) const {
+    constexpr int64_t block = 4096;  // a longer sum in one float would lose digits
+    for (int64_t r = begin; r < end; ++r) {
+      const T* row = w + r * ldw;
+      T sum{0};
+      for (int64_t i = 0; i < n; i += block) {
+        sum +=
+            simd_sum<T>(std::min(block, n - i), [&](int64_t j) { return row[i + j] * x[i + j]; });
+      }
+      T& out = y[r * incy];
+      out = beta == T{0} ? alpha * sum : alpha * sum + beta * out;
+    }
+  }
+};
+
+// A product with a vector as dots with the rows of the matrix, if that is how both lie in memory.
+template <class T>
+std::optional<RowDots<T>> as_row_dots(const Gemm<T>& g) {
+  if (g.m == 1 && g.trans_b && (!g.trans_a || g.lda == 1))
+    return RowDots<T>{g.b, g.ldb, g.n, g.k, g.a, g.alpha, g.beta, g.c, 1};
+  if (g.n == 1 && !g.trans_a && (g.trans_b || g.ldb == 1))
+    return RowDots<T>{g.a, g.lda, g.m, g.k, g.b, g.alpha, g.beta, g.c, g.ldc};
+  return std::nullopt;
+}
+
+// Below this many multiply-adds a product is done sooner than a second thread is at work.
+constexpr int64_t serial_work = 2 * 64 * 64 * 64;
+
+// How a product is split: along the longer of its two sides, which packs the other operand least
+// often. One and two threads share a split, for BLAS's kernels round differently at the edges of a
+// block: so both give the same bits.
+template <class T>
+void split(const Gemm<T>& g) {
+  if (g.m * g.n < serial_work / g.k) return g.serial(0, g.m, 0, g.n);
+  const int64_t pieces = std::max(2, num_threads());
+  auto piece = [&](int64_t length) { return ((length + pieces - 1) / pieces + 15) / 16 * 16; };
+  if (g.m >= g.n) {
+    parallel_for(g.m, piece(g.m), [&](int64_t i0, int64_t i1) { g.serial(i0, i1, 0, g.n); });
+  } else {
+    parallel_for(g.n, piece(g.n), [&](int64_t j0, int64_t j1) { g.serial(0, g.m, j0, j1); });
+  }
 }
 
 }  // namespace
@@ -189,12 +241,11 @@ void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, 
   if (k == 0) return g.scale();
   ProfileScope::count(
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), 0);
-  setup();
-  if (num_threads() == 1 || in_parallel_region() || m * n * k < 64 * 64 * 64 * 2) return g.serial();
-  if (m >= n)
-    parallel_for(m, piece(m), [&](int64_t i0, int64_t i1) { g.block(i0, i1, 0, n); });
-  else
-    parallel_for(n, piece(n), [&](int64_t j0, int64_t j1) { g.block(0, m, j0, j1); });
+  if (const auto dots = as_row_dots(g)) {
+    const int64_t grain = std::max<int64_t>(1, 65536 / k);
+    return parallel_for(dots->rows, grain, [&](int64_t r0, int64_t r1) { dots->run(r0, r1); });
+  }
+  split(g);
 }
 
 template <class T>
@@ -204,17 +255,21 @@ void gemm_serial(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T 
   g.validate();
   if (m == 0 || n == 0) return;
   if (k == 0) return g.scale();
-  g.serial();
+  if (const auto dots = as_row_dots(g)) {
+    FlushDenormals flush;
+    return dots->run(0, dots->rows);
+  }
+  g.serial(0, m, 0, n);
 }
 
-#define GRADUS_INSTANTIATE(T)                                                                  \
-  template void gemm<T>(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*, \
-                        int64_t, T, T*, int64_t);                                              \
-  template void gemm_serial<T>(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t,    \
-                               const T*, int64_t, T, T*, int64_t);
-GRADUS_INSTANTIATE(float)
-GRADUS_INSTANTIATE(double)
-#undef GRADUS_INSTANTIATE
+template void gemm<float>(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,
+                          const float*, int64_t, float, float*, int64_t);
+template void gemm<double>(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,
+                           const double*, int64_t, double, double*, int64_t);
+template void gemm_serial<float>(bool, bool, int64_t, int64_t, int64_t, float, const float*,
+                                 int64_t, const float*, int64_t, float, float*, int64_t);
+template void gemm_serial<double>(bool, bool, int64_t, int64_t, int64_t, double, const double*,
+                                  int64_t, const double*, int64_t, double, double*, int64_t);
 
 std::string describe() { return setup().description; }
 

@@ -1,0 +1,160 @@
+// gemm against a triple loop in double.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "gradus/core/blas.h"
+#include "gradus/core/error.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/random.h"
+
+using namespace gradus;
+
+namespace {
+
+template <class T>
+std::vector<T> random_values(int64_t n, uint64_t seed) {
+  std::vector<T> v(static_cast<size_t>(n));
+  for (size_t i = 0; i < v.size(); ++i)
+    v[i] = static_cast<T>(uniform_float(philox({seed, 0}, i)[0]) - 0.5f);
+  return v;
+}
+
+struct Case {
+  bool trans_a, trans_b;
+  int64_t m, n, k;
+  double alpha, beta;
+  int64_t pad = 0;  // elements between the rows
+};
+
+// The largest error of gemm, in units of the rounding error that k additions may leave; -1 if it
+// wrote between the rows of C.
+template <class T>
+double error_of(const Case& t, bool serial) {
+  const int64_t a_rows = t.trans_a ? t.k : t.m, lda = (t.trans_a ? t.m : t.k) + t.pad;
+  const int64_t b_rows = t.trans_b ? t.n : t.k, ldb = (t.trans_b ? t.k : t.n) + t.pad;
+  const int64_t ldc = t.n + t.pad;
+  const auto a = random_values<T>(a_rows * lda, 1), b = random_values<T>(b_rows * ldb, 2);
+  auto c = random_values<T>(t.m * ldc, 3);
+  const auto before = c;
+  if (t.beta == 0) {  // must not be read
+    for (int64_t i = 0; i < t.m; ++i)
+      for (int64_t j = 0; j < t.n; ++j)
+        c[static_cast<size_t>(i * ldc + j)] = std::numeric_limits<T>::quiet_NaN();
+  }
+  (serial ? blas::gemm_serial<T> : blas::gemm<T>)(t.trans_a, t.trans_b, t.m, t.n, t.k,
+                                                  static_cast<T>(t.alpha), a.data(), lda, b.data(),
+                                                  ldb, static_cast<T>(t.beta), c.data(), ldc);
+  double worst = 0;
+  for (int64_t i = 0; i < t.m; ++i) {
+    for (int64_t j = 0; j < ldc; ++j) {
+      const size_t at = static_cast<size_t>(i * ldc + j);
+      if (j >= t.n) {
+        if (c[at] != before[at]) return -1;
+        continue;
+      }
+      double sum = 0, size = 1;
+      for (int64_t p = 0; p < t.k; ++p) {
+        const double x = a[static_cast<size_t>(t.trans_a ? p * lda + i : i * lda + p)];
+        const double y = b[static_cast<size_t>(t.trans_b ? j * ldb + p : p * ldb + j)];
+        sum += x * y;
+        size += std::abs(x * y);
+      }
+      const double want = t.alpha * sum + t.beta * static_cast<double>(before[at]);
+      const double error = std::abs(static_cast<double>(c[at]) - want) /
+                           (size * static_cast<double>(std::numeric_limits<T>::epsilon()));
+      if (!(error <= worst)) worst = error;  // catches NaN too
+    }
+  }
+  return worst;
+}
+
+const int64_t sizes[][3] = {{1, 1, 1},      {1, 7, 5},      {7, 1, 5},      {5, 7, 1},
+                            {1, 1000, 300}, {1000, 1, 300}, {1, 130, 9001}, {3, 5, 200},
+                            {64, 64, 64},   {129, 65, 33},  {301, 203, 97}, {65, 400, 128},
+                            {16, 16, 4000}};
+
+}  // namespace
+
+TEST_CASE("gemm agrees with a triple loop", "[blas]") {
+  for (const auto& s : sizes) {
+    for (int bits = 0; bits < 16; ++bits) {
+      const Case t{(bits & 1) != 0,      (bits & 2) != 0, s[0], s[1], s[2], bits & 4 ? -1.5 : 1.0,
+                   bits & 8 ? 0.5 : 0.0, bits & 8 ? 3 : 0};
+      CAPTURE(t.trans_a, t.trans_b, t.m, t.n, t.k, t.alpha, t.beta);
+      for (bool serial : {false, true}) {
+        const double f = error_of<float>(t, serial), d = error_of<double>(t, serial);
+        CHECK((f >= 0 && f < 8));
+        CHECK((d >= 0 && d < 8));
+      }
+    }
+  }
+}
+
+TEST_CASE("gemm with an empty side", "[blas]") {
+  std::vector<float> c{1, 2, 3, 4, 5, 6};
+  const float a[] = {0};
+  blas::gemm<float>(false, false, 0, 3, 2, 1, a, 2, a, 3, 0, c.data(), 3);
+  blas::gemm<float>(false, false, 2, 0, 2, 1, a, 2, a, 1, 0, c.data(), 1);
+  CHECK(c == std::vector<float>{1, 2, 3, 4, 5, 6});
+  blas::gemm<float>(false, false, 2, 3, 0, 1, a, 1, a, 3, 2, c.data(), 3);
+  CHECK(c == std::vector<float>{2, 4, 6, 8, 10, 12});
+  blas::gemm<float>(false, false, 2, 3, 0, 1, a, 1, a, 3, 0, c.data(), 3);
+  CHECK(c == std::vector<float>(6, 0.0f));
+}
+
+TEST_CASE("gemm refuses bad sizes", "[blas]") {
+  std::vector<float> v(64);
+  auto run = [&](int64_t m, int64_t n, int64_t k, int64_t lda) {
+    blas::gemm<float>(false, false, m, n, k, 1, v.data(), lda, v.data(), n, 0, v.data(), n);
+  };
+  CHECK_THROWS_WITH(run(-1, 2, 2, 2), Catch::Contains("gemm: sizes (m, n, k) = (-1, 2, 2)"));
+  CHECK_THROWS_WITH(run(2, 2, 4, 3), Catch::Contains("gemm: row stride of A is 3"));
+  CHECK_THROWS_WITH(run(int64_t{1} << 31, 2, 2, 2), Catch::Contains("exceed BLAS's limit"));
+  CHECK_NOTHROW(run(1, 2, 2, 0));  // one row: its stride means nothing
+}
+
+TEST_CASE("gemm gives the same bits on one and two threads", "[blas]") {
+  const int before = num_threads();
+  for (const auto& s : sizes) {
+    for (int bits = 0; bits < 4; ++bits) {
+      const int64_t m = s[0], n = s[1], k = s[2];
+      const bool ta = bits & 1, tb = bits & 2;
+      const auto a = random_values<float>(m * k, 1), b = random_values<float>(k * n, 2);
+      std::vector<float> one(static_cast<size_t>(m * n)), two = one;
+      set_num_threads(1);
+      blas::gemm<float>(ta, tb, m, n, k, 1, a.data(), ta ? m : k, b.data(), tb ? k : n, 0,
+                        one.data(), n);
+      set_num_threads(2);
+      blas::gemm<float>(ta, tb, m, n, k, 1, a.data(), ta ? m : k, b.data(), tb ? k : n, 0,
+                        two.data(), n);
+      CHECK(one == two);
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("gemm works inside parallel regions and on the user's own threads", "[blas]") {
+  const Case t{false, true, 129, 65, 33, 1, 0};
+  std::vector<double> errors(8, 99);
+  parallel_for(8, 1, [&](int64_t i, int64_t) {
+    errors[static_cast<size_t>(i)] = error_of<float>(t, i % 2 == 0);
+  });
+  for (double e : errors) CHECK((e >= 0 && e < 8));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 4; ++i)
+    threads.emplace_back([&, i] {
+      errors[i] = error_of<float>({false, true, 301, 203, 97, 1, 0}, false);
+    });
+  for (auto& thread : threads) thread.join();
+  for (size_t i = 0; i < 4; ++i) CHECK((errors[i] >= 0 && errors[i] < 8));
+}
+
+TEST_CASE("describe names the BLAS and its kernels", "[blas]") {
+  const std::string text = blas::describe();
+  CAPTURE(text);
+  CHECK(text.find("BLAS") != std::string::npos);
+}

@@ -1,0 +1,156 @@
+// Parallel loops, vector loops and floating-point modes.
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "gradus/core/error.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+
+using namespace gradus;
+
+namespace {
+
+struct Threads {
+  explicit Threads(int n) : before(num_threads()) { set_num_threads(n); }
+  ~Threads() { set_num_threads(before); }
+  int before;
+};
+
+}  // namespace
+
+TEST_CASE("parallel_for visits each element once, in fixed chunks", "[parallel]") {
+  for (int threads : {1, 2, 5}) {
+    Threads scope(threads);
+    for (int64_t n : {0, 1, 9, 10, 11, 1000}) {
+      for (int64_t grain : {-3, 1, 10, 5000}) {
+        std::vector<int> visits(static_cast<size_t>(n));
+        std::atomic<bool> fits{true};
+        parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+          const int64_t g = std::max<int64_t>(grain, 1);
+          if (begin % g != 0 || (end != n && end - begin != g)) fits = false;
+          for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+        });
+        CHECK(fits);
+        CHECK(visits == std::vector<int>(static_cast<size_t>(n), 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("parallel_sum gives the same bits at any thread count", "[parallel]") {
+  auto sum = [] {
+    return parallel_sum<float>(100003, 1000, [](int64_t begin, int64_t end) {
+      return simd_sum<float>(end - begin,
+                             [=](int64_t i) { return 1.0f / static_cast<float>(begin + i + 1); });
+    });
+  };
+  Threads one(1);
+  const float expected = sum();
+  CHECK(expected == Approx(12.0902));
+  for (int threads : {2, 3, 8}) {
+    set_num_threads(threads);
+    CHECK(sum() == expected);
+  }
+  CHECK(parallel_sum<double>(0, 10, [](int64_t, int64_t) { return 1.0; }) == 0);
+}
+
+TEST_CASE("an exception in a body reaches the caller, and the next loop runs", "[parallel]") {
+  for (int threads : {1, 2}) {
+    Threads scope(threads);
+    CHECK_THROWS_WITH(
+        parallel_for(100, 1, [](int64_t i, int64_t) { check(i != 37, "op: element ", i); }),
+        "op: element 37");
+    std::atomic<int> count{0};
+    parallel_for(100, 1, [&](int64_t, int64_t) { ++count; });
+    CHECK(count == 100);
+  }
+}
+
+TEST_CASE("parallel_for inside parallel_for stays on its thread", "[parallel]") {
+  Threads scope(2);
+  std::vector<int> visits(64);
+  std::atomic<bool> same_thread{true};
+  parallel_for(8, 1, [&](int64_t i, int64_t) {
+    const auto outer = std::this_thread::get_id();
+    parallel_for(8, 1, [&](int64_t j, int64_t) {
+      if (std::this_thread::get_id() != outer) same_thread = false;
+      ++visits[static_cast<size_t>(8 * i + j)];
+    });
+  });
+  CHECK(same_thread);
+  CHECK(visits == std::vector<int>(64, 1));
+}
+
+TEST_CASE("set_num_threads refuses nonsense", "[parallel]") {
+  const int before = num_threads();
+  CHECK_THROWS_WITH(set_num_threads(0), Catch::Contains("set_num_threads: expected 1 to 1024"));
+  CHECK_THROWS_AS(set_num_threads(-4), Error);
+  CHECK_THROWS_AS(set_num_threads(1025), Error);
+  CHECK(num_threads() == before);
+}
+
+TEST_CASE("simd_sum and simd_max", "[parallel]") {
+  std::vector<float> v;
+  for (int i = 0; i < 1001; ++i) v.push_back(static_cast<float>((i * 37) % 1001));
+  CHECK(simd_sum<float>(1001, [&](int64_t i) { return v[static_cast<size_t>(i)]; }) == 500500.0f);
+  CHECK(simd_max<float>(1001, -1.0f, [&](int64_t i) { return v[static_cast<size_t>(i)]; }) == 1000);
+  CHECK(simd_max<float>(0, -1.0f, [&](int64_t) { return 5.0f; }) == -1);
+}
+
+#if defined(__x86_64__) || defined(__aarch64__)
+TEST_CASE("denormals are flushed in regions and nowhere else", "[parallel]") {
+  volatile float tiny = std::numeric_limits<float>::min();
+  const auto half = [&] { return tiny * 0.5f; };
+  CHECK(half() > 0);
+  Threads scope(2);
+  for (int64_t n : {1, 64}) {
+    std::vector<float> in_region(static_cast<size_t>(n), 1.0f);
+    parallel_for(n, 1, [&](int64_t i, int64_t) { in_region[static_cast<size_t>(i)] = half(); });
+    CHECK(in_region == std::vector<float>(static_cast<size_t>(n), 0.0f));
+    CHECK(half() > 0);
+  }
+}
+#endif
+
+TEST_CASE("the profiler counts the outermost op", "[profiler]") {
+  { ProfileScope unheard("before"); }
+  Profile outer;
+  {
+    ProfileScope linear("linear");
+    ProfileScope::count(2e9, 100);
+    ProfileScope inner("matmul");
+    ProfileScope::count(1e9, 0);
+  }
+  { ProfileScope backward("linear", true); }
+  { ProfileScope softmax("softmax"); }
+  ProfileScope::count(1, 1);  // no scope open: nobody's
+  {
+    Profile nested;
+    { ProfileScope exp("exp"); }
+    CHECK(nested.rows().size() == 1);
+  }
+  std::thread([] { ProfileScope other("another thread's"); }).join();
+  auto rows = outer.rows();
+  REQUIRE(rows.size() == 2);
+  const ProfileRow& linear = rows[rows[0].op == "linear" ? 0 : 1];
+  CHECK(linear.op == "linear");
+  CHECK(linear.calls == 1);
+  CHECK(linear.flops == 3e9);
+  CHECK(linear.bytes == 100);
+  CHECK(linear.backward_ms > 0);
+  const std::string table = outer.table();
+  CHECK(table.find("GFLOP/s") != std::string::npos);
+  CHECK(table.find("total") != std::string::npos);
+}
+
+TEST_CASE("a profile that ends before its scope", "[profiler]") {
+  auto profile = std::make_unique<Profile>();
+  ProfileScope scope("op");
+  profile.reset();
+  ProfileScope::count(1, 1);
+  CHECK(Profile().rows().empty());
+}
