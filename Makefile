@@ -57,7 +57,9 @@ $(call lazy,BLAS_LDFLAGS,pkg-config --libs-only-L openblas 2>/dev/null)
 
 machine := $(shell uname -m)
 march := $(if $(filter native-aarch64 native-arm64,$(ARCH)-$(machine)),-mcpu=native,$(ARCH:%=-march=%))
-flags = -std=c++20 $(march) $(wide) -fopenmp -fPIC -fno-semantic-interposition -Wall -Wextra -Wpedantic \
+# sqrt sets errno unless told otherwise, and then no loop that calls it is vectorised.
+flags = -std=c++20 $(march) $(wide) -fopenmp -fno-math-errno -fPIC -fno-semantic-interposition \
+  -Wall -Wextra -Wpedantic \
   $(if $(filter-out 0,$(WERROR)),-Werror) $(if $(filter-out 0,$(DEBUG)),-g -D_GLIBCXX_ASSERTIONS) \
   $(if $(SANITIZE),-g -fno-omit-frame-pointer $(sanitize))
 sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all)
