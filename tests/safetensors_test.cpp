@@ -1,0 +1,294 @@
+#include "gradus/core/safetensors.h"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "gradus/core/tensor.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder that is removed when the test ends.
+struct TemporaryFolder {
+  fs::path path;
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "gradus-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  std::string operator/(const char* name) const { return (path / name).string(); }
+  long files() const { return std::distance(fs::directory_iterator(path), {}); }
+};
+
+/// A file's bytes: the header's length, the header, the data.
+std::string file_of(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + data;
+}
+
+template <class T>
+void check_same_bits(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.shape() == b.shape());
+  REQUIRE(a.dtype() == b.dtype());
+  REQUIRE(b.is_contiguous());
+  CHECK(std::memcmp(a.data<T>(), b.data<T>(), static_cast<size_t>(a.numel()) * sizeof(T)) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("safetensors: what is saved comes back bit by bit", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x.safetensors";
+  Tensor f = from_data<float>({1, -0.0f, std::numeric_limits<float>::denorm_min(),
+                               std::bit_cast<float>(0x7fa12345u), INFINITY, -1e38f},
+                              {2, 3});
+  Tensor d = from_data<double>({std::bit_cast<double>(0xfff0000000000123u), 5e-324, M_PI}, {3, 1});
+  Tensor i = from_data<int64_t>({INT64_MIN, -1, INT64_MAX}, {3});
+  Tensor b = eye(3, boolean);
+  save_safetensors(path,
+                   {{"flag", b},
+                    {"a.weight", f},
+                    {"double", d},
+                    {"ids", i},
+                    {"none", zeros({0, 4})},
+                    {"rank 0", scalar(7)},
+                    {"tied", f},
+                    {"\xc3\xa9\"\\\n", f}},
+                   {{"step", "12"}, {"", "\"quoted\"\n"}});
+  CHECK(folder.files() == 1);
+
+  // Data starts at a multiple of 8 bytes, large elements come first: each tensor is aligned.
+  const std::string bytes = read_file(path);
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), 8);
+  CHECK(header % 8 == 0);
+
+  SafetensorsFile file = load_safetensors(path);
+  CHECK(file.metadata == std::map<std::string, std::string>{{"step", "12"}, {"", "\"quoted\"\n"}});
+  std::map<std::string, Tensor> loaded(file.tensors.begin(), file.tensors.end());
+  REQUIRE(loaded.size() == 8);
+  check_same_bits<bool>(b, loaded["flag"]);
+  check_same_bits<float>(f, loaded["a.weight"]);
+  check_same_bits<double>(d, loaded["double"]);
+  check_same_bits<int64_t>(i, loaded["ids"]);
+  CHECK(loaded["none"].shape() == Shape{0, 4});
+  CHECK(loaded["rank 0"].shape() == Shape{});
+  CHECK(loaded["rank 0"].item() == 7);
+  check_same_bits<float>(f, loaded["tied"]);
+  check_same_bits<float>(f, loaded["\xc3\xa9\"\\\n"]);
+}
+
+TEST_CASE("safetensors: views are written in row-major order, same-typed tensors keep their order",
+          "[safetensors]") {
+  TemporaryFolder folder;
+  Tensor x = arange(0, 12, 1, float32).reshape({3, 4});
+  save_safetensors(folder / "v",
+                   {{"z", x.mT()}, {"y", x.slice(1, 1, 4, 2)}, {"a", x[1].expand({2, 4})}});
+  SafetensorsFile file = load_safetensors(folder / "v");
+  REQUIRE(file.tensors.size() == 3);
+  CHECK(file.tensors[0].first == "z");
+  CHECK(file.tensors[1].first == "y");
+  CHECK(file.tensors[2].first == "a");
+  CHECK(file.tensors[0].second.to_vector<int>() ==
+        std::vector<int>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});
+  CHECK(file.tensors[1].second.to_vector<int>() == std::vector<int>{1, 3, 5, 7, 9, 11});
+  CHECK(file.tensors[2].second.to_vector<int>() == std::vector<int>{4, 5, 6, 7, 4, 5, 6, 7});
+}
+
+TEST_CASE("safetensors: no tensors at all", "[safetensors]") {
+  TemporaryFolder folder;
+  save_safetensors(folder / "empty", {});
+  CHECK(load_safetensors(folder / "empty").tensors.empty());
+}
+
+TEST_CASE("safetensors: reads a file that Python wrote", "[safetensors]") {
+  // struct.pack("<Q", len(header)) + header + data, header by json.dumps, numbers by struct.pack.
+  const std::string header =
+      R"({"__metadata__": {"format": "pt"}, )"
+      R"("w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, )"
+      R"("half": {"dtype": "F16", "shape": [4], "data_offsets": [24, 32]}, )"
+      R"("brain": {"dtype": "BF16", "shape": [2], "data_offsets": [32, 36]}, )"
+      R"("ids": {"dtype": "I32", "shape": [1, 2], "data_offsets": [36, 44]}, )"
+      R"("mask": {"dtype": "BOOL", "shape": [3], "data_offsets": [44, 47]}, )"
+      R"("scalar": {"dtype": "U8", "shape": [], "data_offsets": [47, 48]}}       )";
+  const unsigned char data[] = {0x00, 0x00, 0x80, 0x3f, 0x00, 0x00, 0x20, 0xc0, 0x00, 0x00,
+                                0x40, 0x40, 0x00, 0x00, 0x80, 0x40, 0x00, 0x00, 0xa0, 0x40,
+                                0x60, 0x42, 0xa2, 0x0d, 0x00, 0x3e, 0xff, 0xfb, 0x01, 0x00,
+                                0x00, 0x7c, 0x80, 0x3f, 0x49, 0xc0, 0xf9, 0xff, 0xff, 0xff,
+                                0xff, 0xff, 0xff, 0x7f, 0x01, 0x00, 0x01, 0xc8};
+  TemporaryFolder folder;
+  const std::string path = folder / "python";
+  write_file_atomically(path, file_of(header, std::string(data, data + sizeof data)));
+
+  SafetensorsFile file = load_safetensors(path);
+  CHECK(file.metadata == std::map<std::string, std::string>{{"format", "pt"}});
+  REQUIRE(file.tensors.size() == 6);
+  auto expect = [&](size_t at, const char* name, Dtype dtype, const Shape& shape,
+                    const std::vector<double>& values) {
+    INFO(name);
+    const auto& [actual_name, tensor] = file.tensors[at];
+    CHECK(actual_name == name);
+    CHECK(tensor.dtype() == dtype);
+    CHECK(tensor.shape() == shape);
+    CHECK(tensor.to_vector<double>() == values);
+  };
+  expect(0, "w", float32, {2, 3}, {1, -2.5, 3, 4, 5, 1e-30f});
+  expect(1, "half", float32, {4}, {1.5, -65504, 0x1p-24, INFINITY});
+  expect(2, "brain", float32, {2}, {1, -3.140625});
+  expect(3, "ids", int64, {1, 2}, {-7, 2147483647});
+  expect(4, "mask", boolean, {3}, {1, 0, 1});
+  expect(5, "scalar", int64, {}, {200});
+}
+
+TEST_CASE("safetensors: a damaged file is refused with its name and the reason", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "damaged";
+  auto refused = [&](const std::string& bytes, const std::string& reason) {
+    INFO(bytes.substr(0, 200));
+    write_file_atomically(path, bytes);
+    CHECK_THROWS_WITH(load_safetensors(path),
+                      Contains("load_safetensors: " + path + ": ") && Contains(reason));
+  };
+  // A header with one tensor "x", a float32 unless `dtype` says otherwise.
+  auto one = [](const std::string& shape, const std::string& offsets,
+                const std::string& dtype = "\"F32\"") {
+    return "{\"x\":{\"dtype\":" + dtype + ",\"shape\":" + shape + ",\"data_offsets\":" + offsets +
+           "}}";
+  };
+  const std::string eight(8, 'd');
+
+  SECTION("length") {
+    refused("", "expected at least 8 bytes, got 0");
+    refused("1234567", "expected at least 8 bytes, got 7");
+    refused(std::string("\x01\xe1\xf5\x05\0\0\0\0", 8), "header of 100000001 bytes is longer");
+    refused(std::string(8, '\xff') + eight, "header of 18446744073709551615 bytes is longer");
+    refused(std::string("\x09\0\0\0\0\0\0\0", 8) + "{}      ",
+            "expected a header of 9 bytes, but only 8 follow");
+  }
+  SECTION("header") {
+    refused(file_of("", ""), "not a JSON object");
+    refused(file_of("[]", ""), "not a JSON object");
+    refused(file_of(" {}", ""), "not a JSON object");
+    refused(file_of("{\"x\":", ""), "not JSON at its byte 6");
+    refused(file_of("{}{}", ""), "not JSON at its byte 3");
+    refused(file_of("{\"\xff\":1}", ""), "not JSON at its byte 3");
+    refused(file_of("{\"x\":1e999}", ""), "a number out of range");
+    refused(file_of(std::string("{}\0x", 4), ""), "a zero byte");
+    refused(file_of("{\"x\":" + std::string(100000, '['), ""), "nested too deep");
+    refused(file_of("{\"x\":3}", ""), "tensor \"x\": expected an object");
+    refused(file_of("{\"x\\n\":3}", ""), "tensor \"x\\n\": expected an object");
+    refused(file_of("{\"__metadata__\":3}", ""), "__metadata__: expected an object of strings");
+    refused(file_of("{\"__metadata__\":{\"a\":3}}", ""), "expected a string for \"a\"");
+    const std::string x = "\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}";
+    refused(file_of("{" + x + "," + x + "}", "dddd"), "names \"x\" twice");
+    refused(file_of("{\"x\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", ""), "names \"dtype\" twice");
+  }
+  SECTION("entry") {
+    refused(file_of("{\"x\":{}}", ""), "expected a string 'dtype'");
+    refused(file_of(one("[2]", "[0,8]", "32"), eight), "expected a string 'dtype'");
+    refused(file_of(one("[2]", "[0,8]", "\"F31\""), eight), "unknown dtype \"F31\"");
+    refused(file_of("{\"x\":{\"dtype\":\"F32\"}}", eight), "expected an array 'shape'");
+    refused(file_of(one("2", "[0,8]"), eight), "expected an array 'shape'");
+    refused(file_of(one("[-2]", "[0,8]"), eight), "whole numbers from 0 to 2^63 - 1, got -2");
+    refused(file_of(one("[2.0]", "[0,8]"), eight), "whole numbers from 0 to 2^63 - 1, got 2.0");
+    refused(file_of(one("[9223372036854775808]", "[0,8]"), eight), "got 9223372036854775808");
+    refused(file_of(one("[18446744073709551618]", "[0,8]"), eight), "got 1.8446744073709552e+19");
+    refused(file_of(one("[1,1,1,1,1,1,1,1,2]", "[0,8]"), eight), "expected at most 8 axes, got 9");
+    refused(file_of(one("[4611686018427387904,4]", "[0,0]"), ""), "overflows");
+    refused(file_of(one("[0,4294967296,4294967296]", "[0,0]"), ""), "overflows");
+    refused(file_of(one("[2]", "[0]"), eight), "data_offsets: expected 2 numbers, got 1");
+    refused(file_of(one("[2]", "[8,0]"), eight), "do not lie within the 8 bytes");
+    refused(file_of(one("[4]", "[0,16]"), eight), "do not lie within the 8 bytes");
+    refused(file_of(one("[2]", "[9223372036854775800,9223372036854775807]"), eight), "do not lie");
+    refused(file_of(one("[1]", "[0,8]"), eight), "takes 4 bytes, data_offsets 0 to 8 give 8");
+    refused(file_of(one("[1]", "[0,8]", "\"U64\""), std::string(8, '\xff')),
+            "tensor \"x\": value 18446744073709551615 does not fit into int64");
+  }
+  SECTION("data") {
+    auto two = [](const std::string& a, const std::string& b) {
+      return "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":" + a +
+             "},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":" + b + "}}";
+    };
+    refused(file_of(two("[0,4]", "[0,4]"), "dddd"), "tensor \"b\" overlaps another at byte 0");
+    refused(file_of(two("[0,4]", "[2,6]"), "dddddd"), "tensor \"b\" overlaps another at byte 2");
+    refused(file_of(two("[0,4]", "[5,9]"), eight + "d"),
+            "bytes 4 to 5 of the data belong to no tensor");
+    refused(file_of(two("[4,8]", "[8,12]"), eight + "dddd"), "bytes 0 to 4 of the data belong");
+    refused(file_of(two("[0,4]", "[4,8]"), eight + "d"), "expected 8 bytes of data, got 9");
+    refused(file_of(two("[0,4]", "[4,8]"), "ddddddd"), "do not lie within the 7 bytes");
+  }
+}
+
+TEST_CASE("safetensors: no damage crashes", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  save_safetensors(path, {{"a", ones({2, 3})}, {"b", eye(2, boolean)}}, {{"k", "v"}});
+  const std::string good = read_file(path);
+  int loaded = 0, refused = 0;
+  auto try_to_load = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    try {
+      loaded += load_safetensors(path).tensors.size() < 3;
+    } catch (const Error&) {
+      ++refused;
+    }
+  };
+  for (size_t at = 0; at < good.size(); ++at) {
+    try_to_load(good.substr(0, at));
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = good;
+      bytes[at] = static_cast<char>(bytes[at] ^ 1 << bit);
+      try_to_load(bytes);
+    }
+  }
+  CHECK(refused > loaded);  // flipped names, metadata and data still make a file
+  CHECK(static_cast<size_t>(refused + loaded) == 9 * good.size());
+}
+
+TEST_CASE("safetensors: what can't be written leaves what was there", "[safetensors]") {
+  TemporaryFolder folder;
+  const Tensor x = ones({2});
+  CHECK_THROWS_WITH(save_safetensors(folder / "no/such", {{"x", x}}),
+                    "save_safetensors: " + (folder / "no/such") + ": No such file or directory");
+  CHECK_THROWS_WITH(save_safetensors(folder / "a", {{"x", x}, {"x", x}}),
+                    Contains("are named \"x\""));
+  CHECK_THROWS_WITH(save_safetensors(folder / "a", {{"x", Tensor()}}),
+                    Contains("\"x\" is undefined"));
+  CHECK_THROWS_WITH(save_safetensors(folder / "a", {{"__metadata__", x}}),
+                    Contains("can't be named"));
+  CHECK_THROWS_WITH(save_safetensors(folder / "a", {{"\xff", x}}), Contains("must be UTF-8"));
+  CHECK(folder.files() == 0);
+
+  fs::create_directory(folder / "taken");
+  CHECK_THROWS_WITH(save_safetensors(folder / "taken", {{"x", x}}), Contains("Is a directory"));
+  CHECK_THROWS_WITH(load_safetensors(folder / "taken"), Contains("not a regular file"));
+  CHECK_THROWS_WITH(load_safetensors(folder / "none"), Contains("No such file or directory"));
+  CHECK(folder.files() == 1);
+}
+
+TEST_CASE("write_file_atomically and read_file", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "text";
+  std::string text(3'000'000, 'x');
+  text[1] = '\0';
+  for (const std::string& content : {std::string(), std::string("one\n"), text}) {
+    write_file_atomically(path, content);
+    CHECK(read_file(path) == content);
+  }
+  CHECK(folder.files() == 1);
+  CHECK_THROWS_WITH(read_file(folder / "none"),
+                    "read_file: " + (folder / "none") + ": No such file or directory");
+  CHECK_THROWS_WITH(read_file(folder.path.string()), Contains("Is a directory"));
+}
