@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace gradus {
+
+/// How far a training run is, on stdout: `step 500/2000  loss 1.9123  84,120 tokens/s  1:05 left`.
+/// On a terminal one line that is rewritten, else a line every few seconds.
+class Progress {
+ public:
+  /// `done` of `total` steps are behind us; each takes in `tokens_per_step` tokens.
+  Progress(int64_t done, int64_t total, int64_t tokens_per_step);
+  /// Ends the line.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// `step` steps are done, the last with this loss.
+  void update(int64_t step, double loss);
+  /// Prints a line that stays. The time since the last update is not counted as training's: whoever
+  /// calls this evaluated or saved something.
+  void note(const std::string& line);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string describe(double loss) const;
+
+  int64_t first_, step_, total_, tokens_per_step_;
+  bool terminal_;
+  bool line_open_ = false;
+  Clock::time_point start_, last_update_, last_print_;
+  double step_seconds_ = 0;  // a running average, without pauses
+};
+
+}  // namespace gradus
