@@ -1,6 +1,7 @@
 #pragma once
 // Dtype: the element types of tensors, and the bridge from the run-time tag to a C++ type.
 
+#include <cmath>
 #include <cstdint>
 #include <ostream>
 
@@ -17,10 +18,14 @@ inline constexpr Dtype boolean = Dtype::boolean;
 
 inline const char* name_of(Dtype dtype) {
   switch (dtype) {
-    case Dtype::float32: return "float32";
-    case Dtype::float64: return "float64";
-    case Dtype::int64: return "int64";
-    case Dtype::boolean: return "bool";
+    case Dtype::float32:
+      return "float32";
+    case Dtype::float64:
+      return "float64";
+    case Dtype::int64:
+      return "int64";
+    case Dtype::boolean:
+      return "bool";
   }
   return "?";
 }
@@ -31,6 +36,13 @@ inline int64_t size_of(Dtype dtype) {
   return dtype == Dtype::float32 ? 4 : dtype == Dtype::boolean ? 1 : 8;
 }
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
+
+/// Throws Error, opening with `op`, if a C++ number that takes this dtype would lose its fraction
+/// or overflow.
+inline void check_number(const char* op, Dtype dtype, double value) {
+  const bool whole = value == std::trunc(value) && std::abs(value) < 0x1p63;
+  check(dtype != Dtype::int64 || whole, op, ": ", value, " is no int64");
+}
 
 template <class T>
 inline constexpr Dtype dtype_of = Dtype::float32;
@@ -46,8 +58,10 @@ struct TypeTag {
   using type = T;
 };
 
-/// Calls f(TypeTag<float>) or f(TypeTag<double>); throws Error, opening with `op`, for other dtypes.
-///   dispatch_floating("exp", x.dtype(), [&](auto tag) { using T = typename decltype(tag)::type; ... });
+/// Calls f(TypeTag<float>) or f(TypeTag<double>); throws Error, opening with `op`, for other
+/// dtypes.
+///   dispatch_floating("exp", x.dtype(), [&](auto tag) { using T = typename decltype(tag)::type;
+///   ... });
 template <class F>
 decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
   check(is_floating(dtype), op, ": expected float32 or float64, got ", dtype);

@@ -19,12 +19,14 @@ struct Format {
   int precision = 0;
   int width = 0;
 
-  std::string write(double v, Dtype dtype) const {
+  /// A tensor of one element.
+  std::string write(const Tensor& x) const {
     std::ostringstream out;
-    if (dtype == boolean)
+    const double v = x.item();
+    if (x.dtype() == boolean)
       out << (v != 0 ? "true" : "false");
-    else if (dtype == int64)
-      out << static_cast<int64_t>(v);
+    else if (x.dtype() == int64)
+      out << x.item<int64_t>();
     else if (!std::isfinite(v))
       out << (std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
     else
@@ -48,8 +50,9 @@ std::vector<int64_t> shown(int64_t size, bool abridged) {
   return out;
 }
 
-void visit(const Tensor& x, bool abridged, const std::function<void(double)>& f) {
-  if (x.rank() == 0) return f(x.item());
+/// f(element) for each that is shown.
+void visit(const Tensor& x, bool abridged, const std::function<void(const Tensor&)>& f) {
+  if (x.rank() == 0) return f(x);
   for (int64_t i : shown(x.shape()[0], abridged))
     if (i >= 0) visit(x[i], abridged, f);
 }
@@ -59,7 +62,8 @@ Format choose_format(const Tensor& x, bool abridged) {
   if (is_floating(x.dtype())) {
     double largest = 0, smallest = INFINITY;
     bool whole = true;
-    visit(x, abridged, [&](double v) {
+    visit(x, abridged, [&](const Tensor& element) {
+      const double v = element.item();
       if (!std::isfinite(v)) return;
       largest = std::max(largest, std::abs(v));
       if (v != 0) smallest = std::min(smallest, std::abs(v));
@@ -69,15 +73,15 @@ Format choose_format(const Tensor& x, bool abridged) {
         largest >= 1e8 || (largest > 0 && (smallest < 1e-4 || largest / smallest > 1e8));
     format.precision = whole && !format.scientific ? 1 : 4;
   }
-  visit(x, abridged, [&](double v) {
-    format.width = std::max(format.width, static_cast<int>(format.write(v, x.dtype()).size()));
+  visit(x, abridged, [&](const Tensor& element) {
+    format.width = std::max(format.width, static_cast<int>(format.write(element).size()));
   });
   return format;
 }
 
 void write(std::ostream& out, const Tensor& x, const Format& format, bool abridged, int indent) {
   if (x.rank() == 0) {
-    out << format.write(x.item(), x.dtype());
+    out << format.write(x);
     return;
   }
   const std::string pad(static_cast<size_t>(indent + 1), ' ');

@@ -82,6 +82,10 @@ inline std::ostream& operator<<(std::ostream& out, const Shape& shape) {
 /// The strides, in elements, of a row-major tensor of this shape.
 Shape contiguous_strides(const Shape& shape);
 
+/// shape.numel(). Throws Error, opening with `op`, if a size is negative or there are more elements
+/// than can be counted.
+int64_t checked_numel(const char* op, const Shape& shape);
+
 /// NumPy's broadcast of two shapes: aligned at the last axis, size 1 stretches.
 /// Throws Error, opening with `op`, if they do not fit.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);

@@ -18,6 +18,17 @@ Shape contiguous_strides(const Shape& shape) {
   return strides;
 }
 
+int64_t checked_numel(const char* op, const Shape& shape) {
+  int64_t product = 1;  // of the sizes but 0, as strides are made of them
+  for (int64_t s : shape) {
+    check(s >= 0, op, ": negative size in shape ", shape);
+    check(!__builtin_mul_overflow(product, std::max<int64_t>(s, 1), &product) &&
+              product <= INT64_MAX / 16,
+          op, ": too many elements in shape ", shape);
+  }
+  return shape.numel();
+}
+
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   const Shape& longer = a.size() >= b.size() ? a : b;
   Shape out = longer;
@@ -101,12 +112,7 @@ template std::vector<bool> Tensor::to_vector<bool>() const;
 // ---- factories ----
 
 Tensor empty(const Shape& shape, Dtype dtype) {
-  int64_t numel = 1;
-  for (int64_t s : shape) {
-    check(s >= 0, "empty: negative size in shape ", shape);
-    check(!__builtin_mul_overflow(numel, s, &numel) && numel <= INT64_MAX / 16,
-          "empty: too many elements in shape ", shape);
-  }
+  const int64_t numel = checked_numel("empty", shape);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(numel * size_of(dtype));
   impl->shape = shape;
@@ -130,7 +136,9 @@ Tensor scalar(double value, Dtype dtype) { return full({}, value, dtype); }
 Tensor arange(double start, double end, double step, Dtype dtype) {
   check(step != 0 && (end - start) / step >= 0 && std::isfinite((end - start) / step),
         "arange: step ", step, " does not lead from ", start, " to ", end);
-  const auto n = static_cast<int64_t>(std::ceil((end - start) / step));
+  const double count = std::ceil((end - start) / step);
+  check(count < 0x1p59, "arange: too many elements from ", start, " to ", end, " by ", step);
+  const auto n = static_cast<int64_t>(count);
   Tensor x = empty({n}, dtype);
   dispatch_number("arange", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -152,8 +160,8 @@ Tensor eye(int64_t n, Dtype dtype) {
 
 template <class T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape) {
-  check(static_cast<int64_t>(values.size()) == shape.numel(), "from_data: ", values.size(),
-        " values for shape ", shape);
+  check(static_cast<int64_t>(values.size()) == checked_numel("from_data", shape),
+        "from_data: ", values.size(), " values for shape ", shape);
   constexpr bool is_int = std::is_integral_v<T> && !std::is_same_v<T, bool>;
   using To = std::conditional_t<is_int, int64_t, T>;
   Tensor x = empty(shape, dtype_of<To>);
@@ -212,6 +220,7 @@ Tensor Tensor::clone() const {
 // ---- in place ----
 
 const Tensor& Tensor::fill_(double value) const {
+  check_number("fill_", dtype(), value);
   begin_in_place("fill_", *this);
   dispatch_any(dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -237,6 +246,7 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
   check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
   check(broadcast_shapes("add_", shape(), other.shape()) == shape(), "add_: addend of shape ",
         other.shape(), " does not broadcast to ", shape());
+  check_number("add_", dtype(), alpha);
   begin_in_place("add_", *this);
   dispatch_number("add_", dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -247,6 +257,7 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
 }
 
 const Tensor& Tensor::mul_(double factor) const {
+  check_number("mul_", dtype(), factor);
   begin_in_place("mul_", *this);
   dispatch_number("mul_", dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

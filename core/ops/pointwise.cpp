@@ -53,7 +53,7 @@ Tensor with_scalar(const char* name, const Tensor& x, double s, Saves saves, F f
   const ProfileScope scope(name);
   Tensor y = dispatch_number(name, x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    check(is_floating(x.dtype()) || s == std::trunc(s), name, ": ", s, " is no int64");
+    check_number(name, x.dtype(), s);
     Tensor out = empty_like(x);
     kernel::map<T, T>(out, x, [f, v = static_cast<T>(s)](T u) { return f(u, v); });
     return out;
@@ -255,6 +255,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   check_bool("masked_fill", "mask", mask);
   check(broadcast_shapes("masked_fill", x.shape(), mask.shape()) == x.shape(),
         "masked_fill: mask of shape ", mask.shape(), " does not broadcast to ", x.shape());
+  check_number("masked_fill", x.dtype(), value);
   Tensor y = empty_like(x);
   dispatch_any(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -283,6 +284,7 @@ Tensor compare(const char* op, const Tensor& a, const Tensor& b, F f) {
 
 template <class F>
 Tensor compare(const char* op, const Tensor& a, double s, F f) {
+  check_number(op, a.dtype(), s);
   return compare(op, a, scalar(s, a.dtype()), f);
 }
 }  // namespace

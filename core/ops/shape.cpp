@@ -1,7 +1,5 @@
 #include "gradus/core/ops/shape.h"
 
-#include <numeric>
-
 #include "gradus/core/autograd.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/ops/pointwise.h"
@@ -29,16 +27,14 @@ Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_
 /// The shape asked for, with -1 worked out.
 Shape resolve_shape(const char* op, const Tensor& x, Shape shape) {
   int unknown = -1;
-  int64_t known = 1;
+  Shape others = shape;
   for (int i = 0; i < shape.size(); ++i) {
-    if (shape[i] == -1) {
-      check(unknown < 0, op, ": more than one -1 in ", shape);
-      unknown = i;
-    } else {
-      check(shape[i] >= 0, op, ": negative size in ", shape);
-      known *= shape[i];
-    }
+    if (shape[i] != -1) continue;
+    check(unknown < 0, op, ": more than one -1 in ", shape);
+    unknown = i;
+    others[i] = 1;
   }
+  const int64_t known = checked_numel(op, others);
   const bool fits = unknown < 0 ? known == x.numel() : known != 0 && x.numel() % known == 0;
   check(fits, op, ": ", x.shape(), " has ", x.numel(), " elements, which do not fit ", shape);
   if (unknown >= 0) shape[unknown] = x.numel() / known;
@@ -138,6 +134,7 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) cons
   auto clamped = [n](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
   start = clamped(start);
   end = std::max(clamped(end), start);
+  step = std::min(step, std::max<int64_t>(n, 1));  // beyond n it makes no difference, but overflows
   Shape sizes = shape(), steps = strides();
   sizes[axis] = (end - start) / step + ((end - start) % step != 0);
   steps[axis] *= step;
@@ -169,6 +166,7 @@ Tensor Tensor::expand(const Shape& requested) const {
     if (own >= 0 && shape()[own] == sizes[i]) steps[i] = strides()[own];
   }
   if (sizes == shape()) return *this;
+  checked_numel("expand", sizes);
   Tensor y = view_of(*this, sizes, steps);
   record("expand", {y}, {*this}, saves_nothing,
          [](Backward& b) { b.give(0, sum_to(b.grad(), b.input_shape(0))); });
@@ -218,15 +216,21 @@ std::vector<Tensor> Tensor::split(int64_t size, int64_t dim) const {
 
 std::vector<Tensor> Tensor::chunk(int64_t n, int64_t dim) const {
   check(n > 0, "chunk: expected at least one piece, got ", n);
-  return split(std::max<int64_t>((size(dim) + n - 1) / n, 1), dim);
+  const int64_t length = size(dim);
+  if (length == 0) return split_into(*this, std::vector<int64_t>(static_cast<size_t>(n)), dim);
+  return split(length / n + (length % n != 0), dim);
 }
 
 std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim) {
   const int axis = normalize_dim("split", dim, x.rank());
-  const bool negative = std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; });
-  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  check(!negative && total == x.shape()[axis], "split: the sizes sum to ", total, ", but axis ",
-        dim, " of ", x.shape(), " has ", x.shape()[axis]);
+  int64_t total = 0;
+  for (int64_t size : sizes) {
+    check(size >= 0 && size <= x.shape()[axis], "split: no piece of size ", size, " fits axis ",
+          dim, " of ", x.shape());
+    total += size;
+  }
+  check(total == x.shape()[axis], "split: the sizes sum to ", total, ", but axis ", dim, " of ",
+        x.shape(), " has ", x.shape()[axis]);
   std::vector<Tensor> pieces;
   int64_t at = 0;
   for (int64_t size : sizes) {
