@@ -1,0 +1,36 @@
+#pragma once
+// The curve of a training run: loss.csv and loss.png.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gradus {
+
+/// Estimates of the losses, kept in FOLDER/loss.csv.
+class LossLog {
+ public:
+  struct Row {
+    int64_t step;
+    double train_loss;
+    double validation_loss;
+  };
+  explicit LossLog(std::string folder) : folder_(std::move(folder)) {}
+
+  /// Reads loss.csv as far as `step`: a run that is resumed there writes the later rows again.
+  void read_up_to(int64_t step);
+  /// Appends a row and writes loss.csv.
+  void add(const Row& row);
+  bool empty() const { return rows_.empty(); }
+  int64_t last_step() const { return rows_.back().step; }
+  /// "step 250 train 2.0113 val 2.0891".
+  std::string last_line() const;
+  /// Draws FOLDER/loss.png. Returns why it could not, or nothing.
+  std::string plot(const std::string& title) const;
+
+ private:
+  std::string folder_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,29 @@
+#include "examples/support/source_text.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "gradus/core/safetensors.h"
+
+namespace gradus {
+
+std::string source_text() {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const char* room : {"core", "models", "nn", "optim"}) {
+    const fs::path folder = fs::path(GRADUS_SOURCE_DIR) / room;
+    check(fs::is_directory(folder), "the library's own source is not at ", folder.string(),
+          " any more; give a text with --data");
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension == ".h" || extension == ".cpp") files.push_back(entry.path().string());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::string text;
+  for (const std::string& file : files) text += read_file(file);
+  return text;
+}
+
+}  // namespace gradus

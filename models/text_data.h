@@ -1,0 +1,42 @@
+#pragma once
+// A text as training data for a language model.
+
+#include <vector>
+
+#include "gradus/core/tensor.h"
+
+namespace gradus {
+
+/// Token windows and what follows each token: both (B, T) int64, targets one place further on.
+struct TokenBatch {
+  Tensor inputs;
+  Tensor targets;
+};
+
+/// A stream of tokens cut in two: the first nine tenths train, the last tenth validates.
+class TextData {
+ public:
+  /// Throws Error if either part is shorter than context + 1 tokens.
+  TextData(std::vector<int64_t> tokens, int64_t context);
+
+  enum class Part { train, validation };
+  /// `batch` windows at random places of a part: a function of (seed, step, index) alone, so a
+  /// resumed run sees the batches of an uninterrupted one.
+  TokenBatch random_batch(Part part, int64_t batch, uint64_t seed, int64_t step,
+                          int64_t index = 0) const;
+  /// Windows side by side, from the first-th on, at most `batch` of them: (b, T).
+  TokenBatch windows(Part part, int64_t first, int64_t batch) const;
+  /// How many windows side by side a part holds.
+  int64_t num_windows(Part part) const;
+
+ private:
+  const int64_t* begin(Part part) const;
+  int64_t length(Part part) const;
+  TokenBatch gather(const int64_t* tokens, const std::vector<int64_t>& starts) const;
+
+  std::vector<int64_t> tokens_;
+  int64_t context_;
+  int64_t train_length_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,148 @@
+// The benchmark: one JSON line a workload, or with --profile a table of where its time goes.
+
+#include <gradus/core/blas.h>
+#include <gradus/gradus.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "examples/support/cli.h"
+#include "workloads.h"
+
+using namespace gradus;
+using namespace gradus::bench;
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// Seconds of each run of f, for `seconds` and at least three times.
+std::vector<double> time_runs(const std::function<void()>& f, double seconds) {
+  std::vector<double> times;
+  const double start = now();
+  while (now() - start < seconds || times.size() < 3) {
+    const double before = now();
+    f();
+    times.push_back(now() - before);
+  }
+  return times;
+}
+
+/// FLOP/s of a large matrix product: what the machine's GEMM reaches on these threads.
+double gemm_rate() {
+  constexpr int64_t n = 1536;
+  const Tensor a = randn({n, n}), b = randn({n, n}), c = empty({n, n});
+  const auto times = time_runs(
+      [&] {
+        blas::gemm<float>(false, true, n, n, n, 1, a.data<float>(), n, b.data<float>(), n, 0,
+                          c.data<float>(), n);
+      },
+      0.3);
+  return 2.0 * n * n * n / *std::min_element(times.begin(), times.end());
+}
+
+/// Bytes/s at which all threads together read memory.
+double read_rate() {
+  constexpr int64_t n = 64 << 20;
+  const Tensor x = zeros({n});
+  const float* data = x.data<float>();
+  volatile float sink = 0;
+  const auto times = time_runs(
+      [&] {
+        sink = parallel_sum<float>(n, 1 << 16, [data](int64_t begin, int64_t end) {
+          return simd_sum<float>(end - begin, [=](int64_t i) { return data[begin + i]; });
+        });
+      },
+      0.3);
+  return sizeof(float) * n / *std::min_element(times.begin(), times.end());
+}
+
+double flops_of(const std::function<void()>& step) {
+  const Profile profile;
+  step();
+  double flops = 0;
+  for (const ProfileRow& row : profile.rows()) flops += row.flops;
+  return flops;
+}
+
+double rounded(double v, double unit) { return std::round(v / unit) * unit; }
+
+void measure(const NamedWorkload& named, double seconds) {
+  manual_seed(0);
+  const Workload workload = named.make();
+  workload.step();
+  const double flops = flops_of(workload.step);
+  const double step = median(time_runs(workload.step, seconds));
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  nlohmann::ordered_json line{
+      {"workload", named.name},
+      {"ms", rounded(step * 1e3, 1e-3)},
+      {"items_per_s", rounded(static_cast<double>(workload.items) / step, 0.1)},
+      {"peak_rss_mb", usage.ru_maxrss / 1024},
+      {"gflops", rounded(flops / step * 1e-9, 0.1)},
+      {"limit_share", rounded(flops / gemm_rate() / step, 1e-3)},
+  };
+  if (workload.weight_bytes > 0) {
+    const double bandwidth = read_rate();
+    line["gb_per_s"] = rounded(workload.weight_bytes / step * 1e-9, 0.1);
+    line["bandwidth_share"] = rounded(workload.weight_bytes / step / bandwidth, 1e-3);
+  }
+  std::printf("%s\n", line.dump().c_str());
+  std::fflush(stdout);
+}
+
+void profile(const NamedWorkload& named, double seconds) {
+  manual_seed(0);
+  const Workload workload = named.make();
+  workload.step();
+  const Profile profile;
+  const size_t steps = time_runs(workload.step, seconds).size();
+  std::printf("%s: %zu steps\n%s\n", named.name.c_str(), steps, profile.table().c_str());
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Times training steps and generation; one JSON line a workload.");
+  std::vector<std::string> names;
+  double seconds = 4;
+  int threads = num_threads();
+  bool with_profile = false, info = false;
+  app.add_option("workloads", names, "default: all");
+  app.add_option("--seconds", seconds, "per workload")->check(CLI::NonNegativeNumber);
+  app.add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
+  app.add_flag("--profile", with_profile, "a table by op instead");
+  app.add_flag("--info", info, "print the build and the machine first");
+  app.option_defaults()->always_capture_default();
+  parse_flags(app, argc, argv);
+  set_num_threads(threads);
+
+  std::vector<NamedWorkload> chosen = workloads();
+  if (!names.empty()) {
+    chosen.clear();
+    for (const std::string& name : names) {
+      const auto found = std::find_if(workloads().begin(), workloads().end(),
+                                      [&](const NamedWorkload& w) { return w.name == name; });
+      check(found != workloads().end(), "bench: there is no workload ", name);
+      chosen.push_back(*found);
+    }
+  }
+  if (info) std::printf("%s\n", build_info().c_str());
+  for (const NamedWorkload& workload : chosen)
+    with_profile ? profile(workload, seconds) : measure(workload, seconds);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("bench", argc, argv, run); }

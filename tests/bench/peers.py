@@ -1,0 +1,75 @@
+"""Ours beside PyTorch, workload by workload: both alternate within one run, one process a measurement.
+
+usage: python3 tests/bench/peers.py [workload ...] [--seconds 4] [--rounds 3] [--threads N]
+
+PyTorch gets its best: OpenBLAS's OpenMP build with kernels for this processor, and tcmalloc, where they
+are installed (Debian: python3-torch libopenblas-openmp-dev libtcmalloc-minimal4). The ratio is the median
+of the rounds' ratios; below 1, ours is faster.
+"""
+import argparse
+import glob
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+SHARED = ["mlp", "gpt-char", "gpt-baby", "gpt2-124M", "attention-512", "attention-1024", "attention-2048",
+          "attention-4096", "attention-8192"]
+
+
+def own_environment():
+    """Ours finds its BLAS kernels by itself."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("OPENBLAS_")}
+
+
+def tuned_environment(threads):
+    """The environment in which PyTorch runs fastest here."""
+    env = dict(own_environment(), OMP_NUM_THREADS=str(threads))
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        if " avx512f" in f.read():
+            env["OPENBLAS_CORETYPE"] = "SkylakeX"
+    for folder in glob.glob("/usr/lib/*/openblas-openmp"):
+        env["LD_LIBRARY_PATH"] = folder
+    for library in glob.glob("/usr/lib/*/libtcmalloc_minimal.so.4"):
+        env["LD_PRELOAD"] = library
+    return env
+
+
+def measure(command, env):
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        sys.exit(f"peers: {' '.join(command)} failed:\n{result.stderr.strip()}")
+    return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bench", default="build/bin/bench", help="our benchmark program")
+    parser.add_argument("workloads", nargs="*", metavar="workload", help="default: all that both have")
+    parser.add_argument("--seconds", type=float, default=4, help="per measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    peer = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_peer.py")]
+    env = tuned_environment(options.threads)
+    print("workload          ours ms   torch ms   ratio   ours MB   torch MB   ratio")
+    for name in options.workloads or SHARED:
+        rounds = []
+        for _ in range(options.rounds):
+            ours = measure([options.bench, name, "--seconds", str(options.seconds),
+                            "--threads", str(options.threads)], own_environment())
+            theirs = measure(peer + [name, "--seconds", str(options.seconds)], env)
+            rounds.append((ours, theirs))
+
+        def median(pick):
+            return statistics.median(pick(ours, theirs) for ours, theirs in rounds)
+
+        print(f"{name:16s}{median(lambda a, b: a['ms']):9.2f}{median(lambda a, b: b['ms']):11.2f}"
+              f"{median(lambda a, b: a['ms'] / b['ms']):8.2f}"
+              f"{median(lambda a, b: a['peak_rss_mb']):10.0f}{median(lambda a, b: b['peak_rss_mb']):11.0f}"
+              f"{median(lambda a, b: a['peak_rss_mb'] / b['peak_rss_mb']):8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

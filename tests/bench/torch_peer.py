@@ -1,0 +1,138 @@
+"""The benchmark's workloads in PyTorch: the same models, batches and training step, one JSON line each.
+
+usage: python3 torch_peer.py [workload ...] [--seconds 4]
+
+A training step is zero_grad, forward, loss, backward, clip and AdamW in float32 on random input. peers.py
+runs this beside ours with the settings that make PyTorch fastest.
+"""
+import argparse
+import json
+import math
+import resource
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Attention(nn.Module):
+    """Causal self-attention as PyTorch 1.13 users write it: one projection, masked softmax, projection."""
+
+    def __init__(self, dim, heads, bias):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(dim, 3 * dim, bias=bias)
+        self.proj = nn.Linear(dim, dim, bias=bias)
+
+    def forward(self, x):
+        batch, time_, dim = x.shape
+        q, k, v = (part.view(batch, time_, self.heads, -1).transpose(1, 2)
+                   for part in self.qkv(x).split(dim, dim=-1))
+        return self.proj(causal_attention(q, k, v).transpose(1, 2).reshape(batch, time_, dim))
+
+
+def causal_attention(q, k, v):
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    future = ~torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril(k.shape[-2] - q.shape[-2])
+    return scores.masked_fill(future, -math.inf).softmax(-1) @ v
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads, bias):
+        super().__init__()
+        self.ln1, self.attn = nn.LayerNorm(dim), Attention(dim, heads, bias)
+        self.ln2 = nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim, bias=bias), nn.GELU(),
+                                 nn.Linear(4 * dim, dim, bias=bias))
+
+    def forward(self, x):
+        x = x + self.attn(self.ln1(x))
+        return x + self.mlp(self.ln2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab, context, layers, heads, dim, bias):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocab, dim), nn.Embedding(context, dim)
+        self.blocks = nn.Sequential(*(Block(dim, heads, bias) for _ in range(layers)))
+        self.ln_f = nn.LayerNorm(dim)
+        for table in (self.wte, self.wpe):  # as GPT-2: large logits make denormal gradients, which are slow
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, ids):
+        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
+        return self.ln_f(self.blocks(x)) @ self.wte.weight.t()
+
+    def loss(self, ids, targets):
+        return F.cross_entropy(self(ids).flatten(0, 1), targets.flatten())
+
+
+class MLP(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+
+    def loss(self, x, y):
+        return F.cross_entropy(self(x), y)
+
+
+def trainer(model, batch, items, clip=True):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        model.loss(*batch).backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return step, items
+
+
+def gpt(vocab, context, layers, heads, dim, bias, batch, length):
+    ids = [torch.randint(0, vocab, (batch, length)) for _ in range(2)]
+    return trainer(GPT(vocab, context, layers, heads, dim, bias), ids, batch * length)
+
+
+def attention(length, heads=8, size=64):
+    q, k, v = (torch.randn(1, heads, length, size, requires_grad=True) for _ in range(3))
+
+    def step():
+        causal_attention(q, k, v).sum().backward()
+        q.grad = k.grad = v.grad = None
+
+    return step, length
+
+
+WORKLOADS = {
+    "mlp": lambda: trainer(MLP(), [torch.randn(64, 784), torch.randint(0, 10, (64,))], 64, clip=False),
+    "gpt-char": lambda: gpt(65, 64, 4, 4, 128, False, 12, 64),
+    "gpt-baby": lambda: gpt(65, 256, 6, 6, 384, False, 16, 256),
+    "gpt2-124M": lambda: gpt(50257, 1024, 12, 12, 768, True, 4, 64),
+    **{f"attention-{n}": (lambda n=n: attention(n)) for n in (512, 1024, 2048, 4096, 8192)},
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workloads", nargs="*", metavar="workload", help="default: all")
+    parser.add_argument("--seconds", type=float, default=4)
+    options = parser.parse_args()
+    for name in options.workloads or WORKLOADS:
+        torch.manual_seed(0)
+        step, items = WORKLOADS[name]()
+        for _ in range(2):
+            step()
+        times, start = [], time.perf_counter()
+        while time.perf_counter() - start < options.seconds or len(times) < 3:
+            before = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - before)
+        ms = sorted(times)[len(times) // 2] * 1e3
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(json.dumps({"workload": name, "ms": round(ms, 3), "items_per_s": round(items / ms * 1e3, 1),
+                          "peak_rss_mb": peak}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

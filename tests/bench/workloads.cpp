@@ -1,0 +1,103 @@
+#include "workloads.h"
+
+#include <gradus/gradus.h>
+
+#include <memory>
+
+namespace gradus::bench {
+
+namespace {
+
+struct Classifier : Module {
+  Linear a, b, c;
+  Classifier()
+      : a(child("a", Linear(784, 256))),
+        b(child("b", Linear(256, 256))),
+        c(child("c", Linear(256, 10))) {}
+  Tensor loss(const Tensor& x, const Tensor& y) const {
+    return cross_entropy(c(b(a(x, Activation::relu), Activation::relu)), y);
+  }
+};
+
+/// zero_grad, forward, loss, backward, clip, AdamW.
+template <class Model>
+Workload trainer(std::shared_ptr<Model> model, Tensor x, Tensor y, int64_t items,
+                 bool clip = true) {
+  auto optimizer = std::make_shared<AdamW>(
+      model->parameters(), AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1});
+  const StepOptions options = clip ? StepOptions{.max_grad_norm = 1.0} : StepOptions{};
+  return {[=] {
+            optimizer->zero_grad();
+            model->loss(x, y).backward();
+            optimizer->step(options);
+          },
+          items, 0};
+}
+
+Workload mlp() {
+  return trainer(std::make_shared<Classifier>(), randn({64, 784}), randint(0, 10, {64}), 64, false);
+}
+
+Workload gpt(const GPTConfig& config, int64_t batch, int64_t length) {
+  return trainer(std::make_shared<GPT>(config), randint(0, config.vocab, {batch, length}),
+                 randint(0, config.vocab, {batch, length}), batch * length);
+}
+
+const GPTConfig gpt2_small{
+    .vocab = 50257, .context = 1024, .layers = 12, .heads = 12, .dim = 768, .bias = true};
+
+/// Causal attention alone, forward and backward, 8 heads of 64.
+Workload attention(int64_t length) {
+  std::vector<Tensor> qkv;
+  for (int i = 0; i < 3; ++i) qkv.push_back(randn({1, 8, length, 64}).requires_grad_());
+  return {[qkv] {
+            sum(scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {.causal = true})).backward();
+            for (const Tensor& x : qkv) x.set_grad({});
+          },
+          length, 0};
+}
+
+/// One token, batch 1, with 256 tokens in the cache.
+Workload generation() {
+  constexpr int64_t context = 256;
+  auto model = std::make_shared<GPT>(gpt2_small);
+  auto cache = std::make_shared<GPTCache>(model->make_cache());
+  const NoGrad no_grad;
+  model->next_logits(randint(0, 50257, {1, context}), *cache);
+  const int64_t positions = model->wpe.weight.numel();
+  const auto bytes = static_cast<double>(4 * (model->num_parameters() - positions));
+  return {[=] {
+            const NoGrad no_grad;
+            const EvalMode eval;
+            if (cache->length() >= 2 * context) {  // keep near the length that is measured
+              cache->clear();
+              model->next_logits(randint(0, 50257, {1, context}), *cache);
+            }
+            argmax(model->next_logits(zeros({1, 1}, int64), *cache), -1);
+          },
+          1, bytes};
+}
+
+}  // namespace
+
+const std::vector<NamedWorkload>& workloads() {
+  static const std::vector<NamedWorkload> all = [] {
+    std::vector<NamedWorkload> list{
+        {"mlp", mlp},
+        {"gpt-char", [] { return gpt({.vocab = 65}, 12, 64); }},
+        {"gpt-baby",
+         [] {
+           return gpt({.vocab = 65, .context = 256, .layers = 6, .heads = 6, .dim = 384}, 16, 256);
+         }},
+        {"gpt2-124M", [] { return gpt(gpt2_small, 4, 64); }},
+    };
+    for (int64_t length = 512; length <= 16384; length *= 2)
+      list.push_back(
+          {"attention-" + std::to_string(length), [length] { return attention(length); }});
+    list.push_back({"generate-124M", generation});
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace gradus::bench
