@@ -1,0 +1,62 @@
+#pragma once
+// Cross entropy of a row of logits x against a class index t, straight from the logits. With label
+// smoothing e over C classes of weights w (1 where there are none):
+//   loss = (1 - e) w_t (lse - x_t) + e/C sum_c w_c (lse - x_c)        lse = log sum_c exp(x_c)
+
+#include <cstdint>
+
+#include "gradus/core/kernels/softmax.h"
+
+namespace gradus::kernel {
+
+/// The numbers that all rows share.
+template <class T>
+struct CrossEntropy {
+  int64_t classes;
+  const T* weights;  // one a class, or null
+  T weight_sum;      // of all classes
+  T smoothing;
+
+  T weight(int64_t c) const { return weights ? weights[c] : T{1}; }
+  T share() const { return smoothing / static_cast<T>(classes); }
+
+  /// The loss of a row; lse is kept for the gradient.
+  T row_loss(const T* x, int64_t target, T* lse_out) const {
+    const T lse = log_sum_exp(x, classes);
+    *lse_out = lse;
+    T loss = (1 - smoothing) * weight(target) * (lse - x[target]);
+    if (smoothing != 0) loss += share() * spread(x, lse);
+    return loss;
+  }
+
+  /// dx_c = g ((1 - e) w_t (p_c - [c = t]) + e/C (W p_c - w_c)) with p = exp(x - lse) and W the sum
+  /// of the weights. dx may be x.
+  void row_gradient(const T* x, int64_t target, T lse, T g, T* dx) const {
+    const T hot = g * (1 - smoothing) * weight(target);
+    const T cold = g * share();
+    const T scale = hot + cold * weight_sum;
+    const T* w = weights;
+    if (smoothing == 0)
+      simd_for(classes, [=](int64_t c) { dx[c] = scale * exp(x[c] - lse); });
+    else if (w)
+      simd_for(classes, [=](int64_t c) { dx[c] = scale * exp(x[c] - lse) - cold * w[c]; });
+    else
+      simd_for(classes, [=](int64_t c) { dx[c] = scale * exp(x[c] - lse) - cold; });
+    dx[target] -= hot;
+  }
+
+ private:
+  T spread(const T* x, T lse) const {
+    T total = 0;
+    for (int64_t begin = 0; begin < classes; begin += softmax_block) {
+      const int64_t length = classes - begin < softmax_block ? classes - begin : softmax_block;
+      const T* block = x + begin;
+      const T* w = weights ? weights + begin : nullptr;
+      total += w ? simd_sum<T>(length, [=](int64_t c) { return w[c] * (lse - block[c]); })
+                 : simd_sum<T>(length, [=](int64_t c) { return lse - block[c]; });
+    }
+    return total;
+  }
+};
+
+}  // namespace gradus::kernel

@@ -1,0 +1,93 @@
+#pragma once
+// What a linear layer does around its matrix product: bias and activation on each tile of the
+// output while it is in cache, and the gradient of both in one pass.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "gradus/core/kernels/math.h"
+#include "gradus/core/parallel.h"
+
+namespace gradus::kernel {
+
+// Activations: the value at pre-activation z and the slope there. GELU's slope is kept for
+// backward, since the forward pass has what it is made of at hand; ReLU's is seen from the output.
+struct Identity {
+  template <class T>
+  static ValueAndSlope<T> at(T z) {
+    return {z, T{1}};
+  }
+};
+struct Relu {
+  template <class T>
+  static ValueAndSlope<T> at(T z) {
+    return {z > 0 || z != z ? z : T{0}, z > 0 ? T{1} : T{0}};
+  }
+};
+struct GeluErf {
+  template <class T>
+  static ValueAndSlope<T> at(T z) {
+    return gelu_erf_with_slope(z);
+  }
+};
+struct GeluTanh {
+  template <class T>
+  static ValueAndSlope<T> at(T z) {
+    return gelu_tanh_with_slope(z);
+  }
+};
+
+/// The part of an (m, n) product over k that one thread computes at a time.
+struct Tile {
+  int64_t rows, cols;
+};
+
+/// Few large tiles, since BLAS packs W anew for each block of rows and x for each block of columns:
+/// the longer side is halved until blocks are at most 384 long, and a product that is done
+/// sooner than a second thread is at work stays whole.
+inline Tile linear_tile(int64_t m, int64_t n, int64_t k) {
+  if (m * n * k < (int64_t{1} << 19)) return {m, n};
+  const int64_t longer = std::max(m, n);
+  int64_t blocks = 2;
+  while ((longer + blocks - 1) / blocks > 384) blocks *= 2;
+  const int64_t length = ((longer + blocks - 1) / blocks + 15) / 16 * 16;
+  return m >= n ? Tile{length, n} : Tile{m, length};
+}
+
+/// y = act(y + bias) and, where `slope` is not null, slope = act' there, over a tile of rows at
+/// distance `stride`. bias may be null.
+template <class Act, class T>
+void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* y, T* slope) {
+  for (int64_t i = 0; i < rows; ++i, y += stride) {
+    auto z = [=](int64_t j) { return bias ? y[j] + bias[j] : y[j]; };
+    if (slope) {
+      simd_for(cols, [=](int64_t j) {
+        const auto [value, derivative] = Act::at(z(j));
+        y[j] = value;
+        slope[j] = derivative;
+      });
+      slope += stride;
+    } else {
+      simd_for(cols, [=](int64_t j) { y[j] = Act::at(z(j)).value; });
+    }
+  }
+}
+
+/// dz = dy factor(i, j), and dbias += the sum of dz over the rows, for contiguous rows of n whose
+/// elements `factor` numbers through. dbias may be null, dz may be dy.
+template <class T, class Factor>
+void bias_activation_backward(int64_t rows, int64_t n, const T* dy, T* dz, T* dbias,
+                              Factor factor) {
+  for (int64_t at = 0; at < rows * n; at += n) {
+    if (dbias)
+      simd_for(n, [=](int64_t j) {
+        const T g = dy[at + j] * factor(at + j);
+        dz[at + j] = g;
+        dbias[j] += g;
+      });
+    else
+      simd_for(n, [=](int64_t j) { dz[at + j] = dy[at + j] * factor(at + j); });
+  }
+}
+
+}  // namespace gradus::kernel

@@ -1,0 +1,38 @@
+#pragma once
+// Column sums over many rows: each chunk of rows sums its own columns, and the chunks' sums are
+// added in chunk order, so that the bits do not depend on the number of threads.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "gradus/core/parallel.h"
+
+namespace gradus::kernel {
+
+/// The rows of one chunk: 32 KB of them or a 32nd of all, whichever is more, so that the partial
+/// sums stay small beside the rows.
+inline int64_t rows_per_partial(int64_t rows, int64_t row_bytes) {
+  return std::max({int64_t{1}, 32768 / std::max<int64_t>(row_bytes, 1), (rows + 31) / 32});
+}
+
+inline int64_t partial_count(int64_t rows, int64_t rows_per_chunk) {
+  return (rows + rows_per_chunk - 1) / rows_per_chunk;
+}
+
+/// out[j] = the sum over chunks c of partials[c][j], in order of c.
+template <class T>
+void add_partials(const T* partials, int64_t chunks, int64_t n, T* out) {
+  std::fill_n(out, n, T{0});
+  for (int64_t c = 0; c < chunks; ++c) {
+    const T* partial = partials + c * n;
+    simd_for(n, [=](int64_t j) { out[j] += partial[j]; });
+  }
+}
+
+/// sums[j] += the sum over rows of x (rows, n).
+template <class T>
+void add_columns(const T* x, int64_t rows, int64_t n, T* sums) {
+  for (int64_t i = 0; i < rows; ++i, x += n) simd_for(n, [=](int64_t j) { sums[j] += x[j]; });
+}
+
+}  // namespace gradus::kernel

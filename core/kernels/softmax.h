@@ -1,0 +1,73 @@
+#pragma once
+// Softmax of a row, its logarithm, and their gradients.
+
+#include <cstdint>
+#include <limits>
+
+#include "gradus/core/kernels/math.h"
+#include "gradus/core/parallel.h"
+
+namespace gradus::kernel {
+
+/// Elements that stay in the first-level cache between the two loops over them.
+inline constexpr int64_t softmax_block = 2048;
+
+/// log(sum_j exp(x_j)) of a row of n, read once from memory: the sum is kept relative to the
+/// largest element so far, and rescaled when a block brings a larger one. 0 for a row that is all
+/// -inf, so that exp(x_j - result) is 0 there. NaN if any element is.
+template <class T>
+T log_sum_exp(const T* x, int64_t n) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  T largest = -infinity, shift = 0, total = 0;
+  for (int64_t begin = 0; begin < n; begin += softmax_block) {
+    const int64_t length = n - begin < softmax_block ? n - begin : softmax_block;
+    const T* block = x + begin;
+    const T m = simd_max(length, largest, [=](int64_t j) { return block[j]; });
+    if (m > largest) {
+      total *= exp(largest - m);
+      largest = shift = m;
+    }
+    total += simd_sum<T>(length, [=](int64_t j) { return exp(block[j] - shift); });
+  }
+  return total == 0 ? T{0} : shift + log(total);
+}
+
+/// y = exp(x) / sum(exp(x)); 0 where all of x is -inf. y may be x.
+template <class T>
+void softmax_row(const T* x, int64_t n, T* y) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  const T largest = simd_max(n, -infinity, [=](int64_t j) { return x[j]; });
+  const T shift = largest == -infinity ? T{0} : largest;
+  T total = 0;
+  for (int64_t begin = 0; begin < n; begin += softmax_block) {
+    const int64_t length = n - begin < softmax_block ? n - begin : softmax_block;
+    const T* from = x + begin;
+    T* to = y + begin;
+    total += simd_sum<T>(length, [=](int64_t j) { return to[j] = exp(from[j] - shift); });
+  }
+  const T scale = total == 0 ? T{0} : 1 / total;
+  simd_for(n, [=](int64_t j) { y[j] *= scale; });
+}
+
+/// dx = y (dy - sum(dy y)). dx may be dy.
+template <class T>
+void softmax_backward_row(const T* y, const T* dy, int64_t n, T* dx) {
+  const T dot = simd_sum<T>(n, [=](int64_t j) { return dy[j] * y[j]; });
+  simd_for(n, [=](int64_t j) { dx[j] = y[j] * (dy[j] - dot); });
+}
+
+/// y = x - log(sum(exp(x))). y may be x.
+template <class T>
+void log_softmax_row(const T* x, int64_t n, T* y) {
+  const T lse = log_sum_exp(x, n);
+  simd_for(n, [=](int64_t j) { y[j] = x[j] - lse; });
+}
+
+/// dx = dy - exp(y) sum(dy). dx may be dy.
+template <class T>
+void log_softmax_backward_row(const T* y, const T* dy, int64_t n, T* dx) {
+  const T total = simd_sum<T>(n, [=](int64_t j) { return dy[j]; });
+  simd_for(n, [=](int64_t j) { dx[j] = dy[j] - exp(y[j]) * total; });
+}
+
+}  // namespace gradus::kernel

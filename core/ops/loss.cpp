@@ -1,0 +1,248 @@
+#include "gradus/core/ops/loss.h"
+
+#include <cmath>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/kernels/cross_entropy.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+
+namespace gradus {
+
+namespace {
+
+Tensor reduce(const Tensor& losses, Reduction reduction) {
+  switch (reduction) {
+    case Reduction::mean:
+      return mean(losses);
+    case Reduction::sum:
+      return sum(losses);
+    case Reduction::none:
+      return losses;
+  }
+  return losses;
+}
+
+void check_alike(const char* op, const char* name, const Tensor& x, const Tensor& target) {
+  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
+  check(target.shape() == x.shape() && target.dtype() == x.dtype(), op, ": expected ", name, " of ",
+        x.dtype(), " ", x.shape(), ", got ", target.dtype(), " ", target.shape());
+}
+
+// ---- cross entropy, as the formula says ----
+
+/// sum_c w_c log p_c, w_c 1 where there are no weights.
+Tensor weighted_sum(const Tensor& log_p, const Tensor& weights) {
+  return sum(weights.defined() ? log_p * weights : log_p, -1);
+}
+
+/// loss = -sum_c w_c t'_c log p_c with t' = (1 - e) t + e/C; the mean is taken over the examples.
+Tensor cross_entropy_of_probabilities(const Tensor& logits, const Tensor& targets,
+                                      const CrossEntropyOptions& options) {
+  const double e = options.label_smoothing;
+  const auto classes = static_cast<double>(logits.shape().back());
+  const Tensor log_p = log_softmax(logits, -1);
+  const Tensor t = e == 0 ? targets : targets * (1 - e) + e / classes;
+  const Tensor losses = -weighted_sum(log_p * t, options.class_weights);
+  if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
+  return sum(losses) / static_cast<double>(losses.numel());
+}
+
+/// loss = -(1 - e) w_t log p_t - e/C sum_c w_c log p_c, 0 where t is to be ignored; the mean
+/// divides by the sum of w_t over the targets that count.
+Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets,
+                              const CrossEntropyOptions& options) {
+  const double e = options.label_smoothing;
+  const auto classes = static_cast<double>(logits.shape().back());
+  const Tensor& weights = options.class_weights;
+  const Tensor ignored = eq(targets, static_cast<double>(options.ignore_index));
+  const Tensor t = masked_fill(targets, ignored, 0);
+  const Tensor w =
+      masked_fill(weights.defined() ? index_select(weights, 0, t.reshape({-1})).reshape(t.shape())
+                                    : ones(t.shape(), logits.dtype()),
+                  ignored, 0);
+  const Tensor log_p = log_softmax(logits, -1);
+  Tensor losses = -(w * gather(log_p, -1, t.unsqueeze(-1)).squeeze(-1));
+  if (e != 0) losses = losses * (1 - e) - weighted_sum(log_p, weights) * (e / classes);
+  losses = masked_fill(losses, ignored, 0);
+  if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
+  return sum(losses) / sum(w);
+}
+
+// ---- and in one pass over the logits ----
+
+/// The kernel's parameters for these options; `weights` must outlive them.
+template <class T>
+kernel::CrossEntropy<T> cross_entropy_kernel(int64_t classes, const Tensor& weights,
+                                             double smoothing) {
+  const T* w = weights.defined() ? weights.data<T>() : nullptr;
+  double weight_sum = static_cast<double>(classes);
+  if (w) {
+    weight_sum = 0;
+    for (int64_t c = 0; c < classes; ++c) weight_sum += static_cast<double>(w[c]);
+  }
+  return {classes, w, static_cast<T>(weight_sum), static_cast<T>(smoothing)};
+}
+
+/// Rows of C logits that make one chunk of work, about 32 KB.
+int64_t rows_per_chunk(int64_t classes, Dtype dtype) {
+  return std::max<int64_t>(32768 / (classes * size_of(dtype)), 1);
+}
+
+struct CrossEntropyForward {
+  Tensor loss;             // as reduced
+  Tensor lse;              // log sum exp of each row that counts
+  double denominator = 1;  // what the mean divides by
+};
+
+template <class T>
+CrossEntropyForward cross_entropy_forward(const Tensor& logits, const Tensor& targets,
+                                          const Tensor& weights,
+                                          const CrossEntropyOptions& options) {
+  const int64_t classes = logits.shape().back(), rows = targets.numel();
+  const auto row = cross_entropy_kernel<T>(classes, weights, options.label_smoothing);
+  Tensor losses = empty(targets.shape(), logits.dtype());
+  const Tensor lse = empty({rows}, logits.dtype());
+  const T* x = logits.data<T>();
+  const int64_t* t = targets.data<int64_t>();
+  T *loss = losses.data<T>(), *plse = lse.data<T>();
+  parallel_for(rows, rows_per_chunk(classes, logits.dtype()), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      loss[i] = t[i] == options.ignore_index ? T{0} : row.row_loss(x + i * classes, t[i], plse + i);
+  });
+  if (options.reduction == Reduction::none) return {losses, lse};
+  double total = 0, counted = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    if (t[i] == options.ignore_index) continue;
+    total += static_cast<double>(loss[i]);
+    counted += static_cast<double>(row.weight(t[i]));
+  }
+  const double denominator = options.reduction == Reduction::mean ? counted : 1;
+  return {scalar(total / denominator, logits.dtype()), lse, denominator};
+}
+
+/// dx for the rows of logits x; dx may be x. `dy` has one element a row, or one in all.
+template <class T>
+void cross_entropy_backward(const Tensor& x, const Tensor& targets, const Tensor& weights,
+                            const Tensor& lse, const Tensor& dy, double denominator,
+                            const CrossEntropyOptions& options, const Tensor& dx) {
+  const int64_t classes = x.shape().back(), rows = targets.numel();
+  const auto row = cross_entropy_kernel<T>(classes, weights, options.label_smoothing);
+  const T *px = x.data<T>(), *plse = lse.data<T>(), *pdy = dy.data<T>();
+  const int64_t* t = targets.data<int64_t>();
+  T* pdx = dx.data<T>();
+  const bool each = options.reduction == Reduction::none;
+  parallel_for(rows, rows_per_chunk(classes, x.dtype()), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (t[i] == options.ignore_index)
+        std::fill_n(pdx + i * classes, classes, T{0});
+      else
+        row.row_gradient(px + i * classes, t[i], plse[i],
+                         pdy[each ? i : 0] / static_cast<T>(denominator), pdx + i * classes);
+    }
+  });
+}
+
+/// Inputs logits (0), targets (1), weights (2). The gradient is written over the logits where
+/// nobody else holds them.
+void cross_entropy_rule(Backward& back, const Tensor& weights, const Tensor& lse,
+                        double denominator, const CrossEntropyOptions& options) {
+  const Tensor targets = back.input(1).contiguous(), dy = back.grad().contiguous();
+  Tensor x = back.take_input(0), dx;
+  if (x.defined() && x.is_contiguous()) {
+    x = x.detach();
+    dx = x;
+  } else {
+    x = (x.defined() ? x : back.input(0)).contiguous();
+    dx = empty_like(x);
+  }
+  dispatch_floating("cross_entropy", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    cross_entropy_backward<T>(x, targets, weights, lse, dy, denominator, options, dx);
+  });
+  x = {};
+  back.give(0, std::move(dx));
+}
+
+void check_cross_entropy(const Tensor& logits, const Tensor& targets,
+                         const CrossEntropyOptions& options) {
+  check(is_floating(logits.dtype()), "cross_entropy: expected logits of float32 or float64, got ",
+        logits.dtype());
+  check(logits.rank() >= 1 && logits.shape().back() >= 1,
+        "cross_entropy: expected logits (..., classes), got shape ", logits.shape());
+  Shape rows = logits.shape();
+  rows.pop_back();
+  const bool indices = targets.dtype() == int64;
+  check(indices ? targets.shape() == rows
+                : targets.dtype() == logits.dtype() && targets.shape() == logits.shape(),
+        "cross_entropy: expected targets of int64 ", rows, " or ", logits.dtype(), " ",
+        logits.shape(), ", got ", targets.dtype(), " ", targets.shape());
+  const double e = options.label_smoothing;
+  check(e >= 0 && e <= 1, "cross_entropy: expected label smoothing from 0 to 1, got ", e);
+  const Tensor& weights = options.class_weights;
+  if (!weights.defined()) return;
+  const Shape expected{logits.shape().back()};
+  check(weights.shape() == expected && weights.dtype() == logits.dtype(),
+        "cross_entropy: expected class weights of ", logits.dtype(), " ", expected, ", got ",
+        weights.dtype(), " ", weights.shape());
+  check(!weights.requires_grad(), "cross_entropy: class weights get no gradient; detach them");
+}
+
+void check_targets(const Tensor& targets, int64_t classes, int64_t ignore_index) {
+  const int64_t* t = targets.data<int64_t>();
+  for (int64_t i = 0; i < targets.numel(); ++i)
+    check((t[i] >= 0 && t[i] < classes) || t[i] == ignore_index, "cross_entropy: target ", t[i],
+          " at position ", i, " is outside [0, ", classes, ")");
+}
+
+}  // namespace
+
+// loss = lse - x_t, lse = log sum_c exp(x_c)        dx_c = exp(x_c - lse) - [c = t]
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
+                     const CrossEntropyOptions& options) {
+  const ProfileScope scope("cross_entropy");
+  check_cross_entropy(logits, targets, options);
+  if (targets.dtype() != int64) return cross_entropy_of_probabilities(logits, targets, options);
+  CrossEntropyForward made;
+  Tensor weights;
+  {
+    const NoGrad no_grad;
+    const Tensor x = logits.contiguous(), t = targets.contiguous();
+    check_targets(t, x.shape().back(), options.ignore_index);
+    if (options.class_weights.defined()) weights = options.class_weights.contiguous();
+    made = dispatch_floating("cross_entropy", x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      return cross_entropy_forward<T>(x, t, weights, options);
+    });
+  }
+  record_fused(
+      "cross_entropy", {made.loss}, {logits, targets}, saves_nothing,
+      [options](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_cross_entropy(in[0], in[1], options)};
+      },
+      [options, weights, lse = made.lse, denominator = made.denominator](Backward& back) {
+        cross_entropy_rule(back, weights, lse, denominator, options);
+      });
+  return made.loss;
+}
+
+Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  const ProfileScope scope("mse_loss");
+  check_alike("mse_loss", "a target", input, target);
+  const Tensor difference = input - target;
+  return reduce(difference * difference, reduction);
+}
+
+// -(t log sigmoid(x) + (1 - t) log(1 - sigmoid(x))) = softplus(x) - t x
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
+                                        Reduction reduction) {
+  const ProfileScope scope("binary_cross_entropy_with_logits");
+  check_alike("binary_cross_entropy_with_logits", "targets", logits, targets);
+  return reduce(softplus(logits) - targets * logits, reduction);
+}
+
+}  // namespace gradus

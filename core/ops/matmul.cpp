@@ -1,0 +1,319 @@
+#include "gradus/core/ops/matmul.h"
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/blas.h"
+#include "gradus/core/kernels/linear.h"
+#include "gradus/core/kernels/partials.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/shape.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+
+namespace gradus {
+
+namespace {
+
+/// How gemm reads a tensor's last two axes: row by row or, transposed, column by column, `stride`
+/// elements from one row (column) to the next.
+struct Operand {
+  Tensor tensor;  // the one given, or a contiguous copy where its strides fit neither
+  bool transposed = false;
+  int64_t stride = 1;
+
+  int64_t rows() const { return tensor.shape()[tensor.rank() - 2]; }
+  int64_t cols() const { return tensor.shape().back(); }
+  /// Where row i begins.
+  int64_t row_offset(int64_t i) const { return transposed ? i : i * stride; }
+};
+
+Operand operand(const Tensor& x) {
+  const int64_t rows = x.size(-2), cols = x.size(-1);
+  const int64_t down = x.strides()[x.rank() - 2], across = x.strides().back();
+  if ((across == 1 || cols <= 1) && (down >= cols || rows <= 1))
+    return {x, false, rows <= 1 ? cols : down};
+  if ((down == 1 || rows <= 1) && (across >= rows || cols <= 1))
+    return {x, true, cols <= 1 ? rows : across};
+  return {x.clone(), false, cols};
+}
+
+/// The offset of the batch-th matrix of x (..., m, n).
+int64_t batch_offset(const Tensor& x, int64_t batch) {
+  int64_t offset = 0;
+  for (int axis = x.rank() - 3; axis >= 0; --axis) {
+    offset += batch % x.shape()[axis] * x.strides()[axis];
+    batch /= x.shape()[axis];
+  }
+  return offset;
+}
+
+/// out = a b + beta out, batch by batch: out (..., m, n) is contiguous, and the batch axes of a and
+/// b broadcast to its own. A few large products are split over the threads one after the other; of
+/// others each thread takes whole ones.
+void multiply(const Tensor& a, const Tensor& b, double beta, const Tensor& out) {
+  const NoGrad no_grad;
+  if (out.numel() == 0) return;
+  Operand left = operand(a), right = operand(b);
+  const int64_t m = left.rows(), k = left.cols(), n = right.cols();
+  Shape batch_axes = out.shape();
+  batch_axes.pop_back();
+  batch_axes.pop_back();
+  const int64_t batches = batch_axes.numel();
+  auto spread = [&](Operand& x) {
+    Shape shape = batch_axes;
+    shape.push_back(x.rows());
+    shape.push_back(x.cols());
+    x.tensor = x.tensor.expand(shape);
+  };
+  if (batches > 1) spread(left), spread(right);
+
+  dispatch_floating("matmul", out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* pa = left.tensor.template data<T>();
+    const T* pb = right.tensor.template data<T>();
+    T* pc = out.data<T>();
+    auto one = [&](auto gemm, int64_t batch) {
+      gemm(left.transposed, right.transposed, m, n, k, T{1}, pa + batch_offset(left.tensor, batch),
+           left.stride, pb + batch_offset(right.tensor, batch), right.stride, static_cast<T>(beta),
+           pc + batch * m * n, n);
+    };
+    const int64_t work = m * n * k;
+    if (batches == 1 || (batches < 8 && work > (int64_t{1} << 22))) {
+      for (int64_t batch = 0; batch < batches; ++batch) one(blas::gemm<T>, batch);
+      return;
+    }
+    ProfileScope::count(2.0 * static_cast<double>(work) * static_cast<double>(batches), 0);
+    parallel_for(batches, (int64_t{1} << 18) / (work + 1) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t batch = begin; batch < end; ++batch) one(blas::gemm_serial<T>, batch);
+    });
+  });
+}
+
+/// (..., m, n), the shape of a b, its batch axes those of a and b broadcast.
+Shape product_shape(const Tensor& a, const Tensor& b) {
+  Shape left = a.shape(), right = b.shape();
+  const int64_t m = left[left.size() - 2], n = right.back();
+  for (int i = 0; i < 2; ++i) left.pop_back(), right.pop_back();
+  Shape shape = broadcast_shapes("matmul", left, right);
+  shape.push_back(m);
+  shape.push_back(n);
+  return shape;
+}
+
+/// Gives input i the gradient a b, summed over the axes along which the input was broadcast: added
+/// in place by the product itself where that can be.
+void give_product(Backward& back, int i, const Tensor& a, const Tensor& b) {
+  const Shape& shape = back.input_shape(i);
+  if (product_shape(a, b) == shape) {
+    if (const Tensor total = back.sum_in_place(i); total.defined()) return multiply(a, b, 1, total);
+  }
+  back.give(i, sum_to(matmul(a, b), shape));
+}
+
+}  // namespace
+
+// y = a b        da = dy b^T    db = a^T dy
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  const ProfileScope scope("matmul");
+  check(a.rank() >= 1 && b.rank() >= 1, "matmul: expected tensors of rank 1 or more, got ",
+        a.shape(), " x ", b.shape());
+  check(is_floating(a.dtype()) && a.dtype() == b.dtype(),
+        "matmul: expected float32 or float64 on both sides, got ", a.dtype(), " and ", b.dtype());
+  check(a.shape().back() == b.shape()[std::max(b.rank() - 2, 0)],
+        "matmul: inner sizes differ: ", a.shape(), " x ", b.shape());
+  if (a.rank() == 1) return matmul(a.unsqueeze(0), b).squeeze(b.rank() == 1 ? 0 : -2);
+  if (b.rank() == 1) return matmul(a, b.unsqueeze(1)).squeeze(-1);
+  const Shape shape = product_shape(a, b);
+  if (b.rank() == 2 && a.rank() > 2) {  // all rows at once: one product forward, one for db
+    const int64_t rows = shape.numel() / std::max<int64_t>(shape.back(), 1);
+    if (shape.back() > 0) return matmul(a.reshape({rows, a.shape().back()}), b).reshape(shape);
+  }
+  Tensor y = empty(shape, a.dtype());
+  multiply(a, b, 0, y);
+  const Saves saves{(b.requires_grad() ? 1u : 0u) | (a.requires_grad() ? 2u : 0u), 0};
+  record("matmul", {y}, {a, b}, saves, [](Backward& back) {
+    const Tensor dy = back.grad();
+    if (back.needs(0)) give_product(back, 0, dy, back.input(1).mT());
+    if (back.needs(1)) give_product(back, 1, back.input(0).mT(), dy);
+  });
+  return y;
+}
+
+// ---- linear ----
+
+namespace {
+
+template <class F>
+void dispatch_activation(Activation activation, F&& f) {
+  switch (activation) {
+    case Activation::none:
+      return f(kernel::Identity{});
+    case Activation::relu:
+      return f(kernel::Relu{});
+    case Activation::gelu_erf:
+      return f(kernel::GeluErf{});
+    case Activation::gelu_tanh:
+      return f(kernel::GeluTanh{});
+  }
+}
+
+/// x as a matrix of rows of `n`.
+Tensor as_rows(const Tensor& x, int64_t n) {
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
+  return x.reshape({rows, n});
+}
+
+/// act(x W^T + b) as the formula says.
+Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       Activation activation) {
+  Tensor z = matmul(x, weight.mT());
+  if (bias.defined()) z = z + bias;
+  switch (activation) {
+    case Activation::none:
+      return z;
+    case Activation::relu:
+      return relu(z);
+    case Activation::gelu_erf:
+      return gelu(z, Gelu::erf);
+    case Activation::gelu_tanh:
+      return gelu(z, Gelu::tanh);
+  }
+  return z;
+}
+
+/// y = act(x W^T + b), tile by tile, and act' there in `slope` if that is defined.
+template <class T>
+void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    Activation activation, const Tensor& y, const Tensor& slope) {
+  const int64_t in = weight.size(1), n = weight.size(0);
+  const Operand left = operand(as_rows(x, in)), right = operand(weight);
+  const int64_t m = left.rows();
+  const T* px = left.tensor.data<T>();
+  const T* pw = right.tensor.data<T>();
+  const T* pb = bias.defined() ? bias.data<T>() : nullptr;
+  T* py = y.data<T>();
+  T* ps = slope.defined() ? slope.data<T>() : nullptr;
+  if (m == 0 || n == 0) return;
+  if (!pb && activation == Activation::none)
+    return blas::gemm<T>(left.transposed, !right.transposed, m, n, in, T{1}, px, left.stride, pw,
+                         right.stride, T{0}, py, n);
+
+  ProfileScope::count(2.0 * static_cast<double>(m * n) * static_cast<double>(in), 0);
+  const kernel::Tile tile = kernel::linear_tile(m, n, in);
+  const int64_t across = (n + tile.cols - 1) / tile.cols;
+  const int64_t tiles = (m + tile.rows - 1) / tile.rows * across;
+  parallel_for(tiles, 1, [&](int64_t begin, int64_t) {
+    const int64_t i = begin / across * tile.rows, j = begin % across * tile.cols;
+    const int64_t rows = std::min(tile.rows, m - i), cols = std::min(tile.cols, n - j);
+    blas::gemm_serial<T>(left.transposed, !right.transposed, rows, cols, in, T{1},
+                         px + left.row_offset(i), left.stride, pw + right.row_offset(j),
+                         right.stride, T{0}, py + i * n + j, n);
+    dispatch_activation(activation, [&](auto act) {
+      kernel::bias_activation<decltype(act)>(rows, cols, n, pb ? pb + j : nullptr, py + i * n + j,
+                                             ps ? ps + i * n + j : nullptr);
+    });
+  });
+}
+
+/// dz = dy act', written over dy where nobody else holds it, and in the same pass the bias's
+/// gradient where `dbias` is defined. `kept` is the output for ReLU, the slope for GELU.
+template <class T>
+Tensor activation_backward(Activation activation, Tensor dy, const Tensor& kept,
+                           const Tensor& dbias) {
+  const bool linear = activation == Activation::none;
+  if (linear && !dbias.defined()) return dy;
+  const int64_t n = dy.shape().back(), rows = dy.numel() / std::max<int64_t>(n, 1);
+  const Tensor dz = linear || dy.is_sole_owner() ? dy : empty_like(dy);
+  const T *from = dy.data<T>(), *pk = linear ? nullptr : kept.data<T>();
+  T* to = dz.data<T>();
+  const int64_t grain = kernel::rows_per_partial(rows, n * static_cast<int64_t>(sizeof(T)));
+  const int64_t chunks = kernel::partial_count(rows, grain);
+  const Scratch<T> partials(dbias.defined() ? chunks * n : 0);
+  parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
+    T* partial = dbias.defined() ? partials.data() + begin / grain * n : nullptr;
+    if (partial) std::fill_n(partial, n, T{0});
+    const int64_t count = end - begin, at = begin * n;
+    if (linear)
+      kernel::add_columns(from + at, count, n, partial);
+    else if (activation == Activation::relu)
+      kernel::bias_activation_backward(
+          count, n, from + at, to + at, partial,
+          [y = pk + at](int64_t i) { return y[i] <= 0 ? T{0} : T{1}; });
+    else
+      kernel::bias_activation_backward(count, n, from + at, to + at, partial,
+                                       [slope = pk + at](int64_t i) { return slope[i]; });
+  });
+  if (dbias.defined()) kernel::add_partials(partials.data(), chunks, n, dbias.data<T>());
+  return dz;
+}
+
+/// Inputs x (0), weight (1), bias (2).
+void linear_backward(Backward& back, Activation activation, const Tensor& kept) {
+  const Tensor x = back.input(0), weight = back.input(1);
+  Tensor dbias = back.needs(2) ? empty({weight.size(0)}, weight.dtype()) : Tensor();
+  Tensor dy = back.take_grad().contiguous();
+  const Tensor dz = dispatch_floating("linear", weight.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return activation_backward<T>(activation, std::move(dy), kept, dbias);
+  });
+  if (dbias.defined()) back.give(2, std::move(dbias));
+  const Tensor dz_rows = as_rows(dz, weight.size(0));
+  auto give = [&](int i, const Tensor& a, const Tensor& b) {  // gradient a b, as rows
+    const Tensor total = back.sum_in_place(i);
+    if (total.defined()) return multiply(a, b, 1, as_rows(total, total.shape().back()));
+    Tensor fresh = empty(back.input_shape(i), weight.dtype());
+    multiply(a, b, 0, as_rows(fresh, fresh.shape().back()));
+    back.give(i, std::move(fresh));
+  };
+  if (back.needs(1)) give(1, dz_rows.mT(), as_rows(x, weight.size(1)));
+  if (back.needs(0)) give(0, dz_rows, weight);
+}
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check(weight.rank() == 2, "linear: expected a weight of rank 2, (out, in), got ", weight.shape());
+  const int64_t out = weight.size(0), in = weight.size(1);
+  check(x.rank() >= 1 && x.shape().back() == in, "linear: expected x (..., ", in, ") for weight ",
+        weight.shape(), ", got ", x.shape());
+  check(is_floating(x.dtype()) && x.dtype() == weight.dtype(),
+        "linear: expected float32 or float64 for x and weight alike, got ", x.dtype(), " and ",
+        weight.dtype());
+  if (!bias.defined()) return;
+  check(bias.shape() == Shape{out}, "linear: expected bias ", Shape{out}, " for weight ",
+        weight.shape(), ", got ", bias.shape());
+  check(bias.dtype() == weight.dtype(), "linear: expected a bias of ", weight.dtype(), ", got ",
+        bias.dtype());
+}
+
+}  // namespace
+
+// y = act(z), z = x W^T + b        dz = dy act'(z)    db = sum dz    dx = dz W    dW = dz^T x
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  const ProfileScope scope("linear");
+  check_linear(x, weight, bias);
+  Shape shape = x.shape();
+  shape.back() = weight.size(0);
+  const Tensor y = empty(shape, x.dtype());
+  const bool gelu = activation == Activation::gelu_erf || activation == Activation::gelu_tanh;
+  const Tensor slope =
+      gelu && Recorder::wanted({x, weight, bias}) ? empty(shape, x.dtype()) : Tensor();
+  {
+    const NoGrad no_grad;
+    dispatch_floating("linear", x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      linear_forward<T>(x, weight, bias.defined() ? bias.contiguous() : bias, activation, y, slope);
+    });
+  }
+  record_fused(
+      "linear", {y}, {x, weight, bias},
+      activation == Activation::relu ? saves_output : saves_nothing,
+      [activation](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_linear(in[0], in[1], in[2], activation)};
+      },
+      [activation, slope](Backward& back) {
+        const bool relu = activation == Activation::relu;
+        linear_backward(back, activation, relu ? back.output().detach() : slope);
+      });
+  return y;
+}
+
+}  // namespace gradus

@@ -1,0 +1,240 @@
+#include "gradus/core/ops/normalization.h"
+
+#include <cmath>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/kernels/dropout.h"
+#include "gradus/core/kernels/layer_norm.h"
+#include "gradus/core/kernels/partials.h"
+#include "gradus/core/kernels/softmax.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+
+namespace gradus {
+
+namespace {
+
+Tensor contiguous_outside_graph(const Tensor& x) {
+  const NoGrad no_grad;
+  return x.contiguous();
+}
+
+void check_probability(double p) {
+  check(p >= 0 && p <= 1, "dropout: expected a probability from 0 to 1, got ", p);
+}
+
+/// Rows of n elements that make one chunk of work, about 32 KB.
+template <class T>
+int64_t rows_per_chunk(int64_t n) {
+  return std::max<int64_t>(32768 / (std::max<int64_t>(n, 1) * static_cast<int64_t>(sizeof(T))), 1);
+}
+
+/// Calls f(x's row, y's row, n) for each row of the last axis of two contiguous tensors of one
+/// shape, in parallel.
+template <class T, class F>
+void for_rows(const Tensor& x, const Tensor& y, F f) {
+  if (y.numel() == 0) return;
+  const int64_t n = y.shape().back();
+  const T* px = x.data<T>();
+  T* py = y.data<T>();
+  parallel_for(y.numel() / n, rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(px + i * n, py + i * n, n);
+  });
+}
+
+/// An op on each row of an axis whose gradient is worked out from its output: forward(x, n, y) and
+/// backward(y, dy, n, dx) on raw rows; rule(y, dy) is the formula of the gradient. An axis other
+/// than the last changes places with it.
+template <class Forward, class RowBackward, class Formula>
+Tensor row_op(const char* name, const Tensor& x, int64_t dim, Forward forward, RowBackward backward,
+              Formula formula) {
+  const int axis = normalize_dim(name, dim, x.rank());
+  if (axis != x.rank() - 1)
+    return row_op(name, x.transpose(axis, -1), -1, forward, backward, formula).transpose(axis, -1);
+  Tensor y = empty_like(x);
+  const Tensor rows = contiguous_outside_graph(x);
+  dispatch_floating(name, x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_rows<T>(rows, y, [=](const T* from, T* to, int64_t n) { forward(from, n, to); });
+  });
+  record(name, {y}, {x}, saves_output, [=](Backward& b) {
+    const Tensor y = b.output();
+    if (b.create_graph()) return b.give(0, formula(y, b.grad()));
+    Tensor dx = b.take_grad().contiguous();
+    if (!dx.is_sole_owner()) dx = dx.clone();
+    dispatch_floating("softmax", y.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      for_rows<T>(y, dx, [=](const T* y, T* dx, int64_t n) { backward(y, dx, n, dx); });
+    });
+    b.give(0, std::move(dx));
+  });
+  return y;
+}
+
+}  // namespace
+
+// y_i = exp(x_i) / sum_j exp(x_j)        dx = y (dy - sum(dy y))
+Tensor softmax(const Tensor& x, int64_t dim) {
+  const ProfileScope scope("softmax");
+  return row_op(
+      "softmax", x, dim, [](auto... row) { kernel::softmax_row(row...); },
+      [](auto... row) { kernel::softmax_backward_row(row...); },
+      [](const Tensor& y, const Tensor& dy) { return y * (dy - sum(dy * y, -1, keepdim)); });
+}
+
+// y_i = x_i - log sum_j exp(x_j)        dx = dy - exp(y) sum(dy)
+Tensor log_softmax(const Tensor& x, int64_t dim) {
+  const ProfileScope scope("log_softmax");
+  return row_op(
+      "log_softmax", x, dim, [](auto... row) { kernel::log_softmax_row(row...); },
+      [](auto... row) { kernel::log_softmax_backward_row(row...); },
+      [](const Tensor& y, const Tensor& dy) { return dy - exp(y) * sum(dy, -1, keepdim); });
+}
+
+// ---- layer norm ----
+
+namespace {
+
+Tensor composed_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const Tensor centred = x - mean(x, -1, keepdim);
+  Tensor y = centred / sqrt(mean(centred * centred, -1, keepdim) + eps);
+  if (weight.defined()) y = y * weight;
+  if (bias.defined()) y = y + bias;
+  return y;
+}
+
+template <class T>
+T* data_or_null(const Tensor& x) {
+  return x.defined() ? x.data<T>() : nullptr;
+}
+
+struct LayerNormGradients {
+  Tensor dx, dweight, dbias;  // undefined: not wanted
+};
+
+/// All three gradients in one pass over x and dy. dx is added into `total` if that is defined, else
+/// written over dy where nobody else holds it. `weight` may be undefined.
+template <class T>
+LayerNormGradients layer_norm_backward(Backward& back, const Tensor& x, const Tensor& weight,
+                                       const Tensor& mean, const Tensor& rstd,
+                                       const Tensor& total) {
+  const Tensor dy = back.take_grad().contiguous();
+  const int64_t n = x.shape().back(), rows = mean.numel();
+  LayerNormGradients out;
+  if (back.needs(0)) out.dx = total.defined() ? total : dy.is_sole_owner() ? dy : empty_like(dy);
+  if (back.needs(1)) out.dweight = empty({n}, x.dtype());
+  if (back.needs(2)) out.dbias = empty({n}, x.dtype());
+
+  const int64_t grain = kernel::rows_per_partial(rows, n * static_cast<int64_t>(sizeof(T)));
+  const int64_t chunks = kernel::partial_count(rows, grain);
+  const Scratch<T> dweights(out.dweight.defined() ? chunks * n : 0);
+  const Scratch<T> dbiases(out.dbias.defined() ? chunks * n : 0);
+  const T *px = x.data<T>(), *pdy = dy.data<T>(), *pw = data_or_null<T>(weight);
+  const T *pmean = mean.data<T>(), *prstd = rstd.data<T>();
+  T* pdx = data_or_null<T>(out.dx);
+  parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
+    T* dw = out.dweight.defined() ? dweights.data() + begin / grain * n : nullptr;
+    T* db = out.dbias.defined() ? dbiases.data() + begin / grain * n : nullptr;
+    if (dw) std::fill_n(dw, n, T{0});
+    if (db) std::fill_n(db, n, T{0});
+    for (int64_t i = begin; i < end; ++i)
+      kernel::layer_norm_backward_row(pdy + i * n, px + i * n, pw, pmean[i], prstd[i], n,
+                                      total.defined(), pdx ? pdx + i * n : nullptr, dw, db);
+  });
+  if (out.dweight.defined())
+    kernel::add_partials(dweights.data(), chunks, n, out.dweight.data<T>());
+  if (out.dbias.defined()) kernel::add_partials(dbiases.data(), chunks, n, out.dbias.data<T>());
+  return out;
+}
+
+void check_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  check(x.rank() >= 1, "layer_norm: expected rank 1 or more, got shape ", x.shape());
+  check(is_floating(x.dtype()), "layer_norm: expected float32 or float64, got ", x.dtype());
+  check(eps >= 0, "layer_norm: eps is ", eps, ", below 0");
+  const Shape expected{x.shape().back()};
+  auto check_parameter = [&](const char* name, const Tensor& p) {
+    check(!p.defined() || (p.shape() == expected && p.dtype() == x.dtype()),
+          "layer_norm: expected ", name, " of ", x.dtype(), " ", expected, " for x ", x.shape(),
+          ", got ", p.defined() ? p.dtype() : x.dtype(), " ", p.defined() ? p.shape() : Shape{});
+  };
+  check_parameter("weight", weight);
+  check_parameter("bias", bias);
+}
+
+}  // namespace
+
+// xhat = (x - mean) rstd, y = xhat w + b        with g = dy w:
+// dx = rstd (g - mean(g) - xhat mean(g xhat))    dw = sum(dy xhat)    db = sum(dy)
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const ProfileScope scope("layer_norm");
+  check_layer_norm(x, weight, bias, eps);
+  const int64_t n = x.shape().back(), rows = x.numel() / std::max<int64_t>(n, 1);
+  Tensor y = empty_like(x);
+  const Tensor mean = empty({rows}, x.dtype()), rstd = empty({rows}, x.dtype());
+  const Tensor from = contiguous_outside_graph(x);
+  const Tensor w = weight.defined() ? contiguous_outside_graph(weight) : weight;
+  const Tensor b = bias.defined() ? contiguous_outside_graph(bias) : bias;
+  dispatch_floating("layer_norm", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *px = from.data<T>(), *pw = data_or_null<T>(w), *pb = data_or_null<T>(b);
+    T *py = y.data<T>(), *pmean = mean.data<T>(), *prstd = rstd.data<T>();
+    parallel_for(rows, rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        kernel::layer_norm_row(px + i * n, pw, pb, n, static_cast<T>(eps), py + i * n, pmean + i,
+                               prstd + i);
+    });
+  });
+  record_fused(
+      "layer_norm", {y}, {x, weight, bias}, saves_nothing,
+      [eps](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_layer_norm(in[0], in[1], in[2], eps)};
+      },
+      [mean, rstd, weighted = weight.defined()](Backward& back) {
+        const Tensor x = back.input(0).contiguous();
+        const Tensor w = weighted ? back.input(1).contiguous() : Tensor();
+        const Tensor total = back.sum_in_place(0);
+        LayerNormGradients given = dispatch_floating("layer_norm", x.dtype(), [&](auto tag) {
+          using T = typename decltype(tag)::type;
+          return layer_norm_backward<T>(back, x, w, mean, rstd, total);
+        });
+        if (given.dweight.defined()) back.give(1, std::move(given.dweight));
+        if (given.dbias.defined()) back.give(2, std::move(given.dbias));
+        if (given.dx.defined() && !total.defined()) back.give(0, std::move(given.dx));
+      });
+  return y;
+}
+
+// ---- dropout ----
+
+// y = x s, s_i = 0 with probability p, else 1/(1-p)        dx = dy s
+Tensor dropout(const Tensor& x, double p, RandomKey key) {
+  const ProfileScope scope("dropout");
+  check_probability(p);
+  Tensor y = empty_like(x);
+  const Tensor from = contiguous_outside_graph(x);
+  dispatch_floating("dropout", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* px = from.data<T>();
+    T* py = y.data<T>();
+    parallel_for(x.numel(), 32768 / sizeof(T), [=](int64_t begin, int64_t end) {
+      kernel::dropout_scale(key, p, begin, end, py + begin);
+      simd_for(end - begin, [in = px + begin, out = py + begin](int64_t i) {
+        out[i] =
+            out[i] == 0 ? T{0} : in[i] * out[i];  // what is dropped is 0 even if it was not finite
+      });
+    });
+  });
+  record("dropout", {y}, {x}, saves_nothing,
+         [p, key](Backward& b) { b.give(0, dropout(b.grad(), p, key)); });
+  return y;
+}
+
+Tensor dropout(const Tensor& x, double p) {
+  check_probability(p);
+  if (p == 0 || !is_training()) return x;
+  return dropout(x, p, default_generator().reserve(x.numel()));
+}
+
+}  // namespace gradus
