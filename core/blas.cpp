@@ -12,9 +12,7 @@
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"
 
-// What OpenBLAS exports beyond CBLAS; absent (null) in another BLAS, or in a build for one kernel
-// set.
-#if defined(__ELF__)
+// What OpenBLAS has beyond CBLAS; null in another BLAS, or in a build with one set of kernels.
 extern "C" {
 __attribute__((weak)) char* openblas_get_corename(void);
 __attribute__((weak)) char* openblas_get_config(void);
@@ -23,16 +21,10 @@ __attribute__((weak)) void openblas_set_num_threads(int);
 __attribute__((weak)) void gotoblas_dynamic_init(void);
 __attribute__((weak)) void gotoblas_dynamic_quit(void);
 }
-#endif
 
 namespace gradus::blas {
 
 namespace {
-
-struct Setup {
-  std::string description;
-  bool openmp = false;  // this BLAS reads OpenMP's number of threads on each call
-};
 
 // How wide the kernels of an OpenBLAS core are: 0 SSE, 1 AVX, 2 AVX2 with FMA, 3 AVX-512.
 int kernel_level(std::string_view core) {
@@ -44,6 +36,8 @@ int kernel_level(std::string_view core) {
     if (core == name) return 1;
   return 0;
 }
+
+constexpr const char* best_kernels[] = {"", "Sandybridge", "Haswell", "SkylakeX"};  // by level
 
 int cpu_level() {
 #if defined(__x86_64__)
@@ -57,48 +51,48 @@ int cpu_level() {
   return 0;
 }
 
-// OpenBLAS does not know CPUs younger than itself and falls back to kernels of 2004, a fifth as
-// fast. Moves it to the best ones that this CPU can run; returns the reason for what is in use now.
+// OpenBLAS takes the kernels of the CPUs that it knows; on younger ones it falls back, before
+// 0.3.25 as far as to those of 2004, a fifth as fast. Moves it to the widest that this CPU can run,
+// whoever made it, unless the user chose. Returns why the kernels now in use are.
 std::string choose_kernels() {
-  if (!openblas_get_corename) return "not OpenBLAS's to choose";
-  if (std::getenv("OPENBLAS_CORETYPE")) return "set by OPENBLAS_CORETYPE";
-#if defined(__x86_64__)
   const std::string found = openblas_get_corename();
   const int level = cpu_level();
-  if (kernel_level(found) >= level) return "OpenBLAS's own choice";
+  const bool narrow = kernel_level(found) < level;
+  if (std::getenv("OPENBLAS_CORETYPE")) {
+    return std::string("set by OPENBLAS_CORETYPE") +
+           (narrow ? std::string(", though this CPU can run ") + best_kernels[level] : "");
+  }
+  if (!narrow) return "OpenBLAS's own choice";
   if (!gotoblas_dynamic_init || !gotoblas_dynamic_quit) return "the only ones in this build";
-  constexpr const char* best[] = {"", "Sandybridge", "Haswell", "SkylakeX"};
-  setenv("OPENBLAS_CORETYPE", best[level], 1);
+  setenv("OPENBLAS_CORETYPE", best_kernels[level], 1);
   gotoblas_dynamic_quit();
   gotoblas_dynamic_init();
   unsetenv("OPENBLAS_CORETYPE");
-  return "OpenBLAS had taken " + found + " for want of knowing this CPU";
-#else
-  return "OpenBLAS's own choice";
-#endif
+  return "the widest for this CPU; OpenBLAS had taken " + found;
 }
+
+struct Setup {
+  std::string description = "CBLAS, not OpenBLAS";
+  bool openmp = false;  // this BLAS asks OpenMP for the number of threads on each call
+};
 
 Setup set_up() {
   Setup s;
+  if (!openblas_get_corename || !openblas_get_config || !openblas_get_parallel) return s;
   const std::string why = choose_kernels();
-  if (!openblas_get_config || !openblas_get_corename) {
-    s.description = "CBLAS (not OpenBLAS)";
-    return s;
-  }
-  const int parallel = openblas_get_parallel ? openblas_get_parallel() : 0;
+  const int parallel = openblas_get_parallel();  // 0 serial, 1 pthread, 2 OpenMP
   s.openmp = parallel == 2;
   if (parallel == 1 && openblas_set_num_threads) openblas_set_num_threads(1);
   const std::string config =
       openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
-  const size_t name_end = config.find(' ', config.find(' ') + 1);
-  s.description = config.substr(0, name_end) +
-                  (parallel == 2   ? " (openmp)"
-                   : parallel == 1 ? " (pthread)"
-                                   : " (serial)") +
-                  ", kernels " + openblas_get_corename() + ": " + why;
+  constexpr const char* build[] = {" (serial)", " (pthread)", " (openmp)"};
+  s.description = config.substr(0, config.find(' ', config.find(' ') + 1)) +
+                  build[std::clamp(parallel, 0, 2)] + ", kernels " + openblas_get_corename() +
+                  ": " + why;
   return s;
 }
 
+// Done before the first call of BLAS.
 const Setup& setup() {
   static const Setup s = set_up();
   return s;
@@ -212,12 +206,13 @@ std::optional<RowDots<T>> as_row_dots(const Gemm<T>& g) {
   return std::nullopt;
 }
 
-// Below this many multiply-adds a product is done sooner than a second thread is at work.
+// Below this many multiply-adds one thread is done before two had shared the work.
 constexpr int64_t serial_work = 2 * 64 * 64 * 64;
 
-// How a product is split: along the longer of its two sides, which packs the other operand least
-// often. One and two threads share a split, for BLAS's kernels round differently at the edges of a
-// block: so both give the same bits.
+// How a product is split: along the longer side of C, in one piece a thread, since each piece packs
+// the whole of the other operand (more pieces cost 2 to 5% each doubling). BLAS's kernels round
+// differently at a block's edges: one thread computes the pieces of two, so that both give the same
+// bits; that costs it 2%.
 template <class T>
 void split(const Gemm<T>& g) {
   if (g.m * g.n < serial_work / g.k) return g.serial(0, g.m, 0, g.n);
