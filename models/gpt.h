@@ -1,0 +1,67 @@
+#pragma once
+// GPT: a decoder-only transformer language model. Radford et al. 2019, "Language Models are
+// Unsupervised Multitask Learners".
+
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/nn/positions.h"
+#include "gradus/nn/transformer.h"
+
+namespace gradus {
+
+struct GPTConfig {
+  int64_t vocab = 0;     ///< how many tokens there are; must be given
+  int64_t context = 64;  ///< the most tokens the model can see
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t dim = 128;
+  double dropout = 0;  ///< of the embedding, the attention weights and what each layer adds
+  bool bias = false;   ///< in linear layers and norms
+  bool tie = true;     ///< whether the output layer's weight is the token embedding's
+  Gelu gelu = Gelu::erf;
+};
+
+/// The keys and values of all layers.
+struct GPTCache {
+  std::vector<KeyValueCache> layers;
+  int64_t length() const { return layers.front().length(); }
+  int64_t capacity() const { return layers.front().capacity(); }
+  void clear() {
+    for (KeyValueCache& layer : layers) layer.clear();
+  }
+};
+
+/// Token and learned position embeddings, pre-norm blocks, a last norm, and a linear layer to
+/// logits. Initialised as GPT-2: normal with standard deviation 0.02, the layers that add to the
+/// residual stream with 0.02 / sqrt(2 layers), biases 0.
+struct GPT : Module {
+  GPTConfig config;
+  Embedding wte;
+  LearnedPositions wpe;
+  Dropout dropout;
+  std::vector<Block> blocks;
+  LayerNorm ln_f;
+  Linear head;  ///< without bias
+  explicit GPT(const GPTConfig& config);
+
+  /// Logits of each position's next token: ids (B, T) int64 -> (B, T, vocab), T <= context.
+  Tensor operator()(const Tensor& ids) const;
+  /// The mean cross entropy of the next tokens `targets` (B, T).
+  Tensor loss(const Tensor& ids, const Tensor& targets) const;
+
+  /// An empty cache for `batch` sequences of up to `context` tokens.
+  GPTCache make_cache(int64_t batch = 1) const;
+  /// Reads the next tokens ids (B, T) of the sequences in the cache, appends them to it and returns
+  /// the logits of the token after the last: (B, vocab), what operator() gives for the whole
+  /// sequences' last position. Under NoGrad only. Throws Error if the cache cannot take T more.
+  Tensor next_logits(const Tensor& ids, GPTCache& cache) const;
+
+ private:
+  Tensor embed(const Tensor& ids, int64_t offset) const;
+};
+
+/// Writes DIR/model.safetensors and DIR/config.json, making DIR if need be.
+void save_gpt(const std::string& dir, const GPT& model);
+/// Reads them. Throws Error naming the file if it is missing, damaged, or does not fit the other.
+GPT load_gpt(const std::string& dir);
+
+}  // namespace gradus

@@ -1,0 +1,7 @@
+#pragma once
+// Models, tokenizers and text data.
+#include "gradus/models/checkpoint.h"
+#include "gradus/models/generation.h"
+#include "gradus/models/gpt.h"
+#include "gradus/models/text_data.h"
+#include "gradus/models/tokenizer.h"

@@ -1,0 +1,103 @@
+#include "gradus/nn/init.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "gradus/core/parallel.h"
+
+namespace gradus::init {
+
+namespace {
+thread_local bool skipping = false;
+
+struct Fans {
+  double in, out;
+};
+
+Fans fans(const char* op, const Shape& shape) {
+  check(shape.size() >= 2 && shape.numel() > 0, op, ": expected at least 2 axes, none empty, got ",
+        shape);
+  const double field = static_cast<double>(shape.numel() / (shape[0] * shape[1]));
+  return {static_cast<double>(shape[1]) * field, static_cast<double>(shape[0]) * field};
+}
+
+double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+
+// The x in [low, high] whose normal_cdf is p, by bisection down to neighbouring doubles.
+double inverse_normal_cdf(double p, double low, double high) {
+  for (int i = 0; i < 64; ++i) {
+    const double middle = 0.5 * (low + high);
+    (normal_cdf(middle) < p ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+}  // namespace
+
+Skip::Skip() : before_(skipping) { skipping = true; }
+Skip::~Skip() { skipping = before_; }
+
+Tensor uniform(const Shape& shape, double low, double high) {
+  check(low <= high && std::isfinite(high - low), "init::uniform: expected low <= high, got ", low,
+        " and ", high);
+  if (skipping) return zeros(shape);
+  NoGrad no_grad;
+  Tensor x = rand(shape);
+  return x.mul_(high - low).add_(scalar(low));
+}
+
+Tensor normal(const Shape& shape, double mean, double std) {
+  check(std >= 0 && std::isfinite(std) && std::isfinite(mean),
+        "init::normal: expected a finite mean and standard deviation >= 0, got ", mean, " and ",
+        std);
+  if (skipping) return zeros(shape);
+  NoGrad no_grad;
+  Tensor x = randn(shape);
+  x.mul_(std);
+  return mean == 0 ? x : x.add_(scalar(mean));
+}
+
+Tensor trunc_normal(const Shape& shape, double mean, double std, double low, double high) {
+  check(std > 0 && low < high && std::isfinite(high - low) && std::isfinite(mean) &&
+            std::isfinite(std),
+        "init::trunc_normal: expected std > 0 and low < high, got std ", std, ", low ", low,
+        ", high ", high);
+  if (skipping) return zeros(shape);
+  const double a = (low - mean) / std, b = (high - mean) / std;
+  const double from = normal_cdf(a), to = normal_cdf(b);
+  Tensor u = rand(shape, float64), x = empty(shape);
+  const double* up = u.data<double>();
+  float* xp = x.data<float>();
+  parallel_for(x.numel(), 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      xp[i] = static_cast<float>(mean + std * inverse_normal_cdf(from + (to - from) * up[i], a, b));
+  });
+  return x;
+}
+
+Tensor kaiming_uniform(const Shape& shape, double a) {
+  const double bound = std::sqrt(6 / ((1 + a * a) * fans("init::kaiming_uniform", shape).in));
+  return uniform(shape, -bound, bound);
+}
+
+Tensor kaiming_normal(const Shape& shape, double a) {
+  return normal(shape, 0, std::sqrt(2 / ((1 + a * a) * fans("init::kaiming_normal", shape).in)));
+}
+
+Tensor xavier_uniform(const Shape& shape, double gain) {
+  const Fans fan = fans("init::xavier_uniform", shape);
+  const double bound = gain * std::sqrt(6 / (fan.in + fan.out));
+  return uniform(shape, -bound, bound);
+}
+
+Tensor xavier_normal(const Shape& shape, double gain) {
+  const Fans fan = fans("init::xavier_normal", shape);
+  return normal(shape, 0, gain * std::sqrt(2 / (fan.in + fan.out)));
+}
+
+Tensor uniform_fan_in(const Shape& shape, int64_t fan_in) {
+  check(fan_in > 0, "init::uniform_fan_in: expected fan_in > 0, got ", fan_in);
+  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+  return uniform(shape, -bound, bound);
+}
+
+}  // namespace gradus::init

@@ -1,0 +1,123 @@
+#include "gradus/nn/module.h"
+
+#include <set>
+
+#include "gradus/core/autograd.h"
+
+namespace gradus {
+
+Tensor Module::param(const std::string& name, Tensor value) {
+  check_name(name);
+  check(value.defined() && is_floating(value.dtype()) && value.is_leaf(), "module: parameter '",
+        name, "' must be a floating-point leaf tensor");
+  value.requires_grad_();
+  add({name, Kind::parameter, value, nullptr});
+  return value;
+}
+
+Tensor Module::buffer(const std::string& name, Tensor value, bool persistent) {
+  check_name(name);
+  check(value.defined() && !value.requires_grad(), "module: buffer '", name,
+        "' must be a tensor that requires no gradient");
+  add({name, persistent ? Kind::buffer : Kind::temporary_buffer, value, nullptr});
+  return value;
+}
+
+void Module::check_name(const std::string& name) {
+  check(!name.empty() && name.find('.') == std::string::npos, "module: the name '", name,
+        "' is empty or holds a dot");
+}
+
+void Module::add(Entry entry) {
+  for (const Entry& other : registry_->entries)
+    check(other.name != entry.name, "module: the name '", entry.name, "' is registered twice");
+  registry_->entries.push_back(std::move(entry));
+}
+
+void Module::add_child(const std::string& name, const Module& module) {
+  add({name, Kind::parameter, {}, module.registry_});
+}
+
+void Module::collect(const Registry& registry, const std::string& prefix, std::vector<Named>& out) {
+  for (const Entry& entry : registry.entries) {
+    if (entry.child)
+      collect(*entry.child, prefix + entry.name + '.', out);
+    else
+      out.push_back({prefix + entry.name, entry.tensor, entry.kind});
+  }
+}
+
+std::vector<Module::Named> Module::all() const {
+  std::vector<Named> out;
+  collect(*registry_, "", out);
+  return out;
+}
+
+NamedTensors Module::named(Kind kind) const {
+  NamedTensors out;
+  std::set<const void*> seen;
+  for (Named& entry : all())
+    if (entry.kind == kind && seen.insert(&entry.tensor.impl()).second)
+      out.emplace_back(std::move(entry.name), std::move(entry.tensor));
+  return out;
+}
+
+NamedTensors Module::named_parameters() const { return named(Kind::parameter); }
+
+NamedTensors Module::named_buffers() const {
+  NamedTensors out = named(Kind::buffer);
+  for (auto& entry : named(Kind::temporary_buffer)) out.push_back(std::move(entry));
+  return out;
+}
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> out;
+  for (auto& [name, tensor] : named_parameters()) out.push_back(tensor);
+  return out;
+}
+
+int64_t Module::num_parameters() const {
+  int64_t n = 0;
+  for (const Tensor& p : parameters()) n += p.numel();
+  return n;
+}
+
+NamedTensors Module::state_dict() const {
+  NamedTensors out;
+  std::set<const void*> seen;
+  for (Named& entry : all())
+    if (entry.kind != Kind::temporary_buffer && seen.insert(&entry.tensor.impl()).second)
+      out.emplace_back(std::move(entry.name), entry.tensor.detach());
+  return out;
+}
+
+void Module::load_state_dict(const NamedTensors& state, bool strict) {
+  NamedTensors target;
+  for (Named& entry : all())
+    if (entry.kind != Kind::temporary_buffer)
+      target.emplace_back(std::move(entry.name), std::move(entry.tensor));
+  load_named("load_state_dict", target, state, strict);
+}
+
+void Module::zero_grad() {
+  for (const Tensor& p : parameters()) p.set_grad({});
+}
+
+void Module::to(Dtype dtype) {
+  check(is_floating(dtype), "module.to: expected float32 or float64, got ", dtype);
+  NoGrad no_grad;
+  for (const Named& entry : all()) {
+    TensorImpl& own = entry.tensor.impl();
+    if (!is_floating(own.dtype) || own.dtype == dtype) continue;
+    const Tensor other = entry.tensor.to(dtype).contiguous();
+    const TensorImpl& converted = other.impl();
+    converted.storage->version = own.storage->version + 1;  // a graph that saved it must notice
+    own.storage = converted.storage;
+    own.strides = converted.strides;
+    own.offset = converted.offset;
+    own.dtype = dtype;
+    own.grad = {};
+  }
+}
+
+}  // namespace gradus

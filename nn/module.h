@@ -1,0 +1,105 @@
+#pragma once
+// Module: what has parameters. A layer is a struct that derives from Module, registers its
+// parameters and child layers by name as they are made, and has an operator():
+//
+//   struct Classifier : Module {
+//     Linear hidden, out;
+//     Classifier() : hidden(child("hidden", Linear(784, 256))), out(child("out", Linear(256, 10)))
+//     {} Tensor operator()(const Tensor& x) const { return out(relu(hidden(x))); }
+//   };
+//   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gradus/core/named_tensors.h"
+#include "gradus/core/tensor.h"
+
+namespace gradus {
+
+/// Named parameters, buffers and children, in the order in which they were registered. Copying a
+/// module copies handles, as copying a Tensor does: both have the same parameters. A parameter tied
+/// to several places is listed, counted and saved once, under its first name.
+class Module {
+ public:
+  /// What is trained.
+  std::vector<Tensor> parameters() const;
+  /// The same with names such as "blocks.0.attn.qkv.weight".
+  NamedTensors named_parameters() const;
+  /// What belongs to the module's state and is not trained.
+  NamedTensors named_buffers() const;
+  /// How many numbers the parameters hold.
+  int64_t num_parameters() const;
+
+  /// Parameters and persistent buffers by name: not copies, and outside the graph.
+  NamedTensors state_dict() const;
+  /// Copies the tensors of `state` into those of the same names; a tied parameter may come under
+  /// any of its names. Throws one Error listing all names that are missing, unexpected, or of
+  /// another shape or dtype; then nothing has been changed. Unless `strict`, missing and unexpected
+  /// names pass.
+  void load_state_dict(const NamedTensors& state, bool strict = true);
+
+  /// Clears the parameters' gradients.
+  void zero_grad();
+  /// Converts parameters and floating-point buffers, in place: every handle to them sees it. Their
+  /// gradients are cleared.
+  void to(Dtype dtype);
+
+ protected:
+  Module() : registry_(std::make_shared<Registry>()) {}
+
+  /// Registers `value` as a parameter and returns the handle to it.
+  Tensor param(const std::string& name, Tensor value);
+  /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
+  Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
+  /// Registers a layer: its names follow `name` and a dot. Returns the layer.
+  template <class M>
+  M child(const std::string& name, M module) {
+    check_name(name);
+    add_child(name, module);
+    return module;
+  }
+  /// Registers make(0) ... make(n-1) as "name.0" ... and returns them as a vector.
+  template <class Make>
+  auto children(const std::string& name, int64_t n, Make&& make) {
+    check_name(name);
+    std::vector<decltype(make(n))> modules;
+    for (int64_t i = 0; i < n; ++i) {
+      modules.push_back(make(i));
+      add_child(name + '.' + std::to_string(i), modules.back());
+    }
+    return modules;
+  }
+
+ private:
+  enum class Kind { parameter, buffer, temporary_buffer };
+  struct Registry;
+  struct Entry {
+    std::string name;
+    Kind kind = Kind::parameter;
+    Tensor tensor;                    // of a parameter or buffer
+    std::shared_ptr<Registry> child;  // of a child
+  };
+  struct Registry {
+    std::vector<Entry> entries;
+  };
+  struct Named {
+    std::string name;
+    Tensor tensor;
+    Kind kind;
+  };
+
+  static void check_name(const std::string& name);
+  void add(Entry entry);
+  void add_child(const std::string& name, const Module& module);
+  static void collect(const Registry& registry, const std::string& prefix, std::vector<Named>& out);
+  /// All parameters and buffers under all their names.
+  std::vector<Named> all() const;
+  NamedTensors named(Kind kind) const;
+
+  std::shared_ptr<Registry> registry_;
+};
+
+}  // namespace gradus

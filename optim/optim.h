@@ -1,0 +1,5 @@
+#pragma once
+// Optimisers, gradient clipping and learning-rate schedules.
+#include "gradus/optim/optimizer.h"
+#include "gradus/optim/optimizers.h"
+#include "gradus/optim/schedule.h"

@@ -1,0 +1,198 @@
+#include "gradus/optim/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/named_tensors.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+
+namespace gradus {
+
+namespace {
+// Elements of a chunk of work. Sums are taken by chunks, so results depend on it, but not on
+// threads.
+constexpr int64_t grain = 16384;
+
+// The chunks of several arrays in one row: which array, and where in it.
+class Chunks {
+ public:
+  void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }
+  int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
+  std::pair<size_t, int64_t> operator[](int64_t chunk) const {
+    const auto at = std::upper_bound(ends_.begin(), ends_.end(), chunk);
+    return {static_cast<size_t>(at - ends_.begin()),
+            (chunk - (at == ends_.begin() ? 0 : at[-1])) * grain};
+  }
+
+ private:
+  std::vector<int64_t> ends_;
+};
+
+double norm_of(const std::vector<Tensor>& gradients) {
+  Chunks chunks;
+  for (const Tensor& g : gradients) chunks.add(g.numel());
+  return std::sqrt(parallel_sum<double>(chunks.count(), 1, [&](int64_t c, int64_t) {
+    const std::pair<size_t, int64_t> at = chunks[c];
+    const Tensor& gradient = gradients[at.first];
+    const int64_t n = std::min(grain, gradient.numel() - at.second);
+    return dispatch_floating("grad_norm", gradient.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T* g = gradient.data<T>() + at.second;
+      return simd_sum<double>(
+          n, [=](int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(g[i]); });
+    });
+  }));
+}
+
+double clip_factor(double norm, double max_norm) {
+  const double factor = max_norm / (norm + 1e-6);
+  return factor < 1 || std::isnan(factor) ? factor : 1;
+}
+
+void check_max_norm(const char* op, double max_norm) {
+  check(max_norm > 0, op, ": expected a maximal gradient norm > 0, got ", max_norm);
+}
+}  // namespace
+
+ParameterGroups decay_groups(const std::vector<Tensor>& params) {
+  ParameterGroup decay, rest{.params = {}, .weight_decay = 0};
+  for (const Tensor& p : params) (p.rank() >= 2 ? decay : rest).params.push_back(p);
+  return std::vector{decay, rest};
+}
+
+double grad_norm(const std::vector<Tensor>& params) {
+  NoGrad no_grad;
+  std::vector<Tensor> gradients;
+  for (const Tensor& p : params)
+    if (Tensor g = p.grad(); g.defined()) gradients.push_back(g.contiguous());
+  return norm_of(gradients);
+}
+
+double clip_grad_norm(const std::vector<Tensor>& params, double max_norm) {
+  check_max_norm("clip_grad_norm", max_norm);
+  NoGrad no_grad;
+  const double norm = grad_norm(params);
+  const double factor = clip_factor(norm, max_norm);
+  if (factor == 1) return norm;
+  // A gradient may be shared (a sum hands one to both its terms), so each is replaced, not scaled.
+  for (const Tensor& p : params)
+    if (Tensor g = p.grad(); g.defined()) p.set_grad(g * factor);
+  return norm;
+}
+
+Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
+                     std::vector<std::string> state_names)
+    : name_(name), groups_(std::move(groups.list)), state_names_(std::move(state_names)) {
+  set_lr(lr);
+  std::set<const void*> seen;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    ParameterGroup& group = groups_[i];
+    if (!group.weight_decay) group.weight_decay = weight_decay;
+    check(*group.weight_decay >= 0 && std::isfinite(*group.weight_decay) && group.lr_scale >= 0 &&
+              std::isfinite(group.lr_scale),
+          name_, ": expected weight_decay and lr_scale >= 0, got ", *group.weight_decay, " and ",
+          group.lr_scale);
+    for (const Tensor& p : group.params) {
+      check(p.defined() && p.is_leaf() && p.requires_grad() && p.is_contiguous(), name_,
+            ": a parameter must be a contiguous leaf tensor that requires a gradient");
+      check(seen.insert(&p.impl()).second, name_, ": a parameter of shape ", p.shape(),
+            " is listed twice");
+      Slot slot{.param = p, .state = {}, .step = 0, .group = i, .grad = {}};
+      for (size_t k = 0; k < state_names_.size(); ++k) slot.state[k] = zeros(p.shape(), p.dtype());
+      slots_.push_back(std::move(slot));
+    }
+  }
+  check(!slots_.empty(), name_, ": no parameters given");
+}
+
+void Optimizer::set_lr(double lr) {
+  check(lr >= 0 && std::isfinite(lr), name_, ": expected a finite learning rate >= 0, got ", lr);
+  lr_ = lr;
+}
+
+void Optimizer::zero_grad() {
+  for (const Slot& slot : slots_) slot.param.set_grad({});
+}
+
+template <class T>
+void Optimizer::update_slot(const Slot& slot, int64_t begin, int64_t end, double grad_scale) const {
+  const ParameterGroup& group = groups_[slot.group];
+  Chunk<T> chunk{end - begin,
+                 slot.param.data<T>() + begin,
+                 slot.grad.data<T>() + begin,
+                 {},
+                 lr_ * group.lr_scale,
+                 *group.weight_decay,
+                 grad_scale,
+                 slot.step};
+  for (size_t k = 0; k < state_names_.size(); ++k) chunk.state[k] = slot.state[k].data<T>() + begin;
+  update(chunk);
+}
+
+double Optimizer::step(const StepOptions& options) {
+  check_max_norm(name_, options.max_grad_norm);
+  ProfileScope scope(name_);
+  NoGrad no_grad;
+  std::vector<Slot*> live;
+  std::vector<Tensor> gradients;
+  for (Slot& slot : slots_) {
+    const Tensor g = slot.param.grad();
+    if (!g.defined()) continue;
+    check(state_names_.empty() || slot.state[0].dtype() == slot.param.dtype(), name_,
+          ": a parameter's dtype has changed to ", slot.param.dtype(),
+          " since the optimiser was made");
+    gradients.push_back(g.contiguous());
+    live.push_back(&slot);
+  }
+  const bool clip = std::isfinite(options.max_grad_norm);
+  const double norm = clip ? norm_of(gradients) : 0;
+  const double factor = clip ? clip_factor(norm, options.max_grad_norm) : 1;
+
+  Chunks chunks;
+  for (size_t i = 0; i < live.size(); ++i) {
+    Slot& slot = *live[i];
+    begin_in_place(name_, slot.param);
+    slot.grad = gradients[i];
+    ++slot.step;
+    chunks.add(slot.param.numel());
+  }
+  parallel_for(chunks.count(), 1, [&](int64_t c, int64_t) {
+    const auto [index, begin] = chunks[c];
+    const Slot& slot = *live[index];
+    const int64_t end = std::min(begin + grain, slot.param.numel());
+    if (slot.param.dtype() == float32)
+      update_slot<float>(slot, begin, end, factor);
+    else
+      update_slot<double>(slot, begin, end, factor);
+  });
+  for (Slot* slot : live) slot->grad = {};
+  return norm;
+}
+
+Tensor Optimizer::steps() const {
+  std::vector<int64_t> counts;
+  for (const Slot& slot : slots_) counts.push_back(slot.step);
+  return from_data(counts, {static_cast<int64_t>(counts.size())});
+}
+
+NamedTensors Optimizer::named_state(const Tensor& steps) const {
+  NamedTensors state{{"step", steps}};
+  for (size_t k = 0; k < state_names_.size(); ++k)
+    for (size_t i = 0; i < slots_.size(); ++i)
+      state.emplace_back(state_names_[k] + '.' + std::to_string(i), slots_[i].state[k]);
+  return state;
+}
+
+NamedTensors Optimizer::state_dict() const { return named_state(steps()); }
+
+void Optimizer::load_state_dict(const NamedTensors& state) {
+  const Tensor counts = steps();
+  load_named(name_, named_state(counts), state);
+  for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = counts.data<int64_t>()[i];
+}
+
+}  // namespace gradus

@@ -1,0 +1,60 @@
+#pragma once
+// Reading the golden data that make_golden.py wrote, and comparing with it.
+
+#include <string>
+
+#include "gradus/core/core.h"
+
+namespace golden {
+
+/// One of the files, by name.
+class File {
+ public:
+  explicit File(const std::string& name)
+      : tensors_(
+            gradus::load_safetensors(GRADUS_SOURCE_DIR "/tests/golden/" + name + ".safetensors")
+                .tensors) {}
+
+  bool has(const std::string& name) const {
+    for (const auto& [key, tensor] : tensors_)
+      if (key == name) return true;
+    return false;
+  }
+  /// The tensor; floating-point ones converted to `dtype`.
+  gradus::Tensor get(const std::string& name, gradus::Dtype dtype = gradus::float64) const {
+    for (const auto& [key, tensor] : tensors_)
+      if (key == name)
+        return gradus::is_floating(tensor.dtype()) ? tensor.to(dtype).detach() : tensor;
+    gradus::fail("golden: there is no ", name);
+  }
+  /// All tensors whose names start with `prefix`, without it.
+  gradus::NamedTensors with_prefix(const std::string& prefix,
+                                   gradus::Dtype dtype = gradus::float64) const {
+    gradus::NamedTensors found;
+    for (const auto& [key, tensor] : tensors_)
+      if (key.starts_with(prefix))
+        found.emplace_back(key.substr(prefix.size()), tensor.to(dtype).detach());
+    return found;
+  }
+
+ private:
+  gradus::NamedTensors tensors_;
+};
+
+/// |actual - expected| / |expected|, in double.
+inline double difference(const gradus::Tensor& actual, const gradus::Tensor& expected) {
+  gradus::check(actual.defined(), "golden: there is no result to compare");
+  gradus::check(actual.shape() == expected.shape(), "golden: shapes differ: ", actual.shape(),
+                " and ", expected.shape());
+  gradus::NoGrad no_grad;
+  const gradus::Tensor a = actual.to(gradus::float64), b = expected.to(gradus::float64);
+  return gradus::norm(a - b).item() / gradus::norm(b).item();
+}
+
+/// True if every number and the shape are the same.
+inline bool same(const gradus::Tensor& a, const gradus::Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         a.to_vector<double>() == b.to_vector<double>();
+}
+
+}  // namespace golden
