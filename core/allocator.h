@@ -24,8 +24,12 @@ void reset_peak_memory();
 /// Gives the cached blocks back to the system.
 void release_cached_memory();
 
-/// A block of memory shared by the tensors that view it. Under a sanitizer blocks are not cached, so
-/// that overruns show.
+/// The bytes of n elements of `size` bytes each. Throws Error if n is negative or they are too
+/// many.
+int64_t array_bytes(int64_t n, int64_t size);
+
+/// A block of memory shared by the tensors that view it. Under a sanitizer blocks are not cached,
+/// so that overruns show.
 class Storage {
  public:
   /// Uninitialised memory of `bytes` bytes. Throws Error if there is none.
@@ -49,7 +53,7 @@ class Storage {
 template <class T>
 class Scratch {
  public:
-  explicit Scratch(int64_t n) : storage_(n * static_cast<int64_t>(sizeof(T))) {}
+  explicit Scratch(int64_t n) : storage_(array_bytes(n, sizeof(T))) {}
   T* data() const { return reinterpret_cast<T*>(storage_.data()); }
   T& operator[](int64_t i) const { return data()[i]; }
 

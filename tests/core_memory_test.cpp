@@ -95,7 +95,8 @@ TEST_CASE("impossible sizes throw and change nothing", "[memory]") {
   CHECK_THROWS_WITH(Storage(-1), Catch::Contains("storage: cannot allocate -1 bytes"));
   CHECK_THROWS_AS(Storage(INT64_MAX), Error);
   CHECK_THROWS_AS(Storage(int64_t{1} << 60), Error);
-  CHECK_THROWS_AS(Scratch<double>(INT64_MAX / 2), Error);
+  CHECK_THROWS_WITH(Scratch<double>(INT64_MAX / 2), Catch::Contains("elements of 8 bytes"));
+  CHECK_THROWS_AS(Scratch<double>(INT64_MIN), Error);
   if (caches()) CHECK_THROWS_WITH(Storage(int64_t{1} << 46), Catch::Contains("out of memory"));
   CHECK(memory_stats().live == live);
 }
