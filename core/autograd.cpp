@@ -101,7 +101,6 @@ Node::~Node() {
     Composed composed;
   };
   static thread_local std::vector<Estate>* heir = nullptr;
-  if (freed_) return;
   Estate estate{std::move(edges_), std::move(saved_inputs_), std::move(saved_outputs_),
                 std::move(rule_), std::move(composed_)};
   if (heir) {
@@ -235,7 +234,7 @@ void Backward::give(int index, Tensor gradient) {
 }
 
 Tensor Backward::sum_in_place(int i) {
-  if (create_graph() || !needs(i)) return {};
+  if (create_graph() || engine_.anomaly() || !needs(i)) return {};
   Tensor* sum = engine_.sum_at(node_.edges_[static_cast<size_t>(i)]);
   return sum && sum->is_sole_owner() && sum->is_contiguous() ? *sum : Tensor();
 }
@@ -377,8 +376,7 @@ void Engine::run_node(Node& node) {
     node.composed_ = nullptr;
     node.saved_inputs_.clear();
     node.saved_outputs_.clear();
-    node.edges_.clear();
-    node.freed_ = true;
+    node.freed_ = true;  // its edges stay, so that a later pass that needs it finds it
   }
 }
 

@@ -77,8 +77,8 @@ class Backward {
   /// Error unless it has the input's shape and dtype. May be called more than once.
   void give(int i, Tensor gradient);
   /// The buffer in which the i-th input's gradient is being summed, if a kernel may add straight
-  /// into it: it exists, is contiguous, nobody else holds it, and no graph is being recorded. Else
-  /// undefined: then compute the gradient and give() it.
+  /// into it: it exists, is contiguous, nobody else holds it, no graph is being recorded and
+  /// AnomalyMode is off. Else undefined: then compute the gradient and give() it.
   Tensor sum_in_place(int i);
   /// The i-th input's saved tensor, given away: its storage may be overwritten. Undefined unless
   /// the graph is being freed and nobody else holds the storage.
@@ -181,9 +181,9 @@ void record_fused(const char* name, const std::vector<Tensor>& outputs,
 }
 
 struct GradOptions {
-  std::vector<Tensor> grad_outputs;  ///< one an output; empty: ones (outputs of one element only)
-  bool create_graph = false;         ///< record the gradients' own computation
-  bool retain_graph = false;         ///< keep the graph for another pass (implied by create_graph)
+  std::vector<Tensor> grad_outputs = {};  ///< one an output; empty: ones, if of one element
+  bool create_graph = false;              ///< record the gradients' own computation
+  bool retain_graph = false;  ///< keep the graph for another pass (implied by create_graph)
   bool allow_unused = false;  ///< an input that outputs do not depend on gets an undefined tensor
 };
 

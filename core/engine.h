@@ -29,6 +29,7 @@ class Engine {
   // What Backward asks for.
   bool create_graph() const { return create_graph_; }
   bool frees_graph() const { return !retain_graph_; }
+  bool anomaly() const { return anomaly_; }
   bool wants(const Edge& edge) const;
   std::vector<Tensor>& gradients(const Node& node);
   /// Where the gradient that flows along `edge` is being summed, or null.
