@@ -111,9 +111,10 @@ T parallel_sum(int64_t n, int64_t grain, ChunkSum&& chunk_sum) {
 /// True inside a parallel region of gradus or of the caller's own OpenMP.
 inline bool in_parallel_region() { return omp_in_parallel() != 0; }
 
-/// f(i) for i in [0, n) as one vector loop: iterations must not depend on each other.
+/// f(i) for i in [0, n) as one vector loop: iterations must not depend on each other. Always inlined,
+/// f by value: behind a reference to f the pointers it holds would be gathered anew for each element.
 template <class F>
-inline void simd_for(int64_t n, F&& f) {
+[[gnu::always_inline]] inline void simd_for(int64_t n, F f) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) f(i);
 }
@@ -121,7 +122,7 @@ inline void simd_for(int64_t n, F&& f) {
 /// The sum of f(i) for i in [0, n) as one vector loop. Keep n to some thousands and combine the
 /// results (a flat float32 sum loses digits with n).
 template <class T, class F>
-inline T simd_sum(int64_t n, F&& f) {
+[[gnu::always_inline]] inline T simd_sum(int64_t n, F f) {
   T s{};
 #pragma omp simd reduction(+ : s)
   for (int64_t i = 0; i < n; ++i) s += f(i);
@@ -130,7 +131,7 @@ inline T simd_sum(int64_t n, F&& f) {
 
 /// The largest of `start` and f(i) for i in [0, n), as one vector loop.
 template <class T, class F>
-inline T simd_max(int64_t n, T start, F&& f) {
+[[gnu::always_inline]] inline T simd_max(int64_t n, T start, F f) {
   T m = start;
 #pragma omp simd reduction(max : m)
   for (int64_t i = 0; i < n; ++i) {
