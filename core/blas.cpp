@@ -162,7 +162,7 @@ struct Gemm {
   // The same, BLAS kept from starting a team of its own.
   void serial(int64_t i0, int64_t i1, int64_t j0, int64_t j1) const {
     FlushDenormals flush;
-    if (setup().openmp && !in_parallel_region()) {
+    if (setup().openmp) {
       with_single_openmp_thread([&] { block(i0, i1, j0, j1); });
     } else {
       block(i0, i1, j0, j1);

@@ -1,5 +1,9 @@
 #include "gradus/core/parallel.h"
 
+#include <chrono>
+#include <mutex>
+#include <thread>
+
 #include "gradus/core/error.h"
 
 namespace gradus {
@@ -16,9 +20,127 @@ std::atomic<int>& thread_count() {
 
 int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
+namespace {
+
+// This thread runs chunks of a parallel loop.
+thread_local constinit bool in_loop = false;
+
+void cpu_relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// One loop at a time. The caller opens a loop, takes chunks off a counter as the workers do, closes
+// it when none is left, and waits for those workers that are inside. Without workers (threads
+// cannot be made, or this is a forked child) it does all the work itself.
+class Pool {
+ public:
+  void run(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return run_alone(chunks, chunk, context);
+    start_workers(num_threads() - 1);
+    chunk_ = chunk;
+    context_ = context;
+    chunks_ = chunks;
+    next_.store(0, std::memory_order_relaxed);
+    epoch_.fetch_add(1);  // odd: open
+    epoch_.notify_all();
+    work();
+    epoch_.fetch_add(1);  // even: closed
+    for (int spins = 0; active_.load() != 0; ++spins) {
+      if (spins < 2000)
+        cpu_relax();
+      else
+        std::this_thread::yield();
+    }
+  }
+
+ private:
+  static void run_alone(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
+    FlushDenormals flush;
+    for (int64_t c = 0; c < chunks; ++c) chunk(context, c);
+  }
+
+  // Where the system refuses a thread we go on with those that there are.
+  void start_workers(int wanted) {
+    try {
+      for (; workers_ < wanted; ++workers_) {
+        std::thread([this, index = workers_] { serve(index); }).detach();
+      }
+    } catch (const std::system_error&) {
+    }
+  }
+
+  void work() {
+    in_loop = true;
+    {
+      FlushDenormals flush;
+      for (int64_t c; (c = next_.fetch_add(1, std::memory_order_relaxed)) < chunks_;)
+        chunk_(context_, c);
+    }
+    in_loop = false;
+  }
+
+  void serve(int index) {
+    for (uint32_t seen = 0;;) {
+      // More workers than are wanted now sleep until the number changes.
+      for (int threads; index >= (threads = num_threads()) - 1;) thread_count().wait(threads);
+      seen = wait_for_loop(seen);
+      // Either the caller, closing the loop, sees this worker inside, or this worker sees that the
+      // loop was closed (all of this is sequentially consistent).
+      active_.fetch_add(1);
+      if (epoch_.load() == seen) work();
+      active_.fetch_sub(1);
+    }
+  }
+
+  // Returns the epoch of an open loop other than `seen`. Spins for as long as the gaps between the
+  // loops of a training step last, then sleeps.
+  uint32_t wait_for_loop(uint32_t seen) {
+    using clock = std::chrono::steady_clock;
+    auto sleep_at = clock::now() + std::chrono::milliseconds(1);
+    for (int spins = 1;; ++spins) {
+      const uint32_t epoch = epoch_.load();
+      if (epoch % 2 == 1 && epoch != seen) return epoch;
+      cpu_relax();
+      if (spins % 64 == 0 && clock::now() > sleep_at) {
+        epoch_.wait(epoch);
+        sleep_at = clock::now() + std::chrono::milliseconds(1);
+      }
+    }
+  }
+
+  std::mutex mutex_;  // held by the thread whose loop runs; guards workers_ and the loop
+  int workers_ = 0;
+  void (*chunk_)(void*, int64_t) = nullptr;
+  void* context_ = nullptr;
+  int64_t chunks_ = 0;
+  alignas(64) std::atomic<int64_t> next_{0};    // the next chunk to do
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // odd while a loop is open
+  alignas(64) std::atomic<int> active_{0};      // workers that are looking into the loop
+};
+
+// Never destroyed: its threads may outlive every static object.
+Pool& pool() {
+  static Pool& instance = *new Pool;
+  return instance;
+}
+
+}  // namespace
+
 void set_num_threads(int n) {
   check(n >= 1 && n <= 1024, "set_num_threads: expected 1 to 1024 threads, got ", n);
-  thread_count().store(n, std::memory_order_relaxed);
+  thread_count().store(n);
+  thread_count().notify_all();
+}
+
+bool in_parallel_region() { return in_loop || omp_in_parallel(); }
+
+void detail::run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
+  pool().run(chunks, chunk, context);
 }
 
 const char* openmp_runtime() {

@@ -1,10 +1,15 @@
 #pragma once
-// Threads and vector loops: the only place in gradus that speaks OpenMP.
+// Threads and vector loops: the only place in gradus that starts threads or speaks OpenMP.
+//
+// The threads are a pool of our own rather than an OpenMP team, for one reason: the caller works
+// through the chunks itself and waits for no thread that has not begun. So a loop is never slower
+// than on one thread, where a team's barrier waits until the system has run each of its threads: up
+// to 30 ms a loop, measured, when other programs use the processors.
 //
 // parallel_for splits [0, n) into chunks whose size the caller fixes and the number of threads does
-// not change, so a chunk always computes the same bits. Sums over chunks are combined in chunk order.
-// Bodies work on raw pointers. While a region runs, denormal numbers are flushed to zero on each of
-// its threads (one denormal gradient costs as much as a hundred normal ones); the threads'
+// not change, so a chunk always computes the same bits. Sums over chunks are combined in chunk
+// order. Bodies work on raw pointers. While a region runs, denormal numbers are flushed to zero on
+// each of its threads (one denormal gradient costs as much as a hundred normal ones); the threads'
 // floating-point modes are restored after.
 
 #include <omp.h>
@@ -58,6 +63,17 @@ class FlushDenormals {
 #endif
 };
 
+/// True inside a parallel loop of gradus or a parallel region of the caller's own OpenMP.
+bool in_parallel_region();
+
+namespace detail {
+
+/// Calls chunk(context, c) for c in [0, chunks) on this thread and num_threads() - 1 others,
+/// denormals flushed; on this thread alone while another thread's loop has the others.
+void run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context);
+
+}  // namespace detail
+
 /// Calls body(begin, end) for each chunk [begin, end) of [0, n), `grain` long but for the last, on
 /// up to num_threads() threads; on this thread alone where there is one chunk or where this thread
 /// is already in a parallel region. An exception thrown by a body is thrown again here.
@@ -67,33 +83,31 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
   grain = grain < 1 ? 1 : grain;
   const int64_t chunks = (n + grain - 1) / grain;
   auto chunk = [&](int64_t c) { body(c * grain, (c + 1) * grain < n ? (c + 1) * grain : n); };
-  const int threads = static_cast<int>(chunks < num_threads() ? chunks : num_threads());
-  if (threads <= 1 || omp_in_parallel()) {
+  if (chunks == 1 || num_threads() == 1 || in_parallel_region()) {
     FlushDenormals flush;
     for (int64_t c = 0; c < chunks; ++c) chunk(c);
     return;
   }
   std::exception_ptr error;
   std::atomic<bool> failed{false};
-#pragma omp parallel num_threads(threads)
-  {
-    FlushDenormals flush;
-#pragma omp for schedule(dynamic, 1) nowait
-    for (int64_t c = 0; c < chunks; ++c) {
-      if (failed.load(std::memory_order_relaxed)) continue;
-      try {
-        chunk(c);
-      } catch (...) {
-        if (!failed.exchange(true)) error = std::current_exception();
-      }
+  auto guarded = [&](int64_t c) {
+    if (failed.load(std::memory_order_relaxed)) return;
+    try {
+      chunk(c);
+    } catch (...) {
+      if (!failed.exchange(true)) error = std::current_exception();
     }
-  }
+  };
+  detail::run_chunks(
+      chunks, [](void* context, int64_t c) { (*static_cast<decltype(guarded)*>(context))(c); },
+      &guarded);
   if (error) std::rethrow_exception(error);
 }
 
 /// The sum of chunk_sum(begin, end) over the chunks of [0, n), added in chunk order.
 template <class T, class ChunkSum>
 T parallel_sum(int64_t n, int64_t grain, ChunkSum&& chunk_sum) {
+  grain = grain < 1 ? 1 : grain;
   const int64_t chunks = n <= 0 ? 0 : (n + grain - 1) / grain;
   if (chunks <= 1) {
     FlushDenormals flush;
@@ -108,11 +122,9 @@ T parallel_sum(int64_t n, int64_t grain, ChunkSum&& chunk_sum) {
   return total;
 }
 
-/// True inside a parallel region of gradus or of the caller's own OpenMP.
-inline bool in_parallel_region() { return omp_in_parallel() != 0; }
-
-/// f(i) for i in [0, n) as one vector loop: iterations must not depend on each other. Always inlined,
-/// f by value: behind a reference to f the pointers it holds would be gathered anew for each element.
+/// f(i) for i in [0, n) as one vector loop: iterations must not depend on each other. Always
+/// inlined, f by value: behind a reference to f the pointers it holds would be gathered anew for
+/// each element.
 template <class F>
 [[gnu::always_inline]] inline void simd_for(int64_t n, F f) {
 #pragma omp simd
