@@ -1,0 +1,508 @@
+#include "gradus/core/kernels/attention.h"
+
+#include <limits>
+#include <utility>
+
+#include "gradus/core/allocator.h"
+#include "gradus/core/kernels/dropout.h"
+#include "gradus/core/kernels/math.h"
+#include "gradus/core/kernels/softmax.h"
+#include "gradus/core/kernels/tile_gemm.h"
+#include "gradus/core/parallel.h"
+
+namespace gradus::kernel {
+
+namespace {
+
+// The tiles' sizes: what is computed of one stays in the second-level cache.
+constexpr int64_t forward_queries = 64, forward_keys = 128;
+constexpr int64_t backward_queries = 64, backward_keys = 128;
+
+// With fewer queries than this their scores are computed key by key, for lanes would stay empty.
+constexpr int64_t few_queries = 4;
+
+// Parts that a backward pass over few heads is split into, each with a sum of dq of its own.
+constexpr int64_t backward_parts = 16;
+
+// Multiplications that are worth a thread's while.
+constexpr int64_t least_work = int64_t{1} << 16;
+
+template <class T>
+constexpr T infinity = std::numeric_limits<T>::infinity();
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Hands out one piece of scratch memory in aligned parts.
+template <class T>
+class Arena {
+ public:
+  explicit Arena(int64_t n) : scratch_(n), next_(scratch_.data()) {}
+  T* take(int64_t n) { return std::exchange(next_, next_ + padded<T>(n)); }
+
+ private:
+  Scratch<T> scratch_;
+  T* next_;
+};
+
+// Some rows of whole vectors.
+template <class T>
+struct Rows {
+  const T* data;
+  int64_t stride;
+  const T* at(int64_t i) const { return data + i * stride; }
+};
+
+// n rows where they lie or, if they are not whole vectors long, copied into `space` with zeros
+// added.
+template <class T>
+Rows<T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
+  const int64_t width = padded<T>(dim);
+  if (width == dim) return {first, stride};
+  for (int64_t i = 0; i < n; ++i) {
+    std::copy_n(first + i * stride, dim, space + i * width);
+    std::fill(space + i * width + dim, space + (i + 1) * width, T{0});
+  }
+  return {space, width};
+}
+
+// What a copy of n rows as whole vectors needs of space.
+template <class T>
+int64_t copy_size(int64_t n, int64_t dim) {
+  return padded<T>(dim) == dim ? 0 : n * padded<T>(dim);
+}
+
+// Rows of whole vectors that sums are added into.
+template <class T>
+struct Sums {
+  T* data;
+  int64_t stride;
+  T* at(int64_t i) const { return data + i * stride; }
+};
+
+// The sums of n rows of a result: the rows themselves, or `space` if they are not whole vectors
+// long. They start at 0 or, if not `fresh`, at what the result holds. A result that is null has
+// none.
+template <class T>
+Sums<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
+  const int64_t width = padded<T>(dim);
+  const Sums<T> sums = width == dim || !result ? Sums<T>{result, stride} : Sums<T>{space, width};
+  for (int64_t i = 0; i < n && result; ++i) {
+    if (fresh || sums.data != result) std::fill_n(sums.at(i), width, T{0});
+    if (!fresh && sums.data != result) std::copy_n(result + i * stride, dim, sums.at(i));
+  }
+  return sums;
+}
+
+template <class T>
+void close_sums(Sums<T> sums, T* result, int64_t stride, int64_t n, int64_t dim) {
+  for (int64_t i = 0; i < n && sums.data != result; ++i)
+    std::copy_n(sums.at(i), dim, result + i * stride);
+}
+
+// The scores s (rows, cols) of a tile with the bias added, or -infinity where the mask hides a key.
+// `at`: the mask's offset at the tile's first score, down and across: its strides.
+template <class T>
+void apply_mask(const Attention<T>& p, int64_t at, int64_t down, int64_t across, int64_t rows,
+                int64_t cols, T* s, int64_t ld) {
+  for (int64_t r = 0; r < rows; ++r, at += down, s += ld) {
+    if (p.visible) {
+      simd_for(cols, [=, mask = p.visible + at](int64_t c) {
+        s[c] = mask[c * across] ? s[c] : -infinity<T>;
+      });
+    } else {
+      simd_for(cols, [=, bias = p.bias + at](int64_t c) { s[c] += bias[c * across]; });
+    }
+  }
+}
+
+// ---- forward: lanes are queries, so that every sum over keys runs down the lanes ----
+
+// Queries [first, first + count) of a head against the keys of a tile at a time.
+template <class T>
+struct ForwardTile {
+  const Attention<T>& p;
+  int64_t b, h, first, count;
+  int64_t width = padded<T>(count);  // row stride of scores and of what is kept for each query
+  T *queries = nullptr, *scores = nullptr;  // (dim, width) and (keys of a tile, width)
+  // Of each query so far: the largest score, and the sum of exp(score - shift).
+  T *largest = nullptr, *shift = nullptr, *total = nullptr;
+
+  // Lanes of key j before this one do not see it.
+  int64_t first_lane(int64_t j) const {
+    return std::clamp(p.first_to_see(j) - first, int64_t{0}, width);
+  }
+
+  // scores[j][i] = k_j q_i for n keys from key j0 on
+  void multiply(Rows<T> k, int64_t j0, int64_t n) const {
+    const int64_t dim = padded<T>(p.dim);
+    const int64_t step = first_lane(j0 + n - 1) > 0 ? gemm_rows : n;
+    for (int64_t j = 0; j < n; j += step) {
+      const int64_t lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
+      tile_gemm<T, false, false>(std::min(step, n - j), width - lane, dim, k.at(j), k.stride,
+                                 queries + lane, width, scores + j * width + lane, width);
+    }
+  }
+
+  // scores = exp(scores - shift), the largest and the sum of each query kept; `scale` becomes what
+  // earlier sums must be multiplied by. Keys are taken four at a time, which keeps the loops in
+  // registers; lanes before the first that sees any of the four are left out.
+  void softmax(int64_t j0, int64_t n, T* scale) const {
+    T *const shift = this->shift, *const total = this->total;
+    std::copy_n(largest, width, scale);
+    std::fill(scores + n * width, scores + (n + 3) / 4 * 4 * width, -infinity<T>);
+    for (int64_t j = 0; j < n; ++j)
+      std::fill_n(scores + j * width, first_lane(j0 + j), -infinity<T>);
+    for (int64_t j = 0; j < n; j += 4) {
+      const int64_t lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
+      simd_for(width - lane,
+               [s = scores + j * width + lane, max = largest + lane, w = width](int64_t c) {
+                 const T a = std::max(s[c], s[w + c]), b = std::max(s[2 * w + c], s[3 * w + c]);
+                 max[c] = std::max(max[c], std::max(a, b));
+               });
+    }
+    simd_for(width, [=, max = largest](int64_t c) {
+      shift[c] = max[c] == -infinity<T> ? T{0} : max[c];
+      scale[c] = exp(scale[c] - shift[c]);
+      total[c] *= scale[c];
+    });
+    for (int64_t j = 0; j < n; j += 4) {
+      const int64_t lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
+      for (int64_t r = 0; r < 4; ++r) std::fill_n(scores + (j + r) * width, lane, T{0});
+      simd_for(width - lane, [s = scores + j * width + lane, shift = shift + lane,
+                              total = total + lane, w = width](int64_t c) {
+        const T a = exp(s[c] - shift[c]), b = exp(s[w + c] - shift[c]);
+        const T d = exp(s[2 * w + c] - shift[c]), e = exp(s[3 * w + c] - shift[c]);
+        s[c] = a, s[w + c] = b, s[2 * w + c] = d, s[3 * w + c] = e;
+        total[c] += (a + b) + (d + e);
+      });
+    }
+  }
+
+  void drop(int64_t j0, int64_t n, T* row) const {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = ((b * p.heads + h) * p.queries + first + i) * p.keys + j0;
+      dropout_scale(p.key, p.dropout, begin, begin + n, row);
+      for (int64_t j = 0; j < n; ++j) scores[j * width + i] *= row[j];
+    }
+  }
+
+  // sums[i] = scale[i] sums[i] + sum_j scores[j][i] v_j; `fresh`: sums are not there yet
+  void accumulate(Rows<T> v, int64_t j0, int64_t n, bool fresh, const T* scale,
+                  Sums<T> sums) const {
+    const int64_t dim = padded<T>(p.value_dim);
+    const int64_t step = p.seen_by(first) < j0 + n ? gemm_rows : count;
+    for (int64_t i = 0; i < count; i += step) {
+      const int64_t m = std::min(step, count - i);
+      const int64_t seen = std::clamp(p.seen_by(first + i + m - 1) - j0, int64_t{0}, n);
+      if (fresh) {
+        tile_gemm<T, true, false>(m, dim, seen, scores + i, width, v.data, v.stride, sums.at(i),
+                                  sums.stride);
+        continue;
+      }
+      for (int64_t r = i; r < i + m; ++r)
+        if (const T factor = scale[r]; factor != T{1})
+          simd_for(dim, [factor, sum = sums.at(r)](int64_t d) { sum[d] *= factor; });
+      tile_gemm<T, true, true>(m, dim, seen, scores + i, width, v.data, v.stride, sums.at(i),
+                               sums.stride);
+    }
+  }
+};
+
+template <class T>
+void forward_tile(const Attention<T>& p, int64_t b, int64_t h, int64_t first, int64_t count,
+                  Heads<const T> q, Heads<const T> k, Heads<const T> v, Heads<T> out, T* lse) {
+  const int64_t width = padded<T>(count), dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
+  const int64_t rows = std::max(forward_keys, count);
+  Arena<T> arena((dim + forward_keys + 4) * width + count * vdim + rows * (dim + vdim) +
+                 forward_keys);
+  ForwardTile<T> tile{p, b, h, first, count};
+  tile.queries = arena.take(dim * width);
+  tile.scores = arena.take(forward_keys * width);
+  tile.largest = arena.take(width), tile.shift = arena.take(width), tile.total = arena.take(width);
+  T *scale = arena.take(width), *drop = arena.take(forward_keys);
+  const Sums<T> sums{arena.take(count * vdim), vdim};
+  T *k_copy = arena.take(rows * dim), *v_copy = arena.take(rows * vdim);
+
+  const Rows<T> own = whole_vectors(q.row(b, h, first), q.time, count, p.dim, k_copy);
+  tile_transpose(count, dim, static_cast<T>(p.scale), own.data, own.stride, tile.queries, width);
+  std::fill_n(tile.largest, width, -infinity<T>);
+  std::fill_n(tile.shift, width, T{0});
+  std::fill_n(tile.total, width, T{0});
+
+  const int64_t seen = p.seen_by(first + count - 1), kv = h / p.group();
+  if (seen == 0) std::fill_n(sums.data, count * vdim, T{0});
+  for (int64_t j = 0; j < seen; j += forward_keys) {
+    const int64_t n = std::min(forward_keys, seen - j);
+    tile.multiply(whole_vectors(k.row(b, kv, j), k.time, n, p.dim, k_copy), j, n);
+    if (p.visible || p.bias) {
+      const auto [mb, mh, mq, mk] = p.mask_strides;
+      apply_mask(p, b * mb + h * mh + first * mq + j * mk, mk, mq, n, count, tile.scores, width);
+    }
+    tile.softmax(j, n, scale);
+    if (p.dropout > 0) tile.drop(j, n, drop);
+    tile.accumulate(whole_vectors(v.row(b, kv, j), v.time, n, p.value_dim, v_copy), j, n, j == 0,
+                    scale, sums);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const T total = tile.total[i], factor = total == 0 ? T{0} : 1 / total;
+    lse[(b * p.heads + h) * p.queries + first + i] =
+        total == 0 ? infinity<T> : tile.shift[i] + log(total);
+    simd_for(p.value_dim, [factor, from = sums.at(i), to = out.row(b, h, first + i)](int64_t d) {
+      to[d] = factor * from[d];
+    });
+  }
+}
+
+// One query against its keys, one after the other.
+template <class T>
+void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads<const T> q,
+                   Heads<const T> k, Heads<const T> v, Heads<T> out, T* lse) {
+  const int64_t n = p.seen_by(i), kv = h / p.group();
+  const Scratch<T> scratch(n);
+  T *const w = scratch.data(), *const y = out.row(b, h, i);
+  const T* const query = q.row(b, h, i);
+  for (int64_t j = 0; j < n; ++j)
+    w[j] = static_cast<T>(p.scale) *
+           simd_sum<T>(p.dim, [=, key = k.row(b, kv, j)](int64_t d) { return query[d] * key[d]; });
+  if (p.visible || p.bias) {
+    const auto [mb, mh, mq, mk] = p.mask_strides;
+    apply_mask(p, b * mb + h * mh + i * mq, mq, mk, 1, n, w, n);
+  }
+  const int64_t row = (b * p.heads + h) * p.queries + i;
+  const T largest = simd_max(n, -infinity<T>, [=](int64_t j) { return w[j]; });
+  lse[row] = largest == -infinity<T> ? infinity<T> : log_sum_exp(w, n);
+  softmax_row(w, n, w);
+  if (p.dropout > 0) {
+    const Scratch<T> keep(n);
+    dropout_scale(p.key, p.dropout, row * p.keys, row * p.keys + n, keep.data());
+    simd_for(n, [=, keep = keep.data()](int64_t j) { w[j] *= keep[j]; });
+  }
+  std::fill_n(y, p.value_dim, T{0});
+  for (int64_t j = 0; j < n; ++j)
+    simd_for(p.value_dim,
+             [=, weight = w[j], value = v.row(b, kv, j)](int64_t d) { y[d] += weight * value[d]; });
+}
+
+// ---- backward: lanes are keys, so that the sums over queries run down the lanes ----
+//
+//   P = exp(scale Q K^T - lse)   dP = dO V^T   delta_i = sum_d dO_id O_id   dS = P (dP - delta)
+//   scale dV = P^T dO                  dK = dS^T Q                                dQ = dS K
+// and where dropout scales weight ij by z_ij: dV = (z P)^T dO and dS = P (z dP - delta) scale.
+
+// Keys [first, first + count) of a head against the queries of a tile at a time.
+template <class T>
+struct BackwardTile {
+  const Attention<T>& p;
+  int64_t b, h, first, count;
+  int64_t width = padded<T>(count), dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
+  T *keys = nullptr, *values = nullptr;      // (dim, width), scaled, and (vdim, width)
+  T *weights = nullptr, *dscores = nullptr;  // (queries of a tile, width)
+  T* keep = nullptr;                         // (width)
+
+  // Lanes that query i sees.
+  int64_t seen_lanes(int64_t i) const {
+    return std::clamp(p.seen_by(i) - first, int64_t{0}, count);
+  }
+
+  // weights = q keys and dscores = d_out values, for m queries from query i0 on
+  void multiply(Rows<T> q, Rows<T> d_out, int64_t i0, int64_t m) const {
+    const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
+    for (int64_t i = 0; i < m; i += step) {
+      const int64_t r = std::min(step, m - i), n = padded<T>(seen_lanes(i0 + i + r - 1));
+      tile_gemm<T, false, false>(r, n, dim, q.at(i), q.stride, keys, width, weights + i * width,
+                                 width);
+      tile_gemm<T, false, false>(r, n, vdim, d_out.at(i), d_out.stride, values, width,
+                                 dscores + i * width, width);
+    }
+  }
+
+  // From scores and gradients of weights to weights and gradients of scores.
+  void softmax(int64_t i0, int64_t m, const T* lse, const T* delta) const {
+    const T scale = static_cast<T>(p.scale);
+    for (int64_t i = 0; i < m; ++i) {
+      T *const w = weights + i * width, *const d = dscores + i * width, *const z = keep;
+      const int64_t n = seen_lanes(i0 + i);
+      if (p.dropout > 0) {
+        const int64_t begin = ((b * p.heads + h) * p.queries + i0 + i) * p.keys + first;
+        dropout_scale(p.key, p.dropout, begin, begin + n, z);
+        simd_for(padded<T>(n), [=, lse = lse[i], delta = delta[i]](int64_t c) {
+          const T weight = exp(w[c] - lse);
+          d[c] = weight * (z[c] * d[c] - delta) * scale;
+          w[c] = z[c] * weight;
+        });
+      } else {
+        simd_for(padded<T>(n), [=, lse = lse[i], delta = delta[i]](int64_t c) {
+          w[c] = exp(w[c] - lse);
+          d[c] = w[c] * (d[c] - delta) * scale;
+        });
+      }
+      std::fill(w + n, w + width, T{0});
+      std::fill(d + n, d + width, T{0});
+    }
+  }
+
+  // sums[j] += sum_i from[i][j] rows_i, over the queries that see key j
+  void add_to_keys(const T* from, Rows<T> rows, int64_t i0, int64_t m, int64_t n,
+                   Sums<T> sums) const {
+    const int64_t step = seen_lanes(i0) < count ? gemm_rows : count;
+    for (int64_t j = 0; j < count; j += step) {
+      const int64_t i = std::clamp(p.first_to_see(first + j) - i0, int64_t{0}, m);
+      tile_gemm<T, true, true>(std::min(step, count - j), n, m - i, from + i * width + j, width,
+                               rows.at(i), rows.stride, sums.at(j), sums.stride);
+    }
+  }
+
+  // dq[i] += sum_j dscores[i][j] k_j, over the keys that query i sees
+  void add_to_queries(Rows<T> k, int64_t i0, int64_t m, Sums<T> dq) const {
+    const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
+    for (int64_t i = 0; i < m; i += step) {
+      const int64_t r = std::min(step, m - i);
+      tile_gemm<T, false, true>(r, dim, seen_lanes(i0 + i + r - 1), dscores + i * width, width,
+                                k.data, k.stride, dq.at(i0 + i), dq.stride);
+    }
+  }
+};
+
+// The operands of a backward pass.
+template <class T>
+struct BackwardData {
+  Heads<const T> q, k, v, out, d_out;
+  const T* lse;
+  Heads<T> dq, dk, dv;
+};
+
+// One query head against every parts-th tile of its keys, from the part-th on: their dk and dv are
+// written (or added, where an earlier query head of the group has written), and what they give to
+// the head's dq is added to `dq`, unless that is null.
+template <class T>
+void backward_part(const Attention<T>& p, const BackwardData<T>& x, int64_t b, int64_t h,
+                   int64_t part, int64_t parts, Sums<T> dq) {
+  const int64_t keys = std::min(backward_keys, p.keys);
+  const int64_t m = std::clamp(p.queries, int64_t{1}, backward_queries);
+  const int64_t width = padded<T>(keys), dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
+  const int64_t kv = h / p.group();
+  const bool fresh = h % p.group() == 0;
+  Arena<T> arena((dim + vdim + 2 * m + 1) * width + (2 * keys + m) * (dim + vdim) +
+                 padded<T>(p.queries));
+  BackwardTile<T> tile{p, b, h, 0, 0};
+  tile.keys = arena.take(dim * width), tile.values = arena.take(vdim * width);
+  tile.weights = arena.take(m * width), tile.dscores = arena.take(m * width);
+  tile.keep = arena.take(width);
+  T *const dk_space = arena.take(keys * dim), *const dv_space = arena.take(keys * vdim);
+  T *const k_copy = arena.take(keys * (dim + vdim)), *const v_copy = k_copy + keys * dim;
+  T *const q_copy = arena.take(m * dim), *const d_copy = arena.take(m * vdim);
+  T* const delta = arena.take(p.queries);
+
+  for (int64_t i = 0; i < p.queries; ++i)
+    delta[i] = simd_sum<T>(p.value_dim, [y = x.out.row(b, h, i), dy = x.d_out.row(b, h, i)](
+                                            int64_t d) { return y[d] * dy[d]; });
+  const T* const lse = x.lse + (b * p.heads + h) * p.queries;
+
+  for (int64_t j = part * backward_keys; j < p.keys; j += parts * backward_keys) {
+    const int64_t n = std::min(backward_keys, p.keys - j);
+    tile.first = j, tile.count = n, tile.width = padded<T>(n);
+    const Rows<T> k = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, k_copy);
+    const Rows<T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, v_copy);
+    tile_transpose(n, dim, static_cast<T>(p.scale), k.data, k.stride, tile.keys, tile.width);
+    tile_transpose(n, vdim, T{1}, v.data, v.stride, tile.values, tile.width);
+    T *const dk = x.dk.row(b, kv, j), *const dv = x.dv.row(b, kv, j);
+    const Sums<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, dk_space);
+    const Sums<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, dv_space);
+    for (int64_t i = p.first_to_see(j) / m * m; i < p.queries; i += m) {
+      const int64_t r = std::min(m, p.queries - i);
+      const Rows<T> q = whole_vectors(x.q.row(b, h, i), x.q.time, r, p.dim, q_copy);
+      const Rows<T> dy = whole_vectors(x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim, d_copy);
+      tile.multiply(q, dy, i, r);
+      if (p.visible || p.bias) {
+        const auto [mb, mh, mq, mk] = p.mask_strides;
+        apply_mask(p, b * mb + h * mh + i * mq + j * mk, mq, mk, r, n, tile.weights, tile.width);
+      }
+      tile.softmax(i, r, lse + i, delta + i);
+      if (dv) tile.add_to_keys(tile.weights, dy, i, r, vdim, dv_sums);
+      if (dk) tile.add_to_keys(tile.dscores, q, i, r, dim, dk_sums);
+      if (dq.data) tile.add_to_queries(k, i, r, dq);
+    }
+    close_sums(dk_sums, dk, x.dk.time, n, p.dim);
+    close_sums(dv_sums, dv, x.dv.time, n, p.value_dim);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void attention_forward(const Attention<T>& p, Heads<const T> q, Heads<const T> k, Heads<const T> v,
+                       Heads<T> out, T* lse) {
+  const int64_t heads = p.batch * p.heads;
+  if (p.queries < few_queries) {
+    const int64_t work = p.keys * (p.dim + p.value_dim) + 1;
+    parallel_for(heads * p.queries, least_work / work + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        forward_query(p, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries, q,
+                      k, v, out, lse);
+    });
+    return;
+  }
+  const int64_t tiles = ceil_div(p.queries, forward_queries);
+  const int64_t work = std::min(forward_queries, p.queries) * p.keys * (p.dim + p.value_dim) + 1;
+  parallel_for(tiles * heads, least_work / work + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      const int64_t head = n % heads;
+      const int64_t first = (tiles - 1 - n / heads) * forward_queries;  // the most keys come first
+      forward_tile(p, head / p.heads, head % p.heads, first,
+                   std::min(forward_queries, p.queries - first), q, k, v, out, lse);
+    }
+  });
+}
+
+template <class T>
+void attention_backward(const Attention<T>& p, Heads<const T> q, Heads<const T> k, Heads<const T> v,
+                        Heads<const T> out, Heads<const T> d_out, const T* lse, Heads<T> dq,
+                        Heads<T> dk, Heads<T> dv) {
+  const BackwardData<T> x{q, k, v, out, d_out, lse, dq, dk, dv};
+  const int64_t heads = p.batch * p.kv_heads, dim = padded<T>(p.dim), size = p.queries * dim;
+  if (heads == 0) return;
+  const int64_t tiles = std::max(ceil_div(p.keys, backward_keys), int64_t{1});
+  const int64_t parts = std::min(ceil_div(backward_parts, heads), tiles);
+  const int64_t work = p.queries * p.keys / parts * (p.dim + p.value_dim) * 2 + 1;
+  const Scratch<T> partial(parts > 1 && dq.data ? heads * parts * size : 0);
+  for (int64_t member = 0; member < p.group(); ++member) {
+    parallel_for(heads * parts, least_work / work + 1, [&](int64_t begin, int64_t end) {
+      const Scratch<T> space(parts == 1 ? copy_size<T>(p.queries, p.dim) : 0);
+      for (int64_t n = begin; n < end; ++n) {
+        const int64_t b = n / parts / p.kv_heads, h = n / parts % p.kv_heads * p.group() + member;
+        T* const result = parts == 1 || !dq.data ? dq.row(b, h, 0) : partial.data() + n * size;
+        const int64_t stride = parts == 1 ? dq.time : dim, width = parts == 1 ? p.dim : dim;
+        const Sums<T> sums = open_sums(result, stride, p.queries, width, true, space.data());
+        backward_part(p, x, b, h, n % parts, parts, sums);
+        close_sums(sums, result, stride, p.queries, width);
+      }
+    });
+    if (parts == 1 || !dq.data) continue;
+    parallel_for(
+        heads * p.queries, least_work / (parts * dim + 1) + 1, [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            const int64_t head = row / p.queries, i = row % p.queries;
+            const T* const from = partial.data() + head * parts * size + i * dim;
+            T* const to = dq.row(head / p.kv_heads, head % p.kv_heads * p.group() + member, i);
+            simd_for(p.dim, [=](int64_t d) {
+              T sum = from[d];
+              for (int64_t part = 1; part < parts; ++part) sum += from[part * size + d];
+              to[d] = sum;
+            });
+          }
+        });
+  }
+}
+
+template void attention_forward(const Attention<float>&, Heads<const float>, Heads<const float>,
+                                Heads<const float>, Heads<float>, float*);
+template void attention_forward(const Attention<double>&, Heads<const double>, Heads<const double>,
+                                Heads<const double>, Heads<double>, double*);
+template void attention_backward(const Attention<float>&, Heads<const float>, Heads<const float>,
+                                 Heads<const float>, Heads<const float>, Heads<const float>,
+                                 const float*, Heads<float>, Heads<float>, Heads<float>);
+template void attention_backward(const Attention<double>&, Heads<const double>, Heads<const double>,
+                                 Heads<const double>, Heads<const double>, Heads<const double>,
+                                 const double*, Heads<double>, Heads<double>, Heads<double>);
+
+}  // namespace gradus::kernel

@@ -1,0 +1,61 @@
+#pragma once
+// Attention in tiles: nothing of size Tq x Tk is ever stored. Dao et al. 2022, arXiv 2205.14135,
+// and Dao 2023, arXiv 2307.08691.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "gradus/core/random.h"
+
+namespace gradus::kernel {
+
+/// Rows of one tensor: element (b, h, t, d) is data[b * batch + h * head + t * time + d]. Null:
+/// none.
+template <class T>
+struct Heads {
+  T* data = nullptr;
+  int64_t batch = 0, head = 0, time = 0;
+  T* row(int64_t b, int64_t h, int64_t t) const {
+    return data ? data + b * batch + h * head + t * time : nullptr;
+  }
+};
+
+/// What is to be computed: sizes, and how the scores become weights.
+template <class T>
+struct Attention {
+  int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0;
+  int64_t dim = 0, value_dim = 0;  ///< of q and k, of v and the output
+  double scale = 1;
+  bool causal = false;
+  const bool* visible = nullptr;  ///< at most one of the two masks
+  const T* bias = nullptr;
+  std::array<int64_t, 4> mask_strides{};  ///< along batch, head, query, key; 0 where broadcast
+  double dropout = 0;
+  RandomKey key{};
+
+  int64_t group() const { return heads / kv_heads; }  ///< query heads a key/value head serves
+  /// Causal: query i sees the keys before seen_by(i); key j is seen from query first_to_see(j) on.
+  int64_t seen_by(int64_t i) const {
+    return causal ? std::clamp(i + 1 + keys - queries, int64_t{0}, keys) : keys;
+  }
+  int64_t first_to_see(int64_t j) const {
+    return causal ? std::clamp(j - keys + queries, int64_t{0}, queries) : 0;
+  }
+};
+
+/// out = softmax(scale q k^T + mask) v, and the logarithm of each row's sum of exponentials,
+/// lse (batch, heads, queries), which the backward pass needs: +infinity for a query that sees no
+/// key.
+template <class T>
+void attention_forward(const Attention<T>& problem, Heads<const T> q, Heads<const T> k,
+                       Heads<const T> v, Heads<T> out, T* lse);
+
+/// The gradients of q, k and v from that of out; written, not added. One whose data is null is left
+/// out.
+template <class T>
+void attention_backward(const Attention<T>& problem, Heads<const T> q, Heads<const T> k,
+                        Heads<const T> v, Heads<const T> out, Heads<const T> d_out, const T* lse,
+                        Heads<T> dq, Heads<T> dk, Heads<T> dv);
+
+}  // namespace gradus::kernel

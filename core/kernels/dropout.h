@@ -1,0 +1,35 @@
+#pragma once
+// Dropout's mask: which elements are kept is a function of a random key and the element's index
+// alone, so that every op that drops, and every way of splitting its work, agrees on it.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "gradus/core/parallel.h"
+#include "gradus/core/random.h"
+
+namespace gradus::kernel {
+
+/// scale[e - begin] = 0 where dropout drops element e, 1/(1-p) where it keeps it, for e in [begin,
+/// end). Element e has word e % 4 of Philox block e / 4 and is kept where its uniform number is >=
+/// p.
+template <class T>
+void dropout_scale(RandomKey key, double p, int64_t begin, int64_t end, T* scale) {
+  constexpr int64_t blocks = 16;  // a vector of 32-bit words for each of a block's four
+  const T keep = p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};
+  const auto limit = static_cast<float>(p);
+  T buffer[4 * blocks];
+  for (int64_t at = begin; at < end;) {
+    const int64_t first = at / 4;
+    simd_for(blocks, [&buffer, key, keep, limit, first](int64_t i) {
+      const auto words = philox(key, static_cast<uint64_t>(first + i));
+      for (size_t w = 0; w < 4; ++w)
+        buffer[4 * i + static_cast<int64_t>(w)] = uniform_float(words[w]) >= limit ? keep : T{0};
+    });
+    const int64_t stop = std::min(end, 4 * (first + blocks));
+    std::copy(buffer + (at - 4 * first), buffer + (stop - 4 * first), scale + (at - begin));
+    at = stop;
+  }
+}
+
+}  // namespace gradus::kernel

@@ -1,0 +1,135 @@
+#pragma once
+// Products and transposes of small matrices that lie in the caches, held in vector registers: no
+// packing and no calls, near the machine's peak from about 32 x 32 x 32 up, where BLAS still spends
+// its time on preparations. Written with the vector types that GCC and clang share: from plain
+// loops neither keeps a block of sums in registers.
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace gradus::kernel {
+
+// A block of sums is gemm_rows by 2 vectors: as many as hide the latency of a multiply-add and,
+// with what is multiplied, fit the registers (16 with AVX2 and SSE, else 32).
+#if defined(__AVX512F__)
+inline constexpr int64_t vector_bytes = 64;
+inline constexpr int64_t gemm_rows = 8;
+#elif defined(__AVX__)
+inline constexpr int64_t vector_bytes = 32;
+inline constexpr int64_t gemm_rows = 4;
+#else
+inline constexpr int64_t vector_bytes = 16;
+inline constexpr int64_t gemm_rows = 4;
+#endif
+
+/// Elements of T in a vector register.
+template <class T>
+inline constexpr int64_t lanes = vector_bytes / static_cast<int64_t>(sizeof(T));
+
+/// n rounded up to whole vectors.
+template <class T>
+constexpr int64_t padded(int64_t n) {
+  return (n + lanes<T> - 1) / lanes<T> * lanes<T>;
+}
+
+namespace detail {
+
+// A vector register, and the same at any address (GCC's vector extension, which clang shares).
+template <class T>
+struct Register {
+  typedef T type __attribute__((vector_size(vector_bytes)));
+  typedef T memory __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
+};
+
+// R rows by N vectors of C, summed in R * N registers: for each k, N vectors of B and R numbers of
+// A.
+template <class T, bool TransA, bool Add, int64_t R, int64_t N>
+inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
+                       int64_t ldc) {
+  using Vector = typename Register<T>::type;
+  using Memory = typename Register<T>::memory;
+  Vector sum[R][N];
+  for (int64_t r = 0; r < R; ++r)
+    for (int64_t v = 0; v < N; ++v)
+      sum[r][v] = Add ? *reinterpret_cast<const Memory*>(c + r * ldc + v * lanes<T>) : Vector{};
+  for (int64_t p = 0; p < k; ++p) {
+    Vector row[N];
+    for (int64_t v = 0; v < N; ++v)
+      row[v] = *reinterpret_cast<const Memory*>(b + p * ldb + v * lanes<T>);
+    for (int64_t r = 0; r < R; ++r) {
+      const T x = TransA ? a[p * lda + r] : a[r * lda + p];
+      for (int64_t v = 0; v < N; ++v) sum[r][v] += x * row[v];
+    }
+  }
+  for (int64_t r = 0; r < R; ++r)
+    for (int64_t v = 0; v < N; ++v)
+      *reinterpret_cast<Memory*>(c + r * ldc + v * lanes<T>) = sum[r][v];
+}
+
+// Blocks of R rows while they fit, then the rest in blocks of half as many.
+template <class T, bool TransA, bool Add, int64_t N, int64_t R>
+inline void gemm_rows_of(int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
+                         T* c, int64_t ldc) {
+  int64_t i = 0;
+  for (; i + R <= m; i += R)
+    gemm_block<T, TransA, Add, R, N>(k, TransA ? a + i : a + i * lda, lda, b, ldb, c + i * ldc,
+                                     ldc);
+  if constexpr (R > 1)
+    if (i < m)
+      gemm_rows_of<T, TransA, Add, N, R / 2>(m - i, k, TransA ? a + i : a + i * lda, lda, b, ldb,
+                                             c + i * ldc, ldc);
+}
+
+// Lanes a_0 b_0 a_1 b_1 ... of the first halves (Half 0) or the second halves (Half 1) of a and b.
+template <size_t Half, class Vector, size_t... I>
+inline Vector interleave(Vector a, Vector b, std::index_sequence<I...>) {
+  constexpr size_t n = sizeof...(I);
+  return __builtin_shufflevector(a, b, (Half * n / 2 + I / 2 + (I % 2) * n)...);
+}
+
+// A square of lanes<T> rows transposed in registers: after interleaving row i with row i + n/2 into
+// rows 2i and 2i + 1, log2(n) times, rows have become columns.
+template <class T>
+inline void transpose_square(int64_t rows, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {
+  using Vector = typename Register<T>::type;
+  using Memory = typename Register<T>::memory;
+  constexpr int64_t n = lanes<T>;
+  constexpr auto indices = std::make_index_sequence<static_cast<size_t>(n)>{};
+  Vector x[n], y[n];
+  for (int64_t i = 0; i < n; ++i)
+    x[i] = i < rows ? factor * *reinterpret_cast<const Memory*>(a + i * lda) : Vector{};
+  for (int64_t round = 1; round < n; round *= 2) {
+    for (int64_t i = 0; i < n / 2; ++i) {
+      y[2 * i] = interleave<0>(x[i], x[i + n / 2], indices);
+      y[2 * i + 1] = interleave<1>(x[i], x[i + n / 2], indices);
+    }
+    for (int64_t i = 0; i < n; ++i) x[i] = y[i];
+  }
+  for (int64_t i = 0; i < n; ++i) *reinterpret_cast<Memory*>(to + i * ldt) = x[i];
+}
+
+}  // namespace detail
+
+/// C = op(A) B, or with Add C += op(A) B: C is (m, n), B is (k, n), op(A) is (m, k) and A as stored
+/// is (k, m) if TransA; n is a multiple of lanes<T>; lda, ldb, ldc are row strides.
+template <class T, bool TransA, bool Add>
+void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
+               T* c, int64_t ldc) {
+  int64_t j = 0;
+  for (; j + 2 * lanes<T> <= n; j += 2 * lanes<T>)
+    detail::gemm_rows_of<T, TransA, Add, 2, gemm_rows>(m, k, a, lda, b + j, ldb, c + j, ldc);
+  if (j < n)
+    detail::gemm_rows_of<T, TransA, Add, 1, gemm_rows>(m, k, a, lda, b + j, ldb, c + j, ldc);
+}
+
+/// to[j][i] = factor * a[i][j] for i < m and j < n, a multiple of lanes<T>. Rows of `to` are
+/// written up to padded(m), with zeros after the m-th element.
+template <class T>
+void tile_transpose(int64_t m, int64_t n, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {
+  for (int64_t i = 0; i < m; i += lanes<T>)
+    for (int64_t j = 0; j < n; j += lanes<T>)
+      detail::transpose_square(m - i, factor, a + i * lda + j, lda, to + j * ldt + i, ldt);
+}
+
+}  // namespace gradus::kernel

@@ -1,0 +1,272 @@
+#include "gradus/core/ops/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/kernels/attention.h"
+#include "gradus/core/ops/matmul.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/profiler.h"
+#include "gradus/core/random.h"
+
+namespace gradus {
+
+namespace {
+
+/// The options with everything decided: what the kernels and the composed form both go by.
+struct Settings {
+  bool causal = false;
+  Tensor mask = {}, mask_per_head = {};  // as given; outside the graph and expanded, (B, H, Tq, Tk)
+  double scale = 1;
+  double dropout = 0;  // 0 unless in training mode
+  RandomKey key = {};
+};
+
+/// x (..., H, m, n) outside the graph as (B, H, m, n).
+Tensor as_heads(const Tensor& x) {
+  int64_t batch = 1;
+  for (int i = 0; i + 3 < x.rank(); ++i) batch *= x.shape()[i];
+  return x.detach().reshape({batch, x.size(-3), x.size(-2), x.size(-1)});
+}
+
+/// `weights` is the weights' shape, (..., H, Tq, Tk); x, what they are worked out from.
+Settings settle(const char* op, const AttentionOptions& options, int64_t dim, const Shape& weights,
+                const Tensor& x) {
+  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
+  const double p = options.dropout;
+  check(p >= 0 && p <= 1, op, ": expected dropout from 0 to 1, got ", p);
+  Settings s;
+  s.causal = options.causal;
+  s.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<int64_t>(dim, 1))));
+  if (const Tensor& mask = options.mask; mask.defined()) {
+    check(mask.dtype() == boolean || mask.dtype() == x.dtype(), op, ": expected a mask of bool or ",
+          x.dtype(), ", got ", mask.dtype());
+    bool fits = mask.rank() <= weights.size();
+    for (int i = 1; fits && i <= mask.rank(); ++i)
+      fits = mask.size(-i) == 1 || mask.size(-i) == weights[weights.size() - i];
+    check(fits, op, ": expected a mask that broadcasts to ", weights, ", got ", mask.shape());
+    s.mask = mask;
+    s.mask_per_head = as_heads(mask.detach().expand(weights));
+  }
+  if (is_training() && p > 0) {
+    s.dropout = p;
+    s.key = default_generator().reserve(weights.numel());
+  }
+  return s;
+}
+
+/// The kernels give none: then the composed form is recorded op by op.
+bool wants_mask_gradient(const Settings& s) {
+  return s.mask.defined() && s.mask.requires_grad() && grad_enabled();
+}
+
+// ---- the composed form ----
+
+/// (..., Hk, T, D) with each head repeated for the query heads that it serves: (..., H, T, D).
+Tensor repeat_heads(const Tensor& x, int64_t heads) {
+  const int64_t group = heads / x.size(-3);
+  if (group == 1) return x;
+  Shape shape = x.shape();
+  shape.insert(x.rank() - 2, group);
+  Shape merged = x.shape();
+  merged[x.rank() - 3] = heads;
+  return x.unsqueeze(-3).expand(shape).reshape(merged);
+}
+
+/// True where key j comes after the last that query i may see, i + Tk - Tq: (Tq, Tk).
+Tensor is_future(int64_t queries, int64_t keys) {
+  return gt(arange(keys), arange(keys - queries, keys).unsqueeze(1));
+}
+
+/// dropout(softmax(scale q k^T + mask)) v
+Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Tensor scores = matmul(q, repeat_heads(k, q.size(-3)).mT()) * s.scale;
+  if (s.causal) scores = masked_fill(scores, is_future(q.size(-2), k.size(-2)), -infinity);
+  if (s.mask.defined())
+    scores = s.mask.dtype() == boolean ? masked_fill(scores, logical_not(s.mask), -infinity)
+                                       : scores + s.mask;
+  Tensor weights = softmax(scores);
+  if (s.dropout > 0) weights = dropout(weights, s.dropout, s.key);
+  return matmul(weights, repeat_heads(v, q.size(-3)));
+}
+
+/// (B, T, (H + 2 Hk) D) as q, k and v of (B, heads, T, D): views.
+std::vector<Tensor> split_heads(const Tensor& qkv, int64_t heads, int64_t kv_heads) {
+  const int64_t all = heads + 2 * kv_heads;
+  const Tensor x = qkv.reshape({qkv.size(0), qkv.size(1), all, qkv.size(2) / all});
+  std::vector<Tensor> parts = x.split(Shape{heads, kv_heads, kv_heads}, 2);
+  for (Tensor& part : parts) part = part.transpose(1, 2);
+  return parts;
+}
+
+Tensor composed_self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
+                               const Settings& s) {
+  const auto parts = split_heads(qkv, heads, kv_heads);
+  const Tensor y = composed_attention(parts[0], parts[1], parts[2], s);  // (B, H, T, D)
+  return y.transpose(1, 2).reshape({qkv.size(0), qkv.size(1), heads * y.size(-1)});
+}
+
+// ---- the kernels, on tensors (B, H, T, D) whose rows each lie in one piece ----
+
+Tensor whole_rows(const Tensor& x) {
+  return x.size(-1) <= 1 || x.strides().back() == 1 ? x : x.contiguous();
+}
+
+template <class T>
+kernel::Heads<T> heads_of(const Tensor& x) {
+  if (!x.defined()) return {};
+  return {x.data<T>(), x.strides()[0], x.strides()[1], x.strides()[2]};
+}
+
+template <class T>
+kernel::Attention<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& v,
+                                const Settings& s) {
+  kernel::Attention<T> p;
+  p.batch = q.size(0), p.heads = q.size(1), p.kv_heads = k.size(1);
+  p.queries = q.size(2), p.keys = k.size(2), p.dim = q.size(3), p.value_dim = v.size(3);
+  p.scale = s.scale, p.causal = s.causal, p.dropout = s.dropout, p.key = s.key;
+  if (const Tensor& mask = s.mask_per_head; mask.defined()) {
+    if (mask.dtype() == boolean)
+      p.visible = mask.data<bool>();
+    else
+      p.bias = mask.data<T>();
+    std::copy_n(mask.strides().begin(), 4, p.mask_strides.begin());
+  }
+  return p;
+}
+
+/// Counts the multiplications of products with keys and with values, over the pairs that are seen.
+template <class T>
+void count_work(const kernel::Attention<T>& p, int64_t with_keys, int64_t with_values) {
+  int64_t pairs = 0;
+  for (int64_t i = 0; i < p.queries; ++i) pairs += p.seen_by(i);
+  const int64_t flops = 2 * (with_keys * p.dim + with_values * p.value_dim);
+  ProfileScope::count(static_cast<double>(p.batch * p.heads * pairs) * static_cast<double>(flops),
+                      0);
+}
+
+/// Writes the output, and returns the logarithms of the rows' sums of exponentials.
+Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s,
+               const Tensor& out) {
+  const Tensor lse = empty({q.size(0), q.size(1), q.size(2)}, q.dtype());
+  dispatch_floating("attention", q.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto problem = problem_of<T>(q, k, v, s);
+    count_work(problem, 1, 1);
+    kernel::attention_forward(problem, heads_of<const T>(q), heads_of<const T>(k),
+                              heads_of<const T>(v), heads_of<T>(out), lse.data<T>());
+  });
+  return lse;
+}
+
+/// Writes those of dq, dk and dv that are defined.
+void backward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s,
+              const Tensor& out, const Tensor& lse, const Tensor& d_out, const Tensor& dq,
+              const Tensor& dk, const Tensor& dv) {
+  dispatch_floating("attention", q.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto problem = problem_of<T>(q, k, v, s);
+    count_work(problem, 1 + dq.defined() + dk.defined(), 1 + dv.defined());
+    kernel::attention_backward(problem, heads_of<const T>(q), heads_of<const T>(k),
+                               heads_of<const T>(v), heads_of<const T>(out),
+                               heads_of<const T>(d_out), lse.data<T>(), heads_of<T>(dq),
+                               heads_of<T>(dk), heads_of<T>(dv));
+  });
+}
+
+void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
+  constexpr const char* op = "scaled_dot_product_attention";
+  auto shapes = [&](const char* expected) {
+    fail(op, ": expected ", expected, ", got q ", q.shape(), ", k ", k.shape(), ", v ", v.shape());
+  };
+  if (q.rank() < 3 || k.rank() != q.rank() || v.rank() != q.rank())
+    shapes("q (..., H, Tq, D), k (..., Hk, Tk, D) and v (..., Hk, Tk, Dv) of one rank from 3 up");
+  check(q.dtype() == k.dtype() && q.dtype() == v.dtype(), op, ": expected one dtype, got q ",
+        q.dtype(), ", k ", k.dtype(), ", v ", v.dtype());
+  for (int i = 0; i + 3 < q.rank(); ++i)
+    if (k.shape()[i] != q.shape()[i] || v.shape()[i] != q.shape()[i])
+      shapes("the same leading axes");
+  if (q.size(-1) != k.size(-1)) shapes("q and k of one head size");
+  if (k.size(-2) != v.size(-2)) shapes("as many keys as values");
+  if (k.size(-3) != v.size(-3) || k.size(-3) < 1 || q.size(-3) % k.size(-3) != 0)
+    shapes("as many key as value heads, and a multiple of that of query heads");
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionOptions& options) {
+  constexpr const char* op = "scaled_dot_product_attention";
+  const ProfileScope scope(op);
+  check_operands(q, k, v);
+  Shape weights = q.shape(), shape = q.shape();
+  weights.back() = k.size(-2);
+  shape.back() = v.size(-1);
+  const Settings s = settle(op, options, q.size(-1), weights, q);
+  if (wants_mask_gradient(s)) return composed_attention(q, k, v, s);
+
+  const Tensor out = empty(shape, q.dtype());
+  auto rows = [](const Tensor& x) { return whole_rows(as_heads(x)); };
+  const Tensor lse = forward(rows(q), rows(k), rows(v), s, as_heads(out));
+  record_fused(
+      op, {out}, {q, k, v}, saves_output,
+      [s](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_attention(in[0], in[1], in[2], s)};
+      },
+      [s, lse, rows](Backward& b) {
+        const Tensor q = b.input(0), k = b.input(1), v = b.input(2);
+        Tensor d[3];
+        for (int i = 0; i < 3; ++i)
+          if (b.needs(i)) d[i] = empty(b.input_shape(i), q.dtype());
+        auto view = [](const Tensor& x) { return x.defined() ? as_heads(x) : x; };
+        backward(rows(q), rows(k), rows(v), s, as_heads(b.output()), lse, rows(b.take_grad()),
+                 view(d[0]), view(d[1]), view(d[2]));
+        for (int i = 0; i < 3; ++i)
+          if (d[i].defined()) b.give(i, std::move(d[i]));
+      });
+  return out;
+}
+
+Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
+                      const AttentionOptions& options) {
+  constexpr const char* op = "self_attention";
+  const ProfileScope scope(op);
+  check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0, op,
+        ": expected a number of heads that is a multiple of kv_heads, got ", heads, " and ",
+        kv_heads);
+  check(qkv.rank() == 3 && qkv.size(2) % (heads + 2 * kv_heads) == 0, op,
+        ": expected qkv (B, T, (heads + 2 kv_heads) D) with heads + 2 kv_heads = ",
+        heads + 2 * kv_heads, ", got ", qkv.shape());
+  const int64_t batch = qkv.size(0), time = qkv.size(1), dim = qkv.size(2) / (heads + 2 * kv_heads);
+  const Settings s = settle(op, options, dim, {batch, heads, time, time}, qkv);
+  if (wants_mask_gradient(s)) return composed_self_attention(qkv, heads, kv_heads, s);
+
+  // y (B, T, H D) as (B, H, T, D)
+  auto per_head = [heads](const Tensor& y) {
+    return y.detach().reshape({y.size(0), y.size(1), heads, y.size(2) / heads}).transpose(1, 2);
+  };
+  auto split = [heads, kv_heads](const Tensor& x) {
+    return split_heads(whole_rows(x.detach()), heads, kv_heads);
+  };
+  const Tensor out = empty({batch, time, heads * dim}, qkv.dtype());
+  const auto parts = split(qkv);
+  const Tensor lse = forward(parts[0], parts[1], parts[2], s, per_head(out));
+  record_fused(
+      op, {out}, {qkv}, saves_output,
+      [s, heads, kv_heads](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_self_attention(in[0], heads, kv_heads, s)};
+      },
+      [s, lse, per_head, split](Backward& b) {
+        Tensor d_qkv = empty(b.input_shape(0), lse.dtype());
+        const auto x = split(b.input(0)), d = split(d_qkv);
+        backward(x[0], x[1], x[2], s, per_head(b.output()), lse,
+                 per_head(whole_rows(b.take_grad())), d[0], d[1], d[2]);
+        b.give(0, std::move(d_qkv));
+      });
+  return out;
+}
+
+}  // namespace gradus
