@@ -187,8 +187,8 @@ struct RowDots {
       const T* row = w + r * ldw;
       T sum{0};
       for (int64_t i = 0; i < n; i += block) {
-        sum +=
-            simd_sum<T>(std::min(block, n - i), [&](int64_t j) { return row[i + j] * x[i + j]; });
+        sum += simd_sum<T>(std::min(block, n - i),
+                           [u = row + i, v = x + i](int64_t j) { return u[j] * v[j]; });
       }
       T& out = y[r * incy];
       out = beta == T{0} ? alpha * sum : alpha * sum + beta * out;
