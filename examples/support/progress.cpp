@@ -16,7 +16,7 @@ constexpr double terminal_period = 0.1, plain_period = 5;  // seconds between tw
 std::string with_commas(int64_t n) {
   std::string digits = std::to_string(n);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 
