@@ -182,17 +182,19 @@ struct RowDots {
   int64_t incy;
 
   void run(int64_t begin, int64_t end) const {
-    constexpr int64_t block = 4096;  // a longer sum in one float would lose digits
     for (int64_t r = begin; r < end; ++r) {
-      const T* row = w + r * ldw;
-      T sum{0};
-      for (int64_t i = 0; i < n; i += block) {
-        sum += simd_sum<T>(std::min(block, n - i),
-                           [u = row + i, v = x + i](int64_t j) { return u[j] * v[j]; });
-      }
+      const T sum = dot(w + r * ldw, x, n);
       T& out = y[r * incy];
       out = beta == T{0} ? alpha * sum : alpha * sum + beta * out;
     }
+  }
+
+  static T dot(const T* u, const T* v, int64_t n) {
+    constexpr int64_t block = 4096;  // a longer sum in one float would lose digits
+    T sum{0};
+    for (; n > 0; u += block, v += block, n -= block)
+      sum += simd_sum<T>(std::min(block, n), [=](int64_t i) { return u[i] * v[i]; });
+    return sum;
   }
 };
 
