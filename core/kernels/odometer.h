@@ -1,0 +1,50 @@
+#pragma once
+// Walking over several strided arrays of one shape at once, in row-major order.
+
+#include <array>
+
+#include "gradus/core/shape.h"
+
+namespace gradus::kernel {
+
+/// N offsets that move together over `sizes`, each with strides of its own. `sizes` and `strides`
+/// must outlive it.
+///   Odometer<2> at(shape, {&x_strides, &y_strides}); ... y[at.offset[1]] = x[at.offset[0]];
+///   at.next();
+template <int N>
+class Odometer {
+ public:
+  std::array<int64_t, N> offset{};
+
+  /// Stands at the element of row-major number `start`.
+  Odometer(const Shape& sizes, const std::array<const Shape*, N>& strides, int64_t start = 0)
+      : sizes_(sizes), strides_(strides) {
+    for (int axis = sizes.size() - 1; axis >= 0 && start > 0; --axis) {
+      index_[static_cast<size_t>(axis)] = start % sizes[axis];
+      start /= sizes[axis];
+      move(axis, index_[static_cast<size_t>(axis)]);
+    }
+  }
+
+  /// On to the next element; after the last, back at the first.
+  void next() {
+    for (int axis = sizes_.size() - 1; axis >= 0; --axis) {
+      int64_t& i = index_[static_cast<size_t>(axis)];
+      move(axis, 1);
+      if (++i < sizes_[axis]) return;
+      move(axis, -i);
+      i = 0;
+    }
+  }
+
+ private:
+  void move(int axis, int64_t steps) {
+    for (size_t k = 0; k < N; ++k) offset[k] += steps * (*strides_[k])[axis];
+  }
+
+  const Shape& sizes_;
+  std::array<const Shape*, N> strides_;
+  std::array<int64_t, max_rank> index_{};
+};
+
+}  // namespace gradus::kernel

@@ -1,0 +1,228 @@
+#pragma once
+// The kernel under sum, mean, var and norm: sums over any axes of a strided array, without copying
+// it.
+//
+// Axes are put in order of stride and merged, which leaves one of two cases. Rows: the innermost
+// axis is summed over. Columns: the innermost axis stays, and whole rows are added. Float32 sums
+// run in float32 vectors over short blocks, and the blocks' sums are added in double. Long sums are
+// cut into pieces for the threads; shape and strides alone say where.
+
+#include <algorithm>
+#include <type_traits>
+
+#include "gradus/core/allocator.h"
+#include "gradus/core/kernels/odometer.h"
+#include "gradus/core/parallel.h"
+
+namespace gradus::kernel {
+
+/// How a sum over some axes of x runs; y holds the axes that stay, contiguous.
+struct SumPlan {
+  Shape kept, kept_x, kept_y;  // outer axes that stay: sizes, x's strides, y's strides
+  Shape reduced, reduced_x;    // outer axes that are summed over: sizes, x's strides
+  bool columns = false;        // the inner axis stays; else it is summed over
+  int64_t inner = 1, inner_x = 1, inner_y = 0;
+
+  SumPlan(const Shape& shape, const Shape& strides, const std::array<bool, max_rank>& is_reduced) {
+    struct Axis {
+      int64_t size, x, y;
+    };
+    std::vector<Axis> stay, go;
+    int64_t y = 1;
+    for (int i = shape.size() - 1; i >= 0; --i) {
+      const bool gone = is_reduced[static_cast<size_t>(i)];
+      if (shape[i] != 1) (gone ? go : stay).push_back({shape[i], strides[i], gone ? 0 : y});
+      if (!gone) y *= shape[i];
+    }
+    for (std::vector<Axis>* axes :
+         {&stay, &go}) {  // by falling stride; repeats (stride 0) outermost
+      auto key = [](const Axis& a) { return a.x == 0 ? INT64_MAX : a.x; };
+      std::stable_sort(axes->begin(), axes->end(),
+                       [&](const Axis& a, const Axis& b) { return key(a) > key(b); });
+      size_t n = 0;
+      for (const Axis& a : *axes) {
+        if (n > 0 && (*axes)[n - 1].x == a.x * a.size && (*axes)[n - 1].y == a.y * a.size)
+          (*axes)[n - 1] = {(*axes)[n - 1].size * a.size, a.x, a.y};
+        else
+          (*axes)[n++] = a;
+      }
+      axes->resize(n);
+    }
+    columns = go.empty() || (!stay.empty() && stay.back().x != 0 &&
+                             (go.back().x == 0 || stay.back().x < go.back().x));
+    if (std::vector<Axis>& from = columns ? stay : go; !from.empty()) {
+      inner = from.back().size, inner_x = from.back().x, inner_y = from.back().y;
+      from.pop_back();
+    }
+    for (const Axis& a : stay) kept.push_back(a.size), kept_x.push_back(a.x), kept_y.push_back(a.y);
+    for (const Axis& a : go) reduced.push_back(a.size), reduced_x.push_back(a.x);
+  }
+};
+
+/// Elements that are worth a thread's while.
+inline constexpr int64_t reduction_grain = 32768;
+
+/// Into how many pieces each of `units` sums of `n` elements is cut, so that there is work for many
+/// threads; `n` for a piece is never below reduction_grain.
+inline int64_t sum_pieces(int64_t n, int64_t units) {
+  const int64_t wanted = (64 + units - 1) / std::max<int64_t>(units, 1);
+  return std::clamp<int64_t>(n / reduction_grain, 1, wanted);
+}
+
+/// The sum of term(x[i * stride]) for i in [0, n): vectors over blocks, blocks in Acc.
+template <class Acc, class X, class Term>
+Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
+  using Part = decltype(term(*x));
+  constexpr int64_t block = 2048;
+  Acc total{};
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t m = std::min(block, n - begin), quarter = m / 4;
+    const X* p = x + begin * stride;
+    if (stride != 1) {
+      total += simd_sum<Part>(m, [=](int64_t i) { return term(p[i * stride]); });
+      continue;
+    }
+    const X *q = p + quarter, *r = q + quarter,
+            *s = r + quarter;  // four chains of additions at once
+    total += simd_sum<Part>(
+        quarter, [=](int64_t i) { return (term(p[i]) + term(q[i])) + (term(r[i]) + term(s[i])); });
+    for (int64_t i = 4 * quarter; i < m; ++i) total += term(p[i]);
+  }
+  return total;
+}
+
+template <class Acc, class X, class Y, class Term, class Finish>
+void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
+  const int64_t outputs = plan.kept.numel(), outer = plan.reduced.numel();
+  const int64_t length = outer * plan.inner;
+  // The sum of elements [begin, end) of output k, whose elements start at `from`.
+  auto sum_range = [&](const X* from, int64_t k, int64_t begin, int64_t end) {
+    auto term_k = [&term, k](X v) { return term(v, k); };
+    if (outer == 1)
+      return sum_strided<Acc>(from + begin * plan.inner_x, end - begin, plan.inner_x, term_k);
+    Acc total{};
+    Odometer<1> row(plan.reduced, {&plan.reduced_x}, begin / plan.inner);
+    for (int64_t column = begin % plan.inner; begin < end; column = 0, row.next()) {
+      const int64_t n = std::min(plan.inner - column, end - begin);
+      total +=
+          sum_strided<Acc>(from + row.offset[0] + column * plan.inner_x, n, plan.inner_x, term_k);
+      begin += n;
+    }
+    return total;
+  };
+  const int64_t pieces = sum_pieces(length, outputs);
+  if (pieces == 1) {
+    const int64_t grain = reduction_grain / std::max<int64_t>(length, 1);
+    parallel_for(outputs, grain, [&](int64_t begin, int64_t end) {
+      Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, begin);
+      for (int64_t o = begin; o < end; ++o, at.next())
+        y[at.offset[1]] = finish(sum_range(x + at.offset[0], at.offset[1], 0, length));
+    });
+    return;
+  }
+  const Scratch<Acc> partial(outputs * pieces);
+  parallel_for(outputs * pieces, 1, [&](int64_t unit, int64_t) {
+    const Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, unit / pieces);
+    const int64_t piece = unit % pieces;
+    partial[unit] = sum_range(x + at.offset[0], at.offset[1], length * piece / pieces,
+                              length * (piece + 1) / pieces);
+  });
+  Odometer<1> at(plan.kept, {&plan.kept_y});
+  for (int64_t o = 0; o < outputs; ++o, at.next()) {
+    Acc total{};
+    for (int64_t piece = 0; piece < pieces; ++piece) total += partial[o * pieces + piece];
+    y[at.offset[0]] = finish(total);
+  }
+}
+
+/// total[j] += the terms of rows [begin, end) of `width` columns, eight rows at a time.
+template <class Acc, class X, class Term>
+void add_rows(const SumPlan& plan, const X* x, int64_t k, int64_t width, int64_t begin, int64_t end,
+              const Term& term, Acc* total) {
+  Odometer<1> row(plan.reduced, {&plan.reduced_x}, begin);
+  auto next = [&] {
+    const X* p = x + row.offset[0];
+    row.next();
+    return p;
+  };
+  auto add = [&](auto stride_x, auto stride_y) {
+    int64_t i = begin;
+    for (; i + 8 <= end; i += 8) {
+      const X *a = next(), *b = next(), *c = next(), *d = next();
+      const X *e = next(), *f = next(), *g = next(), *h = next();
+      simd_for(width, [=](int64_t j) {
+        const int64_t at = j * stride_x, o = k + j * stride_y;
+        total[j] += ((term(a[at], o) + term(b[at], o)) + (term(c[at], o) + term(d[at], o))) +
+                    ((term(e[at], o) + term(f[at], o)) + (term(g[at], o) + term(h[at], o)));
+      });
+    }
+    for (; i < end; ++i) {
+      const X* a = next();
+      simd_for(width, [=](int64_t j) { total[j] += term(a[j * stride_x], k + j * stride_y); });
+    }
+  };
+  using One = std::integral_constant<int64_t, 1>;
+  if (plan.inner_x == 1 && plan.inner_y == 1)
+    add(One{}, One{});
+  else
+    add(plan.inner_x, plan.inner_y);
+}
+
+template <class Acc, class X, class Y, class Term, class Finish>
+void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
+  constexpr int64_t max_tile = 1024;  // columns summed at once: their totals stay in L1
+  const int64_t tile = std::min(plan.inner, max_tile), tiles = (plan.inner + tile - 1) / tile;
+  const int64_t rows = plan.reduced.numel(), units = plan.kept.numel() * tiles;
+  const int64_t pieces = sum_pieces(rows * tile, units);
+  const Scratch<Acc> partial(pieces > 1 ? units * pieces * tile : 0);
+  // Calls body(first column's offset in x, in y, number of columns) for a tile of columns.
+  auto with_tile = [&](int64_t unit, auto&& body) {
+    const Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, unit / tiles);
+    const int64_t column = unit % tiles * tile;
+    body(at.offset[0] + column * plan.inner_x, at.offset[1] + column * plan.inner_y,
+         std::min(tile, plan.inner - column));
+  };
+  auto store = [&](const Acc* total, int64_t k, int64_t width) {
+    for (int64_t j = 0; j < width; ++j) y[k + j * plan.inner_y] = finish(total[j]);
+  };
+  const int64_t grain = pieces > 1 ? 1 : reduction_grain / std::max<int64_t>(rows * tile, 1);
+  parallel_for(units * pieces, grain, [&](int64_t first, int64_t last) {
+    for (int64_t part = first; part < last; ++part)
+      with_tile(part / pieces, [&](int64_t from, int64_t k, int64_t width) {
+        Acc total[max_tile];
+        std::fill(total, total + width, Acc{});
+        const int64_t piece = part % pieces;
+        add_rows(plan, x + from, k, width, rows * piece / pieces, rows * (piece + 1) / pieces, term,
+                 total);
+        if (pieces > 1)
+          std::copy(total, total + width, partial.data() + part * tile);
+        else
+          store(total, k, width);
+      });
+  });
+  if (pieces == 1) return;
+  parallel_for(units, 16, [&](int64_t first, int64_t last) {
+    for (int64_t unit = first; unit < last; ++unit)
+      with_tile(unit, [&](int64_t, int64_t k, int64_t width) {
+        Acc* total = partial.data() + unit * pieces * tile;
+        for (int64_t piece = 1; piece < pieces; ++piece)
+          simd_for(width, [=](int64_t j) { total[j] += total[piece * tile + j]; });
+        store(total, k, width);
+      });
+  });
+}
+
+/// y[k] = finish(the sum of term(x_i, k) over the elements i of output k), summed in Acc; k is the
+/// output's offset in y, which is contiguous.
+template <class Acc, class X, class Y, class Term, class Finish>
+void reduce(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
+  if (plan.kept.numel() * plan.reduced.numel() * plan.inner == 0) {
+    const int64_t outputs = plan.kept.numel() * (plan.columns ? plan.inner : 1);
+    std::fill(y, y + outputs, finish(Acc{}));
+  } else if (plan.columns)
+    reduce_columns<Acc>(plan, x, y, term, finish);
+  else
+    reduce_rows<Acc>(plan, x, y, term, finish);
+}
+
+}  // namespace gradus::kernel

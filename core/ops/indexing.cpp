@@ -1,0 +1,348 @@
+#include "gradus/core/ops/indexing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/kernels/odometer.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+#include "gradus/core/random.h"
+
+namespace gradus {
+
+namespace {
+
+/// Elements that are worth a thread's while.
+constexpr int64_t grain = 16384;
+
+/// A row-major element number as a position: 3, or (1, 2).
+std::string position(const Shape& shape, int64_t i) {
+  std::ostringstream out;
+  Shape at = Shape::filled(shape.size(), 0);
+  for (int axis = shape.size() - 1; axis >= 0; --axis) {
+    at[axis] = i % shape[axis];
+    i /= shape[axis];
+  }
+  if (at.size() == 1)
+    out << at[0];
+  else
+    out << at;
+  return out.str();
+}
+
+/// Throws Error unless index is int64 with all values in [0, n); returns it contiguous.
+Tensor checked_index(const char* op, const char* what, const Tensor& index, int64_t n) {
+  check(index.dtype() == int64, op, ": expected ", what, " of int64, got ", index.dtype());
+  const Tensor flat = index.contiguous();
+  const int64_t* p = flat.data<int64_t>();
+  const int64_t count = flat.numel();
+  const int64_t bad = simd_sum<int64_t>(count, [=](int64_t i) { return p[i] < 0 || p[i] >= n; });
+  if (bad > 0) {
+    const int64_t* at = std::find_if(p, p + count, [n](int64_t v) { return v < 0 || v >= n; });
+    fail(op, ": ", what, " ", *at, " at position ", position(index.shape(), at - p),
+         " is outside [0, ", n, ")");
+  }
+  return flat;
+}
+
+// ---- element by element along an axis: gather, scatter_add ----
+
+void check_index_shape(const char* op, const Shape& shape, int dim, const Tensor& index) {
+  check(index.rank() == shape.size(), op, ": index ", index.shape(), " and x ", shape,
+        " differ in rank");
+  for (int i = 0; i < shape.size(); ++i)
+    check(i == dim || index.shape()[i] <= shape[i], op, ": index ", index.shape(),
+          " is larger than x ", shape, " at axis ", i, ", which is not axis ", dim,
+          " to index along");
+}
+
+/// For each element of `index` (contiguous): body(the element of x that it names along dim, the
+/// element of y in the index's own place). A line along dim belongs to one thread, so body may add
+/// into x.
+template <class T, class Body>
+void for_each_named(const Tensor& x, int dim, const Tensor& index, const Tensor& y,
+                    const Body& body) {
+  Shape sizes = index.shape(), xs = x.strides(), is = index.strides(), ys = y.strides();
+  const int64_t n = sizes[dim], x_step = xs[dim], i_step = is[dim], y_step = ys[dim];
+  for (Shape* s : {&sizes, &xs, &is, &ys}) s->erase(dim);
+  T *px = x.data<T>(), *py = y.data<T>();
+  const int64_t* pi = index.data<int64_t>();
+  parallel_for(sizes.numel(), grain / std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
+    kernel::Odometer<3> at(sizes, {&xs, &is, &ys}, begin);
+    for (int64_t line = begin; line < end; ++line, at.next()) {
+      T *to_x = px + at.offset[0], *to_y = py + at.offset[2];
+      const int64_t* i = pi + at.offset[1];
+      for (int64_t k = 0; k < n; ++k) body(to_x[i[k * i_step] * x_step], to_y[k * y_step]);
+    }
+  });
+}
+
+/// y += src at the places that index names along dim, where y is a tensor of the caller's own.
+void scatter_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
+                  const Tensor& src) {
+  const int d = normalize_dim(op, dim, y.rank());
+  check_index_shape(op, y.shape(), d, index);
+  check(src.shape() == index.shape(), op, ": index ", index.shape(), " and src ", src.shape(),
+        " differ in shape");
+  check(src.dtype() == y.dtype(), op, ": expected src of ", y.dtype(), ", got ", src.dtype());
+  const Tensor flat = checked_index(op, "index", index, y.shape()[d]);
+  dispatch_number(op, y.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_named<T>(y, d, flat, src, [](T& into, T value) { into += value; });
+  });
+}
+
+}  // namespace
+
+// y_i = x[index_i]                                             dx[index_i] += dy_i
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
+  ProfileScope scope("gather");
+  const int d = normalize_dim("gather", dim, x.rank());
+  check_index_shape("gather", x.shape(), d, index);
+  const Tensor flat = checked_index("gather", "index", index, x.shape()[d]);
+  const Tensor y = empty(index.shape(), x.dtype());
+  dispatch_any(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_named<T>(x, d, flat, y, [](const T& from, T& to) { to = from; });
+  });
+  record("gather", {y}, {x, index}, saves_input(1),
+         [d](Backward& b) { b.give(0, scatter_sum(b.input_shape(0), d, b.input(1), b.grad())); });
+  return y;
+}
+
+// y = x, y[index_i] += src_i                                   dx = dy, dsrc_i = dy[index_i]
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  ProfileScope scope("scatter_add");
+  const Tensor y = x.detach().clone();
+  scatter_into("scatter_add", y, dim, index, src);
+  record("scatter_add", {y}, {x, index, src}, saves_input(1), [dim](Backward& b) {
+    if (b.needs(0)) b.give(0, b.grad());
+    if (b.needs(2)) b.give(2, gather(b.grad(), dim, b.input(1)));
+  });
+  return y;
+}
+
+// y = 0, y[index_i] += src_i                                   dsrc_i = dy[index_i]
+Tensor scatter_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
+  ProfileScope scope("scatter_sum");
+  const Tensor y = zeros(shape, src.dtype());
+  scatter_into("scatter_sum", y, dim, index, src);
+  record("scatter_sum", {y}, {index, src}, saves_input(0),
+         [dim](Backward& b) { b.give(1, gather(b.grad(), dim, b.input(0))); });
+  return y;
+}
+
+// ---- whole entries along an axis: index_select, index_add, embedding ----
+
+namespace {
+
+/// A tensor seen along an axis as (outer, n, inner).
+struct Blocks {
+  int64_t outer = 1, n, inner = 1;
+  Blocks(const Shape& shape, int dim) : n(shape[dim]) {
+    for (int i = 0; i < dim; ++i) outer *= shape[i];
+    for (int i = dim + 1; i < shape.size(); ++i) inner *= shape[i];
+  }
+};
+
+/// to (outer, m, inner) = entries index[0 ... m) of from (outer, n, inner).
+template <class T>
+void copy_entries(const T* from, const Blocks& blocks, const int64_t* index, int64_t m, T* to) {
+  const int64_t inner = blocks.inner;
+  parallel_for(blocks.outer * m, grain / std::max<int64_t>(inner, 1),
+               [=](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const T* entry = from + (i / m * blocks.n + index[i % m]) * inner;
+                   std::copy(entry, entry + inner, to + i * inner);
+                 }
+               });
+}
+
+/// Entries index[0 ... m) of to (outer, n, inner) += from (outer, m, inner). Each chunk owns some
+/// of the inner columns, and takes the entries in order: no two threads meet, and repeats add up in
+/// order.
+template <class T>
+void add_entries(const T* from, const Blocks& blocks, const int64_t* index, int64_t m, T* to) {
+  const int64_t inner = blocks.inner;
+  const int64_t width = std::min(inner, std::max<int64_t>(64, grain / std::max<int64_t>(m, 1)));
+  const int64_t chunks = width > 0 ? (inner + width - 1) / width : 0;
+  const int64_t units_a_thread = grain / std::max<int64_t>(m * width, 1);
+  parallel_for(blocks.outer * chunks, units_a_thread, [=](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t outer = unit / chunks, column = unit % chunks * width;
+      const int64_t columns = std::min(width, inner - column);
+      for (int64_t i = 0; i < m; ++i) {
+        T* y = to + (outer * blocks.n + index[i]) * inner + column;
+        const T* x = from + (outer * m + i) * inner + column;
+        simd_for(columns, [=](int64_t j) { y[j] += x[j]; });
+      }
+    }
+  });
+}
+
+/// y (contiguous, the caller's own) += src along dim, at the places that the vector `index` names.
+void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
+              const Tensor& src) {
+  const int d = normalize_dim(op, dim, y.rank());
+  check(index.rank() == 1, op, ": expected a vector of indices, got shape ", index.shape());
+  Shape expected = y.shape();
+  expected[d] = index.numel();
+  check(src.shape() == expected && src.dtype() == y.dtype(), op, ": expected src of ", y.dtype(),
+        " ", expected, ", got ", src.dtype(), " ", src.shape());
+  const Tensor flat = checked_index(op, "index", index, y.shape()[d]),
+               x = src.detach().contiguous();
+  dispatch_number(op, y.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    add_entries(x.data<T>(), Blocks(y.shape(), d), flat.data<int64_t>(), flat.numel(), y.data<T>());
+  });
+}
+
+/// The rule of index_select and embedding: dy's entries go where the vector `index` took x's from.
+/// Only those are touched where there is a sum to add to.
+void give_entries(Backward& b, int dim, const Tensor& index, const Tensor& dy) {
+  if (const Tensor sum = b.sum_in_place(0); sum.defined())
+    add_into("index_sum", sum, dim, index, dy);
+  else
+    b.give(0, index_sum(b.input_shape(0), dim, index, dy));
+}
+
+/// Entries of x along dim by `index` of any shape, into y.
+void select_into(const char* op, const char* what, const Tensor& x, int dim, const Tensor& index,
+                 const Tensor& y) {
+  const Tensor flat = checked_index(op, what, index, x.shape()[dim]),
+               from = x.detach().contiguous();
+  dispatch_any(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    copy_entries(from.data<T>(), Blocks(x.shape(), dim), flat.data<int64_t>(), flat.numel(),
+                 y.data<T>());
+  });
+}
+
+}  // namespace
+
+// y[i] = x[index_i]                                            dx[index_i] += dy[i]
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  ProfileScope scope("index_select");
+  const int d = normalize_dim("index_select", dim, x.rank());
+  check(index.rank() == 1, "index_select: expected a vector of indices, got shape ", index.shape());
+  Shape shape = x.shape();
+  shape[d] = index.numel();
+  const Tensor y = empty(shape, x.dtype());
+  select_into("index_select", "index", x, d, index, y);
+  record("index_select", {y}, {x, index}, saves_input(1),
+         [d](Backward& b) { give_entries(b, d, b.input(1), b.grad()); });
+  return y;
+}
+
+// y = x, y[index_i] += src[i]                                  dx = dy, dsrc[i] = dy[index_i]
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  ProfileScope scope("index_add");
+  const Tensor y = x.detach().clone();
+  add_into("index_add", y, dim, index, src);
+  record("index_add", {y}, {x, index, src}, saves_input(1), [dim](Backward& b) {
+    if (b.needs(0)) b.give(0, b.grad());
+    if (b.needs(2)) b.give(2, index_select(b.grad(), dim, b.input(1)));
+  });
+  return y;
+}
+
+// y = 0, y[index_i] += src[i]                                  dsrc[i] = dy[index_i]
+Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
+  ProfileScope scope("index_sum");
+  const Tensor y = zeros(shape, src.dtype());
+  add_into("index_sum", y, dim, index, src);
+  record("index_sum", {y}, {index, src}, saves_input(0),
+         [dim](Backward& b) { b.give(1, index_select(b.grad(), dim, b.input(0))); });
+  return y;
+}
+
+// y[...] = weight[ids[...]]                                    dweight[ids[...]] += dy[...]
+Tensor embedding(const Tensor& weight, const Tensor& ids) {
+  ProfileScope scope("embedding");
+  check(weight.rank() == 2, "embedding: expected a weight (n, d), got shape ", weight.shape());
+  Shape shape = ids.shape();
+  shape.push_back(weight.shape()[1]);
+  const Tensor y = empty(shape, weight.dtype());
+  select_into("embedding", "id", weight, 0, ids, y);
+  record("embedding", {y}, {weight, ids}, saves_input(1), [](Backward& b) {
+    const int64_t n = b.input(1).numel(), d = b.input_shape(0)[1];
+    give_entries(b, 0, b.input(1).reshape({n}), b.grad().reshape({n, d}));
+  });
+  return y;
+}
+
+// ---- sampling ----
+
+namespace {
+
+/// Throws Error unless each row of p (rows, k) can be drawn from n times.
+template <class T>
+void check_weights(const T* p, int64_t rows, int64_t k, int64_t n, bool replacement) {
+  const FlushDenormals flush;  // as in the draws: a denormal weight counts as 0
+  for (int64_t row = 0; row < rows; ++row) {
+    double total = 0;
+    int64_t non_zero = 0;
+    for (int64_t i = 0; i < k; ++i) {
+      const double weight = static_cast<double>(p[row * k + i]);
+      check(weight >= 0 && std::isfinite(weight), "multinomial: weight ", weight, " at position ",
+            i, " of row ", row, ": expected finite weights >= 0");
+      total += weight;
+      non_zero += weight > 0;
+    }
+    check(total > 0 && std::isfinite(total), "multinomial: the weights of row ", row, " sum to ",
+          total);
+    check(replacement || n <= non_zero, "multinomial: ", n, " draws without replacement from row ",
+          row, ", which has ", non_zero, " non-zero weights");
+  }
+}
+
+/// n draws from one row of k weights by the inverse of the cumulative sum; the first uses the
+/// `first`-th uniform number of key.
+template <class T>
+void draw(const T* p, int64_t k, int64_t n, bool replacement, RandomKey key, int64_t first,
+          int64_t* out) {
+  std::vector<double> weights(p, p + k), cumulative(weights.size());
+  for (int64_t j = 0; j < n; ++j) {
+    if (j == 0 || !replacement)
+      std::partial_sum(weights.begin(), weights.end(), cumulative.begin());
+    const auto number = static_cast<uint64_t>(first + j);
+    const auto words = philox(key, number / 2);
+    const size_t word = number % 2 * 2;
+    const double target = uniform_double(words[word], words[word + 1]) * cumulative.back();
+    auto at = std::upper_bound(cumulative.begin(), cumulative.end(), target);
+    // Rounded up to the whole sum: then it is the last weight that is not 0.
+    if (at == cumulative.end())
+      at = std::lower_bound(cumulative.begin(), cumulative.end(), cumulative.back());
+    out[j] = at - cumulative.begin();
+    if (!replacement) weights[static_cast<size_t>(out[j])] = 0;
+  }
+}
+
+}  // namespace
+
+Tensor multinomial(const Tensor& probs, int64_t n, bool replacement) {
+  ProfileScope scope("multinomial");
+  check(probs.rank() >= 1, "multinomial: expected rank >= 1, got shape ", probs.shape());
+  check(n >= 1, "multinomial: expected at least one draw, got ", n);
+  Shape shape = probs.shape();
+  const int64_t k = shape.back();
+  shape.back() = n;
+  const Tensor p = probs.detach().contiguous(), out = empty(shape, int64);
+  const int64_t rows = out.numel() / n;
+  dispatch_floating("multinomial", probs.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* weights = p.data<T>();
+    int64_t* indices = out.data<int64_t>();
+    check_weights(weights, rows, k, n, replacement);
+    const RandomKey key = default_generator().reserve(2 * rows * n);
+    parallel_for(rows, grain / std::max<int64_t>(k * n, 1), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        draw(weights + row * k, k, n, replacement, key, row * n, indices + row * n);
+    });
+  });
+  return out;
+}
+
+}  // namespace gradus
