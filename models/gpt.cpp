@@ -31,6 +31,7 @@ Block make_block(const GPTConfig& c) {
 }
 
 void initialise(const GPT& model) {
+  if (init::Skip::active()) return;
   NoGrad no_grad;
   const double std = 0.02,
                residual_std = std / std::sqrt(2.0 * static_cast<double>(model.config.layers));

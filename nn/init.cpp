@@ -35,6 +35,7 @@ double inverse_normal_cdf(double p, double low, double high) {
 
 Skip::Skip() : before_(skipping) { skipping = true; }
 Skip::~Skip() { skipping = before_; }
+bool Skip::active() { return skipping; }
 
 Tensor uniform(const Shape& shape, double low, double high) {
   check(low <= high && std::isfinite(high - low), "init::uniform: expected low <= high, got ", low,

@@ -36,6 +36,8 @@ class Skip {
   ~Skip();
   Skip(const Skip&) = delete;
   Skip& operator=(const Skip&) = delete;
+  /// Whether one lives.
+  static bool active();
 
  private:
   bool before_;

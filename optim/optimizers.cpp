@@ -20,15 +20,15 @@ SGD::SGD(ParameterGroups params, const SGDOptions& options)
   check(!options.nesterov || options.momentum > 0, "SGD: nesterov needs momentum > 0");
 }
 
-void SGD::update(const Chunk<float>& c) const {
-  kernel::sgd(c.n, {c.lr, options_.momentum, c.weight_decay, c.grad_scale, options_.nesterov},
-              c.param, c.grad, c.state[0]);
+template <class T>
+void SGD::update_by(const Chunk<T>& c) const {
+  const kernel::SgdStep step{c.lr, options_.momentum, c.weight_decay, c.grad_scale,
+                             options_.nesterov};
+  kernel::sgd(c.n, step, c.param, c.grad, c.state[0]);
 }
 
-void SGD::update(const Chunk<double>& c) const {
-  kernel::sgd(c.n, {c.lr, options_.momentum, c.weight_decay, c.grad_scale, options_.nesterov},
-              c.param, c.grad, c.state[0]);
-}
+void SGD::update(const Chunk<float>& chunk) const { update_by(chunk); }
+void SGD::update(const Chunk<double>& chunk) const { update_by(chunk); }
 
 Adam::Adam(ParameterGroups params, const AdamOptions& options)
     : Adam("Adam", std::move(params), options, false) {}
@@ -49,6 +49,9 @@ void Adam::update_by(const Chunk<T>& c) const {
                               c.weight_decay, c.grad_scale,   decoupled_,     c.step};
   kernel::adam(c.n, step, c.param, c.grad, c.state[0], c.state[1]);
 }
+
+void Adam::update(const Chunk<float>& chunk) const { update_by(chunk); }
+void Adam::update(const Chunk<double>& chunk) const { update_by(chunk); }
 
 AdamW::AdamW(ParameterGroups params, const AdamWOptions& options)
     : Adam("AdamW", std::move(params),

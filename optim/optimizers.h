@@ -18,6 +18,8 @@ class SGD : public Optimizer {
   SGD(ParameterGroups params, const SGDOptions& options = {});
 
  private:
+  template <class T>
+  void update_by(const Chunk<T>& chunk) const;
   void update(const Chunk<float>& chunk) const override;
   void update(const Chunk<double>& chunk) const override;
   SGDOptions options_;
@@ -41,8 +43,8 @@ class Adam : public Optimizer {
  private:
   template <class T>
   void update_by(const Chunk<T>& chunk) const;
-  void update(const Chunk<float>& chunk) const override { update_by(chunk); }
-  void update(const Chunk<double>& chunk) const override { update_by(chunk); }
+  void update(const Chunk<float>& chunk) const override;
+  void update(const Chunk<double>& chunk) const override;
   AdamOptions options_;
   bool decoupled_;
 };
