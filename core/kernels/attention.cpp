@@ -178,11 +178,21 @@ struct ForwardTile {
     }
   }
 
-  void drop(int64_t j0, int64_t n, T* row) const {
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t begin = ((b * p.heads + h) * p.queries + first + i) * p.keys + j0;
-      dropout_scale(p.key, p.dropout, begin, begin + n, row);
-      for (int64_t j = 0; j < n; ++j) scores[j * width + i] *= row[j];
+  // scores = scores z, where z is 0 for what dropout drops, else 1 / (1 - p). The queries of a
+  // vector at a time: `rows` and `columns` (forward_keys, lanes) take their z.
+  void drop(int64_t j0, int64_t n, T* rows, T* columns) const {
+    for (int64_t i = 0; i < count; i += lanes<T>) {
+      const int64_t m = std::min(lanes<T>, count - i);
+      const int64_t seen = std::clamp(p.seen_by(first + i + m - 1) - j0, int64_t{0}, n);
+      for (int64_t r = 0; r < m; ++r) {
+        const int64_t begin = ((b * p.heads + h) * p.queries + first + i + r) * p.keys + j0;
+        dropout_scale(p.key, p.dropout, begin, begin + seen, rows + r * forward_keys);
+      }
+      tile_transpose(m, padded<T>(seen), T{1}, rows, forward_keys, columns, lanes<T>);
+      for (int64_t j = 0; j < seen; ++j)
+        simd_for(lanes<T>, [s = scores + j * width + i, z = columns + j * lanes<T>](int64_t c) {
+          s[c] *= z[c];
+        });
     }
   }
 
@@ -213,15 +223,17 @@ void forward_tile(const Attention<T>& p, int64_t b, int64_t h, int64_t first, in
                   Heads<const T> q, Heads<const T> k, Heads<const T> v, Heads<T> out, T* lse) {
   const int64_t width = padded<T>(count), dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
   const int64_t rows = std::max(forward_keys, count);
+  const int64_t drop_size = p.dropout > 0 ? forward_keys * lanes<T> : 0;
   Arena<T> arena((dim + forward_keys + 4) * width + count * vdim + rows * (dim + vdim) +
-                 forward_keys);
+                 2 * drop_size);
   ForwardTile<T> tile{p, b, h, first, count};
   tile.queries = arena.take(dim * width);
   tile.scores = arena.take(forward_keys * width);
   tile.largest = arena.take(width), tile.shift = arena.take(width), tile.total = arena.take(width);
-  T *scale = arena.take(width), *drop = arena.take(forward_keys);
+  T* const scale = arena.take(width);
   const Sums<T> sums{arena.take(count * vdim), vdim};
   T *k_copy = arena.take(rows * dim), *v_copy = arena.take(rows * vdim);
+  T* const drop = arena.take(2 * drop_size);
 
   const Rows<T> own = whole_vectors(q.row(b, h, first), q.time, count, p.dim, k_copy);
   tile_transpose(count, dim, static_cast<T>(p.scale), own.data, own.stride, tile.queries, width);
@@ -239,7 +251,7 @@ void forward_tile(const Attention<T>& p, int64_t b, int64_t h, int64_t first, in
       apply_mask(p, b * mb + h * mh + first * mq + j * mk, mk, mq, n, count, tile.scores, width);
     }
     tile.softmax(j, n, scale);
-    if (p.dropout > 0) tile.drop(j, n, drop);
+    if (p.dropout > 0) tile.drop(j, n, drop, drop + drop_size);
     tile.accumulate(whole_vectors(v.row(b, kv, j), v.time, n, p.value_dim, v_copy), j, n, j == 0,
                     scale, sums);
   }
@@ -446,8 +458,8 @@ void attention_forward(const Attention<T>& p, Heads<const T> q, Heads<const T> k
   const int64_t work = std::min(forward_queries, p.queries) * p.keys * (p.dim + p.value_dim) + 1;
   parallel_for(tiles * heads, least_work / work + 1, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
-      const int64_t head = n % heads;
-      const int64_t first = (tiles - 1 - n / heads) * forward_queries;  // the most keys come first
+      const int64_t head = n / tiles;
+      const int64_t first = (tiles - 1 - n % tiles) * forward_queries;  // the most keys come first
       forward_tile(p, head / p.heads, head % p.heads, first,
                    std::min(forward_queries, p.queries - first), q, k, v, out, lse);
     }
@@ -484,11 +496,9 @@ void attention_backward(const Attention<T>& p, Heads<const T> q, Heads<const T> 
             const int64_t head = row / p.queries, i = row % p.queries;
             const T* const from = partial.data() + head * parts * size + i * dim;
             T* const to = dq.row(head / p.kv_heads, head % p.kv_heads * p.group() + member, i);
-            simd_for(p.dim, [=](int64_t d) {
-              T sum = from[d];
-              for (int64_t part = 1; part < parts; ++part) sum += from[part * size + d];
-              to[d] = sum;
-            });
+            std::copy_n(from, p.dim, to);
+            for (int64_t part = 1; part < parts; ++part)
+              simd_for(p.dim, [=](int64_t d) { to[d] += from[part * size + d]; });
           }
         });
   }
