@@ -224,7 +224,7 @@ inline double cos(double x) { return std::cos(x); }
 
 // ---- GELU: x Phi(x), with Phi the normal distribution function and phi its density ----
 
-/// x Phi(x) = x (1 + erf(x / sqrt 2)) / 2 within 3 * 2^-24 max(1, |x|)|.
+/// x Phi(x) = x (1 + erf(x / sqrt 2)) / 2 within 3 * 2^-24 max(1, |x|).
 [[gnu::always_inline]] inline float gelu_erf(float x) {
   using namespace detail;
   const float c = select(x > 5.58f, 5.58f, x);
