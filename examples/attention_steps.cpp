@@ -14,7 +14,7 @@ int main() {
 
   // One query q and three keys, head size 4. The keys are chosen so that q.k is 0, 4 and 2.
   const Tensor q = tensor({{1, 1, 1, 1}}).requires_grad_();
-  const Tensor k = tensor({{1, -1, 1, -1}, {1, 1, 1, 1}, {1, 1, 0, 0}}).requires_grad_();
+  const Tensor k = tensor({{1, -1, 1, -1}, {2, 1, 0, 1}, {0, 1, 1, 0}}).requires_grad_();
   const Tensor v = tensor({{10, 0}, {0, 10}, {5, 5}}).requires_grad_();
 
   // 1. How well does each key match? A dot product for each.

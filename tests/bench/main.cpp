@@ -76,7 +76,11 @@ double flops_of(const std::function<void()>& step) {
   return flops;
 }
 
-double rounded(double v, double unit) { return std::round(v / unit) * unit; }
+/// v to `digits` decimal places.
+double rounded(double v, int digits) {
+  const double scale = std::pow(10.0, digits);
+  return std::round(v * scale) / scale;
+}
 
 void measure(const NamedWorkload& named, double seconds) {
   manual_seed(0);
@@ -88,16 +92,16 @@ void measure(const NamedWorkload& named, double seconds) {
   getrusage(RUSAGE_SELF, &usage);
   nlohmann::ordered_json line{
       {"workload", named.name},
-      {"ms", rounded(step * 1e3, 1e-3)},
-      {"items_per_s", rounded(static_cast<double>(workload.items) / step, 0.1)},
+      {"ms", rounded(step * 1e3, 3)},
+      {"items_per_s", rounded(static_cast<double>(workload.items) / step, 1)},
       {"peak_rss_mb", usage.ru_maxrss / 1024},
-      {"gflops", rounded(flops / step * 1e-9, 0.1)},
-      {"limit_share", rounded(flops / gemm_rate() / step, 1e-3)},
+      {"gflops", rounded(flops / step * 1e-9, 1)},
+      {"limit_share", rounded(flops / gemm_rate() / step, 3)},
   };
   if (workload.weight_bytes > 0) {
     const double bandwidth = read_rate();
-    line["gb_per_s"] = rounded(workload.weight_bytes / step * 1e-9, 0.1);
-    line["bandwidth_share"] = rounded(workload.weight_bytes / step / bandwidth, 1e-3);
+    line["gb_per_s"] = rounded(workload.weight_bytes / step * 1e-9, 1);
+    line["bandwidth_share"] = rounded(workload.weight_bytes / step / bandwidth, 3);
   }
   std::printf("%s\n", line.dump().c_str());
   std::fflush(stdout);
