@@ -274,8 +274,7 @@ void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads
   T *const w = scratch.data(), *const y = out.row(b, h, i);
   const T* const query = q.row(b, h, i);
   for (int64_t j = 0; j < n; ++j)
-    w[j] = static_cast<T>(p.scale) *
-           simd_sum<T>(p.dim, [=, key = k.row(b, kv, j)](int64_t d) { return query[d] * key[d]; });
+    w[j] = static_cast<T>(p.scale) * dot(p.dim, query, k.row(b, kv, j));
   if (p.visible || p.bias) {
     const auto [mb, mh, mq, mk] = p.mask_strides;
     apply_mask(p, b * mb + h * mh + i * mq, mq, mk, 1, n, w, n);
@@ -297,9 +296,10 @@ void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads
 
 // ---- backward: lanes are keys, so that the sums over queries run down the lanes ----
 //
-//   P = exp(scale Q K^T - lse)   dP = dO V^T   delta_i = sum_d dO_id O_id   dS = P (dP - delta)
-//   scale dV = P^T dO                  dK = dS^T Q                                dQ = dS K
-// and where dropout scales weight ij by z_ij: dV = (z P)^T dO and dS = P (z dP - delta) scale.
+//   P = exp(scale Q K^T - lse)   dP = dO V^T   delta_i = sum_d dO_id O_id
+//   dS = scale P (dP - delta)    dV = P^T dO   dK = dS^T Q   dQ = dS K
+//
+// and where dropout scales weight ij by z_ij: dV = (z P)^T dO and dS = scale P (z dP - delta).
 
 // Keys [first, first + count) of a head against the queries of a tile at a time.
 template <class T>
@@ -406,8 +406,7 @@ void backward_part(const Attention<T>& p, const BackwardData<T>& x, int64_t b, i
   T* const delta = arena.take(p.queries);
 
   for (int64_t i = 0; i < p.queries; ++i)
-    delta[i] = simd_sum<T>(p.value_dim, [y = x.out.row(b, h, i), dy = x.d_out.row(b, h, i)](
-                                            int64_t d) { return y[d] * dy[d]; });
+    delta[i] = dot(p.value_dim, x.out.row(b, h, i), x.d_out.row(b, h, i));
   const T* const lse = x.lse + (b * p.heads + h) * p.queries;
 
   for (int64_t j = part * backward_keys; j < p.keys; j += parts * backward_keys) {

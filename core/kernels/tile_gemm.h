@@ -109,7 +109,30 @@ inline void transpose_square(int64_t rows, T factor, const T* a, int64_t lda, T*
   for (int64_t i = 0; i < n; ++i) *reinterpret_cast<Memory*>(to + i * ldt) = x[i];
 }
 
+// The sum of a vector's lanes, each step adding the vector turned by half of what is left.
+template <class Vector, size_t... I>
+inline auto sum_lanes(Vector x, std::index_sequence<I...>) {
+  constexpr size_t n = sizeof...(I);
+  if constexpr (n >= 16) x += __builtin_shufflevector(x, x, ((I + 8) % n)...);
+  if constexpr (n >= 8) x += __builtin_shufflevector(x, x, ((I + 4) % n)...);
+  if constexpr (n >= 4) x += __builtin_shufflevector(x, x, ((I + 2) % n)...);
+  return x[0] + x[1];
+}
+
 }  // namespace detail
+
+/// The dot product of two rows, for short ones.
+template <class T>
+inline T dot(int64_t n, const T* a, const T* b) {
+  using Memory = typename detail::Register<T>::memory;
+  typename detail::Register<T>::type sum{};
+  int64_t i = 0;
+  for (; i + lanes<T> <= n; i += lanes<T>)
+    sum += *reinterpret_cast<const Memory*>(a + i) * *reinterpret_cast<const Memory*>(b + i);
+  T rest = 0;
+  for (; i < n; ++i) rest += a[i] * b[i];
+  return rest + detail::sum_lanes(sum, std::make_index_sequence<static_cast<size_t>(lanes<T>)>{});
+}
 
 /// C = op(A) B, or with Add C += op(A) B: C is (m, n), B is (k, n), op(A) is (m, k) and A as stored
 /// is (k, m) if TransA; n is a multiple of lanes<T>; lda, ldb, ldc are row strides.
