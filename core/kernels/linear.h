@@ -54,22 +54,28 @@ inline Tile linear_tile(int64_t m, int64_t n, int64_t k) {
   return m >= n ? Tile{length, n} : Tile{m, length};
 }
 
+/// y[j] = act(z(j)) for one row of n and, where `slope` is not null, slope[j] = act' there.
+template <class Act, class T, class PreActivation>
+void activation_row(int64_t n, T* y, T* slope, PreActivation z) {
+  if (slope)
+    simd_for(n, [=](int64_t j) {
+      const auto [value, derivative] = Act::at(z(j));
+      y[j] = value;
+      slope[j] = derivative;
+    });
+  else
+    simd_for(n, [=](int64_t j) { y[j] = Act::at(z(j)).value; });
+}
+
 /// y = act(y + bias) and, where `slope` is not null, slope = act' there, over a tile of rows at
 /// distance `stride`. bias may be null.
 template <class Act, class T>
 void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* y, T* slope) {
-  for (int64_t i = 0; i < rows; ++i, y += stride) {
-    auto z = [=](int64_t j) { return bias ? y[j] + bias[j] : y[j]; };
-    if (slope) {
-      simd_for(cols, [=](int64_t j) {
-        const auto [value, derivative] = Act::at(z(j));
-        y[j] = value;
-        slope[j] = derivative;
-      });
-      slope += stride;
-    } else {
-      simd_for(cols, [=](int64_t j) { y[j] = Act::at(z(j)).value; });
-    }
+  for (int64_t i = 0; i < rows; ++i, y += stride, slope += slope ? stride : 0) {
+    if (bias)
+      activation_row<Act>(cols, y, slope, [=](int64_t j) { return y[j] + bias[j]; });
+    else
+      activation_row<Act>(cols, y, slope, [=](int64_t j) { return y[j]; });
   }
 }
 
