@@ -344,6 +344,22 @@ TEST_CASE("a tensor changed in place after it was saved is an error", "[autograd
   const Tensor index = arange(2), taken = index_select(x, 0, index);
   index.fill_(0);
   CHECK_THROWS_WITH(sum(taken).backward(), Contains("index_select: input 1"));
+
+  const Tensor q = randn({1, 2, 2}, float64).requires_grad_(), bias = zeros({2, 2}, float64);
+  const Tensor class_weights = ones({2}, float64);
+  const Tensor attended = scaled_dot_product_attention(q, q, q, {.mask = bias});
+  const Tensor loss = cross_entropy(q[0], arange(2), {.class_weights = class_weights});
+  const Tensor projected =
+      self_attention(q.reshape({1, 1, 4}).expand({1, 2, 4}).slice(2, 0, 3), 1, 1, {.mask = bias});
+  bias.fill_(1);
+  class_weights.fill_(2);
+  for (const bool create_graph : {false, true}) {
+    const GradOptions options{.create_graph = create_graph, .retain_graph = true};
+    CHECK_THROWS_WITH(grad({sum(attended)}, {q}, options),
+                      Contains("scaled_dot_product_attention: input 3"));
+    CHECK_THROWS_WITH(grad({sum(projected)}, {q}, options), Contains("self_attention: input 1"));
+    CHECK_THROWS_WITH(grad({loss}, {q}, options), Contains("cross_entropy: input 2"));
+  }
 }
 
 TEST_CASE("in-place ops are refused where a gradient would be recorded", "[autograd]") {

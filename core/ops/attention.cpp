@@ -212,12 +212,13 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   auto rows = [](const Tensor& x) { return whole_rows(as_heads(x)); };
   const Tensor lse = forward(rows(q), rows(k), rows(v), s, as_heads(out));
   record_fused(
-      op, {out}, {q, k, v}, saves_output,
+      op, {out}, {q, k, v, s.mask}, saves_output,
       [s](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{composed_attention(in[0], in[1], in[2], s)};
       },
       [s, lse, rows](Backward& b) {
         const Tensor q = b.input(0), k = b.input(1), v = b.input(2);
+        if (s.mask.defined()) b.input(3);  // unchanged?
         Tensor d[3];
         for (int i = 0; i < 3; ++i)
           if (b.needs(i)) d[i] = empty(b.input_shape(i), q.dtype());
@@ -255,11 +256,12 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   const auto parts = split(qkv);
   const Tensor lse = forward(parts[0], parts[1], parts[2], s, per_head(out));
   record_fused(
-      op, {out}, {qkv}, saves_output,
+      op, {out}, {qkv, s.mask}, saves_output,
       [s, heads, kv_heads](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{composed_self_attention(in[0], heads, kv_heads, s)};
       },
       [s, lse, per_head, split](Backward& b) {
+        if (s.mask.defined()) b.input(1);  // unchanged?
         Tensor d_qkv = empty(b.input_shape(0), lse.dtype());
         const auto x = split(b.input(0)), d = split(d_qkv);
         backward(x[0], x[1], x[2], s, per_head(b.output()), lse,

@@ -152,6 +152,7 @@ void cross_entropy_backward(const Tensor& x, const Tensor& targets, const Tensor
 void cross_entropy_rule(Backward& back, const Tensor& weights, const Tensor& lse,
                         double denominator, const CrossEntropyOptions& options) {
   const Tensor targets = back.input(1).contiguous(), dy = back.grad().contiguous();
+  if (weights.defined()) back.input(2);  // unchanged?
   Tensor x = back.take_input(0), dx;
   if (x.defined() && x.is_contiguous()) {
     x = x.detach();
@@ -220,7 +221,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
     });
   }
   record_fused(
-      "cross_entropy", {made.loss}, {logits, targets}, saves_nothing,
+      "cross_entropy", {made.loss}, {logits, targets, options.class_weights}, saves_nothing,
       [options](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{composed_cross_entropy(in[0], in[1], options)};
       },
