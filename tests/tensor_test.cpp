@@ -324,7 +324,7 @@ TEST_CASE("expand", "[tensor]") {
   const int64_t huge = int64_t{1} << 40;
   CHECK_THROWS_WITH(scalar(1).expand({huge, huge}), Contains("too many elements"));
   CHECK(scalar(1).expand({huge}).numel() == huge);
-  CHECK_THROWS_AS(scalar(1).expand({huge}).clone(), Error);
+  CHECK_THROWS_WITH(scalar(1).expand({huge << 10}).clone(), Contains("cannot allocate"));
 }
 
 TEST_CASE("split and chunk", "[tensor]") {
