@@ -97,13 +97,12 @@ Tensor activated(const Tensor& z, Activation activation) {
 
 std::vector<OpRow> linear_rows() {
   std::vector<OpRow> rows;
-  for (auto [name, activation] : {std::pair{"", Activation::none},
-                                  {"relu", Activation::relu},
-                                  {"gelu_erf", Activation::gelu_erf},
-                                  {"gelu_tanh", Activation::gelu_tanh}})
+  for (const Activation activation :
+       {Activation::none, Activation::relu, Activation::gelu_erf, Activation::gelu_tanh})
     for (const bool biased : {false, true}) {
       OpRow row{.name = "linear",
-                .variant = std::string(biased ? "bias " : "no bias ") + name,
+                .variant = std::string(biased ? "bias" : "no bias") + ", activation " +
+                           std::to_string(static_cast<int>(activation)),
                 .f =
                     [=](const Tensors& x) {
                       return Tensors{linear(x[0], x[1], biased ? x[2] : Tensor(), activation)};
