@@ -139,6 +139,15 @@ Tensors as_dtype(const Tensors& tensors, Dtype dtype) {
   return out;
 }
 
+/// f of tensors made on the way, which only the graph holds when f has returned.
+TensorFunction on_passing_inputs(const TensorFunction& f) {
+  return [&f](const Tensors& x) {
+    Tensors made;
+    for (const Tensor& t : x) made.push_back(is_floating(t.dtype()) ? t * 1.0 : t.clone());
+    return f(made);
+  };
+}
+
 // ---- layouts ----
 
 using Layout = std::function<Tensor(const Tensor&)>;
@@ -300,14 +309,16 @@ void check_layouts(const OpRow& row, const Tensors& inputs) {
 }
 
 void check_accumulation(const OpRow& row, const Tensors& inputs) {
-  const Tensors leaves = leaves_of(inputs, float64);
-  const Tensor total = projection(row.f(leaves));
-  total.backward({}, true);
-  Run expected{{}, gradients_of(leaves)};
-  for (Tensor& g : expected.gradients)
-    if (g.defined()) g = g + g;
-  total.backward();
-  compare("a second backward pass", {{}, gradients_of(leaves)}, expected, 1e-12);
+  for (const TensorFunction& f : {row.f, on_passing_inputs(row.f)}) {
+    const Tensors leaves = leaves_of(inputs, float64);
+    const Tensor total = projection(f(leaves));
+    total.backward({}, true);
+    Run expected{{}, gradients_of(leaves)};
+    for (Tensor& g : expected.gradients)
+      if (g.defined()) g = g + g;
+    total.backward();
+    compare("a second backward pass", {{}, gradients_of(leaves)}, expected, 1e-12);
+  }
 }
 
 void check_wanted(const OpRow& row, const Tensors& inputs) {
@@ -329,6 +340,20 @@ void check_wanted(const OpRow& row, const Tensors& inputs) {
     compare("input " + std::to_string(i) + " alone is asked for",
             {{}, grad({total}, {again[i]}, {.allow_unused = true})}, {{}, {all[i].grad()}}, 1e-12);
   }
+}
+
+void check_ways(const OpRow& row, const Tensors& inputs) {
+  const Run expected = run(row.f, leaves_of(inputs, float64));
+  compare("inputs that only the graph holds",
+          run(on_passing_inputs(row.f), leaves_of(inputs, float64)), expected, 1e-12);
+  const Tensors hooked = leaves_of(inputs, float64);
+  for (const Tensor& x : wanted(hooked)) x.register_hook([](const Tensor& g) { return g; });
+  compare("with hooks", run(row.f, hooked), expected, 1e-12);
+  for (const Tensor& y : expected.outputs)
+    for (double v : y.to_vector<double>())
+      if (!std::isfinite(v)) return;  // the mean of nothing: an anomaly indeed
+  const AnomalyMode anomaly;
+  compare("in AnomalyMode", run(row.f, leaves_of(inputs, float64)), expected, 1e-12);
 }
 
 void check_live_bytes(const OpRow& row, const Tensors& inputs) {

@@ -36,8 +36,11 @@ void check_accumulation(const OpRow& row, const Tensors& inputs);
 /// With one input alone wanting a gradient, the others get none and its own is the same.
 void check_wanted(const OpRow& row, const Tensors& inputs);
 
-/// Nothing stays allocated: after forward, after backward, after create_graph, after a throwing
-/// rule.
+/// Other ways through the engine give the same: inputs that only the graph holds, hooks on the
+/// leaves, AnomalyMode.
+void check_ways(const OpRow& row, const Tensors& inputs);
+
+/// Nothing stays allocated: after forward, after backward, after gradients of gradients.
 void check_live_bytes(const OpRow& row, const Tensors& inputs);
 
 /// One thread and two give the same bits, in float32 and float64.

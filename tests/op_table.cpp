@@ -149,6 +149,11 @@ TEST_CASE("ops: gradients go where they are wanted and nowhere else", "[ops]") {
   on_all(check_no_gradient, Size::small, Rows::others);
 }
 
+TEST_CASE("ops: every way through the engine gives the same gradients", "[ops]") {
+  on_all(check_ways, Size::small, Rows::differentiable);
+  on_all(check_ways, Size::large, Rows::differentiable);
+}
+
 TEST_CASE("ops: no memory stays behind", "[ops]") {
   on_all(check_live_bytes, Size::small, Rows::all);
 }

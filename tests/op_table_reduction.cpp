@@ -146,18 +146,12 @@ OpRow extreme_of_all_row(const std::string& name, F f, bool descending) {
           .accepts_empty = false};
 }
 
-std::vector<OpRow> order_rows() {
+std::vector<OpRow> extreme_rows() {
   auto by_matrix = [](const Tensors& x) {  // softmax-free: log of a product with ones
     return Tensors{
         log(matmul(exp(x[0]).transpose(1, -1), ones({x[0].size(1), 1}, x[0].dtype()))).squeeze(-1)};
   };
-  auto in_order = [](const Tensors& x) {  // by where each element stands among the others
-    const Tensor above = gt(x[0].unsqueeze(1), x[0].unsqueeze(2));  // (b, i, j): x_j > x_i
-    const Tensor place = sum(above, 2);
-    const Tensor one_hot = eq(place.unsqueeze(1), arange(x[0].size(1)).unsqueeze(1));
-    return sum(one_hot.to(x[0].dtype()) * x[0].unsqueeze(1), 2);
-  };
-  std::vector<OpRow> rows{
+  return {
       {.name = "logsumexp",
        .f = of_one([](const Tensor& x) { return logsumexp(x, 1); }),
        .samples = {{normal({2, 3})}, {normal({2, 2, 2})}, {normal({2, 1})}, {normal({0, 2})}},
@@ -183,64 +177,73 @@ std::vector<OpRow> order_rows() {
                   argmax(f32({2, 0}), 1);
                 },
                 "argmax: axis 1 of shape (2, 0) is empty"}},
-       .differentiable = false},
-      {.name = "sort",
-       .f =
-           [](const Tensors& x) {
-             const auto [values, indices] = sort(x[0], 1, true);
-             return Tensors{square(values), indices};
-           },
-       .samples = {{distinct({2, 4})}, {distinct({3, 1})}, {distinct({2, 0})}},
-       .large = {{distinct({31, 203})}},
-       .composed =
-           [in_order](const Tensors& x) {
-             return Tensors{square(in_order(x)), topk(x[0], x[0].size(1), 1).indices};
-           },
-       .bad = {{[] { sort(f32({2}), 1); }, "sort: axis 1 is out of range for rank 1"}}},
-      {.name = "sort",
-       .variant = "ascending, along the first axis",
-       .f =
-           [](const Tensors& x) {
-             const auto [values, indices] = sort(x[0], 0);
-             return Tensors{square(values), indices};
-           },
-       .samples = {{distinct({4, 2})}, {distinct({3})}, {distinct({2, 0})}},
-       .large = {{distinct({1031, 71})}},
-       .composed =
-           [](const Tensors& x) {
-             const Tensor order = sort(x[0] * -1.0, 0, true).indices;
-             return Tensors{square(gather(x[0], 0, order)), order};
-           }},
-      {.name = "topk",
-       .f =
-           [](const Tensors& x) {
-             const auto [values, indices] = topk(x[0], 2, -1);
-             return Tensors{square(values), indices};
-           },
-       .samples = {{distinct({2, 4})}, {distinct({2, 2, 2})}, {distinct({0, 3})}},
-       .large = {{distinct({71, 1031})}},
-       .composed =
-           [](const Tensors& x) {
-             const auto [values, indices] = sort(x[0], -1, true);
-             return Tensors{square(values.slice(-1, 0, 2)), indices.slice(-1, 0, 2)};
-           },
-       .bad = {{[] {
-                  topk(f32({2, 3}), 4);
-                },
-                "topk: expected 0 <= k <= 3 for axis -1 of shape (2, 3), got 4"},
-               {[] {
-                  topk(f32({2, 3}), -1);
-                },
-                "topk: expected 0 <= k <= 3"},
-               {[] { topk(f32({2}), 1, 1); }, "topk: axis 1 is out of range for rank 1"}}}};
-  return rows;
+       .differentiable = false}};
+}
+
+std::vector<OpRow> sorting_rows() {
+  auto in_order = [](const Tensors& x) {  // by where each element stands among the others
+    const Tensor above = gt(x[0].unsqueeze(1), x[0].unsqueeze(2));  // (b, i, j): x_j > x_i
+    const Tensor place = sum(above, 2);
+    const Tensor one_hot = eq(place.unsqueeze(1), arange(x[0].size(1)).unsqueeze(1));
+    return sum(one_hot.to(x[0].dtype()) * x[0].unsqueeze(1), 2);
+  };
+  return {{.name = "sort",
+           .f =
+               [](const Tensors& x) {
+                 const auto [values, indices] = sort(x[0], 1, true);
+                 return Tensors{square(values), indices};
+               },
+           .samples = {{distinct({2, 4})}, {distinct({3, 1})}, {distinct({2, 0})}},
+           .large = {{distinct({31, 203})}},
+           .composed =
+               [in_order](const Tensors& x) {
+                 return Tensors{square(in_order(x)), topk(x[0], x[0].size(1), 1).indices};
+               },
+           .bad = {{[] { sort(f32({2}), 1); }, "sort: axis 1 is out of range for rank 1"}}},
+          {.name = "sort",
+           .variant = "ascending, along the first axis",
+           .f =
+               [](const Tensors& x) {
+                 const auto [values, indices] = sort(x[0], 0);
+                 return Tensors{square(values), indices};
+               },
+           .samples = {{distinct({4, 2})}, {distinct({3})}, {distinct({2, 0})}},
+           .large = {{distinct({1031, 71})}},
+           .composed =
+               [](const Tensors& x) {
+                 const Tensor order = sort(x[0] * -1.0, 0, true).indices;
+                 return Tensors{square(gather(x[0], 0, order)), order};
+               }},
+          {.name = "topk",
+           .f =
+               [](const Tensors& x) {
+                 const auto [values, indices] = topk(x[0], 2, -1);
+                 return Tensors{square(values), indices};
+               },
+           .samples = {{distinct({2, 4})}, {distinct({2, 2, 2})}, {distinct({0, 3})}},
+           .large = {{distinct({71, 1031})}},
+           .composed =
+               [](const Tensors& x) {
+                 const auto [values, indices] = sort(x[0], -1, true);
+                 return Tensors{square(values.slice(-1, 0, 2)), indices.slice(-1, 0, 2)};
+               },
+           .bad = {{[] {
+                      topk(f32({2, 3}), 4);
+                    },
+                    "topk: expected 0 <= k <= 3 for axis -1 of shape (2, 3), got 4"},
+                   {[] {
+                      topk(f32({2, 3}), -1);
+                    },
+                    "topk: expected 0 <= k <= 3"},
+                   {[] { topk(f32({2}), 1, 1); }, "topk: axis 1 is out of range for rank 1"}}}};
 }
 
 }  // namespace
 
 std::vector<OpRow> reduction_rows() {
   std::vector<OpRow> rows = sum_rows();
-  for (OpRow& row : order_rows()) rows.push_back(std::move(row));
+  for (auto some : {extreme_rows, sorting_rows})
+    for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;
 }
 
@@ -266,26 +269,45 @@ std::vector<BadCall> refused_indices(const std::string& name, const std::string&
           {[f] { f(f32({2})); }, name + ": expected " + what + " of int64, got float32"}};
 }
 
-std::vector<OpRow> element_rows() {
-  // Along axis 1 of (r, n) by index (r, m), one-hot (r, m, n).
-  auto hot = [](const Tensor& index, int64_t n, Dtype dtype) {
-    return eq(index.unsqueeze(2), arange(n)).to(dtype);
-  };
-  auto rows_of = [](const Tensor& x, const Tensor& index) { return x.slice(0, 0, index.size(0)); };
+/// (r, m, n) with 1 where index (r, m) says column j.
+Tensor one_hot_columns(const Tensor& index, int64_t n, Dtype dtype) {
+  return eq(index.unsqueeze(2), arange(n)).to(dtype);
+}
+
+OpRow gather_row() {
+  OpRow row{
+      .name = "gather",
+      .f = [](const Tensors& x) { return Tensors{square(gather(x[0], 1, x[1]))}; },
+      .samples = {{normal({2, 3}), indices({2, 5}, 3)},
+                  {normal({3, 2}), indices({2, 1}, 2)},
+                  {normal({2, 1}), indices({2, 3}, 1)},
+                  {normal({2, 3}), indices({0, 2}, 3)}},
+      .large = {{normal({61, 103}), indices({61, 301}, 103)}},
+      .composed =
+          [=](const Tensors& x) {
+            const Tensor h = one_hot_columns(x[1], x[0].size(1), x[0].dtype());
+            return Tensors{
+                square(matmul(h, x[0].slice(0, 0, x[1].size(0)).unsqueeze(2)).squeeze(2))};
+          },
+      .bad = refused_indices("gather", "index", [](const Tensor& i) { gather(f32({3}), 0, i); })};
+  row.bad.push_back({[] {
+                       gather(f32({2, 3}), 1, i64({2}));
+                     },
+                     "gather: index (2,) and x (2, 3) differ in rank"});
+  row.bad.push_back(
+      {[] {
+         gather(f32({2, 3}), 1, i64({3, 3}));
+       },
+       "gather: index (3, 3) is larger than x (2, 3) at axis 0, which is not axis 1"});
+  row.bad.push_back({[] {
+                       gather(f32({2, 3}), 2, i64({2, 3}));
+                     },
+                     "gather: axis 2 is out of range"});
+  return row;
+}
+
+std::vector<OpRow> scatter_rows() {
   std::vector<OpRow> rows{
-      {.name = "gather",
-       .f = [](const Tensors& x) { return Tensors{square(gather(x[0], 1, x[1]))}; },
-       .samples = {{normal({2, 3}), indices({2, 5}, 3)},
-                   {normal({3, 2}), indices({2, 1}, 2)},
-                   {normal({2, 1}), indices({2, 3}, 1)},
-                   {normal({2, 3}), indices({0, 2}, 3)}},
-       .large = {{normal({61, 103}), indices({61, 301}, 103)}},
-       .composed =
-           [=](const Tensors& x) {
-             const Tensor h = hot(x[1], x[0].size(1), x[0].dtype());
-             return Tensors{square(matmul(h, rows_of(x[0], x[1]).unsqueeze(2)).squeeze(2))};
-           },
-       .bad = refused_indices("gather", "index", [](const Tensor& i) { gather(f32({3}), 0, i); })},
       {.name = "scatter_add",
        .f = [](const Tensors& x) { return Tensors{square(scatter_add(x[0], 1, x[1], x[2]))}; },
        .samples = {{normal({2, 3}), indices({2, 4}, 3), normal({2, 4})},
@@ -295,7 +317,7 @@ std::vector<OpRow> element_rows() {
        .large = {{normal({61, 103}), indices({61, 301}, 103), normal({61, 301})}},
        .composed =
            [=](const Tensors& x) {
-             const Tensor h = hot(x[1], x[0].size(1), x[0].dtype());
+             const Tensor h = one_hot_columns(x[1], x[0].size(1), x[0].dtype());
              const Tensor added = matmul(x[2].unsqueeze(1), h).squeeze(1);
              return Tensors{square(x[0] + pad_slice(added, x[0].shape(), 0, 0))};
            },
@@ -317,25 +339,12 @@ std::vector<OpRow> element_rows() {
        .bad = refused_indices("scatter_sum", "index",
                               [](const Tensor& i) { scatter_sum({3}, 0, i, f32({2})); })}};
   rows[0].bad.push_back({[] {
-                           gather(f32({2, 3}), 1, i64({2}));
-                         },
-                         "gather: index (2,) and x (2, 3) differ in rank"});
-  rows[0].bad.push_back(
-      {[] {
-         gather(f32({2, 3}), 1, i64({3, 3}));
-       },
-       "gather: index (3, 3) is larger than x (2, 3) at axis 0, which is not axis 1"});
-  rows[0].bad.push_back({[] {
-                           gather(f32({2, 3}), 2, i64({2, 3}));
-                         },
-                         "gather: axis 2 is out of range"});
-  rows[1].bad.push_back({[] {
                            scatter_add(f32({2, 3}), 1, i64({2, 3}), f32({2, 2}));
                          },
                          "scatter_add: index (2, 3) and src (2, 2) differ in shape"});
-  rows[1].bad.push_back({[] { scatter_add(f32({3}), 0, i64({2}), f64({2})); },
+  rows[0].bad.push_back({[] { scatter_add(f32({3}), 0, i64({2}), f64({2})); },
                          "scatter_add: expected src of float32, got float64"});
-  rows[2].bad.push_back({[] { scatter_sum({-3}, 0, i64({2}), f32({2})); }, "negative size"});
+  rows[1].bad.push_back({[] { scatter_sum({-3}, 0, i64({2}), f32({2})); }, "negative size"});
   return rows;
 }
 
@@ -415,7 +424,22 @@ std::vector<OpRow> entry_rows() {
              return Tensors{square(x[0] + matmul(x[2].transpose(1, -1), h).transpose(1, -1))};
            },
        .bad = refused_indices("index_add", "index",
-                              [](const Tensor& i) { index_add(f32({3}), 0, i, f32({2})); })},
+                              [](const Tensor& i) { index_add(f32({3}), 0, i, f32({2})); })}};
+  rows[0].bad.push_back({[] {
+                           index_select(f32({3}), 0, i64({1, 2}));
+                         },
+                         "index_select: expected a vector of indices, got shape (1, 2)"});
+  rows[0].bad.push_back(
+      {[] { index_select(f32({3}), 1, i64({2})); }, "index_select: axis 1 is out of range"});
+  rows[1].bad.push_back({[] {
+                           index_add(f32({3, 2}), 0, i64({2}), f32({2, 3}));
+                         },
+                         "index_add: expected src of float32 (2, 2), got float32 (2, 3)"});
+  return rows;
+}
+
+std::vector<OpRow> embedding_rows() {
+  std::vector<OpRow> rows{
       {.name = "index_sum",
        .f =
            [](const Tensors& x) {
@@ -448,19 +472,9 @@ std::vector<OpRow> entry_rows() {
        .bad = refused_indices("embedding", "id", [](const Tensor& i) {
          embedding(f32({3, 2}), i);
        })}};
-  rows[0].bad.push_back({[] {
-                           index_select(f32({3}), 0, i64({1, 2}));
-                         },
-                         "index_select: expected a vector of indices, got shape (1, 2)"});
-  rows[0].bad.push_back(
-      {[] { index_select(f32({3}), 1, i64({2})); }, "index_select: axis 1 is out of range"});
-  rows[1].bad.push_back({[] {
-                           index_add(f32({3, 2}), 0, i64({2}), f32({2, 3}));
-                         },
-                         "index_add: expected src of float32 (2, 2), got float32 (2, 3)"});
-  rows[3].bad.push_back({[] { embedding(f32({3}), i64({2})); },
+  rows[1].bad.push_back({[] { embedding(f32({3}), i64({2})); },
                          "embedding: expected a weight (n, d), got shape (3,)"});
-  rows[3].bad.push_back({[] {
+  rows[1].bad.push_back({[] {
                            embedding(f32({3, 2}), i64({1, 1, 1, 1, 1, 1, 1, 1}));
                          },
                          "shape: more than 8 axes"});
@@ -470,8 +484,8 @@ std::vector<OpRow> entry_rows() {
 }  // namespace
 
 std::vector<OpRow> indexing_rows() {
-  std::vector<OpRow> rows = element_rows();
-  for (auto some : {first_axis_rows, entry_rows})
+  std::vector<OpRow> rows{gather_row()};
+  for (auto some : {scatter_rows, first_axis_rows, entry_rows, embedding_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;
 }

@@ -68,7 +68,11 @@ std::vector<OpRow> view_rows() {
        .samples = samples_of({{2, 3, 2}, {1, 1, 2}, {2, 0, 3}}),
        .large = {{normal({7, 103, 101})}},
        .composed = of_one(
-           [](const Tensor& x) { return square(x).transpose(0, 2).transpose(1, 2).clone(); })},
+           [](const Tensor& x) { return square(x).transpose(0, 2).transpose(1, 2).clone(); })}};
+}
+
+std::vector<OpRow> part_rows() {
+  return {
       {.name = "slice",
        .f = of_one([](const Tensor& x) { return square(x.slice(-1, 1, -1, 2)); }),
        .samples = samples_of({{2, 5}, {7}, {2, 2, 4}, {0, 5}, {2, 1}}),
@@ -122,94 +126,96 @@ std::vector<OpRow> view_rows() {
 
 std::vector<OpRow> joining_rows() {
   const auto joined = [](const Tensors& x) { return Tensors{square(cat(x, 1))}; };
-  return {
-      {.name = "cat",
-       .f = joined,
-       .samples = {{normal({2, 2}), normal({2, 1}), normal({2, 3})},
-                   {normal({2, 1, 2}), normal({2, 2, 2})},
-                   {normal({2, 0}), normal({2, 2})},
-                   {normal({2, 2})}},
-       .large = {{normal({171, 203}), normal({171, 1}), normal({171, 301})}},
-       .composed =
-           [](const Tensors& x) {
-             int64_t total = 0, at = 0;
-             for (const Tensor& t : x) total += t.size(1);
-             Tensor y;
-             for (const Tensor& t : x) {
-               Shape shape = t.shape();
-               shape[1] = total;
-               const Tensor padded = pad_slice(square(t), shape, 1, at);
-               y = y.defined() ? y + padded : padded;
-               at += t.size(1);
-             }
-             return Tensors{y};
-           },
-       .bad = {{[] { cat({}); }, "cat: expected at least one tensor"},
-               {[] {
-                  cat({ones({2}), ones({2}, float64)});
-                },
-                "cat: dtypes differ: float32 and float64"},
-               {[] {
-                  cat({ones({2, 3}), ones({3, 3})}, 1);
-                },
-                "cat: shapes differ outside axis 1: (2, 3) and (3, 3)"},
-               {[] {
-                  cat({ones({2, 3}), ones({2})}, 1);
-                },
-                "cat: shapes differ outside axis 1: (2, 3) and (2,)"},
-               {[] { cat({ones({2})}, 1); }, "cat: axis 1 is out of range for rank 1"},
-               {[] { cat({scalar(1)}); }, "cat: axis 0 is out of range for rank 0"},
-               {[] {
-                  cat({ones({2}), Tensor()});
-                },
-                "tensor: used before it was given a value"}}},
-      {.name = "stack",
-       .f = [](const Tensors& x) { return Tensors{square(stack(x, -1))}; },
-       .samples = {{normal({2, 2}), normal({2, 2})},
-                   {normal({}), normal({}), normal({})},
-                   {normal({0, 2}), normal({0, 2})},
-                   {normal({3})}},
-       .large = {{normal({171, 203}), normal({171, 203})}},
-       .composed =
-           [](const Tensors& x) {
-             Tensors rows;
-             for (const Tensor& t : x) rows.push_back(square(t).unsqueeze(t.rank()));
-             return Tensors{cat(rows, x[0].rank())};
-           },
-       .bad = {{[] { stack({}); }, "stack: expected at least one tensor"},
-               {[] {
-                  stack({ones({2}), ones({1})});
-                },
-                "stack: shapes differ: (2,) and (1,)"},
-               {[] { stack({ones({2})}, 2); }, "stack: axis 2 is out of range for rank 2"}}},
-      {.name = "pad_slice",
-       .f = of_one([](const Tensor& x) {
-         return square(pad_slice(x, {2, 9, 2}, 1, 1, 3));
-       }),
-       .samples = samples_of({{2, 3, 2}, {2, 1, 2}, {2, 0, 2}}),
-       .large = {},
-       .composed = of_one([](const Tensor& x) {
-         Tensor y = zeros({2, 9, 2}, x.dtype()) * sum(x);
-         for (int64_t i = 0; i < x.size(1); ++i) {
-           const Tensor index = full({1}, static_cast<double>(1 + 3 * i), int64);
-           y = index_add(y, 1, index, square(x.slice(1, i, i + 1)));
-         }
-         return y;
-       }),
-       .bad = {{[] {
-                  pad_slice(ones({2, 3}), {2, 5}, 1, 0, 3);
-                },
-                "pad_slice: (2, 3) is no slice from 0 by 3 along axis 1 of (2, 5)"},
-               {[] {
-                  pad_slice(ones({2, 3}), {3, 5}, 1, 0);
-                },
-                "pad_slice: (2, 3) is no slice"},
-               {[] { pad_slice(ones({3}), {5}, 0, -1); }, "pad_slice: (3,) is no slice from -1"},
-               {[] {
-                  pad_slice(ones({3}), {3, 5}, 0, 0);
-                },
-                "pad_slice: (3,) is no slice"},
-               {[] { pad_slice(ones({3}), {5}, 1, 0); }, "pad_slice: axis 1 is out of range"}}}};
+  return {{.name = "cat",
+           .f = joined,
+           .samples = {{normal({2, 2}), normal({2, 1}), normal({2, 3})},
+                       {normal({2, 1, 2}), normal({2, 2, 2})},
+                       {normal({2, 0}), normal({2, 2})},
+                       {normal({2, 2})}},
+           .large = {{normal({171, 203}), normal({171, 1}), normal({171, 301})}},
+           .composed =
+               [](const Tensors& x) {
+                 int64_t total = 0, at = 0;
+                 for (const Tensor& t : x) total += t.size(1);
+                 Tensor y;
+                 for (const Tensor& t : x) {
+                   Shape shape = t.shape();
+                   shape[1] = total;
+                   const Tensor padded = pad_slice(square(t), shape, 1, at);
+                   y = y.defined() ? y + padded : padded;
+                   at += t.size(1);
+                 }
+                 return Tensors{y};
+               },
+           .bad = {{[] { cat({}); }, "cat: expected at least one tensor"},
+                   {[] {
+                      cat({ones({2}), ones({2}, float64)});
+                    },
+                    "cat: dtypes differ: float32 and float64"},
+                   {[] {
+                      cat({ones({2, 3}), ones({3, 3})}, 1);
+                    },
+                    "cat: shapes differ outside axis 1: (2, 3) and (3, 3)"},
+                   {[] {
+                      cat({ones({2, 3}), ones({2})}, 1);
+                    },
+                    "cat: shapes differ outside axis 1: (2, 3) and (2,)"},
+                   {[] { cat({ones({2})}, 1); }, "cat: axis 1 is out of range for rank 1"},
+                   {[] { cat({scalar(1)}); }, "cat: axis 0 is out of range for rank 0"},
+                   {[] {
+                      cat({ones({2}), Tensor()});
+                    },
+                    "tensor: used before it was given a value"}}},
+          {.name = "stack",
+           .f = [](const Tensors& x) { return Tensors{square(stack(x, -1))}; },
+           .samples = {{normal({2, 2}), normal({2, 2})},
+                       {normal({}), normal({}), normal({})},
+                       {normal({0, 2}), normal({0, 2})},
+                       {normal({3})}},
+           .large = {{normal({171, 203}), normal({171, 203})}},
+           .composed =
+               [](const Tensors& x) {
+                 Tensors rows;
+                 for (const Tensor& t : x) rows.push_back(square(t).unsqueeze(t.rank()));
+                 return Tensors{cat(rows, x[0].rank())};
+               },
+           .bad = {{[] { stack({}); }, "stack: expected at least one tensor"},
+                   {[] {
+                      stack({ones({2}), ones({1})});
+                    },
+                    "stack: shapes differ: (2,) and (1,)"},
+                   {[] { stack({ones({2})}, 2); }, "stack: axis 2 is out of range for rank 2"}}}};
+}
+
+OpRow pad_slice_row() {
+  return {.name = "pad_slice",
+          .f = of_one([](const Tensor& x) {
+            return square(pad_slice(x, {2, 9, 2}, 1, 1, 3));
+          }),
+          .samples = samples_of({{2, 3, 2}, {2, 1, 2}, {2, 0, 2}}),
+          .large = {},
+          .composed = of_one([](const Tensor& x) {
+            Tensor y = zeros({2, 9, 2}, x.dtype()) * sum(x);
+            for (int64_t i = 0; i < x.size(1); ++i) {
+              const Tensor index = full({1}, static_cast<double>(1 + 3 * i), int64);
+              y = index_add(y, 1, index, square(x.slice(1, i, i + 1)));
+            }
+            return y;
+          }),
+          .bad = {{[] {
+                     pad_slice(ones({2, 3}), {2, 5}, 1, 0, 3);
+                   },
+                   "pad_slice: (2, 3) is no slice from 0 by 3 along axis 1 of (2, 5)"},
+                  {[] {
+                     pad_slice(ones({2, 3}), {3, 5}, 1, 0);
+                   },
+                   "pad_slice: (2, 3) is no slice"},
+                  {[] { pad_slice(ones({3}), {5}, 0, -1); }, "pad_slice: (3,) is no slice from -1"},
+                  {[] {
+                     pad_slice(ones({3}), {3, 5}, 0, 0);
+                   },
+                   "pad_slice: (3,) is no slice"},
+                  {[] { pad_slice(ones({3}), {5}, 1, 0); }, "pad_slice: axis 1 is out of range"}}};
 }
 
 std::vector<OpRow> cutting_rows() {
@@ -254,8 +260,8 @@ std::vector<OpRow> cutting_rows() {
 }  // namespace
 
 std::vector<OpRow> shape_rows() {
-  std::vector<OpRow> rows;
-  for (auto some : {copy_rows, view_rows, joining_rows, cutting_rows})
+  std::vector<OpRow> rows{pad_slice_row()};
+  for (auto some : {copy_rows, view_rows, part_rows, joining_rows, cutting_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;
 }

@@ -1,0 +1,226 @@
+// What a graph's owner adds to it: hooks, and ops with rules of their own.
+
+#include <catch2/catch.hpp>
+
+#include "gradus/core/gradcheck.h"
+#include "tests/autograd_test.h"
+
+using namespace gradus;
+using namespace gradus::testing;
+using Catch::Matchers::Contains;
+
+// ---- hooks ----
+
+TEST_CASE("hooks see the whole gradient and may replace it", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  std::vector<Values> seen;
+  const int64_t id = x.register_hook([&](const Tensor& g) {
+    seen.push_back(values(g));
+    CHECK_FALSE(grad_enabled());
+    return Tensor();
+  });
+  x.register_hook([](const Tensor& g) { return g * 10.0; });
+  (sum(x * 3.0) + sum(x)).backward();
+  CHECK(seen == std::vector<Values>{{4, 4}});  // once, both uses added up
+  CHECK(values(x.grad()) == Values{40, 40});
+  sum(x).backward();
+  CHECK(values(x.grad()) == Values{50, 50});  // applied to the pass's gradient, not to the sum
+  CHECK(values(grad({sum(x)}, {x})[0]) == Values{10, 10});
+  x.remove_hook(id);
+  x.remove_hook(id);
+  sum(x).backward();
+  CHECK(seen.size() == 3);
+}
+
+TEST_CASE("hooks on tensors inside the graph", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  const Tensor h = x * 2.0;
+  int calls = 0;
+  int64_t id = 0;
+  id = h.register_hook([&](const Tensor& g) {  // removes itself
+    ++calls;
+    h.remove_hook(id);
+    return g * 5.0;
+  });
+  const Tensor y = sum(h) + sum(h);
+  y.backward({}, true);
+  CHECK(values(x.grad()) == Values{20, 20});
+  y.backward({}, true);
+  CHECK(values(x.grad()) == Values{24, 24});
+  CHECK(calls == 1);
+  h.register_hook([](const Tensor& g) { return g * -1.0; });
+  CHECK(values(grad({y}, {h}, {.retain_graph = true})[0]) == Values{-2, -2});
+
+  const auto pieces = x.split(1, 0);  // of one of several outputs
+  pieces[1].register_hook([](const Tensor& g) { return g * 7.0; });
+  x.set_grad({});
+  sum(pieces[0] + pieces[1]).backward();
+  CHECK(values(x.grad()) == Values{1, 7});
+
+  // Under create_graph what a hook does is part of the gradient's graph.
+  const Tensor z = leaf({3});
+  z.register_hook([](const Tensor& g) { return g * g; });
+  const Tensor d = grad({z * z}, {z}, {.create_graph = true})[0];
+  CHECK(d.item() == 36);
+  CHECK(d.requires_grad());
+}
+
+TEST_CASE("hooks: what is refused", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  CHECK_THROWS_WITH(tensor({1}).register_hook([](const Tensor& g) { return g; }),
+                    "register_hook: the tensor does not require grad");
+  CHECK_THROWS_WITH(x.register_hook(nullptr), "register_hook: the hook is empty");
+  x.register_hook([](const Tensor& g) { return g[0]; });
+  CHECK_THROWS_WITH(sum(x).backward(), "hook: expected a gradient of float64 (2,), got float64 ()");
+}
+
+TEST_CASE("a hook or a rule may run another backward pass", "[autograd]") {
+  const Tensor x = leaf({2}), inner = leaf({5});
+  x.register_hook([&](const Tensor&) {
+    const GradMode on(true);
+    (inner * inner).backward();
+    return Tensor();
+  });
+  (x * x).backward();
+  CHECK(x.grad().item() == 4);
+  CHECK(inner.grad().item() == 10);
+}
+
+// ---- ops of one's own ----
+
+TEST_CASE("a user's op: several inputs and outputs, each gradient only where wanted",
+          "[autograd]") {
+  // (a, b) -> (a b, a + b, the sign's index)
+  std::vector<std::string> log;
+  auto op = [&log](const Tensor& a, const Tensor& b) {
+    const Tensor x = a.detach(), y = b.detach();
+    const std::vector<Tensor> out{x * y, x + y, gt(x, y).to(int64)};
+    record("pair", out, {a, b}, saves_inputs, [&log](Backward& back) {
+      log.push_back(std::string(back.has_grad(0) ? "0" : "") + (back.has_grad(1) ? "1" : "") +
+                    (back.needs(0) ? "a" : "") + (back.needs(1) ? "b" : ""));
+      const Tensor product = back.grad(0), total = back.grad(1);
+      if (back.needs(0)) back.give(0, product * back.input(1) + total);
+      if (back.needs(1)) back.give(1, product * back.input(0) + total);
+    });
+    return out;
+  };
+  const Tensor a = leaf({2, 3}), b = leaf({5, 7});
+  const auto out = op(a, b);
+  CHECK(out[0].requires_grad());
+  CHECK_FALSE(out[2].requires_grad());
+  (sum(out[0]) + sum(out[1])).backward();
+  CHECK(values(a.grad()) == Values{6, 8});
+  CHECK(values(b.grad()) == Values{3, 4});
+  sum(op(a, b.detach())[1]).backward();
+  CHECK(values(a.grad()) == Values{7, 9});
+  CHECK(values(grad({sum(op(a, b)[0])}, {b})[0]) == Values{2, 3});
+  CHECK(log == std::vector<std::string>{"01ab", "1a", "0b"});
+  CHECK(gradcheck([&](const std::vector<Tensor>& in) { return op(in[0], in[1]); }, {a, b}));
+  CHECK(gradgradcheck([&](const std::vector<Tensor>& in) { return op(in[0], in[1]); }, {a, b}));
+}
+
+TEST_CASE("a rule is held to its word", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  auto run = [&](auto rule) { sum(identity("mine", x, saves_nothing, rule)).backward(); };
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, ones({3}, float64)); }),
+                    "mine: backward: expected a gradient of float64 (2,) for input 0, got float64 "
+                    "(3,)");
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, ones({2})); }),
+                    "mine: backward: expected a gradient of float64 (2,) for input 0, got float32 "
+                    "(2,)");
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, {}); }), Contains("got nothing"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.input(0)); }),
+                    "mine: backward: input 0 was not saved");
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.output()); }),
+                    "mine: backward: output 0 was not saved");
+  CHECK_FALSE(x.grad().defined());
+  run([](Backward& b) {
+    for (int i = 0; i < 3; ++i) b.give(0, b.grad());
+  });
+  CHECK(values(x.grad()) == Values{3, 3});
+
+  Tensor y = x * 2.0;
+  CHECK_THROWS_WITH(record("mine", {y}, {x}, saves_nothing, [](Backward&) {}),
+                    "mine: record: output 0 is part of a graph already");
+}
+
+TEST_CASE("a wrong rule is refused by gradcheck", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  auto wrong = [](const std::vector<Tensor>& in) {
+    return std::vector{
+        identity("wrong", in[0], saves_nothing, [](Backward& b) { b.give(0, b.grad() * 1.01); })};
+  };
+  const GradcheckResult result = gradcheck(wrong, {x});
+  CHECK_FALSE(result.ok);
+  CHECK_THAT(result.message,
+             Contains("input 0") && Contains("(0,)") && Contains("analytic 1.01, numeric"));
+}
+
+TEST_CASE("take_grad and take_input give away what nobody else holds", "[autograd]") {
+  bool grad_is_ours = false, input_is_ours = false;
+  auto taker = [&](const Tensor& x) {
+    return identity("taker", x, saves_input(0), [&](Backward& b) {
+      const Tensor g = b.take_grad();
+      grad_is_ours = g.is_sole_owner();
+      input_is_ours = b.take_input(0).defined();
+      b.give(0, g);
+    });
+  };
+  const Tensor x = leaf({1, 2});
+  const Tensor fresh = taker(x * 2.0) * 3.0;
+  fresh.backward(ones({2}, float64));  // mul's gradient, and an input that went by
+  CHECK(grad_is_ours);
+  CHECK(input_is_ours);
+  CHECK(values(x.grad()) == Values{6, 6});
+
+  const Tensor given = ones({2}, float64), kept = x * 2.0;
+  taker(kept).backward(given);  // the caller's gradient, and an input that the caller holds
+  CHECK_FALSE(grad_is_ours);
+  CHECK_FALSE(input_is_ours);
+
+  const Tensor shared = taker(exp(x)) * 3.0;
+  shared.backward(given);  // exp has saved the same storage
+  CHECK_FALSE(input_is_ours);
+  const Tensor y = taker(x * 2.0) * 3.0;
+  y.backward(given, true);  // the graph is kept, and with it its inputs
+  CHECK(grad_is_ours);
+  CHECK_FALSE(input_is_ours);
+  y.backward(given);
+  CHECK(input_is_ours);
+
+  const Tensor held = taker(x * 2.0), z = held * 3.0;
+  Tensor hooked;
+  held.register_hook([&](const Tensor& g) { return hooked = g; });
+  z.backward(given);  // a hook holds the gradient
+  CHECK_FALSE(grad_is_ours);
+  CHECK(values(hooked) == Values{3, 3});
+  const Tensor both = taker(x * 2.0);
+  grad({both * 3.0}, {both, x}, {.grad_outputs = {given}});  // so does the pass's result
+  CHECK_FALSE(grad_is_ours);
+}
+
+TEST_CASE("sum_in_place hands out a sum that exists and is nobody else's", "[autograd]") {
+  std::vector<bool> in_place;
+  auto adder = [&](const Tensor& x) {
+    return identity("adder", x, saves_nothing, [&](Backward& b) {
+      const Tensor total = b.sum_in_place(0);
+      in_place.push_back(total.defined());
+      if (total.defined())
+        total.add_(b.grad());
+      else
+        b.give(0, b.grad());
+    });
+  };
+  const Tensor x = leaf({1, 2});
+  sum(adder(x)).backward();  // nothing to add to
+  sum(adder(x)).backward();
+  CHECK(values(x.grad()) == Values{2, 2});
+  const Tensor held = x.grad();
+  sum(adder(x)).backward();
+  CHECK(values(x.grad()) == Values{3, 3});
+  CHECK(values(held) == Values{2, 2});
+  grad({sum(adder(x) * 2.0 + adder(x) * 3.0)}, {x});  // a pass has sums of its own
+  grad({sum(adder(x) * 2.0 + adder(x) * 3.0)}, {x}, {.create_graph = true});
+  CHECK(in_place == std::vector<bool>{false, true, false, false, true, false, false});
+  CHECK(values(x.grad()) == Values{3, 3});
+}

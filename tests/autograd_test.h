@@ -1,0 +1,27 @@
+#pragma once
+// What the tests of the graph, its engine and its rules share.
+
+#include <vector>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/ops/ops.h"
+
+namespace gradus::testing {
+
+using Values = std::vector<double>;
+inline Values values(const Tensor& x) { return x.to_vector<double>(); }
+
+/// A float64 vector that wants a gradient.
+inline Tensor leaf(std::initializer_list<double> numbers) {
+  return tensor(numbers, float64).requires_grad_();
+}
+
+/// x -> x, with a rule of the test's own.
+template <class RuleFn>
+Tensor identity(const char* name, const Tensor& x, Saves saves, RuleFn rule) {
+  Tensor y = x.detach().clone();
+  record(name, {y}, {x}, saves, rule);
+  return y;
+}
+
+}  // namespace gradus::testing
