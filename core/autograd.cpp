@@ -322,6 +322,7 @@ void Engine::add_to(Tensor& sum, Tensor gradient) {
 }
 
 void Engine::accumulate_into_leaf(TensorImpl& leaf, Tensor gradient) {
+  if (gradient.requires_grad()) gradient = gradient.detach();  // a hook's result may carry a graph
   if (!leaf.grad.defined() && !(gradient.is_sole_owner() && gradient.is_contiguous()))
     gradient = gradient.clone();  // a stored gradient is its leaf's alone
   add_to(leaf.grad, std::move(gradient));

@@ -65,6 +65,24 @@ TEST_CASE("hooks on tensors inside the graph", "[autograd]") {
   CHECK(d.requires_grad());
 }
 
+TEST_CASE("a stored gradient carries no graph, whatever a hook returns", "[autograd]") {
+  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  x.register_hook([&](const Tensor& g) {
+    const GradMode on(true);
+    return g * w;
+  });
+  for (int pass = 0; pass < 2; ++pass) {
+    sum(x).backward();
+    CHECK_FALSE(x.grad().requires_grad());
+  }
+  CHECK(values(x.grad()) == Values{6, 8});
+  const Tensor y = leaf({1, 2});
+  y.register_hook([&](const Tensor&) { return w; });
+  sum(y).backward();
+  CHECK_FALSE(y.grad().requires_grad());
+  CHECK(y.grad().impl().storage != w.impl().storage);
+}
+
 TEST_CASE("hooks: what is refused", "[autograd]") {
   const Tensor x = leaf({1, 2});
   CHECK_THROWS_WITH(tensor({1}).register_hook([](const Tensor& g) { return g; }),
