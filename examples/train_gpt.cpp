@@ -170,8 +170,10 @@ void Run::prepare_folder() {
 }
 
 double Run::step() {
-  optimizer_.set_lr(schedule::cosine(
-      step_, {.lr = o_.lr, .min_lr = o_.min_lr, .warmup = o_.warmup, .steps = o_.steps}));
+  optimizer_.set_lr(schedule::cosine(step_, {.lr = o_.lr,
+                                             .min_lr = o_.min_lr,
+                                             .warmup = o_.warmup,
+                                             .steps = std::max(o_.steps, o_.warmup)}));
   optimizer_.zero_grad();
   double loss = 0;
   for (int64_t i = 0; i < o_.accumulate; ++i) {
@@ -210,6 +212,7 @@ double Run::whole_validation_loss() const {
 }
 
 void Run::save() {
+  tokenizer_.save(o_.out + "/tokenizer.json");
   save_gpt(o_.out, model_);
   save_checkpoint(o_.out + "/checkpoint.safetensors", model_, optimizer_,
                   {{"options", Json(o_).dump()},
@@ -225,8 +228,7 @@ void Run::log_and_save() {
 
 bool Run::train() {
   Progress progress(step_, o_.steps, o_.batch * o_.accumulate * o_.context);
-  if (step_ == 0)
-    log_.add({0, estimate(TextData::Part::train), estimate(TextData::Part::validation)});
+  if (log_.empty()) log_and_save();
   while (step_ < o_.steps) {
     const double loss = step();
     check(std::isfinite(loss), "train_gpt: the loss is ", loss, " at step ", step_,

@@ -73,7 +73,7 @@ inline int64_t sum_pieces(int64_t n, int64_t units) {
 template <class Acc, class X, class Term>
 Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
   using Part = decltype(term(*x));
-  constexpr int64_t block = 2048;
+  constexpr int64_t block = 512;
   Acc total{};
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t m = std::min(block, n - begin), quarter = m / 4;

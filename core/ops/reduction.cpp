@@ -199,7 +199,7 @@ T logsumexp_of(const T* x, int64_t n) {
     const bool any_nan = std::any_of(x, x + n, [](T v) { return v != v; });
     return any_nan ? std::numeric_limits<T>::quiet_NaN() : top;
   }
-  constexpr int64_t block = 2048;
+  constexpr int64_t block = 512;
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += block)
     total += simd_sum<T>(std::min(block, n - begin),
