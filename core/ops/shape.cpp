@@ -105,7 +105,7 @@ Tensor Tensor::flatten(int64_t start, int64_t end) const {
 
 Tensor Tensor::permute(const Shape& order) const {
   check(order.size() == rank(), "permute: expected ", rank(), " axes, got ", order);
-  Shape axes, sizes, steps, inverse = Shape::filled(rank(), -1);
+  Shape sizes, steps, inverse = Shape::filled(rank(), -1);
   for (int i = 0; i < rank(); ++i) {
     const int axis = normalize_dim("permute", order[i], rank());
     check(inverse[axis] == -1, "permute: axis ", axis, " appears twice in ", order);
