@@ -18,15 +18,21 @@ struct RandomKey {
 /// Philox4x32-10: four random 32-bit words, a bijection of the counter for each key.
 inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                           std::array<uint32_t, 2> key) {
+  // 32-bit words in 64-bit variables: a loop over blocks is then vectorised without conversions.
+  constexpr uint64_t word = 0xFFFFFFFFu;
+  uint64_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+  uint64_t k0 = key[0], k1 = key[1];
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * counter[0];
-    const uint64_t p1 = uint64_t{0xCD9E8D57u} * counter[2];
-    counter = {static_cast<uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(p1),
-               static_cast<uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(p0)};
-    key[0] += 0x9E3779B9u;  // the golden ratio
-    key[1] += 0xBB67AE85u;  // sqrt(3) - 1
+    const uint64_t p0 = 0xD2511F53u * c0, p1 = 0xCD9E8D57u * c2;
+    c0 = p1 >> 32 ^ c1 ^ k0;
+    c1 = p1 & word;
+    c2 = p0 >> 32 ^ c3 ^ k1;
+    c3 = p0 & word;
+    k0 = (k0 + 0x9E3779B9u) & word;  // the golden ratio
+    k1 = (k1 + 0xBB67AE85u) & word;  // sqrt(3) - 1
   }
-  return counter;
+  return {static_cast<uint32_t>(c0), static_cast<uint32_t>(c1), static_cast<uint32_t>(c2),
+          static_cast<uint32_t>(c3)};
 }
 
 /// The four words of block `block` of an op's range: counter key.counter + block under key.seed.
