@@ -98,7 +98,7 @@ dry_run := $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS))))
 run = $(if $(dry_run),$(quiet)echo $(1),$(quiet)$(1))
 
 train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source text, into out/train
-	+$(call run,$(BUILD)/bin/train_gpt --out out/train)
+	+$(call run,$(BUILD)/bin/train_gpt)
 
 test: $(BUILD)/bin/tests examples  ## builds and runs the tests
 	+$(call run,$(BUILD)/bin/tests)

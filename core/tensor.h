@@ -178,7 +178,8 @@ Tensor eye(int64_t n, Dtype dtype = float32);
 /// A copy of the values, in row-major order. Throws Error unless there are shape.numel() of them.
 template <class T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape);
-/// A matrix, or a vector, typed in: tensor({{1, 2}, {3, 4}}).
+/// A vector, or a matrix of two columns or more, typed in: tensor({{1, 2}, {3, 4}}). For one column
+/// write tensor({1, 2}).unsqueeze(1).
 Tensor tensor(std::initializer_list<double> values, Dtype dtype = float32);
 Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, Dtype dtype = float32);
 /// A tensor of rank 0.

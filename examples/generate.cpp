@@ -17,7 +17,7 @@ namespace {
 
 int run(int argc, char** argv) {
   CLI::App app("Continues a text with a model that train_gpt wrote.");
-  std::string folder = "out/gpt", prompt = "\n", stop;
+  std::string folder = "out/train", prompt = "\n", stop;
   GenerateOptions options{.tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
   int threads = num_threads();
   app.add_option("--model", folder, "folder with model, config and tokenizer");

@@ -27,7 +27,7 @@ namespace {
 
 struct Options {
   std::string data;
-  std::string out = "out/gpt";
+  std::string out = "out/train";
   int64_t layers = 4, heads = 4, dim = 128, context = 64;
   int64_t batch = 12, accumulate = 1, steps = 2000, warmup = 100;
   double lr = 1e-3, min_lr = 1e-4, beta2 = 0.99, weight_decay = 0.1, clip = 1.0, dropout = 0;

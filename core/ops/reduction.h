@@ -1,6 +1,7 @@
 #pragma once
-// Reductions, orderings and what is built on them. Axes may be negative; an empty list means all axes.
-// Long sums are blocked, in an order that does not depend on the number of threads.
+// Reductions, orderings and what is built on them. Axes may be negative; an empty Shape (write
+// Shape{}) means all axes. Long sums are blocked, in an order that does not depend on the number of
+// threads.
 
 #include "gradus/core/tensor.h"
 
@@ -24,8 +25,8 @@ struct ValuesAndIndices {
   Tensor values;
   Tensor indices;  ///< int64
 };
-/// The largest (smallest) along dim and where it stands (the first, if several). NaN counts as largest
-/// (smallest). The gradient goes to that one element.
+/// The largest (smallest) along dim and where it stands (the first, if several). NaN counts as
+/// largest (smallest). The gradient goes to that one element.
 ValuesAndIndices max(const Tensor& x, int64_t dim, bool keep = false);
 ValuesAndIndices min(const Tensor& x, int64_t dim, bool keep = false);
 /// The largest (smallest) of all elements; the gradient goes to the first of them.
