@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -141,7 +142,7 @@ template <class T, class F>
   return s;
 }
 
-/// The largest of `start` and f(i) for i in [0, n), as one vector loop.
+/// The largest of `start` and f(i) for i in [0, n), as one vector loop. NaN is passed over.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_max(int64_t n, T start, F f) {
   T m = start;
@@ -149,6 +150,11 @@ template <class T, class F>
   for (int64_t i = 0; i < n; ++i) {
     const T v = f(i);
     m = v > m ? v : m;
+  }
+  // OpenMP lets a maximum begin at the least finite number (clang's does), above -infinity.
+  if (m == std::numeric_limits<T>::lowest()) {
+    m = start;
+    for (int64_t i = 0; i < n; ++i) m = f(i) > m ? f(i) : m;
   }
   return m;
 }

@@ -154,3 +154,11 @@ TEST_CASE("a profile that ends before its scope", "[profiler]") {
   ProfileScope::count(1, 1);
   CHECK(Profile().rows().empty());
 }
+
+TEST_CASE("simd_max of nothing but -infinity is -infinity") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> x(37, -infinity);
+  const float* p = x.data();
+  for (int64_t n : {0, 1, 3, 16, 37})
+    CHECK(simd_max(n, -infinity, [=](int64_t i) { return p[i]; }) == -infinity);
+}
