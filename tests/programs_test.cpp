@@ -90,7 +90,8 @@ TEST_CASE("train_gpt trains, and a run cut in two ends with the same bits") {
   // Killed without warning after the checkpoint of step 20.
   const std::string part = " --out '" + scratch / "part'";
   run("train_gpt",
-      common + " --steps 40 --eval-every 20" + part + " & pid=$!; while ! grep -q '^20,' '" +
+      common + " --steps 40 --eval-every 20" + part +
+          " & pid=$!; while kill -0 $pid && ! grep -q '^20,' '" +
           scratch / "part/loss.csv' 2>/dev/null; do sleep 0.01; done; kill -9 $pid; wait");
   const Result resumed = run("train_gpt", "--resume" + part);
   CHECK(resumed.status == 0);
