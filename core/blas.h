@@ -1,25 +1,53 @@
 #pragma once
-// Matrix multiplication: the one door to BLAS. BLAS itself always runs on one thread; how a product
-// is split over threads is decided here, by its shape.
+// Matrix multiplication: the one door to BLAS, and beside it our own kernel where that is faster.
+// Either runs on one thread; how a product is split over threads is decided here, by its shape.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace gradus::blas {
 
-/// C = alpha op(A) op(B) + beta C, row-major. op(A) is (m, k), op(B) is (k, n), C is (m, n); lda,
-/// ldb, ldc are row strides in elements of A, B, C as stored (before op). T is float or double.
-/// beta 0 never reads C. Split over threads by rows or columns, as the shape wants; one and two
-/// threads give the same bits. Throws Error for negative sizes, row strides shorter than a row, and
-/// sizes above 2^31 - 1. Counts its FLOPs for an open ProfileScope.
+/// C = op(A) op(B), or C += op(A) op(B) with `add`: row-major, C is (m, n), op(A) is (m, k), op(B)
+/// is (k, n); lda, ldb, ldc are the row strides of A, B, C as stored, before op. T is float or
+/// double.
 template <class T>
-void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
-          int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
+struct Product {
+  bool trans_a = false, trans_b = false;
+  int64_t m = 0, n = 0, k = 0;
+  const T* a = nullptr;
+  int64_t lda = 0;
+  const T* b = nullptr;
+  int64_t ldb = 0;
+  T* c = nullptr;
+  int64_t ldc = 0;
+  bool add = false;
+
+  /// Row i, column p of op(A).
+  const T* a_at(int64_t i, int64_t p) const { return trans_a ? a + p * lda + i : a + i * lda + p; }
+  /// Row p, column j of op(B).
+  const T* b_at(int64_t p, int64_t j) const { return trans_b ? b + j * ldb + p : b + p * ldb + j; }
+};
+
+/// Part of C: rows [row, row + rows) and columns [col, col + cols).
+struct Block {
+  int64_t row = 0, rows = 0, col = 0, cols = 0;
+};
+
+/// Is called with each block of C once it is final and while it is near in a cache, on the thread
+/// that computed it.
+using BlockDone = std::function<void(const Block&)>;
+
+/// Computes p, split over threads by rows or columns, as the shape wants; one and two threads give
+/// the same bits, and with our own kernel any number of threads. Without `add` C is not read.
+/// Throws Error for negative sizes, row strides shorter than a row, and sizes above 2^31 - 1.
+/// Counts its FLOPs for an open ProfileScope.
+template <class T>
+void gemm(Product<T> p, const BlockDone& done = {});
 
 /// As gemm, on the calling thread alone, and uncounted: for use inside parallel_for.
 template <class T>
-void gemm_serial(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
-                 int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
+void gemm_serial(Product<T> p);
 
 /// "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: why they were chosen", for build_info().
 std::string describe();

@@ -26,28 +26,47 @@ std::vector<T> random_values(int64_t n, uint64_t seed) {
 struct Case {
   bool trans_a, trans_b;
   int64_t m, n, k;
-  double alpha, beta;
+  bool add = false;
   int64_t pad = 0;  // elements between the rows
 };
+
+// op(A) op(B), rows side by side.
+template <class T>
+blas::Product<T> product(const Case& t, const std::vector<T>& a, const std::vector<T>& b,
+                         std::vector<T>& c) {
+  return {.trans_a = t.trans_a,
+          .trans_b = t.trans_b,
+          .m = t.m,
+          .n = t.n,
+          .k = t.k,
+          .a = a.data(),
+          .lda = (t.trans_a ? t.m : t.k) + t.pad,
+          .b = b.data(),
+          .ldb = (t.trans_b ? t.k : t.n) + t.pad,
+          .c = c.data(),
+          .ldc = t.n + t.pad,
+          .add = t.add};
+}
 
 // The largest error of gemm, in units of the rounding error that k additions may leave; -1 if it
 // wrote between the rows of C.
 template <class T>
 double error_of(const Case& t, bool serial) {
-  const int64_t a_rows = t.trans_a ? t.k : t.m, lda = (t.trans_a ? t.m : t.k) + t.pad;
-  const int64_t b_rows = t.trans_b ? t.n : t.k, ldb = (t.trans_b ? t.k : t.n) + t.pad;
+  const int64_t lda = (t.trans_a ? t.m : t.k) + t.pad, ldb = (t.trans_b ? t.k : t.n) + t.pad;
   const int64_t ldc = t.n + t.pad;
-  const auto a = random_values<T>(a_rows * lda, 1), b = random_values<T>(b_rows * ldb, 2);
+  const auto a = random_values<T>((t.trans_a ? t.k : t.m) * lda, 1);
+  const auto b = random_values<T>((t.trans_b ? t.n : t.k) * ldb, 2);
   auto c = random_values<T>(t.m * ldc, 3);
   const auto before = c;
-  if (t.beta == 0) {  // must not be read
+  if (!t.add) {  // must not be read
     for (int64_t i = 0; i < t.m; ++i)
       for (int64_t j = 0; j < t.n; ++j)
         c[static_cast<size_t>(i * ldc + j)] = std::numeric_limits<T>::quiet_NaN();
   }
-  (serial ? blas::gemm_serial<T> : blas::gemm<T>)(t.trans_a, t.trans_b, t.m, t.n, t.k,
-                                                  static_cast<T>(t.alpha), a.data(), lda, b.data(),
-                                                  ldb, static_cast<T>(t.beta), c.data(), ldc);
+  if (serial)
+    blas::gemm_serial(product(t, a, b, c));
+  else
+    blas::gemm(product(t, a, b, c));
   double worst = 0;
   for (int64_t i = 0; i < t.m; ++i) {
     for (int64_t j = 0; j < ldc; ++j) {
@@ -63,7 +82,7 @@ double error_of(const Case& t, bool serial) {
         sum += x * y;
         size += std::abs(x * y);
       }
-      const double want = t.alpha * sum + t.beta * static_cast<double>(before[at]);
+      const double want = sum + (t.add ? static_cast<double>(before[at]) : 0.0);
       const double error = std::abs(static_cast<double>(c[at]) - want) /
                            (size * static_cast<double>(std::numeric_limits<T>::epsilon()));
       if (!(error <= worst)) worst = error;  // catches NaN too
@@ -72,19 +91,20 @@ double error_of(const Case& t, bool serial) {
   return worst;
 }
 
+// The last three pass the ends of the blocks of k, of rows and of columns.
 const int64_t sizes[][3] = {{1, 1, 1},      {1, 7, 5},      {7, 1, 5},      {5, 7, 1},
                             {1, 1000, 300}, {1000, 1, 300}, {1, 130, 9001}, {3, 5, 200},
                             {64, 64, 64},   {129, 65, 33},  {301, 203, 97}, {65, 400, 128},
-                            {16, 16, 4000}};
+                            {16, 16, 4000}, {33, 33, 600},  {523, 40, 259}, {9, 1060, 31}};
 
 }  // namespace
 
 TEST_CASE("gemm agrees with a triple loop", "[blas]") {
   for (const auto& s : sizes) {
-    for (int bits = 0; bits < 16; ++bits) {
-      const Case t{(bits & 1) != 0,      (bits & 2) != 0, s[0], s[1], s[2], bits & 4 ? -1.5 : 1.0,
-                   bits & 8 ? 0.5 : 0.0, bits & 8 ? 3 : 0};
-      CAPTURE(t.trans_a, t.trans_b, t.m, t.n, t.k, t.alpha, t.beta);
+    for (int bits = 0; bits < 8; ++bits) {
+      const bool add = bits & 4;
+      const Case t{(bits & 1) != 0, (bits & 2) != 0, s[0], s[1], s[2], add, add ? 3 : 0};
+      CAPTURE(t.trans_a, t.trans_b, t.m, t.n, t.k, t.add);
       for (bool serial : {false, true}) {
         const double f = error_of<float>(t, serial), d = error_of<double>(t, serial);
         CHECK((f >= 0 && f < 8));
@@ -96,20 +116,41 @@ TEST_CASE("gemm agrees with a triple loop", "[blas]") {
 
 TEST_CASE("gemm with an empty side", "[blas]") {
   std::vector<float> c{1, 2, 3, 4, 5, 6};
-  const float a[] = {0};
-  blas::gemm<float>(false, false, 0, 3, 2, 1, a, 2, a, 3, 0, c.data(), 3);
-  blas::gemm<float>(false, false, 2, 0, 2, 1, a, 2, a, 1, 0, c.data(), 1);
+  const std::vector<float> a{0};
+  blas::gemm(product({false, false, 0, 3, 2}, a, a, c));
+  blas::gemm(product({false, false, 2, 0, 2}, a, a, c));
+  blas::gemm(product({false, false, 2, 3, 0, true}, a, a, c));
   CHECK(c == std::vector<float>{1, 2, 3, 4, 5, 6});
-  blas::gemm<float>(false, false, 2, 3, 0, 1, a, 1, a, 3, 2, c.data(), 3);
-  CHECK(c == std::vector<float>{2, 4, 6, 8, 10, 12});
-  blas::gemm<float>(false, false, 2, 3, 0, 1, a, 1, a, 3, 0, c.data(), 3);
+  blas::gemm(product({false, false, 2, 3, 0}, a, a, c));
   CHECK(c == std::vector<float>(6, 0.0f));
+}
+
+TEST_CASE("gemm calls back once for each element of C, when it is final", "[blas]") {
+  for (const auto& s : sizes) {
+    const Case t{false, true, s[0], s[1], s[2]};
+    const auto a = random_values<float>(t.m * t.k, 1), b = random_values<float>(t.n * t.k, 2);
+    std::vector<float> c(static_cast<size_t>(t.m * t.n)), seen(c.size(), 0.0f);
+    std::vector<int> calls(c.size());
+    blas::gemm(product(t, a, b, c), [&](const blas::Block& block) {
+      for (int64_t i = block.row; i < block.row + block.rows; ++i)
+        for (int64_t j = block.col; j < block.col + block.cols; ++j) {
+          const auto at = static_cast<size_t>(i * t.n + j);
+          ++calls[at];
+          seen[at] = c[at];
+        }
+    });
+    CAPTURE(t.m, t.n, t.k);
+    CHECK(calls == std::vector<int>(c.size(), 1));
+    CHECK(seen == c);
+  }
 }
 
 TEST_CASE("gemm refuses bad sizes", "[blas]") {
   std::vector<float> v(64);
   auto run = [&](int64_t m, int64_t n, int64_t k, int64_t lda) {
-    blas::gemm<float>(false, false, m, n, k, 1, v.data(), lda, v.data(), n, 0, v.data(), n);
+    blas::Product<float> p = product({false, false, m, n, k}, v, v, v);
+    p.lda = lda;
+    blas::gemm(p);
   };
   CHECK_THROWS_WITH(run(-1, 2, 2, 2), Catch::Contains("gemm: sizes (m, n, k) = (-1, 2, 2)"));
   CHECK_THROWS_WITH(run(2, 2, 4, 3), Catch::Contains("gemm: row stride of A is 3"));
@@ -121,16 +162,13 @@ TEST_CASE("gemm gives the same bits on one and two threads", "[blas]") {
   const int before = num_threads();
   for (const auto& s : sizes) {
     for (int bits = 0; bits < 4; ++bits) {
-      const int64_t m = s[0], n = s[1], k = s[2];
-      const bool ta = bits & 1, tb = bits & 2;
-      const auto a = random_values<float>(m * k, 1), b = random_values<float>(k * n, 2);
-      std::vector<float> one(static_cast<size_t>(m * n)), two = one;
+      const Case t{(bits & 1) != 0, (bits & 2) != 0, s[0], s[1], s[2]};
+      const auto a = random_values<float>(t.m * t.k, 1), b = random_values<float>(t.k * t.n, 2);
+      std::vector<float> one(static_cast<size_t>(t.m * t.n)), two = one;
       set_num_threads(1);
-      blas::gemm<float>(ta, tb, m, n, k, 1, a.data(), ta ? m : k, b.data(), tb ? k : n, 0,
-                        one.data(), n);
+      blas::gemm(product(t, a, b, one));
       set_num_threads(2);
-      blas::gemm<float>(ta, tb, m, n, k, 1, a.data(), ta ? m : k, b.data(), tb ? k : n, 0,
-                        two.data(), n);
+      blas::gemm(product(t, a, b, two));
       CHECK(one == two);
     }
   }
@@ -138,7 +176,7 @@ TEST_CASE("gemm gives the same bits on one and two threads", "[blas]") {
 }
 
 TEST_CASE("gemm works inside parallel regions and on the user's own threads", "[blas]") {
-  const Case t{false, true, 129, 65, 33, 1, 0};
+  const Case t{false, true, 129, 65, 33};
   std::vector<double> errors(8, 99);
   parallel_for(8, 1, [&](int64_t i, int64_t) {
     errors[static_cast<size_t>(i)] = error_of<float>(t, i % 2 == 0);
@@ -147,7 +185,7 @@ TEST_CASE("gemm works inside parallel regions and on the user's own threads", "[
   std::vector<std::thread> threads;
   for (size_t i = 0; i < 4; ++i)
     threads.emplace_back([&, i] {
-      errors[i] = error_of<float>({false, true, 301, 203, 97, 1, 0}, false);
+      errors[i] = error_of<float>({false, true, 301, 203, 97}, false);
     });
   for (auto& thread : threads) thread.join();
   for (size_t i = 0; i < 4; ++i) CHECK((errors[i] >= 0 && errors[i] < 8));

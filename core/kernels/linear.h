@@ -37,23 +37,6 @@ struct GeluTanh {
   }
 };
 
-/// The part of an (m, n) product over k that one thread computes at a time.
-struct Tile {
-  int64_t rows, cols;
-};
-
-/// Few large tiles, since BLAS packs W anew for each block of rows and x for each block of columns:
-/// the longer side is halved until blocks are at most 384 long, and a product that is done
-/// sooner than a second thread is at work stays whole.
-inline Tile linear_tile(int64_t m, int64_t n, int64_t k) {
-  if (m * n * k < (int64_t{1} << 19)) return {m, n};
-  const int64_t longer = std::max(m, n);
-  int64_t blocks = 2;
-  while ((longer + blocks - 1) / blocks > 384) blocks *= 2;
-  const int64_t length = ((longer + blocks - 1) / blocks + 15) / 16 * 16;
-  return m >= n ? Tile{length, n} : Tile{m, length};
-}
-
 /// y[j] = act(z(j)) for one row of n and, where `slope` is not null, slope[j] = act' there.
 template <class Act, class T, class PreActivation>
 void activation_row(int64_t n, T* y, T* slope, PreActivation z) {

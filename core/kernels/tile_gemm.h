@@ -42,6 +42,15 @@ struct Register {
   typedef T memory __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
 };
 
+// f(0), ..., f(N - 1), each index a constant: arrays that f indexes with it can live in registers.
+template <int64_t N, class F>
+[[gnu::always_inline]] inline void unroll(F f) {
+  [&]<int64_t... I>(std::integer_sequence<int64_t, I...>) __attribute__((always_inline)) {
+    (f(std::integral_constant<int64_t, I>{}), ...);
+  }
+  (std::make_integer_sequence<int64_t, N>{});
+}
+
 // R rows by N vectors of C, summed in R * N registers: for each k, N vectors of B and R numbers of
 // A.
 template <class T, bool TransA, bool Add, int64_t R, int64_t N>
@@ -49,22 +58,19 @@ inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t l
                        int64_t ldc) {
   using Vector = typename Register<T>::type;
   using Memory = typename Register<T>::memory;
-  Vector sum[R][N];
-  for (int64_t r = 0; r < R; ++r)
-    for (int64_t v = 0; v < N; ++v)
-      sum[r][v] = Add ? *reinterpret_cast<const Memory*>(c + r * ldc + v * lanes<T>) : Vector{};
+  auto at = [=](auto i) { return reinterpret_cast<Memory*>(c + i / N * ldc + i % N * lanes<T>); };
+  Vector sum[R * N];
+  unroll<R * N>([&](auto i) { sum[i] = Add ? *at(i) : Vector{}; });
   for (int64_t p = 0; p < k; ++p) {
     Vector row[N];
-    for (int64_t v = 0; v < N; ++v)
-      row[v] = *reinterpret_cast<const Memory*>(b + p * ldb + v * lanes<T>);
-    for (int64_t r = 0; r < R; ++r) {
+    unroll<N>(
+        [&](auto v) { row[v] = *reinterpret_cast<const Memory*>(b + p * ldb + v * lanes<T>); });
+    unroll<R>([&](auto r) {
       const T x = TransA ? a[p * lda + r] : a[r * lda + p];
-      for (int64_t v = 0; v < N; ++v) sum[r][v] += x * row[v];
-    }
+      unroll<N>([&](auto v) { sum[r * N + v] += x * row[v]; });
+    });
   }
-  for (int64_t r = 0; r < R; ++r)
-    for (int64_t v = 0; v < N; ++v)
-      *reinterpret_cast<Memory*>(c + r * ldc + v * lanes<T>) = sum[r][v];
+  unroll<R * N>([&](auto i) { *at(i) = sum[i]; });
 }
 
 // Blocks of R rows while they fit, then the rest in blocks of half as many.

@@ -22,8 +22,6 @@ struct Operand {
 
   int64_t rows() const { return tensor.shape()[tensor.rank() - 2]; }
   int64_t cols() const { return tensor.shape().back(); }
-  /// Where row i begins.
-  int64_t row_offset(int64_t i) const { return transposed ? i : i * stride; }
 };
 
 Operand operand(const Tensor& x) {
@@ -46,10 +44,10 @@ int64_t batch_offset(const Tensor& x, int64_t batch) {
   return offset;
 }
 
-/// out = a b + beta out, batch by batch: out (..., m, n) is contiguous, and the batch axes of a and
-/// b broadcast to its own. A few large products are split over the threads one after the other; of
-/// others each thread takes whole ones.
-void multiply(const Tensor& a, const Tensor& b, double beta, const Tensor& out) {
+/// out = a b or, with `add`, out += a b, batch by batch: out (..., m, n) is contiguous, and the
+/// batch axes of a and b broadcast to its own. A few large products are split over the threads one
+/// after the other; of others each thread takes whole ones.
+void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out) {
   const NoGrad no_grad;
   if (out.numel() == 0) return;
   Operand left = operand(a), right = operand(b);
@@ -71,19 +69,28 @@ void multiply(const Tensor& a, const Tensor& b, double beta, const Tensor& out) 
     const T* pa = left.tensor.template data<T>();
     const T* pb = right.tensor.template data<T>();
     T* pc = out.data<T>();
-    auto one = [&](auto gemm, int64_t batch) {
-      gemm(left.transposed, right.transposed, m, n, k, T{1}, pa + batch_offset(left.tensor, batch),
-           left.stride, pb + batch_offset(right.tensor, batch), right.stride, static_cast<T>(beta),
-           pc + batch * m * n, n);
+    auto one = [&](int64_t batch) {
+      return blas::Product<T>{.trans_a = left.transposed,
+                              .trans_b = right.transposed,
+                              .m = m,
+                              .n = n,
+                              .k = k,
+                              .a = pa + batch_offset(left.tensor, batch),
+                              .lda = left.stride,
+                              .b = pb + batch_offset(right.tensor, batch),
+                              .ldb = right.stride,
+                              .c = pc + batch * m * n,
+                              .ldc = n,
+                              .add = add};
     };
     const int64_t work = m * n * k;
     if (batches == 1 || (batches < 8 && work > (int64_t{1} << 22))) {
-      for (int64_t batch = 0; batch < batches; ++batch) one(blas::gemm<T>, batch);
+      for (int64_t batch = 0; batch < batches; ++batch) blas::gemm(one(batch));
       return;
     }
     ProfileScope::count(2.0 * static_cast<double>(work) * static_cast<double>(batches), 0);
     parallel_for(batches, (int64_t{1} << 18) / (work + 1) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t batch = begin; batch < end; ++batch) one(blas::gemm_serial<T>, batch);
+      for (int64_t batch = begin; batch < end; ++batch) blas::gemm_serial(one(batch));
     });
   });
 }
@@ -104,7 +111,8 @@ Shape product_shape(const Tensor& a, const Tensor& b) {
 void give_product(Backward& back, int i, const Tensor& a, const Tensor& b) {
   const Shape& shape = back.input_shape(i);
   if (product_shape(a, b) == shape) {
-    if (const Tensor total = back.sum_in_place(i); total.defined()) return multiply(a, b, 1, total);
+    if (const Tensor total = back.sum_in_place(i); total.defined())
+      return multiply(a, b, true, total);
   }
   back.give(i, sum_to(matmul(a, b), shape));
 }
@@ -128,7 +136,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     if (shape.back() > 0) return matmul(a.reshape({rows, a.shape().back()}), b).reshape(shape);
   }
   Tensor y = empty(shape, a.dtype());
-  multiply(a, b, 0, y);
+  multiply(a, b, false, y);
   const Saves saves{(b.requires_grad() ? 1u : 0u) | (a.requires_grad() ? 2u : 0u), 0};
   record("matmul", {y}, {a, b}, saves, [](Backward& back) {
     const Tensor dy = back.grad();
@@ -181,7 +189,7 @@ Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
   return z;
 }
 
-/// y = act(x W^T + b), tile by tile, and act' there in `slope` if that is defined.
+/// y = act(x W^T + b), block by block, and act' there in `slope` if that is defined.
 template <class T>
 void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation, const Tensor& y, const Tensor& slope) {
@@ -194,25 +202,27 @@ void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
   T* py = y.data<T>();
   T* ps = slope.defined() ? slope.data<T>() : nullptr;
   if (m == 0 || n == 0) return;
-  if (!pb && activation == Activation::none)
-    return blas::gemm<T>(left.transposed, !right.transposed, m, n, in, T{1}, px, left.stride, pw,
-                         right.stride, T{0}, py, n);
-
-  ProfileScope::count(2.0 * static_cast<double>(m * n) * static_cast<double>(in), 0);
-  const kernel::Tile tile = kernel::linear_tile(m, n, in);
-  const int64_t across = (n + tile.cols - 1) / tile.cols;
-  const int64_t tiles = (m + tile.rows - 1) / tile.rows * across;
-  parallel_for(tiles, 1, [&](int64_t begin, int64_t) {
-    const int64_t i = begin / across * tile.rows, j = begin % across * tile.cols;
-    const int64_t rows = std::min(tile.rows, m - i), cols = std::min(tile.cols, n - j);
-    blas::gemm_serial<T>(left.transposed, !right.transposed, rows, cols, in, T{1},
-                         px + left.row_offset(i), left.stride, pw + right.row_offset(j),
-                         right.stride, T{0}, py + i * n + j, n);
+  auto finish = [&](const blas::Block& block) {
     dispatch_activation(activation, [&](auto act) {
-      kernel::bias_activation<decltype(act)>(rows, cols, n, pb ? pb + j : nullptr, py + i * n + j,
-                                             ps ? ps + i * n + j : nullptr);
+      const int64_t at = block.row * n + block.col;
+      kernel::bias_activation<decltype(act)>(block.rows, block.cols, n,
+                                             pb ? pb + block.col : nullptr, py + at,
+                                             ps ? ps + at : nullptr);
     });
-  });
+  };
+  const bool plain = !pb && activation == Activation::none;
+  blas::gemm<T>({.trans_a = left.transposed,
+                 .trans_b = !right.transposed,
+                 .m = m,
+                 .n = n,
+                 .k = in,
+                 .a = px,
+                 .lda = left.stride,
+                 .b = pw,
+                 .ldb = right.stride,
+                 .c = py,
+                 .ldc = n},
+                plain ? blas::BlockDone() : finish);
 }
 
 /// dz = dy act', written over dy where nobody else holds it, and in the same pass the bias's
@@ -260,9 +270,9 @@ void linear_backward(Backward& back, Activation activation, const Tensor& kept) 
   const Tensor dz_rows = as_rows(dz, weight.size(0));
   auto give = [&](int i, const Tensor& a, const Tensor& b) {  // gradient a b, as rows
     const Tensor total = back.sum_in_place(i);
-    if (total.defined()) return multiply(a, b, 1, as_rows(total, total.shape().back()));
+    if (total.defined()) return multiply(a, b, true, as_rows(total, total.shape().back()));
     Tensor fresh = empty(back.input_shape(i), weight.dtype());
-    multiply(a, b, 0, as_rows(fresh, fresh.shape().back()));
+    multiply(a, b, false, as_rows(fresh, fresh.shape().back()));
     back.give(i, std::move(fresh));
   };
   if (back.needs(1)) give(1, dz_rows.mT(), as_rows(x, weight.size(1)));

@@ -45,8 +45,16 @@ double gemm_rate() {
   const Tensor a = randn({n, n}), b = randn({n, n}), c = empty({n, n});
   const auto times = time_runs(
       [&] {
-        blas::gemm<float>(false, true, n, n, n, 1, a.data<float>(), n, b.data<float>(), n, 0,
-                          c.data<float>(), n);
+        blas::gemm<float>({.trans_b = true,
+                           .m = n,
+                           .n = n,
+                           .k = n,
+                           .a = a.data<float>(),
+                           .lda = n,
+                           .b = b.data<float>(),
+                           .ldb = n,
+                           .c = c.data<float>(),
+                           .ldc = n});
       },
       0.3);
   return 2.0 * n * n * n / *std::min_element(times.begin(), times.end());

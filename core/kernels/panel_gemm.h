@@ -1,0 +1,159 @@
+#pragma once
+// A matrix product of any size on one thread, for processors whose kernels of tile_gemm.h come near
+// the peak. A is read where it lies; B is packed one panel of columns at a time, right before its
+// use, while the lines of the next panel are on their way from memory. BLAS packs all of both
+// operands first, and C takes a pass of its own: a tenth of its time at the sizes of a
+// transformer's layers.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "gradus/core/blas.h"
+#include "gradus/core/kernels/tile_gemm.h"
+
+namespace gradus::kernel {
+
+using blas::Block, blas::Product;
+
+/// Columns of a panel of B: as wide as a block of sums.
+template <class T>
+inline constexpr int64_t panel_cols = 2 * lanes<T>;
+
+namespace detail {
+
+// The steps of k and rows of C done at a time: a panel of B takes 32 KB of L1, the rows of A read
+// beside it half of a large L2 cache; and the columns, so that this part of C stays near as well.
+inline constexpr int64_t k_step = 256, row_step = 512, col_step = 1024;
+
+// op(B)'s columns [j, j + cols) and rows [p, p + k) side by side, padded with zeros.
+template <class T>
+[[gnu::noinline]] void pack_panel(const Product<T>& g, int64_t p, int64_t k, int64_t j,
+                                  int64_t cols, T* to) {
+  constexpr int64_t width = panel_cols<T>;
+  const T* from = g.b_at(p, j);
+  if (!g.trans_b) {
+    for (int64_t q = 0; q < k; ++q, from += g.ldb, to += width) {
+      if (cols == width) {
+        std::memcpy(to, from, sizeof(T) * width);
+      } else {
+        std::fill(std::copy_n(from, cols, to), to + width, T{0});
+      }
+    }
+    return;
+  }
+  const int64_t whole = cols == width ? k / lanes<T> * lanes<T> : 0;
+  for (int64_t q = 0; q < whole; q += lanes<T>)
+    for (int64_t c = 0; c < width; c += lanes<T>)
+      transpose_square(lanes<T>, T{1}, from + c * g.ldb + q, g.ldb, to + q * width + c, width);
+  for (int64_t q = whole; q < k; ++q)
+    for (int64_t c = 0; c < width; ++c) to[q * width + c] = c < cols ? from[c * g.ldb + q] : T{0};
+}
+
+// Asks for the memory of a panel that pack_panel will read, some cache lines at a time.
+template <class T>
+struct Prefetch {
+  const T* from;
+  int64_t stride, rows, row_length;
+  int64_t row = 0, at = 0;
+
+  Prefetch(const Product<T>& g, int64_t p, int64_t j)
+      : from(g.b_at(p, j)),
+        stride(g.ldb),
+        rows(std::min(k_step, g.k - p)),
+        row_length(std::min(panel_cols<T>, g.n - j)) {
+    if (g.trans_b) std::swap(rows, row_length);
+  }
+
+  void next(int64_t lines) {
+    for (; lines > 0 && row < rows; --lines) {
+      __builtin_prefetch(from + row * stride + at, 0, 2);
+      at += 64 / static_cast<int64_t>(sizeof(T));
+      if (at >= row_length) at = 0, ++row;
+    }
+  }
+};
+
+// Asks for rows [i, i + gemm_rows) and columns [p, p + k) of op(A).
+template <class T>
+void prefetch_rows(const Product<T>& g, int64_t i, int64_t p, int64_t k) {
+  constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
+  if (g.trans_a) {
+    for (int64_t q = 0; q < k; ++q) __builtin_prefetch(g.a_at(i, p + q));
+    return;
+  }
+  for (int64_t r = i; r < i + gemm_rows; ++r)
+    for (int64_t q = 0; q < k; q += line) __builtin_prefetch(g.a_at(r, p + q));
+}
+
+// Up to gemm_rows rows of C times one whole panel.
+template <class T>
+[[gnu::noinline]] void panel_block(bool trans_a, bool add, int64_t rows, int64_t k, const T* a,
+                                   int64_t lda, const T* panel, T* c, int64_t ldc) {
+  constexpr int64_t width = panel_cols<T>;
+  if (trans_a && add)
+    gemm_rows_of<T, true, true, 2, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
+  else if (trans_a)
+    gemm_rows_of<T, true, false, 2, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
+  else if (add)
+    gemm_rows_of<T, false, true, 2, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
+  else
+    gemm_rows_of<T, false, false, 2, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
+}
+
+// The same for a panel of which C has only the first `cols` columns.
+template <class T>
+void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k, const T* a,
+                  int64_t lda, const T* panel, T* c, int64_t ldc) {
+  constexpr int64_t width = panel_cols<T>;
+  T block[gemm_rows * width];
+  for (int64_t r = 0; add && r < rows; ++r)
+    std::fill(std::copy_n(c + r * ldc, cols, block + r * width), block + (r + 1) * width, T{0});
+  panel_block(trans_a, add, rows, k, a, lda, panel, block, width);
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(block + r * width, cols, c + r * ldc);
+}
+
+}  // namespace detail
+
+/// Elements of the buffer that panel_gemm packs into.
+template <class T>
+inline constexpr int64_t panel_size = panel_cols<T>* detail::k_step;
+
+/// Computes g, whose sizes are positive; `panel` is room for panel_size<T> elements, aligned to a
+/// vector. done(block) is called with each block of C once it is final and still in the nearest
+/// cache. An element's bits do not depend on how C was cut into parts at multiples of panel_cols.
+template <class T, class Done>
+void panel_gemm(const Product<T>& g, T* panel, Done&& done) {
+  using namespace detail;
+  const int64_t steps = (g.k + k_step - 1) / k_step;
+  const int64_t step = padded<T>((g.k + steps - 1) / steps);
+  for (int64_t i0 = 0; i0 < g.m; i0 += row_step)
+    for (int64_t j0 = 0; j0 < g.n; j0 += col_step)
+      for (int64_t p = 0; p < g.k; p += step) {
+        const int64_t i1 = std::min(i0 + row_step, g.m), j1 = std::min(j0 + col_step, g.n);
+        const int64_t k = std::min(step, g.k - p);
+        const bool add = g.add || p > 0, last = p + k == g.k;
+        for (int64_t j = j0; j < j1; j += panel_cols<T>) {
+          const int64_t cols = std::min(panel_cols<T>, g.n - j);
+          pack_panel(g, p, k, j, cols, panel);
+          Prefetch<T> next = j + cols < j1 ? Prefetch<T>(g, p, j + cols)
+                             : !last       ? Prefetch<T>(g, p + k, j0)
+                                           : Prefetch<T>(g, 0, j1 < g.n ? j1 : 0);
+          const int64_t lines = panel_size<T> * static_cast<int64_t>(sizeof(T)) / 64;
+          const int64_t blocks = (i1 - i0 + gemm_rows - 1) / gemm_rows;
+          for (int64_t i = i0; i < i1; i += gemm_rows) {
+            const int64_t rows = std::min(gemm_rows, i1 - i);
+            next.next((lines + blocks - 1) / blocks);
+            if (j == j0 && i + 2 * gemm_rows <= i1) prefetch_rows(g, i + gemm_rows, p, k);
+            T* c = g.c + i * g.ldc + j;
+            if (cols == panel_cols<T>)
+              panel_block(g.trans_a, add, rows, k, g.a_at(i, p), g.lda, panel, c, g.ldc);
+            else
+              narrow_block(g.trans_a, add, rows, cols, k, g.a_at(i, p), g.lda, panel, c, g.ldc);
+            if (last) done(Block{i, rows, j, cols});
+          }
+        }
+      }
+}
+
+}  // namespace gradus::kernel
