@@ -58,7 +58,9 @@ struct MLP : Module {
   Activation activation;
   Dropout dropout;
   explicit MLP(int64_t dim, const MLPOptions& options = {});
-  Tensor operator()(const Tensor& x) const { return dropout(proj(fc(x, activation))); }
+  Tensor operator()(const Tensor& x) const {
+    return dropout(feed_forward(x, fc.weight, fc.bias, activation, proj.weight, proj.bias));
+  }
 };
 
 }  // namespace gradus

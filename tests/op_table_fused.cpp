@@ -158,6 +158,50 @@ std::vector<OpRow> linear_rows() {
   return rows;
 }
 
+// Inputs x, W1, W2 and, with biases, b1, b2.
+std::vector<OpRow> feed_forward_rows() {
+  std::vector<OpRow> rows;
+  for (const Activation activation :
+       {Activation::none, Activation::relu, Activation::gelu_erf, Activation::gelu_tanh})
+    for (const bool biased : {false, true}) {
+      OpRow row{.name = "feed_forward",
+                .variant = std::string(biased ? "bias" : "no bias") + ", activation " +
+                           std::to_string(static_cast<int>(activation)),
+                .f =
+                    [=](const Tensors& x) {
+                      return Tensors{feed_forward(x[0], x[1], biased ? x[3] : Tensor(), activation,
+                                                  x[2], biased ? x[4] : Tensor())};
+                    },
+                .samples = {{normal({2, 3}), normal({4, 3}), normal({2, 4})},
+                            {normal({2, 1, 2}), normal({1, 2}), normal({3, 1})},
+                            {normal({0, 2}), normal({2, 2}), normal({2, 2})},
+                            {normal({2, 2}), normal({0, 2}), normal({2, 0})}},
+                .large = {{normal({150, 40}), normal({260, 40}), normal({70, 260})},
+                          {normal({5, 31, 17}), normal({33, 17}), normal({17, 33})}},
+                .composed =
+                    [=](const Tensors& x) {
+                      const Tensor z = product(x[0], x[1].mT());
+                      const Tensor h = activated(biased ? z + x[3] : z, activation);
+                      const Tensor y = product(h, x[2].mT());
+                      return Tensors{biased ? y + x[4] : y};
+                    }};
+      if (biased)
+        for (auto* samples : {&row.samples, &row.large})
+          for (Sample& sample : *samples)
+            for (size_t i : {1, 2}) sample.push_back(normal({sample[i].shape[0]}));
+      rows.push_back(std::move(row));
+    }
+  rows[0].bad = {{[] {
+                    feed_forward(f32({2, 3}), f32({4, 2}), {}, Activation::relu, f32({3, 4}), {});
+                  },
+                  "feed_forward: expected x (..., 2) for weight (4, 2), got (2, 3)"},
+                 {[] {
+                    feed_forward(f32({2, 3}), f32({4, 3}), {}, Activation::relu, f32({3, 5}), {});
+                  },
+                  "feed_forward: expected x (..., 5) for weight (3, 5), got (2, 4)"}};
+  return rows;
+}
+
 OpRow tied_row() {
   return {.name = "linear",
           .variant = "x is the weight, and the bias made of it",
@@ -451,8 +495,8 @@ std::vector<OpRow> other_loss_rows() {
 
 std::vector<OpRow> fused_rows() {
   std::vector<OpRow> rows{matmul_row(), matmul_of_vectors_row(), tied_row(), alias_row()};
-  for (auto some : {linear_rows, softmax_rows, layer_norm_rows, dropout_rows, cross_entropy_rows,
-                    other_loss_rows})
+  for (auto some : {linear_rows, feed_forward_rows, softmax_rows, layer_norm_rows, dropout_rows,
+                    cross_entropy_rows, other_loss_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;
 }

@@ -14,25 +14,25 @@ namespace gradus::kernel {
 // backward, since the forward pass has what it is made of at hand; ReLU's is seen from the output.
 struct Identity {
   template <class T>
-  static ValueAndSlope<T> at(T z) {
+  [[gnu::always_inline]] static ValueAndSlope<T> at(T z) {
     return {z, T{1}};
   }
 };
 struct Relu {
   template <class T>
-  static ValueAndSlope<T> at(T z) {
+  [[gnu::always_inline]] static ValueAndSlope<T> at(T z) {
     return {z > 0 || z != z ? z : T{0}, z > 0 ? T{1} : T{0}};
   }
 };
 struct GeluErf {
   template <class T>
-  static ValueAndSlope<T> at(T z) {
+  [[gnu::always_inline]] static ValueAndSlope<T> at(T z) {
     return gelu_erf_with_slope(z);
   }
 };
 struct GeluTanh {
   template <class T>
-  static ValueAndSlope<T> at(T z) {
+  [[gnu::always_inline]] static ValueAndSlope<T> at(T z) {
     return gelu_tanh_with_slope(z);
   }
 };
@@ -59,6 +59,15 @@ void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, 
       activation_row<Act>(cols, y, slope, [=](int64_t j) { return y[j] + bias[j]; });
     else
       activation_row<Act>(cols, y, slope, [=](int64_t j) { return y[j]; });
+  }
+}
+
+/// z += bias and h = act(z) over a tile of rows at distance `stride`. bias may be null.
+template <class Act, class T>
+void bias_activation_apart(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* z, T* h) {
+  for (int64_t i = 0; i < rows; ++i, z += stride, h += stride) {
+    if (bias) simd_for(cols, [=](int64_t j) { z[j] += bias[j]; });
+    simd_for(cols, [=](int64_t j) { h[j] = Act::at(z[j]).value; });
   }
 }
 

@@ -25,6 +25,13 @@ namespace detail {
 // The steps of k and rows of C done at a time: a panel of B takes 32 KB of L1, the rows of A read
 // beside it half of a large L2 cache; and the columns, so that this part of C stays near as well.
 inline constexpr int64_t k_step = 256, row_step = 512, col_step = 1024;
+// B's size from which on it is worth fetching ahead: about a core's L2 cache.
+inline constexpr int64_t near_bytes = 1 << 18;
+// Rows of a panel's columns that are handed on at a time.
+inline constexpr int64_t strip_rows = 64;
+
+template <class T>
+inline constexpr int64_t panel_lines = k_step* panel_cols<T>* static_cast<int64_t>(sizeof(T)) / 64;
 
 // op(B)'s columns [j, j + cols) and rows [p, p + k) side by side, padded with zeros.
 template <class T>
@@ -74,18 +81,6 @@ struct Prefetch {
   }
 };
 
-// Asks for rows [i, i + gemm_rows) and columns [p, p + k) of op(A).
-template <class T>
-void prefetch_rows(const Product<T>& g, int64_t i, int64_t p, int64_t k) {
-  constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
-  if (g.trans_a) {
-    for (int64_t q = 0; q < k; ++q) __builtin_prefetch(g.a_at(i, p + q));
-    return;
-  }
-  for (int64_t r = i; r < i + gemm_rows; ++r)
-    for (int64_t q = 0; q < k; q += line) __builtin_prefetch(g.a_at(r, p + q));
-}
-
 // Up to gemm_rows rows of C times one whole panel.
 template <class T>
 [[gnu::noinline]] void panel_block(bool trans_a, bool add, int64_t rows, int64_t k, const T* a,
@@ -127,30 +122,34 @@ void panel_gemm(const Product<T>& g, T* panel, Done&& done) {
   using namespace detail;
   const int64_t steps = (g.k + k_step - 1) / k_step;
   const int64_t step = padded<T>((g.k + steps - 1) / steps);
+  const bool far = g.n * g.k * static_cast<int64_t>(sizeof(T)) > near_bytes;
   for (int64_t i0 = 0; i0 < g.m; i0 += row_step)
     for (int64_t j0 = 0; j0 < g.n; j0 += col_step)
       for (int64_t p = 0; p < g.k; p += step) {
         const int64_t i1 = std::min(i0 + row_step, g.m), j1 = std::min(j0 + col_step, g.n);
         const int64_t k = std::min(step, g.k - p);
         const bool add = g.add || p > 0, last = p + k == g.k;
+        const int64_t blocks = (i1 - i0 + gemm_rows - 1) / gemm_rows;
+        const int64_t lines = (panel_lines<T> + blocks - 1) / blocks;  // to fetch beside each
         for (int64_t j = j0; j < j1; j += panel_cols<T>) {
           const int64_t cols = std::min(panel_cols<T>, g.n - j);
           pack_panel(g, p, k, j, cols, panel);
           Prefetch<T> next = j + cols < j1 ? Prefetch<T>(g, p, j + cols)
                              : !last       ? Prefetch<T>(g, p + k, j0)
                                            : Prefetch<T>(g, 0, j1 < g.n ? j1 : 0);
-          const int64_t lines = panel_size<T> * static_cast<int64_t>(sizeof(T)) / 64;
-          const int64_t blocks = (i1 - i0 + gemm_rows - 1) / gemm_rows;
           for (int64_t i = i0; i < i1; i += gemm_rows) {
             const int64_t rows = std::min(gemm_rows, i1 - i);
-            next.next((lines + blocks - 1) / blocks);
-            if (j == j0 && i + 2 * gemm_rows <= i1) prefetch_rows(g, i + gemm_rows, p, k);
+            if (far) next.next(lines);
             T* c = g.c + i * g.ldc + j;
             if (cols == panel_cols<T>)
               panel_block(g.trans_a, add, rows, k, g.a_at(i, p), g.lda, panel, c, g.ldc);
             else
               narrow_block(g.trans_a, add, rows, cols, k, g.a_at(i, p), g.lda, panel, c, g.ldc);
-            if (last) done(Block{i, rows, j, cols});
+            const int64_t end = i + rows;
+            if (last && (end == i1 || (end - i0) % strip_rows == 0)) {
+              const int64_t begin = i0 + (end - 1 - i0) / strip_rows * strip_rows;
+              done(Block{begin, end - begin, j, cols});
+            }
           }
         }
       }

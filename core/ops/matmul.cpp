@@ -47,7 +47,8 @@ int64_t batch_offset(const Tensor& x, int64_t batch) {
 /// out = a b or, with `add`, out += a b, batch by batch: out (..., m, n) is contiguous, and the
 /// batch axes of a and b broadcast to its own. A few large products are split over the threads one
 /// after the other; of others each thread takes whole ones.
-void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out) {
+void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out,
+              const blas::BlockDone& done = {}) {
   const NoGrad no_grad;
   if (out.numel() == 0) return;
   Operand left = operand(a), right = operand(b);
@@ -85,7 +86,7 @@ void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out) {
     };
     const int64_t work = m * n * k;
     if (batches == 1 || (batches < 8 && work > (int64_t{1} << 22))) {
-      for (int64_t batch = 0; batch < batches; ++batch) blas::gemm(one(batch));
+      for (int64_t batch = 0; batch < batches; ++batch) blas::gemm(one(batch), done);
       return;
     }
     ProfileScope::count(2.0 * static_cast<double>(work) * static_cast<double>(batches), 0);
@@ -189,20 +190,21 @@ Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
   return z;
 }
 
+/// A tensor's numbers, or null where it is undefined.
+template <class T>
+T* data_or_null(const Tensor& x) {
+  return x.defined() ? x.data<T>() : nullptr;
+}
+
 /// y = act(x W^T + b), block by block, and act' there in `slope` if that is defined.
 template <class T>
 void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation, const Tensor& y, const Tensor& slope) {
-  const int64_t in = weight.size(1), n = weight.size(0);
-  const Operand left = operand(as_rows(x, in)), right = operand(weight);
-  const int64_t m = left.rows();
-  const T* px = left.tensor.data<T>();
-  const T* pw = right.tensor.data<T>();
-  const T* pb = bias.defined() ? bias.data<T>() : nullptr;
-  T* py = y.data<T>();
-  T* ps = slope.defined() ? slope.data<T>() : nullptr;
-  if (m == 0 || n == 0) return;
-  auto finish = [&](const blas::Block& block) {
+  const int64_t n = weight.size(0);
+  T *py = y.data<T>(), *ps = data_or_null<T>(slope);
+  const T* pb = data_or_null<T>(bias);
+  const bool plain = !pb && activation == Activation::none;
+  auto finish = [=](const blas::Block& block) {
     dispatch_activation(activation, [&](auto act) {
       const int64_t at = block.row * n + block.col;
       kernel::bias_activation<decltype(act)>(block.rows, block.cols, n,
@@ -210,19 +212,8 @@ void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                              ps ? ps + at : nullptr);
     });
   };
-  const bool plain = !pb && activation == Activation::none;
-  blas::gemm<T>({.trans_a = left.transposed,
-                 .trans_b = !right.transposed,
-                 .m = m,
-                 .n = n,
-                 .k = in,
-                 .a = px,
-                 .lda = left.stride,
-                 .b = pw,
-                 .ldb = right.stride,
-                 .c = py,
-                 .ldc = n},
-                plain ? blas::BlockDone() : finish);
+  multiply(as_rows(x, weight.size(1)), weight.mT(), false, as_rows(y, n),
+           plain ? blas::BlockDone() : finish);
 }
 
 /// dz = dy act', written over dy where nobody else holds it, and in the same pass the bias's
@@ -257,40 +248,49 @@ Tensor activation_backward(Activation activation, Tensor dy, const Tensor& kept,
   return dz;
 }
 
-/// Inputs x (0), weight (1), bias (2).
-void linear_backward(Backward& back, Activation activation, const Tensor& kept) {
-  const Tensor x = back.input(0), weight = back.input(1);
-  Tensor dbias = back.needs(2) ? empty({weight.size(0)}, weight.dtype()) : Tensor();
-  Tensor dy = back.take_grad().contiguous();
-  const Tensor dz = dispatch_floating("linear", weight.dtype(), [&](auto tag) {
+/// Gives input i the gradient a b, rows of its last axis; added in place where that can be.
+void give_rows(Backward& back, int i, const Tensor& a, const Tensor& b) {
+  const Tensor total = back.sum_in_place(i);
+  if (total.defined()) return multiply(a, b, true, as_rows(total, total.shape().back()));
+  Tensor fresh = empty(back.input_shape(i), a.dtype());
+  multiply(a, b, false, as_rows(fresh, fresh.shape().back()));
+  back.give(i, std::move(fresh));
+}
+
+/// Gives the bias, input i of length n, its gradient; returns dz (activation_backward).
+Tensor give_bias(Backward& back, int i, int64_t n, Activation activation, Tensor dy,
+                 const Tensor& kept) {
+  Tensor dbias = back.needs(i) ? empty({n}, dy.dtype()) : Tensor();
+  const Tensor dz = dispatch_floating("linear", dy.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     return activation_backward<T>(activation, std::move(dy), kept, dbias);
   });
-  if (dbias.defined()) back.give(2, std::move(dbias));
-  const Tensor dz_rows = as_rows(dz, weight.size(0));
-  auto give = [&](int i, const Tensor& a, const Tensor& b) {  // gradient a b, as rows
-    const Tensor total = back.sum_in_place(i);
-    if (total.defined()) return multiply(a, b, true, as_rows(total, total.shape().back()));
-    Tensor fresh = empty(back.input_shape(i), weight.dtype());
-    multiply(a, b, false, as_rows(fresh, fresh.shape().back()));
-    back.give(i, std::move(fresh));
-  };
-  if (back.needs(1)) give(1, dz_rows.mT(), as_rows(x, weight.size(1)));
-  if (back.needs(0)) give(0, dz_rows, weight);
+  if (dbias.defined()) back.give(i, std::move(dbias));
+  return as_rows(dz, n);
 }
 
-void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check(weight.rank() == 2, "linear: expected a weight of rank 2, (out, in), got ", weight.shape());
+/// Inputs x (0), weight (1), bias (2).
+void linear_backward(Backward& back, Activation activation, const Tensor& kept) {
+  const Tensor x = back.input(0), weight = back.input(1);
+  const Tensor dz =
+      give_bias(back, 2, weight.size(0), activation, back.take_grad().contiguous(), kept);
+  if (back.needs(1)) give_rows(back, 1, dz.mT(), as_rows(x, weight.size(1)));
+  if (back.needs(0)) give_rows(back, 0, dz, weight);
+}
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const char* op = "linear") {
+  check(weight.rank() == 2, op, ": expected a weight of rank 2, (out, in), got ", weight.shape());
   const int64_t out = weight.size(0), in = weight.size(1);
-  check(x.rank() >= 1 && x.shape().back() == in, "linear: expected x (..., ", in, ") for weight ",
+  check(x.rank() >= 1 && x.shape().back() == in, op, ": expected x (..., ", in, ") for weight ",
         weight.shape(), ", got ", x.shape());
-  check(is_floating(x.dtype()) && x.dtype() == weight.dtype(),
-        "linear: expected float32 or float64 for x and weight alike, got ", x.dtype(), " and ",
+  check(is_floating(x.dtype()) && x.dtype() == weight.dtype(), op,
+        ": expected float32 or float64 for x and weight alike, got ", x.dtype(), " and ",
         weight.dtype());
   if (!bias.defined()) return;
-  check(bias.shape() == Shape{out}, "linear: expected bias ", Shape{out}, " for weight ",
+  check(bias.shape() == Shape{out}, op, ": expected bias ", Shape{out}, " for weight ",
         weight.shape(), ", got ", bias.shape());
-  check(bias.dtype() == weight.dtype(), "linear: expected a bias of ", weight.dtype(), ", got ",
+  check(bias.dtype() == weight.dtype(), op, ": expected a bias of ", weight.dtype(), ", got ",
         bias.dtype());
 }
 
@@ -322,6 +322,98 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
       [activation, slope](Backward& back) {
         const bool relu = activation == Activation::relu;
         linear_backward(back, activation, relu ? back.output().detach() : slope);
+      });
+  return y;
+}
+
+// ---- feed_forward ----
+
+namespace {
+
+/// z = x W1^T + b1 and h = act(z), block by block. z may be undefined.
+template <class T>
+void hidden_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    Activation activation, const Tensor& z, const Tensor& h) {
+  if (!z.defined()) return linear_forward<T>(x, weight, bias, activation, h, {});
+  const int64_t n = weight.size(0);
+  T *pz = z.data<T>(), *ph = h.data<T>();
+  const T* pb = data_or_null<T>(bias);
+  multiply(as_rows(x, weight.size(1)), weight.mT(), false, as_rows(z, n),
+           [=](const blas::Block& block) {
+             dispatch_activation(activation, [&](auto act) {
+               const int64_t at = block.row * n + block.col;
+               kernel::bias_activation_apart<decltype(act)>(
+                   block.rows, block.cols, n, pb ? pb + block.col : nullptr, pz + at, ph + at);
+             });
+           });
+}
+
+/// Inputs x (0), w1 (1), b1 (2), w2 (3), b2 (4). h and act' are made again from z; dz is written
+/// over h.
+template <class T>
+void feed_forward_backward(Backward& back, Activation activation, const Tensor& z) {
+  const Tensor x = back.input(0), w1 = back.input(1), w2 = back.input(3);
+  const int64_t n = w1.size(0);
+  const Tensor dy =
+      give_bias(back, 4, w2.size(0), Activation::none, back.take_grad().contiguous(), {});
+  const Tensor h = empty({dy.size(0), n}, z.dtype()), slope = empty_like(h);
+  const T* pz = z.data<T>();
+  T *ph = h.data<T>(), *ps = slope.data<T>();
+  parallel_for(z.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
+    dispatch_activation(activation, [&](auto act) {
+      kernel::activation_row<decltype(act)>(end - begin, ph + begin, ps + begin,
+                                            [=](int64_t i) { return pz[begin + i]; });
+    });
+  });
+  if (back.needs(3)) give_rows(back, 3, dy.mT(), h);
+  if (!back.needs(0) && !back.needs(1) && !back.needs(2)) return;
+  multiply(dy, w2, false, h, [=](const blas::Block& block) {
+    for (int64_t i = block.row; i < block.row + block.rows; ++i) {
+      T* dz = ph + i * n + block.col;
+      const T* s = ps + i * n + block.col;
+      simd_for(block.cols, [=](int64_t j) { dz[j] *= s[j]; });
+    }
+  });
+  const Tensor dz = give_bias(back, 2, n, Activation::none, h, {});
+  if (back.needs(1)) give_rows(back, 1, dz.mT(), as_rows(x, w1.size(1)));
+  if (back.needs(0)) give_rows(back, 0, dz, w1);
+}
+
+}  // namespace
+
+// y = h W2^T + b2, h = act(z), z = x W1^T + b1
+// dW2 = dy^T h    db2 = sum dy    dz = (dy W2) act'(z)    dW1 = dz^T x    db1 = sum dz    dx = dz
+// W1
+Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
+                    const Tensor& w2, const Tensor& b2) {
+  const ProfileScope scope("feed_forward");
+  check_linear(x, w1, b1, "feed_forward");
+  Shape shape = x.shape();
+  shape.back() = w1.size(0);
+  const Tensor h = empty(shape, x.dtype());
+  check_linear(h, w2, b2, "feed_forward");
+  const Tensor z = Recorder::wanted({x, w1, b1, w2, b2}) ? empty(shape, x.dtype()) : Tensor();
+  shape.back() = w2.size(0);
+  const Tensor y = empty(shape, x.dtype());
+  {
+    const NoGrad no_grad;
+    auto dense = [](const Tensor& b) { return b.defined() ? b.contiguous() : b; };
+    dispatch_floating("feed_forward", x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      hidden_forward<T>(x, w1, dense(b1), activation, z, h);
+      linear_forward<T>(h, w2, dense(b2), Activation::none, y, {});
+    });
+  }
+  record_fused(
+      "feed_forward", {y}, {x, w1, b1, w2, b2}, saves_nothing,
+      [activation](const std::vector<Tensor>& in) {
+        const Tensor hidden = composed_linear(in[0], in[1], in[2], activation);
+        return std::vector<Tensor>{composed_linear(hidden, in[3], in[4], Activation::none)};
+      },
+      [activation, z](Backward& back) {
+        dispatch_floating("feed_forward", z.dtype(), [&](auto tag) {
+          feed_forward_backward<typename decltype(tag)::type>(back, activation, z);
+        });
       });
   return y;
 }

@@ -6,16 +6,22 @@
 
 namespace gradus {
 
-/// a (..., m, k) x b (..., k, n) -> (..., m, n); the batch axes broadcast. Vectors are taken as in NumPy:
-/// (k) x (..., k, n) -> (..., n), (..., m, k) x (k) -> (..., m), (k) x (k) -> ().
+/// a (..., m, k) x b (..., k, n) -> (..., m, n); the batch axes broadcast. Vectors are taken as in
+/// NumPy: (k) x (..., k, n) -> (..., n), (..., m, k) x (k) -> (..., m), (k) x (k) -> ().
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 /// What linear applies to its output.
 enum class Activation { none, relu, gelu_erf, gelu_tanh };
 
-/// act(x W^T + b): x (..., in), W (out, in), b (out) or undefined -> (..., out), in one pass over the
-/// output.
+/// act(x W^T + b): x (..., in), W (out, in), b (out) or undefined -> (..., out), in one pass over
+/// the output.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
+
+/// The feed-forward layer of a transformer, act(x W1^T + b1) W2^T + b2: x (..., in), W1 (hidden,
+/// in), W2 (out, hidden), biases undefined or as long as their outputs -> (..., out). For backward
+/// it keeps one tensor of the hidden size, x W1^T + b1, where two linear layers keep two.
+Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
+                    const Tensor& w2, const Tensor& b2);
 
 }  // namespace gradus
