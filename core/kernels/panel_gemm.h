@@ -22,11 +22,13 @@ inline constexpr int64_t panel_cols = 2 * lanes<T>;
 
 namespace detail {
 
-// The steps of k and rows of C done at a time: a panel of B takes 32 KB of L1, the rows of A read
-// beside it half of a large L2 cache; and the columns, so that this part of C stays near as well.
-inline constexpr int64_t k_step = 256, row_step = 512, col_step = 1024;
-// B's size from which on it is worth fetching ahead: about a core's L2 cache.
-inline constexpr int64_t near_bytes = 1 << 18;
+// The steps of k and of columns: a panel of B takes 32 KB of L1, and the part of C that is summed
+// over several steps of k stays near. The rows of A that are done at a time take 1 MB at most,
+// about a core's L2 cache: each panel of B is packed once for all of them.
+inline constexpr int64_t k_step = 256, col_step = 1024;
+inline constexpr int64_t near_bytes = 512 << 10;
+// B's size from which on it is worth fetching ahead.
+inline constexpr int64_t far_bytes = near_bytes / 2;
 // Rows of a panel's columns that are handed on at a time.
 inline constexpr int64_t strip_rows = 64;
 
@@ -122,7 +124,9 @@ void panel_gemm(const Product<T>& g, T* panel, Done&& done) {
   using namespace detail;
   const int64_t steps = (g.k + k_step - 1) / k_step;
   const int64_t step = padded<T>((g.k + steps - 1) / steps);
-  const bool far = g.n * g.k * static_cast<int64_t>(sizeof(T)) > near_bytes;
+  const int64_t row_step =
+      near_bytes / static_cast<int64_t>(sizeof(T)) / step / gemm_rows * gemm_rows;
+  const bool far = g.n * g.k * static_cast<int64_t>(sizeof(T)) > far_bytes;
   for (int64_t i0 = 0; i0 < g.m; i0 += row_step)
     for (int64_t j0 = 0; j0 < g.n; j0 += col_step)
       for (int64_t p = 0; p < g.k; p += step) {
