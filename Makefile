@@ -86,7 +86,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test examples bench bench-peers deps install format clean help FORCE
+.PHONY: all train test examples bench bench-peers bench-growth deps install format clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -110,6 +110,9 @@ bench: $(BUILD)/bin/bench  ## builds and runs the benchmark
 
 bench-peers: $(BUILD)/bin/bench  ## runs the benchmark beside PyTorch's (Debian: python3-torch)
 	+$(call run,/usr/bin/python3 tests/bench/peers.py)
+
+bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
+	+$(call run,/usr/bin/python3 tests/bench/growth.py)
 
 install: all  ## installs headers, libraries and gradus.pc under DESTDIR/PREFIX (default /usr/local)
 	$(quiet)for room in $(ROOMS); do (cd $$room && find . -name '*.h' -exec install -Dm644 {} \

@@ -130,7 +130,7 @@ int run(int argc, char** argv) {
   double seconds = 4;
   int threads = num_threads();
   bool with_profile = false, info = false;
-  app.add_option("workloads", names, "default: all");
+  app.add_option("workloads", names, "default: all but those of growth.py");
   app.add_option("--seconds", seconds, "per workload")->check(CLI::NonNegativeNumber);
   app.add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
   app.add_flag("--profile", with_profile, "a table by op instead");
@@ -139,9 +139,11 @@ int run(int argc, char** argv) {
   parse_flags(app, argc, argv);
   set_num_threads(threads);
 
-  std::vector<NamedWorkload> chosen = workloads();
-  if (!names.empty()) {
-    chosen.clear();
+  std::vector<NamedWorkload> chosen;
+  if (names.empty()) {
+    for (const NamedWorkload& w : workloads())
+      if (!w.growth) chosen.push_back(w);
+  } else {
     for (const std::string& name : names) {
       const auto found = std::find_if(workloads().begin(), workloads().end(),
                                       [&](const NamedWorkload& w) { return w.name == name; });

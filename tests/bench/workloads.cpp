@@ -95,6 +95,16 @@ const std::vector<NamedWorkload>& workloads() {
       list.push_back(
           {"attention-" + std::to_string(length), [length] { return attention(length); }});
     list.push_back({"generate-124M", generation});
+    auto grow = [&](const char* what, std::vector<int64_t> sizes, auto make) {
+      for (const int64_t n : sizes)
+        list.push_back(
+            {std::string(what) + "-" + std::to_string(n), [=] { return make(n); }, true});
+    };
+    grow("length", {512, 1024, 2048, 4096, 8192, 16384},
+         [](int64_t n) { return gpt({.vocab = 65, .context = n}, 1, n); });
+    grow("width", {64, 128, 256, 512, 1024},
+         [](int64_t n) { return gpt({.vocab = 65, .heads = n / 32, .dim = n}, 12, 64); });
+    grow("batch", {1, 3, 12, 48, 192}, [](int64_t n) { return gpt({.vocab = 65}, n, 64); });
     return list;
   }();
   return all;
