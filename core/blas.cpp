@@ -202,21 +202,22 @@ void compute(const Product<T>& p, const Block& block, const BlockDone& done) {
 // Below this many multiply-adds one thread is done before two had shared the work.
 constexpr int64_t serial_work = 2 * 64 * 64 * 64;
 
-// How a product is split: one piece a thread, since each piece packs an operand of its own; by
-// columns, but by rows where there are few columns. BLAS's kernels round
-// differently at a block's edges: one thread computes the pieces of two, so that both give the same
-// bits; that costs it 2%.
+// How a product is split: one piece a thread, since each piece packs an operand of its own. With
+// our kernel by columns, so that no two pack the same, but by rows where columns are few or rows
+// come out more even. BLAS's kernels round differently at a block's edges: one thread computes the
+// pieces of two, so that both give the same bits; that costs it 2%.
 template <class T>
 void split(const Product<T>& p, const BlockDone& done) {
   if (p.m * p.n < serial_work / p.k) return compute(p, {0, p.m, 0, p.n}, done);
   int64_t pieces = std::max(own_kernel<T> ? 1 : 2, num_threads());
-  const bool by_columns = own_kernel<T> ? p.n >= 64 * pieces : p.n > p.m;
+  auto piece = [&](int64_t length) { return ((length + pieces - 1) / pieces + 31) / 32 * 32; };
+  bool by_columns = p.n > p.m;
+  if constexpr (own_kernel<T>)
+    by_columns = p.n >= 64 * pieces && piece(p.n) * p.m <= piece(p.m) * p.n * 33 / 32;
   const int64_t length = by_columns ? p.n : p.m;
   // After BLAS `done` finds a whole piece, which then should fit a cache.
-  if (done && !own_kernel<T>)
-    while ((length + pieces - 1) / pieces > 384) pieces *= 2;
-  const int64_t piece = ((length + pieces - 1) / pieces + 31) / 32 * 32;
-  parallel_for(length, piece, [&](int64_t begin, int64_t end) {
+  while (done && !own_kernel<T> && piece(length) > 384) pieces *= 2;
+  parallel_for(length, piece(length), [&](int64_t begin, int64_t end) {
     compute(p, by_columns ? Block{0, p.m, begin, end - begin} : Block{begin, end - begin, 0, p.n},
             done);
   });

@@ -83,19 +83,19 @@ struct Prefetch {
   }
 };
 
-// Up to gemm_rows rows of C times one whole panel.
-template <class T>
+// Up to gemm_rows rows of C times the first N vectors of a panel's columns.
+template <class T, int64_t N>
 [[gnu::noinline]] void panel_block(bool trans_a, bool add, int64_t rows, int64_t k, const T* a,
                                    int64_t lda, const T* panel, T* c, int64_t ldc) {
   constexpr int64_t width = panel_cols<T>;
   if (trans_a && add)
-    gemm_rows_of<T, true, true, 2, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
+    gemm_rows_of<T, true, true, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
   else if (trans_a)
-    gemm_rows_of<T, true, false, 2, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
+    gemm_rows_of<T, true, false, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
   else if (add)
-    gemm_rows_of<T, false, true, 2, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
+    gemm_rows_of<T, false, true, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
   else
-    gemm_rows_of<T, false, false, 2, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
+    gemm_rows_of<T, false, false, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
 }
 
 // The same for a panel of which C has only the first `cols` columns.
@@ -106,7 +106,8 @@ void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k,
   T block[gemm_rows * width];
   for (int64_t r = 0; add && r < rows; ++r)
     std::fill(std::copy_n(c + r * ldc, cols, block + r * width), block + (r + 1) * width, T{0});
-  panel_block(trans_a, add, rows, k, a, lda, panel, block, width);
+  const auto multiply = cols <= lanes<T> ? panel_block<T, 1> : panel_block<T, 2>;
+  multiply(trans_a, add, rows, k, a, lda, panel, block, width);
   for (int64_t r = 0; r < rows; ++r) std::copy_n(block + r * width, cols, c + r * ldc);
 }
 
@@ -146,7 +147,7 @@ void panel_gemm(const Product<T>& g, T* panel, Done&& done) {
             if (far) next.next(lines);
             T* c = g.c + i * g.ldc + j;
             if (cols == panel_cols<T>)
-              panel_block(g.trans_a, add, rows, k, g.a_at(i, p), g.lda, panel, c, g.ldc);
+              panel_block<T, 2>(g.trans_a, add, rows, k, g.a_at(i, p), g.lda, panel, c, g.ldc);
             else
               narrow_block(g.trans_a, add, rows, cols, k, g.a_at(i, p), g.lda, panel, c, g.ldc);
             const int64_t end = i + rows;
