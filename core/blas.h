@@ -49,7 +49,8 @@ void gemm(Product<T> p, const BlockDone& done = {});
 template <class T>
 void gemm_serial(Product<T> p);
 
-/// "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: why they were chosen", for build_info().
+/// "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: why they were chosen", and whether float32
+/// products are our own kernel's, for build_info().
 std::string describe();
 
 }  // namespace gradus::blas

@@ -1,9 +1,8 @@
 #pragma once
-// A matrix product of any size on one thread, for processors whose kernels of tile_gemm.h come near
-// the peak. A is read where it lies; B is packed one panel of columns at a time, right before its
-// use, while the lines of the next panel are on their way from memory. BLAS packs all of both
-// operands first, and C takes a pass of its own: a tenth of its time at the sizes of a
-// transformer's layers.
+// A matrix product of any size on one thread, made of tile_gemm.h's blocks of sums. A is read where
+// it lies; B is packed one panel of columns at a time, right before its use, while the lines of the
+// next panel are on their way from memory. BLAS packs all of both operands and clears C in a pass
+// of its own: a tenth of its time at the sizes of a transformer's layers.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,8 +22,8 @@ inline constexpr int64_t panel_cols = 2 * lanes<T>;
 namespace detail {
 
 // The steps of k and of columns: a panel of B takes 32 KB of L1, and the part of C that is summed
-// over several steps of k stays near. The rows of A that are done at a time take 1 MB at most,
-// about a core's L2 cache: each panel of B is packed once for all of them.
+// over several steps of k stays near. The rows of A that are done at a time, for which each panel
+// of B is packed once, take half of an L2 cache of 1 MB.
 inline constexpr int64_t k_step = 256, col_step = 1024;
 inline constexpr int64_t near_bytes = 512 << 10;
 // B's size from which on it is worth fetching ahead.
