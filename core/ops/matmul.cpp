@@ -382,8 +382,8 @@ void feed_forward_backward(Backward& back, Activation activation, const Tensor& 
 }  // namespace
 
 // y = h W2^T + b2, h = act(z), z = x W1^T + b1
-// dW2 = dy^T h    db2 = sum dy    dz = (dy W2) act'(z)    dW1 = dz^T x    db1 = sum dz    dx = dz
-// W1
+//   dW2 = dy^T h    db2 = sum dy    dz = (dy W2) act'(z)
+//   dW1 = dz^T x    db1 = sum dz    dx = dz W1
 Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
                     const Tensor& w2, const Tensor& b2) {
   const ProfileScope scope("feed_forward");
