@@ -82,8 +82,8 @@ template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   if (n <= 0) return;
   grain = grain < 1 ? 1 : grain;
-  const int64_t chunks = (n + grain - 1) / grain;
-  auto chunk = [&](int64_t c) { body(c * grain, (c + 1) * grain < n ? (c + 1) * grain : n); };
+  const int64_t chunks = (n - 1) / grain + 1;
+  auto chunk = [&](int64_t c) { body(c * grain, c == chunks - 1 ? n : (c + 1) * grain); };
   if (chunks == 1 || num_threads() == 1 || in_parallel_region()) {
     FlushDenormals flush;
     for (int64_t c = 0; c < chunks; ++c) chunk(c);
@@ -109,7 +109,7 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
 template <class T, class ChunkSum>
 T parallel_sum(int64_t n, int64_t grain, ChunkSum&& chunk_sum) {
   grain = grain < 1 ? 1 : grain;
-  const int64_t chunks = n <= 0 ? 0 : (n + grain - 1) / grain;
+  const int64_t chunks = n <= 0 ? 0 : (n - 1) / grain + 1;
   if (chunks <= 1) {
     FlushDenormals flush;
     return chunks ? chunk_sum(int64_t{0}, n) : T{};
@@ -132,14 +132,26 @@ template <class F>
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-/// The sum of f(i) for i in [0, n) as one vector loop. Keep n to some thousands and combine the
-/// results (a flat float32 sum loses digits with n).
+/// The sum of f(i) for i in [0, n) as one vector loop. For n of some thousands at most (a flat
+/// float32 sum loses digits with n); else blocked_sum.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_sum(int64_t n, F f) {
   T s{};
 #pragma omp simd reduction(+ : s)
   for (int64_t i = 0; i < n; ++i) s += f(i);
   return s;
+}
+
+/// The sum of f(i) for i in [0, n), n as large as you like: vector loops over blocks, whose sums
+/// are added in double.
+template <class T, class F>
+[[gnu::always_inline]] inline double blocked_sum(int64_t n, F f) {
+  constexpr int64_t block = 1024;
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += block)
+    total += static_cast<double>(simd_sum<T>(n - begin < block ? n - begin : block,
+                                             [=](int64_t i) { return f(begin + i); }));
+  return total;
 }
 
 /// The largest of `start` and f(i) for i in [0, n), as one vector loop. NaN is passed over.

@@ -65,6 +65,19 @@ Rows<T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T*
   return {space, width};
 }
 
+// n rows times `factor`, copied into `space` as whole vectors.
+template <class T>
+Rows<T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
+  const int64_t width = padded<T>(dim);
+  for (int64_t i = 0; i < n; ++i) {
+    simd_for(dim, [=, from = first + i * stride, to = space + i * width](int64_t d) {
+      to[d] = factor * from[d];
+    });
+    std::fill(space + i * width + dim, space + (i + 1) * width, T{0});
+  }
+  return {space, width};
+}
+
 // What a copy of n rows as whole vectors needs of space.
 template <class T>
 int64_t copy_size(int64_t n, int64_t dim) {
@@ -124,8 +137,9 @@ struct ForwardTile {
   int64_t b, h, first, count;
   int64_t width = padded<T>(count);  // row stride of scores and of what is kept for each query
   T *queries = nullptr, *scores = nullptr;  // (dim, width) and (keys of a tile, width)
-  // Of each query so far: the largest score, and the sum of exp(score - shift).
-  T *largest = nullptr, *shift = nullptr, *total = nullptr;
+  // Of each query so far: the largest score, and the sum of exp(score - shift); and of a tile
+  // alone.
+  T *largest = nullptr, *shift = nullptr, *total = nullptr, *part = nullptr;
 
   // Lanes of key j before this one do not see it.
   int64_t first_lane(int64_t j) const {
@@ -147,7 +161,7 @@ struct ForwardTile {
   // earlier sums must be multiplied by. Keys are taken four at a time, which keeps the loops in
   // registers; lanes before the first that sees any of the four are left out.
   void softmax(int64_t j0, int64_t n, T* scale) const {
-    T *const shift = this->shift, *const total = this->total;
+    T *const shift = this->shift, *const total = this->total, *const part = this->part;
     std::copy_n(largest, width, scale);
     std::fill(scores + n * width, scores + (n + 3) / 4 * 4 * width, -infinity<T>);
     for (int64_t j = 0; j < n; ++j)
@@ -164,18 +178,20 @@ struct ForwardTile {
       shift[c] = max[c] == -infinity<T> ? T{0} : max[c];
       scale[c] = exp(scale[c] - shift[c]);
       total[c] *= scale[c];
+      part[c] = 0;
     });
     for (int64_t j = 0; j < n; j += 4) {
       const int64_t lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
       for (int64_t r = 0; r < 4; ++r) std::fill_n(scores + (j + r) * width, lane, T{0});
       simd_for(width - lane, [s = scores + j * width + lane, shift = shift + lane,
-                              total = total + lane, w = width](int64_t c) {
+                              part = part + lane, w = width](int64_t c) {
         const T a = exp(s[c] - shift[c]), b = exp(s[w + c] - shift[c]);
         const T d = exp(s[2 * w + c] - shift[c]), e = exp(s[3 * w + c] - shift[c]);
         s[c] = a, s[w + c] = b, s[2 * w + c] = d, s[3 * w + c] = e;
-        total[c] += (a + b) + (d + e);
+        part[c] += (a + b) + (d + e);
       });
     }
+    simd_for(width, [=](int64_t c) { total[c] += part[c]; });
   }
 
   // scores = scores z, where z is 0 for what dropout drops, else 1 / (1 - p). The queries of a
@@ -220,16 +236,18 @@ struct ForwardTile {
 
 template <class T>
 void forward_tile(const Attention<T>& p, int64_t b, int64_t h, int64_t first, int64_t count,
-                  Heads<const T> q, Heads<const T> k, Heads<const T> v, Heads<T> out, T* lse) {
+                  Heads<const T> q, Heads<const T> k, Heads<const T> v, Heads<T> out,
+                  RowSoftmax<T>* rows_out) {
   const int64_t width = padded<T>(count), dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
   const int64_t rows = std::max(forward_keys, count);
   const int64_t drop_size = p.dropout > 0 ? forward_keys * lanes<T> : 0;
-  Arena<T> arena((dim + forward_keys + 4) * width + count * vdim + rows * (dim + vdim) +
+  Arena<T> arena((dim + forward_keys + 5) * width + count * vdim + rows * (dim + vdim) +
                  2 * drop_size);
   ForwardTile<T> tile{p, b, h, first, count};
   tile.queries = arena.take(dim * width);
   tile.scores = arena.take(forward_keys * width);
   tile.largest = arena.take(width), tile.shift = arena.take(width), tile.total = arena.take(width);
+  tile.part = arena.take(width);
   T* const scale = arena.take(width);
   const Sums<T> sums{arena.take(count * vdim), vdim};
   T *k_copy = arena.take(rows * dim), *v_copy = arena.take(rows * vdim);
@@ -257,18 +275,18 @@ void forward_tile(const Attention<T>& p, int64_t b, int64_t h, int64_t first, in
   }
   for (int64_t i = 0; i < count; ++i) {
     const T total = tile.total[i], factor = total == 0 ? T{0} : 1 / total;
-    lse[(b * p.heads + h) * p.queries + first + i] =
-        total == 0 ? infinity<T> : tile.shift[i] + log(total);
+    if (rows_out) rows_out[(b * p.heads + h) * p.queries + first + i] = {tile.shift[i], factor};
     simd_for(p.value_dim, [factor, from = sums.at(i), to = out.row(b, h, first + i)](int64_t d) {
       to[d] = factor * from[d];
     });
   }
 }
 
-// One query against its keys, one after the other.
+// One query against its keys, one after the other; for no backward pass, whose scores would differ
+// from these in the last bits.
 template <class T>
 void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads<const T> q,
-                   Heads<const T> k, Heads<const T> v, Heads<T> out, T* lse) {
+                   Heads<const T> k, Heads<const T> v, Heads<T> out) {
   const int64_t n = p.seen_by(i), kv = h / p.group();
   const Scratch<T> scratch(n);
   T *const w = scratch.data(), *const y = out.row(b, h, i);
@@ -279,12 +297,10 @@ void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads
     const auto [mb, mh, mq, mk] = p.mask_strides;
     apply_mask(p, b * mb + h * mh + i * mq, mq, mk, 1, n, w, n);
   }
-  const int64_t row = (b * p.heads + h) * p.queries + i;
-  const T largest = simd_max(n, -infinity<T>, [=](int64_t j) { return w[j]; });
-  lse[row] = largest == -infinity<T> ? infinity<T> : log_sum_exp(w, n);
   softmax_row(w, n, w);
   if (p.dropout > 0) {
     const Scratch<T> keep(n);
+    const int64_t row = (b * p.heads + h) * p.queries + i;
     dropout_scale(p.key, p.dropout, row * p.keys, row * p.keys + n, keep.data());
     simd_for(n, [=, keep = keep.data()](int64_t j) { w[j] *= keep[j]; });
   }
@@ -296,10 +312,12 @@ void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads
 
 // ---- backward: lanes are keys, so that the sums over queries run down the lanes ----
 //
-//   P = exp(scale Q K^T - lse)   dP = dO V^T   delta_i = sum_d dO_id O_id
-//   dS = scale P (dP - delta)    dV = P^T dO   dK = dS^T Q   dQ = dS K
+//   P = exp(S - shift) factor   S = (scale Q) K^T        dP = dO V^T      delta_i = sum_d dO_id
+//   O_id dS = P (dP - delta)         dV = P^T dO              dK = dS^T (scale Q)      dQ = dS
+//   (scale K)
 //
-// and where dropout scales weight ij by z_ij: dV = (z P)^T dO and dS = scale P (z dP - delta).
+// and where dropout scales weight ij by z_ij: dV = (z P)^T dO and dS = P (z dP - delta). The scores
+// have the forward pass's bits: the same operand is scaled, and products are added in one order.
 
 // Keys [first, first + count) of a head against the queries of a tile at a time.
 template <class T>
@@ -307,7 +325,7 @@ struct BackwardTile {
   const Attention<T>& p;
   int64_t b, h, first, count;
   int64_t width = padded<T>(count), dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
-  T *keys = nullptr, *values = nullptr;      // (dim, width), scaled, and (vdim, width)
+  T *keys = nullptr, *values = nullptr;      // (dim, width) and (vdim, width)
   T *weights = nullptr, *dscores = nullptr;  // (queries of a tile, width)
   T* keep = nullptr;                         // (width)
 
@@ -329,23 +347,22 @@ struct BackwardTile {
   }
 
   // From scores and gradients of weights to weights and gradients of scores.
-  void softmax(int64_t i0, int64_t m, const T* lse, const T* delta) const {
-    const T scale = static_cast<T>(p.scale);
+  void softmax(int64_t i0, int64_t m, const RowSoftmax<T>* rows, const T* delta) const {
     for (int64_t i = 0; i < m; ++i) {
       T *const w = weights + i * width, *const d = dscores + i * width, *const z = keep;
       const int64_t n = seen_lanes(i0 + i);
       if (p.dropout > 0) {
         const int64_t begin = ((b * p.heads + h) * p.queries + i0 + i) * p.keys + first;
         dropout_scale(p.key, p.dropout, begin, begin + n, z);
-        simd_for(padded<T>(n), [=, lse = lse[i], delta = delta[i]](int64_t c) {
-          const T weight = exp(w[c] - lse);
-          d[c] = weight * (z[c] * d[c] - delta) * scale;
+        simd_for(padded<T>(n), [=, row = rows[i], delta = delta[i]](int64_t c) {
+          const T weight = exp(w[c] - row.shift) * row.factor;
+          d[c] = weight * (z[c] * d[c] - delta);
           w[c] = z[c] * weight;
         });
       } else {
-        simd_for(padded<T>(n), [=, lse = lse[i], delta = delta[i]](int64_t c) {
-          w[c] = exp(w[c] - lse);
-          d[c] = w[c] * (d[c] - delta) * scale;
+        simd_for(padded<T>(n), [=, row = rows[i], delta = delta[i]](int64_t c) {
+          w[c] = exp(w[c] - row.shift) * row.factor;
+          d[c] = w[c] * (d[c] - delta);
         });
       }
       std::fill(w + n, w + width, T{0});
@@ -379,7 +396,7 @@ struct BackwardTile {
 template <class T>
 struct BackwardData {
   Heads<const T> q, k, v, out, d_out;
-  const T* lse;
+  const RowSoftmax<T>* rows;
   Heads<T> dq, dk, dv;
 };
 
@@ -401,34 +418,36 @@ void backward_part(const Attention<T>& p, const BackwardData<T>& x, int64_t b, i
   tile.weights = arena.take(m * width), tile.dscores = arena.take(m * width);
   tile.keep = arena.take(width);
   T *const dk_space = arena.take(keys * dim), *const dv_space = arena.take(keys * vdim);
-  T *const k_copy = arena.take(keys * (dim + vdim)), *const v_copy = k_copy + keys * dim;
-  T *const q_copy = arena.take(m * dim), *const d_copy = arena.take(m * vdim);
+  T *const k_scaled = arena.take(keys * (dim + vdim)), *const v_copy = k_scaled + keys * dim;
+  T *const q_scaled = arena.take(m * dim), *const d_copy = arena.take(m * vdim);
   T* const delta = arena.take(p.queries);
+  const T scale = static_cast<T>(p.scale);
 
   for (int64_t i = 0; i < p.queries; ++i)
     delta[i] = dot(p.value_dim, x.out.row(b, h, i), x.d_out.row(b, h, i));
-  const T* const lse = x.lse + (b * p.heads + h) * p.queries;
+  const RowSoftmax<T>* const rows = x.rows + (b * p.heads + h) * p.queries;
 
   for (int64_t j = part * backward_keys; j < p.keys; j += parts * backward_keys) {
     const int64_t n = std::min(backward_keys, p.keys - j);
     tile.first = j, tile.count = n, tile.width = padded<T>(n);
-    const Rows<T> k = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, k_copy);
+    const Rows<T> own = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, k_scaled);
     const Rows<T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, v_copy);
-    tile_transpose(n, dim, static_cast<T>(p.scale), k.data, k.stride, tile.keys, tile.width);
+    tile_transpose(n, dim, T{1}, own.data, own.stride, tile.keys, tile.width);
+    const Rows<T> k = scaled_rows(scale, x.k.row(b, kv, j), x.k.time, n, p.dim, k_scaled);
     tile_transpose(n, vdim, T{1}, v.data, v.stride, tile.values, tile.width);
     T *const dk = x.dk.row(b, kv, j), *const dv = x.dv.row(b, kv, j);
     const Sums<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, dk_space);
     const Sums<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, dv_space);
     for (int64_t i = p.first_to_see(j) / m * m; i < p.queries; i += m) {
       const int64_t r = std::min(m, p.queries - i);
-      const Rows<T> q = whole_vectors(x.q.row(b, h, i), x.q.time, r, p.dim, q_copy);
+      const Rows<T> q = scaled_rows(scale, x.q.row(b, h, i), x.q.time, r, p.dim, q_scaled);
       const Rows<T> dy = whole_vectors(x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim, d_copy);
       tile.multiply(q, dy, i, r);
       if (p.visible || p.bias) {
         const auto [mb, mh, mq, mk] = p.mask_strides;
         apply_mask(p, b * mb + h * mh + i * mq + j * mk, mq, mk, r, n, tile.weights, tile.width);
       }
-      tile.softmax(i, r, lse + i, delta + i);
+      tile.softmax(i, r, rows + i, delta + i);
       if (dv) tile.add_to_keys(tile.weights, dy, i, r, vdim, dv_sums);
       if (dk) tile.add_to_keys(tile.dscores, q, i, r, dim, dk_sums);
       if (dq.data) tile.add_to_queries(k, i, r, dq);
@@ -442,14 +461,14 @@ void backward_part(const Attention<T>& p, const BackwardData<T>& x, int64_t b, i
 
 template <class T>
 void attention_forward(const Attention<T>& p, Heads<const T> q, Heads<const T> k, Heads<const T> v,
-                       Heads<T> out, T* lse) {
+                       Heads<T> out, RowSoftmax<T>* rows) {
   const int64_t heads = p.batch * p.heads;
-  if (p.queries < few_queries) {
+  if (p.queries < few_queries && !rows) {
     const int64_t work = p.keys * (p.dim + p.value_dim) + 1;
     parallel_for(heads * p.queries, least_work / work + 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
         forward_query(p, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries, q,
-                      k, v, out, lse);
+                      k, v, out);
     });
     return;
   }
@@ -460,16 +479,16 @@ void attention_forward(const Attention<T>& p, Heads<const T> q, Heads<const T> k
       const int64_t head = n / tiles;
       const int64_t first = (tiles - 1 - n % tiles) * forward_queries;  // the most keys come first
       forward_tile(p, head / p.heads, head % p.heads, first,
-                   std::min(forward_queries, p.queries - first), q, k, v, out, lse);
+                   std::min(forward_queries, p.queries - first), q, k, v, out, rows);
     }
   });
 }
 
 template <class T>
 void attention_backward(const Attention<T>& p, Heads<const T> q, Heads<const T> k, Heads<const T> v,
-                        Heads<const T> out, Heads<const T> d_out, const T* lse, Heads<T> dq,
-                        Heads<T> dk, Heads<T> dv) {
-  const BackwardData<T> x{q, k, v, out, d_out, lse, dq, dk, dv};
+                        Heads<const T> out, Heads<const T> d_out, const RowSoftmax<T>* rows,
+                        Heads<T> dq, Heads<T> dk, Heads<T> dv) {
+  const BackwardData<T> x{q, k, v, out, d_out, rows, dq, dk, dv};
   const int64_t heads = p.batch * p.kv_heads, dim = padded<T>(p.dim), size = p.queries * dim;
   if (heads == 0) return;
   const int64_t tiles = std::max(ceil_div(p.keys, backward_keys), int64_t{1});
@@ -504,14 +523,16 @@ void attention_backward(const Attention<T>& p, Heads<const T> q, Heads<const T> 
 }
 
 template void attention_forward(const Attention<float>&, Heads<const float>, Heads<const float>,
-                                Heads<const float>, Heads<float>, float*);
+                                Heads<const float>, Heads<float>, RowSoftmax<float>*);
 template void attention_forward(const Attention<double>&, Heads<const double>, Heads<const double>,
-                                Heads<const double>, Heads<double>, double*);
+                                Heads<const double>, Heads<double>, RowSoftmax<double>*);
 template void attention_backward(const Attention<float>&, Heads<const float>, Heads<const float>,
                                  Heads<const float>, Heads<const float>, Heads<const float>,
-                                 const float*, Heads<float>, Heads<float>, Heads<float>);
+                                 const RowSoftmax<float>*, Heads<float>, Heads<float>,
+                                 Heads<float>);
 template void attention_backward(const Attention<double>&, Heads<const double>, Heads<const double>,
                                  Heads<const double>, Heads<const double>, Heads<const double>,
-                                 const double*, Heads<double>, Heads<double>, Heads<double>);
+                                 const RowSoftmax<double>*, Heads<double>, Heads<double>,
+                                 Heads<double>);
 
 }  // namespace gradus::kernel

@@ -44,18 +44,25 @@ struct Attention {
   }
 };
 
-/// out = softmax(scale q k^T + mask) v, and the logarithm of each row's sum of exponentials,
-/// lse (batch, heads, queries), which the backward pass needs: +infinity for a query that sees no
-/// key.
+/// A row of weights as the backward pass makes it again: exp(score - shift) factor, where shift is
+/// the largest score and factor one over the sum. In one number, shift + log(sum), the second would
+/// drown in a large first. Both are 0 for a query that sees no key.
+template <class T>
+struct RowSoftmax {
+  T shift, factor;
+};
+
+/// out = softmax(scale q k^T + mask) v, and for a backward pass `rows` (batch, heads, queries);
+/// null where none follows.
 template <class T>
 void attention_forward(const Attention<T>& problem, Heads<const T> q, Heads<const T> k,
-                       Heads<const T> v, Heads<T> out, T* lse);
+                       Heads<const T> v, Heads<T> out, RowSoftmax<T>* rows);
 
 /// The gradients of q, k and v from that of out; written, not added. One whose data is null is left
 /// out.
 template <class T>
 void attention_backward(const Attention<T>& problem, Heads<const T> q, Heads<const T> k,
-                        Heads<const T> v, Heads<const T> out, Heads<const T> d_out, const T* lse,
-                        Heads<T> dq, Heads<T> dk, Heads<T> dv);
+                        Heads<const T> v, Heads<const T> out, Heads<const T> d_out,
+                        const RowSoftmax<T>* rows, Heads<T> dq, Heads<T> dk, Heads<T> dv);
 
 }  // namespace gradus::kernel

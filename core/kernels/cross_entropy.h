@@ -21,41 +21,36 @@ struct CrossEntropy {
   T share() const { return smoothing / static_cast<T>(classes); }
 
   /// The loss of a row; lse is kept for the gradient.
-  T row_loss(const T* x, int64_t target, T* lse_out) const {
-    const T lse = log_sum_exp(x, classes);
+  T row_loss(const T* x, int64_t target, LogSumExp<T>* lse_out) const {
+    const LogSumExp<T> lse = log_sum_exp(x, classes);
     *lse_out = lse;
-    T loss = (1 - smoothing) * weight(target) * (lse - x[target]);
+    T loss = (1 - smoothing) * weight(target) * -lse.log_share(x[target]);
     if (smoothing != 0) loss += share() * spread(x, lse);
     return loss;
   }
 
-  /// dx_c = g ((1 - e) w_t (p_c - [c = t]) + e/C (W p_c - w_c)) with p = exp(x - lse) and W the sum
-  /// of the weights. dx may be x.
-  void row_gradient(const T* x, int64_t target, T lse, T g, T* dx) const {
+  /// dx_c = g ((1 - e) w_t (p_c - [c = t]) + e/C (W p_c - w_c)) with p = exp(log_share(x)) and W
+  /// the sum of the weights. dx may be x.
+  void row_gradient(const T* x, int64_t target, LogSumExp<T> lse, T g, T* dx) const {
     const T hot = g * (1 - smoothing) * weight(target);
     const T cold = g * share();
     const T scale = hot + cold * weight_sum;
     const T* w = weights;
     if (smoothing == 0)
-      simd_for(classes, [=](int64_t c) { dx[c] = scale * exp(x[c] - lse); });
+      simd_for(classes, [=](int64_t c) { dx[c] = scale * exp(lse.log_share(x[c])); });
     else if (w)
-      simd_for(classes, [=](int64_t c) { dx[c] = scale * exp(x[c] - lse) - cold * w[c]; });
+      simd_for(classes, [=](int64_t c) { dx[c] = scale * exp(lse.log_share(x[c])) - cold * w[c]; });
     else
-      simd_for(classes, [=](int64_t c) { dx[c] = scale * exp(x[c] - lse) - cold; });
+      simd_for(classes, [=](int64_t c) { dx[c] = scale * exp(lse.log_share(x[c])) - cold; });
     dx[target] -= hot;
   }
 
  private:
-  T spread(const T* x, T lse) const {
-    T total = 0;
-    for (int64_t begin = 0; begin < classes; begin += softmax_block) {
-      const int64_t length = classes - begin < softmax_block ? classes - begin : softmax_block;
-      const T* block = x + begin;
-      const T* w = weights ? weights + begin : nullptr;
-      total += w ? simd_sum<T>(length, [=](int64_t c) { return w[c] * (lse - block[c]); })
-                 : simd_sum<T>(length, [=](int64_t c) { return lse - block[c]; });
-    }
-    return total;
+  T spread(const T* x, LogSumExp<T> lse) const {
+    const T* w = weights;
+    return static_cast<T>(
+        w ? blocked_sum<T>(classes, [=](int64_t c) { return w[c] * -lse.log_share(x[c]); })
+          : blocked_sum<T>(classes, [=](int64_t c) { return -lse.log_share(x[c]); }));
   }
 };
 

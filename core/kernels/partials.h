@@ -10,9 +10,10 @@
 namespace gradus::kernel {
 
 /// The rows of one chunk: 32 KB of them or a 32nd of all, whichever is more, so that the partial
-/// sums stay small beside the rows.
+/// sums stay small beside the rows; but 1,024 at most, or float32 sums would lose digits.
 inline int64_t rows_per_partial(int64_t rows, int64_t row_bytes) {
-  return std::max({int64_t{1}, 32768 / std::max<int64_t>(row_bytes, 1), (rows + 31) / 32});
+  const int64_t many = std::max(32768 / std::max<int64_t>(row_bytes, 1), (rows + 31) / 32);
+  return std::clamp<int64_t>(many, 1, 1024);
 }
 
 inline int64_t partial_count(int64_t rows, int64_t rows_per_chunk) {
@@ -22,10 +23,16 @@ inline int64_t partial_count(int64_t rows, int64_t rows_per_chunk) {
 /// out[j] = the sum over chunks c of partials[c][j], in order of c.
 template <class T>
 void add_partials(const T* partials, int64_t chunks, int64_t n, T* out) {
-  std::fill_n(out, n, T{0});
-  for (int64_t c = 0; c < chunks; ++c) {
-    const T* partial = partials + c * n;
-    simd_for(n, [=](int64_t j) { out[j] += partial[j]; });
+  constexpr int64_t width = 256;
+  double totals[width];
+  for (int64_t begin = 0; begin < n; begin += width) {
+    const int64_t m = std::min(width, n - begin);
+    std::fill_n(totals, m, 0.0);
+    for (int64_t c = 0; c < chunks; ++c)
+      simd_for(m, [total = totals, partial = partials + c * n + begin](int64_t j) {
+        total[j] += static_cast<double>(partial[j]);
+      });
+    for (int64_t j = 0; j < m; ++j) out[begin + j] = static_cast<T>(totals[j]);
   }
 }
 

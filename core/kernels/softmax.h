@@ -12,24 +12,35 @@ namespace gradus::kernel {
 /// Elements that stay in the first-level cache between the two loops over them.
 inline constexpr int64_t softmax_block = 2048;
 
-/// log(sum_j exp(x_j)) of a row of n, read once from memory: the sum is kept relative to the
-/// largest element so far, and rescaled when a block brings a larger one. 0 for a row that is all
-/// -inf, so that exp(x_j - result) is 0 there. NaN if any element is.
+/// log(sum_j exp(x_j)) as the largest x_j and the rest of it. In one number the second would drown
+/// in a large first: the logarithms of seven equal shares of 1e9 would be 0.
 template <class T>
-T log_sum_exp(const T* x, int64_t n) {
+struct LogSumExp {
+  T largest, rest;
+  /// x - log(sum_j exp(x_j))
+  [[gnu::always_inline]] T log_share(T x) const { return (x - largest) - rest; }
+};
+
+/// Of a row of n, read once from memory: the sum is kept relative to the largest element so far,
+/// and rescaled when a block brings a larger one. 0 for a row that is all -inf, so that
+/// exp(log_share(x_j)) is 0 there. NaN if any element is.
+template <class T>
+LogSumExp<T> log_sum_exp(const T* x, int64_t n) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
-  T largest = -infinity, shift = 0, total = 0;
+  T largest = -infinity, shift = 0;
+  double total = 0;
   for (int64_t begin = 0; begin < n; begin += softmax_block) {
     const int64_t length = n - begin < softmax_block ? n - begin : softmax_block;
     const T* block = x + begin;
     const T m = simd_max(length, largest, [=](int64_t j) { return block[j]; });
     if (m > largest) {
-      total *= exp(largest - m);
+      total *= static_cast<double>(exp(largest - m));
       largest = shift = m;
     }
-    total += simd_sum<T>(length, [=](int64_t j) { return exp(block[j] - shift); });
+    total +=
+        static_cast<double>(simd_sum<T>(length, [=](int64_t j) { return exp(block[j] - shift); }));
   }
-  return total == 0 ? T{0} : shift + log(total);
+  return {shift, total == 0 ? T{0} : log(static_cast<T>(total))};
 }
 
 /// y = exp(x) / sum(exp(x)); 0 where all of x is -inf. y may be x.
@@ -38,35 +49,29 @@ void softmax_row(const T* x, int64_t n, T* y) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
   const T largest = simd_max(n, -infinity, [=](int64_t j) { return x[j]; });
   const T shift = largest == -infinity ? T{0} : largest;
-  T total = 0;
-  for (int64_t begin = 0; begin < n; begin += softmax_block) {
-    const int64_t length = n - begin < softmax_block ? n - begin : softmax_block;
-    const T* from = x + begin;
-    T* to = y + begin;
-    total += simd_sum<T>(length, [=](int64_t j) { return to[j] = exp(from[j] - shift); });
-  }
-  const T scale = total == 0 ? T{0} : 1 / total;
+  const double total = blocked_sum<T>(n, [=](int64_t j) { return y[j] = exp(x[j] - shift); });
+  const T scale = total == 0 ? T{0} : 1 / static_cast<T>(total);
   simd_for(n, [=](int64_t j) { y[j] *= scale; });
 }
 
 /// dx = y (dy - sum(dy y)). dx may be dy.
 template <class T>
 void softmax_backward_row(const T* y, const T* dy, int64_t n, T* dx) {
-  const T dot = simd_sum<T>(n, [=](int64_t j) { return dy[j] * y[j]; });
+  const T dot = static_cast<T>(blocked_sum<T>(n, [=](int64_t j) { return dy[j] * y[j]; }));
   simd_for(n, [=](int64_t j) { dx[j] = y[j] * (dy[j] - dot); });
 }
 
 /// y = x - log(sum(exp(x))). y may be x.
 template <class T>
 void log_softmax_row(const T* x, int64_t n, T* y) {
-  const T lse = log_sum_exp(x, n);
-  simd_for(n, [=](int64_t j) { y[j] = x[j] - lse; });
+  const LogSumExp<T> lse = log_sum_exp(x, n);
+  simd_for(n, [=](int64_t j) { y[j] = lse.log_share(x[j]); });
 }
 
 /// dx = dy - exp(y) sum(dy). dx may be dy.
 template <class T>
 void log_softmax_backward_row(const T* y, const T* dy, int64_t n, T* dx) {
-  const T total = simd_sum<T>(n, [=](int64_t j) { return dy[j]; });
+  const T total = static_cast<T>(blocked_sum<T>(n, [=](int64_t j) { return dy[j]; }));
   simd_for(n, [=](int64_t j) { dx[j] = dy[j] - exp(y[j]) * total; });
 }
 

@@ -5,6 +5,7 @@
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/kernels/attention.h"
+#include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
@@ -68,11 +69,9 @@ bool wants_mask_gradient(const Settings& s) {
 Tensor repeat_heads(const Tensor& x, int64_t heads) {
   const int64_t group = heads / x.size(-3);
   if (group == 1) return x;
-  Shape shape = x.shape();
-  shape.insert(x.rank() - 2, group);
-  Shape merged = x.shape();
-  merged[x.rank() - 3] = heads;
-  return x.unsqueeze(-3).expand(shape).reshape(merged);
+  std::vector<int64_t> kv_head;
+  for (int64_t h = 0; h < heads; ++h) kv_head.push_back(h / group);
+  return index_select(x, -3, from_data(kv_head, {heads}));
 }
 
 /// True where key j comes after the last that query i may see, i + Tk - Tq: (Tq, Tk).
@@ -148,23 +147,28 @@ void count_work(const kernel::Attention<T>& p, int64_t with_keys, int64_t with_v
                       0);
 }
 
-/// Writes the output, and returns the logarithms of the rows' sums of exponentials.
+template <class T>
+kernel::RowSoftmax<T>* rows_of(const Tensor& rows) {
+  return rows.defined() ? reinterpret_cast<kernel::RowSoftmax<T>*>(rows.data<T>()) : nullptr;
+}
+
+/// Writes the output, and returns what the backward pass needs of the rows if `recording`.
 Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s,
-               const Tensor& out) {
-  const Tensor lse = empty({q.size(0), q.size(1), q.size(2)}, q.dtype());
+               const Tensor& out, bool recording) {
+  const Tensor rows = recording ? empty({q.size(0), q.size(1), q.size(2), 2}, q.dtype()) : Tensor();
   dispatch_floating("attention", q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto problem = problem_of<T>(q, k, v, s);
     count_work(problem, 1, 1);
     kernel::attention_forward(problem, heads_of<const T>(q), heads_of<const T>(k),
-                              heads_of<const T>(v), heads_of<T>(out), lse.data<T>());
+                              heads_of<const T>(v), heads_of<T>(out), rows_of<T>(rows));
   });
-  return lse;
+  return rows;
 }
 
 /// Writes those of dq, dk and dv that are defined.
 void backward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s,
-              const Tensor& out, const Tensor& lse, const Tensor& d_out, const Tensor& dq,
+              const Tensor& out, const Tensor& rows, const Tensor& d_out, const Tensor& dq,
               const Tensor& dk, const Tensor& dv) {
   dispatch_floating("attention", q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -172,7 +176,7 @@ void backward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings&
     count_work(problem, 1 + dq.defined() + dk.defined(), 1 + dv.defined());
     kernel::attention_backward(problem, heads_of<const T>(q), heads_of<const T>(k),
                                heads_of<const T>(v), heads_of<const T>(out),
-                               heads_of<const T>(d_out), lse.data<T>(), heads_of<T>(dq),
+                               heads_of<const T>(d_out), rows_of<T>(rows), heads_of<T>(dq),
                                heads_of<T>(dk), heads_of<T>(dv));
   });
 }
@@ -209,21 +213,22 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   if (wants_mask_gradient(s)) return composed_attention(q, k, v, s);
 
   const Tensor out = empty(shape, q.dtype());
-  auto rows = [](const Tensor& x) { return whole_rows(as_heads(x)); };
-  const Tensor lse = forward(rows(q), rows(k), rows(v), s, as_heads(out));
+  auto whole = [](const Tensor& x) { return whole_rows(as_heads(x)); };
+  const bool recording = Recorder::wanted({q, k, v});
+  const Tensor rows = forward(whole(q), whole(k), whole(v), s, as_heads(out), recording);
   record_fused(
       op, {out}, {q, k, v, s.mask}, saves_output,
       [s](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{composed_attention(in[0], in[1], in[2], s)};
       },
-      [s, lse, rows](Backward& b) {
+      [s, rows, whole](Backward& b) {
         const Tensor q = b.input(0), k = b.input(1), v = b.input(2);
         if (s.mask.defined()) b.input(3);  // unchanged?
         Tensor d[3];
         for (int i = 0; i < 3; ++i)
           if (b.needs(i)) d[i] = empty(b.input_shape(i), q.dtype());
         auto view = [](const Tensor& x) { return x.defined() ? as_heads(x) : x; };
-        backward(rows(q), rows(k), rows(v), s, as_heads(b.output()), lse, rows(b.take_grad()),
+        backward(whole(q), whole(k), whole(v), s, as_heads(b.output()), rows, whole(b.take_grad()),
                  view(d[0]), view(d[1]), view(d[2]));
         for (int i = 0; i < 3; ++i)
           if (d[i].defined()) b.give(i, std::move(d[i]));
@@ -254,17 +259,18 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   };
   const Tensor out = empty({batch, time, heads * dim}, qkv.dtype());
   const auto parts = split(qkv);
-  const Tensor lse = forward(parts[0], parts[1], parts[2], s, per_head(out));
+  const bool recording = Recorder::wanted({qkv});
+  const Tensor rows = forward(parts[0], parts[1], parts[2], s, per_head(out), recording);
   record_fused(
       op, {out}, {qkv, s.mask}, saves_output,
       [s, heads, kv_heads](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{composed_self_attention(in[0], heads, kv_heads, s)};
       },
-      [s, lse, per_head, split](Backward& b) {
+      [s, rows, per_head, split](Backward& b) {
         if (s.mask.defined()) b.input(1);  // unchanged?
-        Tensor d_qkv = empty(b.input_shape(0), lse.dtype());
+        Tensor d_qkv = empty(b.input_shape(0), rows.dtype());
         const auto x = split(b.input(0)), d = split(d_qkv);
-        backward(x[0], x[1], x[2], s, per_head(b.output()), lse,
+        backward(x[0], x[1], x[2], s, per_head(b.output()), rows,
                  per_head(whole_rows(b.take_grad())), d[0], d[1], d[2]);
         b.give(0, std::move(d_qkv));
       });

@@ -95,7 +95,7 @@ int64_t rows_per_chunk(int64_t classes, Dtype dtype) {
 
 struct CrossEntropyForward {
   Tensor loss;             // as reduced
-  Tensor lse;              // log sum exp of each row that counts
+  Tensor lse;              // (rows, 2): the LogSumExp of each row that counts
   double denominator = 1;  // what the mean divides by
 };
 
@@ -106,10 +106,11 @@ CrossEntropyForward cross_entropy_forward(const Tensor& logits, const Tensor& ta
   const int64_t classes = logits.shape().back(), rows = targets.numel();
   const auto row = cross_entropy_kernel<T>(classes, weights, options.label_smoothing);
   Tensor losses = empty(targets.shape(), logits.dtype());
-  const Tensor lse = empty({rows}, logits.dtype());
+  const Tensor lse = empty({rows, 2}, logits.dtype());
   const T* x = logits.data<T>();
   const int64_t* t = targets.data<int64_t>();
-  T *loss = losses.data<T>(), *plse = lse.data<T>();
+  T* loss = losses.data<T>();
+  auto* plse = reinterpret_cast<kernel::LogSumExp<T>*>(lse.data<T>());
   parallel_for(rows, rows_per_chunk(classes, logits.dtype()), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       loss[i] = t[i] == options.ignore_index ? T{0} : row.row_loss(x + i * classes, t[i], plse + i);
@@ -132,7 +133,8 @@ void cross_entropy_backward(const Tensor& x, const Tensor& targets, const Tensor
                             const CrossEntropyOptions& options, const Tensor& dx) {
   const int64_t classes = x.shape().back(), rows = targets.numel();
   const auto row = cross_entropy_kernel<T>(classes, weights, options.label_smoothing);
-  const T *px = x.data<T>(), *plse = lse.data<T>(), *pdy = dy.data<T>();
+  const T *px = x.data<T>(), *pdy = dy.data<T>();
+  const auto* plse = reinterpret_cast<const kernel::LogSumExp<T>*>(lse.data<T>());
   const int64_t* t = targets.data<int64_t>();
   T* pdx = dx.data<T>();
   const bool each = options.reduction == Reduction::none;

@@ -182,8 +182,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
     T *py = y.data<T>(), *pmean = mean.data<T>(), *prstd = rstd.data<T>();
     parallel_for(rows, rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        kernel::layer_norm_row(px + i * n, pw, pb, n, static_cast<T>(eps), py + i * n, pmean + i,
-                               prstd + i);
+        kernel::layer_norm_row(px + i * n, pw, pb, n, eps, py + i * n, pmean + i, prstd + i);
     });
   });
   record_fused(

@@ -7,6 +7,7 @@
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/profiler.h"
 
@@ -45,18 +46,19 @@ struct Axes {
 };
 
 /// y_k = finish(sum of term(x_i, k)) over the elements of each output: for floating x.
-template <class T, class Term, class Finish>
+template <class T, class Y, class Term, class Finish>
 void reduce_floating(const Tensor& x, const Axes& axes, const Tensor& y, const Term& term,
                      const Finish& finish) {
   const kernel::SumPlan plan(x.shape(), x.strides(), axes.reduced);
-  kernel::reduce<double>(plan, x.data<T>(), y.data<T>(), term, finish);
+  kernel::reduce<double>(plan, x.data<T>(), y.data<Y>(), term, finish);
 }
 
-template <class T>
+/// Each element in double: what is summed may leave float32's range, or cancel to its last digit.
+template <class T, class Y>
 void mean_into(const Tensor& x, const Axes& axes, const Tensor& y) {
-  reduce_floating<T>(
-      x, axes, y, [](T v, int64_t) { return v; },
-      [n = static_cast<double>(axes.count)](double s) { return static_cast<T>(s / n); });
+  reduce_floating<T, Y>(
+      x, axes, y, [](T v, int64_t) { return static_cast<double>(v); },
+      [n = static_cast<double>(axes.count)](double s) { return static_cast<Y>(s / n); });
 }
 
 }  // namespace
@@ -87,10 +89,14 @@ Tensor mean(const Tensor& x, const Shape& dims, bool keep) {
   const Axes axes("mean", x.shape(), dims);
   check(is_floating(x.dtype()), "mean: expected float32 or float64, got ", x.dtype());
   const Tensor y = empty(axes.output(keep), x.dtype());
-  dispatch_floating("mean", x.dtype(),
-                    [&](auto tag) { mean_into<typename decltype(tag)::type>(x, axes, y); });
+  dispatch_floating("mean", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    mean_into<T, T>(x, axes, y);
+  });
   record("mean", {y}, {x}, saves_nothing, [axes](Backward& b) {
-    const Tensor share = axes.restore(b.grad()) / static_cast<double>(axes.count);
+    // Of no elements the mean is NaN, but none has a gradient.
+    const Tensor share =
+        axes.restore(b.grad()) / static_cast<double>(std::max<int64_t>(axes.count, 1));
     b.give(0, share.expand(b.input_shape(0)));
   });
   return y;
@@ -105,17 +111,21 @@ Tensor var(const Tensor& x, const Shape& dims, int64_t correction, bool keep) {
   const Axes axes("var", x.shape(), dims);
   check(is_floating(x.dtype()), "var: expected float32 or float64, got ", x.dtype());
   const double divisor = static_cast<double>(std::max<int64_t>(axes.count - correction, 0));
-  const Tensor y = empty(axes.output(keep), x.dtype()), center = empty_like(y);
+  const Tensor y = empty(axes.output(keep), x.dtype()), center = empty(y.shape(), float64);
   dispatch_floating("var", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    mean_into<T>(x, axes, center);
-    reduce_floating<T>(
-        x, axes, y, [m = center.data<T>()](T v, int64_t k) { return (v - m[k]) * (v - m[k]); },
+    mean_into<T, double>(x, axes, center);
+    reduce_floating<T, T>(
+        x, axes, y,
+        [m = center.data<double>()](T v, int64_t k) {
+          const double centred = static_cast<double>(v) - m[k];
+          return centred * centred;
+        },
         [divisor](double s) { return static_cast<T>(s / divisor); });
   });
   record("var", {y}, {x}, saves_input(0), [axes, dims, divisor](Backward& b) {
     const Tensor x = b.input(0), dy = axes.restore(b.grad());
-    b.give(0, (x - mean(x, dims, keepdim)) * (dy * (2 / divisor)));
+    b.give(0, (x - mean(x, dims, keepdim)) * (dy * (axes.count == 0 ? 0 : 2 / divisor)));
   });
   return y;
 }
@@ -128,8 +138,8 @@ Tensor norm(const Tensor& x, const Shape& dims, bool keep) {
   const Tensor y = empty(axes.output(keep), x.dtype());
   dispatch_floating("norm", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    reduce_floating<T>(
-        x, axes, y, [](T v, int64_t) { return v * v; },
+    reduce_floating<T, T>(
+        x, axes, y, [](T v, int64_t) { return static_cast<double>(v) * static_cast<double>(v); },
         [](double s) { return static_cast<T>(std::sqrt(s)); });
   });
   record("norm", {y}, {x}, saves_inputs_and_output, [axes](Backward& b) {
@@ -209,7 +219,8 @@ T logsumexp_of(const T* x, int64_t n) {
 
 }  // namespace
 
-// y = log(sum of exp x_i) = max + log(sum of exp(x_i - max))   dx_i = dy exp(x_i - y)
+// y = log(sum of exp x_i) = max + log(sum of exp(x_i - max))   dx = dy softmax(x)
+// (exp(x_i - y) would lose the logarithm beside a large maximum)
 Tensor logsumexp(const Tensor& x, int64_t dim, bool keep) {
   ProfileScope scope("logsumexp");
   check(is_floating(x.dtype()), "logsumexp: expected float32 or float64, got ", x.dtype());
@@ -220,11 +231,8 @@ Tensor logsumexp(const Tensor& x, int64_t dim, bool keep) {
     T* out = y.data<T>();
     rows.for_each<T>([&](const T* row, int64_t i) { out[i] = logsumexp_of(row, rows.n); });
   });
-  record("logsumexp", {y}, {x}, saves_inputs_and_output, [kept = rows.kept](Backward& b) {
-    const Tensor y = b.output().reshape(kept);
-    // Where all x are -inf, y is -inf: there exp(x - 0) = 0 instead of exp(-inf + inf) = NaN.
-    const Tensor finite = masked_fill(y, eq(y, -std::numeric_limits<double>::infinity()), 0);
-    b.give(0, b.grad().reshape(kept) * exp(b.input(0) - finite));
+  record("logsumexp", {y}, {x}, saves_inputs, [kept = rows.kept, dim = rows.dim](Backward& b) {
+    b.give(0, b.grad().reshape(kept) * softmax(b.input(0), dim));
   });
   return y;
 }
@@ -237,15 +245,19 @@ namespace {
 struct Largest {
   template <class T>
   static auto key(T x) {
-    if constexpr (std::is_same_v<T, bool>) return static_cast<int>(x);
-    else return x;
+    if constexpr (std::is_same_v<T, bool>)
+      return static_cast<int>(x);
+    else
+      return x;
   }
 };
 struct Smallest {
   template <class T>
   static auto key(T x) {
-    if constexpr (std::is_floating_point_v<T>) return -x;
-    else return ~Largest::key(x);  // not -x, which overflows for the least int64
+    if constexpr (std::is_floating_point_v<T>)
+      return -x;
+    else
+      return ~Largest::key(x);  // not -x, which overflows for the least int64
   }
 };
 
