@@ -11,22 +11,6 @@
 
 namespace gradus {
 
-// ---- modes ----
-
-namespace {
-thread_local bool grad_mode = true;
-thread_local bool eval_mode = false;
-}  // namespace
-
-bool grad_enabled() { return grad_mode; }
-GradMode::GradMode(bool on) : before_(std::exchange(grad_mode, on)) {}
-GradMode::~GradMode() { grad_mode = before_; }
-NoGrad::NoGrad() : before_(std::exchange(grad_mode, false)) {}
-NoGrad::~NoGrad() { grad_mode = before_; }
-EvalMode::EvalMode(bool on) : before_(std::exchange(eval_mode, on)) {}
-EvalMode::~EvalMode() { eval_mode = before_; }
-bool is_training() { return !eval_mode; }
-
 // ---- recording ----
 
 namespace {
@@ -53,7 +37,7 @@ Tensor alias_outside_graph(const Tensor& x) {
 }  // namespace
 
 bool Recorder::wanted(const std::vector<Tensor>& inputs) {
-  if (!grad_mode) return false;
+  if (!grad_enabled()) return false;
   for (const Tensor& x : inputs)
     if (x.defined() && x.requires_grad()) return true;
   return false;
@@ -141,10 +125,28 @@ void Tensor::set_grad(Tensor grad) const {
   impl().grad = std::move(grad);
 }
 
+namespace {
+/// Whether `hook` captures the tensor: then each copy of it makes one more owner. Seen three times,
+/// because other threads may take handles meanwhile.
+bool holds(const std::function<Tensor(const Tensor&)>& hook,
+           const std::shared_ptr<TensorImpl>& tensor) {
+  for (int i = 0; i < 3; ++i) {
+    const long before = tensor.use_count();
+    const auto copy = hook;
+    if (tensor.use_count() <= before) return false;
+  }
+  return true;
+}
+}  // namespace
+
 int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   static std::atomic<int64_t> counter{0};
   check(requires_grad(), "register_hook: the tensor does not require grad");
   check(static_cast<bool>(hook), "register_hook: the hook is empty");
+  check(
+      !holds(hook, impl_),
+      "register_hook: the hook holds the tensor that it is registered with, so that neither would "
+      "ever be freed; let it use its argument, or capture detach()");
   auto& hooks = impl().node ? impl().node->outputs_[static_cast<size_t>(impl().output_index)].hooks
                             : impl().hooks;
   hooks.push_back({++counter, std::move(hook)});
@@ -159,7 +161,7 @@ void Tensor::remove_hook(int64_t id) const {
 
 void begin_in_place(const char* op, const Tensor& x) {
   check(
-      !(grad_mode && x.requires_grad()), op,
+      !(grad_enabled() && x.requires_grad()), op,
       ": in place on a tensor that requires grad while gradients are recorded; open a NoGrad scope "
       "or use the op that returns a new tensor");
   for (int i = 0; i < x.rank(); ++i)
@@ -177,8 +179,20 @@ void check_version(const char* op, const char* what, size_t i, const Tensor& x, 
 }
 }  // namespace
 
+size_t Backward::input_index(int i) const {
+  check(i >= 0 && i < std::ssize(node_.edges_), node_.name(), ": backward: no input ", i, " of ",
+        node_.edges_.size());
+  return static_cast<size_t>(i);
+}
+
+size_t Backward::output_index(int i) const {
+  check(i >= 0 && i < std::ssize(node_.outputs_), node_.name(), ": backward: no output ", i, " of ",
+        node_.outputs_.size());
+  return static_cast<size_t>(i);
+}
+
 Tensor Backward::input(int index) const {
-  const auto i = static_cast<size_t>(index);
+  const size_t i = input_index(index);
   check(i < node_.saved_inputs_.size() && node_.saved_inputs_[i].tensor.defined(), node_.name(),
         ": backward: input ", index, " was not saved");
   const auto& saved = node_.saved_inputs_[i];
@@ -187,7 +201,7 @@ Tensor Backward::input(int index) const {
 }
 
 Tensor Backward::output(int index) const {
-  const auto i = static_cast<size_t>(index);
+  const size_t i = output_index(index);
   check(i < node_.saved_outputs_.size() && node_.saved_outputs_[i].tensor.defined(), node_.name(),
         ": backward: output ", index, " was not saved");
   const auto& saved = node_.saved_outputs_[i];
@@ -198,31 +212,28 @@ Tensor Backward::output(int index) const {
   return y;
 }
 
-Tensor Backward::grad(int i) const {
-  Tensor& g = engine_.gradients(node_)[static_cast<size_t>(i)];
-  const auto& meta = node_.outputs_[static_cast<size_t>(i)];
+Tensor Backward::grad(int index) const {
+  const size_t i = output_index(index);
+  Tensor& g = engine_.gradients(node_)[i];
+  const auto& meta = node_.outputs_[i];
   if (!g.defined()) g = zeros(meta.shape, meta.dtype);
   return g;
 }
 
-bool Backward::has_grad(int i) const {
-  return engine_.gradients(node_)[static_cast<size_t>(i)].defined();
-}
+bool Backward::has_grad(int i) const { return engine_.gradients(node_)[output_index(i)].defined(); }
 
 Tensor Backward::take_grad(int i) {
   Tensor g = grad(i);
-  engine_.gradients(node_)[static_cast<size_t>(i)] = {};
+  engine_.gradients(node_)[output_index(i)] = {};
   return g;
 }
 
-bool Backward::needs(int i) const { return engine_.wants(node_.edges_[static_cast<size_t>(i)]); }
-const Shape& Backward::input_shape(int i) const {
-  return node_.input_meta_[static_cast<size_t>(i)].first;
-}
+bool Backward::needs(int i) const { return engine_.wants(node_.edges_[input_index(i)]); }
+const Shape& Backward::input_shape(int i) const { return node_.input_meta_[input_index(i)].first; }
 bool Backward::create_graph() const { return engine_.create_graph(); }
 
 void Backward::give(int index, Tensor gradient) {
-  const auto i = static_cast<size_t>(index);
+  const size_t i = input_index(index);
   if (!needs(index)) return;
   const auto& [shape, dtype] = node_.input_meta_[i];
   check(gradient.defined() && gradient.shape() == shape && gradient.dtype() == dtype, node_.name(),
@@ -234,8 +245,8 @@ void Backward::give(int index, Tensor gradient) {
 }
 
 Tensor Backward::sum_in_place(int i) {
-  if (create_graph() || engine_.anomaly() || !needs(i)) return {};
-  Tensor* sum = engine_.sum_at(node_.edges_[static_cast<size_t>(i)]);
+  if (!needs(i) || create_graph() || engine_.anomaly()) return {};
+  Tensor* sum = engine_.sum_at(node_.edges_[input_index(i)]);
   return sum && sum->is_sole_owner() && sum->is_contiguous() ? *sum : Tensor();
 }
 
@@ -330,6 +341,8 @@ void Engine::accumulate_into_leaf(TensorImpl& leaf, Tensor gradient) {
 
 Tensor Engine::call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient) {
   const auto calls = hooks;  // a hook may remove itself
+  // What a hook writes in place must change no other tensor's gradient.
+  if (!calls.empty() && !gradient.is_sole_owner()) gradient = gradient.clone();
   for (const auto& hook : calls) {
     Tensor replaced = hook.call(gradient);
     if (!replaced.defined()) continue;
@@ -381,30 +394,6 @@ void Engine::run_node(Node& node) {
   }
 }
 
-void Engine::differentiate_composed(Node& node, Backward& view) {
-  std::vector<Tensor> inputs(node.edges_.size()), wanted, outputs, output_grads;
-  std::vector<int> wanted_at;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!node.saved_inputs_[i].tensor.defined()) continue;
-    const Tensor x = view.input(static_cast<int>(i));
-    inputs[i] = alias_outside_graph(x);
-    record("alias", {inputs[i]}, {x}, saves_nothing, [](Backward& b) { b.give(0, b.grad()); });
-    if (!view.needs(static_cast<int>(i))) continue;
-    wanted.push_back(inputs[i]);
-    wanted_at.push_back(static_cast<int>(i));
-  }
-  const std::vector<Tensor> made = node.composed_(inputs);
-  for (size_t i = 0; i < made.size(); ++i)
-    if (view.has_grad(static_cast<int>(i)) && made[i].requires_grad()) {
-      outputs.push_back(made[i]);
-      output_grads.push_back(view.grad(static_cast<int>(i)));
-    }
-  const std::vector<Tensor> given = gradus::grad(
-      outputs, wanted, {.grad_outputs = output_grads, .create_graph = true, .allow_unused = true});
-  for (size_t i = 0; i < given.size(); ++i)
-    if (given[i].defined()) view.give(wanted_at[i], given[i]);
-}
-
 void Engine::seed(const char* op, const Tensor& output, Tensor gradient) {
   check(output.defined() && output.requires_grad(), op, ": the output does not require grad");
   if (!gradient.defined()) {
@@ -435,8 +424,10 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph) const {
   engine.run();
 }
 
-std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const GradOptions& options) {
+namespace {
+/// As grad(), but that the results may be views of each other and of the output gradients.
+std::vector<Tensor> shared_grad(const std::vector<Tensor>& outputs,
+                                const std::vector<Tensor>& inputs, const GradOptions& options) {
   check(options.grad_outputs.empty() || options.grad_outputs.size() == outputs.size(),
         "grad: expected ", outputs.size(), " output gradients, got ", options.grad_outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -459,12 +450,53 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   }
   return results;
 }
+}  // namespace
+
+void Engine::differentiate_composed(Node& node, Backward& view) {
+  std::vector<Tensor> inputs(node.edges_.size()), wanted, outputs, output_grads;
+  std::vector<int> wanted_at;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!node.saved_inputs_[i].tensor.defined()) continue;
+    const Tensor x = view.input(static_cast<int>(i));
+    inputs[i] = alias_outside_graph(x);
+    record("alias", {inputs[i]}, {x}, saves_nothing, [](Backward& b) { b.give(0, b.grad()); });
+    if (!view.needs(static_cast<int>(i))) continue;
+    wanted.push_back(inputs[i]);
+    wanted_at.push_back(static_cast<int>(i));
+  }
+  const std::vector<Tensor> made = node.composed_(inputs);
+  for (size_t i = 0; i < made.size(); ++i)
+    if (view.has_grad(static_cast<int>(i)) && made[i].requires_grad()) {
+      outputs.push_back(made[i]);
+      output_grads.push_back(view.grad(static_cast<int>(i)));
+    }
+  const std::vector<Tensor> given = shared_grad(
+      outputs, wanted, {.grad_outputs = output_grads, .create_graph = true, .allow_unused = true});
+  for (size_t i = 0; i < given.size(); ++i)
+    if (given[i].defined()) view.give(wanted_at[i], given[i]);
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options) {
+  std::vector<Tensor> results = shared_grad(outputs, inputs, options);
+  const GradMode mode(options.create_graph);
+  std::unordered_set<const Storage*> taken;
+  for (const Tensor& dy : options.grad_outputs)
+    if (dy.defined()) taken.insert(dy.impl().storage.get());
+  for (Tensor& x : results) {
+    if (!x.defined()) continue;
+    const bool own = options.create_graph
+                         ? !taken.contains(x.impl().storage.get()) && x.is_contiguous()
+                         : x.is_sole_owner() && x.is_contiguous();
+    if (!own) x = x.clone();
+    taken.insert(x.impl().storage.get());
+  }
+  return results;
+}
 
 // ---- anomaly mode ----
 
 namespace {
-thread_local bool anomaly_mode = false;
-
 bool is_finite(const Tensor& x) {
   const NoGrad no_grad;
   const Tensor flat = x.contiguous();
@@ -478,11 +510,8 @@ bool is_finite(const Tensor& x) {
 }
 }  // namespace
 
-AnomalyMode::AnomalyMode() : before_(std::exchange(anomaly_mode, true)) {}
-AnomalyMode::~AnomalyMode() { anomaly_mode = before_; }
-
 Engine::Engine(bool create_graph, bool retain_graph)
-    : create_graph_(create_graph), retain_graph_(retain_graph), anomaly_(anomaly_mode) {}
+    : create_graph_(create_graph), retain_graph_(retain_graph), anomaly_(core::modes().anomaly) {}
 
 bool Engine::all_finite(const std::vector<Tensor>& gradients) const {
   for (const Tensor& g : gradients)

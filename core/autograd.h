@@ -57,7 +57,8 @@ inline constexpr Saves saves_inputs_and_output{~0u, ~0u};
 /// Only the i-th input.
 constexpr Saves saves_input(int i) { return {1u << i, 0}; }
 
-/// What a backward rule sees of its op.
+/// What a backward rule sees of its op. Every method throws Error where the op has no i-th input or
+/// output.
 class Backward {
  public:
   /// The i-th input, connected to the graph. Throws Error if it was not saved, or was changed in
@@ -92,6 +93,9 @@ class Backward {
  private:
   friend class Engine;
   Backward(Engine& engine, Node& node) : engine_(engine), node_(node) {}
+  /// i as an index of an input or output. Throws Error unless the op has it.
+  size_t input_index(int i) const;
+  size_t output_index(int i) const;
   Engine& engine_;
   Node& node_;
 };
@@ -134,21 +138,6 @@ class Node : public std::enable_shared_from_this<Node> {
   bool freed_ = false;
 };
 
-/// Whether ops on this thread record gradients.
-bool grad_enabled();
-
-/// Sets grad mode for a scope; NoGrad is the short form of GradMode(false).
-class GradMode {
- public:
-  explicit GradMode(bool on);
-  ~GradMode();
-  GradMode(const GradMode&) = delete;
-  GradMode& operator=(const GradMode&) = delete;
-
- private:
-  bool before_;
-};
-
 /// The part of record that does not depend on the rule's type.
 struct Recorder {
   static bool wanted(const std::vector<Tensor>& inputs);
@@ -187,23 +176,11 @@ struct GradOptions {
   bool allow_unused = false;  ///< an input that outputs do not depend on gets an undefined tensor
 };
 
-/// d(outputs)/d(inputs) as new tensors, in the order of inputs; no .grad is touched. Throws Error
-/// if an input wants no gradient or, unless allow_unused, is not reached.
+/// d(outputs)/d(inputs) as new tensors, each with memory of its own, in the order of inputs; no
+/// .grad is touched. Throws Error if an input wants no gradient or, unless allow_unused, is not
+/// reached.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
-
-/// While it lives, backward passes on this thread check each gradient that a rule gives and throw
-/// Error naming the first op whose backward made a NaN or an infinity from finite numbers.
-class AnomalyMode {
- public:
-  AnomalyMode();
-  ~AnomalyMode();
-  AnomalyMode(const AnomalyMode&) = delete;
-  AnomalyMode& operator=(const AnomalyMode&) = delete;
-
- private:
-  bool before_;
-};
 
 /// The graph behind `root` in Graphviz's DOT language: a box a leaf, an ellipse an op, an arrow a
 /// tensor.

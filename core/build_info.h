@@ -3,8 +3,8 @@
 
 namespace gradus {
 
-/// A few lines naming the compiler, vector width, threads and their runtime, BLAS with its kernels and
-/// why they were chosen.
+/// A few lines naming the compiler, vector width, threads and their runtime, BLAS with its kernels
+/// and why they were chosen.
 std::string build_info();
 
 }  // namespace gradus

@@ -2,8 +2,11 @@
 // Dtype: the element types of tensors, and the bridge from the run-time tag to a C++ type.
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
+#include <limits>
 #include <ostream>
+#include <utility>
 
 #include "gradus/core/error.h"
 
@@ -40,18 +43,41 @@ inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype =
 /// Throws Error, opening with `op`, if a C++ number that takes this dtype would lose its fraction
 /// or overflow.
 inline void check_number(const char* op, Dtype dtype, double value) {
-  const bool whole = value == std::trunc(value) && std::abs(value) < 0x1p63;
+  const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
   check(dtype != Dtype::int64 || whole, op, ": ", value, " is no int64");
 }
 
+/// The C++ types that tensors hold.
 template <class T>
-inline constexpr Dtype dtype_of = Dtype::float32;
-template <>
-inline constexpr Dtype dtype_of<double> = Dtype::float64;
-template <>
-inline constexpr Dtype dtype_of<int64_t> = Dtype::int64;
-template <>
-inline constexpr Dtype dtype_of<bool> = Dtype::boolean;
+concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, int64_t> ||
+    std::same_as<T, bool>;
+
+template <Element T>
+inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
+                                  : std::same_as<T, double>  ? float64
+                                  : std::same_as<T, int64_t> ? int64
+                                                             : boolean;
+
+/// v as To. Throws Error, opening with `op`, where a whole number is wanted and v is NaN or out of
+/// To's range; a fraction is cut off, as a cast does.
+template <class To, class From>
+To number_as(const char* op, From v) {
+  if constexpr (std::same_as<To, bool>) {
+    return v != From{};
+  } else if constexpr (std::integral<To> && std::floating_point<From>) {
+    // The limits' neighbours outside, both powers of two and so exact.
+    constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
+    constexpr From above = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
+    const From whole = std::trunc(v);
+    check(whole >= low && whole < above, op, ": ", v, " does not fit the whole numbers asked for");
+    return static_cast<To>(v);
+  } else if constexpr (std::integral<To> && !std::same_as<From, bool>) {
+    check(std::in_range<To>(v), op, ": ", v, " does not fit the whole numbers asked for");
+    return static_cast<To>(v);
+  } else {
+    return static_cast<To>(v);
+  }
+}
 
 template <class T>
 struct TypeTag {

@@ -25,8 +25,8 @@ struct GradcheckResult {
 
 /// Compares the gradients of every floating output of `f` with respect to every input that requires
 /// grad with central differences (f(x+eps) - f(x-eps)) / 2 eps, element by element:
-/// |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64. f must be a
-/// function of its inputs alone.
+/// |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64. f must
+/// be a function of its inputs alone.
 GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 

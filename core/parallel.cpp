@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "gradus/core/error.h"
+#include "gradus/core/modes.h"
 
 namespace gradus {
 
@@ -45,6 +46,7 @@ class Pool {
     chunk_ = chunk;
     context_ = context;
     chunks_ = chunks;
+    modes_ = core::modes();
     next_.store(0, std::memory_order_relaxed);
     epoch_.fetch_add(1);  // odd: open
     epoch_.notify_all();
@@ -92,7 +94,10 @@ class Pool {
       // Either the caller, closing the loop, sees this worker inside, or this worker sees that the
       // loop was closed (all of this is sequentially consistent).
       active_.fetch_add(1);
-      if (epoch_.load() == seen) work();
+      if (epoch_.load() == seen) {
+        core::modes() = modes_;
+        work();
+      }
       active_.fetch_sub(1);
     }
   }
@@ -118,6 +123,7 @@ class Pool {
   void (*chunk_)(void*, int64_t) = nullptr;
   void* context_ = nullptr;
   int64_t chunks_ = 0;
+  core::Modes modes_;                           // of the thread whose loop it is
   alignas(64) std::atomic<int64_t> next_{0};    // the next chunk to do
   alignas(64) std::atomic<uint32_t> epoch_{0};  // odd while a loop is open
   alignas(64) std::atomic<int> active_{0};      // workers that are looking into the loop

@@ -1,5 +1,7 @@
 #include "gradus/core/random.h"
 
+#include <atomic>
+
 #include "gradus/core/error.h"
 
 namespace gradus {
@@ -12,7 +14,8 @@ RandomKey Generator::reserve(int64_t numbers) {
 }
 
 Generator& default_generator() {
-  thread_local Generator generator;
+  static std::atomic<uint64_t> threads{0};
+  thread_local Generator generator(threads.fetch_add(1) * 0x9E3779B97F4A7C15u);  // the first: 0
   return generator;
 }
 

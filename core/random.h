@@ -56,7 +56,9 @@ class Generator {
   RandomKey state_;
 };
 
-/// The calling thread's generator, which every random op draws from unless told otherwise.
+/// The calling thread's generator, which every random op draws from unless told otherwise. Threads
+/// begin with seeds of their own, in the order in which they first draw: seed each with manual_seed
+/// for numbers that do not depend on that order.
 Generator& default_generator();
 
 /// Seeds the calling thread's generator.

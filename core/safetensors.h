@@ -19,18 +19,19 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Writes the tensors; the file is complete or, on Error, what was there before: it is written beside,
-/// synced to disk and renamed into place.
+/// Writes the tensors; the file is complete or, on Error, what was there before: it is written
+/// beside, synced to disk and renamed into place.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
 /// Reads a file. F32, F64, I64 and BOOL come as they are; F16, BF16 as float32, other integers as
-/// int64. Throws Error, naming the file and what is wrong, on a header longer than 100,000,000 bytes or
-/// than the file, on bad JSON, unknown dtypes, offsets that overlap, leave gaps, overflow or do not fit
-/// their shape, and on bytes missing or left over.
+/// int64. Throws Error, naming the file and what is wrong, on a header longer than 100,000,000
+/// bytes or than the file, on bad JSON, unknown dtypes, offsets that overlap, leave gaps, overflow
+/// or do not fit their shape, and on bytes missing or left over.
 SafetensorsFile load_safetensors(const std::string& path);
 
-/// Writes `bytes` to `path` in such a way that after a crash the file is either as before or complete.
+/// Writes `bytes` to `path` in such a way that after a crash the file is either as before or
+/// complete.
 void write_file_atomically(const std::string& path, const std::string& bytes);
 
 /// The whole content of a file. Throws Error naming it if it cannot be read.

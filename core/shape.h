@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <ostream>
@@ -17,6 +18,7 @@ namespace gradus {
 inline constexpr int max_rank = 8;
 
 /// A short list of int64: sizes, strides or axes. Prints as `(3, 4)`. At most max_rank entries.
+/// Entries count from 0, or from the last with -1, -2, ...; one that is not there throws Error.
 class Shape {
  public:
   Shape() = default;
@@ -31,10 +33,10 @@ class Shape {
 
   int size() const { return rank_; }
   bool empty() const { return rank_ == 0; }
-  int64_t& operator[](int i) { return values_[static_cast<size_t>(i)]; }
-  int64_t operator[](int i) const { return values_[static_cast<size_t>(i)]; }
-  int64_t& back() { return (*this)[rank_ - 1]; }
-  int64_t back() const { return (*this)[rank_ - 1]; }
+  int64_t& operator[](int i) { return values_[place(i)]; }
+  int64_t operator[](int i) const { return values_[place(i)]; }
+  int64_t& back() { return (*this)[-1]; }
+  int64_t back() const { return (*this)[-1]; }
   int64_t* begin() { return values_.data(); }
   int64_t* end() { return values_.data() + rank_; }
   const int64_t* begin() const { return values_.data(); }
@@ -44,27 +46,46 @@ class Shape {
     check(rank_ < max_rank, "shape: more than ", max_rank, " axes");
     values_[static_cast<size_t>(rank_++)] = value;
   }
-  void pop_back() { --rank_; }
+  void pop_back() { erase(-1); }
+  /// Before entry `at`, or at the end.
   void insert(int at, int64_t value) {
+    check(at >= 0 && at <= rank_, "shape: no place ", at, " to insert at in ", *this);
     push_back(value);
     std::rotate(begin() + at, end() - 1, end());
   }
   void erase(int at) {
-    std::copy(begin() + at + 1, end(), begin() + at);
+    int64_t* entry = values_.data() + place(at);
+    std::copy(entry + 1, end(), entry);
     --rank_;
   }
   bool operator==(const Shape& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
   }
 
-  /// The product of the entries: a tensor's number of elements.
+  /// The product of the entries: a tensor's number of elements. Throws Error if int64 can't hold
+  /// it.
   int64_t numel() const {
     int64_t n = 1;
-    for (int64_t v : *this) n *= v;
+    bool overflow = false;
+    for (int64_t v : *this) {
+      if (v == 0) return 0;
+      overflow = __builtin_mul_overflow(n, v, &n) || overflow;
+    }
+    check(!overflow, "shape: too many elements in ", *this);
     return n;
   }
 
+  friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+    out << '(';
+    for (int i = 0; i < shape.rank_; ++i) out << (i ? ", " : "") << shape[i];
+    return out << (shape.rank_ == 1 ? ",)" : ")");
+  }
+
  private:
+  size_t place(int i) const {
+    check(i >= -rank_ && i < rank_, "shape: no entry ", i, " in ", *this);
+    return static_cast<size_t>(i < 0 ? i + rank_ : i);
+  }
   template <class It>
   void assign(It first, It last) {
     for (; first != last; ++first) push_back(*first);
@@ -73,11 +94,38 @@ class Shape {
   int rank_ = 0;
 };
 
-inline std::ostream& operator<<(std::ostream& out, const Shape& shape) {
-  out << '(';
-  for (int i = 0; i < shape.size(); ++i) out << (i ? ", " : "") << shape[i];
-  return out << (shape.size() == 1 ? ",)" : ")");
-}
+/// A whole number that is no bool: what an axis is given as.
+template <class T>
+concept WholeNumber = std::integral<T> && !std::same_as<T, bool>;
+
+/// One axis, counted from the last if negative. No bool is one, so that sort(x, true) does not
+/// compile.
+class Axis {
+ public:
+  template <WholeNumber I>
+  constexpr Axis(I axis) : axis_(static_cast<int64_t>(axis)) {}
+  constexpr operator int64_t() const { return axis_; }
+
+ private:
+  int64_t axis_;
+};
+
+/// The axes that a reduction goes over: one, several in braces, or none given: all.
+struct Axes : Shape {
+  Axes() = default;
+  template <WholeNumber I>
+  Axes(I axis) : Shape{static_cast<int64_t>(axis)} {}
+  Axes(std::initializer_list<int64_t> axes) : Shape(axes) {}
+  Axes(const Shape& axes) : Shape(axes) {}
+};
+
+/// Whether a reduction keeps the reduced axes with size 1: sum(x, 0, keepdim).
+struct KeepDim {
+  bool on;
+  template <std::same_as<bool> B>
+  constexpr KeepDim(B value) : on(value) {}
+};
+inline constexpr KeepDim keepdim{true};
 
 /// The strides, in elements, of a row-major tensor of this shape.
 Shape contiguous_strides(const Shape& shape);

@@ -83,7 +83,7 @@ T single_element(const Tensor& x) {
   check(x.numel() == 1, "item: expected one element, got shape ", x.shape());
   return dispatch_any(x.dtype(), [&](auto tag) {
     using From = typename decltype(tag)::type;
-    return static_cast<T>(*x.data<From>());
+    return number_as<T>("item", *x.data<From>());
   });
 }
 }  // namespace
@@ -99,7 +99,7 @@ std::vector<T> Tensor::to_vector() const {
   dispatch_any(dtype(), [&](auto tag) {
     using From = typename decltype(tag)::type;
     const From* from = x.data<From>();
-    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<T>(from[i]);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = number_as<T>("to_vector", from[i]);
   });
   return out;
 }
@@ -138,12 +138,18 @@ Tensor arange(double start, double end, double step, Dtype dtype) {
         "arange: step ", step, " does not lead from ", start, " to ", end);
   const double count = std::ceil((end - start) / step);
   check(count < 0x1p59, "arange: too many elements from ", start, " to ", end, " by ", step);
+  for (double number : {start, end, step}) check_number("arange", dtype, number);
   const auto n = static_cast<int64_t>(count);
   Tensor x = empty({n}, dtype);
   dispatch_number("arange", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* out = x.data<T>();
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(start + static_cast<double>(i) * step);
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_floating_point_v<T>)
+        out[i] = static_cast<T>(start + static_cast<double>(i) * step);
+      else
+        out[i] = static_cast<T>(start) + i * static_cast<T>(step);
+    }
   });
   return x;
 }
@@ -174,8 +180,15 @@ template Tensor from_data(const std::vector<int>&, const Shape&);
 template Tensor from_data(const std::vector<int64_t>&, const Shape&);
 template Tensor from_data(const std::vector<bool>&, const Shape&);
 
+namespace {
+Tensor typed_in(const std::vector<double>& values, const Shape& shape, Dtype dtype) {
+  for (double value : values) check_number("tensor", dtype, value);
+  return from_data(values, shape).to(dtype);
+}
+}  // namespace
+
 Tensor tensor(std::initializer_list<double> values, Dtype dtype) {
-  return from_data(std::vector<double>(values), {static_cast<int64_t>(values.size())}).to(dtype);
+  return typed_in(values, {static_cast<int64_t>(values.size())}, dtype);
 }
 
 Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, Dtype dtype) {
@@ -185,8 +198,8 @@ Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, Dtype d
     check(row.size() == columns, "tensor: rows of ", columns, " and of ", row.size(), " numbers");
     values.insert(values.end(), row.begin(), row.end());
   }
-  return from_data(values, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)})
-      .to(dtype);
+  return typed_in(values, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)},
+                  dtype);
 }
 
 // ---- copies and conversion ----
@@ -198,10 +211,40 @@ Tensor copy_as(const Tensor& x, Dtype dtype) {
   kernel::convert(x, y);
   return y;
 }
+
+/// Throws Error if x's elements include one that dtype can't hold.
+void check_convertible(const char* op, const Tensor& x, Dtype dtype) {
+  if (dtype != int64 || !is_floating(x.dtype())) return;
+  const Tensor flat = x.detach().contiguous();
+  dispatch_floating(op, x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* values = flat.data<T>();
+    for (int64_t i = 0; i < flat.numel(); ++i) number_as<int64_t>(op, values[i]);
+  });
+}
+
+/// The elements that x's storage spends on it: the last one's offset, and one more.
+int64_t end_of(const TensorImpl& x) {
+  int64_t end = x.offset + 1;
+  for (int i = 0; i < x.shape.size(); ++i) end += (x.shape[i] - 1) * x.strides[i];
+  return end;
+}
+
+/// `source` for an op that writes `x` element by element: a copy, where it shares memory with x
+/// otherwise than each element with its own.
+Tensor apart_from(const Tensor& x, const Tensor& source) {
+  const TensorImpl &to = x.impl(), &from = source.impl();
+  if (to.storage != from.storage || x.numel() == 0 || source.numel() == 0) return source;
+  const bool same =
+      to.offset == from.offset && to.shape == from.shape && to.strides == from.strides;
+  const bool meet = to.offset < end_of(from) && from.offset < end_of(to);
+  return same || !meet ? source : source.detach().clone();
+}
 }  // namespace
 
 Tensor Tensor::to(Dtype to) const {
   if (to == dtype()) return *this;
+  check_convertible("to", *this, to);
   Tensor y = copy_as(*this, to);
   if (is_floating(to))
     record("to", {y}, {*this}, saves_nothing,
@@ -235,8 +278,9 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
         "copy_: the source wants a gradient; in-place ops record none");
   check(broadcast_shapes("copy_", shape(), source.shape()) == shape(), "copy_: source of shape ",
         source.shape(), " does not broadcast to ", shape());
+  check_convertible("copy_", source, dtype());
   begin_in_place("copy_", *this);
-  kernel::convert(source, *this);
+  kernel::convert(apart_from(*this, source), *this);
   return *this;
 }
 
@@ -250,8 +294,11 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
   begin_in_place("add_", *this);
   dispatch_number("add_", dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T a = static_cast<T>(alpha);
-    kernel::map<T, T, T>(*this, *this, other, [a](T x, T y) { return static_cast<T>(x + a * y); });
+    using W = kernel::Wrapping<T>;
+    const W a = static_cast<W>(static_cast<T>(alpha));
+    kernel::map<T, T, T>(*this, *this, apart_from(*this, other), [a](T x, T y) {
+      return static_cast<T>(static_cast<W>(x) + a * static_cast<W>(y));
+    });
   });
   return *this;
 }
@@ -261,8 +308,9 @@ const Tensor& Tensor::mul_(double factor) const {
   begin_in_place("mul_", *this);
   dispatch_number("mul_", dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T f = static_cast<T>(factor);
-    kernel::map<T, T>(*this, *this, [f](T x) { return static_cast<T>(x * f); });
+    using W = kernel::Wrapping<T>;
+    const W f = static_cast<W>(static_cast<T>(factor));
+    kernel::map<T, T>(*this, *this, [f](T x) { return static_cast<T>(static_cast<W>(x) * f); });
   });
   return *this;
 }

@@ -12,15 +12,13 @@
 
 #include "gradus/core/allocator.h"
 #include "gradus/core/dtype.h"
+#include "gradus/core/modes.h"
 #include "gradus/core/shape.h"
 
 namespace gradus {
 
 class Node;
 struct TensorImpl;
-
-/// Pass as the last argument of a reduction to keep the reduced axes with size 1.
-inline constexpr bool keepdim = true;
 
 /// A tensor. Copying a Tensor copies the handle, not the numbers: both see the same storage, the
 /// same .grad and the same graph. A default-constructed Tensor is undefined and good for nothing
@@ -33,6 +31,13 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  ~Tensor() = default;
+  /// Another handle's tensor. Not of a passing one: `x[0] = y` would change nothing, and does not
+  /// compile; write x[0].copy_(y).
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
 
   // ---- what it is ----
   bool defined() const { return impl_ != nullptr; }
@@ -48,20 +53,21 @@ class Tensor {
   bool is_contiguous() const;
   /// The first element. Throws Error if T is not the tensor's element type.
   template <class T>
-  T* data() const {
+  requires Element<std::remove_const_t<T>> T* data() const {
     return static_cast<T*>(raw_data(dtype_of<std::remove_const_t<T>>));
   }
 
   // ---- numbers in and out ----
-  /// The one element of a tensor of one element, of any dtype, as a C++ number.
+  /// The one element of a tensor of one element, of any dtype, as a C++ number. Throws Error where
+  /// T is a whole number whose range does not hold it, or it is NaN.
   template <class T = double>
   T item() const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(item_as_int());
+    if constexpr (WholeNumber<T>)
+      return number_as<T>("item", item_as_int());
     else
-      return static_cast<T>(item_as_double());
+      return number_as<T>("item", item_as_double());
   }
-  /// The elements in row-major order, converted to T.
+  /// The elements in row-major order, each converted to T as item() does.
   template <class T>
   std::vector<T> to_vector() const;
   /// As a person reads it: nested brackets, aligned columns, large tensors abridged, then shape and
@@ -69,6 +75,7 @@ class Tensor {
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
+  /// To int64 fractions are cut off; throws Error on NaN and on what is out of range.
   Tensor to(Dtype dtype) const;
   /// This tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
@@ -110,10 +117,11 @@ class Tensor {
   std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
 
   // ---- in place: only where no gradient is recorded; each raises the version ----
+  // What is read may overlap what is written: the result is as if it had been copied first.
   /// Sets every element.
   const Tensor& fill_(double value) const;
   const Tensor& zero_() const { return fill_(0); }
-  /// Copies `source`, broadcast to this shape and converted to this dtype.
+  /// Copies `source`, broadcast to this shape and converted to this dtype as to() does.
   const Tensor& copy_(const Tensor& source) const;
   /// this += alpha * other (broadcast to this shape).
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
@@ -137,10 +145,11 @@ class Tensor {
   Tensor detach() const;
   /// d(this)/d(leaves), summed into the leaves' grad(). `gradient`: the gradient of this tensor, 1
   /// if left out (then it must have one element). Unless `retain_graph`, the graph is freed on the
-  /// way.
+  /// way. Passes of several threads that reach one leaf must not run at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
   /// Calls `hook` with this tensor's whole gradient in each backward pass, before it is passed on
-  /// or stored; a defined result replaces it. Returns an id for remove_hook.
+  /// or stored; a defined result replaces it, and so does what the hook writes in place. Returns an
+  /// id for remove_hook. Throws Error if the hook holds this tensor: neither would ever be freed.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   void remove_hook(int64_t id) const;
 
@@ -170,7 +179,8 @@ Tensor zeros_like(const Tensor& x);
 Tensor ones(const Shape& shape, Dtype dtype = float32);
 Tensor ones_like(const Tensor& x);
 Tensor full(const Shape& shape, double value, Dtype dtype = float32);
-/// start, start+step, ... before end. Throws Error if step is 0 or leads away from end.
+/// start, start+step, ... before end. Throws Error if step is 0 or leads away from end, and where
+/// the dtype is int64 and one of the three is no whole number.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
 /// The (n, n) identity matrix.
@@ -179,7 +189,8 @@ Tensor eye(int64_t n, Dtype dtype = float32);
 template <class T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape);
 /// A vector, or a matrix of two columns or more, typed in: tensor({{1, 2}, {3, 4}}). For one column
-/// write tensor({1, 2}).unsqueeze(1).
+/// write tensor({1, 2}).unsqueeze(1). Throws Error where dtype is int64 and a value is no whole
+/// number.
 Tensor tensor(std::initializer_list<double> values, Dtype dtype = float32);
 Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, Dtype dtype = float32);
 /// A tensor of rank 0.
@@ -193,33 +204,5 @@ Tensor rand(const Shape& shape, Dtype dtype = float32);
 Tensor randint(int64_t low, int64_t high, const Shape& shape);
 /// A random permutation of 0 ... n-1, int64.
 Tensor randperm(int64_t n);
-
-// ---- modes: each belongs to the calling thread and lasts as long as the scope object ----
-
-/// While it lives, no gradients are recorded on this thread.
-class NoGrad {
- public:
-  NoGrad();
-  ~NoGrad();
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
-
- private:
-  bool before_;
-};
-
-/// While it lives, layers behave as in evaluation (true) or training (false): dropout is off or on.
-/// Threads start in training mode.
-class EvalMode {
- public:
-  explicit EvalMode(bool on = true);
-  ~EvalMode();
-  EvalMode(const EvalMode&) = delete;
-  EvalMode& operator=(const EvalMode&) = delete;
-
- private:
-  bool before_;
-};
-bool is_training();
 
 }  // namespace gradus

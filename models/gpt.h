@@ -23,10 +23,16 @@ struct GPTConfig {
 /// The keys and values of all layers.
 struct GPTCache {
   std::vector<KeyValueCache> layers;
-  int64_t length() const { return layers.front().length(); }
-  int64_t capacity() const { return layers.front().capacity(); }
+  int64_t length() const { return first().length(); }
+  int64_t capacity() const { return first().capacity(); }
   void clear() {
     for (KeyValueCache& layer : layers) layer.clear();
+  }
+
+ private:
+  const KeyValueCache& first() const {
+    check(!layers.empty(), "GPTCache: it has no layers; GPT::make_cache makes one that has");
+    return layers.front();
   }
 };
 
@@ -34,7 +40,7 @@ struct GPTCache {
 /// logits. Initialised as GPT-2: normal with standard deviation 0.02, the layers that add to the
 /// residual stream with 0.02 / sqrt(2 layers), biases 0.
 struct GPT : Module {
-  GPTConfig config;
+  const GPTConfig config;
   Embedding wte;
   LearnedPositions wpe;
   Dropout dropout;

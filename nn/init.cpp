@@ -8,15 +8,13 @@
 namespace gradus::init {
 
 namespace {
-thread_local bool skipping = false;
-
 struct Fans {
   double in, out;
 };
 
 Fans fans(const char* op, const Shape& shape) {
-  check(shape.size() >= 2 && shape.numel() > 0, op, ": expected at least 2 axes, none empty, got ",
-        shape);
+  check(shape.size() >= 2 && checked_numel(op, shape) > 0, op,
+        ": expected at least 2 axes, none empty, got ", shape);
   const double field = static_cast<double>(shape.numel() / (shape[0] * shape[1]));
   return {static_cast<double>(shape[1]) * field, static_cast<double>(shape[0]) * field};
 }
@@ -33,14 +31,16 @@ double inverse_normal_cdf(double p, double low, double high) {
 }
 }  // namespace
 
-Skip::Skip() : before_(skipping) { skipping = true; }
-Skip::~Skip() { skipping = before_; }
-bool Skip::active() { return skipping; }
+Shape parameter_shape(const char* op, const Shape& shape) {
+  for (int64_t size : shape) check(size > 0, op, ": expected sizes > 0, got ", shape);
+  checked_numel(op, shape);
+  return shape;
+}
 
 Tensor uniform(const Shape& shape, double low, double high) {
   check(low <= high && std::isfinite(high - low), "init::uniform: expected low <= high, got ", low,
         " and ", high);
-  if (skipping) return zeros(shape);
+  if (Skip::active()) return zeros(shape);
   NoGrad no_grad;
   Tensor x = rand(shape);
   return x.mul_(high - low).add_(scalar(low));
@@ -50,7 +50,7 @@ Tensor normal(const Shape& shape, double mean, double std) {
   check(std >= 0 && std::isfinite(std) && std::isfinite(mean),
         "init::normal: expected a finite mean and standard deviation >= 0, got ", mean, " and ",
         std);
-  if (skipping) return zeros(shape);
+  if (Skip::active()) return zeros(shape);
   NoGrad no_grad;
   Tensor x = randn(shape);
   x.mul_(std);
@@ -62,7 +62,7 @@ Tensor trunc_normal(const Shape& shape, double mean, double std, double low, dou
             std::isfinite(std),
         "init::trunc_normal: expected std > 0 and low < high, got std ", std, ", low ", low,
         ", high ", high);
-  if (skipping) return zeros(shape);
+  if (Skip::active()) return zeros(shape);
   const double a = (low - mean) / std, b = (high - mean) / std;
   const double from = normal_cdf(a), to = normal_cdf(b);
   Tensor u = rand(shape, float64), x = empty(shape);

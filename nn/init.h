@@ -7,6 +7,10 @@
 
 namespace gradus::init {
 
+/// `shape`, if a parameter can have it. Throws Error, opening with `op`, on a size below 1 and on
+/// too many elements.
+Shape parameter_shape(const char* op, const Shape& shape);
+
 /// Uniform in [low, high).
 Tensor uniform(const Shape& shape, double low, double high);
 /// Normal with the given mean and standard deviation.
@@ -30,17 +34,10 @@ Tensor uniform_fan_in(const Shape& shape, int64_t fan_in);
 
 /// While it lives, this thread's initialisers draw nothing and give zeros: for a model whose
 /// weights are about to be loaded.
-class Skip {
- public:
-  Skip();
-  ~Skip();
-  Skip(const Skip&) = delete;
-  Skip& operator=(const Skip&) = delete;
+struct Skip : core::ModeScope {
+  Skip() : ModeScope(&core::Modes::skip_init, true) {}
   /// Whether one lives.
-  static bool active();
-
- private:
-  bool before_;
+  static bool active() { return core::modes().skip_init; }
 };
 
 }  // namespace gradus::init

@@ -6,32 +6,34 @@
 
 namespace gradus {
 
-Linear::Linear(int64_t in, int64_t out, const LinearOptions& options) {
-  check(in > 0 && out > 0, "Linear: expected sizes > 0, got ", in, " -> ", out);
-  weight = param("weight", init::kaiming_uniform({out, in}));
-  if (options.bias) bias = param("bias", init::uniform_fan_in({out}, in));
+namespace {
+const Tensor& checked_weight(const Tensor& weight, const Tensor& bias) {
+  check(weight.defined() && weight.rank() == 2, "Linear: expected a weight of shape (out, in)");
+  check(!bias.defined() || bias.shape() == Shape{weight.size(0)},
+        "Linear: expected a bias of shape ", Shape{weight.size(0)}, ", got ",
+        bias.defined() ? bias.shape() : Shape{});
+  return weight;
 }
+}  // namespace
 
-Linear::Linear(Tensor weight_, Tensor bias_) {
-  check(weight_.defined() && weight_.rank() == 2, "Linear: expected a weight of shape (out, in)");
-  check(!bias_.defined() || bias_.shape() == Shape{weight_.size(0)},
-        "Linear: expected a bias of shape ", Shape{weight_.size(0)}, ", got ",
-        bias_.defined() ? bias_.shape() : Shape{});
-  weight = param("weight", weight_);
-  if (bias_.defined()) bias = param("bias", bias_);
-}
+Linear::Linear(int64_t in, int64_t out, const LinearOptions& options)
+    : weight(param("weight", init::kaiming_uniform(init::parameter_shape("Linear", {out, in})))),
+      bias(options.bias ? param("bias", init::uniform_fan_in({out}, in)) : Tensor()) {}
 
-Embedding::Embedding(int64_t count, int64_t dim) {
-  check(count > 0 && dim > 0, "Embedding: expected sizes > 0, got ", count, " x ", dim);
-  weight = param("weight", init::normal({count, dim}));
-}
+Linear::Linear(const Tensor& weight_, const Tensor& bias_)
+    : weight(param("weight", checked_weight(weight_, bias_))),
+      bias(bias_.defined() ? param("bias", bias_) : bias_) {}
+
+Embedding::Embedding(int64_t count, int64_t dim)
+    : weight(param("weight", init::normal(init::parameter_shape("Embedding", {count, dim})))) {}
 
 Tensor Embedding::operator()(const Tensor& ids) const { return embedding(weight, ids); }
 
-LayerNorm::LayerNorm(int64_t dim, const LayerNormOptions& options) : eps(options.eps) {
-  check(dim > 0 && eps >= 0, "LayerNorm: expected dim > 0 and eps >= 0, got ", dim, " and ", eps);
-  weight = param("weight", ones({dim}));
-  if (options.bias) bias = param("bias", zeros({dim}));
+LayerNorm::LayerNorm(int64_t dim, const LayerNormOptions& options)
+    : weight(param("weight", ones(init::parameter_shape("LayerNorm", {dim})))),
+      bias(options.bias ? param("bias", zeros({dim})) : Tensor()),
+      eps(options.eps) {
+  check(eps >= 0, "LayerNorm: expected eps >= 0, got ", eps);
 }
 
 Tensor LayerNorm::operator()(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }
@@ -43,7 +45,11 @@ Dropout::Dropout(double p_) : p(p_) {
 Tensor Dropout::operator()(const Tensor& x) const { return p == 0 ? x : gradus::dropout(x, p); }
 
 namespace {
-int64_t hidden_size(int64_t dim, int64_t hidden) { return hidden == 0 ? 4 * dim : hidden; }
+int64_t hidden_size(int64_t dim, int64_t hidden) {
+  check(dim > 0 && dim <= INT64_MAX / 4 && hidden >= 0, "MLP: expected sizes > 0, got dim ", dim,
+        ", hidden ", hidden);
+  return hidden == 0 ? 4 * dim : hidden;
+}
 }  // namespace
 
 MLP::MLP(int64_t dim, const MLPOptions& options)

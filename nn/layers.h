@@ -11,10 +11,10 @@ struct LinearOptions {
 };
 /// act(x W^T + b): (..., in) -> (..., out).
 struct Linear : Module {
-  Tensor weight, bias;  ///< (out, in); (out) or undefined
+  const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
   /// With parameters that exist already, such as an embedding's that is tied to the output.
-  explicit Linear(Tensor weight, Tensor bias = {});
+  explicit Linear(const Tensor& weight, const Tensor& bias = {});
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {
     return linear(x, weight, bias, activation);
   }
@@ -22,7 +22,7 @@ struct Linear : Module {
 
 /// Rows of a table by ids: (...) int64 -> (..., dim).
 struct Embedding : Module {
-  Tensor weight;  ///< (count, dim)
+  const Tensor weight;  ///< (count, dim)
   Embedding(int64_t count, int64_t dim);
   Tensor operator()(const Tensor& ids) const;
 };
@@ -33,7 +33,7 @@ struct LayerNormOptions {
 };
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis.
 struct LayerNorm : Module {
-  Tensor weight, bias;  ///< (dim); (dim) or undefined
+  const Tensor weight, bias;  ///< (dim); (dim) or undefined
   double eps;
   explicit LayerNorm(int64_t dim, const LayerNormOptions& options = {});
   Tensor operator()(const Tensor& x) const;

@@ -1,5 +1,6 @@
 #include "gradus/nn/module.h"
 
+#include <algorithm>
 #include <set>
 
 #include "gradus/core/autograd.h"
@@ -34,7 +35,16 @@ void Module::add(Entry entry) {
   registry_->entries.push_back(std::move(entry));
 }
 
+bool Module::contains(const Registry& registry, const Registry* wanted) {
+  return &registry == wanted ||
+         std::any_of(registry.entries.begin(), registry.entries.end(), [&](const Entry& entry) {
+           return entry.child && contains(*entry.child, wanted);
+         });
+}
+
 void Module::add_child(const std::string& name, const Module& module) {
+  check(!contains(*module.registry_, registry_.get()), "module: the child '", name,
+        "' is or holds the module itself");
   add({name, Kind::parameter, {}, module.registry_});
 }
 

@@ -8,6 +8,12 @@
 //     {} Tensor operator()(const Tensor& x) const { return out(relu(hidden(x))); }
 //   };
 //   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
+//
+// What is registered stays: a module can be copied (both have the same parameters then), not
+// assigned to, so `model.out = Linear(256, 5)` does not compile. Declare your own parameters const,
+// `const Tensor scale;` with `scale(param("scale", ones({dim})))`, and no other can take their
+// place unseen either. A layer that is made without child() can't be seen from here: its parameters
+// are not listed and not trained.
 
 #include <memory>
 #include <string>
@@ -24,6 +30,9 @@ namespace gradus {
 /// to several places is listed, counted and saved once, under its first name.
 class Module {
  public:
+  Module(const Module&) = default;
+  Module& operator=(const Module&) = delete;
+
   /// What is trained.
   std::vector<Tensor> parameters() const;
   /// The same with names such as "blocks.0.attn.qkv.weight".
@@ -54,7 +63,8 @@ class Module {
   Tensor param(const std::string& name, Tensor value);
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
-  /// Registers a layer: its names follow `name` and a dot. Returns the layer.
+  /// Registers a layer: its names follow `name` and a dot. Returns the layer. Throws Error if this
+  /// module is part of it.
   template <class M>
   M child(const std::string& name, M module) {
     check_name(name);
@@ -94,6 +104,7 @@ class Module {
   static void check_name(const std::string& name);
   void add(Entry entry);
   void add_child(const std::string& name, const Module& module);
+  static bool contains(const Registry& registry, const Registry* wanted);
   static void collect(const Registry& registry, const std::string& prefix, std::vector<Named>& out);
   /// All parameters and buffers under all their names.
   std::vector<Named> all() const;

@@ -7,20 +7,15 @@
 namespace gradus {
 
 namespace {
-void check_sizes(const char* op, int64_t length, int64_t dim) {
-  check(length > 0 && dim > 0, op, ": expected sizes > 0, got ", length, " x ", dim);
-}
-
 Tensor rows(const char* op, const Tensor& table, int64_t length, int64_t offset) {
-  check(length >= 0 && offset >= 0 && length <= table.size(0) - offset, op, ": positions ", offset,
-        " to ", offset + length, " do not fit a context of ", table.size(0));
+  check(length >= 0 && offset >= 0 && length <= table.size(0) - offset, op, ": ", length,
+        " positions from ", offset, " on do not fit a context of ", table.size(0));
   return table.slice(0, offset, offset + length);
 }
 }  // namespace
 
 Tensor sinusoidal_positions(int64_t length, int64_t dim) {
-  check_sizes("sinusoidal_positions", length, dim);
-  Tensor table = empty({length, dim});
+  Tensor table = empty(init::parameter_shape("sinusoidal_positions", {length, dim}));
   float* p = table.data<float>();
   for (int64_t t = 0; t < length; ++t)
     for (int64_t i = 0; i < dim; ++i) {
@@ -31,10 +26,9 @@ Tensor sinusoidal_positions(int64_t length, int64_t dim) {
   return table;
 }
 
-LearnedPositions::LearnedPositions(int64_t context, int64_t dim) {
-  check_sizes("LearnedPositions", context, dim);
-  weight = param("weight", init::normal({context, dim}));
-}
+LearnedPositions::LearnedPositions(int64_t context, int64_t dim)
+    : weight(param("weight",
+                   init::normal(init::parameter_shape("LearnedPositions", {context, dim})))) {}
 
 Tensor LearnedPositions::operator()(int64_t length, int64_t offset) const {
   return rows("LearnedPositions", weight, length, offset);

@@ -11,7 +11,7 @@ Tensor sinusoidal_positions(int64_t length, int64_t dim);
 
 /// Positions as a table of parameters.
 struct LearnedPositions : Module {
-  Tensor weight;  ///< (context, dim)
+  const Tensor weight;  ///< (context, dim)
   LearnedPositions(int64_t context, int64_t dim);
   /// Rows offset ... offset + length - 1: (length, dim).
   Tensor operator()(int64_t length, int64_t offset = 0) const;
@@ -19,7 +19,7 @@ struct LearnedPositions : Module {
 
 /// Positions as a fixed table.
 struct SinusoidalPositions : Module {
-  Tensor table;  ///< (context, dim), not saved with the state
+  const Tensor table;  ///< (context, dim), not saved with the state
   SinusoidalPositions(int64_t context, int64_t dim);
   /// Rows offset ... offset + length - 1: (length, dim).
   Tensor operator()(int64_t length, int64_t offset = 0) const;

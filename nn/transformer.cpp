@@ -19,9 +19,9 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
         expected, ", got ", k.shape(), " and ", v.shape());
   check(!grad_enabled(),
         "KeyValueCache: gradients do not flow through a cache; use it under NoGrad");
-  const int64_t end = length_ + k.size(2);
-  check(end <= capacity(), "KeyValueCache: ", length_, " + ", k.size(2),
+  check(k.size(2) <= capacity() - length_, "KeyValueCache: ", length_, " + ", k.size(2),
         " tokens do not fit a capacity of ", capacity());
+  const int64_t end = length_ + k.size(2);
   k_.slice(2, length_, end).copy_(k);
   v_.slice(2, length_, end).copy_(v);
   length_ = end;
@@ -30,8 +30,8 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
 namespace {
 // Checked before the layers are made whose sizes follow from it.
 int64_t qkv_width(int64_t dim, int64_t heads, int64_t kv_heads) {
-  check(dim > 0 && heads > 0 && dim % heads == 0, "SelfAttention: heads must divide dim: dim ", dim,
-        ", heads ", heads);
+  check(dim > 0 && dim <= INT64_MAX / 3 && heads > 0 && dim % heads == 0,
+        "SelfAttention: heads must divide dim: dim ", dim, ", heads ", heads);
   check(kv_heads > 0 && heads % kv_heads == 0, "SelfAttention: kv_heads must divide heads: heads ",
         heads, ", kv_heads ", kv_heads);
   return (heads + 2 * kv_heads) * (dim / heads);

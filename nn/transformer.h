@@ -5,9 +5,12 @@
 
 namespace gradus {
 
-/// The keys and values of the tokens read so far, in memory set aside once.
+/// The keys and values of the tokens read so far, in memory set aside once. It can be moved, not
+/// copied: a copy would share the memory and not the length.
 class KeyValueCache {
  public:
+  KeyValueCache(KeyValueCache&&) noexcept = default;
+  KeyValueCache& operator=(KeyValueCache&&) noexcept = default;
   /// For `batch` sequences of up to `capacity` tokens.
   KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t head_dim,
                 Dtype dtype = float32);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <sstream>
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/named_tensors.h"
@@ -88,7 +88,7 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double
                      std::vector<std::string> state_names)
     : name_(name), groups_(std::move(groups.list)), state_names_(std::move(state_names)) {
   set_lr(lr);
-  std::set<const void*> seen;
+  bool any = false;
   for (size_t i = 0; i < groups_.size(); ++i) {
     ParameterGroup& group = groups_[i];
     if (!group.weight_decay) group.weight_decay = weight_decay;
@@ -97,16 +97,39 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double
           name_, ": expected weight_decay and lr_scale >= 0, got ", *group.weight_decay, " and ",
           group.lr_scale);
     for (const Tensor& p : group.params) {
-      check(p.defined() && p.is_leaf() && p.requires_grad() && p.is_contiguous(), name_,
-            ": a parameter must be a contiguous leaf tensor that requires a gradient");
-      check(seen.insert(&p.impl()).second, name_, ": a parameter of shape ", p.shape(),
-            " is listed twice");
-      Slot slot{.param = p, .state = {}, .step = 0, .group = i, .grad = {}};
-      for (size_t k = 0; k < state_names_.size(); ++k) slot.state[k] = zeros(p.shape(), p.dtype());
-      slots_.push_back(std::move(slot));
+      check_parameter(p);
+      any = any || p.requires_grad();
+      slots_.push_back({.param = p, .state = {}, .step = 0, .group = i, .grad = {}});
     }
   }
   check(!slots_.empty(), name_, ": no parameters given");
+  check(any, name_, ": none of the ", slots_.size(), " parameters requires a gradient");
+}
+
+std::string Optimizer::label(size_t i, const Tensor& p) const {
+  std::ostringstream out;
+  out << name_ << ": parameter " << i << " of shape " << p.shape();
+  return out.str();
+}
+
+/// As the next of slots_.
+void Optimizer::check_parameter(const Tensor& p) const {
+  const size_t i = slots_.size();
+  check(p.defined(), name_, ": parameter ", i, " is undefined");
+  check(p.is_leaf() && is_floating(p.dtype()) && p.is_contiguous(), label(i, p),
+        ": expected a contiguous leaf tensor of float32 or float64");
+  for (size_t k = 0; k < i; ++k) {
+    const TensorImpl &a = p.impl(), &b = slots_[k].param.impl();
+    check(&a != &b, label(i, p), " is listed twice, first as parameter ", k);
+    const bool apart = a.storage != b.storage || a.offset >= b.offset + b.shape.numel() ||
+                       b.offset >= a.offset + a.shape.numel();
+    check(apart, label(i, p), " shares memory with parameter ", k, " of shape ", b.shape);
+  }
+}
+
+void Optimizer::make_state(Slot& slot) const {
+  for (size_t k = 0; k < state_names_.size(); ++k)
+    if (!slot.state[k].defined()) slot.state[k] = zeros(slot.param.shape(), slot.param.dtype());
 }
 
 void Optimizer::set_lr(double lr) {
@@ -141,10 +164,10 @@ double Optimizer::step(const StepOptions& options) {
   std::vector<Tensor> gradients;
   for (Slot& slot : slots_) {
     const Tensor g = slot.param.grad();
-    if (!g.defined()) continue;
-    check(state_names_.empty() || slot.state[0].dtype() == slot.param.dtype(), name_,
-          ": a parameter's dtype has changed to ", slot.param.dtype(),
-          " since the optimiser was made");
+    if (!g.defined() || !slot.param.requires_grad()) continue;
+    check(!slot.state[0].defined() || slot.state[0].dtype() == slot.param.dtype(),
+          label(static_cast<size_t>(&slot - slots_.data()), slot.param),
+          ": its dtype has changed to ", slot.param.dtype(), " since its last update");
     gradients.push_back(g.contiguous());
     live.push_back(&slot);
   }
@@ -156,6 +179,7 @@ double Optimizer::step(const StepOptions& options) {
   for (size_t i = 0; i < live.size(); ++i) {
     Slot& slot = *live[i];
     begin_in_place(name_, slot.param);
+    make_state(slot);
     slot.grad = gradients[i];
     ++slot.step;
     chunks.add(slot.param.numel());
@@ -182,8 +206,12 @@ Tensor Optimizer::steps() const {
 NamedTensors Optimizer::named_state(const Tensor& steps) const {
   NamedTensors state{{"step", steps}};
   for (size_t k = 0; k < state_names_.size(); ++k)
-    for (size_t i = 0; i < slots_.size(); ++i)
-      state.emplace_back(state_names_[k] + '.' + std::to_string(i), slots_[i].state[k]);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      const Tensor& own = slots_[i].state[k];
+      const Tensor& p = slots_[i].param;
+      state.emplace_back(state_names_[k] + '.' + std::to_string(i),
+                         own.defined() ? own : zeros(p.shape(), p.dtype()));
+    }
   return state;
 }
 
@@ -191,6 +219,7 @@ NamedTensors Optimizer::state_dict() const { return named_state(steps()); }
 
 void Optimizer::load_state_dict(const NamedTensors& state) {
   const Tensor counts = steps();
+  for (Slot& slot : slots_) make_state(slot);
   load_named(name_, named_state(counts), state);
   for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = counts.data<int64_t>()[i];
 }

@@ -44,8 +44,10 @@ struct StepOptions {
   double max_grad_norm = std::numeric_limits<double>::infinity();  ///< clips as clip_grad_norm does
 };
 
-/// Updates parameters by their gradients. Parameters without a gradient are skipped. What an
-/// optimiser remembers of each parameter has the parameter's shape and dtype.
+/// Updates parameters by their gradients. Those without a gradient are skipped, and so are those
+/// that require none (frozen ones), until they do. What an optimiser remembers of each parameter
+/// has the parameter's shape and dtype, and is made at its first update. Messages call a parameter
+/// by its place in the list, from 0.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -97,6 +99,9 @@ class Optimizer {
     size_t group = 0;
     Tensor grad;  // contiguous, while step() runs
   };
+  std::string label(size_t i, const Tensor& p) const;
+  void check_parameter(const Tensor& p) const;
+  void make_state(Slot& slot) const;
   template <class T>
   void update_slot(const Slot& slot, int64_t begin, int64_t end, double grad_scale) const;
   NamedTensors named_state(const Tensor& steps) const;

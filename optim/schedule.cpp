@@ -23,7 +23,7 @@ double constant(int64_t step, double lr) {
 double linear_warmup(int64_t step, double lr, int64_t warmup) {
   check_step("schedule::linear_warmup", step, warmup);
   if (step >= warmup) return lr;
-  return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
+  return lr * (static_cast<double>(step) + 1) / (static_cast<double>(warmup) + 1);
 }
 
 double cosine(int64_t step, const CosineOptions& options) {
@@ -42,7 +42,7 @@ double transformer(int64_t step, int64_t d_model, int64_t warmup) {
   check_step("schedule::transformer", step, warmup);
   check(d_model > 0 && warmup > 0, "schedule::transformer: expected d_model and warmup > 0, got ",
         d_model, " and ", warmup);
-  const double n = static_cast<double>(step + 1);
+  const double n = static_cast<double>(step) + 1;
   return std::min(std::pow(n, -0.5), n * std::pow(static_cast<double>(warmup), -1.5)) /
          std::sqrt(static_cast<double>(d_model));
 }

@@ -2,9 +2,11 @@
 
 #include <catch2/catch.hpp>
 #include <thread>
+#include <vector>
 
 #include "gradus/core/error.h"
 #include "gradus/core/random.h"
+#include "gradus/core/tensor.h"
 
 using namespace gradus;
 
@@ -42,17 +44,24 @@ TEST_CASE("a generator's keys do not overlap, and its state can be set", "[rando
   CHECK_THROWS_WITH(g.reserve(-1), Catch::Contains("Generator::reserve: expected a count >= 0"));
 }
 
-TEST_CASE("each thread has its own generator", "[random]") {
+TEST_CASE("each thread has its own generator, and draws numbers of its own", "[random]") {
   manual_seed(3);
   default_generator().reserve(100);
-  uint64_t others_seed = 1, others_counter = 1;
-  std::thread([&] {
-    others_seed = default_generator().state().seed;
-    others_counter = default_generator().state().counter;
-    manual_seed(99);
-  }).join();
-  CHECK(others_seed == 0);
-  CHECK(others_counter == 0);
+  std::vector<RandomKey> others(3);
+  std::vector<std::vector<float>> drawn(3);
+  for (size_t i = 0; i < others.size(); ++i)
+    std::thread([&, i] {
+      others[i] = default_generator().state();
+      drawn[i] = rand({4}).to_vector<float>();
+      manual_seed(99);
+    }).join();
+  for (size_t i = 0; i < others.size(); ++i) {
+    CHECK(others[i].counter == 0);
+    for (size_t j = 0; j < i; ++j) {
+      CHECK(others[i].seed != others[j].seed);
+      CHECK(drawn[i] != drawn[j]);
+    }
+  }
   CHECK(default_generator().state().seed == 3);
   CHECK(default_generator().state().counter == 25);
   manual_seed(3);

@@ -73,10 +73,10 @@ Tensor row_sums(const Tensor& x) { return matmul(x, ones({x.size(1)}, x.dtype())
 Tensor row_means(const Tensor& x) { return row_sums(x) / static_cast<double>(x.size(1)); }
 
 std::vector<OpRow> sum_rows() {
-  auto add_up = [](const Tensor& x, const Shape& dims, bool keep) { return sum(x, dims, keep); };
-  auto average = [](const Tensor& x, const Shape& dims, bool keep) { return mean(x, dims, keep); };
-  auto biased = [](const Tensor& x, const Shape& dims, bool keep) { return var(x, dims, 0, keep); };
-  auto length = [](const Tensor& x, const Shape& dims, bool keep) { return norm(x, dims, keep); };
+  auto add_up = [](const Tensor& x, const Shape& dims, KeepDim keep) { return sum(x, dims, keep); };
+  auto average = [](const Tensor& x, const Shape& dims, KeepDim keep) { return mean(x, dims, keep); };
+  auto biased = [](const Tensor& x, const Shape& dims, KeepDim keep) { return var(x, dims, 0, keep); };
+  auto length = [](const Tensor& x, const Shape& dims, KeepDim keep) { return norm(x, dims, keep); };
   auto spread = [](const Tensor& x) { return row_means(square(x - row_means(x).unsqueeze(1))); };
   std::vector<OpRow> rows{sums_row("sum", add_up, from_rows(row_sums)),
                           sums_row("mean", average, from_rows(row_means)),

@@ -2,6 +2,7 @@
 // Element-by-element loops over strided, broadcast tensors: the kernel under every pointwise op.
 
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "gradus/core/parallel.h"
@@ -127,8 +128,11 @@ void map(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& c, con
   detail::map<Y, A, B, C>(std::index_sequence_for<A, B, C>{}, f, y, {&y, &a, &b, &c});
 }
 
-/// y = x converted to y's dtype and broadcast to y's shape. To int64, a NaN becomes 0 and what is
-/// out of range the nearest limit.
+/// The type in which T's arithmetic runs: int64 wraps around, which only unsigned numbers may.
+template <class T>
+using Wrapping = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>;
+
+/// y = x converted to y's dtype and broadcast to y's shape; what becomes int64 must fit it.
 void convert(const Tensor& x, const Tensor& y);
 
 }  // namespace gradus::kernel

@@ -1,11 +1,13 @@
 #include "gradus/core/ops/pointwise.h"
 
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/kernels/math.h"
+#include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/profiler.h"
 
@@ -62,6 +64,16 @@ Tensor with_scalar(const char* name, const Tensor& x, double s, Saves saves, F f
   return y;
 }
 
+/// f for floating numbers; for int64 as unsigned, which wraps around.
+template <class F>
+auto wrapping(F f) {
+  return [f](auto x, auto y) {
+    using T = decltype(x);
+    using W = kernel::Wrapping<T>;
+    return static_cast<T>(f(static_cast<W>(x), static_cast<W>(y)));
+  };
+}
+
 void check_divisible(const Tensor& a) {
   check(is_floating(a.dtype()), "div: expected float32 or float64, got ", a.dtype());
 }
@@ -76,30 +88,24 @@ void give_summed(Backward& b, int i, const Tensor& gradient) {
 // ---- arithmetic ----
 
 Tensor operator+(const Tensor& a, const Tensor& b) {
-  return binary(
-      "add", a, b, saves_nothing, [](auto x, auto y) { return x + y; },
-      [](Backward& b) {
-        for (int i : {0, 1})
-          if (b.needs(i)) give_summed(b, i, b.grad());
-      });
+  return binary("add", a, b, saves_nothing, wrapping(std::plus<>()), [](Backward& b) {
+    for (int i : {0, 1})
+      if (b.needs(i)) give_summed(b, i, b.grad());
+  });
 }
 
 Tensor operator-(const Tensor& a, const Tensor& b) {
-  return binary(
-      "sub", a, b, saves_nothing, [](auto x, auto y) { return x - y; },
-      [](Backward& b) {
-        if (b.needs(0)) give_summed(b, 0, b.grad());
-        if (b.needs(1)) give_summed(b, 1, -b.grad());
-      });
+  return binary("sub", a, b, saves_nothing, wrapping(std::minus<>()), [](Backward& b) {
+    if (b.needs(0)) give_summed(b, 0, b.grad());
+    if (b.needs(1)) give_summed(b, 1, -b.grad());
+  });
 }
 
 Tensor operator*(const Tensor& a, const Tensor& b) {
-  return binary(
-      "mul", a, b, saves_inputs, [](auto x, auto y) { return x * y; },
-      [](Backward& b) {
-        if (b.needs(0)) give_summed(b, 0, b.grad() * b.input(1));
-        if (b.needs(1)) give_summed(b, 1, b.grad() * b.input(0));
-      });
+  return binary("mul", a, b, saves_inputs, wrapping(std::multiplies<>()), [](Backward& b) {
+    if (b.needs(0)) give_summed(b, 0, b.grad() * b.input(1));
+    if (b.needs(1)) give_summed(b, 1, b.grad() * b.input(0));
+  });
 }
 
 // d(a/b) = da / b - db a / b^2
@@ -115,15 +121,13 @@ Tensor operator/(const Tensor& a, const Tensor& b) {
 }
 
 Tensor operator+(const Tensor& a, double s) {
-  return with_scalar(
-      "add_scalar", a, s, saves_nothing, [](auto x, auto v) { return x + v; },
-      [](Backward& b) { b.give(0, b.grad()); });
+  return with_scalar("add_scalar", a, s, saves_nothing, wrapping(std::plus<>()),
+                     [](Backward& b) { b.give(0, b.grad()); });
 }
 
 Tensor operator*(const Tensor& a, double s) {
-  return with_scalar(
-      "mul_scalar", a, s, saves_nothing, [](auto x, auto v) { return x * v; },
-      [s](Backward& b) { b.give(0, b.grad() * s); });
+  return with_scalar("mul_scalar", a, s, saves_nothing, wrapping(std::multiplies<>()),
+                     [s](Backward& b) { b.give(0, b.grad() * s); });
 }
 
 // d(s/x) = -s / x^2
@@ -150,7 +154,7 @@ Tensor operator+(double s, const Tensor& b) { return b + s; }
 Tensor operator-(double s, const Tensor& b) { return -b + s; }
 Tensor operator*(double s, const Tensor& b) { return b * s; }
 
-// d(a^b) = da b a^(b-1) + db a^b log a; at b = 0 the first is 0, at a = 0 <= b the second
+// d(a^b) = da b a^(b-1) + db a^b log a; where b = 0 the first is 0, where a = 0 <= b the second
 Tensor pow(const Tensor& a, const Tensor& b) {
   check(is_floating(a.dtype()), "pow: expected float32 or float64, got ", a.dtype());
   return binary(
@@ -165,7 +169,8 @@ Tensor pow(const Tensor& a, const Tensor& b) {
         const Tensor a = back.input(0), b = back.input(1), dy = back.grad();
         if (back.needs(0)) give_summed(back, 0, dy * masked_fill(b * pow(a, b - 1.0), eq(b, 0), 0));
         if (back.needs(1)) {
-          const Tensor safe = masked_fill(a, eq(a, 0), 1);  // log 1 = 0 there
+          const Tensor zero = logical_and(eq(a, 0), ge(b, 0));
+          const Tensor safe = where(zero, scalar(1, a.dtype()), a);  // log 1 = 0
           give_summed(back, 1, dy * pow(a, b) * log(safe));
         }
       });
@@ -184,18 +189,15 @@ Tensor pow(const Tensor& x, double p) {
 // ---- choice ----
 
 namespace {
-/// The share of the gradient that goes to `winner`: 1 where it wins, 1/2 where both are equal.
-Tensor share(const Tensor& winner_strictly, const Tensor& equal, Dtype dtype) {
-  return winner_strictly.to(dtype) + equal.to(dtype) * 0.5;
-}
-
-template <class Wins>
-Rule extremum_rule(Wins wins) {
-  return [wins](Backward& back) {
+/// Each operand's gradient: dy, half of it where both are equal, 0 where the operand has lost. No
+/// NaN loses.
+template <class Loses>
+Rule extremum_rule(Loses loses) {
+  return [loses](Backward& back) {
     const Tensor a = back.input(0).detach(), b = back.input(1).detach(), dy = back.grad();
-    const Tensor equal = eq(a, b);
-    if (back.needs(0)) give_summed(back, 0, dy * share(wins(a, b), equal, a.dtype()));
-    if (back.needs(1)) give_summed(back, 1, dy * share(wins(b, a), equal, a.dtype()));
+    const Tensor share = 1.0 - eq(a, b).to(dy.dtype()) * 0.5;
+    if (back.needs(0)) give_summed(back, 0, masked_fill(dy * share, loses(a, b), 0));
+    if (back.needs(1)) give_summed(back, 1, masked_fill(dy * share, loses(b, a), 0));
   };
 }
 }  // namespace
@@ -203,13 +205,13 @@ Rule extremum_rule(Wins wins) {
 Tensor maximum(const Tensor& a, const Tensor& b) {
   return binary(
       "maximum", a, b, saves_inputs, [](auto x, auto y) { return x > y || x != x ? x : y; },
-      extremum_rule([](const Tensor& x, const Tensor& y) { return gt(x, y); }));
+      extremum_rule([](const Tensor& x, const Tensor& y) { return lt(x, y); }));
 }
 
 Tensor minimum(const Tensor& a, const Tensor& b) {
   return binary(
       "minimum", a, b, saves_inputs, [](auto x, auto y) { return x < y || x != x ? x : y; },
-      extremum_rule([](const Tensor& x, const Tensor& y) { return lt(x, y); }));
+      extremum_rule([](const Tensor& x, const Tensor& y) { return gt(x, y); }));
 }
 
 Tensor clamp(const Tensor& x, double low, double high) {
@@ -222,7 +224,8 @@ Tensor clamp(const Tensor& x, double low, double high) {
       },
       [low, high](Backward& b) {
         const Tensor x = b.input(0).detach();
-        b.give(0, masked_fill(b.grad(), logical_or(lt(x, low), gt(x, high)), 0));
+        const Tensor inside = logical_and(ge(x, low), le(x, high));
+        b.give(0, masked_fill(b.grad(), logical_not(inside), 0));
       });
 }
 
@@ -337,15 +340,29 @@ Tensor sqrt(const Tensor& x) {
       [](Backward& b) { b.give(0, b.grad() * 0.5 / b.output()); });
 }
 
-Tensor sin(const Tensor& x) {
+namespace {
+/// y = fast(x) where |x| <= 1e5, beyond exact(x), which only tensors with such elements pay for.
+template <class Fast, class Exact, class RuleFn>
+Tensor periodic(const char* name, const Tensor& x, Fast fast, Exact exact, RuleFn rule) {
+  constexpr double limit = 1e5;
+  if (x.dtype() != float32 || sum(gt(abs(x.detach()), limit)).item<int64_t>() == 0)
+    return unary(name, x, saves_input(0), fast, rule);
   return unary(
-      "sin", x, saves_input(0), [](auto v) { return kernel::sin(v); },
+      name, x, saves_input(0),
+      [=](auto v) { return std::abs(v) <= static_cast<decltype(v)>(limit) ? fast(v) : exact(v); },
+      rule);
+}
+}  // namespace
+
+Tensor sin(const Tensor& x) {
+  return periodic(
+      "sin", x, [](auto v) { return kernel::sin(v); }, [](auto v) { return std::sin(v); },
       [](Backward& b) { b.give(0, b.grad() * cos(b.input(0))); });
 }
 
 Tensor cos(const Tensor& x) {
-  return unary(
-      "cos", x, saves_input(0), [](auto v) { return kernel::cos(v); },
+  return periodic(
+      "cos", x, [](auto v) { return kernel::cos(v); }, [](auto v) { return std::cos(v); },
       [](Backward& b) { b.give(0, b.grad() * -sin(b.input(0))); });
 }
 

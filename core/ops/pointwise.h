@@ -1,6 +1,7 @@
 #pragma once
 // Element by element: arithmetic, comparison, choice and the usual functions. Tensors broadcast as in
-// NumPy and must share a dtype; a C++ number takes the tensor's dtype.
+// NumPy and must share a dtype; a C++ number takes the tensor's dtype. int64 wraps around where its
+// range ends, as in NumPy.
 
 #include "gradus/core/tensor.h"
 
@@ -23,10 +24,11 @@ Tensor operator/(double a, const Tensor& b);
 /// a^b element by element.
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& x, double exponent);
-/// The larger (smaller) of two; where equal, each gets half of the gradient. NaN wins.
+/// The larger (smaller) of two; where equal, each gets half of the gradient. NaN wins; where there
+/// is one, both get the whole gradient (as PyTorch's do).
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
-/// x limited to [low, high]; the gradient passes where low <= x <= high.
+/// x limited to [low, high], NaN left; the gradient passes where low <= x <= high.
 Tensor clamp(const Tensor& x, double low, double high);
 
 /// Comparisons: bool tensors, no gradient.

@@ -18,13 +18,13 @@ namespace gradus {
 namespace {
 
 /// The axes that a reduction of x goes over, checked.
-struct Axes {
+struct Reduced {
   std::array<bool, max_rank> reduced{};
   Shape with_ones;    // x's shape with 1 for each reduced axis
   Shape without;      // x's shape without the reduced axes
   int64_t count = 1;  // elements that go into one output
 
-  Axes(const char* op, const Shape& shape, const Shape& dims) {
+  Reduced(const char* op, const Shape& shape, const Axes& dims) {
     for (int64_t dim : dims) {
       bool& is_reduced = reduced[static_cast<size_t>(normalize_dim(op, dim, shape.size()))];
       check(!is_reduced, op, ": axis ", dim, " is given twice in ", dims);
@@ -40,22 +40,45 @@ struct Axes {
         without.push_back(shape[i]);
     }
   }
-  const Shape& output(bool keep) const { return keep ? with_ones : without; }
+  const Shape& output(KeepDim keep) const { return keep.on ? with_ones : without; }
   /// A tensor of the reduced shape as one that broadcasts to the input's.
   Tensor restore(const Tensor& y) const { return y.reshape(with_ones); }
 };
 
 /// y_k = finish(sum of term(x_i, k)) over the elements of each output: for floating x.
 template <class T, class Y, class Term, class Finish>
-void reduce_floating(const Tensor& x, const Axes& axes, const Tensor& y, const Term& term,
+void reduce_floating(const Tensor& x, const Reduced& axes, const Tensor& y, const Term& term,
                      const Finish& finish) {
   const kernel::SumPlan plan(x.shape(), x.strides(), axes.reduced);
   kernel::reduce<double>(plan, x.data<T>(), y.data<Y>(), term, finish);
 }
 
+/// y = the sum of term(x_i), added up in Acc.
+template <class Acc, class T, class Y, class Term>
+void reduce_to(const Tensor& x, const Reduced& axes, const Tensor& y, const Term& term) {
+  kernel::reduce<Acc>(
+      kernel::SumPlan(x.shape(), x.strides(), axes.reduced), x.data<T>(), y.data<Y>(),
+      [term](T v, int64_t) { return term(v); }, [](Acc s) { return static_cast<Y>(s); });
+}
+
+/// Sums of int64, by halves of 32 bits, which do not overflow as the whole may.
+void sum_whole_numbers(const Tensor& x, const Reduced& axes, const Tensor& y) {
+  constexpr int64_t half = int64_t{1} << 32;
+  const Tensor high = empty_like(y);
+  reduce_to<int64_t, int64_t, int64_t>(x, axes, y, [](int64_t v) { return v & (half - 1); });
+  reduce_to<int64_t, int64_t, int64_t>(x, axes, high, [](int64_t v) { return v >> 32; });
+  int64_t *low = y.data<int64_t>(), *above = high.data<int64_t>();
+  for (int64_t k = 0; k < y.numel(); ++k) {
+    above[k] += low[k] >> 32;
+    check(!__builtin_mul_overflow(above[k], half, &above[k]), "sum: the int64 sum at position ", k,
+          " of ", axes.without, " overflows");
+    low[k] = above[k] + (low[k] & (half - 1));
+  }
+}
+
 /// Each element in double: what is summed may leave float32's range, or cancel to its last digit.
 template <class T, class Y>
-void mean_into(const Tensor& x, const Axes& axes, const Tensor& y) {
+void mean_into(const Tensor& x, const Reduced& axes, const Tensor& y) {
   reduce_floating<T, Y>(
       x, axes, y, [](T v, int64_t) { return static_cast<double>(v); },
       [n = static_cast<double>(axes.count)](double s) { return static_cast<Y>(s / n); });
@@ -64,29 +87,29 @@ void mean_into(const Tensor& x, const Axes& axes, const Tensor& y) {
 }  // namespace
 
 // x -> sum of x_i                                              dx_i = dy
-Tensor sum(const Tensor& x, const Shape& dims, bool keep) {
+Tensor sum(const Tensor& x, const Axes& dims, KeepDim keep) {
   ProfileScope scope("sum");
-  const Axes axes("sum", x.shape(), dims);
+  const Reduced axes("sum", x.shape(), dims);
   const Tensor y = empty(axes.output(keep), x.dtype() == boolean ? int64 : x.dtype());
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using Y = std::conditional_t<std::is_same_v<T, bool>, int64_t, T>;
-    using Acc = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
-    kernel::reduce<Acc>(
-        kernel::SumPlan(x.shape(), x.strides(), axes.reduced), x.data<T>(), y.data<Y>(),
-        [](T v, int64_t) { return static_cast<Y>(v); }, [](Acc s) { return static_cast<Y>(s); });
-  });
+  if (x.dtype() == int64) {
+    sum_whole_numbers(x, axes, y);
+  } else if (x.dtype() == boolean) {
+    reduce_to<int64_t, bool, int64_t>(x, axes, y, [](bool v) { return int64_t{v}; });
+  } else {
+    dispatch_floating("sum", x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      reduce_to<double, T, T>(x, axes, y, [](T v) { return v; });
+    });
+  }
   record("sum", {y}, {x}, saves_nothing,
          [axes](Backward& b) { b.give(0, axes.restore(b.grad()).expand(b.input_shape(0))); });
   return y;
 }
-Tensor sum(const Tensor& x) { return sum(x, Shape{}); }
-Tensor sum(const Tensor& x, int64_t dim, bool keep) { return sum(x, Shape{dim}, keep); }
 
 // x -> (sum of x_i) / n                                        dx_i = dy / n
-Tensor mean(const Tensor& x, const Shape& dims, bool keep) {
+Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
   ProfileScope scope("mean");
-  const Axes axes("mean", x.shape(), dims);
+  const Reduced axes("mean", x.shape(), dims);
   check(is_floating(x.dtype()), "mean: expected float32 or float64, got ", x.dtype());
   const Tensor y = empty(axes.output(keep), x.dtype());
   dispatch_floating("mean", x.dtype(), [&](auto tag) {
@@ -101,14 +124,12 @@ Tensor mean(const Tensor& x, const Shape& dims, bool keep) {
   });
   return y;
 }
-Tensor mean(const Tensor& x) { return mean(x, Shape{}); }
-Tensor mean(const Tensor& x, int64_t dim, bool keep) { return mean(x, Shape{dim}, keep); }
 
-// x -> (sum of (x_i - mean)^2) / (n - correction)              dx_i = dy 2 (x_i - mean) / (n -
-// correction)
-Tensor var(const Tensor& x, const Shape& dims, int64_t correction, bool keep) {
+// x -> (sum of (x_i - mean)^2) / (n - correction)              dx_i = dy 2 (x_i - mean)
+// / (n - correction)
+Tensor var(const Tensor& x, const Axes& dims, int64_t correction, KeepDim keep) {
   ProfileScope scope("var");
-  const Axes axes("var", x.shape(), dims);
+  const Reduced axes("var", x.shape(), dims);
   check(is_floating(x.dtype()), "var: expected float32 or float64, got ", x.dtype());
   const double divisor = static_cast<double>(std::max<int64_t>(axes.count - correction, 0));
   const Tensor y = empty(axes.output(keep), x.dtype()), center = empty(y.shape(), float64);
@@ -131,9 +152,9 @@ Tensor var(const Tensor& x, const Shape& dims, int64_t correction, bool keep) {
 }
 
 // x -> sqrt(sum of x_i^2)                                      dx_i = dy x_i / y, 0 where y is 0
-Tensor norm(const Tensor& x, const Shape& dims, bool keep) {
+Tensor norm(const Tensor& x, const Axes& dims, KeepDim keep) {
   ProfileScope scope("norm");
-  const Axes axes("norm", x.shape(), dims);
+  const Reduced axes("norm", x.shape(), dims);
   check(is_floating(x.dtype()), "norm: expected float32 or float64, got ", x.dtype());
   const Tensor y = empty(axes.output(keep), x.dtype());
   dispatch_floating("norm", x.dtype(), [&](auto tag) {
@@ -150,7 +171,6 @@ Tensor norm(const Tensor& x, const Shape& dims, bool keep) {
   });
   return y;
 }
-Tensor norm(const Tensor& x) { return norm(x, Shape{}); }
 
 // ---- along one axis ----
 
@@ -173,9 +193,9 @@ struct Rows {
     kept[dim] = 1;
     rows = kept.numel();
   }
-  Shape output(bool keep) const {
+  Shape output(KeepDim keep) const {
     Shape out = kept;
-    if (!keep) out.erase(dim);
+    if (!keep.on) out.erase(dim);
     return out;
   }
   /// The shape of rows of `k` elements.
@@ -221,7 +241,7 @@ T logsumexp_of(const T* x, int64_t n) {
 
 // y = log(sum of exp x_i) = max + log(sum of exp(x_i - max))   dx = dy softmax(x)
 // (exp(x_i - y) would lose the logarithm beside a large maximum)
-Tensor logsumexp(const Tensor& x, int64_t dim, bool keep) {
+Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep) {
   ProfileScope scope("logsumexp");
   check(is_floating(x.dtype()), "logsumexp: expected float32 or float64, got ", x.dtype());
   const Rows rows("logsumexp", x, dim);
@@ -282,7 +302,7 @@ int64_t best_of(const T* x, int64_t begin, int64_t end) {
 }
 
 template <class Which>
-ValuesAndIndices extreme(const char* op, const Tensor& x, int64_t dim, bool keep,
+ValuesAndIndices extreme(const char* op, const Tensor& x, Axis dim, KeepDim keep,
                          bool want_values) {
   ProfileScope scope(op);
   const Rows rows(op, x, dim);
@@ -338,15 +358,15 @@ Tensor extreme_of_all(const char* op, const Tensor& x) {
 
 }  // namespace
 
-ValuesAndIndices max(const Tensor& x, int64_t dim, bool keep) {
+ValuesAndIndices max(const Tensor& x, Axis dim, KeepDim keep) {
   return extreme<Largest>("max", x, dim, keep, true);
 }
-ValuesAndIndices min(const Tensor& x, int64_t dim, bool keep) {
+ValuesAndIndices min(const Tensor& x, Axis dim, KeepDim keep) {
   return extreme<Smallest>("min", x, dim, keep, true);
 }
 Tensor max(const Tensor& x) { return extreme_of_all<Largest>("max", x); }
 Tensor min(const Tensor& x) { return extreme_of_all<Smallest>("min", x); }
-Tensor argmax(const Tensor& x, int64_t dim, bool keep) {
+Tensor argmax(const Tensor& x, Axis dim, KeepDim keep) {
   return extreme<Largest>("argmax", x, dim, keep, false).indices;
 }
 
@@ -398,13 +418,13 @@ ValuesAndIndices in_order(const char* op, const Tensor& x, const Rows& rows, int
 
 }  // namespace
 
-ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending) {
+ValuesAndIndices sort(const Tensor& x, Axis dim, bool descending) {
   ProfileScope scope("sort");
   const Rows rows("sort", x, dim);
   return in_order("sort", x, rows, rows.n, descending);
 }
 
-ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim) {
+ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim) {
   ProfileScope scope("topk");
   const Rows rows("topk", x, dim);
   check(k >= 0 && k <= rows.n, "topk: expected 0 <= k <= ", rows.n, " for axis ", dim, " of shape ",
