@@ -1,7 +1,10 @@
 #include "gradus/core/parallel.h"
 
+#include <pthread.h>
+
 #include <chrono>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "gradus/core/error.h"
@@ -36,7 +39,7 @@ void cpu_relax() {
 
 // One loop at a time. The caller opens a loop, takes chunks off a counter as the workers do, closes
 // it when none is left, and waits for those workers that are inside. Without workers (threads
-// cannot be made, or this is a forked child) it does all the work itself.
+// cannot be made) it does all the work itself.
 class Pool {
  public:
   void run(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
@@ -134,6 +137,12 @@ Pool& pool() {
   static Pool& instance = *new Pool;
   return instance;
 }
+
+// A forked child has none of the workers, and nobody there would unlock the pool or leave a loop:
+// it begins with a new pool. (One forked inside a body should exec or exit: nobody ends that loop.)
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+  if (!in_loop) new (&pool()) Pool;
+});
 
 }  // namespace
 
