@@ -1,16 +1,9 @@
 #include "gradus/core/safetensors.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -25,95 +18,6 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr uint64_t max_header_bytes = 100'000'000;
 constexpr char metadata_key[] = "__metadata__";
-
-// ---- files ----
-
-/// An open file that closes itself. Its errors open with the operation and the path.
-class File {
- public:
-  File(std::string context, const std::string& path, int flags)
-      : context_(std::move(context)), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    succeeded(fd_ >= 0);
-  }
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  /// Throws Error with the reason why the last system call failed, unless it succeeded.
-  void succeeded(bool ok) const {
-    if (!ok) fail(context_, std::strerror(errno));
-  }
-  /// The file's size. Throws Error if it is a directory, a pipe or the like.
-  uint64_t size() const {
-    struct stat info;
-    succeeded(::fstat(fd_, &info) == 0);
-    check(S_ISREG(info.st_mode), context_, "not a regular file");
-    return static_cast<uint64_t>(info.st_size);
-  }
-  /// Reads up to n bytes; fewer only at the end of the file.
-  size_t read(void* to, size_t n) {
-    size_t done = 0;
-    while (done < n) {
-      const ssize_t got = ::read(fd_, static_cast<char*>(to) + done, n - done);
-      if (got < 0 && errno == EINTR) continue;
-      succeeded(got >= 0);
-      if (got == 0) break;
-      done += static_cast<size_t>(got);
-    }
-    return done;
-  }
-  void read_exactly(void* to, size_t n) {
-    check(read(to, n) == n, context_, "the file became shorter while it was read");
-  }
-  void write(const void* from, size_t n) {
-    for (size_t done = 0; done < n;) {
-      const ssize_t put = ::write(fd_, static_cast<const char*>(from) + done, n - done);
-      if (put < 0 && errno == EINTR) continue;
-      succeeded(put >= 0);
-      done += static_cast<size_t>(put);
-    }
-  }
-  /// Waits until everything is on the disk.
-  void sync() { succeeded(::fsync(fd_) == 0); }
-  void close() { succeeded(::close(std::exchange(fd_, -1)) == 0); }
-
- private:
-  std::string context_;
-  int fd_;
-};
-
-/// A name beside `path` that no other thread or process is writing to.
-std::string name_beside(const std::string& path) {
-  static std::atomic<int> count{0};
-  return path + ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(count++);
-}
-
-/// Writes a new file beside `path` with fill(file) and renames it into place; removes it on
-/// failure.
-template <class Fill>
-void replace_file(const char* op, const std::string& path, Fill&& fill) {
-  const std::string beside = name_beside(path);
-  File file(std::string(op) + ": " + path + ": ", beside, O_WRONLY | O_CREAT | O_TRUNC);
-  try {
-    fill(file);
-    file.sync();
-    file.close();
-    file.succeeded(std::rename(beside.c_str(), path.c_str()) == 0);
-  } catch (...) {
-    ::unlink(beside.c_str());
-    throw;
-  }
-  // The new name must reach the disk as well. Where a directory can't be synced, the rename stands
-  // all the same.
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd >= 0) {
-    ::fsync(fd);
-    ::close(fd);
-  }
-}
 
 char* bytes_of(const Tensor& t) {
   return dispatch_any(t.dtype(), [&](auto tag) {
@@ -410,24 +314,6 @@ SafetensorsFile load_safetensors(const std::string& path) {
   } catch (const Error& e) {
     fail("load_safetensors: ", path, ": ", e.what());
   }
-}
-
-void write_file_atomically(const std::string& path, const std::string& bytes) {
-  replace_file("write_file_atomically", path,
-               [&](File& file) { file.write(bytes.data(), bytes.size()); });
-}
-
-std::string read_file(const std::string& path) {
-  File file("read_file: " + path + ": ", path, O_RDONLY);
-  std::string bytes;
-  constexpr size_t piece = 1 << 20;
-  for (size_t got = piece; got == piece;) {
-    const size_t before = bytes.size();
-    bytes.resize(before + piece);
-    got = file.read(bytes.data() + before, piece);
-    bytes.resize(before + got);
-  }
-  return bytes;
 }
 
 }  // namespace gradus

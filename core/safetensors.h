@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gradus/core/file.h"
 #include "gradus/core/tensor.h"
 
 namespace gradus {
@@ -19,8 +20,7 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Writes the tensors; the file is complete or, on Error, what was there before: it is written
-/// beside, synced to disk and renamed into place.
+/// Writes the tensors in the place of `path`, as replace_file does.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
@@ -29,12 +29,5 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
 /// bytes or than the file, on bad JSON, unknown dtypes, offsets that overlap, leave gaps, overflow
 /// or do not fit their shape, and on bytes missing or left over.
 SafetensorsFile load_safetensors(const std::string& path);
-
-/// Writes `bytes` to `path` in such a way that after a crash the file is either as before or
-/// complete.
-void write_file_atomically(const std::string& path, const std::string& bytes);
-
-/// The whole content of a file. Throws Error naming it if it cannot be read.
-std::string read_file(const std::string& path);
 
 }  // namespace gradus
