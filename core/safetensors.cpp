@@ -3,10 +3,15 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <tuple>
+
+#include "gradus/core/checksum.h"
+#include "gradus/core/json.h"
 
 namespace gradus {
 namespace {
@@ -18,6 +23,35 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr uint64_t max_header_bytes = 100'000'000;
 constexpr char metadata_key[] = "__metadata__";
+
+// Our own files carry both entries in their metadata, so that a bit flipped in one's name does not
+// pass for a file of others, who write neither.
+constexpr char checksum_key[] = "gradus.checksum", format_key[] = "gradus.format";
+
+/// What is read from a file or written to it passes through a checksum, in pieces that a cache
+/// holds.
+class Data {
+ public:
+  Data(File& file, Checksum checksum) : file_(file), checksum_(checksum) {}
+  void read(char* to, size_t n) {
+    for (size_t at = 0; at < n; at += piece) {
+      file_.read_exactly(to + at, std::min(piece, n - at));
+      checksum_.add(to + at, std::min(piece, n - at));
+    }
+  }
+  void write(const char* from, size_t n) {
+    for (size_t at = 0; at < n; at += piece) {
+      checksum_.add(from + at, std::min(piece, n - at));
+      file_.write(from + at, std::min(piece, n - at));
+    }
+  }
+  std::string digits() const { return checksum_.digits(); }
+
+ private:
+  static constexpr size_t piece = 1 << 18;
+  File& file_;
+  Checksum checksum_;
+};
 
 char* bytes_of(const Tensor& t) {
   return dispatch_any(t.dtype(), [&](auto tag) {
@@ -47,24 +81,24 @@ int64_t int64_from_unsigned(uint64_t u) {
 
 /// Reads t's elements, stored as From, a piece at a time.
 template <class From, class To, class Convert>
-void read_converted(File& file, const Tensor& t, Convert convert) {
-  std::vector<From> piece(16384);
+void read_converted(Data& data, const Tensor& t, Convert convert) {
+  std::vector<From> piece(static_cast<size_t>(std::min<int64_t>(t.numel(), 16384)));
   To* to = t.data<To>();
   for (int64_t left = t.numel(); left > 0;) {
     const size_t n = static_cast<size_t>(std::min(left, static_cast<int64_t>(piece.size())));
-    file.read_exactly(piece.data(), n * sizeof(From));
+    data.read(reinterpret_cast<char*>(piece.data()), n * sizeof(From));
     to = std::transform(piece.data(), piece.data() + n, to, convert);
     left -= static_cast<int64_t>(n);
   }
 }
 
 template <class From>
-void read_integers(File& file, const Tensor& t) {
-  read_converted<From, int64_t>(file, t, [](From x) { return static_cast<int64_t>(x); });
+void read_integers(Data& data, const Tensor& t) {
+  read_converted<From, int64_t>(data, t, [](From x) { return static_cast<int64_t>(x); });
 }
 
-void read_as_is(File& file, const Tensor& t) {
-  file.read_exactly(bytes_of(t), static_cast<size_t>(t.numel() * size_of(t.dtype())));
+void read_as_is(Data& data, const Tensor& t) {
+  data.read(bytes_of(t), static_cast<size_t>(t.numel() * size_of(t.dtype())));
 }
 
 /// How one of the format's element types is stored, and how it becomes one of ours.
@@ -72,7 +106,7 @@ struct StoredType {
   const char* name;
   uint64_t bytes;
   Dtype dtype;
-  void (*read)(File&, const Tensor&);
+  void (*read)(Data&, const Tensor&);
 };
 
 const StoredType stored_types[] = {
@@ -80,13 +114,13 @@ const StoredType stored_types[] = {
     {"F64", 8, float64, read_as_is},
     {"I64", 8, int64, read_as_is},
     {"BOOL", 1, boolean,
-     [](File& f, const Tensor& t) {
-       read_converted<uint8_t, bool>(f, t, [](uint8_t x) { return x != 0; });
+     [](Data& d, const Tensor& t) {
+       read_converted<uint8_t, bool>(d, t, [](uint8_t x) { return x != 0; });
      }},
     {"F16", 2, float32,
-     [](File& f, const Tensor& t) { read_converted<uint16_t, float>(f, t, float_from_half); }},
+     [](Data& d, const Tensor& t) { read_converted<uint16_t, float>(d, t, float_from_half); }},
     {"BF16", 2, float32,
-     [](File& f, const Tensor& t) { read_converted<uint16_t, float>(f, t, float_from_bfloat); }},
+     [](Data& d, const Tensor& t) { read_converted<uint16_t, float>(d, t, float_from_bfloat); }},
     {"I32", 4, int64, read_integers<int32_t>},
     {"I16", 2, int64, read_integers<int16_t>},
     {"I8", 1, int64, read_integers<int8_t>},
@@ -94,8 +128,8 @@ const StoredType stored_types[] = {
     {"U16", 2, int64, read_integers<uint16_t>},
     {"U8", 1, int64, read_integers<uint8_t>},
     {"U64", 8, int64,
-     [](File& f, const Tensor& t) {
-       read_converted<uint64_t, int64_t>(f, t, int64_from_unsigned);
+     [](Data& d, const Tensor& t) {
+       read_converted<uint64_t, int64_t>(d, t, int64_from_unsigned);
      }},
 };
 
@@ -107,11 +141,6 @@ const char* stored_name(Dtype dtype) {
 
 // ---- the header ----
 
-/// A name as messages show it: in quotes, one line, not endless.
-std::string quoted(const std::string& name) {
-  return json(name.substr(0, 200)).dump(-1, ' ', true, json::error_handler_t::replace);
-}
-
 /// One tensor as the header describes it: bytes [begin, end) of the data.
 struct Entry {
   std::string name;
@@ -120,51 +149,26 @@ struct Entry {
   uint64_t begin = 0, end = 0;
 };
 
-/// JSON as text to a value. Refuses a name given twice, which JSON leaves open, and deep nesting.
-json parse_header(const std::string& text) {
-  check(!text.empty() && text.front() == '{', "the header is not a JSON object");
-  check(text.find('\0') == std::string::npos, "the header holds a zero byte");
-  std::vector<std::set<std::string>> names;  // those seen in each object that is open
-  auto watch = [&](int depth, json::parse_event_t event, json& value) {
-    check(depth < 4, "the header is nested too deep");
-    if (event == json::parse_event_t::object_start) names.emplace_back();
-    if (event == json::parse_event_t::object_end) names.pop_back();
-    if (event == json::parse_event_t::key)
-      check(names.back().insert(value.get<std::string>()).second, "the header names ",
-            quoted(value.get<std::string>()), " twice");
-    return true;
-  };
-  try {
-    return json::parse(text, watch);
-  } catch (const json::parse_error& e) {
-    fail("the header is not JSON at its byte ", e.byte);
-  } catch (const json::exception&) {
-    fail("the header holds a number out of range");
-  }
-}
-
 /// Throws Error unless value[key] is an array of whole numbers from 0 to 2^63 - 1.
 std::vector<int64_t> whole_numbers(const json& value, const char* key) {
   const auto found = value.find(key);
   check(found != value.end() && found->is_array(), "expected an array '", key, "'");
   std::vector<int64_t> numbers;
   for (const json& number : *found) {
-    check(number.is_number_unsigned() && number.get<uint64_t>() <= INT64_MAX, key,
-          ": expected whole numbers from 0 to 2^63 - 1, got ", number);
+    if (!number.is_number_unsigned() || number.get<uint64_t>() > INT64_MAX)
+      fail(key, ": expected whole numbers from 0 to 2^63 - 1, got ", shown(number));
     numbers.push_back(number.get<int64_t>());
   }
   return numbers;
 }
 
 Entry parse_entry(const std::string& name, const json& value, uint64_t data_bytes) {
-  check(value.is_object(), "expected an object");
   Entry entry;
   entry.name = name;
-  const auto dtype = value.find("dtype");
-  check(dtype != value.end() && dtype->is_string(), "expected a string 'dtype'");
+  const auto dtype = json_entry<std::string>(value, "dtype");
   for (const StoredType& type : stored_types)
-    if (dtype->get<std::string>() == type.name) entry.type = &type;
-  check(entry.type, "unknown dtype ", quoted(dtype->get<std::string>()));
+    if (dtype == type.name) entry.type = &type;
+  if (!entry.type) fail("unknown dtype ", shown(dtype));
 
   const std::vector<int64_t> sizes = whole_numbers(value, "shape");
   check(sizes.size() <= max_rank, "expected at most ", max_rank, " axes, got ", sizes.size());
@@ -197,7 +201,7 @@ std::vector<Entry> parse_entries(const json& header, uint64_t data_bytes) {
     try {
       entries.push_back(parse_entry(name, value, data_bytes));
     } catch (const Error& e) {
-      fail("tensor ", quoted(name), ": ", e.what());
+      fail("tensor ", shown(name), ": ", e.what());
     }
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
@@ -205,8 +209,8 @@ std::vector<Entry> parse_entries(const json& header, uint64_t data_bytes) {
   });
   uint64_t covered = 0;
   for (const Entry& entry : entries) {
-    check(entry.begin >= covered, "tensor ", quoted(entry.name), " overlaps another at byte ",
-          entry.begin, " of the data");
+    if (entry.begin < covered)
+      fail("tensor ", shown(entry.name), " overlaps another at byte ", entry.begin, " of the data");
     check(entry.begin == covered, "bytes ", covered, " to ", entry.begin,
           " of the data belong to no tensor");
     covered = entry.end;
@@ -221,14 +225,34 @@ std::map<std::string, std::string> parse_metadata(const json& header) {
   if (found == header.end()) return metadata;
   check(found->is_object(), metadata_key, ": expected an object of strings");
   for (const auto& [key, value] : found->items()) {
-    check(value.is_string(), metadata_key, ": expected a string for ", quoted(key));
+    if (!value.is_string()) fail(metadata_key, ": expected a string for ", shown(key));
     metadata[key] = value.get<std::string>();
   }
   return metadata;
 }
 
-SafetensorsFile read_safetensors(File& file) {
-  const uint64_t file_bytes = file.size();
+/// Takes our own entries out of the metadata, the checksum out of the header too, and returns it;
+/// files of others have none.
+std::optional<std::string> take_checksum(json& header,
+                                         std::map<std::string, std::string>& metadata) {
+  const bool ours = metadata.erase(format_key) > 0;
+  const auto checksum = metadata.extract(checksum_key);
+  check(!ours || checksum, metadata_key, ": ", format_key, " without ", checksum_key);
+  if (!checksum) return {};
+  header[metadata_key].erase(checksum_key);
+  return checksum.mapped();
+}
+
+/// The checksum of all that the header says, taken without its own entry; the data are to follow.
+Checksum checksum_of(const json& header) {
+  const std::string text = header.dump();
+  Checksum checksum;
+  checksum.add(text.data(), text.size());
+  return checksum;
+}
+
+/// The header's text.
+std::string read_header(File& file, uint64_t file_bytes) {
   check(file_bytes >= 8, "expected at least 8 bytes, got ", file_bytes);
   uint64_t header_bytes = 0;
   file.read_exactly(&header_bytes, 8);
@@ -238,27 +262,37 @@ SafetensorsFile read_safetensors(File& file) {
         file_bytes - 8, " follow");
   std::string text(static_cast<size_t>(header_bytes), '\0');
   file.read_exactly(text.data(), text.size());
+  check(text.starts_with('{'), "the header is not a JSON object");
+  return text;
+}
 
-  const json header = parse_header(text);
+SafetensorsFile read_safetensors(File& file) {
+  const uint64_t file_bytes = file.size();
+  const std::string text = read_header(file, file_bytes);
+  json header = parse_json("the header", text);
   SafetensorsFile result;
   result.metadata = parse_metadata(header);
-  for (const Entry& entry : parse_entries(header, file_bytes - 8 - header_bytes)) {
+  const std::optional<std::string> expected = take_checksum(header, result.metadata);
+  Data data(file, expected ? checksum_of(header) : Checksum());
+  for (const Entry& entry : parse_entries(header, file_bytes - 8 - text.size())) {
     const Tensor tensor = empty(entry.shape, entry.type->dtype);
     try {
-      entry.type->read(file, tensor);
+      entry.type->read(data, tensor);
     } catch (const Error& e) {
-      fail("tensor ", quoted(entry.name), ": ", e.what());
+      fail("tensor ", shown(entry.name), ": ", e.what());
     }
     result.tensors.emplace_back(entry.name, tensor);
   }
+  check(!expected || *expected == data.digits(), "the content does not match its checksum ",
+        shown(expected.value_or("")),
+        ": the file is damaged, or was changed by a program that kept ", checksum_key);
   return result;
 }
 
-/// The header of a file that holds the tensors in this order, padded to a multiple of 8 bytes.
-std::string make_header(const NamedTensors& tensors,
-                        const std::map<std::string, std::string>& metadata) {
-  json header = json::object();
-  if (!metadata.empty()) header[metadata_key] = metadata;
+/// The header of a file of ours that holds the tensors in this order, without its checksum.
+json make_header(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+  json header = {{metadata_key, metadata}};
+  header[metadata_key][format_key] = "1";
   int64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     const int64_t begin = offset;
@@ -267,49 +301,68 @@ std::string make_header(const NamedTensors& tensors,
                     {"shape", std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())},
                     {"data_offsets", {begin, offset}}};
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const json::exception&) {
-    fail("save_safetensors: names and metadata must be UTF-8");
-  }
+  return header;
+}
+
+/// The bytes that open a file: the header's length and the header, padded to a multiple of 8 bytes.
+std::string opening(json& header, const std::string& checksum) {
+  header[metadata_key][checksum_key] = checksum;
+  std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   check(text.size() <= max_header_bytes, "save_safetensors: a header of ", text.size(),
         " bytes is longer than the ", max_header_bytes, " allowed");
-  return text;
+  const auto length = std::bit_cast<std::array<char, 8>>(static_cast<uint64_t>(text.size()));
+  return std::string(length.begin(), length.end()) + text;
+}
+
+void check_names(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.defined()) fail("save_safetensors: tensor ", shown(name), " is undefined");
+    if (name == metadata_key) fail("save_safetensors: a tensor can't be named ", shown(name));
+    if (!names.insert(name).second) fail("save_safetensors: two tensors are named ", shown(name));
+  }
+  for (const char* key : {checksum_key, format_key})
+    check(!metadata.contains(key), "save_safetensors: the metadata can't hold ", shown(key));
 }
 
 }  // namespace
 
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata) {
-  std::set<std::string> names;
-  for (const auto& [name, tensor] : tensors) {
-    check(tensor.defined(), "save_safetensors: tensor ", quoted(name), " is undefined");
-    check(name != metadata_key, "save_safetensors: a tensor can't be named ", quoted(name));
-    check(names.insert(name).second, "save_safetensors: two tensors are named ", quoted(name));
-  }
+  check_names(tensors, metadata);
   // Large elements first, so that each tensor's data is aligned to its element size: readers that
   // map the file into memory want it.
   NamedTensors ordered = tensors;
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
     return size_of(a.second.dtype()) > size_of(b.second.dtype());
   });
-  const std::string header = make_header(ordered, metadata);
-  const uint64_t header_bytes = header.size();
+  json header = make_header(ordered, metadata);
+  Checksum checksum;
+  std::string start;
+  try {
+    checksum = checksum_of(header);
+    start = opening(header, checksum.digits());
+  } catch (const json::exception&) {
+    fail("save_safetensors: names and metadata must be UTF-8");
+  }
   replace_file("save_safetensors", path, [&](File& file) {
-    file.write(&header_bytes, 8);
-    file.write(header.data(), header.size());
+    file.write(start.data(), start.size());
+    Data data(file, checksum);
     for (const auto& [name, tensor] : ordered) {
       const Tensor t = tensor.detach().contiguous();
-      file.write(bytes_of(t), static_cast<size_t>(t.numel() * size_of(t.dtype())));
+      data.write(bytes_of(t), static_cast<size_t>(t.numel() * size_of(t.dtype())));
     }
+    // Known only now: the checksum, which takes the place of that of no data.
+    start = opening(header, data.digits());
+    file.rewind();
+    file.write(start.data(), start.size());
   });
 }
 
 SafetensorsFile load_safetensors(const std::string& path) {
   try {
-    File file("", path, O_RDONLY);
+    File file("", path, O_RDONLY | O_NONBLOCK);  // a pipe is refused, not waited for
     return read_safetensors(file);
   } catch (const Error& e) {
     fail("load_safetensors: ", path, ": ", e.what());

@@ -20,14 +20,17 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Writes the tensors in the place of `path`, as replace_file does.
+/// Writes the tensors in the place of `path`, as replace_file does. The header's __metadata__ also
+/// gets the entries gradus.format and gradus.checksum, which may not be given; the checksum covers
+/// all that the file says.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
-/// Reads a file. F32, F64, I64 and BOOL come as they are; F16, BF16 as float32, other integers as
-/// int64. Throws Error, naming the file and what is wrong, on a header longer than 100,000,000
-/// bytes or than the file, on bad JSON, unknown dtypes, offsets that overlap, leave gaps, overflow
-/// or do not fit their shape, and on bytes missing or left over.
+/// Reads a file, in time linear in its size. F32, F64, I64 and BOOL come as they are; F16, BF16 as
+/// float32, other integers as int64. Throws Error, naming the file and what is wrong, on a header
+/// longer than 100,000,000 bytes or than the file, on bad JSON, unknown dtypes, offsets that
+/// overlap, leave gaps, overflow or do not fit their shape, on bytes missing or left over, and on
+/// content that does not match its checksum. Files of others have none, and pass.
 SafetensorsFile load_safetensors(const std::string& path);
 
 }  // namespace gradus

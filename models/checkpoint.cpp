@@ -37,8 +37,9 @@ void save_checkpoint(const std::string& path, const Module& model, const Optimiz
 Checkpoint::Checkpoint(const std::string& path) : path_(path), file_(load_safetensors(path)) {
   const auto found = file_.metadata.find("random");
   std::istringstream in(found == file_.metadata.end() ? "" : found->second);
-  check(static_cast<bool>(in >> random_.seed >> random_.counter), path,
-        ": no checkpoint: the random state is missing");
+  const bool whole = in >> random_.seed >> random_.counter && in.eof();
+  check(whole && in.str().find('-') == std::string::npos, path,
+        ": no checkpoint: expected a random state of two whole numbers");
 }
 
 void Checkpoint::restore(Module& model, Optimizer& optimizer) const {

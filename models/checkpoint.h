@@ -19,7 +19,8 @@ void save_checkpoint(const std::string& path, const Module& model, const Optimiz
 /// A checkpoint read from disk.
 class Checkpoint {
  public:
-  /// Throws Error, naming the file, if it is damaged or no checkpoint.
+  /// Throws Error, naming the file, if it is no checkpoint or damaged: the checksum in it shows any
+  /// flipped bit. A checkpoint from before there were checksums is taken as it is.
   explicit Checkpoint(const std::string& path);
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   /// Puts model, optimiser and the thread's random state back to where they were. Throws Error,
