@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/json.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/safetensors.h"
 #include "gradus/nn/init.h"
@@ -110,31 +111,23 @@ std::string to_json(const GPTConfig& c) {
   return json.dump(2) + '\n';
 }
 
-GPTConfig from_json(const std::string& path) {
-  const std::string text = read_file(path);
-  try {
-    const auto json = nlohmann::json::parse(text);
-    check(json.at("model") == "gpt", path, ": expected \"model\": \"gpt\", got ",
-          json["model"].dump());
-    auto size = [&](const char* key) {
-      check(json.at(key).is_number_integer(), path, ": expected a whole number for ", key, ", got ",
-            json[key].dump());
-      return json[key].template get<int64_t>();
-    };
-    const std::string gelu = json.at("gelu");
-    check(gelu == "erf" || gelu == "tanh", path, ": expected gelu erf or tanh, got ", gelu);
-    return {.vocab = size("vocab"),
-            .context = size("context"),
-            .layers = size("layers"),
-            .heads = size("heads"),
-            .dim = size("dim"),
-            .dropout = json.at("dropout").get<double>(),
-            .bias = json.at("bias").get<bool>(),
-            .tie = json.at("tie").get<bool>(),
-            .gelu = gelu == "erf" ? Gelu::erf : Gelu::tanh};
-  } catch (const nlohmann::json::exception& e) {
-    fail(path, ": not the configuration of a GPT: ", e.what());
-  }
+GPTConfig from_json(const std::string& text) {
+  const nlohmann::json json = parse_json("the file", text);
+  auto size = [&](const char* key) { return json_entry<int64_t>(json, key); };
+  const auto model = json_entry<std::string>(json, "model");
+  const auto gelu = json_entry<std::string>(json, "gelu");
+  check(model == "gpt", "expected \"gpt\" for model, got ", shown(model));
+  check(gelu == "erf" || gelu == "tanh", "expected \"erf\" or \"tanh\" for gelu, got ",
+        shown(gelu));
+  return checked({.vocab = size("vocab"),
+                  .context = size("context"),
+                  .layers = size("layers"),
+                  .heads = size("heads"),
+                  .dim = size("dim"),
+                  .dropout = json_entry<double>(json, "dropout"),
+                  .bias = json_entry<bool>(json, "bias"),
+                  .tie = json_entry<bool>(json, "tie"),
+                  .gelu = gelu == "erf" ? Gelu::erf : Gelu::tanh});
 }
 
 // Against the file, before memory is set aside for what a damaged config may ask.
@@ -149,11 +142,11 @@ void check_fits(const std::string& path, const GPTConfig& c, const NamedTensors&
         " that its configuration asks for");
 }
 
-// Calls f; its errors then open with the file's name.
+// f(); its errors then open with the file's name.
 template <class F>
-void naming(const std::filesystem::path& path, F&& f) {
+auto naming(const std::filesystem::path& path, F&& f) {
   try {
-    f();
+    return f();
   } catch (const Error& error) {
     fail(path.string(), ": ", error.what());
   }
@@ -171,15 +164,17 @@ void save_gpt(const std::string& dir, const GPT& model) {
 
 GPT load_gpt(const std::string& dir) {
   const std::filesystem::path folder(dir);
+  const std::string config_path = (folder / config_file).string(), text = read_file(config_path);
   const std::string weights = (folder / weights_file).string();
-  const GPTConfig config = from_json((folder / config_file).string());
+  const GPTConfig config = naming(config_path, [&] { return from_json(text); });
   const NamedTensors tensors = load_safetensors(weights).tensors;
-  naming(folder / config_file, [&] { checked(config); });
   check_fits(weights, config, tensors);
   init::Skip skip;
   GPT model(config);
-  if (!tensors.empty()) model.to(tensors.front().second.dtype());
-  naming(weights, [&] { model.load_state_dict(tensors); });
+  naming(weights, [&] {
+    if (!tensors.empty()) model.to(tensors.front().second.dtype());
+    model.load_state_dict(tensors);
+  });
   return model;
 }
 

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "gradus/core/error.h"
-#include "gradus/core/safetensors.h"
+#include "gradus/core/file.h"
+#include "gradus/core/json.h"
 
 namespace gradus {
 namespace {
@@ -59,8 +60,9 @@ std::vector<int64_t> CharTokenizer::encode(const std::string& text) const {
   for (size_t at = 0; at < text.size();) {
     const size_t start = at;
     const auto found = ids_.find(next_code_point("encode", text, at));
-    check(found != ids_.end(), "encode: character ", json(text.substr(start, at - start)),
-          " at byte ", start, " is not among the ", vocab_size(), " of the vocabulary");
+    if (found == ids_.end())
+      fail("encode: character ", json(text.substr(start, at - start)), " at byte ", start,
+           " is not among the ", vocab_size(), " of the vocabulary");
     ids.push_back(found->second);
   }
   return ids;
@@ -85,20 +87,20 @@ CharTokenizer CharTokenizer::load(const std::string& path) {
   const std::string text = read_file(path);
   CharTokenizer tokenizer;
   try {
-    const json file = json::parse(text);
-    check(file.is_object() && file.value("type", json()) == "char", "expected \"type\": \"char\"");
-    const json vocab = file.value("vocab", json());
-    check(vocab.is_array() && !vocab.empty(), "expected an array \"vocab\" of characters");
-    for (const json& entry : vocab) {
-      check(entry.is_string(), "expected characters in \"vocab\", got ", entry);
+    const json file = parse_json("the file", text);
+    const auto type = json_entry<std::string>(file, "type");
+    check(type == "char", "expected \"char\" for type, got ", shown(type));
+    const auto vocab = file.find("vocab");
+    check(vocab != file.end() && vocab->is_array() && !vocab->empty(),
+          "expected an array of characters for vocab");
+    for (const json& entry : *vocab) {
+      if (!entry.is_string()) fail("expected characters in vocab, got ", shown(entry));
       const std::string character = entry.get<std::string>();
       size_t at = 0;
       const char32_t code_point = character.empty() ? 0 : next_code_point("vocab", character, at);
-      check(at > 0 && at == character.size(), "expected one character, got ", entry);
+      if (at == 0 || at < character.size()) fail("expected one character, got ", shown(entry));
       tokenizer.add(code_point, character);
     }
-  } catch (const json::exception&) {
-    fail("CharTokenizer: ", path, ": not a JSON file");
   } catch (const Error& e) {
     fail("CharTokenizer: ", path, ": ", e.what());
   }

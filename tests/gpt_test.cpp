@@ -281,10 +281,10 @@ TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
     CHECK_THROWS_WITH(load_gpt(folder.path), Contains(folder.path) && Contains(message));
   };
   write_file_atomically(config, text.substr(0, 20));
-  refuses("config.json: not the configuration of a GPT");
-  with("model", "bert"), refuses("expected \"model\": \"gpt\", got \"bert\"");
+  refuses("config.json: the file is not JSON at its byte 21");
+  with("model", "bert"), refuses("expected \"gpt\" for model, got \"bert\"");
   with("layers", 2.5), refuses("expected a whole number for layers, got 2.5");
-  with("gelu", "swish"), refuses("expected gelu erf or tanh, got swish");
+  with("gelu", "swish"), refuses("expected \"erf\" or \"tanh\" for gelu, got \"swish\"");
   with("vocab", 24), refuses("wte.weight (expected float32 (24, 32), got float32 (23, 32))");
   with("vocab", 1000), refuses("model.safetensors: holds");
   with("dim", int64_t{1} << 40), refuses("model.safetensors: holds");
