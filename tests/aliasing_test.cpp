@@ -26,7 +26,7 @@ void check_as_copied(const Tensor& x, Op op, Source source) {
     const Tensor got = x.clone();
     op(got, source(got));
     set_num_threads(before);
-    CHECK(values(got) == values(expected));
+    CHECK((values(got) == values(expected)));
   }
 }
 
