@@ -208,6 +208,39 @@ TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
   CHECK(!layer.bias.grad().defined());
 }
 
+TEST_CASE("a module converted between forward and backward is noticed", "[nn]") {
+  const auto refuses = [](auto& model, auto&& forward, std::initializer_list<Dtype> dtypes) {
+    const Tensor loss = sum(forward());
+    const NamedTensors before = model.named_parameters();
+    for (Dtype dtype : dtypes) model.to(dtype);
+    CHECK_THROWS_WITH(loss.backward(), Contains("changed") && Contains("of shape"));
+    for (const auto& [name, p] : model.named_parameters()) CHECK(!p.grad().defined());
+    for (size_t i = 0; i < before.size(); ++i)
+      CHECK(model.named_parameters()[i].second.dtype() == *(dtypes.end() - 1));
+    model.to(float32);
+    sum(forward()).backward();  // a pass of its own works
+    CHECK(model.parameters()[0].grad().dtype() == float32);
+    model.zero_grad();
+  };
+  const Tensor x = ones({2, 4}).requires_grad_();
+  Linear linear(4, 3);
+  LayerNorm norm(4);
+  MLP mlp(4);
+  Block block(4, {.heads = 2});
+  for (auto dtypes : {std::initializer_list<Dtype>{float64}, {float64, float32}}) {
+    refuses(
+        linear, [&] { return linear(x); }, dtypes);
+    refuses(
+        norm, [&] { return norm(x); }, dtypes);
+    refuses(
+        mlp, [&] { return mlp(x); }, dtypes);
+    refuses(
+        block, [&] { return block(x.unsqueeze(0)); }, dtypes);
+    refuses(
+        linear, [&] { return linear.weight * linear.weight; }, dtypes);
+  }
+}
+
 TEST_CASE("initialisers have their bounds and moments", "[nn]") {
   manual_seed(3);
   auto largest = [](const Tensor& x) { return max(abs(x)).item(); };
@@ -220,6 +253,21 @@ TEST_CASE("initialisers have their bounds and moments", "[nn]") {
         Approx(linear_bound / std::sqrt(3.0)).epsilon(0.02));
   CHECK(deviation(init::kaiming_normal(shape)) == Approx(std::sqrt(2.0 / 300)).epsilon(0.02));
   CHECK(largest(init::xavier_uniform(shape)) == Approx(xavier_bound).epsilon(1e-3));
+  CHECK(deviation(init::xavier_uniform(shape)) ==
+        Approx(xavier_bound / std::sqrt(3.0)).epsilon(0.02));
+  CHECK(largest(init::xavier_uniform(shape, 3)) == Approx(3 * xavier_bound).epsilon(1e-3));
+  CHECK(largest(init::kaiming_uniform(shape, 0)) == Approx(std::sqrt(6.0 / 300)).epsilon(1e-3));
+  CHECK(min(init::kaiming_uniform(shape)).item() == Approx(-linear_bound).epsilon(1e-3));
+  CHECK(deviation(init::kaiming_normal(shape, 1)) == Approx(std::sqrt(1.0 / 300)).epsilon(0.02));
+  // A convolution's fans count its field: 40 * 5 * 3 in, 60 * 5 * 3 out.
+  CHECK(deviation(init::kaiming_normal({60, 40, 5, 3})) ==
+        Approx(std::sqrt(2.0 / 600)).epsilon(0.02));
+  CHECK(largest(init::xavier_uniform({60, 40, 5, 3})) ==
+        Approx(std::sqrt(6.0 / 1500)).epsilon(1e-3));
+  const Tensor flat = init::uniform(shape, -1, 4);
+  CHECK(min(flat).item() == Approx(-1).margin(1e-3));
+  CHECK(max(flat).item() == Approx(4).margin(1e-3));
+  CHECK(mean(flat).item() == Approx(1.5).margin(0.03));
   CHECK(deviation(init::xavier_normal(shape, 2)) == Approx(2 * std::sqrt(2.0 / 500)).epsilon(0.02));
   CHECK(largest(init::uniform_fan_in({5000}, 300)) == Approx(linear_bound).epsilon(1e-2));
   CHECK(largest(init::kaiming_uniform({8, 4, 3, 3})) == Approx(1 / std::sqrt(36.0)).epsilon(0.05));
@@ -231,6 +279,12 @@ TEST_CASE("initialisers have their bounds and moments", "[nn]") {
   CHECK(min(cut).item() >= -1);
   CHECK(max(cut).item() <= 2);
   CHECK(mean(cut).item() == Approx(0.2296).margin(0.01));
+  // 1 - (phi(-1) + 2 phi(2)) / (Phi(2) - Phi(-1)) - mean^2
+  CHECK(var(cut, {}).item() == Approx(0.5196).margin(0.01));
+  const Tensor moved = init::trunc_normal(shape, 3, 2, 1, 7);  // the same, times 2, plus 3
+  CHECK(mean(moved).item() == Approx(3.4592).margin(0.02));
+  CHECK(min(moved).item() == Approx(1).margin(0.01));
+  CHECK(max(moved).item() == Approx(7).margin(0.01));
   CHECK_THROWS_WITH(init::kaiming_uniform({3}), Contains("expected at least 2 axes"));
   CHECK_THROWS_WITH(init::normal({3}, 0, -1), Contains("standard deviation >= 0"));
   CHECK_THROWS_WITH(init::trunc_normal({3}, 0, 1, 2, -2), Contains("low < high"));

@@ -282,6 +282,16 @@ TEST_CASE("learning-rate schedules follow their formulas", "[optim]") {
     CHECK(schedule::transformer(step, 512, 4000) ==
           Approx(std::pow(512, -0.5) * std::min(std::pow(n, -0.5), n * std::pow(4000, -1.5))));
   }
+  // Worked by hand: 512^-0.5 = 0.04419417, 4000^-1.5 = 3.952847e-6, 4000^-0.5 = 0.01581139.
+  CHECK(schedule::transformer(0, 512, 4000) == Approx(1.7469281e-7).epsilon(1e-7));
+  CHECK(schedule::transformer(1999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
+  CHECK(schedule::transformer(3999, 512, 4000) == Approx(6.9877124e-4).epsilon(1e-7));
+  CHECK(schedule::transformer(15999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
+  CHECK(cosine(5, {.lr = 2, .min_lr = 1, .warmup = 5, .steps = 5}) == 1);  // nothing but warm-up
+  CHECK(cosine(4, {.lr = 2, .min_lr = 1, .warmup = 5, .steps = 5}) == Approx(2 * 5.0 / 6));
+  CHECK(cosine(0, {.lr = 2, .warmup = 0, .steps = 4}) == 2);
+  CHECK(cosine(3, {.lr = 2, .min_lr = 0, .warmup = 0, .steps = 4}) ==
+        Approx(1 - std::sqrt(0.5)));  // 1 + cos(3/4 pi)
   CHECK_THROWS_WITH(constant(-1, 1), Contains("expected step and warmup >= 0, got -1"));
   CHECK_THROWS_WITH(cosine(0, {.warmup = 10, .steps = 5}), Contains("expected steps >= warmup"));
   CHECK_THROWS_WITH(schedule::transformer(0, 0), Contains("d_model and warmup > 0"));
