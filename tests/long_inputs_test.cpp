@@ -81,6 +81,26 @@ TEST_CASE("long inputs: sums in pieces, over axes that do not merge", "[long]") 
   }
 }
 
+TEST_CASE("long inputs: sums whose outputs lie along many axes, in chunks", "[long]") {
+  manual_seed(47);
+  const Tensor whole = randn({7, 11, 13, 15, 9}, float64);
+  Tensor x = whole;
+  for (int axis = 0; axis < 5; ++axis) x = x.slice(axis, 1);  // no two axes merge
+  const auto [A, B, C, D, E] = std::array<int64_t, 5>{6, 10, 12, 14, 8};
+  REQUIRE(A * B * C * D > 2 * 32768 / E);
+  Values last(static_cast<size_t>(A * B * C * D)), second(static_cast<size_t>(A * C * D * E));
+  for (int64_t a = 0, i = 0; a < A; ++a)
+    for (int64_t b = 0; b < B; ++b)
+      for (int64_t c = 0; c < C; ++c)
+        for (int64_t d = 0; d < D; ++d, ++i)
+          for (int64_t e = 0; e < E; ++e) {
+            last[static_cast<size_t>(i)] += at(x, {a, b, c, d, e});
+            second[static_cast<size_t>(((a * C + c) * D + d) * E + e)] += at(x, {a, b, c, d, e});
+          }
+  CHECK(relative_distance(sum(x, 4), from_data(last, {A, B, C, D})) < 1e-13);
+  CHECK(relative_distance(sum(x, 1), from_data(second, {A, C, D, E})) < 1e-13);
+}
+
 TEST_CASE("long inputs: softmax and its kin over blocks of a row", "[long]") {
   for (Dtype dtype : {float32, float64})
     for (int64_t n : {2047, 2048, 2049, 4097}) {
