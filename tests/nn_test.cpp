@@ -241,6 +241,15 @@ TEST_CASE("a module converted between forward and backward is noticed", "[nn]") 
   }
 }
 
+TEST_CASE("a module converted between forward and backward gets no gradient of the old dtype",
+          "[nn][converted]") {
+  Embedding table(5, 4);  // whose rule reads no parameter
+  const Tensor loss = sum(table(arange(3)));
+  table.to(float64);
+  CHECK_THROWS_AS(loss.backward(), Error);
+  CHECK(!table.weight.grad().defined());
+}
+
 TEST_CASE("initialisers have their bounds and moments", "[nn]") {
   manual_seed(3);
   auto largest = [](const Tensor& x) { return max(abs(x)).item(); };
