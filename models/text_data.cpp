@@ -12,7 +12,7 @@ TextData::TextData(std::vector<int64_t> tokens, int64_t context)
   const int64_t shorter = std::min(length(Part::train), length(Part::validation));
   check(shorter > context, "text data: ", std::ssize(tokens_),
         " tokens are too few: the last tenth has ", length(Part::validation), ", and windows of ",
-        context, " need at least ", context + 1);
+        context, " need more than ", context);
 }
 
 const int64_t* TextData::begin(Part part) const {
@@ -38,7 +38,14 @@ TokenBatch TextData::gather(const int64_t* tokens, const std::vector<int64_t>& s
 
 TokenBatch TextData::random_batch(Part part, int64_t batch, uint64_t seed, int64_t step,
                                   int64_t index) const {
+  constexpr int64_t rows = 1 << 16, indices = 1 << 16, steps = int64_t{1} << 32;
+  check(batch >= 1 && batch <= rows, "text data: expected a batch of 1 to ", rows, " windows, got ",
+        batch);
+  check(step >= 0 && step < steps && index >= 0 && index < indices,
+        "text data: expected a step in [0, ", steps, ") and an index in [0, ", indices, "), got ",
+        step, " and ", index);
   // Philox as a hash: the seed, the part and the place in the run are all in key and counter.
+  // Within these limits no two rows of a run share a counter.
   const RandomKey key{seed ^ (part == Part::train ? 0 : 0x9e3779b97f4a7c15u),
                       (static_cast<uint64_t>(step) << 32) + (static_cast<uint64_t>(index) << 16)};
   const auto choices = static_cast<uint64_t>(length(part) - context_);
@@ -54,9 +61,10 @@ TokenBatch TextData::random_batch(Part part, int64_t batch, uint64_t seed, int64
 TokenBatch TextData::windows(Part part, int64_t first, int64_t batch) const {
   check(first >= 0 && first < num_windows(part), "text data: window ", first, " is outside [0, ",
         num_windows(part), ")");
+  check(batch >= 1, "text data: expected a batch of at least 1 window, got ", batch);
+  const int64_t last = first + std::min(batch, num_windows(part) - first);
   std::vector<int64_t> starts;
-  for (int64_t i = first; i < std::min(first + batch, num_windows(part)); ++i)
-    starts.push_back(i * context_);
+  for (int64_t i = first; i < last; ++i) starts.push_back(i * context_);
   return gather(begin(part), starts);
 }
 

@@ -21,7 +21,8 @@ class TextData {
 
   enum class Part { train, validation };
   /// `batch` windows at random places of a part: a function of (seed, step, index) alone, so a
-  /// resumed run sees the batches of an uninterrupted one.
+  /// resumed run sees the batches of an uninterrupted one. At most 2^16 windows; 0 <= step < 2^32,
+  /// 0 <= index < 2^16.
   TokenBatch random_batch(Part part, int64_t batch, uint64_t seed, int64_t step,
                           int64_t index = 0) const;
   /// Windows side by side, from the first-th on, at most `batch` of them: (b, T).
