@@ -1,40 +1,40 @@
 // Continues a text with a model that train_gpt wrote.
 //
-//   build/bin/generate --model DIR --prompt "..." --tokens 300 --temperature 0.8 --top-k 40 --seed
-//   1
+//   build/bin/generate --model DIR --prompt "..." --tokens 300 --temperature 0.8 --top-k 40
 
 #include <gradus/gradus.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "examples/support/cli.h"
-#include "examples/support/interrupt.h"
+#include "examples/support/flags.h"
 
 using namespace gradus;
 
 namespace {
 
 int run(int argc, char** argv) {
-  CLI::App app("Continues a text with a model that train_gpt wrote.");
   std::string folder = "out/train", prompt = "\n", stop;
   GenerateOptions options{.tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
-  int threads = num_threads();
-  app.add_option("--model", folder, "folder with model, config and tokenizer");
-  app.add_option("--prompt", prompt, "the beginning");
-  app.add_option("--tokens", options.tokens, "how many to write")->check(CLI::NonNegativeNumber);
-  app.add_option("--temperature", options.sampling.temperature, "0: always the likeliest")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--top-k", options.sampling.top_k, "only the k likeliest; 0: all")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--top-p", options.sampling.top_p, "only the likeliest of this total probability")
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--seed", options.seed, "of the choices");
-  app.add_option("--stop", stop, "the character that ends the text");
-  app.add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
-  app.option_defaults()->always_capture_default();
-  parse_flags(app, argc, argv);
-  set_num_threads(threads);
+  int64_t threads = num_threads();
+  Flags flags(
+      "Continues a text with a model that train_gpt wrote.\n"
+      "  generate --model DIR --prompt \"...\"");
+  flags.group("The text");
+  flags.add("--model", folder, "DIR", "folder that train_gpt wrote");
+  flags.add("--prompt", prompt, "TEXT", "what the text begins with", "a line break");
+  flags.add("--tokens", options.tokens, 0, 1e15, "characters to write");
+  flags.add("--stop", stop, "CHAR", "character that ends the text", "none");
+  flags.group("How");
+  flags.add("--temperature", options.sampling.temperature, 0, 1e6,
+            "divides the logits: above 1 bolder; 0: always the likeliest");
+  flags.add("--top-k", options.sampling.top_k, 0, 1e15, "only the k likeliest; 0: all");
+  flags.add("--top-p", options.sampling.top_p, 1e-9, 1,
+            "only the likeliest that have this probability together");
+  flags.add("--seed", options.seed, "of the choices");
+  flags.add("--threads", threads, 1, 1024, "threads to compute with");
+  if (!flags.parse(argc, argv)) return 0;
+  set_num_threads(static_cast<int>(threads));
 
   const CharTokenizer tokenizer = CharTokenizer::load(folder + "/tokenizer.json");
   const GPT model = load_gpt(folder);

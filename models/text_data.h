@@ -29,10 +29,11 @@ class TextData {
   TokenBatch windows(Part part, int64_t first, int64_t batch) const;
   /// How many windows side by side a part holds.
   int64_t num_windows(Part part) const;
+  /// How many tokens a part has.
+  int64_t length(Part part) const;
 
  private:
   const int64_t* begin(Part part) const;
-  int64_t length(Part part) const;
   TokenBatch gather(const int64_t* tokens, const std::vector<int64_t>& starts) const;
 
   std::vector<int64_t> tokens_;

@@ -1,59 +1,14 @@
 // The programs as a user runs them: exit status, what they print, what they leave on disk.
 
-#include <sys/wait.h>
+#include "tests/programs.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
-#include <cstdio>
-#include <filesystem>
 
 #include "gradus/core/safetensors.h"
 
 using namespace gradus;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
-
-namespace {
-
-struct Result {
-  int status;
-  std::string output;  // stdout and stderr
-};
-
-Result run(const std::string& program, const std::string& arguments = "") {
-  const std::string command =
-      std::string("'") + GRADUS_BIN_DIR + "/" + program + "' " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Result result{};
-  char buffer[4096];
-  while (const size_t n = fread(buffer, 1, sizeof buffer, pipe)) result.output.append(buffer, n);
-  const int status = pclose(pipe);
-  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  INFO(command << '\n' << result.output);
-  return result;
-}
-
-/// A folder of its own for each test, removed at its end.
-struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / ("gradus_programs_" + std::to_string(getpid()));
-  TemporaryFolder() { fs::create_directories(path); }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-};
-
-/// Some text with structure, 12,000 characters.
-std::string sample_text() {
-  std::string text;
-  for (int i = 0; text.size() < 12000; ++i)
-    text += "line " + std::to_string(i * 7919 % 1000) + " of the text\n";
-  return text;
-}
-
-const std::string small =
-    " --layers 1 --heads 2 --dim 16 --context 16 --batch 4 --eval-batches 2 --warmup 2";
-
-}  // namespace
 
 TEST_CASE("the small examples run and come to what they claim") {
   const TemporaryFolder scratch;
@@ -74,43 +29,36 @@ TEST_CASE("the small examples run and come to what they claim") {
   CHECK(run("two_moons").status == 0);  // 0 says that 98% of the test points are classified
 }
 
-TEST_CASE("train_gpt trains, and a run cut in two ends with the same bits") {
+TEST_CASE("a trained model writes text, the same for the same seed") {
   const TemporaryFolder scratch;
   write_file_atomically(scratch / "text.txt", sample_text());
-  const std::string common =
-      "--data '" + scratch / "text.txt" + "'" + small + " --dropout 0.1 --seed 5";
-  const Result whole =
-      run("train_gpt", common + " --steps 40 --eval-every 20 --out '" + scratch / "whole'");
-  REQUIRE(whole.status == 0);
-  CHECK_THAT(whole.output, Contains("final: step 40 train_loss "));
-  for (const char* file :
-       {"model.safetensors", "config.json", "tokenizer.json", "checkpoint.safetensors", "loss.csv"})
-    CHECK(fs::exists(scratch.path / "whole" / file));
+  const std::string folder = "'" + scratch / "out'";
+  const Result trained =
+      run("train_gpt", "--data '" + scratch / "text.txt'" + small + " --steps 5 --out " + folder);
+  REQUIRE(trained.status == 0);
+  // How the output ends: where it lies, what to type next, and the numbers.
+  const size_t last = trained.output.rfind('\n', trained.output.size() - 2) + 1;
+  CHECK_THAT(trained.output.substr(last), Contains("final: step 5 train_loss "));
+  CHECK_THAT(trained.output, Contains("generate --model " + scratch / "out"));
+  // What it begins with: 12,000 characters and some: 9 letters, 10 digits, blank and line break.
+  CHECK_THAT(trained.output, Contains("text.txt: 12,0") && Contains(", 21 of them different") &&
+                                 Contains("parameters") && Contains("threads"));
+  for (const char* file : {"model.safetensors", "config.json", "tokenizer.json",
+                           "checkpoint.safetensors", "loss.csv", "steps.csv"})
+    CHECK(scratch.has(std::string("out/") + file));
 
-  // Killed without warning after the checkpoint of step 20.
-  const std::string part = " --out '" + scratch / "part'";
-  run("train_gpt",
-      common + " --steps 40 --eval-every 20" + part +
-          " & pid=$!; while kill -0 $pid && ! grep -q '^20,' '" +
-          scratch / "part/loss.csv' 2>/dev/null; do sleep 0.01; done; kill -9 $pid; wait");
-  const Result resumed = run("train_gpt", "--resume" + part);
-  CHECK(resumed.status == 0);
-  CHECK(read_file(scratch / "part/model.safetensors") ==
-        read_file(scratch / "whole/model.safetensors"));
-  CHECK(read_file(scratch / "part/loss.csv") == read_file(scratch / "whole/loss.csv"));
-
-  const std::string prompt = " --prompt line --tokens 30 --seed 3";
-  const Result text = run("generate", "--model '" + scratch / "whole'" + prompt);
+  const std::string ask = "--model " + folder + " --tokens 30 --prompt line";
+  const Result text = run("generate", ask + " --seed 3");
   CHECK(text.status == 0);
   CHECK(text.output.size() == 35);  // the prompt, 30 characters, a line break
-  CHECK(text.output == run("generate", "--model '" + scratch / "part'" + prompt).output);
-  const Result unknown = run("generate", "--model '" + scratch / "whole' --prompt '#'");
+  CHECK(text.output == run("generate", ask + " --seed 3").output);
+  CHECK(text.output != run("generate", ask + " --seed 4").output);
+  const Result unknown = run("generate", ask + " --prompt '#'");
   CHECK(unknown.status == 1);
   CHECK_THAT(unknown.output, Contains("\"#\""));
-
-  const Result other = run("train_gpt", "--resume --heads 1" + part);
-  CHECK(other.status == 1);
-  CHECK_THAT(other.output, Contains("--heads"));
+  const Result wrong = run("generate", ask + " --top-p 2");
+  CHECK(wrong.status == 1);
+  CHECK_THAT(wrong.output, Contains("--top-p") && Contains("1"));
 }
 
 TEST_CASE("bad input to train_gpt is one line and status 1, and leaves what was there") {
@@ -126,6 +74,7 @@ TEST_CASE("bad input to train_gpt is one line and status 1, and leaves what was 
     CHECK(result.status == 1);
     CHECK_THAT(result.output, Contains(why));
     CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
+    CHECK(result.output.size() < 300);
     CHECK(!fs::exists(scratch / "out"));
   };
   const std::string data = "--data '" + text + "'";
@@ -139,6 +88,32 @@ TEST_CASE("bad input to train_gpt is one line and status 1, and leaves what was 
   refused(data + " --dropout 1.5", "--dropout");
   refused(data + " --unknown", "--unknown");
   refused("--resume", "checkpoint");
+  refused("--resume --overwrite", "--overwrite");
+  refused(data + " --heads 0", "--heads");
+  refused(data + " --lr 1e300", "from 0 to 1000000");
+  refused(data + " --lr nan", "--lr");
+  refused(data + " --lr -1", "--lr");
+  refused(data + " --steps 1e3", "whole number");
+  refused(data + " --steps " + std::string(300, '9'), "--steps");
+  refused(data + " --batch 65537", "--batch");
+  refused(data + " --seed 18446744073709551616", "--seed");  // 2^64
+  refused(data + " --" + std::string(300, 'x'), "xxx");
   CHECK(run("train_gpt", data + " --out /proc/nowhere").status == 1);
-  CHECK(run("train_gpt", "--help").status == 0);
+}
+
+TEST_CASE("--help gives each flag's meaning and default") {
+  for (const char* program : {"train_gpt", "generate"}) {
+    const Result help = run(program, "--help");
+    INFO(help.output);
+    CHECK(help.status == 0);
+    CHECK_THAT(help.output, !Contains("INT") && !Contains("FLOAT") && !Contains("1099511627776"));
+    std::istringstream lines(help.output);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() < 100);
+  }
+  CHECK_THAT(run("train_gpt", "--help").output,
+             Contains("--layers N          transformer blocks; default 4\n") &&
+                 Contains("default 0.001\n") && Contains("default a tenth of --lr") &&
+                 Contains("default out/train\n") && Contains("--resume            "));
+  CHECK_THAT(run("generate", "--help").output,
+             Contains("default 0.8\n") && Contains("default 300\n"));
 }

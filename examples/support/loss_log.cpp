@@ -4,7 +4,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "examples/support/plot.h"
 #include "gradus/core/safetensors.h"
 
 namespace gradus {
@@ -46,15 +45,15 @@ std::string LossLog::last_line() const {
   return text;
 }
 
-std::string LossLog::plot(const std::string& title) const {
+Picture LossLog::picture(const std::string& title) const {
   Series train{.name = "train", .points = {}}, validation{.name = "validation", .points = {}};
   for (const Row& row : rows_) {
     const auto x = static_cast<double>(row.step);
     train.points.emplace_back(x, row.train_loss);
     validation.points.emplace_back(x, row.validation_loss);
   }
-  return plot_curves(folder_ + "/loss.png", title, "step", "cross entropy (nats a token)",
-                     {train, validation});
+  return {
+      folder_ + "/loss.png", title, "step", "cross entropy (nats a token)", {train, validation}};
 }
 
 }  // namespace gradus

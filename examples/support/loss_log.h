@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/support/plot.h"
+
 namespace gradus {
 
 /// Estimates of the losses, kept in FOLDER/loss.csv.
@@ -21,12 +23,13 @@ class LossLog {
   void read_up_to(int64_t step);
   /// Appends a row and writes loss.csv.
   void add(const Row& row);
-  bool empty() const { return rows_.empty(); }
-  int64_t last_step() const { return rows_.back().step; }
+  /// The step of the last row; -1 if there is none.
+  int64_t last_step() const { return rows_.empty() ? -1 : rows_.back().step; }
+  const Row& last() const { return rows_.back(); }
   /// "step 250 train 2.0113 val 2.0891".
   std::string last_line() const;
-  /// Draws FOLDER/loss.png. Returns why it could not, or nothing.
-  std::string plot(const std::string& title) const;
+  /// The curves, as FOLDER/loss.png shows them.
+  Picture picture(const std::string& title) const;
 
  private:
   std::string folder_;

@@ -1,6 +1,9 @@
 #pragma once
 // Pictures of curves: the only place that knows gnuplot.
 
+#include <chrono>
+#include <future>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +16,30 @@ struct Series {
   std::vector<std::pair<double, double>> points;
 };
 
-/// Draws the curves into a PNG file. Returns why it could not (gnuplot is not installed, say; what
-/// was at the path stays), or nothing.
-std::string plot_curves(const std::string& png_path, const std::string& title,
-                        const std::string& x_label, const std::string& y_label,
-                        const std::vector<Series>& series);
+/// What is drawn, and the PNG file that it becomes.
+struct Picture {
+  std::string path, title, x_label, y_label;
+  std::vector<Series> series;
+};
+
+/// Draws it. Returns why it could not (gnuplot is not installed, say; what was at the path stays),
+/// or nothing.
+std::string draw_picture(const Picture& picture);
+
+/// Draws pictures beside whatever else goes on, one at a time and none within ten seconds of the
+/// one before, so that training does not notice.
+class BackgroundPlot {
+ public:
+  /// Draws this picture, or a later one in its place.
+  void draw(Picture picture);
+  /// Waits until the last picture is drawn. Returns why it could not be, or nothing.
+  std::string finish();
+
+ private:
+  void start();
+  std::optional<Picture> next_;
+  std::future<std::string> drawing_;
+  std::chrono::steady_clock::time_point started_;
+};
 
 }  // namespace gradus

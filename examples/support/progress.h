@@ -17,21 +17,26 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `step` steps are done, the last with this loss.
-  void update(int64_t step, double loss);
+  /// One more step, the step-th, is done, with this loss. `seconds_besides`: how long all that is
+  /// not a step (estimates, saving) will still take.
+  void update(int64_t step, double loss, double seconds_besides);
+  /// Something else takes its time: `done` of `total` parts of it are done.
+  void part(const std::string& what, int64_t done, int64_t total);
   /// Prints a line that stays. The time since the last update is not counted as training's: whoever
   /// calls this evaluated or saved something.
   void note(const std::string& line);
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string describe(double loss) const;
+  bool due();  // whether it is time to print
+  void show(const std::string& line, bool stays);
 
-  int64_t first_, step_, total_, tokens_per_step_;
+  int64_t first_, total_, tokens_per_step_;
   bool terminal_;
   bool line_open_ = false;
-  Clock::time_point start_, last_update_, last_print_;
-  double step_seconds_ = 0;  // a running average, without pauses
+  Clock::time_point last_update_, last_print_;
+  double training_seconds_ = 0;  // without pauses
+  double step_seconds_ = 0;      // a running average
 };
 
 }  // namespace gradus

@@ -1,0 +1,51 @@
+#pragma once
+// The folder of a training run: who may write to it, and what an earlier run left there.
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace gradus {
+
+/// A folder that one process at a time may train in.
+class RunFolder {
+ public:
+  /// `files`: what a run writes into it, the checkpoint first. Nothing is touched yet.
+  RunFolder(std::string path, std::vector<std::string> files)
+      : path_(std::move(path)), files_(std::move(files)) {}
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  /// Locks the folder until this process ends, if there is one. Throws Error if another process has
+  /// locked it or it can't be written.
+  void lock();
+  /// Makes the folder, if need be, and locks it.
+  void make();
+  /// Throws Error, saying how far it is, if a run lies here.
+  void expect_no_run() const;
+  /// Removes what killed runs left of files that they were writing.
+  void remove_leftovers() const;
+  /// Removes an earlier run, its checkpoint first.
+  void remove_run() const;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& file) const { return path_ + '/' + file; }
+  std::string checkpoint() const { return *this / files_.front(); }
+
+ private:
+  std::string path_;
+  std::vector<std::string> files_;
+  int fd_ = -1;
+};
+
+/// What a checkpoint says about its run.
+using Metadata = std::map<std::string, std::string>;
+/// The text, whole number or number of seconds, >= 0, under `key`. Throws Error, opening with
+/// `where`, if it is missing or something else.
+const std::string& stored_text(const Metadata& metadata, const std::string& key,
+                               const std::string& where);
+int64_t stored_count(const Metadata& metadata, const std::string& key, const std::string& where);
+double stored_seconds(const Metadata& metadata, const std::string& key, const std::string& where);
+
+}  // namespace gradus

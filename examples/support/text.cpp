@@ -1,0 +1,52 @@
+#include "examples/support/text.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+namespace gradus {
+
+template <class Number>
+std::optional<Number> parse_number(const std::string& text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [read_to, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || read_to != end || !std::isfinite(static_cast<double>(number)))
+    return {};
+  return number;
+}
+template std::optional<int64_t> parse_number(const std::string&);
+template std::optional<uint64_t> parse_number(const std::string&);
+template std::optional<double> parse_number(const std::string&);
+
+std::string shown(const std::string& text) {
+  constexpr size_t most = 40;
+  std::string result = "\"";
+  for (const char c : text.substr(0, most)) result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  return result + (text.size() > most ? "...\"" : "\"");
+}
+
+std::string with_commas(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), 1, ',');
+  return digits;
+}
+
+std::string as_clock(double seconds) {
+  const auto s = static_cast<long long>(seconds + 0.5);
+  char text[64];
+  if (s < 3600)
+    std::snprintf(text, sizeof text, "%lld:%02lld", s / 60, s % 60);
+  else
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  return text;
+}
+
+std::string fingerprint(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return std::to_string(text.size()) + ' ' + std::to_string(hash);
+}
+
+}  // namespace gradus

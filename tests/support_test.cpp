@@ -1,0 +1,170 @@
+// What the programs are made of: flags, logs, numbers, folders.
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <limits>
+
+#include "examples/support/finite.h"
+#include "examples/support/flags.h"
+#include "examples/support/run_folder.h"
+#include "examples/support/step_log.h"
+#include "examples/support/text.h"
+#include "tests/programs.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct Settings {
+  int64_t size = 4;
+  double rate = 0.5;
+  uint64_t seed = 7;
+  bool fast = false;
+  std::string name = "x", note;
+  Flags flags{"About."};
+
+  Settings() {
+    flags.group("Stored", true);
+    flags.add("--size", size, 1, 100, "how large");
+    flags.add("--the-rate", rate, 0, 1, "how fast");
+    flags.add("--seed", seed, "of all");
+    flags.add("--fast", fast, "hurry");
+    flags.add("--name", name, "NAME", "whose");
+    flags.group("Not stored");
+    flags.add("--note", note, "TEXT", "why", "none");
+  }
+  bool parse(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "program");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    return flags.parse(static_cast<int>(argv.size()), argv.data());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("flags: read, stored, restored", "[support]") {
+  Settings first;
+  REQUIRE(first.parse({"--size", "100", "--the-rate=0.1", "--seed", "18446744073709551615",
+                       "--fast", "--note", "a", "--size", "99"}));
+  CHECK(first.size == 99);  // the last one counts
+  CHECK(first.seed == std::numeric_limits<uint64_t>::max());
+  CHECK(first.flags.given("--fast"));
+  CHECK(!first.flags.given("--name"));
+  const std::string json = first.flags.to_json();
+  CHECK(json == R"({"fast":true,"name":"x","seed":18446744073709551615,"size":99,"the_rate":0.1})");
+
+  Settings second;
+  REQUIRE(second.parse({"--name", "y", "--size", "99"}));
+  second.flags.restore(json, "FILE", {"--name"});
+  CHECK(second.size == 99);
+  CHECK(second.rate == 0.1);
+  CHECK(second.seed == first.seed);
+  CHECK(second.fast);
+  CHECK(second.name == "y");
+  CHECK(second.note.empty());
+
+  Settings third;
+  REQUIRE(third.parse({"--size", "98"}));
+  CHECK_THROWS_WITH(third.flags.restore(json, "FILE", {"--name"}),
+                    Contains("--size") && Contains("FILE") && Contains("99") && Contains("98"));
+  CHECK_THROWS_WITH(Settings().parse({"--size", "0"}), Contains("--size: expected a whole number "
+                                                                "from 1 to 100, got \"0\""));
+  CHECK_THROWS_WITH(Settings().parse({"--the-rate", "inf"}), Contains("from 0 to 1, got \"inf\""));
+  CHECK_THAT(Settings().flags.help(), Contains("  --the-rate X        how fast; default 0.5\n") &&
+                                          Contains("\nNot stored\n") && Contains("default none"));
+}
+
+TEST_CASE("numbers are read whole or not at all", "[support]") {
+  CHECK(parse_number<int64_t>("-12") == -12);
+  CHECK(parse_number<int64_t>("9223372036854775807") == std::numeric_limits<int64_t>::max());
+  for (const char* text : {"", " 1", "1 ", "+1", "1x", "0x1", "1.0", "9223372036854775808"})
+    CHECK(!parse_number<int64_t>(text));
+  CHECK(!parse_number<uint64_t>("-1"));
+  CHECK(parse_number<double>("1e-5") == 1e-5);
+  for (const char* text : {"", "nan", "inf", "-inf", "1e999", "1,5", "1e"})
+    CHECK(!parse_number<double>(text));
+
+  CHECK(with_commas(0) == "0");
+  CHECK(with_commas(999) == "999");
+  CHECK(with_commas(1234567) == "1,234,567");
+  CHECK(as_clock(65.4) == "1:05");
+  CHECK(as_clock(7265) == "2:01:05");
+  CHECK(shown("a\nb") == "\"a b\"");
+  CHECK(shown(std::string(300, '9')) == '"' + std::string(40, '9') + "...\"");
+}
+
+TEST_CASE("the first tensor that is not finite is found", "[support]") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor good = full({1000}, 3e38f), count = from_data(std::vector<int64_t>{1}, {1});
+  CHECK(first_not_finite({}) == "");
+  CHECK(first_not_finite({{"a", good}, {"b", count}}) == "");
+  for (const float bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN()})
+    for (const int64_t at : {0, 500, 999}) {
+      const Tensor t = good.clone();
+      t.data<float>()[at] = bad;
+      CHECK(first_not_finite({{"a", good}, {"b", count}, {"c", t}}) == "c");
+    }
+}
+
+TEST_CASE("the log of steps is cut where a run goes on", "[support]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "steps.csv", header = "step,loss,lr,grad_norm,seconds\n";
+  StepLog log(path);
+  log.cut_after(3);  // there is no file yet
+  CHECK(!scratch.has("steps.csv"));
+  log.add({1, 2.5, 1e-3, 0.25, 0.1234});
+  log.add({2, 2.25, 2e-3, 0.5, 1});
+  CHECK(!scratch.has("steps.csv"));  // rows wait
+  log.flush();
+  log.flush();
+  const std::string one = header + "1,2.5,0.001,0.25,0.123\n",
+                    two = one + "2,2.25,0.002,0.5,1.000\n";
+  CHECK(read_file(path) == two);
+
+  auto cut = [&](const std::string& content, int64_t step) {
+    write_file_atomically(path, content);
+    StepLog(path).cut_after(step);
+    return read_file(path);
+  };
+  CHECK(cut(two, 2) == two);
+  CHECK(cut(two, 1) == one);
+  CHECK(cut(two, 0) == header);
+  CHECK(cut(two + "3,1,1", 5) == two);  // cut short
+  CHECK(cut(two.substr(0, two.size() - 1), 5) == one);
+  CHECK(cut(two + "nonsense\n", 5) == two);
+  CHECK(cut("step,lo", 5) == "");
+  CHECK(cut("", 5) == "");
+  CHECK_THROWS_WITH(StepLog(scratch / "none/steps.csv").flush(), Contains("none/steps.csv"));
+}
+
+TEST_CASE("a run's folder is locked, and cleared of what is the run's", "[support]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "a/b";
+  RunFolder folder(path, {"c.bin", "m.bin"});
+  folder.lock();  // nothing there: nothing to lock, nothing made
+  CHECK(!scratch.has("a"));
+  folder.make();
+  RunFolder second(path, {"c.bin", "m.bin"});
+  CHECK_THROWS_WITH(second.lock(), Contains("another process is training in " + path));
+  CHECK_THROWS_WITH(second.make(), Contains("another process"));
+
+  folder.expect_no_run();
+  for (const char* name : {"c.bin.tmp", "m.bin.tmp12-3", "m.bin.tmpx", "other.tmp", "m.bin"})
+    write_file_atomically(folder / name, "x");
+  folder.remove_leftovers();
+  CHECK(!scratch.has("a/b/c.bin.tmp"));
+  CHECK(!scratch.has("a/b/m.bin.tmp12-3"));
+  CHECK(scratch.has("a/b/m.bin.tmpx"));
+  CHECK(scratch.has("a/b/other.tmp"));
+  CHECK_THROWS_WITH(folder.expect_no_run(), Contains("m.bin") && Contains("--overwrite"));
+  write_file_atomically(folder / "c.bin", "no checkpoint");
+  CHECK_THROWS_WITH(folder.expect_no_run(), Contains("can't be read"));
+  folder.remove_run();
+  folder.expect_no_run();
+  CHECK(scratch.has("a/b/other.tmp"));
+
+  RunFolder file(folder / "other.tmp", {"c.bin"});
+  CHECK_THROWS_WITH(file.lock(), Contains("other.tmp"));
+}
