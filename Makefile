@@ -2,6 +2,7 @@
 #
 #   make            the library              make test   builds and runs the tests
 #   make train      trains a small GPT       make help   lists the targets
+#   make deps       installs the packages that are missing, as test and train do by themselves
 #
 # Variants, each in a build folder of its own, so that switching mixes no objects:
 #   CXX=clang++  ARCH=x86-64-v3 (any -march; default: this machine)  DEBUG=1
@@ -45,7 +46,7 @@ ROOMS := core nn optim models
 LINKS := $(addprefix build/include/gradus/,$(ROOMS) gradus.h)
 
 # ---- how things are compiled ----
-# What must ask the compiler is worked out once, when first used: by then `deps` has installed it.
+# What must ask the compiler is worked out once, when first used: by then it is installed.
 
 lazy = $(eval $(1) = $$(eval $(1) := $$(shell $(2)))$$($(1)))
 
@@ -86,7 +87,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test examples bench bench-peers bench-growth deps install format clean help FORCE
+.PHONY: all train test examples bench bench-peers bench-growth deps packages install format clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -98,7 +99,7 @@ dry_run := $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS))))
 run = $(if $(dry_run),$(quiet)echo $(1),$(quiet)$(1))
 
 train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source text, into out/train
-	+$(call run,$(BUILD)/bin/train_gpt)
+	+$(call run,$(BUILD)/bin/train_gpt --overwrite)
 
 test: $(BUILD)/bin/tests examples  ## builds and runs the tests
 	+$(call run,$(BUILD)/bin/tests)
@@ -121,9 +122,9 @@ install: all  ## installs headers, libraries and gradus.pc under DESTDIR/PREFIX 
 	$(quiet)install -Dm644 $(STATIC) "$(DESTDIR)$(PREFIX)/lib/libgradus.a"
 	$(quiet)install -Dm755 $(SHARED) "$(DESTDIR)$(PREFIX)/lib/libgradus.so"
 	$(quiet)mkdir -p "$(DESTDIR)$(PREFIX)/lib/pkgconfig"
-	$(quiet)printf '%s\n' 'prefix=$(PREFIX)' 'Name: gradus' 'Version: 0.1.0' \
+	$(quiet)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'Name: gradus' 'Version: 0.1.0' \
 	  'Description: Deep learning for multicore CPUs' 'Cflags: -I$${prefix}/include -fopenmp' \
-	  'Libs: -L$${prefix}/lib -lgradus -fopenmp' 'Libs.private: $(libraries)' \
+	  'Libs: -L$${libdir} -Wl,-rpath,$${libdir} -lgradus -fopenmp' 'Libs.private: $(libraries)' \
 	  > "$(DESTDIR)$(PREFIX)/lib/pkgconfig/gradus.pc"
 
 format:  ## formats the sources with clang-format
@@ -153,6 +154,11 @@ missing = $(shell command -v $(lastword $(CXX)) >/dev/null || { echo $(packages)
     printf '$(hash)if !__has_include(<%s>)\n%s\n$(hash)endif\n' $${header%=*} $${header$(hash)*=}; \
   done | $(CXX) -fopenmp $(BLAS_CFLAGS) -E -P -x c++ -)
 
+define name_packages
+@echo "gradus needs packages that are not installed: $(1)" >&2; \
+echo "make deps installs them (with apt-get, as root or by sudo)." >&2; exit 2
+endef
+
 define install_packages
 @set -e; packages="$(1)"; echo "gradus needs packages that are not installed: $$packages"; \
 if ! command -v apt-get >/dev/null; then \
@@ -168,8 +174,13 @@ $$as_root apt-get update -q; \
 $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$packages
 endef
 
-deps:  ## installs missing packages on Debian and Ubuntu, or names them
-	+$(if $(dry_run),,$(if $(missing),$(call install_packages,$(missing))))
+# Only these install what is missing; other targets name it and stop.
+obtain := $(if $(filter deps test train,$(MAKECMDGOALS)),install_packages,name_packages)
+
+packages:
+	+$(if $(dry_run),,$(if $(missing),$(call $(obtain),$(missing))))
+
+deps: packages  ## installs missing packages on Debian and Ubuntu, or names them
 
 # ---- rules ----
 
@@ -180,12 +191,12 @@ $(LINKS):
 # Two notes that change only when their content does: the flags, and which sources there are.
 note = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || \
   printf '%s\n' '$(subst ','\'',$(1))' > $@
-$(BUILD)/obj/flags: FORCE | deps
+$(BUILD)/obj/flags: FORCE | packages
 	$(call note,$(compile) $(folders) $(link) $(libraries))
 $(BUILD)/obj/sources: FORCE
 	$(call note,$(LIBRARY_SRC) $(SUPPORT_SRC) $(TEST_SRC) $(BENCH_SRC))
 
-$(BUILD)/obj/%.o: %.cpp $(BUILD)/obj/flags | deps $(LINKS)
+$(BUILD)/obj/%.o: %.cpp $(BUILD)/obj/flags | packages $(LINKS)
 	$(call say,CXX   $<)
 	@mkdir -p $(@D)
 	$(quiet)$(compile) $(includes) -MMD -MP -c $< -o $@
