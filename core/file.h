@@ -15,7 +15,8 @@ std::string read_file(const std::string& path);
 /// Writes `bytes` to `path` as replace_file does.
 void write_file_atomically(const std::string& path, const std::string& bytes);
 
-/// An open file, buffered, that closes itself. Its errors open with `context`: the operation and the path.
+/// An open file, buffered, that closes itself. Its errors open with `context`: the operation and
+/// the path.
 class File {
  public:
   /// `flags` as open(2) takes them.
