@@ -302,6 +302,9 @@ Tensor* Engine::sum_at(const Edge& edge) {
 
 void Engine::add(const Edge& edge, Tensor gradient) {
   if (edge.leaf) {
+    check(gradient.dtype() == edge.leaf->dtype, "backward: a leaf of shape ", edge.leaf->shape,
+          " became ", edge.leaf->dtype, " after the forward pass, which gives it a gradient of ",
+          gradient.dtype());
     if (!pruned_ && edge.leaf->hooks.empty()) {
       accumulate_into_leaf(*edge.leaf, std::move(gradient));
     } else {
