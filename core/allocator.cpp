@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "gradus/core/error.h"
+#include "gradus/core/internal.h"
 
 #if defined(__linux__)
 #include <malloc.h>

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "gradus/core/engine.h"
+#include "gradus/core/internal.h"
 
 namespace gradus {
 
@@ -159,7 +160,7 @@ void Tensor::remove_hook(int64_t id) const {
   std::erase_if(hooks, [id](const TensorImpl::Hook& hook) { return hook.id == id; });
 }
 
-void begin_in_place(const char* op, const Tensor& x) {
+void core::begin_in_place(const char* op, const Tensor& x) {
   check(
       !(grad_enabled() && x.requires_grad()), op,
       ": in place on a tensor that requires grad while gradients are recorded; open a NoGrad scope "

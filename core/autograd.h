@@ -17,6 +17,8 @@
 
 namespace gradus {
 
+namespace core {
+
 class Node;
 class Engine;
 
@@ -125,7 +127,7 @@ class Node : public std::enable_shared_from_this<Node> {
     Dtype dtype;
     std::vector<TensorImpl::Hook> hooks;
   };
-  friend class Tensor;
+  friend class gradus::Tensor;
   const char* name_ = "";
   uint64_t number_ = 0;
   std::vector<Edge> edges_;
@@ -169,6 +171,12 @@ void record_fused(const char* name, const std::vector<Tensor>& outputs,
                      std::forward<ComposedFn>(composed));
 }
 
+/// Raises the version of x's storage; throws Error if a gradient would be recorded through x. Every
+/// in-place op calls it before it writes.
+void begin_in_place(const char* op, const Tensor& x);
+
+}  // namespace core
+
 struct GradOptions {
   std::vector<Tensor> grad_outputs = {};  ///< one an output; empty: ones, if of one element
   bool create_graph = false;              ///< record the gradients' own computation
@@ -185,9 +193,5 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 /// The graph behind `root` in Graphviz's DOT language: a box a leaf, an ellipse an op, an arrow a
 /// tensor.
 std::string to_dot(const Tensor& root);
-
-/// Raises the version of x's storage; throws Error if a gradient would be recorded through x. Every
-/// in-place op calls it before it writes.
-void begin_in_place(const char* op, const Tensor& x);
 
 }  // namespace gradus

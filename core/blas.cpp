@@ -10,6 +10,7 @@
 
 #include "gradus/core/allocator.h"
 #include "gradus/core/error.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/panel_gemm.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"

@@ -44,7 +44,7 @@ inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype =
 /// or overflow.
 inline void check_number(const char* op, Dtype dtype, double value) {
   const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
-  check(dtype != Dtype::int64 || whole, op, ": ", value, " is no int64");
+  core::check(dtype != Dtype::int64 || whole, op, ": ", value, " is no int64");
 }
 
 /// The C++ types that tensors hold.
@@ -69,10 +69,11 @@ To number_as(const char* op, From v) {
     constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From above = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
     const From whole = std::trunc(v);
-    check(whole >= low && whole < above, op, ": ", v, " does not fit the whole numbers asked for");
+    core::check(whole >= low && whole < above, op, ": ", v,
+                " does not fit the whole numbers asked for");
     return static_cast<To>(v);
   } else if constexpr (std::integral<To> && !std::same_as<From, bool>) {
-    check(std::in_range<To>(v), op, ": ", v, " does not fit the whole numbers asked for");
+    core::check(std::in_range<To>(v), op, ": ", v, " does not fit the whole numbers asked for");
     return static_cast<To>(v);
   } else {
     return static_cast<To>(v);
@@ -90,7 +91,7 @@ struct TypeTag {
 ///   ... });
 template <class F>
 decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
-  check(is_floating(dtype), op, ": expected float32 or float64, got ", dtype);
+  core::check(is_floating(dtype), op, ": expected float32 or float64, got ", dtype);
   if (dtype == Dtype::float32) return f(TypeTag<float>{});
   return f(TypeTag<double>{});
 }

@@ -9,7 +9,7 @@
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/profiler.h"
 
-namespace gradus {
+namespace gradus::core {
 
 /// Walks the graph from its seeds down, nodes with larger numbers first, and sums what each node
 /// and leaf is given. A backward() pass sums into the leaves' .grad; a grad() pass is pruned to the
@@ -63,4 +63,4 @@ class Engine {
   std::unordered_map<const Node*, std::vector<Tensor>> captured_;  // gradients of target nodes
 };
 
-}  // namespace gradus
+}  // namespace gradus::core

@@ -14,6 +14,8 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+namespace core {
+
 /// Throws Error with the parts streamed one after the other.
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
@@ -28,5 +30,7 @@ void check(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
     fail(parts...);
 }
+
+}  // namespace core
 
 }  // namespace gradus

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "gradus/core/error.h"
+#include "gradus/core/internal.h"
 
 namespace gradus {
 

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/random.h"
 
 namespace gradus {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gradus/core/error.h"
+#include "gradus/core/internal.h"
 
 namespace gradus {
 

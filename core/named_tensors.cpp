@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/json.h"
 
 namespace gradus {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "gradus/core/error.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/modes.h"
 
 namespace gradus {

@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "gradus/core/internal.h"
 #include "gradus/core/tensor.h"
 
 namespace gradus {

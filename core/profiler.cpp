@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "gradus/core/internal.h"
+
 namespace gradus {
 
 namespace {

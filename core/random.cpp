@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "gradus/core/error.h"
+#include "gradus/core/internal.h"
 
 namespace gradus {
 

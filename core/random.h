@@ -42,6 +42,7 @@ inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
                     {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32)});
 }
 
+namespace core {
 /// A stream of random keys. Its state is two numbers that can be saved and set.
 class Generator {
  public:
@@ -55,11 +56,12 @@ class Generator {
  private:
   RandomKey state_;
 };
+}  // namespace core
 
 /// The calling thread's generator, which every random op draws from unless told otherwise. Threads
 /// begin with seeds of their own, in the order in which they first draw: seed each with manual_seed
 /// for numbers that do not depend on that order.
-Generator& default_generator();
+core::Generator& default_generator();
 
 /// Seeds the calling thread's generator.
 void manual_seed(uint64_t seed);

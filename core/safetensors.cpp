@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "gradus/core/checksum.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/json.h"
 
 namespace gradus {

@@ -43,13 +43,13 @@ class Shape {
   const int64_t* end() const { return values_.data() + rank_; }
 
   void push_back(int64_t value) {
-    check(rank_ < max_rank, "shape: more than ", max_rank, " axes");
+    core::check(rank_ < max_rank, "shape: more than ", max_rank, " axes");
     values_[static_cast<size_t>(rank_++)] = value;
   }
   void pop_back() { erase(-1); }
   /// Before entry `at`, or at the end.
   void insert(int at, int64_t value) {
-    check(at >= 0 && at <= rank_, "shape: no place ", at, " to insert at in ", *this);
+    core::check(at >= 0 && at <= rank_, "shape: no place ", at, " to insert at in ", *this);
     push_back(value);
     std::rotate(begin() + at, end() - 1, end());
   }
@@ -71,7 +71,7 @@ class Shape {
       if (v == 0) return 0;
       overflow = __builtin_mul_overflow(n, v, &n) || overflow;
     }
-    check(!overflow, "shape: too many elements in ", *this);
+    core::check(!overflow, "shape: too many elements in ", *this);
     return n;
   }
 
@@ -83,7 +83,7 @@ class Shape {
 
  private:
   size_t place(int i) const {
-    check(i >= -rank_ && i < rank_, "shape: no entry ", i, " in ", *this);
+    core::check(i >= -rank_ && i < rank_, "shape: no entry ", i, " in ", *this);
     return static_cast<size_t>(i < 0 ? i + rank_ : i);
   }
   template <class It>

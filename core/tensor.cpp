@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/parallel.h"
 
@@ -111,7 +112,7 @@ template std::vector<bool> Tensor::to_vector<bool>() const;
 
 // ---- factories ----
 
-Tensor empty(const Shape& shape, Dtype dtype) {
+Tensor core::empty(const Shape& shape, Dtype dtype) {
   const int64_t numel = checked_numel("empty", shape);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(numel * size_of(dtype));
@@ -120,7 +121,7 @@ Tensor empty(const Shape& shape, Dtype dtype) {
   impl->dtype = dtype;
   return Tensor(std::move(impl));
 }
-Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype()); }
+Tensor core::empty_like(const Tensor& x) { return empty(x.shape(), x.dtype()); }
 
 Tensor full(const Shape& shape, double value, Dtype dtype) {
   Tensor x = empty(shape, dtype);

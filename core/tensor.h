@@ -17,8 +17,10 @@
 
 namespace gradus {
 
+namespace core {
 class Node;
 struct TensorImpl;
+}  // namespace core
 
 /// A tensor. Copying a Tensor copies the handle, not the numbers: both see the same storage, the
 /// same .grad and the same graph. A default-constructed Tensor is undefined and good for nothing
@@ -30,7 +32,7 @@ struct TensorImpl;
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  explicit Tensor(std::shared_ptr<core::TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
@@ -154,8 +156,8 @@ class Tensor {
   void remove_hook(int64_t id) const;
 
   // ---- for ops ----
-  TensorImpl& impl() const;
-  const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
+  core::TensorImpl& impl() const;
+  const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
   /// True if nothing else holds this tensor's storage: not another handle, view, saved tensor or
   /// .grad.
   bool is_sole_owner() const;
@@ -164,16 +166,18 @@ class Tensor {
   void* raw_data(Dtype wanted) const;
   double item_as_double() const;
   int64_t item_as_int() const;
-  std::shared_ptr<TensorImpl> impl_;
+  std::shared_ptr<core::TensorImpl> impl_;
 };
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 // ---- factories ----
 
-/// Uninitialised.
+namespace core {
+/// Uninitialised, for ops to fill.
 Tensor empty(const Shape& shape, Dtype dtype = float32);
 Tensor empty_like(const Tensor& x);
+}  // namespace core
 Tensor zeros(const Shape& shape, Dtype dtype = float32);
 Tensor zeros_like(const Tensor& x);
 Tensor ones(const Shape& shape, Dtype dtype = float32);

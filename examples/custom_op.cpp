@@ -12,16 +12,16 @@ using namespace gradus;
 
 /// x / (1 + |x|), element by element, for float64 tensors.
 Tensor softsign(const Tensor& x) {
-  check(x.dtype() == float64, "softsign: expected float64, got ", x.dtype());
+  core::check(x.dtype() == float64, "softsign: expected float64, got ", x.dtype());
 
   // Forward: read the input's numbers, write the output's.
   const Tensor in = x.detach().contiguous();
-  const Tensor y = empty(x.shape(), float64);
+  const Tensor y = core::empty(x.shape(), float64);
   for (int64_t i = 0; i < in.numel(); ++i)
     y.data<double>()[i] = in.data<double>()[i] / (1 + std::abs(in.data<double>()[i]));
 
   // Backward: given dL/dy, hand over dL/dx. Written with ops, so it can be differentiated again.
-  record("softsign", {y}, {x}, saves_input(0), [](Backward& b) {
+  core::record("softsign", {y}, {x}, core::saves_input(0), [](core::Backward& b) {
     const Tensor slope = 1.0 / pow(abs(b.input(0)) + 1.0, 2);
     b.give(0, b.grad() * slope);
   });
@@ -31,8 +31,8 @@ Tensor softsign(const Tensor& x) {
 /// The same with a mistake in its rule: the square is missing.
 Tensor wrong_softsign(const Tensor& x) {
   const Tensor y = softsign(x.detach());
-  record("wrong_softsign", {y}, {x}, saves_input(0),
-         [](Backward& b) { b.give(0, b.grad() / (abs(b.input(0)) + 1.0)); });
+  core::record("wrong_softsign", {y}, {x}, core::saves_input(0),
+               [](core::Backward& b) { b.give(0, b.grad() / (abs(b.input(0)) + 1.0)); });
   return y;
 }
 

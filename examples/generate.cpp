@@ -15,7 +15,8 @@ namespace {
 
 int run(int argc, char** argv) {
   std::string folder = "out/train", prompt = "\n", stop;
-  GenerateOptions options{.tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
+  models::GenerateOptions options{
+      .tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
   int64_t threads = num_threads();
   Flags flags(
       "Continues a text with a model that train_gpt wrote.\n"
@@ -36,13 +37,13 @@ int run(int argc, char** argv) {
   if (!flags.parse(argc, argv)) return 0;
   set_num_threads(static_cast<int>(threads));
 
-  const CharTokenizer tokenizer = CharTokenizer::load(folder + "/tokenizer.json");
-  const GPT model = load_gpt(folder);
-  check(model.config.vocab == tokenizer.vocab_size(), folder, ": the model has ",
-        model.config.vocab, " tokens, the tokenizer ", tokenizer.vocab_size());
+  const models::CharTokenizer tokenizer = models::CharTokenizer::load(folder + "/tokenizer.json");
+  const models::GPT model = models::load_gpt(folder);
+  core::check(model.config.vocab == tokenizer.vocab_size(), folder, ": the model has ",
+              model.config.vocab, " tokens, the tokenizer ", tokenizer.vocab_size());
   if (!stop.empty()) {
     const std::vector<int64_t> ids = tokenizer.encode(stop);
-    check(ids.size() == 1, "generate: --stop takes one character, got ", ids.size());
+    core::check(ids.size() == 1, "generate: --stop takes one character, got ", ids.size());
     options.stop_token = ids[0];
   }
   options.on_token = [&](int64_t id) {
@@ -50,9 +51,9 @@ int run(int argc, char** argv) {
     std::fflush(stdout);
   };
   const std::vector<int64_t> ids = tokenizer.encode(prompt);
-  check(!ids.empty(), "generate: --prompt must not be empty");
+  core::check(!ids.empty(), "generate: --prompt must not be empty");
   std::fputs(prompt.c_str(), stdout);
-  generate(model, ids, options);
+  models::generate(model, ids, options);
   std::putchar('\n');
   return 0;
 }

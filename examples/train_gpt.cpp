@@ -90,19 +90,19 @@ class Run {
         tokenizer_(text),
         data_(tokenizer_.encode(text), o_.context),
         model_((manual_seed(o_.seed), config())),
-        optimizer_(decay_groups(model_.parameters()),
+        optimizer_(optim::decay_groups(model_.parameters()),
                    {.lr = o_.lr, .beta2 = o_.beta2, .weight_decay = o_.weight_decay}),
         losses_(folder.path()),
         steps_(folder / "steps.csv") {}
 
-  void resume(const Checkpoint& checkpoint);
+  void resume(const models::Checkpoint& checkpoint);
   void introduce() const;
   /// Trains to the last step, and says how good the model is. False if interrupted; then all is
   /// saved.
   bool train();
 
  private:
-  GPTConfig config() const {
+  models::GPTConfig config() const {
     return {.vocab = tokenizer_.vocab_size(),
             .context = o_.context,
             .layers = o_.layers,
@@ -112,7 +112,7 @@ class Run {
             .bias = o_.bias};
   }
   double step();
-  double estimate(TextData::Part part, Progress& progress) const;
+  double estimate(models::TextData::Part part, Progress& progress) const;
   std::optional<double> whole_validation_loss(Progress& progress) const;
   void log_and_save(Progress& progress);
   void save(const std::optional<LossLog::Row>& row = {});
@@ -132,10 +132,10 @@ class Run {
   RunFolder& folder_;
   std::string text_id_;
   bool has_lines_;
-  CharTokenizer tokenizer_;
-  TextData data_;
-  GPT model_;
-  AdamW optimizer_;
+  models::CharTokenizer tokenizer_;
+  models::TextData data_;
+  models::GPT model_;
+  optim::AdamW optimizer_;
   LossLog losses_;
   StepLog steps_;
   BackgroundPlot plot_;
@@ -145,14 +145,14 @@ class Run {
   double seconds_before_ = 0;  // of the run before it was resumed
 };
 
-void Run::resume(const Checkpoint& checkpoint) {
+void Run::resume(const models::Checkpoint& checkpoint) {
   const std::string where = folder_.checkpoint();
   const Metadata& metadata = checkpoint.metadata();
-  check(stored_text(metadata, "text", where) == text_id_,
-        "the text is not the one that the run in ", o_.out, " began with");
+  core::check(stored_text(metadata, "text", where) == text_id_,
+              "the text is not the one that the run in ", o_.out, " began with");
   const int64_t step = stored_count(metadata, "step", where);
-  check(step <= o_.steps, "the run in ", o_.out, " has done ", step, " steps, more than --steps ",
-        o_.steps);
+  core::check(step <= o_.steps, "the run in ", o_.out, " has done ", step,
+              " steps, more than --steps ", o_.steps);
   seconds_before_ = stored_seconds(metadata, "seconds", where);
   checkpoint.restore(model_, optimizer_);
   step_ = saved_step_ = step;
@@ -161,8 +161,8 @@ void Run::resume(const Checkpoint& checkpoint) {
 }
 
 void Run::introduce() const {
-  const int64_t train = data_.length(TextData::Part::train),
-                validation = data_.length(TextData::Part::validation);
+  const int64_t train = data_.length(models::TextData::Part::train),
+                validation = data_.length(models::TextData::Part::validation);
   std::ostringstream out;
   out << "text   " << (o_.data.empty() ? "gradus's own source" : o_.data) << ": "
       << with_commas(train + validation) << " characters, " << with_commas(tokenizer_.vocab_size())
@@ -177,15 +177,16 @@ void Run::introduce() const {
 }
 
 double Run::step() {
-  const double lr = schedule::cosine(step_, {.lr = o_.lr,
-                                             .min_lr = o_.min_lr,
-                                             .warmup = o_.warmup,
-                                             .steps = std::max(o_.steps, o_.warmup)});
+  const double lr = optim::schedule::cosine(step_, {.lr = o_.lr,
+                                                    .min_lr = o_.min_lr,
+                                                    .warmup = o_.warmup,
+                                                    .steps = std::max(o_.steps, o_.warmup)});
   optimizer_.set_lr(lr);
   optimizer_.zero_grad();
   double loss = 0;
   for (int64_t i = 0; i < o_.accumulate; ++i) {
-    const auto [x, y] = data_.random_batch(TextData::Part::train, o_.batch, o_.seed, step_, i);
+    const auto [x, y] =
+        data_.random_batch(models::TextData::Part::train, o_.batch, o_.seed, step_, i);
     const Tensor batch_loss = model_.loss(x, y) / static_cast<double>(o_.accumulate);
     batch_loss.backward();
     loss += batch_loss.item();
@@ -199,15 +200,15 @@ double Run::step() {
   return loss;
 }
 
-double Run::estimate(TextData::Part part, Progress& progress) const {
+double Run::estimate(models::TextData::Part part, Progress& progress) const {
   const NoGrad no_grad;
   const EvalMode eval;
   double sum = 0;
   for (int64_t i = 0; i < o_.eval_batches; ++i) {  // other batches than those of training
     const auto [x, y] = data_.random_batch(part, o_.batch, ~o_.seed, step_, i);
     sum += model_.loss(x, y).item();
-    progress.part(part == TextData::Part::train ? "estimate of the training loss"
-                                                : "estimate of the validation loss",
+    progress.part(part == models::TextData::Part::train ? "estimate of the training loss"
+                                                        : "estimate of the validation loss",
                   i + 1, o_.eval_batches);
   }
   return sum / static_cast<double>(o_.eval_batches);
@@ -217,12 +218,12 @@ double Run::estimate(TextData::Part part, Progress& progress) const {
 std::optional<double> Run::whole_validation_loss(Progress& progress) const {
   const NoGrad no_grad;
   const EvalMode eval;
-  const int64_t windows = data_.num_windows(TextData::Part::validation);
+  const int64_t windows = data_.num_windows(models::TextData::Part::validation);
   const int64_t at_once = std::max<int64_t>(1, 4096 / o_.context);
   double sum = 0;
   for (int64_t first = 0; first < windows; first += at_once) {
     if (interrupted()) return {};
-    const auto [x, y] = data_.windows(TextData::Part::validation, first, at_once);
+    const auto [x, y] = data_.windows(models::TextData::Part::validation, first, at_once);
     sum += model_.loss(x, y).item() * static_cast<double>(x.size(0));
     progress.part("loss over the whole validation part", first + x.size(0), windows);
   }
@@ -230,9 +231,10 @@ std::optional<double> Run::whole_validation_loss(Progress& progress) const {
 }
 
 void Run::expect_finite(const std::string& what, bool finite) const {
-  check(finite, what, " is not finite at step ", step_, "; ",
-        saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved",
-        "; try a smaller --lr");
+  core::check(
+      finite, what, " is not finite at step ", step_, "; ",
+      saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved",
+      "; try a smaller --lr");
 }
 
 /// With the row of losses that belongs to this step, if there is one. Nothing changes on disk
@@ -246,19 +248,19 @@ void Run::save(const std::optional<LossLog::Row>& row) {
   if (row) losses_.add(*row);
   steps_.flush();
   tokenizer_.save(folder_ / "tokenizer.json");
-  save_gpt(o_.out, model_);
-  save_checkpoint(folder_.checkpoint(), model_, optimizer_,
-                  {{"options", options_json_},
-                   {"step", std::to_string(step_)},
-                   {"seconds", std::to_string(seconds())},
-                   {"text", text_id_}});
+  models::save_gpt(o_.out, model_);
+  models::save_checkpoint(folder_.checkpoint(), model_, optimizer_,
+                          {{"options", options_json_},
+                           {"step", std::to_string(step_)},
+                           {"seconds", std::to_string(seconds())},
+                           {"text", text_id_}});
   saved_step_ = step_;
 }
 
 void Run::log_and_save(Progress& progress) {
   const Clock::time_point start = Clock::now();
-  const double train = estimate(TextData::Part::train, progress),
-               validation = estimate(TextData::Part::validation, progress);
+  const double train = estimate(models::TextData::Part::train, progress),
+               validation = estimate(models::TextData::Part::validation, progress);
   expect_finite("the estimated loss", std::isfinite(train) && std::isfinite(validation));
   save(LossLog::Row{step_, train, validation});
   if (step_ > 0 && step_ < o_.steps) plot_.draw(picture());
@@ -270,7 +272,7 @@ void Run::log_and_save(Progress& progress) {
 double Run::seconds_besides_steps() const {
   const int64_t every = o_.eval_every;
   const int64_t estimates = step_ < o_.steps ? (o_.steps - 1) / every - step_ / every + 1 : 0;
-  const double whole = static_cast<double>(data_.num_windows(TextData::Part::validation)) /
+  const double whole = static_cast<double>(data_.num_windows(models::TextData::Part::validation)) /
                        static_cast<double>(2 * o_.eval_batches * o_.batch);
   return estimate_seconds_ * (static_cast<double>(estimates) + whole);
 }
@@ -312,12 +314,13 @@ void Run::print_sample() const {
     std::fputs(tokenizer_.decode({id}).c_str(), stdout);
     std::fflush(stdout);
   };
-  const int64_t first = data_.windows(TextData::Part::train, 0, 1).inputs[0][0].item<int64_t>();
-  generate(model_, has_lines_ ? tokenizer_.encode("\n") : std::vector<int64_t>{first},
-           {.tokens = 400,
-            .sampling = {.temperature = 0.8, .top_k = 40},
-            .seed = o_.seed,
-            .on_token = print});
+  const int64_t first =
+      data_.windows(models::TextData::Part::train, 0, 1).inputs[0][0].item<int64_t>();
+  models::generate(model_, has_lines_ ? tokenizer_.encode("\n") : std::vector<int64_t>{first},
+                   {.tokens = 400,
+                    .sampling = {.temperature = 0.8, .top_k = 40},
+                    .seed = o_.seed,
+                    .on_token = print});
   std::printf("\n---\n");
 }
 
@@ -325,14 +328,14 @@ int run(int argc, char** argv) {
   Options o;
   Flags flags = make_flags(o);
   if (!flags.parse(argc, argv)) return 0;
-  check(!o.resume || !o.overwrite, "--resume goes on with a run, --overwrite gives it up");
+  core::check(!o.resume || !o.overwrite, "--resume goes on with a run, --overwrite gives it up");
   if (!flags.given("--min-lr")) o.min_lr = o.lr / 10;
   set_num_threads(static_cast<int>(o.threads));
 
   RunFolder folder(o.out, {"checkpoint.safetensors", "model.safetensors", "config.json",
                            "tokenizer.json", "loss.csv", "steps.csv", "loss.png"});
   folder.lock();
-  std::optional<Checkpoint> checkpoint;
+  std::optional<models::Checkpoint> checkpoint;
   if (o.resume) {
     checkpoint.emplace(folder.checkpoint());
     const std::string where = folder.checkpoint();
@@ -341,8 +344,8 @@ int run(int argc, char** argv) {
   } else if (!o.overwrite) {
     folder.expect_no_run();
   }
-  check(o.dim % o.heads == 0, "--heads ", o.heads, " does not divide --dim ", o.dim);
-  check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr);
+  core::check(o.dim % o.heads == 0, "--heads ", o.heads, " does not divide --dim ", o.dim);
+  core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr);
   Run run(o, flags.to_json(), o.data.empty() ? source_text() : read_file(o.data), folder);
   if (checkpoint) run.resume(*checkpoint);
   checkpoint.reset();

@@ -9,12 +9,12 @@
 using namespace gradus;
 
 /// Two inputs, two hidden layers of 32, one logit.
-struct Classifier : Module {
-  Linear first, second, out;
+struct Classifier : nn::Module {
+  nn::Linear first, second, out;
   Classifier()
-      : first(child("first", Linear(2, 32))),
-        second(child("second", Linear(32, 32))),
-        out(child("out", Linear(32, 1))) {}
+      : first(child("first", nn::Linear(2, 32))),
+        second(child("second", nn::Linear(32, 32))),
+        out(child("out", nn::Linear(32, 1))) {}
 
   Tensor operator()(const Tensor& x) const { return out(relu(second(relu(first(x))))).squeeze(-1); }
 };
@@ -28,7 +28,7 @@ Points two_moons(int64_t n) {
   const Tensor y = gt(rand({n}), 0.5).to(float32);
   const Tensor angle = rand({n}) * std::numbers::pi;
   const Tensor side = 1.0 - y * 2.0;  // +1 for the upper moon, -1 for the lower
-  const Tensor x = stack({side * cos(angle) + y, side * sin(angle) + y * 0.5}, 1);
+  const Tensor x = core::stack({side * cos(angle) + y, side * sin(angle) + y * 0.5}, 1);
   return {x + randn({n, 2}) * 0.1, y};
 }
 
@@ -54,7 +54,7 @@ int main() {
   manual_seed(1);
   const Points train = two_moons(500), test = two_moons(500);
   Classifier model;
-  Adam optimizer(model.parameters(), {.lr = 0.01});
+  optim::Adam optimizer(model.parameters(), {.lr = 0.01});
   std::printf("%lld parameters\n", static_cast<long long>(model.num_parameters()));
 
   for (int step = 0; step <= 300; ++step) {

@@ -2,7 +2,9 @@
 
 #include <sstream>
 
-namespace gradus {
+#include "gradus/core/internal.h"
+
+namespace gradus::models {
 
 namespace {
 
@@ -23,7 +25,8 @@ NamedTensors part(const NamedTensors& tensors, const std::string& prefix) {
 
 }  // namespace
 
-void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
+void save_checkpoint(const std::string& path, const nn::Module& model,
+                     const optim::Optimizer& optimizer,
                      const std::map<std::string, std::string>& metadata) {
   NamedTensors tensors;
   append(tensors, model_prefix, model.state_dict());
@@ -42,7 +45,7 @@ Checkpoint::Checkpoint(const std::string& path) : path_(path), file_(load_safete
         ": no checkpoint: expected a random state of two whole numbers");
 }
 
-void Checkpoint::restore(Module& model, Optimizer& optimizer) const {
+void Checkpoint::restore(nn::Module& model, optim::Optimizer& optimizer) const {
   NamedTensors before;  // what to go back to if the optimiser's part does not fit
   for (const auto& [name, tensor] : model.state_dict()) before.emplace_back(name, tensor.clone());
   try {
@@ -55,4 +58,4 @@ void Checkpoint::restore(Module& model, Optimizer& optimizer) const {
   default_generator().set_state(random_);
 }
 
-}  // namespace gradus
+}  // namespace gradus::models

@@ -9,11 +9,12 @@
 #include "gradus/nn/module.h"
 #include "gradus/optim/optimizer.h"
 
-namespace gradus {
+namespace gradus::models {
 
 /// Writes the model's and the optimiser's state, the thread's random state and `metadata` to one
 /// safetensors file, in such a way that a crash leaves the old file or the new one.
-void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
+void save_checkpoint(const std::string& path, const nn::Module& model,
+                     const optim::Optimizer& optimizer,
                      const std::map<std::string, std::string>& metadata);
 
 /// A checkpoint read from disk.
@@ -25,7 +26,7 @@ class Checkpoint {
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   /// Puts model, optimiser and the thread's random state back to where they were. Throws Error,
   /// naming the file and what does not fit; then nothing has been changed.
-  void restore(Module& model, Optimizer& optimizer) const;
+  void restore(nn::Module& model, optim::Optimizer& optimizer) const;
 
  private:
   std::string path_;
@@ -33,4 +34,4 @@ class Checkpoint {
   RandomKey random_;
 };
 
-}  // namespace gradus
+}  // namespace gradus::models

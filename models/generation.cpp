@@ -4,10 +4,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "gradus/core/internal.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/reduction.h"
 
-namespace gradus {
+namespace gradus::models {
 
 namespace {
 void check_options(const SamplingOptions& o) {
@@ -115,4 +116,4 @@ std::vector<int64_t> generate(const GPT& model, const std::vector<int64_t>& prom
   return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
 }
 
-}  // namespace gradus
+}  // namespace gradus::models

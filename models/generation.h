@@ -8,7 +8,7 @@
 #include "gradus/core/random.h"
 #include "gradus/models/gpt.h"
 
-namespace gradus {
+namespace gradus::models {
 
 /// How a token is chosen from logits.
 struct SamplingOptions {
@@ -19,7 +19,8 @@ struct SamplingOptions {
 
 /// Draws a token id from logits (vocab). Of equally likely tokens, the one with the smallest id
 /// counts first. Throws Error on logits that are not finite.
-int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Generator& generator);
+int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
+                     core::Generator& generator);
 
 struct GenerateOptions {
   int64_t tokens = 100;  ///< how many at most
@@ -37,4 +38,4 @@ struct GenerateOptions {
 std::vector<int64_t> generate(const GPT& model, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});
 
-}  // namespace gradus
+}  // namespace gradus::models

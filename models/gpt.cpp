@@ -5,12 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/json.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/safetensors.h"
 #include "gradus/nn/init.h"
 
-namespace gradus {
+namespace gradus::models {
 
 namespace {
 const GPTConfig& checked(const GPTConfig& c) {
@@ -22,17 +23,17 @@ const GPTConfig& checked(const GPTConfig& c) {
   return c;
 }
 
-Block make_block(const GPTConfig& c) {
-  return Block(c.dim,
-               {.heads = c.heads,
-                .activation = c.gelu == Gelu::erf ? Activation::gelu_erf : Activation::gelu_tanh,
-                .causal = true,
-                .bias = c.bias,
-                .dropout = c.dropout});
+nn::Block make_block(const GPTConfig& c) {
+  return nn::Block(
+      c.dim, {.heads = c.heads,
+              .activation = c.gelu == Gelu::erf ? Activation::gelu_erf : Activation::gelu_tanh,
+              .causal = true,
+              .bias = c.bias,
+              .dropout = c.dropout});
 }
 
 void initialise(const GPT& model) {
-  if (init::Skip::active()) return;
+  if (nn::init::Skip::active()) return;
   NoGrad no_grad;
   const double std = 0.02,
                residual_std = std / std::sqrt(2.0 * static_cast<double>(model.config.layers));
@@ -40,21 +41,22 @@ void initialise(const GPT& model) {
     if (name.ends_with(".bias"))
       p.zero_();
     else if (name.ends_with(".proj.weight"))
-      p.copy_(init::normal(p.shape(), 0, residual_std));
+      p.copy_(nn::init::normal(p.shape(), 0, residual_std));
     else if (p.rank() >= 2)
-      p.copy_(init::normal(p.shape(), 0, std));
+      p.copy_(nn::init::normal(p.shape(), 0, std));
   }
 }
 }  // namespace
 
 GPT::GPT(const GPTConfig& c)
     : config(checked(c)),
-      wte(child("wte", Embedding(c.vocab, c.dim))),
-      wpe(child("wpe", LearnedPositions(c.context, c.dim))),
+      wte(child("wte", nn::Embedding(c.vocab, c.dim))),
+      wpe(child("wpe", nn::LearnedPositions(c.context, c.dim))),
       dropout(c.dropout),
       blocks(children("blocks", c.layers, [&](int64_t) { return make_block(c); })),
-      ln_f(child("ln_f", LayerNorm(c.dim, {.bias = c.bias}))),
-      head(child("head", c.tie ? Linear(wte.weight) : Linear(c.dim, c.vocab, {.bias = false}))) {
+      ln_f(child("ln_f", nn::LayerNorm(c.dim, {.bias = c.bias}))),
+      head(child("head",
+                 c.tie ? nn::Linear(wte.weight) : nn::Linear(c.dim, c.vocab, {.bias = false}))) {
   initialise(*this);
 }
 
@@ -69,7 +71,7 @@ Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
 
 Tensor GPT::operator()(const Tensor& ids) const {
   Tensor x = embed(ids, 0);
-  for (const Block& block : blocks) x = block(x);
+  for (const nn::Block& block : blocks) x = block(x);
   return head(ln_f(x));
 }
 
@@ -81,7 +83,7 @@ Tensor GPT::loss(const Tensor& ids, const Tensor& targets) const {
 
 GPTCache GPT::make_cache(int64_t batch) const {
   GPTCache cache;
-  for (const Block& block : blocks)
+  for (const nn::Block& block : blocks)
     cache.layers.push_back(block.attn.make_cache(batch, config.context));
   return cache;
 }
@@ -169,7 +171,7 @@ GPT load_gpt(const std::string& dir) {
   const GPTConfig config = naming(config_path, [&] { return from_json(text); });
   const NamedTensors tensors = load_safetensors(weights).tensors;
   check_fits(weights, config, tensors);
-  init::Skip skip;
+  nn::init::Skip skip;
   GPT model(config);
   naming(weights, [&] {
     if (!tensors.empty()) model.to(tensors.front().second.dtype());
@@ -178,4 +180,4 @@ GPT load_gpt(const std::string& dir) {
   return model;
 }
 
-}  // namespace gradus
+}  // namespace gradus::models

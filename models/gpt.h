@@ -6,7 +6,7 @@
 #include "gradus/nn/positions.h"
 #include "gradus/nn/transformer.h"
 
-namespace gradus {
+namespace gradus::models {
 
 struct GPTConfig {
   int64_t vocab = 0;     ///< how many tokens there are; must be given
@@ -22,16 +22,16 @@ struct GPTConfig {
 
 /// The keys and values of all layers.
 struct GPTCache {
-  std::vector<KeyValueCache> layers;
+  std::vector<nn::KeyValueCache> layers;
   int64_t length() const { return first().length(); }
   int64_t capacity() const { return first().capacity(); }
   void clear() {
-    for (KeyValueCache& layer : layers) layer.clear();
+    for (nn::KeyValueCache& layer : layers) layer.clear();
   }
 
  private:
-  const KeyValueCache& first() const {
-    check(!layers.empty(), "GPTCache: it has no layers; GPT::make_cache makes one that has");
+  const nn::KeyValueCache& first() const {
+    core::check(!layers.empty(), "GPTCache: it has no layers; GPT::make_cache makes one that has");
     return layers.front();
   }
 };
@@ -39,14 +39,14 @@ struct GPTCache {
 /// Token and learned position embeddings, pre-norm blocks, a last norm, and a linear layer to
 /// logits. Initialised as GPT-2: normal with standard deviation 0.02, the layers that add to the
 /// residual stream with 0.02 / sqrt(2 layers), biases 0.
-struct GPT : Module {
+struct GPT : nn::Module {
   const GPTConfig config;
-  Embedding wte;
-  LearnedPositions wpe;
-  Dropout dropout;
-  std::vector<Block> blocks;
-  LayerNorm ln_f;
-  Linear head;  ///< without bias
+  nn::Embedding wte;
+  nn::LearnedPositions wpe;
+  nn::Dropout dropout;
+  std::vector<nn::Block> blocks;
+  nn::LayerNorm ln_f;
+  nn::Linear head;  ///< without bias
   explicit GPT(const GPTConfig& config);
 
   /// Logits of each position's next token: ids (B, T) int64 -> (B, T, vocab), T <= context.
@@ -70,4 +70,4 @@ void save_gpt(const std::string& dir, const GPT& model);
 /// Reads them. Throws Error naming the file if it is missing, damaged, or does not fit the other.
 GPT load_gpt(const std::string& dir);
 
-}  // namespace gradus
+}  // namespace gradus::models

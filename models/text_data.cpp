@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
+#include "gradus/core/internal.h"
 #include "gradus/core/random.h"
 
-namespace gradus {
+namespace gradus::models {
 
 TextData::TextData(std::vector<int64_t> tokens, int64_t context)
     : tokens_(std::move(tokens)), context_(context), train_length_(std::ssize(tokens_) * 9 / 10) {
@@ -68,4 +69,4 @@ TokenBatch TextData::windows(Part part, int64_t first, int64_t batch) const {
   return gather(begin(part), starts);
 }
 
-}  // namespace gradus
+}  // namespace gradus::models

@@ -5,7 +5,7 @@
 
 #include "gradus/core/tensor.h"
 
-namespace gradus {
+namespace gradus::models {
 
 /// Token windows and what follows each token: both (B, T) int64, targets one place further on.
 struct TokenBatch {
@@ -41,4 +41,4 @@ class TextData {
   int64_t train_length_;
 };
 
-}  // namespace gradus
+}  // namespace gradus::models

@@ -7,9 +7,10 @@
 
 #include "gradus/core/error.h"
 #include "gradus/core/file.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/json.h"
 
-namespace gradus {
+namespace gradus::models {
 namespace {
 
 using nlohmann::json;
@@ -107,4 +108,4 @@ CharTokenizer CharTokenizer::load(const std::string& path) {
   return tokenizer;
 }
 
-}  // namespace gradus
+}  // namespace gradus::models

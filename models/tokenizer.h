@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace gradus {
+namespace gradus::models {
 
 /// One token a character (Unicode code point). The vocabulary is the set of characters of a text,
 /// in the order of their code points; a token is a character's place in it. Texts are UTF-8.
@@ -34,4 +34,4 @@ class CharTokenizer {
   std::unordered_map<char32_t, int64_t> ids_;  // code point -> place in vocab_
 };
 
-}  // namespace gradus
+}  // namespace gradus::models

@@ -3,9 +3,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "gradus/core/internal.h"
 #include "gradus/core/parallel.h"
 
-namespace gradus::init {
+namespace gradus::nn::init {
 
 namespace {
 struct Fans {
@@ -101,4 +102,4 @@ Tensor uniform_fan_in(const Shape& shape, int64_t fan_in) {
   return uniform(shape, -bound, bound);
 }
 
-}  // namespace gradus::init
+}  // namespace gradus::nn::init

@@ -5,7 +5,7 @@
 
 #include "gradus/core/tensor.h"
 
-namespace gradus::init {
+namespace gradus::nn::init {
 
 /// `shape`, if a parameter can have it. Throws Error, opening with `op`, on a size below 1 and on
 /// too many elements.
@@ -40,4 +40,4 @@ struct Skip : core::ModeScope {
   static bool active() { return core::modes().skip_init; }
 };
 
-}  // namespace gradus::init
+}  // namespace gradus::nn::init

@@ -1,10 +1,11 @@
 #include "gradus/nn/layers.h"
 
+#include "gradus/core/internal.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/nn/init.h"
 
-namespace gradus {
+namespace gradus::nn {
 
 namespace {
 const Tensor& checked_weight(const Tensor& weight, const Tensor& bias) {
@@ -58,4 +59,4 @@ MLP::MLP(int64_t dim, const MLPOptions& options)
       activation(options.activation),
       dropout(options.dropout) {}
 
-}  // namespace gradus
+}  // namespace gradus::nn

@@ -4,7 +4,7 @@
 #include "gradus/core/ops/matmul.h"
 #include "gradus/nn/module.h"
 
-namespace gradus {
+namespace gradus::nn {
 
 struct LinearOptions {
   bool bias = true;
@@ -63,4 +63,4 @@ struct MLP : Module {
   }
 };
 
-}  // namespace gradus
+}  // namespace gradus::nn

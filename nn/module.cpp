@@ -4,8 +4,9 @@
 #include <set>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 
-namespace gradus {
+namespace gradus::nn {
 
 Tensor Module::param(const std::string& name, Tensor value) {
   check_name(name);
@@ -130,4 +131,4 @@ void Module::to(Dtype dtype) {
   }
 }
 
-}  // namespace gradus
+}  // namespace gradus::nn

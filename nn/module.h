@@ -23,7 +23,7 @@
 #include "gradus/core/named_tensors.h"
 #include "gradus/core/tensor.h"
 
-namespace gradus {
+namespace gradus::nn {
 
 /// Named parameters, buffers and children, in the order in which they were registered. Copying a
 /// module copies handles, as copying a Tensor does: both have the same parameters. A parameter tied
@@ -113,4 +113,4 @@ class Module {
   std::shared_ptr<Registry> registry_;
 };
 
-}  // namespace gradus
+}  // namespace gradus::nn

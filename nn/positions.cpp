@@ -2,9 +2,10 @@
 
 #include <cmath>
 
+#include "gradus/core/internal.h"
 #include "gradus/nn/init.h"
 
-namespace gradus {
+namespace gradus::nn {
 
 namespace {
 Tensor rows(const char* op, const Tensor& table, int64_t length, int64_t offset) {
@@ -41,4 +42,4 @@ Tensor SinusoidalPositions::operator()(int64_t length, int64_t offset) const {
   return rows("SinusoidalPositions", table, length, offset);
 }
 
-}  // namespace gradus
+}  // namespace gradus::nn

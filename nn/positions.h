@@ -3,7 +3,7 @@
 
 #include "gradus/nn/module.h"
 
-namespace gradus {
+namespace gradus::nn {
 
 /// PE(t, 2i) = sin(t / 10000^(2i/dim)), PE(t, 2i+1) = cos of the same: (length, dim). Vaswani et
 /// al. 2017, arXiv 1706.03762, section 3.5.
@@ -25,4 +25,4 @@ struct SinusoidalPositions : Module {
   Tensor operator()(int64_t length, int64_t offset = 0) const;
 };
 
-}  // namespace gradus
+}  // namespace gradus::nn

@@ -1,9 +1,10 @@
 #include "gradus/nn/transformer.h"
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/ops/attention.h"
 
-namespace gradus {
+namespace gradus::nn {
 
 KeyValueCache::KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t head_dim,
                              Dtype dtype) {
@@ -81,4 +82,4 @@ Block::Block(int64_t dim, const BlockOptions& options)
                                  .bias = options.bias,
                                  .dropout = options.dropout}))) {}
 
-}  // namespace gradus
+}  // namespace gradus::nn

@@ -3,7 +3,7 @@
 
 #include "gradus/nn/layers.h"
 
-namespace gradus {
+namespace gradus::nn {
 
 /// The keys and values of the tokens read so far, in memory set aside once. It can be moved, not
 /// copied: a copy would share the memory and not the length.
@@ -83,4 +83,4 @@ struct Block : Module {
   }
 };
 
-}  // namespace gradus
+}  // namespace gradus::nn

@@ -5,7 +5,7 @@
 
 #include "gradus/core/parallel.h"
 
-namespace gradus::kernel {
+namespace gradus::optim::kernel {
 
 struct SgdStep {
   double lr, momentum, weight_decay, grad_scale;
@@ -61,4 +61,4 @@ void adam(int64_t n, const AdamStep& step, T* p, const T* grad, T* m, T* v) {
   });
 }
 
-}  // namespace gradus::kernel
+}  // namespace gradus::optim::kernel

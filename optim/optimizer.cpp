@@ -5,12 +5,13 @@
 #include <sstream>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/named_tensors.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"
 
-namespace gradus {
+namespace gradus::optim {
 
 namespace {
 // Elements of a chunk of work. Sums are taken by chunks, so results depend on it, but not on
@@ -224,4 +225,4 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
   for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = counts.data<int64_t>()[i];
 }
 
-}  // namespace gradus
+}  // namespace gradus::optim

@@ -10,7 +10,7 @@
 #include "gradus/core/safetensors.h"
 #include "gradus/core/tensor.h"
 
-namespace gradus {
+namespace gradus::optim {
 
 /// Parameters that are updated alike.
 struct ParameterGroup {
@@ -114,4 +114,4 @@ class Optimizer {
   std::vector<Slot> slots_;
 };
 
-}  // namespace gradus
+}  // namespace gradus::optim

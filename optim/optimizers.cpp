@@ -1,8 +1,9 @@
 #include "gradus/optim/optimizers.h"
 
+#include "gradus/core/internal.h"
 #include "gradus/optim/kernels.h"
 
-namespace gradus {
+namespace gradus::optim {
 
 namespace {
 std::vector<std::string> momentum_state(double momentum) {
@@ -57,4 +58,4 @@ AdamW::AdamW(ParameterGroups params, const AdamWOptions& options)
     : Adam("AdamW", std::move(params),
            {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay}, true) {}
 
-}  // namespace gradus
+}  // namespace gradus::optim

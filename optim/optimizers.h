@@ -3,7 +3,7 @@
 
 #include "gradus/optim/optimizer.h"
 
-namespace gradus {
+namespace gradus::optim {
 
 struct SGDOptions {
   double lr = 1e-3;
@@ -62,4 +62,4 @@ class AdamW : public Adam {
   AdamW(ParameterGroups params, const AdamWOptions& options = {});
 };
 
-}  // namespace gradus
+}  // namespace gradus::optim

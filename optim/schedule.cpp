@@ -5,8 +5,9 @@
 #include <numbers>
 
 #include "gradus/core/error.h"
+#include "gradus/core/internal.h"
 
-namespace gradus::schedule {
+namespace gradus::optim::schedule {
 
 namespace {
 void check_step(const char* op, int64_t step, int64_t warmup) {
@@ -47,4 +48,4 @@ double transformer(int64_t step, int64_t d_model, int64_t warmup) {
          std::sqrt(static_cast<double>(d_model));
 }
 
-}  // namespace gradus::schedule
+}  // namespace gradus::optim::schedule

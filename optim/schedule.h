@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace gradus::schedule {
+namespace gradus::optim::schedule {
 
 /// lr.
 double constant(int64_t step, double lr);
@@ -31,4 +31,4 @@ double cosine(int64_t step, const CosineOptions& options);
 /// 1706.03762, equation 3.
 double transformer(int64_t step, int64_t d_model, int64_t warmup = 4000);
 
-}  // namespace gradus::schedule
+}  // namespace gradus::optim::schedule

@@ -6,9 +6,9 @@
 #include "gradus/gradus.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using namespace gradus::testing;
 using Catch::Contains;
-namespace nn = gradus;
 
 namespace {
 

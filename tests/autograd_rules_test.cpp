@@ -6,6 +6,7 @@
 #include "tests/autograd_test.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
 

@@ -10,6 +10,7 @@
 #include "gradus/core/random.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
 

@@ -18,9 +18,9 @@ inline Tensor leaf(std::initializer_list<double> numbers) {
 
 /// x -> x, with a rule of the test's own.
 template <class RuleFn>
-Tensor identity(const char* name, const Tensor& x, Saves saves, RuleFn rule) {
+Tensor identity(const char* name, const Tensor& x, core::Saves saves, RuleFn rule) {
   Tensor y = x.detach().clone();
-  record(name, {y}, {x}, saves, rule);
+  core::record(name, {y}, {x}, saves, rule);
   return y;
 }
 

@@ -12,6 +12,7 @@
 #include "gradus/core/random.h"
 
 using namespace gradus;
+using namespace gradus::core;
 
 namespace {
 

@@ -21,6 +21,7 @@
 #include "gradus/core/tensor.h"
 
 using namespace gradus;
+using namespace gradus::core;
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "gradus/core/tensor.h"
 
 using namespace gradus;
+using namespace gradus::core;
 
 TEST_CASE("Philox4x32-10 gives its authors' known answers", "[random]") {
   using Words = std::array<uint32_t, 4>;

@@ -14,6 +14,7 @@
 #include "tests/temporary_folder.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 

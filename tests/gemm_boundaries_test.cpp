@@ -11,6 +11,7 @@
 #include "gradus/core/random.h"
 
 using namespace gradus;
+using namespace gradus::core;
 
 namespace {
 

@@ -12,19 +12,20 @@
 #include "tests/golden/golden.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 
 namespace {
 
-const GPTConfig tied{.vocab = 23, .context = 16, .layers = 2, .heads = 2, .dim = 32};
-const GPTConfig untied{.vocab = 19,
-                       .context = 12,
-                       .layers = 3,
-                       .heads = 4,
-                       .dim = 24,
-                       .bias = true,
-                       .tie = false,
-                       .gelu = Gelu::tanh};
+const models::GPTConfig tied{.vocab = 23, .context = 16, .layers = 2, .heads = 2, .dim = 32};
+const models::GPTConfig untied{.vocab = 19,
+                               .context = 12,
+                               .layers = 3,
+                               .heads = 4,
+                               .dim = 24,
+                               .bias = true,
+                               .tie = false,
+                               .gelu = Gelu::tanh};
 
 struct Folder {  // of this test, removed after
   std::string path;
@@ -37,20 +38,21 @@ struct Folder {  // of this test, removed after
 
 // 50 steps from PyTorch's weights on its batches: the first gradients, then losses and gradient
 // norms.
-void compare_training(const std::string& name, const GPTConfig& config, Dtype dtype) {
+void compare_training(const std::string& name, const models::GPTConfig& config, Dtype dtype) {
   CAPTURE(name, dtype);
   const golden::File file(name);
-  GPT model(config);
+  models::GPT model(config);
   model.to(dtype);
   model.load_state_dict(file.with_prefix("param.", dtype));
   const Tensor batches = file.get("batches");
   const std::string key = dtype == float64 ? "float64" : "float32";
   const Tensor losses = file.get(key + ".losses"), norms = file.get(key + ".norms");
 
-  AdamW optimizer(decay_groups(model.parameters()), {.beta2 = 0.99, .weight_decay = 0.1});
+  optim::AdamW optimizer(optim::decay_groups(model.parameters()),
+                         {.beta2 = 0.99, .weight_decay = 0.1});
   for (int64_t step = 0; step < 50; ++step) {
     optimizer.set_lr(
-        schedule::cosine(step, {.lr = 3e-3, .min_lr = 3e-4, .warmup = 10, .steps = 50}));
+        optim::schedule::cosine(step, {.lr = 3e-3, .min_lr = 3e-4, .warmup = 10, .steps = 50}));
     const Tensor inputs = batches[step].slice(1, 0, -1), targets = batches[step].slice(1, 1);
     if (step == 0) {
       const NoGrad no_grad;
@@ -88,23 +90,24 @@ TEST_CASE("a GPT trains as PyTorch's from the same weights", "[gpt][golden]") {
 }
 
 TEST_CASE("a GPT names its parameters", "[gpt]") {
-  const GPT model({.vocab = 7, .context = 5, .layers = 1, .heads = 2, .dim = 4});
+  const models::GPT model({.vocab = 7, .context = 5, .layers = 1, .heads = 2, .dim = 4});
   std::vector<std::string> names;
   for (const auto& [name, tensor] : model.named_parameters()) names.push_back(name);
   CHECK(names == std::vector<std::string>{"wte.weight", "wpe.weight", "blocks.0.ln1.weight",
                                           "blocks.0.attn.qkv.weight", "blocks.0.attn.proj.weight",
                                           "blocks.0.ln2.weight", "blocks.0.mlp.fc.weight",
                                           "blocks.0.mlp.proj.weight", "ln_f.weight"});
-  CHECK(GPT(untied).named_parameters().back().first == "head.weight");
-  const GPT nano({.vocab = 65, .context = 64, .layers = 4, .heads = 4, .dim = 128});
+  CHECK(models::GPT(untied).named_parameters().back().first == "head.weight");
+  const models::GPT nano({.vocab = 65, .context = 64, .layers = 4, .heads = 4, .dim = 128});
   CHECK(nano.num_parameters() == 65 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 2 * 128) + 128);
 }
 
 TEST_CASE("a GPT is initialised as GPT-2", "[gpt]") {
   manual_seed(1);
-  const GPT model({.vocab = 65, .context = 64, .layers = 8, .heads = 4, .dim = 128, .bias = true});
+  const models::GPT model(
+      {.vocab = 65, .context = 64, .layers = 8, .heads = 4, .dim = 128, .bias = true});
   auto deviation = [](const Tensor& x) { return std::sqrt(var(x, {}).item()); };
-  const Block& block = model.blocks[3];
+  const nn::Block& block = model.blocks[3];
   CHECK(deviation(model.wte.weight) == Approx(0.02).epsilon(0.05));
   CHECK(deviation(model.wpe.weight) == Approx(0.02).epsilon(0.05));
   CHECK(deviation(block.attn.qkv.weight) == Approx(0.02).epsilon(0.05));
@@ -118,11 +121,12 @@ TEST_CASE("a GPT is initialised as GPT-2", "[gpt]") {
 }
 
 TEST_CASE("a GPT refuses bad configurations and inputs", "[gpt]") {
-  CHECK_THROWS_WITH(GPT({.vocab = 0}), Contains("GPT: expected sizes > 0, got vocab 0"));
-  CHECK_THROWS_WITH(GPT({.vocab = 9, .heads = 3, .dim = 16}),
+  CHECK_THROWS_WITH(models::GPT({.vocab = 0}), Contains("GPT: expected sizes > 0, got vocab 0"));
+  CHECK_THROWS_WITH(models::GPT({.vocab = 9, .heads = 3, .dim = 16}),
                     "GPT: heads must divide dim: dim 16, heads 3");
-  CHECK_THROWS_WITH(GPT({.vocab = 9, .dropout = 1.5}), Contains("0 <= dropout < 1, got 1.5"));
-  const GPT model(tied);
+  CHECK_THROWS_WITH(models::GPT({.vocab = 9, .dropout = 1.5}),
+                    Contains("0 <= dropout < 1, got 1.5"));
+  const models::GPT model(tied);
   CHECK_THROWS_WITH(model(zeros({1, 17}, int64)), "GPT: 17 tokens do not fit a context of 16");
   CHECK_THROWS_WITH(model(zeros({4}, int64)), Contains("GPT: expected ids (B, T) of int64"));
   CHECK_THROWS_WITH(model(zeros({1, 4})), Contains("GPT: expected ids (B, T) of int64"));
@@ -135,14 +139,14 @@ TEST_CASE("a GPT refuses bad configurations and inputs", "[gpt]") {
 TEST_CASE("a GPT with a cache gives the logits of the full forward pass", "[gpt]") {
   manual_seed(6);
   const NoGrad no_grad;
-  for (const GPTConfig& config : {tied, untied})
+  for (const models::GPTConfig& config : {tied, untied})
     for (Dtype dtype : {float64, float32}) {
-      GPT model(config);
+      models::GPT model(config);
       for (const Tensor& p : model.parameters()) p.mul_(4);  // so that attention is not uniform
       model.to(dtype);
       const Tensor ids = randint(0, config.vocab, {2, config.context});
       const Tensor expected = model(ids);
-      GPTCache cache = model.make_cache(2);
+      models::GPTCache cache = model.make_cache(2);
       int64_t begin = 0;
       for (int64_t end = 3; end <= config.context; ++end) {
         const Tensor logits = model.next_logits(ids.slice(1, begin, end), cache);
@@ -153,14 +157,14 @@ TEST_CASE("a GPT with a cache gives the logits of the full forward pass", "[gpt]
       CHECK_THROWS_WITH(model.next_logits(ids.slice(1, 0, 1), cache),
                         Contains("do not fit a context"));
     }
-  GPTCache cache = GPT(tied).make_cache();
+  models::GPTCache cache = models::GPT(tied).make_cache();
   const GradMode on(true);
-  CHECK_THROWS_WITH(GPT(tied).next_logits(zeros({1, 1}, int64), cache), Contains("NoGrad"));
+  CHECK_THROWS_WITH(models::GPT(tied).next_logits(zeros({1, 1}, int64), cache), Contains("NoGrad"));
 }
 
 TEST_CASE("greedy generation takes the most likely token, cache or not", "[gpt]") {
   manual_seed(7);
-  const GPT model(tied);
+  const models::GPT model(tied);
   const std::vector<int64_t> prompt = random_ids(3, 23);
   std::vector<int64_t> text = prompt;
   {
@@ -175,46 +179,52 @@ TEST_CASE("greedy generation takes the most likely token, cache or not", "[gpt]"
       text.push_back(argmax(model(from_data(window, {1, n}))[0][n - 1], 0).item<int64_t>());
     }
   }
-  const auto greedy = generate(model, prompt, {.tokens = 40, .sampling = {.temperature = 0}});
+  const auto greedy =
+      models::generate(model, prompt, {.tokens = 40, .sampling = {.temperature = 0}});
   CHECK(greedy == std::vector<int64_t>(text.begin() + 3, text.end()));
-  CHECK(greedy == generate(model, prompt, {.tokens = 40, .sampling = {.top_k = 1}, .seed = 9}));
-  CHECK(greedy == generate(model, prompt, {.tokens = 40, .sampling = {.top_p = 1e-9}, .seed = 8}));
+  CHECK(greedy ==
+        models::generate(model, prompt, {.tokens = 40, .sampling = {.top_k = 1}, .seed = 9}));
+  CHECK(greedy ==
+        models::generate(model, prompt, {.tokens = 40, .sampling = {.top_p = 1e-9}, .seed = 8}));
 }
 
 TEST_CASE("generation is a function of its seed", "[gpt]") {
   manual_seed(8);
-  const GPT model({.vocab = 23, .context = 16, .layers = 2, .heads = 2, .dim = 32, .dropout = 0.5});
+  const models::GPT model(
+      {.vocab = 23, .context = 16, .layers = 2, .heads = 2, .dim = 32, .dropout = 0.5});
   const std::vector<int64_t> prompt = random_ids(30, 23);  // longer than the context
-  auto text = [&](uint64_t seed) { return generate(model, prompt, {.tokens = 50, .seed = seed}); };
+  auto text = [&](uint64_t seed) {
+    return models::generate(model, prompt, {.tokens = 50, .seed = seed});
+  };
   const auto first = text(1);
   manual_seed(9);
   CHECK(first.size() == 50);
   CHECK(first == text(1));
   CHECK(first != text(2));
   const std::vector<int64_t> seen(prompt.end() - 16, prompt.end());
-  CHECK(first == generate(model, seen, {.tokens = 50, .seed = 1}));
+  CHECK(first == models::generate(model, seen, {.tokens = 50, .seed = 1}));
 
   std::vector<int64_t> streamed;
-  const auto all =
-      generate(model, prompt,
-               {.tokens = 50, .seed = 1, .on_token = [&](int64_t id) { streamed.push_back(id); }});
+  const auto all = models::generate(
+      model, prompt,
+      {.tokens = 50, .seed = 1, .on_token = [&](int64_t id) { streamed.push_back(id); }});
   CHECK(streamed == all);
   const int64_t stop = first[10];
-  const auto until = generate(model, prompt, {.tokens = 50, .seed = 1, .stop_token = stop});
+  const auto until = models::generate(model, prompt, {.tokens = 50, .seed = 1, .stop_token = stop});
   CHECK(until == std::vector<int64_t>(first.begin(), std::find(first.begin(), first.end(), stop)));
-  CHECK(generate(model, prompt, {.tokens = 0}).empty());
+  CHECK(models::generate(model, prompt, {.tokens = 0}).empty());
 }
 
 TEST_CASE("tokens are drawn with the probabilities of the logits", "[gpt]") {
   const Tensor logits = log(tensor({0.1, 0.4, 0.2, 0.3}));
-  auto frequencies = [&](const SamplingOptions& options) {
+  auto frequencies = [&](const models::SamplingOptions& options) {
     Generator generator(3);
     std::vector<double> counts(4);
     for (int i = 0; i < 20000; ++i)
-      counts[static_cast<size_t>(sample_token(logits, options, generator))] += 1.0 / 20000;
+      counts[static_cast<size_t>(models::sample_token(logits, options, generator))] += 1.0 / 20000;
     return counts;
   };
-  auto expect = [&](const SamplingOptions& options, const std::vector<double>& expected) {
+  auto expect = [&](const models::SamplingOptions& options, const std::vector<double>& expected) {
     const auto found = frequencies(options);
     for (size_t i = 0; i < 4; ++i) {
       CHECK(found[i] == Approx(expected[i]).margin(0.015));
@@ -230,34 +240,36 @@ TEST_CASE("tokens are drawn with the probabilities of the logits", "[gpt]") {
   expect({.top_p = 0.75}, {0, 4 / 9.0, 2 / 9.0, 3 / 9.0});
   expect({.top_k = 3, .top_p = 0.4}, {0, 1, 0, 0});
   Generator generator;
-  CHECK(sample_token(ones({5}), {.top_k = 1}, generator) == 0);
-  CHECK(sample_token(tensor({-1e30, 5, -1e30}), {.temperature = 1e-5}, generator) == 1);
-  CHECK_THROWS_WITH(sample_token(tensor({1, NAN}), {}, generator),
+  CHECK(models::sample_token(ones({5}), {.top_k = 1}, generator) == 0);
+  CHECK(models::sample_token(tensor({-1e30, 5, -1e30}), {.temperature = 1e-5}, generator) == 1);
+  CHECK_THROWS_WITH(models::sample_token(tensor({1, NAN}), {}, generator),
                     Contains("logits are not finite"));
 }
 
 TEST_CASE("generation refuses bad prompts and options", "[gpt]") {
-  const GPT model(tied);
-  CHECK_THROWS_WITH(generate(model, {}), Contains("prompt of at least one token"));
-  CHECK_THROWS_WITH(generate(model, {3, 23}),
+  const models::GPT model(tied);
+  CHECK_THROWS_WITH(models::generate(model, {}), Contains("prompt of at least one token"));
+  CHECK_THROWS_WITH(models::generate(model, {3, 23}),
                     Contains("token 23 of the prompt is not in a vocabulary of 23"));
-  CHECK_THROWS_WITH(generate(model, {3}, {.tokens = -1}), Contains("tokens >= 0, got -1"));
-  CHECK_THROWS_WITH(generate(model, {3}, {.sampling = {.temperature = -1}}),
+  CHECK_THROWS_WITH(models::generate(model, {3}, {.tokens = -1}), Contains("tokens >= 0, got -1"));
+  CHECK_THROWS_WITH(models::generate(model, {3}, {.sampling = {.temperature = -1}}),
                     Contains("temperature >= 0"));
-  CHECK_THROWS_WITH(generate(model, {3}, {.sampling = {.top_k = -1}}), Contains("top_k >= 0"));
-  CHECK_THROWS_WITH(generate(model, {3}, {.sampling = {.top_p = 0}}), Contains("0 < top_p <= 1"));
-  CHECK_THROWS_WITH(generate(model, {3}, {.stop_token = 23}), Contains("stop token 23"));
+  CHECK_THROWS_WITH(models::generate(model, {3}, {.sampling = {.top_k = -1}}),
+                    Contains("top_k >= 0"));
+  CHECK_THROWS_WITH(models::generate(model, {3}, {.sampling = {.top_p = 0}}),
+                    Contains("0 < top_p <= 1"));
+  CHECK_THROWS_WITH(models::generate(model, {3}, {.stop_token = 23}), Contains("stop token 23"));
 }
 
 TEST_CASE("a GPT is saved and loaded", "[gpt]") {
   const Folder folder("save_gpt");
   for (Dtype dtype : {float32, float64})
-    for (const GPTConfig& config : {tied, untied}) {
-      GPT model(config);
+    for (const models::GPTConfig& config : {tied, untied}) {
+      models::GPT model(config);
       model.to(dtype);
-      save_gpt(folder.path + "/model", model);
+      models::save_gpt(folder.path + "/model", model);
       const RandomKey state = default_generator().state();
-      const GPT loaded = load_gpt(folder.path + "/model");
+      const models::GPT loaded = models::load_gpt(folder.path + "/model");
       CHECK(default_generator().state().counter == state.counter);
       CHECK(loaded.config.gelu == config.gelu);
       CHECK(loaded.config.bias == config.bias);
@@ -268,9 +280,9 @@ TEST_CASE("a GPT is saved and loaded", "[gpt]") {
 
 TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
   const Folder folder("load_gpt");
-  CHECK_THROWS_WITH(load_gpt(folder.path), Contains(folder.path));
-  const GPT model(tied);
-  save_gpt(folder.path, model);
+  CHECK_THROWS_WITH(models::load_gpt(folder.path), Contains(folder.path));
+  const models::GPT model(tied);
+  models::save_gpt(folder.path, model);
   const std::string config = folder.path + "/config.json", text = read_file(config);
   auto with = [&](const std::string& key, const nlohmann::json& value) {
     auto json = nlohmann::json::parse(text);
@@ -278,7 +290,7 @@ TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
     write_file_atomically(config, json.dump());
   };
   auto refuses = [&](const std::string& message) {
-    CHECK_THROWS_WITH(load_gpt(folder.path), Contains(folder.path) && Contains(message));
+    CHECK_THROWS_WITH(models::load_gpt(folder.path), Contains(folder.path) && Contains(message));
   };
   write_file_atomically(config, text.substr(0, 20));
   refuses("config.json: the file is not JSON at its byte 21");
@@ -295,5 +307,5 @@ TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
   const std::string weights = folder.path + "/model.safetensors", bytes = read_file(weights);
   write_file_atomically(weights, bytes.substr(0, bytes.size() - 1));
   refuses("model.safetensors");
-  CHECK_THROWS_WITH(save_gpt(config, model), Contains("cannot make the folder"));
+  CHECK_THROWS_WITH(models::save_gpt(config, model), Contains("cannot make the folder"));
 }

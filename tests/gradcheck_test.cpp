@@ -7,6 +7,7 @@
 #include "gradus/core/random.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 

@@ -14,6 +14,7 @@
 #include "tests/temporary_folder.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 using nlohmann::json;
 
@@ -82,7 +83,7 @@ bool same(const NamedTensors& a, const NamedTensors& b) {
   return true;
 }
 
-const GPTConfig tiny{.vocab = 3, .context = 2, .layers = 1, .heads = 1, .dim = 2};
+const models::GPTConfig tiny{.vocab = 3, .context = 2, .layers = 1, .heads = 1, .dim = 2};
 
 /// The bytes of a safetensors file with this header and data.
 std::string file_of(const std::string& header, const std::string& data) {
@@ -121,14 +122,14 @@ TEST_CASE("hostile files: no damage of a safetensors file goes unseen", "[hostil
 TEST_CASE("hostile files: no damage of a checkpoint goes unseen", "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "checkpoint";
-  Linear model(2, 1);
-  AdamW optimizer(model.parameters());
+  nn::Linear model(2, 1);
+  optim::AdamW optimizer(model.parameters());
   model(ones({1, 2})).backward();
   optimizer.step();
   const std::map<std::string, std::string> metadata{{"step", "7"}, {"options", "{\"lr\":0.5}"}};
-  save_checkpoint(path, model, optimizer, metadata);
+  models::save_checkpoint(path, model, optimizer, metadata);
   const RandomKey random = default_generator().state();
-  auto state = [](const Linear& m, const AdamW& o) {
+  auto state = [](const nn::Linear& m, const optim::AdamW& o) {
     NamedTensors all;
     for (const auto& [name, t] : m.state_dict()) all.emplace_back(name, t.clone());
     for (const auto& [name, t] : o.state_dict()) all.emplace_back(name, t.clone());
@@ -136,9 +137,9 @@ TEST_CASE("hostile files: no damage of a checkpoint goes unseen", "[hostile]") {
   };
   const NamedTensors right = state(model, optimizer);
   CHECK(count_taken(path, [&] {
-          const Checkpoint checkpoint(path);
-          Linear other(2, 1);
-          AdamW other_optimizer(other.parameters());
+          const models::Checkpoint checkpoint(path);
+          nn::Linear other(2, 1);
+          optim::AdamW other_optimizer(other.parameters());
           checkpoint.restore(other, other_optimizer);
           auto found = checkpoint.metadata();
           found.erase("random");
@@ -151,12 +152,12 @@ TEST_CASE("hostile files: no damage of a checkpoint goes unseen", "[hostile]") {
 
 TEST_CASE("hostile files: a damaged config.json is refused or is another valid one", "[hostile]") {
   TemporaryFolder folder;
-  const GPT model(tiny);
-  save_gpt(folder.path.string(), model);
+  const models::GPT model(tiny);
+  models::save_gpt(folder.path.string(), model);
   const int count = count_taken(folder / "config.json", [&] {
-    GPTConfig c;
+    models::GPTConfig c;
     try {
-      c = load_gpt(folder.path.string()).config;
+      c = models::load_gpt(folder.path.string()).config;
     } catch (const Error& e) {  // sizes that differ are seen when the weights come
       const std::string message = e.what();
       if (message.find(folder / "model.safetensors") == std::string::npos) throw;
@@ -171,19 +172,19 @@ TEST_CASE("hostile files: a damaged config.json is refused or is another valid o
 
 TEST_CASE("hostile files: no damage of a GPT's weights goes unseen", "[hostile]") {
   TemporaryFolder folder;
-  const GPT model({.vocab = 2, .context = 1, .layers = 1, .heads = 1, .dim = 1});
-  save_gpt(folder.path.string(), model);
+  const models::GPT model({.vocab = 2, .context = 1, .layers = 1, .heads = 1, .dim = 1});
+  models::save_gpt(folder.path.string(), model);
   CHECK(count_taken(
-            folder / "model.safetensors", [&] { load_gpt(folder.path.string()); }, 5) == 0);
+            folder / "model.safetensors", [&] { models::load_gpt(folder.path.string()); }, 5) == 0);
 }
 
 TEST_CASE("hostile files: a damaged tokenizer.json is refused or is another valid one",
           "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokenizer.json";
-  CharTokenizer("a\"\\\n\t \xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e").save(path);
+  models::CharTokenizer("a\"\\\n\t \xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e").save(path);
   CHECK(count_taken(path, [&] {
-          const CharTokenizer tokenizer = CharTokenizer::load(path);
+          const models::CharTokenizer tokenizer = models::CharTokenizer::load(path);
           std::vector<int64_t> ids;
           for (int64_t i = 0; i < tokenizer.vocab_size(); ++i) ids.push_back(i);
           if (ids.empty() || tokenizer.encode(tokenizer.decode(ids)) != ids)
@@ -195,7 +196,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
           "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "config.json";
-  save_gpt(folder.path.string(), GPT(tiny));
+  models::save_gpt(folder.path.string(), models::GPT(tiny));
   const std::string text = read_file(path);
   const json good = json::parse(text);
   auto refuses = [&](const std::string& key, const std::string& bytes) {
@@ -204,7 +205,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
     std::string message;
     CHECK_FALSE(taken(path, [&] {
       try {
-        load_gpt(folder.path.string());
+        models::load_gpt(folder.path.string());
       } catch (const Error& e) {
         message = e.what();
         throw;
@@ -255,7 +256,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
     json with = good;
     with[key] = INT64_MAX;
     overwrite(path, with.dump());
-    CHECK_THROWS_AS(load_gpt(folder.path.string()), Error);
+    CHECK_THROWS_AS(models::load_gpt(folder.path.string()), Error);
   }
   refuses("expected", "[]");
   refuses("expected", "3");
@@ -268,7 +269,7 @@ TEST_CASE("hostile files: JSON of a million levels", "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "config.json", weights = folder / "model.safetensors";
   const std::string tokenizer = folder / "tokenizer.json";
-  save_gpt(folder.path.string(), GPT(tiny));
+  models::save_gpt(folder.path.string(), models::GPT(tiny));
   const std::string config = read_file(path);
   auto refused = [](auto&& load, const std::string& file) {
     CHECK_THROWS_WITH(load(), Contains(file) && Contains("nested too deep"));
@@ -279,9 +280,9 @@ TEST_CASE("hostile files: JSON of a million levels", "[hostile]") {
     for (const std::string& text : {nested, "{\"model\": " + nested + "}",
                                     "{\"type\": \"char\", \"vocab\": [" + nested + "]}"}) {
       overwrite(path, text);
-      refused([&] { load_gpt(folder.path.string()); }, path);
+      refused([&] { models::load_gpt(folder.path.string()); }, path);
       overwrite(tokenizer, text);
-      refused([&] { CharTokenizer::load(tokenizer); }, tokenizer);
+      refused([&] { models::CharTokenizer::load(tokenizer); }, tokenizer);
     }
     for (const std::string& header :
          {"{\"x\":" + nested + "}", "{\"__metadata__\":{\"a\":" + nested + "}}",
@@ -304,7 +305,7 @@ TEST_CASE("hostile files: names given twice, endless names and numbers", "[hosti
         "{\"" + letters + "\":1,\"" + letters + "\":2}"}) {
     CAPTURE(text.substr(0, 100));
     overwrite(path, text);
-    CHECK_FALSE(taken(path, [&] { CharTokenizer::load(path); }));
+    CHECK_FALSE(taken(path, [&] { models::CharTokenizer::load(path); }));
   }
   auto entry = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
     return "{\"dtype\":" + dtype + ",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";

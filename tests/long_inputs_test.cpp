@@ -10,6 +10,7 @@
 #include "tests/op_checks.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using gradus::testing::relative_distance;
 
 namespace {

@@ -12,6 +12,7 @@
 #include "tests/golden/golden.h"
 
 using namespace gradus;
+using namespace gradus::core;
 
 namespace {
 

@@ -11,9 +11,6 @@
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
-namespace nn = gradus;
-namespace optim = gradus;
-namespace models = gradus;
 
 namespace {
 
@@ -113,7 +110,7 @@ TEST_CASE("a custom rule that asks for what its op has not is told so") {
   for (int bad : {-1, 1, 7})
     for (int call = 0; call < 5; ++call) {
       const Tensor y = x.detach().clone();
-      record("double", {y}, {x}, saves_nothing, [=](Backward& b) {
+      core::record("double", {y}, {x}, core::saves_nothing, [=](core::Backward& b) {
         if (call == 0) b.give(bad, b.grad());
         if (call == 1) b.grad(bad);
         if (call == 2) b.needs(bad);

@@ -10,6 +10,7 @@
 #include "gradus/core/parallel.h"
 
 using namespace gradus;
+using namespace gradus::core;
 
 TEST_CASE("modes that end in another order than they began", "[modes]") {
   auto outer = std::make_unique<NoGrad>();

@@ -7,13 +7,14 @@
 #include "gradus/optim/optim.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 
 namespace {
 
 std::vector<int> numbers(const Tensor& t) { return t.to_vector<int>(); }
 
-struct Square : Module {
+struct Square : nn::Module {
   Tensor weight = param("weight", tensor({{1, 2}, {3, 4}}));
 };
 
@@ -48,7 +49,7 @@ TEST_CASE("load_named: overlapping slices of one storage", "[named_tensors]") {
 
 TEST_CASE("load_named: an optimiser's moments swap", "[named_tensors]") {
   const Tensor p = tensor({1, 2}).requires_grad_(), q = tensor({3, 4}).requires_grad_();
-  SGD sgd(std::vector<Tensor>{p, q}, {.lr = 0.1, .momentum = 0.9});
+  optim::SGD sgd(std::vector<Tensor>{p, q}, {.lr = 0.1, .momentum = 0.9});
   p.set_grad(tensor({10, 20}));
   q.set_grad(tensor({30, 40}));
   sgd.step();

@@ -7,6 +7,7 @@
 #include "tests/golden/golden.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -15,8 +16,8 @@ namespace {
 
 using Call = std::function<Tensor(const std::vector<Tensor>&)>;
 
-void compare(const golden::File& file, const std::string& name, Module& module, const Call& call,
-             Dtype dtype) {
+void compare(const golden::File& file, const std::string& name, nn::Module& module,
+             const Call& call, Dtype dtype) {
   const double tolerance = dtype == float64 ? 1e-9 : 1e-4;
   CAPTURE(name, dtype);
   module.to(dtype);
@@ -46,14 +47,14 @@ void compare(const golden::File& file, const std::string& name, M module) {
   for (Dtype dtype : {float64, float32}) compare(file, name, module, call, dtype);
 }
 
-struct Pair : Module {  // a layer with a child used twice, a buffer and a parameter of its own
+struct Pair : nn::Module {  // a layer with a child used twice, a buffer and a parameter of its own
   Tensor scale;
-  Linear first, second;
+  nn::Linear first, second;
   Tensor offset;
   Pair()
       : scale(param("scale", ones({1}))),
-        first(child("first", Linear(3, 3))),
-        second(child("second", Linear(first.weight))),
+        first(child("first", nn::Linear(3, 3))),
+        second(child("second", nn::Linear(first.weight))),
         offset(buffer("offset", zeros({3}))) {}
 };
 
@@ -76,18 +77,18 @@ std::string message_of(const std::function<void()>& f) {
 
 TEST_CASE("modules give PyTorch's outputs and gradients", "[nn][golden]") {
   const golden::File file("modules");
-  compare(file, "linear", Linear(6, 4));
-  compare(file, "linear_no_bias", Linear(6, 4, {.bias = false}));
-  compare(file, "embedding", Embedding(9, 4));
-  compare(file, "layer_norm", LayerNorm(8));
-  compare(file, "mlp_erf", MLP(8));
-  compare(file, "mlp_tanh", MLP(8, {.activation = Activation::gelu_tanh, .bias = false}));
-  compare(file, "attention_full", SelfAttention(8, {.heads = 2}));
-  compare(file, "attention_causal", SelfAttention(8, {.heads = 2, .causal = true}));
-  compare(file, "block_full", Block(8, {.heads = 2}));
-  compare(file, "block_causal", Block(8, {.heads = 2, .causal = true}));
+  compare(file, "linear", nn::Linear(6, 4));
+  compare(file, "linear_no_bias", nn::Linear(6, 4, {.bias = false}));
+  compare(file, "embedding", nn::Embedding(9, 4));
+  compare(file, "layer_norm", nn::LayerNorm(8));
+  compare(file, "mlp_erf", nn::MLP(8));
+  compare(file, "mlp_tanh", nn::MLP(8, {.activation = Activation::gelu_tanh, .bias = false}));
+  compare(file, "attention_full", nn::SelfAttention(8, {.heads = 2}));
+  compare(file, "attention_causal", nn::SelfAttention(8, {.heads = 2, .causal = true}));
+  compare(file, "block_full", nn::Block(8, {.heads = 2}));
+  compare(file, "block_causal", nn::Block(8, {.heads = 2, .causal = true}));
 
-  SelfAttention attention(8, {.heads = 2});
+  nn::SelfAttention attention(8, {.heads = 2});
   for (Dtype dtype : {float64, float32}) {
     const Tensor boolean_mask = file.get("mask.bool"), added = file.get("mask.added", dtype);
     compare(
@@ -100,12 +101,12 @@ TEST_CASE("modules give PyTorch's outputs and gradients", "[nn][golden]") {
 }
 
 TEST_CASE("modules name their parameters in the order of declaration", "[nn]") {
-  const Block block(8, {.heads = 2, .bias = false});
+  const nn::Block block(8, {.heads = 2, .bias = false});
   CHECK(names(block.named_parameters()) ==
         std::vector<std::string>{"ln1.weight", "attn.qkv.weight", "attn.proj.weight", "ln2.weight",
                                  "mlp.fc.weight", "mlp.proj.weight"});
   CHECK(block.num_parameters() == 8 + 3 * 64 + 64 + 8 + 2 * 4 * 64);
-  const Linear linear_layer(3, 2);
+  const nn::Linear linear_layer(3, 2);
   CHECK(names(linear_layer.named_parameters()) == std::vector<std::string>{"weight", "bias"});
   CHECK(linear_layer.weight.requires_grad());
 }
@@ -161,13 +162,13 @@ TEST_CASE("load_state_dict lists all that does not fit and changes nothing", "[n
 }
 
 TEST_CASE("a module refuses bad names and parameters", "[nn]") {
-  struct Twice : Module {
+  struct Twice : nn::Module {
     Twice() { param("w", ones({1})), param("w", ones({1})); }
   };
-  struct Dotted : Module {
+  struct Dotted : nn::Module {
     Dotted() { param("a.b", ones({1})); }
   };
-  struct Whole : Module {
+  struct Whole : nn::Module {
     Whole() { param("w", ones({1}, int64)); }
   };
   CHECK_THROWS_WITH(Twice(), "module: the name 'w' is registered twice");
@@ -176,23 +177,23 @@ TEST_CASE("a module refuses bad names and parameters", "[nn]") {
 }
 
 TEST_CASE("layers refuse bad sizes and options", "[nn]") {
-  CHECK_THROWS_WITH(Linear(0, 3), Contains("Linear: expected sizes > 0, got (3, 0)"));
-  CHECK_THROWS_WITH(Linear(ones({2, 3}), ones({3})),
+  CHECK_THROWS_WITH(nn::Linear(0, 3), Contains("Linear: expected sizes > 0, got (3, 0)"));
+  CHECK_THROWS_WITH(nn::Linear(ones({2, 3}), ones({3})),
                     Contains("expected a bias of shape (2,), got (3,)"));
-  CHECK_THROWS_WITH(Embedding(-1, 3), Contains("Embedding: expected sizes > 0"));
-  CHECK_THROWS_WITH(LayerNorm(0), Contains("LayerNorm: expected sizes > 0, got (0,)"));
-  CHECK_THROWS_WITH(Dropout(1.5), Contains("Dropout: expected a probability, got 1.5"));
-  CHECK_THROWS_WITH(SelfAttention(10, {.heads = 3}),
+  CHECK_THROWS_WITH(nn::Embedding(-1, 3), Contains("Embedding: expected sizes > 0"));
+  CHECK_THROWS_WITH(nn::LayerNorm(0), Contains("LayerNorm: expected sizes > 0, got (0,)"));
+  CHECK_THROWS_WITH(nn::Dropout(1.5), Contains("Dropout: expected a probability, got 1.5"));
+  CHECK_THROWS_WITH(nn::SelfAttention(10, {.heads = 3}),
                     Contains("heads must divide dim: dim 10, heads 3"));
-  CHECK_THROWS_WITH(SelfAttention(12, {.heads = 6, .kv_heads = 4}),
+  CHECK_THROWS_WITH(nn::SelfAttention(12, {.heads = 6, .kv_heads = 4}),
                     Contains("kv_heads must divide heads: heads 6, kv_heads 4"));
-  CHECK_THROWS_AS(Linear(3, 2)(ones({2, 4})), Error);
-  CHECK_THROWS_AS(Embedding(3, 2)(full({2}, 3, int64)), Error);
+  CHECK_THROWS_AS(nn::Linear(3, 2)(ones({2, 4})), Error);
+  CHECK_THROWS_AS(nn::Embedding(3, 2)(full({2}, 3, int64)), Error);
 }
 
 TEST_CASE("dropout acts in training mode only", "[nn]") {
   manual_seed(5);
-  const Block block(8, {.heads = 2, .dropout = 0.5});
+  const nn::Block block(8, {.heads = 2, .dropout = 0.5});
   const Tensor x = randn({2, 3, 8});
   CHECK(!golden::same(block(x), block(x)));
   const EvalMode eval;
@@ -200,7 +201,7 @@ TEST_CASE("dropout acts in training mode only", "[nn]") {
 }
 
 TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
-  Linear layer(3, 2);
+  nn::Linear layer(3, 2);
   sum(layer(ones({4, 3}))).backward();
   CHECK(layer.weight.grad().defined());
   layer.zero_grad();
@@ -223,10 +224,10 @@ TEST_CASE("a module converted between forward and backward is noticed", "[nn]") 
     model.zero_grad();
   };
   const Tensor x = ones({2, 4}).requires_grad_();
-  Linear linear(4, 3);
-  LayerNorm norm(4);
-  MLP mlp(4);
-  Block block(4, {.heads = 2});
+  nn::Linear linear(4, 3);
+  nn::LayerNorm norm(4);
+  nn::MLP mlp(4);
+  nn::Block block(4, {.heads = 2});
   for (auto dtypes : {std::initializer_list<Dtype>{float64}, {float64, float32}}) {
     refuses(
         linear, [&] { return linear(x); }, dtypes);
@@ -243,7 +244,7 @@ TEST_CASE("a module converted between forward and backward is noticed", "[nn]") 
 
 TEST_CASE("a module converted between forward and backward gets no gradient of the old dtype",
           "[nn][converted]") {
-  Embedding table(5, 4);  // whose rule reads no parameter
+  nn::Embedding table(5, 4);  // whose rule reads no parameter
   const Tensor loss = sum(table(arange(3)));
   table.to(float64);
   CHECK_THROWS_AS(loss.backward(), Error);
@@ -256,60 +257,63 @@ TEST_CASE("initialisers have their bounds and moments", "[nn]") {
   auto deviation = [](const Tensor& x) { return std::sqrt(var(x, {}).item()); };
   const Shape shape{200, 300};
   const double linear_bound = 1 / std::sqrt(300.0), xavier_bound = std::sqrt(6.0 / 500);
-  CHECK(largest(init::kaiming_uniform(shape)) <= linear_bound);
-  CHECK(largest(init::kaiming_uniform(shape)) == Approx(linear_bound).epsilon(1e-3));
-  CHECK(deviation(init::kaiming_uniform(shape)) ==
+  CHECK(largest(nn::init::kaiming_uniform(shape)) <= linear_bound);
+  CHECK(largest(nn::init::kaiming_uniform(shape)) == Approx(linear_bound).epsilon(1e-3));
+  CHECK(deviation(nn::init::kaiming_uniform(shape)) ==
         Approx(linear_bound / std::sqrt(3.0)).epsilon(0.02));
-  CHECK(deviation(init::kaiming_normal(shape)) == Approx(std::sqrt(2.0 / 300)).epsilon(0.02));
-  CHECK(largest(init::xavier_uniform(shape)) == Approx(xavier_bound).epsilon(1e-3));
-  CHECK(deviation(init::xavier_uniform(shape)) ==
+  CHECK(deviation(nn::init::kaiming_normal(shape)) == Approx(std::sqrt(2.0 / 300)).epsilon(0.02));
+  CHECK(largest(nn::init::xavier_uniform(shape)) == Approx(xavier_bound).epsilon(1e-3));
+  CHECK(deviation(nn::init::xavier_uniform(shape)) ==
         Approx(xavier_bound / std::sqrt(3.0)).epsilon(0.02));
-  CHECK(largest(init::xavier_uniform(shape, 3)) == Approx(3 * xavier_bound).epsilon(1e-3));
-  CHECK(largest(init::kaiming_uniform(shape, 0)) == Approx(std::sqrt(6.0 / 300)).epsilon(1e-3));
-  CHECK(min(init::kaiming_uniform(shape)).item() == Approx(-linear_bound).epsilon(1e-3));
-  CHECK(deviation(init::kaiming_normal(shape, 1)) == Approx(std::sqrt(1.0 / 300)).epsilon(0.02));
+  CHECK(largest(nn::init::xavier_uniform(shape, 3)) == Approx(3 * xavier_bound).epsilon(1e-3));
+  CHECK(largest(nn::init::kaiming_uniform(shape, 0)) == Approx(std::sqrt(6.0 / 300)).epsilon(1e-3));
+  CHECK(min(nn::init::kaiming_uniform(shape)).item() == Approx(-linear_bound).epsilon(1e-3));
+  CHECK(deviation(nn::init::kaiming_normal(shape, 1)) ==
+        Approx(std::sqrt(1.0 / 300)).epsilon(0.02));
   // A convolution's fans count its field: 40 * 5 * 3 in, 60 * 5 * 3 out.
-  CHECK(deviation(init::kaiming_normal({60, 40, 5, 3})) ==
+  CHECK(deviation(nn::init::kaiming_normal({60, 40, 5, 3})) ==
         Approx(std::sqrt(2.0 / 600)).epsilon(0.02));
-  CHECK(largest(init::xavier_uniform({60, 40, 5, 3})) ==
+  CHECK(largest(nn::init::xavier_uniform({60, 40, 5, 3})) ==
         Approx(std::sqrt(6.0 / 1500)).epsilon(1e-3));
-  const Tensor flat = init::uniform(shape, -1, 4);
+  const Tensor flat = nn::init::uniform(shape, -1, 4);
   CHECK(min(flat).item() == Approx(-1).margin(1e-3));
   CHECK(max(flat).item() == Approx(4).margin(1e-3));
   CHECK(mean(flat).item() == Approx(1.5).margin(0.03));
-  CHECK(deviation(init::xavier_normal(shape, 2)) == Approx(2 * std::sqrt(2.0 / 500)).epsilon(0.02));
-  CHECK(largest(init::uniform_fan_in({5000}, 300)) == Approx(linear_bound).epsilon(1e-2));
-  CHECK(largest(init::kaiming_uniform({8, 4, 3, 3})) == Approx(1 / std::sqrt(36.0)).epsilon(0.05));
-  const Tensor n = init::normal(shape, 3, 0.5);
+  CHECK(deviation(nn::init::xavier_normal(shape, 2)) ==
+        Approx(2 * std::sqrt(2.0 / 500)).epsilon(0.02));
+  CHECK(largest(nn::init::uniform_fan_in({5000}, 300)) == Approx(linear_bound).epsilon(1e-2));
+  CHECK(largest(nn::init::kaiming_uniform({8, 4, 3, 3})) ==
+        Approx(1 / std::sqrt(36.0)).epsilon(0.05));
+  const Tensor n = nn::init::normal(shape, 3, 0.5);
   CHECK(mean(n).item() == Approx(3).margin(0.01));
   CHECK(deviation(n) == Approx(0.5).epsilon(0.02));
   const Tensor cut =
-      init::trunc_normal(shape, 0, 1, -1, 2);  // mean (phi(-1) - phi(2)) / (Phi(2) - Phi(-1))
+      nn::init::trunc_normal(shape, 0, 1, -1, 2);  // mean (phi(-1) - phi(2)) / (Phi(2) - Phi(-1))
   CHECK(min(cut).item() >= -1);
   CHECK(max(cut).item() <= 2);
   CHECK(mean(cut).item() == Approx(0.2296).margin(0.01));
   // 1 - (phi(-1) + 2 phi(2)) / (Phi(2) - Phi(-1)) - mean^2
   CHECK(var(cut, {}).item() == Approx(0.5196).margin(0.01));
-  const Tensor moved = init::trunc_normal(shape, 3, 2, 1, 7);  // the same, times 2, plus 3
+  const Tensor moved = nn::init::trunc_normal(shape, 3, 2, 1, 7);  // the same, times 2, plus 3
   CHECK(mean(moved).item() == Approx(3.4592).margin(0.02));
   CHECK(min(moved).item() == Approx(1).margin(0.01));
   CHECK(max(moved).item() == Approx(7).margin(0.01));
-  CHECK_THROWS_WITH(init::kaiming_uniform({3}), Contains("expected at least 2 axes"));
-  CHECK_THROWS_WITH(init::normal({3}, 0, -1), Contains("standard deviation >= 0"));
-  CHECK_THROWS_WITH(init::trunc_normal({3}, 0, 1, 2, -2), Contains("low < high"));
+  CHECK_THROWS_WITH(nn::init::kaiming_uniform({3}), Contains("expected at least 2 axes"));
+  CHECK_THROWS_WITH(nn::init::normal({3}, 0, -1), Contains("standard deviation >= 0"));
+  CHECK_THROWS_WITH(nn::init::trunc_normal({3}, 0, 1, 2, -2), Contains("low < high"));
 }
 
 TEST_CASE("initialisers can be skipped", "[nn]") {
   manual_seed(1);
   const RandomKey before = default_generator().state();
-  const init::Skip skip;
-  const Linear layer(3, 2);
+  const nn::init::Skip skip;
+  const nn::Linear layer(3, 2);
   CHECK(layer.weight.to_vector<float>() == std::vector<float>(6, 0.0f));
   CHECK(default_generator().state().counter == before.counter);
 }
 
 TEST_CASE("positions", "[nn]") {
-  const Tensor table = sinusoidal_positions(4, 6);
+  const Tensor table = nn::sinusoidal_positions(4, 6);
   auto at = [&](int64_t t, int64_t i) { return table[t][i].item(); };
   CHECK(at(0, 0) == 0);
   CHECK(at(0, 1) == 1);
@@ -318,26 +322,27 @@ TEST_CASE("positions", "[nn]") {
   CHECK(at(2, 4) == Approx(std::sin(2 / std::pow(1e4, 4.0 / 6))));
   CHECK(at(2, 5) == Approx(std::cos(2 / std::pow(1e4, 4.0 / 6))));
 
-  SinusoidalPositions fixed(4, 6);
+  nn::SinusoidalPositions fixed(4, 6);
   CHECK(golden::same(fixed(2, 1), table.slice(0, 1, 3)));
   CHECK(fixed.state_dict().empty());
   CHECK(names(fixed.named_buffers()) == std::vector<std::string>{"table"});
   fixed.to(float64);
   CHECK(fixed(1).dtype() == float64);
 
-  const LearnedPositions learned(4, 6);
+  const nn::LearnedPositions learned(4, 6);
   CHECK(golden::same(learned(3), learned.weight.slice(0, 0, 3)));
-  CHECK_THROWS_WITH(learned(3, 2), "LearnedPositions: 3 positions from 2 on do not fit a context of 4");
+  CHECK_THROWS_WITH(learned(3, 2),
+                    "LearnedPositions: 3 positions from 2 on do not fit a context of 4");
 }
 
 TEST_CASE("attention with a key/value cache equals attention over all", "[nn]") {
   manual_seed(4);
   const NoGrad no_grad;
   for (int64_t kv_heads : {4, 2, 1}) {
-    const SelfAttention attention(16, {.heads = 4, .kv_heads = kv_heads, .causal = true});
+    const nn::SelfAttention attention(16, {.heads = 4, .kv_heads = kv_heads, .causal = true});
     const Tensor x = randn({3, 7, 16});
     const Tensor full_pass = attention(x);
-    KeyValueCache cache = attention.make_cache(3, 7);
+    nn::KeyValueCache cache = attention.make_cache(3, 7);
     int64_t begin = 0;
     for (int64_t end : {3, 4, 5, 7}) {
       const Tensor y = attention(x.slice(1, begin, end), cache);
@@ -353,13 +358,13 @@ TEST_CASE("attention with a key/value cache equals attention over all", "[nn]") 
 }
 
 TEST_CASE("a key/value cache refuses what it cannot hold", "[nn]") {
-  const SelfAttention causal(8, {.heads = 2, .causal = true}), both(8, {.heads = 2});
-  KeyValueCache cache = causal.make_cache(1, 4);
+  const nn::SelfAttention causal(8, {.heads = 2, .causal = true}), both(8, {.heads = 2});
+  nn::KeyValueCache cache = causal.make_cache(1, 4);
   const Tensor x = ones({1, 2, 8});
   CHECK_THROWS_WITH(causal(x, cache), Contains("under NoGrad"));
   const NoGrad no_grad;
   CHECK_THROWS_WITH(both(x, cache), Contains("only causal attention"));
   CHECK_THROWS_WITH(causal(ones({2, 2, 8}), cache),
                     Contains("KeyValueCache: expected keys and values"));
-  CHECK_THROWS_WITH(KeyValueCache(1, 2, 0, 4), Contains("KeyValueCache: expected sizes > 0"));
+  CHECK_THROWS_WITH(nn::KeyValueCache(1, 2, 0, 4), Contains("KeyValueCache: expected sizes > 0"));
 }

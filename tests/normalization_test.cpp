@@ -6,6 +6,7 @@
 #include "gradus/core/core.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using namespace gradus::testing;
 
 namespace {

@@ -10,10 +10,9 @@
 #include "tests/op_checks.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using namespace gradus::testing;
 using Catch::Contains;
-namespace nn = gradus;
-namespace optim = gradus;
 
 namespace {
 

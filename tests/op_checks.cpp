@@ -11,6 +11,7 @@
 #include "gradus/core/random.h"
 
 namespace gradus::testing {
+using namespace gradus::core;
 
 double relative_distance(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype())

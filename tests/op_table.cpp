@@ -13,6 +13,7 @@
 using Catch::Matchers::Contains;
 
 namespace gradus::testing {
+using namespace gradus::core;
 
 // ---- how inputs are drawn ----
 

@@ -8,6 +8,7 @@
 #include "tests/op_table.h"
 
 namespace gradus::testing {
+using namespace gradus::core;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include "tests/op_table.h"
 
 namespace gradus::testing {
+using namespace gradus::core;
 
 namespace {
 
@@ -74,9 +75,15 @@ Tensor row_means(const Tensor& x) { return row_sums(x) / static_cast<double>(x.s
 
 std::vector<OpRow> sum_rows() {
   auto add_up = [](const Tensor& x, const Shape& dims, KeepDim keep) { return sum(x, dims, keep); };
-  auto average = [](const Tensor& x, const Shape& dims, KeepDim keep) { return mean(x, dims, keep); };
-  auto biased = [](const Tensor& x, const Shape& dims, KeepDim keep) { return var(x, dims, 0, keep); };
-  auto length = [](const Tensor& x, const Shape& dims, KeepDim keep) { return norm(x, dims, keep); };
+  auto average = [](const Tensor& x, const Shape& dims, KeepDim keep) {
+    return mean(x, dims, keep);
+  };
+  auto biased = [](const Tensor& x, const Shape& dims, KeepDim keep) {
+    return var(x, dims, 0, keep);
+  };
+  auto length = [](const Tensor& x, const Shape& dims, KeepDim keep) {
+    return norm(x, dims, keep);
+  };
   auto spread = [](const Tensor& x) { return row_means(square(x - row_means(x).unsqueeze(1))); };
   std::vector<OpRow> rows{sums_row("sum", add_up, from_rows(row_sums)),
                           sums_row("mean", average, from_rows(row_means)),

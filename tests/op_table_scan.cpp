@@ -14,6 +14,7 @@
 #include "tests/op_checks.h"
 
 namespace gradus::testing {
+using namespace gradus::core;
 
 namespace {
 

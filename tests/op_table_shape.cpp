@@ -4,6 +4,7 @@
 #include "tests/op_table.h"
 
 namespace gradus::testing {
+using namespace gradus::core;
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include "gradus/optim/optim.h"
 
 using namespace gradus;
+using namespace gradus::core;
 
 namespace {
 
@@ -43,7 +44,7 @@ double plain_norm(const std::vector<Values>& gradients) {
 
 // An element's update: p, and the gradient after clipping; two numbers of state; the step from 1.
 using Update = std::function<void(double& p, double g, double& a, double& b, int t)>;
-using Make = std::function<std::unique_ptr<Optimizer>(const std::vector<Tensor>&)>;
+using Make = std::function<std::unique_ptr<optim::Optimizer>(const std::vector<Tensor>&)>;
 
 struct Method {
   const char* name;
@@ -76,18 +77,21 @@ Make made(const Options& options) {
 
 const std::vector<Method>& methods() {
   static const std::vector<Method> all = {
-      {"SGD", made<SGD>(SGDOptions{.lr = 0.1, .weight_decay = 0.2}), sgd(0.1, 0, false, 0.2)},
-      {"SGD with momentum", made<SGD>(SGDOptions{.lr = 0.1, .momentum = 0.8, .weight_decay = 0.2}),
+      {"SGD", made<optim::SGD>(optim::SGDOptions{.lr = 0.1, .weight_decay = 0.2}),
+       sgd(0.1, 0, false, 0.2)},
+      {"SGD with momentum",
+       made<optim::SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.8, .weight_decay = 0.2}),
        sgd(0.1, 0.8, false, 0.2)},
-      {"SGD, Nesterov's", made<SGD>(SGDOptions{.lr = 0.1, .momentum = 0.8, .nesterov = true}),
+      {"SGD, Nesterov's",
+       made<optim::SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.8, .nesterov = true}),
        sgd(0.1, 0.8, true, 0)},
       {"Adam",
-       made<Adam>(
-           AdamOptions{.lr = 0.03, .beta1 = 0.8, .beta2 = 0.97, .eps = 1e-3, .weight_decay = 0.1}),
+       made<optim::Adam>(optim::AdamOptions{
+           .lr = 0.03, .beta1 = 0.8, .beta2 = 0.97, .eps = 1e-3, .weight_decay = 0.1}),
        adam(0.03, 0.8, 0.97, 1e-3, 0.1, false)},
       {"AdamW",
-       made<AdamW>(
-           AdamWOptions{.lr = 0.03, .beta1 = 0.7, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.1}),
+       made<optim::AdamW>(optim::AdamWOptions{
+           .lr = 0.03, .beta1 = 0.7, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.1}),
        adam(0.03, 0.7, 0.9, 1e-3, 0.1, true)},
   };
   return all;
@@ -146,12 +150,12 @@ TEST_CASE("grad_norm is the plain double sum's, over chunks and tensors", "[opti
       params.back().set_grad(g);
     }
     const double norm = plain_norm(numbers(gradients));
-    CHECK(grad_norm(params) == Approx(norm).epsilon(1e-12));
+    CHECK(optim::grad_norm(params) == Approx(norm).epsilon(1e-12));
     for (size_t i = 0; i < params.size(); ++i)
-      CHECK(grad_norm({params[i]}) ==
+      CHECK(optim::grad_norm({params[i]}) ==
             Approx(plain_norm(numbers({gradients[i]}))).epsilon(1e-12).margin(0));
 
-    CHECK(clip_grad_norm(params, norm / 3) == Approx(norm).epsilon(1e-12));
+    CHECK(optim::clip_grad_norm(params, norm / 3) == Approx(norm).epsilon(1e-12));
     std::vector<Values> expected = numbers(gradients), clipped;
     for (Values& g : expected)
       for (double& x : g) x *= norm / 3 / (norm + 1e-6);

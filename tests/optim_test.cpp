@@ -10,38 +10,44 @@
 #include "tests/golden/golden.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 
 namespace {
 
-using Factory = std::function<std::unique_ptr<Optimizer>(const std::vector<Tensor>&)>;
+using Factory = std::function<std::unique_ptr<optim::Optimizer>(const std::vector<Tensor>&)>;
 
 const std::vector<std::pair<std::string, Factory>>& optimisers() {
   static const std::vector<std::pair<std::string, Factory>> all = {
-      {"sgd", [](auto p) { return std::make_unique<SGD>(p, SGDOptions{.lr = 0.1}); }},
+      {"sgd", [](auto p) { return std::make_unique<optim::SGD>(p, optim::SGDOptions{.lr = 0.1}); }},
       {"sgd_decay",
-       [](auto p) { return std::make_unique<SGD>(p, SGDOptions{.lr = 0.1, .weight_decay = 0.1}); }},
+       [](auto p) {
+         return std::make_unique<optim::SGD>(p, optim::SGDOptions{.lr = 0.1, .weight_decay = 0.1});
+       }},
       {"sgd_momentum",
        [](auto p) {
-         return std::make_unique<SGD>(p,
-                                      SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1});
+         return std::make_unique<optim::SGD>(
+             p, optim::SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1});
        }},
       {"sgd_nesterov",
        [](auto p) {
-         return std::make_unique<SGD>(p, SGDOptions{.lr = 0.05, .momentum = 0.9, .nesterov = true});
+         return std::make_unique<optim::SGD>(
+             p, optim::SGDOptions{.lr = 0.05, .momentum = 0.9, .nesterov = true});
        }},
-      {"adam", [](auto p) { return std::make_unique<Adam>(p, AdamOptions{.lr = 0.02}); }},
+      {"adam",
+       [](auto p) { return std::make_unique<optim::Adam>(p, optim::AdamOptions{.lr = 0.02}); }},
       {"adam_decay",
        [](auto p) {
-         return std::make_unique<Adam>(
-             p, AdamOptions{
+         return std::make_unique<optim::Adam>(
+             p, optim::AdamOptions{
                     .lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1});
        }},
-      {"adamw", [](auto p) { return std::make_unique<AdamW>(p, AdamWOptions{.lr = 0.02}); }},
+      {"adamw",
+       [](auto p) { return std::make_unique<optim::AdamW>(p, optim::AdamWOptions{.lr = 0.02}); }},
       {"adamw_options",
        [](auto p) {
-         return std::make_unique<AdamW>(
-             p, AdamWOptions{
+         return std::make_unique<optim::AdamW>(
+             p, optim::AdamWOptions{
                     .lr = 0.02, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.3});
        }},
   };
@@ -112,7 +118,7 @@ TEST_CASE("an optimiser resumes to the same bits", "[optim]") {
 
 TEST_CASE("an optimiser's state names what it remembers", "[optim]") {
   const Problem problem(float32);
-  AdamW adam(problem.params);
+  optim::AdamW adam(problem.params);
   problem.set_grads(3);
   adam.step();
   const NamedTensors state = adam.state_dict();
@@ -122,7 +128,7 @@ TEST_CASE("an optimiser's state names what it remembers", "[optim]") {
   CHECK(state[1].first == "exp_avg.0");
   CHECK(state[6].first == "exp_avg_sq.2");
 
-  SGD sgd(problem.params, {.momentum = 0.9});
+  optim::SGD sgd(problem.params, {.momentum = 0.9});
   CHECK_THROWS_WITH(sgd.load_state_dict(state), Contains("SGD: ") &&
                                                     Contains("missing: momentum.0") &&
                                                     Contains("unexpected: exp_avg.0"));
@@ -136,7 +142,7 @@ TEST_CASE("results do not depend on the number of threads", "[optim]") {
   for (int threads : {1, 2, 3}) {
     set_num_threads(threads);
     const Tensor p = start.clone().requires_grad_();
-    AdamW adam({p});
+    optim::AdamW adam({p});
     for (int step = 0; step < 3; ++step) p.set_grad(gradient), adam.step({.max_grad_norm = 1});
     results.push_back(p.detach());
   }
@@ -148,31 +154,32 @@ TEST_CASE("results do not depend on the number of threads", "[optim]") {
 TEST_CASE("groups have their own learning rate and weight decay", "[optim]") {
   const Tensor w = ones({2, 2}).requires_grad_(), b = ones({2}).requires_grad_();
   w.set_grad(ones({2, 2})), b.set_grad(ones({2}));
-  SGD sgd({{.params = {w}, .weight_decay = 0.5}, {.params = {b}, .lr_scale = 10}}, {.lr = 0.1});
+  optim::SGD sgd({{.params = {w}, .weight_decay = 0.5}, {.params = {b}, .lr_scale = 10}},
+                 {.lr = 0.1});
   sgd.set_lr(0.01);
   sgd.step();
   CHECK(w.to_vector<float>()[0] == Approx(1 - 0.01 * 1.5));
   CHECK(b.to_vector<float>()[0] == Approx(1 - 0.1));
 
-  const ParameterGroups groups = decay_groups({w, b});
+  const optim::ParameterGroups groups = optim::decay_groups({w, b});
   REQUIRE(groups.list.size() == 2);
   CHECK(groups.list[0].params.size() == 1);
-  AdamW adam(groups, {.weight_decay = 0.1});
+  optim::AdamW adam(groups, {.weight_decay = 0.1});
   CHECK(*adam.groups()[0].weight_decay == 0.1);
   CHECK(*adam.groups()[1].weight_decay == 0);
 }
 
 TEST_CASE("a tied parameter is clipped and updated once", "[optim]") {
-  struct Tied : Module {
-    Linear first, second;
+  struct Tied : nn::Module {
+    nn::Linear first, second;
     Tied()
-        : first(child("first", Linear(2, 2, {.bias = false}))),
-          second(child("second", Linear(first.weight))) {}
+        : first(child("first", nn::Linear(2, 2, {.bias = false}))),
+          second(child("second", nn::Linear(first.weight))) {}
   };
   Tied model;
   CHECK(model.parameters().size() == 1);
   const Tensor before = model.first.weight.detach().clone();
-  SGD sgd(model.parameters(), {.lr = 1});
+  optim::SGD sgd(model.parameters(), {.lr = 1});
   sum(model.second(model.first(ones({1, 2})))).backward();
   const Tensor gradient = model.first.weight.grad();
   CHECK(sgd.step({.max_grad_norm = 1e6}) == Approx(norm(gradient).item()));
@@ -183,7 +190,7 @@ TEST_CASE("step neither writes gradients nor records a graph", "[optim]") {
   const Problem problem(float32);
   problem.set_grads(0);
   const Tensor before = problem.params[0].grad().clone();
-  AdamW adam(problem.params);
+  optim::AdamW adam(problem.params);
   adam.step({.max_grad_norm = 1e-3});
   CHECK(golden::same(problem.params[0].grad(), before));
   CHECK(problem.params[0].is_leaf());
@@ -196,7 +203,7 @@ TEST_CASE("step neither writes gradients nor records a graph", "[optim]") {
 
 TEST_CASE("backward through a parameter changed by step is an error", "[optim]") {
   const Tensor w = ones({2}).requires_grad_();
-  SGD sgd({w}, {.lr = 0.1});
+  optim::SGD sgd({w}, {.lr = 0.1});
   const Tensor loss = sum(w * w);
   w.set_grad(ones({2}));
   sgd.step();
@@ -207,36 +214,36 @@ TEST_CASE("clip_grad_norm scales gradients by their common norm", "[optim]") {
   const Tensor a = zeros({2}).requires_grad_(), b = zeros({1}).requires_grad_();
   const Tensor unused = zeros({3}).requires_grad_();
   a.set_grad(tensor({2, 3})), b.set_grad(tensor({6}));
-  CHECK(grad_norm({a, b, unused}) == Approx(7));
-  CHECK(clip_grad_norm({a, b, unused}, 10) == Approx(7));
+  CHECK(optim::grad_norm({a, b, unused}) == Approx(7));
+  CHECK(optim::clip_grad_norm({a, b, unused}, 10) == Approx(7));
   CHECK(b.grad().item() == 6);
-  CHECK(clip_grad_norm({a, b, unused}, 0.7) == Approx(7));
+  CHECK(optim::clip_grad_norm({a, b, unused}, 0.7) == Approx(7));
   CHECK(b.grad().item() == Approx(0.6));
   CHECK(a.grad()[1].item() == Approx(0.3));
   CHECK(!unused.grad().defined());
-  CHECK_THROWS_WITH(clip_grad_norm({a}, 0),
+  CHECK_THROWS_WITH(optim::clip_grad_norm({a}, 0),
                     Contains("expected a maximal gradient norm > 0, got 0"));
 
   const Tensor shared = tensor({3, 4});  // as a sum hands one gradient to both its terms
   const Tensor c = zeros({2}).requires_grad_(), d = zeros({2}).requires_grad_();
   c.set_grad(shared), d.set_grad(shared);
-  const double norm_before = clip_grad_norm({c, d}, 1);
-  CHECK(grad_norm({c, d}) == Approx(1).epsilon(1e-5));
+  const double norm_before = optim::clip_grad_norm({c, d}, 1);
+  CHECK(optim::grad_norm({c, d}) == Approx(1).epsilon(1e-5));
   CHECK(norm_before == Approx(5 * std::sqrt(2.0)));
 }
 
 TEST_CASE("the norm of large gradients neither overflows nor loses digits", "[optim]") {
   const Tensor p = zeros({1000, 1000}).requires_grad_();
   p.set_grad(full({1000, 1000}, 1e30));
-  CHECK(grad_norm({p}) == Approx(1e33).epsilon(1e-6));
+  CHECK(optim::grad_norm({p}) == Approx(1e33).epsilon(1e-6));
   p.set_grad(full({1000, 1000}, 0.1));
-  CHECK(grad_norm({p}) == Approx(100).epsilon(1e-7));
+  CHECK(optim::grad_norm({p}) == Approx(100).epsilon(1e-7));
 }
 
 TEST_CASE("optimisers take gradients in any layout", "[optim]") {
   const Tensor p = zeros({2, 3}).requires_grad_();
   p.set_grad(tensor({{1, 2}, {3, 4}, {5, 6}}).transpose(0, 1));
-  SGD sgd({p}, {.lr = 1});
+  optim::SGD sgd({p}, {.lr = 1});
   sgd.step({.max_grad_norm = 1e9});
   CHECK(p.to_vector<float>() == std::vector<float>{-1, -3, -5, -2, -4, -6});
   p.set_grad(scalar(1).expand({2, 3}));
@@ -246,22 +253,29 @@ TEST_CASE("optimisers take gradients in any layout", "[optim]") {
 
 TEST_CASE("optimisers refuse bad parameters and options", "[optim]") {
   const Tensor w = ones({2, 2}).requires_grad_();
-  CHECK_THROWS_WITH(SGD(std::vector<Tensor>{}), "SGD: no parameters given");
-  CHECK_THROWS_WITH(AdamW({w, w}), Contains("AdamW: parameter 1 of shape (2, 2) is listed twice"));
-  CHECK_THROWS_WITH(Adam({ones({2})}), Contains("none of the 1 parameters requires a gradient"));
-  CHECK_THROWS_WITH(Adam({w * 2}), Contains("parameter 0 of shape (2, 2): expected a contiguous leaf"));
-  CHECK_THROWS_WITH(SGD({w}, {.lr = -1}), Contains("learning rate >= 0, got -1"));
-  CHECK_THROWS_WITH(SGD({w}, {.momentum = 1}), Contains("SGD: expected 0 <= momentum < 1, got 1"));
-  CHECK_THROWS_WITH(SGD({w}, {.nesterov = true}), Contains("nesterov needs momentum"));
-  CHECK_THROWS_WITH(AdamW({w}, {.beta2 = 1}), Contains("AdamW: expected betas in [0, 1), got 1"));
-  CHECK_THROWS_WITH(AdamW({w}, {.eps = -1}), Contains("AdamW: expected eps >= 0"));
-  CHECK_THROWS_WITH(AdamW({w}, {.weight_decay = -1}), Contains("weight_decay and lr_scale >= 0"));
-  CHECK_THROWS_WITH(AdamW({w}).step({.max_grad_norm = -1}), Contains("maximal gradient norm > 0"));
-  CHECK_THROWS_WITH(AdamW({w}).set_lr(std::nan("")), Contains("finite learning rate"));
+  CHECK_THROWS_WITH(optim::SGD(std::vector<Tensor>{}), "SGD: no parameters given");
+  CHECK_THROWS_WITH(optim::AdamW({w, w}),
+                    Contains("AdamW: parameter 1 of shape (2, 2) is listed twice"));
+  CHECK_THROWS_WITH(optim::Adam({ones({2})}),
+                    Contains("none of the 1 parameters requires a gradient"));
+  CHECK_THROWS_WITH(optim::Adam({w * 2}),
+                    Contains("parameter 0 of shape (2, 2): expected a contiguous leaf"));
+  CHECK_THROWS_WITH(optim::SGD({w}, {.lr = -1}), Contains("learning rate >= 0, got -1"));
+  CHECK_THROWS_WITH(optim::SGD({w}, {.momentum = 1}),
+                    Contains("SGD: expected 0 <= momentum < 1, got 1"));
+  CHECK_THROWS_WITH(optim::SGD({w}, {.nesterov = true}), Contains("nesterov needs momentum"));
+  CHECK_THROWS_WITH(optim::AdamW({w}, {.beta2 = 1}),
+                    Contains("AdamW: expected betas in [0, 1), got 1"));
+  CHECK_THROWS_WITH(optim::AdamW({w}, {.eps = -1}), Contains("AdamW: expected eps >= 0"));
+  CHECK_THROWS_WITH(optim::AdamW({w}, {.weight_decay = -1}),
+                    Contains("weight_decay and lr_scale >= 0"));
+  CHECK_THROWS_WITH(optim::AdamW({w}).step({.max_grad_norm = -1}),
+                    Contains("maximal gradient norm > 0"));
+  CHECK_THROWS_WITH(optim::AdamW({w}).set_lr(std::nan("")), Contains("finite learning rate"));
 }
 
 TEST_CASE("learning-rate schedules follow their formulas", "[optim]") {
-  using namespace schedule;
+  using namespace optim::schedule;
   CHECK(constant(7, 0.5) == 0.5);
   CHECK(linear_warmup(0, 1, 4) == Approx(0.2));
   CHECK(linear_warmup(3, 1, 4) == Approx(0.8));
@@ -279,14 +293,14 @@ TEST_CASE("learning-rate schedules follow their formulas", "[optim]") {
 
   for (int64_t step : {0, 10, 3999, 4000, 20000}) {
     const double n = static_cast<double>(step + 1);
-    CHECK(schedule::transformer(step, 512, 4000) ==
+    CHECK(optim::schedule::transformer(step, 512, 4000) ==
           Approx(std::pow(512, -0.5) * std::min(std::pow(n, -0.5), n * std::pow(4000, -1.5))));
   }
   // Worked by hand: 512^-0.5 = 0.04419417, 4000^-1.5 = 3.952847e-6, 4000^-0.5 = 0.01581139.
-  CHECK(schedule::transformer(0, 512, 4000) == Approx(1.7469281e-7).epsilon(1e-7));
-  CHECK(schedule::transformer(1999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
-  CHECK(schedule::transformer(3999, 512, 4000) == Approx(6.9877124e-4).epsilon(1e-7));
-  CHECK(schedule::transformer(15999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
+  CHECK(optim::schedule::transformer(0, 512, 4000) == Approx(1.7469281e-7).epsilon(1e-7));
+  CHECK(optim::schedule::transformer(1999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
+  CHECK(optim::schedule::transformer(3999, 512, 4000) == Approx(6.9877124e-4).epsilon(1e-7));
+  CHECK(optim::schedule::transformer(15999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
   CHECK(cosine(5, {.lr = 2, .min_lr = 1, .warmup = 5, .steps = 5}) == 1);  // nothing but warm-up
   CHECK(cosine(4, {.lr = 2, .min_lr = 1, .warmup = 5, .steps = 5}) == Approx(2 * 5.0 / 6));
   CHECK(cosine(0, {.lr = 2, .warmup = 0, .steps = 4}) == 2);
@@ -294,5 +308,5 @@ TEST_CASE("learning-rate schedules follow their formulas", "[optim]") {
         Approx(1 - std::sqrt(0.5)));  // 1 + cos(3/4 pi)
   CHECK_THROWS_WITH(constant(-1, 1), Contains("expected step and warmup >= 0, got -1"));
   CHECK_THROWS_WITH(cosine(0, {.warmup = 10, .steps = 5}), Contains("expected steps >= warmup"));
-  CHECK_THROWS_WITH(schedule::transformer(0, 0), Contains("d_model and warmup > 0"));
+  CHECK_THROWS_WITH(optim::schedule::transformer(0, 0), Contains("d_model and warmup > 0"));
 }

@@ -7,6 +7,7 @@
 #include "gradus/core/safetensors.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 

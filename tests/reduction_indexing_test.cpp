@@ -10,6 +10,7 @@
 #include "gradus/core/core.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 

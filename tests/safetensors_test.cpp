@@ -19,6 +19,7 @@
 #include "tests/temporary_folder.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
@@ -339,14 +340,14 @@ TEST_CASE("safetensors: the order of the data's words counts", "[safetensors]") 
 TEST_CASE("a checkpoint from before there were checksums loads", "[safetensors]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
-  Linear model(2, 2), other(2, 2);
-  SGD sgd(model.parameters()), other_sgd(other.parameters());
-  save_checkpoint(path, model, sgd, {{"step", "3"}});
+  nn::Linear model(2, 2), other(2, 2);
+  optim::SGD sgd(model.parameters()), other_sgd(other.parameters());
+  models::save_checkpoint(path, model, sgd, {{"step", "3"}});
   auto [header, data] = parts_of(read_file(path));
   header["__metadata__"].erase("gradus.checksum");
   header["__metadata__"].erase("gradus.format");
   write_file_atomically(path, file_of(header.dump(), data));
-  const Checkpoint old(path);
+  const models::Checkpoint old(path);
   CHECK(old.metadata().at("step") == "3");
   old.restore(other, other_sgd);
   check_same_bits<float>(model.weight.detach(), other.weight.detach());
@@ -354,7 +355,7 @@ TEST_CASE("a checkpoint from before there were checksums loads", "[safetensors]"
   for (const char* random : {"", "1", "1 x", "-1 2", "1 2 3", "1 18446744073709551616"}) {
     header["__metadata__"]["random"] = random;
     write_file_atomically(path, file_of(header.dump(), data));
-    CHECK_THROWS_WITH(Checkpoint(path), Contains(path + ": no checkpoint: "));
+    CHECK_THROWS_WITH(models::Checkpoint(path), Contains(path + ": no checkpoint: "));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "tests/programs.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 
 namespace {

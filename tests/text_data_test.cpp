@@ -9,8 +9,9 @@
 #include <numeric>
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
-using Part = TextData::Part;
+using Part = models::TextData::Part;
 using Ids = std::vector<int64_t>;
 
 namespace {
@@ -24,14 +25,16 @@ Ids places(int64_t n) {
 }
 
 /// 100 tokens: 0 to 89 train, 90 to 99 validate. Windows of 4.
-TextData hundred() { return TextData(places(100), 4); }
+models::TextData hundred() { return models::TextData(places(100), 4); }
 
-Ids starts(const TokenBatch& batch) { return batch.inputs.select(1, 0).to_vector<int64_t>(); }
+Ids starts(const models::TokenBatch& batch) {
+  return batch.inputs.select(1, 0).to_vector<int64_t>();
+}
 
 }  // namespace
 
 TEST_CASE("text data: windows lie side by side, targets one place further on", "[text_data]") {
-  const TextData data = hundred();
+  const models::TextData data = hundred();
   CHECK(data.num_windows(Part::train) == 22);      // 88 inputs; the last target is token 88
   CHECK(data.num_windows(Part::validation) == 2);  // 90 to 97; the last target is token 98
 
@@ -44,15 +47,16 @@ TEST_CASE("text data: windows lie side by side, targets one place further on", "
   CHECK(v.to_vector<int64_t>() == Ids{81, 82, 83, 84, 85, 86, 87, 88});
 
   // One token more and a window more fits: its targets end with the part's last token.
-  CHECK(TextData(places(50), 4).num_windows(Part::validation) == 1);  // 45 to 49
-  CHECK(TextData(places(50), 4).windows(Part::validation, 0, 1).targets.to_vector<int64_t>() ==
-        Ids{46, 47, 48, 49});
-  CHECK(TextData(places(51), 4).num_windows(Part::train) == 11);  // 45 tokens: 44 inputs
+  CHECK(models::TextData(places(50), 4).num_windows(Part::validation) == 1);  // 45 to 49
+  CHECK(models::TextData(places(50), 4)
+            .windows(Part::validation, 0, 1)
+            .targets.to_vector<int64_t>() == Ids{46, 47, 48, 49});
+  CHECK(models::TextData(places(51), 4).num_windows(Part::train) == 11);  // 45 tokens: 44 inputs
 }
 
 TEST_CASE("text data: random windows reach both ends of their part and stay inside it",
           "[text_data]") {
-  const TextData data = hundred();
+  const models::TextData data = hundred();
   auto extremes = [&](Part part) {
     const auto [x, y] = data.random_batch(part, 4000, 1, 0);
     CHECK(x.shape() == Shape{4000, 4});
@@ -69,13 +73,13 @@ TEST_CASE("text data: random windows reach both ends of their part and stay insi
 }
 
 TEST_CASE("text data: a random batch is a function of part, seed, step and index", "[text_data]") {
-  const TextData data = hundred();
+  const models::TextData data = hundred();
   // By a Philox4x32-10 of a few lines of Python: (word 0 << 32 | word 1) mod 86 starts, or 6.
   CHECK(starts(data.random_batch(Part::train, 4, 1337, 0)) == Ids{78, 32, 57, 17});
   CHECK(starts(data.random_batch(Part::train, 4, 1337, 250, 3)) == Ids{31, 18, 60, 83});
   CHECK(starts(data.random_batch(Part::validation, 4, 1337, 7, 1)) == Ids{93, 94, 91, 93});
 
-  const TextData wide(places(10000), 4);
+  const models::TextData wide(places(10000), 4);
   auto batch = [&](uint64_t seed, int64_t step, int64_t index, Part part = Part::train) {
     return starts(wide.random_batch(part, 8, seed, step, index));
   };
@@ -92,7 +96,7 @@ TEST_CASE("text data: a random batch is a function of part, seed, step and index
 TEST_CASE("text data: no two batches share their random numbers", "[text_data]") {
   // Were the counters of two batches to overlap, the end of one would be the beginning of the
   // other.
-  const TextData data(places(1 << 20), 1);
+  const models::TextData data(places(1 << 20), 1);
   constexpr int64_t largest = 1 << 16;
   auto ends = [&](int64_t step, int64_t index) {
     const Ids all = starts(data.random_batch(Part::train, largest, 1, step, index));
@@ -112,7 +116,7 @@ TEST_CASE("text data: no two batches share their random numbers", "[text_data]")
 }
 
 TEST_CASE("text data: what makes no sense is refused", "[text_data]") {
-  const TextData data = hundred();
+  const models::TextData data = hundred();
   for (const int64_t batch : {int64_t{0}, int64_t{-1}, -most}) {
     CHECK_THROWS_WITH(data.random_batch(Part::train, batch, 1, 0), Contains("batch"));
     CHECK_THROWS_WITH(data.windows(Part::train, 0, batch), Contains("batch"));
@@ -125,9 +129,10 @@ TEST_CASE("text data: what makes no sense is refused", "[text_data]") {
   CHECK_THROWS_WITH(data.windows(Part::train, most, 1), Contains("outside"));
   CHECK(starts(data.windows(Part::validation, 1, most)) == Ids{94});  // all that are left
 
-  CHECK_THROWS_WITH(TextData(places(100), 0), Contains("context"));
-  CHECK_THROWS_WITH(TextData(places(40), 4), Contains("too few"));  // the last tenth: 4 tokens
-  CHECK_NOTHROW(TextData(places(41), 4));
-  CHECK_THROWS_WITH(TextData(places(100), most), Contains("too few"));
-  CHECK_THROWS_WITH(TextData({}, 4), Contains("too few"));
+  CHECK_THROWS_WITH(models::TextData(places(100), 0), Contains("context"));
+  CHECK_THROWS_WITH(models::TextData(places(40), 4),
+                    Contains("too few"));  // the last tenth: 4 tokens
+  CHECK_NOTHROW(models::TextData(places(41), 4));
+  CHECK_THROWS_WITH(models::TextData(places(100), most), Contains("too few"));
+  CHECK_THROWS_WITH(models::TextData({}, 4), Contains("too few"));
 }

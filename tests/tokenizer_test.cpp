@@ -8,10 +8,11 @@
 #include "gradus/core/safetensors.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 
 TEST_CASE("CharTokenizer: the vocabulary is the text's characters in order", "[tokenizer]") {
-  const CharTokenizer tokenizer("hello\nworld");
+  const models::CharTokenizer tokenizer("hello\nworld");
   CHECK(tokenizer.vocab_size() == 8);  // \n d e h l o r w
   CHECK(tokenizer.encode("low\n") == std::vector<int64_t>{4, 5, 7, 0});
   CHECK(tokenizer.decode({3, 2, 4, 4, 5}) == "hello");
@@ -22,7 +23,7 @@ TEST_CASE("CharTokenizer: the vocabulary is the text's characters in order", "[t
 TEST_CASE("CharTokenizer: a character is a code point, not a byte", "[tokenizer]") {
   // One to four bytes: a, e acute, Euro sign, musical G clef; and the ends of each length's range.
   const std::string text = "a\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e";
-  const CharTokenizer tokenizer(text);
+  const models::CharTokenizer tokenizer(text);
   CHECK(tokenizer.encode(text) == std::vector<int64_t>{0, 1, 2, 3});
   CHECK(tokenizer.decode({3, 0, 2}) ==
         "\xf0\x9d\x84\x9e"
@@ -30,14 +31,14 @@ TEST_CASE("CharTokenizer: a character is a code point, not a byte", "[tokenizer]
   const std::string ends = std::string(1, '\0') +
                            "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"
                            "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
-  const CharTokenizer all(ends);
+  const models::CharTokenizer all(ends);
   CHECK(all.vocab_size() == 10);
   CHECK(all.decode(all.encode(ends)) == ends);
 }
 
 TEST_CASE("CharTokenizer: bad input is refused", "[tokenizer]") {
-  const CharTokenizer tokenizer("abc");
-  CHECK_THROWS_WITH(CharTokenizer(""), Contains("got an empty one"));
+  const models::CharTokenizer tokenizer("abc");
+  CHECK_THROWS_WITH(models::CharTokenizer(""), Contains("got an empty one"));
   CHECK_THROWS_WITH(
       tokenizer.encode("ab\xc3\xa9"),
       "encode: character \"\xc3\xa9\" at byte 2 is not among the 3 of the vocabulary");
@@ -50,7 +51,7 @@ TEST_CASE("CharTokenizer: bad input is refused", "[tokenizer]") {
        {"\x80", "\xbf", "\xc3", "\xc3z", "\xc0\x80", "\xc1\xbf", "\xe2\x82", "\xe2\x82z",
         "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x9d\x84", "\xf0\x8f\xbf\xbf",
         "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff"})
-    CHECK_THROWS_WITH(CharTokenizer("ab" + std::string(bad)),
+    CHECK_THROWS_WITH(models::CharTokenizer("ab" + std::string(bad)),
                       "CharTokenizer: expected UTF-8, got an invalid sequence at byte 2");
 }
 
@@ -59,15 +60,15 @@ TEST_CASE("CharTokenizer: saved and loaded", "[tokenizer]") {
                             ("gradus-tokenizer-" + std::to_string(std::random_device{}())))
                                .string();
   const std::string text = "\"quoted\"\\\n\t \xc3\xa9\xf0\x9d\x84\x9e";
-  const CharTokenizer tokenizer(text);
+  const models::CharTokenizer tokenizer(text);
   tokenizer.save(path);
-  const CharTokenizer loaded = CharTokenizer::load(path);
+  const models::CharTokenizer loaded = models::CharTokenizer::load(path);
   CHECK(loaded.vocab_size() == tokenizer.vocab_size());
   CHECK(loaded.encode(text) == tokenizer.encode(text));
 
   auto refused = [&](const std::string& content, const std::string& reason) {
     write_file_atomically(path, content);
-    CHECK_THROWS_WITH(CharTokenizer::load(path), Contains(path + ": ") && Contains(reason));
+    CHECK_THROWS_WITH(models::CharTokenizer::load(path), Contains(path + ": ") && Contains(reason));
   };
   refused("", "the file is not JSON at its byte 1");
   refused("{", "the file is not JSON at its byte 2");
@@ -81,5 +82,5 @@ TEST_CASE("CharTokenizer: saved and loaded", "[tokenizer]") {
   refused(R"({"type": "char", "vocab": ["ab"]})", "expected one character, got \"ab\"");
   refused(R"({"type": "char", "vocab": ["a", "b", "a"]})", "\"a\" stands twice");
   std::filesystem::remove(path);
-  CHECK_THROWS_WITH(CharTokenizer::load(path), Contains(path + ": No such file"));
+  CHECK_THROWS_WITH(models::CharTokenizer::load(path), Contains(path + ": No such file"));
 }

@@ -16,6 +16,7 @@
 #include "tests/programs.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 using Json = nlohmann::json;
 using Rows = std::vector<std::vector<double>>;
@@ -161,7 +162,7 @@ TEST_CASE("train_gpt: loss.png is drawn while the run goes on") {
 namespace {
 
 /// The mean cross entropy of `targets`, by hand.
-double cross_entropy_of(const GPT& model, const std::vector<int64_t>& inputs,
+double cross_entropy_of(const models::GPT& model, const std::vector<int64_t>& inputs,
                         const std::vector<int64_t>& targets) {
   const NoGrad no_grad;
   const EvalMode eval;
@@ -177,7 +178,7 @@ double cross_entropy_of(const GPT& model, const std::vector<int64_t>& inputs,
   return sum / static_cast<double>(n);
 }
 
-double cross_entropy_of(const GPT& model, const TokenBatch& batch) {
+double cross_entropy_of(const models::GPT& model, const models::TokenBatch& batch) {
   double sum = 0;
   const int64_t n = batch.inputs.size(0);
   for (int64_t i = 0; i < n; ++i)
@@ -187,9 +188,9 @@ double cross_entropy_of(const GPT& model, const TokenBatch& batch) {
 }
 
 /// The model that a run with this seed begins with.
-GPT first_model(uint64_t seed, const GPTConfig& config) {
+models::GPT first_model(uint64_t seed, const models::GPTConfig& config) {
   manual_seed(seed);
-  return GPT(config);
+  return models::GPT(config);
 }
 
 double number_after(const std::string& text, const std::string& label) {
@@ -207,9 +208,9 @@ TEST_CASE("train_gpt: the loss over the validation part is the mean over all its
   const Bench bench(text);
   const Result result = run("train_gpt", bench.flags + " --steps 20 --lr 1e-2" + bench.out());
   REQUIRE(result.status == 0);
-  const GPT model = load_gpt(bench / "out");
+  const models::GPT model = models::load_gpt(bench / "out");
   const std::vector<int64_t> ids =
-      CharTokenizer::load(bench / "out/tokenizer.json").encode(text.substr(45000));
+      models::CharTokenizer::load(bench / "out/tokenizer.json").encode(text.substr(45000));
   double sum = 0;
   int windows = 0;
   for (auto at = ids.begin(); ids.end() - at > 16; at += 16, ++windows)
@@ -221,12 +222,12 @@ TEST_CASE("train_gpt: the loss over the validation part is the mean over all its
 TEST_CASE("train_gpt: the losses it logs are those of its batches and its model") {
   const std::string text = sample_text();
   const Bench bench(text);
-  const CharTokenizer tokenizer(text);
-  const TextData data(tokenizer.encode(text), 16);
-  const GPTConfig config{
+  const models::CharTokenizer tokenizer(text);
+  const models::TextData data(tokenizer.encode(text), 16);
+  const models::GPTConfig config{
       .vocab = tokenizer.vocab_size(), .context = 16, .layers = 1, .heads = 2, .dim = 16};
-  const GPT model = first_model(5, config);
-  using Part = TextData::Part;
+  const models::GPT model = first_model(5, config);
+  using Part = models::TextData::Part;
 
   SECTION("of accumulated batches, the mean") {
     REQUIRE(

@@ -11,25 +11,26 @@
 #include "gradus/optim/optim.h"
 
 using namespace gradus;
+using namespace gradus::core;
 
 namespace {
 
 // A model wide enough that its loops are shared by several threads.
 struct Run {
-  GPT model;
-  AdamW optimizer;
+  models::GPT model;
+  optim::AdamW optimizer;
   Tensor ids, targets;
 
   explicit Run(uint64_t seed)
       : model([&] {
           manual_seed(seed);
-          return GPTConfig{.vocab = 65,
-                           .context = 64,
-                           .layers = 2,
-                           .heads = 4,
-                           .dim = 96,
-                           .dropout = 0.1,
-                           .bias = true};
+          return models::GPTConfig{.vocab = 65,
+                                   .context = 64,
+                                   .layers = 2,
+                                   .heads = 4,
+                                   .dim = 96,
+                                   .dropout = 0.1,
+                                   .bias = true};
         }()),
         optimizer(model.parameters(), {.lr = 1e-3, .weight_decay = 0.1}),
         ids(randint(0, 65, {5, 64})),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gradus/core/allocator.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/dropout.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/softmax.h"

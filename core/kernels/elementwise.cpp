@@ -1,5 +1,7 @@
 #include "gradus/core/kernels/elementwise.h"
 
+#include "gradus/core/internal.h"
+
 namespace gradus::kernel {
 
 void convert(const Tensor& x, const Tensor& y) {

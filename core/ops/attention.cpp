@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/attention.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/matmul.h"

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/odometer.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/cross_entropy.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"

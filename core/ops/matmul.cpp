@@ -2,6 +2,7 @@
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/blas.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/linear.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/ops/reduction.h"

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/dropout.h"
 #include "gradus/core/kernels/layer_norm.h"
 #include "gradus/core/kernels/partials.h"

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/ops/reduction.h"

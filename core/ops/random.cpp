@@ -7,6 +7,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/ops/indexing.h"

@@ -1,6 +1,7 @@
 #include "gradus/core/ops/shape.h"
 
 #include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
@@ -280,7 +281,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
   return y;
 }
 
-Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+Tensor core::stack(const std::vector<Tensor>& tensors, int64_t dim) {
   check(!tensors.empty(), "stack: expected at least one tensor");
   const int axis = normalize_dim("stack", dim, tensors[0].rank() + 1);
   std::vector<Tensor> rows;

@@ -34,25 +34,25 @@ void set_number(Number& value, double least, double most, const std::string& cal
                 const std::string& text) {
   const auto number = parse_number<Number>(text);
   const double x = number ? static_cast<double>(*number) : 0;
-  check(number && least <= x && x <= most, called, ": expected a ",
-        std::is_integral_v<Number> ? "whole number " : "number ", limits(least, most), ", got ",
-        shown(text));
+  core::check(number && least <= x && x <= most, called, ": expected a ",
+              std::is_integral_v<Number> ? "whole number " : "number ", limits(least, most),
+              ", got ", shown(text));
   value = *number;
 }
 
 Json parse_flat(const std::string& text, const std::string& where) {
   const auto flat = [&](int depth, Json::parse_event_t event, Json&) {
-    check(depth == 0 || (event != Json::parse_event_t::object_start &&
-                         event != Json::parse_event_t::array_start),
-          where, ": expected options one level deep");
+    core::check(depth == 0 || (event != Json::parse_event_t::object_start &&
+                               event != Json::parse_event_t::array_start),
+                where, ": expected options one level deep");
     return true;
   };
   try {
     Json json = Json::parse(text, flat);
-    check(json.is_object(), where, ": expected options as a JSON object");
+    core::check(json.is_object(), where, ": expected options as a JSON object");
     return json;
   } catch (const Json::exception&) {
-    fail(where, ": the options are not JSON");
+    core::fail(where, ": the options are not JSON");
   }
 }
 
@@ -134,7 +134,8 @@ bool Flags::parse(int argc, char** argv) {
     return false;
   } catch (const CLI::ParseError& e) {
     const std::string message = e.what();
-    fail(message.substr(0, 100), message.size() > 100 ? "..." : "", " (--help lists the flags)");
+    core::fail(message.substr(0, 100), message.size() > 100 ? "..." : "",
+               " (--help lists the flags)");
   }
   for (size_t i = 0; i < flags_.size(); ++i) {
     flags_[i].given = options[i]->count() > 0;
@@ -177,22 +178,22 @@ void Flags::restore(const std::string& json, const std::string& where,
   const Json stored = parse_flat(json, where);
   const Json asked = Json::parse(to_json());
   for (const auto& [key, value] : stored.items())
-    check(asked.contains(key), where, ": unknown option ", shown(key));
+    core::check(asked.contains(key), where, ": unknown option ", shown(key));
   for (const Flag& flag : flags_) {
     if (!flag.stored) continue;
     const std::string key = flag.key(), called = where + ": option " + key;
-    check(stored.contains(key), called, " is missing");
+    core::check(stored.contains(key), called, " is missing");
     const Json &value = stored[key], &given = asked[key];
     auto set_to = [&](const Json& to) {
       set(flag, called, to.is_string() ? to.get<std::string>() : to.dump());
     };
-    check(std::visit([&](const auto* p) { return has_type(value, p); }, flag.value), called,
-          ": expected a ", given.type_name(), ", got ", shown(value.dump()));
+    core::check(std::visit([&](const auto* p) { return has_type(value, p); }, flag.value), called,
+                ": expected a ", given.type_name(), ", got ", shown(value.dump()));
     set_to(value);
     if (!flag.given || given == value) continue;
     const bool may = std::find(may_change.begin(), may_change.end(), flag.name) != may_change.end();
-    check(may, flag.name, " contradicts the run in ", where, ": it has ", shown(value.dump()),
-          ", the command line ", shown(given.dump()));
+    core::check(may, flag.name, " contradicts the run in ", where, ": it has ", shown(value.dump()),
+                ", the command line ", shown(given.dump()));
     set_to(given);
   }
 }

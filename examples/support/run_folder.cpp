@@ -23,22 +23,22 @@ void RunFolder::lock() {
   std::error_code error;
   if (fd_ >= 0 || !fs::exists(path_, error)) return;
   const int fd = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  check(fd >= 0, "cannot use the folder ", path_, ": ", std::strerror(errno));
+  core::check(fd >= 0, "cannot use the folder ", path_, ": ", std::strerror(errno));
   // A file system that has no locks is no reason not to train.
   const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const bool writable = ::access(path_.c_str(), W_OK | X_OK) == 0;
   const int reason = errno;
   if (taken || !writable) ::close(fd);
-  check(!taken, "another process is training in ", path_,
-        "; wait for its end or choose another --out");
-  check(writable, "cannot write to the folder ", path_, ": ", std::strerror(reason));
+  core::check(!taken, "another process is training in ", path_,
+              "; wait for its end or choose another --out");
+  core::check(writable, "cannot write to the folder ", path_, ": ", std::strerror(reason));
   fd_ = fd;
 }
 
 void RunFolder::make() {
   std::error_code error;
   fs::create_directories(path_, error);
-  check(!error, "cannot make the folder ", path_, ": ", error.message());
+  core::check(!error, "cannot make the folder ", path_, ": ", error.message());
   lock();
 }
 
@@ -48,15 +48,15 @@ void RunFolder::expect_no_run() const {
   if (fs::exists(checkpoint(), error)) {
     std::string steps;
     try {
-      steps = stored_text(Checkpoint(checkpoint()).metadata(), "step", "");
+      steps = stored_text(models::Checkpoint(checkpoint()).metadata(), "step", "");
     } catch (const Error&) {
-      fail(path_, " holds a run whose checkpoint can't be read: --overwrite begins anew");
+      core::fail(path_, " holds a run whose checkpoint can't be read: --overwrite begins anew");
     }
-    fail(path_, " holds a run that has done ", steps.substr(0, 20), " steps", choices);
+    core::fail(path_, " holds a run that has done ", steps.substr(0, 20), " steps", choices);
   }
   for (const std::string& file : files_)
-    check(!fs::exists(*this / file, error) || file.ends_with(".json"), path_, " holds ", file,
-          " of an earlier run: --overwrite begins anew");
+    core::check(!fs::exists(*this / file, error) || file.ends_with(".json"), path_, " holds ", file,
+                " of an earlier run: --overwrite begins anew");
 }
 
 void RunFolder::remove_leftovers() const {
@@ -77,7 +77,7 @@ void RunFolder::remove_run() const {
   for (const std::string& file : files_) {
     std::error_code error;
     fs::remove(*this / file, error);
-    check(!error, "cannot remove ", *this / file, ": ", error.message());
+    core::check(!error, "cannot remove ", *this / file, ": ", error.message());
   }
 }
 
@@ -86,22 +86,23 @@ void RunFolder::remove_run() const {
 const std::string& stored_text(const Metadata& metadata, const std::string& key,
                                const std::string& where) {
   const auto found = metadata.find(key);
-  check(found != metadata.end(), where, ": no checkpoint of a run: it lacks \"", key, '"');
+  core::check(found != metadata.end(), where, ": no checkpoint of a run: it lacks \"", key, '"');
   return found->second;
 }
 
 int64_t stored_count(const Metadata& metadata, const std::string& key, const std::string& where) {
   const std::string& text = stored_text(metadata, key, where);
   const auto count = parse_number<int64_t>(text);
-  check(count && *count >= 0, where, ": expected a whole number for \"", key, "\", got ",
-        shown(text));
+  core::check(count && *count >= 0, where, ": expected a whole number for \"", key, "\", got ",
+              shown(text));
   return *count;
 }
 
 double stored_seconds(const Metadata& metadata, const std::string& key, const std::string& where) {
   const std::string& text = stored_text(metadata, key, where);
   const auto seconds = parse_number<double>(text);
-  check(seconds && *seconds >= 0, where, ": expected seconds for \"", key, "\", got ", shown(text));
+  core::check(seconds && *seconds >= 0, where, ": expected seconds for \"", key, "\", got ",
+              shown(text));
   return *seconds;
 }
 

@@ -13,8 +13,8 @@ std::string source_text() {
   std::vector<std::string> files;
   for (const char* room : {"core", "models", "nn", "optim"}) {
     const fs::path folder = fs::path(GRADUS_SOURCE_DIR) / room;
-    check(fs::is_directory(folder), "the library's own source is not at ", folder.string(),
-          " any more; give a text with --data");
+    core::check(fs::is_directory(folder), "the library's own source is not at ", folder.string(),
+                " any more; give a text with --data");
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension == ".h" || extension == ".cpp") files.push_back(entry.path().string());

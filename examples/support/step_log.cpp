@@ -30,7 +30,7 @@ void StepLog::cut_after(int64_t step) const {
   file.close();
   std::error_code error;
   std::filesystem::resize_file(path_, keep, error);
-  check(!error, "cannot write ", path_, ": ", error.message());
+  core::check(!error, "cannot write ", path_, ": ", error.message());
 }
 
 void StepLog::add(const Row& row) {
@@ -52,7 +52,7 @@ void StepLog::flush() {
   ok = ok && ::fsync(fd) == 0;
   const int reason = errno;
   if (fd >= 0) ::close(fd);
-  check(ok, "cannot write ", path_, ": ", std::strerror(reason));
+  core::check(ok, "cannot write ", path_, ": ", std::strerror(reason));
 }
 
 }  // namespace gradus

@@ -14,6 +14,7 @@
 #include "workloads.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using namespace gradus::bench;
 
 namespace {
@@ -126,6 +127,7 @@ void profile(const NamedWorkload& named, double seconds) {
 
 int run(int argc, char** argv) {
   CLI::App app("Times training steps and generation; one JSON line a workload.");
+  app.option_defaults()->always_capture_default();
   std::vector<std::string> names;
   double seconds = 4;
   int threads = num_threads();
@@ -135,8 +137,11 @@ int run(int argc, char** argv) {
   app.add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
   app.add_flag("--profile", with_profile, "a table by op instead");
   app.add_flag("--info", info, "print the build and the machine first");
-  app.option_defaults()->always_capture_default();
-  parse_flags(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e);
+  }
   set_num_threads(threads);
 
   std::vector<NamedWorkload> chosen;

@@ -8,12 +8,12 @@ namespace gradus::bench {
 
 namespace {
 
-struct Classifier : Module {
-  Linear a, b, c;
+struct Classifier : nn::Module {
+  nn::Linear a, b, c;
   Classifier()
-      : a(child("a", Linear(784, 256))),
-        b(child("b", Linear(256, 256))),
-        c(child("c", Linear(256, 10))) {}
+      : a(child("a", nn::Linear(784, 256))),
+        b(child("b", nn::Linear(256, 256))),
+        c(child("c", nn::Linear(256, 10))) {}
   Tensor loss(const Tensor& x, const Tensor& y) const {
     return cross_entropy(c(b(a(x, Activation::relu), Activation::relu)), y);
   }
@@ -23,9 +23,10 @@ struct Classifier : Module {
 template <class Model>
 Workload trainer(std::shared_ptr<Model> model, Tensor x, Tensor y, int64_t items,
                  bool clip = true) {
-  auto optimizer = std::make_shared<AdamW>(
-      model->parameters(), AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1});
-  const StepOptions options = clip ? StepOptions{.max_grad_norm = 1.0} : StepOptions{};
+  auto optimizer = std::make_shared<optim::AdamW>(
+      model->parameters(), optim::AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1});
+  const optim::StepOptions options =
+      clip ? optim::StepOptions{.max_grad_norm = 1.0} : optim::StepOptions{};
   return {[=] {
             optimizer->zero_grad();
             model->loss(x, y).backward();
@@ -38,12 +39,12 @@ Workload mlp() {
   return trainer(std::make_shared<Classifier>(), randn({64, 784}), randint(0, 10, {64}), 64, false);
 }
 
-Workload gpt(const GPTConfig& config, int64_t batch, int64_t length) {
-  return trainer(std::make_shared<GPT>(config), randint(0, config.vocab, {batch, length}),
+Workload gpt(const models::GPTConfig& config, int64_t batch, int64_t length) {
+  return trainer(std::make_shared<models::GPT>(config), randint(0, config.vocab, {batch, length}),
                  randint(0, config.vocab, {batch, length}), batch * length);
 }
 
-const GPTConfig gpt2_small{
+const models::GPTConfig gpt2_small{
     .vocab = 50257, .context = 1024, .layers = 12, .heads = 12, .dim = 768, .bias = true};
 
 /// Causal attention alone, forward and backward, 8 heads of 64.
@@ -60,8 +61,8 @@ Workload attention(int64_t length) {
 /// One token, batch 1, with 256 tokens in the cache.
 Workload generation() {
   constexpr int64_t context = 256;
-  auto model = std::make_shared<GPT>(gpt2_small);
-  auto cache = std::make_shared<GPTCache>(model->make_cache());
+  auto model = std::make_shared<models::GPT>(gpt2_small);
+  auto cache = std::make_shared<models::GPTCache>(model->make_cache());
   const NoGrad no_grad;
   model->next_logits(randint(0, 50257, {1, context}), *cache);
   const int64_t positions = model->wpe.weight.numel();

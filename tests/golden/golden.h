@@ -25,7 +25,7 @@ class File {
     for (const auto& [key, tensor] : tensors_)
       if (key == name)
         return gradus::is_floating(tensor.dtype()) ? tensor.to(dtype).detach() : tensor;
-    gradus::fail("golden: there is no ", name);
+    gradus::core::fail("golden: there is no ", name);
   }
   /// All tensors whose names start with `prefix`, without it.
   gradus::NamedTensors with_prefix(const std::string& prefix,
@@ -43,9 +43,9 @@ class File {
 
 /// |actual - expected| / |expected|, in double.
 inline double difference(const gradus::Tensor& actual, const gradus::Tensor& expected) {
-  gradus::check(actual.defined(), "golden: there is no result to compare");
-  gradus::check(actual.shape() == expected.shape(), "golden: shapes differ: ", actual.shape(),
-                " and ", expected.shape());
+  gradus::core::check(actual.defined(), "golden: there is no result to compare");
+  gradus::core::check(actual.shape() == expected.shape(), "golden: shapes differ: ", actual.shape(),
+                      " and ", expected.shape());
   gradus::NoGrad no_grad;
   const gradus::Tensor a = actual.to(gradus::float64), b = expected.to(gradus::float64);
   return gradus::norm(a - b).item() / gradus::norm(b).item();
