@@ -61,12 +61,19 @@ struct Bench : TemporaryFolder {
     }
     return rows;
   }
-  /// Rewrites the checkpoint with other metadata.
+  /// Rewrites the checkpoint with other metadata, or with this number in one of its tensors.
   template <class Change>
   void change_metadata(Change&& change) const {
     const std::string path = *this / "out/checkpoint.safetensors";
     SafetensorsFile checkpoint = load_safetensors(path);
     change(checkpoint.metadata);
+    save_safetensors(path, checkpoint.tensors, checkpoint.metadata);
+  }
+  void fill_tensor(const std::string& name, float number) const {
+    const std::string path = *this / "out/checkpoint.safetensors";
+    const SafetensorsFile checkpoint = load_safetensors(path);
+    for (const auto& [key, tensor] : checkpoint.tensors)
+      if (key == name) std::fill_n(tensor.data<float>(), tensor.numel(), number);
     save_safetensors(path, checkpoint.tensors, checkpoint.metadata);
   }
   std::vector<std::string> names(const std::string& folder = "out") const {
@@ -148,7 +155,7 @@ TEST_CASE("train_gpt: an interrupt at a step with an estimate loses no row") {
 TEST_CASE("train_gpt: loss.png is drawn while the run goes on") {
   const Bench bench;
   Process process("train_gpt", bench.flags + " --eval-every 5 --steps 1000000" + bench.out());
-  while (!bench.has("out/loss.png") && process.read_until("step ")) usleep(2000);
+  for (int i = 0; i < 5000 && !bench.has("out/loss.png"); ++i) usleep(2000);
   CHECK(bench.has("out/loss.png"));
   CHECK(process.finish(SIGTERM).status == 130);  // and had not ended
   const std::string png = bench.file("out/loss.png");
@@ -270,6 +277,27 @@ TEST_CASE("train_gpt: a run that diverges leaves its good files as they were") {
     CHECK_THAT(result.output, Contains("not finite at step 2") && Contains("saved is step 1"));
     CHECK(bench.run_files() == before);
   }
+}
+
+TEST_CASE("train_gpt: neither a loss nor a state that is not finite is saved") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 2" + bench.out()).status == 0);
+  std::string steps;
+  SECTION("the optimiser's alone, which moves no parameter any more") {
+    bench.fill_tensor("optimizer.exp_avg_sq.0", std::numeric_limits<float>::infinity());
+    steps = "4";
+  }
+  SECTION("an estimate's alone, of numbers that are finite but too large") {
+    bench.fill_tensor("model.ln_f.weight", 3e38f);
+    std::filesystem::remove(bench.path / "out/loss.csv");  // so that the loss is estimated again
+    steps = "2";
+  }
+  const std::vector<std::string> before = bench.run_files();
+  const Result result = run("train_gpt", "--resume --steps " + steps + bench.out());
+  INFO(result.output);
+  CHECK(result.status == 1);
+  CHECK_THAT(result.output, Contains("not finite at step " + steps));
+  CHECK(bench.run_files() == before);
 }
 
 TEST_CASE("train_gpt: a run is not overwritten unless asked to") {
