@@ -1,0 +1,65 @@
+// A user's file: `using namespace gradus` leaves the names that people give to their own things to
+// them.
+
+#include <gradus/gradus.h>
+
+#include <catch2/catch.hpp>
+#include <stack>
+
+using namespace std;
+using namespace gradus;
+
+struct Module {};
+struct Linear {};
+struct MLP {};
+struct Block : nn::Module {};
+struct GPT {};
+struct Generator {};
+struct Node {};
+struct Edge {};
+struct Engine {};
+struct Adam {};
+struct Checkpoint {};
+
+// Templates that take anything: a function of gradus beside them would be ambiguous or, with
+// Tensors, found through their namespace.
+template <class... T>
+int check(const T&...) {
+  return 1;
+}
+template <class... T>
+int fail(const T&...) {
+  return 2;
+}
+template <class... T>
+int record(const T&...) {
+  return 3;
+}
+template <class... T>
+int generate(const T&...) {
+  return 4;
+}
+
+TEST_CASE("a user's own names are the only ones of their kind") {
+  const Module module{};
+  const Linear linear{};
+  const MLP mlp{};
+  const Block block{};
+  const GPT gpt{};
+  const Generator generator{};
+  const Node node{};
+  const Edge edge{};
+  const Engine engine{};
+  const Adam adam{};
+  const Checkpoint checkpoint{};
+  const Tensor x = ones({2});
+  CHECK(check(true, x, module, linear, mlp, block, gpt, generator) == 1);
+  CHECK(fail(x, node, edge, engine, adam, checkpoint) == 2);
+  CHECK(record("op", vector<Tensor>{x}, vector<Tensor>{x}) == 3);
+  CHECK(generate(x) == 4);
+  stack<Tensor> tensors;
+  tensors.push(x);
+  CHECK(!empty(vector<Tensor>{x}));
+  CHECK(core::stack({x, x}).shape() == Shape{2, 2});
+  CHECK(core::empty({3}).shape() == Shape{3});
+}
