@@ -12,7 +12,9 @@ using namespace gradus;
 struct Module {};
 struct Linear {};
 struct MLP {};
-struct Block : nn::Module {};
+struct Block : nn::Module {
+  Block() = default;
+};
 struct GPT {};
 struct Generator {};
 struct Node {};
@@ -44,7 +46,7 @@ TEST_CASE("a user's own names are the only ones of their kind") {
   const Module module{};
   const Linear linear{};
   const MLP mlp{};
-  const Block block{};
+  const Block block;
   const GPT gpt{};
   const Generator generator{};
   const Node node{};
