@@ -117,14 +117,15 @@ std::string Optimizer::label(size_t i, const Tensor& p) const {
 void Optimizer::check_parameter(const Tensor& p) const {
   const size_t i = slots_.size();
   check(p.defined(), name_, ": parameter ", i, " is undefined");
-  check(p.is_leaf() && is_floating(p.dtype()) && p.is_contiguous(), label(i, p),
+  const std::string own = label(i, p);
+  check(p.is_leaf() && is_floating(p.dtype()) && p.is_contiguous(), own,
         ": expected a contiguous leaf tensor of float32 or float64");
   for (size_t k = 0; k < i; ++k) {
     const TensorImpl &a = p.impl(), &b = slots_[k].param.impl();
-    check(&a != &b, label(i, p), " is listed twice, first as parameter ", k);
+    check(&a != &b, own, " is listed twice, first as parameter ", k);
     const bool apart = a.storage != b.storage || a.offset >= b.offset + b.shape.numel() ||
                        b.offset >= a.offset + a.shape.numel();
-    check(apart, label(i, p), " shares memory with parameter ", k, " of shape ", b.shape);
+    check(apart, own, " shares memory with parameter ", k, " of shape ", b.shape);
   }
 }
 
@@ -166,9 +167,9 @@ double Optimizer::step(const StepOptions& options) {
   for (Slot& slot : slots_) {
     const Tensor g = slot.param.grad();
     if (!g.defined() || !slot.param.requires_grad()) continue;
-    check(!slot.state[0].defined() || slot.state[0].dtype() == slot.param.dtype(),
-          label(static_cast<size_t>(&slot - slots_.data()), slot.param),
-          ": its dtype has changed to ", slot.param.dtype(), " since its last update");
+    if (slot.state[0].defined() && slot.state[0].dtype() != slot.param.dtype())
+      fail(label(static_cast<size_t>(&slot - slots_.data()), slot.param),
+           ": its dtype has changed to ", slot.param.dtype(), " since its last update");
     gradients.push_back(g.contiguous());
     live.push_back(&slot);
   }
