@@ -13,6 +13,7 @@
 #include "gradus/models/text_data.h"
 #include "gradus/models/tokenizer.h"
 #include "gradus/nn/layers.h"
+#include "gradus/optim/optim.h"
 #include "tests/programs.h"
 
 using namespace gradus;
@@ -422,4 +423,54 @@ TEST_CASE("train_gpt: a checkpoint of an earlier version goes on") {
   INFO(result.output);
   CHECK(result.status == 0);
   CHECK(bench.rows("out/steps.csv").size() == 2);  // of the steps since
+}
+
+TEST_CASE("train_gpt: each option of the training reaches it") {
+  const Bench bench;
+  const std::string options =
+      " --bias --dropout 0.2 --steps 7 --batch 3 --accumulate 2 --lr 0.03 --min-lr 0.01 --warmup 3"
+      " --beta2 0.8 --weight-decay 0.7 --clip 0.05 --eval-every 3 --eval-batches 1 --seed 77"
+      " --layers 2 --heads 4 --dim 8 --context 10";
+  REQUIRE(
+      run("train_gpt", "--data '" + (bench / "text.txt") + "'" + options + bench.out()).status ==
+      0);
+
+  const models::CharTokenizer tokenizer(bench.file("text.txt"));
+  const models::TextData data(tokenizer.encode(bench.file("text.txt")), 10);
+  manual_seed(77);
+  models::GPT model({.vocab = tokenizer.vocab_size(),
+                     .context = 10,
+                     .layers = 2,
+                     .heads = 4,
+                     .dim = 8,
+                     .dropout = 0.2,
+                     .bias = true});
+  optim::AdamW optimizer(optim::decay_groups(model.parameters()),
+                         {.beta2 = 0.8, .weight_decay = 0.7});
+  const Rows rows = bench.rows("out/steps.csv", true);
+  REQUIRE(rows.size() == 7);
+  for (int64_t step = 0; step < 7; ++step) {
+    const double lr =
+        optim::schedule::cosine(step, {.lr = 0.03, .min_lr = 0.01, .warmup = 3, .steps = 7});
+    optimizer.set_lr(lr);
+    optimizer.zero_grad();
+    double loss = 0;
+    for (int64_t i = 0; i < 2; ++i) {
+      const auto [x, y] = data.random_batch(models::TextData::Part::train, 3, 77, step, i);
+      const Tensor half = model.loss(x, y) / 2;
+      half.backward();
+      loss += half.item();
+    }
+    const double norm = optimizer.step({.max_grad_norm = 0.05});
+    CHECK(norm > 0.05);
+    const std::vector<double> expected{static_cast<double>(step + 1), loss, lr, norm};
+    for (size_t i = 0; i < 4; ++i)
+      CHECK(rows[static_cast<size_t>(step)][i] == Approx(expected[i]).epsilon(1e-5));
+  }
+  const models::GPT trained = models::load_gpt(bench / "out");
+  const auto got = trained.state_dict(), expected = model.state_dict();
+  REQUIRE(got.size() == expected.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    CHECK(got[i].second.to_vector<float>() == expected[i].second.to_vector<float>());
+  CHECK(bench.rows("out/loss.csv").size() == 4);  // steps 0, 3, 6 and 7
 }
