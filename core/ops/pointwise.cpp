@@ -342,15 +342,26 @@ Tensor sqrt(const Tensor& x) {
 }
 
 namespace {
+/// How many elements of x, float32, are beyond `limit` in size.
+int64_t count_beyond(const Tensor& x, float limit) {
+  const Tensor flat = x.detach().contiguous();
+  const float* p = flat.data<float>();
+  return parallel_sum<int64_t>(
+      x.numel(), kernel::elementwise_grain, [=](int64_t begin, int64_t end) {
+        return int64_t{simd_sum<int>(end - begin, [=, from = p + begin](int64_t i) {
+          return std::abs(from[i]) > limit ? 1 : 0;
+        })};
+      });
+}
+
 /// y = fast(x) where |x| <= 1e5, beyond exact(x), which only tensors with such elements pay for.
 template <class Fast, class Exact, class RuleFn>
 Tensor periodic(const char* name, const Tensor& x, Fast fast, Exact exact, RuleFn rule) {
-  constexpr double limit = 1e5;
-  if (x.dtype() != float32 || sum(gt(abs(x.detach()), limit)).item<int64_t>() == 0)
+  constexpr float limit = 1e5;
+  if (x.dtype() != float32 || count_beyond(x, limit) == 0)
     return unary(name, x, saves_input(0), fast, rule);
   return unary(
-      name, x, saves_input(0),
-      [=](auto v) { return std::abs(v) <= static_cast<decltype(v)>(limit) ? fast(v) : exact(v); },
+      name, x, saves_input(0), [=](auto v) { return std::abs(v) <= limit ? fast(v) : exact(v); },
       rule);
 }
 }  // namespace
