@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "gradus/core/safetensors.h"
+#include "gradus/gradus.h"
 
 using namespace gradus;
 using namespace gradus::core;
@@ -117,4 +117,37 @@ TEST_CASE("--help gives each flag's meaning and default") {
                  Contains("default out/train\n") && Contains("--resume            "));
   CHECK_THAT(run("generate", "--help").output,
              Contains("default 0.8\n") && Contains("default 300\n"));
+}
+
+TEST_CASE("generate: each option reaches the text") {
+  const TemporaryFolder scratch;
+  const models::CharTokenizer tokenizer("abcdefghijklmnopqrstuvwxyz ");
+  manual_seed(3);
+  const models::GPT model(
+      {.vocab = tokenizer.vocab_size(), .context = 12, .layers = 1, .heads = 2, .dim = 16});
+  for (const Tensor& p : model.parameters()) {
+    const NoGrad no_grad;
+    p.mul_(8);  // so that the tokens differ in likelihood
+  }
+  models::save_gpt(scratch / "model", model);
+  tokenizer.save(scratch / "model/tokenizer.json");
+  auto check_text = [&](const std::string& arguments, const models::GenerateOptions& options) {
+    const Result result =
+        run("generate", "--model '" + (scratch / "model") + "' --prompt 'the cat' " + arguments);
+    INFO(arguments);
+    CHECK(result.status == 0);
+    CHECK(result.output ==
+          "the cat" +
+              tokenizer.decode(models::generate(model, tokenizer.encode("the cat"), options)) +
+              "\n");
+  };
+  check_text("", {.tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1});
+  const models::SamplingOptions sampling{.temperature = 1.3, .top_k = 9, .top_p = 0.7};
+  const std::string flags = "--temperature 1.3 --top-k 9 --top-p 0.7 --seed 12 --threads 1";
+  check_text(flags + " --tokens 50", {.tokens = 50, .sampling = sampling, .seed = 12});
+  const std::vector<int64_t> text = models::generate(
+      model, tokenizer.encode("the cat"), {.tokens = 50, .sampling = sampling, .seed = 12});
+  check_text(flags + " --tokens 50 --stop '" + tokenizer.decode({text[20]}) + "'",
+             {.tokens = 50, .sampling = sampling, .seed = 12, .stop_token = text[20]});
+  check_text("--temperature 0 --tokens 9", {.tokens = 9, .sampling = {.temperature = 0}});
 }
