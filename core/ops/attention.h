@@ -1,6 +1,6 @@
 #pragma once
-// Scaled dot-product attention. Vaswani et al. 2017, arXiv 1706.03762, equation 1; in tiles with online
-// softmax after Dao et al. 2022, arXiv 2205.14135, so that memory grows with T and not T^2.
+// Scaled dot-product attention. Vaswani et al. 2017, arXiv 1706.03762, equation 1; in tiles with
+// online softmax after Dao et al. 2022, arXiv 2205.14135, so that memory grows with T and not T^2.
 
 #include <optional>
 
@@ -9,10 +9,10 @@
 namespace gradus {
 
 struct AttentionOptions {
-  bool causal = false;                  ///< query i sees keys j <= i + (Tk - Tq): aligned at the end
-  Tensor mask = {};                     ///< broadcasts to (B, H, Tq, Tk); bool: true may be seen; or added
-  double dropout = 0;                   ///< on the weights, in training mode only
-  std::optional<double> scale = {};     ///< default 1/sqrt(D)
+  bool causal = false;  ///< query i sees keys j <= i + (Tk - Tq): aligned at the end
+  Tensor mask = {};     ///< broadcasts to (B, H, Tq, Tk); bool: true may be seen; or added
+  double dropout = 0;   ///< on the weights, in training mode only
+  std::optional<double> scale = {};  ///< default 1/sqrt(D)
 };
 
 /// softmax(q k^T scale + mask) v: q (..., H, Tq, D), k (..., Hk, Tk, D), v (..., Hk, Tk, Dv) ->
@@ -21,8 +21,9 @@ struct AttentionOptions {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 
-/// Self-attention from one projection: qkv (B, T, (H + 2 Hk) D) holds q, k and v side by side as heads
-/// of D -> (B, T, H D), heads side by side again. Read where they lie; the gradient is one tensor.
+/// Self-attention from one projection: qkv (B, T, (H + 2 Hk) D) holds q, k and v side by side as
+/// heads of D -> (B, T, H D), heads side by side again. Read where they lie; the gradient is one
+/// tensor.
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options = {});
 

@@ -25,8 +25,8 @@ Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Ten
 /// Rows of weight (n, d) by ids of any shape (...): (..., d).
 Tensor embedding(const Tensor& weight, const Tensor& ids);
 /// n indices for each row of probs (..., k), drawn with the row's weights (which need not sum to
-/// 1): (..., n), int64. Throws Error on negative, NaN or infinite weights, on a row that sums to 0 and,
-/// without replacement, on n greater than the number of non-zero weights.
+/// 1): (..., n), int64. Throws Error on negative, NaN or infinite weights, on a row that sums to 0
+/// and, without replacement, on n greater than the number of non-zero weights.
 Tensor multinomial(const Tensor& probs, int64_t n, bool replacement = false);
 
 }  // namespace gradus

@@ -10,8 +10,8 @@ namespace gradus {
 Tensor softmax(const Tensor& x, int64_t dim = -1);
 /// log(softmax(x)) along dim, without overflow.
 Tensor log_softmax(const Tensor& x, int64_t dim = -1);
-/// (x - mean) / sqrt(var + eps) * weight + bias over the last axis; weight and bias (n) or undefined.
-/// Ba, Kiros, Hinton 2016, arXiv 1607.06450.
+/// (x - mean) / sqrt(var + eps) * weight + bias over the last axis; weight and bias (n) or
+/// undefined. Ba, Kiros, Hinton 2016, arXiv 1607.06450.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
 /// In training mode: each element is 0 with probability p, else scaled by 1/(1-p); which, is drawn

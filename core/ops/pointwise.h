@@ -1,7 +1,7 @@
 #pragma once
-// Element by element: arithmetic, comparison, choice and the usual functions. Tensors broadcast as in
-// NumPy and must share a dtype; a C++ number takes the tensor's dtype. int64 wraps around where its
-// range ends, as in NumPy.
+// Element by element: arithmetic, comparison, choice and the usual functions. Tensors broadcast as
+// in NumPy and must share a dtype; a C++ number takes the tensor's dtype. int64 wraps around where
+// its range ends, as in NumPy.
 
 #include "gradus/core/tensor.h"
 
@@ -77,8 +77,8 @@ Tensor erf(const Tensor& x);
 Tensor silu(const Tensor& x);
 
 enum class Gelu { erf, tanh };
-/// Gelu::erf: x Phi(x), exact. Gelu::tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as in GPT-2.
-/// Hendrycks & Gimpel 2016, arXiv 1606.08415.
+/// Gelu::erf: x Phi(x), exact. Gelu::tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as in
+/// GPT-2. Hendrycks & Gimpel 2016, arXiv 1606.08415.
 Tensor gelu(const Tensor& x, Gelu kind = Gelu::erf);
 
 }  // namespace gradus
