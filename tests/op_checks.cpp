@@ -357,6 +357,50 @@ void check_ways(const OpRow& row, const Tensors& inputs) {
   compare("in AnomalyMode", run(row.f, leaves_of(inputs, float64)), expected, 1e-12);
 }
 
+void check_overwritten(const OpRow& row, const Tensors& inputs) {
+  auto fresh = [&] {
+    Tensors leaves = leaves_of(inputs, float64);
+    for (Tensor& x : leaves)
+      if (!is_floating(x.dtype())) x = x.clone();
+    return leaves;
+  };
+  auto overwrite = [](const Tensor& x) {
+    const NoGrad no_grad;
+    if (x.dtype() == boolean)
+      x.copy_(logical_not(x));
+    else if (x.dtype() == int64)
+      x.fill_(0);
+    else
+      x.copy_(x * 1.5 + 0.25);
+  };
+  for (const bool create_graph : {false, true}) {
+    auto gradients = [&](const Tensors& outputs, const Tensors& leaves) {
+      return grad(wanted(outputs), wanted(leaves),
+                  {.grad_outputs = output_gradients(outputs),
+                   .create_graph = create_graph,
+                   .allow_unused = true});
+    };
+    const Tensors first = fresh(), made = row.f(first), expected = gradients(made, first);
+    for (size_t i = 0; i < inputs.size() + made.size(); ++i) {
+      const Tensors leaves = fresh(), outputs = row.f(leaves);
+      const bool is_input = i < inputs.size();
+      const Tensor x = is_input ? leaves[i] : outputs[i - inputs.size()];
+      const Shape& strides = x.strides();
+      if (std::find(strides.begin(), strides.end(), 0) != strides.end()) continue;
+      overwrite(x);
+      Tensors got;
+      try {
+        got = gradients(outputs, leaves);
+      } catch (const Error& e) {
+        check(std::string(e.what()).find("changed in place") != std::string::npos, e.what());
+        continue;
+      }
+      compare(is_input ? "an input was written over" : "an output was written over", {{}, got},
+              {{}, expected}, 1e-12);
+    }
+  }
+}
+
 void check_live_bytes(const OpRow& row, const Tensors& inputs) {
   const Tensors leaves = leaves_of(inputs, float64), into = wanted(leaves);
   const int64_t before = memory_stats().live;

@@ -40,6 +40,9 @@ void check_wanted(const OpRow& row, const Tensors& inputs);
 /// leaves, AnomalyMode.
 void check_ways(const OpRow& row, const Tensors& inputs);
 
+/// Once an input or an output has been written over, backward throws or gives the same as before.
+void check_overwritten(const OpRow& row, const Tensors& inputs);
+
 /// Nothing stays allocated: after forward, after backward, after gradients of gradients.
 void check_live_bytes(const OpRow& row, const Tensors& inputs);
 

@@ -155,6 +155,10 @@ TEST_CASE("ops: every way through the engine gives the same gradients", "[ops]")
   on_all(check_ways, Size::large, Rows::differentiable);
 }
 
+TEST_CASE("ops: backward throws or is right where inputs or outputs were written over", "[ops]") {
+  on_all(check_overwritten, Size::small, Rows::differentiable);
+}
+
 TEST_CASE("ops: no memory stays behind", "[ops]") {
   on_all(check_live_bytes, Size::small, Rows::all);
 }
