@@ -125,3 +125,109 @@ TEST_CASE("gradcheck refuses what it can't check", "[gradcheck]") {
   CHECK_FALSE(gradcheck([](const Tensors& in) { return Tensors{in[0].detach()}; },
                         {ones({2}, float64).requires_grad_()}));
 }
+
+TEST_CASE("gradcheck refuses each kind of wrong gradient", "[gradcheck]") {
+  const Tensor x = tensor({0.5, -1, 2}, float64).requires_grad_();
+  // y = x sum(x), dx = sum(dy x) + dy sum(x)
+  using RuleOf = std::function<Tensor(const Tensor& x, const Tensor& dy)>;
+  const auto check_rule = [&](const RuleOf& rule) {
+    const auto f = [&](const Tensors& in) {
+      const Tensor a = in[0].detach(), y = a * sum(a);
+      record("times_sum", {y}, {in[0]}, saves_input(0),
+             [rule](Backward& b) { b.give(0, rule(b.input(0), b.grad())); });
+      return Tensors{y};
+    };
+    return std::pair{gradcheck(f, {x}).ok, gradgradcheck(f, {x}).ok};
+  };
+  const RuleOf right = [](const Tensor& a, const Tensor& dy) { return sum(dy * a) + dy * sum(a); };
+  const Tensor last = tensor({0, 0, 1}, float64);
+  CHECK(check_rule(right) == std::pair{true, true});
+  const std::vector<RuleOf> wrong = {
+      [&](const Tensor& a, const Tensor& dy) { return -right(a, dy); },
+      [&](const Tensor& a, const Tensor& dy) { return zeros_like(right(a, dy)); },
+      [&](const Tensor& a, const Tensor& dy) { return right(a, dy) * (1.0 - last); },
+      [&](const Tensor& a, const Tensor& dy) { return right(a, dy) + last * 1e-2; },
+      [&](const Tensor& a, const Tensor& dy) { return right(a, dy) * 1.01; },
+      // The diagonal alone, all but the diagonal, and the transposed.
+      [](const Tensor& a, const Tensor& dy) { return dy * (sum(a) + a); },
+      [&](const Tensor& a, const Tensor& dy) { return right(a, dy) - dy * (sum(a) + a); },
+      [](const Tensor& a, const Tensor& dy) { return a * sum(dy) + dy * sum(a); },
+      // Right for a gradient of ones alone.
+      [&](const Tensor& a, const Tensor& dy) { return right(a, ones_like(dy)); },
+  };
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    INFO(i);
+    CHECK_FALSE(check_rule(wrong[i]).first);
+  }
+  // Right in itself, but a further derivative loses dy, or x.
+  CHECK(check_rule([&](const Tensor& a, const Tensor& dy) { return right(a, dy.detach()); }) ==
+        std::pair{true, false});
+  CHECK(check_rule([&](const Tensor& a, const Tensor& dy) { return right(a.detach(), dy); }) ==
+        std::pair{true, false});
+}
+
+TEST_CASE("gradgradcheck names the output gradient that is lost", "[gradcheck]") {
+  const Tensor x = tensor({1, 2}, float64).requires_grad_();
+  const auto f = [](const Tensors& in) {
+    const Tensor y = in[0].detach() * 3.0;
+    record("thrice", {y}, {in[0]}, saves_nothing,
+           [](Backward& b) { b.give(0, b.grad().detach() * 3.0); });
+    return Tensors{argmax(in[0], 0), in[0] * 2.0, y};  // the second of the floating outputs
+  };
+  CHECK_THAT(gradgradcheck(f, {x}).message,
+             StartsWith("gradgradcheck: d output 0 at (0,) / d output gradient 1 at (0,): analytic "
+                        "0, numeric "));
+}
+
+TEST_CASE("gradcheck: eps, atol and rtol, and their defaults", "[gradcheck]") {
+  const auto scaled = [](double factor) {
+    return [factor](const Tensors& in) { return Tensors{square(in[0], factor)}; };
+  };
+  const Tensor x = tensor({1000}, float64).requires_grad_();  // where atol hardly counts
+  CHECK(gradcheck(scaled(2 * (1 + 0.9e-3)), {x}));
+  CHECK_FALSE(gradcheck(scaled(2 * (1 + 1.1e-3)), {x}));
+  CHECK_FALSE(gradcheck(scaled(2 * (1 + 0.9e-3)), {x}, {.rtol = 1e-4}));
+  CHECK(gradcheck(scaled(2.1), {x}, {.rtol = 0.06}));
+  CHECK(gradcheck(scaled(2.1), {x}, {.atol = 101, .rtol = 0}));
+  CHECK_FALSE(gradcheck(scaled(2.1), {x}, {.atol = 99, .rtol = 0}));
+
+  const auto off = [](double error) {  // y = 0 x, whose gradient is off by `error`
+    return [error](const Tensors& in) {
+      const Tensor y = zeros_like(in[0]);
+      record("off", {y}, {in[0]}, saves_nothing,
+             [error](Backward& b) { b.give(0, b.grad() * error); });
+      return Tensors{y};
+    };
+  };
+  CHECK(gradcheck(off(0.9e-5), {x}));
+  CHECK_FALSE(gradcheck(off(1.1e-5), {x}));
+  CHECK_FALSE(gradcheck(off(-1.1e-5), {x}));
+
+  const auto cube = [](const Tensors& in) { return Tensors{in[0] * in[0] * in[0]}; };
+  const Tensor zero = zeros({1}, float64).requires_grad_();  // the difference there is eps^2
+  CHECK(gradcheck(cube, {zero}));
+  CHECK_FALSE(gradcheck(cube, {zero}, {.eps = 0.1}));
+  CHECK(gradcheck(cube, {zero}, {.eps = 0.1, .atol = 0.011}));
+
+  // Of x^4 the second derivative's difference is 12 x^2 + 4 eps^2.
+  const auto quartic = [](const Tensors& in) { return Tensors{pow(in[0], 4)}; };
+  const Tensor one = ones({1}, float64).requires_grad_();
+  CHECK(gradgradcheck(quartic, {one}));
+  CHECK_FALSE(gradgradcheck(quartic, {one}, {.eps = 0.1}));
+  CHECK(gradgradcheck(quartic, {one}, {.eps = 0.1, .rtol = 0.01}));
+}
+
+TEST_CASE("gradcheck refuses windows that overlap, and takes axes in any order", "[gradcheck]") {
+  const auto f = [](const Tensors& in) { return Tensors{in[0] * in[0]}; };
+  const auto seen = [](const Shape& shape, const Shape& strides) {
+    const Tensor x = arange(0, 24, 1, float64);
+    x.impl().shape = shape;
+    x.impl().strides = strides;
+    return x.requires_grad_();
+  };
+  CHECK_THROWS_WITH(gradcheck(f, {seen({3, 2}, {1, 1})}), Contains("elements that share memory"));
+  CHECK_THROWS_WITH(gradcheck(f, {seen({2, 3}, {2, 1})}), Contains("elements that share memory"));
+  CHECK(gradcheck(f, {seen({2, 3}, {3, 1})}));
+  CHECK(gradcheck(f, {seen({2, 3}, {2, 4})}));
+  CHECK(gradcheck(f, {seen({1, 3}, {0, 4})}));
+}
