@@ -66,6 +66,39 @@ TEST_CASE("hooks on tensors inside the graph", "[autograd]") {
   CHECK(d.requires_grad());
 }
 
+TEST_CASE("hooks are called in the order of their registration", "[autograd]") {
+  const Tensor x = leaf({1, 2}), made = leaf({1, 2}) * 1.0;
+  for (const Tensor& t : {x, made}) {
+    t.register_hook([](const Tensor& g) { return g * 2.0; });
+    t.register_hook([](const Tensor&) { return Tensor(); });
+    t.register_hook([](const Tensor& g) { return g + 1.0; });
+    CHECK(values(grad({sum(t * 5.0)}, {t})[0]) == Values{11, 11});
+  }
+  x.register_hook([](const Tensor& g) { return g.to(float32); });
+  CHECK_THROWS_WITH(sum(x).backward(),
+                    "hook: expected a gradient of float64 (2,), got float32 (2,)");
+}
+
+TEST_CASE("a hook sees what kernels add in place, and not what earlier passes left", "[autograd]") {
+  const Tensor w = tensor({{1, 2}, {3, 4}}, float64).requires_grad_();
+  const Tensor x = tensor({{5, 6}}, float64), ids = tensor({0, 0, 1}, int64);
+  std::vector<Values> seen;
+  w.register_hook([&](const Tensor& g) {
+    seen.push_back(values(g));
+    return g * 10.0;
+  });
+  const Values expected{5 + 5 + 2, 5 + 6 + 2, 6 + 5 + 1, 6 + 6 + 1};
+  Values stored(4);
+  for (int pass = 1; pass <= 3; ++pass) {
+    // dw of each: x's row, x's column, and how often each row is taken.
+    (sum(linear(x, w)) + sum(matmul(x, w)) + sum(embedding(w, ids))).backward();
+    for (double& g : stored) g = 0;
+    for (size_t i = 0; i < 4; ++i) stored[i] = pass * 10 * expected[i];
+    CHECK(values(w.grad()) == stored);
+  }
+  CHECK(seen == std::vector<Values>{expected, expected, expected});
+}
+
 TEST_CASE("a stored gradient carries no graph, whatever a hook returns", "[autograd]") {
   const Tensor x = leaf({1, 2}), w = leaf({3, 4});
   x.register_hook([&](const Tensor& g) {
@@ -136,6 +169,32 @@ TEST_CASE("a user's op: several inputs and outputs, each gradient only where wan
   CHECK(log == std::vector<std::string>{"01ab", "1a", "0b"});
   CHECK(gradcheck([&](const std::vector<Tensor>& in) { return op(in[0], in[1]); }, {a, b}));
   CHECK(gradgradcheck([&](const std::vector<Tensor>& in) { return op(in[0], in[1]); }, {a, b}));
+}
+
+TEST_CASE("a user's op of more inputs and outputs than a mask has bits", "[autograd]") {
+  constexpr int count = 40;
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < count; ++i) inputs.push_back(leaf({i + 1.0}));
+  auto squares = [&](Saves saves, auto rule) {
+    std::vector<Tensor> out;
+    for (const Tensor& x : inputs) out.push_back(x.detach() * x.detach());
+    record("squares", out, inputs, saves, rule);
+    Tensor total = out[0];
+    for (size_t i = 1; i < out.size(); ++i) total = total + out[i];
+    return total;
+  };
+  squares(saves_inputs, [](Backward& b) {
+    for (int i = 0; i < count; ++i) b.give(i, b.grad(i) * b.input(i) * 2.0);
+  }).backward();
+  for (int i = 0; i < count; ++i) CHECK(inputs[static_cast<size_t>(i)].grad().item() == 2 * i + 2);
+  squares(saves_output, [](Backward& b) {
+    for (int i = 0; i < count; ++i) b.give(i, b.grad(i) * sqrt(b.output(i)) * 2.0);
+  }).backward();
+  for (int i = 0; i < count; ++i)
+    CHECK(inputs[static_cast<size_t>(i)].grad().item() == Approx(4 * i + 4));
+  for (int i : {1, 31, 32, 39})
+    CHECK_THROWS_WITH(squares(saves_input(0), [i](Backward& b) { b.input(i); }).backward(),
+                      "squares: backward: input " + std::to_string(i) + " was not saved");
 }
 
 TEST_CASE("a rule is held to its word", "[autograd]") {
@@ -242,4 +301,77 @@ TEST_CASE("sum_in_place hands out a sum that exists and is nobody else's", "[aut
   grad({sum(adder(x) * 2.0 + adder(x) * 3.0)}, {x}, {.create_graph = true});
   CHECK(in_place == std::vector<bool>{false, true, false, false, true, false, false});
   CHECK(values(x.grad()) == Values{3, 3});
+}
+
+TEST_CASE("kernels that add into a sum leave alone what is strided or another's too",
+          "[autograd]") {
+  manual_seed(7);
+  const Tensor w = randn({4, 4}, float64), rows = tensor({0, 2, 2}, int64);
+  struct Op {
+    const char* name;
+    std::function<Tensor(const Tensor& h)> f;
+  };
+  const std::vector<Op> ops = {
+      {"linear, x", [&](const Tensor& h) { return linear(h, w); }},
+      {"linear, weight", [&](const Tensor& h) { return linear(w, h); }},
+      {"feed_forward, x",
+       [&](const Tensor& h) { return feed_forward(h, w, {}, Activation::gelu_tanh, w, {}); }},
+      {"feed_forward, second weight",
+       [&](const Tensor& h) { return feed_forward(w, w, {}, Activation::relu, h, {}); }},
+      {"matmul, left", [&](const Tensor& h) { return matmul(h, w); }},
+      {"matmul, right", [&](const Tensor& h) { return matmul(w, h); }},
+      {"layer_norm", [](const Tensor& h) { return layer_norm(h); }},
+      {"index_select", [&](const Tensor& h) { return index_select(h, 0, rows); }},
+      {"embedding", [&](const Tensor& h) { return embedding(h, rows); }},
+  };
+  const Tensor start = randn({4, 4}, float64), side = randn({4, 4}, float64);
+  for (const Op& op : ops) {
+    INFO(op.name);
+    const Tensor alone = start.clone().requires_grad_(), y = op.f(alone);
+    const Tensor dy = randn(y.shape(), float64);
+    y.backward(dy);
+    const auto same = [](const Tensor& a, const Tensor& b) {
+      return norm(a - b).item() <= 1e-12 * norm(b).item();
+    };
+    {  // a transposed gradient has come first
+      const Tensor x = start.clone().requires_grad_(), h = x * 1.0;
+      const Tensor first = sum(op.f(h) * dy);
+      (first + sum(exp(h.mT()) * side)).backward();
+      CHECK(same(x.grad(), alone.grad() + exp(start) * side.mT()));
+    }
+    {  // one that is also another's, and the caller's
+      const Tensor x = start.clone().requires_grad_(), other = ones({4, 4}, float64);
+      const Tensor k = other.requires_grad_(), h = x * 1.0, given = side.clone();
+      const Tensor y = op.f(h), both = h + k * 1.0;
+      const auto g = grad({both, y}, {x, k, both}, {.grad_outputs = {given, dy}});
+      CHECK(same(g[0], alone.grad() + side));
+      CHECK(same(g[1], side));
+      CHECK(same(g[2], side));
+      CHECK(same(given, side));
+    }
+    {  // a leaf's stored gradient that the user holds in another layout
+      const Tensor x = start.clone().requires_grad_(), stored = side.mT().clone();
+      for (const Tensor& earlier : {stored.mT(), scalar(2, float64).expand({4, 4})}) {
+        const Tensor before = earlier.clone();
+        x.set_grad(earlier);
+        op.f(x).backward(dy);
+        CHECK(same(x.grad(), alone.grad() + before));
+        CHECK(same(earlier, before));
+      }
+    }
+  }
+}
+
+TEST_CASE("AnomalyMode finds infinities and NaN in either dtype, in grad and create_graph alike",
+          "[autograd]") {
+  const AnomalyMode anomaly;
+  for (Dtype dtype : {float32, float64}) {
+    const Tensor x = tensor({1, 0}, dtype).requires_grad_(), nothing = zeros({2}, dtype);
+    CHECK_THROWS_WITH(sum(log(x)).backward(), Contains("the backward of log made"));    // 1/0
+    CHECK_THROWS_WITH(log(x).backward(nothing), Contains("the backward of log made"));  // 0/0
+    for (bool create_graph : {false, true})
+      CHECK_THROWS_WITH(grad({sum(log(x))}, {x}, {.create_graph = create_graph}),
+                        Contains("the backward of log made"));
+    CHECK_FALSE(x.grad().defined());
+  }
 }
