@@ -92,3 +92,26 @@ TEST_CASE("load_named: a message is not endless", "[named_tensors]") {
                           Contains(" and 992 more; unexpected: uuu"));
   CHECK_THROWS_WITH(load_named("load", {{"bell\a", x}}, {}), Contains("missing: bell\\u0007"));
 }
+
+TEST_CASE("load_named: what is not strict still refuses what does not fit", "[named_tensors]") {
+  const Tensor a = zeros({2}), b = zeros({3});
+  const NamedTensors target{{"a", a}, {"b", b}};
+  const auto load = [&](const NamedTensors& state) { load_named("load", target, state, false); };
+  CHECK_THROWS_WITH(load({{"a", ones({2})}, {"a", ones({2})}}),
+                    "load: the names or shapes differ; given twice: a");
+  CHECK_THROWS_WITH(load({{"a", ones({2})}, {"x", ones({1})}, {"b", ones({3}, float64)}}),
+                    "load: the names or shapes differ; mismatched: b (expected float32 (3,), got "
+                    "float64 (3,))");
+  CHECK_THROWS_WITH(load({{"a", ones({2})}, {"b", Tensor()}}),
+                    Contains("b (expected float32 (3,), got an undefined tensor)"));
+  CHECK(numbers(a) == std::vector<int>{0, 0});
+  load({{"x", ones({1})}, {"b", ones({3})}});
+  CHECK(numbers(a) == std::vector<int>{0, 0});
+  CHECK(numbers(b) == std::vector<int>{1, 1, 1});
+  NamedTensors ten;
+  for (int i = 0; i < 10; ++i) ten.emplace_back(std::to_string(i), ones({1}));
+  CHECK_THROWS_WITH(load_named("load", ten, {}),
+                    Contains("missing: 0, 1, ") && Contains(", 9") && !Contains("more"));
+  ten.emplace_back("10", ones({1}));
+  CHECK_THROWS_WITH(load_named("load", ten, {}), Contains(", 9 and 1 more"));
+}

@@ -206,6 +206,26 @@ TEST_CASE("drawing nothing, or where dropout is off, leaves the generator where 
   CHECK(default_generator().state().counter == 0);
 }
 
+TEST_CASE("a draw that is refused leaves the generator where it is", "[random]") {
+  manual_seed(3);
+  const Tensor x = ones({2, 3, 4});
+  CHECK_THROWS_AS(rand({2}, int64), Error);
+  CHECK_THROWS_AS(randn({2}, boolean), Error);
+  CHECK_THROWS_AS(rand({-1}), Error);
+  CHECK_THROWS_AS(randint(3, 3, {8}), Error);
+  CHECK_THROWS_AS(randint(0, 3, {-8}), Error);
+  CHECK_THROWS_AS(randperm(-1), Error);
+  CHECK_THROWS_AS(multinomial(tensor({1, -1}), 4, true), Error);
+  CHECK_THROWS_AS(multinomial(tensor({1, 0}), 2, false), Error);
+  CHECK_THROWS_AS(multinomial(arange(3), 1, true), Error);
+  CHECK_THROWS_AS(dropout(x, 1.5), Error);
+  CHECK_THROWS_AS(scaled_dot_product_attention(x, x, x, {.dropout = 1.5}), Error);
+  CHECK_THROWS_AS(scaled_dot_product_attention(x, x, x, {.mask = ones({3, 5}), .dropout = 0.5}),
+                  Error);
+  CHECK_THROWS_AS(self_attention(x, 3, 1, {.dropout = 0.5}), Error);
+  CHECK(default_generator().state().counter == 0);
+}
+
 TEST_CASE("randint fills ranges beyond 32 bits and at the ends of int64", "[random]") {
   struct Range {
     int64_t low, high;
