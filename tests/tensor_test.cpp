@@ -417,6 +417,39 @@ TEST_CASE("printing", "[tensor]") {
   CHECK(out.str() == "1.0  float32 ()");
 }
 
+TEST_CASE("printing: when numbers are written with exponents", "[tensor]") {
+  auto row = [](std::initializer_list<double> numbers) {
+    const std::string text = tensor(numbers, float64).to_string();
+    return text.substr(0, text.find("  float64"));
+  };
+  CHECK(row({99999999, -2}) == "[99999999.0,       -2.0]");
+  CHECK(row({1e8, 2}) == "[1.0000e+08, 2.0000e+00]");
+  CHECK(row({-1e8, 2}) == "[-1.0000e+08,  2.0000e+00]");
+  CHECK(row({1e-4, 1}) == "[0.0001, 1.0000]");
+  CHECK(row({-0.9e-4, 1}) == "[-9.0000e-05,  1.0000e+00]");
+  CHECK(row({0.5, 4e7}) == "[       0.5000, 40000000.0000]");
+  CHECK(row({0.25, 5e7}) == "[2.5000e-01, 5.0000e+07]");  // too far apart
+  CHECK(row({1e9, INFINITY, NAN, 0}) == "[1.0000e+09,        inf,        nan, 0.0000e+00]");
+  CHECK(row({NAN, -INFINITY}) == "[ nan, -inf]");
+  CHECK(row({0, -0.0}) == "[ 0.0, -0.0]");
+  CHECK(scalar(-INFINITY).to_string() == "-inf  float32 ()");
+}
+
+TEST_CASE("printing: large tensors show the ends of their axes", "[tensor]") {
+  const std::string whole = arange(1000).to_string();
+  CHECK(whole.find("...") == std::string::npos);
+  CHECK(arange(1001).to_string() == "[   0,    1,    2, ...,  998,  999, 1000]  int64 (1001,)");
+  CHECK(zeros({2, 501}).to_string() ==
+        "[[0.0, 0.0, 0.0, ..., 0.0, 0.0, 0.0],\n"
+        " [0.0, 0.0, 0.0, ..., 0.0, 0.0, 0.0]]  float32 (2, 501)");
+  CHECK(zeros({201, 6}).to_string().substr(0, 31) == "[[0.0, 0.0, 0.0, 0.0, 0.0, 0.0]");
+  CHECK(zeros({201, 7}).to_string().substr(0, 36) == "[[0.0, 0.0, 0.0, ..., 0.0, 0.0, 0.0]");
+  // What is not shown has no part in how the rest is written.
+  const Tensor x = zeros({2000});
+  x.slice(0, 3, 1997).fill_(1e-9);
+  CHECK(x.requires_grad_().to_string() == "[0.0, 0.0, 0.0, ..., 0.0, 0.0, 0.0]  float32 (2000,)");
+}
+
 TEST_CASE("a C++ number must suit its tensor's dtype", "[tensor]") {
   const Tensor counts = arange(3);
   CHECK(values(counts * 2.0 + 1.0) == Values{1, 3, 5});
@@ -425,4 +458,35 @@ TEST_CASE("a C++ number must suit its tensor's dtype", "[tensor]") {
   CHECK_THROWS_WITH(lt(counts, 0.5), "lt: 0.5 is no int64");
   CHECK(values(eq(counts, 1)) == Values{0, 1, 0});
   CHECK_THROWS_WITH(counts + zeros({3}), "add: dtypes differ: int64 and float32");
+}
+
+TEST_CASE("default arguments of ops", "[tensor]") {
+  const Tensor x = tensor({{1, 4, 2}, {3, 0, 9}}, float64), small = x * 1e-3;
+  // Each row's softmax sums to 1, and so does no column's.
+  CHECK(values(sum(softmax(x), 1))[0] == Approx(1));
+  CHECK(values(sum(exp(log_softmax(x)), 1))[1] == Approx(1));
+  // With a variance of 1e-6 and less, eps = 1e-5 counts most.
+  const Tensor centred = small - mean(small, 1, keepdim);
+  const Tensor expected = centred / sqrt(var(small, 1, 0, keepdim) + 1e-5);
+  CHECK(norm(layer_norm(small) - expected).item() < 1e-12);
+  CHECK(gelu(scalar(1, float64)).item() == Approx(0.5 * (1 + std::erf(std::sqrt(0.5)))));
+  CHECK(values(sort(x).values) == Values{1, 2, 4, 0, 3, 9});
+  CHECK(values(topk(x, 2).values) == Values{4, 2, 9, 3});
+  CHECK(var(tensor({1, 2, 6}, float64)).item() == Approx(7));
+  CHECK(std::isinf(var(tensor({1, 2}), {}, 5).item()));  // never a negative divisor
+  CHECK(cat({x, x}).shape() == Shape{4, 3});
+  CHECK(stack({x, x, x}).shape() == Shape{3, 2, 3});
+  CHECK(values(tril(x)) == Values{1, 0, 0, 3, 0, 0});
+  CHECK(values(triu(x)) == Values{1, 4, 2, 0, 0, 9});
+  CHECK_THROWS_AS(multinomial(ones({2}), 3), Error);  // without replacement
+  CHECK(linear(-ones({1, 2}), ones({1, 2})).item() == -2);
+  CHECK(mse_loss(ones({4}), full({4}, 3)).item() == 4);
+  CHECK(binary_cross_entropy_with_logits(zeros({4}), ones({4})).item() == Approx(std::log(2)));
+  const Tensor logits = zeros({2, 4}), ignored = from_data(std::vector<int64_t>{-100, 2}, {2});
+  CHECK(cross_entropy(logits, ignored).item() == Approx(std::log(4)));
+  const Tensor q = tensor({1, 0, 0, 0}, float64),
+               k = tensor({{2, 0, 0, 0}, {0, 0, 0, 0}}, float64).unsqueeze(0);
+  const Tensor v = tensor({1, 0}, float64).reshape({1, 2, 1});  // scores 2/sqrt(4) and 0
+  CHECK(scaled_dot_product_attention(q.reshape({1, 1, 4}), k, v).item() ==
+        Approx(1 / (1 + std::exp(-1))));
 }
