@@ -1,8 +1,11 @@
 // Parallel loops, vector loops and floating-point modes.
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -162,4 +165,63 @@ TEST_CASE("simd_max of nothing but -infinity is -infinity") {
   const float* p = x.data();
   for (int64_t n : {0, 1, 3, 16, 37})
     CHECK(simd_max(n, -infinity, [=](int64_t i) { return p[i]; }) == -infinity);
+}
+
+TEST_CASE("a profile's table has a line for each op, the longest first, and their total",
+          "[profiler]") {
+  const Profile profile;
+  const auto wait = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  const std::string long_name(60, 'n');
+  {
+    ProfileScope quick("quick");
+    ProfileScope::count(3, 0);
+  }
+  for (int i = 0; i < 2; ++i) {
+    ProfileScope slow(long_name.c_str());
+    ProfileScope::count(0, 1e9);
+    wait(3);
+  }
+  {
+    ProfileScope backward("middle", true);
+    wait(2);
+  }
+  std::vector<std::string> lines;
+  std::istringstream table(profile.table());
+  for (std::string line; std::getline(table, line);) lines.push_back(line);
+  REQUIRE(lines.size() == 5);
+  for (const std::string& line : lines) CHECK(line.size() == lines[0].size());
+  const auto fields = [&](size_t i) {  // op, calls, ms, ms, GFLOP/s, GB/s, share
+    std::istringstream in(lines[i]);
+    std::vector<std::string> words;
+    for (std::string word; in >> word;) words.push_back(word);
+    return words;
+  };
+  double shares = 0, forward_ms = 0, backward_ms = 0, before = 1e300;
+  std::vector<std::string> slow, middle, quick;
+  for (size_t i = 1; i < 4; ++i) {
+    const auto words = fields(i);
+    const double forward = std::stod(words[2]), backward = std::stod(words[3]);
+    CHECK(forward + backward <= before + 0.002);
+    before = forward + backward;
+    shares += std::stod(words[6]), forward_ms += forward, backward_ms += backward;
+    (words[0] == "middle" ? middle : words[0] == "quick" ? quick : slow) = words;
+  }
+  REQUIRE((!slow.empty() && !middle.empty() && !quick.empty()));
+  CHECK(slow[0] == std::string(40, 'n'));
+  CHECK(slow[1] == "2");
+  CHECK(slow[3] == "0.000");
+  CHECK(slow[4] == "-");
+  CHECK(std::stod(slow[5]) == Approx(2e3 / std::stod(slow[2])).epsilon(0.01).margin(0.06));
+  CHECK(middle[1] == "0");
+  CHECK(middle[2] == "0.000");
+  CHECK(std::stod(middle[3]) >= 2);
+  CHECK(quick[4] != "-");
+  CHECK(quick[5] == "-");
+  const auto total = fields(4);
+  CHECK(total[0] == "total");
+  CHECK(total[1] == "3");
+  CHECK(std::stod(total[2]) == Approx(forward_ms).margin(0.003));
+  CHECK(std::stod(total[3]) == Approx(backward_ms).margin(0.003));
+  CHECK(total[6] == "100.0%");
+  CHECK(shares == Approx(100).margin(0.2));
 }
