@@ -1,6 +1,8 @@
 #include "gradus/core/gradcheck.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <utility>
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/ops/ops.h"
@@ -45,6 +47,16 @@ TEST_CASE("gradcheck accepts a right gradient and refuses a wrong one", "[gradch
   CHECK_FALSE(wrong);
   CHECK_THAT(wrong.message, StartsWith("gradcheck: d output 0 at (0, 0) / d input 0 at (0, 0): "
                                        "analytic 2.1, numeric "));
+}
+
+TEST_CASE("gradcheck refuses a gradient that is NaN or infinite", "[gradcheck]") {
+  const Tensor x = tensor({1, 2}, float64).requires_grad_();
+  for (const auto& [factor, shown] : {std::pair{NAN, "nan"}, {INFINITY, "inf"}}) {
+    const auto f = [factor = factor](const Tensors& in) { return Tensors{square(in[0], factor)}; };
+    const GradcheckResult result = gradcheck(f, {x});
+    CHECK_FALSE(result);
+    CHECK_THAT(result.message, Contains(shown) && Contains("numeric 2"));
+  }
 }
 
 TEST_CASE("gradcheck names the input, output and element that differ", "[gradcheck]") {
