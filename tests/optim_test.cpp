@@ -232,6 +232,23 @@ TEST_CASE("clip_grad_norm scales gradients by their common norm", "[optim]") {
   CHECK(norm_before == Approx(5 * std::sqrt(2.0)));
 }
 
+TEST_CASE("clipping by a norm that is not finite spoils every gradient", "[optim]") {
+  for (double bad : {NAN, INFINITY}) {  // as in PyTorch: times NaN, or times max_norm / inf = 0
+    CAPTURE(bad);
+    const Tensor a = zeros({2}).requires_grad_(), b = zeros({1}).requires_grad_();
+    a.set_grad(tensor({3, 4})), b.set_grad(tensor({bad}));
+    SGD sgd({a, b}, {.lr = 1});
+    CHECK_FALSE(std::isfinite(sgd.step({.max_grad_norm = 1})));
+    CHECK_FALSE(std::isfinite(clip_grad_norm({a, b}, 1)));
+    for (const Tensor& x : {a.detach(), a.grad()}) {
+      CHECK(std::isnan(x[0].item()) == std::isnan(bad));
+      CHECK((std::isnan(bad) || x[1].item() == 0));
+    }
+    CHECK(std::isnan(b.grad().item()));
+    CHECK(std::isnan(b.item()));
+  }
+}
+
 TEST_CASE("the norm of large gradients neither overflows nor loses digits", "[optim]") {
   const Tensor p = zeros({1000, 1000}).requires_grad_();
   p.set_grad(full({1000, 1000}, 1e30));
