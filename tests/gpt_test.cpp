@@ -239,6 +239,8 @@ TEST_CASE("tokens are drawn with the probabilities of the logits", "[gpt]") {
   expect({.top_p = 0.65}, {0, 4 / 7.0, 0, 3 / 7.0});
   expect({.top_p = 0.75}, {0, 4 / 9.0, 2 / 9.0, 3 / 9.0});
   expect({.top_k = 3, .top_p = 0.4}, {0, 1, 0, 0});
+  expect({.top_k = 2, .top_p = 0.5}, {0, 1, 0, 0});  // 4/7 of what top_k leaves
+  expect({.top_k = 2, .top_p = 0.6}, {0, 4 / 7.0, 0, 3 / 7.0});
   Generator generator;
   CHECK(models::sample_token(ones({5}), {.top_k = 1}, generator) == 0);
   CHECK(models::sample_token(tensor({-1e30, 5, -1e30}), {.temperature = 1e-5}, generator) == 1);
