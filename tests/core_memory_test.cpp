@@ -1,5 +1,6 @@
 // Storage and the caching allocator.
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <thread>
@@ -254,6 +256,31 @@ TEST_CASE("impossible sizes throw and change nothing", "[memory]") {
   }
   CHECK(memory_stats().live == live);
 }
+
+#if defined(__linux__)
+TEST_CASE("what is cached goes back to a system that refuses more", "[memory][fork]") {
+  if (!caches()) return;
+  const pid_t child = fork();
+  if (child == 0) {  // whose address space is bounded
+    alarm(20);
+    { Storage one(256 << 20), two(256 << 20); }
+    long pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const auto limit = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (32 << 20);
+    const rlimit bound{limit, limit};
+    if (memory_stats().cached < 512 << 20 || setrlimit(RLIMIT_AS, &bound) != 0) _exit(2);
+    try {
+      Storage other(100 << 20);
+      _exit(memory_stats().cached == 0 ? 0 : 3);
+    } catch (const Error&) {
+      _exit(1);
+    }
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+#endif
 
 TEST_CASE("scratch memory", "[memory]") {
   Scratch<float> s(100);
