@@ -1,5 +1,6 @@
 // Parallel loops, vector loops and floating-point modes.
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <limits>
@@ -117,6 +118,26 @@ TEST_CASE("denormals are flushed in regions and nowhere else", "[parallel]") {
     CHECK(in_region == std::vector<float>(static_cast<size_t>(n), 0.0f));
     CHECK(half() > 0);
   }
+}
+#endif
+
+#if defined(__x86_64__) || defined(__aarch64__)
+TEST_CASE("denormals are flushed while another thread's loop has the workers", "[parallel]") {
+  volatile float tiny = std::numeric_limits<float>::min();
+  Threads scope(2);
+  std::atomic<bool> begun{false}, done{false};
+  std::thread other([&] {
+    parallel_for(2, 1, [&](int64_t, int64_t) {
+      for (begun = true; !done;) std::this_thread::yield();
+    });
+  });
+  while (!begun) std::this_thread::yield();
+  std::vector<float> halves(64, 1.0f);
+  parallel_for(64, 1, [&](int64_t i, int64_t) { halves[static_cast<size_t>(i)] = tiny * 0.5f; });
+  done = true;
+  other.join();
+  CHECK(halves == std::vector<float>(64, 0.0f));
+  CHECK(tiny * 0.5f > 0);
 }
 #endif
 
