@@ -151,6 +151,29 @@ TEST_CASE("attention: dropout draws the same mask for kernels and formula") {
                   scaled_dot_product_attention(in[0], in[1], in[2])));
 }
 
+TEST_CASE("attention: few queries without a gradient, masked, causal, with dropout") {
+  const Dtype dtype = GENERATE(float64, float32);
+  const bool causal = GENERATE(false, true);
+  const NoGrad no_grad;
+  for (int64_t queries : {1, 2, 3}) {
+    const Sizes sizes{.batch = 2, .heads = 4, .kv_heads = 2, .queries = queries, .keys = 37};
+    const auto in = operands(sizes, dtype);
+    for (const Shape& shape : {Shape{2, 4, queries, 37}, Shape{4, queries, 1}, Shape{queries, 37}})
+      for (double p : {0.0, 0.4}) {
+        INFO(dtype << " causal " << causal << " Tq " << queries << " mask " << shape << " p " << p);
+        const Tensor mask = bool_mask(shape);
+        const Tensor bias = masked_fill(randn(shape, dtype), logical_not(mask), -inf);
+        for (const Tensor& m : {Tensor(), mask, bias}) {
+          const AttentionOptions options{.causal = causal, .mask = m, .dropout = p};
+          manual_seed(3);
+          const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], options);
+          CHECK(difference(y, formula(in[0], in[1], in[2], options, {.seed = 3, .counter = 0})) <
+                tolerance(dtype));
+        }
+      }
+  }
+}
+
 TEST_CASE("attention: a query that sees no key gives 0 and gradients of 0") {
   const int64_t queries = GENERATE(2, 70);
   auto in = operands({.queries = queries, .keys = 6}, float32);
