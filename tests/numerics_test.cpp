@@ -170,6 +170,14 @@ TEST_CASE("means, norms and layer norm of what leaves the range when summed or s
   check_same(layer_norm(tensor({-1e37, 1e37})).to_vector<double>(), {-1, 1});
 }
 
+TEST_CASE("layer norm of rows whose mean no float32 holds divides by their deviation") {
+  // 2^23 and 2^23 + 1 in turn: the mean lies halfway, the variance is 1/4.
+  const Tensor row = tensor({0x1p23, 0x1p23 + 1}).expand({32, 2}).reshape({64});
+  const Tensor y = layer_norm(row);
+  CHECK(y[1].item() - y[0].item() == Approx(2).epsilon(1e-3));
+  CHECK(y[63].item() - y[62].item() == Approx(2).epsilon(1e-3));
+}
+
 TEST_CASE("sin and cos of large numbers stay in [-1, 1] and are right") {
   // Values of the double functions at the float's value, by PyTorch.
   const Tensor x = tensor({0.5, 1e5, 1e7, 1e10, 1e20, 3e38, -1e20});
