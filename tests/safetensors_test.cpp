@@ -109,6 +109,27 @@ TEST_CASE("safetensors: views are written in row-major order, same-typed tensors
   CHECK(file.tensors[2].second.to_vector<int>() == std::vector<int>{4, 5, 6, 7, 4, 5, 6, 7});
 }
 
+TEST_CASE("safetensors: each tensor lies at a multiple of its element's size", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  save_safetensors(path, {{"bool", zeros({3}, boolean)},
+                          {"float", zeros({3})},
+                          {"int", zeros({1}, int64)},
+                          {"other bool", zeros({2}, boolean)},
+                          {"other float", zeros({1})},
+                          {"double", zeros({2}, float64)}});
+  const std::string bytes = read_file(path);
+  const auto [header, data] = parts_of(bytes);
+  CHECK((bytes.size() - data.size()) % 8 == 0);
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    CAPTURE(name);
+    const std::string dtype = entry.at("dtype");
+    const int64_t size = dtype == "BOOL" ? 1 : dtype == "F32" ? 4 : 8;
+    CHECK(entry.at("data_offsets").at(0).get<int64_t>() % size == 0);
+  }
+}
+
 TEST_CASE("safetensors: no tensors at all", "[safetensors]") {
   TemporaryFolder folder;
   save_safetensors(folder / "empty", {});
