@@ -129,6 +129,19 @@ TEST_CASE("tied parameters are listed once, and copies of modules share them", "
   CHECK(pair.first.weight.to_vector<double>() == std::vector<double>(9, 7.0));
 }
 
+TEST_CASE("a module's state is outside the graph, and no copy", "[nn]") {
+  const Linear layer(3, 2);
+  const NamedTensors state = layer.state_dict();
+  REQUIRE(state.size() == 2);
+  for (const auto& [name, tensor] : state) {
+    CAPTURE(name);
+    CHECK_FALSE(tensor.requires_grad());
+    tensor.fill_(7);  // in place, while gradients are recorded
+  }
+  CHECK(layer.weight.to_vector<float>() == std::vector<float>(6, 7.0f));
+  CHECK(layer.bias.requires_grad());
+}
+
 TEST_CASE("a tied parameter may come under any of its names", "[nn]") {
   Pair pair;
   NamedTensors state = pair.state_dict();
@@ -189,6 +202,34 @@ TEST_CASE("layers refuse bad sizes and options", "[nn]") {
                     Contains("kv_heads must divide heads: heads 6, kv_heads 4"));
   CHECK_THROWS_AS(nn::Linear(3, 2)(ones({2, 4})), Error);
   CHECK_THROWS_AS(nn::Embedding(3, 2)(full({2}, 3, int64)), Error);
+}
+
+TEST_CASE("a block's options reach its layers", "[nn]") {
+  const Block block(8, {.heads = 4,
+                        .kv_heads = 2,
+                        .hidden = 12,
+                        .activation = Activation::relu,
+                        .causal = true,
+                        .bias = false,
+                        .dropout = 0.25,
+                        .eps = 0.5});
+  for (const LayerNorm& norm : {block.ln1, block.ln2}) {
+    CHECK(norm.eps == 0.5);
+    CHECK_FALSE(norm.bias.defined());
+  }
+  CHECK(block.attn.heads == 4);
+  CHECK(block.attn.kv_heads == 2);
+  CHECK(block.attn.causal);
+  CHECK(block.mlp.activation == Activation::relu);
+  CHECK(block.mlp.fc.weight.shape() == Shape{12, 8});
+  for (const Dropout& dropout : {block.attn.dropout, block.mlp.dropout}) CHECK(dropout.p == 0.25);
+  for (const Linear& linear : {block.attn.qkv, block.attn.proj, block.mlp.fc, block.mlp.proj})
+    CHECK_FALSE(linear.bias.defined());
+}
+
+TEST_CASE("layer norm's eps is added to the variance", "[nn]") {
+  const Tensor x = tensor({1, -1, 1, -1});  // of variance 1
+  CHECK(LayerNorm(4, {.eps = 3})(x).to_vector<float>() == std::vector<float>{0.5, -0.5, 0.5, -0.5});
 }
 
 TEST_CASE("dropout acts in training mode only", "[nn]") {
@@ -355,6 +396,18 @@ TEST_CASE("attention with a key/value cache equals attention over all", "[nn]") 
     cache.clear();
     CHECK(golden::difference(attention(x, cache), full_pass) < 1e-6);
   }
+}
+
+TEST_CASE("attention with a key/value cache drops what attention over all drops", "[nn]") {
+  manual_seed(4);
+  const NoGrad no_grad;
+  const SelfAttention attention(16, {.heads = 4, .causal = true, .dropout = 0.5});
+  const Tensor x = randn({2, 6, 16});
+  KeyValueCache cache = attention.make_cache(2, 6);
+  manual_seed(9);
+  const Tensor expected = attention(x);
+  manual_seed(9);
+  CHECK(golden::difference(attention(x, cache), expected) < 1e-6);
 }
 
 TEST_CASE("a key/value cache refuses what it cannot hold", "[nn]") {
