@@ -210,6 +210,23 @@ TEST_CASE("backward through a parameter changed by step is an error", "[optim]")
   CHECK_THROWS_AS(loss.backward(), Error);
 }
 
+TEST_CASE("a parameter converted after its first update is refused, and none is updated",
+          "[optim]") {
+  Linear layer(2, 2);
+  const Tensor other = ones({2}).requires_grad_();
+  AdamW adam({other, layer.weight}, {.lr = 0.1});
+  other.set_grad(ones({2})), layer.weight.set_grad(ones({2, 2}));
+  adam.step();
+  layer.to(float64);
+  layer.weight.set_grad(ones({2, 2}, float64));
+  const Tensor before = other.detach().clone();
+  CHECK_THROWS_WITH(adam.step(),
+                    "AdamW: parameter 1 of shape (2, 2): its dtype has changed to "
+                    "float64 since its last update");
+  CHECK(golden::same(other.detach(), before));
+  CHECK(adam.state_dict()[0].second.to_vector<int64_t>() == std::vector<int64_t>{1, 1});
+}
+
 TEST_CASE("clip_grad_norm scales gradients by their common norm", "[optim]") {
   const Tensor a = zeros({2}).requires_grad_(), b = zeros({1}).requires_grad_();
   const Tensor unused = zeros({3}).requires_grad_();
