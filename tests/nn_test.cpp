@@ -250,6 +250,17 @@ TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
   CHECK(!layer.bias.grad().defined());
 }
 
+TEST_CASE("a module's gradients are cleared by a conversion", "[nn]") {
+  Linear layer(3, 2);
+  sum(layer(ones({4, 3}))).backward();
+  layer.to(float32);  // as it is
+  CHECK(layer.weight.grad().defined());
+  layer.to(float64);
+  CHECK_FALSE(layer.weight.grad().defined());
+  sum(layer(ones({4, 3}, float64))).backward();
+  CHECK(layer.weight.grad().to_vector<double>() == std::vector<double>(6, 4.0));
+}
+
 TEST_CASE("a module converted between forward and backward is noticed", "[nn]") {
   const auto refuses = [](auto& model, auto&& forward, std::initializer_list<Dtype> dtypes) {
     const Tensor loss = sum(forward());
