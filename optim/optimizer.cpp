@@ -101,6 +101,7 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double
       check_parameter(p);
       any = any || p.requires_grad();
       slots_.push_back({.param = p, .state = {}, .step = 0, .group = i, .grad = {}});
+      if (p.requires_grad()) make_state(slots_.back());
     }
   }
   check(!slots_.empty(), name_, ": no parameters given");

@@ -46,8 +46,8 @@ struct StepOptions {
 
 /// Updates parameters by their gradients. Those without a gradient are skipped, and so are those
 /// that require none (frozen ones), until they do. What an optimiser remembers of each parameter
-/// has the parameter's shape and dtype, and is made at its first update. Messages call a parameter
-/// by its place in the list, from 0.
+/// has the parameter's shape and dtype; a frozen one's is made at its first update. Messages call a
+/// parameter by its place in the list, from 0.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

@@ -1,5 +1,7 @@
 #include "gradus/models/gpt.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
@@ -30,7 +32,9 @@ const models::GPTConfig untied{.vocab = 19,
 struct Folder {  // of this test, removed after
   std::string path;
   explicit Folder(const std::string& name)
-      : path((std::filesystem::temp_directory_path() / ("gradus_test_" + name)).string()) {
+      : path((std::filesystem::temp_directory_path() /
+              ("gradus_test_" + std::to_string(getpid()) + name))
+                 .string()) {
     std::filesystem::remove_all(path);
   }
   ~Folder() { std::filesystem::remove_all(path); }

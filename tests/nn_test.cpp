@@ -130,7 +130,7 @@ TEST_CASE("tied parameters are listed once, and copies of modules share them", "
 }
 
 TEST_CASE("a module's state is outside the graph, and no copy", "[nn]") {
-  const Linear layer(3, 2);
+  const nn::Linear layer(3, 2);
   const NamedTensors state = layer.state_dict();
   REQUIRE(state.size() == 2);
   for (const auto& [name, tensor] : state) {
@@ -205,15 +205,15 @@ TEST_CASE("layers refuse bad sizes and options", "[nn]") {
 }
 
 TEST_CASE("a block's options reach its layers", "[nn]") {
-  const Block block(8, {.heads = 4,
-                        .kv_heads = 2,
-                        .hidden = 12,
-                        .activation = Activation::relu,
-                        .causal = true,
-                        .bias = false,
-                        .dropout = 0.25,
-                        .eps = 0.5});
-  for (const LayerNorm& norm : {block.ln1, block.ln2}) {
+  const nn::Block block(8, {.heads = 4,
+                            .kv_heads = 2,
+                            .hidden = 12,
+                            .activation = Activation::relu,
+                            .causal = true,
+                            .bias = false,
+                            .dropout = 0.25,
+                            .eps = 0.5});
+  for (const nn::LayerNorm& norm : {block.ln1, block.ln2}) {
     CHECK(norm.eps == 0.5);
     CHECK_FALSE(norm.bias.defined());
   }
@@ -222,14 +222,16 @@ TEST_CASE("a block's options reach its layers", "[nn]") {
   CHECK(block.attn.causal);
   CHECK(block.mlp.activation == Activation::relu);
   CHECK(block.mlp.fc.weight.shape() == Shape{12, 8});
-  for (const Dropout& dropout : {block.attn.dropout, block.mlp.dropout}) CHECK(dropout.p == 0.25);
-  for (const Linear& linear : {block.attn.qkv, block.attn.proj, block.mlp.fc, block.mlp.proj})
+  for (const nn::Dropout& dropout : {block.attn.dropout, block.mlp.dropout})
+    CHECK(dropout.p == 0.25);
+  for (const nn::Linear& linear : {block.attn.qkv, block.attn.proj, block.mlp.fc, block.mlp.proj})
     CHECK_FALSE(linear.bias.defined());
 }
 
 TEST_CASE("layer norm's eps is added to the variance", "[nn]") {
   const Tensor x = tensor({1, -1, 1, -1});  // of variance 1
-  CHECK(LayerNorm(4, {.eps = 3})(x).to_vector<float>() == std::vector<float>{0.5, -0.5, 0.5, -0.5});
+  CHECK(nn::LayerNorm(4, {.eps = 3})(x).to_vector<float>() ==
+        std::vector<float>{0.5, -0.5, 0.5, -0.5});
 }
 
 TEST_CASE("dropout acts in training mode only", "[nn]") {
@@ -251,7 +253,7 @@ TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
 }
 
 TEST_CASE("a module's gradients are cleared by a conversion", "[nn]") {
-  Linear layer(3, 2);
+  nn::Linear layer(3, 2);
   sum(layer(ones({4, 3}))).backward();
   layer.to(float32);  // as it is
   CHECK(layer.weight.grad().defined());
@@ -412,9 +414,9 @@ TEST_CASE("attention with a key/value cache equals attention over all", "[nn]") 
 TEST_CASE("attention with a key/value cache drops what attention over all drops", "[nn]") {
   manual_seed(4);
   const NoGrad no_grad;
-  const SelfAttention attention(16, {.heads = 4, .causal = true, .dropout = 0.5});
+  const nn::SelfAttention attention(16, {.heads = 4, .causal = true, .dropout = 0.5});
   const Tensor x = randn({2, 6, 16});
-  KeyValueCache cache = attention.make_cache(2, 6);
+  nn::KeyValueCache cache = attention.make_cache(2, 6);
   manual_seed(9);
   const Tensor expected = attention(x);
   manual_seed(9);

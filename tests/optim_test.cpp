@@ -212,9 +212,9 @@ TEST_CASE("backward through a parameter changed by step is an error", "[optim]")
 
 TEST_CASE("a parameter converted after its first update is refused, and none is updated",
           "[optim]") {
-  Linear layer(2, 2);
+  nn::Linear layer(2, 2);
   const Tensor other = ones({2}).requires_grad_();
-  AdamW adam({other, layer.weight}, {.lr = 0.1});
+  optim::AdamW adam({other, layer.weight}, {.lr = 0.1});
   other.set_grad(ones({2})), layer.weight.set_grad(ones({2, 2}));
   adam.step();
   layer.to(float64);
@@ -254,9 +254,9 @@ TEST_CASE("clipping by a norm that is not finite spoils every gradient", "[optim
     CAPTURE(bad);
     const Tensor a = zeros({2}).requires_grad_(), b = zeros({1}).requires_grad_();
     a.set_grad(tensor({3, 4})), b.set_grad(tensor({bad}));
-    SGD sgd({a, b}, {.lr = 1});
+    optim::SGD sgd({a, b}, {.lr = 1});
     CHECK_FALSE(std::isfinite(sgd.step({.max_grad_norm = 1})));
-    CHECK_FALSE(std::isfinite(clip_grad_norm({a, b}, 1)));
+    CHECK_FALSE(std::isfinite(optim::clip_grad_norm({a, b}, 1)));
     for (const Tensor& x : {a.detach(), a.grad()}) {
       CHECK(std::isnan(x[0].item()) == std::isnan(bad));
       CHECK((std::isnan(bad) || x[1].item() == 0));
@@ -530,7 +530,8 @@ TEST_CASE("optimisers refuse each option that is out of range, of groups too", "
   CHECK_THROWS_WITH(optim::AdamW({w}, {.eps = nan}), Contains("AdamW: expected eps >= 0"));
   CHECK_NOTHROW(optim::Adam({w}, {.lr = 0, .beta1 = 0, .beta2 = 0, .eps = 0}));
   using namespace optim::schedule;
-  CHECK_THROWS_WITH(linear_warmup(-1, 1, 4), Contains("schedule::linear_warmup: expected step"));
+  CHECK_THROWS_WITH(linear_warmup(-1, 1, 4),
+                    Contains("schedule::linear_warmup: expected step"));
   CHECK_THROWS_WITH(linear_warmup(0, 1, -1), Contains("got 0 and -1"));
   CHECK_THROWS_WITH(cosine(-1, {}), Contains("schedule::cosine: expected step"));
   CHECK_THROWS_WITH(optim::schedule::transformer(-1, 64), Contains("expected step"));

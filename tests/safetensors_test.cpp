@@ -361,12 +361,12 @@ TEST_CASE("safetensors: the order of the data's words counts", "[safetensors]") 
 TEST_CASE("a checkpoint whose optimiser is another one changes nothing", "[safetensors]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
-  Linear model(2, 2), other(2, 2);
-  save_checkpoint(path, model, SGD(model.parameters(), {.momentum = 0.9}), {});
-  AdamW adam(other.parameters());
+  nn::Linear model(2, 2), other(2, 2);
+  models::save_checkpoint(path, model, optim::SGD(model.parameters(), {.momentum = 0.9}), {});
+  optim::AdamW adam(other.parameters());
   const Tensor weight = other.weight.detach().clone(), bias = other.bias.detach().clone();
   manual_seed(5);
-  CHECK_THROWS_WITH(Checkpoint(path).restore(other, adam), Contains(path + ": AdamW: "));
+  CHECK_THROWS_WITH(models::Checkpoint(path).restore(other, adam), Contains(path + ": AdamW: "));
   check_same_bits<float>(other.weight.detach(), weight);
   check_same_bits<float>(other.bias.detach(), bias);
   CHECK(default_generator().state().seed == 5);
