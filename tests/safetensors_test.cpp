@@ -175,6 +175,30 @@ TEST_CASE("safetensors: reads a file that Python wrote", "[safetensors]") {
   expect(5, "scalar", int64, {}, {200});
 }
 
+TEST_CASE("safetensors: whole numbers of every width, with and without sign", "[safetensors]") {
+  TemporaryFolder folder;
+  for (int64_t bytes : {1, 2, 4})
+    for (bool has_sign : {true, false}) {
+      const std::string type = (has_sign ? "I" : "U") + std::to_string(8 * bytes);
+      INFO(type);
+      const auto width = static_cast<size_t>(bytes);
+      // All bits set, the highest alone, all but the highest; little endian.
+      std::string data(3 * width, '\xff');
+      std::fill_n(data.begin() + static_cast<std::ptrdiff_t>(width), width, '\0');
+      data[2 * width - 1] = '\x80';
+      data[3 * width - 1] = '\x7f';
+      const std::string header = R"({"x": {"dtype": ")" + type +
+                                 R"(", "shape": [3], "data_offsets": [0, )" +
+                                 std::to_string(data.size()) + "]}}";
+      write_file_atomically(folder / type.c_str(), file_of(header, data));
+      const int64_t highest = int64_t{1} << (8 * bytes - 1);
+      const Tensor x = load_safetensors(folder / type.c_str()).tensors.at(0).second;
+      CHECK(x.to_vector<int64_t>() ==
+            (has_sign ? std::vector<int64_t>{-1, -highest, highest - 1}
+                      : std::vector<int64_t>{2 * highest - 1, highest, highest - 1}));
+    }
+}
+
 TEST_CASE("safetensors: a damaged file is refused with its name and the reason", "[safetensors]") {
   TemporaryFolder folder;
   const std::string path = folder / "damaged";

@@ -418,12 +418,18 @@ TEST_CASE("train_gpt: a checkpoint of an earlier version goes on") {
     "context":16,"data":"","dim":16,"dropout":0.0,"eval_batches":2,"eval_every":250,"heads":2,
     "layers":1,"lr":1e-05,"min_lr":1e-06,"seed":5,"steps":2,"warmup":2,"weight_decay":0.1})");
   earlier["data"] = bench / "text.txt";
-  bench.change_metadata([&](auto& metadata) { metadata["options"] = earlier.dump(); });
+  bench.change_metadata([&](auto& metadata) {
+    metadata["options"] = earlier.dump();
+    metadata["seconds"] = "5000.5";
+  });
   std::filesystem::remove(bench.path / "out/steps.csv");
   const Result result = run("train_gpt", "--resume --bias --steps 4" + bench.out());
   INFO(result.output);
   CHECK(result.status == 0);
-  CHECK(bench.rows("out/steps.csv").size() == 2);  // of the steps since
+  const Rows rows = bench.rows("out/steps.csv");
+  REQUIRE(rows.size() == 2);  // of the steps since
+  for (const auto& row : rows) CHECK(row.back() == Approx(5000.5).margin(60));
+  CHECK_THAT(result.output, Contains("seconds 50"));
 }
 
 TEST_CASE("train_gpt: each option of the training reaches it") {
