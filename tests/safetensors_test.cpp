@@ -322,8 +322,8 @@ TEST_CASE("safetensors: a checksum stands in the header, and only there", "[safe
     CHECK_THROWS_WITH(load_safetensors(path),
                       Contains("load_safetensors: " + path + ": ") && Contains(reason));
   };
-  auto with = [&](const char* key, const nlohmann::json& value) {
-    nlohmann::json changed = header;
+  auto with = [original = header](const char* key, const nlohmann::json& value) {
+    nlohmann::json changed = original;
     changed["__metadata__"][key] = value;
     return changed;
   };

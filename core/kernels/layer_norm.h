@@ -37,7 +37,8 @@ std::pair<T, T> layer_norm_statistics(const T* x, int64_t n, double eps) {
 template <class T>
 void layer_norm_row(const T* x, const T* weight, const T* bias, int64_t n, double eps, T* y,
                     T* mean_out, T* rstd_out) {
-  const auto [mean, rstd] = layer_norm_statistics(x, n, eps);
+  T mean, rstd;
+  std::tie(mean, rstd) = layer_norm_statistics(x, n, eps);
   if (weight && bias)
     simd_for(n, [=](int64_t j) { y[j] = (x[j] - mean) * rstd * weight[j] + bias[j]; });
   else if (weight)
