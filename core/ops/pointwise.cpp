@@ -71,7 +71,10 @@ auto wrapping(F f) {
   return [f](auto x, auto y) {
     using T = decltype(x);
     using W = kernel::Wrapping<T>;
-    return static_cast<T>(f(static_cast<W>(x), static_cast<W>(y)));
+    if constexpr (std::is_floating_point_v<T>)
+      return f(x, y);
+    else
+      return static_cast<T>(f(static_cast<W>(x), static_cast<W>(y)));
   };
 }
 
@@ -89,24 +92,27 @@ void give_summed(Backward& b, int i, const Tensor& gradient) {
 // ---- arithmetic ----
 
 Tensor operator+(const Tensor& a, const Tensor& b) {
-  return binary("add", a, b, saves_nothing, wrapping(std::plus<>()), [](Backward& b) {
-    for (int i : {0, 1})
-      if (b.needs(i)) give_summed(b, i, b.grad());
-  });
+  return binary("add", a, b, saves_nothing, wrapping([](auto x, auto y) { return x + y; }),
+                [](Backward& b) {
+                  for (int i : {0, 1})
+                    if (b.needs(i)) give_summed(b, i, b.grad());
+                });
 }
 
 Tensor operator-(const Tensor& a, const Tensor& b) {
-  return binary("sub", a, b, saves_nothing, wrapping(std::minus<>()), [](Backward& b) {
-    if (b.needs(0)) give_summed(b, 0, b.grad());
-    if (b.needs(1)) give_summed(b, 1, -b.grad());
-  });
+  return binary("sub", a, b, saves_nothing, wrapping([](auto x, auto y) { return x - y; }),
+                [](Backward& b) {
+                  if (b.needs(0)) give_summed(b, 0, b.grad());
+                  if (b.needs(1)) give_summed(b, 1, -b.grad());
+                });
 }
 
 Tensor operator*(const Tensor& a, const Tensor& b) {
-  return binary("mul", a, b, saves_inputs, wrapping(std::multiplies<>()), [](Backward& b) {
-    if (b.needs(0)) give_summed(b, 0, b.grad() * b.input(1));
-    if (b.needs(1)) give_summed(b, 1, b.grad() * b.input(0));
-  });
+  return binary("mul", a, b, saves_inputs, wrapping([](auto x, auto y) { return x * y; }),
+                [](Backward& b) {
+                  if (b.needs(0)) give_summed(b, 0, b.grad() * b.input(1));
+                  if (b.needs(1)) give_summed(b, 1, b.grad() * b.input(0));
+                });
 }
 
 // d(a/b) = da / b - db a / b^2
@@ -122,12 +128,14 @@ Tensor operator/(const Tensor& a, const Tensor& b) {
 }
 
 Tensor operator+(const Tensor& a, double s) {
-  return with_scalar("add_scalar", a, s, saves_nothing, wrapping(std::plus<>()),
+  return with_scalar("add_scalar", a, s, saves_nothing,
+                     wrapping([](auto x, auto y) { return x + y; }),
                      [](Backward& b) { b.give(0, b.grad()); });
 }
 
 Tensor operator*(const Tensor& a, double s) {
-  return with_scalar("mul_scalar", a, s, saves_nothing, wrapping(std::multiplies<>()),
+  return with_scalar("mul_scalar", a, s, saves_nothing,
+                     wrapping([](auto x, auto y) { return x * y; }),
                      [s](Backward& b) { b.give(0, b.grad() * s); });
 }
 
