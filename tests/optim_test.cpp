@@ -530,8 +530,7 @@ TEST_CASE("optimisers refuse each option that is out of range, of groups too", "
   CHECK_THROWS_WITH(optim::AdamW({w}, {.eps = nan}), Contains("AdamW: expected eps >= 0"));
   CHECK_NOTHROW(optim::Adam({w}, {.lr = 0, .beta1 = 0, .beta2 = 0, .eps = 0}));
   using namespace optim::schedule;
-  CHECK_THROWS_WITH(linear_warmup(-1, 1, 4),
-                    Contains("schedule::linear_warmup: expected step"));
+  CHECK_THROWS_WITH(linear_warmup(-1, 1, 4), Contains("schedule::linear_warmup: expected step"));
   CHECK_THROWS_WITH(linear_warmup(0, 1, -1), Contains("got 0 and -1"));
   CHECK_THROWS_WITH(cosine(-1, {}), Contains("schedule::cosine: expected step"));
   CHECK_THROWS_WITH(optim::schedule::transformer(-1, 64), Contains("expected step"));
