@@ -47,6 +47,13 @@ struct TensorImpl {
   std::vector<Hook> hooks;  // of a leaf; a made tensor's hooks stand in its node
 };
 
+/// The way that x's gradient goes: to the op that made it, to x itself if it is a leaf, or nowhere.
+Edge edge_of(const Tensor& x);
+
+/// Another look at x's storage, `shift` elements further on, outside the graph: for ops that make
+/// views.
+Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift = 0);
+
 /// Which inputs and outputs a rule reads: bit i for the i-th (bit 31 stands for all from 31 on).
 /// Whatever is not saved is freed as soon as the forward pass lets go of it.
 struct Saves {
@@ -79,21 +86,14 @@ class Backward {
   /// Hands over the gradient of the i-th input, which is added to what other consumers gave. Throws
   /// Error unless it has the input's shape and dtype. May be called more than once.
   void give(int i, Tensor gradient);
-  /// The buffer in which the i-th input's gradient is being summed, if a kernel may add straight
-  /// into it: it exists, is contiguous, nobody else holds it, no graph is being recorded and
-  /// AnomalyMode is off. Else undefined: then compute the gradient and give() it.
-  Tensor sum_in_place(int i);
-  /// The i-th input's saved tensor, given away: its storage may be overwritten. Undefined unless
-  /// the graph is being freed and nobody else holds the storage.
-  Tensor take_input(int i);
-  /// The gradient of the i-th output, given away: if the result's is_sole_owner(), it may be
-  /// overwritten.
-  Tensor take_grad(int i = 0);
   /// Whether the rule's own ops are being recorded.
   bool create_graph() const;
 
  private:
   friend class Engine;
+  friend Tensor sum_in_place(const Backward& back, int i);
+  friend Tensor take_input(const Backward& back, int i);
+  friend Tensor take_grad(const Backward& back, int i);
   Backward(Engine& engine, Node& node) : engine_(engine), node_(node) {}
   /// i as an index of an input or output. Throws Error unless the op has it.
   size_t input_index(int i) const;
@@ -118,6 +118,7 @@ class Node : public std::enable_shared_from_this<Node> {
   friend class Engine;
   friend class Backward;
   friend struct Recorder;
+  friend Tensor take_input(const Backward& back, int i);
   struct Saved {
     Tensor tensor;  // an input, or an alias of an output outside the graph
     uint64_t version = 0;
@@ -131,8 +132,7 @@ class Node : public std::enable_shared_from_this<Node> {
   const char* name_ = "";
   uint64_t number_ = 0;
   std::vector<Edge> edges_;
-  std::vector<Saved> saved_inputs_,
-      saved_outputs_;  // empty, or one entry each (undefined: not saved)
+  std::vector<Saved> saved_inputs_, saved_outputs_;  // empty, or one each (undefined: not saved)
   std::vector<std::pair<Shape, Dtype>> input_meta_;
   std::vector<OutputMeta> outputs_;
   Rule rule_;

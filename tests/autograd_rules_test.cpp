@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "gradus/core/gradcheck.h"
+#include "gradus/core/reuse.h"
 #include "tests/autograd_test.h"
 
 using namespace gradus;
@@ -238,9 +239,9 @@ TEST_CASE("take_grad and take_input give away what nobody else holds", "[autogra
   bool grad_is_ours = false, input_is_ours = false;
   auto taker = [&](const Tensor& x) {
     return identity("taker", x, saves_input(0), [&](Backward& b) {
-      const Tensor g = b.take_grad();
+      const Tensor g = take_grad(b);
       grad_is_ours = g.is_sole_owner();
-      input_is_ours = b.take_input(0).defined();
+      input_is_ours = take_input(b, 0).defined();
       b.give(0, g);
     });
   };
@@ -281,7 +282,7 @@ TEST_CASE("sum_in_place hands out a sum that exists and is nobody else's", "[aut
   std::vector<bool> in_place;
   auto adder = [&](const Tensor& x) {
     return identity("adder", x, saves_nothing, [&](Backward& b) {
-      const Tensor total = b.sum_in_place(0);
+      const Tensor total = sum_in_place(b, 0);
       in_place.push_back(total.defined());
       if (total.defined())
         total.add_(b.grad());

@@ -12,6 +12,7 @@
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/profiler.h"
 #include "gradus/core/random.h"
+#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -229,7 +230,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
         for (int i = 0; i < 3; ++i)
           if (b.needs(i)) d[i] = empty(b.input_shape(i), q.dtype());
         auto view = [](const Tensor& x) { return x.defined() ? as_heads(x) : x; };
-        backward(whole(q), whole(k), whole(v), s, as_heads(b.output()), rows, whole(b.take_grad()),
+        backward(whole(q), whole(k), whole(v), s, as_heads(b.output()), rows, whole(take_grad(b)),
                  view(d[0]), view(d[1]), view(d[2]));
         for (int i = 0; i < 3; ++i)
           if (d[i].defined()) b.give(i, std::move(d[i]));
@@ -272,7 +273,7 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
         Tensor d_qkv = empty(b.input_shape(0), rows.dtype());
         const auto x = split(b.input(0)), d = split(d_qkv);
         backward(x[0], x[1], x[2], s, per_head(b.output()), rows,
-                 per_head(whole_rows(b.take_grad())), d[0], d[1], d[2]);
+                 per_head(whole_rows(take_grad(b))), d[0], d[1], d[2]);
         b.give(0, std::move(d_qkv));
       });
   return out;

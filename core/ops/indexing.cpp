@@ -10,6 +10,7 @@
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"
 #include "gradus/core/random.h"
+#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -203,7 +204,7 @@ void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
 /// The rule of index_select and embedding: dy's entries go where the vector `index` took x's from.
 /// Only those are touched where there is a sum to add to.
 void give_entries(Backward& b, int dim, const Tensor& index, const Tensor& dy) {
-  if (const Tensor sum = b.sum_in_place(0); sum.defined())
+  if (const Tensor sum = sum_in_place(b, 0); sum.defined())
     add_into("index_sum", sum, dim, index, dy);
   else
     b.give(0, index_sum(b.input_shape(0), dim, index, dy));

@@ -11,6 +11,7 @@
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"
+#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -156,7 +157,7 @@ void cross_entropy_rule(Backward& back, const Tensor& weights, const Tensor& lse
                         double denominator, const CrossEntropyOptions& options) {
   const Tensor targets = back.input(1).contiguous(), dy = back.grad().contiguous();
   if (weights.defined()) back.input(2);  // unchanged?
-  Tensor x = back.take_input(0), dx;
+  Tensor x = take_input(back, 0), dx;
   if (x.defined() && x.is_contiguous()) {
     x = x.detach();
     dx = x;

@@ -9,6 +9,7 @@
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"
+#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -113,7 +114,7 @@ Shape product_shape(const Tensor& a, const Tensor& b) {
 void give_product(Backward& back, int i, const Tensor& a, const Tensor& b) {
   const Shape& shape = back.input_shape(i);
   if (product_shape(a, b) == shape) {
-    if (const Tensor total = back.sum_in_place(i); total.defined())
+    if (const Tensor total = sum_in_place(back, i); total.defined())
       return multiply(a, b, true, total);
   }
   back.give(i, sum_to(matmul(a, b), shape));
@@ -251,7 +252,7 @@ Tensor activation_backward(Activation activation, Tensor dy, const Tensor& kept,
 
 /// Gives input i the gradient a b, rows of its last axis; added in place where that can be.
 void give_rows(Backward& back, int i, const Tensor& a, const Tensor& b) {
-  const Tensor total = back.sum_in_place(i);
+  const Tensor total = sum_in_place(back, i);
   if (total.defined()) return multiply(a, b, true, as_rows(total, total.shape().back()));
   Tensor fresh = empty(back.input_shape(i), a.dtype());
   multiply(a, b, false, as_rows(fresh, fresh.shape().back()));
@@ -274,7 +275,7 @@ Tensor give_bias(Backward& back, int i, int64_t n, Activation activation, Tensor
 void linear_backward(Backward& back, Activation activation, const Tensor& kept) {
   const Tensor x = back.input(0), weight = back.input(1);
   const Tensor dz =
-      give_bias(back, 2, weight.size(0), activation, back.take_grad().contiguous(), kept);
+      give_bias(back, 2, weight.size(0), activation, take_grad(back).contiguous(), kept);
   if (back.needs(1)) give_rows(back, 1, dz.mT(), as_rows(x, weight.size(1)));
   if (back.needs(0)) give_rows(back, 0, dz, weight);
 }
@@ -356,7 +357,7 @@ void feed_forward_backward(Backward& back, Activation activation, const Tensor& 
   const Tensor x = back.input(0), w1 = back.input(1), w2 = back.input(3);
   const int64_t n = w1.size(0);
   const Tensor dy =
-      give_bias(back, 4, w2.size(0), Activation::none, back.take_grad().contiguous(), {});
+      give_bias(back, 4, w2.size(0), Activation::none, take_grad(back).contiguous(), {});
   const Tensor h = empty({dy.size(0), n}, z.dtype()), slope = empty_like(h);
   const T* pz = z.data<T>();
   T *ph = h.data<T>(), *ps = slope.data<T>();

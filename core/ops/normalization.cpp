@@ -12,6 +12,7 @@
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"
+#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -63,7 +64,7 @@ Tensor row_op(const char* name, const Tensor& x, int64_t dim, Forward forward, R
   record(name, {y}, {x}, saves_output, [=](Backward& b) {
     const Tensor y = b.output();
     if (b.create_graph()) return b.give(0, formula(y, b.grad()));
-    Tensor dx = b.take_grad().contiguous();
+    Tensor dx = take_grad(b).contiguous();
     if (!dx.is_sole_owner()) dx = dx.clone();
     dispatch_floating("softmax", y.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
@@ -121,7 +122,7 @@ template <class T>
 LayerNormGradients layer_norm_backward(Backward& back, const Tensor& x, const Tensor& weight,
                                        const Tensor& mean, const Tensor& rstd,
                                        const Tensor& total) {
-  const Tensor dy = back.take_grad().contiguous();
+  const Tensor dy = take_grad(back).contiguous();
   const int64_t n = x.shape().back(), rows = mean.numel();
   LayerNormGradients out;
   if (back.needs(0)) out.dx = total.defined() ? total : dy.is_sole_owner() ? dy : empty_like(dy);
@@ -194,7 +195,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
       [mean, rstd, weighted = weight.defined()](Backward& back) {
         const Tensor x = back.input(0).contiguous();
         const Tensor w = weighted ? back.input(1).contiguous() : Tensor();
-        const Tensor total = back.sum_in_place(0);
+        const Tensor total = sum_in_place(back, 0);
         LayerNormGradients given = dispatch_floating("layer_norm", x.dtype(), [&](auto tag) {
           using T = typename decltype(tag)::type;
           return layer_norm_backward<T>(back, x, w, mean, rstd, total);

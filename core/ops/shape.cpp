@@ -6,24 +6,13 @@
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/profiler.h"
+#include "gradus/core/reuse.h"
 
 namespace gradus {
 
 // ---- views ----
 
 namespace {
-
-/// Another look at x's storage: `shift` elements further on.
-Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift = 0) {
-  const TensorImpl& t = x.impl();
-  auto impl = std::make_shared<TensorImpl>();
-  impl->storage = t.storage;
-  impl->shape = shape;
-  impl->strides = strides;
-  impl->offset = t.offset + shift;
-  impl->dtype = t.dtype;
-  return Tensor(std::move(impl));
-}
 
 /// The shape asked for, with -1 worked out.
 Shape resolve_shape(const char* op, const Tensor& x, Shape shape) {
@@ -140,8 +129,11 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) cons
   sizes[axis] = (end - start) / step + ((end - start) % step != 0);
   steps[axis] *= step;
   Tensor y = view_of(*this, sizes, steps, start * strides()[axis]);
-  record("slice", {y}, {*this}, saves_nothing, [axis, start, step](Backward& b) {
-    b.give(0, pad_slice(b.grad(), b.input_shape(0), axis, start, step));
+  record("slice", {y}, {*this}, saves_nothing, [axis, start, end, step](Backward& b) {
+    if (const Tensor sum = sum_in_place(b, 0); sum.defined())
+      sum.slice(axis, start, end, step).add_(b.grad());
+    else
+      b.give(0, pad_slice(b.grad(), b.input_shape(0), axis, start, step));
   });
   return y;
 }
