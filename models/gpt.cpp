@@ -24,12 +24,11 @@ const GPTConfig& checked(const GPTConfig& c) {
 }
 
 nn::Block make_block(const GPTConfig& c) {
-  return nn::Block(
-      c.dim, {.heads = c.heads,
-              .activation = c.gelu == Gelu::erf ? Activation::gelu_erf : Activation::gelu_tanh,
-              .causal = true,
-              .bias = c.bias,
-              .dropout = c.dropout});
+  return nn::Block(c.dim, {.heads = c.heads,
+                           .activation = c.activation,
+                           .causal = true,
+                           .bias = c.bias,
+                           .dropout = c.dropout});
 }
 
 void initialise(const GPT& model) {
@@ -109,7 +108,7 @@ std::string to_json(const GPTConfig& c) {
       {"context", c.context}, {"layers", c.layers},
       {"heads", c.heads},     {"dim", c.dim},
       {"dropout", c.dropout}, {"bias", c.bias},
-      {"tie", c.tie},         {"gelu", c.gelu == Gelu::erf ? "erf" : "tanh"}};
+      {"tie", c.tie},         {"gelu", c.activation == Activation::gelu ? "erf" : "tanh"}};
   return json.dump(2) + '\n';
 }
 
@@ -129,7 +128,7 @@ GPTConfig from_json(const std::string& text) {
                   .dropout = json_entry<double>(json, "dropout"),
                   .bias = json_entry<bool>(json, "bias"),
                   .tie = json_entry<bool>(json, "tie"),
-                  .gelu = gelu == "erf" ? Gelu::erf : Gelu::tanh});
+                  .activation = gelu == "erf" ? Activation::gelu : Activation::gelu_tanh});
 }
 
 // Against the file, before memory is set aside for what a damaged config may ask.

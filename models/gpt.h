@@ -2,7 +2,7 @@
 // GPT: a decoder-only transformer language model. Radford et al. 2019, "Language Models are
 // Unsupervised Multitask Learners".
 
-#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/activation.h"
 #include "gradus/nn/positions.h"
 #include "gradus/nn/transformer.h"
 
@@ -17,7 +17,7 @@ struct GPTConfig {
   double dropout = 0;  ///< of the embedding, the attention weights and what each layer adds
   bool bias = false;   ///< in linear layers and norms
   bool tie = true;     ///< whether the output layer's weight is the token embedding's
-  Gelu gelu = Gelu::erf;
+  Activation activation = Activation::gelu;  ///< of the feed-forward layers
 };
 
 /// The keys and values of all layers.

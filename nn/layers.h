@@ -2,6 +2,7 @@
 // The basic layers. Names, defaults and initialisation are PyTorch's.
 
 #include "gradus/core/ops/matmul.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/nn/module.h"
 
 namespace gradus::nn {
@@ -48,7 +49,7 @@ struct Dropout {
 
 struct MLPOptions {
   int64_t hidden = 0;  ///< 0: 4 dim
-  Activation activation = Activation::gelu_erf;
+  Activation activation = Activation::gelu;
   bool bias = true;
   double dropout = 0;  ///< of the output
 };

@@ -57,7 +57,7 @@ struct BlockOptions {
   int64_t heads = 1;
   int64_t kv_heads = 0;  ///< 0: as many as heads
   int64_t hidden = 0;    ///< of the MLP; 0: 4 dim
-  Activation activation = Activation::gelu_erf;
+  Activation activation = Activation::gelu;
   bool causal = false;
   bool bias = true;    ///< in every linear layer and norm
   double dropout = 0;  ///< of attention weights and of what is added to x

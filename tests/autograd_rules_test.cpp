@@ -376,3 +376,19 @@ TEST_CASE("AnomalyMode finds infinities and NaN in either dtype, in grad and cre
     CHECK_FALSE(x.grad().defined());
   }
 }
+
+TEST_CASE("a loop over slices adds their gradients into one sum", "[autograd]") {
+  const int64_t T = 64, n = 4096, bytes = T * n * 4;
+  const Tensor x = randn({T, n}).requires_grad_();
+  Tensor total = zeros({n});
+  for (int64_t t = 0; t < T; ++t) total = total + x[t];
+  total = sum(total);
+  const int64_t live = memory_stats().live;
+  reset_peak_memory();
+  total.backward();
+  // x's gradient is set aside once: a padded one for each step would come on top, and cost T times
+  // the work.
+  CHECK(memory_stats().peak - live < bytes * 3 / 2);
+  CHECK(values(x.grad()) == Values(static_cast<size_t>(T * n), 1.0));
+  CHECK_FALSE(x.grad().requires_grad());
+}

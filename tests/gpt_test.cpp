@@ -27,7 +27,7 @@ const models::GPTConfig untied{.vocab = 19,
                                .dim = 24,
                                .bias = true,
                                .tie = false,
-                               .gelu = Gelu::tanh};
+                               .activation = Activation::gelu_tanh};
 
 struct Folder {  // of this test, removed after
   std::string path;
@@ -277,7 +277,7 @@ TEST_CASE("a GPT is saved and loaded", "[gpt]") {
       const RandomKey state = default_generator().state();
       const models::GPT loaded = models::load_gpt(folder.path + "/model");
       CHECK(default_generator().state().counter == state.counter);
-      CHECK(loaded.config.gelu == config.gelu);
+      CHECK(loaded.config.activation == config.activation);
       CHECK(loaded.config.bias == config.bias);
       const Tensor ids = randint(0, config.vocab, {2, config.context});
       CHECK(golden::same(model(ids).detach(), loaded(ids).detach()));

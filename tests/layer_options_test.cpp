@@ -42,19 +42,6 @@ Tensor norm_of(const Parameters& p, const std::string& name, const Tensor& x, do
   return b.defined() ? y * find(p, name + ".weight") + b : y * find(p, name + ".weight");
 }
 
-Tensor activated(Activation activation, const Tensor& x) {
-  switch (activation) {
-    case Activation::relu:
-      return relu(x);
-    case Activation::gelu_erf:
-      return gelu(x);
-    case Activation::gelu_tanh:
-      return gelu(x, Gelu::tanh);
-    default:
-      return x;
-  }
-}
-
 /// Attention's layer: dropout first draws for the weights, then for the output.
 Tensor attention_of(const Parameters& p, const std::string& prefix, const Tensor& x, int64_t heads,
                     int64_t kv_heads, bool causal, double drop, const Tensor& mask = {}) {
@@ -83,7 +70,7 @@ Tensor attention_of(const Parameters& p, const std::string& prefix, const Tensor
 
 Tensor mlp_of(const Parameters& p, const std::string& prefix, const Tensor& x,
               Activation activation, double drop) {
-  return dropout(affine(p, prefix + "proj", activated(activation, affine(p, prefix + "fc", x))),
+  return dropout(affine(p, prefix + "proj", activate(affine(p, prefix + "fc", x), activation)),
                  drop);
 }
 
@@ -132,10 +119,9 @@ TEST_CASE("linear layers and norms: every option", "[nn]") {
       for (const auto& [name, tensor] : parameters) out["it." + name] = tensor;
       return out;
     };
-    for (Activation a :
-         {Activation::none, Activation::relu, Activation::gelu_erf, Activation::gelu_tanh})
+    for (Activation a : activations)
       check_same([&](const Tensor& t) { return linear(t, a); },
-                 [&](const Tensor& t) { return activated(a, affine(named(p), "it", t)); }, x);
+                 [&](const Tensor& t) { return activate(affine(named(p), "it", t), a); }, x);
     check_same([&](const Tensor& t) { return norm(t); },
                [&](const Tensor& t) { return norm_of(named(q), "it", t, 0.7); }, x);
   }
@@ -144,7 +130,7 @@ TEST_CASE("linear layers and norms: every option", "[nn]") {
 TEST_CASE("the feed-forward layer: every option", "[nn]") {
   manual_seed(2);
   const Tensor x = randn({3, 5, 8});
-  for (Activation a : {Activation::relu, Activation::gelu_erf, Activation::gelu_tanh})
+  for (Activation a : activations)
     for (bool bias : {true, false}) {
       const nn::MLP mlp(8, {.hidden = 20, .activation = a, .bias = bias, .dropout = 0.3});
       const Parameters p = randomised(mlp);
@@ -235,17 +221,16 @@ TEST_CASE("GPT: every option of its configuration", "[gpt]") {
         .dropout = 0.25,
         .bias = true,
         .tie = false,
-        .gelu = Gelu::tanh}}) {
+        .activation = Activation::gelu_tanh}}) {
     const models::GPT model(c);
     const Parameters p = randomised(model);
     CHECK(p.contains("head.weight") == !c.tie);
     CHECK(p.at("wpe.weight").shape() == Shape{c.context, c.dim});
-    const nn::BlockOptions o{
-        .heads = c.heads,
-        .activation = c.gelu == Gelu::erf ? Activation::gelu_erf : Activation::gelu_tanh,
-        .causal = true,
-        .bias = c.bias,
-        .dropout = c.dropout};
+    const nn::BlockOptions o{.heads = c.heads,
+                             .activation = c.activation,
+                             .causal = true,
+                             .bias = c.bias,
+                             .dropout = c.dropout};
     auto expected = [&] {
       const Tensor tokens = index_select(p.at("wte.weight"), 0, ids.reshape({12}));
       Tensor x = tokens.reshape({2, 6, c.dim}) + p.at("wpe.weight").slice(0, 0, 6);

@@ -131,7 +131,7 @@ const Cases& points() {
                             {"tanh", [](const Tensor& x) { return tanh(x); }},
                             {"erf", [](const Tensor& x) { return erf(x); }},
                             {"gelu_erf", [](const Tensor& x) { return gelu(x); }},
-                            {"gelu_tanh", [](const Tensor& x) { return gelu(x, Gelu::tanh); }},
+                            {"gelu_tanh", [](const Tensor& x) { return gelu_tanh(x); }},
                             {"silu", [](const Tensor& x) { return silu(x); }}};
   return all;
 }

@@ -82,28 +82,13 @@ OpRow matmul_of_vectors_row() {
               }};
 }
 
-Tensor activated(const Tensor& z, Activation activation) {
-  switch (activation) {
-    case Activation::none:
-      return z;
-    case Activation::relu:
-      return relu(z);
-    case Activation::gelu_erf:
-      return gelu(z, Gelu::erf);
-    case Activation::gelu_tanh:
-      return gelu(z, Gelu::tanh);
-  }
-  return z;
-}
-
 std::vector<OpRow> linear_rows() {
   std::vector<OpRow> rows;
-  for (const Activation activation :
-       {Activation::none, Activation::relu, Activation::gelu_erf, Activation::gelu_tanh})
+  for (const Activation activation : activations)
     for (const bool biased : {false, true}) {
       OpRow row{.name = "linear",
                 .variant = std::string(biased ? "bias" : "no bias") + ", activation " +
-                           std::to_string(static_cast<int>(activation)),
+                           name_of(activation),
                 .f =
                     [=](const Tensors& x) {
                       return Tensors{linear(x[0], x[1], biased ? x[2] : Tensor(), activation)};
@@ -121,7 +106,7 @@ std::vector<OpRow> linear_rows() {
                       const Tensor z =
                           product(x[0].rank() == 1 ? x[0].unsqueeze(0) : x[0], x[1].mT());
                       const Tensor flat = x[0].rank() == 1 ? z.squeeze(-2) : z;
-                      return Tensors{activated(biased ? flat + x[2] : flat, activation)};
+                      return Tensors{activate(biased ? flat + x[2] : flat, activation)};
                     }};
       if (biased)
         for (auto* samples : {&row.samples, &row.large})
@@ -162,12 +147,11 @@ std::vector<OpRow> linear_rows() {
 // Inputs x, W1, W2 and, with biases, b1, b2.
 std::vector<OpRow> feed_forward_rows() {
   std::vector<OpRow> rows;
-  for (const Activation activation :
-       {Activation::none, Activation::relu, Activation::gelu_erf, Activation::gelu_tanh})
+  for (const Activation activation : activations)
     for (const bool biased : {false, true}) {
       OpRow row{.name = "feed_forward",
                 .variant = std::string(biased ? "bias" : "no bias") + ", activation " +
-                           std::to_string(static_cast<int>(activation)),
+                           name_of(activation),
                 .f =
                     [=](const Tensors& x) {
                       return Tensors{feed_forward(x[0], x[1], biased ? x[3] : Tensor(), activation,
@@ -182,7 +166,7 @@ std::vector<OpRow> feed_forward_rows() {
                 .composed =
                     [=](const Tensors& x) {
                       const Tensor z = product(x[0], x[1].mT());
-                      const Tensor h = activated(biased ? z + x[3] : z, activation);
+                      const Tensor h = activate(biased ? z + x[3] : z, activation);
                       const Tensor y = product(h, x[2].mT());
                       return Tensors{biased ? y + x[4] : y};
                     }};
@@ -213,7 +197,7 @@ OpRow tied_row() {
           .samples = {{normal({2, 2})}, {normal({1, 1})}, {normal({0, 0})}},
           .large = {{normal({203, 203})}},
           .composed = of_one([](const Tensor& x) {
-            return gelu(product(x, x.mT()) + sum(x, 1), Gelu::tanh) + x * sum(x);
+            return gelu_tanh(product(x, x.mT()) + sum(x, 1)) + x * sum(x);
           })};
 }
 

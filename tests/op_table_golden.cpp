@@ -18,7 +18,7 @@ using Cases = std::map<std::string, std::function<Tensor(const Tensors&)>>;
 
 Cases pointwise_cases() {
   return {{"gelu_erf", [](const Tensors& x) { return gelu(x[0]); }},
-          {"gelu_tanh", [](const Tensors& x) { return gelu(x[0], Gelu::tanh); }},
+          {"gelu_tanh", [](const Tensors& x) { return gelu_tanh(x[0]); }},
           {"silu", [](const Tensors& x) { return silu(x[0]); }},
           {"erf", [](const Tensors& x) { return erf(x[0]); }},
           {"softplus", [](const Tensors& x) { return softplus(x[0]); }},
@@ -109,7 +109,7 @@ Cases product_cases() {
   };
   return {{"matmul", [](const Tensors& x) { return matmul(x[0], x[1]); }},
           {"linear", activated(Activation::none)},
-          {"linear_gelu", activated(Activation::gelu_erf)},
+          {"linear_gelu", activated(Activation::gelu)},
           {"linear_gelu_tanh", activated(Activation::gelu_tanh)},
           {"linear_relu", activated(Activation::relu)},
           {"layer_norm", [](const Tensors& x) { return layer_norm(x[0], x[1], x[2]); }},

@@ -292,8 +292,6 @@ std::vector<OpRow> arithmetic_rows() {
 }
 
 std::vector<OpRow> function_rows() {
-  auto erf_gelu = [](const Tensor& x) { return gelu(x); };
-  auto tanh_gelu = [](const Tensor& x) { return gelu(x, Gelu::tanh); };
   const double k = std::sqrt(2 / std::numbers::pi);
   std::vector<OpRow> rows{
       unary_row("exp", normal, exp, of_one([](const Tensor& x) {
@@ -316,9 +314,11 @@ std::vector<OpRow> function_rows() {
       unary_row("sign", off_zero, sign),
       unary_row("erf", normal, erf),
       unary_row("silu", normal, silu, of_one([](const Tensor& x) { return x / (1.0 + exp(-x)); })),
-      unary_row("gelu", normal, erf_gelu,
+      unary_row("quick_gelu", normal, quick_gelu,
+                of_one([](const Tensor& x) { return x / (1.0 + exp(x * -1.702)); })),
+      unary_row("gelu", normal, gelu,
                 of_one([](const Tensor& x) { return x * (1.0 + erf(x / std::sqrt(2))) / 2; })),
-      unary_row("gelu_tanh", normal, tanh_gelu, of_one([k](const Tensor& x) {
+      unary_row("gelu_tanh", normal, gelu_tanh, of_one([k](const Tensor& x) {
                   return x * 0.5 * (1.0 + tanh(k * (x + 0.044715 * (x * x * x))));
                 }))};
   for (OpRow& row : rows) row.differentiable = row.name != "sign";

@@ -10,33 +10,6 @@
 
 namespace gradus::kernel {
 
-// Activations: the value at pre-activation z and the slope there. GELU's slope is kept for
-// backward, since the forward pass has what it is made of at hand; ReLU's is seen from the output.
-struct Identity {
-  template <class T>
-  [[gnu::always_inline]] static ValueAndSlope<T> at(T z) {
-    return {z, T{1}};
-  }
-};
-struct Relu {
-  template <class T>
-  [[gnu::always_inline]] static ValueAndSlope<T> at(T z) {
-    return {z > 0 || z != z ? z : T{0}, z > 0 ? T{1} : T{0}};
-  }
-};
-struct GeluErf {
-  template <class T>
-  [[gnu::always_inline]] static ValueAndSlope<T> at(T z) {
-    return gelu_erf_with_slope(z);
-  }
-};
-struct GeluTanh {
-  template <class T>
-  [[gnu::always_inline]] static ValueAndSlope<T> at(T z) {
-    return gelu_tanh_with_slope(z);
-  }
-};
-
 /// y[j] = act(z(j)) for one row of n and, where `slope` is not null, slope[j] = act' there.
 template <class Act, class T, class PreActivation>
 void activation_row(int64_t n, T* y, T* slope, PreActivation z) {
@@ -50,41 +23,35 @@ void activation_row(int64_t n, T* y, T* slope, PreActivation z) {
     simd_for(n, [=](int64_t j) { y[j] = Act::at(z(j)).value; });
 }
 
-/// y = act(y + bias) and, where `slope` is not null, slope = act' there, over a tile of rows at
-/// distance `stride`. bias may be null.
+/// y = act(z + bias) and, where `slope` is not null, slope = act' there, over a tile of rows at
+/// distance `stride`. y may be z; else z + bias is left in z. bias may be null.
 template <class Act, class T>
-void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* y, T* slope) {
-  for (int64_t i = 0; i < rows; ++i, y += stride, slope += slope ? stride : 0) {
-    if (bias)
-      activation_row<Act>(cols, y, slope, [=](int64_t j) { return y[j] + bias[j]; });
+void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* z, T* y,
+                     T* slope) {
+  for (int64_t i = 0; i < rows; ++i, z += stride, y += stride, slope += slope ? stride : 0) {
+    if (!bias)
+      activation_row<Act>(cols, y, slope, [=](int64_t j) { return z[j]; });
+    else if (y == z)
+      activation_row<Act>(cols, y, slope, [=](int64_t j) { return z[j] + bias[j]; });
     else
-      activation_row<Act>(cols, y, slope, [=](int64_t j) { return y[j]; });
+      activation_row<Act>(cols, y, slope, [=](int64_t j) { return z[j] += bias[j]; });
   }
 }
 
-/// z += bias and h = act(z) over a tile of rows at distance `stride`. bias may be null.
-template <class Act, class T>
-void bias_activation_apart(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* z, T* h) {
-  for (int64_t i = 0; i < rows; ++i, z += stride, h += stride) {
-    if (bias) simd_for(cols, [=](int64_t j) { z[j] += bias[j]; });
-    simd_for(cols, [=](int64_t j) { h[j] = Act::at(z[j]).value; });
-  }
-}
-
-/// dz = dy factor(i, j), and dbias += the sum of dz over the rows, for contiguous rows of n whose
-/// elements `factor` numbers through. dbias may be null, dz may be dy.
-template <class T, class Factor>
-void bias_activation_backward(int64_t rows, int64_t n, const T* dy, T* dz, T* dbias,
-                              Factor factor) {
+/// dz = gradient(dy, kept) element by element, and dbias += the sum of dz over the rows, for
+/// contiguous rows of n. dbias may be null, dz may be dy.
+template <class T, class Gradient>
+void bias_activation_backward(int64_t rows, int64_t n, const T* dy, const T* kept, T* dz, T* dbias,
+                              Gradient gradient) {
   for (int64_t at = 0; at < rows * n; at += n) {
     if (dbias)
       simd_for(n, [=](int64_t j) {
-        const T g = dy[at + j] * factor(at + j);
+        const T g = gradient(dy[at + j], kept[at + j]);
         dz[at + j] = g;
         dbias[j] += g;
       });
     else
-      simd_for(n, [=](int64_t j) { dz[at + j] = dy[at + j] * factor(at + j); });
+      simd_for(n, [=](int64_t j) { dz[at + j] = gradient(dy[at + j], kept[at + j]); });
   }
 }
 

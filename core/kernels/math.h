@@ -8,7 +8,7 @@
 // the true value, and right at zeros, infinities, NaN and where the result over- or underflows.
 // Denormal arguments count as zero and denormal results may be flushed to zero, as everywhere in
 // gradus' kernels. The polynomials are minimax fits (Remez' algorithm in 50 digits), rounded; those
-// of exp, erf and gelu_erf were then improved by a random search over neighbouring floats for the
+// of exp, erf and gelu were then improved by a random search over neighbouring floats for the
 // least maximal error of the float evaluation itself. In brackets the maximal error measured
 // against double precision over every 13th float; without FMA instructions it is up to 0.3 ulp
 // more.
@@ -224,21 +224,8 @@ inline double cos(double x) { return std::cos(x); }
 
 // ---- GELU: x Phi(x), with Phi the normal distribution function and phi its density ----
 
-/// x Phi(x) = x (1 + erf(x / sqrt 2)) / 2 within 3 * 2^-24 max(1, |x|).
-[[gnu::always_inline]] inline float gelu_erf(float x) {
-  using namespace detail;
-  const float c = select(x > 5.58f, 5.58f, x);
-  const float q = long_polynomial(
-      multiply_add(c, c, -15.6875f), 1.262294501e-01f, -4.018262960e-03f, 1.908629783e-04f,
-      -9.930781744e-06f, 5.277971127e-07f, -2.769723295e-08f, 1.406658345e-09f, -6.741893849e-11f,
-      2.983889828e-12f, -1.312130200e-13f, 5.998844034e-15f, -2.029536602e-16f, 3.373897045e-18f,
-      -1.799104261e-19f, 1.576832914e-20f, -3.883176263e-22f);
-  const float y = x * multiply_add(c, q, 0.5f);
-  return select(x < -5.58f, 0.0f, y);
-}
-
-/// gelu_erf and its slope Phi(x) + x phi(x), which share exp(-x^2 / 2).
-[[gnu::always_inline]] inline ValueAndSlope<float> gelu_erf_with_slope(float x) {
+/// x Phi(x) and its slope Phi(x) + x phi(x), which share exp(-x^2 / 2).
+[[gnu::always_inline]] inline ValueAndSlope<float> gelu_with_slope(float x) {
   using namespace detail;
   float a = absolute(x);
   a = select(a > 13.0f, 13.0f, a);
@@ -272,8 +259,7 @@ inline double cos(double x) { return std::cos(x); }
   return {low * s, multiply_add(c * du, e * s * s, s)};
 }
 
-inline double gelu_erf(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
-inline ValueAndSlope<double> gelu_erf_with_slope(double x) {
+inline ValueAndSlope<double> gelu_with_slope(double x) {
   const double cdf = 0.5 * std::erfc(-x / std::numbers::sqrt2);
   const double pdf = std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
   return {x * cdf, cdf + x * pdf};
@@ -282,19 +268,6 @@ inline ValueAndSlope<double> gelu_tanh_with_slope(double x) {
   const double k = 2 * std::sqrt(2 / std::numbers::pi), z = x * x;
   const double s = sigmoid(k * x * (1 + 0.044715 * z));
   return {x * s, s + x * s * (1 - s) * k * (1 + 3 * 0.044715 * z)};
-}
-
-template <class T>
-[[gnu::always_inline]] inline T gelu_erf_derivative(T x) {
-  return gelu_erf_with_slope(x).slope;
-}
-template <class T>
-[[gnu::always_inline]] inline T gelu_tanh(T x) {
-  return gelu_tanh_with_slope(x).value;
-}
-template <class T>
-[[gnu::always_inline]] inline T gelu_tanh_derivative(T x) {
-  return gelu_tanh_with_slope(x).slope;
 }
 
 }  // namespace gradus::kernel

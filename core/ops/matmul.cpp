@@ -5,6 +5,7 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/linear.h"
 #include "gradus/core/kernels/partials.h"
+#include "gradus/core/ops/activation_table.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/parallel.h"
@@ -153,20 +154,6 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 namespace {
 
-template <class F>
-void dispatch_activation(Activation activation, F&& f) {
-  switch (activation) {
-    case Activation::none:
-      return f(kernel::Identity{});
-    case Activation::relu:
-      return f(kernel::Relu{});
-    case Activation::gelu_erf:
-      return f(kernel::GeluErf{});
-    case Activation::gelu_tanh:
-      return f(kernel::GeluTanh{});
-  }
-}
-
 /// x as a matrix of rows of `n`.
 Tensor as_rows(const Tensor& x, int64_t n) {
   int64_t rows = 1;
@@ -177,19 +164,8 @@ Tensor as_rows(const Tensor& x, int64_t n) {
 /// act(x W^T + b) as the formula says.
 Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                        Activation activation) {
-  Tensor z = matmul(x, weight.mT());
-  if (bias.defined()) z = z + bias;
-  switch (activation) {
-    case Activation::none:
-      return z;
-    case Activation::relu:
-      return relu(z);
-    case Activation::gelu_erf:
-      return gelu(z, Gelu::erf);
-    case Activation::gelu_tanh:
-      return gelu(z, Gelu::tanh);
-  }
-  return z;
+  const Tensor z = matmul(x, weight.mT());
+  return activate(bias.defined() ? z + bias : z, activation);
 }
 
 /// A tensor's numbers, or null where it is undefined.
@@ -198,28 +174,29 @@ T* data_or_null(const Tensor& x) {
   return x.defined() ? x.data<T>() : nullptr;
 }
 
-/// y = act(x W^T + b), block by block, and act' there in `slope` if that is defined.
+/// z = x W^T + b and y = act(z), block by block, and act' in `slope` if that is defined. z may be
+/// y: then only y is left.
 template <class T>
 void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    Activation activation, const Tensor& y, const Tensor& slope) {
+                    Activation activation, const Tensor& z, const Tensor& y, const Tensor& slope) {
   const int64_t n = weight.size(0);
-  T *py = y.data<T>(), *ps = data_or_null<T>(slope);
+  T *pz = z.data<T>(), *py = y.data<T>(), *ps = data_or_null<T>(slope);
   const T* pb = data_or_null<T>(bias);
-  const bool plain = !pb && activation == Activation::none;
+  const bool plain = !pb && py == pz && activation == Activation::none;
   auto finish = [=](const blas::Block& block) {
-    dispatch_activation(activation, [&](auto act) {
+    with_activation(activation, [&](auto act) {
       const int64_t at = block.row * n + block.col;
-      kernel::bias_activation<decltype(act)>(block.rows, block.cols, n,
-                                             pb ? pb + block.col : nullptr, py + at,
-                                             ps ? ps + at : nullptr);
+      kernel::bias_activation<decltype(act)>(block.rows, block.cols, n, pb ? pb + block.col : pb,
+                                             pz + at, py + at, ps ? ps + at : ps);
     });
   };
-  multiply(as_rows(x, weight.size(1)), weight.mT(), false, as_rows(y, n),
+  multiply(as_rows(x, weight.size(1)), weight.mT(), false, as_rows(z, n),
            plain ? blas::BlockDone() : finish);
 }
 
 /// dz = dy act', written over dy where nobody else holds it, and in the same pass the bias's
-/// gradient where `dbias` is defined. `kept` is the output for ReLU, the slope for GELU.
+/// gradient where `dbias` is defined. `kept` is what the activation's gradient is made of: the
+/// output or the slope.
 template <class T>
 Tensor activation_backward(Activation activation, Tensor dy, const Tensor& kept,
                            const Tensor& dbias) {
@@ -236,15 +213,16 @@ Tensor activation_backward(Activation activation, Tensor dy, const Tensor& kept,
     T* partial = dbias.defined() ? partials.data() + begin / grain * n : nullptr;
     if (partial) std::fill_n(partial, n, T{0});
     const int64_t count = end - begin, at = begin * n;
-    if (linear)
-      kernel::add_columns(from + at, count, n, partial);
-    else if (activation == Activation::relu)
-      kernel::bias_activation_backward(
-          count, n, from + at, to + at, partial,
-          [y = pk + at](int64_t i) { return y[i] <= 0 ? T{0} : T{1}; });
-    else
-      kernel::bias_activation_backward(count, n, from + at, to + at, partial,
-                                       [slope = pk + at](int64_t i) { return slope[i]; });
+    if (linear) return kernel::add_columns(from + at, count, n, partial);
+    with_activation(activation, [&](auto act) {
+      kernel::bias_activation_backward(count, n, from + at, pk + at, to + at, partial,
+                                       [act](T g, T k) {
+                                         if constexpr (act.from_output)
+                                           return act.gradient(g, k);
+                                         else
+                                           return g * k;
+                                       });
+    });
   });
   if (dbias.defined()) kernel::add_partials(partials.data(), chunks, n, dbias.data<T>());
   return dz;
@@ -305,25 +283,25 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   Shape shape = x.shape();
   shape.back() = weight.size(0);
   const Tensor y = empty(shape, x.dtype());
-  const bool gelu = activation == Activation::gelu_erf || activation == Activation::gelu_tanh;
-  const Tensor slope =
-      gelu && Recorder::wanted({x, weight, bias}) ? empty(shape, x.dtype()) : Tensor();
+  const bool from_output = with_activation(activation, [](auto act) { return act.from_output; });
+  const bool keep_output = from_output && activation != Activation::none;
+  const bool keep_slope = !from_output && Recorder::wanted({x, weight, bias});
+  const Tensor slope = keep_slope ? empty(shape, x.dtype()) : Tensor();
   {
     const NoGrad no_grad;
     dispatch_floating("linear", x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      linear_forward<T>(x, weight, bias.defined() ? bias.contiguous() : bias, activation, y, slope);
+      linear_forward<T>(x, weight, bias.defined() ? bias.contiguous() : bias, activation, y, y,
+                        slope);
     });
   }
   record_fused(
-      "linear", {y}, {x, weight, bias},
-      activation == Activation::relu ? saves_output : saves_nothing,
+      "linear", {y}, {x, weight, bias}, keep_output ? saves_output : saves_nothing,
       [activation](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{composed_linear(in[0], in[1], in[2], activation)};
       },
-      [activation, slope](Backward& back) {
-        const bool relu = activation == Activation::relu;
-        linear_backward(back, activation, relu ? back.output().detach() : slope);
+      [activation, keep_output, slope](Backward& back) {
+        linear_backward(back, activation, keep_output ? back.output().detach() : slope);
       });
   return y;
 }
@@ -331,24 +309,6 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 // ---- feed_forward ----
 
 namespace {
-
-/// z = x W1^T + b1 and h = act(z), block by block. z may be undefined.
-template <class T>
-void hidden_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    Activation activation, const Tensor& z, const Tensor& h) {
-  if (!z.defined()) return linear_forward<T>(x, weight, bias, activation, h, {});
-  const int64_t n = weight.size(0);
-  T *pz = z.data<T>(), *ph = h.data<T>();
-  const T* pb = data_or_null<T>(bias);
-  multiply(as_rows(x, weight.size(1)), weight.mT(), false, as_rows(z, n),
-           [=](const blas::Block& block) {
-             dispatch_activation(activation, [&](auto act) {
-               const int64_t at = block.row * n + block.col;
-               kernel::bias_activation_apart<decltype(act)>(
-                   block.rows, block.cols, n, pb ? pb + block.col : nullptr, pz + at, ph + at);
-             });
-           });
-}
 
 /// Inputs x (0), w1 (1), b1 (2), w2 (3), b2 (4). h and act' are made again from z; dz is written
 /// over h.
@@ -362,7 +322,7 @@ void feed_forward_backward(Backward& back, Activation activation, const Tensor& 
   const T* pz = z.data<T>();
   T *ph = h.data<T>(), *ps = slope.data<T>();
   parallel_for(z.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
-    dispatch_activation(activation, [&](auto act) {
+    with_activation(activation, [&](auto act) {
       kernel::activation_row<decltype(act)>(end - begin, ph + begin, ps + begin,
                                             [=](int64_t i) { return pz[begin + i]; });
     });
@@ -402,8 +362,8 @@ Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activat
     auto dense = [](const Tensor& b) { return b.defined() ? b.contiguous() : b; };
     dispatch_floating("feed_forward", x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      hidden_forward<T>(x, w1, dense(b1), activation, z, h);
-      linear_forward<T>(h, w2, dense(b2), Activation::none, y, {});
+      linear_forward<T>(x, w1, dense(b1), activation, z.defined() ? z : h, h, {});
+      linear_forward<T>(h, w2, dense(b2), Activation::none, y, y, {});
     });
   }
   record_fused(

@@ -1,5 +1,6 @@
 #pragma once
 // All ops.
+#include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"

@@ -8,6 +8,7 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/kernels/math.h"
+#include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/profiler.h"
@@ -386,34 +387,10 @@ Tensor cos(const Tensor& x) {
       [](Backward& b) { b.give(0, b.grad() * -sin(b.input(0))); });
 }
 
-Tensor tanh(const Tensor& x) {
-  return unary(
-      "tanh", x, saves_output, [](auto v) { return kernel::tanh(v); },
-      [](Backward& b) {
-        const Tensor y = b.output();
-        b.give(0, b.grad() * (1.0 - y * y));
-      });
-}
-
-Tensor sigmoid(const Tensor& x) {
-  return unary(
-      "sigmoid", x, saves_output, [](auto v) { return kernel::sigmoid(v); },
-      [](Backward& b) {
-        const Tensor y = b.output();
-        b.give(0, b.grad() * (y * (1.0 - y)));
-      });
-}
-
 Tensor softplus(const Tensor& x) {
   return unary(
       "softplus", x, saves_input(0), [](auto v) { return kernel::softplus(v); },
       [](Backward& b) { b.give(0, b.grad() * sigmoid(b.input(0))); });
-}
-
-Tensor relu(const Tensor& x) {
-  return unary(
-      "relu", x, saves_output, [](auto v) { return v > 0 || v != v ? v : decltype(v)(0); },
-      [](Backward& b) { b.give(0, masked_fill(b.grad(), le(b.output().detach(), 0), 0)); });
 }
 
 Tensor sign(const Tensor& x) {
@@ -440,37 +417,6 @@ Tensor erf(const Tensor& x) {
       [](Backward& b) {
         const Tensor x = b.input(0);
         b.give(0, b.grad() * (exp(-(x * x)) * (2 / std::sqrt(std::numbers::pi))));
-      });
-}
-
-// silu'(x) = s (1 + x (1 - s)), s = sigmoid(x)
-Tensor silu(const Tensor& x) {
-  return unary(
-      "silu", x, saves_input(0), [](auto v) { return v * kernel::sigmoid(v); },
-      [](Backward& b) {
-        const Tensor x = b.input(0), s = sigmoid(x);
-        b.give(0, b.grad() * (s * (1.0 + x * (1.0 - s))));
-      });
-}
-
-Tensor gelu(const Tensor& x, Gelu kind) {
-  if (kind == Gelu::erf)  // gelu'(x) = Phi(x) + x phi(x)
-    return unary(
-        "gelu", x, saves_input(0), [](auto v) { return kernel::gelu_erf(v); },
-        [](Backward& b) {
-          const Tensor x = b.input(0);
-          const Tensor cdf = (erf(x * std::sqrt(0.5)) + 1.0) * 0.5;
-          const Tensor pdf = exp(x * x * -0.5) * (1 / std::sqrt(2 * std::numbers::pi));
-          b.give(0, b.grad() * (cdf + x * pdf));
-        });
-  return unary(
-      "gelu_tanh", x, saves_input(0), [](auto v) { return kernel::gelu_tanh(v); },
-      [](Backward& b) {
-        const double k = std::sqrt(2 / std::numbers::pi), c = 0.044715;
-        const Tensor x = b.input(0), x2 = x * x;
-        const Tensor t = tanh(x * (1.0 + x2 * c) * k);
-        const Tensor slope = (1.0 - t * t) * (1.0 + x2 * (3 * c)) * k;
-        b.give(0, b.grad() * ((1.0 + t + x * slope) * 0.5));
       });
 }
 

@@ -60,25 +60,13 @@ Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
-Tensor tanh(const Tensor& x);
-/// 1 / (1 + e^-x)
-Tensor sigmoid(const Tensor& x);
 /// log(1 + e^x), without overflow.
 Tensor softplus(const Tensor& x);
-/// max(x, 0), with gradient 0 at 0.
-Tensor relu(const Tensor& x);
 /// |x|, with gradient 0 at 0.
 Tensor abs(const Tensor& x);
 /// -1, 0 or 1; its gradient is 0 and is not recorded.
 Tensor sign(const Tensor& x);
 /// 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);
-/// x sigmoid(x)
-Tensor silu(const Tensor& x);
-
-enum class Gelu { erf, tanh };
-/// Gelu::erf: x Phi(x), exact. Gelu::tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as in
-/// GPT-2. Hendrycks & Gimpel 2016, arXiv 1606.08415.
-Tensor gelu(const Tensor& x, Gelu kind = Gelu::erf);
 
 }  // namespace gradus

@@ -1,0 +1,35 @@
+#pragma once
+// Activation functions: as ops of their own, and by name for layers that apply one.
+
+#include <array>
+
+#include "gradus/core/tensor.h"
+
+namespace gradus {
+
+/// An activation, as an option of a layer. linear and feed_forward apply it within their own pass
+/// over memory.
+enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu, quick_gelu };
+inline constexpr std::array activations{
+    Activation::none, Activation::relu,      Activation::tanh, Activation::sigmoid,
+    Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::quick_gelu};
+/// "gelu_tanh", as its op is called.
+const char* name_of(Activation activation);
+/// x with the activation applied.
+Tensor activate(const Tensor& x, Activation activation);
+
+/// max(x, 0), with gradient 0 at 0.
+Tensor relu(const Tensor& x);
+Tensor tanh(const Tensor& x);
+/// 1 / (1 + e^-x)
+Tensor sigmoid(const Tensor& x);
+/// x Phi(x), Phi the normal distribution function. Hendrycks & Gimpel 2016, arXiv 1606.08415.
+Tensor gelu(const Tensor& x);
+/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's approximation of gelu.
+Tensor gelu_tanh(const Tensor& x);
+/// x sigmoid(x). Elfwing et al. 2017, arXiv 1702.03118.
+Tensor silu(const Tensor& x);
+/// x sigmoid(1.702 x), CLIP's approximation of gelu.
+Tensor quick_gelu(const Tensor& x);
+
+}  // namespace gradus
