@@ -37,10 +37,12 @@ const char* vectors() {
 
 }  // namespace
 
+std::string blas_info() { return blas::describe(); }
+
 std::string build_info() {
   std::ostringstream out;
   out << "compiler  " << compiler() << "\nvectors   " << vectors() << "\nthreads   "
-      << num_threads() << " (" << openmp_runtime() << ")\nblas      " << blas::describe() << '\n';
+      << num_threads() << " (" << openmp_runtime() << ")\nblas      " << blas_info() << '\n';
   return out.str();
 }
 

@@ -7,4 +7,7 @@ namespace gradus {
 /// and why they were chosen.
 std::string build_info();
 
+/// The BLAS in use, its kernels and why they were chosen, on one line.
+std::string blas_info();
+
 }  // namespace gradus

@@ -37,20 +37,20 @@ int run(int argc, char** argv) {
   if (!flags.parse(argc, argv)) return 0;
   set_num_threads(static_cast<int>(threads));
 
-  const models::CharTokenizer tokenizer = models::CharTokenizer::load(folder + "/tokenizer.json");
-  const models::GPT model = models::load_gpt(folder);
-  core::check(model.config.vocab == tokenizer.vocab_size(), folder, ": the model has ",
-              model.config.vocab, " tokens, the tokenizer ", tokenizer.vocab_size());
+  const auto tokenizer = models::load_tokenizer(models::tokenizer_path(folder));
+  const auto model = models::load_model<models::GPT>(folder);
+  core::check(model.config.vocab == tokenizer->vocab_size(), folder, ": the model has ",
+              model.config.vocab, " tokens, the tokenizer ", tokenizer->vocab_size());
   if (!stop.empty()) {
-    const std::vector<int64_t> ids = tokenizer.encode(stop);
+    const std::vector<int64_t> ids = tokenizer->encode(stop);
     core::check(ids.size() == 1, "generate: --stop takes one character, got ", ids.size());
     options.stop_token = ids[0];
   }
   options.on_token = [&](int64_t id) {
-    std::fputs(tokenizer.decode({id}).c_str(), stdout);
+    std::fputs(tokenizer->decode({id}).c_str(), stdout);
     std::fflush(stdout);
   };
-  const std::vector<int64_t> ids = tokenizer.encode(prompt);
+  const std::vector<int64_t> ids = tokenizer->encode(prompt);
   core::check(!ids.empty(), "generate: --prompt must not be empty");
   std::fputs(prompt.c_str(), stdout);
   models::generate(model, ids, options);

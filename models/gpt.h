@@ -3,6 +3,8 @@
 // Unsupervised Multitask Learners".
 
 #include "gradus/core/ops/activation.h"
+#include "gradus/models/decoding.h"
+#include "gradus/models/fields.h"
 #include "gradus/nn/positions.h"
 #include "gradus/nn/transformer.h"
 
@@ -20,26 +22,16 @@ struct GPTConfig {
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
 };
 
-/// The keys and values of all layers.
-struct GPTCache {
-  std::vector<nn::KeyValueCache> layers;
-  int64_t length() const { return first().length(); }
-  int64_t capacity() const { return first().capacity(); }
-  void clear() {
-    for (nn::KeyValueCache& layer : layers) layer.clear();
-  }
-
- private:
-  const nn::KeyValueCache& first() const {
-    core::check(!layers.empty(), "GPTCache: it has no layers; GPT::make_cache makes one that has");
-    return layers.front();
-  }
-};
+class GPTDecoder;
 
 /// Token and learned position embeddings, pre-norm blocks, a last norm, and a linear layer to
 /// logits. Initialised as GPT-2: normal with standard deviation 0.02, the layers that add to the
 /// residual stream with 0.02 / sqrt(2 layers), biases 0.
 struct GPT : nn::Module {
+  using Config = GPTConfig;
+  static constexpr const char* kind = "gpt";
+  static Fields fields(GPTConfig& config);
+
   const GPTConfig config;
   nn::Embedding wte;
   nn::LearnedPositions wpe;
@@ -54,20 +46,31 @@ struct GPT : nn::Module {
   /// The mean cross entropy of the next tokens `targets` (B, T).
   Tensor loss(const Tensor& ids, const Tensor& targets) const;
 
-  /// An empty cache for `batch` sequences of up to `context` tokens.
-  GPTCache make_cache(int64_t batch = 1) const;
-  /// Reads the next tokens ids (B, T) of the sequences in the cache, appends them to it and returns
-  /// the logits of the token after the last: (B, vocab), what operator() gives for the whole
-  /// sequences' last position. Under NoGrad only. Throws Error if the cache cannot take T more.
-  Tensor next_logits(const Tensor& ids, GPTCache& cache) const;
+  /// `rows` empty sequences to be continued, of up to `context` tokens each. The model must outlive
+  /// it.
+  GPTDecoder decoder(int64_t rows = 1) const;
 
  private:
+  friend class GPTDecoder;
   Tensor embed(const Tensor& ids, int64_t offset) const;
 };
 
-/// Writes DIR/model.safetensors and DIR/config.json, making DIR if need be.
-void save_gpt(const std::string& dir, const GPT& model);
-/// Reads them. Throws Error naming the file if it is missing, damaged, or does not fit the other.
-GPT load_gpt(const std::string& dir);
+/// A GPT's sequences, with the keys and values of the tokens read.
+class GPTDecoder : public Decoder {
+ public:
+  GPTDecoder(const GPT& model, int64_t rows);
+  int64_t vocab() const override { return model_->config.vocab; }
+  /// What the model gives for the whole sequences' last position. Throws Error unless there is room
+  /// for all of ids.
+  Tensor next_logits(const Tensor& ids) override;
+  void reorder(const Tensor& rows) override;
+  int64_t room() const override { return capacity() - layers_.front().length(); }
+  int64_t capacity() const override { return model_->config.context; }
+  void clear() override;
+
+ private:
+  const GPT* model_;
+  std::vector<nn::KeyValueCache> layers_;
+};
 
 }  // namespace gradus::models

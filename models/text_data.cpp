@@ -9,11 +9,22 @@ namespace gradus::models {
 
 TextData::TextData(std::vector<int64_t> tokens, int64_t context)
     : tokens_(std::move(tokens)), context_(context), train_length_(std::ssize(tokens_) * 9 / 10) {
-  check(context >= 1, "text data: context must be positive, got ", context);
-  const int64_t shorter = std::min(length(Part::train), length(Part::validation));
-  check(shorter > context, "text data: ", std::ssize(tokens_),
-        " tokens are too few: the last tenth has ", length(Part::validation), ", and windows of ",
-        context, " need more than ", context);
+  check_lengths();
+}
+
+TextData::TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation,
+                   int64_t context)
+    : tokens_(std::move(train)), context_(context), train_length_(std::ssize(tokens_)) {
+  tokens_.insert(tokens_.end(), validation.begin(), validation.end());
+  check_lengths();
+}
+
+void TextData::check_lengths() const {
+  check(context_ >= 1, "text data: context must be positive, got ", context_);
+  for (const Part part : {Part::train, Part::validation})
+    check(length(part) > context_, "text data: ", length(part), " tokens of ", std::ssize(tokens_),
+          " are too few to ", part == Part::train ? "train" : "validate", ": windows of ", context_,
+          " need more than ", context_);
 }
 
 const int64_t* TextData::begin(Part part) const {

@@ -13,13 +13,18 @@ struct TokenBatch {
   Tensor targets;
 };
 
+/// What trains a model, and what says how good it is.
+enum class Part { train, validation };
+
 /// A stream of tokens cut in two: the first nine tenths train, the last tenth validates.
 class TextData {
  public:
   /// Throws Error if either part is shorter than context + 1 tokens.
   TextData(std::vector<int64_t> tokens, int64_t context);
+  /// Two streams, one for each part.
+  TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation, int64_t context);
 
-  enum class Part { train, validation };
+  using Part = models::Part;
   /// `batch` windows at random places of a part: a function of (seed, step, index) alone, so a
   /// resumed run sees the batches of an uninterrupted one. At most 2^16 windows; 0 <= step < 2^32,
   /// 0 <= index < 2^16.
@@ -33,6 +38,7 @@ class TextData {
   int64_t length(Part part) const;
 
  private:
+  void check_lengths() const;
   const int64_t* begin(Part part) const;
   TokenBatch gather(const int64_t* tokens, const std::vector<int64_t>& starts) const;
 

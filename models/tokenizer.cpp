@@ -108,4 +108,8 @@ CharTokenizer CharTokenizer::load(const std::string& path) {
   return tokenizer;
 }
 
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  return std::make_unique<CharTokenizer>(CharTokenizer::load(path));
+}
+
 }  // namespace gradus::models

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/parallel.h"
@@ -9,6 +10,16 @@
 namespace gradus::nn::init {
 
 namespace {
+thread_local int64_t numbers_left = 0;  // that initialisers may still give under Skip
+
+/// What an initialiser gives under Skip.
+Tensor skipped(const Shape& shape) {
+  check(shape.numel() <= numbers_left, "init: ", shape, " is more than the ", numbers_left,
+        " numbers that are left to the model");
+  numbers_left -= shape.numel();
+  return zeros(shape);
+}
+
 struct Fans {
   double in, out;
 };
@@ -32,6 +43,10 @@ double inverse_normal_cdf(double p, double low, double high) {
 }
 }  // namespace
 
+Skip::Skip(int64_t numbers)
+    : ModeScope(&core::Modes::skip_init, true), before_(std::exchange(numbers_left, numbers)) {}
+Skip::~Skip() { numbers_left = before_; }
+
 Shape parameter_shape(const char* op, const Shape& shape) {
   for (int64_t size : shape) check(size > 0, op, ": expected sizes > 0, got ", shape);
   checked_numel(op, shape);
@@ -41,7 +56,7 @@ Shape parameter_shape(const char* op, const Shape& shape) {
 Tensor uniform(const Shape& shape, double low, double high) {
   check(low <= high && std::isfinite(high - low), "init::uniform: expected low <= high, got ", low,
         " and ", high);
-  if (Skip::active()) return zeros(shape);
+  if (Skip::active()) return skipped(shape);
   NoGrad no_grad;
   Tensor x = rand(shape);
   return x.mul_(high - low).add_(scalar(low));
@@ -51,7 +66,7 @@ Tensor normal(const Shape& shape, double mean, double std) {
   check(std >= 0 && std::isfinite(std) && std::isfinite(mean),
         "init::normal: expected a finite mean and standard deviation >= 0, got ", mean, " and ",
         std);
-  if (Skip::active()) return zeros(shape);
+  if (Skip::active()) return skipped(shape);
   NoGrad no_grad;
   Tensor x = randn(shape);
   x.mul_(std);
@@ -63,7 +78,7 @@ Tensor trunc_normal(const Shape& shape, double mean, double std, double low, dou
             std::isfinite(std),
         "init::trunc_normal: expected std > 0 and low < high, got std ", std, ", low ", low,
         ", high ", high);
-  if (Skip::active()) return zeros(shape);
+  if (Skip::active()) return skipped(shape);
   const double a = (low - mean) / std, b = (high - mean) / std;
   const double from = normal_cdf(a), to = normal_cdf(b);
   Tensor u = rand(shape, float64), x = empty(shape);

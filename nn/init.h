@@ -33,11 +33,17 @@ Tensor xavier_normal(const Shape& shape, double gain = 1);
 Tensor uniform_fan_in(const Shape& shape, int64_t fan_in);
 
 /// While it lives, this thread's initialisers draw nothing and give zeros: for a model whose
-/// weights are about to be loaded.
-struct Skip : core::ModeScope {
-  Skip() : ModeScope(&core::Modes::skip_init, true) {}
+/// weights are about to be loaded. They throw Error once they have been asked for more than
+/// `numbers` in all.
+class Skip : core::ModeScope {
+ public:
+  explicit Skip(int64_t numbers = INT64_MAX);
+  ~Skip();
   /// Whether one lives.
   static bool active() { return core::modes().skip_init; }
+
+ private:
+  int64_t before_;  // what is left to an outer one
 };
 
 }  // namespace gradus::nn::init

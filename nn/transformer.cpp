@@ -3,6 +3,7 @@
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/attention.h"
+#include "gradus/core/ops/indexing.h"
 
 namespace gradus::nn {
 
@@ -26,6 +27,12 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
   k_.slice(2, length_, end).copy_(k);
   v_.slice(2, length_, end).copy_(v);
   length_ = end;
+}
+
+void KeyValueCache::reorder(const Tensor& rows) {
+  check(rows.shape() == Shape{k_.size(0)}, "KeyValueCache: expected ", k_.size(0),
+        " rows to reorder by, got ", rows.shape());
+  for (const Tensor& x : {keys(), values()}) x.copy_(index_select(x, 0, rows));
 }
 
 namespace {

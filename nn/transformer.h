@@ -22,6 +22,8 @@ class KeyValueCache {
   Tensor values() const { return v_.slice(2, 0, length_); }
   int64_t length() const { return length_; }
   int64_t capacity() const { return k_.size(2); }
+  /// Sequence i goes on from where sequence rows[i] stands: rows (batch), int64.
+  void reorder(const Tensor& rows);
   /// Forgets all.
   void clear() { length_ = 0; }
 

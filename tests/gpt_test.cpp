@@ -9,7 +9,8 @@
 #include <set>
 
 #include "gradus/core/core.h"
-#include "gradus/models/generation.h"
+#include "gradus/models/decoding.h"
+#include "gradus/models/model_folder.h"
 #include "gradus/optim/optim.h"
 #include "tests/golden/golden.h"
 
@@ -125,11 +126,12 @@ TEST_CASE("a GPT is initialised as GPT-2", "[gpt]") {
 }
 
 TEST_CASE("a GPT refuses bad configurations and inputs", "[gpt]") {
-  CHECK_THROWS_WITH(models::GPT({.vocab = 0}), Contains("GPT: expected sizes > 0, got vocab 0"));
+  CHECK_THROWS_WITH(models::GPT({.vocab = 0}),
+                    Contains("GPT: vocab: expected a whole number from 1 to 1000000000, got 0"));
   CHECK_THROWS_WITH(models::GPT({.vocab = 9, .heads = 3, .dim = 16}),
                     "GPT: heads must divide dim: dim 16, heads 3");
   CHECK_THROWS_WITH(models::GPT({.vocab = 9, .dropout = 1.5}),
-                    Contains("0 <= dropout < 1, got 1.5"));
+                    Contains("GPT: dropout: expected a number from 0 to 0.999999, got 1.5"));
   const models::GPT model(tied);
   CHECK_THROWS_WITH(model(zeros({1, 17}, int64)), "GPT: 17 tokens do not fit a context of 16");
   CHECK_THROWS_WITH(model(zeros({4}, int64)), Contains("GPT: expected ids (B, T) of int64"));
@@ -150,20 +152,40 @@ TEST_CASE("a GPT with a cache gives the logits of the full forward pass", "[gpt]
       model.to(dtype);
       const Tensor ids = randint(0, config.vocab, {2, config.context});
       const Tensor expected = model(ids);
-      models::GPTCache cache = model.make_cache(2);
+      models::GPTDecoder decoder = model.decoder(2);
       int64_t begin = 0;
       for (int64_t end = 3; end <= config.context; ++end) {
-        const Tensor logits = model.next_logits(ids.slice(1, begin, end), cache);
+        const Tensor logits = decoder.next_logits(ids.slice(1, begin, end));
         CHECK(golden::difference(logits, expected.select(1, end - 1)) <
               (dtype == float64 ? 1e-12 : 1e-5));
         begin = end;
+        CHECK(decoder.room() == config.context - end);
       }
-      CHECK_THROWS_WITH(model.next_logits(ids.slice(1, 0, 1), cache),
-                        Contains("do not fit a context"));
+      CHECK_THROWS_WITH(decoder.next_logits(ids.slice(1, 0, 1)), Contains("do not fit a context"));
     }
-  models::GPTCache cache = models::GPT(tied).make_cache();
+  const models::GPT model(tied);
+  models::GPTDecoder decoder = model.decoder();
   const GradMode on(true);
-  CHECK_THROWS_WITH(models::GPT(tied).next_logits(zeros({1, 1}, int64), cache), Contains("NoGrad"));
+  CHECK_THROWS_WITH(decoder.next_logits(zeros({1, 1}, int64)), Contains("NoGrad"));
+}
+
+TEST_CASE("a decoder's rows go on from where others stand", "[gpt]") {
+  manual_seed(16);
+  const NoGrad no_grad;
+  const models::GPT model(tied);
+  for (const Tensor& p : model.parameters()) p.mul_(4);
+  const Tensor ids = randint(0, 23, {3, 9}), order = from_data<int64_t>({2, 2, 0}, {3});
+  models::GPTDecoder decoder = model.decoder(3);
+  decoder.next_logits(ids.slice(1, 0, 5));
+  decoder.reorder(order);
+  const Tensor told = cat({index_select(ids.slice(1, 0, 5), 0, order), ids.slice(1, 5)}, 1);
+  CHECK(golden::difference(decoder.next_logits(ids.slice(1, 5)), model(told).select(1, -1)) < 1e-5);
+  CHECK(decoder.room() == 7);
+  CHECK_THROWS_WITH(decoder.reorder(from_data<int64_t>({0}, {1})), Contains("expected 3 rows"));
+  CHECK_THROWS_WITH(decoder.reorder(from_data<int64_t>({0, 1, 3}, {3})), Contains("3"));
+  CHECK_THROWS_WITH(decoder.next_logits(zeros({2, 1}, int64)), Contains("KeyValueCache"));
+  decoder.clear();
+  CHECK(decoder.room() == decoder.capacity());
 }
 
 TEST_CASE("greedy generation takes the most likely token, cache or not", "[gpt]") {
@@ -273,9 +295,9 @@ TEST_CASE("a GPT is saved and loaded", "[gpt]") {
     for (const models::GPTConfig& config : {tied, untied}) {
       models::GPT model(config);
       model.to(dtype);
-      models::save_gpt(folder.path + "/model", model);
+      models::save_model(folder.path + "/model", model);
       const RandomKey state = default_generator().state();
-      const models::GPT loaded = models::load_gpt(folder.path + "/model");
+      const models::GPT loaded = models::load_model<models::GPT>(folder.path + "/model");
       CHECK(default_generator().state().counter == state.counter);
       CHECK(loaded.config.activation == config.activation);
       CHECK(loaded.config.bias == config.bias);
@@ -284,11 +306,27 @@ TEST_CASE("a GPT is saved and loaded", "[gpt]") {
     }
 }
 
+TEST_CASE("a GPT's configuration of an earlier version is read", "[gpt]") {
+  const Folder folder("earlier_gpt");
+  const models::GPT model(untied);
+  models::save_model(folder.path, model);
+  const std::string path = models::config_path(folder.path);
+  auto json = nlohmann::json::parse(read_file(path));
+  CHECK(json["activation"] == "gelu_tanh");
+  json.erase("activation");
+  for (const char* name : {"erf", "tanh"}) {
+    json["gelu"] = name;
+    write_file_atomically(path, json.dump());
+    CHECK(models::load_config<models::GPT>(folder.path).activation ==
+          (name[0] == 'e' ? Activation::gelu : Activation::gelu_tanh));
+  }
+}
+
 TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
   const Folder folder("load_gpt");
-  CHECK_THROWS_WITH(models::load_gpt(folder.path), Contains(folder.path));
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(folder.path), Contains(folder.path));
   const models::GPT model(tied);
-  models::save_gpt(folder.path, model);
+  models::save_model(folder.path, model);
   const std::string config = folder.path + "/config.json", text = read_file(config);
   auto with = [&](const std::string& key, const nlohmann::json& value) {
     auto json = nlohmann::json::parse(text);
@@ -296,22 +334,27 @@ TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
     write_file_atomically(config, json.dump());
   };
   auto refuses = [&](const std::string& message) {
-    CHECK_THROWS_WITH(models::load_gpt(folder.path), Contains(folder.path) && Contains(message));
+    CHECK_THROWS_WITH(models::load_model<models::GPT>(folder.path),
+                      Contains(folder.path) && Contains(message));
   };
   write_file_atomically(config, text.substr(0, 20));
   refuses("config.json: the file is not JSON at its byte 21");
-  with("model", "bert"), refuses("expected \"gpt\" for model, got \"bert\"");
-  with("layers", 2.5), refuses("expected a whole number for layers, got 2.5");
-  with("gelu", "swish"), refuses("expected \"erf\" or \"tanh\" for gelu, got \"swish\"");
+  with("model", "bert"), refuses("config.json: expected a model of kind \"gpt\", got \"bert\"");
+  with("layers", 2.5),
+      refuses("config.json: layers: expected a whole number from 1 to 10000, got 2.5");
+  with("activation", "swish"), refuses("activation: expected one of none, relu, tanh, ");
+  with("gelu", "erf"), refuses("gelu: \"erf\" is no value of an earlier version");
+  with("layerz", 2), refuses("config.json: \"layerz\" is no entry of it");
   with("vocab", 24), refuses("wte.weight (expected float32 (24, 32), got float32 (23, 32))");
-  with("vocab", 1000), refuses("model.safetensors: holds");
-  with("dim", int64_t{1} << 40), refuses("model.safetensors: holds");
+  with("vocab", 1000), refuses("config.json: init: (1000, 32) is more than the");
+  with("dim", int64_t{1} << 40), refuses("config.json: dim: expected");
   with("bias", true), refuses("missing: ");
+  with("layers", 10000), refuses("numbers that are left to the model");
   with("context", 8), refuses("wpe.weight (expected float32 (8, 32), got float32 (16, 32))");
   with("heads", 3), refuses("config.json: GPT: heads must divide dim: dim 32, heads 3");
   write_file_atomically(config, text);
   const std::string weights = folder.path + "/model.safetensors", bytes = read_file(weights);
   write_file_atomically(weights, bytes.substr(0, bytes.size() - 1));
   refuses("model.safetensors");
-  CHECK_THROWS_WITH(models::save_gpt(config, model), Contains("cannot make the folder"));
+  CHECK_THROWS_WITH(models::save_model(config, model), Contains("cannot make the folder"));
 }

@@ -8,6 +8,7 @@
 #include "gradus/core/core.h"
 #include "gradus/models/checkpoint.h"
 #include "gradus/models/gpt.h"
+#include "gradus/models/model_folder.h"
 #include "gradus/models/tokenizer.h"
 #include "gradus/nn/layers.h"
 #include "gradus/optim/optim.h"
@@ -153,11 +154,11 @@ TEST_CASE("hostile files: no damage of a checkpoint goes unseen", "[hostile]") {
 TEST_CASE("hostile files: a damaged config.json is refused or is another valid one", "[hostile]") {
   TemporaryFolder folder;
   const models::GPT model(tiny);
-  models::save_gpt(folder.path.string(), model);
+  models::save_model(folder.path.string(), model);
   const int count = count_taken(folder / "config.json", [&] {
     models::GPTConfig c;
     try {
-      c = models::load_gpt(folder.path.string()).config;
+      c = models::load_model<models::GPT>(folder.path.string()).config;
     } catch (const Error& e) {  // sizes that differ are seen when the weights come
       const std::string message = e.what();
       if (message.find(folder / "model.safetensors") == std::string::npos) throw;
@@ -173,9 +174,10 @@ TEST_CASE("hostile files: a damaged config.json is refused or is another valid o
 TEST_CASE("hostile files: no damage of a GPT's weights goes unseen", "[hostile]") {
   TemporaryFolder folder;
   const models::GPT model({.vocab = 2, .context = 1, .layers = 1, .heads = 1, .dim = 1});
-  models::save_gpt(folder.path.string(), model);
+  models::save_model(folder.path.string(), model);
   CHECK(count_taken(
-            folder / "model.safetensors", [&] { models::load_gpt(folder.path.string()); }, 5) == 0);
+            folder / "model.safetensors",
+            [&] { models::load_model<models::GPT>(folder.path.string()); }, 5) == 0);
 }
 
 TEST_CASE("hostile files: a damaged tokenizer.json is refused or is another valid one",
@@ -196,7 +198,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
           "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "config.json";
-  models::save_gpt(folder.path.string(), models::GPT(tiny));
+  models::save_model(folder.path.string(), models::GPT(tiny));
   const std::string text = read_file(path);
   const json good = json::parse(text);
   auto refuses = [&](const std::string& key, const std::string& bytes) {
@@ -205,7 +207,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
     std::string message;
     CHECK_FALSE(taken(path, [&] {
       try {
-        models::load_gpt(folder.path.string());
+        models::load_model<models::GPT>(folder.path.string());
       } catch (const Error& e) {
         message = e.what();
         throw;
@@ -256,7 +258,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
     json with = good;
     with[key] = INT64_MAX;
     overwrite(path, with.dump());
-    CHECK_THROWS_AS(models::load_gpt(folder.path.string()), Error);
+    CHECK_THROWS_AS(models::load_model<models::GPT>(folder.path.string()), Error);
   }
   refuses("expected", "[]");
   refuses("expected", "3");
@@ -269,7 +271,7 @@ TEST_CASE("hostile files: JSON of a million levels", "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "config.json", weights = folder / "model.safetensors";
   const std::string tokenizer = folder / "tokenizer.json";
-  models::save_gpt(folder.path.string(), models::GPT(tiny));
+  models::save_model(folder.path.string(), models::GPT(tiny));
   const std::string config = read_file(path);
   auto refused = [](auto&& load, const std::string& file) {
     CHECK_THROWS_WITH(load(), Contains(file) && Contains("nested too deep"));
@@ -280,7 +282,7 @@ TEST_CASE("hostile files: JSON of a million levels", "[hostile]") {
     for (const std::string& text : {nested, "{\"model\": " + nested + "}",
                                     "{\"type\": \"char\", \"vocab\": [" + nested + "]}"}) {
       overwrite(path, text);
-      refused([&] { models::load_gpt(folder.path.string()); }, path);
+      refused([&] { models::load_model<models::GPT>(folder.path.string()); }, path);
       overwrite(tokenizer, text);
       refused([&] { models::CharTokenizer::load(tokenizer); }, tokenizer);
     }

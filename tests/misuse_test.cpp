@@ -131,9 +131,7 @@ TEST_CASE("a module is not its own child") {
   CHECK(net.parameters().size() == 6);
 }
 
-TEST_CASE("caches: an empty one is refused, a moved one keeps its tokens") {
-  CHECK_THROWS_WITH(models::GPTCache{}.length(), Contains("GPTCache: it has no layers"));
-  CHECK_THROWS_AS(models::GPTCache{}.capacity(), Error);
+TEST_CASE("caches: a moved one keeps its tokens") {
   const NoGrad no_grad;
   nn::KeyValueCache cache(1, 1, 4, 2);
   cache.append(ones({1, 1, 3, 2}), ones({1, 1, 3, 2}));

@@ -129,7 +129,7 @@ TEST_CASE("generate: each option reaches the text") {
     const NoGrad no_grad;
     p.mul_(8);  // so that the tokens differ in likelihood
   }
-  models::save_gpt(scratch / "model", model);
+  models::save_model(scratch / "model", model);
   tokenizer.save(scratch / "model/tokenizer.json");
   auto check_text = [&](const std::string& arguments, const models::GenerateOptions& options) {
     const Result result =

@@ -14,6 +14,7 @@
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
+using models::parse_number;
 
 namespace {
 
@@ -54,7 +55,7 @@ TEST_CASE("flags: read, stored, restored", "[support]") {
   CHECK(first.flags.given("--fast"));
   CHECK(!first.flags.given("--name"));
   const std::string json = first.flags.to_json();
-  CHECK(json == R"({"fast":true,"name":"x","seed":18446744073709551615,"size":99,"the_rate":0.1})");
+  CHECK(json == R"({"size":99,"the_rate":0.1,"seed":18446744073709551615,"fast":true,"name":"x"})");
 
   Settings second;
   REQUIRE(second.parse({"--name", "y", "--size", "99"}));

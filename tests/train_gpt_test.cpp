@@ -10,6 +10,7 @@
 #include "gradus/core/random.h"
 #include "gradus/core/safetensors.h"
 #include "gradus/models/gpt.h"
+#include "gradus/models/model_folder.h"
 #include "gradus/models/text_data.h"
 #include "gradus/models/tokenizer.h"
 #include "gradus/nn/layers.h"
@@ -39,7 +40,8 @@ struct Bench : TemporaryFolder {
   std::vector<std::string> run_files(const std::string& name = "out") const {
     std::vector<std::string> all;
     for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",
-                          "tokenizer.json", "loss.csv", "steps.csv"})
+                          "tokenizer.json", "loss.csv", "steps.csv", "best/model.safetensors",
+                          "best/config.json", "best/tokenizer.json"})
       all.push_back(has(name + '/' + f) ? file(name + '/' + f) : "");
     return all;
   }
@@ -108,8 +110,8 @@ TEST_CASE("train_gpt: a run that was killed ends with the bits of one that was n
   // written.
   std::ofstream(bench / "part/steps.csv", std::ios::app) << step + 1 << ",1,1,1,1\n"
                                                          << step + 2 << ",1.5,0";
-  for (const char* leftover :
-       {"model.safetensors.tmp", "checkpoint.safetensors.tmp123-4", "loss.png.tmp"})
+  for (const char* leftover : {"model.safetensors.tmp", "best/model.safetensors.tmp",
+                               "checkpoint.safetensors.tmp123-4", "loss.png.tmp"})
     write_file_atomically(bench / (std::string("part/") + leftover), "half");
   write_file_atomically(bench / "part/mine.tmp", "not the program's");
 
@@ -120,6 +122,7 @@ TEST_CASE("train_gpt: a run that was killed ends with the bits of one that was n
   CHECK_THAT(resumed.output, Contains("resumed at step " + std::to_string(step)));
   REQUIRE(run("train_gpt", flags + steps + bench.out("whole")).status == 0);
   CHECK(bench.file("part/model.safetensors") == bench.file("whole/model.safetensors"));
+  CHECK(bench.file("part/best/model.safetensors") == bench.file("whole/best/model.safetensors"));
   CHECK(bench.file("part/loss.csv") == bench.file("whole/loss.csv"));
 
   const Rows rows = bench.rows("whole/steps.csv", true);
@@ -127,9 +130,12 @@ TEST_CASE("train_gpt: a run that was killed ends with the bits of one that was n
   CHECK(bench.rows("part/steps.csv", true) == rows);
   CHECK(rows[4][0] == 5);
   CHECK(rows[4][2] == Approx(10 * 5 / 1000001.0));  // the fifth of a million steps to 10
-  CHECK(bench.names("part") ==
-        std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.csv", "loss.png",
-                                 "mine.tmp", "model.safetensors", "steps.csv", "tokenizer.json"});
+  CHECK(bench.names("part") == std::vector<std::string>{"best", "checkpoint.safetensors",
+                                                        "config.json", "loss.csv", "loss.png",
+                                                        "mine.tmp", "model.safetensors",
+                                                        "steps.csv", "tokenizer.json"});
+  CHECK(bench.names("part/best") ==
+        std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.json"});
 }
 
 TEST_CASE("train_gpt: an interrupt at a step with an estimate loses no row") {
@@ -148,6 +154,7 @@ TEST_CASE("train_gpt: an interrupt at a step with an estimate loses no row") {
   const std::string steps = " --steps " + std::to_string(step + 2);
   REQUIRE(run("train_gpt", "--resume" + steps + bench.out("part")).status == 0);
   REQUIRE(run("train_gpt", flags + steps + bench.out("whole")).status == 0);
+  CHECK(bench.file("part/best/model.safetensors") == bench.file("whole/best/model.safetensors"));
   CHECK(bench.file("part/loss.csv") == bench.file("whole/loss.csv"));
   CHECK(bench.file("part/model.safetensors") == bench.file("whole/model.safetensors"));
   for (const std::string& name : bench.names("part")) CHECK_THAT(name, !Contains(".tmp"));
@@ -217,7 +224,7 @@ TEST_CASE("train_gpt: the loss over the validation part is the mean over all its
   const Bench bench(text);
   const Result result = run("train_gpt", bench.flags + " --steps 20 --lr 1e-2" + bench.out());
   REQUIRE(result.status == 0);
-  const models::GPT model = models::load_gpt(bench / "out");
+  const models::GPT model = models::load_model<models::GPT>(bench / "out");
   const std::vector<int64_t> ids =
       models::CharTokenizer::load(bench / "out/tokenizer.json").encode(text.substr(45000));
   double sum = 0;
@@ -388,7 +395,7 @@ TEST_CASE("train_gpt: what a checkpoint stores is checked") {
   refused("options", "{", "JSON");
   refused("options", "[1]", "options");
   refused("options", "7", "options");
-  refused("options", "{\"heads\":[1,2]}", "one level deep");
+  refused_option("heads", {1, 2});
   refused("options", "{\"heads\":" + std::string(100000, '[') + std::string(100000, ']') + "}",
           "deep");
   refused("options", "", "options");
@@ -396,7 +403,7 @@ TEST_CASE("train_gpt: what a checkpoint stores is checked") {
     refused("step", step, "step");
   for (const char* seconds : {"", "soon", "nan", "-1", "1e999", "1,5"})
     refused("seconds", seconds, "seconds");
-  refused("text", "", "text");
+  refused("data", "", "data");
   CHECK(run("train_gpt", "--resume" + bench.out()).status == 0);
 
   const Result other = run("train_gpt", "--resume --heads 1" + bench.out());
@@ -420,6 +427,8 @@ TEST_CASE("train_gpt: a checkpoint of an earlier version goes on") {
   earlier["data"] = bench / "text.txt";
   bench.change_metadata([&](auto& metadata) {
     metadata["options"] = earlier.dump();
+    metadata["text"] = metadata["data"];
+    for (const char* later : {"data", "best_step", "best_loss"}) metadata.erase(later);
     metadata["seconds"] = "5000.5";
   });
   std::filesystem::remove(bench.path / "out/steps.csv");
@@ -474,10 +483,112 @@ TEST_CASE("train_gpt: each option of the training reaches it") {
     for (size_t i = 0; i < 4; ++i)
       CHECK(rows[static_cast<size_t>(step)][i] == Approx(expected[i]).epsilon(1e-5));
   }
-  const models::GPT trained = models::load_gpt(bench / "out");
+  const models::GPT trained = models::load_model<models::GPT>(bench / "out");
   const auto got = trained.state_dict(), expected = model.state_dict();
   REQUIRE(got.size() == expected.size());
   for (size_t i = 0; i < got.size(); ++i)
     CHECK(got[i].second.to_vector<float>() == expected[i].second.to_vector<float>());
   CHECK(bench.rows("out/loss.csv").size() == 4);  // steps 0, 3, 6 and 7
+}
+
+TEST_CASE("train_gpt: the best model is kept, and no better one for long ends the run") {
+  const Bench bench;
+  // Ever larger steps: the loss falls at first, then rises.
+  const std::string flags = bench.flags + " --eval-every 2 --eval-batches 4 --clip 0 --min-lr 5" +
+                            " --lr 5 --warmup 200 --steps 60";
+  const Result result = run("train_gpt", flags + " --patience 3" + bench.out());
+  INFO(result.output);
+  REQUIRE(result.status == 0);
+  const Rows rows = bench.rows("out/loss.csv");
+  const auto best = std::min_element(rows.begin(), rows.end(),
+                                     [](const auto& a, const auto& b) { return a[2] < b[2]; });
+  REQUIRE(rows.end() - best == 4);  // and three that are not better
+  REQUIRE(best != rows.begin());
+  CHECK_THAT(result.output, Contains("stopped: 3 estimates without a better validation loss"));
+  // What is in best/ is the model of that step.
+  const std::string step = std::to_string(static_cast<int>((*best)[0]));
+  REQUIRE(run("train_gpt", flags + bench.out("again")).status == 0);  // to the end: the same best
+  CHECK(bench.file("again/best/model.safetensors") == bench.file("out/best/model.safetensors"));
+  CHECK_THAT(result.output, Contains("best: the model of step " + step));
+  REQUIRE(run("train_gpt", flags + " --overwrite --steps " + step + bench.out("again")).status ==
+          0);
+  const auto at_best = models::load_model<models::GPT>(bench / "again"),
+             kept = models::load_model<models::GPT>(bench / "out/best");
+  CHECK(at_best.config.dim == kept.config.dim);
+  // A run that has given up gives up again, and goes on with more patience.
+  CHECK_THAT(run("train_gpt", "--resume" + bench.out()).output, Contains("stopped: 3"));
+  const int64_t stopped = bench.checkpoint_step();
+  CHECK(run("train_gpt", "--resume --patience 4" + bench.out()).status == 0);
+  CHECK(bench.checkpoint_step() > stopped);
+}
+
+TEST_CASE("train_gpt: a run begins with another's weights, or only says how good they are") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 3" + bench.out("first")).status == 0);
+  const std::string data = "--data '" + (bench / "text.txt") + "'";
+  const std::string from = data + " --init-from '" + (bench / "first") + "'";
+  const Result begun = run("train_gpt", from + " --steps 1 --lr 0 --min-lr 0" + bench.out());
+  INFO(begun.output);
+  REQUIRE(begun.status == 0);
+  CHECK_THAT(begun.output, Contains("with the weights in " + (bench / "first")));
+  CHECK(bench.file("out/model.safetensors") == bench.file("first/model.safetensors"));
+  CHECK(bench.file("out/config.json") == bench.file("first/config.json"));
+  REQUIRE(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);
+
+  auto final_loss = [](const std::string& output) {
+    const size_t at = output.find(" val_loss ", output.find("final: "));
+    return at == std::string::npos ? output : output.substr(at, 16);
+  };
+  const std::vector<std::string> names = bench.names("first");
+  const Result asked = run("train_gpt", "--eval-only" + bench.out("first"));
+  CHECK(asked.status == 0);
+  CHECK(final_loss(asked.output) == final_loss(begun.output));
+  CHECK(bench.names("first") == names);
+  const Result elsewhere = run("train_gpt", from + " --eval-only" + bench.out("nowhere"));
+  CHECK(final_loss(elsewhere.output) == final_loss(begun.output));
+  CHECK(!bench.has("nowhere"));
+
+  auto refused = [&](const std::string& arguments, const std::string& why) {
+    const Result result = run("train_gpt", arguments);
+    INFO(result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(why));
+  };
+  refused(from + " --dim 32" + bench.out("other"), "--dim contradicts");
+  refused(from + " --resume" + bench.out(), "--init-from begins with another's");
+  refused("--eval-only --resume" + bench.out(), "--eval-only trains nothing");
+  refused("--init-from /nowhere" + bench.out("other"), "/nowhere/config.json");
+  CHECK(!bench.has("other"));
+  write_file_atomically(bench / "other.txt", sample_text() + "\xc3\xa9");
+  refused("--data '" + (bench / "other.txt") + "' --init-from '" + (bench / "first") + "'" +
+              bench.out("other"),
+          "is not among");
+}
+
+TEST_CASE("train_gpt: a text of its own validates, and samples are shown on the way") {
+  const Bench bench;
+  write_file_atomically(bench / "val.txt", sample_text().substr(0, 500));
+  const std::string flags = bench.flags + " --val-data '" + (bench / "val.txt") + "' --steps 4" +
+                            " --sample-every 2" + bench.out();
+  const Result result = run("train_gpt", flags);
+  INFO(result.output);
+  REQUIRE(result.status == 0);
+  CHECK_THAT(result.output, Contains("at step 2:\n--- a sample ---") && Contains("at step 4:"));
+  CHECK_THAT(result.output, Contains("500 validate"));
+
+  const std::string text = bench.file("text.txt"), validation = bench.file("val.txt");
+  const models::CharTokenizer tokenizer(text + validation);
+  const models::TextData data(tokenizer.encode(text), tokenizer.encode(validation), 16);
+  CHECK(data.length(models::Part::train) == std::ssize(text));
+  const auto model = models::load_model<models::GPT>(bench / "out");
+  const NoGrad no_grad;
+  const auto [x, y] = data.windows(models::Part::validation, 0, 1000);
+  char expected[32];
+  std::snprintf(expected, sizeof expected, " val_loss %.4f", model.loss(x, y).item());
+  CHECK_THAT(result.output, Contains(expected));
+  // Looking at samples changes nothing.
+  REQUIRE(run("train_gpt", flags + " --overwrite --sample-every 0").status == 0);
+  CHECK(models::load_model<models::GPT>(bench / "out").wte.weight.to_vector<float>() ==
+        model.wte.weight.to_vector<float>());
 }

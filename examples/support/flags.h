@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
+
+#include "gradus/models/fields.h"
 
 namespace gradus {
 
@@ -20,17 +22,24 @@ class Flags {
   void group(std::string title, bool stored = false);
   /// Whole numbers and numbers, limits included. `default_shown` is what --help says in place of
   /// the variable's value.
-  void add(const std::string& name, int64_t& value, double least, double most,
-           const std::string& meaning);
-  void add(const std::string& name, double& value, double least, double most,
-           const std::string& meaning, const std::string& default_shown = "");
-  /// A seed: any number of 64 bits.
-  void add(const std::string& name, uint64_t& value, const std::string& meaning);
+  template <class Number>
+  void add(const std::string& name, Number& value, double least, double most,
+           const std::string& meaning, const std::string& default_shown = "") {
+    add({key_of(name), meaning, &value, least, most}, kind_of(&value), default_shown);
+  }
+  /// A seed, any number of 64 bits; a switch, true where it is given; an activation's name.
+  template <class T>
+  void add(const std::string& name, T& value, const std::string& meaning) {
+    add({key_of(name), meaning, &value}, kind_of(&value), "");
+  }
   /// A text, which --help names `kind`.
   void add(const std::string& name, std::string& value, const std::string& kind,
            const std::string& meaning, const std::string& default_shown = "");
-  /// A switch: true where it is given.
-  void add(const std::string& name, bool& value, const std::string& meaning);
+  /// All entries of a configuration but those in `except`: "layers" as --layers, a switch that is
+  /// on as --no-tie.
+  void add(const models::Fields& fields, const std::vector<std::string>& except = {});
+  /// A checkpoint of an earlier version may lack these, and means their defaults.
+  void added_later(const std::vector<std::string>& names);
 
   /// Reads the command line; false after --help, which it answers on stdout. Throws Error, naming
   /// the flag, on what is wrong.
@@ -47,19 +56,33 @@ class Flags {
   /// then that value stays.
   void restore(const std::string& json, const std::string& where,
                const std::vector<std::string>& may_change);
+  /// Sets the flags that are entries of a configuration, read from the file `where`, to its values,
+  /// with the same regard for the command line.
+  void adopt(const models::Fields& config, const std::string& where,
+             const std::vector<std::string>& may_change);
 
  private:
-  using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*>;
   struct Flag {
-    std::string name, kind, meaning, default_shown;
-    Value value;
-    double least, most;
-    bool stored, given;
-    std::string key() const;  // its name in JSON
+    models::Field field;
+    std::string kind, default_shown;
+    bool stored, turns_off;  // turns_off: a switch that is on unless it is given
+    std::string typed;       // what the command line gave
+    bool given = false;
+    std::string name() const;  // "--min-lr"
   };
-  void add(const std::string& name, const std::string& kind, const std::string& meaning,
-           std::string default_shown, Value value, double least, double most);
-  static void set(const Flag& flag, const std::string& called, const std::string& text);
+  static std::string key_of(const std::string& name);
+  static std::string kind_of(const bool*) { return ""; }
+  static std::string kind_of(const double*) { return "X"; }
+  static std::string kind_of(const int64_t*) { return "N"; }
+  static std::string kind_of(const uint64_t*) { return "N"; }
+  static std::string kind_of(const std::string*) { return "TEXT"; }
+  static std::string kind_of(const Activation*) { return "NAME"; }
+  void add(models::Field field, const std::string& kind, const std::string& default_shown);
+  models::Fields stored() const;
+  /// Where a file's value has replaced one that the command line gave: puts that back if it may
+  /// change, else throws Error.
+  static void insist(const Flag& flag, const std::string& asked, const std::string& where,
+                     const std::vector<std::string>& may_change);
 
   std::string about_;
   std::vector<Flag> flags_;

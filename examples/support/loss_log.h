@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/support/plot.h"
 
 namespace gradus {
+
+/// Numbers by name: {"accuracy", 0.97}.
+using NamedNumbers = std::vector<std::pair<std::string, double>>;
 
 /// Estimates of the losses, kept in FOLDER/loss.csv.
 class LossLog {
@@ -16,6 +20,7 @@ class LossLog {
     int64_t step;
     double train_loss;
     double validation_loss;
+    NamedNumbers more = {};  ///< of the validation part; the same names in every row
   };
   explicit LossLog(std::string folder) : folder_(std::move(folder)) {}
 
@@ -26,10 +31,12 @@ class LossLog {
   /// The step of the last row; -1 if there is none.
   int64_t last_step() const { return rows_.empty() ? -1 : rows_.back().step; }
   const Row& last() const { return rows_.back(); }
-  /// "step 250 train 2.0113 val 2.0891".
+  /// How many rows there are of later steps.
+  int64_t rows_after(int64_t step) const;
+  /// "step 250 train 2.0113 val 2.0891 accuracy 0.4312".
   std::string last_line() const;
-  /// The curves, as FOLDER/loss.png shows them.
-  Picture picture(const std::string& title) const;
+  /// The curves of both losses, as FOLDER/loss.png shows them.
+  Picture picture(const std::string& title, const std::string& loss_name) const;
 
  private:
   std::string folder_;

@@ -16,10 +16,11 @@ constexpr double terminal_period = 0.1, plain_period = 5;  // seconds between tw
 
 }  // namespace
 
-Progress::Progress(int64_t done, int64_t total, int64_t tokens_per_step)
+Progress::Progress(int64_t done, int64_t total, int64_t items_per_step, std::string items)
     : first_(done),
       total_(total),
-      tokens_per_step_(tokens_per_step),
+      items_per_step_(items_per_step),
+      items_(std::move(items)),
       terminal_(::isatty(STDOUT_FILENO) == 1),
       last_update_(Clock::now()),
       last_print_(last_update_) {}
@@ -58,11 +59,11 @@ void Progress::update(int64_t step, double loss, double seconds_besides) {
   const double left = mean * static_cast<double>(total_ - step) + seconds_besides;
   char text[160];
   std::snprintf(
-      text, sizeof text, "step %lld/%lld  loss %.4f  %s tokens/s  %s left",
+      text, sizeof text, "step %lld/%lld  loss %.4f  %s %s/s  %s left",
       static_cast<long long>(step), static_cast<long long>(total_), loss,
-      with_commas(static_cast<int64_t>(static_cast<double>(tokens_per_step_) / step_seconds_))
+      with_commas(static_cast<int64_t>(static_cast<double>(items_per_step_) / step_seconds_))
           .c_str(),
-      as_clock(left).c_str());
+      items_.c_str(), as_clock(left).c_str());
   show(text, false);
 }
 

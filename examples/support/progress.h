@@ -10,8 +10,8 @@ namespace gradus {
 /// On a terminal one line that is rewritten, else a line every few seconds.
 class Progress {
  public:
-  /// `done` of `total` steps are behind us; each takes in `tokens_per_step` tokens.
-  Progress(int64_t done, int64_t total, int64_t tokens_per_step);
+  /// `done` of `total` steps are behind us; each takes in `items_per_step` of `items` ("tokens").
+  Progress(int64_t done, int64_t total, int64_t items_per_step, std::string items);
   /// Ends the line.
   ~Progress();
   Progress(const Progress&) = delete;
@@ -31,7 +31,8 @@ class Progress {
   bool due();  // whether it is time to print
   void show(const std::string& line, bool stays);
 
-  int64_t first_, total_, tokens_per_step_;
+  int64_t first_, total_, items_per_step_;
+  std::string items_;
   bool terminal_;
   bool line_open_ = false;
   Clock::time_point last_update_, last_print_;

@@ -11,6 +11,7 @@
 
 #include "examples/support/text.h"
 #include "gradus/models/checkpoint.h"
+#include "gradus/models/fields.h"
 
 namespace gradus {
 namespace fs = std::filesystem;
@@ -61,16 +62,17 @@ void RunFolder::expect_no_run() const {
 
 void RunFolder::remove_leftovers() const {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path_, error)) {
-    const std::string name = entry.path().filename().string();
-    // FILE.tmp, and FILE.tmp123-4 of earlier versions
-    const size_t at = name.find(".tmp");
-    if (at == std::string::npos ||
-        name.find_first_not_of("0123456789-", at + 4) != std::string::npos)
-      continue;
-    if (std::find(files_.begin(), files_.end(), name.substr(0, at)) != files_.end())
-      fs::remove(entry.path(), error);
-  }
+  for (const char* folder : {"", "best/"})
+    for (const auto& entry : fs::directory_iterator(*this / folder, error)) {
+      const std::string name = folder + entry.path().filename().string();
+      // FILE.tmp, and FILE.tmp123-4 of earlier versions
+      const size_t at = name.find(".tmp");
+      if (at == std::string::npos ||
+          name.find_first_not_of("0123456789-", at + 4) != std::string::npos)
+        continue;
+      if (std::find(files_.begin(), files_.end(), name.substr(0, at)) != files_.end())
+        fs::remove(entry.path(), error);
+    }
 }
 
 void RunFolder::remove_run() const {
@@ -79,6 +81,8 @@ void RunFolder::remove_run() const {
     fs::remove(*this / file, error);
     core::check(!error, "cannot remove ", *this / file, ": ", error.message());
   }
+  std::error_code not_empty;
+  fs::remove(*this / "best", not_empty);
 }
 
 // ---- metadata ----
@@ -92,18 +96,24 @@ const std::string& stored_text(const Metadata& metadata, const std::string& key,
 
 int64_t stored_count(const Metadata& metadata, const std::string& key, const std::string& where) {
   const std::string& text = stored_text(metadata, key, where);
-  const auto count = parse_number<int64_t>(text);
+  const auto count = models::parse_number<int64_t>(text);
   core::check(count && *count >= 0, where, ": expected a whole number for \"", key, "\", got ",
               shown(text));
   return *count;
 }
 
-double stored_seconds(const Metadata& metadata, const std::string& key, const std::string& where) {
+double stored_number(const Metadata& metadata, const std::string& key, const std::string& where) {
   const std::string& text = stored_text(metadata, key, where);
-  const auto seconds = parse_number<double>(text);
-  core::check(seconds && *seconds >= 0, where, ": expected seconds for \"", key, "\", got ",
+  const auto number = models::parse_number<double>(text);
+  core::check(number.has_value(), where, ": expected a number for \"", key, "\", got ",
               shown(text));
-  return *seconds;
+  return *number;
+}
+
+double stored_seconds(const Metadata& metadata, const std::string& key, const std::string& where) {
+  const double seconds = stored_number(metadata, key, where);
+  core::check(seconds >= 0, where, ": expected seconds for \"", key, "\", got ", seconds);
+  return seconds;
 }
 
 }  // namespace gradus

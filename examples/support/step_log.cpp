@@ -11,6 +11,7 @@
 
 #include "examples/support/text.h"
 #include "gradus/core/error.h"
+#include "gradus/models/fields.h"
 
 namespace gradus {
 namespace {
@@ -23,7 +24,7 @@ void StepLog::cut_after(int64_t step) const {
   uintmax_t keep = 0;
   std::string line;
   while (std::getline(file, line) && !file.eof()) {  // at the end: a line without its line break
-    const auto row = parse_number<int64_t>(line.substr(0, line.find(',')));
+    const auto row = models::parse_number<int64_t>(line.substr(0, line.find(',')));
     if (keep == 0 ? line != header : !row || *row > step) break;
     keep += line.size() + 1;
   }

@@ -1,23 +1,8 @@
 #include "examples/support/text.h"
 
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 
 namespace gradus {
-
-template <class Number>
-std::optional<Number> parse_number(const std::string& text) {
-  Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [read_to, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || read_to != end || !std::isfinite(static_cast<double>(number)))
-    return {};
-  return number;
-}
-template std::optional<int64_t> parse_number(const std::string&);
-template std::optional<uint64_t> parse_number(const std::string&);
-template std::optional<double> parse_number(const std::string&);
 
 std::string shown(const std::string& text) {
   constexpr size_t most = 40;

@@ -2,15 +2,9 @@
 // Numbers and texts as people write and read them.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace gradus {
-
-/// The number that the whole of `text` is; nothing if it is none, does not fit, or is not finite.
-/// Number is int64_t, uint64_t or double.
-template <class Number>
-std::optional<Number> parse_number(const std::string& text);
 
 /// `text` in quotes for a message: on one line, cut after 40 bytes.
 std::string shown(const std::string& text);

@@ -62,19 +62,20 @@ Workload attention(int64_t length) {
 Workload generation() {
   constexpr int64_t context = 256;
   auto model = std::make_shared<models::GPT>(gpt2_small);
-  auto cache = std::make_shared<models::GPTCache>(model->make_cache());
+  auto decoder = std::make_shared<models::GPTDecoder>(model->decoder());
   const NoGrad no_grad;
-  model->next_logits(randint(0, 50257, {1, context}), *cache);
+  decoder->next_logits(randint(0, 50257, {1, context}));
   const int64_t positions = model->wpe.weight.numel();
   const auto bytes = static_cast<double>(4 * (model->num_parameters() - positions));
-  return {[=] {
+  return {[model, decoder] {
             const NoGrad no_grad;
             const EvalMode eval;
-            if (cache->length() >= 2 * context) {  // keep near the length that is measured
-              cache->clear();
-              model->next_logits(randint(0, 50257, {1, context}), *cache);
+            const int64_t length = decoder->capacity() - decoder->room();
+            if (length >= 2 * context) {  // keep near the length that is measured
+              decoder->clear();
+              decoder->next_logits(randint(0, 50257, {1, context}));
             }
-            argmax(model->next_logits(zeros({1, 1}, int64), *cache), -1);
+            argmax(decoder->next_logits(zeros({1, 1}, int64)), -1);
           },
           1, bytes};
 }

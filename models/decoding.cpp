@@ -1,11 +1,13 @@
-#include "gradus/models/generation.h"
+#include "gradus/models/decoding.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
 
 namespace gradus::models {
@@ -76,10 +78,9 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Gener
   return candidates.back().id;
 }
 
-std::vector<int64_t> generate(const GPT& model, const std::vector<int64_t>& prompt,
+std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options) {
-  const int64_t vocab = model.config.vocab;
-  const size_t context = static_cast<size_t>(model.config.context);
+  const int64_t vocab = decoder.vocab();
   check(options.tokens >= 0, "generate: expected tokens >= 0, got ", options.tokens);
   check(options.stop_token >= -1 && options.stop_token < vocab, "generate: stop token ",
         options.stop_token, " is not in a vocabulary of ", vocab);
@@ -92,28 +93,25 @@ std::vector<int64_t> generate(const GPT& model, const std::vector<int64_t>& prom
   NoGrad no_grad;
   EvalMode eval;
   Generator generator(options.seed);
-  GPTCache cache = model.make_cache();
   std::vector<int64_t> text = prompt;
-  auto read_last = [&](size_t n) {
-    const std::vector<int64_t> ids(text.end() - static_cast<std::ptrdiff_t>(n), text.end());
-    return model.next_logits(from_data(ids, {1, static_cast<int64_t>(n)}), cache)[0];
-  };
   Tensor logits;
   for (int64_t i = 0; i < options.tokens; ++i) {
-    if (i == 0) {
-      logits = read_last(std::min(text.size(), context));
-    } else if (cache.length() < cache.capacity()) {
-      logits = read_last(1);
-    } else {
-      cache.clear();
-      logits = read_last(std::max<size_t>(context / 2, 1));
+    int64_t unread = i == 0 ? std::ssize(text) : 1;
+    if (decoder.room() == 0) {
+      decoder.clear();
+      unread = std::max<int64_t>(decoder.capacity() / 2, 1);
     }
-    const int64_t id = sample_token(logits, options.sampling, generator);
+    unread = std::min(unread, decoder.room());
+    const std::vector<int64_t> ids(text.end() - unread, text.end());
+    logits = decoder.next_logits(from_data(ids, {1, unread}));
+    check(logits.shape() == Shape{1, vocab}, "generate: expected a decoder of one row, got logits ",
+          logits.shape());
+    const int64_t id = sample_token(logits[0], options.sampling, generator);
     if (id == options.stop_token) break;
     text.push_back(id);
     if (options.on_token) options.on_token(id);
   }
-  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
+  return {text.begin() + std::ssize(prompt), text.end()};
 }
 
 }  // namespace gradus::models

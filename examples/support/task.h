@@ -1,0 +1,69 @@
+#pragma once
+// What a training program says of its model and data. All else is the trainer's.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "examples/support/loss_log.h"
+#include "gradus/models/text_data.h"
+#include "gradus/nn/module.h"
+#include "gradus/optim/optimizer.h"
+
+namespace gradus {
+
+/// How good a model is on some examples.
+struct Score {
+  double loss = 0;
+  double examples = 1;     ///< how many the loss is the mean over
+  NamedNumbers more = {};  ///< other means: {"accuracy", 0.97}
+};
+
+/// Batches to score a model on.
+struct Evaluation {
+  int64_t batches = 0;
+  double examples = 0;                        ///< of all batches
+  std::function<Score(int64_t batch)> score;  ///< called under NoGrad and EvalMode
+};
+
+using models::Part;
+
+struct TrainOptions;
+
+/// A model, and the data that it learns from.
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual nn::Module& model() = 0;
+  /// What the run opens with: a line each on the data and the model, "text   ...\nmodel  ...\n".
+  virtual std::string describe() const = 0;
+  /// Tells data from other data: a run that is resumed must have the same.
+  virtual std::string data_id() const = 0;
+
+  /// The mean loss of a step's index-th batch: a function of step, index, the seed, the weights and
+  /// the thread's random state, so that a resumed run takes the steps of one that never stopped.
+  virtual Tensor loss(int64_t step, int64_t index) = 0;
+  /// How many items a batch has, and what they are called: "tokens".
+  virtual int64_t batch_items() const = 0;
+  virtual std::string items() const = 0;
+  virtual std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options);
+  virtual double learning_rate(const TrainOptions& options, int64_t step) const;
+
+  /// What an estimate of a part's loss takes after `step` steps.
+  virtual Evaluation estimate(Part part, int64_t step) = 0;
+  /// All of the validation part.
+  virtual Evaluation validation() = 0;
+  /// What the loss is, for its picture's axis and title: "cross entropy (nats a token)", "GPT".
+  virtual std::string loss_name() const = 0;
+  virtual std::string model_name() const = 0;
+
+  /// Writes the model's folder.
+  virtual void save(const std::string& dir) const = 0;
+  /// Prints what the model can do by now.
+  virtual void show() {}
+  /// What to do with the finished model in `dir`: lines to print.
+  virtual std::string what_next(const std::string& dir) const { return "model in " + dir + '\n'; }
+};
+
+}  // namespace gradus

@@ -1,0 +1,244 @@
+#include "examples/support/trainer.h"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <sstream>
+
+#include "examples/support/finite.h"
+#include "examples/support/interrupt.h"
+#include "examples/support/text.h"
+#include "gradus/core/autograd.h"
+#include "gradus/core/build_info.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/random.h"
+
+namespace gradus {
+
+namespace {
+/// While it lives, nothing that draws random numbers changes what the training will draw.
+struct KeepRandomState {
+  const RandomKey state = default_generator().state();
+  ~KeepRandomState() { default_generator().set_state(state); }
+};
+}  // namespace
+
+Trainer::Trainer(Task& task, const TrainOptions& options, std::string options_json,
+                 RunFolder& folder)
+    : task_(task),
+      o_(options),
+      options_json_(std::move(options_json)),
+      folder_(folder),
+      optimizer_(task.make_optimizer(options)),
+      losses_(folder.path()),
+      steps_(folder / "steps.csv") {}
+
+double Trainer::seconds() const {
+  return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+Picture Trainer::picture() const {
+  const std::string title =
+      task_.model_name() + ", " + with_commas(task_.model().num_parameters()) + " parameters";
+  return losses_.picture(title, task_.loss_name());
+}
+
+void Trainer::resume(const models::Checkpoint& checkpoint) {
+  const std::string where = folder_.checkpoint();
+  const Metadata& metadata = checkpoint.metadata();
+  if (!o_.eval_only) {
+    const std::string& data = stored_text(metadata, metadata.contains("text") ? "text" : "data",
+                                          where);  // "text": of earlier versions
+    core::check(data == task_.data_id(), "the data is not what the run in ", o_.out, " began with");
+  }
+  const int64_t step = stored_count(metadata, "step", where);
+  core::check(step <= o_.steps || o_.eval_only, "the run in ", o_.out, " has done ", step,
+              " steps, more than --steps ", o_.steps);
+  seconds_before_ = stored_seconds(metadata, "seconds", where);
+  if (metadata.contains("best_step")) {
+    best_step_ = stored_count(metadata, "best_step", where);
+    best_loss_ = stored_number(metadata, "best_loss", where);
+  }
+  checkpoint.restore(task_.model(), *optimizer_);
+  step_ = saved_step_ = step;
+  losses_.read_up_to(step_);
+  if (!o_.eval_only) steps_.cut_after(step_);
+}
+
+void Trainer::introduce() const {
+  std::ostringstream out;
+  out << task_.describe() << "on     " << num_threads() << " threads, " << blas_info()
+      << "\ninto   " << o_.out << ", "
+      << (saved_step_ >= 0        ? "resumed at"
+          : !o_.init_from.empty() ? "with the weights in " + o_.init_from + ", from"
+                                  : "from")
+      << " step " << with_commas(step_) << " of " << with_commas(o_.steps) << "\n\n";
+  std::fputs(out.str().c_str(), stdout);
+}
+
+double Trainer::step() {
+  const double lr = task_.learning_rate(o_, step_);
+  optimizer_->set_lr(lr);
+  optimizer_->zero_grad();
+  double loss = 0;
+  for (int64_t i = 0; i < o_.accumulate; ++i) {
+    const Tensor batch_loss = task_.loss(step_, i) / static_cast<double>(o_.accumulate);
+    batch_loss.backward();
+    loss += batch_loss.item();
+  }
+  // A bound that no gradient reaches cuts nothing, but has the norm computed.
+  const double any = std::numeric_limits<double>::max();
+  const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
+  ++step_;
+  expect_finite("the loss", std::isfinite(loss));
+  steps_.add({step_, loss, lr, norm, seconds()});
+  return loss;
+}
+
+/// The mean over all batches; nothing if interrupted, where that counts.
+std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::string& what,
+                                    Progress& progress, bool may_stop) const {
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const KeepRandomState random;
+  Score sum{.loss = 0, .examples = 0, .more = {}};
+  for (int64_t i = 0; i < evaluation.batches; ++i) {
+    if (may_stop && interrupted()) return {};
+    const Score batch = evaluation.score(i);
+    sum.loss += batch.loss * batch.examples;
+    sum.examples += batch.examples;
+    sum.more.resize(batch.more.size());
+    for (size_t k = 0; k < batch.more.size(); ++k) {
+      sum.more[k].first = batch.more[k].first;
+      sum.more[k].second += batch.more[k].second * batch.examples;
+    }
+    progress.part(what, i + 1, evaluation.batches);
+  }
+  sum.loss /= sum.examples;
+  for (auto& [name, number] : sum.more) number /= sum.examples;
+  return sum;
+}
+
+void Trainer::expect_finite(const std::string& what, bool finite) const {
+  core::check(
+      finite, what, " is not finite at step ", step_, "; ",
+      saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved",
+      "; try a smaller --lr");
+}
+
+/// With the row of losses that belongs to this step, if there is one. Nothing changes on disk
+/// unless all of it is finite.
+void Trainer::save(const std::optional<LossLog::Row>& row) {
+  for (const NamedTensors& state : {task_.model().state_dict(), optimizer_->state_dict()}) {
+    const std::string name = first_not_finite(state);
+    expect_finite(name, name.empty());
+  }
+  if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
+  if (row) losses_.add(*row);
+  steps_.flush();
+  if (row && row->validation_loss < best_loss_) {
+    best_step_ = step_;
+    best_loss_ = row->validation_loss;
+    task_.save(folder_ / "best");
+  }
+  task_.save(o_.out);
+  std::ostringstream best;
+  best.precision(17);
+  best << best_loss_;
+  Metadata metadata{{"options", options_json_},
+                    {"step", std::to_string(step_)},
+                    {"seconds", std::to_string(seconds())},
+                    {"data", task_.data_id()}};
+  if (best_step_ >= 0)
+    metadata.insert({{"best_step", std::to_string(best_step_)}, {"best_loss", best.str()}});
+  models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_, metadata);
+  saved_step_ = step_;
+}
+
+void Trainer::log_and_save(Progress& progress) {
+  const Clock::time_point start = Clock::now();
+  const Evaluation on_train = task_.estimate(Part::train, step_),
+                   on_validation = task_.estimate(Part::validation, step_);
+  const Score train = *score(on_train, "estimate of the training loss", progress, false),
+              validation =
+                  *score(on_validation, "estimate of the validation loss", progress, false);
+  expect_finite("the estimated loss", std::isfinite(train.loss) && std::isfinite(validation.loss));
+  save(LossLog::Row{step_, train.loss, validation.loss, validation.more});
+  if (step_ > 0 && step_ < o_.steps) plot_.draw(picture());
+  estimate_examples_ = on_train.examples + on_validation.examples;
+  estimate_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  progress.note(losses_.last_line());
+}
+
+bool Trainer::gives_up() const {
+  return o_.patience > 0 && losses_.rows_after(best_step_) >= o_.patience;
+}
+
+/// How long estimates, and the loss over the whole validation part at the end, will still take.
+double Trainer::seconds_besides_steps() const {
+  const int64_t every = o_.eval_every;
+  const int64_t estimates = step_ < o_.steps ? (o_.steps - 1) / every - step_ / every + 1 : 0;
+  const double whole = task_.validation().examples / estimate_examples_;
+  return estimate_seconds_ * (static_cast<double>(estimates) + whole);
+}
+
+void Trainer::show(Progress& progress) const {
+  progress.note("at step " + std::to_string(step_) + ':');
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const KeepRandomState random;
+  task_.show();
+}
+
+bool Trainer::train() {
+  Progress progress(step_, o_.steps, task_.batch_items() * o_.accumulate, task_.items());
+  while (true) {
+    const bool due = step_ % o_.eval_every == 0 || step_ == o_.steps;
+    if (due && losses_.last_step() < step_) log_and_save(progress);
+    if (step_ == o_.steps || interrupted() || gives_up()) break;
+    const double loss = step();
+    progress.update(step_, loss, seconds_besides_steps());
+    if (o_.sample_every > 0 && step_ % o_.sample_every == 0 && step_ < o_.steps) show(progress);
+  }
+  const double trained = seconds();
+  plot_.draw(picture());
+  const std::optional<Score> validation =
+      score(task_.validation(), "loss over the whole validation part", progress, true);
+  if (!validation) {  // interrupted, now or before
+    if (saved_step_ < step_) save();
+    plot_.finish();
+    progress.note("interrupted: saved at step " + std::to_string(step_) + "; go on with --resume");
+    return false;
+  }
+  if (step_ < o_.steps)
+    progress.note("stopped: " + std::to_string(o_.patience) +
+                  " estimates without a better validation loss");
+  const std::string complaint = plot_.finish();
+  if (!complaint.empty()) progress.note("no loss.png: " + complaint);
+  show(progress);
+  std::fputs(task_.what_next(o_.out).c_str(), stdout);
+  if (best_step_ >= 0 && best_step_ < step_)
+    std::printf("in %s/best: the model of step %lld, whose validation loss was lowest (%.4f)\n",
+                o_.out.c_str(), static_cast<long long>(best_step_), best_loss_);
+  print_final(*validation, trained);
+  return true;
+}
+
+bool Trainer::evaluate() {
+  std::fputs(task_.describe().c_str(), stdout);
+  Progress progress(step_, std::max<int64_t>(step_, 1), 1, task_.items());
+  const std::optional<Score> validation =
+      score(task_.validation(), "loss over the whole validation part", progress, true);
+  if (validation) print_final(*validation, seconds() - seconds_before_);
+  return validation.has_value();
+}
+
+void Trainer::print_final(const Score& validation, double seconds) const {
+  std::printf("final: step %lld", static_cast<long long>(step_));
+  if (losses_.last_step() == step_) std::printf(" train_loss %.4f", losses_.last().train_loss);
+  std::printf(" val_loss %.4f", validation.loss);
+  for (const auto& [name, number] : validation.more) std::printf(" %s %.4f", name.c_str(), number);
+  std::printf(" seconds %.1f\n", seconds);
+}
+
+}  // namespace gradus

@@ -1,0 +1,124 @@
+#include "examples/support/training.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "examples/support/interrupt.h"
+#include "examples/support/trainer.h"
+#include "gradus/models/model_folder.h"
+#include "gradus/optim/optimizers.h"
+#include "gradus/optim/schedule.h"
+
+namespace gradus {
+
+// ---- what a task has unless it says otherwise ----
+
+std::unique_ptr<optim::Optimizer> Task::make_optimizer(const TrainOptions& o) {
+  return std::make_unique<optim::AdamW>(
+      optim::decay_groups(model().parameters()),
+      optim::AdamWOptions{
+          .lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .weight_decay = o.weight_decay});
+}
+
+double Task::learning_rate(const TrainOptions& o, int64_t step) const {
+  const int64_t end = o.decay_steps > 0 ? o.decay_steps : o.steps;
+  return optim::schedule::cosine(
+      step, {.lr = o.lr, .min_lr = o.min_lr, .warmup = o.warmup, .steps = std::max(end, o.warmup)});
+}
+
+// ---- flags ----
+
+void add_training_flags(Flags& flags, TrainOptions& o) {
+  const double any = 1e15, below_1 = 0.999999;
+  flags.group("How", true);
+  flags.add("--steps", o.steps, 1, 4e9, "updates of the parameters");
+  flags.add("--accumulate", o.accumulate, 1, 65536, "batches whose mean gradient makes a step");
+  flags.add("--lr", o.lr, 0, 1e6, "highest learning rate");
+  flags.add("--min-lr", o.min_lr, 0, 1e6, "learning rate at the end", "a tenth of --lr");
+  flags.add("--warmup", o.warmup, 0, any, "steps until the learning rate is at its highest");
+  flags.add("--decay-steps", o.decay_steps, 0, any, "step where it is at its end; 0: --steps");
+  flags.add("--beta1", o.beta1, 0, below_1, "AdamW's memory of gradients");
+  flags.add("--beta2", o.beta2, 0, below_1, "AdamW's memory of squared gradients");
+  flags.add("--weight-decay", o.weight_decay, 0, 1e6, "AdamW's weight decay, of matrices");
+  flags.add("--clip", o.clip, 0, 1e6, "longest gradient (norm), longer ones are cut; 0: any");
+  flags.add("--eval-every", o.eval_every, 1, any,
+            "steps between estimates, which save a checkpoint");
+  flags.add("--eval-batches", o.eval_batches, 1, 65536, "batches that an estimate of a loss takes");
+  flags.add("--patience", o.patience, 0, any,
+            "estimates without a better one that end the run; 0: any number");
+  flags.add("--seed", o.seed, "of weights, batches, dropout and samples");
+  flags.added_later({"--decay-steps", "--beta1", "--patience"});
+  flags.group("This run");
+  flags.add("--out", o.out, "DIR", "folder for model, checkpoint, losses and their curves");
+  flags.add("--init-from", o.init_from, "DIR", "begins with the model in that folder", "none");
+  flags.add("--sample-every", o.sample_every, 0, any,
+            "steps between looks at what the model can do; 0: at the end");
+  flags.add("--threads", o.threads, 1, 1024, "threads to compute with");
+  flags.add("--resume", o.resume, "goes on with the run in --out; --steps and the data may differ");
+  flags.add("--overwrite", o.overwrite, "begins anew where --out holds a run");
+  flags.add("--eval-only", o.eval_only,
+            "only says how good the run in --out or the model of --init-from is");
+}
+
+// ---- the frame ----
+
+namespace {
+
+void check_options(const TrainOptions& o) {
+  core::check(!o.resume || !o.overwrite, "--resume goes on with a run, --overwrite gives it up");
+  core::check(!o.resume || o.init_from.empty(),
+              "--resume goes on with a run's own weights, --init-from begins with another's");
+  core::check(!o.eval_only || (!o.resume && !o.overwrite),
+              "--eval-only trains nothing: it goes with neither --resume nor --overwrite");
+}
+
+int evaluate(Task& task, const TrainOptions& o, const std::string& options, RunFolder& folder,
+             const std::optional<models::Checkpoint>& checkpoint) {
+  Trainer trainer(task, o, options, folder);
+  if (checkpoint) trainer.resume(*checkpoint);
+  catch_interrupts();
+  return trainer.evaluate() ? 0 : 130;
+}
+
+}  // namespace
+
+int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
+                 const std::vector<std::string>& data_flags,
+                 const std::function<std::unique_ptr<Task>()>& make_task) {
+  if (!flags.parse(argc, argv)) return 0;
+  check_options(o);
+  if (!flags.given("--min-lr")) o.min_lr = o.lr / 10;
+  set_num_threads(static_cast<int>(o.threads));
+
+  RunFolder folder(o.out, {"checkpoint.safetensors", "model.safetensors", "config.json",
+                           "tokenizer.json", "loss.csv", "steps.csv", "loss.png",
+                           "best/model.safetensors", "best/config.json", "best/tokenizer.json"});
+  if (!o.eval_only) folder.lock();
+  std::optional<models::Checkpoint> checkpoint;
+  if (o.resume || (o.eval_only && o.init_from.empty())) {
+    const std::string where = folder.checkpoint();
+    checkpoint.emplace(where);
+    std::vector<std::string> may_change = data_flags;
+    may_change.insert(may_change.end(), {"--steps", "--patience"});
+    flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change);
+  } else if (!o.overwrite && !o.eval_only) {
+    folder.expect_no_run();
+  }
+  core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr);
+
+  manual_seed(o.seed);
+  const std::unique_ptr<Task> task = make_task();
+  if (!o.init_from.empty()) models::load_weights(o.init_from, task->model());
+  if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, checkpoint);
+  Trainer trainer(*task, o, flags.to_json(), folder);
+  if (checkpoint) trainer.resume(*checkpoint);
+  checkpoint.reset();
+  folder.make();
+  if (!o.resume && !o.overwrite) folder.expect_no_run();  // made by another meanwhile
+  folder.remove_leftovers();
+  trainer.introduce();
+  catch_interrupts();
+  return trainer.train() ? 0 : 130;
+}
+
+}  // namespace gradus

@@ -1,0 +1,44 @@
+#pragma once
+// The frame of every training program: its flags, its folder, and how a run begins or goes on.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "examples/support/flags.h"
+#include "examples/support/task.h"
+#include "gradus/core/parallel.h"
+
+namespace gradus {
+
+/// How a model is trained: what all programs have in common. A program sets its own defaults.
+struct TrainOptions {
+  int64_t steps = 2000, accumulate = 1, warmup = 100, decay_steps = 0;
+  double lr = 1e-3, min_lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, clip = 1;
+  int64_t eval_every = 250, eval_batches = 20, patience = 0;
+  uint64_t seed = 1337;
+  std::string out = "out/train", init_from;
+  int64_t threads = num_threads(), sample_every = 0;
+  bool resume = false, overwrite = false, eval_only = false;
+
+  /// The folder whose weights and tokenizer the run begins with; empty: none, it begins anew.
+  const std::string& begins_with() const {
+    return resume || (eval_only && init_from.empty()) ? out : init_from;
+  }
+};
+
+/// Declares the flags of `options`, whose values are the defaults: those of the training, which a
+/// checkpoint stores, and those of this run.
+void add_training_flags(Flags& flags, TrainOptions& options);
+
+/// Reads the command line, begins a run of the task or goes on with the one in --out, and trains;
+/// returns the process's exit status. `make_task` is called once all options have their values and
+/// the random numbers their seed. `data_flags` name the data's files, which may have moved when a
+/// run goes on.
+int run_training(int argc, char** argv, Flags& flags, TrainOptions& options,
+                 const std::vector<std::string>& data_flags,
+                 const std::function<std::unique_ptr<Task>()>& make_task);
+
+}  // namespace gradus

@@ -1,0 +1,69 @@
+#pragma once
+// Text from a model, token by token: one interface for all models that write.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "gradus/core/random.h"
+#include "gradus/core/tensor.h"
+
+namespace gradus::models {
+
+/// Sequences side by side that a model is about to continue, with what it keeps of the tokens that
+/// it has read. A model that can write has decoder(rows), which makes one. All under NoGrad.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  /// How many tokens there are.
+  virtual int64_t vocab() const = 0;
+  /// Reads the next tokens of each row, ids (rows, T) with T <= room(), and returns the logits of
+  /// the token after the last: (rows, vocab).
+  virtual Tensor next_logits(const Tensor& ids) = 0;
+  /// Row i goes on from where row rows[i] stands: rows (rows), int64.
+  virtual void reorder(const Tensor& rows) = 0;
+  /// How many more tokens a row can take in, and how many an empty one.
+  virtual int64_t room() const = 0;
+  virtual int64_t capacity() const = 0;
+  /// Forgets the tokens read.
+  virtual void clear() = 0;
+};
+
+/// How a token is chosen from logits.
+struct SamplingOptions {
+  double temperature = 1;  ///< divides the logits; 0: the most likely token (greedy)
+  int64_t top_k = 0;       ///< only the k most likely tokens; 0: all
+  double top_p = 1;        ///< only the most likely tokens that together have probability top_p
+};
+
+/// Draws a token id from logits (vocab). Of equally likely tokens, the one with the smallest id
+/// counts first. Throws Error on logits that are not finite.
+int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
+                     core::Generator& generator);
+
+struct GenerateOptions {
+  int64_t tokens = 100;  ///< how many at most
+  SamplingOptions sampling = {};
+  uint64_t seed = 0;        ///< the text is a function of model, prompt and options
+  int64_t stop_token = -1;  ///< ends the text, and is not part of it; -1: none
+  std::function<void(int64_t)> on_token = {};  ///< called with each token as it is chosen
+};
+
+/// Continues `prompt` (token ids; only the last that there is room for are read) and returns the
+/// new tokens. `decoder` has one row. Each token is read once until there is no more room; then the
+/// last half of the capacity is read again after clear(), and so on: a token is chosen with at
+/// least half of the capacity in view (where the text is that long), at the cost of reading two
+/// tokens instead of one.
+std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
+                              const GenerateOptions& options = {});
+
+/// The same with a decoder of the model's own.
+template <class Model>
+requires requires(const Model& model) { model.decoder(1); }
+std::vector<int64_t> generate(const Model& model, const std::vector<int64_t>& prompt,
+                              const GenerateOptions& options = {}) {
+  auto decoder = model.decoder(1);
+  return generate(decoder, prompt, options);
+}
+
+}  // namespace gradus::models

@@ -1,0 +1,73 @@
+#pragma once
+// A trained model as a folder: model.safetensors (the weights), config.json (its kind and
+// configuration) and, of a text model, tokenizer.json. Any model that has these can be saved and
+// loaded:
+//
+//   struct GPT : nn::Module {
+//     using Config = GPTConfig;
+//     static constexpr const char* kind = "gpt";
+//     static Fields fields(GPTConfig& config);  // the configuration's entries
+//     const GPTConfig config;
+//     explicit GPT(const GPTConfig& config);    // throws Error on one that makes no model
+//     ...
+//   };
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "gradus/models/fields.h"
+#include "gradus/models/tokenizer.h"
+#include "gradus/nn/init.h"
+#include "gradus/nn/module.h"
+
+namespace gradus::models {
+
+/// The path of a folder's config.json, weights or tokenizer.
+std::string config_path(const std::string& dir);
+std::string weights_path(const std::string& dir);
+std::string tokenizer_path(const std::string& dir);
+
+/// Writes the weights and the configuration of a model of that kind, making DIR if need be.
+void save_model_files(const std::string& dir, std::string kind, const Fields& config,
+                      const nn::Module& model);
+/// Sets the entries to what DIR/config.json says. Throws Error, naming the file, unless it is that
+/// of a model of that kind and fits the entries.
+void read_config(const std::string& dir, const std::string& kind, const Fields& config);
+/// Calls `make` and loads DIR's weights into the module that it returns, converted to their dtype.
+/// While the model is made its initialisers draw nothing, and throw Error where they ask for more
+/// numbers than the file holds: a damaged configuration sets no memory aside. Throws Error, naming
+/// the file, on what does not fit.
+void load_weights(const std::string& dir, const std::function<nn::Module&()>& make);
+
+/// Loads DIR/model.safetensors into a model that exists, converted to the weights' dtype. Throws
+/// Error, naming the file, on what does not fit.
+void load_weights(const std::string& dir, nn::Module& model);
+
+/// The configuration in DIR/config.json of a model of type M.
+template <class M>
+typename M::Config load_config(const std::string& dir) {
+  typename M::Config config;
+  read_config(dir, M::kind, M::fields(config));
+  return config;
+}
+
+/// Writes the model, and the tokenizer if there is one, making DIR if need be.
+template <class M>
+void save_model(const std::string& dir, const M& model, const Tokenizer* tokenizer = nullptr) {
+  typename M::Config config = model.config;
+  save_model_files(dir, M::kind, M::fields(config), model);
+  if (tokenizer) tokenizer->save(tokenizer_path(dir));
+}
+
+/// Reads a model of type M. Throws Error naming the file if one is missing, damaged, of another
+/// kind of model, or does not fit the other.
+template <class M>
+M load_model(const std::string& dir) {
+  const typename M::Config config = load_config<M>(dir);
+  std::optional<M> model;
+  load_weights(dir, [&]() -> nn::Module& { return model.emplace(config); });
+  return std::move(*model);
+}
+
+}  // namespace gradus::models
