@@ -87,7 +87,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test examples bench bench-peers bench-growth deps packages install format clean help FORCE
+.PHONY: all train test examples bench bench-peers bench-growth deps packages install format format-check clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -127,14 +127,17 @@ install: all  ## installs headers, libraries and gradus.pc under DESTDIR/PREFIX 
 	  'Libs: -L$${libdir} -Wl,-rpath,$${libdir} -lgradus -fopenmp' 'Libs.private: $(libraries)' \
 	  > "$(DESTDIR)$(PREFIX)/lib/pkgconfig/gradus.pc"
 
-format:  ## formats the sources with clang-format
-	clang-format -i $(shell find $(ROOMS) examples tests -name '*.h' -o -name '*.cpp')
+format:  ## formats the sources with clang-format (Debian 12's, version 14)
+	$(quiet)find $(ROOMS) examples tests -name '*.h' -o -name '*.cpp' | xargs clang-format -i
+
+format-check:  ## fails where make format would change something
+	$(quiet)find $(ROOMS) examples tests -name '*.h' -o -name '*.cpp' | xargs clang-format --dry-run -Werror
 
 clean:  ## removes what was built
 	rm -rf build
 
 help:  ## lists the targets
-	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-14s%s\n", $$1, $$2 }' Makefile
 
 # ---- packages ----
 # Each header that we need and the Debian package that brings it. Whether all are there takes one run

@@ -86,8 +86,8 @@ Setup set_up() {
   const int parallel = openblas_get_parallel();  // 0 serial, 1 pthread, 2 OpenMP
   s.openmp = parallel == 2;
   if (parallel == 1 && openblas_set_num_threads) openblas_set_num_threads(1);
-  const std::string config =
-      openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+  const std::string config = openblas_get_config();
   constexpr const char* build[] = {" (serial)", " (pthread)", " (openmp)"};
   s.description = config.substr(0, config.find(' ', config.find(' ') + 1)) +
                   build[std::clamp(parallel, 0, 2)] + ", kernels " + openblas_get_corename() +

@@ -1,8 +1,7 @@
 #pragma once
 // Random numbers from a counter-based generator: the number drawn for element i is a function of
 // (seed, counter, i) alone, so it is the same at any thread count.
-// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC
-// 2011.
+// Philox4x32-10: Salmon, Moraes, Dror, Shaw 2011, "Parallel Random Numbers: As Easy as 1, 2, 3".
 
 #include <array>
 #include <cstdint>

@@ -4,8 +4,9 @@
 //
 //   struct Classifier : Module {
 //     Linear hidden, out;
-//     Classifier() : hidden(child("hidden", Linear(784, 256))), out(child("out", Linear(256, 10)))
-//     {} Tensor operator()(const Tensor& x) const { return out(relu(hidden(x))); }
+//     Classifier()
+//         : hidden(child("hidden", Linear(784, 256))), out(child("out", Linear(256, 10))) {}
+//     Tensor operator()(const Tensor& x) const { return out(relu(hidden(x))); }
 //   };
 //   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
 //

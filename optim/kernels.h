@@ -12,8 +12,8 @@ struct SgdStep {
   bool nesterov;
 };
 
-/// g = grad_scale grad + weight_decay p;  u = momentum u + g;  p -= lr u  (Nesterov: lr (g +
-/// momentum u)). Without momentum, u is not touched and may be null.
+/// g = grad_scale grad + weight_decay p;  u = momentum u + g;  p -= lr u, or with Nesterov's
+/// momentum p -= lr (g + momentum u). Without momentum, u is not touched and may be null.
 template <class T>
 void sgd(int64_t n, const SgdStep& step, T* p, const T* grad, T* u) {
   const T lr = static_cast<T>(step.lr), momentum = static_cast<T>(step.momentum);

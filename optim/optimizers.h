@@ -11,8 +11,8 @@ struct SGDOptions {
   bool nesterov = false;
   double weight_decay = 0;
 };
-/// g += weight_decay p;  u = momentum u + g;  p -= lr u, or with Nesterov's momentum lr (g +
-/// momentum u).
+/// g += weight_decay p;  u = momentum u + g;  p -= lr u, or with Nesterov's
+/// momentum p -= lr (g + momentum u).
 class SGD : public Optimizer {
  public:
   SGD(ParameterGroups params, const SGDOptions& options = {});

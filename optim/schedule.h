@@ -2,9 +2,10 @@
 // Learning rates as plain functions of the step. `step` counts the updates done before, so the
 // first is step 0:
 //   for (int64_t step = 0; step < steps; ++step) {
-//     optimizer.set_lr(schedule::cosine(step, {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps =
-//     steps}));
+//     optimizer.set_lr(schedule::cosine(
+//         step, {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = steps}));
 //     ...
+//   }
 
 #include <cstdint>
 

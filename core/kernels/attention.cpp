@@ -313,9 +313,9 @@ void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads
 
 // ---- backward: lanes are keys, so that the sums over queries run down the lanes ----
 //
-//   P = exp(S - shift) factor   S = (scale Q) K^T        dP = dO V^T      delta_i = sum_d dO_id
-//   O_id dS = P (dP - delta)         dV = P^T dO              dK = dS^T (scale Q)      dQ = dS
-//   (scale K)
+//   S = (scale Q) K^T    P = exp(S - shift) factor    delta_i = sum_d dO_id O_id
+//   dP = dO V^T          dS = P (dP - delta)
+//   dV = P^T dO          dK = dS^T (scale Q)          dQ = dS (scale K)
 //
 // and where dropout scales weight ij by z_ij: dV = (z P)^T dO and dS = P (z dP - delta). The scores
 // have the forward pass's bits: the same operand is scaled, and products are added in one order.

@@ -10,9 +10,9 @@
 
 namespace gradus::kernel {
 
-/// scale[e - begin] = 0 where dropout drops element e, 1/(1-p) where it keeps it, for e in [begin,
-/// end). Element e has word e % 4 of Philox block e / 4 and is kept where its uniform number is >=
-/// p.
+/// scale[e - begin] = 0 where dropout drops element e, 1/(1-p) where it keeps it, for e in
+/// [begin, end). Element e has word e % 4 of Philox block e / 4 and is kept where its uniform
+/// number is >= p.
 template <class T>
 void dropout_scale(RandomKey key, double p, int64_t begin, int64_t end, T* scale) {
   constexpr int64_t blocks = 16;  // a vector of 32-bit words for each of a block's four

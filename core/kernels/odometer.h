@@ -9,8 +9,8 @@ namespace gradus::kernel {
 
 /// N offsets that move together over `sizes`, each with strides of its own. `sizes` and `strides`
 /// must outlive it.
-///   Odometer<2> at(shape, {&x_strides, &y_strides}); ... y[at.offset[1]] = x[at.offset[0]];
-///   at.next();
+///   Odometer<2> at(shape, {&x_strides, &y_strides});
+///   for (int64_t i = 0; i < shape.numel(); ++i, at.next()) y[at.offset[1]] = x[at.offset[0]];
 template <int N>
 class Odometer {
  public:

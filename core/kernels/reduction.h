@@ -34,8 +34,8 @@ struct SumPlan {
       if (shape[i] != 1) (gone ? go : stay).push_back({shape[i], strides[i], gone ? 0 : y});
       if (!gone) y *= shape[i];
     }
-    for (std::vector<Axis>* axes :
-         {&stay, &go}) {  // by falling stride; repeats (stride 0) outermost
+    // By falling stride; repeats (stride 0) outermost.
+    for (std::vector<Axis>* axes : {&stay, &go}) {
       auto key = [](const Axis& a) { return a.x == 0 ? INT64_MAX : a.x; };
       std::stable_sort(axes->begin(), axes->end(),
                        [&](const Axis& a, const Axis& b) { return key(a) > key(b); });

@@ -221,9 +221,9 @@ Tensor dropout(const Tensor& x, double p, RandomKey key) {
     T* py = y.data<T>();
     parallel_for(x.numel(), 32768 / sizeof(T), [=](int64_t begin, int64_t end) {
       kernel::dropout_scale(key, p, begin, end, py + begin);
+      // What is dropped is 0 even if it was not finite.
       simd_for(end - begin, [in = px + begin, out = py + begin](int64_t i) {
-        out[i] =
-            out[i] == 0 ? T{0} : in[i] * out[i];  // what is dropped is 0 even if it was not finite
+        out[i] = out[i] == 0 ? T{0} : in[i] * out[i];
       });
     });
   });

@@ -126,8 +126,7 @@ Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
   return y;
 }
 
-// x -> (sum of (x_i - mean)^2) / (n - correction)              dx_i = dy 2 (x_i - mean)
-// / (n - correction)
+// x -> sum of (x_i - mean)^2 / (n - correction)       dx_i = dy 2 (x_i - mean) / (n - correction)
 Tensor var(const Tensor& x, const Axes& dims, int64_t correction, KeepDim keep) {
   ProfileScope scope("var");
   const Reduced axes("var", x.shape(), dims);

@@ -1,7 +1,6 @@
 #pragma once
 // Reductions, orderings and what is built on them. Axes may be negative; none given, or {}, means
-// all. Long sums are blocked, in an order that does not depend on the number of
-// threads.
+// all. Long sums are blocked, in an order that does not depend on the number of threads.
 
 #include "gradus/core/tensor.h"
 
