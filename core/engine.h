@@ -54,8 +54,8 @@ class Engine {
   bool pruned_ = false, incoming_finite_ = true;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
-  std::unordered_map<const Node*, std::vector<Tensor>>
-      pending_;  // gradients of outputs, being summed
+  // Gradients of nodes' outputs, being summed.
+  std::unordered_map<const Node*, std::vector<Tensor>> pending_;
   // The leaves of a pruned pass, and those with hooks: their sums are handed on at the end.
   std::unordered_map<TensorImpl*, std::pair<std::shared_ptr<TensorImpl>, Tensor>> leaf_sums_;
   std::unordered_set<const void*> targets_;                        // nodes and leaves asked for
