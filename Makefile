@@ -1,14 +1,25 @@
-# gradus is built with GNU make:
+# gradus is built with GNU make: `make` builds the library, `make help` lists what else there is. What
+# follows a #: below is its list of variables.
 #
-#   make            the library              make test   builds and runs the tests
-#   make train      trains a small GPT       make help   lists the targets
-#   make deps       installs the packages that are missing, as test and train do by themselves
-#
-# Variants, each in a build folder of its own, so that switching mixes no objects:
-#   CXX=clang++  ARCH=x86-64-v3 (any -march; default: this machine)  DEBUG=1
-#   SANITIZE=address,undefined
-# Other variables: WERROR=1 (warnings are errors), V=1 (whole command lines), CXXFLAGS, LDFLAGS (added
-# to ours), PREFIX and DESTDIR (make install).
+#: Variables, given as in: make test CXX=clang++ DEBUG=1
+#:
+#:   CXX       the compiler: g++ (the default) or clang++
+#:   ARCH      the processor to build for, as the compiler's -march takes it. The default is native:
+#:             all that this machine's processor can do, so another's may refuse it as an illegal
+#:             instruction. For a binary that others run: x86-64-v3 (AVX2 and FMA: Intel since 2013,
+#:             AMD since 2015), x86-64-v4 (AVX-512), x86-64 (any), or on Arm armv8-a
+#:   DEBUG     1: for a debugger, with the standard library's assertions (-Og -g)
+#:   SANITIZE  sanitizers: address,undefined
+#:
+#: Each combination of these has a folder of its own under build/. The others:
+#:
+#:   WERROR    1: the compiler's warnings are errors
+#:   V         1: shows whole command lines
+#:   CPPFLAGS, CXXFLAGS, LDFLAGS   flags added to ours
+#:   PREFIX    where make install puts the library (default /usr/local), under
+#:   DESTDIR   if given: a folder to make a package of
+#:
+#: make runs as many jobs at a time as there are processors, or two with -j2.
 
 ARCH ?= native
 PREFIX ?= /usr/local
@@ -16,6 +27,10 @@ empty :=
 space := $(empty) $(empty)
 comma := ,
 hash := \#
+define newline
+
+
+endef
 
 # All processors unless the caller gives -j; each recipe's output in one piece.
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
@@ -34,6 +49,7 @@ SUPPORT_SRC := $(sort $(wildcard examples/support/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
 TEST_SRC := $(sort $(wildcard tests/*.cpp))
 BENCH_SRC := $(sort $(wildcard tests/bench/*.cpp))
+SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC)
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 STATIC := $(BUILD)/lib/libgradus.a
@@ -70,14 +86,15 @@ sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
   $(if $(findstring g++,$(compiler)),$(if $(findstring clang,$(compiler)),,-Wno-maybe-uninitialized)))
 
 # Tests hold no loops worth optimising, and compile faster without.
-quick = $(filter-out tests/bench/%,$(filter tests/%,$<))
+quick = $(filter-out tests/bench/%,$(filter tests/%,$(1)))
 optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(SANITIZE)$(quick),-O1,-O3))
 # Programs and tests find texts and golden data in the source tree.
 folders := -DGRADUS_SOURCE_DIR='"$(CURDIR)"' -DGRADUS_BIN_DIR='"$(CURDIR)/$(BUILD)/bin"'
-includes = -Ibuild/include $(if $(filter core/blas.cpp,$<),$(BLAS_CFLAGS:-I%=-isystem%)) \
-  $(if $(filter examples/% tests/%,$<),-I. $(folders))
+includes = -Ibuild/include $(if $(filter core/blas.cpp,$(1)),$(BLAS_CFLAGS:-I%=-isystem%)) \
+  $(if $(filter examples/% tests/%,$(1)),-I. $(folders))
 
-compile = $(CXX) $(optimize) $(flags) $(CPPFLAGS) $(CXXFLAGS)
+# How source $(1) is compiled.
+compile = $(CXX) $(optimize) $(flags) $(CPPFLAGS) $(CXXFLAGS) $(includes)
 link = $(CXX) -fopenmp $(sanitize) $(LDFLAGS)
 libraries = $(BLAS_LDFLAGS) -lopenblas
 program_libraries = -Wl,--as-needed -lboost_iostreams -lboost_filesystem -lboost_system
@@ -87,7 +104,8 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test examples bench bench-peers bench-growth deps packages install format format-check clean help FORCE
+.PHONY: all train test examples bench bench-peers bench-growth deps packages install format format-check \
+  compile_commands.json clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -133,11 +151,23 @@ format:  ## formats the sources with clang-format (Debian 12's, version 14)
 format-check:  ## fails where make format would change something
 	$(quiet)find $(ROOMS) examples tests -name '*.h' -o -name '*.cpp' | xargs clang-format --dry-run -Werror
 
+# https://clang.llvm.org/docs/JSONCompilationDatabase.html
+json_string = "$(subst ",\",$(subst \,\\,$(1)))"
+json_entry = {"directory": $(call json_string,$(CURDIR)), "file": $(call json_string,$(1)), \
+  "command": $(call json_string,$(strip $(call compile,$(1)) -c $(1) -o $(call objects,$(1))))}
+json_entries = $(foreach source,$(SOURCES),$(call json_entry,$(source)))
+
+# clangd looks for it in build/ as well; for an editor that doesn't: ln -s build/compile_commands.json .
+compile_commands.json: | packages $(LINKS)  ## writes build/compile_commands.json for editors (clangd finds it)
+	$(if $(dry_run),,$(file >build/$@,[$(subst }$(space){,}$(comma)$(newline){,$(json_entries))]))
+	$(call say,JSON  build/$@)
+
 clean:  ## removes what was built
 	rm -rf build
 
-help:  ## lists the targets
-	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-14s%s\n", $$1, $$2 }' Makefile
+help:  ## lists the targets and the variables
+	@awk -F ':.*##' '/^[a-z_.-]+:.*##/ { printf "  make %-22s%s\n", $$1, $$2 }' Makefile
+	@echo; sed -n 's/^#: \?//p' Makefile
 
 # ---- packages ----
 # Each header that we need and the Debian package that brings it. Whether all are there takes one run
@@ -195,14 +225,14 @@ $(LINKS):
 note = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || \
   printf '%s\n' '$(subst ','\'',$(1))' > $@
 $(BUILD)/obj/flags: FORCE | packages
-	$(call note,$(compile) $(folders) $(link) $(libraries))
+	$(call note,$(call compile) $(folders) $(link) $(libraries))
 $(BUILD)/obj/sources: FORCE
 	$(call note,$(LIBRARY_SRC) $(SUPPORT_SRC) $(TEST_SRC) $(BENCH_SRC))
 
 $(BUILD)/obj/%.o: %.cpp $(BUILD)/obj/flags | packages $(LINKS)
 	$(call say,CXX   $<)
 	@mkdir -p $(@D)
-	$(quiet)$(compile) $(includes) -MMD -MP -c $< -o $@
+	$(quiet)$(call compile,$<) -MMD -MP -c $< -o $@
 
 $(STATIC): $(call objects,$(LIBRARY_SRC))
 $(SUPPORT): $(call objects,$(SUPPORT_SRC))
@@ -224,5 +254,4 @@ $(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench: $(SUPPORT) $(STATIC) $(BUILD)
 	@mkdir -p $(@D)
 	$(quiet)$(link) $(filter %.o,$^) $(SUPPORT) $(STATIC) $(libraries) $(program_libraries) -o $@
 
--include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) \
-  $(BENCH_SRC))
+-include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(SOURCES))
