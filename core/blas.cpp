@@ -178,18 +178,18 @@ void call_blas(const Product<T>& p) {
              static_cast<int>(p.ldc));
 }
 
-// Computes one block of p's C on this thread.
+// Computes one tile of p's C on this thread.
 template <class T>
-void compute(const Product<T>& p, const Block& block, const BlockDone& done) {
+void compute(const Product<T>& p, const Tile& tile, const TileDone& done) {
   Product<T> part = p;
-  part.m = block.rows, part.n = block.cols;
-  part.a = p.a_at(block.row, 0), part.b = p.b_at(0, block.col);
-  part.c = p.c + block.row * p.ldc + block.col;
+  part.m = tile.rows, part.n = tile.cols;
+  part.a = p.a_at(tile.row, 0), part.b = p.b_at(0, tile.col);
+  part.c = p.c + tile.row * p.ldc + tile.col;
   FlushDenormals flush;
   if constexpr (own_kernel<T>) {
     const Scratch<T> panel(kernel::panel_size<T>);
-    return kernel::panel_gemm(part, panel.data(), [&](const Block& b) {
-      if (done) done({block.row + b.row, b.rows, block.col + b.col, b.cols});
+    return kernel::panel_gemm(part, panel.data(), [&](const Tile& b) {
+      if (done) done({tile.row + b.row, b.rows, tile.col + b.col, b.cols});
     });
   }
   // OpenBLAS's OpenMP build must be kept from starting a team of its own.
@@ -197,7 +197,7 @@ void compute(const Product<T>& p, const Block& block, const BlockDone& done) {
     with_single_openmp_thread([&] { call_blas(part); });
   else
     call_blas(part);
-  if (done) done(block);
+  if (done) done(tile);
 }
 
 // Below this many multiply-adds one thread is done before two had shared the work.
@@ -205,10 +205,10 @@ constexpr int64_t serial_work = 2 * 64 * 64 * 64;
 
 // How a product is split: one piece a thread, since each piece packs an operand of its own. With
 // our kernel by columns, so that no two pack the same, but by rows where columns are few or rows
-// come out more even. BLAS's kernels round differently at a block's edges: one thread computes the
+// come out more even. BLAS's kernels round differently at a tile's edges: one thread computes the
 // pieces of two, so that both give the same bits; that costs it 2%.
 template <class T>
-void split(const Product<T>& p, const BlockDone& done) {
+void split(const Product<T>& p, const TileDone& done) {
   if (p.m * p.n < serial_work / p.k) return compute(p, {0, p.m, 0, p.n}, done);
   int64_t pieces = std::max(own_kernel<T> ? 1 : 2, num_threads());
   auto piece = [&](int64_t length) { return ((length + pieces - 1) / pieces + 31) / 32 * 32; };
@@ -219,7 +219,7 @@ void split(const Product<T>& p, const BlockDone& done) {
   // After BLAS `done` finds a whole piece, which then should fit a cache.
   while (done && !own_kernel<T> && piece(length) > 384) pieces *= 2;
   parallel_for(length, piece(length), [&](int64_t begin, int64_t end) {
-    compute(p, by_columns ? Block{0, p.m, begin, end - begin} : Block{begin, end - begin, 0, p.n},
+    compute(p, by_columns ? Tile{0, p.m, begin, end - begin} : Tile{begin, end - begin, 0, p.n},
             done);
   });
 }
@@ -233,7 +233,7 @@ void clear(const Product<T>& p) {
 }  // namespace
 
 template <class T>
-void gemm(Product<T> p, const BlockDone& done) {
+void gemm(Product<T> p, const TileDone& done) {
   validate(p);
   if (p.m == 0 || p.n == 0) return;
   ProfileScope::count(
@@ -261,8 +261,8 @@ void gemm_serial(Product<T> p) {
   compute(p, {0, p.m, 0, p.n}, {});
 }
 
-template void gemm<float>(Product<float>, const BlockDone&);
-template void gemm<double>(Product<double>, const BlockDone&);
+template void gemm<float>(Product<float>, const TileDone&);
+template void gemm<double>(Product<double>, const TileDone&);
 template void gemm_serial<float>(Product<float>);
 template void gemm_serial<double>(Product<double>);
 

@@ -30,20 +30,20 @@ struct Product {
 };
 
 /// Part of C: rows [row, row + rows) and columns [col, col + cols).
-struct Block {
+struct Tile {
   int64_t row = 0, rows = 0, col = 0, cols = 0;
 };
 
-/// Is called with each block of C once it is final and while it is near in a cache, on the thread
+/// Is called with each tile of C once it is final and while it is near in a cache, on the thread
 /// that computed it.
-using BlockDone = std::function<void(const Block&)>;
+using TileDone = std::function<void(const Tile&)>;
 
 /// Computes p, split over threads by rows or columns, as the shape wants; one and two threads give
 /// the same bits, and with our own kernel any number of threads. Without `add` C is not read.
 /// Throws Error for negative sizes, row strides shorter than a row, and sizes above 2^31 - 1.
 /// Counts its FLOPs for an open ProfileScope.
 template <class T>
-void gemm(Product<T> p, const BlockDone& done = {});
+void gemm(Product<T> p, const TileDone& done = {});
 
 /// As gemm, on the calling thread alone, and uncounted: for use inside parallel_for.
 template <class T>

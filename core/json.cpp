@@ -77,10 +77,10 @@ bool holds(const json& value, double&) { return value.is_number(); }
 bool holds(const json& value, bool&) { return value.is_boolean(); }
 bool holds(const json& value, std::string&) { return value.is_string(); }
 
-const char* name_of(int64_t) { return "a whole number"; }
-const char* name_of(double) { return "a number"; }
-const char* name_of(bool) { return "true or false"; }
-const char* name_of(const std::string&) { return "a string"; }
+const char* kind_of(int64_t) { return "a whole number"; }
+const char* kind_of(double) { return "a number"; }
+const char* kind_of(bool) { return "true or false"; }
+const char* kind_of(const std::string&) { return "a string"; }
 
 }  // namespace
 
@@ -97,9 +97,9 @@ T json_entry(const json& object, const char* key) {
   T value{};
   if (!object.is_object()) fail("expected a JSON object, got ", shown(object));
   const auto found = object.find(key);
-  check(found != object.end(), "expected ", name_of(value), " for ", key, ", which is missing");
+  check(found != object.end(), "expected ", kind_of(value), " for ", key, ", which is missing");
   if (!holds(*found, value))
-    fail("expected ", name_of(value), " for ", key, ", got ", shown(*found));
+    fail("expected ", kind_of(value), " for ", key, ", got ", shown(*found));
   return found->get_to(value);
 }
 

@@ -39,7 +39,7 @@ struct Format {
 };
 
 /// The indices of an axis that are shown; -1 stands for the gap.
-std::vector<int64_t> shown(int64_t size, bool abridged) {
+std::vector<int64_t> shown_indices(int64_t size, bool abridged) {
   std::vector<int64_t> out;
   for (int64_t i = 0; i < size; ++i) {
     if (abridged && size > 2 * edge_items && i == edge_items) {
@@ -54,7 +54,7 @@ std::vector<int64_t> shown(int64_t size, bool abridged) {
 /// f(element) for each that is shown.
 void visit(const Tensor& x, bool abridged, const std::function<void(const Tensor&)>& f) {
   if (x.rank() == 0) return f(x);
-  for (int64_t i : shown(x.shape()[0], abridged))
+  for (int64_t i : shown_indices(x.shape()[0], abridged))
     if (i >= 0) visit(x[i], abridged, f);
 }
 
@@ -88,7 +88,7 @@ void write(std::ostream& out, const Tensor& x, const Format& format, bool abridg
   const std::string pad(static_cast<size_t>(indent + 1), ' ');
   out << '[';
   bool first = true;
-  for (int64_t i : shown(x.shape()[0], abridged)) {
+  for (int64_t i : shown_indices(x.shape()[0], abridged)) {
     if (!first) out << (x.rank() == 1 ? ", " : ",\n" + pad);
     first = false;
     if (i < 0)

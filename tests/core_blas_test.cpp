@@ -132,9 +132,9 @@ TEST_CASE("gemm calls back once for each element of C, when it is final", "[blas
     const auto a = random_values<float>(t.m * t.k, 1), b = random_values<float>(t.n * t.k, 2);
     std::vector<float> c(static_cast<size_t>(t.m * t.n)), seen(c.size(), 0.0f);
     std::vector<int> calls(c.size());
-    blas::gemm(product(t, a, b, c), [&](const blas::Block& block) {
-      for (int64_t i = block.row; i < block.row + block.rows; ++i)
-        for (int64_t j = block.col; j < block.col + block.cols; ++j) {
+    blas::gemm(product(t, a, b, c), [&](const blas::Tile& tile) {
+      for (int64_t i = tile.row; i < tile.row + tile.rows; ++i)
+        for (int64_t j = tile.col; j < tile.col + tile.cols; ++j) {
           const auto at = static_cast<size_t>(i * t.n + j);
           ++calls[at];
           seen[at] = c[at];

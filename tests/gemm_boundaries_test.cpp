@@ -86,16 +86,16 @@ bool is_right(const Problem<T>& problem, const blas::Product<T>& operands, bool 
   std::vector<char> calls(c.size(), 0);
   blas::Product<T> g = operands;
   g.m = m, g.n = n, g.k = k, g.c = c.data(), g.ldc = n + pad, g.add = add;
-  const auto done = [&](const blas::Block& block) {
-    for (int64_t i = block.row; i < block.row + block.rows; ++i)
-      for (int64_t j = block.col; j < block.col + block.cols; ++j)
+  const auto done = [&](const blas::Tile& tile) {
+    for (int64_t i = tile.row; i < tile.row + tile.rows; ++i)
+      for (int64_t j = tile.col; j < tile.col + tile.cols; ++j)
         ++calls[index(i, j)], seen[index(i, j)] = c[index(i, j)];
   };
   if (threads == 0) {
     blas::gemm_serial(g);
   } else {
     set_num_threads(threads);
-    blas::gemm(g, call_back ? blas::BlockDone(done) : blas::BlockDone());
+    blas::gemm(g, call_back ? blas::TileDone(done) : blas::TileDone());
   }
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {

@@ -7,8 +7,9 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <string>
+
+#include "tests/temporary_folder.h"
 
 struct Result {
   int status;
@@ -74,16 +75,6 @@ class Process {
 inline Result run(const std::string& program, const std::string& arguments = "") {
   return Process(program, arguments).finish();
 }
-
-/// A folder of its own for each test, removed at its end.
-struct TemporaryFolder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("gradus_programs_" + std::to_string(getpid()));
-  TemporaryFolder() { std::filesystem::create_directories(path); }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-  bool has(const std::string& name) const { return std::filesystem::exists(path / name); }
-};
 
 /// Some text with structure, of at least `characters`.
 inline std::string sample_text(size_t characters = 12000) {

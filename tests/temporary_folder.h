@@ -17,6 +17,7 @@ struct TemporaryFolder {
   ~TemporaryFolder() { std::filesystem::remove_all(path); }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const char* name) const { return (path / name).string(); }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+  bool has(const std::string& name) const { return std::filesystem::exists(path / name); }
   long files() const { return std::distance(std::filesystem::directory_iterator(path), {}); }
 };

@@ -45,9 +45,9 @@ class Arena {
   T* next_;
 };
 
-// Some rows of whole vectors.
+// Some rows of whole vectors, the last filled up with zeros where need be.
 template <class T>
-struct Rows {
+struct PaddedRows {
   const T* data;
   int64_t stride;
   const T* at(int64_t i) const { return data + i * stride; }
@@ -56,7 +56,7 @@ struct Rows {
 // n rows where they lie or, if they are not whole vectors long, copied into `space` with zeros
 // added.
 template <class T>
-Rows<T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
+PaddedRows<T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
   const int64_t width = padded<T>(dim);
   if (width == dim) return {first, stride};
   for (int64_t i = 0; i < n; ++i) {
@@ -68,7 +68,8 @@ Rows<T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T*
 
 // n rows times `factor`, copied into `space` as whole vectors.
 template <class T>
-Rows<T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
+PaddedRows<T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim,
+                          T* space) {
   const int64_t width = padded<T>(dim);
   for (int64_t i = 0; i < n; ++i) {
     simd_for(dim, [=, from = first + i * stride, to = space + i * width](int64_t d) {
@@ -148,7 +149,7 @@ struct ForwardTile {
   }
 
   // scores[j][i] = k_j q_i for n keys from key j0 on
-  void multiply(Rows<T> k, int64_t j0, int64_t n) const {
+  void multiply(PaddedRows<T> k, int64_t j0, int64_t n) const {
     const int64_t dim = padded<T>(p.dim);
     const int64_t step = first_lane(j0 + n - 1) > 0 ? gemm_rows : n;
     for (int64_t j = 0; j < n; j += step) {
@@ -214,7 +215,7 @@ struct ForwardTile {
   }
 
   // sums[i] = scale[i] sums[i] + sum_j scores[j][i] v_j; `fresh`: sums are not there yet
-  void accumulate(Rows<T> v, int64_t j0, int64_t n, bool fresh, const T* scale,
+  void accumulate(PaddedRows<T> v, int64_t j0, int64_t n, bool fresh, const T* scale,
                   Sums<T> sums) const {
     const int64_t dim = padded<T>(p.value_dim);
     const int64_t step = p.seen_by(first) < j0 + n ? gemm_rows : count;
@@ -254,7 +255,7 @@ void forward_tile(const Attention<T>& p, int64_t b, int64_t h, int64_t first, in
   T *k_copy = arena.take(rows * dim), *v_copy = arena.take(rows * vdim);
   T* const drop = arena.take(2 * drop_size);
 
-  const Rows<T> own = whole_vectors(q.row(b, h, first), q.time, count, p.dim, k_copy);
+  const PaddedRows<T> own = whole_vectors(q.row(b, h, first), q.time, count, p.dim, k_copy);
   tile_transpose(count, dim, static_cast<T>(p.scale), own.data, own.stride, tile.queries, width);
   std::fill_n(tile.largest, width, -infinity<T>);
   std::fill_n(tile.shift, width, T{0});
@@ -336,7 +337,7 @@ struct BackwardTile {
   }
 
   // weights = q keys and dscores = d_out values, for m queries from query i0 on
-  void multiply(Rows<T> q, Rows<T> d_out, int64_t i0, int64_t m) const {
+  void multiply(PaddedRows<T> q, PaddedRows<T> d_out, int64_t i0, int64_t m) const {
     const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
     for (int64_t i = 0; i < m; i += step) {
       const int64_t r = std::min(step, m - i), n = padded<T>(seen_lanes(i0 + i + r - 1));
@@ -372,7 +373,7 @@ struct BackwardTile {
   }
 
   // sums[j] += sum_i from[i][j] rows_i, over the queries that see key j
-  void add_to_keys(const T* from, Rows<T> rows, int64_t i0, int64_t m, int64_t n,
+  void add_to_keys(const T* from, PaddedRows<T> rows, int64_t i0, int64_t m, int64_t n,
                    Sums<T> sums) const {
     const int64_t step = seen_lanes(i0) < count ? gemm_rows : count;
     for (int64_t j = 0; j < count; j += step) {
@@ -383,7 +384,7 @@ struct BackwardTile {
   }
 
   // dq[i] += sum_j dscores[i][j] k_j, over the keys that query i sees
-  void add_to_queries(Rows<T> k, int64_t i0, int64_t m, Sums<T> dq) const {
+  void add_to_queries(PaddedRows<T> k, int64_t i0, int64_t m, Sums<T> dq) const {
     const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
     for (int64_t i = 0; i < m; i += step) {
       const int64_t r = std::min(step, m - i);
@@ -431,18 +432,19 @@ void backward_part(const Attention<T>& p, const BackwardData<T>& x, int64_t b, i
   for (int64_t j = part * backward_keys; j < p.keys; j += parts * backward_keys) {
     const int64_t n = std::min(backward_keys, p.keys - j);
     tile.first = j, tile.count = n, tile.width = padded<T>(n);
-    const Rows<T> own = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, k_scaled);
-    const Rows<T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, v_copy);
+    const PaddedRows<T> own = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, k_scaled);
+    const PaddedRows<T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, v_copy);
     tile_transpose(n, dim, T{1}, own.data, own.stride, tile.keys, tile.width);
-    const Rows<T> k = scaled_rows(scale, x.k.row(b, kv, j), x.k.time, n, p.dim, k_scaled);
+    const PaddedRows<T> k = scaled_rows(scale, x.k.row(b, kv, j), x.k.time, n, p.dim, k_scaled);
     tile_transpose(n, vdim, T{1}, v.data, v.stride, tile.values, tile.width);
     T *const dk = x.dk.row(b, kv, j), *const dv = x.dv.row(b, kv, j);
     const Sums<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, dk_space);
     const Sums<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, dv_space);
     for (int64_t i = p.first_to_see(j) / m * m; i < p.queries; i += m) {
       const int64_t r = std::min(m, p.queries - i);
-      const Rows<T> q = scaled_rows(scale, x.q.row(b, h, i), x.q.time, r, p.dim, q_scaled);
-      const Rows<T> dy = whole_vectors(x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim, d_copy);
+      const PaddedRows<T> q = scaled_rows(scale, x.q.row(b, h, i), x.q.time, r, p.dim, q_scaled);
+      const PaddedRows<T> dy =
+          whole_vectors(x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim, d_copy);
       tile.multiply(q, dy, i, r);
       if (p.visible || p.bias) {
         const auto [mb, mh, mq, mk] = p.mask_strides;

@@ -13,7 +13,7 @@
 
 namespace gradus::kernel {
 
-using blas::Block, blas::Product;
+using blas::Tile, blas::Product;
 
 /// Columns of a panel of B: as wide as a block of sums.
 template <class T>
@@ -117,7 +117,7 @@ template <class T>
 inline constexpr int64_t panel_size = panel_cols<T>* detail::k_step;
 
 /// Computes g, whose sizes are positive; `panel` is room for panel_size<T> elements, aligned to a
-/// vector. done(block) is called with each block of C once it is final and still in the nearest
+/// vector. done(tile) is called with each tile of C once it is final and still in the nearest
 /// cache. An element's bits do not depend on how C was cut into parts at multiples of panel_cols.
 template <class T, class Done>
 void panel_gemm(const Product<T>& g, T* panel, Done&& done) {
@@ -152,7 +152,7 @@ void panel_gemm(const Product<T>& g, T* panel, Done&& done) {
             const int64_t end = i + rows;
             if (last && (end == i1 || (end - i0) % strip_rows == 0)) {
               const int64_t begin = i0 + (end - 1 - i0) / strip_rows * strip_rows;
-              done(Block{begin, end - begin, j, cols});
+              done(Tile{begin, end - begin, j, cols});
             }
           }
         }

@@ -24,10 +24,10 @@ struct SumPlan {
   int64_t inner = 1, inner_x = 1, inner_y = 0;
 
   SumPlan(const Shape& shape, const Shape& strides, const std::array<bool, max_rank>& is_reduced) {
-    struct Axis {
+    struct StridedAxis {
       int64_t size, x, y;
     };
-    std::vector<Axis> stay, go;
+    std::vector<StridedAxis> stay, go;
     int64_t y = 1;
     for (int i = shape.size() - 1; i >= 0; --i) {
       const bool gone = is_reduced[static_cast<size_t>(i)];
@@ -35,12 +35,12 @@ struct SumPlan {
       if (!gone) y *= shape[i];
     }
     // By falling stride; repeats (stride 0) outermost.
-    for (std::vector<Axis>* axes : {&stay, &go}) {
-      auto key = [](const Axis& a) { return a.x == 0 ? INT64_MAX : a.x; };
+    for (std::vector<StridedAxis>* axes : {&stay, &go}) {
+      auto key = [](const StridedAxis& a) { return a.x == 0 ? INT64_MAX : a.x; };
       std::stable_sort(axes->begin(), axes->end(),
-                       [&](const Axis& a, const Axis& b) { return key(a) > key(b); });
+                       [&](const StridedAxis& a, const StridedAxis& b) { return key(a) > key(b); });
       size_t n = 0;
-      for (const Axis& a : *axes) {
+      for (const StridedAxis& a : *axes) {
         if (n > 0 && (*axes)[n - 1].x == a.x * a.size && (*axes)[n - 1].y == a.y * a.size)
           (*axes)[n - 1] = {(*axes)[n - 1].size * a.size, a.x, a.y};
         else
@@ -50,12 +50,13 @@ struct SumPlan {
     }
     columns = go.empty() || (!stay.empty() && stay.back().x != 0 &&
                              (go.back().x == 0 || stay.back().x < go.back().x));
-    if (std::vector<Axis>& from = columns ? stay : go; !from.empty()) {
+    if (std::vector<StridedAxis>& from = columns ? stay : go; !from.empty()) {
       inner = from.back().size, inner_x = from.back().x, inner_y = from.back().y;
       from.pop_back();
     }
-    for (const Axis& a : stay) kept.push_back(a.size), kept_x.push_back(a.x), kept_y.push_back(a.y);
-    for (const Axis& a : go) reduced.push_back(a.size), reduced_x.push_back(a.x);
+    for (const StridedAxis& a : stay)
+      kept.push_back(a.size), kept_x.push_back(a.x), kept_y.push_back(a.y);
+    for (const StridedAxis& a : go) reduced.push_back(a.size), reduced_x.push_back(a.x);
   }
 };
 

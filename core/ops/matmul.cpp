@@ -51,7 +51,7 @@ int64_t batch_offset(const Tensor& x, int64_t batch) {
 /// batch axes of a and b broadcast to its own. A few large products are split over the threads one
 /// after the other; of others each thread takes whole ones.
 void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out,
-              const blas::BlockDone& done = {}) {
+              const blas::TileDone& done = {}) {
   const NoGrad no_grad;
   if (out.numel() == 0) return;
   Operand left = operand(a), right = operand(b);
@@ -174,7 +174,7 @@ T* data_or_null(const Tensor& x) {
   return x.defined() ? x.data<T>() : nullptr;
 }
 
-/// z = x W^T + b and y = act(z), block by block, and act' in `slope` if that is defined. z may be
+/// z = x W^T + b and y = act(z), tile by tile, and act' in `slope` if that is defined. z may be
 /// y: then only y is left.
 template <class T>
 void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -183,15 +183,15 @@ void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
   T *pz = z.data<T>(), *py = y.data<T>(), *ps = data_or_null<T>(slope);
   const T* pb = data_or_null<T>(bias);
   const bool plain = !pb && py == pz && activation == Activation::none;
-  auto finish = [=](const blas::Block& block) {
+  auto finish = [=](const blas::Tile& tile) {
     with_activation(activation, [&](auto act) {
-      const int64_t at = block.row * n + block.col;
-      kernel::bias_activation<decltype(act)>(block.rows, block.cols, n, pb ? pb + block.col : pb,
+      const int64_t at = tile.row * n + tile.col;
+      kernel::bias_activation<decltype(act)>(tile.rows, tile.cols, n, pb ? pb + tile.col : pb,
                                              pz + at, py + at, ps ? ps + at : ps);
     });
   };
   multiply(as_rows(x, weight.size(1)), weight.mT(), false, as_rows(z, n),
-           plain ? blas::BlockDone() : finish);
+           plain ? blas::TileDone() : finish);
 }
 
 /// dz = dy act', written over dy where nobody else holds it, and in the same pass the bias's
@@ -329,11 +329,11 @@ void feed_forward_backward(Backward& back, Activation activation, const Tensor& 
   });
   if (back.needs(3)) give_rows(back, 3, dy.mT(), h);
   if (!back.needs(0) && !back.needs(1) && !back.needs(2)) return;
-  multiply(dy, w2, false, h, [=](const blas::Block& block) {
-    for (int64_t i = block.row; i < block.row + block.rows; ++i) {
-      T* dz = ph + i * n + block.col;
-      const T* s = ps + i * n + block.col;
-      simd_for(block.cols, [=](int64_t j) { dz[j] *= s[j]; });
+  multiply(dy, w2, false, h, [=](const blas::Tile& tile) {
+    for (int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
+      T* dz = ph + i * n + tile.col;
+      const T* s = ps + i * n + tile.col;
+      simd_for(tile.cols, [=](int64_t j) { dz[j] *= s[j]; });
     }
   });
   const Tensor dz = give_bias(back, 2, n, Activation::none, h, {});
