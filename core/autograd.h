@@ -190,8 +190,10 @@ struct GradOptions {
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 
-/// The graph behind `root` in Graphviz's DOT language: a box a leaf, an ellipse an op, an arrow a
-/// tensor.
-std::string to_dot(const Tensor& root);
+/// The graph behind `root` in Graphviz's DOT language, as micrograd draws it: an ellipse an op, a
+/// box a tensor with its name, its number (or shape) and its gradient. Boxes are drawn of leaves,
+/// the root and what `names` lists: the graph does not hold the others.
+std::string to_dot(const Tensor& root,
+                   const std::vector<std::pair<std::string, Tensor>>& names = {});
 
 }  // namespace gradus

@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
   const Tensor second = grad({first}, {b})[0];
   std::printf("d2y/db2 %10.4f%10.4f   = -2 y dy/dn\n", second.item(), -2 * y.item() * dn);
 
-  // The graph as Graphviz draws it; leaves show their gradients.
+  // The graph as Graphviz draws it, with names, numbers and gradients. n is no leaf: it is asked to
+  // keep its gradient.
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
   write_file_atomically(path, to_dot(tanh(x1 * w1 + x2 * w2 + b)));

@@ -399,30 +399,29 @@ TEST_CASE("AnomalyMode names the op whose backward made a NaN or an infinity", "
 
 TEST_CASE("to_dot draws the graph", "[autograd]") {
   const Tensor a = leaf({2}), b = leaf({3});
-  const Tensor y = a * b + a;
+  const Tensor product = a * b, y = product + a;
   y.backward({}, true);
-  std::string dot = to_dot(y);
-  std::vector<std::string> names;  // addresses become a, b, c, ... as they come
-  for (std::smatch m; std::regex_search(dot, m, std::regex("n0x[0-9a-f]+"));) {
-    const std::string id = m.str(), name(1, static_cast<char>('a' + names.size()));
-    names.push_back(id);
-    for (size_t at; (at = dot.find(id)) != std::string::npos;) dot.replace(at, id.size(), name);
-  }
-  CHECK(dot ==
-        "digraph gradus {\n"
-        "  rankdir=BT;\n"
-        "  a [label=\"add\"];\n"
-        "  b -> a;\n"
-        "  c [shape=box, label=\"(1,) = 2\\ngrad 4\"];\n"
-        "  c -> a;\n"
-        "  b [label=\"mul\"];\n"
-        "  c -> b;\n"
-        "  d [shape=box, label=\"(1,) = 3\\ngrad 2\"];\n"
-        "  d -> b;\n"
-        "  result [shape=plaintext, label=\"(1,) = 8\"];\n"
-        "  a -> result;\n"
-        "}\n");
+  CHECK(to_dot(y) == R"(digraph gradus {
+  rankdir=LR;
+  n0 [shape=record, label="{8}"];
+  n1 -> n0;
+  n1 [label="add"];
+  n2 -> n1;
+  n3 [shape=record, label="{2 | grad 4}"];
+  n3 -> n1;
+  n2 [label="mul"];
+  n3 -> n2;
+  n4 [shape=record, label="{3 | grad 2}"];
+  n4 -> n2;
+}
+)");
+  const std::string named = to_dot(y, {{"a b", product}, {"{x}", a}});
+  CHECK_THAT(named, Contains(R"([shape=record, label="{a\ b | 6}"])"));
+  CHECK_THAT(named, Contains(R"([shape=record, label="{\{x\} | 2 | grad 4}"])"));
+  const Tensor pieces = randn({2, 3}).requires_grad_();
+  CHECK_THAT(to_dot(sum(pieces.split(1, 0)[1])), Contains("{(2, 3)}") && Contains("\"split\""));
   CHECK_THROWS_WITH(to_dot(scalar(1)), "to_dot: the tensor does not require grad");
+  CHECK_THROWS_WITH(to_dot(y, {{"c", scalar(1)}}), Contains("to_dot: c does not require grad"));
 }
 
 // ---- threads ----
