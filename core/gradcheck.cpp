@@ -5,6 +5,7 @@
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/random.h"
 
 namespace gradus {

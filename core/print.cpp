@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/tensor.h"
 
 namespace gradus {

@@ -106,11 +106,19 @@ std::vector<T> Tensor::to_vector() const {
 }
 template std::vector<float> Tensor::to_vector<float>() const;
 template std::vector<double> Tensor::to_vector<double>() const;
-template std::vector<int> Tensor::to_vector<int>() const;
-template std::vector<int64_t> Tensor::to_vector<int64_t>() const;
 template std::vector<bool> Tensor::to_vector<bool>() const;
+template std::vector<signed char> Tensor::to_vector<signed char>() const;
+template std::vector<unsigned char> Tensor::to_vector<unsigned char>() const;
+template std::vector<short> Tensor::to_vector<short>() const;
+template std::vector<unsigned short> Tensor::to_vector<unsigned short>() const;
+template std::vector<int> Tensor::to_vector<int>() const;
+template std::vector<unsigned> Tensor::to_vector<unsigned>() const;
+template std::vector<long> Tensor::to_vector<long>() const;
+template std::vector<unsigned long> Tensor::to_vector<unsigned long>() const;
+template std::vector<long long> Tensor::to_vector<long long>() const;
+template std::vector<unsigned long long> Tensor::to_vector<unsigned long long>() const;
 
-// ---- factories ----
+// ---- memory for one ----
 
 Tensor core::empty(const Shape& shape, Dtype dtype) {
   const int64_t numel = checked_numel("empty", shape);
@@ -122,86 +130,6 @@ Tensor core::empty(const Shape& shape, Dtype dtype) {
   return Tensor(std::move(impl));
 }
 Tensor core::empty_like(const Tensor& x) { return empty(x.shape(), x.dtype()); }
-
-Tensor full(const Shape& shape, double value, Dtype dtype) {
-  Tensor x = empty(shape, dtype);
-  x.fill_(value);
-  return x;
-}
-Tensor zeros(const Shape& shape, Dtype dtype) { return full(shape, 0, dtype); }
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
-Tensor ones(const Shape& shape, Dtype dtype) { return full(shape, 1, dtype); }
-Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
-Tensor scalar(double value, Dtype dtype) { return full({}, value, dtype); }
-
-Tensor arange(double start, double end, double step, Dtype dtype) {
-  check(step != 0 && (end - start) / step >= 0 && std::isfinite((end - start) / step),
-        "arange: step ", step, " does not lead from ", start, " to ", end);
-  const double count = std::ceil((end - start) / step);
-  check(count < 0x1p59, "arange: too many elements from ", start, " to ", end, " by ", step);
-  for (double number : {start, end, step}) check_number("arange", dtype, number);
-  const auto n = static_cast<int64_t>(count);
-  Tensor x = empty({n}, dtype);
-  dispatch_number("arange", dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* out = x.data<T>();
-    for (int64_t i = 0; i < n; ++i) {
-      if constexpr (std::is_floating_point_v<T>)
-        out[i] = static_cast<T>(start + static_cast<double>(i) * step);
-      else
-        out[i] = static_cast<T>(start) + i * static_cast<T>(step);
-    }
-  });
-  return x;
-}
-
-Tensor eye(int64_t n, Dtype dtype) {
-  Tensor x = zeros({n, n}, dtype);
-  if (n == 0) return x;
-  TensorImpl diagonal = x.impl();
-  diagonal.shape = {n};
-  diagonal.strides = {n + 1};
-  Tensor(std::make_shared<TensorImpl>(std::move(diagonal))).fill_(1);
-  return x;
-}
-
-template <class T>
-Tensor from_data(const std::vector<T>& values, const Shape& shape) {
-  check(static_cast<int64_t>(values.size()) == checked_numel("from_data", shape),
-        "from_data: ", values.size(), " values for shape ", shape);
-  constexpr bool is_int = std::is_integral_v<T> && !std::is_same_v<T, bool>;
-  using To = std::conditional_t<is_int, int64_t, T>;
-  Tensor x = empty(shape, dtype_of<To>);
-  std::copy(values.begin(), values.end(), x.data<To>());
-  return x;
-}
-template Tensor from_data(const std::vector<float>&, const Shape&);
-template Tensor from_data(const std::vector<double>&, const Shape&);
-template Tensor from_data(const std::vector<int>&, const Shape&);
-template Tensor from_data(const std::vector<int64_t>&, const Shape&);
-template Tensor from_data(const std::vector<bool>&, const Shape&);
-
-namespace {
-Tensor typed_in(const std::vector<double>& values, const Shape& shape, Dtype dtype) {
-  for (double value : values) check_number("tensor", dtype, value);
-  return from_data(values, shape).to(dtype);
-}
-}  // namespace
-
-Tensor tensor(std::initializer_list<double> values, Dtype dtype) {
-  return typed_in(values, {static_cast<int64_t>(values.size())}, dtype);
-}
-
-Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, Dtype dtype) {
-  std::vector<double> values;
-  const size_t columns = rows.size() ? rows.begin()->size() : 0;
-  for (const auto& row : rows) {
-    check(row.size() == columns, "tensor: rows of ", columns, " and of ", row.size(), " numbers");
-    values.insert(values.end(), row.begin(), row.end());
-  }
-  return typed_in(values, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)},
-                  dtype);
-}
 
 // ---- copies and conversion ----
 

@@ -69,7 +69,8 @@ class Tensor {
     else
       return number_as<T>("item", item_as_double());
   }
-  /// The elements in row-major order, each converted to T as item() does.
+  /// The elements in row-major order, each converted to T as item() does: float, double, bool or a
+  /// whole number of any width.
   template <class T>
   std::vector<T> to_vector() const;
   /// As a person reads it: nested brackets, aligned columns, large tensors abridged, then shape and
@@ -171,42 +172,10 @@ class Tensor {
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
-// ---- factories ----
-
 namespace core {
-/// Uninitialised, for ops to fill.
+/// Uninitialised, for ops to fill. All other factories: gradus/core/ops/factories.h.
 Tensor empty(const Shape& shape, Dtype dtype = float32);
 Tensor empty_like(const Tensor& x);
 }  // namespace core
-Tensor zeros(const Shape& shape, Dtype dtype = float32);
-Tensor zeros_like(const Tensor& x);
-Tensor ones(const Shape& shape, Dtype dtype = float32);
-Tensor ones_like(const Tensor& x);
-Tensor full(const Shape& shape, double value, Dtype dtype = float32);
-/// start, start+step, ... before end. Throws Error if step is 0 or leads away from end, and where
-/// the dtype is int64 and one of the three is no whole number.
-Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
-inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
-/// The (n, n) identity matrix.
-Tensor eye(int64_t n, Dtype dtype = float32);
-/// A copy of the values, in row-major order. Throws Error unless there are shape.numel() of them.
-template <class T>
-Tensor from_data(const std::vector<T>& values, const Shape& shape);
-/// A vector, or a matrix of two columns or more, typed in: tensor({{1, 2}, {3, 4}}). For one column
-/// write tensor({1, 2}).unsqueeze(1). Throws Error where dtype is int64 and a value is no whole
-/// number.
-Tensor tensor(std::initializer_list<double> values, Dtype dtype = float32);
-Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, Dtype dtype = float32);
-/// A tensor of rank 0.
-Tensor scalar(double value, Dtype dtype = float32);
-
-/// Normal(0, 1) numbers from the thread's generator (Box-Muller), as all of these.
-Tensor randn(const Shape& shape, Dtype dtype = float32);
-/// Uniform in [0, 1).
-Tensor rand(const Shape& shape, Dtype dtype = float32);
-/// Uniform integers in [low, high), int64.
-Tensor randint(int64_t low, int64_t high, const Shape& shape);
-/// A random permutation of 0 ... n-1, int64.
-Tensor randperm(int64_t n);
 
 }  // namespace gradus

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/parallel.h"
 
 namespace gradus::nn::init {

@@ -1,6 +1,7 @@
 #include "gradus/nn/layers.h"
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/nn/init.h"

@@ -17,6 +17,7 @@
 
 #include "gradus/core/allocator.h"
 #include "gradus/core/error.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/parallel.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gradus/core/error.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/random.h"
 #include "gradus/core/tensor.h"
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/safetensors.h"
 #include "tests/temporary_folder.h"
 

@@ -9,6 +9,7 @@
 #include "examples/support/run_folder.h"
 #include "examples/support/step_log.h"
 #include "examples/support/text.h"
+#include "gradus/core/ops/factories.h"
 #include "tests/programs.h"
 
 using namespace gradus;

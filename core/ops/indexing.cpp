@@ -7,6 +7,7 @@
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/odometer.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"
 #include "gradus/core/random.h"

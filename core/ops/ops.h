@@ -2,6 +2,7 @@
 // All ops.
 #include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/attention.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/ops/matmul.h"

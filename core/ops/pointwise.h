@@ -3,6 +3,7 @@
 // in NumPy and must share a dtype; a C++ number takes the tensor's dtype. int64 wraps around where
 // its range ends, as in NumPy.
 
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/tensor.h"
 
 namespace gradus {

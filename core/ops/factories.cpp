@@ -1,0 +1,285 @@
+#include "gradus/core/ops/factories.h"
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/kernels/math.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+
+namespace gradus {
+
+// ---- of one number, or a sequence ----
+
+Tensor full(const Shape& shape, double value, Dtype dtype) {
+  Tensor x = empty(shape, dtype);
+  x.fill_(value);
+  return x;
+}
+Tensor zeros(const Shape& shape, Dtype dtype) { return full(shape, 0, dtype); }
+Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
+Tensor ones(const Shape& shape, Dtype dtype) { return full(shape, 1, dtype); }
+Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
+Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, x.dtype()); }
+Tensor scalar(double value, Dtype dtype) { return full({}, value, dtype); }
+
+Tensor arange(double start, double end, double step, Dtype dtype) {
+  check(step != 0 && (end - start) / step >= 0 && std::isfinite((end - start) / step),
+        "arange: step ", step, " does not lead from ", start, " to ", end);
+  const double count = std::ceil((end - start) / step);
+  check(count < 0x1p59, "arange: too many elements from ", start, " to ", end, " by ", step);
+  for (double number : {start, end, step}) check_number("arange", dtype, number);
+  const auto n = static_cast<int64_t>(count);
+  Tensor x = empty({n}, dtype);
+  dispatch_number("arange", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = x.data<T>();
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_floating_point_v<T>)
+        out[i] = static_cast<T>(start + static_cast<double>(i) * step);
+      else
+        out[i] = static_cast<T>(start) + i * static_cast<T>(step);
+    }
+  });
+  return x;
+}
+
+namespace {
+/// As linspace, for whole numbers: unsigned, which may wrap around on the way.
+void linspace_of_whole(double start, double end, int64_t n, int64_t* out) {
+  for (double number : {start, end}) check_number("linspace", int64, number);
+  const auto from = static_cast<uint64_t>(static_cast<int64_t>(start));
+  const auto to = static_cast<uint64_t>(static_cast<int64_t>(end));
+  const uint64_t distance = start <= end ? to - from : from - to;
+  const auto gaps = static_cast<uint64_t>(std::max<int64_t>(n - 1, 1));
+  check(n < 2 || distance % gaps == 0, "linspace: ", n, " numbers from ", start, " to ", end,
+        " are not all whole");
+  const uint64_t step = start <= end ? distance / gaps : uint64_t{0} - distance / gaps;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<int64_t>(from + static_cast<uint64_t>(i) * step);
+}
+}  // namespace
+
+Tensor linspace(double start, double end, int64_t n, Dtype dtype) {
+  check(n >= 0, "linspace: expected a number of elements >= 0, got ", n);
+  check(std::isfinite(start) && std::isfinite(end), "linspace: expected finite ends, got ", start,
+        " and ", end);
+  const Tensor x = empty({n}, dtype);
+  dispatch_number("linspace", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = x.data<T>();
+    if constexpr (std::is_same_v<T, int64_t>) return linspace_of_whole(start, end, n, out);
+    // Each half is counted from its own end, so that both ends are exact. Divided first, the
+    // largest numbers do not overflow.
+    const auto gaps = static_cast<double>(n - 1);
+    const double step = n < 3 ? 0 : end / gaps - start / gaps;
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = static_cast<T>(i < (n + 1) / 2 ? start + step * static_cast<double>(i)
+                                              : end - step * static_cast<double>(n - 1 - i));
+  });
+  return x;
+}
+
+Tensor eye(int64_t n, Dtype dtype) {
+  Tensor x = zeros({n, n}, dtype);
+  if (n == 0) return x;
+  TensorImpl diagonal = x.impl();
+  diagonal.shape = {n};
+  diagonal.strides = {n + 1};
+  Tensor(std::make_shared<TensorImpl>(std::move(diagonal))).fill_(1);
+  return x;
+}
+
+// ---- of numbers that are there already ----
+
+namespace {
+
+/// The shape of a nested list, as its first entries have it.
+Shape shape_of(const NestedList& values) {
+  Shape shape;
+  for (const NestedList* at = &values; at->is_list(); at = &at->list()[0]) {
+    shape.push_back(std::ssize(at->list()));
+    if (at->list().empty()) break;
+  }
+  return shape;
+}
+
+/// Calls f with each number of `values`, which stand `depth` lists deep in what has this shape.
+/// Throws Error where they do not have it.
+template <class F>
+void for_each_number(const NestedList& values, const Shape& shape, int depth, const F& f) {
+  const bool is_list = depth < shape.size();
+  check(values.is_list() == is_list, "tensor: a number stands beside a list");
+  if (!is_list) return f(values);
+  check(std::ssize(values.list()) == shape[depth], "tensor: rows of ", shape[depth], " and of ",
+        values.list().size(), " numbers");
+  for (const NestedList& entry : values.list()) for_each_number(entry, shape, depth + 1, f);
+}
+
+}  // namespace
+
+Tensor tensor(const NestedList& values, Dtype dtype) {
+  const Tensor x = empty(shape_of(values), dtype);
+  dispatch_any(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* to = x.data<T>();
+    for_each_number(values, x.shape(), 0,
+                    [&](const NestedList& number) { *to++ = number.as<T>(); });
+  });
+  return x;
+}
+
+Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtype) {
+  check(std::ssize(bytes) == checked_numel("from_bytes", shape), "from_bytes: ", bytes.size(),
+        " bytes for shape ", shape);
+  const Tensor x = empty(shape, dtype);
+  dispatch_floating("from_bytes", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::copy(bytes.begin(), bytes.end(), x.data<T>());
+  });
+  return x;
+}
+// ---- of random numbers ----
+
+namespace {
+
+/// Philox blocks made at a time; a chunk of work.
+constexpr int64_t batch_blocks = 256, chunk_blocks = 16 * batch_blocks;
+
+/// Elements that one block of four words makes: 4 float32, or 2 of eight bytes.
+template <class T>
+constexpr int64_t per_block = 16 / static_cast<int64_t>(sizeof(T));
+
+/// The words of `count` blocks from `first`, as four rows of batch_blocks.
+void fill_words(RandomKey key, int64_t first, int64_t count, uint32_t (*words)[batch_blocks]) {
+  simd_for(count, [=](int64_t i) {
+    const auto w = philox(key, static_cast<uint64_t>(first + i));
+    for (size_t k = 0; k < 4; ++k) words[k][i] = w[k];
+  });
+}
+
+/// Fills y: each block's words w make elements through fill(w, number of blocks, values), where
+/// values is per_block<T> rows of batch_blocks.
+template <class T, class Fill>
+Tensor generate(const Shape& shape, Dtype dtype, const Fill& fill) {
+  const Tensor y = empty(shape, dtype);
+  const int64_t n = y.numel(), blocks = (n + per_block<T> - 1) / per_block<T>;
+  const RandomKey key = default_generator().reserve(4 * blocks);
+  T* out = y.data<T>();
+  parallel_for(blocks, chunk_blocks, [=, &fill](int64_t begin, int64_t end) {
+    uint32_t words[4][batch_blocks];
+    T values[per_block<T>][batch_blocks];
+    for (int64_t first = begin; first < end; first += batch_blocks) {
+      const int64_t count = std::min(batch_blocks, end - first);
+      fill_words(key, first, count, words);
+      fill(words, count, values);
+      const int64_t whole = std::min(count, n / per_block<T> - first);  // the last may not be
+      T* to = out + first * per_block<T>;
+      for (int64_t i = 0; i < whole; ++i)
+        for (int64_t k = 0; k < per_block<T>; ++k) *to++ = values[k][i];
+      for (int64_t k = 0; to < out + n && whole < count; ++k) *to++ = values[k][whole];
+    }
+  });
+  return y;
+}
+
+/// Rows of uniform u in (0, 1] and v in [0, 1) become rows of independent Normal(0, 1) numbers.
+/// Box & Muller 1958: radius sqrt(-2 log u), angle 2 pi v.
+template <class T>
+void box_muller(int64_t n, T* u, T* v) {
+  simd_for(n, [=](int64_t i) {
+    const T radius = std::sqrt(T{-2} * kernel::log(u[i]));
+    const T angle = T{2} * std::numbers::pi_v<T> * v[i];
+    u[i] = radius * kernel::cos(angle);
+    v[i] = radius * kernel::sin(angle);
+  });
+}
+
+/// The high 64 bits of a 64 x 64 bit product: a uniform `bits` to a uniform number in [0, n).
+inline uint64_t scale_to(uint64_t bits, uint64_t n) {
+  const uint64_t low = (bits & 0xFFFFFFFFu) * (n & 0xFFFFFFFFu);
+  const uint64_t mid1 = (bits >> 32) * (n & 0xFFFFFFFFu) + (low >> 32);
+  const uint64_t mid2 = (bits & 0xFFFFFFFFu) * (n >> 32) + (mid1 & 0xFFFFFFFFu);
+  return (bits >> 32) * (n >> 32) + (mid1 >> 32) + (mid2 >> 32);
+}
+
+}  // namespace
+
+Tensor randn(const Shape& shape, Dtype dtype) {
+  ProfileScope scope("randn");
+  check(is_floating(dtype), "randn: expected float32 or float64, got ", dtype);
+  if (dtype == float32)
+    return generate<float>(shape, dtype, [](auto words, int64_t count, auto values) {
+      for (size_t k = 0; k < 4; k += 2) {
+        simd_for(count, [=](int64_t i) {
+          values[k][i] = (static_cast<float>(words[k][i]) + 1) * 0x1p-32f;
+          values[k + 1][i] = uniform_float(words[k + 1][i]);
+        });
+        box_muller(count, values[k], values[k + 1]);
+      }
+    });
+  return generate<double>(shape, dtype, [](auto words, int64_t count, auto values) {
+    simd_for(count, [=](int64_t i) {
+      values[0][i] = 1 - uniform_double(words[0][i], words[1][i]);
+      values[1][i] = uniform_double(words[2][i], words[3][i]);
+    });
+    box_muller(count, values[0], values[1]);
+  });
+}
+
+Tensor rand(const Shape& shape, Dtype dtype) {
+  ProfileScope scope("rand");
+  check(is_floating(dtype), "rand: expected float32 or float64, got ", dtype);
+  if (dtype == float32)
+    return generate<float>(shape, dtype, [](auto words, int64_t count, auto values) {
+      for (size_t k = 0; k < 4; ++k)
+        simd_for(count, [=](int64_t i) { values[k][i] = uniform_float(words[k][i]); });
+    });
+  return generate<double>(shape, dtype, [](auto words, int64_t count, auto values) {
+    for (size_t k = 0; k < 2; ++k)
+      simd_for(count, [=](int64_t i) {
+        values[k][i] = uniform_double(words[2 * k][i], words[2 * k + 1][i]);
+      });
+  });
+}
+
+Tensor randn_like(const Tensor& x) { return randn(x.shape(), x.dtype()); }
+Tensor rand_like(const Tensor& x) { return rand(x.shape(), x.dtype()); }
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape) {
+  ProfileScope scope("randint");
+  check(low < high, "randint: expected low < high, got ", low, " and ", high);
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  return generate<int64_t>(shape, int64, [=](auto words, int64_t count, auto values) {
+    for (size_t k = 0; k < 2; ++k)
+      simd_for(count, [=](int64_t i) {
+        const uint64_t bits = uint64_t{words[2 * k][i]} << 32 | words[2 * k + 1][i];
+        values[k][i] = static_cast<int64_t>(static_cast<uint64_t>(low) + scale_to(bits, range));
+      });
+  });
+}
+
+Tensor randperm(int64_t n) {
+  check(n >= 0, "randperm: expected n >= 0, got ", n);
+  return randperm(n, default_generator().reserve(4 * n));
+}
+
+// Fisher & Yates, as Durstenfeld 1964: place i is exchanged with one of the places 0 ... i.
+Tensor randperm(int64_t n, RandomKey key) {
+  ProfileScope scope("randperm");
+  check(n >= 0, "randperm: expected n >= 0, got ", n);
+  const Tensor y = empty({n}, int64);
+  int64_t* p = y.data<int64_t>();
+  std::iota(p, p + n, int64_t{0});
+  for (int64_t i = n - 1; i > 0; --i) {
+    const auto w = philox(key, static_cast<uint64_t>(i));
+    const uint64_t bits = uint64_t{w[0]} << 32 | w[1];
+    std::swap(p[i], p[scale_to(bits, static_cast<uint64_t>(i) + 1)]);
+  }
+  return y;
+}
+
+}  // namespace gradus
