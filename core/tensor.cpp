@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/parallel.h"
 
 namespace gradus {
@@ -241,6 +243,93 @@ const Tensor& Tensor::mul_(double factor) const {
     const W f = static_cast<W>(static_cast<T>(factor));
     kernel::map<T, T>(*this, *this, [f](T x) { return static_cast<T>(static_cast<W>(x) * f); });
   });
+  return *this;
+}
+
+// ---- with assignment ----
+
+namespace {
+
+/// Throws Error unless x may take what `x op y` gives: y (its shape) broadcasts to it, and it is no
+/// leaf that wants a gradient while gradients are recorded. Returns whether a gradient is recorded.
+bool records(const char* op, const Tensor& x, const Shape& y, bool y_wants_grad) {
+  check(broadcast_shapes(op, x.shape(), y) == x.shape(), op, ": shape ", y,
+        " does not broadcast to ", x.shape());
+  if (!grad_enabled() || !(x.requires_grad() || y_wants_grad)) return false;
+  check(!(x.is_leaf() && x.requires_grad()), op,
+        ": on a leaf that requires grad while gradients are recorded; open a NoGrad scope to write "
+        "it in place, or make a new tensor with the op that has no =");
+  return true;
+}
+
+/// x = f(x, y), element by element in place.
+template <class F>
+void write_over(const char* op, const Tensor& x, const Tensor& y, const F& f) {
+  check(y.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", y.dtype());
+  const Tensor from = apart_from(x, y);
+  auto write = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    begin_in_place(op, x);
+    kernel::map<T, T, T>(x, x, from, [f](T u, T v) {
+      using W = kernel::Wrapping<T>;
+      return static_cast<T>(f(static_cast<W>(u), static_cast<W>(v)));
+    });
+  };
+  dispatch_number(op, x.dtype(), write);
+}
+
+/// x op= y.
+template <class Op>
+void assign(const char* name, Tensor& x, const Tensor& y, const Op& op) {
+  if (records(name, x, y.shape(), y.requires_grad()))
+    x = op(x, y);
+  else
+    write_over(name, x, y, op);
+}
+
+template <class Op>
+void assign(const char* name, Tensor& x, double y, const Op& op) {
+  check_number(name, x.dtype(), y);
+  if (records(name, x, {}, false))
+    x = op(x, y);
+  else
+    write_over(name, x, scalar(y, x.dtype()), op);
+}
+
+}  // namespace
+
+Tensor& Tensor::operator+=(const Tensor& y) & {
+  assign("operator+=", *this, y, std::plus<>());
+  return *this;
+}
+Tensor& Tensor::operator-=(const Tensor& y) & {
+  assign("operator-=", *this, y, std::minus<>());
+  return *this;
+}
+Tensor& Tensor::operator*=(const Tensor& y) & {
+  assign("operator*=", *this, y, std::multiplies<>());
+  return *this;
+}
+Tensor& Tensor::operator/=(const Tensor& y) & {
+  check(is_floating(dtype()), "operator/=: expected float32 or float64, got ", dtype());
+  assign("operator/=", *this, y, std::divides<>());
+  return *this;
+}
+Tensor& Tensor::operator+=(double y) & {
+  assign("operator+=", *this, y, std::plus<>());
+  return *this;
+}
+Tensor& Tensor::operator-=(double y) & {
+  assign("operator-=", *this, y, std::minus<>());
+  return *this;
+}
+Tensor& Tensor::operator*=(double y) & {
+  assign("operator*=", *this, y, std::multiplies<>());
+  return *this;
+}
+Tensor& Tensor::operator/=(double y) & {
+  check(is_floating(dtype()), "operator/=: expected float32 or float64, got ", dtype());
+  assign("operator/=", *this, y, std::divides<>());
   return *this;
 }
 

@@ -22,6 +22,8 @@ class Node;
 struct TensorImpl;
 }  // namespace core
 
+struct ValuesAndIndices;  // of max and min along an axis: gradus/core/ops/reduction.h
+
 /// A tensor. Copying a Tensor copies the handle, not the numbers: both see the same storage, the
 /// same .grad and the same graph. A default-constructed Tensor is undefined and good for nothing
 /// but assignment and defined().
@@ -119,6 +121,36 @@ class Tensor {
   /// `n` pieces of nearly equal size, as torch.chunk.
   std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
 
+  // ---- ops as methods, for chains: x.exp().sum(-1).log() ----
+  // Each is the function of that name, which says more (gradus/core/ops/): x.sum(1) is sum(x, 1).
+  Tensor sum(const Axes& dims = {}, KeepDim keep = false) const;
+  Tensor mean(const Axes& dims = {}, KeepDim keep = false) const;
+  Tensor var(const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false) const;
+  template <std::same_as<bool> B>  // var(dims, true): keepdim or a correction of 1?
+  Tensor var(const Axes& dims, B, KeepDim keep = false) const = delete;
+  Tensor norm(const Axes& dims = {}, KeepDim keep = false) const;
+  Tensor max() const;
+  Tensor min() const;
+  ValuesAndIndices max(Axis dim, KeepDim keep = false) const;
+  ValuesAndIndices min(Axis dim, KeepDim keep = false) const;
+  /// Where the largest of all elements stands, counted in row-major order.
+  Tensor argmax() const;
+  Tensor argmax(Axis dim, KeepDim keep = false) const;
+  Tensor exp() const;
+  Tensor log() const;
+  Tensor sqrt() const;
+  Tensor abs() const;
+  Tensor pow(double exponent) const;
+  Tensor pow(const Tensor& exponent) const;
+  Tensor tanh() const;
+  Tensor sigmoid() const;
+  Tensor relu() const;
+  Tensor softmax(int64_t dim = -1) const;
+  Tensor log_softmax(int64_t dim = -1) const;
+  Tensor matmul(const Tensor& other) const;
+  Tensor clamp(double low, double high) const;
+  Tensor masked_fill(const Tensor& mask, double value) const;
+
   // ---- in place: only where no gradient is recorded; each raises the version ----
   // What is read may overlap what is written: the result is as if it had been copied first.
   /// Sets every element.
@@ -130,6 +162,24 @@ class Tensor {
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
   /// this *= factor.
   const Tensor& mul_(double factor) const;
+
+  // ---- with assignment: x += y, and so on ----
+  // y is broadcast to x's shape. Where no gradient is recorded for x or y, x is written in place:
+  // every handle to it and every view of it sees that, as with add_. Where one is recorded, `x +=
+  // y` is `x = x + y`: this handle gets a new tensor, other handles keep the old one, so that a sum
+  // in a loop, `loss += term`, has the right gradient. A leaf that wants a gradient is not written
+  // while gradients are recorded: that throws Error, open a NoGrad scope:
+  //   { NoGrad no_grad; w -= lr * w.grad(); }
+  // Not for a passing handle (`x[0] += y` does not compile) and not for a const one: there
+  // x[0].add_(y).
+  Tensor& operator+=(const Tensor& y) &;
+  Tensor& operator-=(const Tensor& y) &;
+  Tensor& operator*=(const Tensor& y) &;
+  Tensor& operator/=(const Tensor& y) &;
+  Tensor& operator+=(double y) &;
+  Tensor& operator-=(double y) &;
+  Tensor& operator*=(double y) &;
+  Tensor& operator/=(double y) &;
 
   // ---- autograd ----
   /// True if gradients flow to or through this tensor.
