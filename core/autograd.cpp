@@ -58,7 +58,7 @@ void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
   for (size_t i = 0; i < outputs.size(); ++i) {
     TensorImpl& t = outputs[i].impl();
     check(!t.node && !t.requires_grad, name, ": record: output ", i, " is part of a graph already");
-    node->outputs_.push_back({t.shape, t.dtype, {}});
+    node->outputs_.push_back({t.shape, t.dtype, {}, {}});
     if (bit(saves.outputs, i)) node->saved_outputs_[i] = {outputs[i].detach(), t.storage->version};
     if (!is_floating(t.dtype)) continue;
     t.node = node;
@@ -116,6 +116,12 @@ void Tensor::set_grad(Tensor grad) const {
     if (grad.requires_grad()) grad = grad.detach();
   }
   impl().grad = std::move(grad);
+}
+
+const Tensor& Tensor::retain_grad() const {
+  check(requires_grad(), "retain_grad: the tensor does not require grad");
+  if (!is_leaf()) impl().node->outputs_[static_cast<size_t>(impl().output_index)].retains = impl_;
+  return *this;
 }
 
 namespace {

@@ -127,6 +127,7 @@ class Node : public std::enable_shared_from_this<Node> {
     Shape shape;
     Dtype dtype;
     std::vector<TensorImpl::Hook> hooks;
+    std::weak_ptr<TensorImpl> retains;  // the output, if its gradient is to be kept
   };
   friend class gradus::Tensor;
   const char* name_ = "";

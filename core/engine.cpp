@@ -147,7 +147,7 @@ void Engine::add(const Edge& edge, Tensor gradient) {
           " became ", edge.leaf->dtype, " after the forward pass, which gives it a gradient of ",
           gradient.dtype());
     if (!pruned_ && edge.leaf->hooks.empty()) {
-      accumulate_into_leaf(*edge.leaf, std::move(gradient));
+      accumulate_into(*edge.leaf, std::move(gradient));
     } else {
       auto& [leaf, sum] = leaf_sums_[edge.leaf.get()];
       leaf = edge.leaf;
@@ -176,11 +176,11 @@ void Engine::add_to(Tensor& sum, Tensor gradient) {
   }
 }
 
-void Engine::accumulate_into_leaf(TensorImpl& leaf, Tensor gradient) {
+void Engine::accumulate_into(TensorImpl& tensor, Tensor gradient) {
   if (gradient.requires_grad()) gradient = gradient.detach();  // a hook's result may carry a graph
-  if (!leaf.grad.defined() && !(gradient.is_sole_owner() && gradient.is_contiguous()))
-    gradient = gradient.clone();  // a stored gradient is its leaf's alone
-  add_to(leaf.grad, std::move(gradient));
+  if (!tensor.grad.defined() && !(gradient.is_sole_owner() && gradient.is_contiguous()))
+    gradient = gradient.clone();  // a stored gradient is its tensor's alone
+  add_to(tensor.grad, std::move(gradient));
 }
 
 Tensor Engine::call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient) {
@@ -209,7 +209,7 @@ void Engine::run() {
   for (auto& [key, entry] : leaf_sums_) {
     auto& [leaf, sum] = entry;
     sum = call_hooks(leaf->hooks, std::move(sum));
-    if (!pruned_) accumulate_into_leaf(*leaf, std::exchange(sum, {}));
+    if (!pruned_) accumulate_into(*leaf, std::exchange(sum, {}));
   }
 }
 
@@ -222,6 +222,9 @@ void Engine::run_node(Node& node) {
   if (pruned_ && !needed_.contains(&node)) return;
   check(!node.freed_, node.name_,
         ": backward a second time: the graph was freed by the first; pass retain_graph there");
+  for (size_t i = 0; i < gradients.size() && !pruned_; ++i)
+    if (const auto output = node.outputs_[i].retains.lock(); output && gradients[i].defined())
+      accumulate_into(*output, gradients[i]);
   const ProfileScope scope(node.name_, true);
   incoming_finite_ = !anomaly_ || all_finite(gradients);
   Backward view(*this, node);

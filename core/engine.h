@@ -41,7 +41,7 @@ class Engine {
   void run_node(Node& node);
   void differentiate_composed(Node& node, Backward& view);
   void add_to(Tensor& sum, Tensor gradient);
-  void accumulate_into_leaf(TensorImpl& leaf, Tensor gradient);
+  void accumulate_into(TensorImpl& tensor, Tensor gradient);  // its .grad
   Tensor call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient);
   bool all_finite(const std::vector<Tensor>& gradients) const;
 

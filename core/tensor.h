@@ -191,6 +191,10 @@ class Tensor {
   /// The gradient that backward() has summed here: undefined before the first. Never carries a
   /// graph.
   Tensor grad() const;
+  /// Asks for the gradient of a tensor that an op made: from the next backward() on it is summed
+  /// into this handle's grad(), as a leaf's is, without a graph and after the hooks. Does nothing
+  /// on a leaf, and the second time. Throws Error on a tensor that wants no gradient.
+  const Tensor& retain_grad() const;
   /// Replaces the gradient (undefined clears it). Throws Error unless shape and dtype are this
   /// tensor's.
   void set_grad(Tensor grad) const;

@@ -447,3 +447,52 @@ TEST_CASE("several threads may each run a graph of their own", "[autograd]") {
   for (std::thread& thread : threads) thread.join();
   CHECK(got == expected);
 }
+
+TEST_CASE("retain_grad: a made tensor keeps its gradient") {
+  const int64_t before = memory_stats().live;
+  {
+    const Tensor x = leaf({1, 2}), h = x * 3.0, other = x * 1.0;
+    h.retain_grad();
+    h.retain_grad();  // once is enough
+    CHECK(!h.grad().defined());
+    const Tensor y = sum(h * h);
+    y.backward({}, true);
+    CHECK(values(h.grad()) == Values{6, 12});
+    CHECK(values(x.grad()) == Values{18, 36});
+    CHECK(!other.grad().defined());
+    CHECK(!h.grad().requires_grad());
+    CHECK(h.is_leaf() == false);
+    const Tensor copy = h;  // the same tensor
+    (sum(h) * 2.0 + y).backward();
+    CHECK(values(copy.grad()) == Values{14, 26});
+    h.set_grad({});
+    CHECK(!copy.grad().defined());
+  }
+  {
+    const Tensor x = leaf({1, 2}), h = x * 3.0, y = sum(h) + sum(h);
+    h.retain_grad(), y.retain_grad();
+    h.register_hook([](const Tensor& g) { return g * 10.0; });
+    y.backward();
+    CHECK(values(y.grad()) == Values{1});
+    CHECK(values(h.grad()) == Values{20, 20});  // after the hook, and a sum of both uses
+    h.grad().mul_(0);                           // its own memory
+    CHECK(values(x.grad()) == Values{60, 60});
+  }
+  {  // several outputs; grad() touches no .grad
+    const Tensor x = leaf({1, 2, 3}), z = x * 1.0;
+    const auto pieces = z.split(Shape{1, 2}, 0);
+    pieces[1].retain_grad(), z.retain_grad();
+    const Tensor y = sum(pieces[1] * pieces[1]);
+    CHECK(values(grad({y}, {x}, {.retain_graph = true})[0]) == Values{0, 4, 6});
+    CHECK(!pieces[1].grad().defined());
+    y.backward();
+    CHECK(values(pieces[1].grad()) == Values{4, 6});
+    CHECK(values(z.grad()) == Values{0, 4, 6});
+  }
+  CHECK(memory_stats().live == before);
+  const Tensor x = leaf({1});
+  x.retain_grad();  // a leaf has its gradient anyway
+  (x * 2.0).backward();
+  CHECK(values(x.grad()) == Values{2});
+  CHECK_THROWS_WITH(ones({2}).retain_grad(), "retain_grad: the tensor does not require grad");
+}
