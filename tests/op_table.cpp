@@ -74,7 +74,7 @@ const std::vector<OpRow>& op_table() {
   static const std::vector<OpRow> table = [] {
     std::vector<OpRow> all;
     for (auto rows : {arithmetic_rows, function_rows, shape_rows, reduction_rows, indexing_rows,
-                      fused_rows, attention_rows})
+                      fused_rows, loss_rows, attention_rows})
       for (OpRow& row : rows()) all.push_back(std::move(row));
     return all;
   }();

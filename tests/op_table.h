@@ -46,6 +46,7 @@ std::vector<OpRow> shape_rows();
 std::vector<OpRow> reduction_rows();
 std::vector<OpRow> indexing_rows();
 std::vector<OpRow> fused_rows();
+std::vector<OpRow> loss_rows();
 std::vector<OpRow> attention_rows();
 
 /// All rows.

@@ -5,6 +5,8 @@
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/cross_entropy.h"
+#include "gradus/core/ops/activation.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
@@ -173,14 +175,28 @@ void cross_entropy_rule(Backward& back, const Tensor& weights, const Tensor& lse
   back.give(0, std::move(dx));
 }
 
+/// The shape of the targets for logits (..., C).
+Shape rows_of(const char* op, const char* what, const Tensor& x) {
+  check(is_floating(x.dtype()), op, ": expected ", what, " of float32 or float64, got ", x.dtype());
+  check(x.rank() >= 1 && x.shape().back() >= 1, op, ": expected ", what,
+        " (..., classes), got shape ", x.shape());
+  Shape rows = x.shape();
+  rows.pop_back();
+  return rows;
+}
+
+void check_class_weights(const char* op, const Tensor& x, const Tensor& weights) {
+  if (!weights.defined()) return;
+  const Shape expected{x.shape().back()};
+  check(weights.shape() == expected && weights.dtype() == x.dtype(), op,
+        ": expected class weights of ", x.dtype(), " ", expected, ", got ", weights.dtype(), " ",
+        weights.shape());
+  check(!weights.requires_grad(), op, ": class weights get no gradient; detach them");
+}
+
 void check_cross_entropy(const Tensor& logits, const Tensor& targets,
                          const CrossEntropyOptions& options) {
-  check(is_floating(logits.dtype()), "cross_entropy: expected logits of float32 or float64, got ",
-        logits.dtype());
-  check(logits.rank() >= 1 && logits.shape().back() >= 1,
-        "cross_entropy: expected logits (..., classes), got shape ", logits.shape());
-  Shape rows = logits.shape();
-  rows.pop_back();
+  const Shape rows = rows_of("cross_entropy", "logits", logits);
   const bool indices = targets.dtype() == int64;
   check(indices ? targets.shape() == rows
                 : targets.dtype() == logits.dtype() && targets.shape() == logits.shape(),
@@ -188,20 +204,24 @@ void check_cross_entropy(const Tensor& logits, const Tensor& targets,
         logits.shape(), ", got ", targets.dtype(), " ", targets.shape());
   const double e = options.label_smoothing;
   check(e >= 0 && e <= 1, "cross_entropy: expected label smoothing from 0 to 1, got ", e);
-  const Tensor& weights = options.class_weights;
-  if (!weights.defined()) return;
-  const Shape expected{logits.shape().back()};
-  check(weights.shape() == expected && weights.dtype() == logits.dtype(),
-        "cross_entropy: expected class weights of ", logits.dtype(), " ", expected, ", got ",
-        weights.dtype(), " ", weights.shape());
-  check(!weights.requires_grad(), "cross_entropy: class weights get no gradient; detach them");
+  check_class_weights("cross_entropy", logits, options.class_weights);
 }
 
-void check_targets(const Tensor& targets, int64_t classes, int64_t ignore_index) {
+/// Throws Error unless each target is a class or the one to be ignored.
+void check_targets(const char* op, const Tensor& targets, int64_t classes, int64_t ignore_index) {
   const int64_t* t = targets.data<int64_t>();
   for (int64_t i = 0; i < targets.numel(); ++i)
-    check((t[i] >= 0 && t[i] < classes) || t[i] == ignore_index, "cross_entropy: target ", t[i],
+    check((t[i] >= 0 && t[i] < classes) || t[i] == ignore_index, op, ": target ", t[i],
           " at position ", i, " is outside [0, ", classes, ")");
+}
+
+/// As check_targets, and that they are indices for x (..., C).
+void check_indices(const char* op, const char* what, const Tensor& x, const Tensor& targets,
+                   int64_t ignore_index) {
+  const Shape rows = rows_of(op, what, x);
+  check(targets.dtype() == int64 && targets.shape() == rows, op, ": expected targets of int64 ",
+        rows, ", got ", targets.dtype(), " ", targets.shape());
+  check_targets(op, targets.contiguous(), x.shape().back(), ignore_index);
 }
 
 }  // namespace
@@ -217,7 +237,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
   {
     const NoGrad no_grad;
     const Tensor x = logits.contiguous(), t = targets.contiguous();
-    check_targets(t, x.shape().back(), options.ignore_index);
+    check_targets("cross_entropy", t, x.shape().back(), options.ignore_index);
     if (options.class_weights.defined()) weights = options.class_weights.contiguous();
     made = dispatch_floating("cross_entropy", x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
@@ -233,6 +253,73 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
         cross_entropy_rule(back, weights, lse, denominator, options);
       });
   return made.loss;
+}
+
+// loss = -w_t x_t, 0 where t is to be ignored
+Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOptions& options) {
+  const ProfileScope scope("nll_loss");
+  check_indices("nll_loss", "log-probabilities", log_probs, targets, options.ignore_index);
+  const Tensor& weights = options.class_weights;
+  check_class_weights("nll_loss", log_probs, weights);
+  const Tensor ignored = targets == static_cast<double>(options.ignore_index);
+  const Tensor t = masked_fill(targets, ignored, 0);
+  Tensor losses = -gather(log_probs, -1, t.unsqueeze(-1)).squeeze(-1);
+  Tensor w = ones(t.shape(), log_probs.dtype());
+  if (weights.defined()) {
+    w = index_select(weights, 0, t.reshape({-1})).reshape(t.shape());
+    losses = losses * w;
+  }
+  losses = masked_fill(losses, ignored, 0);
+  if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
+  return sum(losses) / sum(masked_fill(w, ignored, 0));
+}
+
+Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
+  const ProfileScope scope("kl_div");
+  check_alike("kl_div", "a target", input, target);
+  if (log_target) return reduce(exp(target) * (target - input), reduction);
+  const Tensor t_log_t = masked_fill(target * log(target), target == 0, 0);
+  return reduce(t_log_t - target * input, reduction);
+}
+
+Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  const ProfileScope scope("l1_loss");
+  check_alike("l1_loss", "a target", input, target);
+  return reduce(abs(input - target), reduction);
+}
+
+// With m = min(d, beta) both cases are m/beta (d - m/2), which overflows nowhere and has no branch
+// whose gradient would be 0 times infinity.
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
+  const ProfileScope scope("smooth_l1_loss");
+  check(beta >= 0 && std::isfinite(beta), "smooth_l1_loss: expected a finite beta >= 0, got ",
+        beta);
+  check_alike("smooth_l1_loss", "a target", input, target);
+  const Tensor d = abs(input - target);
+  if (beta == 0) return reduce(d, reduction);
+  const Tensor m = clamp(d, 0, beta);
+  return reduce(m / beta * (d - m * 0.5), reduction);
+}
+
+Tensor hinge_loss(const Tensor& scores, const Tensor& targets, Reduction reduction) {
+  const ProfileScope scope("hinge_loss");
+  check_alike("hinge_loss", "targets", scores, targets);
+  const std::vector<double> t = targets.detach().to_vector<double>();
+  for (size_t i = 0; i < t.size(); ++i)
+    check(t[i] == 1 || t[i] == -1, "hinge_loss: expected targets -1 or 1, got ", t[i],
+          " at position ", i);
+  return reduce(relu(1.0 - targets * scores), reduction);
+}
+
+Tensor multi_margin_loss(const Tensor& x, const Tensor& targets, Reduction reduction,
+                         double margin) {
+  const ProfileScope scope("multi_margin_loss");
+  check(std::isfinite(margin), "multi_margin_loss: expected a finite margin, got ", margin);
+  check_indices("multi_margin_loss", "scores", x, targets, 0);
+  const Tensor t = targets.unsqueeze(-1), own = t == arange(x.size(-1));
+  const Tensor too_near = relu(margin - gather(x, -1, t) + x);
+  return reduce(sum(masked_fill(too_near, own, 0), -1) / static_cast<double>(x.size(-1)),
+                reduction);
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
