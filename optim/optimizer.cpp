@@ -86,8 +86,13 @@ double clip_grad_norm(const std::vector<Tensor>& params, double max_norm) {
 }
 
 Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
-                     std::vector<std::string> state_names)
-    : name_(name), groups_(std::move(groups.list)), state_names_(std::move(state_names)) {
+                     std::vector<std::string> state_names, Update update)
+    : name_(name),
+      groups_(std::move(groups.list)),
+      state_names_(std::move(state_names)),
+      update_(std::move(update)) {
+  check(std::ssize(state_names_) <= max_state, name_, ": remembers ", state_names_.size(),
+        " quantities of a parameter, at most ", max_state, " can be");
   set_lr(lr);
   bool any = false;
   for (size_t i = 0; i < groups_.size(); ++i) {
@@ -156,7 +161,10 @@ void Optimizer::update_slot(const Slot& slot, int64_t begin, int64_t end, double
                  grad_scale,
                  slot.step};
   for (size_t k = 0; k < state_names_.size(); ++k) chunk.state[k] = slot.state[k].data<T>() + begin;
-  update(chunk);
+  if constexpr (std::is_same_v<T, float>)
+    update_.of_float(chunk);
+  else
+    update_.of_double(chunk);
 }
 
 double Optimizer::step(const StepOptions& options) {

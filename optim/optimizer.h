@@ -1,10 +1,12 @@
 #pragma once
 // Optimizer: what all optimisers share. An optimiser itself is its options and one update rule.
 
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gradus/core/safetensors.h"
@@ -48,11 +50,33 @@ struct StepOptions {
 /// that require none (frozen ones), until they do. What an optimiser remembers of each parameter
 /// has the parameter's shape and dtype; a frozen one's is made at its first update. Messages call a
 /// parameter by its place in the list, from 0.
+///
+/// An optimiser of your own is its options and one update rule, a template over float and double:
+///   struct Signs : optim::Optimizer {
+///     Signs(optim::ParameterGroups params, double lr)
+///         : Optimizer("Signs", std::move(params), lr, 0, {}, [](const auto& c) {
+///             for (int64_t i = 0; i < c.n; ++i) c.param[i] -= (c.grad[i] > 0 ? 1 : -1) * c.lr;
+///           }) {}
+///   };
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
+
+  /// How many quantities an optimiser can remember of a parameter.
+  static constexpr int max_state = 3;
+  /// A stretch of one parameter, with what an update rule needs.
+  template <class T>
+  struct Chunk {
+    int64_t n;
+    T* param;
+    const T* grad;
+    T* state[max_state];  ///< in the order of the state's names; the others are null
+    double lr, weight_decay;
+    double grad_scale;  ///< what the gradient is to be multiplied by: clipping
+    int64_t step;       ///< which update of this parameter it is, from 1
+  };
 
   /// One update of all parameters that have a gradient, in one parallel pass. Returns the
   /// gradients' norm before clipping; 0 where max_grad_norm is infinite, when it is not computed.
@@ -74,27 +98,26 @@ class Optimizer {
   void load_state_dict(const NamedTensors& state);
 
  protected:
-  /// A stretch of one parameter, with what an update rule needs.
-  template <class T>
-  struct Chunk {
-    int64_t n;
-    T* param;
-    const T* grad;
-    T* state[2];  ///< in the order of `state_names`
-    double lr, weight_decay, grad_scale;
-    int64_t step;  ///< which update of this parameter it is, from 1
-  };
-
+  /// As the public class says, with `rule` as what turns gradients into updates: it is called as
+  /// rule(chunk) for a Chunk<float> or a Chunk<double>, on several threads at once, and must not
+  /// throw. It remembers a tensor a parameter for each of `state_names`, at most max_state.
+  template <class Rule>
   Optimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
-            std::vector<std::string> state_names);
-  /// The update rule. Called on several threads at once; must not throw.
-  virtual void update(const Chunk<float>& chunk) const = 0;
-  virtual void update(const Chunk<double>& chunk) const = 0;
+            std::vector<std::string> state_names, const Rule& rule)
+      : Optimizer(name, std::move(groups), lr, weight_decay, std::move(state_names),
+                  Update{rule, rule}) {}
 
  private:
+  struct Update {
+    std::function<void(const Chunk<float>&)> of_float;
+    std::function<void(const Chunk<double>&)> of_double;
+  };
+  Optimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
+            std::vector<std::string> state_names, Update update);
+
   struct Slot {  // a parameter and what belongs to it
     Tensor param;
-    Tensor state[2];
+    Tensor state[max_state];
     int64_t step = 0;
     size_t group = 0;
     Tensor grad;  // contiguous, while step() runs
@@ -112,6 +135,7 @@ class Optimizer {
   double lr_;
   std::vector<std::string> state_names_;
   std::vector<Slot> slots_;
+  Update update_;
 };
 
 }  // namespace gradus::optim

@@ -1,61 +1,144 @@
 #include "gradus/optim/optimizers.h"
 
+#include <cmath>
+
 #include "gradus/core/internal.h"
-#include "gradus/optim/kernels.h"
+#include "gradus/core/parallel.h"
 
 namespace gradus::optim {
 
+// Each element is read and written once. The rules' numbers are those of T, so that the loops are
+// vector loops.
+
+// ---- SGD ----
+
 namespace {
-std::vector<std::string> momentum_state(double momentum) {
+template <class T>
+void sgd(const Optimizer::Chunk<T>& c, const SGDOptions& o) {
+  T *p = c.param, *u = c.state[0];
+  const T *grad = c.grad, lr = static_cast<T>(c.lr), momentum = static_cast<T>(o.momentum);
+  const T decay = static_cast<T>(c.weight_decay), scale = static_cast<T>(c.grad_scale);
+  if (momentum == 0) {
+    simd_for(c.n, [=](int64_t i) { p[i] -= lr * (scale * grad[i] + decay * p[i]); });
+  } else if (o.nesterov) {
+    simd_for(c.n, [=](int64_t i) {
+      const T g = scale * grad[i] + decay * p[i];
+      u[i] = momentum * u[i] + g;
+      p[i] -= lr * (g + momentum * u[i]);
+    });
+  } else {
+    simd_for(c.n, [=](int64_t i) {
+      u[i] = momentum * u[i] + (scale * grad[i] + decay * p[i]);
+      p[i] -= lr * u[i];
+    });
+  }
+}
+
+std::vector<std::string> sgd_state(double momentum) {
   if (momentum == 0) return {};
-  return {"momentum"};
+  return {"momentum_buffer"};
+}
+
+void check_momentum(const char* name, double momentum) {
+  check(momentum >= 0 && momentum < 1, name, ": expected 0 <= momentum < 1, got ", momentum);
 }
 }  // namespace
 
 SGD::SGD(ParameterGroups params, const SGDOptions& options)
     : Optimizer("SGD", std::move(params), options.lr, options.weight_decay,
-                momentum_state(options.momentum)),
-      options_(options) {
-  check(options.momentum >= 0 && options.momentum < 1, "SGD: expected 0 <= momentum < 1, got ",
-        options.momentum);
+                sgd_state(options.momentum), [options](const auto& c) { sgd(c, options); }) {
+  check_momentum("SGD", options.momentum);
   check(!options.nesterov || options.momentum > 0, "SGD: nesterov needs momentum > 0");
 }
 
-template <class T>
-void SGD::update_by(const Chunk<T>& c) const {
-  const kernel::SgdStep step{c.lr, options_.momentum, c.weight_decay, c.grad_scale,
-                             options_.nesterov};
-  kernel::sgd(c.n, step, c.param, c.grad, c.state[0]);
+// ---- Adam and AdamW ----
+
+namespace {
+/// Decoupled (AdamW), the decay acts on p, not through the moments.
+template <bool decoupled, class T, class Options>
+void adam(const Optimizer::Chunk<T>& c, const Options& o) {
+  T *p = c.param, *m = c.state[0], *v = c.state[1];
+  const double t = static_cast<double>(c.step);
+  const T beta1 = static_cast<T>(o.beta1), rest1 = static_cast<T>(1 - o.beta1);
+  const T beta2 = static_cast<T>(o.beta2), rest2 = static_cast<T>(1 - o.beta2);
+  const T rate = static_cast<T>(c.lr / (1 - std::pow(o.beta1, t)));
+  const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(o.beta2, t)));
+  const T *grad = c.grad, eps = static_cast<T>(o.eps), scale = static_cast<T>(c.grad_scale);
+  const T keep = static_cast<T>(decoupled ? 1 - c.lr * c.weight_decay : 1);
+  const T decay = static_cast<T>(decoupled ? 0 : c.weight_decay);
+  simd_for(c.n, [=](int64_t i) {
+    const T g = scale * grad[i] + decay * p[i];
+    m[i] = beta1 * m[i] + rest1 * g;
+    v[i] = beta2 * v[i] + rest2 * g * g;
+    p[i] = keep * p[i] - rate * m[i] / (std::sqrt(v[i]) * root + eps);
+  });
 }
 
-void SGD::update(const Chunk<float>& chunk) const { update_by(chunk); }
-void SGD::update(const Chunk<double>& chunk) const { update_by(chunk); }
-
-Adam::Adam(ParameterGroups params, const AdamOptions& options)
-    : Adam("Adam", std::move(params), options, false) {}
-
-Adam::Adam(const char* name, ParameterGroups params, const AdamOptions& options, bool decoupled)
-    : Optimizer(name, std::move(params), options.lr, options.weight_decay,
-                {"exp_avg", "exp_avg_sq"}),
-      options_(options),
-      decoupled_(decoupled) {
+template <class Options>
+void check_adam(const char* name, const Options& options) {
   for (double beta : {options.beta1, options.beta2})
     check(beta >= 0 && beta < 1, name, ": expected betas in [0, 1), got ", beta);
   check(options.eps >= 0, name, ": expected eps >= 0, got ", options.eps);
 }
+}  // namespace
 
-template <class T>
-void Adam::update_by(const Chunk<T>& c) const {
-  const kernel::AdamStep step{c.lr,           options_.beta1, options_.beta2, options_.eps,
-                              c.weight_decay, c.grad_scale,   decoupled_,     c.step};
-  kernel::adam(c.n, step, c.param, c.grad, c.state[0], c.state[1]);
+Adam::Adam(ParameterGroups params, const AdamOptions& options)
+    : Optimizer("Adam", std::move(params), options.lr, options.weight_decay,
+                {"exp_avg", "exp_avg_sq"}, [options](const auto& c) { adam<false>(c, options); }) {
+  check_adam("Adam", options);
 }
 
-void Adam::update(const Chunk<float>& chunk) const { update_by(chunk); }
-void Adam::update(const Chunk<double>& chunk) const { update_by(chunk); }
-
 AdamW::AdamW(ParameterGroups params, const AdamWOptions& options)
-    : Adam("AdamW", std::move(params),
-           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay}, true) {}
+    : Optimizer("AdamW", std::move(params), options.lr, options.weight_decay,
+                {"exp_avg", "exp_avg_sq"}, [options](const auto& c) { adam<true>(c, options); }) {
+  check_adam("AdamW", options);
+}
+
+// ---- RMSprop ----
+
+namespace {
+/// The state: square_avg, and as wanted momentum_buffer and grad_avg.
+template <bool centered, bool with_momentum, class T>
+void rmsprop(const Optimizer::Chunk<T>& c, const RMSpropOptions& o) {
+  T *p = c.param, *v = c.state[0], *u = c.state[1], *m = c.state[with_momentum ? 2 : 1];
+  const T alpha = static_cast<T>(o.alpha), rest = static_cast<T>(1 - o.alpha);
+  const T eps = static_cast<T>(o.eps), momentum = static_cast<T>(o.momentum);
+  const T *grad = c.grad, lr = static_cast<T>(c.lr), scale = static_cast<T>(c.grad_scale);
+  const T decay = static_cast<T>(c.weight_decay);
+  simd_for(c.n, [=](int64_t i) {
+    const T g = scale * grad[i] + decay * p[i];
+    T spread = v[i] = alpha * v[i] + rest * g * g;
+    if constexpr (centered) {
+      m[i] = alpha * m[i] + rest * g;
+      spread -= m[i] * m[i];
+      spread = spread < 0 ? T{0} : spread;
+    }
+    T move = g / (std::sqrt(spread) + eps);
+    if constexpr (with_momentum) move = u[i] = momentum * u[i] + move;
+    p[i] -= lr * move;
+  });
+}
+
+std::vector<std::string> rmsprop_state(const RMSpropOptions& options) {
+  std::vector<std::string> names{"square_avg"};
+  if (options.momentum > 0) names.push_back("momentum_buffer");
+  if (options.centered) names.push_back("grad_avg");
+  return names;
+}
+}  // namespace
+
+RMSprop::RMSprop(ParameterGroups params, const RMSpropOptions& options)
+    : Optimizer("RMSprop", std::move(params), options.lr, options.weight_decay,
+                rmsprop_state(options), [o = options](const auto& c) {
+                  if (o.momentum > 0)
+                    o.centered ? rmsprop<true, true>(c, o) : rmsprop<false, true>(c, o);
+                  else
+                    o.centered ? rmsprop<true, false>(c, o) : rmsprop<false, false>(c, o);
+                }) {
+  check(options.alpha >= 0 && options.alpha < 1, "RMSprop: expected alpha in [0, 1), got ",
+        options.alpha);
+  check(options.eps >= 0, "RMSprop: expected eps >= 0, got ", options.eps);
+  check_momentum("RMSprop", options.momentum);
+}
 
 }  // namespace gradus::optim

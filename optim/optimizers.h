@@ -1,5 +1,5 @@
 #pragma once
-// SGD, Adam and AdamW, as PyTorch defines them.
+// SGD, Adam, AdamW and RMSprop, as PyTorch defines them. What each remembers has PyTorch's names.
 
 #include "gradus/optim/optimizer.h"
 
@@ -16,13 +16,6 @@ struct SGDOptions {
 class SGD : public Optimizer {
  public:
   SGD(ParameterGroups params, const SGDOptions& options = {});
-
- private:
-  template <class T>
-  void update_by(const Chunk<T>& chunk) const;
-  void update(const Chunk<float>& chunk) const override;
-  void update(const Chunk<double>& chunk) const override;
-  SGDOptions options_;
 };
 
 struct AdamOptions {
@@ -36,17 +29,6 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   Adam(ParameterGroups params, const AdamOptions& options = {});
-
- protected:
-  Adam(const char* name, ParameterGroups params, const AdamOptions& options, bool decoupled);
-
- private:
-  template <class T>
-  void update_by(const Chunk<T>& chunk) const;
-  void update(const Chunk<float>& chunk) const override;
-  void update(const Chunk<double>& chunk) const override;
-  AdamOptions options_;
-  bool decoupled_;
 };
 
 struct AdamWOptions {
@@ -57,9 +39,26 @@ struct AdamWOptions {
 };
 /// Adam whose weight decay bypasses the moments: p = (1 - lr weight_decay) p - Adam's step.
 /// Loshchilov & Hutter 2019, arXiv 1711.05101.
-class AdamW : public Adam {
+class AdamW : public Optimizer {
  public:
   AdamW(ParameterGroups params, const AdamWOptions& options = {});
+};
+
+struct RMSpropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;  ///< of the running means
+  double eps = 1e-8;
+  double momentum = 0;
+  bool centered = false;  ///< divides by the standard deviation of the gradient
+  double weight_decay = 0;
+};
+/// g += weight_decay p;  v = alpha v + (1-alpha) g^2;  p -= lr g / (sqrt(v) + eps). With momentum:
+/// u = momentum u + g / (sqrt(v) + eps);  p -= lr u. Centered: sqrt(v - m^2) with m = alpha m +
+/// (1-alpha) g, and where rounding makes that difference negative, 0 (PyTorch: NaN). Tieleman &
+/// Hinton 2012, lecture 6.5; Graves 2013, arXiv 1308.0850, section 4.2.
+class RMSprop : public Optimizer {
+ public:
+  RMSprop(ParameterGroups params, const RMSpropOptions& options = {});
 };
 
 }  // namespace gradus::optim

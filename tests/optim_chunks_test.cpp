@@ -70,6 +70,15 @@ Update sgd(double lr, double momentum, bool nesterov, double decay) {
   };
 }
 
+Update rmsprop(double lr, double alpha, double eps, double momentum, double decay) {
+  return [=](double& p, double g, double& v, double& u, int) {
+    g += decay * p;
+    v = alpha * v + (1 - alpha) * g * g;
+    u = momentum * u + g / (std::sqrt(v) + eps);
+    p -= lr * u;
+  };
+}
+
 template <class Optimiser, class Options>
 Make made(const Options& options) {
   return [=](const std::vector<Tensor>& p) { return std::make_unique<Optimiser>(p, options); };
@@ -93,6 +102,10 @@ const std::vector<Method>& methods() {
        made<optim::AdamW>(optim::AdamWOptions{
            .lr = 0.03, .beta1 = 0.7, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.1}),
        adam(0.03, 0.7, 0.9, 1e-3, 0.1, true)},
+      {"RMSprop",
+       made<optim::RMSprop>(optim::RMSpropOptions{
+           .lr = 0.03, .alpha = 0.9, .eps = 1e-3, .momentum = 0.7, .weight_decay = 0.1}),
+       rmsprop(0.03, 0.9, 1e-3, 0.7, 0.1)},
   };
   return all;
 }

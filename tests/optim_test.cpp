@@ -50,6 +50,28 @@ const std::vector<std::pair<std::string, Factory>>& optimisers() {
              p, optim::AdamWOptions{
                     .lr = 0.02, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.3});
        }},
+      {"rmsprop",
+       [](auto p) {
+         return std::make_unique<optim::RMSprop>(p, optim::RMSpropOptions{.lr = 0.02});
+       }},
+      {"rmsprop_momentum",
+       [](auto p) {
+         return std::make_unique<optim::RMSprop>(
+             p, optim::RMSpropOptions{.lr = 0.02, .alpha = 0.9, .eps = 1e-3, .momentum = 0.8});
+       }},
+      {"rmsprop_centered",
+       [](auto p) {
+         return std::make_unique<optim::RMSprop>(
+             p, optim::RMSpropOptions{
+                    .lr = 0.02, .alpha = 0.8, .centered = true, .weight_decay = 0.1});
+       }},
+      {"rmsprop_all",
+       [](auto p) {
+         return std::make_unique<optim::RMSprop>(
+             p,
+             optim::RMSpropOptions{
+                 .lr = 0.02, .alpha = 0.9, .momentum = 0.5, .centered = true, .weight_decay = 0.2});
+       }},
   };
   return all;
 }
@@ -130,7 +152,7 @@ TEST_CASE("an optimiser's state names what it remembers", "[optim]") {
 
   optim::SGD sgd(problem.params, {.momentum = 0.9});
   CHECK_THROWS_WITH(sgd.load_state_dict(state), Contains("SGD: ") &&
-                                                    Contains("missing: momentum.0") &&
+                                                    Contains("missing: momentum_buffer.0") &&
                                                     Contains("unexpected: exp_avg.0"));
 }
 

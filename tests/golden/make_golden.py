@@ -117,6 +117,10 @@ def optimisers():
         "adam_decay": (torch.optim.Adam, dict(lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1)),
         "adamw": (torch.optim.AdamW, dict(lr=0.02)),
         "adamw_options": (torch.optim.AdamW, dict(lr=0.02, betas=(0.9, 0.95), eps=1e-6, weight_decay=0.3)),
+        "rmsprop": (torch.optim.RMSprop, dict(lr=0.02)),
+        "rmsprop_momentum": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.9, eps=1e-3, momentum=0.8)),
+        "rmsprop_centered": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.8, centered=True, weight_decay=0.1)),
+        "rmsprop_all": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.9, momentum=0.5, centered=True, weight_decay=0.2)),
     }
     shapes, steps = [(4, 3), (3,), (2, 2)], 20
     start = [torch.randn(s) for s in shapes]

@@ -1,0 +1,144 @@
+// Learning-rate schedules beyond those of GPTs; RMSprop's own; an optimiser made by a user.
+
+#include "gradus/optim/schedule.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "gradus/core/core.h"
+#include "gradus/optim/optim.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+namespace schedule = gradus::optim::schedule;
+
+namespace {
+
+/// The rates that a plateau gives to some losses.
+std::vector<double> rates(const schedule::PlateauOptions& options,
+                          const std::vector<double>& losses) {
+  schedule::Plateau plateau(options);
+  std::vector<double> out;
+  for (double loss : losses) out.push_back(plateau.step(loss));
+  return out;
+}
+
+/// Moves each parameter by lr, down its gradient.
+struct Signs : optim::Optimizer {
+  Signs(optim::ParameterGroups params, double lr)
+      : Optimizer("Signs", std::move(params), lr, 0, {"moves"}, [](const auto& c) {
+          for (int64_t i = 0; i < c.n; ++i) {
+            c.param[i] -= (c.grad[i] > 0 ? 1 : -1) * c.lr;
+            ++c.state[0][i];
+          }
+        }) {}
+};
+
+struct Forgetful : optim::Optimizer {
+  explicit Forgetful(optim::ParameterGroups params)
+      : Optimizer("Forgetful", std::move(params), 1, 0, {"a", "b", "c", "d"}, [](const auto&) {}) {}
+};
+
+}  // namespace
+
+TEST_CASE("step, exponential and linear schedules: PyTorch's numbers", "[optim]") {
+  const double stepped[] = {0.5, 0.5, 0.5, 0.05, 0.05, 0.05, 0.005, 0.005, 0.005, 0.0005};
+  const double decayed[] = {0.5,      0.45,      0.405,      0.3645,      0.32805,
+                            0.295245, 0.2657205, 0.23914845, 0.215233605, 0.1937102445};
+  const double line[] = {0.5, 0.42, 0.34, 0.26, 0.18, 0.1, 0.1, 0.1, 0.1, 0.1};
+  for (int64_t i = 0; i < 10; ++i) {
+    CHECK(schedule::step(i, {.lr = 0.5, .every = 3, .factor = 0.1}) == Approx(stepped[i]));
+    CHECK(schedule::exponential(i, 0.5, 0.9) == Approx(decayed[i]));
+    CHECK(schedule::linear(i, {.lr = 0.5, .min_lr = 0.1, .steps = 5}) == Approx(line[i]));
+  }
+  const schedule::DecayOptions warm{.lr = 2, .min_lr = 1, .warmup = 3, .steps = 7};
+  CHECK(schedule::linear(0, warm) == Approx(0.5));
+  CHECK(schedule::linear(2, warm) == Approx(1.5));
+  CHECK(schedule::linear(3, warm) == 2);
+  CHECK(schedule::linear(5, warm) == Approx(1.5));
+  CHECK(schedule::linear(7, warm) == 1);
+  CHECK_THROWS_WITH(schedule::step(-1, {}), Contains("schedule::step: expected step"));
+  CHECK_THROWS_WITH(schedule::step(0, {.every = 0}), Contains("expected every > 0, got 0"));
+  CHECK_THROWS_WITH(schedule::exponential(-1, 1, 1), Contains("schedule::exponential: expected"));
+  CHECK_THROWS_WITH(schedule::linear(0, {.warmup = 3}), Contains("schedule::linear: expected"));
+}
+
+TEST_CASE("Plateau: PyTorch's numbers", "[optim]") {
+  const std::vector<double> losses{1,   0.9, 0.95, 0.92, 0.91, 0.5, 0.5,     0.5, 0.5, NAN,
+                                   0.2, 0.3, 0.3,  0.3,  0.3,  0.3, 0.19999, 0.3, 0.3, 0.3};
+  using Rates = std::vector<double>;
+  CHECK(rates({.lr = 0.5, .factor = 0.5, .patience = 1}, losses) ==
+        Rates{0.5,      0.5,      0.5,       0.25,      0.25,       0.25,      0.25,
+              0.125,    0.125,    0.0625,    0.0625,    0.0625,     0.03125,   0.03125,
+              0.015625, 0.015625, 0.0078125, 0.0078125, 0.00390625, 0.00390625});
+  const Rates cooled =
+      rates({.lr = 0.5, .factor = 0.1, .patience = 0, .cooldown = 2, .min_lr = 0.005}, losses);
+  for (size_t i = 0; i < cooled.size(); ++i)
+    CHECK(cooled[i] == Approx(i < 2 ? 0.5 : i < 6 ? 0.05 : 0.005));
+  CHECK(rates({.lr = 1, .factor = 0.5, .patience = 2, .threshold = 0.1}, losses) ==
+        Rates{1,    1,    1,    0.5,   0.5,   0.5,   0.5,    0.5,    0.25,   0.25,
+              0.25, 0.25, 0.25, 0.125, 0.125, 0.125, 0.0625, 0.0625, 0.0625, 0.03125});
+  // Below zero better is still lower, by a part of the best's size.
+  CHECK(rates({.lr = 1, .factor = 0.5, .patience = 0, .threshold = 0.1}, {-1, -1.05, -1.2}) ==
+        Rates{1, 0.5, 0.5});
+  CHECK(rates({.lr = 1, .patience = 0}, {INFINITY, NAN, 1}).back() == Approx(0.01));
+}
+
+TEST_CASE("Plateau: saved and restored it goes on as if it had not stopped", "[optim]") {
+  const schedule::PlateauOptions options{.lr = 0.5, .factor = 0.5, .patience = 1, .cooldown = 1};
+  const double losses[] = {3, 2, 2, 2, 2.5, 1, 1.5, 1.5, 1.5, 1.5, 1.5};
+  schedule::Plateau through(options), first(options);
+  for (size_t i = 0; i < std::size(losses); ++i) {
+    schedule::Plateau second(options);
+    second.load_state_dict(first.state_dict());
+    first.load_state_dict(second.state_dict());
+    CHECK(second.lr() == through.lr());
+    CHECK(second.step(losses[i]) == through.step(losses[i]));
+    first.load_state_dict(second.state_dict());
+  }
+  CHECK(through.lr() < 0.2);
+  CHECK_THROWS_WITH(first.load_state_dict({{"lr", scalar(1, float64)}}),
+                    Contains("schedule::Plateau: ") && Contains("missing: best, bad, cooldown"));
+  CHECK_THROWS_WITH(schedule::Plateau({.factor = 1}), Contains("expected factor in [0, 1), got 1"));
+  CHECK_THROWS_WITH(schedule::Plateau({.lr = NAN}), Contains("expected lr and min_lr >= 0"));
+  CHECK_THROWS_WITH(schedule::Plateau({.patience = -1}), Contains("patience and cooldown >= 0"));
+  CHECK_THROWS_WITH(schedule::Plateau({.threshold = -1}), Contains("expected threshold in [0, 1)"));
+}
+
+TEST_CASE("RMSprop: its state, a spread that rounds below zero, options out of range", "[optim]") {
+  const Tensor p = zeros({2}).requires_grad_();
+  optim::RMSprop all({p}, {.lr = 1e-3, .momentum = 0.5, .centered = true});
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : all.state_dict()) names.push_back(name);
+  CHECK(names ==
+        std::vector<std::string>{"step", "square_avg.0", "momentum_buffer.0", "grad_avg.0"});
+  CHECK(optim::RMSprop({p}, {.centered = true}).state_dict()[2].first == "grad_avg.0");
+  CHECK(optim::RMSprop({p}).state_dict().size() == 2);
+  // A gradient that never changes: v - m^2 is 0 but for rounding, which may take it below.
+  optim::RMSprop centered({p}, {.lr = 1e-9, .alpha = 0.5, .centered = true});
+  for (int step = 0; step < 200; ++step) {
+    p.set_grad(tensor({0.1, 1.0 / 3}));
+    centered.step();
+  }
+  CHECK(std::isfinite(p[0].item()));
+  CHECK(std::isfinite(p[1].item()));
+  for (double bad : {-0.1, 1.0, std::nan("")}) {
+    CHECK_THROWS_WITH(optim::RMSprop({p}, {.alpha = bad}), Contains("RMSprop: expected alpha in"));
+    CHECK_THROWS_WITH(optim::RMSprop({p}, {.momentum = bad}),
+                      Contains("RMSprop: expected 0 <= momentum < 1"));
+  }
+  CHECK_THROWS_WITH(optim::RMSprop({p}, {.eps = -1}), Contains("RMSprop: expected eps >= 0"));
+}
+
+TEST_CASE("a user's optimiser is its options and one rule", "[optim]") {
+  const Tensor p = tensor({1, 2}).requires_grad_(), q = tensor({3}, float64).requires_grad_();
+  Signs signs({p, q}, 0.5);
+  p.set_grad(tensor({10, -10})), q.set_grad(tensor({1}, float64));
+  signs.step(), signs.step();
+  CHECK(p.to_vector<float>() == std::vector<float>{0, 3});
+  CHECK(q.item() == 2);
+  CHECK(signs.state_dict()[1].first == "moves.0");
+  CHECK(signs.state_dict()[1].second.to_vector<int>() == std::vector<int>{2, 2});
+  CHECK_THROWS_WITH(Forgetful({p}),
+                    "Forgetful: remembers 4 quantities of a parameter, at most 3 can be");
+}
