@@ -1,7 +1,10 @@
 #pragma once
 // Layers and what they are made of.
+#include "gradus/nn/activations.h"
 #include "gradus/nn/init.h"
 #include "gradus/nn/layers.h"
+#include "gradus/nn/metrics.h"
 #include "gradus/nn/module.h"
 #include "gradus/nn/positions.h"
+#include "gradus/nn/sequential.h"
 #include "gradus/nn/transformer.h"
