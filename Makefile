@@ -44,7 +44,8 @@ variant := $(strip $(filter-out g++,$(compiler)) $(filter-out native,$(ARCH)) \
   $(if $(filter-out 0,$(DEBUG)),debug) $(subst $(comma),-,$(SANITIZE)))
 BUILD := build$(addprefix /,$(subst $(space),-,$(variant)))
 
-LIBRARY_SRC := $(sort $(wildcard core/*.cpp core/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp))
+LIBRARY_SRC := $(sort $(wildcard core/*.cpp core/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp \
+  models/*/*.cpp))
 SUPPORT_SRC := $(sort $(wildcard examples/support/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
 TEST_SRC := $(sort $(wildcard tests/*.cpp))

@@ -16,8 +16,8 @@
 #include <optional>
 #include <string>
 
+#include "gradus/models/data/tokenizer.h"
 #include "gradus/models/fields.h"
-#include "gradus/models/tokenizer.h"
 #include "gradus/nn/init.h"
 #include "gradus/nn/module.h"
 

@@ -7,9 +7,9 @@
 
 #include "gradus/core/core.h"
 #include "gradus/models/checkpoint.h"
+#include "gradus/models/data/tokenizer.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/model_folder.h"
-#include "gradus/models/tokenizer.h"
 #include "gradus/nn/layers.h"
 #include "gradus/optim/optim.h"
 #include "tests/temporary_folder.h"

@@ -1,7 +1,7 @@
 // A text as training data: where windows begin and end, worked out by hand. The tokens are their
 // own places, 0, 1, 2, ..., so that a batch shows where it comes from.
 
-#include "gradus/models/text_data.h"
+#include "gradus/models/data/text_data.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

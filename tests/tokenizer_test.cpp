@@ -1,4 +1,4 @@
-#include "gradus/models/tokenizer.h"
+#include "gradus/models/data/tokenizer.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

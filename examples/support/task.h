@@ -7,7 +7,7 @@
 #include <string>
 
 #include "examples/support/loss_log.h"
-#include "gradus/models/text_data.h"
+#include "gradus/models/data/text_data.h"
 #include "gradus/nn/module.h"
 #include "gradus/optim/optimizer.h"
 

@@ -1,4 +1,4 @@
-#include "gradus/models/text_data.h"
+#include "gradus/models/data/text_data.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "gradus/models/tokenizer.h"
+#include "gradus/models/data/tokenizer.h"
 
 #include <iomanip>
 #include <map>
