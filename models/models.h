@@ -1,6 +1,8 @@
 #pragma once
-// Models, tokenizers and text data.
+// Models and what they are fed with.
 #include "gradus/models/checkpoint.h"
+#include "gradus/models/data/batches.h"
+#include "gradus/models/data/idx.h"
 #include "gradus/models/data/text_data.h"
 #include "gradus/models/data/tokenizer.h"
 #include "gradus/models/decoding.h"

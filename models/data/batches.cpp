@@ -1,0 +1,57 @@
+#include "gradus/models/data/batches.h"
+
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
+
+namespace gradus::models::detail {
+
+namespace {
+// An epoch's order is drawn from counters of its own, which other epochs' do not touch; the key is
+// not the seed itself, with which manual_seed(seed) begins.
+constexpr int64_t most_rows = int64_t{1} << 32, most_epochs = int64_t{1} << 31;
+constexpr uint64_t key_of_batches = 0x8f1bbcdcbfa53e0au;
+
+void check_epoch(int64_t epoch) {
+  check(epoch >= 0 && epoch < most_epochs, "Batches: expected an epoch in [0, ", most_epochs,
+        "), got ", epoch);
+}
+}  // namespace
+
+BatchOrder::BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions& options)
+    : n_(0), options_(options) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    check(tensors[i].defined() && tensors[i].rank() >= 1, "Batches: expected tensors of rank 1 or ",
+          "more, but tensor ", i, " is ", tensors[i].defined() ? "of rank 0" : "undefined");
+    if (i == 0) n_ = tensors[0].size(0);
+    check(tensors[i].size(0) == n_, "Batches: tensor 0 has ", n_, " rows, tensor ", i, " has ",
+          tensors[i].size(0));
+  }
+  check(options.size >= 1, "Batches: expected a batch of at least 1 row, got ", options.size);
+  check(n_ < most_rows, "Batches: ", n_, " rows are more than can be counted");
+  check(batches() >= 1, "Batches: ", n_, " rows make no batch of ", options.size);
+  check_epoch(options.epoch);
+}
+
+void BatchOrder::set_epoch(int64_t epoch) {
+  check_epoch(epoch);
+  options_.epoch = epoch;
+}
+
+int64_t BatchOrder::batches() const {
+  const int64_t whole = n_ / options_.size;
+  return whole + (!options_.drop_last && n_ % options_.size != 0);
+}
+
+Tensor BatchOrder::rows(int64_t epoch, int64_t i) const {
+  check_epoch(epoch);
+  check(i >= 0 && i < batches(), "Batches: batch ", i, " is outside [0, ", batches(), ")");
+  const int64_t first = i * options_.size, last = first + std::min(options_.size, n_ - first);
+  if (!options_.shuffle) return arange(static_cast<double>(first), static_cast<double>(last));
+  if (epoch != ordered_epoch_) {
+    order_ = randperm(n_, {options_.seed ^ key_of_batches, static_cast<uint64_t>(epoch) << 32});
+    ordered_epoch_ = epoch;
+  }
+  return order_.slice(0, first, last);
+}
+
+}  // namespace gradus::models::detail
