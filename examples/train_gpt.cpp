@@ -40,20 +40,13 @@ class TextTask : public Task {
         model_(config()) {}
 
   nn::Module& model() override { return model_; }
-  std::string describe() const override;
-  std::string data_id() const override {
-    return fingerprint(text_) + (val_text_.empty() ? "" : ' ' + fingerprint(val_text_));
-  }
+  TaskInfo info() const override;
   Tensor loss(int64_t step, int64_t index) override {
     const auto [x, y] = data_.random_batch(Part::train, o_.batch, training_.seed, step, index);
     return model_.loss(x, y);
   }
-  int64_t batch_items() const override { return o_.batch * o_.model.context; }
-  std::string items() const override { return "tokens"; }
   Evaluation estimate(Part part, int64_t step) override;
   Evaluation validation() override;
-  std::string loss_name() const override { return "cross entropy (nats a token)"; }
-  std::string model_name() const override { return "GPT"; }
   void save(const std::string& dir) const override {
     models::save_model(dir, model_, tokenizer_.get());
   }
@@ -83,7 +76,7 @@ class TextTask : public Task {
   models::GPT model_;
 };
 
-std::string TextTask::describe() const {
+TaskInfo TextTask::info() const {
   const int64_t train = data_.length(Part::train), validation = data_.length(Part::validation);
   std::ostringstream out;
   out << "text   " << (o_.data.empty() ? "gradus's own source" : o_.data) << ": "
@@ -93,7 +86,12 @@ std::string TextTask::describe() const {
       << " validate\nmodel  " << with_commas(model_.num_parameters())
       << " parameters: " << o_.model.layers << " layers of width " << o_.model.dim << " with "
       << o_.model.heads << " heads, context " << o_.model.context << '\n';
-  return out.str();
+  return {.model = "GPT",
+          .loss = "cross entropy (nats a token)",
+          .items = "tokens",
+          .batch_items = o_.batch * o_.model.context,
+          .data_id = fingerprint(text_) + (val_text_.empty() ? "" : ' ' + fingerprint(val_text_)),
+          .opening = out.str()};
 }
 
 Evaluation TextTask::estimate(Part part, int64_t step) {

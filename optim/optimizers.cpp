@@ -36,7 +36,7 @@ void sgd(const Optimizer::Chunk<T>& c, const SGDOptions& o) {
 
 std::vector<std::string> sgd_state(double momentum) {
   if (momentum == 0) return {};
-  return {"momentum_buffer"};
+  return {"momentum"};
 }
 
 void check_momentum(const char* name, double momentum) {

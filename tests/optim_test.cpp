@@ -152,7 +152,7 @@ TEST_CASE("an optimiser's state names what it remembers", "[optim]") {
 
   optim::SGD sgd(problem.params, {.momentum = 0.9});
   CHECK_THROWS_WITH(sgd.load_state_dict(state), Contains("SGD: ") &&
-                                                    Contains("missing: momentum_buffer.0") &&
+                                                    Contains("missing: momentum.0") &&
                                                     Contains("unexpected: exp_avg.0"));
 }
 

@@ -29,6 +29,15 @@ struct Evaluation {
 
 using models::Part;
 
+/// What a task's texts say of it.
+struct TaskInfo {
+  std::string model, loss;  ///< for the picture's title and axis: "GPT", "cross entropy"
+  std::string items;        ///< what a batch is made of: "tokens"
+  int64_t batch_items = 1;  ///< how many
+  std::string data_id;      ///< tells data from other data: a resumed run must have the same
+  std::string opening;      ///< lines on data and model: "text   ...\nmodel  ...\n"
+};
+
 struct TrainOptions;
 
 /// A model, and the data that it learns from.
@@ -36,17 +45,11 @@ class Task {
  public:
   virtual ~Task() = default;
   virtual nn::Module& model() = 0;
-  /// What the run opens with: a line each on the data and the model, "text   ...\nmodel  ...\n".
-  virtual std::string describe() const = 0;
-  /// Tells data from other data: a run that is resumed must have the same.
-  virtual std::string data_id() const = 0;
+  virtual TaskInfo info() const = 0;
 
   /// The mean loss of a step's index-th batch: a function of step, index, the seed, the weights and
   /// the thread's random state, so that a resumed run takes the steps of one that never stopped.
   virtual Tensor loss(int64_t step, int64_t index) = 0;
-  /// How many items a batch has, and what they are called: "tokens".
-  virtual int64_t batch_items() const = 0;
-  virtual std::string items() const = 0;
   virtual std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options);
   virtual double learning_rate(const TrainOptions& options, int64_t step) const;
 
@@ -54,9 +57,6 @@ class Task {
   virtual Evaluation estimate(Part part, int64_t step) = 0;
   /// All of the validation part.
   virtual Evaluation validation() = 0;
-  /// What the loss is, for its picture's axis and title: "cross entropy (nats a token)", "GPT".
-  virtual std::string loss_name() const = 0;
-  virtual std::string model_name() const = 0;
 
   /// Writes the model's folder.
   virtual void save(const std::string& dir) const = 0;

@@ -29,6 +29,7 @@ Trainer::Trainer(Task& task, const TrainOptions& options, std::string options_js
       o_(options),
       options_json_(std::move(options_json)),
       folder_(folder),
+      info_(task.info()),
       optimizer_(task.make_optimizer(options)),
       losses_(folder.path()),
       steps_(folder / "steps.csv") {}
@@ -39,8 +40,8 @@ double Trainer::seconds() const {
 
 Picture Trainer::picture() const {
   const std::string title =
-      task_.model_name() + ", " + with_commas(task_.model().num_parameters()) + " parameters";
-  return losses_.picture(title, task_.loss_name());
+      info_.model + ", " + with_commas(task_.model().num_parameters()) + " parameters";
+  return losses_.picture(title, info_.loss);
 }
 
 void Trainer::resume(const models::Checkpoint& checkpoint) {
@@ -49,7 +50,7 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   if (!o_.eval_only) {
     const std::string& data = stored_text(metadata, metadata.contains("text") ? "text" : "data",
                                           where);  // "text": of earlier versions
-    core::check(data == task_.data_id(), "the data is not what the run in ", o_.out, " began with");
+    core::check(data == info_.data_id, "the data is not what the run in ", o_.out, " began with");
   }
   const int64_t step = stored_count(metadata, "step", where);
   core::check(step <= o_.steps || o_.eval_only, "the run in ", o_.out, " has done ", step,
@@ -67,8 +68,8 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
 
 void Trainer::introduce() const {
   std::ostringstream out;
-  out << task_.describe() << "on     " << num_threads() << " threads, " << blas_info()
-      << "\ninto   " << o_.out << ", "
+  out << info_.opening << "on     " << num_threads() << " threads, " << blas_info() << "\ninto   "
+      << o_.out << ", "
       << (saved_step_ >= 0        ? "resumed at"
           : !o_.init_from.empty() ? "with the weights in " + o_.init_from + ", from"
                                   : "from")
@@ -148,7 +149,7 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
   Metadata metadata{{"options", options_json_},
                     {"step", std::to_string(step_)},
                     {"seconds", std::to_string(seconds())},
-                    {"data", task_.data_id()}};
+                    {"data", info_.data_id}};
   if (best_step_ >= 0)
     metadata.insert({{"best_step", std::to_string(best_step_)}, {"best_loss", best.str()}});
   models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_, metadata);
@@ -191,7 +192,7 @@ void Trainer::show(Progress& progress) const {
 }
 
 bool Trainer::train() {
-  Progress progress(step_, o_.steps, task_.batch_items() * o_.accumulate, task_.items());
+  Progress progress(step_, o_.steps, info_.batch_items * o_.accumulate, info_.items);
   while (true) {
     const bool due = step_ % o_.eval_every == 0 || step_ == o_.steps;
     if (due && losses_.last_step() < step_) log_and_save(progress);
@@ -225,8 +226,8 @@ bool Trainer::train() {
 }
 
 bool Trainer::evaluate() {
-  std::fputs(task_.describe().c_str(), stdout);
-  Progress progress(step_, std::max<int64_t>(step_, 1), 1, task_.items());
+  std::fputs(info_.opening.c_str(), stdout);
+  Progress progress(step_, std::max<int64_t>(step_, 1), 1, info_.items);
   const std::optional<Score> validation =
       score(task_.validation(), "loss over the whole validation part", progress, true);
   if (validation) print_final(*validation, seconds() - seconds_before_);

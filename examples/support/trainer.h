@@ -53,6 +53,7 @@ class Trainer {
   TrainOptions o_;
   std::string options_json_;
   RunFolder& folder_;
+  const TaskInfo info_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   LossLog losses_;
   StepLog steps_;

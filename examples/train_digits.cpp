@@ -1,0 +1,163 @@
+// Trains a small network to read digits: MNIST's, or any other images in IDX files.
+//
+//   build/bin/train_digits --images FILE --labels FILE        without, it draws digits of its own
+
+#include <gradus/gradus.h>
+
+#include <cstdio>
+
+#include "examples/support/cli.h"
+#include "examples/support/drawn_digits.h"
+#include "examples/support/text.h"
+#include "examples/support/training.h"
+
+using namespace gradus;
+
+namespace {
+
+struct DigitNetConfig {
+  int64_t pixels = 784, hidden = 256, classes = 10;
+  double dropout = 0.2;
+  Activation activation = Activation::relu;
+};
+
+/// One hidden layer: images (n, height, width) -> logits (n, classes).
+struct DigitNet : nn::Module {
+  using Config = DigitNetConfig;
+  static constexpr const char* kind = "digit-net";
+  static models::Fields fields(DigitNetConfig& c) {
+    models::Fields fields;
+    fields.add("pixels", c.pixels, 1, 1e6, "numbers of an image");
+    fields.add("hidden", c.hidden, 1, 1e6, "units of the hidden layer");
+    fields.add("classes", c.classes, 1, 256, "what an image can be");
+    fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a hidden unit");
+    fields.add("activation", c.activation, "of the hidden layer");
+    return fields;
+  }
+  const DigitNetConfig config;
+  nn::Linear hidden, out;
+  explicit DigitNet(const DigitNetConfig& c)
+      : config(c),
+        hidden(child("hidden", nn::Linear(c.pixels, c.hidden))),
+        out(child("out", nn::Linear(c.hidden, c.classes))) {}
+  Tensor operator()(const Tensor& images) const {
+    return out(dropout(hidden(images.flatten(1), config.activation), config.dropout));
+  }
+};
+
+struct Options {
+  std::string images, labels;
+  DigitNetConfig model;
+  int64_t batch = 64;
+};
+
+Digits read_digits(const Options& o) {
+  core::check(o.images.empty() == o.labels.empty(), "--images and --labels go together");
+  if (o.images.empty()) return drawn_digits(10000, 0);
+  const Digits digits{models::read_idx(o.images) / 255, models::read_idx(o.labels, int64)};
+  core::check(digits.images.rank() >= 2 && digits.labels.rank() == 1 &&
+                  digits.images.size(0) == digits.labels.size(0) && digits.images.size(0) >= 5,
+              "expected images (n, height, width) and labels (n), n >= 5, got ",
+              digits.images.shape(), " and ", digits.labels.shape());
+  return digits;
+}
+
+/// The first four fifths train, the last validates.
+class DigitTask : public Task {
+ public:
+  DigitTask(const Options& options, const TrainOptions& training)
+      : o_(options),
+        training_(training),
+        digits_(read_digits(o_)),
+        first_(digits_.labels.size(0) * 4 / 5),
+        batches_({digits_.images.slice(0, 0, first_), digits_.labels.slice(0, 0, first_)},
+                 {.size = o_.batch, .seed = training.seed}),
+        model_(config()) {}
+
+  nn::Module& model() override { return model_; }
+  TaskInfo info() const override;
+  Tensor loss(int64_t step, int64_t index) override {
+    const auto [x, y] = batches_.at(step * training_.accumulate + index);
+    return cross_entropy(model_(x), y);
+  }
+  Evaluation estimate(Part part, int64_t) override {
+    return part == Part::train ? over(0, std::min(first_, training_.eval_batches * o_.batch))
+                               : validation();
+  }
+  Evaluation validation() override { return over(first_, digits_.labels.size(0)); }
+  void save(const std::string& dir) const override { models::save_model(dir, model_); }
+  void show() override;
+
+ private:
+  DigitNetConfig config() const {
+    DigitNetConfig config = o_.model;
+    config.pixels = digits_.images[0].numel();
+    config.classes = std::max<int64_t>(10, digits_.labels.max().item<int64_t>() + 1);
+    return config;
+  }
+  Evaluation over(int64_t begin, int64_t end) const {
+    constexpr int64_t at_once = 500;
+    return {(end - begin + at_once - 1) / at_once, static_cast<double>(end - begin),
+            [=, this](int64_t i) {
+              const int64_t from = begin + i * at_once, to = std::min(end, from + at_once);
+              const Tensor y = digits_.labels.slice(0, from, to);
+              const Tensor logits = model_(digits_.images.slice(0, from, to));
+              return Score{.loss = cross_entropy(logits, y).item(),
+                           .examples = static_cast<double>(to - from),
+                           .more = {{"accuracy", nn::accuracy(logits, y)}}};
+            }};
+  }
+
+  const Options o_;
+  const TrainOptions training_;
+  const Digits digits_;
+  const int64_t first_;  // that validates
+  const models::Batches<2> batches_;
+  DigitNet model_;
+};
+
+TaskInfo DigitTask::info() const {
+  const int64_t n = digits_.labels.size(0);
+  return {.model = "digits",
+          .loss = "cross entropy",
+          .items = "images",
+          .batch_items = o_.batch,
+          .data_id = with_commas(n) + ' ' + sum(digits_.images).to_string(),
+          .opening = "images " + (o_.images.empty() ? "drawn" : o_.images) + ": " +
+                     with_commas(first_) + " train, " + with_commas(n - first_) +
+                     " validate\nmodel  " + with_commas(model_.num_parameters()) + " parameters\n"};
+}
+
+/// The first image of the validation part that it gets wrong.
+void DigitTask::show() {
+  const Tensor images = digits_.images.slice(0, first_), labels = digits_.labels.slice(0, first_);
+  const Tensor said = model_(images).argmax(1), wrong = said != labels;
+  if (wrong.max().item() == 0) return;
+  const int64_t i = wrong.to(int64).argmax().item<int64_t>();
+  std::printf("a %lld that it takes for a %lld:\n", labels[i].item<long long>(),
+              said[i].item<long long>());
+  for (int64_t row = 0; row < images.size(1); ++row) {
+    for (const double ink : images[i][row].flatten().to_vector<double>())
+      std::putchar(" .:+#"[static_cast<int>(ink * 4.999)]);
+    std::putchar('\n');
+  }
+}
+
+int run(int argc, char** argv) {
+  Options o;
+  TrainOptions training;
+  training.out = "out/digits";
+  Flags flags("Trains a small network to read digits.\n  train_digits --images FILE --labels FILE");
+  flags.group("What is trained", true);
+  flags.add("--images", o.images, "FILE", "IDX file; its last fifth validates", "drawn digits");
+  flags.add("--labels", o.labels, "FILE", "IDX file of which digit each is", "drawn digits");
+  flags.add("--batch", o.batch, 1, 1e6, "images in a batch");
+  flags.add(DigitNet::fields(o.model), {"pixels", "classes"});
+  add_training_flags(flags, training);
+  return run_training(argc, argv, flags, training, {"--images", "--labels"},
+                      [&] { return std::make_unique<DigitTask>(o, training); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("train_digits", argc, argv, run); }
