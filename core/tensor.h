@@ -165,12 +165,12 @@ class Tensor {
 
   // ---- with assignment: x += y, and so on ----
   // y is broadcast to x's shape. Where no gradient is recorded for x or y, x is written in place:
-  // every handle to it and every view of it sees that, as with add_. Where one is recorded, `x +=
-  // y` is `x = x + y`: this handle gets a new tensor, other handles keep the old one, so that a sum
-  // in a loop, `loss += term`, has the right gradient. A leaf that wants a gradient is not written
-  // while gradients are recorded: that throws Error, open a NoGrad scope:
+  // every handle to it and every view of it sees that, as with add_. Where one is recorded, x += y
+  // is x = x + y: this handle gets a new tensor, other handles keep the old one, so that a sum in a
+  // loop, loss += term, has the right gradient. A leaf that wants a gradient is not written while
+  // gradients are recorded: that throws Error, open a NoGrad scope:
   //   { NoGrad no_grad; w -= lr * w.grad(); }
-  // Not for a passing handle (`x[0] += y` does not compile) and not for a const one: there
+  // Not for a passing handle, x[0] += y does not compile, and not for a const one: there
   // x[0].add_(y).
   Tensor& operator+=(const Tensor& y) &;
   Tensor& operator-=(const Tensor& y) &;

@@ -19,7 +19,7 @@ struct Sigmoid {
 struct SiLU {
   Tensor operator()(const Tensor& x) const { return silu(x); }
 };
-/// The exact one; GPT-2's approximation is a lambda's or Activation::gelu_tanh's.
+/// The exact one. GPT-2's approximation: the function gelu_tanh, which Sequential takes as it is.
 struct GELU {
   Tensor operator()(const Tensor& x) const { return gelu(x); }
 };

@@ -130,9 +130,9 @@ Tensor from_data(const std::vector<std::vector<T>>& rows) {
   }
   return from_data(values, {std::ssize(rows), static_cast<int64_t>(columns)});
 }
-/// Bytes, such as an image's, as the floating numbers 0 to 255, unscaled: from_bytes(pixels, {28,
-/// 28}) / 255. Throws Error unless there are shape.numel() of them. (from_data makes int64 of
-/// bytes, as of all whole numbers.)
+/// Bytes, such as an image's, as the floating numbers 0 to 255: divide by 255 for those from 0 to 1.
+/// Throws Error unless there are shape.numel() of them. (from_data makes int64 of bytes, as of all
+/// whole numbers.)
 Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtype = float32);
 
 // ---- of random numbers ----
