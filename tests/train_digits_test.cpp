@@ -36,7 +36,7 @@ struct Halves : TemporaryFolder {
     write_file_atomically(*this / "images", idx({n, 4, 3}, images));
     write_file_atomically(*this / "labels", idx({n}, labels));
     flags = "--images '" + (*this / "images") + "' --labels '" + (*this / "labels") + "' --out '" +
-            (*this / "out") + "' --hidden 8 --batch 16 --eval-every 20";
+            (*this / "out") + "' --hidden 8 --batch 16 --eval-every 20 --warmup 0";
   }
 };
 
