@@ -7,6 +7,7 @@
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"

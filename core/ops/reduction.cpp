@@ -7,7 +7,7 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/reduction.h"
-#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/axis_rows.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/profiler.h"
@@ -176,52 +176,6 @@ Tensor norm(const Tensor& x, const Axes& dims, KeepDim keep) {
 
 namespace {
 
-/// x with `dim` moved to the end, as contiguous rows outside the graph.
-struct Rows {
-  Tensor tensor;
-  int dim;
-  int64_t rows, n;
-  Shape shape, kept;  // x's shape, and with size 1 along dim
-
-  Rows(const char* op, const Tensor& x, int64_t axis)
-      : dim(normalize_dim(op, axis, x.rank())), n(x.shape()[dim]), shape(x.shape()), kept(shape) {
-    Shape order;
-    for (int i = 0; i < x.rank(); ++i)
-      if (i != dim) order.push_back(i);
-    order.push_back(dim);
-    tensor = x.detach().permute(order).contiguous();
-    kept[dim] = 1;
-    rows = kept.numel();
-  }
-  Shape output(KeepDim keep) const {
-    Shape out = kept;
-    if (!keep.on) out.erase(dim);
-    return out;
-  }
-  /// The shape of rows of `k` elements.
-  Shape rows_of(int64_t k) const {
-    Shape out = tensor.shape();
-    out.back() = k;
-    return out;
-  }
-  /// Rows with their axis back in its place.
-  Tensor move_back(const Tensor& y) const {
-    Shape order;
-    for (int i = 0; i + 1 < y.rank(); ++i) order.push_back(i);
-    order.insert(dim, y.rank() - 1);
-    return y.permute(order).contiguous();
-  }
-  /// body(row, row's number) for each row, in parallel.
-  template <class T, class Body>
-  void for_each(const Body& body) const {
-    const T* x = tensor.data<T>();
-    const int64_t grain = kernel::reduction_grain / std::max<int64_t>(n, 1);
-    parallel_for(rows, grain, [&, this](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) body(x + row * n, row);
-    });
-  }
-};
-
 template <class T>
 T logsumexp_of(const T* x, int64_t n) {
   const T top = simd_max(n, -std::numeric_limits<T>::infinity(), [=](int64_t i) { return x[i]; });
@@ -244,7 +198,7 @@ T logsumexp_of(const T* x, int64_t n) {
 Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep) {
   ProfileScope scope("logsumexp");
   check(is_floating(x.dtype()), "logsumexp: expected float32 or float64, got ", x.dtype());
-  const Rows rows("logsumexp", x, dim);
+  const AxisRows rows("logsumexp", x, dim);
   const Tensor y = empty(rows.output(keep), x.dtype());
   dispatch_floating("logsumexp", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -255,181 +209,6 @@ Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep) {
     b.give(0, b.grad().reshape(kept) * softmax(b.input(0), dim));
   });
   return y;
-}
-
-// ---- the largest and the smallest ----
-
-namespace {
-
-/// max and min as one: the element whose key is largest is wanted.
-struct Largest {
-  template <class T>
-  static auto key(T x) {
-    if constexpr (std::is_same_v<T, bool>)
-      return static_cast<int>(x);
-    else
-      return x;
-  }
-};
-struct Smallest {
-  template <class T>
-  static auto key(T x) {
-    if constexpr (std::is_floating_point_v<T>)
-      return -x;
-    else
-      return ~Largest::key(x);  // not -x, which overflows for the least int64
-  }
-};
-
-/// The index in [begin, end), which is not empty, of the first NaN, or else of the first x with the
-/// largest key.
-template <class Which, class T>
-int64_t best_of(const T* x, int64_t begin, int64_t end) {
-  constexpr int block = 1024;
-  int64_t best = begin;
-  for (int64_t from = begin; from < end; from += block) {
-    const T* p = x + from;
-    const int n = static_cast<int>(std::min<int64_t>(block, end - from));
-    if (simd_sum<int>(n, [=](int64_t i) { return p[i] != p[i] ? 1 : 0; }) > 0)
-      return std::find_if(p, p + n, [](T v) { return v != v; }) - x;
-    const auto top = simd_max(n, Which::key(*p), [=](int64_t i) { return Which::key(p[i]); });
-    if (from > begin && !(top > Which::key(x[best]))) continue;
-    best = from + n - simd_max(n, 0, [=](int64_t i) {
-             return Which::key(p[i]) == top ? n - static_cast<int>(i) : 0;
-           });
-  }
-  return best;
-}
-
-template <class Which>
-ValuesAndIndices extreme(const char* op, const Tensor& x, Axis dim, KeepDim keep,
-                         bool want_values) {
-  ProfileScope scope(op);
-  const Rows rows(op, x, dim);
-  check(rows.n > 0 || rows.rows == 0, op, ": axis ", dim, " of shape ", x.shape(), " is empty");
-  const Shape out = rows.output(keep);
-  const Tensor indices = empty(out, int64), values = want_values ? empty(out, x.dtype()) : Tensor();
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    int64_t* at = indices.data<int64_t>();
-    T* value = want_values ? values.data<T>() : nullptr;
-    rows.for_each<T>([&](const T* row, int64_t i) {
-      at[i] = best_of<Which>(row, 0, rows.n);
-      if (value) value[i] = row[at[i]];
-    });
-  });
-  if (want_values)
-    record(op, {values}, {x, indices}, saves_input(1),
-           [dim = rows.dim, kept = rows.kept](Backward& b) {
-             const Tensor dy = b.grad().reshape(kept), at = b.input(1).reshape(kept);
-             b.give(0, scatter_sum(b.input_shape(0), dim, at, dy));
-           });
-  return {values, indices};
-}
-
-template <class Which>
-Tensor extreme_of_all(const char* op, const Tensor& x) {
-  ProfileScope scope(op);
-  check(x.numel() > 0, op, ": a tensor of shape ", x.shape(), " has no elements");
-  const Tensor flat = x.detach().contiguous(), y = empty({}, x.dtype());
-  const int64_t n = x.numel(), grain = kernel::reduction_grain;
-  int64_t at = 0;
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* p = flat.data<T>();
-    const int64_t chunks = (n + grain - 1) / grain;
-    const Scratch<int64_t> places(chunks);
-    const Scratch<T> bests(chunks);
-    parallel_for(n, grain, [&](int64_t begin, int64_t end) {
-      const int64_t place = best_of<Which>(p, begin, end);
-      places[begin / grain] = place;
-      bests[begin / grain] = p[place];
-    });
-    at = places[best_of<Which>(bests.data(), 0, chunks)];
-    *y.data<T>() = p[at];
-  });
-  record(op, {y}, {x}, saves_nothing, [at](Backward& b) {
-    const Shape& shape = b.input_shape(0);
-    const Tensor index = full({1}, static_cast<double>(at), int64);
-    b.give(0, scatter_sum({shape.numel()}, 0, index, b.grad().reshape({1})).reshape(shape));
-  });
-  return y;
-}
-
-}  // namespace
-
-ValuesAndIndices max(const Tensor& x, Axis dim, KeepDim keep) {
-  return extreme<Largest>("max", x, dim, keep, true);
-}
-ValuesAndIndices min(const Tensor& x, Axis dim, KeepDim keep) {
-  return extreme<Smallest>("min", x, dim, keep, true);
-}
-Tensor max(const Tensor& x) { return extreme_of_all<Largest>("max", x); }
-Tensor min(const Tensor& x) { return extreme_of_all<Smallest>("min", x); }
-Tensor argmax(const Tensor& x, Axis dim, KeepDim keep) {
-  return extreme<Largest>("argmax", x, dim, keep, false).indices;
-}
-
-// ---- orderings ----
-
-namespace {
-
-/// Writes the first k of each row's elements in their order, and where they stood. Equal elements
-/// keep their order; NaN counts as largest.
-template <class T>
-void first_in_order(const Rows& rows, int64_t k, bool descending, T* values, int64_t* indices) {
-  struct Entry {
-    T value;
-    int64_t index;
-  };
-  auto larger = [](T a, T b) { return a > b || (a != a && b == b); };
-  auto comes_first = [descending, larger](const Entry& a, const Entry& b) {
-    if (larger(a.value, b.value)) return descending;
-    if (larger(b.value, a.value)) return !descending;
-    return a.index < b.index;
-  };
-  rows.for_each<T>([&](const T* row, int64_t i) {
-    std::vector<Entry> entries(static_cast<size_t>(rows.n));
-    for (int64_t j = 0; j < rows.n; ++j) entries[static_cast<size_t>(j)] = {row[j], j};
-    const auto end = entries.begin() + k;
-    if (end != entries.end()) std::nth_element(entries.begin(), end, entries.end(), comes_first);
-    std::sort(entries.begin(), end, comes_first);
-    for (int64_t j = 0; j < k; ++j) {
-      values[i * k + j] = entries[static_cast<size_t>(j)].value;
-      indices[i * k + j] = entries[static_cast<size_t>(j)].index;
-    }
-  });
-}
-
-ValuesAndIndices in_order(const char* op, const Tensor& x, const Rows& rows, int64_t k,
-                          bool descending) {
-  const Tensor value_rows = empty(rows.rows_of(k), x.dtype()),
-               index_rows = empty(rows.rows_of(k), int64);
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    first_in_order<T>(rows, k, descending, value_rows.data<T>(), index_rows.data<int64_t>());
-  });
-  const Tensor values = rows.move_back(value_rows), indices = rows.move_back(index_rows);
-  record(op, {values}, {x, indices}, saves_input(1), [dim = rows.dim](Backward& b) {
-    b.give(0, scatter_sum(b.input_shape(0), dim, b.input(1), b.grad()));
-  });
-  return {values, indices};
-}
-
-}  // namespace
-
-ValuesAndIndices sort(const Tensor& x, Axis dim, bool descending) {
-  ProfileScope scope("sort");
-  const Rows rows("sort", x, dim);
-  return in_order("sort", x, rows, rows.n, descending);
-}
-
-ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim) {
-  ProfileScope scope("topk");
-  const Rows rows("topk", x, dim);
-  check(k >= 0 && k <= rows.n, "topk: expected 0 <= k <= ", rows.n, " for axis ", dim, " of shape ",
-        x.shape(), ", got ", k);
-  return in_order("topk", x, rows, k, true);
 }
 
 }  // namespace gradus

@@ -1,0 +1,55 @@
+#pragma once
+// A tensor as rows along one of its axes. Internal to core: for ops that go along an axis.
+
+#include "gradus/core/kernels/reduction.h"
+#include "gradus/core/tensor.h"
+
+namespace gradus::core {
+
+/// x with `dim` moved to the end, as contiguous rows outside the graph.
+struct AxisRows {
+  Tensor tensor;
+  int dim;
+  int64_t rows, n;
+  Shape shape, kept;  // x's shape, and with size 1 along dim
+
+  AxisRows(const char* op, const Tensor& x, int64_t axis)
+      : dim(normalize_dim(op, axis, x.rank())), n(x.shape()[dim]), shape(x.shape()), kept(shape) {
+    Shape order;
+    for (int i = 0; i < x.rank(); ++i)
+      if (i != dim) order.push_back(i);
+    order.push_back(dim);
+    tensor = x.detach().permute(order).contiguous();
+    kept[dim] = 1;
+    rows = kept.numel();
+  }
+  Shape output(KeepDim keep) const {
+    Shape out = kept;
+    if (!keep.on) out.erase(dim);
+    return out;
+  }
+  /// The shape of rows of `k` elements.
+  Shape rows_of(int64_t k) const {
+    Shape out = tensor.shape();
+    out.back() = k;
+    return out;
+  }
+  /// Rows with their axis back in its place.
+  Tensor move_back(const Tensor& y) const {
+    Shape order;
+    for (int i = 0; i + 1 < y.rank(); ++i) order.push_back(i);
+    order.insert(dim, y.rank() - 1);
+    return y.permute(order).contiguous();
+  }
+  /// body(row, row's number) for each row, in parallel.
+  template <class T, class Body>
+  void for_each(const Body& body) const {
+    const T* x = tensor.data<T>();
+    const int64_t grain = kernel::reduction_grain / std::max<int64_t>(n, 1);
+    parallel_for(rows, grain, [&, this](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) body(x + row * n, row);
+    });
+  }
+};
+
+}  // namespace gradus::core
