@@ -62,8 +62,10 @@ struct Walk {
 
 namespace detail {
 /// One inner loop of n elements: y[i] = f(x[i]...), with the strides that matter made constants.
+/// Flattened: f may be too long for the compiler to inline by itself, and a call is no vector code.
 template <class Y, class F, class... X>
-void loop(int64_t n, const F& f, Y* y, int64_t sy, std::pair<const X*, int64_t>... x) {
+[[gnu::flatten]] void loop(int64_t n, const F& f, Y* y, int64_t sy,
+                           std::pair<const X*, int64_t>... x) {
   if (sy == 1 && ((x.second == 1) && ...)) {
     simd_for(n, [=](int64_t i) { y[i] = f(x.first[i]...); });
     return;
