@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "gradus/core/core.h"
@@ -15,6 +16,22 @@ namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double NaN = std::numeric_limits<double>::quiet_NaN();
 using Ints = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+
+/// The gradient of the sum of f(x).
+Doubles gradient(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
+  const Tensor leaf = x.detach().clone().requires_grad_();
+  return grad({sum(f(leaf))}, {leaf})[0].to_vector<double>();
+}
+
+void check_same(const Doubles& got, const Doubles& expected, double tolerance = 1e-6) {
+  REQUIRE(got.size() == expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    INFO(i << ": " << got[i] << ", expected " << expected[i]);
+    const bool same = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
+    CHECK((same || std::abs(got[i] - expected[i]) <= tolerance * std::abs(expected[i])));
+  }
+}
 
 }  // namespace
 
@@ -42,4 +59,27 @@ TEST_CASE("argsort: stable, NaN largest, every dtype") {
   CHECK(argsort(tensor({1, 0, 1}, boolean)).to_vector<int64_t>() == Ints{1, 0, 2});
   CHECK(argsort(tensor({{3, 1}, {2, 2}}, int64), 0).to_vector<int64_t>() == Ints{1, 0, 0, 1});
   CHECK(argsort(zeros({2, 0})).shape() == Shape{2, 0});
+}
+
+TEST_CASE("floor, ceil and round: halves, signs, what has no fraction") {
+  const Tensor x = tensor({-1.5, -0.5, 0.5, 1.5, 2.5, 8388609, -3e38, inf, -inf, NaN});
+  check_same(round(x).to_vector<double>(), {-2, -0.0, 0, 2, 2, 8388609, -3e38, inf, -inf, NaN});
+  check_same(floor(x).to_vector<double>(), {-2, -1, 0, 1, 2, 8388609, -3e38, inf, -inf, NaN});
+  check_same(ceil(x).to_vector<double>(), {-1, -0.0, 1, 2, 3, 8388609, -3e38, inf, -inf, NaN});
+  CHECK(std::signbit(round(tensor({-0.5})).item()));
+  CHECK(!round(ones({2}).requires_grad_()).requires_grad());
+}
+
+TEST_CASE("leaky_relu and elu at 0, far below and not finite") {
+  const Tensor x = tensor({-inf, -3e38, -1e-8, 0, 1e-8, inf, NaN});
+  check_same(leaky_relu(x).to_vector<double>(), {-inf, -3e36, -1e-10, 0, 1e-8, inf, NaN});
+  check_same(elu(x).to_vector<double>(), {-1, -1, -1e-8, 0, 1e-8, inf, NaN});
+  const Tensor finite = tensor({-3e38, -1e-8, 0, 1e-8, 3e38});
+  check_same(gradient([](const Tensor& v) { return leaky_relu(v); }, finite),
+             {0.01, 0.01, 0.01, 1, 1});
+  check_same(gradient([](const Tensor& v) { return elu(v, 2); }, finite), {0, 2, 2, 1, 1});
+  // The second derivative: 0 above, finite however large x is.
+  const Tensor leaf = tensor({-1, 3e38}).requires_grad_();
+  const Tensor slope = grad({sum(elu(leaf))}, {leaf}, {.create_graph = true})[0];
+  check_same(grad({sum(slope)}, {leaf})[0].to_vector<double>(), {std::exp(-1), 0});
 }

@@ -86,6 +86,8 @@ TEST_CASE("elementary functions stay within their error bounds", "[kernel][math]
   };
   CHECK(error(all, [](auto x) { return kernel::exp(x); }) <= bound(1));
   CHECK(error(all, [](auto x) { return kernel::log(x); }) <= bound(1));
+  CHECK(error(all, [](auto x) { return kernel::log1p(x); }) <= bound(2));
+  CHECK(error(all, [](auto x) { return kernel::expm1(x); }) <= bound(2));
   CHECK(error(all, [](auto x) { return kernel::tanh(x); }) <= bound(2));
   CHECK(error(all, [](auto x) { return kernel::erf(x); }) <= bound(3));
   CHECK(error(all, [](auto x) { return kernel::sigmoid(x); }) <= bound(3));
@@ -112,6 +114,8 @@ TEST_CASE("elementary functions at special values", "[kernel][math]") {
   };
   auto exp = [](float x) { return kernel::exp(x); };
   auto log = [](float x) { return kernel::log(x); };
+  auto log1p = [](float x) { return kernel::log1p(x); };
+  auto expm1 = [](float x) { return kernel::expm1(x); };
   auto tanh = [](float x) { return kernel::tanh(x); };
   auto erf = [](float x) { return kernel::erf(x); };
   auto sigmoid = [](float x) { return kernel::sigmoid(x); };
@@ -131,6 +135,19 @@ TEST_CASE("elementary functions at special values", "[kernel][math]") {
   CHECK(at(inf, log) == inf);
   CHECK(std::isnan(at(-1, log)));
   CHECK(std::isnan(at(-inf, log)));
+  CHECK(at(inf, log1p) == inf);
+  CHECK(at(-1, log1p) == -inf);
+  CHECK(std::isnan(at(-1.0001f, log1p)));
+  CHECK(std::isnan(at(-inf, log1p)));
+  CHECK(at(inf, expm1) == inf);
+  CHECK(at(89, expm1) == inf);
+  CHECK(at(88.7f, expm1) < inf);
+  CHECK(at(-inf, expm1) == -1);
+  CHECK(at(-largest, expm1) == -1);
+  CHECK(at(smallest, log1p) == smallest);
+  CHECK(at(-smallest, expm1) == -smallest);
+  CHECK(std::signbit(at(-0.0f, log1p)));
+  CHECK(std::signbit(at(-0.0f, expm1)));
   for (float sign : {1.0f, -1.0f}) {
     CHECK(at(sign * inf, tanh) == sign);
     CHECK(at(sign * inf, erf) == sign);
@@ -149,6 +166,7 @@ TEST_CASE("elementary functions at special values", "[kernel][math]") {
   CHECK(at(0, sin) == 0);
   CHECK(at(0, cos) == 1);
   CHECK((nan_at_nan(exp) && nan_at_nan(log) && nan_at_nan(tanh) && nan_at_nan(erf)));
+  CHECK((nan_at_nan(log1p) && nan_at_nan(expm1)));
   CHECK((nan_at_nan(sigmoid) && nan_at_nan(softplus) && nan_at_nan(sin) && nan_at_nan(cos)));
 
   auto gelu_like = [&](auto value, auto slope) {
@@ -172,6 +190,8 @@ TEST_CASE("double overloads are the standard library's", "[kernel][math]") {
     const double x = uniform(random), a = std::fabs(x);
     REQUIRE(kernel::exp(x) == std::exp(x));
     REQUIRE(kernel::log(a) == std::log(a));
+    REQUIRE(kernel::log1p(a) == std::log1p(a));
+    REQUIRE(kernel::expm1(x) == std::expm1(x));
     REQUIRE(kernel::tanh(x) == std::tanh(x));
     REQUIRE(kernel::erf(x) == std::erf(x));
     REQUIRE(kernel::sin(x) == std::sin(x));

@@ -291,6 +291,45 @@ std::vector<OpRow> arithmetic_rows() {
   return rows;
 }
 
+namespace {
+
+std::vector<OpRow> rounding_rows() {
+  const Draw near_0 = [](const Shape& shape) { return uniform(shape, -0.6, 3); };
+  auto below = [](const Tensor& x) {
+    const Tensor cut = x.to(int64).to(x.dtype());
+    return where(gt(cut, x), cut - 1.0, cut);
+  };
+  auto to_even = [below](const Tensor& x) {
+    const Tensor under = below(x), odd = ne(below(under / 2) * 2.0, under);
+    const Tensor up =
+        logical_or(gt(x - under, 0.5), logical_and(eq(x - under, 0.5), odd)).to(x.dtype());
+    return under + up;
+  };
+  std::vector<OpRow> rows{
+      unary_row("floor", grid, floor, of_one(below)),
+      unary_row("ceil", grid, ceil, of_one([below](const Tensor& x) { return -below(-x); })),
+      unary_row("round", grid, round, of_one(to_even))};
+  for (OpRow& row : rows) row.differentiable = false;
+  rows.push_back(
+      unary_row("rsqrt", positive, rsqrt, of_one([](const Tensor& x) { return 1.0 / sqrt(x); })));
+  rows.push_back(
+      unary_row("log1p", near_0, log1p, of_one([](const Tensor& x) { return log(1.0 + x); })));
+  rows.push_back(
+      unary_row("expm1", normal, expm1, of_one([](const Tensor& x) { return exp(x) - 1.0; })));
+  return rows;
+}
+
+std::vector<OpRow> bent_rows() {
+  return {unary_row(
+              "leaky_relu", off_zero, [](const Tensor& x) { return leaky_relu(x, 0.2); },
+              of_one([](const Tensor& x) { return maximum(x, x * 0.2); })),
+          unary_row(
+              "elu", off_zero, [](const Tensor& x) { return elu(x, 1.5); },
+              of_one([](const Tensor& x) { return relu(x) + (exp(-relu(-x)) - 1.0) * 1.5; }))};
+}
+
+}  // namespace
+
 std::vector<OpRow> function_rows() {
   const double k = std::sqrt(2 / std::numbers::pi);
   std::vector<OpRow> rows{
@@ -322,6 +361,8 @@ std::vector<OpRow> function_rows() {
                   return x * 0.5 * (1.0 + tanh(k * (x + 0.044715 * (x * x * x))));
                 }))};
   for (OpRow& row : rows) row.differentiable = row.name != "sign";
+  for (auto more : {rounding_rows, bent_rows})
+    for (OpRow& row : more()) rows.push_back(std::move(row));
   return rows;
 }
 

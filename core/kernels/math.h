@@ -159,6 +159,41 @@ inline double exp(double x) { return std::exp(x); }
 }
 inline double log(double x) { return std::log(x); }
 
+/// log(1 + x) within 2 ulp (1.26); -infinity at -1, NaN below.
+[[gnu::always_inline]] inline float log1p(float x) {
+  using namespace detail;
+  // Near 0 by the series in x itself. Else log(u + lost) = log u + lost / u, u being 1 + x rounded.
+  const float u = 1.0f + x, lost = x - (u - 1.0f);
+  const float far = log(u) + lost / select(u == 0.0f, 1.0f, u);
+  float y = select(absolute(x - 0.0607f) < 0.3535f, add_log1p(0.0f, x), far);
+  y = select(absolute(x) < 0x1p-26f, x, y);
+  return select(x < infinity, y, x);
+}
+inline double log1p(double x) { return std::log1p(x); }
+
+/// e^x - 1 within 2 ulp (1.48).
+[[gnu::always_inline]] inline float expm1(float x) {
+  using namespace detail;
+  // x = n log 2 + r as in exp: 2^n (e^r - 1) + (2^n - 1), all halved, since 2^128 is no float
+  float c = select(x < -20.0f, -20.0f, x);
+  c = select(c > 88.8f, 88.8f, c);
+  const float shifted = fused(c, log2_e, shift), n = shifted - shift;
+  const float r = fused(n, -ln2_low, fused(n, -ln2_high, c));
+  const float p =
+      polynomial(r, 0x1.fffffep-2f, 0x1.55546ap-3f, 0x1.5555e2p-5f, 0x1.124f7cp-7f, 0x1.6d016p-10f);
+  const float power = from_bits((bits(shifted) << 23) + bits(0.5f));
+  const float y = 2.0f * multiply_add(power, multiply_add(r * r, p, r), power - 0.5f);
+  return select(absolute(x) < 0x1p-26f, x, y);
+}
+inline double expm1(double x) { return std::expm1(x); }
+
+/// x where x > 0, else alpha (e^x - 1).
+[[gnu::always_inline]] inline float elu(float x, float alpha) {
+  using namespace detail;
+  return select(x > 0.0f, x, alpha * expm1(select(x > 0.0f, 0.0f, x)));
+}
+inline double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }
+
 /// The hyperbolic tangent within 2 ulp (1.50).
 [[gnu::always_inline]] inline float tanh(float x) {
   using namespace detail;

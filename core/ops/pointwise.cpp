@@ -350,6 +350,48 @@ Tensor sqrt(const Tensor& x) {
       [](Backward& b) { b.give(0, b.grad() * 0.5 / b.output()); });
 }
 
+// d(x^-1/2) = -1/2 y^3
+Tensor rsqrt(const Tensor& x) {
+  return unary(
+      "rsqrt", x, saves_output, [](auto v) { return 1 / std::sqrt(v); },
+      [](Backward& b) {
+        const Tensor y = b.output();
+        b.give(0, b.grad() * (y * y * y * -0.5));
+      });
+}
+
+Tensor log1p(const Tensor& x) {
+  return unary(
+      "log1p", x, saves_input(0), [](auto v) { return kernel::log1p(v); },
+      [](Backward& b) { b.give(0, b.grad() / (b.input(0) + 1.0)); });
+}
+
+// e^x from x: y + 1 has lost its digits where x is far below 0
+Tensor expm1(const Tensor& x) {
+  return unary(
+      "expm1", x, saves_input(0), [](auto v) { return kernel::expm1(v); },
+      [](Backward& b) { b.give(0, b.grad() * exp(b.input(0))); });
+}
+
+namespace {
+/// A function of steps, whose gradient is 0.
+template <class F>
+Tensor stepwise(const char* name, const Tensor& x, F f) {
+  const NoGrad no_grad;
+  return unary(name, x, saves_nothing, f, [](Backward&) {});
+}
+}  // namespace
+
+Tensor floor(const Tensor& x) {
+  return stepwise("floor", x, [](auto v) { return std::floor(v); });
+}
+Tensor ceil(const Tensor& x) {
+  return stepwise("ceil", x, [](auto v) { return std::ceil(v); });
+}
+Tensor round(const Tensor& x) {
+  return stepwise("round", x, [](auto v) { return std::nearbyint(v); });
+}
+
 namespace {
 /// How many elements of x, float32, are beyond `limit` in size.
 int64_t count_beyond(const Tensor& x, float limit) {
@@ -393,15 +435,38 @@ Tensor softplus(const Tensor& x) {
       [](Backward& b) { b.give(0, b.grad() * sigmoid(b.input(0))); });
 }
 
-Tensor sign(const Tensor& x) {
-  const NoGrad no_grad;
-  return unary(
-      "sign", x, saves_nothing,
-      [](auto v) {
-        using T = decltype(v);
-        return v > 0 ? T(1) : v < 0 ? T(-1) : v;  // NaN stays
+Tensor leaky_relu(const Tensor& x, double slope) {
+  check(is_floating(x.dtype()), "leaky_relu: expected float32 or float64, got ", x.dtype());
+  return with_scalar(
+      "leaky_relu", x, slope, saves_input(0), [](auto v, auto a) { return v * (v > 0 ? 1 : a); },
+      [slope](Backward& b) {
+        b.give(0, where(gt(b.input(0).detach(), 0), b.grad(), b.grad() * slope));
+      });
+}
+
+Tensor elu(const Tensor& x, double alpha) {
+  check(is_floating(x.dtype()), "elu: expected float32 or float64, got ", x.dtype());
+  return with_scalar(
+      "elu", x, alpha, saves_input(0),
+      [](auto v, auto a) {
+        if constexpr (std::is_floating_point_v<decltype(v)>)
+          return kernel::elu(v, a);
+        else
+          return v;
       },
-      [](Backward&) {});
+      [alpha](Backward& b) {
+        // Masked within exp as well: its own gradient is finite too.
+        const Tensor x = b.input(0), above = gt(x.detach(), 0);
+        const Tensor below = exp(masked_fill(x, above, 0)) * alpha;
+        b.give(0, b.grad() * masked_fill(below, above, 1));
+      });
+}
+
+Tensor sign(const Tensor& x) {
+  return stepwise("sign", x, [](auto v) {
+    using T = decltype(v);
+    return v > 0 ? T(1) : v < 0 ? T(-1) : v;  // NaN stays
+  });
 }
 
 Tensor abs(const Tensor& x) {

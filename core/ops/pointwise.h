@@ -83,10 +83,24 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
+/// 1 / sqrt(x)
+Tensor rsqrt(const Tensor& x);
+/// log(1 + x) and e^x - 1, which keep their digits near 0.
+Tensor log1p(const Tensor& x);
+Tensor expm1(const Tensor& x);
+/// The largest whole number <= x, the least >= x, the nearest (of two the even one). Their gradients
+/// are 0 and are not recorded.
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+Tensor round(const Tensor& x);
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 /// log(1 + e^x), without overflow.
 Tensor softplus(const Tensor& x);
+/// x where x > 0, else slope x; its gradient at 0 is dy slope. Maas, Hannun, Ng 2013.
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);
+/// x where x > 0, else alpha (e^x - 1). Clevert, Unterthiner, Hochreiter 2015, arXiv 1511.07289.
+Tensor elu(const Tensor& x, double alpha = 1);
 /// |x|, with gradient 0 at 0.
 Tensor abs(const Tensor& x);
 /// -1, 0 or 1; its gradient is 0 and is not recorded.
