@@ -61,6 +61,49 @@ TEST_CASE("argsort: stable, NaN largest, every dtype") {
   CHECK(argsort(zeros({2, 0})).shape() == Shape{2, 0});
 }
 
+TEST_CASE("flip, roll, repeat and pad are copies, of every dtype") {
+  for (Dtype dtype : {float32, int64, boolean}) {
+    const Tensor x = tensor({{1, 0, 1}, {0, 0, 1}}, dtype);
+    const Doubles before = x.to_vector<double>();
+    for (const Tensor& y : {flip(x, {}), roll(x, 0, 0), roll(x, {}, {}), repeat(x, {1, 1}),
+                            pad(x, {}), repeat(x.slice(1, 0, 1), {1, 2})})
+      y.fill_(1);
+    CHECK(x.to_vector<double>() == before);
+    CHECK(flip(x, 1).to_vector<double>() == Doubles{1, 0, 1, 1, 0, 0});
+    CHECK(roll(x, -1, 1).to_vector<double>() == Doubles{0, 1, 1, 0, 1, 0});
+    CHECK(repeat(x.slice(0, 1), {2, 2}).to_vector<double>() ==
+          Doubles{0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1});
+    CHECK(pad(x, {1, 0, 0, 1}, 1).to_vector<double>() ==
+          Doubles{1, 1, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1});
+  }
+  const Tensor ramp = arange(3);
+  CHECK(roll(ramp, INT64_MIN, 0).to_vector<int64_t>() == Ints{2, 0, 1});  // -2^63 = 1 (mod 3)
+  CHECK(repeat(scalar(2), {}).shape() == Shape{});
+  CHECK(repeat(ones({1, 1, 1, 1, 1, 1, 1, 2}), {2, 1, 1, 1, 2, 1, 1, 2}).numel() == 16);
+  CHECK(pad(scalar(2), {}).item() == 2);
+  CHECK(flip(ramp.expand({2, 3}), {0, 1}).to_vector<int64_t>() == Ints{2, 1, 0, 2, 1, 0});
+}
+
+TEST_CASE("unbind: views, and a loop over them holds memory in proportion to its length") {
+  CHECK(unbind(zeros({0, 3})).empty());
+  const Tensor x = zeros({2, 3});
+  unbind(x, 1)[2].fill_(7);
+  CHECK(x.to_vector<double>() == Doubles{0, 0, 7, 0, 0, 7});
+  // The gradient's own graph of a recurrence over n steps.
+  auto bytes = [](int64_t n) {
+    const Tensor steps = ones({n, 8}, float64).requires_grad_();
+    Tensor h = zeros({8}, float64);
+    for (const Tensor& step : unbind(steps)) h = tanh(h * 0.5 + step);
+    const int64_t before = memory_stats().live;
+    const Tensor slope = grad({sum(h)}, {steps}, {.create_graph = true})[0];
+    const int64_t held = memory_stats().live - before;
+    sum(slope * slope).backward();
+    CHECK(steps.grad().shape() == Shape{n, 8});
+    return held;
+  };
+  CHECK(bytes(2000) < 12 * bytes(200));
+}
+
 TEST_CASE("floor, ceil and round: halves, signs, what has no fraction") {
   const Tensor x = tensor({-1.5, -0.5, 0.5, 1.5, 2.5, 8388609, -3e38, inf, -inf, NaN});
   check_same(round(x).to_vector<double>(), {-2, -0.0, 0, 2, 2, 8388609, -3e38, inf, -inf, NaN});

@@ -219,6 +219,132 @@ OpRow pad_slice_row() {
                   {[] { pad_slice(ones({3}), {5}, 1, 0); }, "pad_slice: axis 1 is out of range"}}};
 }
 
+std::vector<OpRow> moving_rows() {
+  auto reversed = [](const Tensor& x, int64_t dim) {
+    const auto n = static_cast<double>(x.size(dim));
+    return index_select(x, dim, n > 0 ? arange(n - 1, -1, -1) : empty({0}, int64));
+  };
+  auto rolled = [](const Tensor& x, int64_t shift, int64_t dim) {  // 0 <= shift
+    const int64_t n = x.size(dim), tail = n == 0 ? 0 : shift % n;
+    return cat({x.slice(dim, n - tail), x.slice(dim, 0, n - tail)}, dim);
+  };
+  return {{.name = "flip",
+           .f =
+               [](const Tensors& x) {
+                 return Tensors{square(flip(x[0], 0)), flip(x[0], {-1, 0}), flip(x[0], {})};
+               },
+           .samples = samples_of({{2, 3}, {3, 2, 2}, {1, 1}, {2, 0}}),
+           .large = {{normal({71, 1031})}, {normal({37, 3, 401})}},
+           .composed =
+               [reversed](const Tensors& x) {
+                 return Tensors{square(reversed(x[0], 0)), reversed(reversed(x[0], 0), -1), x[0]};
+               },
+           .bad = {{[] {
+                      flip(ones({2, 3}), {0, -2});
+                    },
+                    "flip: axis -2 is given twice in (0, -2)"},
+                   {[] { flip(ones({2}), 1); }, "flip: axis 1 is out of range for rank 1"}}},
+          {.name = "roll",
+           .f =
+               [](const Tensors& x) {
+                 return Tensors{square(roll(x[0], 1, -1)), roll(x[0], {-1, 5}, {0, 1}),
+                                roll(x[0], 2), roll(x[0], 0, 0)};
+               },
+           .samples = samples_of({{2, 3}, {3, 2, 2}, {1, 1}, {2, 0}}),
+           .large = {{normal({71, 1031})}, {normal({37, 3, 401})}},
+           .composed =
+               [rolled](const Tensors& x) {
+                 const Tensor both = rolled(rolled(x[0], x[0].size(0) - 1, 0), 5, 1);
+                 return Tensors{square(rolled(x[0], 1, -1)), both,
+                                rolled(x[0].flatten(), 2, 0).reshape(x[0].shape()), x[0]};
+               },
+           .bad = {{[] {
+                      roll(ones({2, 3}), {1, 2}, {0});
+                    },
+                    "roll: 2 shifts (1, 2) for 1 axes (0,)"},
+                   {[] { roll(ones({2}), 1, 1); }, "roll: axis 1 is out of range for rank 1"}}},
+          {.name = "repeat",
+           .f =
+               [](const Tensors& x) {
+                 return Tensors{square(repeat(x[0], {2, 1, 3})), repeat(x[0], {1, 1, 1}),
+                                repeat(x[0], {2, 0, 1})};
+               },
+           .samples = samples_of({{2, 3}, {2, 1, 2}, {}, {2, 0}}),
+           .large = {{normal({31, 1031})}},
+           .composed =
+               [](const Tensors& x) {
+                 Tensor y = x[0];
+                 while (y.rank() < 3) y = y.unsqueeze(0);
+                 const Tensor wide = cat({y, y, y}, 2);
+                 return Tensors{square(cat({wide, wide}, 0)), y,
+                                cat({y.slice(1, 0, 0), y.slice(1, 0, 0)}, 0)};
+               },
+           .bad = {{[] {
+                      repeat(ones({2, 3}), {2});
+                    },
+                    "repeat: expected a number for each axis of (2, 3), got (2,)"},
+                   {[] { repeat(ones({2}), {-1}); }, "repeat: negative number of times in (-1,)"},
+                   {[] {
+                      repeat(ones({2}), {INT64_MAX, 2});
+                    },
+                    "too many elements"}}}};
+}
+
+std::vector<OpRow> padding_rows() {
+  return {
+      {.name = "pad",
+       .f =
+           [](const Tensors& x) {
+             return Tensors{square(pad(x[0], {1, 2}, 1.5)), pad(x[0], {0, 1, 2, 0}), pad(x[0], {})};
+           },
+       .samples = samples_of({{2, 3}, {2, 2, 2}, {1, 1}, {2, 0}}),
+       .large = {{normal({71, 1031})}, {normal({37, 3, 401})}},
+       .composed =
+           [](const Tensors& x) {
+             Shape one = x[0].shape(), two = x[0].shape();
+             one[-1] += 3;
+             two[-1] += 1;
+             const Tensor right = pad_slice(x[0], two, -1, 0);
+             two[-2] += 2;
+             return Tensors{square(pad_slice(x[0] - 1.5, one, -1, 1) + 1.5),
+                            pad_slice(right, two, -2, 2), x[0]};
+           },
+       .bad = {{[] {
+                  pad(ones({2}), {1, -1});
+                },
+                "pad: negative padding (1, -1) of axis 0; to cut, use slice"},
+               {[] { pad(ones({2}), {1}); },
+                "pad: expected pairs for at most the 1 axes of (2,), got 1 numbers"},
+               {[] {
+                  pad(ones({2}), {1, 1, 1, 1});
+                },
+                "pad: expected pairs for at most the 1 axes of (2,), got 4 numbers"},
+               {[] {
+                  pad(ones({2}, int64), {1, 1}, 0.5);
+                },
+                "pad: 0.5 is no int64"},
+               {[] {
+                  pad(ones({2}), {INT64_MAX, 1});
+                },
+                "pad: axis 0 would be too long"}}},
+      {.name = "unbind",
+       .f =
+           [](const Tensors& x) {
+             const Tensors entries = unbind(x[0], -1);
+             return entries.empty() ? Tensors{sum(x[0])}
+                                    : Tensors{square(entries[0]), entries.back() * entries[0]};
+           },
+       .samples = samples_of({{2, 3}, {4}, {2, 1, 2}, {2, 0}, {0, 2}}),
+       .large = {{normal({71, 1031})}, {normal({1031, 71})}},
+       .composed =
+           [](const Tensors& x) {
+             if (x[0].size(-1) == 0) return Tensors{sum(x[0])};
+             const Tensor first = x[0].select(-1, 0);
+             return Tensors{square(first), x[0].select(-1, -1) * first};
+           },
+       .bad = {{[] { unbind(scalar(1)); }, "unbind: axis 0 is out of range for rank 0"}}}};
+}
+
 std::vector<OpRow> cutting_rows() {
   auto triangle = [](const Tensor& x, int64_t diagonal, bool lower) {
     const Tensor rows = arange(x.size(-2)).unsqueeze(1), columns = arange(x.size(-1));
@@ -262,7 +388,8 @@ std::vector<OpRow> cutting_rows() {
 
 std::vector<OpRow> shape_rows() {
   std::vector<OpRow> rows{pad_slice_row()};
-  for (auto some : {copy_rows, view_rows, part_rows, joining_rows, cutting_rows})
+  for (auto some :
+       {copy_rows, view_rows, part_rows, joining_rows, moving_rows, padding_rows, cutting_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;
 }

@@ -285,6 +285,23 @@ Tensor core::stack(const std::vector<Tensor>& tensors, int64_t dim) {
   return cat(rows, axis);
 }
 
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
+  const int axis = normalize_dim("unbind", dim, x.rank());
+  const int64_t n = x.shape()[axis], step = x.strides()[axis];
+  if (n == 0) return {};
+  Shape shape = x.shape(), strides = x.strides();
+  shape.erase(axis);
+  strides.erase(axis);
+  std::vector<Tensor> entries;
+  for (int64_t i = 0; i < n; ++i) entries.push_back(view_of(x, shape, strides, i * step));
+  record("unbind", entries, {x}, saves_nothing, [axis, n](Backward& b) {
+    std::vector<Tensor> gradients;
+    for (int64_t i = 0; i < n; ++i) gradients.push_back(b.grad(static_cast<int>(i)));
+    b.give(0, stack(gradients, axis));
+  });
+  return entries;
+}
+
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   check(broadcast_shapes("sum_to", x.shape(), shape) == x.shape(), "sum_to: ", shape,
@@ -335,6 +352,105 @@ Tensor tril(const Tensor& x, int64_t diagonal) {
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
   return triangle("triu", x, [=](int64_t i, int64_t j) { return j - i >= diagonal; });
+}
+
+// ---- moved, repeated, padded ----
+
+// Copied into a view of y that runs backwards.
+Tensor flip(const Tensor& x, const Axes& dims) {
+  const ProfileScope scope("flip");
+  const Tensor y = empty(x.shape(), x.dtype());
+  Shape strides = y.strides(), flipped = Shape::filled(x.rank(), 0);
+  int64_t last = 0;  // where y's view starts
+  for (int64_t dim : dims) {
+    const int axis = normalize_dim("flip", dim, x.rank());
+    check(flipped[axis]++ == 0, "flip: axis ", dim, " is given twice in ", dims);
+    last += std::max<int64_t>(x.shape()[axis] - 1, 0) * strides[axis];
+    strides[axis] *= -1;
+  }
+  kernel::convert(x, view_of(y, x.shape(), strides, last));
+  record("flip", {y}, {x}, saves_nothing, [dims](Backward& b) { b.give(0, flip(b.grad(), dims)); });
+  return y;
+}
+
+Tensor roll(const Tensor& x, int64_t shift, Axis dim) {
+  const ProfileScope scope("roll");
+  const int axis = normalize_dim("roll", dim, x.rank());
+  const int64_t n = x.shape()[axis];
+  if (n > 0) shift %= n;
+  if (shift < 0) shift += n;
+  const Tensor y = empty(x.shape(), x.dtype()), from = x.detach();
+  kernel::convert(from.slice(axis, 0, n - shift), y.slice(axis, shift));
+  kernel::convert(from.slice(axis, n - shift), y.slice(axis, 0, shift));
+  record("roll", {y}, {x}, saves_nothing,
+         [shift, axis](Backward& b) { b.give(0, roll(b.grad(), -shift, axis)); });
+  return y;
+}
+
+Tensor roll(const Tensor& x, const Shape& shifts, const Axes& dims) {
+  check(shifts.size() == dims.size(), "roll: ", shifts.size(), " shifts ", shifts, " for ",
+        dims.size(), " axes ", dims);
+  Tensor y = x;
+  for (int i = 0; i < dims.size(); ++i) y = roll(y, shifts[i], dims[i]);
+  return dims.empty() ? x.clone() : y;
+}
+
+Tensor roll(const Tensor& x, int64_t shift) {
+  return roll(x.reshape({-1}), shift, 0).reshape(x.shape());
+}
+
+// Axis by axis, the last first: (outer, 1, n) stretched to (outer, times, n).
+Tensor repeat(const Tensor& x, const Shape& sizes) {
+  const int added = sizes.size() - x.rank();
+  check(added >= 0, "repeat: expected a number for each axis of ", x.shape(), ", got ", sizes);
+  Shape shape = x.shape();
+  for (int i = 0; i < added; ++i) shape.insert(0, 1);
+  for (int64_t times : sizes) check(times >= 0, "repeat: negative number of times in ", sizes);
+  Tensor y = x;
+  bool copied = false;
+  for (int axis = sizes.size() - 1; axis >= 0; --axis) {
+    const int64_t times = sizes[axis];
+    if (times == 1) continue;
+    int64_t outer = 1, n = 1;
+    for (int i = 0; i < sizes.size(); ++i) (i < axis ? outer : n) *= shape[i];
+    y = y.reshape({outer, 1, n}).expand({outer, times, n}).contiguous();
+    copied = true;
+    check(!__builtin_mul_overflow(shape[axis], times, &shape[axis]), "repeat: too many elements");
+  }
+  return (copied ? y : y.clone()).reshape(shape);
+}
+
+Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, double value) {
+  const ProfileScope scope("pad");
+  const auto count = static_cast<int64_t>(padding.size());
+  check(count % 2 == 0 && count <= 2 * x.rank(), "pad: expected pairs for at most the ", x.rank(),
+        " axes of ", x.shape(), ", got ", count, " numbers");
+  check_number("pad", x.dtype(), value);
+  Shape shape = x.shape(), start = Shape::filled(x.rank(), 0);
+  for (int i = 0; i < count / 2; ++i) {
+    const int axis = x.rank() - 1 - i;
+    const int64_t before = padding[static_cast<size_t>(2 * i)];
+    const int64_t after = padding[static_cast<size_t>(2 * i + 1)];
+    check(before >= 0 && after >= 0, "pad: negative padding (", before, ", ", after, ") of axis ",
+          axis, "; to cut, use slice");
+    start[axis] = before;
+    const bool overflow = __builtin_add_overflow(shape[axis], before, &shape[axis]) ||
+                          __builtin_add_overflow(shape[axis], after, &shape[axis]);
+    check(!overflow, "pad: axis ", axis, " would be too long");
+  }
+  checked_numel("pad", shape);
+  const Tensor y = full(shape, value, x.dtype());
+  int64_t first = 0;
+  for (int i = 0; i < x.rank(); ++i) first += start[i] * y.strides()[i];
+  kernel::convert(x, view_of(y, x.shape(), y.strides(), first));
+  record("pad", {y}, {x}, saves_nothing, [start](Backward& b) {
+    Tensor inner = b.grad();
+    const Shape& shape = b.input_shape(0);
+    for (int i = 0; i < shape.size(); ++i)
+      if (shape[i] != inner.shape()[i]) inner = inner.slice(i, start[i], start[i] + shape[i]);
+    b.give(0, inner);
+  });
+  return y;
 }
 
 }  // namespace gradus
