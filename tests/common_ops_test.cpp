@@ -104,6 +104,15 @@ TEST_CASE("unbind: views, and a loop over them holds memory in proportion to its
   CHECK(bytes(2000) < 12 * bytes(200));
 }
 
+TEST_CASE("one_hot: the number of classes, dtypes") {
+  const Tensor ids = tensor({2, 0}, int64);
+  CHECK((one_hot(ids).shape() == Shape{2, 3} && one_hot(ids).dtype() == int64));
+  CHECK(one_hot(ids, 4, float32).to_vector<double>() == Doubles{0, 0, 1, 0, 1, 0, 0, 0});
+  CHECK(one_hot(ids[0]).to_vector<int64_t>() == Ints{0, 0, 1});
+  CHECK(one_hot(zeros({0, 2}, int64), 3).shape() == Shape{0, 2, 3});
+  CHECK_THROWS_AS(one_hot(from_data<int64_t>({INT64_MAX}, {1})), Error);
+}
+
 TEST_CASE("floor, ceil and round: halves, signs, what has no fraction") {
   const Tensor x = tensor({-1.5, -0.5, 0.5, 1.5, 2.5, 8388609, -3e38, inf, -inf, NaN});
   check_same(round(x).to_vector<double>(), {-2, -0.0, 0, 2, 2, 8388609, -3e38, inf, -inf, NaN});

@@ -34,7 +34,7 @@ Input signs(const Shape& shape) {
   return {shape, [](const Shape& s) { return randint(0, 2, s) * 2 - 1; }};
 }
 
-Tensor one_hot(const Tensor& t, int64_t n, Dtype dtype) {
+Tensor class_rows(const Tensor& t, int64_t n, Dtype dtype) {
   return (t.unsqueeze(-1) == arange(n)).to(dtype);
 }
 
@@ -60,7 +60,7 @@ std::vector<OpRow> nll_rows() {
            .composed = of_two([=](const Tensor& x, const Tensor& t) {
              const Tensor counts =
                  weighted ? (t != ignored).to(x.dtype()) : ones(t.shape(), x.dtype());
-             const Tensor hot = one_hot(t, 4, x.dtype());
+             const Tensor hot = class_rows(t, 4, x.dtype());
              const Tensor w = weighted ? sum(hot * weights.to(x.dtype()), -1) * counts : counts;
              const Tensor losses = -sum(hot * x, -1) * w;
              return reduction == Reduction::mean ? sum(losses) / sum(w)
@@ -112,7 +112,7 @@ std::vector<OpRow> margin_rows() {
                                 {on_grid({0, 4}, 0), classes({0}, 4)}},
                     .large = {{on_grid({1703, 40}, 0.1), classes({1703}, 40)}},
                     .composed = of_two([=](const Tensor& x, const Tensor& t) {
-                      const Tensor hot = one_hot(t, x.size(-1), x.dtype());
+                      const Tensor hot = class_rows(t, x.size(-1), x.dtype());
                       const Tensor d = 0.7 - sum(hot * x, -1, keepdim) + x;
                       const Tensor above = (d + abs(d)) * 0.5;
                       return reduced(mean(above * (1.0 - hot), -1), reduction);

@@ -135,7 +135,7 @@ std::vector<OpRow> reduction_rows() {
 namespace {
 
 /// (m, n) with 1 where row i's index says column j.
-Tensor one_hot(const Tensor& index, int64_t n, Dtype dtype) {
+Tensor one_hot_rows(const Tensor& index, int64_t n, Dtype dtype) {
   return eq(index.reshape({-1, 1}), arange(n)).to(dtype);
 }
 
@@ -155,6 +155,33 @@ std::vector<BadCall> refused_indices(const std::string& name, const std::string&
 /// (r, m, n) with 1 where index (r, m) says column j.
 Tensor one_hot_columns(const Tensor& index, int64_t n, Dtype dtype) {
   return eq(index.unsqueeze(2), arange(n)).to(dtype);
+}
+
+OpRow one_hot_row() {
+  OpRow row{.name = "one_hot",
+            .f =
+                [](const Tensors& x) {
+                  return Tensors{one_hot(x[0], 5), one_hot(x[0], 4, boolean)};
+                },
+            .samples = {{indices({2, 3}, 4)}, {indices({}, 4)}, {indices({0, 2}, 4)}},
+            .large = {{indices({71, 1031}, 4)}},
+            .composed =
+                [](const Tensors& x) {
+                  const Tensor ids = x[0].unsqueeze(-1);
+                  return Tensors{eq(ids, arange(5)).to(int64), eq(ids, arange(4))};
+                },
+            .bad = refused_indices("one_hot", "id", [](const Tensor& i) { one_hot(i, 3); }),
+            .differentiable = false};
+  row.bad.back().message = "one_hot: expected ids of int64, got float32";
+  row.bad.push_back({[] { one_hot(i64({2}), 0); },
+                     "one_hot: expected a number of classes, or -1 for the largest id's, got 0"});
+  row.bad.push_back(
+      {[] { one_hot(i64({0})); }, "one_hot: no ids to tell the number of classes from"});
+  row.bad.push_back({[] {
+                       one_hot(vector_of({-1, -2}));
+                     },
+                     "one_hot: no number of classes has a place for id -1"});
+  return row;
 }
 
 OpRow gather_row() {
@@ -287,7 +314,7 @@ std::vector<OpRow> entry_rows() {
                  {normal({71, 1031}), indices({203}, 1031)}},
        .composed =
            [](const Tensors& x) {
-             const Tensor h = one_hot(x[1], x[0].size(1), x[0].dtype());
+             const Tensor h = one_hot_rows(x[1], x[0].size(1), x[0].dtype());
              return Tensors{square(matmul(x[0].transpose(1, -1), h.mT()).transpose(1, -1))};
            },
        .bad = refused_indices("index_select", "index",
@@ -303,7 +330,7 @@ std::vector<OpRow> entry_rows() {
        .large = {{normal({3, 31, 1031}), indices({57}, 31), normal({3, 57, 1031})}},
        .composed =
            [](const Tensors& x) {
-             const Tensor h = one_hot(x[1], x[0].size(1), x[0].dtype());
+             const Tensor h = one_hot_rows(x[1], x[0].size(1), x[0].dtype());
              return Tensors{square(x[0] + matmul(x[2].transpose(1, -1), h).transpose(1, -1))};
            },
        .bad = refused_indices("index_add", "index",
@@ -349,8 +376,8 @@ std::vector<OpRow> embedding_rows() {
            [](const Tensors& x) {
              Shape shape = x[1].shape();
              shape.push_back(x[0].size(1));
-             return Tensors{
-                 square(matmul(one_hot(x[1], x[0].size(0), x[0].dtype()), x[0]).reshape(shape))};
+             return Tensors{square(
+                 matmul(one_hot_rows(x[1], x[0].size(0), x[0].dtype()), x[0]).reshape(shape))};
            },
        .bad = refused_indices("embedding", "id", [](const Tensor& i) {
          embedding(f32({3, 2}), i);
@@ -367,7 +394,7 @@ std::vector<OpRow> embedding_rows() {
 }  // namespace
 
 std::vector<OpRow> indexing_rows() {
-  std::vector<OpRow> rows{gather_row()};
+  std::vector<OpRow> rows{gather_row(), one_hot_row()};
   for (auto some : {scatter_rows, first_axis_rows, entry_rows, embedding_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;

@@ -8,6 +8,7 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/odometer.h"
 #include "gradus/core/ops/factories.h"
+#include "gradus/core/ops/ordering.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/profiler.h"
 #include "gradus/core/random.h"
@@ -272,6 +273,31 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
   record("embedding", {y}, {weight, ids}, saves_input(1), [](Backward& b) {
     const int64_t n = b.input(1).numel(), d = b.input_shape(0)[1];
     give_entries(b, 0, b.input(1).reshape({n}), b.grad().reshape({n, d}));
+  });
+  return y;
+}
+
+Tensor one_hot(const Tensor& ids, int64_t classes, Dtype dtype) {
+  ProfileScope scope("one_hot");
+  check(ids.dtype() == int64, "one_hot: expected ids of int64, got ", ids.dtype());
+  check(classes >= 1 || classes == -1,
+        "one_hot: expected a number of classes, or -1 for the largest id's, got ", classes);
+  check(classes >= 1 || ids.numel() > 0, "one_hot: no ids to tell the number of classes from");
+  if (classes == -1) {
+    const auto largest = max(ids).item<int64_t>();
+    check(largest >= 0 && largest < INT64_MAX, "one_hot: no number of classes has a place for id ",
+          largest);
+    classes = largest + 1;
+  }
+  const Tensor flat = checked_index("one_hot", "id", ids, classes);
+  Shape shape = ids.shape();
+  shape.push_back(classes);
+  const Tensor y = zeros(shape, dtype);
+  dispatch_any(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* to = y.data<T>();
+    const int64_t* id = flat.data<int64_t>();
+    for (int64_t i = 0; i < flat.numel(); ++i) to[i * classes + id[i]] = T{1};
   });
   return y;
 }

@@ -24,6 +24,9 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
 Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src);
 /// Rows of weight (n, d) by ids of any shape (...): (..., d).
 Tensor embedding(const Tensor& weight, const Tensor& ids);
+/// 1 at the place that each id names, else 0: ids of any shape (...), int64, to (..., classes). -1
+/// stands for the largest id + 1. As in PyTorch int64, unless another dtype is asked for.
+Tensor one_hot(const Tensor& ids, int64_t classes = -1, Dtype dtype = int64);
 /// n indices for each row of probs (..., k), drawn with the row's weights (which need not sum to
 /// 1): (..., n), int64. Throws Error on negative, NaN or infinite weights, on a row that sums to 0
 /// and, without replacement, on n greater than the number of non-zero weights.
