@@ -61,6 +61,87 @@ TEST_CASE("argsort: stable, NaN largest, every dtype") {
   CHECK(argsort(zeros({2, 0})).shape() == Shape{2, 0});
 }
 
+TEST_CASE("std_dev: one element, equals, numbers near float32's end") {
+  const auto deviation = [](const Tensor& x) { return std_dev(x); };
+  CHECK(std::isnan(std_dev(scalar(1)).item()));
+  CHECK(std::isnan(std_dev(tensor({1})).item()));
+  CHECK(std_dev(tensor({1}), {}, 0).item() == 0);
+  CHECK(std::isnan(std_dev(zeros({0})).item()));
+  check_same(gradient(deviation, tensor({7, 7, 7})), {0, 0, 0});
+  check_same(gradient(deviation, tensor({1})), {NaN});
+  CHECK(std_dev(tensor({2e38, -2e38}), {}, 0).item() == Approx(2e38));
+  check_same(gradient([](const Tensor& x) { return std_dev(x, {}, 0); }, tensor({2e38, -2e38})),
+             {0.5, -0.5});
+  CHECK(std_dev(full({3, 7}, 0.1, float64), 1).to_vector<double>() == Doubles(3));
+  CHECK(std_dev(tensor({1e8 + 8, 1e8 - 8}), {}, 0).item() == 8);
+  check_same(gradient(deviation, tensor({1, NaN, 2})), {NaN, NaN, NaN});
+}
+
+TEST_CASE("prod: zeros, infinities, and what leaves the range on the way") {
+  const auto product = [](const Tensor& x) { return prod(x); };
+  check_same(gradient(product, tensor({3, 0, 2})), {0, 6, 0});
+  check_same(gradient(product, tensor({3, 0, 0})), {0, 0, 0});
+  check_same(gradient(product, tensor({0, inf})), {inf, 0});
+  for (Dtype dtype : {float32, float64}) {
+    const double large = dtype == float32 ? 1e37 : 1e300;
+    const Tensor x = tensor({large, large, large, 0, large}, dtype);
+    CHECK(prod(x).item() == 0);
+    check_same(gradient(product, x), {0, 0, 0, inf, 0});
+    const Tensor y = tensor({large, large, 1 / large, 2, 1 / large}, dtype);
+    CHECK(prod(y).item() == Approx(2));
+    check_same(gradient(product, y), {2 / large, 2 / large, 2 * large, 1, 2 * large});
+  }
+  const Tensor falling = cat({full({1000}, 10, float64), full({1000}, 0.1, float64)});
+  CHECK(prod(falling).item() == Approx(1));
+  CHECK(gradient(product, falling)[1500] == Approx(10));
+  CHECK(std::isnan(prod(tensor({0, inf})).item()));
+  CHECK(std::isnan(prod(tensor({NaN, 0})).item()));
+  CHECK(std::signbit(prod(tensor({-0.0, 2})).item()));
+  CHECK(prod(zeros({0})).item() == 1);
+  CHECK(prod(zeros({2, 0}), 1).to_vector<double>() == Doubles{1, 1});
+  CHECK(prod(scalar(3)).item() == 3);
+  // The second derivative at a zero: d2 (a b c) / da dc = b, though the product is 0.
+  const Tensor x = tensor({0, 5, 2}, float64).requires_grad_();
+  const Tensor slope = grad({prod(x)}, {x}, {.create_graph = true})[0];
+  CHECK(grad({slope[0]}, {x})[0].to_vector<double>() == Doubles{0, 2, 5});
+}
+
+TEST_CASE("prod of whole numbers is exact to the ends of int64") {
+  CHECK(prod(from_data<int64_t>({INT64_MIN, 1, 1}, {3})).item<int64_t>() == INT64_MIN);
+  CHECK(prod(from_data<int64_t>({1LL << 62, 2, -1}, {3})).item<int64_t>() == INT64_MIN);
+  CHECK(prod(from_data<int64_t>({1LL << 62, 1LL << 62, 0}, {3})).item<int64_t>() == 0);
+  CHECK_THROWS_AS(prod(from_data<int64_t>({INT64_MIN, -1}, {2})), Error);
+  CHECK_THROWS_AS(prod(from_data<int64_t>({1LL << 62, 2}, {2})), Error);
+  CHECK((prod(tensor({1, 1}, boolean)).dtype() == int64));
+}
+
+TEST_CASE("cumsum: long rows lose no digits, sums may leave float32's range and come back") {
+  const int64_t n = 1 << 22;
+  const Tensor y = cumsum(full({n}, 0.1), 0);
+  CHECK(y[n - 1].item() == Approx(static_cast<double>(0.1f) * n).epsilon(1e-6));
+  check_same(cumsum(tensor({3e38, 3e38, -3e38}), 0).to_vector<double>(),
+             {static_cast<float>(3e38), inf, static_cast<float>(3e38)});
+  check_same(cumsum(tensor({1, inf, 2, -inf, 3}), 0).to_vector<double>(), {1, inf, inf, NaN, NaN});
+  const Tensor big = from_data<int64_t>({INT64_MAX, -5, 5}, {3});
+  CHECK(cumsum(big, 0).to_vector<int64_t>() == Ints{INT64_MAX, INT64_MAX - 5, INT64_MAX});
+  CHECK_THROWS_AS(cumsum(from_data<int64_t>({INT64_MAX, 1, -1}, {3}), 0), Error);
+  CHECK(cumsum(tensor({1, 0, 1}, boolean), 0).to_vector<int64_t>() == Ints{1, 1, 2});
+  CHECK(cumsum(zeros({0, 3}), 0).shape() == Shape{0, 3});
+  check_same(gradient([](const Tensor& x) { return cumsum(x, 0); }, zeros({3})), {3, 2, 1});
+}
+
+TEST_CASE("any and all: of nothing, along axes") {
+  const Tensor none = zeros({0, 2}, boolean), x = tensor({{1, 0, 1}, {1, 1, 1}}, boolean);
+  CHECK(!any(none).item<bool>());
+  CHECK(all(none).item<bool>());
+  CHECK(all(none, 0).to_vector<bool>() == std::vector<bool>{true, true});
+  CHECK(all(x, 1).to_vector<bool>() == std::vector<bool>{false, true});
+  CHECK(any(logical_not(x), 0).to_vector<bool>() == std::vector<bool>{false, true, false});
+  CHECK(any(x, keepdim).shape() == Shape{1, 1});
+  CHECK(all(scalar(1, boolean)).item<bool>());
+  CHECK(any(x.mT().slice(0, 1, 2)).item<bool>());
+}
+
 TEST_CASE("flip, roll, repeat and pad are copies, of every dtype") {
   for (Dtype dtype : {float32, int64, boolean}) {
     const Tensor x = tensor({{1, 0, 1}, {0, 0, 1}}, dtype);

@@ -44,6 +44,7 @@ std::vector<OpRow> arithmetic_rows();
 std::vector<OpRow> function_rows();
 std::vector<OpRow> shape_rows();
 std::vector<OpRow> reduction_rows();
+std::vector<OpRow> product_rows();
 std::vector<OpRow> ordering_rows();
 std::vector<OpRow> indexing_rows();
 std::vector<OpRow> fused_rows();

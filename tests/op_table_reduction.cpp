@@ -84,10 +84,17 @@ std::vector<OpRow> sum_rows() {
   auto length = [](const Tensor& x, const Shape& dims, KeepDim keep) {
     return norm(x, dims, keep);
   };
+  auto biased_root = [](const Tensor& x, const Shape& dims, KeepDim keep) {
+    return std_dev(x, dims, 0, keep);
+  };
   auto spread = [](const Tensor& x) { return row_means(square(x - row_means(x).unsqueeze(1))); };
   std::vector<OpRow> rows{sums_row("sum", add_up, from_rows(row_sums)),
                           sums_row("mean", average, from_rows(row_means)),
                           sums_row("var", biased, from_rows(spread)),
+                          sums_row("std_dev", biased_root, from_rows([](const Tensor& x) {
+                                     const auto n = static_cast<double>(x.size(1));
+                                     return norm(x - row_means(x).unsqueeze(1), 1) / std::sqrt(n);
+                                   })),
                           sums_row("norm", length, from_rows([](const Tensor& x) {
                                      return sqrt(row_sums(square(x)));
                                    })),
@@ -99,7 +106,13 @@ std::vector<OpRow> sum_rows() {
                            .composed = of_one([](const Tensor& x) {
                              const auto n = static_cast<double>(x.size(1));
                              return mean(square(x - mean(x, 1, keepdim)), 1) * (n / (n - 1));
-                           })}};
+                           })},
+                          {.name = "std_dev",
+                           .variant = "unbiased",
+                           .f = of_one([](const Tensor& x) { return std_dev(x, {1}); }),
+                           .samples = {{normal({2, 3})}, {normal({1, 2, 2})}, {normal({0, 3})}},
+                           .large = {{normal({71, 1031})}},
+                           .composed = of_one([](const Tensor& x) { return sqrt(var(x, {1})); })}};
   return rows;
 }
 
@@ -125,8 +138,7 @@ std::vector<OpRow> logarithm_rows() {
 
 std::vector<OpRow> reduction_rows() {
   std::vector<OpRow> rows = sum_rows();
-  for (auto some : {logarithm_rows})
-    for (OpRow& row : some()) rows.push_back(std::move(row));
+  for (OpRow& row : logarithm_rows()) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -1,5 +1,7 @@
 #include "gradus/core/ops/reduction.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -10,11 +12,12 @@
 #include "gradus/core/ops/axis_rows.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/shape.h"
 #include "gradus/core/profiler.h"
 
 namespace gradus {
 
-// ---- sums: sum, mean, var, norm ----
+// ---- sums: sum, mean, var, std_dev, norm ----
 
 namespace {
 
@@ -126,27 +129,74 @@ Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
   return y;
 }
 
+namespace {
+
+/// finish(sum of (x_i - mean)^2), the sum in double. Each output's first element is taken from all
+/// of its elements beforehand, so that of equal ones the result is 0.
+template <class Finish>
+Tensor of_squared_distances(const char* op, const Tensor& x, const Reduced& axes, KeepDim keep,
+                            const Finish& finish) {
+  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
+  const Tensor y = empty(axes.output(keep), x.dtype()), center = empty(y.shape(), float64);
+  Tensor first = x.detach();
+  for (int i = 0; i < x.rank(); ++i)
+    if (axes.reduced[static_cast<size_t>(i)]) first = first.slice(i, 0, 1);
+  first = first.to(float64).contiguous();
+  dispatch_floating(op, x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const double *from = first.data<double>(), *mean = center.data<double>();
+    const auto n = static_cast<double>(axes.count);
+    reduce_floating<T, double>(
+        x, axes, center, [from](T v, int64_t k) { return static_cast<double>(v) - from[k]; },
+        [n](double s) { return s / n; });
+    reduce_floating<T, T>(
+        x, axes, y,
+        [from, mean](T v, int64_t k) {
+          const double centred = (static_cast<double>(v) - from[k]) - mean[k];
+          return centred * centred;
+        },
+        [finish](double s) { return static_cast<T>(finish(s)); });
+  });
+  return y;
+}
+
+/// n - correction, but not below 0.
+double degrees_of_freedom(const Reduced& axes, int64_t correction) {
+  return std::max(static_cast<double>(axes.count) - static_cast<double>(correction), 0.0);
+}
+
+}  // namespace
+
 // x -> sum of (x_i - mean)^2 / (n - correction)       dx_i = dy 2 (x_i - mean) / (n - correction)
 Tensor var(const Tensor& x, const Axes& dims, int64_t correction, KeepDim keep) {
   ProfileScope scope("var");
   const Reduced axes("var", x.shape(), dims);
-  check(is_floating(x.dtype()), "var: expected float32 or float64, got ", x.dtype());
-  const double divisor = static_cast<double>(std::max<int64_t>(axes.count - correction, 0));
-  const Tensor y = empty(axes.output(keep), x.dtype()), center = empty(y.shape(), float64);
-  dispatch_floating("var", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    mean_into<T, double>(x, axes, center);
-    reduce_floating<T, T>(
-        x, axes, y,
-        [m = center.data<double>()](T v, int64_t k) {
-          const double centred = static_cast<double>(v) - m[k];
-          return centred * centred;
-        },
-        [divisor](double s) { return static_cast<T>(s / divisor); });
-  });
+  const double divisor = degrees_of_freedom(axes, correction);
+  const Tensor y =
+      of_squared_distances("var", x, axes, keep, [divisor](double s) { return s / divisor; });
   record("var", {y}, {x}, saves_input(0), [axes, dims, divisor](Backward& b) {
     const Tensor x = b.input(0), dy = axes.restore(b.grad());
     b.give(0, (x - mean(x, dims, keepdim)) * (dy * (axes.count == 0 ? 0 : 2 / divisor)));
+  });
+  return y;
+}
+
+// x -> sqrt(var x)       dx_i = dy (x_i - mean) / (y (n - correction)), 0 where y is 0
+Tensor std_dev(const Tensor& x, const Axes& dims, int64_t correction, KeepDim keep) {
+  ProfileScope scope("std_dev");
+  const Reduced axes("std_dev", x.shape(), dims);
+  const double divisor = degrees_of_freedom(axes, correction);
+  const Tensor y = of_squared_distances("std_dev", x, axes, keep,
+                                        [divisor](double s) { return std::sqrt(s / divisor); });
+  record("std_dev", {y}, {x}, {1, 1}, [axes, dims, divisor](Backward& b) {
+    // In double, or a spread that is small or large beside x would be lost. Masked before and after
+    // the division, so that its own gradient is finite too; what is NaN stays so by x - mean.
+    const Tensor x = b.input(0).to(float64), y = b.output().to(float64), dy = b.grad().to(float64);
+    const Tensor flat = logical_not(gt(y, 0));
+    const Tensor ratio = masked_fill(dy / masked_fill(y, flat, 1), flat, 0);
+    const double scale = axes.count == 0 ? 0 : 1 / divisor;
+    const Tensor dx = (x - mean(x, dims, keepdim)) * (axes.restore(ratio) * scale);
+    b.give(0, dx.to(b.grad().dtype()));
   });
   return y;
 }
@@ -209,6 +259,215 @@ Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep) {
     b.give(0, b.grad().reshape(kept) * softmax(b.input(0), dim));
   });
   return y;
+}
+
+// ---- products ----
+
+namespace {
+
+/// A number as mantissa * 2^exponent, whose products neither over- nor underflow.
+struct Scaled {
+  double mantissa;  // 0, infinite, NaN or 0.5 <= |mantissa| < 1
+  int64_t exponent = 0;
+
+  explicit Scaled(double v) {
+    constexpr double least = std::numeric_limits<double>::min();
+    int e = 0;  // a denormal number counts as 0: frexp would multiply it by 2^54, and flush it
+    mantissa = std::abs(v) < least ? v * 0 : std::frexp(v, &e);
+    exponent = std::isfinite(v) ? e : 0;
+  }
+  Scaled operator*(const Scaled& other) const {
+    Scaled product(mantissa * other.mantissa);
+    product.exponent += exponent + other.exponent;
+    return product;
+  }
+  double value() const {
+    return std::ldexp(mantissa, static_cast<int>(std::clamp<int64_t>(exponent, -5000, 5000)));
+  }
+};
+
+template <class T>
+T product_of(const T* x, int64_t n) {
+  double p[4] = {1, 1, 1, 1};  // four chains of products at once
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    for (int64_t k = 0; k < 4; ++k) p[k] *= static_cast<double>(x[i + k]);
+  for (; i < n; ++i) p[0] *= static_cast<double>(x[i]);
+  const double product = (p[0] * p[1]) * (p[2] * p[3]);
+  if (std::isnormal(product)) return static_cast<T>(product);
+  Scaled exact(1);  // it may have left double's range on the way alone
+  for (i = 0; i < n; ++i) exact = exact * Scaled(static_cast<double>(x[i]));
+  return static_cast<T>(exact.value());
+}
+
+/// The magnitude as an unsigned number, which has room for that of the least int64 too.
+int64_t product_of(const int64_t* x, int64_t n) {
+  if (std::find(x, x + n, 0) != x + n) return 0;
+  uint64_t size = 1;
+  bool negative = false, overflow = false;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto v = static_cast<uint64_t>(x[i]);
+    negative = negative != (x[i] < 0);
+    overflow = __builtin_mul_overflow(size, x[i] < 0 ? -v : v, &size) || overflow;
+  }
+  overflow = overflow || size > static_cast<uint64_t>(INT64_MAX) + negative;
+  check(!overflow, "prod: the int64 product of ", n, " elements overflows");
+  return static_cast<int64_t>(negative ? -size : size);
+}
+
+/// dx_i = dy * the product of all x but x_i = dy * that of those before * that of those after.
+template <class T>
+void product_gradient(const T* x, T dy, int64_t n, T* dx) {
+  std::vector<Scaled> before(static_cast<size_t>(n), Scaled(1));
+  for (int64_t i = 1; i < n; ++i)
+    before[static_cast<size_t>(i)] =
+        before[static_cast<size_t>(i - 1)] * Scaled(static_cast<double>(x[i - 1]));
+  Scaled after(static_cast<double>(dy));
+  for (int64_t i = n - 1; i >= 0; --i) {
+    dx[i] = static_cast<T>((before[static_cast<size_t>(i)] * after).value());
+    after = after * Scaled(static_cast<double>(x[i]));
+  }
+}
+
+/// The product by halves: what is left over when the number is odd is carried along.
+std::vector<Tensor> prod_composed(const Tensor& x, int dim, const Shape& shape) {
+  if (x.size(dim) == 0) return {sum(x, dim).reshape(shape) + 1.0};
+  Tensor y = x.to(float64);
+  for (int64_t n = y.size(dim); n > 1; n = y.size(dim)) {
+    const Tensor half = y.slice(dim, 0, n / 2) * y.slice(dim, n / 2, n / 2 * 2);
+    y = n % 2 == 0 ? half : cat({half, y.slice(dim, n - 1)}, dim);
+  }
+  return {y.reshape(shape).to(x.dtype())};
+}
+
+}  // namespace
+
+// y = the product of x_i                                       dx_i = dy * product of the others
+Tensor prod(const Tensor& x, Axis dim, KeepDim keep) {
+  if (x.dtype() == boolean) return prod(x.to(int64), dim, keep);
+  ProfileScope scope("prod");
+  const AxisRows rows("prod", x, dim);
+  const Tensor y = empty(rows.output(keep), x.dtype());
+  dispatch_number("prod", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = y.data<T>();
+    rows.for_each<T>([&](const T* row, int64_t i) { out[i] = product_of(row, rows.n); });
+  });
+  record_fused(
+      "prod", {y}, {x}, saves_nothing,
+      [axis = rows.dim, shape = y.shape()](const std::vector<Tensor>& in) {
+        return prod_composed(in[0], axis, shape);
+      },
+      [axis = rows.dim](Backward& b) {
+        const AxisRows rows("prod", b.input(0), axis);
+        const Tensor dx = empty(rows.tensor.shape(), b.grad().dtype());
+        const Tensor dy = b.grad().contiguous();
+        dispatch_floating("prod", dy.dtype(), [&](auto tag) {
+          using T = typename decltype(tag)::type;
+          const T* gradient = dy.data<T>();
+          T* out = dx.data<T>();
+          rows.for_each<T>([&](const T* row, int64_t i) {
+            product_gradient(row, gradient[i], rows.n, out + i * rows.n);
+          });
+        });
+        b.give(0, rows.move_back(dx));
+      });
+  return y;
+}
+Tensor prod(const Tensor& x) { return prod(x.reshape({-1}), 0); }
+
+// ---- running sums ----
+
+namespace {
+
+/// y_i = x_0 + ... + x_i along dim, or from the last element back; added up in Acc. Returns whether
+/// a sum overflowed.
+template <class Acc, class X, class Y>
+bool add_up(const Tensor& x, int dim, bool reverse, const Tensor& y) {
+  constexpr int64_t tile = 256;  // columns whose sums run side by side
+  const Shape& shape = y.shape();
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < shape.size(); ++i) (i < dim ? outer : inner) *= i == dim ? 1 : shape[i];
+  const int64_t n = shape[dim], tiles = (inner + tile - 1) / tile;
+  const X* from = x.data<X>();
+  Y* to = y.data<Y>();
+  std::atomic<bool> overflow{false};
+  const int64_t grain = kernel::reduction_grain / std::max<int64_t>(n * std::min(inner, tile), 1);
+  parallel_for(outer * tiles, grain, [&, n](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t column = unit % tiles * tile, width = std::min(tile, inner - column);
+      Acc total[tile];
+      std::fill(total, total + width, Acc{});
+      bool over = false;
+      auto add = [&](int64_t at, Acc& sum) {
+        if constexpr (std::is_integral_v<Acc>)
+          over = __builtin_add_overflow(sum, Acc{from[at]}, &sum) || over;
+        else
+          sum += static_cast<Acc>(from[at]);
+        to[at] = static_cast<Y>(sum);
+      };
+      auto place = [&](int64_t i) {
+        return (unit / tiles * n + (reverse ? n - 1 - i : i)) * inner + column;
+      };
+      if (Acc sum{}; width == 1) {
+        for (int64_t i = 0; i < n; ++i) add(place(i), sum);
+      } else {
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t j = 0, at = place(i); j < width; ++j) add(at + j, total[j]);
+      }
+      if (over) overflow = true;
+    }
+  });
+  return overflow;
+}
+
+Tensor running_sum(const Tensor& x, int dim, bool reverse) {
+  ProfileScope scope("cumsum");
+  const Tensor from = x.detach().contiguous();
+  const Tensor y = empty(x.shape(), x.dtype() == boolean ? int64 : x.dtype());
+  dispatch_any(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_floating_point_v<T>)
+      add_up<double, T, T>(from, dim, reverse, y);
+    else
+      check(!add_up<int64_t, T, int64_t>(from, dim, reverse, y), "cumsum: an int64 sum along axis ",
+            dim, " of ", x.shape(), " overflows");
+  });
+  record("cumsum", {y}, {x}, saves_nothing,
+         [dim, reverse](Backward& b) { b.give(0, running_sum(b.grad(), dim, !reverse)); });
+  return y;
+}
+
+}  // namespace
+
+// y_i = x_0 + ... + x_i                                        dx_i = dy_i + dy_i+1 + ...
+Tensor cumsum(const Tensor& x, Axis dim) {
+  return running_sum(x, normalize_dim("cumsum", dim, x.rank()), false);
+}
+
+// ---- any and all ----
+
+namespace {
+/// finish(how many elements equal `counted`).
+template <class Finish>
+Tensor of_count(const char* op, const Tensor& x, const Axes& dims, KeepDim keep, bool counted,
+                const Finish& finish) {
+  ProfileScope scope(op);
+  check(x.dtype() == boolean, op, ": expected a bool tensor, got ", x.dtype());
+  const Reduced axes(op, x.shape(), dims);
+  const Tensor y = empty(axes.output(keep), boolean);
+  kernel::reduce<int64_t>(
+      kernel::SumPlan(x.shape(), x.strides(), axes.reduced), x.data<bool>(), y.data<bool>(),
+      [counted](bool v, int64_t) { return int64_t{v == counted}; }, finish);
+  return y;
+}
+}  // namespace
+
+Tensor any(const Tensor& x, const Axes& dims, KeepDim keep) {
+  return of_count("any", x, dims, keep, true, [](int64_t hits) { return hits > 0; });
+}
+Tensor all(const Tensor& x, const Axes& dims, KeepDim keep) {
+  return of_count("all", x, dims, keep, false, [](int64_t misses) { return misses == 0; });
 }
 
 }  // namespace gradus
