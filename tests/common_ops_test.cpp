@@ -216,3 +216,28 @@ TEST_CASE("leaky_relu and elu at 0, far below and not finite") {
   const Tensor slope = grad({sum(elu(leaf))}, {leaf}, {.create_graph = true})[0];
   check_same(grad({sum(slope)}, {leaf})[0].to_vector<double>(), {std::exp(-1), 0});
 }
+
+TEST_CASE("normalize and cosine_similarity of the longest and the shortest vectors") {
+  for (double size : {1e-300, 1e-160, 1e-30, 1.0, 1e30, 1e160, 1e308}) {
+    for (Dtype dtype : {float32, float64}) {
+      if (dtype == float32 && (size < 1e-37 || size > 1e37)) continue;
+      INFO(size << " " << dtype);
+      const Tensor x = tensor({0.3 * size, 0.4 * size}, dtype);
+      const double tolerance = dtype == float32 ? 1e-6 : 1e-14;
+      check_same(normalize(x, 0, 0).to_vector<double>(), {0.6, 0.8}, tolerance);
+      CHECK(cosine_similarity(x, x * -1.0, 0, 0).item() == Approx(-1).epsilon(tolerance));
+      const double unit = 2 / size;  // of the gradient: d y_0 = (0.64, -0.48) / |x|
+      if (std::isfinite(unit) && unit < (dtype == float32 ? 1e38 : 1e308) && size < 1e307)
+        check_same(gradient([](const Tensor& v) { return normalize(v, 0, 0)[0]; }, x),
+                   {0.64 * unit, -0.48 * unit}, tolerance);
+    }
+  }
+  // Three of the largest numbers: their norm is no float32.
+  check_same(normalize(tensor({3e38, 3e38, 3e38}), 0).to_vector<double>(),
+             Doubles(3, 1 / std::sqrt(3.0)));
+  check_same(normalize(tensor({{1, NaN}, {3, 4}, {0, 0}, {inf, 1}})).to_vector<double>(),
+             {NaN, NaN, 0.6, 0.8, 0, 0, NaN, 0});
+  check_same(gradient([](const Tensor& v) { return normalize(v, 0); }, zeros({2})), {1e12, 1e12});
+  CHECK(cosine_similarity(zeros({3}), ones({3}), 0).item() == 0);
+  CHECK(cosine_similarity(zeros({2, 0}), zeros({2, 0})).to_vector<double>() == Doubles{0, 0});
+}

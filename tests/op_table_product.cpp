@@ -1,4 +1,6 @@
-// Rows of products, running sums, any and all.
+// Rows of products, running sums, any and all, and of vectors' lengths and angles.
+
+#include <cmath>
 
 #include "gradus/core/ops/ops.h"
 #include "tests/op_table.h"
@@ -126,11 +128,93 @@ std::vector<OpRow> truth_rows() {
               [](const Tensor& count, double n) { return eq(count, n); })};
 }
 
+/// No number near 0, no two of equal size.
+Input off(const Shape& shape) {
+  return {shape, [](const Shape& s) {
+            const Tensor sizes = distinct(s).draw(s) + 1.2;
+            return where(lt(rand(s), 0.5), sizes, -sizes);
+          }};
+}
+
+/// Lengths of 1 and, as eps is 1.2, the shorter left shorter.
+std::vector<OpRow> length_rows() {
+  auto over = [](const Tensor& x, const Tensor& length, double eps) {
+    return x / maximum(length, full({}, eps, x.dtype()));
+  };
+  auto euclid = [](const Tensor& x, int64_t dim) { return sqrt(sum(x * x, dim, keepdim)); };
+  auto large = [](const Shape& shape) { return uniform(shape, 0.5, 2); };
+  return {
+      {.name = "normalize",
+       .f =
+           [](const Tensors& x) {
+             return Tensors{normalize(x[0], 1, 0.01), normalize(x[0], 0, 1.2)};
+           },
+       .samples = {{normal({2, 3})}, {normal({3, 2, 2})}, {off({1, 1})}, {normal({2, 0})}},
+       .large = {{normal({71, 1031})}, {normal({37, 41, 31})}},
+       .composed =
+           [=](const Tensors& x) {
+             return Tensors{over(x[0], euclid(x[0], 1), 0.01), over(x[0], euclid(x[0], 0), 1.2)};
+           },
+       .bad = {{[] { normalize(f32({2})); }, "normalize: axis 1 is out of range for rank 1"},
+               {[] { normalize(ones({2}, int64), 0); },
+                "normalize: expected float32 or float64, got int64"},
+               {[] { normalize(f32({2}), 0, -1); }, "normalize: expected eps >= 0, got -1"},
+               {[] { normalize(f32({2}), 0, NAN); }, "normalize: expected eps >= 0, got nan"},
+               {[] { normalize(f32({2}), 0, 0, 0.5); }, "normalize: expected p >= 1, got 0.5"}}},
+      {.name = "normalize",
+       .variant = "p = 1, 3 and infinity",
+       .f =
+           [](const Tensors& x) {
+             return Tensors{normalize(x[0], -1, 1e-3, 1), normalize(x[0], -1, 1e-3, 3),
+                            normalize(x[0], -1, 1e-3, INFINITY)};
+           },
+       .samples = {{off({2, 3})}, {off({3, 2, 2})}, {off({1, 1})}, {off({2, 0})}},
+       .large = {{large({71, 1031})}},
+       .composed =
+           [=](const Tensors& x) {
+             const Tensor &t = x[0], size = abs(t);
+             if (t.numel() == 0) return Tensors{t * 1.0, t * 1.0, t * 1.0};
+             const Tensor cubes = size * size * size;
+             return Tensors{over(t, sum(size, -1, keepdim), 1e-3),
+                            over(t, exp(log(sum(cubes, -1, keepdim)) / 3.0), 1e-3),
+                            over(t, max(size, -1, keepdim).values, 1e-3)};
+           }},
+      {.name = "cosine_similarity",
+       .f =
+           [](const Tensors& x) {
+             return Tensors{cosine_similarity(x[0], x[1]), cosine_similarity(x[0], x[1], 0, 1.2)};
+           },
+       .samples = {{normal({2, 3}), normal({2, 3})},
+                   {normal({2, 1}), normal({3})},
+                   {normal({2, 2, 2}), normal({2, 1})},
+                   {normal({2, 0}), normal({2, 0})}},
+       .large = {{normal({71, 1031}), normal({71, 1031})}, {normal({71, 1031}), normal({1031})}},
+       .composed =
+           [=](const Tensors& x) {
+             const Shape shape = (x[0] + x[1]).shape();
+             const Tensor a = x[0].expand(shape), b = x[1].expand(shape);
+             auto cosine = [&](int64_t dim, double eps) {
+               return sum(over(a, euclid(a, dim), eps) * over(b, euclid(b, dim), eps), dim);
+             };
+             return Tensors{cosine(1, 1e-8), cosine(0, 1.2)};
+           },
+       .bad = {{[] {
+                  cosine_similarity(f32({2, 3}), f32({2}));
+                },
+                "cosine_similarity: shapes do not broadcast: (2, 3) and (2,)"},
+               {[] { cosine_similarity(f32({2}), f32({2})); },
+                "cosine_similarity: axis 1 is out of range for rank 1"},
+               {[] { cosine_similarity(f32({2}), ones({2}, float64), 0); },
+                "cosine_similarity: dtypes differ: float32 and float64"},
+               {[] { cosine_similarity(ones({2}, int64), ones({2}, int64), 0); },
+                "cosine_similarity: expected float32 or float64, got int64"}}}};
+}
+
 }  // namespace
 
 std::vector<OpRow> product_rows() {
   std::vector<OpRow> rows;
-  for (auto some : {prod_rows, running_rows, truth_rows})
+  for (auto some : {prod_rows, running_rows, truth_rows, length_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;
 }

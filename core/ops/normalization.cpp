@@ -5,9 +5,11 @@
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/dropout.h"
+#include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/kernels/layer_norm.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/kernels/softmax.h"
+#include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/parallel.h"
@@ -205,6 +207,58 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
         if (given.dx.defined() && !total.defined()) back.give(0, std::move(given.dx));
       });
   return y;
+}
+
+// ---- vectors of length 1 ----
+
+namespace {
+
+/// For each vector along dim a power of two next to its largest |x_i|, or to eps if that is larger:
+/// what x is divided by, exactly, so that |x| stays within the number's range.
+Tensor length_scale(const Tensor& x, int axis, double eps) {
+  const NoGrad no_grad;
+  const Tensor largest = max(abs(x), axis, keepdim).values, scale = empty_like(largest);
+  dispatch_floating("normalize", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    kernel::map<T, T>(scale, largest, [least = static_cast<T>(eps)](T v) {
+      const T size = v < least ? least : v;
+      return std::isnormal(size) ? std::ldexp(T{1}, std::ilogb(size)) : T{1};
+    });
+  });
+  return scale;
+}
+
+/// (sum of |x_i|^p)^(1/p), its axis kept.
+Tensor length_of(const Tensor& x, int axis, double p) {
+  if (p == 2) return norm(x, axis, keepdim);
+  if (std::isinf(p)) return max(abs(x), axis, keepdim).values;
+  const Tensor total = sum(pow(abs(x), p), axis, keepdim), is_zero = eq(total, 0);
+  return masked_fill(pow(masked_fill(total, is_zero, 1), 1 / p), is_zero, 0);
+}
+
+}  // namespace
+
+// y = x / max(|x|, eps), both divided by a constant first
+Tensor normalize(const Tensor& x, int64_t dim, double eps, double p) {
+  const ProfileScope scope("normalize");
+  check(is_floating(x.dtype()), "normalize: expected float32 or float64, got ", x.dtype());
+  check(p >= 1, "normalize: expected p >= 1, got ", p);
+  check(eps >= 0 && std::isfinite(eps), "normalize: expected eps >= 0, got ", eps);
+  const int axis = normalize_dim("normalize", dim, x.rank());
+  if (x.numel() == 0) return x.clone();
+  const Tensor scale = length_scale(x.detach(), axis, eps), scaled = x / scale;
+  const Tensor length = length_of(scaled, axis, p), least = full({}, eps, x.dtype()) / scale;
+  return scaled / where(lt(length.detach(), least), least, length);
+}
+
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
+  const ProfileScope scope("cosine_similarity");
+  check(a.dtype() == b.dtype(), "cosine_similarity: dtypes differ: ", a.dtype(), " and ",
+        b.dtype());
+  check(is_floating(a.dtype()), "cosine_similarity: expected float32 or float64, got ", a.dtype());
+  const Shape shape = broadcast_shapes("cosine_similarity", a.shape(), b.shape());
+  const int axis = normalize_dim("cosine_similarity", dim, shape.size());
+  return sum(normalize(a.expand(shape), axis, eps) * normalize(b.expand(shape), axis, eps), axis);
 }
 
 // ---- dropout ----

@@ -1,5 +1,5 @@
 #pragma once
-// Softmax, layer norm and dropout.
+// Softmax, layer norm, vectors of length 1, and dropout.
 
 #include "gradus/core/random.h"
 #include "gradus/core/tensor.h"
@@ -14,6 +14,13 @@ Tensor log_softmax(const Tensor& x, int64_t dim = -1);
 /// undefined. Ba, Kiros, Hinton 2016, arXiv 1607.06450.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
+/// x / max(|x|, eps) along dim, |x| = (sum of |x_i|^p)^(1/p): vectors of length 1 but for the
+/// shortest. p >= 1, infinity among them. Neither |x| nor the gradient overflows for finite x.
+Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p = 2);
+/// The cosine of the angle between a and b, broadcast, along dim: the sum of
+/// a b / (max(|a|, eps) max(|b|, eps)), as in PyTorch 1.13; so is the gradient, but that PyTorch
+/// differentiates |a| where eps stands in its place.
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
 /// In training mode: each element is 0 with probability p, else scaled by 1/(1-p); which, is drawn
 /// from the thread's generator. In evaluation mode: x. Srivastava et al. 2014.
 Tensor dropout(const Tensor& x, double p);
