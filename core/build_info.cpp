@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "gradus/core/blas.h"
-#include "gradus/core/parallel.h"
+#include "gradus/core/threads.h"
 
 namespace gradus {
 
@@ -16,6 +16,14 @@ std::string compiler() {
   return "g++ " __VERSION__;
 #else
   return "unknown";
+#endif
+}
+
+const char* openmp_runtime() {
+#if defined(__clang__)
+  return "libomp";
+#else
+  return "libgomp";
 #endif
 }
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-namespace gradus {
+namespace gradus::internal {
 
 /// Four chains of 64 bits, in which words take turns. A step is that of XXH64 and maps one-to-one,
 /// both from the chain and from the word, so that no change within one word goes unseen.
@@ -44,4 +44,4 @@ class Checksum {
   Words chains_{1, 2, 3, 4};
 };
 
-}  // namespace gradus
+}  // namespace gradus::internal

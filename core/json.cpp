@@ -8,7 +8,7 @@
 #include "gradus/core/error.h"
 #include "gradus/core/internal.h"
 
-namespace gradus {
+namespace gradus::internal {
 
 namespace {
 
@@ -116,4 +116,4 @@ std::string shown(const json& value) {
   return text;
 }
 
-}  // namespace gradus
+}  // namespace gradus::internal

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace gradus {
+namespace gradus::internal {
 
 /// Text as JSON. Throws Error, opening with `what` the text is ("the header") and naming the byte
 /// where it can, on what is not JSON, on numbers out of range, a name given twice in one object, a
@@ -19,4 +19,4 @@ T json_entry(const nlohmann::json& object, const char* key);
 /// A value as messages show it: in ASCII, on one line, not endless.
 std::string shown(const nlohmann::json& value);
 
-}  // namespace gradus
+}  // namespace gradus::internal

@@ -2,7 +2,9 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <chrono>
+#include <exception>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -38,6 +40,11 @@ void cpu_relax() {
 #endif
 }
 
+void run_alone(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
+  FlushDenormals flush;
+  for (int64_t c = 0; c < chunks; ++c) chunk(context, c);
+}
+
 // One loop at a time. The caller opens a loop, takes chunks off a counter as the workers do, closes
 // it when none is left, and waits for those workers that are inside. Without workers (threads
 // cannot be made) it does all the work itself.
@@ -65,11 +72,6 @@ class Pool {
   }
 
  private:
-  static void run_alone(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
-    FlushDenormals flush;
-    for (int64_t c = 0; c < chunks; ++c) chunk(context, c);
-  }
-
   // Where the system refuses a thread we go on with those that there are.
   void start_workers(int wanted) {
     try {
@@ -156,15 +158,28 @@ void set_num_threads(int n) {
 bool in_parallel_region() { return in_loop || omp_in_parallel(); }
 
 void detail::run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
-  pool().run(chunks, chunk, context);
-}
-
-const char* openmp_runtime() {
-#if defined(__clang__)
-  return "libomp";
-#else
-  return "libgomp";
-#endif
+  if (chunks == 1 || num_threads() == 1 || in_parallel_region())
+    return run_alone(chunks, chunk, context);
+  // The first exception is kept for the caller; chunks not begun by then are left out.
+  struct Guarded {
+    void (*chunk)(void*, int64_t);
+    void* context;
+    std::exception_ptr error = {};
+    std::atomic<bool> failed = false;
+  } guarded{chunk, context};
+  pool().run(
+      chunks,
+      [](void* context, int64_t c) {
+        Guarded& g = *static_cast<Guarded*>(context);
+        if (g.failed.load(std::memory_order_relaxed)) return;
+        try {
+          g.chunk(g.context, c);
+        } catch (...) {
+          if (!g.failed.exchange(true)) g.error = std::current_exception();
+        }
+      },
+      &guarded);
+  if (guarded.error) std::rethrow_exception(guarded.error);
 }
 
 }  // namespace gradus

@@ -13,6 +13,7 @@
 #include "gradus/core/checksum.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/json.h"
+#include "gradus/core/open_file.h"
 
 namespace gradus {
 namespace {

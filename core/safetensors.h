@@ -20,7 +20,7 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Writes the tensors in the place of `path`, as replace_file does. The header's __metadata__ also
+/// Writes the tensors in the place of `path`, as write_file_atomically does. The header's __metadata__ also
 /// gets the entries gradus.format and gradus.checksum, which may not be given; the checksum covers
 /// all that the file says.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,

@@ -1,6 +1,7 @@
 // Values of every magnitude, NaN and the ends of the number types: what goes wrong silently goes
 // wrong there. Expected numbers are worked out by hand or are PyTorch's.
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>

@@ -6,8 +6,8 @@
 #include <array>
 #include <vector>
 
-#include "gradus/core/file.h"
 #include "gradus/core/internal.h"
+#include "gradus/core/open_file.h"
 
 namespace gradus::models {
 
