@@ -78,7 +78,8 @@ march := $(if $(filter native-aarch64 native-arm64,$(ARCH)-$(machine)),-mcpu=nat
 # sqrt sets errno unless told otherwise, and then no loop that calls it is vectorised.
 # clang++ reports each `omp simd` loop that it leaves scalar: in double precision, those that call libm.
 remarks := $(if $(findstring clang,$(compiler)),-Wno-pass-failed)
-flags = -std=c++20 $(march) $(wide) -fopenmp -fno-math-errno -fPIC -fno-semantic-interposition \
+flags = -std=c++20 $(march) $(wide) -fopenmp -fno-math-errno \
+  -fPIC -fno-semantic-interposition -fvisibility-inlines-hidden \
   -Wall -Wextra -Wpedantic $(remarks) \
   $(if $(filter-out 0,$(WERROR)),-Werror) $(if $(filter-out 0,$(DEBUG)),-g -D_GLIBCXX_ASSERTIONS) \
   $(if $(SANITIZE),-g -fno-omit-frame-pointer $(sanitize))
@@ -134,16 +135,18 @@ bench-peers: $(BUILD)/bin/bench  ## runs the benchmark beside PyTorch's (Debian:
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
 
+# Public headers are those that gradus.h includes, as the compiler tells; an earlier version's go.
 install: all  ## installs headers, libraries and gradus.pc under DESTDIR/PREFIX (default /usr/local)
-	$(quiet)for room in $(ROOMS); do (cd $$room && find . -name '*.h' -exec install -Dm644 {} \
-	  "$(DESTDIR)$(PREFIX)/include/gradus/$$room/{}" \;) || exit 1; done
-	$(quiet)install -Dm644 models/gradus.h "$(DESTDIR)$(PREFIX)/include/gradus/gradus.h"
+	$(quiet)rm -rf "$(DESTDIR)$(PREFIX)/include/gradus"
+	$(quiet)headers=$$($(CXX) -std=c++20 -Ibuild/include -include gradus/gradus.h -MM -x c++ /dev/null) && \
+	for header in $$headers; do case $$header in build/*) \
+	  install -Dm644 $$header "$(DESTDIR)$(PREFIX)/$${header$(hash)build/}" || exit 1 ;; esac; done
 	$(quiet)install -Dm644 $(STATIC) "$(DESTDIR)$(PREFIX)/lib/libgradus.a"
 	$(quiet)install -Dm755 $(SHARED) "$(DESTDIR)$(PREFIX)/lib/libgradus.so"
 	$(quiet)mkdir -p "$(DESTDIR)$(PREFIX)/lib/pkgconfig"
 	$(quiet)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'Name: gradus' 'Version: 0.1.0' \
-	  'Description: Deep learning for multicore CPUs' 'Cflags: -I$${prefix}/include -fopenmp' \
-	  'Libs: -L$${libdir} -Wl,-rpath,$${libdir} -lgradus -fopenmp' 'Libs.private: $(libraries)' \
+	  'Description: Deep learning for multicore CPUs' 'Cflags: -I$${prefix}/include' \
+	  'Libs: -L$${libdir} -Wl,-rpath,$${libdir} -lgradus' 'Libs.private: $(libraries) -fopenmp' \
 	  > "$(DESTDIR)$(PREFIX)/lib/pkgconfig/gradus.pc"
 
 format:  ## formats the sources with clang-format (Debian 12's, version 14)
@@ -242,10 +245,28 @@ $(STATIC) $(SUPPORT): $(BUILD)/obj/sources
 	@mkdir -p $(@D) && rm -f $@
 	$(quiet)ar rcs $@ $(filter %.o,$^)
 
-$(SHARED): $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources $(BUILD)/obj/flags
+# The shared library exports what is named gradus::, but for these namespaces, classes and functions.
+internal := kernel blas internal core::Engine core::sum_in_place \
+  core::take_input core::take_grad
+
+# The linker's list of exports, by the compiler's names: _ZN6gradus4core4NodeD2Ev is gradus::core::Node's
+# destructor. Weak symbols with lambdas or packs among their arguments are left out: templates that each
+# user's own compiler instantiates.
+$(BUILD)/obj/exports: $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources Makefile
+	@nm -g --defined-only $(filter %.o,$^) | awk -v internal='$(internal)' ' \
+	  BEGIN { print "{ global:"; count = split(internal, hidden); \
+	          for (i in hidden) { parts = split(hidden[i], part, "::"); hidden[i] = ""; \
+	            for (j = 1; j <= parts; ++j) hidden[i] = hidden[i] length(part[j]) part[j] } } \
+	  match($$3, /^_Z[A-Z]*NK?6gradus/) { \
+	    rest = substr($$3, RLENGTH + 1); public = !($$2 == "W" && rest ~ /Ul|IJ/) && !seen[$$3]++; \
+	    for (i in hidden) if (index(rest, hidden[i]) == 1) public = 0; \
+	    if (public) print $$3 ";" } \
+	  END { print "local: *; };" }' > $@
+
+$(SHARED): $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources $(BUILD)/obj/flags $(BUILD)/obj/exports
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
-	$(quiet)$(link) -shared $(filter %.o,$^) $(libraries) -o $@
+	$(quiet)$(link) -shared -Wl,--version-script=$(BUILD)/obj/exports $(filter %.o,$^) $(libraries) -o $@
 
 $(BUILD)/bin/tests: $(call objects,$(TEST_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/bench: $(call objects,$(BENCH_SRC)) $(BUILD)/obj/sources
