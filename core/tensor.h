@@ -22,7 +22,7 @@ class Node;
 struct TensorImpl;
 }  // namespace core
 
-struct ValuesAndIndices;  // of max and min along an axis: gradus/core/ops/reduction.h
+struct ValuesAndIndices;  // of max and min along an axis: gradus/core/ops/ordering.h
 
 /// A tensor. Copying a Tensor copies the handle, not the numbers: both see the same storage, the
 /// same .grad and the same graph. A default-constructed Tensor is undefined and good for nothing

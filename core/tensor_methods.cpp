@@ -23,7 +23,7 @@ Tensor Tensor::max() const { return gradus::max(*this); }
 Tensor Tensor::min() const { return gradus::min(*this); }
 ValuesAndIndices Tensor::max(Axis dim, KeepDim keep) const { return gradus::max(*this, dim, keep); }
 ValuesAndIndices Tensor::min(Axis dim, KeepDim keep) const { return gradus::min(*this, dim, keep); }
-Tensor Tensor::argmax() const { return gradus::argmax(detach().reshape({-1}), 0); }
+Tensor Tensor::argmax() const { return gradus::argmax(*this); }
 Tensor Tensor::argmax(Axis dim, KeepDim keep) const { return gradus::argmax(*this, dim, keep); }
 Tensor Tensor::exp() const { return gradus::exp(*this); }
 Tensor Tensor::log() const { return gradus::log(*this); }

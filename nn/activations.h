@@ -27,7 +27,7 @@ struct GELU {
 struct LeakyReLU {
   double slope;
   explicit LeakyReLU(double slope_ = 0.01) : slope(slope_) {}
-  Tensor operator()(const Tensor& x) const { return where(x > 0, x, x * slope); }
+  Tensor operator()(const Tensor& x) const { return leaky_relu(x, slope); }
 };
 struct Softmax {
   int64_t dim;

@@ -49,7 +49,7 @@ Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
 /// The same as operators: a < b for two tensors, or a tensor and a number. None of them is a C++
-/// bool: `if (a == b)` does not compile; for one answer, sum(a != b).item() == 0.
+/// bool: `if (a == b)` does not compile; for one answer, all(a == b).item<bool>().
 inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 inline Tensor operator==(const Tensor& a, double b) { return eq(a, b); }
 inline Tensor operator==(double a, const Tensor& b) { return eq(b, a); }
