@@ -98,6 +98,8 @@ class Backward {
   /// i as an index of an input or output. Throws Error unless the op has it.
   size_t input_index(int i) const;
   size_t output_index(int i) const;
+  /// The saved "input" or "output" i.
+  const Tensor& saved(const char* what, int i) const;
   Engine& engine_;
   Node& node_;
 };

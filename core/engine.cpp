@@ -10,13 +10,6 @@ namespace gradus {
 
 // ---- what a rule sees ----
 
-namespace {
-void check_version(const char* op, const char* what, size_t i, const Tensor& x, uint64_t version) {
-  check(x.impl().storage->version == version, op, ": ", what, " ", i, " of shape ", x.shape(),
-        " was changed in place after it was saved for backward");
-}
-}  // namespace
-
 size_t Backward::input_index(int i) const {
   check(i >= 0 && i < std::ssize(node_.edges_), node_.name(), ": backward: no input ", i, " of ",
         node_.edges_.size());
@@ -29,22 +22,22 @@ size_t Backward::output_index(int i) const {
   return static_cast<size_t>(i);
 }
 
-Tensor Backward::input(int index) const {
-  const size_t i = input_index(index);
-  check(i < node_.saved_inputs_.size() && node_.saved_inputs_[i].tensor.defined(), node_.name(),
-        ": backward: input ", index, " was not saved");
-  const auto& saved = node_.saved_inputs_[i];
-  check_version(node_.name(), "input", i, saved.tensor, saved.version);
-  return saved.tensor;
+const Tensor& Backward::saved(const char* what, int index) const {
+  const bool is_input = what[0] == 'i';
+  const size_t i = is_input ? input_index(index) : output_index(index);
+  const auto& list = is_input ? node_.saved_inputs_ : node_.saved_outputs_;
+  check(i < list.size() && list[i].tensor.defined(), node_.name(), ": backward: ", what, " ", i,
+        " was not saved");
+  const Tensor& x = list[i].tensor;
+  check(x.impl().storage->version == list[i].version, node_.name(), ": ", what, " ", i,
+        " of shape ", x.shape(), " was changed in place after it was saved for backward");
+  return x;
 }
 
+Tensor Backward::input(int i) const { return saved("input", i); }
+
 Tensor Backward::output(int index) const {
-  const size_t i = output_index(index);
-  check(i < node_.saved_outputs_.size() && node_.saved_outputs_[i].tensor.defined(), node_.name(),
-        ": backward: output ", index, " was not saved");
-  const auto& saved = node_.saved_outputs_[i];
-  check_version(node_.name(), "output", i, saved.tensor, saved.version);
-  Tensor y = saved.tensor.detach();
+  Tensor y = saved("output", index).detach();
   y.impl().node = node_.shared_from_this();
   y.impl().output_index = index;
   return y;

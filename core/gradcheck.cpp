@@ -12,26 +12,6 @@ namespace gradus {
 
 namespace {
 
-/// The offset of x's element of row-major number i.
-int64_t offset_of(const Tensor& x, int64_t i) {
-  int64_t offset = 0;
-  for (int axis = x.rank() - 1; axis >= 0; --axis) {
-    offset += i % x.shape()[axis] * x.strides()[axis];
-    i /= x.shape()[axis];
-  }
-  return offset;
-}
-
-/// Element number i as an index tuple.
-Shape index_of(const Shape& shape, int64_t i) {
-  Shape index = shape;
-  for (int axis = shape.size() - 1; axis >= 0; --axis) {
-    index[axis] = i % shape[axis];
-    i /= shape[axis];
-  }
-  return index;
-}
-
 /// A leaf with x's numbers and strides in storage of its own, so that `f` runs the kernels that it
 /// would run on x.
 Tensor fresh_leaf(const Tensor& x) {
@@ -39,12 +19,7 @@ Tensor fresh_leaf(const Tensor& x) {
   int64_t extent = 1;
   for (int i = 0; i < x.rank(); ++i)
     extent += std::max<int64_t>(x.shape()[i] - 1, 0) * x.strides()[i];
-  const Tensor storage = empty({extent}, x.dtype());
-  const Tensor copy(std::make_shared<TensorImpl>());
-  copy.impl().storage = storage.impl().storage;
-  copy.impl().shape = x.shape();
-  copy.impl().strides = x.strides();
-  copy.impl().dtype = x.dtype();
+  const Tensor copy = view_of(empty({extent}, x.dtype()), x.shape(), x.strides());
   copy.copy_(x.detach());
   copy.requires_grad_(x.requires_grad());
   return copy;
@@ -118,7 +93,9 @@ std::vector<std::vector<double>> values_at(const TensorFunction& f,
                                            const std::vector<Tensor>& inputs, size_t k, int64_t i,
                                            double step) {
   const std::vector<Tensor> moved = fresh_leaves(inputs);
-  moved[k].data<double>()[offset_of(moved[k], i)] += step;
+  Tensor element = moved[k].detach();
+  for (const int64_t at : index_of(element.shape(), i)) element = element[at];
+  *element.data<double>() += step;
   std::vector<std::vector<double>> values;
   for (const Tensor& y : floating_outputs(f, moved)) values.push_back(y.to_vector<double>());
   return values;

@@ -69,19 +69,6 @@ class Builder : public nlohmann::json_sax<json> {
   json* named_ = nullptr;    // where the open object wants its next value
 };
 
-bool holds(const json& value, int64_t&) {
-  return value.is_number_integer() &&
-         (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
-}
-bool holds(const json& value, double&) { return value.is_number(); }
-bool holds(const json& value, bool&) { return value.is_boolean(); }
-bool holds(const json& value, std::string&) { return value.is_string(); }
-
-const char* kind_of(int64_t) { return "a whole number"; }
-const char* kind_of(double) { return "a number"; }
-const char* kind_of(bool) { return "true or false"; }
-const char* kind_of(const std::string&) { return "a string"; }
-
 }  // namespace
 
 json parse_json(const char* what, const std::string& text) {
@@ -92,21 +79,13 @@ json parse_json(const char* what, const std::string& text) {
   return std::move(builder.root);
 }
 
-template <class T>
-T json_entry(const json& object, const char* key) {
-  T value{};
+std::string json_text(const json& object, const char* key) {
   if (!object.is_object()) fail("expected a JSON object, got ", shown(object));
   const auto found = object.find(key);
-  check(found != object.end(), "expected ", kind_of(value), " for ", key, ", which is missing");
-  if (!holds(*found, value))
-    fail("expected ", kind_of(value), " for ", key, ", got ", shown(*found));
-  return found->get_to(value);
+  check(found != object.end(), "expected a string for ", key, ", which is missing");
+  if (!found->is_string()) fail("expected a string for ", key, ", got ", shown(*found));
+  return *found;
 }
-
-template int64_t json_entry(const json&, const char*);
-template double json_entry(const json&, const char*);
-template bool json_entry(const json&, const char*);
-template std::string json_entry(const json&, const char*);
 
 std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);

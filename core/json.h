@@ -11,10 +11,8 @@ namespace gradus::internal {
 /// zero byte, and values nested more than 16 deep.
 nlohmann::json parse_json(const char* what, const std::string& text);
 
-/// object[key] as int64_t, double (finite), bool or std::string. Throws Error, naming the key, if
-/// it is missing or anything else.
-template <class T>
-T json_entry(const nlohmann::json& object, const char* key);
+/// object[key], a string. Throws Error, naming the key, if it is missing or anything else.
+std::string json_text(const nlohmann::json& object, const char* key);
 
 /// A value as messages show it: in ASCII, on one line, not endless.
 std::string shown(const nlohmann::json& value);

@@ -20,4 +20,10 @@ Tensor take_input(const Backward& back, int i);
 /// overwritten.
 Tensor take_grad(const Backward& back, int i = 0);
 
+/// A tensor's numbers, or null where it is undefined.
+template <class T>
+T* data_or_null(const Tensor& x) {
+  return x.defined() ? x.data<T>() : nullptr;
+}
+
 }  // namespace gradus::core

@@ -167,7 +167,7 @@ std::vector<int64_t> whole_numbers(const json& value, const char* key) {
 Entry parse_entry(const std::string& name, const json& value, uint64_t data_bytes) {
   Entry entry;
   entry.name = name;
-  const auto dtype = json_entry<std::string>(value, "dtype");
+  const auto dtype = json_text(value, "dtype");
   for (const StoredType& type : stored_types)
     if (dtype == type.name) entry.type = &type;
   if (!entry.type) fail("unknown dtype ", shown(dtype));

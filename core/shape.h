@@ -138,6 +138,9 @@ int64_t checked_numel(const char* op, const Shape& shape);
 /// Throws Error, opening with `op`, if they do not fit.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
+/// The index of the element of row-major number i.
+Shape index_of(const Shape& shape, int64_t i);
+
 /// An axis given as in Python (-1 is the last) as an index in [0, rank). Throws Error, opening with
 /// `op`, if it is out of range.
 int normalize_dim(const char* op, int64_t dim, int rank);

@@ -44,6 +44,15 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   return out;
 }
 
+Shape index_of(const Shape& shape, int64_t i) {
+  Shape index = shape;
+  for (int axis = shape.size() - 1; axis >= 0; --axis) {
+    index[axis] = i % shape[axis];
+    i /= shape[axis];
+  }
+  return index;
+}
+
 int normalize_dim(const char* op, int64_t dim, int rank) {
   check(dim >= -rank && dim < rank, op, ": axis ", dim, " is out of range for rank ", rank);
   return static_cast<int>(dim < 0 ? dim + rank : dim);

@@ -49,7 +49,7 @@ void save_model_files(const std::string& dir, std::string kind, const Fields& co
 void read_config(const std::string& dir, const std::string& kind, const Fields& config) {
   const std::string path = config_path(dir), text = read_file(path);
   std::string found =
-      naming(path, [&] { return json_entry<std::string>(parse_json("the file", text), "model"); });
+      naming(path, [&] { return json_text(parse_json("the file", text), "model"); });
   check(found == kind, path, ": expected a model of kind \"", kind, "\", got ", shown(found));
   with_kind(found, config).read_json(path, text);
 }

@@ -402,3 +402,24 @@ TEST_CASE("linear: refuses what does not fit") {
   CHECK(refused(ones({2, 3}), ones({4, 3}), ones({4}, float64)) ==
         "linear: expected a bias of float32, got float64");
 }
+
+TEST_CASE("activations: each name is its op's") {
+  const Tensor x = tensor({-2, -0.5, 0.25, 3}, float64);
+  const std::vector<std::pair<std::string, Tensor>> expected{
+      {"none", x},       {"relu", relu(x)},
+      {"tanh", tanh(x)}, {"sigmoid", sigmoid(x)},
+      {"gelu", gelu(x)}, {"gelu_tanh", gelu_tanh(x)},
+      {"silu", silu(x)}, {"quick_gelu", quick_gelu(x)}};
+  REQUIRE(expected.size() == activations.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(name_of(activations[i]) == expected[i].first);
+    CHECK(activate(x, activations[i]).to_vector<double>() ==
+          expected[i].second.to_vector<double>());
+    const Tensor y = linear(x.unsqueeze(1), ones({1, 1}, float64), {}, activations[i]);
+    CHECK(norm(y.squeeze(1) - expected[i].second).item() < 1e-12);
+  }
+  const auto unheard_of = static_cast<Activation>(99);
+  CHECK_THROWS_WITH(activate(x, unheard_of), "activation: none has the number 99");
+  CHECK_THROWS_WITH(linear(x, ones({2, 4}, float64), {}, unheard_of),
+                    "activation: none has the number 99");
+}

@@ -52,11 +52,31 @@ Tensor gelu_tanh(const Tensor& x) { return pointwise<GeluTanh>("gelu_tanh", x); 
 Tensor silu(const Tensor& x) { return pointwise<Silu>("silu", x); }
 Tensor quick_gelu(const Tensor& x) { return pointwise<QuickGelu>("quick_gelu", x); }
 
-const char* name_of(Activation activation) {
-  return with_activation(activation, [](auto a) { return decltype(a)::name; });
+namespace {
+struct NamedOp {
+  const char* name;
+  Tensor (*op)(const Tensor&);
+};
+/// In the order of enum Activation.
+constexpr NamedOp named_ops[] = {{"none", [](const Tensor& x) { return x; }},
+                                 {"relu", relu},
+                                 {"tanh", tanh},
+                                 {"sigmoid", sigmoid},
+                                 {"gelu", gelu},
+                                 {"gelu_tanh", gelu_tanh},
+                                 {"silu", silu},
+                                 {"quick_gelu", quick_gelu}};
+
+static_assert(std::size(named_ops) == activations.size());
+
+const NamedOp& named_op(Activation activation) {
+  const auto i = static_cast<size_t>(activation);
+  check(i < std::size(named_ops), "activation: none has the number ", i);
+  return named_ops[i];
 }
-Tensor activate(const Tensor& x, Activation activation) {
-  return with_activation(activation, [&](auto a) { return decltype(a)::op(x); });
-}
+}  // namespace
+
+const char* name_of(Activation activation) { return named_op(activation).name; }
+Tensor activate(const Tensor& x, Activation activation) { return named_op(activation).op(x); }
 
 }  // namespace gradus

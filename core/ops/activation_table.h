@@ -1,10 +1,11 @@
 #pragma once
 // Every activation in one place: its value and slope for kernels, and its gradient as ops write it.
-// Pointwise ops and fused layers both use these. A new one is a struct here with its case below, a
-// name in ops/activation.h, and its op in activation.cpp.
+// Pointwise ops and fused layers both use these. A new one is a struct in the table
+// here, a name in ops/activation.h, and its op in activation.cpp.
 
 #include <cmath>
 #include <numbers>
+#include <tuple>
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/ops/activation.h"
@@ -14,12 +15,10 @@ namespace gradus::core {
 
 using kernel::ValueAndSlope;
 
-/// name, op; at(x), the value and the slope. An activation whose gradient is seen from its output
+/// Each has at(x), the value and the slope. An activation whose gradient is seen from its output
 /// y, so that nothing else is kept for backward, has from_output, gradient(dy, y) for numbers, and
 /// for tensors as ops. Another one's gradient(dy, x) is made of its input.
 struct Identity {
-  static constexpr const char* name = "none";
-  static Tensor op(const Tensor& x) { return x; }
   static constexpr bool from_output = true;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -29,12 +28,9 @@ struct Identity {
   [[gnu::always_inline]] static T gradient(T dy, T) {
     return dy;
   }
-  static Tensor gradient(const Tensor& dy, const Tensor&) { return dy; }
 };
 
 struct Relu {
-  static constexpr const char* name = "relu";
-  static Tensor op(const Tensor& x) { return gradus::relu(x); }
   static constexpr bool from_output = true;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -50,8 +46,6 @@ struct Relu {
 };
 
 struct Tanh {
-  static constexpr const char* name = "tanh";
-  static Tensor op(const Tensor& x) { return gradus::tanh(x); }
   static constexpr bool from_output = true;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -66,8 +60,6 @@ struct Tanh {
 };
 
 struct Sigmoid {
-  static constexpr const char* name = "sigmoid";
-  static Tensor op(const Tensor& x) { return gradus::sigmoid(x); }
   static constexpr bool from_output = true;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -83,8 +75,6 @@ struct Sigmoid {
 
 // gelu'(x) = Phi(x) + x phi(x), phi the normal density
 struct Gelu {
-  static constexpr const char* name = "gelu";
-  static Tensor op(const Tensor& x) { return gradus::gelu(x); }
   static constexpr bool from_output = false;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -98,8 +88,6 @@ struct Gelu {
 };
 
 struct GeluTanh {
-  static constexpr const char* name = "gelu_tanh";
-  static Tensor op(const Tensor& x) { return gradus::gelu_tanh(x); }
   static constexpr bool from_output = false;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -128,37 +116,20 @@ struct Swish {
     return dy * (s * (1.0 + u * (1.0 - s)));
   }
 };
-struct Silu : Swish<1000> {
-  static constexpr const char* name = "silu";
-  static Tensor op(const Tensor& x) { return gradus::silu(x); }
-};
-struct QuickGelu : Swish<1702> {
-  static constexpr const char* name = "quick_gelu";
-  static Tensor op(const Tensor& x) { return gradus::quick_gelu(x); }
-};
+using Silu = Swish<1000>;
+using QuickGelu = Swish<1702>;
+
+/// All of them, in the order of enum Activation.
+using ActivationTable = std::tuple<Identity, Relu, Tanh, Sigmoid, Gelu, GeluTanh, Silu, QuickGelu>;
+static_assert(std::tuple_size_v<ActivationTable> == activations.size());
 
 /// f(the activation's struct).
-template <class F>
-decltype(auto) with_activation(Activation activation, F&& f) {
-  switch (activation) {
-    case Activation::none:
-      return f(Identity{});
-    case Activation::relu:
-      return f(Relu{});
-    case Activation::tanh:
-      return f(Tanh{});
-    case Activation::sigmoid:
-      return f(Sigmoid{});
-    case Activation::gelu:
-      return f(Gelu{});
-    case Activation::gelu_tanh:
-      return f(GeluTanh{});
-    case Activation::silu:
-      return f(Silu{});
-    case Activation::quick_gelu:
-      return f(QuickGelu{});
-  }
-  fail("activation: no activation has the number ", static_cast<int>(activation));
+template <size_t i = 0, class F>
+auto with_activation(Activation activation, F&& f) {
+  if constexpr (i + 1 < activations.size())
+    if (activation != activations[i]) return with_activation<i + 1>(activation, f);
+  check(activation == activations[i], "activation: none has the number ", int(activation));
+  return f(std::tuple_element_t<i, ActivationTable>{});
 }
 
 }  // namespace gradus::core

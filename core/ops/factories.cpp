@@ -85,11 +85,7 @@ Tensor linspace(double start, double end, int64_t n, Dtype dtype) {
 
 Tensor eye(int64_t n, Dtype dtype) {
   Tensor x = zeros({n, n}, dtype);
-  if (n == 0) return x;
-  TensorImpl diagonal = x.impl();
-  diagonal.shape = {n};
-  diagonal.strides = {n + 1};
-  Tensor(std::make_shared<TensorImpl>(std::move(diagonal))).fill_(1);
+  view_of(x, {n}, {n + 1}).fill_(1);
   return x;
 }
 

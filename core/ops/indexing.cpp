@@ -24,11 +24,7 @@ constexpr int64_t grain = 16384;
 /// A row-major element number as a position: 3, or (1, 2).
 std::string position(const Shape& shape, int64_t i) {
   std::ostringstream out;
-  Shape at = Shape::filled(shape.size(), 0);
-  for (int axis = shape.size() - 1; axis >= 0; --axis) {
-    at[axis] = i % shape[axis];
-    i /= shape[axis];
-  }
+  const Shape at = index_of(shape, i);
   if (at.size() == 1)
     out << at[0];
   else

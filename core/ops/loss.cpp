@@ -56,23 +56,29 @@ Tensor cross_entropy_of_probabilities(const Tensor& logits, const Tensor& target
   return sum(losses) / static_cast<double>(losses.numel());
 }
 
+/// -w_t x_t for each target t, and w_t: 1 where there are no weights, 0 where t is to be ignored.
+std::pair<Tensor, Tensor> at_targets(const Tensor& x, const Tensor& targets, int64_t ignore_index,
+                                     const Tensor& weights) {
+  const Tensor ignored = targets == static_cast<double>(ignore_index);
+  const Tensor t = masked_fill(targets, ignored, 0);
+  const Tensor w = weights.defined() ? index_select(weights, 0, t.reshape({-1})).reshape(t.shape())
+                                     : ones(t.shape(), x.dtype());
+  const Tensor losses = -gather(x, -1, t.unsqueeze(-1)).squeeze(-1) * w;
+  return {masked_fill(losses, ignored, 0), masked_fill(w, ignored, 0)};
+}
+
 /// loss = -(1 - e) w_t log p_t - e/C sum_c w_c log p_c, 0 where t is to be ignored; the mean
 /// divides by the sum of w_t over the targets that count.
 Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets,
                               const CrossEntropyOptions& options) {
   const double e = options.label_smoothing;
   const auto classes = static_cast<double>(logits.shape().back());
-  const Tensor& weights = options.class_weights;
-  const Tensor ignored = eq(targets, static_cast<double>(options.ignore_index));
-  const Tensor t = masked_fill(targets, ignored, 0);
-  const Tensor w =
-      masked_fill(weights.defined() ? index_select(weights, 0, t.reshape({-1})).reshape(t.shape())
-                                    : ones(t.shape(), logits.dtype()),
-                  ignored, 0);
-  const Tensor log_p = log_softmax(logits, -1);
-  Tensor losses = -(w * gather(log_p, -1, t.unsqueeze(-1)).squeeze(-1));
-  if (e != 0) losses = losses * (1 - e) - weighted_sum(log_p, weights) * (e / classes);
-  losses = masked_fill(losses, ignored, 0);
+  const Tensor log_p = log_softmax(logits, -1), &weights = options.class_weights;
+  auto [losses, w] = at_targets(log_p, targets, options.ignore_index, weights);
+  if (e != 0) {
+    const Tensor smooth = losses * (1 - e) - weighted_sum(log_p, weights) * (e / classes);
+    losses = masked_fill(smooth, targets == static_cast<double>(options.ignore_index), 0);
+  }
   if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
   return sum(losses) / sum(w);
 }
@@ -261,17 +267,9 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOpt
   check_indices("nll_loss", "log-probabilities", log_probs, targets, options.ignore_index);
   const Tensor& weights = options.class_weights;
   check_class_weights("nll_loss", log_probs, weights);
-  const Tensor ignored = targets == static_cast<double>(options.ignore_index);
-  const Tensor t = masked_fill(targets, ignored, 0);
-  Tensor losses = -gather(log_probs, -1, t.unsqueeze(-1)).squeeze(-1);
-  Tensor w = ones(t.shape(), log_probs.dtype());
-  if (weights.defined()) {
-    w = index_select(weights, 0, t.reshape({-1})).reshape(t.shape());
-    losses = losses * w;
-  }
-  losses = masked_fill(losses, ignored, 0);
+  const auto [losses, w] = at_targets(log_probs, targets, options.ignore_index, weights);
   if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
-  return sum(losses) / sum(masked_fill(w, ignored, 0));
+  return sum(losses) / sum(w);
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {

@@ -168,12 +168,6 @@ Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
   return activate(bias.defined() ? z + bias : z, activation);
 }
 
-/// A tensor's numbers, or null where it is undefined.
-template <class T>
-T* data_or_null(const Tensor& x) {
-  return x.defined() ? x.data<T>() : nullptr;
-}
-
 /// z = x W^T + b and y = act(z), tile by tile, and act' in `slope` if that is defined. z may be
 /// y: then only y is left.
 template <class T>

@@ -109,11 +109,6 @@ Tensor composed_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& 
   return y;
 }
 
-template <class T>
-T* data_or_null(const Tensor& x) {
-  return x.defined() ? x.data<T>() : nullptr;
-}
-
 struct LayerNormGradients {
   Tensor dx, dweight, dbias;  // undefined: not wanted
 };

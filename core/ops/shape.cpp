@@ -3,6 +3,7 @@
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/profiler.h"
@@ -169,28 +170,22 @@ Tensor Tensor::expand(const Shape& requested) const {
 Tensor Tensor::squeeze(int64_t dim) const {
   const int axis = normalize_dim("squeeze", dim, rank());
   check(shape()[axis] == 1, "squeeze: axis ", dim, " of ", shape(), " has not size 1");
-  Shape sizes = shape(), steps = strides();
+  Shape sizes = shape();
   sizes.erase(axis);
-  steps.erase(axis);
-  return record_reshape(*this, view_of(*this, sizes, steps));
+  return view(sizes);
 }
 
 Tensor Tensor::squeeze() const {
-  Shape sizes, steps;
-  for (int i = 0; i < rank(); ++i) {
-    if (shape()[i] == 1) continue;
-    sizes.push_back(shape()[i]);
-    steps.push_back(strides()[i]);
-  }
-  return record_reshape(*this, view_of(*this, sizes, steps));
+  Shape sizes;
+  for (const int64_t size : shape())
+    if (size != 1) sizes.push_back(size);
+  return view(sizes);
 }
 
 Tensor Tensor::unsqueeze(int64_t dim) const {
-  const int axis = normalize_dim("unsqueeze", dim, rank() + 1);
-  Shape sizes = shape(), steps = strides();
-  sizes.insert(axis, 1);
-  steps.insert(axis, 1);
-  return record_reshape(*this, view_of(*this, sizes, steps));
+  Shape sizes = shape();
+  sizes.insert(normalize_dim("unsqueeze", dim, rank() + 1), 1);
+  return view(sizes);
 }
 
 std::vector<Tensor> Tensor::split(const Shape& sizes, int64_t dim) const {
@@ -334,24 +329,19 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start
 }
 
 namespace {
-/// x where `keep` holds for (row, column), else 0.
-template <class Keep>
-Tensor triangle(const char* op, const Tensor& x, Keep keep) {
+/// How far each place of x's matrices lies to the right of the diagonal: (n, m).
+Tensor right_of_diagonal(const char* op, const Tensor& x) {
   check(x.rank() >= 2, op, ": expected rank >= 2, got shape ", x.shape());
-  const int64_t rows = x.size(-2), columns = x.size(-1);
-  Tensor mask = empty({rows, columns}, boolean);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) mask.data<bool>()[i * columns + j] = !keep(i, j);
-  return masked_fill(x, mask, 0);
+  return arange(x.size(-1)) - arange(x.size(-2)).unsqueeze(1);
 }
 }  // namespace
 
 Tensor tril(const Tensor& x, int64_t diagonal) {
-  return triangle("tril", x, [=](int64_t i, int64_t j) { return j - i <= diagonal; });
+  return masked_fill(x, right_of_diagonal("tril", x) > static_cast<double>(diagonal), 0);
 }
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
-  return triangle("triu", x, [=](int64_t i, int64_t j) { return j - i >= diagonal; });
+  return masked_fill(x, right_of_diagonal("triu", x) < static_cast<double>(diagonal), 0);
 }
 
 // ---- moved, repeated, padded ----

@@ -89,7 +89,7 @@ CharTokenizer CharTokenizer::load(const std::string& path) {
   CharTokenizer tokenizer;
   try {
     const json file = parse_json("the file", text);
-    const auto type = json_entry<std::string>(file, "type");
+    const auto type = json_text(file, "type");
     check(type == "char", "expected \"char\" for type, got ", shown(type));
     const auto vocab = file.find("vocab");
     check(vocab != file.end() && vocab->is_array() && !vocab->empty(),
