@@ -257,7 +257,7 @@ $(BUILD)/obj/exports: $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources Makefi
 	  BEGIN { print "{ global:"; count = split(internal, hidden); \
 	          for (i in hidden) { parts = split(hidden[i], part, "::"); hidden[i] = ""; \
 	            for (j = 1; j <= parts; ++j) hidden[i] = hidden[i] length(part[j]) part[j] } } \
-	  match($$3, /^_Z[A-Z]*NK?6gradus/) { \
+	  match($$3, /^_Z[A-Z]*NV?K?[RO]?6gradus/) { \
 	    rest = substr($$3, RLENGTH + 1); public = !($$2 == "W" && rest ~ /Ul|IJ/) && !seen[$$3]++; \
 	    for (i in hidden) if (index(rest, hidden[i]) == 1) public = 0; \
 	    if (public) print $$3 ";" } \

@@ -101,7 +101,7 @@ bool Tensor::is_leaf() const { return !impl().node; }
 Tensor Tensor::grad() const { return impl().grad; }
 Tensor Tensor::detach() const { return view_of(*this, shape(), strides()); }
 
-const Tensor& Tensor::requires_grad_(bool on) const {
+Tensor Tensor::requires_grad_(bool on) const {
   check(is_leaf(), "requires_grad_: the tensor was made by ", is_leaf() ? "" : impl().node->name(),
         "; only a leaf can be marked");
   check(!on || is_floating(dtype()), "requires_grad_: expected float32 or float64, got ", dtype());
@@ -118,7 +118,7 @@ void Tensor::set_grad(Tensor grad) const {
   impl().grad = std::move(grad);
 }
 
-const Tensor& Tensor::retain_grad() const {
+Tensor Tensor::retain_grad() const {
   check(requires_grad(), "retain_grad: the tensor does not require grad");
   if (!is_leaf()) impl().node->outputs_[static_cast<size_t>(impl().output_index)].retains = impl_;
   return *this;

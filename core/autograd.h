@@ -195,7 +195,8 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 /// The graph behind `root` in Graphviz's DOT language, as micrograd draws it: an ellipse an op, a
 /// box a tensor with its name, its number (or shape) and its gradient. Boxes are drawn of leaves,
-/// the root and what `names` lists: the graph does not hold the others.
+/// the root and what `names` lists: the graph does not hold the others. After backward() it is
+/// there still.
 std::string to_dot(const Tensor& root,
                    const std::vector<std::pair<std::string, Tensor>>& names = {});
 

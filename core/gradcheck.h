@@ -30,7 +30,8 @@ struct GradcheckResult {
 GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 
-/// The same for the gradients of f's gradients, with random output gradients.
+/// The same for the gradients of f's gradients, with random output gradients. It takes the gradients
+/// as they are: whether they are f's, gradcheck says.
 GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options = {});
 

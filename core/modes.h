@@ -41,23 +41,23 @@ inline bool is_training() { return !core::modes().eval; }
 
 /// While it lives, ops on this thread record gradients (true) or do not (false).
 struct GradMode : core::ModeScope {
-  explicit GradMode(bool on) : ModeScope(&core::Modes::grad, on) {}
+  [[nodiscard]] explicit GradMode(bool on) : ModeScope(&core::Modes::grad, on) {}
 };
 
 /// While it lives, no gradients are recorded on this thread.
 struct NoGrad : GradMode {
-  NoGrad() : GradMode(false) {}
+  [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
 /// While it lives, layers behave as in evaluation (true) or training (false): dropout is off or on.
 struct EvalMode : core::ModeScope {
-  explicit EvalMode(bool on = true) : ModeScope(&core::Modes::eval, on) {}
+  [[nodiscard]] explicit EvalMode(bool on = true) : ModeScope(&core::Modes::eval, on) {}
 };
 
 /// While it lives, backward passes on this thread check each gradient that a rule gives and throw
 /// Error naming the first op whose backward made a NaN or an infinity from finite numbers.
 struct AnomalyMode : core::ModeScope {
-  AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
+  [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };
 
 }  // namespace gradus

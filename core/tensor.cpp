@@ -61,7 +61,7 @@ int normalize_dim(const char* op, int64_t dim, int rank) {
 // ---- what a tensor is ----
 
 TensorImpl& Tensor::impl() const {
-  check(defined(), "tensor: used before it was given a value");
+  check(defined(), "tensor: used before it was given a value; a grad() has one after backward()");
   return *impl_;
 }
 const Shape& Tensor::shape() const { return impl().shape; }
@@ -202,7 +202,7 @@ Tensor Tensor::clone() const {
 
 // ---- in place ----
 
-const Tensor& Tensor::fill_(double value) const {
+Tensor Tensor::fill_(double value) const {
   check_number("fill_", dtype(), value);
   begin_in_place("fill_", *this);
   dispatch_any(dtype(), [&](auto tag) {
@@ -213,7 +213,7 @@ const Tensor& Tensor::fill_(double value) const {
   return *this;
 }
 
-const Tensor& Tensor::copy_(const Tensor& source) const {
+Tensor Tensor::copy_(const Tensor& source) const {
   check(!(grad_enabled() && source.requires_grad()),
         "copy_: the source wants a gradient; in-place ops record none");
   check(broadcast_shapes("copy_", shape(), source.shape()) == shape(), "copy_: source of shape ",
@@ -224,7 +224,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
   return *this;
 }
 
-const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
+Tensor Tensor::add_(const Tensor& other, double alpha) const {
   check(!(grad_enabled() && other.requires_grad()),
         "add_: the addend wants a gradient; in-place ops record none");
   check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
@@ -243,7 +243,7 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
   return *this;
 }
 
-const Tensor& Tensor::mul_(double factor) const {
+Tensor Tensor::mul_(double factor) const {
   check_number("mul_", dtype(), factor);
   begin_in_place("mul_", *this);
   dispatch_number("mul_", dtype(), [&](auto tag) {

@@ -2,6 +2,7 @@
 // Tensor: a shared handle to an n-dimensional strided array, and to its place in the autograd
 // graph.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -35,6 +36,7 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(std::shared_ptr<core::TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(std::nullptr_t) = delete;  // Tensor(0): write scalar(0) or zeros({0})
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
@@ -107,6 +109,9 @@ class Tensor {
   Tensor select(int64_t dim, int64_t index) const;
   /// select(0, index).
   Tensor operator[](int64_t index) const { return select(0, index); }
+  /// The entries along the first axis that `index`, int64 of any shape, lists: index's shape, then
+  /// this one's without its first axis. C[x] are the vectors of the characters x.
+  Tensor operator[](const Tensor& index) const;
   /// Stretched to `shape` as broadcasting does, without a copy; -1 keeps a size.
   Tensor expand(const Shape& shape) const;
   /// Without the axis, which must have size 1; without an argument: without all axes of size 1.
@@ -152,16 +157,17 @@ class Tensor {
   Tensor masked_fill(const Tensor& mask, double value) const;
 
   // ---- in place: only where no gradient is recorded; each raises the version ----
+  // Each returns another handle to this tensor.
   // What is read may overlap what is written: the result is as if it had been copied first.
   /// Sets every element.
-  const Tensor& fill_(double value) const;
-  const Tensor& zero_() const { return fill_(0); }
+  Tensor fill_(double value) const;
+  Tensor zero_() const { return fill_(0); }
   /// Copies `source`, broadcast to this shape and converted to this dtype as to() does.
-  const Tensor& copy_(const Tensor& source) const;
+  Tensor copy_(const Tensor& source) const;
   /// this += alpha * other (broadcast to this shape).
-  const Tensor& add_(const Tensor& other, double alpha = 1) const;
+  Tensor add_(const Tensor& other, double alpha = 1) const;
   /// this *= factor.
-  const Tensor& mul_(double factor) const;
+  Tensor mul_(double factor) const;
 
   // ---- with assignment: x += y, and so on ----
   // y is broadcast to x's shape. Where no gradient is recorded for x or y, x is written in place:
@@ -185,7 +191,7 @@ class Tensor {
   /// True if gradients flow to or through this tensor.
   bool requires_grad() const;
   /// Marks a leaf (a tensor that no recorded op made) as wanting a gradient; floating dtypes only.
-  const Tensor& requires_grad_(bool on = true) const;
+  Tensor requires_grad_(bool on = true) const;
   /// True if no recorded op made it.
   bool is_leaf() const;
   /// The gradient that backward() has summed here: undefined before the first. Never carries a
@@ -194,7 +200,7 @@ class Tensor {
   /// Asks for the gradient of a tensor that an op made: from the next backward() on it is summed
   /// into this handle's grad(), as a leaf's is, without a graph and after the hooks. Does nothing
   /// on a leaf, and the second time. Throws Error on a tensor that wants no gradient.
-  const Tensor& retain_grad() const;
+  Tensor retain_grad() const;
   /// Replaces the gradient (undefined clears it). Throws Error unless shape and dtype are this
   /// tensor's.
   void set_grad(Tensor grad) const;

@@ -1,6 +1,8 @@
 // Tensor's methods that are ops of the same name.
 
+#include "gradus/core/internal.h"
 #include "gradus/core/ops/activation.h"
+#include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
@@ -9,6 +11,12 @@
 
 namespace gradus {
 
+Tensor Tensor::operator[](const Tensor& index) const {
+  check(rank() >= 1, "[]: a tensor of rank 0 has no first axis");
+  Shape sizes = index.shape();
+  for (int i = 1; i < rank(); ++i) sizes.push_back(shape()[i]);
+  return index_select(*this, 0, index.reshape({index.numel()})).reshape(sizes);
+}
 Tensor Tensor::sum(const Axes& dims, KeepDim keep) const { return gradus::sum(*this, dims, keep); }
 Tensor Tensor::mean(const Axes& dims, KeepDim keep) const {
   return gradus::mean(*this, dims, keep);

@@ -33,8 +33,9 @@ void run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context);
 
 /// Calls body(begin, end) for each chunk [begin, end) of [0, n), `grain` long but for the last, on
 /// up to num_threads() threads; on this thread alone where there is one chunk, where this thread is
-/// already in a parallel region, or while another thread's loop has the others. An exception thrown
-/// by a body is thrown again here.
+/// already in a parallel region, or while another thread's loop has the others. A chunk is worth
+/// its while from some 10 microseconds of work on: 16,384 additions, say. An exception thrown by a
+/// body is thrown again here.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   if (n <= 0) return;

@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   // Each op computes its number and leaves a node that remembers its inputs.
   const Tensor n = x1 * w1 + x2 * w2 + b;
   const Tensor y = tanh(n);
+  n.retain_grad();  // a leaf keeps its gradient; what an op made, if it is asked to
   std::printf("n = x1 w1 + x2 w2 + b = %.4f,  y = tanh(n) = %.4f\n", n.item(), y.item());
 
   // Backward walks the nodes from y to the leaves and multiplies local derivatives: the chain rule.
@@ -43,10 +44,11 @@ int main(int argc, char** argv) {
   const Tensor second = grad({first}, {b})[0];
   std::printf("d2y/db2 %10.4f%10.4f   = -2 y dy/dn\n", second.item(), -2 * y.item() * dn);
 
-  // The graph as Graphviz draws it, with names, numbers and gradients. n is no leaf: it is asked to
-  // keep its gradient.
+  // The graph as Graphviz draws it, with names, numbers and gradients.
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
-  write_file_atomically(path, to_dot(tanh(x1 * w1 + x2 * w2 + b)));
+  write_file_atomically(
+      path,
+      to_dot(y, {{"x1", x1}, {"w1", w1}, {"x2", x2}, {"w2", w2}, {"b", b}, {"n", n}, {"y", y}}));
   std::printf("picture: %s   (dot -Tpng %s -o graph.png)\n", path.c_str(), path.c_str());
 }

@@ -43,7 +43,7 @@ struct LayerNorm : Module {
 /// In training mode: drops each element with probability p and scales the others by 1/(1-p).
 struct Dropout {
   double p;
-  explicit Dropout(double p);
+  explicit Dropout(double p = 0.5);
   Tensor operator()(const Tensor& x) const;
 };
 

@@ -13,8 +13,9 @@
 // What is registered stays: a module can be copied (both have the same parameters then), not
 // assigned to, so `model.out = Linear(256, 5)` does not compile. Declare your own parameters const,
 // `const Tensor scale;` with `scale(param("scale", ones({dim})))`, and no other can take their
-// place unseen either. A layer that is made without child() can't be seen from here: its parameters
-// are not listed and not trained.
+// place unseen either; buffers likewise, whose numbers change in place, by copy_, mul_, add_. A
+// layer that is made without child() can't be seen from here: its parameters are not listed and not
+// trained.
 
 #include <memory>
 #include <string>
@@ -43,7 +44,8 @@ class Module {
   /// How many numbers the parameters hold.
   int64_t num_parameters() const;
 
-  /// Parameters and persistent buffers by name: not copies, and outside the graph.
+  /// Parameters and persistent buffers by name, outside the graph: not copies. To keep numbers that
+  /// training will change, save them or clone each.
   NamedTensors state_dict() const;
   /// Copies the tensors of `state` into those of the same names; a tied parameter may come under
   /// any of its names. Throws one Error listing all names that are missing, unexpected, or of

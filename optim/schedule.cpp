@@ -45,8 +45,8 @@ namespace {
 template <class F>
 double decay(const char* op, int64_t step, const DecayOptions& options, const F& shape) {
   check_step(op, step, options.warmup);
-  check(options.steps >= options.warmup, op, ": expected steps >= warmup, got ", options.steps,
-        " and ", options.warmup);
+  check(options.steps > 0 && options.steps >= options.warmup, op,
+        ": expected steps > 0, and >= warmup, got ", options.steps, " and ", options.warmup);
   if (step < options.warmup) return linear_warmup(step, options.lr, options.warmup);
   if (step >= options.steps) return options.min_lr;
   const double x = static_cast<double>(step - options.warmup) /

@@ -35,7 +35,7 @@ struct DecayOptions {
   double lr = 1e-3;    ///< the highest
   double min_lr = 0;   ///< from `steps` on
   int64_t warmup = 0;  ///< updates until lr is reached, linearly
-  int64_t steps = 1;   ///< when min_lr is reached
+  int64_t steps = 0;   ///< when min_lr is reached; must be given
 };
 /// Linear warm-up to lr, then in a straight line down to min_lr.
 double linear(int64_t step, const DecayOptions& options);

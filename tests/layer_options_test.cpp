@@ -8,6 +8,7 @@
 #include "gradus/gradus.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using namespace gradus::testing;
 
 namespace {

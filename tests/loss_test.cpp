@@ -287,6 +287,17 @@ TEST_CASE("mse_loss and binary_cross_entropy_with_logits: PyTorch's numbers") {
                    {1000, 1000, 0.6931471805599453}) < 1e-7);
 }
 
+TEST_CASE("binary_cross_entropy: PyTorch's numbers, where a logarithm is infinite too") {
+  const Tensor p = tensor({0, 1, 0.25, 1, 0, 0.9}, float64).requires_grad_();
+  const Tensor t = tensor({0, 1, 0.5, 0, 1, 0.125}, float64);
+  const Tensor losses = binary_cross_entropy(p, t, Reduction::none);
+  CHECK(difference(losses, {0, 0, 0.8369882167858358, 100, 100, 2.027932020827018}) < 1e-14);
+  sum(losses).backward();
+  CHECK(difference(p.grad() * 1e-12, {0, 0, -1.3333333333333333e-12, 1, -1, 8.611111111111e-12}) <
+        1e-8);
+  CHECK(p.grad()[2].item() == Approx(-4.0 / 3));
+}
+
 TEST_CASE("mse_loss and binary_cross_entropy_with_logits: gradients, and what they refuse") {
   manual_seed(4);
   const Tensor x = randn({3, 4}, float64).requires_grad_(),

@@ -150,9 +150,9 @@ TEST_CASE("matmul: refuses what does not fit") {
   CHECK(refused(scalar(1), ones({2})) ==
         "matmul: expected tensors of rank 1 or more, got () x (2,)");
   CHECK(refused(ones({2, 2}), ones({2, 2}, float64)) ==
-        "matmul: expected float32 or float64 on both sides, got float32 and float64");
+        "matmul: expected float32 or float64, one of them on both sides, got float32 and float64");
   CHECK(refused(ones({2, 2}, int64), ones({2, 2}, int64)) ==
-        "matmul: expected float32 or float64 on both sides, got int64 and int64");
+        "matmul: expected float32 or float64, one of them on both sides, got int64 and int64");
 }
 
 // ---- linear ----

@@ -160,6 +160,7 @@ std::vector<OpRow> loss_rows() {
   const Draw even = [](const Shape& s) { return on_grid(s, 0); };
   const Draw odd = [](const Shape& s) { return on_grid(s, 0.2); };
   const Draw positive = [](const Shape& s) { return uniform(s, 0.1, 1); };
+  const Draw inside = [](const Shape& s) { return uniform(s, 0.1, 0.9); };
   using X = const Tensor&;
   for (Reduction reduction : reductions) {
     const std::string variant = variant_of(reduction);
@@ -173,6 +174,11 @@ std::vector<OpRow> loss_rows() {
           return reduced(where(abs(d) < 0.9, d * d / 1.8, abs(d) - 0.45), reduction);
         },
         even, odd));
+    rows.push_back(row_of(
+        "binary_cross_entropy", variant,
+        [=](X x, X t) { return binary_cross_entropy(x, t, reduction); },
+        [=](X x, X t) { return reduced(-(t * log(x) + (1 - t) * log(1 - x)), reduction); }, inside,
+        inside));
     rows.push_back(row_of(
         "kl_div", variant, [=](X x, X t) { return kl_div(x, t, reduction); },
         [=](X x, X t) { return reduced(-(t * (x - log(t))), reduction); }, near, positive));
@@ -191,6 +197,9 @@ std::vector<OpRow> loss_rows() {
       {[=] { smooth_l1_loss(x, ones({2}, float64)); }, "smooth_l1_loss: expected a target"},
       {[=] { smooth_l1_loss(x, x, Reduction::mean, -1); },
        "smooth_l1_loss: expected a finite beta >= 0, got -1"},
+      {[=] { binary_cross_entropy(x * 1.5, x); },
+       "binary_cross_entropy: expected probabilities from 0 to 1, got one outside"},
+      {[=] { binary_cross_entropy(x / 0.0 * 0.0, x); }, "expected probabilities from 0 to 1"},
       {[=] { l1_loss(x.to(int64), x.to(int64)); },
        "l1_loss: expected float32 or float64, got int64"}};
   return rows;

@@ -158,8 +158,10 @@ std::vector<OpRow> logic_rows() {
 std::vector<OpRow> choice_rows() {
   auto spread = [](const Tensor& a, const Tensor& b) { return abs(a - b); };
   std::vector<OpRow> rows{
-      binary_row("maximum", grid, between_grid, maximum),
-      binary_row("minimum", grid, between_grid, minimum),
+      binary_row("maximum", grid, between_grid,
+                 [](const Tensor& a, const Tensor& b) { return maximum(a, b); }),
+      binary_row("minimum", grid, between_grid,
+                 [](const Tensor& a, const Tensor& b) { return minimum(a, b); }),
       {.name = "clamp",
        .f = of_one([](const Tensor& x) { return clamp(x, -0.5, 0.75); }),
        .samples = one_input([](const Shape& s) {

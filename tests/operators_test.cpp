@@ -220,3 +220,44 @@ TEST_CASE("methods are the functions of their names") {
   a.exp().sum().log().backward();
   CHECK(difference(a.grad(), softmax(a.detach())) < 1e-6);
 }
+
+TEST_CASE("a tensor of indices lists entries along the first axis") {
+  const Tensor C = arange(12).reshape({4, 3}).to(float64).requires_grad_();
+  const Tensor x = tensor({{3, 0}, {1, 3}}, int64);
+  const Tensor e = C[x];
+  CHECK(e.shape() == Shape{2, 2, 3});
+  CHECK(e.to_vector<int>() == std::vector<int>{9, 10, 11, 0, 1, 2, 3, 4, 5, 9, 10, 11});
+  e.sum().backward();
+  CHECK(C.grad().to_vector<int>() == std::vector<int>{1, 1, 1, 1, 1, 1, 0, 0, 0, 2, 2, 2});
+  CHECK(arange(5)[tensor({4, 2}, int64)].to_vector<int>() == std::vector<int>{4, 2});
+  CHECK(arange(5)[scalar(3, int64)].item() == 3);
+  CHECK(C[zeros({0, 2}, int64)].shape() == Shape{0, 2, 3});
+  CHECK_THROWS_WITH(C[tensor({4}, int64)], Contains("4 at position 0 is outside [0, 4)"));
+  CHECK_THROWS_WITH(C[tensor({1})], Contains("int64"));
+  CHECK_THROWS_WITH(scalar(1)[tensor({0}, int64)], Contains("no first axis"));
+  const Tensor block = randn({3, 2, 2});
+  CHECK(block[tensor({2}, int64)].reshape({4}).to_vector<float>() ==
+        block[2].reshape({4}).to_vector<float>());
+}
+
+TEST_CASE("numbers beside tensors, and the mean of what is true") {
+  const Tensor x = tensor({-1, 0, 2});
+  CHECK(maximum(x, 0.5).to_vector<float>() == std::vector<float>{0.5, 0.5, 2});
+  CHECK(minimum(x, 0).to_vector<float>() == std::vector<float>{-1, 0, 0});
+  CHECK(maximum(arange(3), 1).to_vector<int>() == std::vector<int>{1, 1, 2});
+  CHECK_THROWS_WITH(maximum(arange(3), 0.5), Contains("0.5 is no int64"));
+  const Tensor half = mean(x > 0);
+  CHECK(half.dtype() == float32);
+  CHECK(half.item() == Approx(1.0 / 3));
+  CHECK((tensor({{1, 2}, {3, 4}}) > 2).mean(0).to_vector<float>() == std::vector<float>{0.5, 0.5});
+}
+
+TEST_CASE("what an in-place op returns is a handle that lives on") {
+  const Tensor& w = zeros({2}).requires_grad_();  // bound to what it returns
+  CHECK(w.requires_grad());
+  const Tensor x = ones({2});
+  CHECK(x.add_(x).mul_(3).to_vector<float>() == std::vector<float>{6, 6});
+  CHECK(&x.zero_().impl() == &x.impl());
+  static_assert(!std::is_constructible_v<Tensor, int> &&
+                !std::is_constructible_v<Tensor, std::nullptr_t>);
+}

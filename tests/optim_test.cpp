@@ -363,7 +363,8 @@ TEST_CASE("learning-rate schedules follow their formulas", "[optim]") {
   CHECK(cosine(3, {.lr = 2, .min_lr = 0, .warmup = 0, .steps = 4}) ==
         Approx(1 - std::sqrt(0.5)));  // 1 + cos(3/4 pi)
   CHECK_THROWS_WITH(constant(-1, 1), Contains("expected step and warmup >= 0, got -1"));
-  CHECK_THROWS_WITH(cosine(0, {.warmup = 10, .steps = 5}), Contains("expected steps >= warmup"));
+  CHECK_THROWS_WITH(cosine(0, {.warmup = 10, .steps = 5}),
+                    Contains("expected steps > 0, and >= warmup, got 5 and 10"));
   CHECK_THROWS_WITH(optim::schedule::transformer(0, 0), Contains("d_model and warmup > 0"));
 }
 
@@ -396,7 +397,7 @@ TEST_CASE("default options", "[optim]") {
   using namespace optim::schedule;
   CHECK(cosine(0, {.steps = 4}) == 1e-3);
   CHECK(cosine(2, {.steps = 4}) == Approx(5e-4));
-  CHECK(cosine(1, {}) == 0);
+  CHECK_THROWS_WITH(cosine(1, {}), Contains("expected steps > 0"));  // it must be given
   CHECK(optim::schedule::transformer(99, 64) == optim::schedule::transformer(99, 64, 4000));
 }
 

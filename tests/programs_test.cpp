@@ -16,7 +16,9 @@ TEST_CASE("the small examples run and come to what they claim") {
   const Result graph = run("scalar_graph", scratch / "graph.dot");
   CHECK(graph.status == 0);
   CHECK_THAT(graph.output, Contains("dy/dw1      1.2695    1.2695"));
-  CHECK_THAT(read_file(scratch / "graph.dot"), Contains("digraph") && Contains("tanh"));
+  CHECK_THAT(read_file(scratch / "graph.dot"), Contains("digraph") && Contains("tanh") &&
+                                                   Contains("{n | 0.7 | grad 0.634") &&
+                                                   Contains("{y | 0.604"));
 
   const Result attention = run("attention_steps");
   CHECK(attention.status == 0);
@@ -26,6 +28,25 @@ TEST_CASE("the small examples run and come to what they claim") {
   const Result custom = run("custom_op");
   CHECK(custom.status == 0);
   CHECK_THAT(custom.output, Contains("softsign(x) = 0.8 at x = 4.0000"));
+
+  const Result logistic = run("logistic_regression");
+  CHECK(logistic.status == 0);
+  CHECK_THAT(logistic.output, Contains("step   0  loss 0.6931") && Contains("accuracy 9"));
+
+  const Result layer = run("own_layer", scratch / "blocks.safetensors");
+  CHECK(layer.status == 0);
+  CHECK_THAT(layer.output,
+             Contains("blocks.2.down.weight") && Contains("changed: a block no, the head yes"));
+
+  std::string names;
+  for (const char* name : {"anna", "hannah", "nina", "ian", "hanna", "tina", "nathan", "tia", "ann",
+                           "thia", "ina", "aino"})
+    names += std::string(name) + '\n';
+  write_file_atomically(scratch / "names.txt", names);
+  const Result model = run("name_model", scratch / "names.txt");
+  CHECK(model.status == 0);
+  CHECK_THAT(model.output, Contains("12 names") && Contains("step 18000"));
+  CHECK_THAT(run("name_model", scratch / "none.txt").output, Contains("name_model: "));
 
   CHECK(run("two_moons").status == 0);  // 0 says that 98% of the test points are classified
 }

@@ -76,7 +76,7 @@ const NamedOp& named_op(Activation activation) {
 }
 }  // namespace
 
-const char* name_of(Activation activation) { return named_op(activation).name; }
-Tensor activate(const Tensor& x, Activation activation) { return named_op(activation).op(x); }
+const char* core::name_of(Activation activation) { return named_op(activation).name; }
+Tensor core::activate(const Tensor& x, Activation activation) { return named_op(activation).op(x); }
 
 }  // namespace gradus

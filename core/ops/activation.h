@@ -10,6 +10,7 @@ namespace gradus {
 /// An activation, as an option of a layer. linear and feed_forward apply it within their own pass
 /// over memory.
 enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu, quick_gelu };
+namespace core {
 inline constexpr std::array activations{
     Activation::none, Activation::relu,      Activation::tanh, Activation::sigmoid,
     Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::quick_gelu};
@@ -17,6 +18,7 @@ inline constexpr std::array activations{
 const char* name_of(Activation activation);
 /// x with the activation applied.
 Tensor activate(const Tensor& x, Activation activation);
+}  // namespace core
 
 /// max(x, 0), with gradient 0 at 0.
 Tensor relu(const Tensor& x);

@@ -327,6 +327,26 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) 
   return reduce(difference * difference, reduction);
 }
 
+// dp = (p - t) / (p (1 - p)), its divisor at least 1e-12        dt = log(1 - p) - log p
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                            Reduction reduction) {
+  const ProfileScope scope("binary_cross_entropy");
+  check_alike("binary_cross_entropy", "targets", probabilities, targets);
+  const Tensor p = probabilities.detach(), t = targets.detach();
+  const Tensor outside = !((p >= 0) & (p <= 1));
+  check(!outside.numel() || !max(outside).item<bool>(),
+        "binary_cross_entropy: expected probabilities from 0 to 1, got one outside");
+  auto bounded_log = [](const Tensor& of) { return clamp(log(of), -100, 0); };
+  const Tensor losses = -(t * bounded_log(p) + (1.0 - t) * bounded_log(1.0 - p));
+  record("binary_cross_entropy", {losses}, {probabilities, targets}, saves_inputs,
+         [bounded_log](Backward& b) {
+           const Tensor p = b.input(0), q = 1.0 - p;
+           if (b.needs(0)) b.give(0, b.grad() * (p - b.input(1)) / maximum(p * q, 1e-12));
+           if (b.needs(1)) b.give(1, b.grad() * (bounded_log(q) - bounded_log(p)));
+         });
+  return reduce(losses, reduction);
+}
+
 // -(t log sigmoid(x) + (1 - t) log(1 - sigmoid(x))) = softplus(x) - t x
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         Reduction reduction) {

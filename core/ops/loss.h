@@ -50,6 +50,11 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& targets,
                          Reduction reduction = Reduction::mean, double margin = 1);
 /// (input - target)^2
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
+/// -(t log p + (1-t) log(1-p)), each logarithm at least -100, of probabilities p. Throws Error on
+/// one outside [0, 1]. Of logits: binary_cross_entropy_with_logits, which is exact where p would
+/// round to 0 or 1.
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                            Reduction reduction = Reduction::mean);
 /// -(t log sigmoid(x) + (1-t) log(1 - sigmoid(x))), without overflow.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         Reduction reduction = Reduction::mean);

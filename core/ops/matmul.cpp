@@ -129,7 +129,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   check(a.rank() >= 1 && b.rank() >= 1, "matmul: expected tensors of rank 1 or more, got ",
         a.shape(), " x ", b.shape());
   check(is_floating(a.dtype()) && a.dtype() == b.dtype(),
-        "matmul: expected float32 or float64 on both sides, got ", a.dtype(), " and ", b.dtype());
+        "matmul: expected float32 or float64, one of them on both sides, got ", a.dtype(), " and ",
+        b.dtype());
   check(a.shape().back() == b.shape()[std::max(b.rank() - 2, 0)],
         "matmul: inner sizes differ: ", a.shape(), " x ", b.shape());
   if (a.rank() == 1) return matmul(a.unsqueeze(0), b).squeeze(b.rank() == 1 ? 0 : -2);

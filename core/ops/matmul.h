@@ -6,7 +6,7 @@
 
 namespace gradus {
 
-/// a (..., m, k) x b (..., k, n) -> (..., m, n); the batch axes broadcast. Vectors are taken as in
+/// Of float32 or float64: a (..., m, k) x b (..., k, n) -> (..., m, n); the batch axes broadcast. Vectors are taken as in
 /// NumPy: (k) x (..., k, n) -> (..., n), (..., m, k) x (k) -> (..., m), (k) x (k) -> ().
 Tensor matmul(const Tensor& a, const Tensor& b);
 

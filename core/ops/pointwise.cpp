@@ -224,6 +224,9 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
       extremum_rule([](const Tensor& x, const Tensor& y) { return gt(x, y); }));
 }
 
+Tensor maximum(const Tensor& x, double bound) { return maximum(x, scalar(bound, x.dtype())); }
+Tensor minimum(const Tensor& x, double bound) { return minimum(x, scalar(bound, x.dtype())); }
+
 Tensor clamp(const Tensor& x, double low, double high) {
   check(low <= high, "clamp: low ", low, " is above high ", high);
   return unary(

@@ -29,6 +29,8 @@ Tensor pow(const Tensor& x, double exponent);
 /// is one, both get the whole gradient (as PyTorch's do).
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor maximum(const Tensor& x, double bound);
+Tensor minimum(const Tensor& x, double bound);
 /// x limited to [low, high], NaN left; the gradient passes where low <= x <= high.
 Tensor clamp(const Tensor& x, double low, double high);
 

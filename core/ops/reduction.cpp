@@ -112,6 +112,7 @@ Tensor sum(const Tensor& x, const Axes& dims, KeepDim keep) {
 
 // x -> (sum of x_i) / n                                        dx_i = dy / n
 Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
+  if (x.dtype() == boolean) return mean(x.to(float32), dims, keep);
   ProfileScope scope("mean");
   const Reduced axes("mean", x.shape(), dims);
   check(is_floating(x.dtype()), "mean: expected float32 or float64, got ", x.dtype());

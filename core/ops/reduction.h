@@ -9,6 +9,7 @@ namespace gradus {
 
 /// Of bool: how many are true, int64. Throws Error where an int64 sum overflows.
 Tensor sum(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
+/// Of bool: which fraction is true, float32.
 Tensor mean(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 /// The variance with divisor n - correction (1: unbiased, as torch.var).
 Tensor var(const Tensor& x, const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false);

@@ -10,12 +10,12 @@ namespace {
 // not the seed itself, with which manual_seed(seed) begins.
 constexpr int64_t most_rows = int64_t{1} << 32, most_epochs = int64_t{1} << 31;
 constexpr uint64_t key_of_batches = 0x8f1bbcdcbfa53e0au;
+}  // namespace
 
 void check_epoch(int64_t epoch) {
   check(epoch >= 0 && epoch < most_epochs, "Batches: expected an epoch in [0, ", most_epochs,
         "), got ", epoch);
 }
-}  // namespace
 
 BatchOrder::BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions& options)
     : n_(0), options_(options) {
@@ -29,12 +29,6 @@ BatchOrder::BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions&
   check(options.size >= 1, "Batches: expected a batch of at least 1 row, got ", options.size);
   check(n_ < most_rows, "Batches: ", n_, " rows are more than can be counted");
   check(batches() >= 1, "Batches: ", n_, " rows make no batch of ", options.size);
-  check_epoch(options.epoch);
-}
-
-void BatchOrder::set_epoch(int64_t epoch) {
-  check_epoch(epoch);
-  options_.epoch = epoch;
 }
 
 int64_t BatchOrder::batches() const {

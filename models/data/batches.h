@@ -16,17 +16,18 @@ struct BatchesOptions {
   uint64_t seed = 0;       ///< with the epoch's number, of the order of its rows
   bool shuffle = true;     ///< else: in their own order
   bool drop_last = false;  ///< leaves out a last batch that would be smaller
-  int64_t epoch = 0;       ///< which one begin() to end() and operator[] go through
 };
 
 namespace detail {
+
+/// Throws Error unless there is such an epoch.
+void check_epoch(int64_t epoch);
 
 /// Which rows of n make up which batch: a function of (seed, epoch) alone.
 class BatchOrder {
  public:
   BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions& options);
   const BatchesOptions& options() const { return options_; }
-  void set_epoch(int64_t epoch);
   /// How many batches an epoch has.
   int64_t batches() const;
   /// The rows of batch i of an epoch: int64 (b), i from 0. Throws Error if there is no such batch.
@@ -62,34 +63,37 @@ class Batches {
 
   /// How many batches an epoch has.
   int64_t size() const { return order_.batches(); }
-  /// Batch i of the epoch, from 0. Throws Error if there is no such batch.
-  Batch operator[](int64_t i) const { return batch(order_.options().epoch, i); }
   /// The step-th batch of a run that begins with epoch 0 and goes on from epoch to epoch.
   Batch at(int64_t step) const { return batch(step / size(), step % size()); }
-  /// The same batches, of another epoch.
-  Batches epoch(int64_t number) const {
-    Batches other = *this;
-    other.order_.set_epoch(number);
-    return other;
-  }
 
-  /// Goes through the epoch's batches.
-  class Iterator {
+  /// One epoch's batches, to go through. (Batches themselves have no begin(): each epoch has an
+  /// order of its own.)
+  class Epoch {
    public:
-    Iterator(const Batches& batches, int64_t i) : batches_(&batches), i_(i) {}
-    Batch operator*() const { return (*batches_)[i_]; }
-    Iterator& operator++() {
-      ++i_;
-      return *this;
-    }
-    bool operator==(const Iterator& other) const { return i_ == other.i_; }
+    Epoch(const Batches& batches, int64_t number) : batches_(batches), number_(number) {}
+    int64_t size() const { return batches_.size(); }
+    /// Batch i, from 0. Throws Error if there is no such batch.
+    Batch operator[](int64_t i) const { return batches_.batch(number_, i); }
+
+    struct Iterator {
+      const Epoch* epoch;
+      int64_t i;
+      Batch operator*() const { return (*epoch)[i]; }
+      Iterator& operator++() { return ++i, *this; }
+      bool operator==(const Iterator& other) const { return i == other.i; }
+    };
+    Iterator begin() const { return {this, 0}; }
+    Iterator end() const { return {this, size()}; }
 
    private:
-    const Batches* batches_;
-    int64_t i_;
+    Batches batches_;
+    int64_t number_;
   };
-  Iterator begin() const { return {*this, 0}; }
-  Iterator end() const { return {*this, size()}; }
+  /// Throws Error unless number >= 0.
+  Epoch epoch(int64_t number) const {
+    detail::check_epoch(number);
+    return Epoch(*this, number);
+  }
 
  private:
   Batch batch(int64_t epoch, int64_t i) const {

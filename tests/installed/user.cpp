@@ -52,6 +52,15 @@ void errors() {
   expect(caught, "a loop's body to throw through the library");
 }
 
+void by_hand() {
+  Tensor w = ones({2}).requires_grad_();
+  (w * w).sum().backward();
+  const NoGrad no_grad;
+  w -= 0.25 * w.grad();
+  w *= 2;
+  expect(w[0].item() == 1 && w.requires_grad(), "w -= step to change w");
+}
+
 void polymorphism() {
   const Net net;
   const std::unique_ptr<optim::Optimizer> adam = std::make_unique<optim::AdamW>(net.parameters());
@@ -93,6 +102,7 @@ void numbers() {
 
 int main() {
   errors();
+  by_hand();
   polymorphism();
   scopes();
   numbers();

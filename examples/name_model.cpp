@@ -1,0 +1,156 @@
+// The next character of a name from the three before it, each of them a learned vector: Bengio et
+// al. 2003, "A Neural Probabilistic Language Model". Parameters are plain tensors, updated by hand.
+//
+//   build/bin/name_model names.txt      one name a line; without, the words of gradus's own source
+
+#include <gradus/gradus.h>
+
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "examples/support/cli.h"
+#include "examples/support/source_text.h"
+
+using namespace gradus;
+
+namespace {
+
+constexpr int64_t context = 3, dim = 10, hidden = 200, batch = 32, steps = 20000;
+
+// Characters to numbers and back; 0 is '.', which stands before and after each name.
+struct Vocabulary {
+  std::string chars = ".";
+  explicit Vocabulary(const std::vector<std::string>& names) {
+    std::set<char> seen;
+    for (const std::string& name : names) seen.insert(name.begin(), name.end());
+    chars.append(seen.begin(), seen.end());
+  }
+  int64_t size() const { return std::ssize(chars); }
+  int64_t operator[](char c) const { return static_cast<int64_t>(chars.find(c)); }
+};
+
+struct Examples {
+  Tensor x, y;  // (n, context) and (n)
+};
+
+// "emma" gives ... -> e, ..e -> m, .em -> m, emm -> a, mma -> .
+Examples make_examples(const std::vector<std::string>& names, const Vocabulary& vocabulary) {
+  std::vector<std::vector<int64_t>> x;
+  std::vector<int64_t> y;
+  for (const std::string& name : names) {
+    std::vector<int64_t> window(context, 0);
+    for (const char c : name + '.') {
+      x.push_back(window);
+      y.push_back(vocabulary[c]);
+      window.erase(window.begin());
+      window.push_back(vocabulary[c]);
+    }
+  }
+  return {from_data(x), from_data(y)};
+}
+
+struct Model {
+  Tensor C, W1, b1, W2, b2;
+  explicit Model(int64_t vocab)
+      : C(randn({vocab, dim})),
+        W1(randn({context * dim, hidden}) * (5.0 / 3 / std::sqrt(context * dim))),
+        b1(zeros({hidden})),
+        W2(randn({hidden, vocab}) * 0.01),  // small: at first all characters are as likely
+        b2(zeros({vocab})) {
+    for (const Tensor& p : parameters()) p.requires_grad_();
+  }
+  std::vector<Tensor> parameters() const { return {C, W1, b1, W2, b2}; }
+  Tensor operator()(const Tensor& x) const {
+    // (n, context, dim), then a row of all three vectors for each example
+    const Tensor e = C[x].view({-1, context * dim});
+    const Tensor h = tanh(e.matmul(W1) + b1);
+    return h.matmul(W2) + b2;
+  }
+};
+
+double loss_of(const Model& model, const Examples& data) {
+  NoGrad no_grad;
+  return cross_entropy(model(data.x), data.y).item();
+}
+
+/// The lines of a file, or the words of the library's source that are as long as names.
+std::vector<std::string> read_names(int argc, char** argv) {
+  std::set<std::string> names;
+  std::string text = argc > 1 ? read_file(argv[1]) : source_text(), name;
+  for (const char c : text + '\n') {
+    if (argc > 1 ? c != '\n' && c != '\r' : std::isalpha(static_cast<unsigned char>(c))) {
+      name += c;
+    } else {
+      if (argc > 1 ? !name.empty() : name.size() >= 4 && name.size() <= 12) names.insert(name);
+      name.clear();
+    }
+  }
+  core::check(names.size() >= 10, "expected at least 10 names, got ", names.size());
+  return {names.begin(), names.end()};
+}
+
+int run(int argc, char** argv) {
+  const std::vector<std::string> names = read_names(argc, argv);
+  const Vocabulary vocabulary(names);
+
+  // 90 % of the names to train on, 10 % to see how it does on others.
+  manual_seed(2147483647);
+  std::vector<std::string> train_names, dev_names;
+  const std::vector<int64_t> order = randperm(std::ssize(names)).to_vector<int64_t>();
+  for (size_t i = 0; i < order.size(); ++i)
+    (i * 10 < order.size() * 9 ? train_names : dev_names)
+        .push_back(names[static_cast<size_t>(order[i])]);
+  const Examples train = make_examples(train_names, vocabulary);
+  const Examples dev = make_examples(dev_names, vocabulary);
+
+  const Model model(vocabulary.size());
+  const std::vector<Tensor> parameters = model.parameters();
+  int64_t count = 0;
+  for (const Tensor& p : parameters) count += p.numel();
+  std::printf("%zu names, %lld examples, %lld parameters\n", names.size(),
+              static_cast<long long>(train.y.numel()), static_cast<long long>(count));
+
+  for (int64_t step = 0; step < steps; ++step) {
+    const Tensor some = randint(0, train.x.size(0), {batch});  // a minibatch, drawn at random
+    const Tensor loss = cross_entropy(model(train.x[some]), train.y[some]);
+
+    for (const Tensor& p : parameters) p.set_grad({});
+    loss.backward();
+
+    const double lr = optim::schedule::step(step, {.lr = 0.1, .every = steps / 2, .factor = 0.1});
+    {
+      NoGrad no_grad;
+      for (Tensor p : parameters) p -= lr * p.grad();  // a copied handle, the same numbers
+    }
+    if (step % 2000 == 0)
+      std::printf("step %5lld  loss of the batch %.4f\n", static_cast<long long>(step),
+                  loss.item());
+  }
+  std::printf("train loss %.4f, dev loss %.4f\n\n", loss_of(model, train), loss_of(model, dev));
+
+  // Names of its own, each character drawn with the probability that the model gives it.
+  NoGrad no_grad;
+  for (int i = 0; i < 20; ++i) {
+    std::string name;
+    std::vector<int64_t> window(context, 0);
+    while (true) {
+      const Tensor probs = model(from_data(window, {1, context})).softmax(1);
+      const int64_t ix = multinomial(probs, 1).item<int64_t>();
+      if (ix == 0) break;
+      name += vocabulary.chars[static_cast<size_t>(ix)];
+      window.erase(window.begin());
+      window.push_back(ix);
+    }
+    std::printf("%s\n", name.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("name_model", argc, argv, run); }
