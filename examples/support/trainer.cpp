@@ -32,7 +32,8 @@ Trainer::Trainer(Task& task, const TrainOptions& options, std::string options_js
       info_(task.info()),
       optimizer_(task.make_optimizer(options)),
       losses_(folder.path()),
-      steps_(folder / "steps.csv") {}
+      steps_(folder / "steps.csv"),
+      validation_examples_(task.validation().examples) {}
 
 double Trainer::seconds() const {
   return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
@@ -179,7 +180,7 @@ bool Trainer::gives_up() const {
 double Trainer::seconds_besides_steps() const {
   const int64_t every = o_.eval_every;
   const int64_t estimates = step_ < o_.steps ? (o_.steps - 1) / every - step_ / every + 1 : 0;
-  const double whole = task_.validation().examples / estimate_examples_;
+  const double whole = validation_examples_ / estimate_examples_;
   return estimate_seconds_ * (static_cast<double>(estimates) + whole);
 }
 

@@ -3,6 +3,7 @@
 // stopping, and no step from a loss that is not finite.
 
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +62,7 @@ class Trainer {
   int64_t step_ = 0, saved_step_ = -1;  // steps done
   int64_t best_step_ = -1;
   double best_loss_ = std::numeric_limits<double>::infinity();
+  const double validation_examples_;                     // of the whole validation part
   double estimate_seconds_ = 0, estimate_examples_ = 1;  // of the last one, with saving
   Clock::time_point start_ = Clock::now();
   double seconds_before_ = 0;  // of the run before it was resumed
