@@ -354,9 +354,8 @@ Engine::Engine(bool create_graph, bool retain_graph)
     : create_graph_(create_graph), retain_graph_(retain_graph), anomaly_(core::modes().anomaly) {}
 
 bool Engine::all_finite(const std::vector<Tensor>& gradients) const {
-  for (const Tensor& g : gradients)
-    if (g.defined() && !is_finite(g)) return false;
-  return true;
+  return std::all_of(gradients.begin(), gradients.end(),
+                     [](const Tensor& g) { return !g.defined() || is_finite(g); });
 }
 
 void Engine::check_finite(const Node& node, int input, const Tensor& gradient) const {

@@ -20,15 +20,8 @@ namespace gradus {
 namespace {
 
 Tensor reduce(const Tensor& losses, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::mean:
-      return mean(losses);
-    case Reduction::sum:
-      return sum(losses);
-    case Reduction::none:
-      return losses;
-  }
-  return losses;
+  if (reduction == Reduction::none) return losses;
+  return reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
 void check_alike(const char* op, const char* name, const Tensor& x, const Tensor& target) {

@@ -189,8 +189,7 @@ Tensor Tensor::unsqueeze(int64_t dim) const {
 }
 
 std::vector<Tensor> Tensor::split(const Shape& sizes, int64_t dim) const {
-  std::vector<int64_t> list(sizes.begin(), sizes.end());
-  return split_into(*this, list, dim);
+  return split_into(*this, {sizes.begin(), sizes.end()}, dim);
 }
 
 std::vector<Tensor> Tensor::split(int64_t size, int64_t dim) const {
