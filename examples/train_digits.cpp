@@ -96,16 +96,8 @@ class DigitTask : public Task {
     return config;
   }
   Evaluation over(int64_t begin, int64_t end) const {
-    constexpr int64_t at_once = 500;
-    return {(end - begin + at_once - 1) / at_once, static_cast<double>(end - begin),
-            [=, this](int64_t i) {
-              const int64_t from = begin + i * at_once, to = std::min(end, from + at_once);
-              const Tensor y = digits_.labels.slice(0, from, to);
-              const Tensor logits = model_(digits_.images.slice(0, from, to));
-              return Score{.loss = cross_entropy(logits, y).item(),
-                           .examples = static_cast<double>(to - from),
-                           .more = {{"accuracy", nn::accuracy(logits, y)}}};
-            }};
+    return classification([this](const Tensor& x) { return model_(x); },
+                          digits_.images.slice(0, begin, end), digits_.labels.slice(0, begin, end));
   }
 
   const Options o_;

@@ -27,6 +27,9 @@ struct Evaluation {
   std::function<Score(int64_t batch)> score;  ///< called under NoGrad and EvalMode
 };
 
+/// A classifier's cross entropy and accuracy on examples x (n, ...) of classes y (n).
+Evaluation classification(std::function<Tensor(const Tensor& x)> logits, Tensor x, Tensor y);
+
 using models::Part;
 
 /// What a task's texts say of it.

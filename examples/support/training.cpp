@@ -5,7 +5,9 @@
 
 #include "examples/support/interrupt.h"
 #include "examples/support/trainer.h"
+#include "gradus/core/ops/loss.h"
 #include "gradus/models/model_folder.h"
+#include "gradus/nn/metrics.h"
 #include "gradus/optim/optimizers.h"
 #include "gradus/optim/schedule.h"
 
@@ -24,6 +26,18 @@ double Task::learning_rate(const TrainOptions& o, int64_t step) const {
   const int64_t end = o.decay_steps > 0 ? o.decay_steps : o.steps;
   return optim::schedule::cosine(
       step, {.lr = o.lr, .min_lr = o.min_lr, .warmup = o.warmup, .steps = std::max(end, o.warmup)});
+}
+
+Evaluation classification(std::function<Tensor(const Tensor&)> logits, Tensor x, Tensor y) {
+  constexpr int64_t at_once = 500;
+  const int64_t n = y.size(0);
+  return {(n + at_once - 1) / at_once, static_cast<double>(n), [=](int64_t i) {
+            const int64_t begin = i * at_once, end = std::min(n, begin + at_once);
+            const Tensor said = logits(x.slice(0, begin, end)), truth = y.slice(0, begin, end);
+            return Score{.loss = cross_entropy(said, truth).item(),
+                         .examples = static_cast<double>(end - begin),
+                         .more = {{"accuracy", nn::accuracy(said, truth)}}};
+          }};
 }
 
 // ---- flags ----
