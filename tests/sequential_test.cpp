@@ -113,6 +113,8 @@ TEST_CASE("Sequential learns xor", "[nn]") {
   nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1));
   optim::RMSprop optimizer(net.parameters(), {.lr = 0.02});
   for (int step = 0; step < 300; ++step) {
+    // RMSprop's steps are as long as the learning rate to the end, so that must fall.
+    optimizer.set_lr(optim::schedule::linear(step, {.lr = 0.02, .steps = 300}));
     optimizer.zero_grad();
     mse_loss(net(x), y).backward();
     optimizer.step();
