@@ -114,7 +114,9 @@ TaskInfo DigitTask::info() const {
           .loss = "cross entropy",
           .items = "images",
           .batch_items = o_.batch,
-          .data_id = with_commas(n) + ' ' + sum(digits_.images).to_string(),
+          .data_id = o_.images.empty() ? "drawn"
+                                       : fingerprint(read_file(o_.images)) + ' ' +
+                                             fingerprint(read_file(o_.labels)),
           .opening = "images " + (o_.images.empty() ? "drawn" : o_.images) + ": " +
                      with_commas(first_) + " train, " + with_commas(n - first_) +
                      " validate\nmodel  " + with_commas(model_.num_parameters()) + " parameters\n"};
@@ -146,8 +148,11 @@ int run(int argc, char** argv) {
   flags.add("--batch", o.batch, 1, 1e6, "images in a batch");
   flags.add(DigitNet::fields(o.model), {"pixels", "classes"});
   add_training_flags(flags, training);
-  return run_training(argc, argv, flags, training, {"--images", "--labels"},
-                      [&] { return std::make_unique<DigitTask>(o, training); });
+  return run_training(argc, argv, flags, training,
+                      {.kind = DigitNet::kind,
+                       .config = DigitNet::fields(o.model),
+                       .data_flags = {"--images", "--labels"},
+                       .make_task = [&] { return std::make_unique<DigitTask>(o, training); }});
 }
 
 }  // namespace

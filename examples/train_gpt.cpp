@@ -34,9 +34,9 @@ class TextTask : public Task {
         text_(o_.data.empty() ? source_text() : read_file(o_.data)),
         val_text_(o_.val_data.empty() ? "" : read_file(o_.val_data)),
         tokenizer_(make_tokenizer()),
-        data_(val_text_.empty() ? TextData(tokenizer_->encode(text_), o_.model.context)
-                                : TextData(tokenizer_->encode(text_), tokenizer_->encode(val_text_),
-                                           o_.model.context)),
+        data_(o_.val_data.empty() ? TextData(tokenizer_->encode(text_), o_.model.context)
+                                  : TextData(tokenizer_->encode(text_),
+                                             tokenizer_->encode(val_text_), o_.model.context)),
         model_(config()) {}
 
   nn::Module& model() override { return model_; }
@@ -90,7 +90,7 @@ TaskInfo TextTask::info() const {
           .loss = "cross entropy (nats a token)",
           .items = "tokens",
           .batch_items = o_.batch * o_.model.context,
-          .data_id = fingerprint(text_) + (val_text_.empty() ? "" : ' ' + fingerprint(val_text_)),
+          .data_id = fingerprint(text_) + (o_.val_data.empty() ? "" : ' ' + fingerprint(val_text_)),
           .opening = out.str()};
 }
 
@@ -145,15 +145,11 @@ int run(int argc, char** argv) {
   flags.add(models::GPT::fields(o.model), {"vocab"});
   flags.added_later({"--val-data", "--no-tie", "--activation"});
   add_training_flags(flags, training);
-  return run_training(argc, argv, flags, training, {"--data", "--val-data"}, [&] {
-    if (const std::string& dir = training.init_from; !dir.empty()) {
-      auto theirs = models::load_config<models::GPT>(dir);
-      flags.adopt(models::GPT::fields(theirs), models::config_path(dir), {"--dropout"});
-    }
-    core::check(o.model.dim % o.model.heads == 0, "--heads ", o.model.heads,
-                " does not divide --dim ", o.model.dim);
-    return std::make_unique<TextTask>(o, training);
-  });
+  return run_training(argc, argv, flags, training,
+                      {.kind = models::GPT::kind,
+                       .config = models::GPT::fields(o.model),
+                       .data_flags = {"--data", "--val-data"},
+                       .make_task = [&] { return std::make_unique<TextTask>(o, training); }});
 }
 
 }  // namespace

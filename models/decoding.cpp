@@ -94,6 +94,7 @@ std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prom
   EvalMode eval;
   Generator generator(options.seed);
   std::vector<int64_t> text = prompt;
+  decoder.clear();
   Tensor logits;
   for (int64_t i = 0; i < options.tokens; ++i) {
     int64_t unread = i == 0 ? std::ssize(text) : 1;
@@ -101,7 +102,7 @@ std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prom
       decoder.clear();
       unread = std::max<int64_t>(decoder.capacity() / 2, 1);
     }
-    unread = std::min(unread, decoder.room());
+    unread = std::min({unread, decoder.room(), std::ssize(text)});
     const std::vector<int64_t> ids(text.end() - unread, text.end());
     logits = decoder.next_logits(from_data(ids, {1, unread}));
     check(logits.shape() == Shape{1, vocab}, "generate: expected a decoder of one row, got logits ",

@@ -11,7 +11,8 @@
 namespace gradus::models {
 
 /// Sequences side by side that a model is about to continue, with what it keeps of the tokens that
-/// it has read. A model that can write has decoder(rows), which makes one. All under NoGrad.
+/// it has read. A model that can write has decoder(rows), which makes one. All under NoGrad, and under
+/// EvalMode unless dropout is wanted.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -50,10 +51,10 @@ struct GenerateOptions {
 };
 
 /// Continues `prompt` (token ids; only the last that there is room for are read) and returns the
-/// new tokens. `decoder` has one row. Each token is read once until there is no more room; then the
-/// last half of the capacity is read again after clear(), and so on: a token is chosen with at
-/// least half of the capacity in view (where the text is that long), at the cost of reading two
-/// tokens instead of one.
+/// new tokens. `decoder` has one row, and forgets what it has read before. Each token is read once
+/// until there is no more room; then the last half of the capacity is read again after clear(), and
+/// so on: a token is chosen with at least half of the capacity in view (where the text is that
+/// long), at the cost of reading two tokens instead of one.
 std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});
 

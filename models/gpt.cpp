@@ -90,7 +90,7 @@ Tensor GPT::loss(const Tensor& ids, const Tensor& targets) const {
 
 // ---- decoding ----
 
-GPTDecoder GPT::decoder(int64_t rows) const { return GPTDecoder(*this, rows); }
+GPTDecoder GPT::decoder(int64_t rows) const& { return GPTDecoder(*this, rows); }
 
 GPTDecoder::GPTDecoder(const GPT& model, int64_t rows) : model_(&model) {
   for (const nn::Block& block : model.blocks)

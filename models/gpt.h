@@ -48,7 +48,8 @@ struct GPT : nn::Module {
 
   /// `rows` empty sequences to be continued, of up to `context` tokens each. The model must outlive
   /// it.
-  GPTDecoder decoder(int64_t rows = 1) const;
+  GPTDecoder decoder(int64_t rows = 1) const&;
+  GPTDecoder decoder(int64_t rows = 1) const&& = delete;
 
  private:
   friend class GPTDecoder;
@@ -64,7 +65,9 @@ class GPTDecoder : public Decoder {
   /// for all of ids.
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
-  int64_t room() const override { return capacity() - layers_.front().length(); }
+  int64_t room() const override {
+    return layers_.empty() ? 0 : capacity() - layers_.front().length();  // none: moved from
+  }
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 

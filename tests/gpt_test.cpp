@@ -186,6 +186,26 @@ TEST_CASE("a decoder's rows go on from where others stand", "[gpt]") {
   CHECK_THROWS_WITH(decoder.next_logits(zeros({2, 1}, int64)), Contains("KeyValueCache"));
   decoder.clear();
   CHECK(decoder.room() == decoder.capacity());
+  const models::GPTDecoder moved = std::move(decoder);
+  CHECK(moved.room() == moved.capacity());
+}
+
+TEST_CASE("generation does not depend on what its decoder has read before", "[gpt]") {
+  manual_seed(17);
+  const models::GPT model(tied);
+  const std::vector<int64_t> prompt = random_ids(3, 23);
+  const auto expected = models::generate(model, prompt, {.tokens = 20, .seed = 4});
+  models::GPTDecoder decoder = model.decoder();
+  for (const int64_t read : {1, 15, 16}) {
+    {
+      const NoGrad no_grad;
+      decoder.clear();
+      decoder.next_logits(zeros({1, read}, int64));
+    }
+    CHECK(models::generate(decoder, prompt, {.tokens = 20, .seed = 4}) == expected);
+  }
+  models::GPTDecoder two = model.decoder(2);
+  CHECK_THROWS_AS(models::generate(two, prompt, {.tokens = 1}), Error);
 }
 
 TEST_CASE("greedy generation takes the most likely token, cache or not", "[gpt]") {

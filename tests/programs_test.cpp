@@ -104,7 +104,7 @@ TEST_CASE("bad input to train_gpt is one line and status 1, and leaves what was 
   refused("--data '" + scratch / "empty'", "empty");
   refused("--data '" + scratch / "short'", "too few");
   refused("--data '" + scratch / "binary'", "UTF-8");
-  refused(data + " --heads 3", "--heads 3 does not divide --dim 128");
+  refused(data + " --heads 3", "heads must divide dim: dim 128, heads 3");
   refused(data + " --min-lr 1", "--min-lr");
   refused(data + " --steps 0", "--steps");
   refused(data + " --dropout 1.5", "--dropout");

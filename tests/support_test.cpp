@@ -75,6 +75,9 @@ TEST_CASE("flags: read, stored, restored", "[support]") {
   CHECK_THROWS_WITH(Settings().parse({"--size", "0"}), Contains("--size: expected a whole number "
                                                                 "from 1 to 100, got \"0\""));
   CHECK_THROWS_WITH(Settings().parse({"--the-rate", "inf"}), Contains("from 0 to 1, got \"inf\""));
+  CHECK_THROWS(Settings().parse({"--fast=false"}));  // a switch takes no value
+  CHECK_THROWS_WITH(Settings().parse({"--note", "--fast"}),
+                    Contains("--note: expected a value, got \"--fast\""));
   CHECK_THAT(Settings().flags.help(), Contains("  --the-rate X        how fast; default 0.5\n") &&
                                           Contains("\nNot stored\n") && Contains("default none"));
 }
@@ -136,7 +139,9 @@ TEST_CASE("the log of steps is cut where a run goes on", "[support]") {
   CHECK(cut(two, 0) == header);
   CHECK(cut(two + "3,1,1", 5) == two);  // cut short
   CHECK(cut(two.substr(0, two.size() - 1), 5) == one);
-  CHECK(cut(two + "nonsense\n", 5) == two);
+  CHECK(cut(two + "nonsense\n", 2) == two);
+  CHECK_THROWS_WITH(cut(two + "nonsense\n", 5), Contains("\"nonsense\" is no row of a step"));
+  CHECK_THROWS_WITH(cut("step\n" + two, 5), Contains("is not its header"));
   CHECK(cut("step,lo", 5) == "");
   CHECK(cut("", 5) == "");
   CHECK_THROWS_WITH(StepLog(scratch / "none/steps.csv").flush(), Contains("none/steps.csv"));

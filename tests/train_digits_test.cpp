@@ -82,6 +82,25 @@ TEST_CASE("train_digits: learns, says how well, goes on") {
   REQUIRE(run("train_digits", data.flags + " --steps 60 --lr 0.01 --overwrite").status == 0);
 }
 
+TEST_CASE("train_digits: another's model comes with its configuration") {
+  const Halves data;
+  REQUIRE(run("train_digits", data.flags + " --steps 5 --activation tanh").status == 0);
+  const std::string files = "--images '" + (data / "images") + "' --labels '" + (data / "labels") +
+                            "' --warmup 0 --steps 1 --init-from '" + (data / "out") + "' --out '";
+  REQUIRE(run("train_digits", files + (data / "next") + "'").status == 0);
+  CHECK(read_file(data / "next/config.json") == read_file(data / "out/config.json"));
+  CHECK_THAT(run("train_digits", files + (data / "other") + "' --hidden 9").output,
+             Contains("--hidden contradicts"));
+  // Other labels are other data.
+  const std::string labels = read_file(data / "labels");
+  write_file_atomically(data / "labels", labels.substr(0, labels.size() - 2) + '\1' + '\0');
+  CHECK_THAT(run("train_digits", "--resume --steps 9 --out '" + (data / "out") + "'").output,
+             Contains("the data is not what the run in"));
+  CHECK_THAT(
+      run("train_gpt", "--init-from '" + (data / "out") + "' --out '" + (data / "a") + "'").output,
+      Contains("expected a model of kind \"gpt\", got \"digit-net\""));
+}
+
 TEST_CASE("train_digits: refuses what is no set of digits") {
   const Halves data;
   auto refused = [](const std::string& flags, const std::string& why) {

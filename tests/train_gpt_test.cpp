@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "gradus/core/autograd.h"
@@ -15,83 +14,16 @@
 #include "gradus/models/model_folder.h"
 #include "gradus/nn/layers.h"
 #include "gradus/optim/optim.h"
-#include "tests/programs.h"
+#include "tests/train_bench.h"
 
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
-using Json = nlohmann::json;
-using Rows = std::vector<std::vector<double>>;
 
 namespace {
 
-/// A scratch folder with a text and the flags that train on it.
-struct Bench : TemporaryFolder {
-  std::string flags;
-  explicit Bench(const std::string& text = sample_text()) {
-    write_file_atomically(*this / "text.txt", text);
-    flags = "--data '" + (*this / "text.txt") + "'" + small + " --seed 5";
-  }
-  std::string out(const std::string& name = "out") const {
-    return " --out '" + (*this / name) + "'";
-  }
-  std::string file(const std::string& name) const { return read_file(*this / name); }
-  /// Checkpoint, model and losses: all that a run must not lose.
-  std::vector<std::string> run_files(const std::string& name = "out") const {
-    std::vector<std::string> all;
-    for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",
-                          "tokenizer.json", "loss.csv", "steps.csv", "best/model.safetensors",
-                          "best/config.json", "best/tokenizer.json"})
-      all.push_back(has(name + '/' + f) ? file(name + '/' + f) : "");
-    return all;
-  }
-  int64_t checkpoint_step(const std::string& name = "out") const {
-    return std::stoll(
-        load_safetensors(*this / (name + "/checkpoint.safetensors")).metadata.at("step"));
-  }
-  /// The numbers of a CSV file below its header; the last column, if it differs from run to run,
-  /// off.
-  Rows rows(const std::string& name, bool timed = false) const {
-    std::istringstream lines(file(name));
-    std::string line, cell;
-    std::getline(lines, line);
-    Rows rows;
-    while (std::getline(lines, line)) {
-      std::istringstream cells(line);
-      rows.emplace_back();
-      while (std::getline(cells, cell, ',')) rows.back().push_back(std::stod(cell));
-      if (timed) rows.back().pop_back();
-    }
-    return rows;
-  }
-  /// Rewrites the checkpoint with other metadata, or with this number in one of its tensors.
-  template <class Change>
-  void change_metadata(Change&& change) const {
-    const std::string path = *this / "out/checkpoint.safetensors";
-    SafetensorsFile checkpoint = load_safetensors(path);
-    change(checkpoint.metadata);
-    save_safetensors(path, checkpoint.tensors, checkpoint.metadata);
-  }
-  void fill_tensor(const std::string& name, float number) const {
-    const std::string path = *this / "out/checkpoint.safetensors";
-    const SafetensorsFile checkpoint = load_safetensors(path);
-    for (const auto& [key, tensor] : checkpoint.tensors)
-      if (key == name) std::fill_n(tensor.data<float>(), tensor.numel(), number);
-    save_safetensors(path, checkpoint.tensors, checkpoint.metadata);
-  }
-  std::vector<std::string> names(const std::string& folder = "out") const {
-    std::vector<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator(path / folder))
-      all.push_back(entry.path().filename().string());
-    std::sort(all.begin(), all.end());
-    return all;
-  }
-};
-
 // A warm-up that never ends makes the learning rate differ at each step, but not with --steps.
 const std::string warming = " --lr 10 --warmup 1000000 --min-lr 1";
-
-bool one_line(const std::string& text) { return std::count(text.begin(), text.end(), '\n') == 1; }
 
 }  // namespace
 
@@ -489,106 +421,4 @@ TEST_CASE("train_gpt: each option of the training reaches it") {
   for (size_t i = 0; i < got.size(); ++i)
     CHECK(got[i].second.to_vector<float>() == expected[i].second.to_vector<float>());
   CHECK(bench.rows("out/loss.csv").size() == 4);  // steps 0, 3, 6 and 7
-}
-
-TEST_CASE("train_gpt: the best model is kept, and no better one for long ends the run") {
-  const Bench bench;
-  // Ever larger steps: the loss falls at first, then rises.
-  const std::string flags = bench.flags + " --eval-every 2 --eval-batches 4 --clip 0 --min-lr 5" +
-                            " --lr 5 --warmup 200 --steps 60";
-  const Result result = run("train_gpt", flags + " --patience 3" + bench.out());
-  INFO(result.output);
-  REQUIRE(result.status == 0);
-  const Rows rows = bench.rows("out/loss.csv");
-  const auto best = std::min_element(rows.begin(), rows.end(),
-                                     [](const auto& a, const auto& b) { return a[2] < b[2]; });
-  REQUIRE(rows.end() - best == 4);  // and three that are not better
-  REQUIRE(best != rows.begin());
-  CHECK_THAT(result.output, Contains("stopped: 3 estimates without a better validation loss"));
-  // What is in best/ is the model of that step.
-  const std::string step = std::to_string(static_cast<int>((*best)[0]));
-  REQUIRE(run("train_gpt", flags + bench.out("again")).status == 0);  // to the end: the same best
-  CHECK(bench.file("again/best/model.safetensors") == bench.file("out/best/model.safetensors"));
-  CHECK_THAT(result.output, Contains("best: the model of step " + step));
-  REQUIRE(run("train_gpt", flags + " --overwrite --steps " + step + bench.out("again")).status ==
-          0);
-  const auto at_best = models::load_model<models::GPT>(bench / "again"),
-             kept = models::load_model<models::GPT>(bench / "out/best");
-  CHECK(at_best.config.dim == kept.config.dim);
-  // A run that has given up gives up again, and goes on with more patience.
-  CHECK_THAT(run("train_gpt", "--resume" + bench.out()).output, Contains("stopped: 3"));
-  const int64_t stopped = bench.checkpoint_step();
-  CHECK(run("train_gpt", "--resume --patience 4" + bench.out()).status == 0);
-  CHECK(bench.checkpoint_step() > stopped);
-}
-
-TEST_CASE("train_gpt: a run begins with another's weights, or only says how good they are") {
-  const Bench bench;
-  REQUIRE(run("train_gpt", bench.flags + " --steps 3" + bench.out("first")).status == 0);
-  const std::string data = "--data '" + (bench / "text.txt") + "'";
-  const std::string from = data + " --init-from '" + (bench / "first") + "'";
-  const Result begun = run("train_gpt", from + " --steps 1 --lr 0 --min-lr 0" + bench.out());
-  INFO(begun.output);
-  REQUIRE(begun.status == 0);
-  CHECK_THAT(begun.output, Contains("with the weights in " + (bench / "first")));
-  CHECK(bench.file("out/model.safetensors") == bench.file("first/model.safetensors"));
-  CHECK(bench.file("out/config.json") == bench.file("first/config.json"));
-  REQUIRE(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);
-
-  auto final_loss = [](const std::string& output) {
-    const size_t at = output.find(" val_loss ", output.find("final: "));
-    return at == std::string::npos ? output : output.substr(at, 16);
-  };
-  const std::vector<std::string> names = bench.names("first");
-  const Result asked = run("train_gpt", "--eval-only" + bench.out("first"));
-  CHECK(asked.status == 0);
-  CHECK(final_loss(asked.output) == final_loss(begun.output));
-  CHECK(bench.names("first") == names);
-  const Result elsewhere = run("train_gpt", from + " --eval-only" + bench.out("nowhere"));
-  CHECK(final_loss(elsewhere.output) == final_loss(begun.output));
-  CHECK(!bench.has("nowhere"));
-
-  auto refused = [&](const std::string& arguments, const std::string& why) {
-    const Result result = run("train_gpt", arguments);
-    INFO(result.output);
-    CHECK(result.status == 1);
-    CHECK(one_line(result.output));
-    CHECK_THAT(result.output, Contains(why));
-  };
-  refused(from + " --dim 32" + bench.out("other"), "--dim contradicts");
-  refused(from + " --resume" + bench.out(), "--init-from begins with another's");
-  refused("--eval-only --resume" + bench.out(), "--eval-only trains nothing");
-  refused("--init-from /nowhere" + bench.out("other"), "/nowhere/config.json");
-  CHECK(!bench.has("other"));
-  write_file_atomically(bench / "other.txt", sample_text() + "\xc3\xa9");
-  refused("--data '" + (bench / "other.txt") + "' --init-from '" + (bench / "first") + "'" +
-              bench.out("other"),
-          "is not among");
-}
-
-TEST_CASE("train_gpt: a text of its own validates, and samples are shown on the way") {
-  const Bench bench;
-  write_file_atomically(bench / "val.txt", sample_text().substr(0, 500));
-  const std::string flags = bench.flags + " --val-data '" + (bench / "val.txt") + "' --steps 4" +
-                            " --sample-every 2" + bench.out();
-  const Result result = run("train_gpt", flags);
-  INFO(result.output);
-  REQUIRE(result.status == 0);
-  CHECK_THAT(result.output, Contains("at step 2:\n--- a sample ---") && Contains("at step 4:"));
-  CHECK_THAT(result.output, Contains("500 validate"));
-
-  const std::string text = bench.file("text.txt"), validation = bench.file("val.txt");
-  const models::CharTokenizer tokenizer(text + validation);
-  const models::TextData data(tokenizer.encode(text), tokenizer.encode(validation), 16);
-  CHECK(data.length(models::Part::train) == std::ssize(text));
-  const auto model = models::load_model<models::GPT>(bench / "out");
-  const NoGrad no_grad;
-  const auto [x, y] = data.windows(models::Part::validation, 0, 1000);
-  char expected[32];
-  std::snprintf(expected, sizeof expected, " val_loss %.4f", model.loss(x, y).item());
-  CHECK_THAT(result.output, Contains(expected));
-  // Looking at samples changes nothing.
-  REQUIRE(run("train_gpt", flags + " --overwrite --sample-every 0").status == 0);
-  CHECK(models::load_model<models::GPT>(bench / "out").wte.weight.to_vector<float>() ==
-        model.wte.weight.to_vector<float>());
 }

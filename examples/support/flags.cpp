@@ -63,7 +63,7 @@ bool Flags::parse(int argc, char** argv) {
   for (Flag& flag : flags_) {
     flag.typed = flag.turns_off ? "false" : "true";
     options.push_back(flag.kind.empty()
-                          ? app.add_flag(flag.name())
+                          ? app.add_flag(flag.name())->disable_flag_override()
                           : app.add_option(flag.name(), flag.typed)->type_name(flag.kind));
   }
   try {
@@ -78,7 +78,10 @@ bool Flags::parse(int argc, char** argv) {
   }
   for (size_t i = 0; i < flags_.size(); ++i) {
     flags_[i].given = options[i]->count() > 0;
-    if (flags_[i].given) flags_[i].field.set(flags_[i].name(), flags_[i].typed);
+    if (!flags_[i].given) continue;
+    core::check(!flags_[i].typed.starts_with("--"), flags_[i].name(), ": expected a value, got ",
+                shown(flags_[i].typed));
+    flags_[i].field.set(flags_[i].name(), flags_[i].typed);
   }
   return true;
 }
@@ -123,23 +126,17 @@ void Flags::insist(const Flag& flag, const std::string& asked, const std::string
   flag.field.set(flag.name(), flag.typed);
 }
 
-void Flags::restore(const std::string& json, const std::string& where,
-                    const std::vector<std::string>& may_change) {
+void Flags::adopt(const std::function<void()>& read, const std::string& where,
+                  const std::vector<std::string>& may_change) {
   std::vector<std::string> asked;
   for (const Flag& flag : flags_) asked.push_back(flag.field.to_text());
-  stored().read_json(where + ": options", json);
-  for (size_t i = 0; i < flags_.size(); ++i)
-    if (flags_[i].stored) insist(flags_[i], asked[i], "the run in " + where, may_change);
+  read();
+  for (size_t i = 0; i < flags_.size(); ++i) insist(flags_[i], asked[i], where, may_change);
 }
 
-void Flags::adopt(const models::Fields& config, const std::string& where,
-                  const std::vector<std::string>& may_change) {
-  for (const Flag& flag : flags_)
-    if (const models::Field* field = config.find(flag.field.name)) {
-      const std::string asked = flag.field.to_text();
-      flag.field.set(where + ": " + flag.field.name, field->to_text());
-      insist(flag, asked, where, may_change);
-    }
+void Flags::restore(const std::string& json, const std::string& where,
+                    const std::vector<std::string>& may_change) {
+  adopt([&] { stored().read_json(where + ": options", json); }, "the run in " + where, may_change);
 }
 
 }  // namespace gradus

@@ -2,6 +2,7 @@
 // The flags of a program: the only place that knows CLI11.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,9 +57,9 @@ class Flags {
   /// then that value stays.
   void restore(const std::string& json, const std::string& where,
                const std::vector<std::string>& may_change);
-  /// Sets the flags that are entries of a configuration, read from the file `where`, to its values,
-  /// with the same regard for the command line.
-  void adopt(const models::Fields& config, const std::string& where,
+  /// Calls read(), which sets flags' variables from the file `where`, with the same regard for the
+  /// command line.
+  void adopt(const std::function<void()>& read, const std::string& where,
              const std::vector<std::string>& may_change);
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -10,6 +11,15 @@
 namespace gradus {
 
 namespace {
+constexpr int digits = 7;
+
+/// As loss.csv holds it, so that a resumed run goes on with the same number.
+double rounded(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", digits, number);
+  return std::strtod(text, nullptr);
+}
+
 std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> parts;
   std::istringstream in(line);
@@ -38,16 +48,21 @@ void LossLog::read_up_to(int64_t step) {
   std::string line;
   std::getline(file, line);
   const std::vector<std::string> names = cells(line);
-  while (std::getline(file, line)) {
+  for (int number = 2; std::getline(file, line); ++number) {
     Row row{};
-    if (read_row(line, names, row) && row.step <= step) rows_.push_back(std::move(row));
+    core::check(read_row(line, names, row), folder_, "/loss.csv: line ", number,
+                " is no row of losses; remove the file to go on without its rows");
+    if (row.step <= step) rows_.push_back(std::move(row));
   }
 }
 
-void LossLog::add(const Row& row) {
+void LossLog::add(Row row) {
+  row.train_loss = rounded(row.train_loss);
+  row.validation_loss = rounded(row.validation_loss);
+  for (auto& [name, number] : row.more) number = rounded(number);
   rows_.push_back(row);
   std::ostringstream csv;
-  csv.precision(7);
+  csv.precision(digits);
   csv << "step,train_loss,val_loss";
   for (const auto& [name, number] : row.more) csv << ',' << name;
   for (const Row& r : rows_) {
@@ -56,6 +71,13 @@ void LossLog::add(const Row& row) {
   }
   csv << '\n';
   write_file_atomically(folder_ + "/loss.csv", csv.str());
+}
+
+const LossLog::Row* LossLog::best() const {
+  const auto at = std::min_element(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
+    return a.validation_loss < b.validation_loss;
+  });
+  return at == rows_.end() ? nullptr : &*at;
 }
 
 int64_t LossLog::rows_after(int64_t step) const {

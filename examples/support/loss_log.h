@@ -25,9 +25,12 @@ class LossLog {
   explicit LossLog(std::string folder) : folder_(std::move(folder)) {}
 
   /// Reads loss.csv as far as `step`: a run that is resumed there writes the later rows again.
+  /// Throws Error, naming the line, on what is no row.
   void read_up_to(int64_t step);
-  /// Appends a row and writes loss.csv.
-  void add(const Row& row);
+  /// Appends a row, rounded to what loss.csv holds of it, and writes loss.csv.
+  void add(Row row);
+  /// The row with the lowest validation loss, the first if several; null if there is none.
+  const Row* best() const;
   /// The step of the last row; -1 if there is none.
   int64_t last_step() const { return rows_.empty() ? -1 : rows_.back().step; }
   const Row& last() const { return rows_.back(); }

@@ -73,7 +73,7 @@ void Progress::part(const std::string& what, int64_t done, int64_t total) {
 
 void Progress::note(const std::string& line) {
   show(line, true);
-  last_update_ = Clock::now();
+  go_on();
 }
 
 }  // namespace gradus

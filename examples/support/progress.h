@@ -25,6 +25,8 @@ class Progress {
   /// Prints a line that stays. The time since the last update is not counted as training's: whoever
   /// calls this evaluated or saved something.
   void note(const std::string& line);
+  /// The time since the last update is not counted, as note's.
+  void go_on() { last_update_ = Clock::now(); }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -56,8 +56,8 @@ void RunFolder::expect_no_run() const {
     core::fail(path_, " holds a run that has done ", steps.substr(0, 20), " steps", choices);
   }
   for (const std::string& file : files_)
-    core::check(!fs::exists(*this / file, error) || file.ends_with(".json"), path_, " holds ", file,
-                " of an earlier run: --overwrite begins anew");
+    core::check(!fs::exists(*this / file, error), path_, " holds ", file,
+                ": --overwrite replaces it and begins anew");
 }
 
 void RunFolder::remove_leftovers() const {
@@ -102,18 +102,12 @@ int64_t stored_count(const Metadata& metadata, const std::string& key, const std
   return *count;
 }
 
-double stored_number(const Metadata& metadata, const std::string& key, const std::string& where) {
-  const std::string& text = stored_text(metadata, key, where);
-  const auto number = models::parse_number<double>(text);
-  core::check(number.has_value(), where, ": expected a number for \"", key, "\", got ",
-              shown(text));
-  return *number;
-}
-
 double stored_seconds(const Metadata& metadata, const std::string& key, const std::string& where) {
-  const double seconds = stored_number(metadata, key, where);
-  core::check(seconds >= 0, where, ": expected seconds for \"", key, "\", got ", seconds);
-  return seconds;
+  const std::string& text = stored_text(metadata, key, where);
+  const auto seconds = models::parse_number<double>(text);
+  core::check(seconds && *seconds >= 0, where, ": expected seconds for \"", key, "\", got ",
+              shown(text));
+  return *seconds;
 }
 
 }  // namespace gradus

@@ -22,10 +22,16 @@ void StepLog::cut_after(int64_t step) const {
   std::ifstream file(path_);
   if (!file) return;
   uintmax_t keep = 0;
+  int64_t last = 0;  // the last step with a row; rows up to `step` were on the disk with it
   std::string line;
   while (std::getline(file, line) && !file.eof()) {  // at the end: a line without its line break
     const auto row = models::parse_number<int64_t>(line.substr(0, line.find(',')));
-    if (keep == 0 ? line != header : !row || *row > step) break;
+    const bool good = keep == 0 ? line == header : row.has_value();
+    core::check(good || last >= step, path_, ": ", shown(line),
+                keep == 0 ? " is not its header" : " is no row of a step",
+                "; remove the file to go on without its rows");
+    if (!good || (keep > 0 && *row > step)) break;
+    last = row.value_or(0);
     keep += line.size() + 1;
   }
   file.close();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <sstream>
 
@@ -16,6 +17,8 @@
 namespace gradus {
 
 namespace {
+constexpr const char* best = "best";  // the folder within the run's
+
 /// While it lives, nothing that draws random numbers changes what the training will draw.
 struct KeepRandomState {
   const RandomKey state = default_generator().state();
@@ -57,14 +60,12 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   core::check(step <= o_.steps || o_.eval_only, "the run in ", o_.out, " has done ", step,
               " steps, more than --steps ", o_.steps);
   seconds_before_ = stored_seconds(metadata, "seconds", where);
-  if (metadata.contains("best_step")) {
-    best_step_ = stored_count(metadata, "best_step", where);
-    best_loss_ = stored_number(metadata, "best_loss", where);
-  }
   checkpoint.restore(task_.model(), *optimizer_);
   step_ = saved_step_ = step;
   losses_.read_up_to(step_);
-  if (!o_.eval_only) steps_.cut_after(step_);
+  if (o_.eval_only) return;
+  steps_.cut_after(step_);
+  if (is_best()) task_.save(folder_ / best);  // the run may have been killed before it could
 }
 
 void Trainer::introduce() const {
@@ -138,23 +139,14 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
   if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
   if (row) losses_.add(*row);
   steps_.flush();
-  if (row && row->validation_loss < best_loss_) {
-    best_step_ = step_;
-    best_loss_ = row->validation_loss;
-    task_.save(folder_ / "best");
-  }
   task_.save(o_.out);
-  std::ostringstream best;
-  best.precision(17);
-  best << best_loss_;
-  Metadata metadata{{"options", options_json_},
-                    {"step", std::to_string(step_)},
-                    {"seconds", std::to_string(seconds())},
-                    {"data", info_.data_id}};
-  if (best_step_ >= 0)
-    metadata.insert({{"best_step", std::to_string(best_step_)}, {"best_loss", best.str()}});
-  models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_, metadata);
+  models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_,
+                          {{"options", options_json_},
+                           {"step", std::to_string(step_)},
+                           {"seconds", std::to_string(seconds())},
+                           {"data", info_.data_id}});
   saved_step_ = step_;
+  if (row && is_best()) task_.save(folder_ / best);
 }
 
 void Trainer::log_and_save(Progress& progress) {
@@ -172,8 +164,12 @@ void Trainer::log_and_save(Progress& progress) {
   progress.note(losses_.last_line());
 }
 
+/// Whether the model as it stands is the best so far.
+bool Trainer::is_best() const { return losses_.best() && losses_.best()->step == step_; }
+
 bool Trainer::gives_up() const {
-  return o_.patience > 0 && losses_.rows_after(best_step_) >= o_.patience;
+  return o_.patience > 0 && losses_.best() &&
+         losses_.rows_after(losses_.best()->step) >= o_.patience;
 }
 
 /// How long estimates, and the loss over the whole validation part at the end, will still take.
@@ -190,6 +186,7 @@ void Trainer::show(Progress& progress) const {
   const EvalMode eval;
   const KeepRandomState random;
   task_.show();
+  progress.go_on();
 }
 
 bool Trainer::train() {
@@ -219,9 +216,10 @@ bool Trainer::train() {
   if (!complaint.empty()) progress.note("no loss.png: " + complaint);
   show(progress);
   std::fputs(task_.what_next(o_.out).c_str(), stdout);
-  if (best_step_ >= 0 && best_step_ < step_)
-    std::printf("in %s/best: the model of step %lld, whose validation loss was lowest (%.4f)\n",
-                o_.out.c_str(), static_cast<long long>(best_step_), best_loss_);
+  if (!is_best() && std::filesystem::exists(folder_ / best))
+    std::printf("in %s/%s: the model of step %lld, whose validation loss was lowest (%.4f)\n",
+                o_.out.c_str(), best, static_cast<long long>(losses_.best()->step),
+                losses_.best()->validation_loss);
   print_final(*validation, trained);
   return true;
 }
@@ -231,13 +229,17 @@ bool Trainer::evaluate() {
   Progress progress(step_, std::max<int64_t>(step_, 1), 1, info_.items);
   const std::optional<Score> validation =
       score(task_.validation(), "loss over the whole validation part", progress, true);
-  if (validation) print_final(*validation, seconds() - seconds_before_);
+  if (validation)
+    print_final(*validation, seconds() - seconds_before_);
+  else
+    progress.note("interrupted");
   return validation.has_value();
 }
 
 void Trainer::print_final(const Score& validation, double seconds) const {
   std::printf("final: step %lld", static_cast<long long>(step_));
-  if (losses_.last_step() == step_) std::printf(" train_loss %.4f", losses_.last().train_loss);
+  if (losses_.last_step() == step_ && !o_.eval_only)
+    std::printf(" train_loss %.4f", losses_.last().train_loss);
   std::printf(" val_loss %.4f", validation.loss);
   for (const auto& [name, number] : validation.more) std::printf(" %s %.4f", name.c_str(), number);
   std::printf(" seconds %.1f\n", seconds);

@@ -3,7 +3,6 @@
 // stopping, and no step from a loss that is not finite.
 
 #include <chrono>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,10 +38,11 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
   double step();
   std::optional<Score> score(const Evaluation& evaluation, const std::string& what,
-                             Progress& progress, bool whole) const;
+                             Progress& progress, bool may_stop) const;
   void log_and_save(Progress& progress);
   void save(const std::optional<LossLog::Row>& row = {});
   void expect_finite(const std::string& what, bool finite) const;
+  bool is_best() const;
   bool gives_up() const;
   double seconds_besides_steps() const;
   void show(Progress& progress) const;
@@ -59,9 +59,7 @@ class Trainer {
   LossLog losses_;
   StepLog steps_;
   BackgroundPlot plot_;
-  int64_t step_ = 0, saved_step_ = -1;  // steps done
-  int64_t best_step_ = -1;
-  double best_loss_ = std::numeric_limits<double>::infinity();
+  int64_t step_ = 0, saved_step_ = -1;                   // steps done
   const double validation_examples_;                     // of the whole validation part
   double estimate_seconds_ = 0, estimate_examples_ = 1;  // of the last one, with saving
   Clock::time_point start_ = Clock::now();

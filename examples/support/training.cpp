@@ -68,7 +68,8 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
   flags.add("--sample-every", o.sample_every, 0, any,
             "steps between looks at what the model can do; 0: at the end");
   flags.add("--threads", o.threads, 1, 1024, "threads to compute with");
-  flags.add("--resume", o.resume, "goes on with the run in --out; --steps and the data may differ");
+  flags.add("--resume", o.resume,
+            "goes on with the run in --out; --steps and --patience may differ");
   flags.add("--overwrite", o.overwrite, "begins anew where --out holds a run");
   flags.add("--eval-only", o.eval_only,
             "only says how good the run in --out or the model of --init-from is");
@@ -84,6 +85,8 @@ void check_options(const TrainOptions& o) {
               "--resume goes on with a run's own weights, --init-from begins with another's");
   core::check(!o.eval_only || (!o.resume && !o.overwrite),
               "--eval-only trains nothing: it goes with neither --resume nor --overwrite");
+  core::check(o.decay_steps == 0 || o.decay_steps >= o.warmup, "--decay-steps ", o.decay_steps,
+              " is below --warmup ", o.warmup);
 }
 
 int evaluate(Task& task, const TrainOptions& o, const std::string& options, RunFolder& folder,
@@ -97,8 +100,7 @@ int evaluate(Task& task, const TrainOptions& o, const std::string& options, RunF
 }  // namespace
 
 int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
-                 const std::vector<std::string>& data_flags,
-                 const std::function<std::unique_ptr<Task>()>& make_task) {
+                 const TrainProgram& program) {
   if (!flags.parse(argc, argv)) return 0;
   check_options(o);
   if (!flags.given("--min-lr")) o.min_lr = o.lr / 10;
@@ -109,20 +111,26 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
                            "best/model.safetensors", "best/config.json", "best/tokenizer.json"});
   if (!o.eval_only) folder.lock();
   std::optional<models::Checkpoint> checkpoint;
-  if (o.resume || (o.eval_only && o.init_from.empty())) {
+  if (o.from_checkpoint()) {
     const std::string where = folder.checkpoint();
     checkpoint.emplace(where);
-    std::vector<std::string> may_change = data_flags;
+    std::vector<std::string> may_change = program.data_flags;
     may_change.insert(may_change.end(), {"--steps", "--patience"});
     flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change);
   } else if (!o.overwrite && !o.eval_only) {
     folder.expect_no_run();
   }
+  if (!o.init_from.empty())
+    flags.adopt([&] { models::read_config(o.init_from, program.kind, program.config); },
+                models::config_path(o.init_from), {"--dropout"});
   core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr);
 
   manual_seed(o.seed);
-  const std::unique_ptr<Task> task = make_task();
-  if (!o.init_from.empty()) models::load_weights(o.init_from, task->model());
+  const std::unique_ptr<Task> task = program.make_task();
+  if (!o.init_from.empty()) {
+    models::load_weights(o.init_from, task->model());
+    task->model().to(float32);  // whatever the file had
+  }
   if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, checkpoint);
   Trainer trainer(*task, o, flags.to_json(), folder);
   if (checkpoint) trainer.resume(*checkpoint);

@@ -23,22 +23,28 @@ struct TrainOptions {
   int64_t threads = num_threads(), sample_every = 0;
   bool resume = false, overwrite = false, eval_only = false;
 
+  /// Whether the weights are those of the checkpoint in `out`.
+  bool from_checkpoint() const { return resume || (eval_only && init_from.empty()); }
   /// The folder whose weights and tokenizer the run begins with; empty: none, it begins anew.
-  const std::string& begins_with() const {
-    return resume || (eval_only && init_from.empty()) ? out : init_from;
-  }
+  const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
 /// Declares the flags of `options`, whose values are the defaults: those of the training, which a
 /// checkpoint stores, and those of this run.
 void add_training_flags(Flags& flags, TrainOptions& options);
 
-/// Reads the command line, begins a run of the task or goes on with the one in --out, and trains;
-/// returns the process's exit status. `make_task` is called once all options have their values and
-/// the random numbers their seed. `data_flags` name the data's files, which may have moved when a
-/// run goes on.
+/// What a program trains.
+struct TrainProgram {
+  const char* kind;                     ///< of model, as its folder has it
+  models::Fields config;                ///< the model's configuration
+  std::vector<std::string> data_flags;  ///< name the data's files, which may have moved on --resume
+  /// Called once all options have their values and the random numbers their seed.
+  std::function<std::unique_ptr<Task>()> make_task;
+};
+
+/// Reads the command line, begins a run or goes on with the one in --out, and trains; returns the
+/// process's exit status.
 int run_training(int argc, char** argv, Flags& flags, TrainOptions& options,
-                 const std::vector<std::string>& data_flags,
-                 const std::function<std::unique_ptr<Task>()>& make_task);
+                 const TrainProgram& program);
 
 }  // namespace gradus
