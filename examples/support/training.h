@@ -9,7 +9,7 @@
 
 #include "examples/support/flags.h"
 #include "examples/support/task.h"
-#include "gradus/core/parallel.h"
+#include "gradus/core/threads.h"
 
 namespace gradus {
 
