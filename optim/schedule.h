@@ -58,8 +58,10 @@ struct PlateauOptions {
   int64_t cooldown = 0;     ///< losses that count for nothing after a reduction
   double min_lr = 0;
 };
-/// A learning rate that falls when the loss stops falling, as torch's ReduceLROnPlateau: give it
-/// each new validation loss (lower is better; NaN is never better).
+/// A learning rate that falls when the loss stops falling, torch's ReduceLROnPlateau (but that its
+/// threshold is a part of the best loss's size, which for a loss below 0 torch takes the wrong way):
+/// give it each new validation loss (lower is better; NaN is never better). A reduction by less than
+/// 1e-8 is not made.
 ///   optimizer.set_lr(plateau.step(validation_loss));
 class Plateau {
  public:

@@ -423,3 +423,20 @@ TEST_CASE("activations: each name is its op's") {
   CHECK_THROWS_WITH(linear(x, ones({2, 4}, float64), {}, unheard_of),
                     "activation: none has the number 99");
 }
+
+TEST_CASE("activations: finite gradients at the largest numbers") {
+  for (const Dtype dtype : {float32, float64}) {
+    const double huge = dtype == float32 ? 3e38 : 1.7e308;
+    for (const Activation a : activations) {
+      INFO(name_of(a));
+      for (const bool layer : {false, true}) {
+        const Tensor x = tensor({-huge, -1e10, 1e10, huge}, dtype).requires_grad_();
+        const Tensor w = ones({1, 1}, dtype);
+        sum(layer ? linear(x.unsqueeze(1), w, {}, a) : activate(x, a)).backward();
+        const bool bounded = a == Activation::tanh || a == Activation::sigmoid;
+        const double left = a == Activation::none ? 1 : 0, right = bounded ? 0 : 1;
+        CHECK(difference(x.grad(), {left, left, right, right}) < 1e-15);
+      }
+    }
+  }
+}

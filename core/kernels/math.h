@@ -300,9 +300,11 @@ inline ValueAndSlope<double> gelu_with_slope(double x) {
   return {x * cdf, cdf + x * pdf};
 }
 inline ValueAndSlope<double> gelu_tanh_with_slope(double x) {
-  const double k = 2 * std::sqrt(2 / std::numbers::pi), z = x * x;
-  const double s = sigmoid(k * x * (1 + 0.044715 * z));
-  return {x * s, s + x * s * (1 - s) * k * (1 + 3 * 0.044715 * z)};
+  // Beyond 30, sigmoid(2u) is 1 or 0.
+  const double low = x < -30 ? -30 : x, c = low > 30 ? 30 : low;
+  const double k = 2 * std::sqrt(2 / std::numbers::pi), z = c * c;
+  const double s = sigmoid(k * c * (1 + 0.044715 * z));
+  return {low * s, s + c * s * (1 - s) * k * (1 + 3 * 0.044715 * z)};
 }
 
 }  // namespace gradus::kernel

@@ -101,19 +101,19 @@ struct GeluTanh {
   }
 };
 
-/// x sigmoid(beta x), with slope s + beta x s (1 - s), s = sigmoid(beta x).
+/// x sigmoid(beta x), with slope s + beta s x (1 - s), s = sigmoid(beta x).
 template <int beta_in_thousandths>
 struct Swish {
   static constexpr bool from_output = false;
   static constexpr double beta = beta_in_thousandths * 1e-3;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
-    const T u = static_cast<T>(beta) * x, s = kernel::sigmoid(u);
-    return {x * s, s * (1 + u * (1 - s))};
+    const T b = static_cast<T>(beta), s = kernel::sigmoid(b * x);
+    return {x * s, s + b * s * (x * (1 - s))};  // no product of it overflows before it vanishes
   }
   static Tensor gradient(const Tensor& dy, const Tensor& x) {
-    const Tensor u = x * beta, s = sigmoid(u);
-    return dy * (s * (1.0 + u * (1.0 - s)));
+    const Tensor s = sigmoid(x * beta);
+    return dy * (s + s * beta * (x * (1.0 - s)));
   }
 };
 using Silu = Swish<1000>;
