@@ -118,7 +118,7 @@ std::string Field::to_text() const {
   if (const auto* text = std::get_if<std::string*>(&value)) return **text;
   if (const auto* a = std::get_if<gradus::Activation*>(&value)) return name_of(**a);
   if (const auto* number = std::get_if<double*>(&value); number && !std::isfinite(**number))
-    return std::isnan(**number) ? "nan" : "inf";  // which JSON has no words for
+    return join(**number);  // which JSON has no words for
   return to_json(*this).dump();
 }
 

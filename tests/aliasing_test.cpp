@@ -12,9 +12,6 @@ using Catch::Contains;
 
 namespace {
 
-using Values = std::vector<double>;
-Values values(const Tensor& x) { return x.to_vector<double>(); }
-
 /// op(x, source(x)) in place must give what op gives with a copy of the source.
 template <class Op, class Source>
 void check_as_copied(const Tensor& x, Op op, Source source) {

@@ -5,11 +5,9 @@
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/ops/ops.h"
+#include "tests/compare.h"
 
 namespace gradus::testing {
-
-using Values = std::vector<double>;
-inline Values values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// A float64 vector that wants a gradient.
 inline Tensor leaf(std::initializer_list<double> numbers) {

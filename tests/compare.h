@@ -13,6 +13,10 @@
 
 namespace gradus::testing {
 
+/// A tensor's numbers in row-major order.
+using Values = std::vector<double>;
+inline Values values(const Tensor& x) { return x.to_vector<double>(); }
+
 /// The largest |a - b| / (1 + |b|); infinite if shapes or dtypes differ or only one side is NaN.
 inline double difference(const Tensor& a, const Tensor& b) {
   constexpr double infinity = std::numeric_limits<double>::infinity();

@@ -13,11 +13,6 @@ using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
 
-namespace {
-using Values = std::vector<double>;
-Values values(const Tensor& x) { return x.to_vector<double>(); }
-}  // namespace
-
 TEST_CASE("tensor: braces mean what they look like") {
   CHECK(tensor(3.5).shape() == Shape{});
   CHECK(tensor(3).item() == 3);

@@ -13,6 +13,7 @@
 #include "gradus/models/model_folder.h"
 #include "gradus/optim/optim.h"
 #include "tests/golden/golden.h"
+#include "tests/temporary_folder.h"
 
 using namespace gradus;
 using namespace gradus::core;
@@ -29,17 +30,6 @@ const models::GPTConfig untied{.vocab = 19,
                                .bias = true,
                                .tie = false,
                                .activation = Activation::gelu_tanh};
-
-struct Folder {  // of this test, removed after
-  std::string path;
-  explicit Folder(const std::string& name)
-      : path((std::filesystem::temp_directory_path() /
-              ("gradus_test_" + std::to_string(getpid()) + name))
-                 .string()) {
-    std::filesystem::remove_all(path);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
 
 // 50 steps from PyTorch's weights on its batches: the first gradients, then losses and gradient
 // norms.
@@ -310,14 +300,15 @@ TEST_CASE("generation refuses bad prompts and options", "[gpt]") {
 }
 
 TEST_CASE("a GPT is saved and loaded", "[gpt]") {
-  const Folder folder("save_gpt");
+  const TemporaryFolder folder;
+  const std::string dir = folder / "model";
   for (Dtype dtype : {float32, float64})
     for (const models::GPTConfig& config : {tied, untied}) {
       models::GPT model(config);
       model.to(dtype);
-      models::save_model(folder.path + "/model", model);
+      models::save_model(dir, model);
       const RandomKey state = default_generator().state();
-      const models::GPT loaded = models::load_model<models::GPT>(folder.path + "/model");
+      const models::GPT loaded = models::load_model<models::GPT>(dir);
       CHECK(default_generator().state().counter == state.counter);
       CHECK(loaded.config.activation == config.activation);
       CHECK(loaded.config.bias == config.bias);
@@ -327,35 +318,36 @@ TEST_CASE("a GPT is saved and loaded", "[gpt]") {
 }
 
 TEST_CASE("a GPT's configuration of an earlier version is read", "[gpt]") {
-  const Folder folder("earlier_gpt");
+  const TemporaryFolder folder;
+  const std::string dir = folder / "model";
   const models::GPT model(untied);
-  models::save_model(folder.path, model);
-  const std::string path = models::config_path(folder.path);
+  models::save_model(dir, model);
+  const std::string path = models::config_path(dir);
   auto json = nlohmann::json::parse(read_file(path));
   CHECK(json["activation"] == "gelu_tanh");
   json.erase("activation");
   for (const char* name : {"erf", "tanh"}) {
     json["gelu"] = name;
     write_file_atomically(path, json.dump());
-    CHECK(models::load_config<models::GPT>(folder.path).activation ==
+    CHECK(models::load_config<models::GPT>(dir).activation ==
           (name[0] == 'e' ? Activation::gelu : Activation::gelu_tanh));
   }
 }
 
 TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
-  const Folder folder("load_gpt");
-  CHECK_THROWS_WITH(models::load_model<models::GPT>(folder.path), Contains(folder.path));
+  const TemporaryFolder folder;
+  const std::string dir = folder / "model";
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(dir), Contains(dir));
   const models::GPT model(tied);
-  models::save_model(folder.path, model);
-  const std::string config = folder.path + "/config.json", text = read_file(config);
+  models::save_model(dir, model);
+  const std::string config = dir + "/config.json", text = read_file(config);
   auto with = [&](const std::string& key, const nlohmann::json& value) {
     auto json = nlohmann::json::parse(text);
     json[key] = value;
     write_file_atomically(config, json.dump());
   };
   auto refuses = [&](const std::string& message) {
-    CHECK_THROWS_WITH(models::load_model<models::GPT>(folder.path),
-                      Contains(folder.path) && Contains(message));
+    CHECK_THROWS_WITH(models::load_model<models::GPT>(dir), Contains(dir) && Contains(message));
   };
   write_file_atomically(config, text.substr(0, 20));
   refuses("config.json: the file is not JSON at its byte 21");
@@ -373,7 +365,7 @@ TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
   with("context", 8), refuses("wpe.weight (expected float32 (8, 32), got float32 (16, 32))");
   with("heads", 3), refuses("config.json: GPT: heads must divide dim: dim 32, heads 3");
   write_file_atomically(config, text);
-  const std::string weights = folder.path + "/model.safetensors", bytes = read_file(weights);
+  const std::string weights = dir + "/model.safetensors", bytes = read_file(weights);
   write_file_atomically(weights, bytes.substr(0, bytes.size() - 1));
   refuses("model.safetensors");
   CHECK_THROWS_WITH(models::save_model(config, model), Contains("cannot make the folder"));

@@ -11,8 +11,6 @@ using namespace gradus::testing;
 using Catch::Contains;
 
 namespace {
-using Values = std::vector<double>;
-Values values(const Tensor& x) { return x.to_vector<double>(); }
 
 // ---- what must not compile ----
 

@@ -10,15 +10,14 @@
 #include "gradus/core/ops/ops.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/random.h"
+#include "tests/compare.h"
 
 using namespace gradus;
 using namespace gradus::core;
+using namespace gradus::testing;
 using Catch::Matchers::Contains;
 
 namespace {
-
-using Values = std::vector<double>;
-Values values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// 0, 1, 2, ... in the shape given.
 Tensor counting(const Shape& shape, Dtype dtype = float32) {
