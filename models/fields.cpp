@@ -1,5 +1,6 @@
 #include "gradus/models/fields.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -41,19 +42,11 @@ std::string limits(double least, double most) {
   return " from " + join(least) + " to " + (most == std::floor(most) ? whole(most) : join(most));
 }
 
-std::optional<gradus::Activation> find_activation(const std::string& name) {
-  for (const gradus::Activation a : activations)
-    if (name == name_of(a)) return a;
-  return {};
-}
-
 /// The text as a value of T, if it is one.
 template <class T>
 std::optional<T> read(const std::string& text) {
   if constexpr (std::is_same_v<T, std::string>)
     return text;
-  else if constexpr (std::is_same_v<T, gradus::Activation>)
-    return find_activation(text);
   else if constexpr (std::is_same_v<T, bool>)
     return text == "true" || text == "false" ? std::optional(text == "true") : std::nullopt;
   else
@@ -61,15 +54,16 @@ std::optional<T> read(const std::string& text) {
 }
 
 template <class T>
-bool in_limits(const Field& field, const T& value) {
+bool in_limits(const Field& field, const T* value) {
   if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, double>)
-    return field.least <= static_cast<double>(value) && static_cast<double>(value) <= field.most;
+    return field.least <= static_cast<double>(*value) && static_cast<double>(*value) <= field.most;
   return true;
 }
+bool in_limits(const Field&, const Choice& choice) { return choice.get() < choice.names.size(); }
 
 template <class T>
-bool has_type(const nlohmann::json& json) {
-  if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, gradus::Activation>)
+bool has_type(const T*, const nlohmann::json& json) {
+  if constexpr (std::is_same_v<T, std::string>)
     return json.is_string();
   else if constexpr (std::is_same_v<T, bool>)
     return json.is_boolean();
@@ -78,26 +72,31 @@ bool has_type(const nlohmann::json& json) {
   else
     return json.is_number_integer();
 }
+bool has_type(const Choice&, const nlohmann::json& json) { return json.is_string(); }
 
-Json to_json(const Field& field) {
-  return std::visit(
-      [](const auto* p) {
-        if constexpr (std::is_same_v<decltype(p), const gradus::Activation*>)
-          return Json(name_of(*p));
-        else
-          return Json(*p);
-      },
-      field.value);
+/// Whether the text is a value of the field's type within its limits; then, if `writing`, it is set.
+template <class T>
+bool assign(const Field& field, T* value, const std::string& text, bool writing) {
+  std::optional<T> given = read<T>(text);
+  if (!given || !in_limits(field, &*given)) return false;
+  if (writing) *value = std::move(*given);
+  return true;
+}
+bool assign(const Field&, const Choice& choice, const std::string& text, bool writing) {
+  const auto found = std::find(choice.names.begin(), choice.names.end(), text);
+  if (found == choice.names.end()) return false;
+  if (writing) choice.set(static_cast<size_t>(found - choice.names.begin()));
+  return true;
 }
 
-/// The value that the JSON is; throws Error unless it is of the field's type and in its limits.
-template <class T>
-T value_of(const Field& field, const std::string& called, const nlohmann::json& json) {
-  std::optional<T> value;
-  if (has_type<T>(json)) value = read<T>(json.is_string() ? json.get<std::string>() : json.dump());
-  if (!value || !in_limits(field, *value))
-    fail(called, ": expected ", field.expected(), ", got ", shown(json));
-  return *value;
+Json to_json(const Field& field) {
+  if (const auto* choice = std::get_if<Choice>(&field.value)) return Json(choice->name());
+  return std::visit(
+      [](const auto& p) {
+        if constexpr (std::is_pointer_v<std::decay_t<decltype(p)>>) return Json(*p);
+        return Json();
+      },
+      field.value);
 }
 
 }  // namespace
@@ -109,33 +108,34 @@ std::string Field::expected() const {
   if (std::holds_alternative<bool*>(value)) return "true or false";
   if (std::holds_alternative<std::string*>(value)) return "a text";
   std::string names;
-  for (const gradus::Activation a : activations)
-    names += (names.empty() ? "one of " : ", ") + std::string(name_of(a));
+  for (const std::string& name : std::get<Choice>(value).names)
+    names += (names.empty() ? "one of " : ", ") + name;
   return names;
 }
 
 std::string Field::to_text() const {
   if (const auto* text = std::get_if<std::string*>(&value)) return **text;
-  if (const auto* a = std::get_if<gradus::Activation*>(&value)) return name_of(**a);
+  if (const auto* choice = std::get_if<Choice>(&value)) return choice->name();
   if (const auto* number = std::get_if<double*>(&value); number && !std::isfinite(**number))
     return join(**number);  // which JSON has no words for
   return to_json(*this).dump();
 }
 
 void Field::set(const std::string& called, const std::string& text) const {
-  std::visit(
-      [&](auto* p) {
-        const auto read_value = read<std::remove_pointer_t<decltype(p)>>(text);
-        if (!read_value || !in_limits(*this, *read_value))
-          fail(called, ": expected ", expected(), ", got ", shown(text));
-        *p = *read_value;
-      },
-      value);
+  const bool done = std::visit([&](const auto& v) { return assign(*this, v, text, true); }, value);
+  if (!done) fail(called, ": expected ", expected(), ", got ", shown(text));
 }
 
 Field& Fields::add(Field field) {
+  if (field.initial.empty()) field.initial = field.to_text();
   list_.push_back(std::move(field));
   return list_.back();
+}
+
+Field& Fields::add(std::string name, gradus::Activation& value, std::string meaning) {
+  std::vector<std::string> names;
+  for (const gradus::Activation a : activations) names.push_back(name_of(a));
+  return add(std::move(name), value, std::move(names), std::move(meaning));
 }
 
 void Fields::append(const Fields& other) {
@@ -156,12 +156,8 @@ const Field* Fields::find(const std::string& name) const {
 
 void Fields::check(const char* op) const {
   for (const Field& field : list_)
-    std::visit(
-        [&](const auto* p) {
-          if (!in_limits(field, *p))
-            fail(op, ": ", field.name, ": expected ", field.expected(), ", got ", field.to_text());
-        },
-        field.value);
+    if (!std::visit([&](const auto& v) { return in_limits(field, v); }, field.value))
+      fail(op, ": ", field.name, ": expected ", field.expected(), ", got ", field.to_text());
 }
 
 std::string Fields::to_json(bool lines) const {
@@ -186,15 +182,20 @@ void Fields::read_json(const std::string& where, const std::string& text) const 
   for (const bool writing : {false, true})  // checked as a whole before anything is changed
     for (const Field& field : list_) {
       const auto found = json.find(field.name);
-      if (found == json.end() && field.optional) continue;
+      if (found == json.end() && field.optional) {
+        if (writing) field.set(field.name, field.initial);
+        continue;
+      }
       const std::string called = where + ": " + field.name;
       if (found == json.end()) fail(called, " is missing: expected ", field.expected());
-      std::visit(
-          [&](auto* p) {
-            auto read_value = value_of<std::remove_pointer_t<decltype(p)>>(field, called, *found);
-            if (writing) *p = std::move(read_value);
+      const bool fits = std::visit(
+          [&, &json = *found](const auto& v) {
+            return has_type(v, json) &&
+                   assign(field, v, json.is_string() ? json.get<std::string>() : json.dump(),
+                          writing);
           },
           field.value);
+      if (!fits) fail(called, ": expected ", field.expected(), ", got ", shown(*found));
     }
 }
 

@@ -4,6 +4,7 @@
 // program's flags.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,14 +21,25 @@ namespace gradus::models {
 template <class Number>
 std::optional<Number> parse_number(const std::string& text);
 
+/// A value that is one of several by name: an enum's, whose values count from 0.
+struct Choice {
+  std::vector<std::string> names;
+  std::function<size_t()> get;
+  std::function<void(size_t)> set;
+  /// "number 7" of a value outside the enum.
+  std::string name() const {
+    return get() < names.size() ? names[get()] : "number " + std::to_string(get());
+  }
+};
+
 /// One entry: where its value stands, and what it may be.
 struct Field {
-  using Value =
-      std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, gradus::Activation*>;
+  using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, Choice>;
   std::string name, meaning;
   Value value;
   double least = 0, most = 0;  ///< of an int64_t or a double, both included
-  bool optional = false;       ///< may be missing in a file: an earlier version had none
+  bool optional = false;       ///< may be missing in a file: an earlier version had none, which
+  std::string initial = {};    ///< means this, as text: the value when the field was added
 
   /// The value as a person types it: 4, 0.5, true, gelu.
   std::string to_text() const;
@@ -46,11 +58,19 @@ class Fields {
   Field& add(std::string name, Number& value, double least, double most, std::string meaning) {
     return add(Field{std::move(name), std::move(meaning), &value, least, most});
   }
-  /// A seed (a uint64_t, any at all), a switch, a text, an activation.
+  /// A seed (a uint64_t, any at all), a switch, a text.
   template <class T>
   Field& add(std::string name, T& value, std::string meaning) {
     return add(Field{std::move(name), std::move(meaning), &value});
   }
+  /// One of an enum's values, which have these names.
+  template <class Enum>
+  Field& add(std::string name, Enum& value, std::vector<std::string> names, std::string meaning) {
+    return add(Field{std::move(name), std::move(meaning),
+                     Choice{std::move(names), [&value] { return static_cast<size_t>(value); },
+                            [&value](size_t i) { value = static_cast<Enum>(i); }}});
+  }
+  Field& add(std::string name, gradus::Activation& value, std::string meaning);
   Field& add(Field field);
   /// The entries of another struct too.
   void append(const Fields& other);

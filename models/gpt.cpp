@@ -13,15 +13,25 @@ namespace {
 GPTConfig checked(GPTConfig c) {
   GPT::fields(c).check("GPT");
   check(c.dim % c.heads == 0, "GPT: heads must divide dim: dim ", c.dim, ", heads ", c.heads);
+  check(c.kv_heads == 0 || c.heads % c.kv_heads == 0, "GPT: kv_heads must divide heads: heads ",
+        c.heads, ", kv_heads ", c.kv_heads);
+  check(c.positions != Positions::rotary || c.dim / c.heads % 2 == 0,
+        "GPT: rotary positions need heads of even size: dim ", c.dim, ", heads ", c.heads);
   return c;
 }
 
 nn::Block make_block(const GPTConfig& c) {
+  const int64_t by_default = c.gated ? nn::SwiGLU::hidden_size(c.dim) : 0;
   return nn::Block(c.dim, {.heads = c.heads,
+                           .kv_heads = c.kv_heads,
+                           .hidden = c.hidden > 0 ? c.hidden : by_default,
                            .activation = c.activation,
+                           .gated = c.gated,
                            .causal = true,
                            .bias = c.bias,
-                           .dropout = c.dropout});
+                           .dropout = c.dropout,
+                           .norm = c.norm,
+                           .rotary = c.positions == Positions::rotary ? c.context : 0});
 }
 
 void initialise(const GPT& model) {
@@ -51,6 +61,17 @@ Fields GPT::fields(GPTConfig& c) {
   fields.add("bias", c.bias, "biases in linear layers and norms");
   fields.add("tie", c.tie, "one weight for the token embedding and the output");
   fields.add("activation", c.activation, "of the feed-forward layers");
+  // Earlier versions' files lack these.
+  fields.add("gated", c.gated, "gates in the feed-forward layers; SwiGLU's with silu").optional =
+      true;
+  fields.add("hidden", c.hidden, 0, 1e7, "numbers in them; 0: 4 dim, gated 8/3 dim").optional =
+      true;
+  fields.add("kv_heads", c.kv_heads, 0, 1e6, "key/value heads; 0: as many").optional = true;
+  fields
+      .add("positions", c.positions, {"learned", "sinusoidal", "rotary"},
+           "the model's sense of place")
+      .optional = true;
+  fields.add("norm", c.norm, {"layer", "rms"}, "before each layer").optional = true;
   fields.renamed("activation", "gelu", {{"erf", "gelu"}, {"tanh", "gelu_tanh"}});
   return fields;
 }
@@ -58,10 +79,15 @@ Fields GPT::fields(GPTConfig& c) {
 GPT::GPT(const GPTConfig& c)
     : config(checked(c)),
       wte(child("wte", nn::Embedding(c.vocab, c.dim))),
-      wpe(child("wpe", nn::LearnedPositions(c.context, c.dim))),
+      wpe(c.positions == Positions::learned
+              ? std::optional(child("wpe", nn::LearnedPositions(c.context, c.dim)))
+              : std::nullopt),
+      waves(c.positions == Positions::sinusoidal
+                ? std::optional(child("waves", nn::SinusoidalPositions(c.context, c.dim)))
+                : std::nullopt),
       dropout(c.dropout),
       blocks(children("blocks", c.layers, [&](int64_t) { return make_block(c); })),
-      ln_f(child("ln_f", nn::LayerNorm(c.dim, {.bias = c.bias}))),
+      ln_f(child("ln_f", nn::Norm(c.norm, c.dim, 1e-5, c.bias))),
       head(child("head",
                  c.tie ? nn::Linear(wte.weight) : nn::Linear(c.dim, c.vocab, {.bias = false}))) {
   initialise(*this);
@@ -73,7 +99,13 @@ Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
         ids.defined() ? ids.shape() : Shape{});
   check(ids.size(1) <= config.context - offset, "GPT: ", offset + ids.size(1),
         " tokens do not fit a context of ", config.context);
-  return dropout(wte(ids) + wpe(ids.size(1), offset));
+  const int64_t length = ids.size(1);
+  if (wpe) return dropout(wte(ids) + (*wpe)(length, offset));
+  // What is 1 in size, and not 0.02 as tokens are at first: Vaswani et al. 2017, section 3.4.
+  if (waves)
+    return dropout(wte(ids) * std::sqrt(static_cast<double>(config.dim)) +
+                   (*waves)(length, offset));
+  return dropout(wte(ids));
 }
 
 Tensor GPT::operator()(const Tensor& ids) const {

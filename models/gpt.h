@@ -1,6 +1,9 @@
 #pragma once
 // GPT: a decoder-only transformer language model. Radford et al. 2019, "Language Models are
-// Unsupervised Multitask Learners".
+// Unsupervised Multitask Learners"; by its options also today's form: rotary positions, RMSNorm,
+// SwiGLU, fewer key/value heads (Touvron et al. 2023, arXiv 2302.13971).
+
+#include <optional>
 
 #include "gradus/core/ops/activation.h"
 #include "gradus/models/decoding.h"
@@ -9,6 +12,10 @@
 #include "gradus/nn/transformer.h"
 
 namespace gradus::models {
+
+/// How a model knows where in the sequence a token stands: rows added to the embedded tokens, or
+/// queries and keys turned.
+enum class Positions { learned, sinusoidal, rotary };
 
 struct GPTConfig {
   int64_t vocab = 0;     ///< how many tokens there are; must be given
@@ -20,12 +27,16 @@ struct GPTConfig {
   bool bias = false;   ///< in linear layers and norms
   bool tie = true;     ///< whether the output layer's weight is the token embedding's
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
+  bool gated = false;                        ///< feed-forward layers act(a) b; with silu: SwiGLU
+  int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim, or as many parameters gated
+  int64_t kv_heads = 0;  ///< heads of keys and values, a divisor of heads; 0: as many
+  Positions positions = Positions::learned;
+  nn::NormKind norm = nn::NormKind::layer;
 };
 
 class GPTDecoder;
 
-/// Token and learned position embeddings, pre-norm blocks, a last norm, and a linear layer to
-/// logits. Initialised as GPT-2: normal with standard deviation 0.02, the layers that add to the
+/// Token embeddings and positions, pre-norm blocks, a last norm, and a linear layer to logits. Initialised as GPT-2: normal with standard deviation 0.02, the layers that add to the
 /// residual stream with 0.02 / sqrt(2 layers), biases 0.
 struct GPT : nn::Module {
   using Config = GPTConfig;
@@ -34,10 +45,11 @@ struct GPT : nn::Module {
 
   const GPTConfig config;
   nn::Embedding wte;
-  nn::LearnedPositions wpe;
+  std::optional<nn::LearnedPositions> wpe;       ///< by Positions::learned
+  std::optional<nn::SinusoidalPositions> waves;  ///< by Positions::sinusoidal
   nn::Dropout dropout;
   std::vector<nn::Block> blocks;
-  nn::LayerNorm ln_f;
+  nn::Norm ln_f;
   nn::Linear head;  ///< without bias
   explicit GPT(const GPTConfig& config);
 

@@ -1,5 +1,8 @@
 #include "gradus/nn/layers.h"
 
+#include <algorithm>
+
+#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
@@ -31,14 +34,18 @@ Embedding::Embedding(int64_t count, int64_t dim)
 
 Tensor Embedding::operator()(const Tensor& ids) const { return embedding(weight, ids); }
 
-LayerNorm::LayerNorm(int64_t dim, const LayerNormOptions& options)
-    : weight(param("weight", ones(init::parameter_shape("LayerNorm", {dim})))),
-      bias(options.bias ? param("bias", zeros({dim})) : Tensor()),
-      eps(options.eps) {
+Norm::Norm(NormKind kind_, int64_t dim, double eps_, bool biased)
+    : weight(param("weight", ones(init::parameter_shape(
+                                 kind_ == NormKind::rms ? "RMSNorm" : "LayerNorm", {dim})))),
+      bias(biased && kind_ == NormKind::layer ? param("bias", zeros({dim})) : Tensor()),
+      eps(eps_),
+      kind(kind_) {
   check(eps >= 0, "LayerNorm: expected eps >= 0, got ", eps);
 }
 
-Tensor LayerNorm::operator()(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }
+Tensor Norm::operator()(const Tensor& x) const {
+  return kind == NormKind::rms ? rms_norm(x, weight, eps) : layer_norm(x, weight, bias, eps);
+}
 
 Dropout::Dropout(double p_) : p(p_) {
   check(p >= 0 && p <= 1, "Dropout: expected a probability, got ", p);
@@ -48,16 +55,34 @@ Tensor Dropout::operator()(const Tensor& x) const { return p == 0 ? x : gradus::
 
 namespace {
 int64_t hidden_size(int64_t dim, int64_t hidden) {
-  check(dim > 0 && dim <= INT64_MAX / 4 && hidden >= 0, "MLP: expected sizes > 0, got dim ", dim,
-        ", hidden ", hidden);
+  check(dim > 0 && dim <= INT64_MAX / 4 && hidden >= 0 && hidden <= INT64_MAX / 2,
+        "MLP: expected sizes > 0, got dim ", dim, ", hidden ", hidden);
   return hidden == 0 ? 4 * dim : hidden;
 }
 }  // namespace
 
-MLP::MLP(int64_t dim, const MLPOptions& options)
-    : fc(child("fc", Linear(dim, hidden_size(dim, options.hidden), {.bias = options.bias}))),
-      proj(child("proj", Linear(hidden_size(dim, options.hidden), dim, {.bias = options.bias}))),
-      activation(options.activation),
-      dropout(options.dropout) {}
+MLP::MLP(int64_t dim, const MLPOptions& o)
+    : fc(child("fc",
+               Linear(dim, hidden_size(dim, o.hidden) * (o.gated ? 2 : 1), {.bias = o.bias}))),
+      proj(child("proj", Linear(hidden_size(dim, o.hidden), dim, {.bias = o.bias}))),
+      activation(o.activation),
+      gated(o.gated),
+      dropout(o.dropout),
+      hidden_dropout(o.hidden_dropout) {}
+
+Tensor MLP::operator()(const Tensor& x) const {
+  if (!gated && (hidden_dropout.p == 0 || !is_training()))
+    return dropout(feed_forward(x, fc.weight, fc.bias, activation, proj.weight, proj.bias));
+  const Tensor hidden = gated ? gradus::gated(fc(x), activation) : fc(x, activation);
+  return dropout(proj(hidden_dropout(hidden)));
+}
+
+SwiGLU::SwiGLU(int64_t dim, const SwiGLUOptions& o)
+    : MLP(dim, {.hidden = o.hidden == 0 ? hidden_size(std::clamp<int64_t>(dim, 0, INT64_MAX / 16))
+                                        : o.hidden,
+                .activation = Activation::silu,
+                .gated = true,
+                .bias = o.bias,
+                .dropout = o.dropout}) {}
 
 }  // namespace gradus::nn

@@ -28,16 +28,31 @@ struct Embedding : Module {
   Tensor operator()(const Tensor& ids) const;
 };
 
+enum class NormKind { layer, rms };
+/// A norm over the last axis: weight times (x - mean) / sqrt(var + eps) + bias, or of the kind rms
+/// x / sqrt(mean(x^2) + eps). What LayerNorm and RMSNorm have in common, for layers that take
+/// either.
+struct Norm : Module {
+  const Tensor weight, bias;  ///< (dim); (dim) or undefined
+  double eps;
+  NormKind kind;
+  Norm(NormKind kind, int64_t dim, double eps, bool bias);
+  Tensor operator()(const Tensor& x) const;
+};
+
 struct LayerNormOptions {
   double eps = 1e-5;
   bool bias = true;
 };
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis.
-struct LayerNorm : Module {
-  const Tensor weight, bias;  ///< (dim); (dim) or undefined
-  double eps;
-  explicit LayerNorm(int64_t dim, const LayerNormOptions& options = {});
-  Tensor operator()(const Tensor& x) const;
+struct LayerNorm : Norm {
+  explicit LayerNorm(int64_t dim, const LayerNormOptions& options = {})
+      : Norm(NormKind::layer, dim, options.eps, options.bias) {}
+};
+
+/// x / sqrt(mean(x^2) + eps) * weight over the last axis. Zhang & Sennrich 2019, arXiv 1910.07467.
+struct RMSNorm : Norm {
+  explicit RMSNorm(int64_t dim, double eps_ = 1e-6) : Norm(NormKind::rms, dim, eps_, false) {}
 };
 
 /// In training mode: drops each element with probability p and scales the others by 1/(1-p).
@@ -50,18 +65,31 @@ struct Dropout {
 struct MLPOptions {
   int64_t hidden = 0;  ///< 0: 4 dim
   Activation activation = Activation::gelu;
+  bool gated = false;  ///< fc gives twice the hidden size, and its halves are act(a) b
   bool bias = true;
-  double dropout = 0;  ///< of the output
+  double dropout = 0;         ///< of the output
+  double hidden_dropout = 0;  ///< of the hidden numbers, behind the activation
 };
 /// The transformer's feed-forward layer: proj(act(fc(x))), (..., dim) -> (..., dim).
 struct MLP : Module {
   Linear fc, proj;
   Activation activation;
-  Dropout dropout;
+  bool gated;
+  Dropout dropout, hidden_dropout;
   explicit MLP(int64_t dim, const MLPOptions& options = {});
-  Tensor operator()(const Tensor& x) const {
-    return dropout(feed_forward(x, fc.weight, fc.bias, activation, proj.weight, proj.bias));
-  }
+  Tensor operator()(const Tensor& x) const;
+};
+
+struct SwiGLUOptions {
+  int64_t hidden = 0;  ///< 0: 8/3 dim, rounded up to a multiple of 8: as many parameters as an MLP
+  bool bias = false;
+  double dropout = 0;
+};
+/// proj(silu(a) b) with [a, b] = fc(x). Shazeer 2020, arXiv 2002.05202, equation 6.
+struct SwiGLU : MLP {
+  explicit SwiGLU(int64_t dim, const SwiGLUOptions& options = {});
+  /// The default hidden size.
+  static int64_t hidden_size(int64_t dim) { return (8 * dim / 3 + 7) / 8 * 8; }
 };
 
 }  // namespace gradus::nn

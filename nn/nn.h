@@ -1,6 +1,7 @@
 #pragma once
 // Layers and what they are made of.
 #include "gradus/nn/activations.h"
+#include "gradus/nn/attention.h"
 #include "gradus/nn/init.h"
 #include "gradus/nn/layers.h"
 #include "gradus/nn/metrics.h"

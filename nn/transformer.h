@@ -1,80 +1,34 @@
 #pragma once
-// Self-attention and the transformer block.
+// The transformer's blocks, a paper each: (B, T, dim) -> (B, T, dim).
 
-#include "gradus/nn/layers.h"
+#include "gradus/nn/attention.h"
 
 namespace gradus::nn {
-
-/// The keys and values of the tokens read so far, in memory set aside once. It can be moved, not
-/// copied: a copy would share the memory and not the length.
-class KeyValueCache {
- public:
-  KeyValueCache(KeyValueCache&&) noexcept = default;
-  KeyValueCache& operator=(KeyValueCache&&) noexcept = default;
-  /// For `batch` sequences of up to `capacity` tokens.
-  KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t head_dim,
-                Dtype dtype = float32);
-  /// Writes k and v (B, Hk, T, D) behind what is there. Throws Error if they do not fit, or while
-  /// gradients are recorded.
-  void append(const Tensor& k, const Tensor& v);
-  /// What is there: (B, Hk, length, D), views.
-  Tensor keys() const { return k_.slice(2, 0, length_); }
-  Tensor values() const { return v_.slice(2, 0, length_); }
-  int64_t length() const { return length_; }
-  int64_t capacity() const { return k_.size(2); }
-  /// Sequence i goes on from where sequence rows[i] stands: rows (batch), int64.
-  void reorder(const Tensor& rows);
-  /// Forgets all.
-  void clear() { length_ = 0; }
-
- private:
-  Tensor k_, v_;  // (B, Hk, capacity, D)
-  int64_t length_ = 0;
-};
-
-struct SelfAttentionOptions {
-  int64_t heads = 1;
-  int64_t kv_heads = 0;  ///< heads of keys and values, a divisor of heads; 0: as many
-  bool causal = false;   ///< a token sees itself and those before it only
-  bool bias = true;
-  double dropout = 0;  ///< of the attention weights and of the output
-};
-/// Multi-head self-attention: (B, T, dim) -> (B, T, dim).
-struct SelfAttention : Module {
-  int64_t heads, kv_heads;
-  bool causal;
-  Linear qkv, proj;  ///< dim -> (heads + 2 kv_heads) dim/heads: q, k, v side by side; dim -> dim
-  Dropout dropout;
-  SelfAttention(int64_t dim, const SelfAttentionOptions& options);
-
-  /// `mask` broadcasts to (B, heads, T, T): bool, true where a token may be seen, or added to the
-  /// scores.
-  Tensor operator()(const Tensor& x, const Tensor& mask = {}) const;
-  /// x holds the next T tokens, which see the cache's too and are appended to it. Causal only.
-  Tensor operator()(const Tensor& x, KeyValueCache& cache) const;
-  KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
-};
 
 struct BlockOptions {
   int64_t heads = 1;
   int64_t kv_heads = 0;  ///< 0: as many as heads
   int64_t hidden = 0;    ///< of the MLP; 0: 4 dim
   Activation activation = Activation::gelu;
+  bool gated = false;  ///< the MLP's hidden layer
   bool causal = false;
-  bool bias = true;    ///< in every linear layer and norm
-  double dropout = 0;  ///< of attention weights and of what is added to x
-  double eps = 1e-5;   ///< of the layer norms
+  bool bias = true;           ///< in every linear layer and norm
+  double dropout = 0;         ///< of attention weights and of what is added to x
+  double hidden_dropout = 0;  ///< of the MLP's hidden numbers
+  NormKind norm = NormKind::layer;
+  double eps = 1e-5;   ///< of the norms
+  int64_t rotary = 0;  ///< the most places, for rotary positions
 };
 /// The pre-norm transformer block (Radford et al. 2019, "Language Models are Unsupervised Multitask
-/// Learners", section 2.3): (B, T, dim) -> (B, T, dim).
+/// Learners", section 2.3).
 struct Block : Module {
-  LayerNorm ln1;
-  SelfAttention attn;
-  LayerNorm ln2;
+  Norm ln1;
+  MultiHeadAttention attn;
+  Norm ln2;
   MLP mlp;
   Block(int64_t dim, const BlockOptions& options);
 
-  /// mask: as SelfAttention's.
+  /// mask: as MultiHeadAttention's.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}) const {
     const Tensor h = x + attn(ln1(x), mask);
     return h + mlp(ln2(h));
@@ -82,6 +36,64 @@ struct Block : Module {
   Tensor operator()(const Tensor& x, KeyValueCache& cache) const {
     const Tensor h = x + attn(ln1(x), cache);
     return h + mlp(ln2(h));
+  }
+};
+
+/// The post-norm block of an encoder (Vaswani et al. 2017, section 3.1; BERT's: Devlin et al. 2019).
+struct PostNormBlock : Block {
+  using Block::Block;
+  Tensor operator()(const Tensor& x, const Tensor& mask = {}) const {
+    const Tensor h = ln1(x + attn(x, mask));
+    return ln2(h + mlp(h));
+  }
+};
+
+struct LlamaBlockOptions {
+  int64_t heads = 1;
+  int64_t kv_heads = 0;    ///< 0: as many as heads
+  int64_t hidden = 0;      ///< of the SwiGLU; 0: its default
+  int64_t context = 1024;  ///< the most places
+  double dropout = 0;
+};
+/// Today's decoder block: RMSNorm, rotary positions, SwiGLU, no biases. Touvron et al. 2023, arXiv
+/// 2302.13971, section 2.2.
+struct LlamaBlock : Block {
+  LlamaBlock(int64_t dim, const LlamaBlockOptions& options);
+};
+
+/// The post-norm block of a decoder, with attention to what the encoder made of the source
+/// (Vaswani et al. 2017, section 3.1).
+struct DecoderBlock : Module {
+  Norm ln1;
+  MultiHeadAttention attn;  ///< causal
+  Norm ln2;
+  MultiHeadAttention cross;
+  Norm ln3;
+  MLP mlp;
+  DecoderBlock(int64_t dim, const BlockOptions& options);
+
+  /// `attend(x)` is attn(x), or attn(x, cache); memory_mask as MultiHeadAttention::cross's.
+  Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask,
+                    KeyValueCache* cache = nullptr) const {
+    const Tensor h = ln1(x + attend(x, cache));
+    const Tensor g = ln2(h + cross.cross(h, memory, memory_mask));
+    return ln3(g + mlp(g));
+  }
+
+ protected:
+  Tensor attend(const Tensor& x, KeyValueCache* cache) const {
+    return cache ? attn(x, *cache) : attn(x);
+  }
+};
+
+/// The same with the norms before (Xiong et al. 2020, arXiv 2002.04745).
+struct PreNormDecoderBlock : DecoderBlock {
+  using DecoderBlock::DecoderBlock;
+  Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask,
+                    KeyValueCache* cache = nullptr) const {
+    const Tensor h = x + attend(ln1(x), cache);
+    const Tensor g = h + cross.cross(ln2(h), memory, memory_mask);
+    return g + mlp(ln3(g));
   }
 };
 

@@ -104,7 +104,7 @@ TEST_CASE("a GPT is initialised as GPT-2", "[gpt]") {
   auto deviation = [](const Tensor& x) { return std::sqrt(var(x, {}).item()); };
   const nn::Block& block = model.blocks[3];
   CHECK(deviation(model.wte.weight) == Approx(0.02).epsilon(0.05));
-  CHECK(deviation(model.wpe.weight) == Approx(0.02).epsilon(0.05));
+  CHECK(deviation(model.wpe->weight) == Approx(0.02).epsilon(0.05));
   CHECK(deviation(block.attn.qkv.weight) == Approx(0.02).epsilon(0.05));
   CHECK(deviation(block.attn.proj.weight) == Approx(0.02 / 4).epsilon(0.05));
   CHECK(deviation(block.mlp.proj.weight) == Approx(0.02 / 4).epsilon(0.05));

@@ -147,7 +147,7 @@ TEST_CASE("self-attention: every option, with and without a cache", "[nn]") {
   for (int64_t T : {1, 3, 9})
     for (int64_t kv_heads : {0, 1, 2, 4})
       for (bool causal : {false, true}) {
-        const nn::SelfAttention attention(
+        const nn::MultiHeadAttention attention(
             16,
             {.heads = 4, .kv_heads = kv_heads, .causal = causal, .bias = T != 3, .dropout = 0.3});
         const Parameters p = randomised(attention);

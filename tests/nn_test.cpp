@@ -83,12 +83,12 @@ TEST_CASE("modules give PyTorch's outputs and gradients", "[nn][golden]") {
   compare(file, "layer_norm", nn::LayerNorm(8));
   compare(file, "mlp_erf", nn::MLP(8));
   compare(file, "mlp_tanh", nn::MLP(8, {.activation = Activation::gelu_tanh, .bias = false}));
-  compare(file, "attention_full", nn::SelfAttention(8, {.heads = 2}));
-  compare(file, "attention_causal", nn::SelfAttention(8, {.heads = 2, .causal = true}));
+  compare(file, "attention_full", nn::MultiHeadAttention(8, {.heads = 2}));
+  compare(file, "attention_causal", nn::MultiHeadAttention(8, {.heads = 2, .causal = true}));
   compare(file, "block_full", nn::Block(8, {.heads = 2}));
   compare(file, "block_causal", nn::Block(8, {.heads = 2, .causal = true}));
 
-  nn::SelfAttention attention(8, {.heads = 2});
+  nn::MultiHeadAttention attention(8, {.heads = 2});
   for (Dtype dtype : {float64, float32}) {
     const Tensor boolean_mask = file.get("mask.bool"), added = file.get("mask.added", dtype);
     compare(
@@ -196,9 +196,9 @@ TEST_CASE("layers refuse bad sizes and options", "[nn]") {
   CHECK_THROWS_WITH(nn::Embedding(-1, 3), Contains("Embedding: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::LayerNorm(0), Contains("LayerNorm: expected sizes > 0, got (0,)"));
   CHECK_THROWS_WITH(nn::Dropout(1.5), Contains("Dropout: expected a probability, got 1.5"));
-  CHECK_THROWS_WITH(nn::SelfAttention(10, {.heads = 3}),
+  CHECK_THROWS_WITH(nn::MultiHeadAttention(10, {.heads = 3}),
                     Contains("heads must divide dim: dim 10, heads 3"));
-  CHECK_THROWS_WITH(nn::SelfAttention(12, {.heads = 6, .kv_heads = 4}),
+  CHECK_THROWS_WITH(nn::MultiHeadAttention(12, {.heads = 6, .kv_heads = 4}),
                     Contains("kv_heads must divide heads: heads 6, kv_heads 4"));
   CHECK_THROWS_AS(nn::Linear(3, 2)(ones({2, 4})), Error);
   CHECK_THROWS_AS(nn::Embedding(3, 2)(full({2}, 3, int64)), Error);
@@ -213,7 +213,7 @@ TEST_CASE("a block's options reach its layers", "[nn]") {
                             .bias = false,
                             .dropout = 0.25,
                             .eps = 0.5});
-  for (const nn::LayerNorm& norm : {block.ln1, block.ln2}) {
+  for (const nn::Norm& norm : {block.ln1, block.ln2}) {
     CHECK(norm.eps == 0.5);
     CHECK_FALSE(norm.bias.defined());
   }
@@ -393,7 +393,7 @@ TEST_CASE("attention with a key/value cache equals attention over all", "[nn]") 
   manual_seed(4);
   const NoGrad no_grad;
   for (int64_t kv_heads : {4, 2, 1}) {
-    const nn::SelfAttention attention(16, {.heads = 4, .kv_heads = kv_heads, .causal = true});
+    const nn::MultiHeadAttention attention(16, {.heads = 4, .kv_heads = kv_heads, .causal = true});
     const Tensor x = randn({3, 7, 16});
     const Tensor full_pass = attention(x);
     nn::KeyValueCache cache = attention.make_cache(3, 7);
@@ -414,7 +414,7 @@ TEST_CASE("attention with a key/value cache equals attention over all", "[nn]") 
 TEST_CASE("attention with a key/value cache drops what attention over all drops", "[nn]") {
   manual_seed(4);
   const NoGrad no_grad;
-  const nn::SelfAttention attention(16, {.heads = 4, .causal = true, .dropout = 0.5});
+  const nn::MultiHeadAttention attention(16, {.heads = 4, .causal = true, .dropout = 0.5});
   const Tensor x = randn({2, 6, 16});
   nn::KeyValueCache cache = attention.make_cache(2, 6);
   manual_seed(9);
@@ -424,7 +424,7 @@ TEST_CASE("attention with a key/value cache drops what attention over all drops"
 }
 
 TEST_CASE("a key/value cache refuses what it cannot hold", "[nn]") {
-  const nn::SelfAttention causal(8, {.heads = 2, .causal = true}), both(8, {.heads = 2});
+  const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}), both(8, {.heads = 2});
   nn::KeyValueCache cache = causal.make_cache(1, 4);
   const Tensor x = ones({1, 2, 8});
   CHECK_THROWS_WITH(causal(x, cache), Contains("under NoGrad"));

@@ -142,10 +142,123 @@ OpRow projected_row(const Setting& s, int64_t q_heads, int64_t kv_heads) {
           })};
 }
 
+std::vector<OpRow> gated_rows() {
+  std::vector<OpRow> rows;
+  for (const Activation activation : activations)
+    rows.push_back({.name = "gated",
+                    .variant = name_of(activation),
+                    .f = of_one([=](const Tensor& x) { return gated(x, activation); }),
+                    .samples = {{away_from({2, 4}, {0})},
+                                {away_from({2, 1, 6}, {0})},
+                                {away_from({2}, {0})},
+                                {normal({0, 2})},
+                                {normal({2, 0})}},
+                    .large = {{away_from({131, 514}, {0})}},
+                    .composed = of_one([=](const Tensor& x) {
+                      const int64_t n = x.size(-1) / 2;
+                      return activate(x.slice(-1, 0, n), activation) * x.slice(-1, n);
+                    })});
+  rows[0].bad = {{[] {
+                    gated(ones({2, 3}), Activation::silu);
+                  },
+                  "gated: expected a last axis of even size, got (2, 3)"},
+                 {[] { gated(ones({}), Activation::silu); }, "gated: expected a last axis"},
+                 {[] {
+                    gated(ones({2, 4}, int64), Activation::silu);
+                  },
+                  "gated"},
+                 {[] {
+                    gated(ones({2, 4}), static_cast<Activation>(99));
+                  },
+                  "activation: none"}};
+  return rows;
+}
+
+/// Some sines and cosines.
+Tensor some_positions(int64_t time, int64_t dim, Dtype dtype) {
+  const Tensor angle = arange(time).to(float64).unsqueeze(1) * 0.7 + arange(dim / 2).to(float64);
+  return stack({sin(angle), cos(angle)}, -1).reshape({time, dim}).to(dtype);
+}
+
+OpRow rotary_row() {
+  auto table = [](const Tensor& x) { return some_positions(x.size(-3), x.size(-1), x.dtype()); };
+  return {.name = "rotary",
+          .f = of_one([=](const Tensor& x) { return rotary(x, table(x), (x.size(-2) + 1) / 2); }),
+          .samples = {{normal({1, 2, 3, 4})},
+                      {normal({2, 2, 2})},
+                      {normal({3, 1, 2})},
+                      {normal({0, 2, 2, 2})},
+                      {normal({2, 0, 3, 2})},
+                      {normal({2, 3, 1, 0})}},
+          .large = {{normal({3, 133, 7, 18})}},
+          .composed = of_one([=](const Tensor& x) {  // as a complex number times e^(i angle)
+            const int64_t turning = (x.size(-2) + 1) / 2;
+            Tensor y = x.clone();
+            const Tensor sine = table(x).slice(-1, 0, INT64_MAX, 2).unsqueeze(1),
+                         cosine = table(x).slice(-1, 1, INT64_MAX, 2).unsqueeze(1);
+            const Tensor z = x.slice(-2, 0, turning);
+            const Tensor re = z.slice(-1, 0, INT64_MAX, 2), im = z.slice(-1, 1, INT64_MAX, 2);
+            const Tensor turned =
+                stack({re * cosine - im * sine, re * sine + im * cosine}, -1).reshape(z.shape());
+            return cat({turned, x.slice(-2, turning)}, -2);
+          }),
+          .bad = {{[] {
+                     rotary(ones({2, 3, 3}), ones({2, 3}), 1);
+                   },
+                   "rotary: expected x (..., T, heads, D), D even, got (2, 3, 3)"},
+                  {[] {
+                     rotary(ones({3, 4}), ones({3, 4}), 1);
+                   },
+                   "rotary: expected x"},
+                  {[] {
+                     rotary(ones({2, 3, 4}), ones({3, 4}), 1);
+                   },
+                   "rotary: expected positions of float32 (2, 4), got (3, 4)"},
+                  {[] {
+                     rotary(ones({2, 3, 4}), ones({2, 4}, float64), 1);
+                   },
+                   "rotary: expected positions of float32"},
+                  {[] {
+                     rotary(ones({2, 3, 4}), {}, 1);
+                   },
+                   "rotary: expected positions"},
+                  {[] {
+                     rotary(ones({2, 3, 4}), ones({2, 4}), 4);
+                   },
+                   "rotary: expected 0 to 3 heads to turn, got 4"},
+                  {[] {
+                     rotary(ones({2, 3, 4}, int64), ones({2, 4}), 3);
+                   },
+                   "rotary: expected float32 or float64, got int64"}}};
+}
+
+OpRow weights_row() {
+  return {.name = "attention_weights",
+          .f = of_two([](const Tensor& q, const Tensor& k) {
+            return attention_weights(q, k, {.causal = true, .scale = 0.7});
+          }),
+          .samples = {{normal({1, 2, 2, 3}), normal({1, 1, 3, 3})},
+                      {normal({1, 1, 1}), normal({1, 1, 1})},
+                      {normal({0, 2, 1, 1}), normal({0, 2, 1, 1})}},
+          .composed = of_two([](const Tensor& q, const Tensor& k) {
+            const Setting s{.variant = "", .causal = true, .scale = 0.7};
+            const int64_t keys = k.size(-2);  // the values that the weights sum are 1s and 0s
+            Shape shape = k.shape();
+            shape.back() = keys;
+            return attention_by_hand(s, {q, k, eye(keys, q.dtype()).expand(shape)});
+          }),
+          .bad = {{[] {
+                     attention_weights(ones({1, 2, 3, 4}), ones({1, 3, 3, 4}));
+                   },
+                   "attention_weights: expected as many key as value heads"}}};
+}
+
 }  // namespace
 
 std::vector<OpRow> attention_rows() {
-  std::vector<OpRow> rows;
+  std::vector<OpRow> rows{rotary_row(), weights_row()};
+  for (OpRow& row : gated_rows()) rows.push_back(std::move(row));
+  const size_t first = rows.size();
   for (const Setting& s : settings()) {
     rows.push_back(
         {.name = "scaled_dot_product_attention",
@@ -159,7 +272,7 @@ std::vector<OpRow> attention_rows() {
          .composed = [s](const Tensors& x) { return Tensors{attention_by_hand(s, x)}; }});
     rows.push_back(projected_row(s, 2, 2));
   }
-  rows[0].bad = refused();
+  rows[first].bad = refused();
   rows.push_back(projected_row(settings()[1], 4, 2));
   rows.push_back(
       {.name = "scaled_dot_product_attention",
@@ -176,7 +289,7 @@ std::vector<OpRow> attention_rows() {
              const double scale = 1 / std::sqrt(static_cast<double>(x[0].size(-1)));
              return Tensors{matmul(softmax(matmul(x[0], x[0].mT()) * scale + x[1]), x[0])};
            }});
-  rows[1].bad = {
+  rows[first + 1].bad = {
       {[] {
          self_attention(ones({2, 3, 8}), 3, 2);
        },

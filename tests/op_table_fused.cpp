@@ -282,6 +282,33 @@ std::vector<OpRow> layer_norm_rows() {
   return rows;
 }
 
+OpRow rms_norm_row() {
+  return {
+      .name = "rms_norm",
+      .f =
+          [](const Tensors& x) {
+            return Tensors{rms_norm(x[0], x[1], 1e-3), rms_norm(x[0])};
+          },
+      .samples = {{normal({2, 4}), normal({4})},
+                  {normal({2, 1, 3}), normal({3})},
+                  {normal({3}), normal({3})},
+                  {normal({0, 3}), normal({3})},
+                  {normal({2, 0}), normal({0})}},
+      .large = {{normal({71, 1031}), normal({1031})}, {normal({2003, 33}), normal({33})}},
+      .composed =
+          [](const Tensors& x) {
+            const Tensor square = mean(x[0] * x[0], -1, keepdim);
+            return Tensors{x[0] * pow(square + 1e-3, -0.5) * x[1], x[0] * pow(square + 1e-6, -0.5)};
+          },
+      .bad = {{[] { rms_norm(f32({})); }, "rms_norm: expected rank 1 or more, got shape ()"},
+              {[] { rms_norm(i64({3})); }, "rms_norm: expected float32 or float64, got int64"},
+              {[] {
+                 rms_norm(f32({2, 3}), f32({2}));
+               },
+               "rms_norm: expected weight of float32 (3,) for x (2, 3), got float32 (2,)"},
+              {[] { rms_norm(f32({3}), {}, -1); }, "rms_norm: eps is -1, below 0"}}};
+}
+
 /// The gradient of a fused op under create_graph: its graph hangs on aliases of the op's inputs.
 OpRow alias_row() {
   auto gradient_of = [](auto normalized) {
@@ -479,7 +506,8 @@ std::vector<OpRow> other_loss_rows() {
 }  // namespace
 
 std::vector<OpRow> fused_rows() {
-  std::vector<OpRow> rows{matmul_row(), matmul_of_vectors_row(), tied_row(), alias_row()};
+  std::vector<OpRow> rows{matmul_row(), matmul_of_vectors_row(), tied_row(), alias_row(),
+                          rms_norm_row()};
   for (auto some : {linear_rows, feed_forward_rows, softmax_rows, layer_norm_rows, dropout_rows,
                     cross_entropy_rows, other_loss_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));

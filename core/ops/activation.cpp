@@ -79,4 +79,59 @@ const NamedOp& named_op(Activation activation) {
 const char* core::name_of(Activation activation) { return named_op(activation).name; }
 Tensor core::activate(const Tensor& x, Activation activation) { return named_op(activation).op(x); }
 
+// ---- gates ----
+
+namespace {
+
+/// The halves of x's last axis, outside the graph.
+std::pair<Tensor, Tensor> halves(const Tensor& x) {
+  const int64_t n = x.size(-1) / 2;
+  return {x.detach().slice(-1, 0, n), x.detach().slice(-1, n)};
+}
+
+}  // namespace
+
+// y = act(a) b        da = dy b act'(a)    db = dy act(a)
+Tensor gated(const Tensor& x, Activation activation) {
+  const ProfileScope scope("gated");
+  check(x.rank() >= 1 && x.size(-1) % 2 == 0, "gated: expected a last axis of even size, got ",
+        x.shape());
+  named_op(activation);
+  Shape shape = x.shape();
+  shape.back() /= 2;
+  const Tensor y = empty(shape, x.dtype());
+  dispatch_floating("gated", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    with_activation(activation, [&](auto act) {
+      const auto x_halves = halves(x);
+      kernel::map<T, T, T>(y, x_halves.first, x_halves.second,
+                           [](T a, T b) { return decltype(act)::at(a).value * b; });
+    });
+  });
+  record_fused(
+      "gated", {y}, {x}, saves_nothing,
+      [activation](const std::vector<Tensor>& in) {
+        const int64_t n = in[0].size(-1) / 2;
+        const std::vector<Tensor> parts = in[0].split(Shape{n, n}, -1);
+        return std::vector<Tensor>{activate(parts[0], activation) * parts[1]};
+      },
+      [activation](Backward& back) {
+        const Tensor x = back.input(0), dy = take_grad(back);
+        Tensor dx = empty(x.shape(), x.dtype());
+        const auto x_halves = halves(x), d_halves = halves(dx);
+        dispatch_floating("gated", x.dtype(), [&](auto tag) {
+          using T = typename decltype(tag)::type;
+          with_activation(activation, [&](auto act) {
+            using A = decltype(act);
+            kernel::map<T, T, T, T>(d_halves.first, dy, x_halves.first, x_halves.second,
+                                    [](T g, T a, T b) { return g * b * A::at(a).slope; });
+            kernel::map<T, T, T>(d_halves.second, dy, x_halves.first,
+                                 [](T g, T a) { return g * A::at(a).value; });
+          });
+        });
+        back.give(0, std::move(dx));
+      });
+  return y;
+}
+
 }  // namespace gradus

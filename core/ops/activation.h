@@ -34,4 +34,9 @@ Tensor silu(const Tensor& x);
 /// x sigmoid(1.702 x), CLIP's approximation of gelu.
 Tensor quick_gelu(const Tensor& x);
 
+/// act(a) b for the halves of x's last axis, x = [a, b]: (..., 2n) -> (..., n). With silu it is what
+/// SwiGLU has within: Shazeer 2020, arXiv 2002.05202. (torch's glu is a sigmoid(b): the other
+/// half.)
+Tensor gated(const Tensor& x, Activation activation);
+
 }  // namespace gradus

@@ -81,15 +81,20 @@ Tensor is_future(int64_t queries, int64_t keys) {
   return gt(arange(keys), arange(keys - queries, keys).unsqueeze(1));
 }
 
-/// dropout(softmax(scale q k^T + mask)) v
-Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s) {
+/// softmax(scale q k^T + mask)
+Tensor composed_weights(const Tensor& q, const Tensor& k, const Settings& s) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   Tensor scores = matmul(q, repeat_heads(k, q.size(-3)).mT()) * s.scale;
   if (s.causal) scores = masked_fill(scores, is_future(q.size(-2), k.size(-2)), -infinity);
   if (s.mask.defined())
     scores = s.mask.dtype() == boolean ? masked_fill(scores, logical_not(s.mask), -infinity)
                                        : scores + s.mask;
-  Tensor weights = softmax(scores);
+  return softmax(scores);
+}
+
+/// dropout(softmax(scale q k^T + mask)) v
+Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s) {
+  Tensor weights = composed_weights(q, k, s);
   if (s.dropout > 0) weights = dropout(weights, s.dropout, s.key);
   return matmul(weights, repeat_heads(v, q.size(-3)));
 }
@@ -183,8 +188,7 @@ void backward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings&
   });
 }
 
-void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
-  constexpr const char* op = "scaled_dot_product_attention";
+void check_operands(const char* op, const Tensor& q, const Tensor& k, const Tensor& v) {
   auto shapes = [&](const char* expected) {
     fail(op, ": expected ", expected, ", got q ", q.shape(), ", k ", k.shape(), ", v ", v.shape());
   };
@@ -201,17 +205,28 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
     shapes("as many key as value heads, and a multiple of that of query heads");
 }
 
+/// Keeps the weights of q and k (B, H, T, D), outside the graph, if someone wants them.
+void trace(const Tensor& q, const Tensor& k, const Settings& s) {
+  AttentionTrace::add([&] {
+    const NoGrad no_grad;
+    Settings per_head = s;
+    per_head.mask = s.mask_per_head;
+    return composed_weights(q, k, per_head);
+  });
+}
+
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
   constexpr const char* op = "scaled_dot_product_attention";
   const ProfileScope scope(op);
-  check_operands(q, k, v);
+  check_operands(op, q, k, v);
   Shape weights = q.shape(), shape = q.shape();
   weights.back() = k.size(-2);
   shape.back() = v.size(-1);
   const Settings s = settle(op, options, q.size(-1), weights, q);
+  trace(as_heads(q), as_heads(k), s);
   if (wants_mask_gradient(s)) return composed_attention(q, k, v, s);
 
   const Tensor out = empty(shape, q.dtype());
@@ -250,6 +265,8 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
         heads + 2 * kv_heads, ", got ", qkv.shape());
   const int64_t batch = qkv.size(0), time = qkv.size(1), dim = qkv.size(2) / (heads + 2 * kv_heads);
   const Settings s = settle(op, options, dim, {batch, heads, time, time}, qkv);
+  const auto parts = split_heads(whole_rows(qkv.detach()), heads, kv_heads);
+  trace(parts[0], parts[1], s);
   if (wants_mask_gradient(s)) return composed_self_attention(qkv, heads, kv_heads, s);
 
   // y (B, T, H D) as (B, H, T, D)
@@ -260,7 +277,6 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
     return split_heads(whole_rows(x.detach()), heads, kv_heads);
   };
   const Tensor out = empty({batch, time, heads * dim}, qkv.dtype());
-  const auto parts = split(qkv);
   const bool recording = Recorder::wanted({qkv});
   const Tensor rows = forward(parts[0], parts[1], parts[2], s, per_head(out), recording);
   record_fused(
@@ -278,5 +294,26 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
       });
   return out;
 }
+
+Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
+  constexpr const char* op = "attention_weights";
+  const ProfileScope scope(op);
+  check_operands(op, q, k, k);
+  Shape weights = q.shape();
+  weights.back() = k.size(-2);
+  AttentionOptions without_dropout = options;
+  without_dropout.dropout = 0;
+  return composed_weights(q, k, settle(op, without_dropout, q.size(-1), weights, q));
+}
+
+// ---- the trace ----
+
+AttentionTrace*& AttentionTrace::current() {
+  static thread_local AttentionTrace* trace = nullptr;
+  return trace;
+}
+
+AttentionTrace::AttentionTrace() : outer_(std::exchange(current(), this)) {}
+AttentionTrace::~AttentionTrace() { current() = outer_; }
 
 }  // namespace gradus

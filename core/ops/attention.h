@@ -3,6 +3,7 @@
 // online softmax after Dao et al. 2022, arXiv 2205.14135, so that memory grows with T and not T^2.
 
 #include <optional>
+#include <vector>
 
 #include "gradus/core/tensor.h"
 
@@ -26,5 +27,32 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 /// tensor.
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options = {});
+
+/// softmax(q k^T scale + mask), the weights themselves: (..., H, Tq, Tk), by the composed form;
+/// without dropout. A query that sees no key has weights 0.
+Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
+
+/// While it lives, this thread's attention keeps its weights, call by call, outside the graph: to
+/// look at what a model attends to. It costs what attention_weights does.
+class AttentionTrace {
+ public:
+  AttentionTrace();
+  ~AttentionTrace();
+  AttentionTrace(const AttentionTrace&) = delete;
+  AttentionTrace& operator=(const AttentionTrace&) = delete;
+  /// (B, H, Tq, Tk) each.
+  const std::vector<Tensor>& weights() const { return weights_; }
+  /// For attention that is not made of these ops: hands `weights()` to this thread's trace, if there
+  /// is one.
+  template <class Weights>
+  static void add(Weights&& weights) {
+    if (AttentionTrace* trace = current()) trace->weights_.push_back(weights().detach());
+  }
+
+ private:
+  static AttentionTrace*& current();
+  std::vector<Tensor> weights_;
+  AttentionTrace* const outer_;
+};
 
 }  // namespace gradus

@@ -97,31 +97,32 @@ Tensor log_softmax(const Tensor& x, int64_t dim) {
       [](const Tensor& y, const Tensor& dy) { return dy - exp(y) * sum(dy, -1, keepdim); });
 }
 
-// ---- layer norm ----
+// ---- layer norm and RMS norm ----
 
 namespace {
 
-Tensor composed_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const Tensor centred = x - mean(x, -1, keepdim);
-  Tensor y = centred / sqrt(mean(centred * centred, -1, keepdim) + eps);
+// RMS norm is layer norm that is not `centred`: it takes no mean off.
+Tensor composed_norm(bool centred, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     double eps) {
+  const Tensor d = centred ? x - mean(x, -1, keepdim) : x;
+  Tensor y = d / sqrt(mean(d * d, -1, keepdim) + eps);
   if (weight.defined()) y = y * weight;
   if (bias.defined()) y = y + bias;
   return y;
 }
 
-struct LayerNormGradients {
+struct NormGradients {
   Tensor dx, dweight, dbias;  // undefined: not wanted
 };
 
 /// All three gradients in one pass over x and dy. dx is added into `total` if that is defined, else
 /// written over dy where nobody else holds it. `weight` may be undefined.
 template <class T>
-LayerNormGradients layer_norm_backward(Backward& back, const Tensor& x, const Tensor& weight,
-                                       const Tensor& mean, const Tensor& rstd,
-                                       const Tensor& total) {
+NormGradients norm_backward(Backward& back, bool centred, const Tensor& x, const Tensor& weight,
+                            const Tensor& mean, const Tensor& rstd, const Tensor& total) {
   const Tensor dy = take_grad(back).contiguous();
   const int64_t n = x.shape().back(), rows = mean.numel();
-  LayerNormGradients out;
+  NormGradients out;
   if (back.needs(0)) out.dx = total.defined() ? total : dy.is_sole_owner() ? dy : empty_like(dy);
   if (back.needs(1)) out.dweight = empty({n}, x.dtype());
   if (back.needs(2)) out.dbias = empty({n}, x.dtype());
@@ -139,7 +140,7 @@ LayerNormGradients layer_norm_backward(Backward& back, const Tensor& x, const Te
     if (dw) std::fill_n(dw, n, T{0});
     if (db) std::fill_n(db, n, T{0});
     for (int64_t i = begin; i < end; ++i)
-      kernel::layer_norm_backward_row(pdy + i * n, px + i * n, pw, pmean[i], prstd[i], n,
+      kernel::layer_norm_backward_row(pdy + i * n, px + i * n, pw, pmean[i], prstd[i], n, centred,
                                       total.defined(), pdx ? pdx + i * n : nullptr, dw, db);
   });
   if (out.dweight.defined())
@@ -148,60 +149,72 @@ LayerNormGradients layer_norm_backward(Backward& back, const Tensor& x, const Te
   return out;
 }
 
-void check_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  check(x.rank() >= 1, "layer_norm: expected rank 1 or more, got shape ", x.shape());
-  check(is_floating(x.dtype()), "layer_norm: expected float32 or float64, got ", x.dtype());
-  check(eps >= 0, "layer_norm: eps is ", eps, ", below 0");
+void check_norm(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                double eps) {
+  check(x.rank() >= 1, op, ": expected rank 1 or more, got shape ", x.shape());
+  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
+  check(eps >= 0, op, ": eps is ", eps, ", below 0");
   const Shape expected{x.shape().back()};
   auto check_parameter = [&](const char* name, const Tensor& p) {
-    check(!p.defined() || (p.shape() == expected && p.dtype() == x.dtype()),
-          "layer_norm: expected ", name, " of ", x.dtype(), " ", expected, " for x ", x.shape(),
-          ", got ", p.defined() ? p.dtype() : x.dtype(), " ", p.defined() ? p.shape() : Shape{});
+    check(!p.defined() || (p.shape() == expected && p.dtype() == x.dtype()), op, ": expected ",
+          name, " of ", x.dtype(), " ", expected, " for x ", x.shape(), ", got ",
+          p.defined() ? p.dtype() : x.dtype(), " ", p.defined() ? p.shape() : Shape{});
   };
   check_parameter("weight", weight);
   check_parameter("bias", bias);
 }
 
-}  // namespace
-
 // xhat = (x - mean) rstd, y = xhat w + b        with g = dy w:
 // dx = rstd (g - mean(g) - xhat mean(g xhat))    dw = sum(dy xhat)    db = sum(dy)
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const ProfileScope scope("layer_norm");
-  check_layer_norm(x, weight, bias, eps);
+// and for RMS norm without either mean.
+Tensor norm_rows(const char* op, bool centred, const Tensor& x, const Tensor& weight,
+                 const Tensor& bias, double eps) {
+  const ProfileScope scope(op);
+  check_norm(op, x, weight, bias, eps);
   const int64_t n = x.shape().back(), rows = x.numel() / std::max<int64_t>(n, 1);
   Tensor y = empty_like(x);
   const Tensor mean = empty({rows}, x.dtype()), rstd = empty({rows}, x.dtype());
   const Tensor from = contiguous_outside_graph(x);
   const Tensor w = weight.defined() ? contiguous_outside_graph(weight) : weight;
   const Tensor b = bias.defined() ? contiguous_outside_graph(bias) : bias;
-  dispatch_floating("layer_norm", x.dtype(), [&](auto tag) {
+  dispatch_floating("norm", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T *px = from.data<T>(), *pw = data_or_null<T>(w), *pb = data_or_null<T>(b);
     T *py = y.data<T>(), *pmean = mean.data<T>(), *prstd = rstd.data<T>();
     parallel_for(rows, rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        kernel::layer_norm_row(px + i * n, pw, pb, n, eps, py + i * n, pmean + i, prstd + i);
+        kernel::layer_norm_row(px + i * n, pw, pb, n, eps, centred, py + i * n, pmean + i,
+                               prstd + i);
     });
   });
   record_fused(
-      "layer_norm", {y}, {x, weight, bias}, saves_nothing,
-      [eps](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed_layer_norm(in[0], in[1], in[2], eps)};
+      op, {y}, {x, weight, bias}, saves_nothing,
+      [centred, eps](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_norm(centred, in[0], in[1], in[2], eps)};
       },
-      [mean, rstd, weighted = weight.defined()](Backward& back) {
+      [centred, mean, rstd, weighted = weight.defined()](Backward& back) {
         const Tensor x = back.input(0).contiguous();
         const Tensor w = weighted ? back.input(1).contiguous() : Tensor();
         const Tensor total = sum_in_place(back, 0);
-        LayerNormGradients given = dispatch_floating("layer_norm", x.dtype(), [&](auto tag) {
+        NormGradients given = dispatch_floating("norm", x.dtype(), [&](auto tag) {
           using T = typename decltype(tag)::type;
-          return layer_norm_backward<T>(back, x, w, mean, rstd, total);
+          return norm_backward<T>(back, centred, x, w, mean, rstd, total);
         });
         if (given.dweight.defined()) back.give(1, std::move(given.dweight));
         if (given.dbias.defined()) back.give(2, std::move(given.dbias));
         if (given.dx.defined() && !total.defined()) back.give(0, std::move(given.dx));
       });
   return y;
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  return norm_rows("layer_norm", true, x, weight, bias, eps);
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  return norm_rows("rms_norm", false, x, weight, {}, eps);
 }
 
 // ---- vectors of length 1 ----

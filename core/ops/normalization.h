@@ -14,6 +14,9 @@ Tensor log_softmax(const Tensor& x, int64_t dim = -1);
 /// undefined. Ba, Kiros, Hinton 2016, arXiv 1607.06450.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
+/// x / sqrt(mean(x^2) + eps) over the last axis, times weight (undefined: 1): layer norm that takes
+/// no mean off. Zhang & Sennrich 2019, arXiv 1910.07467.
+Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
 /// x / max(|x|, eps) along dim, |x| = (sum of |x_i|^p)^(1/p): vectors of length 1 but for the
 /// shortest. p >= 1, infinity among them. Neither |x| nor the gradient overflows for finite x.
 Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p = 2);

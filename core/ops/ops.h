@@ -10,4 +10,5 @@
 #include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/rotary.h"
 #include "gradus/core/ops/shape.h"

@@ -31,6 +31,7 @@ void Flags::group(std::string title, bool stored) {
 
 void Flags::add(models::Field field, const std::string& kind, const std::string& default_shown) {
   const auto* is_on = std::get_if<bool*>(&field.value);
+  if (field.initial.empty()) field.initial = field.to_text();
   const std::string shown = kind.empty()            ? ""
                             : default_shown.empty() ? field.to_text()
                                                     : default_shown;
@@ -45,7 +46,7 @@ void Flags::add(const std::string& name, std::string& value, const std::string& 
 void Flags::add(const models::Fields& fields, const std::vector<std::string>& except) {
   for (const models::Field& field : fields.list())
     if (std::find(except.begin(), except.end(), field.name) == except.end())
-      add(field, std::visit([](const auto* value) { return kind_of(value); }, field.value), "");
+      add(field, std::visit([](const auto& value) { return kind_of(value); }, field.value), "");
 }
 
 void Flags::added_later(const std::vector<std::string>& names) {

@@ -28,7 +28,7 @@ class Flags {
            const std::string& meaning, const std::string& default_shown = "") {
     add({key_of(name), meaning, &value, least, most}, kind_of(&value), default_shown);
   }
-  /// A seed, any number of 64 bits; a switch, true where it is given; an activation's name.
+  /// A seed, any number of 64 bits; a switch, true where it is given.
   template <class T>
   void add(const std::string& name, T& value, const std::string& meaning) {
     add({key_of(name), meaning, &value}, kind_of(&value), "");
@@ -77,7 +77,7 @@ class Flags {
   static std::string kind_of(const int64_t*) { return "N"; }
   static std::string kind_of(const uint64_t*) { return "N"; }
   static std::string kind_of(const std::string*) { return "TEXT"; }
-  static std::string kind_of(const Activation*) { return "NAME"; }
+  static std::string kind_of(const models::Choice&) { return "NAME"; }
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   models::Fields stored() const;
   /// Where a file's value has replaced one that the command line gave: puts that back if it may

@@ -65,7 +65,7 @@ Workload generation() {
   auto decoder = std::make_shared<models::GPTDecoder>(model->decoder());
   const NoGrad no_grad;
   decoder->next_logits(randint(0, 50257, {1, context}));
-  const int64_t positions = model->wpe.weight.numel();
+  const int64_t positions = model->wpe->weight.numel();
   const auto bytes = static_cast<double>(4 * (model->num_parameters() - positions));
   return {[model, decoder] {
             const NoGrad no_grad;

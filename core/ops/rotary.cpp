@@ -1,0 +1,73 @@
+#include "gradus/core/ops/rotary.h"
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/parallel.h"
+#include "gradus/core/profiler.h"
+#include "gradus/core/reuse.h"
+
+namespace gradus {
+
+namespace {
+
+/// Turns forth (direction 1) or back (-1); y may be x.
+void turn(const Tensor& x, const Tensor& positions, int64_t heads, double direction,
+          const Tensor& y) {
+  const int64_t time = x.size(-3), all = x.size(-2), dim = x.size(-1);
+  if (x.numel() == 0) return;
+  dispatch_floating("rotary", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *from = x.data<T>(), *table = positions.data<T>(), sign = static_cast<T>(direction);
+    T* to = y.data<T>();
+    const int64_t row = all * dim, tokens = x.numel() / row;
+    parallel_for(tokens, 16384 / row + 1, [=](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        const T* const angle = table + n % time * dim;
+        for (int64_t at = n * row; at < n * row + heads * dim; at += dim)
+          simd_for(dim / 2, [=](int64_t i) {
+            const T s = sign * angle[2 * i], c = angle[2 * i + 1];
+            const T even = from[at + 2 * i], odd = from[at + 2 * i + 1];
+            to[at + 2 * i] = c * even - s * odd;
+            to[at + 2 * i + 1] = c * odd + s * even;
+          });
+        if (to != from)
+          std::copy(from + n * row + heads * dim, from + (n + 1) * row, to + n * row + heads * dim);
+      }
+    });
+  });
+}
+
+// y_2i = c x_2i - s x_2i+1, y_2i+1 = c x_2i+1 + s x_2i with (s, c) = positions[2i, 2i+1]; the
+// gradient turns the other way.
+Tensor turned(const Tensor& x, const Tensor& table, int64_t heads, double direction) {
+  const ProfileScope scope("rotary");
+  const Tensor y = empty(x.shape(), x.dtype());
+  turn(x.detach().contiguous(), table.contiguous(), heads, direction, y);
+  record("rotary", {y}, {x, table}, saves_input(1), [heads, direction](Backward& back) {
+    const Tensor table = back.input(1);
+    if (back.create_graph()) return back.give(0, turned(back.grad(), table, heads, -direction));
+    const Tensor dy = take_grad(back).contiguous();
+    Tensor dx = dy.is_sole_owner() ? dy : empty_like(dy);
+    turn(dy, table.contiguous(), heads, -direction, dx);
+    back.give(0, std::move(dx));
+  });
+  return y;
+}
+
+}  // namespace
+
+Tensor rotary(const Tensor& x, const Tensor& positions, int64_t heads) {
+  check(is_floating(x.dtype()), "rotary: expected float32 or float64, got ", x.dtype());
+  check(x.rank() >= 3 && x.size(-1) % 2 == 0, "rotary: expected x (..., T, heads, D), D even, got ",
+        x.shape());
+  const Shape expected{x.size(-3), x.size(-1)};
+  check(positions.defined() && positions.shape() == expected && positions.dtype() == x.dtype(),
+        "rotary: expected positions of ", x.dtype(), ' ', expected, ", got ",
+        positions.defined() ? positions.shape() : Shape{});
+  check(heads >= 0 && heads <= x.size(-2), "rotary: expected 0 to ", x.size(-2),
+        " heads to turn, got ", heads);
+  return turned(x, positions.detach(), heads, 1);
+}
+
+}  // namespace gradus

@@ -1,0 +1,238 @@
+#include "gradus/nn/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/attention.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/rotary.h"
+#include "gradus/core/ops/shape.h"
+#include "gradus/nn/init.h"
+#include "gradus/nn/positions.h"
+
+namespace gradus::nn {
+
+// ---- one head, any score ----
+
+namespace {
+Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
+  return matmul(tanh(q.unsqueeze(2) + k.unsqueeze(1)), v);
+}
+Score checked_score(Score score, int64_t query_dim, int64_t key_dim) {
+  check(score == Score::bilinear || score == Score::additive || query_dim == key_dim,
+        "Attention: queries and keys of ", query_dim, " and ", key_dim,
+        " numbers have no dot product; Score::bilinear or Score::additive");
+  return score;
+}
+
+std::optional<Linear> part(Score score, int64_t in, int64_t hidden, bool bias) {
+  return score == Score::additive ? std::optional<Linear>(Linear(in, hidden, {.bias = bias}))
+                                  : std::nullopt;
+}
+}  // namespace
+
+Attention::Attention(Score score_, int64_t query_dim, int64_t key_dim, int64_t hidden)
+    : score(checked_score(score_, query_dim, key_dim)),
+      w(score == Score::bilinear ? param("w", init::kaiming_uniform(init::parameter_shape(
+                                                  "Attention", {query_dim, key_dim})))
+                                 : Tensor()),
+      query(part(score, query_dim, hidden == 0 ? query_dim : hidden, true)),
+      key(part(score, key_dim, hidden == 0 ? query_dim : hidden, false)),
+      v(score == Score::additive
+            ? param("v", init::kaiming_uniform({1, hidden == 0 ? query_dim : hidden}))
+            : Tensor()) {
+  if (query) child("query", *query);
+  if (key) child("key", *key);
+}
+
+Tensor Attention::prepare(const Tensor& keys) const {
+  if (score == Score::bilinear) return matmul(keys, w.mT());  // W k
+  return key ? (*key)(keys) : keys;
+}
+
+AttentionResult Attention::attend(const Tensor& queries, const Tensor& prepared,
+                                  const Tensor& values, const Tensor& mask) const {
+  check(
+      queries.rank() == 3 && prepared.rank() == 3 && values.rank() == 3 &&
+          prepared.size(1) == values.size(1),
+      "Attention: expected queries (B, Tq, D) and as many keys (B, Tk, D) as values (B, Tk, Dv), ",
+      "got ", queries.shape(), ", ", prepared.shape(), " and ", values.shape());
+  Tensor scores = score == Score::additive
+                      ? additive_scores((*query)(queries), prepared, v.reshape({v.size(1)}))
+                      : matmul(queries, prepared.mT());
+  if (score == Score::scaled_dot)
+    scores = scores / std::sqrt(static_cast<double>(queries.size(-1)));
+  if (mask.defined()) {
+    check(mask.dtype() == boolean, "Attention: expected a mask of bool, got ", mask.dtype());
+    scores = masked_fill(scores, !mask, -std::numeric_limits<double>::infinity());
+  }
+  const Tensor weights = softmax(scores);
+  AttentionTrace::add([&] { return weights.unsqueeze(1); });
+  return {matmul(weights, values), weights};
+}
+
+// ---- keys and values at hand ----
+
+KeyValueCache::KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t key_dim,
+                             Dtype dtype, int64_t value_dim) {
+  check(batch > 0 && kv_heads > 0 && capacity > 0 && key_dim > 0 && value_dim >= 0,
+        "KeyValueCache: expected sizes > 0, got ", Shape{batch, kv_heads, capacity, key_dim});
+  k_ = empty({batch, kv_heads, capacity, key_dim}, dtype);
+  v_ = empty({batch, kv_heads, capacity, value_dim == 0 ? key_dim : value_dim}, dtype);
+}
+
+void KeyValueCache::append(const Tensor& k, const Tensor& v) {
+  const Shape expected{k_.size(0), k_.size(1), k.rank() == 4 ? k.size(2) : 0, k_.size(3)};
+  Shape of_values = expected;
+  of_values.back() = v_.size(3);
+  check(k.shape() == expected && v.shape() == of_values, "KeyValueCache: expected keys and values ",
+        expected, " and ", of_values, ", got ", k.shape(), " and ", v.shape());
+  check(!grad_enabled(),
+        "KeyValueCache: gradients do not flow through a cache; use it under NoGrad");
+  check(k.size(2) <= capacity() - length_, "KeyValueCache: ", length_, " + ", k.size(2),
+        " tokens do not fit a capacity of ", capacity());
+  const int64_t end = length_ + k.size(2);
+  k_.slice(2, length_, end).copy_(k);
+  v_.slice(2, length_, end).copy_(v);
+  length_ = end;
+}
+
+void KeyValueCache::reorder(const Tensor& rows) {
+  check(rows.shape() == Shape{k_.size(0)}, "KeyValueCache: expected ", k_.size(0),
+        " rows to reorder by, got ", rows.shape());
+  for (const Tensor& x : {keys(), values()}) x.copy_(index_select(x, 0, rows));
+}
+
+// ---- many heads ----
+
+namespace {
+// Checked before the layers are made whose sizes follow from it.
+MultiHeadAttentionOptions settled(int64_t dim, MultiHeadAttentionOptions o) {
+  constexpr const char* op = "MultiHeadAttention";
+  constexpr int64_t most = int64_t{1} << 30;
+  check(dim > 0 && dim <= most && o.heads > 0 && o.heads <= most, op,
+        ": expected dim and heads from 1 to ", most, ", got ", dim, " and ", o.heads);
+  check(dim % o.heads == 0 || (o.key_dim > 0 && o.value_dim > 0), op,
+        ": heads must divide dim, unless key_dim and value_dim are given: dim ", dim, ", heads ",
+        o.heads);
+  if (o.kv_heads == 0) o.kv_heads = o.heads;
+  check(o.kv_heads > 0 && o.heads % o.kv_heads == 0, op, ": kv_heads must divide heads: heads ",
+        o.heads, ", kv_heads ", o.kv_heads);
+  for (int64_t* size : {&o.key_dim, &o.value_dim}) {
+    check(*size >= 0 && *size <= most / o.heads, op, ": expected key_dim and value_dim >= 0, got ",
+          o.key_dim, " and ", o.value_dim);
+    if (*size == 0) *size = dim / o.heads;
+  }
+  check(o.rotary >= 0 && (o.rotary == 0 || o.key_dim % 2 == 0), op,
+        ": rotary places need an even key_dim, got ", o.key_dim);
+  return o;
+}
+
+Linear projection(int64_t dim, const MultiHeadAttentionOptions& given) {
+  const MultiHeadAttentionOptions o = settled(dim, given);
+  return Linear(dim, o.heads * o.key_dim + o.kv_heads * (o.key_dim + o.value_dim),
+                {.bias = o.bias});
+}
+
+/// (B, T, heads D) -> (B, heads, T, D)
+Tensor by_heads(const Tensor& x, int64_t heads) {
+  return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
+}
+
+void check_sequence(const Tensor& x, const char* what) {
+  check(x.defined() && x.rank() == 3, "MultiHeadAttention: expected ", what, " (B, T, dim), got ",
+        x.defined() ? x.shape() : Shape{});
+}
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options)
+    : heads(options.heads),
+      kv_heads(settled(dim, options).kv_heads),
+      key_dim(settled(dim, options).key_dim),
+      value_dim(settled(dim, options).value_dim),
+      causal(options.causal),
+      qkv(child("qkv", projection(dim, options))),
+      proj(child("proj", Linear(heads * value_dim, dim, {.bias = options.bias}))),
+      positions(options.rotary > 0
+                    ? buffer("positions", sinusoidal_positions(options.rotary, key_dim),
+                             /*persistent=*/false)
+                    : Tensor()),
+      dropout(options.dropout) {}
+
+/// With queries and keys turned by their places, the first of which is `offset`.
+Tensor MultiHeadAttention::turned(const Tensor& x, int64_t offset) const {
+  if (!positions.defined()) return x;
+  const int64_t B = x.size(0), T = x.size(1), turning = heads + kv_heads;
+  check(T <= positions.size(0) - offset, "MultiHeadAttention: ", offset + T,
+        " tokens are more than the ", positions.size(0), " rotary places");
+  const Tensor table = positions.slice(0, offset, offset + T);
+  if (key_dim == value_dim)
+    return rotary(x.reshape({B, T, turning + kv_heads, key_dim}), table, turning)
+        .reshape(x.shape());
+  const std::vector<Tensor> parts = x.split(Shape{turning * key_dim, kv_heads * value_dim}, -1);
+  const Tensor y = rotary(parts[0].reshape({B, T, turning, key_dim}), table, turning);
+  return cat({y.reshape(parts[0].shape()), parts[1]}, -1);
+}
+
+/// y (B, heads, T, value_dim) -> (B, T, dim)
+Tensor MultiHeadAttention::output(const Tensor& y) const {
+  return dropout(proj(y.transpose(1, 2).reshape({y.size(0), y.size(2), heads * value_dim})));
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask) const {
+  check_sequence(x, "x");
+  const AttentionOptions options{.causal = causal, .mask = mask, .dropout = dropout.p};
+  const Tensor all = turned(qkv(x), 0);
+  if (key_dim == value_dim) return dropout(proj(self_attention(all, heads, kv_heads, options)));
+  const auto parts =
+      all.split(Shape{heads * key_dim, kv_heads * key_dim, kv_heads * value_dim}, -1);
+  return output(scaled_dot_product_attention(by_heads(parts[0], heads),
+                                             by_heads(parts[1], kv_heads),
+                                             by_heads(parts[2], kv_heads), options));
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache) const {
+  check(causal, "MultiHeadAttention: only causal attention can use a key/value cache");
+  check_sequence(x, "x");
+  const auto parts =
+      turned(qkv(x), cache.length())
+          .split(Shape{heads * key_dim, kv_heads * key_dim, kv_heads * value_dim}, -1);
+  cache.append(by_heads(parts[1], kv_heads), by_heads(parts[2], kv_heads));
+  return output(scaled_dot_product_attention(by_heads(parts[0], heads), cache.keys(),
+                                             cache.values(),
+                                             {.causal = true, .dropout = dropout.p}));
+}
+
+KeyValueCache MultiHeadAttention::make_cache(int64_t batch, int64_t capacity) const {
+  return KeyValueCache(batch, kv_heads, capacity, key_dim, proj.weight.dtype(), value_dim);
+}
+
+namespace {
+/// x through rows [begin, end) of a layer.
+Tensor through_rows(const Linear& layer, const Tensor& x, int64_t begin, int64_t end) {
+  const Tensor bias = layer.bias.defined() ? layer.bias.slice(0, begin, end) : Tensor();
+  return linear(x, layer.weight.slice(0, begin, end), bias);
+}
+}  // namespace
+
+KeysAndValues MultiHeadAttention::keys_and_values(const Tensor& memory) const {
+  check_sequence(memory, "memory");
+  const Tensor both = through_rows(qkv, memory, heads * key_dim, qkv.weight.size(0));
+  const auto parts = both.split(Shape{kv_heads * key_dim, kv_heads * value_dim}, -1);
+  return {by_heads(parts[0], kv_heads), by_heads(parts[1], kv_heads)};
+}
+
+Tensor MultiHeadAttention::cross(const Tensor& x, const KeysAndValues& memory,
+                                 const Tensor& mask) const {
+  check(!causal && !positions.defined(),
+        "MultiHeadAttention: cross-attention has neither causal order nor rotary places");
+  check_sequence(x, "x");
+  const Tensor q = by_heads(through_rows(qkv, x, 0, heads * key_dim), heads);
+  return output(scaled_dot_product_attention(q, memory.keys, memory.values,
+                                             {.mask = mask, .dropout = dropout.p}));
+}
+
+}  // namespace gradus::nn
