@@ -115,4 +115,135 @@ std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prom
   return {text.begin() + std::ssize(prompt), text.end()};
 }
 
+// ---- beam search ----
+
+namespace {
+
+struct Beam {
+  Hypothesis hypothesis;
+  int64_t row;         // of the decoder
+  bool ended = false;  // one of its continuations was stop
+};
+
+/// A beam continued with a token.
+struct Continuation {
+  double log_probability;
+  size_t beam;
+  int64_t token;
+  bool operator<(const Continuation& other) const {  // the better one first
+    if (log_probability != other.log_probability) return log_probability > other.log_probability;
+    return std::pair(beam, token) < std::pair(other.beam, other.token);
+  }
+};
+
+/// The best `width` continuations of a source's beams; log_probs (rows, vocab) in float64.
+std::vector<Continuation> best_continuations(const std::vector<Beam>& beams,
+                                             const Tensor& log_probs, int64_t width) {
+  const int64_t vocab = log_probs.size(1);
+  std::vector<Continuation> all;
+  for (size_t b = 0; b < beams.size(); ++b) {
+    const double* p = log_probs.data<double>() + beams[b].row * vocab;
+    for (int64_t token = 0; token < vocab; ++token) {
+      check(!std::isnan(p[token]), "beam_search: a logit is not a number");
+      if (std::isfinite(p[token]))
+        all.push_back({beams[b].hypothesis.log_probability + p[token], b, token});
+    }
+  }
+  check(!all.empty(), "beam_search: no token is possible");
+  const auto count = std::min<std::ptrdiff_t>(width, std::ssize(all));
+  std::partial_sort(all.begin(), all.begin() + count, all.end());
+  all.resize(static_cast<size_t>(count));
+  return all;
+}
+
+/// One source's search.
+struct Search {
+  std::vector<Beam> beams;
+  std::vector<Hypothesis> done;
+
+  void finish(Hypothesis h, bool stopped, double alpha) {
+    const auto n = static_cast<double>(std::ssize(h.tokens) + stopped);
+    h.stopped = stopped;
+    h.score = h.log_probability / std::pow((5 + n) / 6, alpha);
+    done.push_back(std::move(h));
+  }
+  /// Takes the next tokens of all beams; those that go on stand in rows from `first_row` on.
+  /// rows[r]: which row went on in row r.
+  void step(const Tensor& log_probs, const BeamSearchOptions& o, int64_t first_row,
+            std::vector<int64_t>& rows) {
+    std::vector<Beam> next;
+    for (const Continuation& c : best_continuations(beams, log_probs, o.beams - std::ssize(done))) {
+      Hypothesis h = beams[c.beam].hypothesis;
+      h.log_probability = c.log_probability;
+      if (c.token == o.stop) {
+        beams[c.beam].ended = true;
+        finish(std::move(h), true, o.length_penalty);
+        continue;
+      }
+      if (std::ssize(h.tokens) == o.tokens) continue;  // it may only end
+      h.tokens.push_back(c.token);
+      const int64_t row = first_row + std::ssize(next);
+      rows[static_cast<size_t>(row)] = beams[c.beam].row;
+      next.push_back({std::move(h), row});
+    }
+    for (Beam& beam : beams)
+      if (std::ssize(beam.hypothesis.tokens) == o.tokens && !beam.ended)
+        finish(std::move(beam.hypothesis), false, o.length_penalty);
+    beams = std::move(next);
+  }
+};
+
+void check_options(const Decoder& decoder, int64_t sources, const BeamSearchOptions& o) {
+  check(sources >= 1 && o.beams >= 1 && o.tokens >= 0,
+        "beam_search: expected sources and beams >= 1 and tokens >= 0, got ", sources, ", ",
+        o.beams, " and ", o.tokens);
+  check(std::isfinite(o.length_penalty), "beam_search: expected a finite length_penalty, got ",
+        o.length_penalty);
+  for (const int64_t id : {o.start, o.stop})
+    check(id >= 0 && id < decoder.vocab(), "beam_search: start and stop must be tokens of a ",
+          "vocabulary of ", decoder.vocab(), ", got ", o.start, " and ", o.stop);
+}
+
+}  // namespace
+
+std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sources,
+                                                 const BeamSearchOptions& o) {
+  check_options(decoder, sources, o);
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const int64_t rows = sources * o.beams;
+  std::vector<Search> searches(static_cast<size_t>(sources));
+  for (int64_t s = 0; s < sources; ++s)
+    searches[static_cast<size_t>(s)].beams = {{{}, s * o.beams}};
+  decoder.clear();
+  std::vector<int64_t> ids(static_cast<size_t>(rows), o.start);
+  auto searching = [](const Search& search) { return !search.beams.empty(); };
+  for (int64_t i = 0; i <= o.tokens && decoder.room() > 0; ++i) {
+    const Tensor logits = decoder.next_logits(from_data(ids, {rows, 1}));
+    check(logits.shape() == Shape{rows, decoder.vocab()},
+          "beam_search: expected a decoder of beams rows a source, ", rows, " in all, got logits ",
+          logits.shape());
+    const Tensor log_probs = log_softmax(logits.to(float64));
+    std::vector<int64_t> from(static_cast<size_t>(rows));
+    std::iota(from.begin(), from.end(), 0);
+    for (int64_t s = 0; s < sources; ++s)
+      if (Search& search = searches[static_cast<size_t>(s)]; searching(search))
+        search.step(log_probs, o, s * o.beams, from);
+    if (std::none_of(searches.begin(), searches.end(), searching)) break;
+    for (const Search& search : searches)
+      for (const Beam& beam : search.beams)
+        ids[static_cast<size_t>(beam.row)] = beam.hypothesis.tokens.back();
+    if (o.beams > 1) decoder.reorder(from_data(from, {rows}));
+  }
+  std::vector<std::vector<Hypothesis>> found;
+  for (Search& search : searches) {
+    for (Beam& beam : search.beams)
+      search.finish(std::move(beam.hypothesis), false, o.length_penalty);
+    std::stable_sort(search.done.begin(), search.done.end(),
+                     [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
+    found.push_back(std::move(search.done));
+  }
+  return found;
+}
+
 }  // namespace gradus::models

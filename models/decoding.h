@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "gradus/core/autograd.h"
 #include "gradus/core/random.h"
 #include "gradus/core/tensor.h"
 
@@ -65,6 +66,43 @@ std::vector<int64_t> generate(const Model& model, const std::vector<int64_t>& pr
                               const GenerateOptions& options = {}) {
   auto decoder = model.decoder(1);
   return generate(decoder, prompt, options);
+}
+
+struct BeamSearchOptions {
+  int64_t start = -1;  ///< what a target begins with; must be given, as must stop
+  int64_t stop = -1;   ///< what ends it
+  int64_t beams = 1;  ///< targets that are kept side by side; 1: greedy, always the likeliest token
+  int64_t tokens = 100;         ///< the most of a target, start and stop not counted
+  double length_penalty = 0.6;  ///< alpha in Hypothesis::score
+};
+
+/// A target that a beam search has found.
+struct Hypothesis {
+  std::vector<int64_t> tokens;  ///< without start and stop
+  double log_probability = 0;   ///< of the tokens, and of stop if it came
+  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha, n the number of tokens and stop
+  bool stopped = false;  ///< or cut off
+};
+
+/// The likeliest targets of each source, the one with the highest score first. `decoder` has
+/// options.beams rows for each of `sources` sources, side by side. Once a target ends with stop, the
+/// search goes on with one beam less: Sutskever et al. 2014, arXiv 1409.3215, section 3.2; scores:
+/// Wu et al. 2016, arXiv 1609.08144, equation 14.
+std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sources,
+                                                 const BeamSearchOptions& options);
+
+/// The best target of each of `source`'s rows (B, S), of which `lengths` (B) says how many tokens
+/// are real, by a decoder of the model's own.
+template <class Model>
+std::vector<Hypothesis> translate(const Model& model, const Tensor& source, const Tensor& lengths,
+                                  const BeamSearchOptions& options) {
+  const NoGrad no_grad;
+  const EvalMode eval;
+  auto decoder = model.decoder(source, lengths, options.beams);
+  std::vector<Hypothesis> best;
+  for (auto& found : beam_search(decoder, source.size(0), options))
+    best.push_back(std::move(found.front()));
+  return best;
 }
 
 }  // namespace gradus::models

@@ -9,3 +9,4 @@
 #include "gradus/models/fields.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/model_folder.h"
+#include "gradus/models/transformer.h"

@@ -61,8 +61,8 @@ struct LlamaBlock : Block {
   LlamaBlock(int64_t dim, const LlamaBlockOptions& options);
 };
 
-/// The post-norm block of a decoder, with attention to what the encoder made of the source
-/// (Vaswani et al. 2017, section 3.1).
+/// The block of a decoder with attention to what the encoder made of the source; pre-norm (Xiong et
+/// al. 2020, arXiv 2002.04745).
 struct DecoderBlock : Module {
   Norm ln1;
   MultiHeadAttention attn;  ///< causal
@@ -72,28 +72,29 @@ struct DecoderBlock : Module {
   MLP mlp;
   DecoderBlock(int64_t dim, const BlockOptions& options);
 
-  /// `attend(x)` is attn(x), or attn(x, cache); memory_mask as MultiHeadAttention::cross's.
-  Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask,
+  /// x (B, T, dim); `memory` is what cross.keys_and_values makes of the encoder's output, memory_mask
+  /// as cross-attention's. With a cache, x holds the next tokens.
+  Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask = {},
                     KeyValueCache* cache = nullptr) const {
-    const Tensor h = ln1(x + attend(x, cache));
-    const Tensor g = ln2(h + cross.cross(h, memory, memory_mask));
-    return ln3(g + mlp(g));
+    const Tensor h = x + itself(ln1(x), cache);
+    const Tensor g = h + cross.cross(ln2(h), memory, memory_mask);
+    return g + mlp(ln3(g));
   }
 
  protected:
-  Tensor attend(const Tensor& x, KeyValueCache* cache) const {
+  Tensor itself(const Tensor& x, KeyValueCache* cache) const {
     return cache ? attn(x, *cache) : attn(x);
   }
 };
 
-/// The same with the norms before (Xiong et al. 2020, arXiv 2002.04745).
-struct PreNormDecoderBlock : DecoderBlock {
+/// The same with the norms behind, as published first: Vaswani et al. 2017, section 3.1.
+struct PostNormDecoderBlock : DecoderBlock {
   using DecoderBlock::DecoderBlock;
-  Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask,
+  Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask = {},
                     KeyValueCache* cache = nullptr) const {
-    const Tensor h = x + attend(ln1(x), cache);
-    const Tensor g = h + cross.cross(ln2(h), memory, memory_mask);
-    return g + mlp(ln3(g));
+    const Tensor h = ln1(x + itself(x, cache));
+    const Tensor g = ln2(h + cross.cross(h, memory, memory_mask));
+    return ln3(g + mlp(g));
   }
 };
 

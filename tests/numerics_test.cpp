@@ -287,7 +287,8 @@ TEST_CASE("sizes that overflow are refused by what was asked for them") {
   CHECK_THROWS_WITH(nn::LearnedPositions(huge, huge), Contains("LearnedPositions: too many"));
   CHECK_THROWS_WITH(nn::init::xavier_normal({huge, huge}), Contains("xavier_normal: too many"));
   CHECK_THROWS_WITH(nn::MLP(INT64_MAX), Contains("MLP: "));
-  CHECK_THROWS_WITH(nn::MultiHeadAttention(INT64_MAX, {.heads = 1}), Contains("MultiHeadAttention: "));
+  CHECK_THROWS_WITH(nn::MultiHeadAttention(INT64_MAX, {.heads = 1}),
+                    Contains("MultiHeadAttention: "));
   CHECK_THROWS_WITH(nn::sinusoidal_positions(huge, huge),
                     Contains("sinusoidal_positions: too many"));
   CHECK_THROWS_WITH((Shape{huge, huge}.numel()), Contains("too many elements"));

@@ -68,6 +68,24 @@ class GPT(nn.Module):
         return F.cross_entropy(self(ids).flatten(0, 1), targets.flatten())
 
 
+class Seq2Seq(nn.Module):
+    """nn.Transformer, 3 + 3 layers, between two embeddings and a linear layer."""
+
+    def __init__(self, vocab=1000, dim=256):
+        super().__init__()
+        self.source, self.target = nn.Embedding(vocab, dim), nn.Embedding(vocab, dim)
+        self.transformer = nn.Transformer(dim, 8, 3, 3, 4 * dim, dropout=0.0, batch_first=True)
+        self.head = nn.Linear(dim, vocab)
+        for table in (self.source, self.target):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def loss(self, source, pair):
+        inputs, targets = pair[:, 0], pair[:, 1]
+        future = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1])
+        y = self.transformer(self.source(source), self.target(inputs), tgt_mask=future)
+        return F.cross_entropy(self.head(y).flatten(0, 1), targets.flatten())
+
+
 class MLP(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
@@ -109,6 +127,8 @@ WORKLOADS = {
     "gpt-char": lambda: gpt(65, 64, 4, 4, 128, False, 12, 64),
     "gpt-baby": lambda: gpt(65, 256, 6, 6, 384, False, 16, 256),
     "gpt2-124M": lambda: gpt(50257, 1024, 12, 12, 768, True, 4, 64),
+    "seq2seq": lambda: trainer(Seq2Seq(), [torch.randint(0, 1000, (64, 32)), torch.randint(0, 1000, (64, 2, 32))],
+                               64 * 32),
     **{f"attention-{n}": (lambda n=n: attention(n)) for n in (512, 1024, 2048, 4096, 8192)},
 }
 

@@ -19,20 +19,27 @@ struct Classifier : nn::Module {
   }
 };
 
-/// zero_grad, forward, loss, backward, clip, AdamW.
-template <class Model>
-Workload trainer(std::shared_ptr<Model> model, Tensor x, Tensor y, int64_t items,
+/// zero_grad, forward, loss, backward, clip, AdamW; `loss` keeps the model alive.
+Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
                  bool clip = true) {
   auto optimizer = std::make_shared<optim::AdamW>(
-      model->parameters(), optim::AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1});
+      model.parameters(), optim::AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1});
   const optim::StepOptions options =
       clip ? optim::StepOptions{.max_grad_norm = 1.0} : optim::StepOptions{};
   return {[=] {
             optimizer->zero_grad();
-            model->loss(x, y).backward();
+            loss().backward();
             optimizer->step(options);
           },
           items, 0};
+}
+
+/// Of a model whose loss takes inputs x and targets y.
+template <class Model>
+Workload trainer(std::shared_ptr<Model> model, Tensor x, Tensor y, int64_t items,
+                 bool clip = true) {
+  return trainer(
+      *model, [=] { return model->loss(x, y); }, items, clip);
 }
 
 Workload mlp() {
@@ -56,6 +63,21 @@ Workload attention(int64_t length) {
             for (const Tensor& x : qkv) x.set_grad({});
           },
           length, 0};
+}
+
+/// Transformer of 3 + 3 layers, 32 tokens to 32, batch 64.
+Workload seq2seq() {
+  auto model = std::make_shared<models::Transformer>(models::TransformerConfig{.source_vocab = 1000,
+                                                                               .target_vocab = 1000,
+                                                                               .layers = 3,
+                                                                               .heads = 8,
+                                                                               .dim = 256,
+                                                                               .dropout = 0,
+                                                                               .tie = false});
+  const Tensor source = randint(0, 1000, {64, 32}), inputs = randint(0, 1000, {64, 32}),
+               targets = randint(0, 1000, {64, 32});
+  return trainer(
+      *model, [=] { return model->loss(source, {}, inputs, targets); }, 64 * 32);
 }
 
 /// One token, batch 1, with 256 tokens in the cache.
@@ -93,6 +115,7 @@ const std::vector<NamedWorkload>& workloads() {
          }},
         {"gpt2-124M", [] { return gpt(gpt2_small, 4, 64); }},
     };
+    list.push_back({"seq2seq", seq2seq});
     for (int64_t length = 512; length <= 16384; length *= 2)
       list.push_back(
           {"attention-" + std::to_string(length), [length] { return attention(length); }});

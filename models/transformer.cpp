@@ -1,0 +1,209 @@
+#include "gradus/models/transformer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/attention.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/loss.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/nn/init.h"
+
+namespace gradus::models {
+
+namespace {
+TransformerConfig checked(TransformerConfig c) {
+  Transformer::fields(c).check("Transformer");
+  check(c.dim % c.heads == 0, "Transformer: heads must divide dim: dim ", c.dim, ", heads ",
+        c.heads);
+  check(!c.shared_vocab || c.source_vocab == c.target_vocab,
+        "Transformer: a shared vocabulary is of one size, not of ", c.source_vocab, " and ",
+        c.target_vocab);
+  return c;
+}
+
+nn::BlockOptions block_options(const TransformerConfig& c) {
+  return {.heads = c.heads,
+          .hidden = c.hidden,
+          .activation = c.activation,
+          .dropout = c.dropout,
+          .hidden_dropout = c.dropout};
+}
+
+/// Matrices as torch.nn.Transformer's, embeddings normal with standard deviation dim^-0.5.
+void initialise(const Transformer& model) {
+  if (nn::init::Skip::active()) return;
+  NoGrad no_grad;
+  const double std = 1 / std::sqrt(static_cast<double>(model.config.dim));
+  for (const auto& [name, p] : model.named_parameters()) {
+    if (name.ends_with("embedding.weight"))
+      p.copy_(nn::init::normal(p.shape(), 0, std));
+    else if (p.rank() >= 2)
+      p.copy_(nn::init::xavier_uniform(p.shape()));
+    else if (name.ends_with(".bias"))
+      p.zero_();
+  }
+}
+
+void check_ids(const char* what, const Tensor& ids) {
+  check(ids.defined() && ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0,
+        "Transformer: expected ", what, " ids (B, T) of int64, none empty, got ",
+        ids.defined() ? ids.shape() : Shape{});
+}
+}  // namespace
+
+Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest) {
+  if (!lengths.defined()) return {};
+  check(lengths.shape() == Shape{batch} && lengths.dtype() == int64, "expected lengths of int64 ",
+        Shape{batch}, ", got ", lengths.dtype(), ' ', lengths.shape());
+  for (const int64_t n : lengths.to_vector<int64_t>())
+    check(n >= 1 && n <= longest, "expected lengths from 1 to ", longest, ", got ", n);
+  return lt(arange(longest), lengths.unsqueeze(1)).reshape({batch, 1, 1, longest});
+}
+
+Fields Transformer::fields(TransformerConfig& c) {
+  Fields fields;
+  fields.add("source_vocab", c.source_vocab, 1, 1e9, "tokens that a source can have");
+  fields.add("target_vocab", c.target_vocab, 1, 1e9, "tokens that a target can have");
+  fields.add("context", c.context, 1, 1e6, "most tokens of a source or target");
+  fields.add("layers", c.layers, 1, 10000, "blocks of encoder and of decoder");
+  fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");
+  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a token within the model");
+  fields.add("hidden", c.hidden, 0, 1e7, "numbers within a feed-forward layer; 0: 4 dim");
+  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
+  fields.add("activation", c.activation, "of the feed-forward layers");
+  fields.add("pre_norm", c.pre_norm, "norms before each layer, not behind it");
+  fields.add("tie", c.tie, "one weight for the target embedding and the output");
+  fields.add("shared_vocab", c.shared_vocab, "one embedding for source and target");
+  return fields;
+}
+
+Transformer::Transformer(const TransformerConfig& c)
+    : config(checked(c)),
+      source_embedding(child("source_embedding", nn::Embedding(c.source_vocab, c.dim))),
+      target_embedding(child("target_embedding", c.shared_vocab
+                                                     ? source_embedding
+                                                     : nn::Embedding(c.target_vocab, c.dim))),
+      positions(child("positions", nn::SinusoidalPositions(c.context, c.dim))),
+      dropout(c.dropout),
+      encoder(children("encoder", c.layers,
+                       [&](int64_t) { return nn::PostNormBlock(c.dim, block_options(c)); })),
+      encoder_norm(child("encoder_norm", nn::LayerNorm(c.dim))),
+      decoder_blocks(
+          children("decoder", c.layers,
+                   [&](int64_t) { return nn::PostNormDecoderBlock(c.dim, block_options(c)); })),
+      decoder_norm(child("decoder_norm", nn::LayerNorm(c.dim))),
+      head(child("head",
+                 c.tie ? nn::Linear(target_embedding.weight) : nn::Linear(c.dim, c.target_vocab))) {
+  initialise(*this);
+}
+
+Tensor Transformer::embed(const nn::Embedding& embedding, const Tensor& ids, int64_t offset) const {
+  check(ids.size(1) <= config.context - offset, "Transformer: ", offset + ids.size(1),
+        " tokens do not fit a context of ", config.context);
+  return dropout(embedding(ids) * std::sqrt(static_cast<double>(config.dim)) +
+                 positions(ids.size(1), offset));
+}
+
+Tensor Transformer::encode(Tensor x, const Tensor& mask) const {
+  for (const nn::PostNormBlock& block : encoder)
+    x = config.pre_norm ? block.Block::operator()(x, mask) : block(x, mask);
+  return encoder_norm(x);
+}
+
+Tensor Transformer::decode_block(size_t layer, const Tensor& y, const nn::KeysAndValues& memory,
+                                 const Tensor& mask, nn::KeyValueCache* cache) const {
+  const nn::PostNormDecoderBlock& block = decoder_blocks[layer];
+  return config.pre_norm ? block.DecoderBlock::operator()(y, memory, mask, cache)
+                         : block(y, memory, mask, cache);
+}
+
+Tensor Transformer::decode(Tensor y, const Tensor& memory, const Tensor& mask) const {
+  for (size_t i = 0; i < decoder_blocks.size(); ++i)
+    y = decode_block(i, y, decoder_blocks[i].cross.keys_and_values(memory), mask);
+  return decoder_norm(y);
+}
+
+Tensor Transformer::memory_of(const Tensor& source, const Tensor& mask) const {
+  return encode(embed(source_embedding, source, 0), mask);
+}
+
+Tensor Transformer::operator()(const Tensor& source, const Tensor& lengths,
+                               const Tensor& target) const {
+  check_ids("source", source);
+  check_ids("target", target);
+  check(source.size(0) == target.size(0), "Transformer: ", source.size(0), " sources, ",
+        target.size(0), " targets");
+  const Tensor mask = padding_mask(lengths, source.size(0), source.size(1));
+  return head(decode(embed(target_embedding, target, 0), memory_of(source, mask), mask));
+}
+
+Tensor Transformer::loss(const Tensor& source, const Tensor& lengths, const Tensor& inputs,
+                         const Tensor& targets, double label_smoothing) const {
+  check(inputs.defined() && targets.defined() && inputs.shape() == targets.shape(),
+        "Transformer: inputs and targets must have one shape");
+  return cross_entropy((*this)(source, lengths, inputs), targets,
+                       {.label_smoothing = label_smoothing});
+}
+
+Tensor Transformer::alignment(const Tensor& source, const Tensor& lengths,
+                              const Tensor& target) const {
+  const AttentionTrace trace;
+  (*this)(source, lengths, target);
+  return mean(trace.weights().back(), {1});
+}
+
+// ---- decoding ----
+
+TransformerDecoder Transformer::decoder(const Tensor& source, const Tensor& lengths,
+                                        int64_t beams) const& {
+  return TransformerDecoder(*this, source, lengths, beams);
+}
+
+TransformerDecoder::TransformerDecoder(const Transformer& model, const Tensor& source,
+                                       const Tensor& lengths, int64_t beams)
+    : model_(&model) {
+  check(!grad_enabled(), "Transformer: gradients do not flow through a cache; use it under NoGrad");
+  check_ids("source", source);
+  check(beams >= 1, "Transformer: expected at least 1 beam, got ", beams);
+  const int64_t sources = source.size(0);
+  for (int64_t row = 0; row < sources * beams; ++row) source_.push_back(row / beams);
+  const Tensor rows = from_data(source_, {sources * beams});
+  mask_ = padding_mask(lengths, sources, source.size(1));
+  const Tensor memory = model.memory_of(source, mask_);
+  if (mask_.defined()) mask_ = index_select(mask_, 0, rows);
+  for (const nn::PostNormDecoderBlock& block : model.decoder_blocks) {
+    const nn::KeysAndValues one = block.cross.keys_and_values(memory);
+    memories_.push_back({index_select(one.keys, 0, rows), index_select(one.values, 0, rows)});
+    layers_.push_back(block.attn.make_cache(sources * beams, capacity()));
+  }
+}
+
+Tensor TransformerDecoder::next_logits(const Tensor& ids) {
+  check(!grad_enabled(), "Transformer: gradients do not flow through a cache; use it under NoGrad");
+  check_ids("target", ids);
+  Tensor y = model_->embed(model_->target_embedding, ids, capacity() - room());
+  for (size_t i = 0; i < layers_.size(); ++i)
+    y = model_->decode_block(i, y, memories_[i], mask_, &layers_[i]);
+  return model_->head(model_->decoder_norm(y.select(1, -1)));
+}
+
+void TransformerDecoder::reorder(const Tensor& rows) {
+  for (nn::KeyValueCache& layer : layers_) layer.reorder(rows);
+  std::vector<int64_t> now;
+  for (const int64_t row : rows.to_vector<int64_t>())
+    now.push_back(source_.at(static_cast<size_t>(row)));
+  if (now == source_) return;  // as in a beam search, where beams change within a source
+  source_ = std::move(now);
+  if (mask_.defined()) mask_ = index_select(mask_, 0, rows);
+  for (nn::KeysAndValues& memory : memories_)
+    memory = {index_select(memory.keys, 0, rows), index_select(memory.values, 0, rows)};
+}
+
+void TransformerDecoder::clear() {
+  for (nn::KeyValueCache& layer : layers_) layer.clear();
+}
+
+}  // namespace gradus::models

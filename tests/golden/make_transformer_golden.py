@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Makes transformer.safetensors: PyTorch's attention and transformer layers, outputs and all gradients.
+
+usage: python3 make_transformer_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
+
+Each case holds its parameters by our names, inputs in.0, in.1, ..., out, dout and all gradients, as make_golden.py's
+record writes them. The same PyTorch writes the same bytes.
+"""
+import sys
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sys.dont_write_bytecode = True
+import make_golden
+from make_golden import record, save
+
+B, S, T, C, H = 2, 5, 4, 8, 2
+
+
+def padding():
+    """True where a source token may be seen: the second row has two fewer."""
+    keep = torch.ones(B, S, dtype=torch.bool)
+    keep[1, S - 2:] = False
+    return keep
+
+
+def attention(out, keep):
+    for case, options in {"cross": {}, "cross_masked": dict(key_padding_mask=~keep)}.items():
+        layer = nn.MultiheadAttention(C, H, batch_first=True)
+        record(out, case, layer, [torch.randn(B, T, C), torch.randn(B, S, C)],
+               lambda x, memory: layer(x, memory, memory, **options)[0])
+
+
+def layers(out, keep):
+    causal = torch.ones(T, T, dtype=torch.bool).triu(1)
+    for order, first in {"post": False, "pre": True}.items():
+        for name, activation in {"relu": F.relu, "gelu": F.gelu}.items():
+            layer = nn.TransformerEncoderLayer(C, H, 3 * C, 0.0, activation, norm_first=first, batch_first=True)
+            record(out, f"encoder_{order}_{name}", layer, [torch.randn(B, S, C)],
+                   lambda x: layer(x, src_key_padding_mask=~keep))
+            layer = nn.TransformerDecoderLayer(C, H, 3 * C, 0.0, activation, norm_first=first, batch_first=True)
+            record(out, f"decoder_{order}_{name}", layer, [torch.randn(B, T, C), torch.randn(B, S, C)],
+                   lambda x, memory: layer(x, memory, tgt_mask=causal, memory_key_padding_mask=~keep))
+
+
+def whole(out, keep):
+    """nn.Transformer between embeddings and a head, as our Transformer's inner part."""
+    causal = torch.ones(T, T, dtype=torch.bool).triu(1)
+    for order, first in {"post": False, "pre": True}.items():
+        model = nn.Transformer(C, H, 2, 2, 3 * C, 0.0, norm_first=first, batch_first=True)
+        record(out, f"transformer_{order}", model, [torch.randn(B, S, C), torch.randn(B, T, C)],
+               lambda s, t: model(s, t, tgt_mask=causal, src_key_padding_mask=~keep, memory_key_padding_mask=~keep))
+
+
+def main():
+    torch.manual_seed(5)
+    torch.set_default_dtype(torch.float64)
+    torch.backends.mha.set_fastpath_enabled(False) if hasattr(torch.backends, "mha") else None
+    make_golden.OUR_NAMES = {
+        "multihead_attn": "cross", "norm3": "ln3", "encoder.layers": "encoder", "decoder.layers": "decoder",
+        "encoder.norm": "encoder_norm", "decoder.norm": "decoder_norm", **make_golden.OUR_NAMES}
+    out, keep = {}, padding()
+    out["keep"] = keep
+    attention(out, keep)
+    layers(out, keep)
+    whole(out, keep)
+    save("transformer", out)
+
+
+if __name__ == "__main__":
+    main()
