@@ -305,15 +305,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 
 namespace {
 
-/// Inputs x (0), w1 (1), b1 (2), w2 (3), b2 (4). h and act' are made again from z; dz is written
-/// over h.
+/// h = act(z) and act'(z) from z, all (rows, n).
 template <class T>
-void feed_forward_backward(Backward& back, Activation activation, const Tensor& z) {
-  const Tensor x = back.input(0), w1 = back.input(1), w2 = back.input(3);
-  const int64_t n = w1.size(0);
-  const Tensor dy =
-      give_bias(back, 4, w2.size(0), Activation::none, take_grad(back).contiguous(), {});
-  const Tensor h = empty({dy.size(0), n}, z.dtype()), slope = empty_like(h);
+void activation_from(Activation activation, const Tensor& z, const Tensor& h, const Tensor& slope) {
   const T* pz = z.data<T>();
   T *ph = h.data<T>(), *ps = slope.data<T>();
   parallel_for(z.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
@@ -322,16 +316,35 @@ void feed_forward_backward(Backward& back, Activation activation, const Tensor& 
                                             [=](int64_t i) { return pz[begin + i]; });
     });
   });
+}
+
+/// Inputs x (0), w1 (1), b1 (2), w2 (3), b2 (4). `kept` is h where the activation's gradient is made
+/// of its output, else z: then h and act' are made again, and dz is written over h.
+template <class T, class A>
+void feed_forward_backward(Backward& back, Activation activation, A, const Tensor& kept) {
+  const Tensor x = back.input(0), w1 = back.input(1), w2 = back.input(3);
+  const int64_t n = w1.size(0);
+  const Tensor dy =
+      give_bias(back, 4, w2.size(0), Activation::none, take_grad(back).contiguous(), {});
+  const Tensor again = empty({dy.size(0), n}, kept.dtype());
+  const Tensor slope = A::from_output ? as_rows(kept, n) : empty_like(again);
+  const Tensor h = A::from_output ? slope : again;
+  if (!A::from_output) activation_from<T>(activation, kept, h, slope);
   if (back.needs(3)) give_rows(back, 3, dy.mT(), h);
   if (!back.needs(0) && !back.needs(1) && !back.needs(2)) return;
-  multiply(dy, w2, false, h, [=](const blas::Tile& tile) {
+  multiply(dy, w2, false, again, [=, pz = again.data<T>(), ps = slope.data<T>()](auto& tile) {
     for (int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
-      T* dz = ph + i * n + tile.col;
+      T* dz = pz + i * n + tile.col;
       const T* s = ps + i * n + tile.col;
-      simd_for(tile.cols, [=](int64_t j) { dz[j] *= s[j]; });
+      simd_for(tile.cols, [=](int64_t j) {
+        if constexpr (A::from_output)
+          dz[j] = A::gradient(dz[j], s[j]);
+        else
+          dz[j] *= s[j];
+      });
     }
   });
-  const Tensor dz = give_bias(back, 2, n, Activation::none, h, {});
+  const Tensor dz = give_bias(back, 2, n, Activation::none, again, {});
   if (back.needs(1)) give_rows(back, 1, dz.mT(), as_rows(x, w1.size(1)));
   if (back.needs(0)) give_rows(back, 0, dz, w1);
 }
@@ -349,7 +362,9 @@ Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activat
   shape.back() = w1.size(0);
   const Tensor h = empty(shape, x.dtype());
   check_linear(h, w2, b2, "feed_forward");
-  const Tensor z = Recorder::wanted({x, w1, b1, w2, b2}) ? empty(shape, x.dtype()) : Tensor();
+  const bool from_output = with_activation(activation, [](auto act) { return act.from_output; });
+  const Tensor z =
+      !from_output && Recorder::wanted({x, w1, b1, w2, b2}) ? empty(shape, x.dtype()) : Tensor();
   shape.back() = w2.size(0);
   const Tensor y = empty(shape, x.dtype());
   {
@@ -367,9 +382,11 @@ Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activat
         const Tensor hidden = composed_linear(in[0], in[1], in[2], activation);
         return std::vector<Tensor>{composed_linear(hidden, in[3], in[4], Activation::none)};
       },
-      [activation, z](Backward& back) {
-        dispatch_floating("feed_forward", z.dtype(), [&](auto tag) {
-          feed_forward_backward<typename decltype(tag)::type>(back, activation, z);
+      [activation, kept = from_output ? h : z](Backward& back) {
+        dispatch_floating("feed_forward", kept.dtype(), [&](auto tag) {
+          with_activation(activation, [&](auto act) {
+            feed_forward_backward<typename decltype(tag)::type>(back, activation, act, kept);
+          });
         });
       });
   return y;

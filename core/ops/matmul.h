@@ -17,7 +17,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 
 /// The feed-forward layer of a transformer, act(x W1^T + b1) W2^T + b2: x (..., in), W1 (hidden,
 /// in), W2 (out, hidden), biases undefined or as long as their outputs -> (..., out). For backward
-/// it keeps one tensor of the hidden size, x W1^T + b1, where two linear layers keep two.
+/// it keeps one tensor of the hidden size, x W1^T + b1 or what act makes of it, where two linear
+/// layers keep two.
 Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
                     const Tensor& w2, const Tensor& b2);
 
