@@ -1,5 +1,6 @@
 #pragma once
 // Models and what they are fed with.
+#include "gradus/models/bert.h"
 #include "gradus/models/checkpoint.h"
 #include "gradus/models/data/batches.h"
 #include "gradus/models/data/idx.h"

@@ -110,6 +110,13 @@ void Module::load_state_dict(const NamedTensors& state, bool strict) {
   load_named("load_state_dict", target, state, strict);
 }
 
+void Module::requires_grad_(bool wanted) {
+  for (const Tensor& p : parameters()) {
+    p.requires_grad_(wanted);
+    if (!wanted) p.set_grad({});
+  }
+}
+
 void Module::zero_grad() {
   for (const Tensor& p : parameters()) p.set_grad({});
 }

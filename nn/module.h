@@ -53,6 +53,8 @@ class Module {
   /// names pass.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
+  /// Whether the parameters are trained: frozen ones get no gradient, and optimisers leave them.
+  void requires_grad_(bool wanted = true);
   /// Clears the parameters' gradients.
   void zero_grad();
   /// Converts parameters and floating-point buffers, in place: every handle to them sees it. Their

@@ -86,6 +86,61 @@ class Seq2Seq(nn.Module):
         return F.cross_entropy(self.head(y).flatten(0, 1), targets.flatten())
 
 
+class Bert(nn.Module):
+    """BERT with both its heads, as our models/bert.h has it, out of PyTorch's encoder layers."""
+
+    def __init__(self, vocab, context, layers, heads, dim, dropout=0.0):
+        super().__init__()
+        eps = 1e-12
+        self.words, self.positions, self.segments = (nn.Embedding(n, dim) for n in (vocab, context, 2))
+        self.embedding_norm, self.dropout = nn.LayerNorm(dim, eps), nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(dim, heads, 4 * dim, dropout, F.gelu, eps,
+                                                               batch_first=True) for _ in range(layers))
+        for block in self.blocks:
+            block.dropout.p = 0.0  # BERT has none within its feed-forward layers
+        self.pooler, self.transform = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.transform_norm, self.next = nn.LayerNorm(dim, eps), nn.Linear(dim, 2)
+        self.decoder = nn.Linear(dim, vocab)
+        for name, p in self.named_parameters():
+            if p.dim() >= 2:
+                nn.init.normal_(p, 0, 0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+        self.decoder.weight = self.words.weight
+
+    def hidden(self, ids, segments, mask=None):
+        x = self.words(ids) + self.positions(torch.arange(ids.shape[1])) + self.segments(segments)
+        x = self.dropout(self.embedding_norm(x))
+        for block in self.blocks:
+            x = block(x, src_key_padding_mask=None if mask is None else ~mask)
+        return x
+
+    def word_logits(self, hidden):
+        return self.decoder(self.transform_norm(F.gelu(self.transform(hidden))))
+
+    def losses(self, ids, segments, mask, targets, is_next):
+        """Of the masked words alone, and of the next sentence."""
+        hidden, places = self.hidden(ids, segments, mask), targets.flatten() != -100
+        said = self.word_logits(hidden.flatten(0, 1)[places])
+        pooled = torch.tanh(self.pooler(hidden[:, 0]))
+        return F.cross_entropy(said, targets.flatten()[places]), F.cross_entropy(self.next(pooled), is_next)
+
+    def loss(self, ids, segments, targets, is_next):
+        return sum(self.losses(ids, segments, None, targets, is_next))
+
+
+def masked_targets(ids):
+    """15% of the tokens as targets, -100 elsewhere."""
+    return torch.where(torch.rand(ids.shape) < 0.15, ids, torch.tensor(-100))
+
+
+def bert(batch=32, length=128, vocab=4096):
+    ids = torch.randint(0, vocab, (batch, length))
+    segments = (torch.arange(length) >= length // 2).long().expand(batch, length).contiguous()
+    return trainer(Bert(vocab, length, 4, 4, 256),
+                   [ids, segments, masked_targets(ids), torch.randint(0, 2, (batch,))], batch * length)
+
+
 class MLP(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
@@ -129,6 +184,7 @@ WORKLOADS = {
     "gpt2-124M": lambda: gpt(50257, 1024, 12, 12, 768, True, 4, 64),
     "seq2seq": lambda: trainer(Seq2Seq(), [torch.randint(0, 1000, (64, 32)), torch.randint(0, 1000, (64, 2, 32))],
                                64 * 32),
+    "bert": bert,
     **{f"attention-{n}": (lambda n=n: attention(n)) for n in (512, 1024, 2048, 4096, 8192)},
 }
 

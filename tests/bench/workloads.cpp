@@ -80,6 +80,25 @@ Workload seq2seq() {
       *model, [=] { return model->loss(source, {}, inputs, targets); }, 64 * 32);
 }
 
+/// BERT's pre-training: 4 layers of width 256, 128 tokens of which 15% are masked, batch 32.
+Workload bert() {
+  constexpr int64_t vocab = 4096, batch = 32, length = 128;
+  auto model = std::make_shared<models::Bert>(models::BertConfig{
+      .vocab = vocab, .context = length, .layers = 4, .heads = 4, .dim = 256, .dropout = 0});
+  const Tensor ids = randint(0, vocab, {batch, length});
+  const Tensor second = ge(arange(length), static_cast<double>(length / 2)).to(int64);
+  const models::BertInput input{ids, second.expand({batch, length})};
+  const models::BertTargets targets{masked_fill(ids, ge(rand({batch, length}), 0.15), -100),
+                                    randint(0, 2, {batch})};
+  return trainer(
+      *model,
+      [=] {
+        const auto [masked, next] = model->losses(input, targets);
+        return masked + next;
+      },
+      batch * length);
+}
+
 /// One token, batch 1, with 256 tokens in the cache.
 Workload generation() {
   constexpr int64_t context = 256;
@@ -116,6 +135,7 @@ const std::vector<NamedWorkload>& workloads() {
         {"gpt2-124M", [] { return gpt(gpt2_small, 4, 64); }},
     };
     list.push_back({"seq2seq", seq2seq});
+    list.push_back({"bert", bert});
     for (int64_t length = 512; length <= 16384; length *= 2)
       list.push_back(
           {"attention-" + std::to_string(length), [length] { return attention(length); }});

@@ -1,0 +1,143 @@
+#include "gradus/models/bert.h"
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/loss.h"
+#include "gradus/nn/init.h"
+
+namespace gradus::models {
+
+namespace {
+BertConfig checked(BertConfig c) {
+  Bert::fields(c).check("Bert");
+  check(c.dim % c.heads == 0, "Bert: heads must divide dim: dim ", c.dim, ", heads ", c.heads);
+  return c;
+}
+
+constexpr double norm_eps = 1e-12;
+
+/// Matrices and tables normal with standard deviation 0.02, biases 0.
+void initialise(const nn::Module& module) {
+  if (nn::init::Skip::active()) return;
+  NoGrad no_grad;
+  for (const auto& [name, p] : module.named_parameters()) {
+    if (p.rank() >= 2)
+      p.copy_(nn::init::normal(p.shape(), 0, 0.02));
+    else if (name.ends_with("bias"))
+      p.zero_();
+  }
+}
+
+/// Where a token was masked: places in (B T), in order.
+Tensor masked_places(const Tensor& targets) {
+  std::vector<int64_t> places;
+  const std::vector<int64_t> all = targets.to_vector<int64_t>();
+  for (int64_t i = 0; i < std::ssize(all); ++i)
+    if (all[static_cast<size_t>(i)] != -100) places.push_back(i);
+  return from_data(places, {std::ssize(places)});
+}
+}  // namespace
+
+Fields Bert::fields(BertConfig& c) {
+  Fields fields;
+  fields.add("vocab", c.vocab, 1, 1e9, "tokens that there are");
+  fields.add("context", c.context, 1, 1e6, "tokens that the model sees at once");
+  fields.add("segments", c.segments, 1, 1000, "kinds of text in a sequence");
+  fields.add("layers", c.layers, 1, 10000, "transformer blocks");
+  fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");
+  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a token within the model");
+  fields.add("hidden", c.hidden, 0, 1e7, "numbers within a feed-forward layer; 0: 4 dim");
+  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
+  fields.add("activation", c.activation, "of the feed-forward layers");
+  return fields;
+}
+
+Bert::Bert(const BertConfig& c)
+    : config(checked(c)),
+      words(child("words", nn::Embedding(c.vocab, c.dim))),
+      positions(child("positions", nn::Embedding(c.context, c.dim))),
+      segments(child("segments", nn::Embedding(c.segments, c.dim))),
+      embedding_norm(child("embedding_norm", nn::LayerNorm(c.dim, {.eps = norm_eps}))),
+      dropout(c.dropout),
+      blocks(children("blocks", c.layers,
+                      [&](int64_t) {
+                        return nn::PostNormBlock(c.dim, {.heads = c.heads,
+                                                         .hidden = c.hidden,
+                                                         .activation = c.activation,
+                                                         .dropout = c.dropout,
+                                                         .eps = norm_eps});
+                      })),
+      pooler(child("pooler", nn::Linear(c.dim, c.dim))),
+      transform(child("transform", nn::Linear(c.dim, c.dim))),
+      transform_norm(child("transform_norm", nn::LayerNorm(c.dim, {.eps = norm_eps}))),
+      decoder(child("decoder", nn::Linear(words.weight, zeros({c.vocab})))),
+      next(child("next", nn::Linear(c.dim, 2))) {
+  initialise(*this);
+}
+
+Tensor Bert::operator()(const BertInput& in) const {
+  check(in.ids.defined() && in.ids.rank() == 2 && in.ids.dtype() == int64 && in.ids.numel() > 0,
+        "Bert: expected ids (B, T) of int64, none empty, got ",
+        in.ids.defined() ? in.ids.shape() : Shape{});
+  const int64_t B = in.ids.size(0), T = in.ids.size(1);
+  check(T <= config.context, "Bert: ", T, " tokens do not fit a context of ", config.context);
+  check(!in.segments.defined() || in.segments.shape() == in.ids.shape(),
+        "Bert: expected segments of the ids' shape ", in.ids.shape(), ", got ",
+        in.segments.defined() ? in.segments.shape() : Shape{});
+  check(!in.mask.defined() || (in.mask.shape() == in.ids.shape() && in.mask.dtype() == boolean),
+        "Bert: expected a mask of bool ", in.ids.shape());
+  const Tensor kinds = in.segments.defined() ? segments(in.segments) : segments.weight[0];
+  Tensor x = words(in.ids) + (positions.weight.slice(0, 0, T) + kinds);
+  x = dropout(embedding_norm(x));
+  const Tensor mask = in.mask.defined() ? in.mask.reshape({B, 1, 1, T}) : Tensor();
+  for (const nn::PostNormBlock& block : blocks) x = block(x, mask);
+  return x;
+}
+
+Tensor Bert::pooled(const Tensor& hidden) const {
+  return pooler(hidden.select(1, 0), Activation::tanh);
+}
+
+Tensor Bert::word_logits(const Tensor& hidden) const {
+  return decoder(transform_norm(transform(hidden, config.activation)));
+}
+
+BertLosses Bert::losses(const BertInput& input, const BertTargets& targets) const {
+  check(targets.tokens.defined() && targets.tokens.dtype() == int64 &&
+            targets.tokens.shape() == input.ids.shape(),
+        "Bert: expected target tokens of int64 ", input.ids.shape());
+  const Tensor hidden = (*this)(input), places = masked_places(targets.tokens);
+  check(places.numel() > 0, "Bert: no token of the batch is masked");
+  const Tensor said = word_logits(index_select(hidden.reshape({-1, config.dim}), 0, places));
+  const Tensor truth = index_select(targets.tokens.reshape({-1}), 0, places);
+  return {cross_entropy(said, truth), cross_entropy(next(pooled(hidden)), targets.is_next)};
+}
+
+// ---- fine-tuning ----
+
+Fields BertClassifier::fields(BertClassifierConfig& c) {
+  Fields fields = Bert::fields(c.bert);
+  fields.add("classes", c.classes, 2, 1e6, "classes that there are");
+  fields.add("tokens", c.tokens, "a class for each token, not for each text");
+  return fields;
+}
+
+BertClassifier::BertClassifier(const BertClassifierConfig& c)
+    : config(c),
+      bert(child("bert", Bert(c.bert))),
+      dropout(c.bert.dropout),
+      head(child("head", nn::Linear(c.bert.dim, c.classes))) {
+  initialise(head);
+}
+
+Tensor BertClassifier::operator()(const BertInput& input) const {
+  const Tensor hidden = bert(input);
+  return head(dropout(config.tokens ? hidden : bert.pooled(hidden)));
+}
+
+Tensor BertClassifier::loss(const BertInput& input, const Tensor& labels) const {
+  return cross_entropy((*this)(input), labels);
+}
+
+}  // namespace gradus::models
