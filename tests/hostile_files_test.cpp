@@ -7,7 +7,7 @@
 
 #include "gradus/core/core.h"
 #include "gradus/models/checkpoint.h"
-#include "gradus/models/data/tokenizer.h"
+#include "gradus/models/data/char_tokenizer.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/model_folder.h"
 #include "gradus/nn/layers.h"

@@ -9,7 +9,7 @@
 #include "gradus/core/random.h"
 #include "gradus/core/safetensors.h"
 #include "gradus/models/data/text_data.h"
-#include "gradus/models/data/tokenizer.h"
+#include "gradus/models/data/char_tokenizer.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/model_folder.h"
 #include "gradus/nn/layers.h"

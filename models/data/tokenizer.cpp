@@ -1,115 +1,112 @@
 #include "gradus/models/data/tokenizer.h"
 
-#include <iomanip>
-#include <map>
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "gradus/core/error.h"
 #include "gradus/core/file.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/json.h"
+#include "gradus/models/data/bpe_tokenizer.h"
+#include "gradus/models/data/char_tokenizer.h"
+#include "gradus/models/data/tokenizer_file.h"
+#include "gradus/models/data/utf8.h"
+#include "gradus/models/data/word_tokenizer.h"
 
 namespace gradus::models {
-namespace {
 
 using nlohmann::json;
 
-/// Reads the UTF-8 character at text[at], moves `at` behind it and returns its code point. Throws
-/// Error unless it is one that the Unicode standard (table 3-7) allows: no stray or missing bytes,
-/// none encoded longer than need be, no surrogates, nothing above U+10FFFF.
-char32_t next_code_point(const char* op, const std::string& text, size_t& at) {
-  const size_t start = at;
-  const auto first = static_cast<unsigned char>(text[at++]);
-  if (first < 0x80) return first;
-  const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;  // bytes that follow
-  constexpr char32_t smallest[] = {0, 0x80, 0x800, 0x10000};
-  char32_t code_point = first & (0x3fu >> more);
-  bool ok = first >= 0xc0 && first < 0xf8;
-  for (int i = 0; i < more && ok; ++i) {
-    ok = at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
-    if (ok) code_point = code_point << 6 | (static_cast<unsigned char>(text[at++]) & 0x3fu);
-  }
-  ok = ok && code_point >= smallest[more] && code_point <= 0x10ffff &&
-       (code_point < 0xd800 || code_point > 0xdfff);
-  check(ok, op, ": expected UTF-8, got an invalid sequence at byte ", start);
-  return code_point;
+Tokenizer::Tokenizer(const std::vector<std::string>& special, int64_t first) {
+  for (const std::string& name : special) add_special(name, first++);
 }
 
-}  // namespace
-
-void CharTokenizer::add(char32_t code_point, std::string character) {
-  check(ids_.emplace(code_point, vocab_size()).second, "character ", json(character),
-        " stands twice in the vocabulary");
-  vocab_.push_back(std::move(character));
+void Tokenizer::add_special(const std::string& name, int64_t id) {
+  check(!name.empty(), "special tokens: expected names, got an empty one");
+  detail::check_utf8("special tokens", name);
+  if (!special_ids_.emplace(name, id).second)
+    fail("special tokens: ", shown(json(name)), " stands there twice");
+  special_places_.emplace(id, special_names_.size());
+  special_names_.push_back(name);
+  if (name == "[UNK]") unknown_ = id;
 }
 
-CharTokenizer::CharTokenizer(const std::string& text) {
-  check(!text.empty(), "CharTokenizer: expected a text, got an empty one");
-  std::map<char32_t, std::string> characters;
-  for (size_t at = 0; at < text.size();) {
-    const size_t start = at;
-    const char32_t code_point = next_code_point("CharTokenizer", text, at);
-    if (!characters.contains(code_point)) characters[code_point] = text.substr(start, at - start);
-  }
-  for (auto& [code_point, character] : characters) add(code_point, std::move(character));
+bool Tokenizer::has_special(const std::string& name) const { return special_ids_.contains(name); }
+
+int64_t Tokenizer::special(const std::string& name) const {
+  const auto found = special_ids_.find(name);
+  if (found == special_ids_.end())
+    fail("special: the tokenizer has no special token ", shown(json(name)), "; it has ",
+         special_names_.empty() ? "none" : shown(json(special_names_)));
+  return found->second;
 }
 
-std::vector<int64_t> CharTokenizer::encode(const std::string& text) const {
-  std::vector<int64_t> ids;
-  ids.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const size_t start = at;
-    const auto found = ids_.find(next_code_point("encode", text, at));
-    if (found == ids_.end())
-      fail("encode: character ", json(text.substr(start, at - start)), " at byte ", start,
-           " is not among the ", vocab_size(), " of the vocabulary");
-    ids.push_back(found->second);
-  }
-  return ids;
+bool Tokenizer::is_special(int64_t id) const { return special_places_.contains(id); }
+
+const std::string* Tokenizer::special_name(int64_t id) const {
+  const auto found = special_places_.find(id);
+  return found == special_places_.end() ? nullptr : &special_names_[found->second];
 }
 
-std::string CharTokenizer::decode(const std::vector<int64_t>& ids) const {
-  std::string text;
-  text.reserve(ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    check(0 <= ids[i] && ids[i] < vocab_size(), "decode: expected ids from 0 to ", vocab_size() - 1,
+int64_t Tokenizer::count_unknown(const std::vector<int64_t>& ids) const {
+  return unknown_ < 0 ? 0 : std::count(ids.begin(), ids.end(), unknown_);
+}
+
+namespace detail {
+
+void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size) {
+  for (size_t i = 0; i < ids.size(); ++i)
+    check(0 <= ids[i] && ids[i] < vocab_size, "decode: expected ids from 0 to ", vocab_size - 1,
           ", got ", ids[i], " at place ", i);
-    text += vocab_[static_cast<size_t>(ids[i])];
+}
+
+void TokenizerFile::check_type(const char* type) const {
+  const std::string got = json_text(root, "type");
+  check(got == type, "expected \"", type, "\" for type, got ", shown(got));
+}
+
+std::vector<std::string> TokenizerFile::strings(const char* key, const char* what,
+                                                bool required) const {
+  const auto found = root.find(key);
+  if (found == root.end() && !required) return {};
+  check(found != root.end() && found->is_array() && (!required || !found->empty()),
+        "expected an array of ", what, " for ", key);
+  std::vector<std::string> all;
+  all.reserve(found->size());
+  for (const json& entry : *found) {
+    if (!entry.is_string()) fail("expected ", what, " in ", key, ", got ", shown(entry));
+    all.push_back(entry.get<std::string>());
   }
-  return text;
+  return all;
 }
 
-void CharTokenizer::save(const std::string& path) const {
-  write_file_atomically(path, json{{"type", "char"}, {"vocab", vocab_}}.dump(1) + "\n");
-}
-
-CharTokenizer CharTokenizer::load(const std::string& path) {
+void read_tokenizer(const char* op, const std::string& path,
+                    const std::function<void(const TokenizerFile&)>& use) {
   const std::string text = read_file(path);
-  CharTokenizer tokenizer;
   try {
-    const json file = parse_json("the file", text);
-    const auto type = json_text(file, "type");
-    check(type == "char", "expected \"char\" for type, got ", shown(type));
-    const auto vocab = file.find("vocab");
-    check(vocab != file.end() && vocab->is_array() && !vocab->empty(),
-          "expected an array of characters for vocab");
-    for (const json& entry : *vocab) {
-      if (!entry.is_string()) fail("expected characters in vocab, got ", shown(entry));
-      const std::string character = entry.get<std::string>();
-      size_t at = 0;
-      const char32_t code_point = character.empty() ? 0 : next_code_point("vocab", character, at);
-      if (at == 0 || at < character.size()) fail("expected one character, got ", shown(entry));
-      tokenizer.add(code_point, character);
-    }
+    const json root = parse_json("the file", text);
+    use({root});
   } catch (const Error& e) {
-    fail("CharTokenizer: ", path, ": ", e.what());
+    fail(op, ": ", path, ": ", e.what());
   }
-  return tokenizer;
 }
+
+}  // namespace detail
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
-  return std::make_unique<CharTokenizer>(CharTokenizer::load(path));
+  std::unique_ptr<Tokenizer> tokenizer;
+  detail::read_tokenizer("load_tokenizer", path, [&](const detail::TokenizerFile& file) {
+    const std::string type = json_text(file.root, "type");
+    if (type == "char")
+      tokenizer = std::make_unique<CharTokenizer>(file);
+    else if (type == "word")
+      tokenizer = std::make_unique<WordTokenizer>(file);
+    else if (type == "bpe")
+      tokenizer = std::make_unique<BPETokenizer>(file);
+    else
+      fail("expected \"char\", \"word\" or \"bpe\" for type, got ", shown(type));
+  });
+  return tokenizer;
 }
 
 }  // namespace gradus::models
