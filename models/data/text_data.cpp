@@ -3,71 +3,86 @@
 #include <algorithm>
 
 #include "gradus/core/internal.h"
-#include "gradus/core/random.h"
+#include "gradus/models/data/draws.h"
 
 namespace gradus::models {
 
 TextData::TextData(std::vector<int64_t> tokens, int64_t context)
-    : tokens_(std::move(tokens)), context_(context), train_length_(std::ssize(tokens_) * 9 / 10) {
+    : tokens_(std::move(tokens)),
+      total_(std::ssize(tokens_)),
+      context_(context),
+      train_length_(total_ * 9 / 10) {
   check_lengths();
 }
 
 TextData::TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation,
                    int64_t context)
-    : tokens_(std::move(train)), context_(context), train_length_(std::ssize(tokens_)) {
+    : tokens_(std::move(train)),
+      total_(std::ssize(tokens_) + std::ssize(validation)),
+      context_(context),
+      train_length_(std::ssize(tokens_)) {
   tokens_.insert(tokens_.end(), validation.begin(), validation.end());
+  check_lengths();
+}
+
+TextData::TextData(TokenFile tokens, int64_t context)
+    : files_{std::move(tokens)},
+      total_(files_[0].size()),
+      context_(context),
+      train_length_(total_ / 10 * 9 + total_ % 10 * 9 / 10) {
+  check_lengths();
+}
+
+TextData::TextData(TokenFile train, TokenFile validation, int64_t context)
+    : files_{std::move(train), std::move(validation)},
+      total_(files_[0].size() + files_[1].size()),
+      context_(context),
+      train_length_(files_[0].size()) {
   check_lengths();
 }
 
 void TextData::check_lengths() const {
   check(context_ >= 1, "text data: context must be positive, got ", context_);
   for (const Part part : {Part::train, Part::validation})
-    check(length(part) > context_, "text data: ", length(part), " tokens of ", std::ssize(tokens_),
+    check(length(part) > context_, "text data: ", length(part), " tokens of ", total_,
           " are too few to ", part == Part::train ? "train" : "validate", ": windows of ", context_,
           " need more than ", context_);
 }
 
-const int64_t* TextData::begin(Part part) const {
-  return tokens_.data() + (part == Part::train ? 0 : train_length_);
+void TextData::copy(Part part, int64_t first, int64_t n, int64_t* to) const {
+  const bool own_file = files_.size() == 2 && part == Part::validation;
+  const int64_t begin = part == Part::train || own_file ? first : train_length_ + first;
+  if (files_.empty())
+    std::copy_n(tokens_.data() + begin, n, to);
+  else
+    files_[own_file].read(begin, n, to);
 }
 
 int64_t TextData::length(Part part) const {
-  return part == Part::train ? train_length_ : std::ssize(tokens_) - train_length_;
+  return part == Part::train ? train_length_ : total_ - train_length_;
 }
 
 int64_t TextData::num_windows(Part part) const { return (length(part) - 1) / context_; }
 
-TokenBatch TextData::gather(const int64_t* tokens, const std::vector<int64_t>& starts) const {
+TokenBatch TextData::gather(Part part, const std::vector<int64_t>& starts) const {
   const Shape shape{std::ssize(starts), context_};
   TokenBatch batch{empty(shape, int64), empty(shape, int64)};
+  std::vector<int64_t> window(static_cast<size_t>(context_) + 1);
   for (int64_t row = 0; row < std::ssize(starts); ++row) {
-    const int64_t* from = tokens + starts[static_cast<size_t>(row)];
-    std::copy_n(from, context_, batch.inputs.data<int64_t>() + row * context_);
-    std::copy_n(from + 1, context_, batch.targets.data<int64_t>() + row * context_);
+    copy(part, starts[static_cast<size_t>(row)], context_ + 1, window.data());
+    std::copy_n(window.data(), context_, batch.inputs.data<int64_t>() + row * context_);
+    std::copy_n(window.data() + 1, context_, batch.targets.data<int64_t>() + row * context_);
   }
   return batch;
 }
 
 TokenBatch TextData::random_batch(Part part, int64_t batch, uint64_t seed, int64_t step,
                                   int64_t index) const {
-  constexpr int64_t rows = 1 << 16, indices = 1 << 16, steps = int64_t{1} << 32;
-  check(batch >= 1 && batch <= rows, "text data: expected a batch of 1 to ", rows, " windows, got ",
-        batch);
-  check(step >= 0 && step < steps && index >= 0 && index < indices,
-        "text data: expected a step in [0, ", steps, ") and an index in [0, ", indices, "), got ",
-        step, " and ", index);
-  // Philox as a hash: the seed, the part and the place in the run are all in key and counter.
-  // Within these limits no two rows of a run share a counter.
-  const RandomKey key{seed ^ (part == Part::train ? 0 : 0x9e3779b97f4a7c15u),
-                      (static_cast<uint64_t>(step) << 32) + (static_cast<uint64_t>(index) << 16)};
-  const auto choices = static_cast<uint64_t>(length(part) - context_);
+  const RandomKey key = detail::batch_key("text data", "windows", part, batch, seed, step, index);
   std::vector<int64_t> starts;
-  for (int64_t i = 0; i < batch; ++i) {
-    const auto words = philox(key, static_cast<uint64_t>(i));
-    const uint64_t wide = (static_cast<uint64_t>(words[0]) << 32) | words[1];
-    starts.push_back(static_cast<int64_t>(wide % choices));
-  }
-  return gather(begin(part), starts);
+  for (int64_t i = 0; i < batch; ++i)
+    starts.push_back(detail::row_choice(key, i, length(part) - context_));
+  return gather(part, starts);
 }
 
 TokenBatch TextData::windows(Part part, int64_t first, int64_t batch) const {
@@ -77,7 +92,7 @@ TokenBatch TextData::windows(Part part, int64_t first, int64_t batch) const {
   const int64_t last = first + std::min(batch, num_windows(part) - first);
   std::vector<int64_t> starts;
   for (int64_t i = first; i < last; ++i) starts.push_back(i * context_);
-  return gather(begin(part), starts);
+  return gather(part, starts);
 }
 
 }  // namespace gradus::models

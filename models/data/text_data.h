@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gradus/core/tensor.h"
+#include "gradus/models/data/token_file.h"
 
 namespace gradus::models {
 
@@ -16,13 +17,17 @@ struct TokenBatch {
 /// What trains a model, and what says how good it is.
 enum class Part { train, validation };
 
-/// A stream of tokens cut in two: the first nine tenths train, the last tenth validates.
+/// A stream of tokens cut in two: the first nine tenths train, the last tenth validates. It is kept
+/// in memory or read from files, with the same batches.
 class TextData {
  public:
   /// Throws Error if either part is shorter than context + 1 tokens.
   TextData(std::vector<int64_t> tokens, int64_t context);
   /// Two streams, one for each part.
   TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation, int64_t context);
+  /// Streams that stay in their files. The methods throw what TokenFile::read does.
+  TextData(TokenFile tokens, int64_t context);
+  TextData(TokenFile train, TokenFile validation, int64_t context);
 
   using Part = models::Part;
   /// `batch` windows at random places of a part: a function of (seed, step, index) alone, so a
@@ -39,10 +44,12 @@ class TextData {
 
  private:
   void check_lengths() const;
-  const int64_t* begin(Part part) const;
-  TokenBatch gather(const int64_t* tokens, const std::vector<int64_t>& starts) const;
+  void copy(Part part, int64_t first, int64_t n, int64_t* to) const;
+  TokenBatch gather(Part part, const std::vector<int64_t>& starts) const;
 
-  std::vector<int64_t> tokens_;
+  std::vector<int64_t> tokens_;   // of both parts; or
+  std::vector<TokenFile> files_;  // one of both, or one of each
+  int64_t total_;
   int64_t context_;
   int64_t train_length_;
 };

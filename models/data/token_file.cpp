@@ -1,0 +1,236 @@
+#include "gradus/models/data/token_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "gradus/core/checksum.h"
+#include "gradus/core/error.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/open_file.h"
+#include "gradus/models/data/utf8.h"
+
+namespace gradus::models {
+
+static_assert(std::endian::native == std::endian::little, "token files are little-endian");
+
+namespace {
+
+struct Header {
+  char magic[8] = {'g', 'r', 'a', 'd', 't', 'o', 'k', '1'};
+  uint32_t width = 0;
+  uint32_t zero = 0;
+  uint64_t count = 0, vocab_size = 0;
+  char checksum[16] = {};
+  char zeros[16] = {};
+};
+static_assert(sizeof(Header) == 64);
+
+int64_t width_for(int64_t vocab_size) { return vocab_size <= 1 << 16 ? 2 : 4; }
+
+/// Writes tokens behind a header that it fills in last.
+class Writer {
+ public:
+  Writer(File& file, int64_t vocab_size) : file_(file) {
+    check(vocab_size >= 1 && vocab_size <= int64_t{1} << 32,
+          "TokenFile: expected a vocabulary of 1 to 2^32 tokens, got ", vocab_size);
+    header_.vocab_size = static_cast<uint64_t>(vocab_size);
+    header_.width = static_cast<uint32_t>(width_for(vocab_size));
+    file_.write(&header_, sizeof header_);
+  }
+  void add(const std::vector<int64_t>& tokens) {
+    for (const int64_t token : tokens) {
+      check(token >= 0 && static_cast<uint64_t>(token) < header_.vocab_size,
+            "TokenFile: expected tokens from 0 to ", header_.vocab_size - 1, ", got ", token);
+      const char* bytes = reinterpret_cast<const char*>(&token);  // the lowest come first
+      buffer_.insert(buffer_.end(), bytes, bytes + header_.width);
+      if (buffer_.size() == size_t{1} << 16) flush();
+    }
+    header_.count += tokens.size();
+  }
+  void finish() {
+    flush();
+    const std::string digits = checksum_.digits();
+    std::copy(digits.begin(), digits.end(), header_.checksum);
+    file_.rewind();
+    file_.write(&header_, sizeof header_);
+  }
+
+ private:
+  void flush() {
+    checksum_.add(buffer_.data(), buffer_.size());
+    file_.write(buffer_.data(), buffer_.size());
+    buffer_.clear();
+  }
+  File& file_;
+  Header header_;
+  Checksum checksum_;
+  std::vector<char> buffer_;
+};
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/// The last place where a text, of which more may come, can be cut as TokenFile::write says, or 0.
+size_t last_cut(const std::string& text) {
+  for (size_t at = text.size(); at-- > 1;) {
+    if (!is_space(text[at]) || at + 1 == text.size()) continue;
+    size_t end = at + 1;
+    char32_t next;
+    const bool whole = detail::read_code_point(text, end, next);
+    if (!whole && at + 4 >= text.size()) continue;  // its other bytes are still to come
+    if (!whole || detail::kind_of(next) != detail::Kind::space) return at;
+  }
+  return 0;
+}
+
+/// Calls use(piece, its first byte's place in the file) for the pieces of a text file.
+void for_each_piece(const std::string& path, size_t piece,
+                    const std::function<void(const std::string&, uint64_t)>& use) {
+  File file("TokenFile: " + path + ": ", path, O_RDONLY);
+  std::string text;
+  uint64_t before = 0;
+  for (size_t want = piece;;) {
+    const size_t had = text.size();
+    text.resize(had + want);
+    const size_t got = file.read(text.data() + had, want);
+    text.resize(had + got);
+    const bool is_last = got < want;
+    const size_t cut = is_last ? text.size() : last_cut(text);
+    if (cut > 0) {
+      std::string rest = text.substr(cut);
+      text.resize(cut);
+      use(text, before);
+      before += cut;
+      text = std::move(rest);
+    }
+    if (is_last) return;
+    want = std::max(piece, cut > 0 ? piece : text.size());  // doubles where there is no cut
+  }
+}
+
+}  // namespace
+
+struct TokenFile::Mapping {
+  explicit Mapping(const std::string& p)
+      : path(p), context("TokenFile: " + p + ": "), file(context, p, O_RDONLY), bytes(file.size()) {
+    check(bytes >= sizeof(Header), context, "byte ", bytes, ": the file ends within its header");
+    void* at = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+    file.succeeded(at != MAP_FAILED);
+    data = static_cast<const char*>(at);
+  }
+  ~Mapping() { ::munmap(const_cast<char*>(data), bytes); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::string path, context;
+  File file;
+  uint64_t bytes;
+  const char* data = nullptr;
+};
+
+TokenFile::TokenFile(const std::string& path) : mapping_(std::make_shared<Mapping>(path)) {
+  const std::string& context = mapping_->context;
+  Header header;
+  std::memcpy(&header, mapping_->data, sizeof header);
+  check(std::memcmp(header.magic, Header().magic, sizeof header.magic) == 0, context,
+        "byte 0: this is no token file: it does not begin with \"gradtok1\"");
+  check(header.vocab_size >= 1 && header.vocab_size <= uint64_t{1} << 32, context,
+        "byte 24: expected a vocabulary of 1 to 2^32 tokens, got ", header.vocab_size);
+  width_ = width_for(static_cast<int64_t>(header.vocab_size));
+  check(header.width == width_, context, "byte 8: expected ", width_, " bytes a token, got ",
+        header.width);
+  const std::string zeros(sizeof header.zeros, '\0');
+  check(header.zero == 0 && std::string(header.zeros, sizeof header.zeros) == zeros, context,
+        "bytes 12 to 15 and 48 to 63: expected zeros");
+  const uint64_t there = mapping_->bytes - sizeof header, width = header.width;
+  check(there % width == 0 && there / width == header.count, context, "byte 16: expected ",
+        header.count, " tokens of ", width, " bytes, got ", there, " bytes");
+  count_ = static_cast<int64_t>(header.count);
+  vocab_size_ = static_cast<int64_t>(header.vocab_size);
+}
+
+const std::string& TokenFile::path() const { return mapping_->path; }
+
+template <class T>
+void TokenFile::copy(int64_t first, int64_t n, int64_t* to) const {
+  const char* from = mapping_->data + sizeof(Header) + static_cast<size_t>(first) * sizeof(T);
+  for (int64_t i = 0; i < n; ++i) {
+    T token;
+    std::memcpy(&token, from + static_cast<size_t>(i) * sizeof(T), sizeof(T));
+    check(token < vocab_size_, mapping_->context, "byte ",
+          sizeof(Header) + static_cast<size_t>(first + i) * sizeof(T), ": expected a token below ",
+          vocab_size_, ", got ", token);
+    to[i] = token;
+  }
+}
+
+void TokenFile::read(int64_t first, int64_t n, int64_t* to) const {
+  check(first >= 0 && n >= 0 && first <= count_ && n <= count_ - first, mapping_->context, n,
+        " tokens from token ", first, " on are not among the ", count_);
+  const uint64_t now = mapping_->file.size();
+  check(now >= mapping_->bytes, mapping_->context, "the file has become shorter since it was ",
+        "opened: from ", mapping_->bytes, " bytes to ", now);
+  if (width_ == 2)
+    copy<uint16_t>(first, n, to);
+  else
+    copy<uint32_t>(first, n, to);
+}
+
+void TokenFile::verify() const {
+  constexpr int64_t piece = 1 << 15;  // a multiple of 32 bytes, as the checksum wants
+  std::vector<int64_t> tokens(piece);
+  Checksum checksum;
+  for (int64_t at = 0; at < count_; at += piece) {
+    const int64_t n = std::min(piece, count_ - at);
+    read(at, n, tokens.data());
+    checksum.add(mapping_->data + sizeof(Header) + at * width_, static_cast<size_t>(n * width_));
+  }
+  Header header;
+  std::memcpy(&header, mapping_->data, sizeof header);
+  const std::string wanted(header.checksum, sizeof header.checksum);
+  check(checksum.digits() == wanted, mapping_->context, "byte 32: the tokens' checksum is ",
+        checksum.digits(), ", not the one given there: the file is damaged");
+}
+
+TokenFile::Written TokenFile::write(const std::string& path, const std::string& text_path,
+                                    const Tokenizer& tokenizer, int64_t piece) {
+  check(piece >= 1 && piece <= int64_t{1} << 32, "TokenFile: expected pieces of 1 to 2^32 bytes, ",
+        "got ", piece);
+  Written written;
+  replace_file("TokenFile", path, [&](File& file) {
+    written = {};
+    Writer writer(file, tokenizer.vocab_size());
+    for_each_piece(text_path, static_cast<size_t>(piece),
+                   [&](const std::string& text, uint64_t at) {
+                     std::vector<int64_t> tokens;
+                     try {
+                       tokens = tokenizer.encode(text);
+                     } catch (const Error& e) {
+                       fail("TokenFile: ", text_path, ": in the ", text.size(), " bytes from byte ",
+                            at, " on: ", e.what());
+                     }
+                     writer.add(tokens);
+                     written.bytes += std::ssize(text);
+                     written.tokens += std::ssize(tokens);
+                     written.unknown += tokenizer.count_unknown(tokens);
+                   });
+    writer.finish();
+  });
+  return written;
+}
+
+void TokenFile::write(const std::string& path, const std::vector<int64_t>& tokens,
+                      int64_t vocab_size) {
+  replace_file("TokenFile", path, [&](File& file) {
+    Writer writer(file, vocab_size);
+    writer.add(tokens);
+    writer.finish();
+  });
+}
+
+}  // namespace gradus::models
