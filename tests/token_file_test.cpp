@@ -131,7 +131,8 @@ TEST_CASE("token file: damaged files are refused", "[token_file]") {
   const std::string good = read_file(path);
   int taken = 0;
   auto with = [&](const std::string& bytes) {
-    write_file_atomically(path, bytes);
+    std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << bytes;
+    std::filesystem::resize_file(path, bytes.size());
     try {
       const TokenFile file(path);
       file.verify();
