@@ -2,6 +2,7 @@
 // BERT: an encoder that is trained to fill in masked words and to tell whether one text follows
 // another, and then fine-tuned. Devlin et al. 2019, arXiv 1810.04805.
 
+#include "gradus/models/data/masked_pairs.h"
 #include "gradus/models/fields.h"
 #include "gradus/nn/transformer.h"
 
@@ -24,12 +25,6 @@ struct BertInput {
   Tensor ids;            ///< (B, T) int64
   Tensor segments = {};  ///< (B, T) int64: which text a token belongs to; undefined: the first
   Tensor mask = {};      ///< (B, T) bool: true for real tokens, not padding; undefined: all
-};
-
-/// What it is trained to tell.
-struct BertTargets {
-  Tensor tokens;  ///< (B, T) int64: the token that a place had before it was masked, -100 elsewhere
-  Tensor is_next;  ///< (B) int64: 1 where the second text follows the first, else 0
 };
 
 struct BertLosses {
@@ -60,7 +55,7 @@ struct Bert : nn::Module {
   Tensor pooled(const Tensor& hidden) const;
   /// Logits of the words that stood at places of the last axis: (..., dim) -> (..., vocab).
   Tensor word_logits(const Tensor& hidden) const;
-  BertLosses losses(const BertInput& input, const BertTargets& targets) const;
+  BertLosses losses(const MaskedBatch& batch) const;
 };
 
 struct BertClassifierConfig {

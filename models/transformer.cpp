@@ -54,15 +54,6 @@ void check_ids(const char* what, const Tensor& ids) {
 }
 }  // namespace
 
-Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest) {
-  if (!lengths.defined()) return {};
-  check(lengths.shape() == Shape{batch} && lengths.dtype() == int64, "expected lengths of int64 ",
-        Shape{batch}, ", got ", lengths.dtype(), ' ', lengths.shape());
-  for (const int64_t n : lengths.to_vector<int64_t>())
-    check(n >= 1 && n <= longest, "expected lengths from 1 to ", longest, ", got ", n);
-  return lt(arange(longest), lengths.unsqueeze(1)).reshape({batch, 1, 1, longest});
-}
-
 Fields Transformer::fields(TransformerConfig& c) {
   Fields fields;
   fields.add("source_vocab", c.source_vocab, 1, 1e9, "tokens that a source can have");
@@ -136,15 +127,12 @@ Tensor Transformer::operator()(const Tensor& source, const Tensor& lengths,
   check_ids("target", target);
   check(source.size(0) == target.size(0), "Transformer: ", source.size(0), " sources, ",
         target.size(0), " targets");
-  const Tensor mask = padding_mask(lengths, source.size(0), source.size(1));
+  const Tensor mask = nn::padding_mask(lengths, source.size(0), source.size(1));
   return head(decode(embed(target_embedding, target, 0), memory_of(source, mask), mask));
 }
 
-Tensor Transformer::loss(const Tensor& source, const Tensor& lengths, const Tensor& inputs,
-                         const Tensor& targets, double label_smoothing) const {
-  check(inputs.defined() && targets.defined() && inputs.shape() == targets.shape(),
-        "Transformer: inputs and targets must have one shape");
-  return cross_entropy((*this)(source, lengths, inputs), targets,
+Tensor Transformer::loss(const PairBatch& batch, double label_smoothing) const {
+  return cross_entropy((*this)(batch.source, batch.source_lengths, batch.inputs), batch.targets,
                        {.label_smoothing = label_smoothing});
 }
 
@@ -171,7 +159,7 @@ TransformerDecoder::TransformerDecoder(const Transformer& model, const Tensor& s
   const int64_t sources = source.size(0);
   for (int64_t row = 0; row < sources * beams; ++row) source_.push_back(row / beams);
   const Tensor rows = from_data(source_, {sources * beams});
-  mask_ = padding_mask(lengths, sources, source.size(1));
+  mask_ = nn::padding_mask(lengths, sources, source.size(1));
   const Tensor memory = model.memory_of(source, mask_);
   if (mask_.defined()) mask_ = index_select(mask_, 0, rows);
   for (const nn::PostNormDecoderBlock& block : model.decoder_blocks) {

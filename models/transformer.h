@@ -2,6 +2,7 @@
 // The Transformer: an encoder that reads a source, a decoder that writes a target. Vaswani et al.
 // 2017, "Attention Is All You Need", arXiv 1706.03762.
 
+#include "gradus/models/data/pair_data.h"
 #include "gradus/models/decoding.h"
 #include "gradus/models/fields.h"
 #include "gradus/nn/positions.h"
@@ -47,9 +48,8 @@ struct Transformer : nn::Module {
   /// Logits of each target token's next one: source (B, S) int64, of which lengths (B) int64 say how
   /// many are real (undefined: all), target (B, T) int64 -> (B, T, target_vocab).
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
-  /// The mean cross entropy of `targets` (B, T), -100 where there is none.
-  Tensor loss(const Tensor& source, const Tensor& lengths, const Tensor& inputs,
-              const Tensor& targets, double label_smoothing = 0) const;
+  /// The mean cross entropy of the batch's targets.
+  Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
   /// The cross-attention of the last decoder layer, mean over heads: how much each target token has
   /// looked at each source token, (B, T, S).
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
@@ -93,9 +93,5 @@ class TransformerDecoder : public Decoder {
   std::vector<nn::KeysAndValues> memories_;  // by layers
   std::vector<nn::KeyValueCache> layers_;
 };
-
-/// (B, 1, 1, S), true at the first lengths[b] places of row b; undefined where lengths is. Throws
-/// Error unless lengths is (B) int64 with numbers from 1 to S.
-Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest);
 
 }  // namespace gradus::models

@@ -116,8 +116,8 @@ MultiHeadAttentionOptions settled(int64_t dim, MultiHeadAttentionOptions o) {
   check(dim > 0 && dim <= most && o.heads > 0 && o.heads <= most, op,
         ": expected dim and heads from 1 to ", most, ", got ", dim, " and ", o.heads);
   check(dim % o.heads == 0 || (o.key_dim > 0 && o.value_dim > 0), op,
-        ": heads must divide dim, unless key_dim and value_dim are given: dim ", dim, ", heads ",
-        o.heads);
+        ": heads must divide dim: dim ", dim, ", heads ", o.heads,
+        " (unless key_dim and value_dim are given)");
   if (o.kv_heads == 0) o.kv_heads = o.heads;
   check(o.kv_heads > 0 && o.heads % o.kv_heads == 0, op, ": kv_heads must divide heads: heads ",
         o.heads, ", kv_heads ", o.kv_heads);
@@ -233,6 +233,17 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const KeysAndValues& memory,
   const Tensor q = by_heads(through_rows(qkv, x, 0, heads * key_dim), heads);
   return output(scaled_dot_product_attention(q, memory.keys, memory.values,
                                              {.mask = mask, .dropout = dropout.p}));
+}
+
+Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest) {
+  if (!lengths.defined()) return {};
+  check(lengths.shape() == Shape{batch} && lengths.dtype() == int64,
+        "padding_mask: expected lengths of int64 ", Shape{batch}, ", got ", lengths.dtype(), ' ',
+        lengths.shape());
+  for (const int64_t n : lengths.to_vector<int64_t>())
+    check(n >= 1 && n <= longest, "padding_mask: expected lengths from 1 to ", longest, ", got ",
+          n);
+  return lt(arange(longest), lengths.unsqueeze(1)).reshape({batch, 1, 1, longest});
 }
 
 }  // namespace gradus::nn

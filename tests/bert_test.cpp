@@ -38,8 +38,8 @@ TEST_CASE("a BERT trains as PyTorch's from the same weights", "[bert][golden]") 
     const Tensor expected = file.get(dtype == float64 ? "float64.losses" : "float32.losses");
     for (int64_t step = 0; step < 20; ++step) {
       const auto [masked, next] =
-          model.losses({file.get("ids")[step], file.get("segments")[step], file.get("mask")[step]},
-                       {file.get("targets")[step], file.get("is_next")[step]});
+          model.losses({file.get("ids")[step], file.get("segments")[step], file.get("mask")[step],
+                        file.get("targets")[step], file.get("is_next")[step]});
       optimizer.zero_grad();
       (masked + next).backward();
       if (step == 0)
@@ -123,10 +123,10 @@ TEST_CASE("BERT: misuse is told", "[bert]") {
   CHECK_THROWS_WITH(model({ids, {}, ones({2, 3})}), Contains("expected a mask of bool (2, 3)"));
   CHECK_THROWS_WITH(model({full({2, 3}, 17, int64)}), Contains("embedding"));
   CHECK_THROWS_WITH(model({ids, full({2, 3}, 2, int64)}), Contains("embedding"));
-  CHECK_THROWS_WITH(model.losses({ids}, {full({2, 3}, -100, int64), zeros({2}, int64)}),
+  CHECK_THROWS_WITH(model.losses({ids, {}, {}, full({2, 3}, -100, int64), zeros({2}, int64)}),
                     Contains("no token of the batch is masked"));
-  CHECK_THROWS_WITH(model.losses({ids}, {zeros({2, 4}, int64), zeros({2}, int64)}),
-                    Contains("expected target tokens of int64 (2, 3)"));
+  CHECK_THROWS_WITH(model.losses({ids, {}, {}, zeros({2, 4}, int64), zeros({2}, int64)}),
+                    Contains("expected targets of int64 (2, 3)"));
   CHECK_THROWS_WITH(models::Bert({.vocab = 5, .heads = 3, .dim = 16}),
                     Contains("heads must divide"));
   CHECK_THROWS_WITH(models::Bert({}), Contains("vocab: expected"));

@@ -50,7 +50,7 @@ void compare(const std::string& name, nn::Module& module, const Call& call) {
 }
 
 /// True where a source token may be seen, as the script has it: (B, 1, 1, S).
-Tensor keep() { return models::padding_mask(from_data<int64_t>({5, 3}, {2}), 2, 5); }
+Tensor keep() { return nn::padding_mask(from_data<int64_t>({5, 3}, {2}), 2, 5); }
 
 const models::TransformerConfig small{.source_vocab = 11,
                                       .target_vocab = 13,

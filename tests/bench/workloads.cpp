@@ -77,7 +77,11 @@ Workload seq2seq() {
   const Tensor source = randint(0, 1000, {64, 32}), inputs = randint(0, 1000, {64, 32}),
                targets = randint(0, 1000, {64, 32});
   return trainer(
-      *model, [=] { return model->loss(source, {}, inputs, targets); }, 64 * 32);
+      *model,
+      [=] {
+        return model->loss({source, {}, inputs, targets});
+      },
+      64 * 32);
 }
 
 /// BERT's pre-training: 4 layers of width 256, 128 tokens of which 15% are masked, batch 32.
@@ -87,13 +91,15 @@ Workload bert() {
       .vocab = vocab, .context = length, .layers = 4, .heads = 4, .dim = 256, .dropout = 0});
   const Tensor ids = randint(0, vocab, {batch, length});
   const Tensor second = ge(arange(length), static_cast<double>(length / 2)).to(int64);
-  const models::BertInput input{ids, second.expand({batch, length})};
-  const models::BertTargets targets{masked_fill(ids, ge(rand({batch, length}), 0.15), -100),
-                                    randint(0, 2, {batch})};
+  const models::MaskedBatch data{ids,
+                                 second.expand({batch, length}),
+                                 {},
+                                 masked_fill(ids, ge(rand({batch, length}), 0.15), -100),
+                                 randint(0, 2, {batch})};
   return trainer(
       *model,
       [=] {
-        const auto [masked, next] = model->losses(input, targets);
+        const auto [masked, next] = model->losses(data);
         return masked + next;
       },
       batch * length);
