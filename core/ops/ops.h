@@ -9,6 +9,7 @@
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/recurrent.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/rotary.h"
 #include "gradus/core/ops/shape.h"

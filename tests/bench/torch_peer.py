@@ -149,6 +149,18 @@ class MLP(nn.Sequential):
         return F.cross_entropy(self(x), y)
 
 
+class CharLSTM(nn.Module):
+    """Two LSTM layers between an embedding and a linear head, over all positions."""
+
+    def __init__(self, vocab=65, dim=256, layers=2):
+        super().__init__()
+        self.embed, self.rnn = nn.Embedding(vocab, dim), nn.LSTM(dim, dim, layers, batch_first=True)
+        self.head = nn.Linear(dim, vocab)
+
+    def loss(self, ids, targets):
+        return F.cross_entropy(self.head(self.rnn(self.embed(ids))[0]).flatten(0, 1), targets.flatten())
+
+
 def trainer(model, batch, items, clip=True):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
 
@@ -167,6 +179,11 @@ def gpt(vocab, context, layers, heads, dim, bias, batch, length):
     return trainer(GPT(vocab, context, layers, heads, dim, bias), ids, batch * length)
 
 
+def lstm(batch=64, length=64):
+    ids = [torch.randint(0, 65, (batch, length)) for _ in range(2)]
+    return trainer(CharLSTM(), ids, batch * length)
+
+
 def attention(length, heads=8, size=64):
     q, k, v = (torch.randn(1, heads, length, size, requires_grad=True) for _ in range(3))
 
@@ -182,6 +199,7 @@ WORKLOADS = {
     "gpt-char": lambda: gpt(65, 64, 4, 4, 128, False, 12, 64),
     "gpt-baby": lambda: gpt(65, 256, 6, 6, 384, False, 16, 256),
     "gpt2-124M": lambda: gpt(50257, 1024, 12, 12, 768, True, 4, 64),
+    "lstm": lstm,
     "seq2seq": lambda: trainer(Seq2Seq(), [torch.randint(0, 1000, (64, 32)), torch.randint(0, 1000, (64, 2, 32))],
                                64 * 32),
     "bert": bert,

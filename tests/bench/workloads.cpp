@@ -19,6 +19,20 @@ struct Classifier : nn::Module {
   }
 };
 
+/// Two LSTM layers between an embedding and a linear head, over all positions.
+struct CharLSTM : nn::Module {
+  nn::Embedding embed;
+  nn::LSTM rnn;
+  nn::Linear head;
+  CharLSTM(int64_t vocab, int64_t dim)
+      : embed(child("embed", nn::Embedding(vocab, dim))),
+        rnn(child("rnn", nn::LSTM(dim, dim, {.layers = 2}))),
+        head(child("head", nn::Linear(dim, vocab))) {}
+  Tensor loss(const Tensor& ids, const Tensor& targets) const {
+    return cross_entropy(head(rnn(embed(ids)).output), targets);
+  }
+};
+
 /// zero_grad, forward, loss, backward, clip, AdamW; `loss` keeps the model alive.
 Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
                  bool clip = true) {
@@ -49,6 +63,11 @@ Workload mlp() {
 Workload gpt(const models::GPTConfig& config, int64_t batch, int64_t length) {
   return trainer(std::make_shared<models::GPT>(config), randint(0, config.vocab, {batch, length}),
                  randint(0, config.vocab, {batch, length}), batch * length);
+}
+
+Workload lstm(int64_t batch, int64_t length) {
+  return trainer(std::make_shared<CharLSTM>(65, 256), randint(0, 65, {batch, length}),
+                 randint(0, 65, {batch, length}), batch * length);
 }
 
 const models::GPTConfig gpt2_small{
@@ -139,6 +158,7 @@ const std::vector<NamedWorkload>& workloads() {
            return gpt({.vocab = 65, .context = 256, .layers = 6, .heads = 6, .dim = 384}, 16, 256);
          }},
         {"gpt2-124M", [] { return gpt(gpt2_small, 4, 64); }},
+        {"lstm", [] { return lstm(64, 64); }},
     };
     list.push_back({"seq2seq", seq2seq});
     list.push_back({"bert", bert});

@@ -1,0 +1,96 @@
+#pragma once
+// Recurrent networks. Everything here is BATCH FIRST: sequences are (B, T, C), what PyTorch calls
+// batch_first=True; states are (layers * directions, B, H), as PyTorch's are in either case. Names
+// and initialisation of parameters are PyTorch's, so that state dicts can be exchanged.
+
+#include <vector>
+
+#include "gradus/core/ops/recurrent.h"
+#include "gradus/nn/layers.h"
+
+namespace gradus::nn {
+
+struct RNNOptions {
+  int64_t layers = 1;          ///< one upon the other
+  bool bidirectional = false;  ///< beside each layer one that reads from the end
+  bool bias = true;
+  double dropout = 0;                          ///< of each layer's output but the last's
+  Activation nonlinearity = Activation::tanh;  ///< of RNN: tanh or relu
+};
+
+/// One layer's parameters in one direction, G gates (4 of LSTM, 3 of GRU, 1 of RNN), in PyTorch's
+/// order: i, f, g, o and r, z, n.
+struct RecurrentWeights {
+  const Tensor weight_ih, weight_hh;  ///< (G H, in), (G H, H)
+  const Tensor bias_ih, bias_hh;      ///< (G H) or undefined
+};
+
+/// What RNN, LSTM and GRU share.
+struct RecurrentLayers : Module {
+  const Recurrence cell;
+  const int64_t input, hidden, directions;
+  const Dropout dropout;
+  const std::vector<RecurrentWeights> weights;  ///< (layers * directions), forward before reverse
+
+  /// x (B, T, input), BATCH FIRST -> output (B, T, directions * H), of the last layer, and the
+  /// state after the last step, (layers * directions, B, H); c is LSTM's alone. `first`: the state
+  /// before the first step, likewise; undefined: zeros. `lengths` (B) int64: the rows' true
+  /// lengths, in any order; what follows in x may be anything and is not read, output there is 0,
+  /// the state is that after each row's own last step, and the reverse direction begins there. As
+  /// with torch's pack_padded_sequence and pad_packed_sequence. Throws Error unless 1 <= length <=
+  /// T.
+  RecurrentOutput operator()(const Tensor& x, const RecurrentState& first = {},
+                             const Tensor& lengths = {}) const;
+
+ protected:
+  RecurrentLayers(const char* name, Recurrence cell, int64_t input, int64_t hidden,
+                  const RNNOptions& options);
+
+ private:
+  const char* name_;
+};
+
+/// Elman 1990, "Finding Structure in Time".
+struct RNN : RecurrentLayers {
+  RNN(int64_t input, int64_t hidden, const RNNOptions& options = {});
+};
+/// Hochreiter & Schmidhuber 1997, with a forget gate.
+struct LSTM : RecurrentLayers {
+  LSTM(int64_t input, int64_t hidden, const RNNOptions& options = {});
+};
+/// Cho et al. 2014, arXiv 1406.1078.
+struct GRU : RecurrentLayers {
+  GRU(int64_t input, int64_t hidden, const RNNOptions& options = {});
+};
+
+struct RNNCellOptions {
+  bool bias = true;
+  Activation nonlinearity = Activation::tanh;  ///< of RNNCell: tanh or relu
+};
+
+/// One step: for decoders, whose input depends on the step before. What RNNCell, LSTMCell and
+/// GRUCell share.
+struct RecurrentCell : Module {
+  const Recurrence cell;
+  const RecurrentWeights weights;
+
+  /// x (B, input) and the state before, h (B, H) and, of LSTM, c (B, H); undefined: zeros. The state
+  /// after, of which h is the output.
+  RecurrentState operator()(const Tensor& x, const RecurrentState& before = {}) const;
+
+ protected:
+  RecurrentCell(const char* name, Recurrence cell, int64_t input, int64_t hidden,
+                const RNNCellOptions& options);
+};
+
+struct RNNCell : RecurrentCell {
+  RNNCell(int64_t input, int64_t hidden, const RNNCellOptions& options = {});
+};
+struct LSTMCell : RecurrentCell {
+  LSTMCell(int64_t input, int64_t hidden, const RNNCellOptions& options = {});
+};
+struct GRUCell : RecurrentCell {
+  GRUCell(int64_t input, int64_t hidden, const RNNCellOptions& options = {});
+};
+
+}  // namespace gradus::nn
