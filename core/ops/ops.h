@@ -1,6 +1,7 @@
 #pragma once
 // All ops.
 #include "gradus/core/ops/activation.h"
+#include "gradus/core/ops/additive.h"
 #include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"

@@ -1,0 +1,72 @@
+#include "gradus/core/ops/additive.h"
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/kernels/additive.h"
+#include "gradus/core/ops/activation.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/profiler.h"
+#include "gradus/core/reuse.h"
+
+namespace gradus {
+
+namespace {
+
+Tensor composed_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
+  return sum(v * tanh(q.unsqueeze(2) + k.unsqueeze(1)), -1);  // of (B, Tq, Tk, H)
+}
+
+kernel::AdditiveSizes sizes_of(const Tensor& q, const Tensor& k) {
+  return {q.size(0), q.size(1), k.size(1), q.size(2)};
+}
+
+}  // namespace
+
+// s_ij = sum_h v_h t, t = tanh(q_ih + k_jh)    dv_h = sum_ij ds_ij t
+//   dq_ih = sum_j ds_ij v_h (1 - t^2)    dk_jh = sum_i ds_ij v_h (1 - t^2)
+Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
+  constexpr const char* op = "additive_scores";
+  const ProfileScope scope(op);
+  check(q.rank() == 3 && k.rank() == 3 && k.size(0) == q.size(0) && k.size(2) == q.size(2) &&
+            v.shape() == Shape{q.size(2)},
+        op, ": expected q (B, Tq, H), k (B, Tk, H) and v (H), got ", q.shape(), ", ", k.shape(),
+        " and ", v.shape());
+  check(q.dtype() == k.dtype() && q.dtype() == v.dtype(), op, ": expected one dtype, got ",
+        q.dtype(), ", ", k.dtype(), " and ", v.dtype());
+  check(is_floating(q.dtype()), op, ": expected float32 or float64, got ", q.dtype());
+  const Tensor scores = empty({q.size(0), q.size(1), k.size(1)}, q.dtype());
+  {
+    const NoGrad no_grad;
+    const Tensor qs = q.contiguous(), ks = k.contiguous(), vs = v.contiguous();
+    dispatch_floating(op, q.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      kernel::additive_scores<T>(sizes_of(q, k), qs.data<T>(), ks.data<T>(), vs.data<T>(),
+                                 scores.data<T>());
+    });
+  }
+  record_fused(
+      op, {scores}, {q, k, v}, saves_nothing,
+      [](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_scores(in[0], in[1], in[2])};
+      },
+      [](Backward& back) {
+        Tensor x[3], d[3];
+        for (int i = 0; i < 3; ++i) {
+          x[i] = back.input(i).contiguous();
+          if (back.needs(i)) d[i] = empty(x[i].shape(), x[i].dtype());
+        }
+        const Tensor ds = back.grad().contiguous();
+        dispatch_floating("additive_scores", ds.dtype(), [&](auto tag) {
+          using T = typename decltype(tag)::type;
+          kernel::additive_scores_backward<T>(sizes_of(x[0], x[1]), x[0].data<T>(), x[1].data<T>(),
+                                              x[2].data<T>(), ds.data<T>(), data_or_null<T>(d[0]),
+                                              data_or_null<T>(d[1]), data_or_null<T>(d[2]));
+        });
+        for (int i = 0; i < 3; ++i)
+          if (d[i].defined()) back.give(i, std::move(d[i]));
+      });
+  return scores;
+}
+
+}  // namespace gradus
