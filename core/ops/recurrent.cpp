@@ -111,12 +111,8 @@ namespace {
 
 constexpr int64_t cell_grain = 1 << 13;  // hidden units that are worth a thread's while
 
-const char* cell_op(Recurrence cell) {
-  return cell == Recurrence::lstm ? "lstm_cell" : cell == Recurrence::gru ? "gru_cell" : "rnn_cell";
-}
-
-void check_cell(Recurrence cell, const Tensor& x, const Tensor& z, const Tensor& before) {
-  const char* op = cell_op(cell);
+void check_cell(const char* op, Recurrence cell, const Tensor& x, const Tensor& z,
+                const Tensor& before) {
   const int64_t gates = gates_of(cell);
   check(is_floating(x.dtype()) && z.dtype() == x.dtype(), op,
         ": expected float32 or float64, one of them throughout, got ", x.dtype(), " and ",
@@ -201,15 +197,12 @@ void cell_backward(Backward& back, Recurrence cell, const Tensor& kept) {
   if (lstm || gru) back.give(2, lstm ? dc : dh);
 }
 
-}  // namespace
-
-RecurrentState core::recurrent_cell(Recurrence cell, const Tensor& x_gates, const Tensor& h_gates,
-                                    const RecurrentState& state) {
-  const char* op = cell_op(cell);
+RecurrentState run_cell(const char* op, Recurrence cell, const Tensor& x_gates,
+                        const Tensor& h_gates, const RecurrentState& state) {
   const ProfileScope scope(op);
   const bool lstm = cell == Recurrence::lstm, gru = cell == Recurrence::gru;
   const Tensor before = lstm ? state.c : gru ? state.h : Tensor();
-  check_cell(cell, x_gates, h_gates, before);
+  check_cell(op, cell, x_gates, h_gates, before);
   const int64_t B = x_gates.size(0), H = x_gates.size(1) / gates_of(cell);
   const Dtype dtype = x_gates.dtype();
   const RecurrentState next{empty({B, H}, dtype), lstm ? empty({B, H}, dtype) : Tensor()};
@@ -229,6 +222,16 @@ RecurrentState core::recurrent_cell(Recurrence cell, const Tensor& x_gates, cons
       },
       [cell, kept](Backward& back) { cell_backward(back, cell, kept); });
   return next;
+}
+
+}  // namespace
+
+RecurrentState core::recurrent_cell(Recurrence cell, const Tensor& x_gates, const Tensor& h_gates,
+                                    const RecurrentState& state) {
+  return run_cell(cell == Recurrence::lstm  ? "lstm_cell"
+                  : cell == Recurrence::gru ? "gru_cell"
+                                            : "rnn_cell",
+                  cell, x_gates, h_gates, state);
 }
 
 Tensor rnn_cell(const Tensor& x_gates, const Tensor& h_gates, Activation activation) {
