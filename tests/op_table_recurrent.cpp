@@ -144,11 +144,12 @@ std::vector<BadCall> refused_sequences() {
   return {
       {call(x, {8, 3}), op + "expected a weight (4 H, H), got (8, 3)"},
       {call(x, {0, 0}), op + "expected a weight (4 H, H), got (0, 0)"},
-      {call({2, 3, 4}, w), op + "expected x_gates (B, T, 8) for weight (8, 2), got (2, 3, 4)"},
-      {call({2, 8}, w), op + "expected x_gates (B, T, 8)"},
-      {call({2, 0, 8}, w), op + "expected at least one step, got x_gates (2, 0, 8)"},
-      {call(x, w, {ones({2, 3}), {}}), op + "expected h (2, 2), got (2, 3)"},
-      {call(x, w, {{}, ones({2, 2}, float64)}), op + "expected c of float32, got float64"},
+      {call({2, 3, 4}, w), op + "expected x_gates (2, 3, 8) of float32, got (2, 3, 4) of float32"},
+      {call({2, 8}, w), op + "expected x_gates (B, T, 4 H) of at least one step, got (2, 8)"},
+      {call({2, 0, 8}, w), op + "expected x_gates (B, T, 4 H) of at least one step, got (2, 0, 8)"},
+      {call(x, w, {ones({2, 3}), {}}), op + "expected h (2, 2) of float32, got (2, 3) of float32"},
+      {call(x, w, {{}, ones({2, 2}, float64)}),
+       op + "expected c (2, 2) of float32, got (2, 2) of float64"},
       {lengths(from_data(std::vector<int64_t>{1})),
        op + "expected lengths (2,) of int64, got (1,) of int64"},
       {lengths(ones({2})), op + "expected lengths (2,) of int64, got (2,) of float32"},
@@ -157,11 +158,11 @@ std::vector<BadCall> refused_sequences() {
       {[] {
          recurrent(Recurrence::gru, ones({1, 1, 3}), ones({3, 1}), ones({2}));
        },
-       op + "expected bias (3,), got (2,)"},
+       op + "expected bias (3,) of float32, got (2,) of float32"},
       {[] {
          recurrent(Recurrence::gru, ones({1, 1, 3}), ones({3, 1}, float64));
        },
-       op + "expected weight of float32, got float64"},
+       op + "expected weight (3, 1) of float32, got (3, 1) of float64"},
       {[] {
          recurrent(Recurrence::gru, ones({1, 1, 3}, int64), ones({3, 1}, int64));
        },
@@ -249,32 +250,32 @@ OpRow additive_row() {
 std::vector<OpRow> recurrent_rows() {
   std::vector<OpRow> rows;
   for (const Recurrence cell : all_cells) rows.push_back(cell_row(cell));
-  rows[0].bad = {{[] {
-                    rnn_cell(ones({2, 3}), ones({2, 4}));
-                  },
-                  "rnn_cell: expected x_gates and h_gates (B, 1 H), got (2, 3) and (2, 4)"},
-                 {[] {
-                    rnn_cell(ones({2, 3}), ones({2, 3}), Activation::gelu);
-                  },
-                  "rnn_cell: expected tanh or relu, got gelu"},
-                 {[] {
-                    lstm_cell(ones({2, 6}), ones({2, 6}), ones({2, 1}));
-                  },
-                  "lstm_cell: expected x_gates and h_gates (B, 4 H), got (2, 6) and (2, 6)"},
-                 {[] {
-                    lstm_cell(ones({2, 8}), ones({2, 8}), ones({2, 3}));
-                  },
-                  "lstm_cell: expected c (2, 2) of float32, got (2, 3) of float32"},
-                 {[] {
-                    gru_cell(ones({2, 6}), ones({2, 6}), {});
-                  },
-                  "gru_cell: expected h (2, 2) of float32, got () of nothing"},
-                 {[] {
-                    gru_cell(ones({2, 6}), ones({2, 6}, float64), ones({2, 2}));
-                  },
-                  "gru_cell: expected float32 or float64, one of them throughout"},
-                 {[] { rnn_cell(ones({6}), ones({6})); },
-                  "rnn_cell: expected x_gates and h_gates (B, 1 H), got (6,)"}};
+  rows[0].bad = {
+      {[] {
+         rnn_cell(ones({2, 3}), ones({2, 4}));
+       },
+       "rnn_cell: expected h_gates (2, 3) of float32, got (2, 4) of float32"},
+      {[] {
+         rnn_cell(ones({2, 3}), ones({2, 3}), Activation::gelu);
+       },
+       "rnn_cell: expected tanh or relu, got gelu"},
+      {[] {
+         lstm_cell(ones({2, 6}), ones({2, 6}), ones({2, 1}));
+       },
+       "lstm_cell: expected x_gates (B, 4 H), got (2, 6)"},
+      {[] {
+         lstm_cell(ones({2, 8}), ones({2, 8}), ones({2, 3}));
+       },
+       "lstm_cell: expected c (2, 2) of float32, got (2, 3) of float32"},
+      {[] {
+         gru_cell(ones({2, 6}), ones({2, 6}), {});
+       },
+       "gru_cell: expected h_gates and the state before"},
+      {[] {
+         gru_cell(ones({2, 6}), ones({2, 6}, float64), ones({2, 2}));
+       },
+       "gru_cell: expected h_gates (2, 6) of float32, got (2, 6) of float64"},
+      {[] { rnn_cell(ones({6}), ones({6})); }, "rnn_cell: expected x_gates (B, 1 H), got (6,)"}};
   for (const Recurrence cell : all_cells) {
     OpRow plain = sequence_row({.cell = cell});
     plain.accepts_empty = false;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "gradus/core/allocator.h"
@@ -19,29 +20,24 @@ namespace gradus::kernel {
 template <class T>
 class PackedMatrix {
  public:
-  /// (k, n) as it lies in memory or, transposed, from (n, k); under it `last` (n), unless null.
-  PackedMatrix(const T* matrix, bool transposed, int64_t k, int64_t n, const T* last = nullptr)
-      : k_(k + (last != nullptr)), n_(n), panels_(columns() * k_) {
+  /// (k, n) as it lies in memory or, transposed, from (n, k).
+  PackedMatrix(const T* matrix, bool transposed, int64_t k, int64_t n)
+      : k_(k), n_(n), panels_(whole_panels(n) * k) {
     const Product<T> g{
         .trans_b = transposed, .n = n, .k = k, .b = matrix, .ldb = transposed ? k : n};
-    parallel_for(columns() / width, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t j = begin * width; j < end * width; j += width) {
-        const int64_t cols = std::min(width, n - j);
-        T* to = panels_.data() + j * k_;
-        detail::pack_panel(g, 0, k, j, cols, to);
-        if (last) std::fill(std::copy_n(last + j, cols, to + k * width), to + k_ * width, T{0});
-      }
+    parallel_for(n, 4 * width, [&](int64_t begin, int64_t end) {
+      for (int64_t j = begin; j < end; j += width)
+        detail::pack_panel(g, 0, k, j, std::min(width, n - j), panels_.data() + j * k);
     });
   }
-  int64_t rows() const { return k_; }
   /// n rounded up to whole panels, of which a product writes all.
-  int64_t columns() const { return (n_ + width - 1) / width * width; }
-  /// C (m, columns()) = A (m, rows()) times the matrix or, with `add`, C += it; ldc >= columns().
-  void multiply(int64_t m, const T* a, int64_t lda, bool add, T* c, int64_t ldc) const {
+  static int64_t whole_panels(int64_t n) { return (n + width - 1) / width * width; }
+  /// C (m, n) = A (m, k) times the matrix or, with `add`, C += it; rows of C are whole panels.
+  void multiply(int64_t m, const T* a, bool add, T* c, int64_t ldc) const {
     const int64_t steps = (k_ + detail::k_step - 1) / detail::k_step, step = (k_ - 1) / steps + 1;
     for (int64_t j = 0; j < n_; j += width)
       for (int64_t p = 0; p < k_; p += step)
-        detail::panel_block<T, 2>(false, add || p > 0, m, std::min(step, k_ - p), a + p, lda,
+        detail::panel_block<T, 2>(false, add || p > 0, m, std::min(step, k_ - p), a + p, k_,
                                   panels_.data() + j * k_ + p * width, c + j, ldc);
   }
 
@@ -51,43 +47,38 @@ class PackedMatrix {
   Scratch<T> panels_;
 };
 
-// ---- the cells: one row, one step ----
+// ---- the cells: one row, one step, unit j ----
 
-/// H hidden units. A row of gates holds each gate's H numbers, gate after gate.
+/// H hidden units: (H), or (gates * H), gate after gate. c: of LSTM, as all that is called so.
 template <class T>
 struct CellForward {
   int64_t H;
-  const T *x, *z;       ///< gates from the input and from h: (gates * H)
-  const T *h, *c;       ///< (H); c: of LSTM, as all that is called so
-  T* kept;              ///< what backward reads: (kept * H); may be z
-  T *h_next, *h_again;  ///< written twice, to where the next step and where the caller reads
-  T *c_next, *c_again;
+  const T *x, *z;  ///< (gates * H): from the input and from h
+  T *h, *c;        ///< before the step, then after it
+  T *y, *c_after;  ///< h and c after it once more
+  T* kept;         ///< what backward reads: (kept * H); may be z
 };
 template <class T>
 struct CellBackward {
   int64_t H;
   const T *kept, *h_before, *c_before, *h, *c;  ///< before the step and after it
-  const T* dy;                                  ///< of h_next from outside: (H)
+  const T* dy;                                  ///< of y
   T *dh, *dc;  ///< in: from the next step; out: what goes back but for the product with the weight
-  T *dz, *dx_n;  ///< of z: (gates * H); of x's gate n, of GRU
+  T *dx, *dz;  ///< (gates * H)
 };
 
 /// h' = act(x + z). Elman 1990.
 template <class Act>
 struct Rnn {
   static constexpr int64_t gates = 1, kept = 0;
-  static constexpr bool has_c = false, direct = false;
+  static constexpr bool direct = false;
   template <class T>
-  static void forward(const CellForward<T>& s) {
-    simd_for(s.H, [x = s.x, z = s.z, h = s.h_next, y = s.h_again](int64_t j) {
-      h[j] = y[j] = Act::at(x[j] + z[j]).value;
-    });
+  [[gnu::always_inline]] static void forward(const CellForward<T>& s, int64_t j) {
+    s.h[j] = s.y[j] = Act::at(s.x[j] + s.z[j]).value;
   }
   template <class T>
-  static void backward(const CellBackward<T>& s) {
-    simd_for(s.H, [h = s.h, dy = s.dy, dh = s.dh, dz = s.dz](int64_t j) {
-      dz[j] = Act::gradient(dh[j] + dy[j], h[j]);
-    });
+  [[gnu::always_inline]] static void backward(const CellBackward<T>& s, int64_t j) {
+    s.dx[j] = s.dz[j] = Act::gradient(s.dh[j] + s.dy[j], s.h[j]);
   }
 };
 
@@ -95,34 +86,28 @@ struct Rnn {
 /// Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000.
 struct Lstm {
   static constexpr int64_t gates = 4, kept = 4;
-  static constexpr bool has_c = true, direct = false;
+  static constexpr bool direct = false;
   template <class T>
-  static void forward(const CellForward<T>& s) {
-    simd_for(
-        s.H, [=](int64_t j) __attribute__((always_inline)) {
-          const int64_t H = s.H;
-          const T i = sigmoid(s.x[j] + s.z[j]), f = sigmoid(s.x[H + j] + s.z[H + j]);
-          const T g = tanh(s.x[2 * H + j] + s.z[2 * H + j]);
-          const T o = sigmoid(s.x[3 * H + j] + s.z[3 * H + j]);
-          const T c = f * s.c[j] + i * g;
-          s.kept[j] = i, s.kept[H + j] = f, s.kept[2 * H + j] = g, s.kept[3 * H + j] = o;
-          s.c_next[j] = s.c_again[j] = c;
-          s.h_next[j] = s.h_again[j] = o * tanh(c);
-        });
+  [[gnu::always_inline]] static void forward(const CellForward<T>& s, int64_t j) {
+    const int64_t H = s.H;
+    const T i = sigmoid(s.x[j] + s.z[j]), f = sigmoid(s.x[H + j] + s.z[H + j]);
+    const T g = tanh(s.x[2 * H + j] + s.z[2 * H + j]);
+    const T o = sigmoid(s.x[3 * H + j] + s.z[3 * H + j]);
+    const T c = f * s.c[j] + i * g;
+    s.kept[j] = i, s.kept[H + j] = f, s.kept[2 * H + j] = g, s.kept[3 * H + j] = o;
+    s.c[j] = s.c_after[j] = c;
+    s.h[j] = s.y[j] = o * tanh(c);
   }
   template <class T>
-  static void backward(const CellBackward<T>& s) {
-    simd_for(
-        s.H, [=](int64_t j) __attribute__((always_inline)) {
-          const int64_t H = s.H;
-          const T i = s.kept[j], f = s.kept[H + j], g = s.kept[2 * H + j], o = s.kept[3 * H + j];
-          const T t = tanh(s.c[j]), dh = s.dh[j] + s.dy[j], dc = s.dc[j] + dh * o * (1 - t * t);
-          s.dz[j] = dc * g * (i * (1 - i));
-          s.dz[H + j] = dc * s.c_before[j] * (f * (1 - f));
-          s.dz[2 * H + j] = dc * i * (1 - g * g);
-          s.dz[3 * H + j] = dh * t * (o * (1 - o));
-          s.dc[j] = dc * f;
-        });
+  [[gnu::always_inline]] static void backward(const CellBackward<T>& s, int64_t j) {
+    const int64_t H = s.H;
+    const T i = s.kept[j], f = s.kept[H + j], g = s.kept[2 * H + j], o = s.kept[3 * H + j];
+    const T t = tanh(s.c[j]), dh = s.dh[j] + s.dy[j], dc = s.dc[j] + dh * o * (1 - t * t);
+    s.dx[j] = s.dz[j] = dc * g * (i * (1 - i));
+    s.dx[H + j] = s.dz[H + j] = dc * s.c_before[j] * (f * (1 - f));
+    s.dx[2 * H + j] = s.dz[2 * H + j] = dc * i * (1 - g * g);
+    s.dx[3 * H + j] = s.dz[3 * H + j] = dh * t * (o * (1 - o));
+    s.dc[j] = dc * f;
   }
 };
 
@@ -130,86 +115,70 @@ struct Lstm {
 /// arXiv 1406.1078, with r applied after the product with h. Kept: r, z, n, h_n.
 struct Gru {
   static constexpr int64_t gates = 3, kept = 4;
-  static constexpr bool has_c = false, direct = true;
+  static constexpr bool direct = true;  // h goes on past the product, too
   template <class T>
-  static void forward(const CellForward<T>& s) {
-    simd_for(
-        s.H, [=](int64_t j) __attribute__((always_inline)) {
-          const int64_t H = s.H;
-          const T r = sigmoid(s.x[j] + s.z[j]), z = sigmoid(s.x[H + j] + s.z[H + j]);
-          const T h_n = s.z[2 * H + j], n = tanh(s.x[2 * H + j] + r * h_n), h = s.h[j];
-          s.kept[j] = r, s.kept[H + j] = z, s.kept[2 * H + j] = n, s.kept[3 * H + j] = h_n;
-          s.h_next[j] = s.h_again[j] = n + z * (h - n);
-        });
+  [[gnu::always_inline]] static void forward(const CellForward<T>& s, int64_t j) {
+    const int64_t H = s.H;
+    const T r = sigmoid(s.x[j] + s.z[j]), z = sigmoid(s.x[H + j] + s.z[H + j]);
+    const T h_n = s.z[2 * H + j], n = tanh(s.x[2 * H + j] + r * h_n), h = s.h[j];
+    s.kept[j] = r, s.kept[H + j] = z, s.kept[2 * H + j] = n, s.kept[3 * H + j] = h_n;
+    s.h[j] = s.y[j] = n + z * (h - n);
   }
   template <class T>
-  static void backward(const CellBackward<T>& s) {
-    simd_for(
-        s.H, [=](int64_t j) __attribute__((always_inline)) {
-          const int64_t H = s.H;
-          const T r = s.kept[j], z = s.kept[H + j], n = s.kept[2 * H + j], h_n = s.kept[3 * H + j];
-          const T dh = s.dh[j] + s.dy[j], dn = dh * (1 - z) * (1 - n * n);
-          s.dz[j] = dn * h_n * (r * (1 - r));
-          s.dz[H + j] = dh * (s.h_before[j] - n) * (z * (1 - z));
-          s.dz[2 * H + j] = dn * r;
-          s.dx_n[j] = dn;
-          s.dh[j] = dh * z;
-        });
+  [[gnu::always_inline]] static void backward(const CellBackward<T>& s, int64_t j) {
+    const int64_t H = s.H;
+    const T r = s.kept[j], z = s.kept[H + j], n = s.kept[2 * H + j], h_n = s.kept[3 * H + j];
+    const T dh = s.dh[j] + s.dy[j], dn = dh * (1 - z) * (1 - n * n);
+    s.dx[j] = s.dz[j] = dn * h_n * (r * (1 - r));
+    s.dx[H + j] = s.dz[H + j] = dh * (s.h_before[j] - n) * (z * (1 - z));
+    s.dz[2 * H + j] = dn * r;
+    s.dx[2 * H + j] = dn;
+    s.dh[j] = dh * z;
   }
 };
 
 // ---- sequences ----
 
 /// Which rows a thread takes, and in which order time runs for each.
-class Sequences {
- public:
-  int64_t batch, time, hidden;
-  /// No lengths: all are `time` long. `work`: multiplications a row and step.
-  Sequences(int64_t batch_, int64_t time_, int64_t hidden_, std::vector<int64_t> lengths,
-            bool reverse, int64_t work)
-      : batch(batch_), time(time_), hidden(hidden_), reverse_(reverse), lengths_(lengths) {
-    if (lengths_.empty()) lengths_.assign(static_cast<size_t>(batch), time);
-    order_.resize(lengths_.size());
-    std::iota(order_.begin(), order_.end(), int64_t{0});
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](int64_t a, int64_t b) { return length(a) > length(b); });
-    // A row's bits do not depend on what it shares a part with.
-    const int64_t threads =
-        work * time < (1 << 18) / std::max<int64_t>(batch, 1) ? 1 : num_threads();
-    parts_ = std::min(std::max<int64_t>(threads, (batch + most_rows - 1) / most_rows), batch);
-  }
-  int64_t length(int64_t b) const { return lengths_[static_cast<size_t>(b)]; }
+struct Sequences {
+  int64_t time, hidden;
+  std::vector<int64_t> lengths;  ///< one a row
+  bool reverse;
+
   /// Where row b's step s stands in memory, counted in rows of (batch, time, .).
-  int64_t at(int64_t b, int64_t s) const { return b * time + (reverse_ ? length(b) - 1 - s : s); }
-  /// body(rows) for each thread's rows, the longest first.
+  int64_t at(int64_t b, int64_t s) const {
+    return b * time + (reverse ? lengths.data()[b] - 1 - s : s);
+  }
+  /// body(n, rows, lengths) for each thread's rows, the longest first; `work`: a row's at a step.
   template <class Body>
-  void for_parts(Body body) const {
-    parallel_for(parts_, 1, [&](int64_t begin, int64_t end) {
+  void for_parts(int64_t work, Body body) const {
+    const auto batch = static_cast<int64_t>(lengths.size());
+    std::vector<int64_t> order(lengths.size());
+    std::iota(order.begin(), order.end(), int64_t{0});
+    auto longer = [&](int64_t a, int64_t b) { return lengths.data()[a] > lengths.data()[b]; };
+    std::stable_sort(order.begin(), order.end(), longer);
+    // A row's bits do not depend on what it shares a part with.
+    const int64_t threads = work * time * batch < 1 << 18 ? 1 : num_threads();
+    const int64_t parts = std::max<int64_t>(threads, (batch + 63) / 64);
+    parallel_for(std::min(parts, batch), 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
-        std::vector<int64_t> rows;
-        for (int64_t i = part; i < batch; i += parts_)
-          rows.push_back(order_[static_cast<size_t>(i)]);
-        body(rows);
+        std::vector<int64_t> rows, steps;
+        for (int64_t i = part; i < batch; i += std::min(parts, batch)) {
+          rows.push_back(order.data()[i]);
+          steps.push_back(lengths.data()[rows.back()]);
+        }
+        body(static_cast<int64_t>(rows.size()), rows.data(), steps.data());
       }
     });
   }
-  /// Clears the places of row b's padding in x (batch, time, n).
-  template <class T>
-  void clear_padding(int64_t b, int64_t n, T* x) const {
-    std::fill(x + (b * time + length(b)) * n, x + (b + 1) * time * n, T{0});
-  }
-
- private:
-  static constexpr int64_t most_rows = 64;
-  bool reverse_;
-  std::vector<int64_t> lengths_, order_;
-  int64_t parts_;
 };
 
-/// What goes through the steps: all (batch, time, .) or (batch, .), and null where there is none.
+/// What goes through the steps: (batch, time, .) or (batch, .), and null where there is none.
 template <class T>
 struct RecurrentForward {
-  const T *x, *h0, *c0;
+  const T *x, *z;    ///< z: what is added to the product with the weight
+  int64_t z_stride;  ///< 0: all rows alike
+  const T *h0, *c0;
   T *y, *h_last, *c_last;
   T *kept, *c;  ///< for a backward pass
 };
@@ -217,109 +186,97 @@ template <class T>
 struct RecurrentBackward {
   const T *h0, *c0, *y, *kept, *c;
   const T *dy, *dh_last, *dc_last;
-  T *dx, *dh0, *dc0;
-  T* dz_n;      ///< of GRU: (batch, time, hidden); the other gates of dz are those of dx
-  T* h_before;  ///< (batch, time, hidden), of which the weight's gradient is made
+  T *dx, *dz, *dh0, *dc0;
+  T* h_before;  ///< (batch, time, hidden), of which with dz the weight's gradient is made
 };
 
 /// The i-th of rows of n, or `none` where there are no rows.
 template <class T>
-T* row_or(T* rows, int64_t i, int64_t n, T* none) {
+T* row_or(T* rows, int64_t i, int64_t n, std::type_identity_t<T>* none) {
   return rows ? rows + i * n : none;
 }
 
-/// `weight` is W^T (hidden, gates * hidden) with the bias, if any, as one row more.
+/// The weight is W^T (hidden, gates * hidden); null: z is all.
 template <class Cell, class T>
-void recurrent_forward(const Sequences& q, const PackedMatrix<T>& weight,
+void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
                        const RecurrentForward<T>& a) {
-  const int64_t H = q.hidden, depth = weight.rows();
-  const int64_t width = std::max(weight.columns(), Cell::kept * H);
-  q.for_parts([&](const std::vector<int64_t>& rows) {
-    const auto n = static_cast<int64_t>(rows.size());
-    const Scratch<T> h(n * depth), c(Cell::has_c ? n * H : 0), z(n * width);
-    auto start = [&](const T* from, const Scratch<T>& to, int64_t stride) {
-      for (int64_t i = 0; i < n; ++i)
-        if (T* row = to.data() + i * stride; from)
-          std::copy_n(from + rows[static_cast<size_t>(i)] * H, H, row);
-        else
-          std::fill_n(row, H, T{0});
-    };
-    start(a.h0, h, depth);
-    if (Cell::has_c) start(a.c0, c, H);
-    for (int64_t i = 0; depth > H && i < n; ++i) h[i * depth + H] = 1;
-    int64_t active = n;
-    for (int64_t s = 0; s < q.length(rows[0]); ++s) {
-      while (q.length(rows[static_cast<size_t>(active - 1)]) <= s) --active;
-      weight.multiply(active, h.data(), depth, false, z.data(), width);
+  const int64_t H = q.hidden, gates = Cell::gates * H;
+  const int64_t width = std::max(PackedMatrix<T>::whole_panels(gates), Cell::kept * H);
+  const std::vector<T> zeros(static_cast<size_t>(H));
+  q.for_parts(gates * (weight ? H : 1), [&](int64_t n, const int64_t* rows, const int64_t* steps) {
+    const Scratch<T> h(n * H), c(n * H), z(n * width);
+    for (int64_t i = 0; i < n; ++i) {
+      std::copy_n(row_or(a.h0, rows[i], H, zeros.data()), H, h.data() + i * H);
+      std::copy_n(row_or(a.c0, rows[i], H, zeros.data()), H, c.data() + i * H);
+    }
+    for (int64_t s = 0, active = n; s < steps[0]; ++s) {
+      while (steps[active - 1] <= s) --active;
+      for (int64_t i = 0; a.z && i < active; ++i)
+        std::copy_n(a.z + rows[i] * a.z_stride, gates, z.data() + i * width);
+      if (weight) weight->multiply(active, h.data(), a.z != nullptr, z.data(), width);
       for (int64_t i = 0; i < active; ++i) {
-        const int64_t b = rows[static_cast<size_t>(i)], at = q.at(b, s);
-        T *hi = h.data() + i * depth, *ci = c.data() + i * H, *zi = z.data() + i * width;
-        Cell::forward(CellForward<T>{.H = H,
-                                     .x = a.x + at * Cell::gates * H,
-                                     .z = zi,
-                                     .h = hi,
-                                     .c = ci,
-                                     .kept = row_or(a.kept, at, Cell::kept * H, zi),
-                                     .h_next = hi,
-                                     .h_again = a.y + at * H,
-                                     .c_next = ci,
-                                     .c_again = row_or(a.c, at, H, ci)});
-        if (s + 1 < q.length(b)) continue;
-        std::copy_n(hi, H, a.h_last + b * H);
-        if (Cell::has_c) std::copy_n(ci, H, a.c_last + b * H);
+        const int64_t at = q.at(rows[i], s);
+        T *hi = h.data() + i * H, *ci = c.data() + i * H, *zi = z.data() + i * width;
+        const CellForward<T> step{H,
+                                  a.x + at * gates,
+                                  zi,
+                                  hi,
+                                  ci,
+                                  a.y + at * H,
+                                  row_or(a.c, at, H, ci),
+                                  row_or(a.kept, at, Cell::kept * H, zi)};
+        simd_for(
+            H, [=](int64_t j) __attribute__((always_inline)) { Cell::forward(step, j); });
+        if (s + 1 < steps[i]) continue;
+        if (a.h_last) std::copy_n(hi, H, a.h_last + rows[i] * H);
+        if (a.c_last) std::copy_n(ci, H, a.c_last + rows[i] * H);
       }
     }
-    for (const int64_t b : rows) q.clear_padding(b, H, a.y);
   });
 }
 
-/// `weight` is W (gates * hidden, hidden).
+/// The weight is W (gates * hidden, hidden).
 template <class Cell, class T>
-void recurrent_backward(const Sequences& q, const PackedMatrix<T>& weight,
+void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,
                         const RecurrentBackward<T>& a) {
-  const int64_t H = q.hidden, gates = Cell::gates * H, width = weight.columns();
-  const Scratch<T> zeros(H);
-  std::fill_n(zeros.data(), H, T{0});
+  const int64_t H = q.hidden, gates = Cell::gates * H;
+  const int64_t width = PackedMatrix<T>::whole_panels(H);
+  const std::vector<T> zeros(static_cast<size_t>(H));
   const T* none = zeros.data();
-  q.for_parts([&](const std::vector<int64_t>& rows) {
-    const auto n = static_cast<int64_t>(rows.size());
-    const Scratch<T> dh(n * width), dc(Cell::has_c ? n * H : 0), dz(n * gates);
-    int64_t active = 0;
-    for (int64_t s = q.length(rows[0]) - 1; s >= 0; --s) {
-      for (; active < n && q.length(rows[static_cast<size_t>(active)]) > s; ++active) {
-        const int64_t b = rows[static_cast<size_t>(active)];
-        std::copy_n(row_or(a.dh_last, b, H, none), H, dh.data() + active * width);
-        if (Cell::has_c) std::copy_n(row_or(a.dc_last, b, H, none), H, dc.data() + active * H);
-      }
+  q.for_parts(gates * (weight ? H : 1), [&](int64_t n, const int64_t* rows, const int64_t* steps) {
+    const Scratch<T> dh(n * width), dc(n * H), dz(n * gates);
+    for (int64_t i = 0; i < n; ++i) {
+      std::copy_n(row_or(a.dh_last, rows[i], H, none), H, dh.data() + i * width);
+      std::copy_n(row_or(a.dc_last, rows[i], H, none), H, dc.data() + i * H);
+    }
+    for (int64_t s = steps[0] - 1, active = 0; s >= 0; --s) {
+      while (active < n && steps[active] > s) ++active;
       for (int64_t i = 0; i < active; ++i) {
-        const int64_t b = rows[static_cast<size_t>(i)], at = q.at(b, s);
-        const int64_t before = s > 0 ? q.at(b, s - 1) : b;
+        const int64_t at = q.at(rows[i], s), before = s > 0 ? q.at(rows[i], s - 1) : rows[i];
         const T* h_before = row_or(s > 0 ? a.y : a.h0, before, H, none);
-        T *dzi = dz.data() + i * gates, *dx = a.dx + at * gates;
-        Cell::backward(CellBackward<T>{.H = H,
-                                       .kept = a.kept + at * Cell::kept * H,
-                                       .h_before = h_before,
-                                       .c_before = row_or(s > 0 ? a.c : a.c0, before, H, none),
-                                       .h = a.y + at * H,
-                                       .c = row_or(a.c, at, H, none),
-                                       .dy = row_or(a.dy, at, H, none),
-                                       .dh = dh.data() + i * width,
-                                       .dc = dc.data() + i * H,
-                                       .dz = dzi,
-                                       .dx_n = dx + gates - H});
-        std::copy_n(dzi, a.dz_n ? gates - H : gates, dx);
-        if (a.dz_n) std::copy_n(dzi + gates - H, H, a.dz_n + at * H);
+        T* dzi = dz.data() + i * gates;
+        const CellBackward<T> step{H,
+                                   a.kept + at * Cell::kept * H,
+                                   h_before,
+                                   row_or(s > 0 ? a.c : a.c0, before, H, none),
+                                   a.y + at * H,
+                                   row_or(a.c, at, H, none),
+                                   row_or(a.dy, at, H, none),
+                                   dh.data() + i * width,
+                                   dc.data() + i * H,
+                                   a.dx + at * gates,
+                                   dzi};
+        simd_for(
+            H, [=](int64_t j) __attribute__((always_inline)) { Cell::backward(step, j); });
+        if (a.dz != a.dx) std::copy_n(dzi, gates, a.dz + at * gates);
         if (a.h_before) std::copy_n(h_before, H, a.h_before + at * H);
       }
-      if (s > 0 || a.dh0) weight.multiply(active, dz.data(), gates, Cell::direct, dh.data(), width);
+      if (weight && (s > 0 || a.dh0))
+        weight->multiply(active, dz.data(), Cell::direct, dh.data(), width);
     }
     for (int64_t i = 0; i < n; ++i) {
-      const int64_t b = rows[static_cast<size_t>(i)];
-      if (a.dh0) std::copy_n(dh.data() + i * width, H, a.dh0 + b * H);
-      if (a.dc0) std::copy_n(dc.data() + i * H, H, a.dc0 + b * H);
-      q.clear_padding(b, gates, a.dx);
-      if (a.dz_n) q.clear_padding(b, H, a.dz_n);
-      if (a.h_before) q.clear_padding(b, H, a.h_before);
+      if (a.dh0) std::copy_n(dh.data() + i * width, H, a.dh0 + rows[i] * H);
+      if (a.dc0) std::copy_n(dc.data() + i * H, H, a.dc0 + rows[i] * H);
     }
   });
 }
