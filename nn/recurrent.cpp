@@ -9,10 +9,23 @@ namespace gradus::nn {
 
 namespace {
 
+const char* name_of(Recurrence cell) {
+  return cell == Recurrence::lstm ? "LSTM" : cell == Recurrence::gru ? "GRU" : "RNN";
+}
+
+/// RNN's tanh or relu; the others have no choice.
+Recurrence chosen(Recurrence cell, Activation activation) {
+  const bool rectified = activation == Activation::relu && cell == Recurrence::rnn_tanh;
+  check(rectified || activation == Activation::tanh, name_of(cell),
+        ": expected tanh as nonlinearity or, of RNN, relu, got ", core::name_of(activation));
+  return rectified ? Recurrence::rnn_relu : cell;
+}
+
 /// param(name, value) registers each. All are uniform within 1/sqrt(hidden), as PyTorch's.
 template <class Param>
-RecurrentWeights make_weights(const char* name, Recurrence cell, int64_t input, int64_t hidden,
-                              bool bias, const std::string& suffix, Param param) {
+RecurrentWeights make_weights(Recurrence cell, int64_t input, int64_t hidden, bool bias,
+                              const std::string& suffix, Param param) {
+  const char* name = name_of(cell);
   check(input > 0 && hidden > 0 && hidden <= INT64_MAX / 4, name,
         ": expected sizes > 0, got input ", input, ", hidden ", hidden);
   const int64_t rows = gates_of(cell) * hidden;
@@ -25,124 +38,79 @@ RecurrentWeights make_weights(const char* name, Recurrence cell, int64_t input, 
   return {ih, hh, bias_ih, make("bias_hh", {rows})};
 }
 
-Recurrence elman(const char* name, Activation activation) {
-  check(activation == Activation::tanh || activation == Activation::relu, name,
-        ": expected tanh or relu as nonlinearity, got ", name_of(activation));
-  return activation == Activation::relu ? Recurrence::rnn_relu : Recurrence::rnn_tanh;
-}
-
-/// LSTM and GRU have no choice.
-Recurrence gated(const char* name, Recurrence cell, Activation activation) {
-  check(activation == Activation::tanh, name, ": only RNN has a choice of nonlinearity");
-  return cell;
-}
-
-/// The state (count, B, H), checked, as one for each layer and direction.
-std::vector<Tensor> unpacked(const char* name, const char* which, const Tensor& state,
-                             const Shape& expected) {
-  if (!state.defined()) return std::vector<Tensor>(static_cast<size_t>(expected[0]));
-  check(state.shape() == expected, name, ": expected ", which,
-        " (layers * directions, B, hidden) = ", expected, ", got ", state.shape());
-  return unbind(state, 0);
-}
-
 }  // namespace
 
-// ---- layers ----
-
-RecurrentLayers::RecurrentLayers(const char* name, Recurrence cell_, int64_t input_,
-                                 int64_t hidden_, const RNNOptions& options)
-    : cell(cell_),
+RecurrentLayers::RecurrentLayers(Recurrence kind, int64_t input_, int64_t hidden_,
+                                 const RNNOptions& options)
+    : cell(chosen(kind, options.nonlinearity)),
       input(input_),
       hidden(hidden_),
       directions(options.bidirectional ? 2 : 1),
       dropout(options.dropout),
       weights([&] {
-        check(options.layers > 0, name, ": expected layers > 0, got ", options.layers);
+        check(options.layers > 0, name_of(cell), ": expected layers > 0, got ", options.layers);
         std::vector<RecurrentWeights> made;
-        for (int64_t layer = 0; layer < options.layers; ++layer)
-          for (int64_t d = 0; d < directions; ++d)
-            made.push_back(make_weights(
-                name, cell, layer == 0 ? input : directions * hidden, hidden, options.bias,
-                "_l" + std::to_string(layer) + (d == 1 ? "_reverse" : ""),
-                [this](const std::string& n, const Tensor& value) { return param(n, value); }));
+        for (int64_t i = 0; i < options.layers * directions; ++i)
+          made.push_back(make_weights(
+              cell, i < directions ? input : directions * hidden, hidden, options.bias,
+              "_l" + std::to_string(i / directions) + (i % directions == 1 ? "_reverse" : ""),
+              [this](const std::string& name, const Tensor& x) { return param(name, x); }));
         return made;
-      }()),
-      name_(name) {}
+      }()) {}
 
 RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentState& first,
                                             const Tensor& lengths) const {
-  check(x.rank() == 3 && x.size(2) == input, name_, ": expected x (B, T, ", input,
-        "), batch first, got ", x.shape());
-  check(x.size(1) > 0, name_, ": expected sequences of at least one step, got x ", x.shape());
-  const int64_t B = x.size(0), T = x.size(1), count = static_cast<int64_t>(weights.size());
-  check(!lengths.defined() || (lengths.shape() == Shape{B} && lengths.dtype() == int64), name_,
-        ": expected lengths ", Shape{B}, " of int64, got ",
-        lengths.defined() ? lengths.shape() : Shape{});
-  const auto h = unpacked(name_, "h", first.h, {count, B, hidden});
-  const auto c = unpacked(name_, "c", first.c, {count, B, hidden});
+  const char* name = name_of(cell);
+  check(x.rank() == 3 && x.size(1) > 0 && x.size(2) == input, name, ": expected x (B, T, ", input,
+        "), batch first, of at least one step, got ", x.shape());
+  const int64_t B = x.size(0), count = std::ssize(weights);
+  const Shape state{count, B, hidden};
+  for (const Tensor& s : {first.h, first.c})
+    check(!s.defined() || s.shape() == state, name,
+          ": expected a first state (layers * directions, B, hidden) = ", state, ", got ",
+          s.defined() ? s.shape() : Shape{});
+  check(!lengths.defined() || (lengths.shape() == Shape{B} && lengths.dtype() == int64), name,
+        ": expected lengths ", Shape{B}, " of int64");
   Tensor y = x;
   if (lengths.defined())  // so that the weights' gradients do not meet what stands in padding
-    y = masked_fill(x, le(lengths.unsqueeze(1), arange(T)).unsqueeze(2), 0);
-  std::vector<Tensor> last_h, last_c;
-  for (int64_t i = 0; i < count; i += directions) {
-    std::vector<Tensor> outputs;
-    for (int64_t d = 0; d < directions; ++d) {
-      const auto at = static_cast<size_t>(i + d);
-      const RecurrentWeights& w = weights[at];
-      // GRU alone needs the second bias apart: r is applied to it.
-      const bool joined = cell != Recurrence::gru && w.bias_ih.defined();
-      const Tensor gates = linear(y, w.weight_ih, joined ? w.bias_ih + w.bias_hh : w.bias_ih);
-      const RecurrentOutput out =
-          recurrent(cell, gates, w.weight_hh, joined ? Tensor() : w.bias_hh, {h[at], c[at]},
-                    {.lengths = lengths, .reverse = d == 1});
-      outputs.push_back(out.output);
-      last_h.push_back(out.state.h);
-      last_c.push_back(out.state.c);
-    }
+    y = masked_fill(x, le(lengths.unsqueeze(1), arange(x.size(1))).unsqueeze(2), 0);
+  std::vector<Tensor> h, c, outputs;
+  for (int64_t i = 0; i < count; ++i) {
+    const RecurrentWeights& w = weights[static_cast<size_t>(i)];
+    // GRU alone needs the second bias apart: r is applied to it.
+    const bool joined = cell != Recurrence::gru && w.bias_ih.defined();
+    const Tensor gates = linear(y, w.weight_ih, joined ? w.bias_ih + w.bias_hh : w.bias_ih);
+    const RecurrentOutput out = recurrent(
+        cell, gates, w.weight_hh, joined ? Tensor() : w.bias_hh,
+        {first.h.defined() ? first.h[i] : first.h, first.c.defined() ? first.c[i] : first.c},
+        {.lengths = lengths, .reverse = i % directions == 1});
+    h.push_back(out.state.h);
+    c.push_back(out.state.c);
+    outputs.push_back(out.output);
+    if (std::ssize(outputs) < directions) continue;
     y = directions == 1 ? outputs[0] : cat(outputs, -1);
-    if (i + directions < count) y = dropout(y);
+    if (i + 1 < count) y = dropout(y);
+    outputs.clear();
   }
-  return {y, {stack(last_h), cell == Recurrence::lstm ? stack(last_c) : Tensor()}};
+  return {y, {stack(h), cell == Recurrence::lstm ? stack(c) : Tensor()}};
 }
 
-RNN::RNN(int64_t input, int64_t hidden, const RNNOptions& options)
-    : RecurrentLayers("RNN", elman("RNN", options.nonlinearity), input, hidden, options) {}
-LSTM::LSTM(int64_t input, int64_t hidden, const RNNOptions& options)
-    : RecurrentLayers("LSTM", gated("LSTM", Recurrence::lstm, options.nonlinearity), input, hidden,
-                      options) {}
-GRU::GRU(int64_t input, int64_t hidden, const RNNOptions& options)
-    : RecurrentLayers("GRU", gated("GRU", Recurrence::gru, options.nonlinearity), input, hidden,
-                      options) {}
-
-// ---- cells ----
-
-RecurrentCell::RecurrentCell(const char* name, Recurrence cell_, int64_t input, int64_t hidden,
+RecurrentCell::RecurrentCell(Recurrence kind, int64_t input, int64_t hidden,
                              const RNNCellOptions& options)
-    : cell(cell_),
+    : cell(chosen(kind, options.nonlinearity)),
       weights(make_weights(
-          name, cell, input, hidden, options.bias, "",
-          [this](const std::string& n, const Tensor& value) { return param(n, value); })) {}
+          cell, input, hidden, options.bias, "",
+          [this](const std::string& name, const Tensor& x) { return param(name, x); })) {}
 
 RecurrentState RecurrentCell::operator()(const Tensor& x, const RecurrentState& before) const {
   const RecurrentWeights& w = weights;
-  check(x.rank() == 2, "RecurrentCell: expected x (B, ", w.weight_ih.size(1), "), got ", x.shape());
-  const Shape shape{x.size(0), w.weight_hh.size(1)};
+  check(x.rank() == 2, name_of(cell), ": expected x (B, ", w.weight_ih.size(1), "), got ",
+        x.shape());
   RecurrentState s = before;
-  if (!s.h.defined()) s.h = zeros(shape, x.dtype());
-  if (!s.c.defined() && cell == Recurrence::lstm) s.c = zeros(shape, x.dtype());
-  check(s.h.shape() == shape, "RecurrentCell: expected h ", shape, ", got ", s.h.shape());
+  for (Tensor* t : {&s.h, &s.c})
+    if (!t->defined()) *t = zeros({x.size(0), w.weight_hh.size(1)}, x.dtype());
   return recurrent_cell(cell, linear(x, w.weight_ih, w.bias_ih),
                         linear(s.h, w.weight_hh, w.bias_hh), s);
 }
-
-RNNCell::RNNCell(int64_t input, int64_t hidden, const RNNCellOptions& options)
-    : RecurrentCell("RNNCell", elman("RNNCell", options.nonlinearity), input, hidden, options) {}
-LSTMCell::LSTMCell(int64_t input, int64_t hidden, const RNNCellOptions& options)
-    : RecurrentCell("LSTMCell", gated("LSTMCell", Recurrence::lstm, options.nonlinearity), input,
-                    hidden, options) {}
-GRUCell::GRUCell(int64_t input, int64_t hidden, const RNNCellOptions& options)
-    : RecurrentCell("GRUCell", gated("GRUCell", Recurrence::gru, options.nonlinearity), input,
-                    hidden, options) {}
 
 }  // namespace gradus::nn

@@ -43,25 +43,19 @@ struct RecurrentLayers : Module {
                              const Tensor& lengths = {}) const;
 
  protected:
-  RecurrentLayers(const char* name, Recurrence cell, int64_t input, int64_t hidden,
-                  const RNNOptions& options);
-
- private:
-  const char* name_;
+  RecurrentLayers(Recurrence kind, int64_t input, int64_t hidden, const RNNOptions& options);
 };
-
+template <Recurrence kind>
+struct RecurrentLayersOf : RecurrentLayers {
+  RecurrentLayersOf(int64_t input_, int64_t hidden_, const RNNOptions& options = {})
+      : RecurrentLayers(kind, input_, hidden_, options) {}
+};
 /// Elman 1990, "Finding Structure in Time".
-struct RNN : RecurrentLayers {
-  RNN(int64_t input, int64_t hidden, const RNNOptions& options = {});
-};
+using RNN = RecurrentLayersOf<Recurrence::rnn_tanh>;
 /// Hochreiter & Schmidhuber 1997, with a forget gate.
-struct LSTM : RecurrentLayers {
-  LSTM(int64_t input, int64_t hidden, const RNNOptions& options = {});
-};
+using LSTM = RecurrentLayersOf<Recurrence::lstm>;
 /// Cho et al. 2014, arXiv 1406.1078.
-struct GRU : RecurrentLayers {
-  GRU(int64_t input, int64_t hidden, const RNNOptions& options = {});
-};
+using GRU = RecurrentLayersOf<Recurrence::gru>;
 
 struct RNNCellOptions {
   bool bias = true;
@@ -79,18 +73,15 @@ struct RecurrentCell : Module {
   RecurrentState operator()(const Tensor& x, const RecurrentState& before = {}) const;
 
  protected:
-  RecurrentCell(const char* name, Recurrence cell, int64_t input, int64_t hidden,
-                const RNNCellOptions& options);
+  RecurrentCell(Recurrence kind, int64_t input, int64_t hidden, const RNNCellOptions& options);
 };
-
-struct RNNCell : RecurrentCell {
-  RNNCell(int64_t input, int64_t hidden, const RNNCellOptions& options = {});
+template <Recurrence kind>
+struct RecurrentCellOf : RecurrentCell {
+  RecurrentCellOf(int64_t input, int64_t hidden, const RNNCellOptions& options = {})
+      : RecurrentCell(kind, input, hidden, options) {}
 };
-struct LSTMCell : RecurrentCell {
-  LSTMCell(int64_t input, int64_t hidden, const RNNCellOptions& options = {});
-};
-struct GRUCell : RecurrentCell {
-  GRUCell(int64_t input, int64_t hidden, const RNNCellOptions& options = {});
-};
+using RNNCell = RecurrentCellOf<Recurrence::rnn_tanh>;
+using LSTMCell = RecurrentCellOf<Recurrence::lstm>;
+using GRUCell = RecurrentCellOf<Recurrence::gru>;
 
 }  // namespace gradus::nn

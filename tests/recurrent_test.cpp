@@ -273,13 +273,16 @@ TEST_CASE("recurrent layers: parameters, dropout and what they refuse", "[recurr
     CHECK(difference(gru(x).output, gru(x).output) == 0);
   }
 
-  CHECK_THROWS_WITH(lstm(ones({2, 5, 4})),
-                    Contains("LSTM: expected x (B, T, 3), batch first, got (2, 5, 4)"));
+  CHECK_THROWS_WITH(
+      lstm(ones({2, 5, 4})),
+      Contains("LSTM: expected x (B, T, 3), batch first, of at least one step, got (2, 5, 4)"));
   CHECK_THROWS_WITH(lstm(ones({2, 3})), Contains("LSTM: expected x (B, T, 3)"));
-  CHECK_THROWS_WITH(lstm(ones({2, 0, 3})),
-                    Contains("LSTM: expected sequences of at least one step"));
+  CHECK_THROWS_WITH(
+      lstm(ones({2, 0, 3})),
+      Contains("LSTM: expected x (B, T, 3), batch first, of at least one step, got (2, 0, 3)"));
   CHECK_THROWS_WITH(gru(x, {ones({1, 2, 4}), {}}),
-                    Contains("GRU: expected h (layers * directions, B, hidden) = (2, 2, 4), got"));
+                    Contains("GRU: expected a first state (layers * directions, B, hidden) = (2, "
+                             "2, 4), got (1, 2, 4)"));
   CHECK_THROWS_WITH(gru(x, {}, ones({3}, int64)), Contains("GRU: expected lengths (2,) of int64"));
   CHECK_THROWS_WITH(gru(x, {}, from_data(std::vector<int64_t>{5, 0})),
                     Contains("expected lengths from 1 to 5, got 0"));
@@ -288,13 +291,13 @@ TEST_CASE("recurrent layers: parameters, dropout and what they refuse", "[recurr
   CHECK_THROWS_WITH(nn::RNN(3, 4, {.layers = 0}), Contains("RNN: expected layers > 0, got 0"));
   CHECK_THROWS_WITH(nn::RNN(3, 0), Contains("RNN: expected sizes > 0, got input 3, hidden 0"));
   CHECK_THROWS_WITH(nn::RNN(3, 4, {.nonlinearity = Activation::gelu}),
-                    Contains("RNN: expected tanh or relu as nonlinearity, got gelu"));
+                    Contains("RNN: expected tanh as nonlinearity or, of RNN, relu, got gelu"));
   CHECK_THROWS_WITH(nn::GRU(3, 4, {.nonlinearity = Activation::relu}),
-                    Contains("GRU: only RNN has a choice of nonlinearity"));
+                    Contains("GRU: expected tanh as nonlinearity or, of RNN, relu, got relu"));
   const nn::LSTMCell cell(3, 4);
   CHECK_THROWS_WITH(cell(ones({2, 5})), Contains("linear: expected x (..., 3)"));
   CHECK_THROWS_WITH(cell(ones({2, 3}), {ones({3, 4}), {}}),
-                    Contains("expected h (2, 4), got (3, 4)"));
+                    Contains("lstm_cell: expected h_gates (2, 16) of float32, got (3, 16)"));
 }
 
 }  // namespace gradus::testing

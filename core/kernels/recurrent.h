@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -145,30 +144,22 @@ struct Sequences {
   std::vector<int64_t> lengths;  ///< one a row
   bool reverse;
 
+  int64_t length(int64_t b) const { return lengths[static_cast<size_t>(b)]; }
   /// Where row b's step s stands in memory, counted in rows of (batch, time, .).
-  int64_t at(int64_t b, int64_t s) const {
-    return b * time + (reverse ? lengths.data()[b] - 1 - s : s);
-  }
-  /// body(n, rows, lengths) for each thread's rows, the longest first; `work`: a row's at a step.
+  int64_t at(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
+  /// body(n, rows) for each thread's n rows, the longest first; `work`: a row's at a step.
   template <class Body>
   void for_parts(int64_t work, Body body) const {
     const auto batch = static_cast<int64_t>(lengths.size());
-    std::vector<int64_t> order(lengths.size());
-    std::iota(order.begin(), order.end(), int64_t{0});
-    auto longer = [&](int64_t a, int64_t b) { return lengths.data()[a] > lengths.data()[b]; };
-    std::stable_sort(order.begin(), order.end(), longer);
     // A row's bits do not depend on what it shares a part with.
     const int64_t threads = work * time * batch < 1 << 18 ? 1 : num_threads();
-    const int64_t parts = std::max<int64_t>(threads, (batch + 63) / 64);
-    parallel_for(std::min(parts, batch), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t part = begin; part < end; ++part) {
-        std::vector<int64_t> rows, steps;
-        for (int64_t i = part; i < batch; i += std::min(parts, batch)) {
-          rows.push_back(order.data()[i]);
-          steps.push_back(lengths.data()[rows.back()]);
-        }
-        body(static_cast<int64_t>(rows.size()), rows.data(), steps.data());
-      }
+    const int64_t parts = std::min(std::max<int64_t>(threads, (batch + 63) / 64), batch);
+    parallel_for(parts, 1, [&](int64_t part, int64_t) {
+      std::vector<int64_t> rows;
+      for (int64_t b = part; b < batch; b += parts) rows.push_back(b);
+      std::stable_sort(rows.begin(), rows.end(),
+                       [this](int64_t i, int64_t j) { return length(i) > length(j); });
+      body(static_cast<int64_t>(rows.size()), rows.data());
     });
   }
 };
@@ -203,14 +194,14 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
   const int64_t H = q.hidden, gates = Cell::gates * H;
   const int64_t width = std::max(PackedMatrix<T>::whole_panels(gates), Cell::kept * H);
   const std::vector<T> zeros(static_cast<size_t>(H));
-  q.for_parts(gates * (weight ? H : 1), [&](int64_t n, const int64_t* rows, const int64_t* steps) {
+  q.for_parts(gates * (weight ? H : 1), [&](int64_t n, const int64_t* rows) {
     const Scratch<T> h(n * H), c(n * H), z(n * width);
     for (int64_t i = 0; i < n; ++i) {
       std::copy_n(row_or(a.h0, rows[i], H, zeros.data()), H, h.data() + i * H);
       std::copy_n(row_or(a.c0, rows[i], H, zeros.data()), H, c.data() + i * H);
     }
-    for (int64_t s = 0, active = n; s < steps[0]; ++s) {
-      while (steps[active - 1] <= s) --active;
+    for (int64_t s = 0, active = n; s < q.length(rows[0]); ++s) {
+      while (q.length(rows[active - 1]) <= s) --active;
       for (int64_t i = 0; a.z && i < active; ++i)
         std::copy_n(a.z + rows[i] * a.z_stride, gates, z.data() + i * width);
       if (weight) weight->multiply(active, h.data(), a.z != nullptr, z.data(), width);
@@ -227,7 +218,7 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
                                   row_or(a.kept, at, Cell::kept * H, zi)};
         simd_for(
             H, [=](int64_t j) __attribute__((always_inline)) { Cell::forward(step, j); });
-        if (s + 1 < steps[i]) continue;
+        if (s + 1 < q.length(rows[i])) continue;
         if (a.h_last) std::copy_n(hi, H, a.h_last + rows[i] * H);
         if (a.c_last) std::copy_n(ci, H, a.c_last + rows[i] * H);
       }
@@ -243,14 +234,14 @@ void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,
   const int64_t width = PackedMatrix<T>::whole_panels(H);
   const std::vector<T> zeros(static_cast<size_t>(H));
   const T* none = zeros.data();
-  q.for_parts(gates * (weight ? H : 1), [&](int64_t n, const int64_t* rows, const int64_t* steps) {
+  q.for_parts(gates * (weight ? H : 1), [&](int64_t n, const int64_t* rows) {
     const Scratch<T> dh(n * width), dc(n * H), dz(n * gates);
     for (int64_t i = 0; i < n; ++i) {
       std::copy_n(row_or(a.dh_last, rows[i], H, none), H, dh.data() + i * width);
       std::copy_n(row_or(a.dc_last, rows[i], H, none), H, dc.data() + i * H);
     }
-    for (int64_t s = steps[0] - 1, active = 0; s >= 0; --s) {
-      while (active < n && steps[active] > s) ++active;
+    for (int64_t s = q.length(rows[0]) - 1, active = 0; s >= 0; --s) {
+      while (active < n && q.length(rows[active]) > s) ++active;
       for (int64_t i = 0; i < active; ++i) {
         const int64_t at = q.at(rows[i], s), before = s > 0 ? q.at(rows[i], s - 1) : rows[i];
         const T* h_before = row_or(s > 0 ? a.y : a.h0, before, H, none);
