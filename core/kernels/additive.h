@@ -29,46 +29,38 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
   });
 }
 
-/// The gradients of q, k and v from d, that of the scores; written, each may be null. Threads share
-/// the work by batch entry and by units of H, whose sums are their own.
+/// The gradients of q, k and v from d, that of the scores. Threads share the work by batch entry
+/// and by units of H, whose sums are their own.
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,
                               const T* d, T* dq, T* dk, T* dv) {
   constexpr int64_t most = 128;  // units at a time
   const int64_t H = n.hidden, blocks = (H + most - 1) / most;
-  const Scratch<T> partials(dv ? n.batch * H : 0);  // of dv: (batch, H)
-  T* const sums = dv ? partials.data() : nullptr;
-  parallel_for(n.batch * blocks, 1, [=](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part) {
-      const int64_t b = part / blocks, from = part % blocks * most, m = std::min(most, H - from);
-      T all_keys[most] = {}, none[most] = {};
-      T of_query[most], of_v[most];
-      for (int64_t j = 0; dk && j < n.keys; ++j)
-        std::fill_n(dk + (b * n.keys + j) * H + from, m, T{0});
-      for (int64_t i = b * n.queries; i < (b + 1) * n.queries; ++i) {
-        std::fill_n(of_query, m, T{0});
-        std::fill_n(of_v, m, T{0});
-        for (int64_t j = 0; j < n.keys; ++j) {
-          const int64_t key = (b * n.keys + j) * H + from;
-          T* const of_key = dk ? dk + key : none;
-          simd_for(
-              m, [
-                =, ds = d[i * n.keys + j], qi = q + i * H + from, kj = k + key, vh = v + from,
-                query = &of_query[0], value = &of_v[0]
-              ](int64_t h) __attribute__((always_inline)) {
-                const T t = tanh(qi[h] + kj[h]), g = ds * vh[h] * (1 - t * t);
-                query[h] += g;
-                of_key[h] += g;
-                value[h] += ds * t;
-              });
-        }
-        if (dq) std::copy_n(of_query, m, dq + i * H + from);
-        for (int64_t h = 0; h < m; ++h) all_keys[h] += of_v[h];
+  const Scratch<T> partials(n.batch * H);  // of dv: (batch, H)
+  std::fill_n(dq, n.batch * n.queries * H, T{0});
+  std::fill_n(dk, n.batch * n.keys * H, T{0});
+  parallel_for(n.batch * blocks, 1, [&](int64_t part, int64_t) {
+    const int64_t b = part / blocks, from = part % blocks * most, m = std::min(most, H - from);
+    T of_all[most] = {};
+    for (int64_t i = b * n.queries; i < (b + 1) * n.queries; ++i) {
+      T of_row[most] = {};
+      for (int64_t j = 0; j < n.keys; ++j) {
+        const T ds = d[i * n.keys + j], *qi = q + i * H + from, *vh = v + from;
+        const int64_t key = (b * n.keys + j) * H + from;
+        simd_for(
+            m, [ =, kj = k + key, dqi = dq + i * H + from, dkj = dk + key,
+                 sum = &of_row[0] ](int64_t h) __attribute__((always_inline)) {
+              const T t = tanh(qi[h] + kj[h]), g = ds * vh[h] * (1 - t * t);
+              dqi[h] += g;
+              dkj[h] += g;
+              sum[h] += ds * t;
+            });
       }
-      if (sums) std::copy_n(all_keys, m, sums + b * H + from);
+      for (int64_t h = 0; h < m; ++h) of_all[h] += of_row[h];
     }
+    std::copy_n(of_all, m, partials.data() + b * H + from);
   });
-  if (dv) add_partials(sums, n.batch, H, dv);
+  add_partials(partials.data(), n.batch, H, dv);
 }
 
 }  // namespace gradus::kernel

@@ -7,7 +7,6 @@
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -15,10 +14,6 @@ namespace {
 
 Tensor composed_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
   return sum(v * tanh(q.unsqueeze(2) + k.unsqueeze(1)), -1);  // of (B, Tq, Tk, H)
-}
-
-kernel::AdditiveSizes sizes_of(const Tensor& q, const Tensor& k) {
-  return {q.size(0), q.size(1), k.size(1), q.size(2)};
 }
 
 }  // namespace
@@ -41,8 +36,8 @@ Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
     const Tensor qs = q.contiguous(), ks = k.contiguous(), vs = v.contiguous();
     dispatch_floating(op, q.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      kernel::additive_scores<T>(sizes_of(q, k), qs.data<T>(), ks.data<T>(), vs.data<T>(),
-                                 scores.data<T>());
+      kernel::additive_scores<T>({q.size(0), q.size(1), k.size(1), q.size(2)}, qs.data<T>(),
+                                 ks.data<T>(), vs.data<T>(), scores.data<T>());
     });
   }
   record_fused(
@@ -54,17 +49,17 @@ Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
         Tensor x[3], d[3];
         for (int i = 0; i < 3; ++i) {
           x[i] = back.input(i).contiguous();
-          if (back.needs(i)) d[i] = empty(x[i].shape(), x[i].dtype());
+          d[i] = empty_like(x[i]);
         }
         const Tensor ds = back.grad().contiguous();
+        const kernel::AdditiveSizes n{ds.size(0), ds.size(1), ds.size(2), x[2].size(0)};
         dispatch_floating("additive_scores", ds.dtype(), [&](auto tag) {
           using T = typename decltype(tag)::type;
-          kernel::additive_scores_backward<T>(sizes_of(x[0], x[1]), x[0].data<T>(), x[1].data<T>(),
-                                              x[2].data<T>(), ds.data<T>(), data_or_null<T>(d[0]),
-                                              data_or_null<T>(d[1]), data_or_null<T>(d[2]));
+          kernel::additive_scores_backward<T>(n, x[0].data<T>(), x[1].data<T>(), x[2].data<T>(),
+                                              ds.data<T>(), d[0].data<T>(), d[1].data<T>(),
+                                              d[2].data<T>());
         });
-        for (int i = 0; i < 3; ++i)
-          if (d[i].defined()) back.give(i, std::move(d[i]));
+        for (int i = 0; i < 3; ++i) back.give(i, std::move(d[i]));
       });
   return scores;
 }

@@ -1,7 +1,8 @@
 #include "gradus/core/ops/recurrent.h"
 
+#include <numeric>
+
 #include "gradus/core/autograd.h"
-#include "gradus/core/blas.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/recurrent.h"
 #include "gradus/core/ops/activation_table.h"
@@ -37,13 +38,6 @@ struct Problem {
 
   bool lstm() const { return cell == Recurrence::lstm; }
   bool gru() const { return cell == Recurrence::gru; }
-  /// Counts the multiplications of a product of each h with the weight.
-  void count_work() const {
-    const double H = given[the_weight] ? static_cast<double>(sequences.hidden) : 0;
-    double steps = 0;
-    for (const int64_t length : sequences.lengths) steps += static_cast<double>(length);
-    ProfileScope::count(2 * steps * H * H * static_cast<double>(gates_of(cell)), 0);
-  }
 };
 
 // ---- the composed form ----
@@ -92,6 +86,24 @@ std::vector<Tensor> composed(const Problem& p, const Inputs& in) {
 
 // ---- the kernels ----
 
+/// f(the cell's struct, a TypeTag, the weight packed or null where there is none) for a product of
+/// each h with the `weight` (G, H), transposed or as it is.
+template <class F>
+void with_kernel(const Problem& p, Dtype dtype, const Tensor& weight, bool transposed, F&& f) {
+  with_cell(p.cell, [&](auto kind) {
+    dispatch_floating("recurrent", dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if (!weight.defined()) return f(kind, tag, static_cast<kernel::PackedMatrix<T>*>(nullptr));
+      const int64_t k = weight.size(transposed ? 1 : 0), n = weight.size(transposed ? 0 : 1);
+      const auto& lengths = p.sequences.lengths;
+      const double steps = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+      ProfileScope::count(2 * steps * static_cast<double>(k * n), 0);
+      const kernel::PackedMatrix<T> packed(weight.data<T>(), transposed, k, n);
+      f(kind, tag, &packed);
+    });
+  });
+}
+
 /// What backward reads beside inputs and outputs: gates (B, T, kept H) and c (B, T, H).
 struct Kept {
   Tensor gates, c;
@@ -100,54 +112,27 @@ struct Kept {
 void run_forward(const Problem& p, const Inputs& in, const std::vector<Tensor>& out,
                  const Kept& kept) {
   const NoGrad no_grad;
-  p.count_work();
   Inputs x;
   for (const Tensor& t : in) x.push_back(t.defined() ? t.contiguous() : t);
-  const int64_t H = p.sequences.hidden, G = x[x_gates].size(2);
+  const int64_t G = x[x_gates].size(2);
   const Tensor& z = p.given[z_gates] ? x[z_gates] : x[the_bias];
-  with_cell(p.cell, [&](auto kind) {
-    dispatch_floating("recurrent", x[x_gates].dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      std::optional<kernel::PackedMatrix<T>> weight;
-      if (p.given[the_weight]) weight.emplace(x[the_weight].template data<T>(), true, H, G);
-      kernel::recurrent_forward<decltype(kind), T>(
-          p.sequences, weight ? &*weight : nullptr,
-          {x[x_gates].template data<T>(), data_or_null<T>(z), p.given[z_gates] ? G : 0,
-           data_or_null<T>(x[first_h]), data_or_null<T>(x[first_c]), out[0].data<T>(),
-           out[1].data<T>(), p.lstm() ? out[2].data<T>() : nullptr, data_or_null<T>(kept.gates),
-           data_or_null<T>(kept.c)});
-    });
+  with_kernel(p, out[0].dtype(), x[the_weight], true, [&](auto kind, auto tag, auto weight) {
+    using T = typename decltype(tag)::type;
+    kernel::recurrent_forward<decltype(kind), T>(
+        p.sequences, weight,
+        {x[x_gates].template data<T>(), data_or_null<T>(z), p.given[z_gates] ? G : 0,
+         data_or_null<T>(x[first_h]), data_or_null<T>(x[first_c]), out[0].data<T>(),
+         out[1].data<T>(), p.lstm() ? out[2].data<T>() : nullptr, data_or_null<T>(kept.gates),
+         data_or_null<T>(kept.c)});
   });
 }
 
-/// dW (G, H) = dz^T h over all rows and steps, summed in place where that can be.
-template <class T>
-void give_weight(Backward& back, const Tensor& dz, const Tensor& h_before) {
-  const Tensor total = sum_in_place(back, the_weight);
-  const Tensor dw = total.defined() ? total : empty(back.input_shape(the_weight), dz.dtype());
-  const int64_t G = dz.size(2), H = h_before.size(2);
-  blas::gemm(blas::Product<T>{.trans_a = true,
-                              .m = G,
-                              .n = H,
-                              .k = dz.size(0) * dz.size(1),
-                              .a = dz.data<T>(),
-                              .lda = G,
-                              .b = h_before.data<T>(),
-                              .ldb = H,
-                              .c = dw.data<T>(),
-                              .ldc = H,
-                              .add = total.defined()});
-  if (!total.defined()) back.give(the_weight, dw);
-}
-
 void run_backward(Backward& back, const Problem& p, const Kept& kept) {
-  p.count_work();
   auto input = [&](int i) { return p.given[i] ? back.input(i).detach().contiguous() : Tensor(); };
   auto arrived = [&](int i) { return back.has_grad(i) ? back.grad(i).contiguous() : Tensor(); };
   const Tensor y = back.output().detach(), h0 = input(first_h), c0 = input(first_c);
   const Tensor w = input(the_weight), dy = arrived(0), dh_last = arrived(1);
   const Tensor dc_last = p.lstm() ? arrived(2) : Tensor();
-  const int64_t H = y.size(2);
   // Padding has gradient 0, and so has h before it.
   auto room = [&](bool wanted, const Shape& shape) {
     return !wanted ? Tensor() : p.padded ? zeros(shape, y.dtype()) : empty(shape, y.dtype());
@@ -159,20 +144,17 @@ void run_backward(Backward& back, const Problem& p, const Kept& kept) {
   const Tensor h_before = room(back.needs(the_weight), y.shape());
   const Tensor dh0 = room(back.needs(first_h), h0.defined() ? h0.shape() : Shape{});
   const Tensor dc0 = room(back.needs(first_c), c0.defined() ? c0.shape() : Shape{});
-  with_cell(p.cell, [&](auto kind) {
-    dispatch_floating("recurrent", y.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      std::optional<kernel::PackedMatrix<T>> weight;
-      if (w.defined()) weight.emplace(w.data<T>(), false, gates[2], H);
-      kernel::recurrent_backward<decltype(kind), T>(
-          p.sequences, weight ? &*weight : nullptr,
-          {data_or_null<T>(h0), data_or_null<T>(c0), y.data<T>(), data_or_null<T>(kept.gates),
-           data_or_null<T>(kept.c), data_or_null<T>(dy), data_or_null<T>(dh_last),
-           data_or_null<T>(dc_last), dx.data<T>(), dz.data<T>(), data_or_null<T>(dh0),
-           data_or_null<T>(dc0), data_or_null<T>(h_before)});
-      if (h_before.defined()) give_weight<T>(back, dz, h_before);
-    });
+  with_kernel(p, y.dtype(), w, false, [&](auto kind, auto tag, auto weight) {
+    using T = typename decltype(tag)::type;
+    kernel::recurrent_backward<decltype(kind), T>(
+        p.sequences, weight,
+        {data_or_null<T>(h0), data_or_null<T>(c0), y.data<T>(), data_or_null<T>(kept.gates),
+         data_or_null<T>(kept.c), data_or_null<T>(dy), data_or_null<T>(dh_last),
+         data_or_null<T>(dc_last), dx.data<T>(), dz.data<T>(), data_or_null<T>(dh0),
+         data_or_null<T>(dc0), data_or_null<T>(h_before)});
   });
+  if (h_before.defined())
+    back.give(the_weight, matmul(dz.flatten(0, 1).mT(), h_before.flatten(0, 1)));
   if (back.needs(the_bias)) back.give(the_bias, sum(dz, {0, 1}));
   if (back.needs(z_gates)) back.give(z_gates, dz.squeeze(1));
   if (dh0.defined()) back.give(first_h, dh0);
