@@ -20,4 +20,5 @@
 #include "gradus/models/fields.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/model_folder.h"
+#include "gradus/models/rnn_translator.h"
 #include "gradus/models/transformer.h"

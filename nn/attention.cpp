@@ -5,6 +5,7 @@
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/additive.h"
 #include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
@@ -18,9 +19,6 @@ namespace gradus::nn {
 // ---- one head, any score ----
 
 namespace {
-Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return matmul(tanh(q.unsqueeze(2) + k.unsqueeze(1)), v);
-}
 Score checked_score(Score score, int64_t query_dim, int64_t key_dim) {
   check(score == Score::bilinear || score == Score::additive || query_dim == key_dim,
         "Attention: queries and keys of ", query_dim, " and ", key_dim,

@@ -16,8 +16,9 @@ namespace gradus {
 /// How good a model is on some examples.
 struct Score {
   double loss = 0;
-  double examples = 1;     ///< how many the loss is the mean over
-  NamedNumbers more = {};  ///< other means: {"accuracy", 0.97}
+  double examples = 1;       ///< how many the loss is the mean over
+  NamedNumbers more = {};    ///< other means: {"accuracy", 0.97}
+  double more_examples = 0;  ///< how many these are over; 0: as many
 };
 
 /// Batches to score a model on.

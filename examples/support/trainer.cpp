@@ -104,21 +104,23 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
   const NoGrad no_grad;
   const EvalMode eval;
   const KeepRandomState random;
-  Score sum{.loss = 0, .examples = 0, .more = {}};
+  Score sum{.loss = 0, .examples = 0, .more = {}, .more_examples = 0};
   for (int64_t i = 0; i < evaluation.batches; ++i) {
     if (may_stop && interrupted()) return {};
     const Score batch = evaluation.score(i);
     sum.loss += batch.loss * batch.examples;
     sum.examples += batch.examples;
+    const double others = batch.more_examples > 0 ? batch.more_examples : batch.examples;
+    sum.more_examples += others;
     sum.more.resize(batch.more.size());
     for (size_t k = 0; k < batch.more.size(); ++k) {
       sum.more[k].first = batch.more[k].first;
-      sum.more[k].second += batch.more[k].second * batch.examples;
+      sum.more[k].second += batch.more[k].second * others;
     }
     progress.part(what, i + 1, evaluation.batches);
   }
   sum.loss /= sum.examples;
-  for (auto& [name, number] : sum.more) number /= sum.examples;
+  for (auto& [name, number] : sum.more) number /= sum.more_examples;
   return sum;
 }
 

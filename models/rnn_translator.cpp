@@ -1,0 +1,195 @@
+#include "gradus/models/rnn_translator.h"
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/attention.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/loss.h"
+#include "gradus/core/ops/shape.h"
+
+namespace gradus::models {
+
+namespace {
+RNNTranslatorConfig checked(RNNTranslatorConfig c) {
+  RNNTranslator::fields(c).check("RNNTranslator");
+  check(c.hidden % 2 == 0, "RNNTranslator: hidden must be even, half for each direction, got ",
+        c.hidden);
+  return c;
+}
+
+nn::RecurrentLayers make_encoder(const RNNTranslatorConfig& c) {
+  const nn::RNNOptions options{
+      .layers = c.layers, .bidirectional = true, .dropout = c.layers > 1 ? c.dropout : 0};
+  if (c.cell == Recurrence::lstm) return nn::LSTM(c.dim, c.hidden / 2, options);
+  if (c.cell == Recurrence::gru) return nn::GRU(c.dim, c.hidden / 2, options);
+  return nn::RNN(c.dim, c.hidden / 2, options);
+}
+
+nn::RecurrentCell make_cell(const RNNTranslatorConfig& c, int64_t layer) {
+  const int64_t input = layer == 0 ? c.dim + c.hidden : c.hidden;
+  if (c.cell == Recurrence::lstm) return nn::LSTMCell(input, c.hidden);
+  if (c.cell == Recurrence::gru) return nn::GRUCell(input, c.hidden);
+  return nn::RNNCell(input, c.hidden);
+}
+
+void check_ids(const char* what, const Tensor& ids) {
+  check(ids.defined() && ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0,
+        "RNNTranslator: expected ", what, " ids (B, T) of int64, none empty, got ",
+        ids.defined() ? ids.shape() : Shape{});
+}
+}  // namespace
+
+Fields RNNTranslator::fields(RNNTranslatorConfig& c) {
+  Fields fields;
+  fields.add("source_vocab", c.source_vocab, 1, 1e9, "tokens that a source can have");
+  fields.add("target_vocab", c.target_vocab, 1, 1e9, "tokens that a target can have");
+  fields.add("context", c.context, 1, 1e6, "most tokens of a target");
+  fields.add("layers", c.layers, 1, 1000, "layers of encoder and of decoder");
+  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a token");
+  fields.add("hidden", c.hidden, 2, 1e6, "numbers of the state, an even number");
+  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
+  fields.add("cell", c.cell, {"rnn", "relu", "lstm", "gru"}, "what carries the state on");
+  fields.add("score", c.score, {"dot", "scaled_dot", "bilinear", "additive"},
+             "how the attention compares");
+  return fields;
+}
+
+RNNTranslator::RNNTranslator(const RNNTranslatorConfig& c)
+    : config(checked(c)),
+      source_embedding(child("source_embedding", nn::Embedding(c.source_vocab, c.dim))),
+      target_embedding(child("target_embedding", nn::Embedding(c.target_vocab, c.dim))),
+      dropout(c.dropout),
+      encoder(child("encoder", make_encoder(c))),
+      bridge(child("bridge", nn::Linear(c.hidden, c.layers * c.hidden))),
+      attention(child("attention", nn::Attention(c.score, c.hidden, c.hidden))),
+      cells(children("cells", c.layers, [&](int64_t layer) { return make_cell(c, layer); })),
+      readout(child("readout", nn::Linear(2 * c.hidden + c.dim, c.dim))),
+      head(child("head", nn::Linear(c.dim, c.target_vocab))) {}
+
+RNNTranslator::State RNNTranslator::read(const Tensor& source, const Tensor& lengths) const {
+  check_ids("source", source);
+  const int64_t B = source.size(0), S = source.size(1), H = config.hidden;
+  const Tensor mask = nn::padding_mask(lengths, B, S);
+  const auto [annotations, last] =
+      encoder(dropout(source_embedding(source)), {}, lengths);  // last.h (2 layers, B, H/2)
+  const Tensor both = cat({last.h[-2], last.h[-1]}, -1);        // of the last layer
+  const Tensor first = bridge(both, Activation::tanh);          // (B, layers H)
+  State state{annotations,
+              attention.prepare(annotations),
+              mask.defined() ? mask.reshape({B, 1, S}) : mask,
+              {}};
+  for (const Tensor& h : first.split(H, -1)) state.layers.push_back({h, {}});
+  return state;
+}
+
+/// The context by the state before, then the state: embedded (B, dim).
+RNNTranslator::Step RNNTranslator::step(const Tensor& embedded, State& state) const {
+  const Tensor query = state.layers.back().h.unsqueeze(1);
+  const Tensor context =
+      attention.attend(query, state.keys, state.annotations, state.mask).output.squeeze(1);
+  Tensor x = cat({embedded, context}, -1);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    state.layers[i] = cells[i](x, state.layers[i]);
+    x = i + 1 < cells.size() ? dropout(state.layers[i].h) : state.layers[i].h;
+  }
+  return {x, context};
+}
+
+Tensor RNNTranslator::logits(const Tensor& states, const Tensor& contexts,
+                             const Tensor& embedded) const {
+  return head(dropout(readout(cat({states, contexts, embedded}, -1), Activation::tanh)));
+}
+
+Tensor RNNTranslator::operator()(const Tensor& source, const Tensor& lengths,
+                                 const Tensor& target) const {
+  check_ids("target", target);
+  check(source.defined() && source.rank() == 2 && source.size(0) == target.size(0),
+        "RNNTranslator: expected as many sources as targets, ", target.size(0));
+  State state = read(source, lengths);
+  const Tensor embedded = dropout(target_embedding(target));
+  std::vector<Tensor> states, contexts;
+  for (const Tensor& x : unbind(embedded, 1)) {
+    const Step done = step(x, state);
+    states.push_back(done.state);
+    contexts.push_back(done.context);
+  }
+  return logits(stack(states, 1), stack(contexts, 1), embedded);
+}
+
+Tensor RNNTranslator::loss(const PairBatch& batch, double label_smoothing) const {
+  return cross_entropy((*this)(batch.source, batch.source_lengths, batch.inputs), batch.targets,
+                       {.label_smoothing = label_smoothing});
+}
+
+Tensor RNNTranslator::alignment(const Tensor& source, const Tensor& lengths,
+                                const Tensor& target) const {
+  const AttentionTrace trace;
+  (*this)(source, lengths, target);
+  return cat(trace.weights(), 2).squeeze(1);
+}
+
+// ---- decoding ----
+
+RNNTranslatorDecoder RNNTranslator::decoder(const Tensor& source, const Tensor& lengths,
+                                            int64_t beams) const& {
+  return RNNTranslatorDecoder(*this, source, lengths, beams);
+}
+
+namespace {
+/// Rows of a state, likewise.
+std::vector<RecurrentState> select(const std::vector<RecurrentState>& layers, const Tensor& rows) {
+  std::vector<RecurrentState> out;
+  for (const auto& [h, c] : layers)
+    out.push_back({index_select(h, 0, rows), c.defined() ? index_select(c, 0, rows) : c});
+  return out;
+}
+}  // namespace
+
+RNNTranslatorDecoder::RNNTranslatorDecoder(const RNNTranslator& model, const Tensor& source,
+                                           const Tensor& lengths, int64_t beams)
+    : model_(&model) {
+  check(!grad_enabled(), "RNNTranslator: no gradients flow through a decoder; use it under NoGrad");
+  check(beams >= 1, "RNNTranslator: expected at least 1 beam, got ", beams);
+  state_ = model.read(source, lengths);
+  for (int64_t row = 0; row < source.size(0) * beams; ++row) source_.push_back(row / beams);
+  select_sources(from_data(source_, {std::ssize(source_)}));
+  first_ = state_.layers = select(state_.layers, from_data(source_, {std::ssize(source_)}));
+}
+
+void RNNTranslatorDecoder::select_sources(const Tensor& rows) {
+  for (Tensor* x : {&state_.annotations, &state_.keys, &state_.mask})
+    if (x->defined()) *x = index_select(*x, 0, rows);
+}
+
+Tensor RNNTranslatorDecoder::next_logits(const Tensor& ids) {
+  check(!grad_enabled(), "RNNTranslator: no gradients flow through a decoder; use it under NoGrad");
+  check_ids("target", ids);
+  check(ids.size(0) == std::ssize(source_) && ids.size(1) <= room(),
+        "RNNTranslator: expected ids (", source_.size(), ", T) with T up to ", room(), ", got ",
+        ids.shape());
+  const Tensor embedded = model_->dropout(model_->target_embedding(ids));
+  RNNTranslator::Step last;
+  for (const Tensor& x : unbind(embedded, 1)) last = model_->step(x, state_);
+  read_ += ids.size(1);
+  return model_->logits(last.state, last.context, embedded.select(1, -1));
+}
+
+void RNNTranslatorDecoder::reorder(const Tensor& rows) {
+  check(rows.shape() == Shape{std::ssize(source_)}, "RNNTranslator: expected ", source_.size(),
+        " rows to reorder by, got ", rows.shape());
+  state_.layers = select(state_.layers, rows);
+  std::vector<int64_t> now;
+  for (const int64_t row : rows.to_vector<int64_t>())
+    now.push_back(source_[static_cast<size_t>(row)]);
+  if (now == source_) return;  // as in a beam search, where beams change within a source
+  source_ = std::move(now);
+  first_ = select(first_, rows);
+  select_sources(rows);
+}
+
+void RNNTranslatorDecoder::clear() {
+  state_.layers = first_;
+  read_ = 0;
+}
+
+}  // namespace gradus::models
