@@ -101,61 +101,6 @@ TEST_CASE("the Transformer's stacks give nn.Transformer's outputs and gradients"
   }
 }
 
-TEST_CASE("Transformer: decoding with a cache gives what the whole target gives", "[transformer]") {
-  const NoGrad no_grad;
-  for (const bool pre_norm : {false, true}) {
-    models::TransformerConfig config = small;
-    config.pre_norm = pre_norm;
-    manual_seed(3);
-    const models::Transformer model(config);
-    const Tensor source = randint(0, 11, {3, 7}), lengths = from_data<int64_t>({7, 2, 5}, {3});
-    const Tensor target = randint(0, 13, {6, 9});
-    auto decoder = model.decoder(source, lengths, 2);
-    CHECK(decoder.vocab() == 13);
-    const Tensor rows = from_data<int64_t>({0, 0, 1, 1, 2, 2}, {6});
-    const Tensor all = model(index_select(source, 0, rows), index_select(lengths, 0, rows), target);
-    for (int64_t t = 0; t < 9; t += t == 2 ? 3 : 1) {  // one by one, and once three at a time
-      const int64_t end = t == 2 ? 5 : t + 1;
-      const Tensor logits = decoder.next_logits(target.slice(1, t, end));
-      CHECK(difference(logits, all.select(1, end - 1)) < 1e-5);
-    }
-    CHECK(decoder.room() == 3);
-
-    // Other rows go on where these stand, of another source as well.
-    const Tensor moved = from_data<int64_t>({5, 1, 0, 3, 2, 2}, {6});
-    decoder.reorder(moved);
-    const Tensor next = randint(0, 13, {6, 1});
-    const Tensor whole = cat({index_select(target, 0, moved), next}, 1);
-    const Tensor sources = index_select(rows, 0, moved);
-    const Tensor expected =
-        model(index_select(source, 0, sources), index_select(lengths, 0, sources), whole);
-    CHECK(difference(decoder.next_logits(next), expected.select(1, -1)) < 1e-5);
-    decoder.clear();
-    CHECK(decoder.room() == 12);
-  }
-}
-
-TEST_CASE("Transformer: padding changes nothing, and no token sees a later one", "[transformer]") {
-  const NoGrad no_grad;
-  manual_seed(4);
-  const models::Transformer model(small);
-  const Tensor source = randint(0, 11, {2, 6}), lengths = from_data<int64_t>({6, 4}, {2});
-  const Tensor target = randint(0, 13, {2, 5});
-  const Tensor y = model(source, lengths, target);
-  Tensor padded = source.clone();
-  padded[1].slice(0, 4).fill_(7);
-  CHECK(golden::same(model(padded, lengths, target), y));
-  CHECK(difference(model(source.slice(0, 1, 2).slice(1, 0, 4), {}, target.slice(0, 1, 2)),
-                   y.slice(0, 1, 2)) < 1e-5);
-  Tensor later = target.clone();
-  later.slice(1, 3).fill_(1);
-  CHECK(golden::same(model(source, lengths, later).slice(1, 0, 3), y.slice(1, 0, 3)));
-  const Tensor alignment = model.alignment(source, lengths, target);
-  CHECK(alignment.shape() == Shape{2, 5, 6});
-  CHECK(difference(sum(alignment, -1), ones({2, 5})) < 1e-5);
-  CHECK(sum(alignment[1].slice(1, 4)).item() == 0);
-}
-
 TEST_CASE("Transformer: saved and loaded it is the same, misuse is told", "[transformer]") {
   manual_seed(5);
   for (const auto& [tie, shared] : {std::pair{true, false}, std::pair{false, false}}) {
