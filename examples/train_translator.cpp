@@ -170,8 +170,7 @@ Evaluation TranslationTask<Model>::validation() {
             const auto rows = static_cast<double>(found.size());
             return Score{.loss = model_.loss(batch).item(),
                          .examples = sum(ne(batch.targets, -100)).item(),
-                         .more = {{"exact", exact / rows}},
-                         .more_examples = rows};
+                         .more = {{"exact", exact / rows, rows}}};
           }};
 }
 

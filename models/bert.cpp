@@ -103,16 +103,16 @@ Tensor Bert::word_logits(const Tensor& hidden) const {
   return decoder(transform_norm(transform(hidden, config.activation)));
 }
 
-BertLosses Bert::losses(const MaskedBatch& batch) const {
+BertAnswers Bert::answers(const MaskedBatch& batch) const {
   check(batch.targets.defined() && batch.targets.dtype() == int64 &&
             batch.targets.shape() == batch.ids.shape(),
         "Bert: expected targets of int64 ", batch.ids.shape());
   const Tensor hidden = (*this)({batch.ids, batch.segments, batch.mask});
   const Tensor places = masked_places(batch.targets);
   check(places.numel() > 0, "Bert: no token of the batch is masked");
-  const Tensor said = word_logits(index_select(hidden.reshape({-1, config.dim}), 0, places));
-  const Tensor truth = index_select(batch.targets.reshape({-1}), 0, places);
-  return {cross_entropy(said, truth), cross_entropy(next(pooled(hidden)), batch.is_next)};
+  return {word_logits(index_select(hidden.reshape({-1, config.dim}), 0, places)),
+          index_select(batch.targets.reshape({-1}), 0, places), next(pooled(hidden)),
+          batch.is_next};
 }
 
 // ---- fine-tuning ----

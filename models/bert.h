@@ -2,6 +2,7 @@
 // BERT: an encoder that is trained to fill in masked words and to tell whether one text follows
 // another, and then fine-tuned. Devlin et al. 2019, arXiv 1810.04805.
 
+#include "gradus/core/ops/loss.h"
 #include "gradus/models/data/masked_pairs.h"
 #include "gradus/models/fields.h"
 #include "gradus/nn/transformer.h"
@@ -25,6 +26,12 @@ struct BertInput {
   Tensor ids;            ///< (B, T) int64
   Tensor segments = {};  ///< (B, T) int64: which text a token belongs to; undefined: the first
   Tensor mask = {};      ///< (B, T) bool: true for real tokens, not padding; undefined: all
+};
+
+/// What a BERT says of a batch, and what it should have said.
+struct BertAnswers {
+  Tensor word_logits, words;  ///< of the M masked tokens: (M, vocab), and (M) int64
+  Tensor next_logits, next;   ///< whether the second text follows: (B, 2), and (B) int64
 };
 
 struct BertLosses {
@@ -55,7 +62,12 @@ struct Bert : nn::Module {
   Tensor pooled(const Tensor& hidden) const;
   /// Logits of the words that stood at places of the last axis: (..., dim) -> (..., vocab).
   Tensor word_logits(const Tensor& hidden) const;
-  BertLosses losses(const MaskedBatch& batch) const;
+  /// Throws Error if no token of the batch is masked.
+  BertAnswers answers(const MaskedBatch& batch) const;
+  BertLosses losses(const MaskedBatch& batch) const {
+    const BertAnswers a = answers(batch);
+    return {cross_entropy(a.word_logits, a.words), cross_entropy(a.next_logits, a.next)};
+  }
 };
 
 struct BertClassifierConfig {

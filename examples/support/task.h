@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "examples/support/loss_log.h"
 #include "gradus/models/data/text_data.h"
@@ -13,12 +14,18 @@
 
 namespace gradus {
 
+/// A mean over some examples.
+struct NamedMean {
+  std::string name;
+  double value = 0;
+  double examples = 1;
+};
+
 /// How good a model is on some examples.
 struct Score {
   double loss = 0;
-  double examples = 1;       ///< how many the loss is the mean over
-  NamedNumbers more = {};    ///< other means: {"accuracy", 0.97}
-  double more_examples = 0;  ///< how many these are over; 0: as many
+  double examples = 1;               ///< how many the loss is the mean over
+  std::vector<NamedMean> more = {};  ///< other means: {"accuracy", 0.97, 500}
 };
 
 /// Batches to score a model on.

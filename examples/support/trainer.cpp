@@ -104,23 +104,22 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
   const NoGrad no_grad;
   const EvalMode eval;
   const KeepRandomState random;
-  Score sum{.loss = 0, .examples = 0, .more = {}, .more_examples = 0};
+  Score sum{.loss = 0, .examples = 0, .more = {}};
   for (int64_t i = 0; i < evaluation.batches; ++i) {
     if (may_stop && interrupted()) return {};
     const Score batch = evaluation.score(i);
     sum.loss += batch.loss * batch.examples;
     sum.examples += batch.examples;
-    const double others = batch.more_examples > 0 ? batch.more_examples : batch.examples;
-    sum.more_examples += others;
-    sum.more.resize(batch.more.size());
+    if (i == 0)
+      for (const NamedMean& mean : batch.more) sum.more.push_back({mean.name, 0, 0});
     for (size_t k = 0; k < batch.more.size(); ++k) {
-      sum.more[k].first = batch.more[k].first;
-      sum.more[k].second += batch.more[k].second * others;
+      sum.more[k].value += batch.more[k].value * batch.more[k].examples;
+      sum.more[k].examples += batch.more[k].examples;
     }
     progress.part(what, i + 1, evaluation.batches);
   }
   sum.loss /= sum.examples;
-  for (auto& [name, number] : sum.more) number /= sum.more_examples;
+  for (NamedMean& mean : sum.more) mean.value /= mean.examples;
   return sum;
 }
 
@@ -159,7 +158,9 @@ void Trainer::log_and_save(Progress& progress) {
               validation =
                   *score(on_validation, "estimate of the validation loss", progress, false);
   expect_finite("the estimated loss", std::isfinite(train.loss) && std::isfinite(validation.loss));
-  save(LossLog::Row{step_, train.loss, validation.loss, validation.more});
+  LossLog::Row row{step_, train.loss, validation.loss};
+  for (const NamedMean& mean : validation.more) row.more.emplace_back(mean.name, mean.value);
+  save(row);
   if (step_ > 0 && step_ < o_.steps) plot_.draw(picture());
   estimate_examples_ = on_train.examples + on_validation.examples;
   estimate_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
@@ -243,7 +244,8 @@ void Trainer::print_final(const Score& validation, double seconds) const {
   if (losses_.last_step() == step_ && !o_.eval_only)
     std::printf(" train_loss %.4f", losses_.last().train_loss);
   std::printf(" val_loss %.4f", validation.loss);
-  for (const auto& [name, number] : validation.more) std::printf(" %s %.4f", name.c_str(), number);
+  for (const NamedMean& mean : validation.more)
+    std::printf(" %s %.4f", mean.name.c_str(), mean.value);
   std::printf(" seconds %.1f\n", seconds);
 }
 

@@ -34,9 +34,10 @@ Evaluation classification(std::function<Tensor(const Tensor&)> logits, Tensor x,
   return {(n + at_once - 1) / at_once, static_cast<double>(n), [=](int64_t i) {
             const int64_t begin = i * at_once, end = std::min(n, begin + at_once);
             const Tensor said = logits(x.slice(0, begin, end)), truth = y.slice(0, begin, end);
+            const auto rows = static_cast<double>(end - begin);
             return Score{.loss = cross_entropy(said, truth).item(),
-                         .examples = static_cast<double>(end - begin),
-                         .more = {{"accuracy", nn::accuracy(said, truth)}}};
+                         .examples = rows,
+                         .more = {{"accuracy", nn::accuracy(said, truth), rows}}};
           }};
 }
 

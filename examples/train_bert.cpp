@@ -1,0 +1,162 @@
+// Trains a BERT on a text, to fill in masked words and to tell whether one piece of it follows
+// another, and shows what it fills in.
+//
+//   build/bin/train_bert --data FILE --out DIR
+
+#include <gradus/gradus.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+
+#include "examples/support/cli.h"
+#include "examples/support/source_text.h"
+#include "examples/support/text.h"
+#include "examples/support/tokenizers.h"
+#include "examples/support/training.h"
+
+using namespace gradus;
+using models::MaskedBatch, models::MaskedPairs;
+
+namespace {
+
+struct Options {
+  std::string data;
+  models::BertConfig model;
+  TokenizerOptions tokenizer;
+  int64_t batch = 16;
+};
+
+class BertTask : public Task {
+ public:
+  BertTask(const Options& options, const TrainOptions& training)
+      : o_(options),
+        training_(training),
+        text_(o_.data.empty() ? source_text() : read_file(o_.data)),
+        tokenizer_(make_tokenizer(o_.tokenizer, training.begins_with(), text_,
+                                  {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})),
+        data_(text_, *tokenizer_, {.length = o_.model.context}),
+        batches_(
+            [this](int64_t step, int64_t index) {
+              return data_.random_batch(Part::train, o_.batch, training_.seed, step, index);
+            },
+            training.accumulate),
+        model_(config()) {}
+
+  nn::Module& model() override { return model_; }
+  TaskInfo info() const override;
+  Tensor loss(int64_t step, int64_t index) override {
+    const auto [masked, next] = model_.losses(batches_.at(step, index));
+    return masked + next;
+  }
+  Evaluation estimate(Part part, int64_t step) override {
+    return evaluation(training_.eval_batches, [this, part, step](int64_t i) {
+      return data_.random_batch(part, o_.batch, ~training_.seed, step, i);
+    });
+  }
+  Evaluation validation() override {
+    const int64_t examples = data_.num_examples(Part::validation), at_once = 64;
+    return evaluation((examples + at_once - 1) / at_once, [this](int64_t i) {
+      return data_.examples(Part::validation, i * at_once, at_once);
+    });
+  }
+  void save(const std::string& dir) const override {
+    models::save_model(dir, model_, tokenizer_.get());
+  }
+  void show() override;
+
+ private:
+  models::BertConfig config() const {
+    models::BertConfig config = o_.model;
+    config.vocab = tokenizer_->vocab_size();
+    return config;
+  }
+  Evaluation evaluation(int64_t batches, std::function<MaskedBatch(int64_t)> batch) const;
+
+  const Options o_;
+  const TrainOptions training_;
+  const std::string text_;
+  const std::unique_ptr<models::Tokenizer> tokenizer_;
+  const MaskedPairs data_;
+  models::Prefetch<MaskedBatch> batches_;
+  models::Bert model_;
+};
+
+TaskInfo BertTask::info() const {
+  const MaskedPairs::Report& r = data_.report();
+  std::ostringstream out;
+  out << "text   " << (o_.data.empty() ? "gradus's own source" : o_.data) << ": "
+      << with_commas(r.tokens) << " tokens, " << with_commas(tokenizer_->vocab_size())
+      << " different and " << with_commas(r.unknown) << " unknown; " << with_commas(r.train_tokens)
+      << " train, the last " << with_commas(r.validation_tokens) << " validate\nmodel  "
+      << with_commas(model_.num_parameters()) << " parameters: " << o_.model.layers
+      << " layers of width " << o_.model.dim << " with " << o_.model.heads << " heads, context "
+      << o_.model.context << '\n';
+  return {.model = "BERT",
+          .loss = "cross entropy of masked tokens (nats)",
+          .items = "tokens",
+          .batch_items = o_.batch * o_.model.context,
+          .data_id = fingerprint(text_),
+          .opening = out.str()};
+}
+
+/// The loss is that of the masked tokens alone.
+Evaluation BertTask::evaluation(int64_t batches, std::function<MaskedBatch(int64_t)> batch) const {
+  return {batches, static_cast<double>(batches), [this, batch](int64_t i) {
+            const models::BertAnswers a = model_.answers(batch(i));
+            const auto words = static_cast<double>(a.words.numel());
+            const auto rows = static_cast<double>(a.next.numel());
+            return Score{.loss = cross_entropy(a.word_logits, a.words).item(),
+                         .examples = words,
+                         .more = {{"masked_accuracy", nn::accuracy(a.word_logits, a.words), words},
+                                  {"next_accuracy", nn::accuracy(a.next_logits, a.next), rows}}};
+          }};
+}
+
+/// Some held-out text with what the model puts in place of the masked words.
+void BertTask::show() {
+  const MaskedBatch batch = data_.examples(Part::validation, 0, 3);
+  const std::vector<int64_t> said =
+      argmax(model_.answers(batch).word_logits, -1).to_vector<int64_t>();
+  auto word = [this](int64_t id) { return tokenizer_->decode({id}); };
+  auto next = said.begin();
+  for (int64_t row = 0; row < batch.ids.size(0); ++row) {
+    const auto ids = batch.ids[row].to_vector<int64_t>(),
+               targets = batch.targets[row].to_vector<int64_t>();
+    std::string line = " ";
+    for (size_t i = 0; i < ids.size() && ids[i] != tokenizer_->special("[PAD]"); ++i) {
+      const bool is_masked = targets[i] != -100;
+      line += is_masked ? " <" + word(*next) : ' ' + word(ids[i]);
+      if (is_masked) line += *next++ == targets[i] ? ">" : " not " + word(targets[i]) + '>';
+    }
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+int run(int argc, char** argv) {
+  Options o;
+  o.model.layers = 3;
+  o.tokenizer.kind = TokenizerKind::words;
+  TrainOptions training;
+  training.steps = 3000, training.eval_every = 500, training.beta2 = 0.98;
+  training.weight_decay = 0.01, training.out = "out/bert";
+  Flags flags(
+      "Trains a BERT on a text and shows what it fills in for masked words.\n"
+      "  train_bert --data FILE --out DIR");
+  flags.group("What is trained", true);
+  flags.add("--data", o.data, "FILE", "UTF-8 text, empty lines between its documents",
+            "gradus's own source");
+  add_tokenizer_flags(flags, o.tokenizer);
+  flags.add("--batch", o.batch, 1, 65536, "examples of --context tokens in a batch");
+  flags.add(models::Bert::fields(o.model), {"vocab", "segments"});
+  add_training_flags(flags, training);
+  return run_training(argc, argv, flags, training,
+                      {.kind = models::Bert::kind,
+                       .config = models::Bert::fields(o.model),
+                       .data_flags = {"--data"},
+                       .make_task = [&] { return std::make_unique<BertTask>(o, training); }});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("train_bert", argc, argv, run); }
