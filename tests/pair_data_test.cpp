@@ -7,6 +7,7 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <unordered_set>
 
 #include "gradus/core/error.h"
 #include "gradus/core/file.h"
@@ -196,12 +197,12 @@ TEST_CASE("pair data: random batches are functions of seed, step and index", "[p
 }
 
 TEST_CASE("date pairs: right, different, in every form", "[pairs]") {
-  const Pairs pairs = models::date_pairs(5000, 1);
-  CHECK(models::date_pairs(5000, 1) == pairs);
-  CHECK(models::date_pairs(5000, 2) != pairs);
+  const Pairs pairs = models::date_pairs(2000, 1);
+  CHECK(models::date_pairs(2000, 1) == pairs);
+  CHECK(models::date_pairs(2000, 2) != pairs);
   CHECK(models::date_pairs(10, 1) == Pairs(pairs.begin(), pairs.begin() + 10));
   // The C library reads each back.
-  std::set<std::string> sources;
+  std::unordered_set<std::string> sources;
   std::map<std::string, int> forms;
   const std::regex ordinals("([0-9])(st|nd|rd|th)");
   for (const auto& [source, target] : pairs) {
@@ -231,7 +232,7 @@ TEST_CASE("date pairs: right, different, in every form", "[pairs]") {
   }
   CHECK(sources.size() == pairs.size());
   CHECK(forms.size() == 14);  // 17, of which three differ in capitals and endings alone
-  for (const auto& [form, count] : forms) CHECK(count > 200);
+  for (const auto& [form, count] : forms) CHECK(count > 60);
   const Pairs all = models::date_pairs(17 * 73049, 5);
   sources.clear();
   for (const auto& pair : all) sources.insert(pair.source);

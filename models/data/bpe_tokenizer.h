@@ -32,8 +32,8 @@ struct BPEOptions {
 /// with letters, digits and spaces as Unicode 14 has them; a byte that is not UTF-8 is an "other".
 /// A word begins as its bytes; then, again and again, of the neighbours that are a merge rule's
 /// pair, the earliest rule's are merged, from left to right, until no rule fits. Every string of
-/// bytes can be encoded, and decode gives it back exactly. encode never throws and never makes a
-/// special token.
+/// bytes can be encoded (but for one with a word of 2^31 bytes, on which encode throws Error), and
+/// decode gives it back exactly.
 class BPETokenizer : public Tokenizer {
  public:
   /// Learns merges from a text: merges the pair of neighbours, within words, that occurs most

@@ -63,6 +63,7 @@ class Writer {
 
  private:
   void flush() {
+    if (buffer_.empty()) return;
     checksum_.add(buffer_.data(), buffer_.size());
     file_.write(buffer_.data(), buffer_.size());
     buffer_.clear();
