@@ -65,6 +65,10 @@ TEST_CASE("prefetch: the next batch is made on another thread, before it is aske
   wait_for(calls, 3);
   CHECK(batches.at(1) == here);  // again: not kept, made here, and what was ready stays
   CHECK(batches.at(2) != here);
+  wait_for(calls, 5);
+  CHECK(batches.at(3) != here);
+  wait_for(calls, 6);
+  CHECK(calls == 6);  // 0, 1, 2, 1 again, 3, 4
 }
 
 TEST_CASE("prefetch: exceptions come out where their batch is asked for", "[prefetch]") {
