@@ -23,8 +23,8 @@ struct NamedWorkload {
 
 /// All workloads: mlp, gpt-char, gpt-baby, gpt2-124M, lstm (2 layers of 256, 64 sequences of 64),
 /// seq2seq, bert, attention-512 ... -16384, generate-124M; and those of growth.py, gpt-char with
-/// another length, width or batch: length-512 ... -16384 (one
-/// sequence), width-64 ... -1024 (heads of 32), batch-1 ... -192.
+/// another length, width or batch: length-512 ... -16384 (one sequence), width-64 ... -1024 (heads
+/// of 32), batch-1 ... -192.
 const std::vector<NamedWorkload>& workloads();
 
 }  // namespace gradus::bench
