@@ -1,5 +1,5 @@
 #pragma once
-// Pictures of curves: the only place that knows gnuplot.
+// Pictures of curves and of matrices: the only place that knows gnuplot.
 
 #include <chrono>
 #include <future>
@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "examples/support/heat_map.h"
 
 namespace gradus {
 
@@ -20,11 +22,21 @@ struct Series {
 struct Picture {
   std::string path, title, x_label, y_label;
   std::vector<Series> series;
+  bool log_y = false;  ///< a logarithmic axis, without what is not above 0
 };
 
 /// Draws it. Returns why it could not (gnuplot is not installed, say; what was at the path stays),
 /// or nothing.
 std::string draw_picture(const Picture& picture);
+/// Likewise. Throws Error where check_heat_map does.
+std::string draw_picture(const HeatMap& map);
+
+/// The curves' points as a CSV file: name, x, y. Throws Error if it can't be written.
+void write_csv(const std::string& path, const Picture& picture);
+/// Draws it or, where it can't, writes its numbers as a CSV file, path.csv for path.png. Returns the
+/// line to be printed: the file, and why it is no picture. Throws Error if neither can be written.
+std::string draw_or_write(const Picture& picture);
+std::string draw_or_write(const HeatMap& map);
 
 /// Draws pictures beside whatever else goes on, one at a time and none within ten seconds of the
 /// one before, so that training does not notice.
