@@ -66,7 +66,8 @@ void send(const Picture& picture, const std::string& path, Gnuplot& gnuplot) {
              "set tics nomirror\nset rmargin 5\n"
              "set key top right spacing 1.3\n"
              "set offsets graph 0, 0, 0.03, 0.03\n";
-  if (picture.log_y) gnuplot << "set logscale y\nset format y '%.0e'\nset offsets\n";
+  if (picture.log_y)
+    gnuplot << "set logscale y\nset key bottom left\nset format y '%.0e'\nset offsets\n";
   const char* colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf"};
   for (size_t i = 0; i < picture.series.size(); ++i) {
     const bool few = picture.series[i].points.size() <= 40;

@@ -1,0 +1,193 @@
+// Draws what lectures on attention draw on the blackboard, from the library's own numbers: position
+// codes, rotary scores, how far gradients reach, and why scores are divided by sqrt(d).
+//
+//   build/bin/lecture_pictures --out DIR
+
+#include <gradus/gradus.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+
+#include "examples/support/cli.h"
+#include "examples/support/flags.h"
+#include "examples/support/plot.h"
+
+using namespace gradus;
+
+namespace {
+
+/// Where pictures go, and whether their numbers go beside them.
+struct Output {
+  std::string folder;
+  bool csv = false;
+
+  std::string path(const std::string& name) const { return folder + '/' + name + ".png"; }
+  template <class Drawing>
+  void draw(const Drawing& drawing) const {
+    if (csv) write_csv(drawing.path.substr(0, drawing.path.size() - 3) + "csv", drawing);
+    std::printf("  %s\n\n", draw_or_write(drawing).c_str());
+  }
+};
+
+// ---- sinusoidal positions ----
+
+void draw_positions(const Output& out) {
+  HeatMap map = heat_map(out.path("positions"), "sinusoidal positions: 50 places, 128 dimensions",
+                         {"", nn::sinusoidal_positions(50, 128)});
+  map.x_label = "dimension (even: sine, odd: cosine)";
+  map.y_label = "place";
+  map.shades = Shades::diverging;
+  std::printf(
+      "Sinusoidal positions. Each row is a place's code, between -1 and 1. On the left neighbours\n"
+      "differ, on the right only places far apart do: a clock with hands from fast to slow.\n");
+  out.draw(map);
+}
+
+// ---- rotary positions ----
+
+/// The scores of q, turned by `place`, with k turned by place, place + 1, ...: (distances).
+Tensor rotary_scores(const Tensor& q, const Tensor& k, int64_t place, int64_t distances) {
+  const int64_t D = q.size(0);
+  const Tensor turns = nn::sinusoidal_positions(place + distances, D).slice(0, place);
+  const Tensor keys = rotary(k.expand({distances, 1, D}).contiguous(), turns, 1);
+  const Tensor query = rotary(q.reshape({1, 1, D}), turns.slice(0, 0, 1), 1);
+  return matmul(keys.reshape({distances, D}), query.reshape({D})) / std::sqrt(double(D));
+}
+
+void draw_rotary(const Output& out) {
+  constexpr int64_t D = 64, distances = 200;
+  const NoGrad no_grad;
+  manual_seed(1);
+  const Tensor q = randn({D}), k = randn({D}), same = ones({D});
+  Picture picture{out.path("rotary"),
+                  "rotary positions: score of one query and one key",
+                  "distance between them",
+                  "q . k / sqrt(d)",
+                  {}};
+  for (const auto& [name, a, b] :
+       {std::tuple<const char*, Tensor, Tensor>{"q = k = (1, ..., 1)", same, same},
+        {"q and k drawn at random", q, k}}) {
+    Series series{name, {}};
+    const std::vector<double> scores = rotary_scores(a, b, 0, distances).to_vector<double>();
+    for (size_t d = 0; d < scores.size(); ++d) series.points.push_back({double(d), scores[d]});
+    picture.series.push_back(series);
+  }
+  const double moved =
+      (rotary_scores(q, k, 0, distances) - rotary_scores(q, k, 1000, distances)).abs().max().item();
+  std::printf(
+      "Rotary positions. The score of a query and a key changes with the distance between them; "
+      "for\n"
+      "a query that equals the key it falls off, in waves. It does not depend on where they are:\n"
+      "1000 places further on no score differs by more than %.0e.\n",
+      moved);
+  out.draw(picture);
+}
+
+// ---- how far gradients reach ----
+
+constexpr int64_t steps = 100, width = 32, batch = 16;
+
+/// An LSTM whose forget gates are about sigmoid(bias); as PyTorch makes them about sigmoid(0).
+nn::LSTM lstm_with_forget_bias(double bias) {
+  nn::LSTM lstm(width, width);
+  const NoGrad no_grad;
+  lstm.weights[0].bias_ih.slice(0, width, 2 * width).fill_(bias);  // gates i, f, g, o
+  return lstm;
+}
+
+/// Of (B, T, width).
+Tensor last(const Tensor& outputs) { return outputs.select(1, steps - 1); }
+
+/// |d(last output . dy)/d(x_t)| against how far t is from the end, the mean of `batch` sequences.
+Series reach(const std::string& name, const std::function<Tensor(const Tensor&)>& last_output) {
+  manual_seed(2);
+  const Tensor x = randn({batch, steps, width}).requires_grad_(), dy = randn({batch, width});
+  const Tensor gradient = grad({last_output(x)}, {x}, {.grad_outputs = {dy}})[0];
+  const std::vector<double> norms = gradient.norm(-1).mean(0).to_vector<double>();
+  Series series{name, {}};
+  for (size_t d = 0; d < norms.size(); ++d)
+    series.points.push_back({double(d), norms[norms.size() - 1 - d]});
+  return series;
+}
+
+void draw_gradients(const Output& out) {
+  manual_seed(3);
+  const nn::RNN rnn(width, width);
+  const nn::LSTM lstm(width, width), remembering = lstm_with_forget_bias(3);
+  const nn::MultiHeadAttention attention(width, {.heads = 4, .causal = true});
+  Picture picture{out.path("gradients"),
+                  "how much of an input's gradient is left, by distance",
+                  "distance from the last output",
+                  "norm of the gradient",
+                  {},
+                  true};
+  picture.series = {
+      reach("attention", [&](const Tensor& x) { return last(attention(x)); }),
+      reach("LSTM, forget gate 0.95", [&](const Tensor& x) { return last(remembering(x).output); }),
+      reach("LSTM, forget gate 0.5", [&](const Tensor& x) { return last(lstm(x).output); }),
+      reach("tanh RNN", [&](const Tensor& x) { return last(rnn(x).output); })};
+  std::printf(
+      "How far gradients reach. The gradient of the last output with respect to an input d places\n"
+      "before, of untrained layers. In a tanh RNN it falls exponentially: each step multiplies it "
+      "by\n"
+      "diag(1 - h^2) U. In an LSTM the cell's path multiplies it by the forget gate. Attention "
+      "reaches\n"
+      "every place in one step.\n");
+  for (const Series& s : picture.series)
+    std::printf("  %-26s at distance 1: %.1e, at %d: %.1e\n", s.name.c_str(), s.points[1].second,
+                static_cast<int>(steps - 1), s.points.back().second);
+  out.draw(picture);
+}
+
+// ---- why scores are divided by sqrt(d) ----
+
+void draw_scaling(const Output& out) {
+  constexpr int64_t d = 512, n = 24;
+  const NoGrad no_grad;
+  manual_seed(4);
+  const Tensor q = randn({n, d}), k = randn({n, d}), scores = matmul(q, k.mT());
+  const Tensor plain = softmax(scores), scaled = softmax(scores / std::sqrt(double(d)));
+  HeatMap map;
+  map.path = out.path("scaling");
+  map.title = "softmax of the scores of 24 queries and keys, d = 512";
+  map.x_label = "key";
+  map.y_label = "query";
+  map.across = 2;
+  map.panels = {{"q . k", plain}, {"q . k / sqrt(d)", scaled}};
+  const auto largest = [](const Tensor& weights) { return weights.max(-1).values.mean().item(); };
+  std::printf(
+      "Why scores are divided by sqrt(d). Of d normal numbers each, q . k has variance d: here "
+      "%.0f.\n"
+      "Softmax of such scores is nearly all or nothing (mean largest weight %.2f), and its "
+      "gradient\n"
+      "nearly 0. Divided by sqrt(d) they have variance 1, and the weights are soft (%.2f).\n",
+      scores.var().item(), largest(plain), largest(scaled));
+  out.draw(map);
+}
+
+int run(int argc, char** argv) {
+  Output out{"out/lecture"};
+  Flags flags(
+      "Draws what lectures on attention draw: position codes, rotary scores, how far gradients\n"
+      "reach, scaled scores.");
+  flags.group("Output");
+  flags.add("--out", out.folder, "DIR", "folder of the pictures");
+  flags.add("--csv", out.csv, "write the numbers too, as CSV files");
+  if (!flags.parse(argc, argv)) return 0;
+  std::error_code error;
+  std::filesystem::create_directories(out.folder, error);
+  core::check(!error, "lecture_pictures: cannot make the folder ", out.folder, ": ",
+              error.message());
+
+  draw_positions(out);
+  draw_rotary(out);
+  draw_gradients(out);
+  draw_scaling(out);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("lecture_pictures", argc, argv, run); }
