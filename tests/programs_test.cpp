@@ -48,6 +48,16 @@ TEST_CASE("the small examples run and come to what they claim") {
   CHECK_THAT(model.output, Contains("12 names") && Contains("step 18000"));
   CHECK_THAT(run("name_model", scratch / "none.txt").output, Contains("name_model: "));
 
+  const Result lecture = run("lecture_pictures", "--csv --out '" + scratch / "lecture'");
+  CHECK(lecture.status == 0);
+  for (const char* name : {"positions", "rotary", "gradients", "scaling"}) {
+    CHECK_THAT(lecture.output, Contains(std::string("lecture/") + name + '.'));
+    CHECK(scratch.has(std::string("lecture/") + name + ".csv"));
+  }
+  CHECK_THAT(read_file(scratch / "lecture/rotary.csv"),
+             Contains("\n\"q = k = (1, ..., 1)\",0,8\n"));
+  CHECK(run("lecture_pictures", "--out /proc/nowhere").status == 1);
+
   CHECK(run("two_moons").status == 0);  // 0 says that 98% of the test points are classified
 }
 

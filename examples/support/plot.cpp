@@ -15,10 +15,11 @@
 namespace gradus {
 namespace {
 
-/// A string as gnuplot's commands take it: in single quotes, a quote inside doubled.
+/// A string as gnuplot's commands take it: in single quotes, between which nothing else has a
+/// meaning; a quote as a string of its own, for gnuplot misreads some doubled ones.
 std::string in_quotes(const std::string& text) {
   std::string result = "'";
-  for (const char c : text) result += c == '\'' ? "''" : c == '\n' ? " " : std::string(1, c);
+  for (const char c : text) result += c == '\'' ? "'.\"'\".'" : c == '\n' ? " " : std::string(1, c);
   return result + "'";
 }
 
