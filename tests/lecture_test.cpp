@@ -60,9 +60,9 @@ TEST_CASE("lecture: softmax of far scores is all or nothing", "[lecture]") {
   CHECK(weights[0] == Approx(1.41e-15).epsilon(0.01));
 }
 
-// For q, k with independent components of mean 0 and variance 1: var(q . k) = d, var(q . k / sqrt d)
-// = 1. V17, section 3.2.1, footnote 4. The variance of such products' sample variance is about
-// (2 + 6/d) d^2 / n: of 40,000 within 5 standard deviations, 4.7% at d = 4.
+// For q, k with independent components of mean 0 and variance 1: var(q . k) = d, and of
+// q . k / sqrt(d) 1. V17, section 3.2.1, footnote 4. The variance of such products' sample variance
+// is about (2 + 6/d) d^2 / n: of 40,000 within 5 standard deviations, 4.7% at d = 4.
 TEST_CASE("lecture: the variance of q . k is d, of q . k / sqrt(d) 1", "[lecture]") {
   constexpr int64_t n = 40000;
   manual_seed(1);
@@ -75,8 +75,8 @@ TEST_CASE("lecture: the variance of q . k is d, of q . k / sqrt(d) 1", "[lecture
 }
 
 // "... pushing the softmax function into regions where it has extremely small gradients" (V17,
-// 3.2.1). Softmax's Jacobian is diag(w) - w w^T, its trace 1 - sum w_i^2: 0 for a one-hot w, 1 - 1/n
-// for n equal weights.
+// 3.2.1). Softmax's Jacobian is diag(w) - w w^T, its trace 1 - sum w_i^2: 0 for a one-hot w,
+// 1 - 1/n for n equal weights.
 TEST_CASE("lecture: without 1/sqrt(d) the softmax saturates", "[lecture]") {
   constexpr int64_t d = 512, n = 64;
   manual_seed(2);
@@ -334,7 +334,8 @@ Tensor turns(int64_t length, int64_t dim) {
 
 }  // namespace
 
-// (R_m q) . (R_n k) = q . R_(n-m) k (S21, equation 16): of each pair of numbers, with a = (n - m) w,
+// (R_m q) . (R_n k) = q . R_(n-m) k (S21, equation 16): of each pair of numbers, with
+// a = (n - m) w,
 //   (q0 k0 + q1 k1) cos a + (q1 k0 - q0 k1) sin a.
 TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
   constexpr int64_t D = 16, length = 600;
@@ -361,31 +362,30 @@ TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
   }
 }
 
-// The same in the layer: behind 90 other tokens in its cache, the tokens' weights among themselves
-// are what they are at the beginning, e^(s_i) / e^(s_j), but for the share that the others take.
+// The same in the layer: behind 90 other tokens in its cache, tokens that come in two pieces weigh
+// each other as they do at the beginning in one piece, but for the share that the others take.
 TEST_CASE("lecture: rotary attention behind a cache is that at the beginning", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(8);
-  const nn::MultiHeadAttention attention(32, {.heads = 2, .rotary = 128, .causal = true}),
-      places_ignored(32, {.heads = 2, .causal = true});
+  const nn::MultiHeadAttention attention(32, {.heads = 2, .rotary = 128, .causal = true});
   const Tensor x = randn({1, 9, 32}), others = randn({1, 90, 32});
-  const auto weights = [&](const nn::MultiHeadAttention& layer, bool behind) {
-    nn::KeyValueCache cache = layer.make_cache(1, 128);
-    if (behind) layer(others, cache);
+  const auto weights = [&](const std::vector<Tensor>& pieces) {  // the last 5 tokens' over all 9
+    nn::KeyValueCache cache = attention.make_cache(1, 128);
     const AttentionTrace trace;
-    layer(x, cache);
-    const Tensor own = trace.weights().at(0).slice(3, behind ? 90 : 0);
+    for (const Tensor& piece : pieces) attention(piece, cache);
+    const Tensor all = trace.weights().back(), own = all.slice(2, -5).slice(3, -9);
     return own / sum(own, -1, keepdim);
   };
-  CHECK(weights(attention, true).shape() == Shape{1, 2, 9, 9});
-  CHECK(difference(weights(attention, true), weights(attention, false)) < 1e-5);
-  CHECK(difference(weights(attention, false), weights(places_ignored, false)) > 1e-3);
+  const Tensor first = x.slice(1, 0, 4), second = x.slice(1, 4);
+  CHECK(weights({x}).shape() == Shape{1, 2, 5, 9});
+  CHECK(difference(weights({others, first, second}), weights({x})) < 1e-5);
+  CHECK(difference(weights({first, others, second}), weights({others, first, second})) > 1e-3);
 }
 
 // ---- heads ----
 
-// d_k = d_model / h: 512 = 8 * 64 (V17, 3.2.2). A lecture's "six heads of d_model 512" do not exist:
-// 512 / 6 is no whole number.
+// d_k = d_model / h: 512 = 8 * 64 (V17, 3.2.2). A lecture's "six heads of d_model 512" do not
+// exist: 512 / 6 is no whole number.
 TEST_CASE("lecture: eight heads divide 512, six do not", "[lecture]") {
   CHECK_THROWS_WITH(nn::MultiHeadAttention(512, {.heads = 6}),
                     Contains("heads must divide dim") && Contains("512") && Contains("6"));
@@ -454,8 +454,8 @@ TEST_CASE("lecture: in a tanh RNN gradients vanish exponentially", "[lecture]") 
 }
 
 // c_t = f c_(t-1) + i g: where gates do not read h, dc_T/dc_t = prod f (Gers et al. 2000), so on
-// inputs that are all alike the gradient falls by exactly f a step from distance 1 on. With a forget
-// bias of 5 f is 0.9933: after 48 steps 72% are left; with 0 f is 0.5, and 4e-15 are.
+// inputs that are all alike the gradient falls by exactly f a step from distance 1 on. With a
+// forget bias of 5 f is 0.9933: after 48 steps 72% are left; with 0 f is 0.5, and 4e-15 are.
 TEST_CASE("lecture: in an LSTM gradients fall by the forget gate", "[lecture]") {
   constexpr int64_t T = 50, H = 6;
   manual_seed(11);

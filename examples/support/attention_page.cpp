@@ -73,8 +73,12 @@ summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
   background: var(--panel); color: inherit; max-width: 100%; overflow-wrap: anywhere;
 }
 .tokens button { cursor: pointer; }
-.tokens button[aria-checked=true] { border-color: var(--accent); box-shadow: 0 0 0 2px var(--accent); }
-.columns { display: grid; grid-template-columns: minmax(0, 1fr) minmax(15rem, 20rem); gap: 1.5rem 2.5rem; }
+.tokens [aria-checked=true], .heads [aria-pressed=true] {
+  border-color: var(--accent); box-shadow: 0 0 0 2px var(--accent);
+}
+.columns {
+  display: grid; grid-template-columns: minmax(0, 1fr) minmax(15rem, 20rem); gap: 1.5rem 2.5rem;
+}
 @media (max-width: 48rem) { .columns { grid-template-columns: minmax(0, 1fr); } }
 .columns section:first-child { margin-top: 0; }
 .columns aside section { margin-top: 0; }
@@ -86,25 +90,32 @@ summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
   text-overflow: ellipsis; white-space: nowrap; }
 #top small { color: var(--quiet); }
 #top output { text-align: right; font-variant-numeric: tabular-nums; }
-#top i { display: block; height: .6rem; background: var(--full); border-radius: 2px; min-width: 1px; }
+#top i {
+  display: block; height: .6rem; min-width: 1px; background: var(--full); border-radius: 2px;
+}
 .scroll { overflow: auto; max-width: 100%; }
 canvas { display: block; image-rendering: pixelated; }
 #matrix { cursor: crosshair; touch-action: manipulation; }
 #readout { min-height: 1.5em; margin: .4rem 0 0; font-size: .875rem; overflow-wrap: anywhere; }
-.heads { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .75rem; }
+.heads {
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .75rem;
+}
 .heads button {
   padding: .4rem; border: 1px solid var(--line); border-radius: .35rem; background: var(--panel);
   color: inherit; font: .8125rem/1.4 system-ui, sans-serif; cursor: pointer;
 }
-.heads button[aria-pressed=true] { border-color: var(--accent); box-shadow: 0 0 0 2px var(--accent); }
 .heads canvas { width: 100%; height: auto; border: 1px solid var(--line); margin-top: .3rem; }
 table { border-collapse: collapse; font-size: .75rem; font-variant-numeric: tabular-nums; }
 th, td { border: 1px solid var(--line); padding: .15rem .35rem; text-align: right; }
-th { font-weight: 500; font-family: ui-monospace, "DejaVu Sans Mono", monospace; unicode-bidi: isolate;
-  white-space: nowrap; background: var(--panel); }
+th {
+  font-weight: 500; font-family: ui-monospace, "DejaVu Sans Mono", monospace;
+  unicode-bidi: isolate; white-space: nowrap; background: var(--panel);
+}
 details { margin-top: 1rem; }
 summary { cursor: pointer; width: max-content; }
-@media (prefers-reduced-motion: no-preference) { .tokens span { transition: background-color .08s; } }
+@media (prefers-reduced-motion: no-preference) {
+  .tokens span { transition: background-color .08s; }
+}
 </style>
 </head>
 <body>
@@ -122,7 +133,8 @@ constexpr const char* page_body = R"html(</h1>
 <div class="columns" style="margin-top:1.75rem">
   <div>
     <section>
-      <h2 id="queries-title">Queries <small>point at one, or tab here and use the arrow keys</small></h2>
+      <h2 id="queries-title">Queries
+        <small>point at one, or tab here and use the arrow keys</small></h2>
       <div class="tokens" id="queries" role="radiogroup" aria-labelledby="queries-title"></div>
     </section>
     <section>
@@ -205,7 +217,8 @@ function shade(element, value, most) {
 function image(w) {
   const {queries, keys} = group(), canvas = make('canvas');
   canvas.width = keys.length, canvas.height = queries.length;
-  const context = canvas.getContext('2d'), data = context.createImageData(keys.length, queries.length);
+  const context = canvas.getContext('2d');
+  const data = context.createImageData(keys.length, queries.length);
   for (let i = 0; i < queries.length; ++i) {
     const values = row(w, i), most = full(values);
     values.forEach((value, j) =>
@@ -219,27 +232,31 @@ let place;  // of the matrix in its canvas: left, top, cell, in CSS pixels
 const cut = token => [...token].length > 14 ? [...token].slice(0, 13).join('') + '…' : token;
 function drawMatrix() {
   const {queries, keys} = group(), canvas = $('matrix'), context = canvas.getContext('2d');
-  const ratio = Math.ceil(window.devicePixelRatio || 1), font = '12px ui-monospace, "DejaVu Sans Mono", monospace';
+  const ratio = Math.ceil(window.devicePixelRatio || 1);
+  const font = '12px ui-monospace, "DejaVu Sans Mono", monospace';
   const longest = Math.max(queries.length, keys.length);
   const cell = Math.max(2, Math.min(26, Math.floor(680 / longest)));
   const named = cell >= 11;
   context.font = font;
-  const wide = tokens => named ? Math.ceil(Math.max(...tokens.map(t => context.measureText(cut(t)).width))) + 10 : 2;
+  const wide = tokens =>
+    named ? Math.ceil(Math.max(...tokens.map(t => context.measureText(cut(t)).width))) + 10 : 2;
   place = {left: wide(queries), top: wide(keys), cell};
-  const width = place.left + cell * keys.length + 2, height = place.top + cell * queries.length + 2;
+  const across = cell * keys.length, down = cell * queries.length;
+  const width = place.left + across + 2, height = place.top + down + 2;
   canvas.width = width * ratio, canvas.height = height * ratio;
   canvas.style.width = width + 'px', canvas.style.height = height + 'px';
   context.scale(ratio, ratio);
   context.imageSmoothingEnabled = false;
-  context.drawImage(picture, place.left, place.top, cell * keys.length, cell * queries.length);
+  context.drawImage(picture, place.left, place.top, across, down);
   context.strokeStyle = colours.line;
-  context.strokeRect(place.left - .5, place.top - .5, cell * keys.length + 1, cell * queries.length + 1);
+  context.strokeRect(place.left - .5, place.top - .5, across + 1, down + 1);
   context.strokeStyle = colours.accent, context.lineWidth = 2;
-  context.strokeRect(place.left, place.top + cell * current(), cell * keys.length, cell);
+  context.strokeRect(place.left, place.top + cell * current(), across, cell);
   if (!named) return;
   context.font = font, context.fillStyle = colours.ink, context.textBaseline = 'middle';
   context.textAlign = 'right';
-  queries.forEach((token, i) => context.fillText(cut(token), place.left - 6, place.top + (i + .5) * cell));
+  queries.forEach((token, i) =>
+    context.fillText(cut(token), place.left - 6, place.top + (i + .5) * cell));
   context.textAlign = 'left';
   keys.forEach((token, j) => {
     context.save();
@@ -291,9 +308,12 @@ function point(query, pick) {
 function showHead() {
   shown = weights(state.head), picture = image(shown);
   const name = state.head < 0 ? 'the mean of the heads' : `head ${state.head + 1}`;
-  $('matrix').setAttribute('aria-label', `Heat map of the weights of layer ${state.layer + 1}, ${name}; the numbers are below`);
-  [...$('all').children].forEach((button, i) => button.setAttribute('aria-pressed', i === state.head));
-  for (const input of $('heads').querySelectorAll('input')) input.checked = +input.value === state.head;
+  $('matrix').setAttribute('aria-label',
+    `Heat map of the weights of layer ${state.layer + 1}, ${name}; the numbers are below`);
+  [...$('all').children].forEach((button, i) =>
+    button.setAttribute('aria-pressed', i === state.head));
+  for (const input of $('heads').querySelectorAll('input'))
+    input.checked = +input.value === state.head;
   showQuery();
   if ($('numbers').open) showNumbers();
 }
@@ -310,7 +330,8 @@ function showLayer() {
 }
 function showNumbers() {
   const {queries, keys} = group(), box = $('numbers').lastElementChild;
-  if (queries.length * keys.length > 20000) return box.replaceChildren('Too many to be listed here.');
+  if (queries.length * keys.length > 20000)
+    return box.replaceChildren('Too many to be listed here.');
   const table = make('table'), head = table.createTHead().insertRow();
   head.append(make('td'), ...keys.map(token => make('th', token, {scope: 'col'})));
   const body = table.createTBody();
@@ -346,7 +367,8 @@ function showGroup() {
   if (heads.length > 1) heads.push([-1, 'mean']);
   choices('heads', heads, 0, head => { state.head = head; showHead(); });
   $('queries').replaceChildren(...queries.map((token, i) => {
-    const button = make('button', token, {type: 'button', role: 'radio', 'aria-label': `${token}, query ${i}`});
+    const button = make('button', token,
+                        {type: 'button', role: 'radio', 'aria-label': `${token}, query ${i}`});
     button.onpointerenter = event => { if (event.pointerType === 'mouse') point(i, false); };
     button.onfocus = button.onclick = () => point(i, true);
     return button;
@@ -376,7 +398,8 @@ $('matrix').onpointermove = $('matrix').onpointerdown = event => {
   else if (at && event.pointerType === 'mouse' && at[0] !== current()) point(at[0], false);
   $('readout').textContent = '\u00a0';
   if (at) $('readout').replaceChildren(
-    make('bdi', queries[at[0]]), ` (query ${at[0]}) gives `, make('bdi', keys[at[1]]), ` (key ${at[1]}) the weight `,
+    make('bdi', queries[at[0]]), ` (query ${at[0]}) gives `,
+    make('bdi', keys[at[1]]), ` (key ${at[1]}) the weight `,
     make('strong', text(row(shown, at[0])[at[1]])));
 };
 $('matrix').onpointerleave = () => { $('readout').textContent = '\u00a0'; point(-1, false); };
@@ -384,7 +407,10 @@ $('numbers').ontoggle = () => { if ($('numbers').open) showNumbers(); };
 $('controls').onsubmit = event => event.preventDefault();
 
 choices('groups', groups.map((g, i) => [i, g.name]), 0, i => { state.group = i; showGroup(); });
-choices('scales', [[0, 'by row'], [1, '0 to 1']], 0, scale => { state.scale = scale; showLayer(); });
+choices('scales', [[0, 'by row'], [1, '0 to 1']], 0, scale => {
+  state.scale = scale;
+  showLayer();
+});
 window.matchMedia('(prefers-color-scheme: dark)').onchange = () => { readColours(); showLayer(); };
 readColours();
 showGroup();
