@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "examples/support/cli.h"
+#include "examples/support/plot.h"
 #include "examples/support/text.h"
 #include "examples/support/tokenizers.h"
 #include "examples/support/training.h"
@@ -108,6 +109,7 @@ class TranslationTask : public Task {
     config.source_vocab = config.target_vocab = tokenizer_->vocab_size();
     return config;
   }
+  void draw_alignment(const PairBatch& batch, const std::vector<int64_t>& translation) const;
   std::vector<models::Hypothesis> translate(const PairBatch& batch) const {
     return models::translate(model_, batch.source, batch.source_lengths,
                              {.start = tokenizer_->special("[START]"),
@@ -184,6 +186,30 @@ void TranslationTask<Model>::show() {
     std::printf("  %s -> %s%s\n", pair.source.c_str(), said.c_str(),
                 said == pair.target ? "" : ("   (" + pair.target + ')').c_str());
   }
+  draw_alignment(batch, found.front().tokens);
+}
+
+/// What each token of the first pair's translation was made from.
+template <class Model>
+void TranslationTask<Model>::draw_alignment(const PairBatch& batch,
+                                            const std::vector<int64_t>& translation) const {
+  auto names = [this](const std::vector<int64_t>& ids) {
+    std::vector<std::string> names;
+    for (const int64_t id : ids) names.push_back(tokenizer_->decode({id}));
+    return names;
+  };
+  std::vector<int64_t> inputs = translation, outputs = translation;
+  inputs.insert(inputs.begin(), tokenizer_->special("[START]"));
+  outputs.push_back(tokenizer_->special("[END]"));
+  const Tensor source =
+      batch.source.slice(0, 0, 1).slice(1, 0, batch.source_lengths[0].item<int64_t>());
+  const Tensor weights =
+      model_.alignment(source, {}, from_data(inputs, {1, std::ssize(inputs)}))[0];
+  std::printf(
+      "alignment: %s\n",
+      draw_or_write(alignment(training_.out + "/alignment.png", "What it looked at", weights,
+                              names(source[0].to_vector<int64_t>()), names(outputs)))
+          .c_str());
 }
 
 template <class Model>
@@ -220,7 +246,7 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
 int run(int argc, char** argv) {
   Options o;
   TrainOptions training;
-  training.steps = 3000, training.eval_every = 500, training.beta2 = 0.98;
+  training.steps = 1500, training.eval_every = 250, training.beta2 = 0.98;
   training.weight_decay = 0.01, training.out = "out/translator";
   for (int i = 1; i + 1 < argc; ++i)
     if (argv[i] == std::string("--model")) o.model = argv[i + 1];

@@ -46,10 +46,19 @@ void save_model_files(const std::string& dir, std::string kind, const Fields& co
   write_file_atomically(config_path(dir), with_kind(kind, config).to_json(true) + '\n');
 }
 
+namespace {
+std::string kind_in(const std::string& path, const std::string& text) {
+  return naming(path, [&] { return json_text(parse_json("the file", text), "model"); });
+}
+}  // namespace
+
+std::string model_kind(const std::string& dir) {
+  return kind_in(config_path(dir), read_file(config_path(dir)));
+}
+
 void read_config(const std::string& dir, const std::string& kind, const Fields& config) {
   const std::string path = config_path(dir), text = read_file(path);
-  std::string found =
-      naming(path, [&] { return json_text(parse_json("the file", text), "model"); });
+  std::string found = kind_in(path, text);
   check(found == kind, path, ": expected a model of kind \"", kind, "\", got ", shown(found));
   with_kind(found, config).read_json(path, text);
 }

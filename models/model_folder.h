@@ -31,6 +31,8 @@ std::string tokenizer_path(const std::string& dir);
 /// Writes the weights and the configuration of a model of that kind, making DIR if need be.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
+/// The kind of model that DIR/config.json is of. Throws Error, naming the file, if it says none.
+std::string model_kind(const std::string& dir);
 /// Sets the entries to what DIR/config.json says. Throws Error, naming the file, unless it is that
 /// of a model of that kind and fits the entries.
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
