@@ -160,6 +160,9 @@ TEST_CASE("what can't be drawn is written as numbers", "[pictures]") {
   CHECK_THROWS_AS(draw_or_write(heat_map("/proc/nowhere/a.png", "", {"", ones({2, 2})})), Error);
 
   CHECK_THROWS_WITH(draw_picture(HeatMap{}), Contains("heat map: expected panels"));
+  HeatMap no_scale = map;
+  no_scale.largest = 0;
+  CHECK_THROWS_WITH(draw_picture(no_scale), Contains("largest number > 0, got 0"));
   CHECK_THROWS_WITH(draw_picture(heat_map("", "", {"", ones({2})})), Contains("matrix"));
   CHECK_THROWS_WITH(draw_picture(heat_map("", "", {"", ones({2, 0})})), Contains("empty"));
   CHECK_THROWS_WITH(draw_picture(heat_map("", "", {"", ones({2, 2}), {"a"}})),

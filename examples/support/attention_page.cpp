@@ -89,7 +89,7 @@ summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 #top bdi { font-family: ui-monospace, "DejaVu Sans Mono", monospace; overflow: hidden;
   text-overflow: ellipsis; white-space: nowrap; }
 #top small { color: var(--quiet); }
-#top output { text-align: right; font-variant-numeric: tabular-nums; }
+#top b { font-weight: 400; text-align: right; font-variant-numeric: tabular-nums; }
 #top i {
   display: block; height: .6rem; min-width: 1px; background: var(--full); border-radius: 2px;
 }
@@ -113,9 +113,6 @@ th {
 }
 details { margin-top: 1rem; }
 summary { cursor: pointer; width: max-content; }
-@media (prefers-reduced-motion: no-preference) {
-  .tokens span { transition: background-color .08s; }
-}
 </style>
 </head>
 <body>
@@ -292,7 +289,7 @@ function showQuery() {
     fill.style.width = (values[j] || 0) / 10 + '%';
     bar.setAttribute('aria-hidden', 'true');
     bar.append(fill);
-    item.append(name, make('output', text(values[j])), bar);
+    item.append(name, make('b', text(values[j])), bar);
     return item;
   }));
   drawMatrix();

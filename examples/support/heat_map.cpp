@@ -1,5 +1,6 @@
 #include "examples/support/heat_map.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "gradus/core/error.h"
@@ -49,6 +50,8 @@ HeatMap alignment(std::string path, std::string title, const Tensor& weights,
 void check_heat_map(const HeatMap& map) {
   check(!map.panels.empty() && map.across > 0, "heat map: expected panels and across > 0, got ",
         map.panels.size(), " and ", map.across);
+  check(!map.largest || (*map.largest > 0 && std::isfinite(*map.largest)),
+        "heat map: expected a largest number > 0, got ", map.largest.value_or(0));
   for (const Panel& panel : map.panels) {
     const Tensor& x = panel.values;
     check(x.defined() && x.rank() == 2 && x.numel() > 0 && is_floating(x.dtype()),

@@ -44,7 +44,8 @@ HeatMap attention_grid(std::string path, std::string title, const Tensor& weight
 HeatMap alignment(std::string path, std::string title, const Tensor& weights,
                   const std::vector<std::string>& source, const std::vector<std::string>& target);
 
-/// Throws Error unless there are panels, each a matrix with as many names as rows and columns.
+/// Throws Error unless there are panels, each a matrix that is not empty, with no names or as many
+/// as rows and columns, and the numbers given make sense.
 void check_heat_map(const HeatMap& map);
 
 /// A token as people can see it, in valid UTF-8 without control characters: a space is ␣, a line
