@@ -88,9 +88,10 @@ struct Layout {
   int64_t rows = 0, columns = 0;  // of the largest panel
   bool shared = true;             // all panels have the same names: only those outside show them
   int font = 11, line = 20;
-  int64_t most = 28;                                // characters of a name
-  int64_t cell = 1, step_right = 0, step_down = 0;  // pixels of a number, from panel to panel
-  int64_t left = 0, top = 0, bottom = 0, width = 0, height = 0;
+  int64_t most = 28;                                 // characters of a name
+  int64_t cell = 1, step_right = 0, step_down = 0;   // pixels of a number, from panel to panel
+  int64_t left = 0, right = 0, top = 0, bottom = 0;  // of the panels
+  int64_t width = 0, height = 0;
   int64_t column_names = 0, bar = 0;  // pixels high: names, scale of shades
 };
 
@@ -131,9 +132,9 @@ Layout layout_of(const HeatMap& map) {
           (map.names_on_top ? l.column_names + x_label + 4 : titled);
   l.bottom = l.top + (down - 1) * l.step_down + l.rows * l.cell;
   l.bar = std::clamp<int64_t>(l.bottom - l.top, 110, 320);
-  l.width =
-      std::max(l.left + across * l.step_right - gap + 110,  // with the scale of shades
-               static_cast<int64_t>(letter * static_cast<double>(columns_of(map.title))) + 30);
+  l.right = l.left + across * l.step_right - gap;
+  const double title = letter * static_cast<double>(columns_of(map.title));
+  l.width = std::max(l.right + 110, static_cast<int64_t>(title) + 30);  // with the scale of shades
   l.height = std::max(l.bottom + 12 + (map.names_on_top ? 0 : l.column_names + x_label),
                       l.top + l.bar + 16);
   return l;
@@ -228,23 +229,20 @@ void send(const HeatMap& map, const std::string& path, Gnuplot& gnuplot) {
   const bool grey = map.shades == Shades::grey;
   const double largest = map.largest.value_or(grey ? 1 : largest_magnitude(map));
   const double w = static_cast<double>(l.width), h = static_cast<double>(l.height);
-  const double right =
-      static_cast<double>(l.left + std::min(map.across, std::ssize(map.panels)) * l.step_right) +
-      10;
   gnuplot << opening(path, l.width, l.height, l.font)
           << "set multiplot\nset border linewidth 0.8 linecolor rgb '#555555'\n"
              "set tics nomirror\n"
           << "set cbrange [" << (grey ? 0 : -largest) << ':' << largest << "]\nset palette defined "
           << (grey ? "(0 'white', 1 'black')"
                    : "(-2 '#2166ac', -1 '#92c5de', 0 '#ffffff', 1 '#f4a582', 2 '#b2182b')")
-          << "\nset colorbox user origin " << right / w << ',' << 1 - double(l.top + l.bar) / h
-          << " size " << 16 / w << ','
+          << "\nset colorbox user origin " << double(l.right + 24) / w << ','
+          << 1 - double(l.top + l.bar) / h << " size " << 16 / w << ','
           << double(l.bar) / h
           // What is no number lies on this ground.
           << "\nset object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#f6e7a8' "
              "fillstyle solid noborder\n"
           << label(map.title, w / 2, l.line, l)
-          << label(map.x_label, (double(l.left) + right - 20) / 2,
+          << label(map.x_label, double(l.left + l.right) / 2,
                    map.names_on_top ? double(l.top - l.column_names) - 0.6 * l.line
                                     : double(l.bottom + l.column_names) + 0.6 * l.line,
                    l)
