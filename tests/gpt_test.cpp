@@ -71,6 +71,25 @@ void compare_training(const std::string& name, const models::GPTConfig& config, 
   }
 }
 
+const models::GPTConfig today{.vocab = 23,
+                              .context = 16,
+                              .layers = 2,
+                              .heads = 4,
+                              .dim = 32,
+                              .activation = Activation::silu,
+                              .gated = true,
+                              .kv_heads = 2,
+                              .positions = models::Positions::rotary,
+                              .norm = nn::NormKind::rms};
+const models::GPTConfig waves{.vocab = 23,
+                              .context = 16,
+                              .layers = 1,
+                              .heads = 2,
+                              .dim = 16,
+                              .hidden = 24,
+                              .kv_heads = 1,
+                              .positions = models::Positions::sinusoidal};
+
 std::vector<int64_t> random_ids(int64_t n, int64_t vocab) {
   return randint(0, vocab, {n}).to_vector<int64_t>();
 }
@@ -95,6 +114,31 @@ TEST_CASE("a GPT names its parameters", "[gpt]") {
   CHECK(models::GPT(untied).named_parameters().back().first == "head.weight");
   const models::GPT nano({.vocab = 65, .context = 64, .layers = 4, .heads = 4, .dim = 128});
   CHECK(nano.num_parameters() == 65 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 2 * 128) + 128);
+}
+
+TEST_CASE("a GPT of today's form names its parameters and refuses what does not go together",
+          "[gpt]") {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : models::GPT(today).named_parameters()) names.push_back(name);
+  CHECK(std::vector<std::string>(names.begin(), names.begin() + 7) ==
+        std::vector<std::string>{"wte.weight", "blocks.0.ln1.weight", "blocks.0.attn.qkv.weight",
+                                 "blocks.0.attn.proj.weight", "blocks.0.ln2.weight",
+                                 "blocks.0.mlp.fc.weight", "blocks.0.mlp.proj.weight"});
+  const nn::Block block = models::GPT(today).blocks[1];
+  CHECK(block.attn.qkv.weight.shape() == Shape{(4 + 2 * 2) * 8, 32});
+  CHECK(block.mlp.fc.weight.shape() == Shape{2 * 88, 32});  // 8/3 32, rounded up to eights
+  models::GPTConfig config = today;
+  config.kv_heads = 3;
+  CHECK_THROWS_WITH(models::GPT(config),
+                    Contains("kv_heads must divide heads: heads 4, kv_heads 3"));
+  config.kv_heads = 4, config.dim = 12;
+  CHECK_THROWS_WITH(models::GPT(config), Contains("rotary positions need heads of even size"));
+  const TemporaryFolder folder;
+  models::save_model(folder.path.string(), models::GPT(today));
+  const auto loaded = models::load_model<models::GPT>(folder.path.string());
+  CHECK(loaded.config.positions == models::Positions::rotary);
+  CHECK(loaded.config.norm == nn::NormKind::rms);
+  CHECK((loaded.config.gated && loaded.config.kv_heads == 2));
 }
 
 TEST_CASE("a GPT is initialised as GPT-2", "[gpt]") {
@@ -135,7 +179,7 @@ TEST_CASE("a GPT refuses bad configurations and inputs", "[gpt]") {
 TEST_CASE("a GPT with a cache gives the logits of the full forward pass", "[gpt]") {
   manual_seed(6);
   const NoGrad no_grad;
-  for (const models::GPTConfig& config : {tied, untied})
+  for (const models::GPTConfig& config : {tied, untied, today, waves})
     for (Dtype dtype : {float64, float32}) {
       models::GPT model(config);
       for (const Tensor& p : model.parameters()) p.mul_(4);  // so that attention is not uniform

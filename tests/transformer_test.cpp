@@ -21,10 +21,11 @@ namespace {
 using Call = std::function<Tensor(const std::vector<Tensor>&)>;
 
 /// Output and all gradients of a module against a case of transformer.safetensors, in both dtypes.
-void compare(const std::string& name, nn::Module& module, const Call& call) {
+void compare(const std::string& name, nn::Module& module, const Call& call,
+             double of_float64 = 1e-9) {
   static const golden::File file("transformer");
   for (const Dtype dtype : {float64, float32}) {
-    const double tolerance = dtype == float64 ? 1e-9 : 1e-4;
+    const double tolerance = dtype == float64 ? of_float64 : 1e-4;
     CAPTURE(name, dtype);
     module.to(dtype);
     module.load_state_dict(file.with_prefix(name + ".param.", dtype), /*strict=*/false);
@@ -88,6 +89,14 @@ TEST_CASE("blocks of encoder and decoder give PyTorch's outputs and gradients, e
     compare(std::string("decoder_pre_") + name, pre_decoder, with(pre_decoder));
     compare(std::string("decoder_post_") + name, post_decoder, with(post_decoder));
   }
+}
+
+TEST_CASE("today's block gives the outputs and gradients of its formulas in PyTorch",
+          "[transformer][golden]") {
+  nn::LlamaBlock block(16, {.heads = 4, .kv_heads = 2, .hidden = 24, .context = 9});
+  compare(
+      "llama", block, [&](auto& in) { return block(in[0]); },
+      1e-7);  // places are of float32
 }
 
 TEST_CASE("the Transformer's stacks give nn.Transformer's outputs and gradients",

@@ -54,6 +54,49 @@ def whole(out, keep):
                lambda s, t: model(s, t, tgt_mask=causal, src_key_padding_mask=~keep, memory_key_padding_mask=~keep))
 
 
+class RMSNorm(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * self.weight
+
+
+def rotate(x):
+    """x (B, heads, T, D): pairs of neighbours as complex numbers, turned by the angle of their place."""
+    steps, dim = x.shape[-2:]
+    angles = torch.arange(steps).double()[:, None] / 10000 ** (torch.arange(0, dim, 2).double() / dim)
+    turned = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(turned).flatten(-2)
+
+
+class Llama(nn.Module):
+    """A block as Touvron et al. 2023 describe it, with two query heads to a key/value head."""
+
+    def __init__(self, dim, heads, kv_heads, hidden):
+        super().__init__()
+        self.heads, self.kv_heads, size = heads, kv_heads, dim // heads
+        self.ln1, self.ln2, self.attn, self.mlp = RMSNorm(dim), RMSNorm(dim), nn.Module(), nn.Module()
+        self.attn.qkv = nn.Linear(dim, (heads + 2 * kv_heads) * size, bias=False)
+        self.attn.proj = nn.Linear(dim, dim, bias=False)
+        self.mlp.fc = nn.Linear(dim, 2 * hidden, bias=False)
+        self.mlp.proj = nn.Linear(hidden, dim, bias=False)
+
+    def forward(self, x):
+        sizes = [n * x.shape[-1] // self.heads for n in (self.heads, self.kv_heads, self.kv_heads)]
+        q, k, v = (part.unflatten(-1, (n, -1)).transpose(1, 2) for part, n in
+                   zip(self.attn.qkv(self.ln1(x)).split(sizes, -1), (self.heads, self.kv_heads, self.kv_heads)))
+        q, k = rotate(q), rotate(k)
+        k, v = (t.repeat_interleave(self.heads // self.kv_heads, 1) for t in (k, v))
+        scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        y = scores.masked_fill(future, float("-inf")).softmax(-1) @ v
+        x = x + self.attn.proj(y.transpose(1, 2).flatten(2))
+        gate, value = self.mlp.fc(self.ln2(x)).chunk(2, -1)
+        return x + self.mlp.proj(F.silu(gate) * value)
+
+
 def main():
     torch.manual_seed(5)
     torch.set_default_dtype(torch.float64)
@@ -66,6 +109,7 @@ def main():
     attention(out, keep)
     layers(out, keep)
     whole(out, keep)
+    record(out, "llama", Llama(16, 4, 2, 24), [torch.randn(B, 7, 16)])
     save("transformer", out)
 
 
