@@ -24,7 +24,7 @@ struct Options {
   std::string data;
   models::BertConfig model;
   TokenizerOptions tokenizer;
-  int64_t batch = 16;
+  int64_t batch = 32;
 };
 
 class BertTask : public Task {
@@ -135,11 +135,11 @@ void BertTask::show() {
 
 int run(int argc, char** argv) {
   Options o;
-  o.model.layers = 3;
+  o.model.layers = 2, o.model.context = 64, o.model.dropout = 0.05;
   o.tokenizer.kind = TokenizerKind::words;
   TrainOptions training;
-  training.steps = 3000, training.eval_every = 500, training.beta2 = 0.98;
-  training.weight_decay = 0.01, training.out = "out/bert";
+  training.steps = 4000, training.eval_every = 500, training.lr = 3e-3, training.warmup = 600;
+  training.beta2 = 0.98, training.weight_decay = 0.01, training.out = "out/bert";
   Flags flags(
       "Trains a BERT on a text and shows what it fills in for masked words.\n"
       "  train_bert --data FILE --out DIR");
