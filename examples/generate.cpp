@@ -8,6 +8,8 @@
 
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
+#include "examples/support/text.h"
+#include "examples/support/tokenizers.h"
 
 using namespace gradus;
 
@@ -24,8 +26,9 @@ int run(int argc, char** argv) {
   flags.group("The text");
   flags.add("--model", folder, "DIR", "folder that train_gpt wrote");
   flags.add("--prompt", prompt, "TEXT", "what the text begins with", "a line break");
-  flags.add("--tokens", options.tokens, 0, 1e15, "characters to write");
-  flags.add("--stop", stop, "CHAR", "character that ends the text", "none");
+  flags.add("--tokens", options.tokens, 0, 1e15,
+            "tokens (characters, words or byte pairs) to write");
+  flags.add("--stop", stop, "TOKEN", "token that ends the text", "none");
   flags.group("How");
   flags.add("--temperature", options.sampling.temperature, 0, 1e6,
             "divides the logits: above 1 bolder; 0: always the likeliest");
@@ -37,22 +40,21 @@ int run(int argc, char** argv) {
   if (!flags.parse(argc, argv)) return 0;
   set_num_threads(static_cast<int>(threads));
 
-  const auto tokenizer = models::load_tokenizer(models::tokenizer_path(folder));
   const auto model = models::load_model<models::GPT>(folder);
+  const auto tokenizer = models::load_tokenizer(models::tokenizer_path(folder));
   core::check(model.config.vocab == tokenizer->vocab_size(), folder, ": the model has ",
               model.config.vocab, " tokens, the tokenizer ", tokenizer->vocab_size());
   if (!stop.empty()) {
     const std::vector<int64_t> ids = tokenizer->encode(stop);
-    core::check(ids.size() == 1, "generate: --stop takes one character, got ", ids.size());
+    core::check(ids.size() == 1, "generate: --stop takes one token, got ", ids.size());
     options.stop_token = ids[0];
   }
-  options.on_token = [&](int64_t id) {
-    std::fputs(tokenizer->decode({id}).c_str(), stdout);
-    std::fflush(stdout);
-  };
   const std::vector<int64_t> ids = tokenizer->encode(prompt);
-  core::check(!ids.empty(), "generate: --prompt must not be empty");
-  std::fputs(prompt.c_str(), stdout);
+  core::check(!ids.empty(), "generate: --prompt must hold a token, got ", shown(prompt));
+  TokenText text(*tokenizer);
+  for (const int64_t id : ids) text.add(id);
+  options.on_token = [&](int64_t id) { print_now(text.add(id)); };
+  print_now(prompt);
   models::generate(model, ids, options);
   std::putchar('\n');
   return 0;

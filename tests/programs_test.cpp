@@ -73,7 +73,7 @@ TEST_CASE("a trained model writes text, the same for the same seed") {
   CHECK_THAT(trained.output.substr(last), Contains("final: step 5 train_loss "));
   CHECK_THAT(trained.output, Contains("generate --model " + scratch / "out"));
   // What it begins with: 12,000 characters and some: 9 letters, 10 digits, blank and line break.
-  CHECK_THAT(trained.output, Contains("text.txt: 12,0") && Contains(", 21 of them different") &&
+  CHECK_THAT(trained.output, Contains("text.txt: 12,0") && Contains(" tokens, 21 different") &&
                                  Contains("parameters") && Contains("threads"));
   for (const char* file : {"model.safetensors", "config.json", "tokenizer.json",
                            "checkpoint.safetensors", "loss.csv", "steps.csv"})
@@ -111,9 +111,9 @@ TEST_CASE("bad input to train_gpt is one line and status 1, and leaves what was 
   };
   const std::string data = "--data '" + text + "'";
   refused("--data '" + scratch / "none'", "none");
-  refused("--data '" + scratch / "empty'", "empty");
+  refused("--data '" + scratch / "empty'", scratch / "empty: the text is empty");
   refused("--data '" + scratch / "short'", "too few");
-  refused("--data '" + scratch / "binary'", "UTF-8");
+  refused("--data '" + scratch / "binary'", scratch / "binary: CharTokenizer: expected UTF-8");
   refused(data + " --heads 3", "heads must divide dim: dim 128, heads 3");
   refused(data + " --min-lr 1", "--min-lr");
   refused(data + " --steps 0", "--steps");

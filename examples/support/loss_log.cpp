@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "gradus/core/safetensors.h"
@@ -12,6 +13,7 @@ namespace gradus {
 
 namespace {
 constexpr int digits = 7;
+constexpr const char* not_known = "nan";  // by an earlier version; so a stream writes it
 
 /// As loss.csv holds it, so that a resumed run goes on with the same number.
 double rounded(double number) {
@@ -35,8 +37,10 @@ bool read_row(const std::string& line, const std::vector<std::string>& names, Lo
   char comma;
   in >> row.step >> comma >> row.train_loss >> comma >> row.validation_loss;
   for (size_t i = 3; i < parts.size(); ++i) {
-    row.more.emplace_back(names[i], 0);
-    in >> comma >> row.more.back().second;
+    const bool known = parts[i] != not_known;
+    row.more.emplace_back(names[i], std::numeric_limits<double>::quiet_NaN());
+    std::istringstream cell(parts[i]);
+    if (known && !(cell >> row.more.back().second)) return false;
   }
   return !in.fail();
 }
@@ -60,6 +64,9 @@ void LossLog::add(Row row) {
   row.train_loss = rounded(row.train_loss);
   row.validation_loss = rounded(row.validation_loss);
   for (auto& [name, number] : row.more) number = rounded(number);
+  for (Row& earlier : rows_)
+    for (size_t i = earlier.more.size(); i < row.more.size(); ++i)
+      earlier.more.emplace_back(row.more[i].first, std::numeric_limits<double>::quiet_NaN());
   rows_.push_back(row);
   std::ostringstream csv;
   csv.precision(digits);

@@ -1,5 +1,8 @@
 #include "examples/support/tokenizers.h"
 
+#include <cstdio>
+#include <utility>
+
 #include "gradus/models/data/bpe_tokenizer.h"
 #include "gradus/models/data/char_tokenizer.h"
 #include "gradus/models/data/word_tokenizer.h"
@@ -9,9 +12,9 @@ namespace gradus {
 
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& o) {
   models::Fields fields;
-  fields.add("tokenizer", o.kind, {"char", "word", "bpe"}, "what a token is");
+  fields.add("tokenizer", o.kind, {"char", "word", "bpe"}, "char, word or bpe: what a token is");
   flags.add(fields);
-  flags.add("--vocab", o.vocab, 1, 1e9, "most tokens of words or bpe (byte pairs)");
+  flags.add("--vocab", o.vocab, 1, 1e9, "most words, or tokens of bpe (byte pairs)");
 }
 
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
@@ -26,6 +29,23 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
         text, models::WordTokenizerOptions{.max_words = o.vocab, .special = special});
   return std::make_unique<models::BPETokenizer>(
       models::BPETokenizer::train(text, {.vocab_size = o.vocab, .special = special}));
+}
+
+std::string TokenText::add(int64_t id) {
+  constexpr size_t most = 512;
+  if (ids_.size() == most) {
+    ids_.erase(ids_.begin(), ids_.end() - most / 2);
+    length_ = tokenizer_.decode(ids_).size();
+  }
+  ids_.push_back(id);
+  const std::string text = tokenizer_.decode(ids_);
+  const size_t before = std::exchange(length_, text.size());
+  return text.substr(before);
+}
+
+void print_now(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
 }
 
 }  // namespace gradus

@@ -1,5 +1,5 @@
 #pragma once
-// Which tokenizer a program uses: its flags, and how it is made or read.
+// Which tokenizer a program uses: its flags, how it is made or read, and text from its tokens.
 
 #include <memory>
 #include <string>
@@ -26,5 +26,24 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
                                                   const std::string& begins_with,
                                                   const std::string& text,
                                                   const std::vector<std::string>& special = {});
+
+/// Puts a text together from tokens that come one by one: what add() gives, one behind the other,
+/// is what the tokenizer would make of all. (Words in "plain quotes" may get a space too many after
+/// hundreds of tokens, for then it forgets the first ones.) Bytes come as they are: a byte pair
+/// may be part of a character.
+class TokenText {
+ public:
+  explicit TokenText(const models::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  /// What this token, behind those before it, adds to the text.
+  std::string add(int64_t id);
+
+ private:
+  const models::Tokenizer& tokenizer_;
+  std::vector<int64_t> ids_;
+  size_t length_ = 0;  // of their text
+};
+
+/// Writes a text to stdout at once, zeros in it too.
+void print_now(const std::string& text);
 
 }  // namespace gradus

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -89,17 +91,20 @@ size_t last_cut(const std::string& text) {
   return 0;
 }
 
-/// Calls use(piece, its first byte's place in the file) for the pieces of a text file.
-void for_each_piece(const std::string& path, size_t piece,
+/// Calls use(piece, its first byte's place in the file) for the pieces of a text file's `most`
+/// bytes from byte `before` on.
+void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint64_t most,
                     const std::function<void(const std::string&, uint64_t)>& use) {
   File file("TokenFile: " + path + ": ", path, O_RDONLY);
+  if (before > 0)
+    file.succeeded(::lseek(file.descriptor(), static_cast<off_t>(before), SEEK_SET) >= 0);
   std::string text;
-  uint64_t before = 0;
   for (size_t want = piece;;) {
-    const size_t had = text.size();
-    text.resize(had + want);
-    const size_t got = file.read(text.data() + had, want);
+    const size_t had = text.size(), may = static_cast<size_t>(std::min<uint64_t>(want, most));
+    text.resize(had + may);
+    const size_t got = file.read(text.data() + had, may);
     text.resize(had + got);
+    most -= got;
     const bool is_last = got < want;
     const size_t cut = is_last ? text.size() : last_cut(text);
     if (cut > 0) {
@@ -157,6 +162,11 @@ TokenFile::TokenFile(const std::string& path) : mapping_(std::make_shared<Mappin
 
 const std::string& TokenFile::path() const { return mapping_->path; }
 
+std::string TokenFile::checksum() const {
+  const char* at = mapping_->data + offsetof(Header, checksum);
+  return {at, at + sizeof(Header::checksum)};
+}
+
 template <class T>
 void TokenFile::copy(int64_t first, int64_t n, int64_t* to) const {
   const char* from = mapping_->data + sizeof(Header) + static_cast<size_t>(first) * sizeof(T);
@@ -191,23 +201,24 @@ void TokenFile::verify() const {
     read(at, n, tokens.data());
     checksum.add(mapping_->data + sizeof(Header) + at * width_, static_cast<size_t>(n * width_));
   }
-  Header header;
-  std::memcpy(&header, mapping_->data, sizeof header);
-  const std::string wanted(header.checksum, sizeof header.checksum);
-  check(checksum.digits() == wanted, mapping_->context, "byte 32: the tokens' checksum is ",
-        checksum.digits(), ", not the one given there: the file is damaged");
+  check(checksum.digits() == this->checksum(), mapping_->context,
+        "byte 32: the tokens' checksum is ", checksum.digits(),
+        ", not the one given there: the file is damaged");
 }
 
 TokenFile::Written TokenFile::write(const std::string& path, const std::string& text_path,
-                                    const Tokenizer& tokenizer, int64_t piece) {
+                                    const Tokenizer& tokenizer, int64_t piece, int64_t first,
+                                    int64_t most) {
   check(piece >= 1 && piece <= int64_t{1} << 32, "TokenFile: expected pieces of 1 to 2^32 bytes, ",
         "got ", piece);
+  check(first >= 0 && most >= 0, "TokenFile: expected a range of bytes, got ", most, " from byte ",
+        first, " on");
   Written written;
   replace_file("TokenFile", path, [&](File& file) {
     written = {};
     Writer writer(file, tokenizer.vocab_size());
-    for_each_piece(text_path, static_cast<size_t>(piece),
-                   [&](const std::string& text, uint64_t at) {
+    for_each_piece(text_path, static_cast<size_t>(piece), static_cast<uint64_t>(first),
+                   static_cast<uint64_t>(most), [&](const std::string& text, uint64_t at) {
                      std::vector<int64_t> tokens;
                      try {
                        tokens = tokenizer.encode(text);

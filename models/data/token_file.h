@@ -2,6 +2,7 @@
 // Tokens on disk, for texts larger than memory.
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ class TokenFile {
   int64_t size() const { return count_; }
   int64_t vocab_size() const { return vocab_size_; }
   const std::string& path() const;
+  /// As the file gives it: tells tokens from others. Only verify() looks whether it is right.
+  std::string checksum() const;
   /// Copies tokens first ... first + n - 1. Throws Error if there are no such tokens, if the file
   /// has become shorter, and, naming the byte, on a token outside the vocabulary.
   void read(int64_t first, int64_t n, int64_t* to) const;
@@ -45,10 +48,12 @@ class TokenFile {
   /// Writes the tokens of a text file, complete or not at all. The text is read and encoded in
   /// pieces of about `piece` bytes, each cut before a white-space character (of ASCII) that stands
   /// before one that is none: there, none of this library's tokenizers makes other tokens than of
-  /// the whole text. A text without such places is taken whole. Throws Error naming the file and
-  /// where in it the tokenizer refused.
+  /// the whole text. A text without such places is taken whole. The text is the file's from byte
+  /// `first` on, at most `most` bytes. Throws Error naming the file and where in it the tokenizer
+  /// refused.
   static Written write(const std::string& path, const std::string& text_path,
-                       const Tokenizer& tokenizer, int64_t piece = 1 << 22);
+                       const Tokenizer& tokenizer, int64_t piece = 1 << 22, int64_t first = 0,
+                       int64_t most = std::numeric_limits<int64_t>::max());
   /// Writes tokens that are there already. Throws Error on one outside [0, vocab_size).
   static void write(const std::string& path, const std::vector<int64_t>& tokens,
                     int64_t vocab_size);
