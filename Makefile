@@ -49,8 +49,9 @@ LIBRARY_SRC := $(sort $(wildcard core/*.cpp core/*/*.cpp nn/*.cpp optim/*.cpp mo
 SUPPORT_SRC := $(sort $(wildcard examples/support/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
 TEST_SRC := $(sort $(wildcard tests/*.cpp))
-BENCH_SRC := $(sort $(wildcard tests/bench/*.cpp))
-SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC)
+TWIN_SRC := tests/bench/twin_data.cpp
+BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
+SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC)
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 STATIC := $(BUILD)/lib/libgradus.a
@@ -106,7 +107,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test examples bench bench-peers bench-growth deps packages install format format-check \
+.PHONY: all train test examples bench bench-peers bench-twins bench-growth deps packages install format format-check \
   compile_commands.json clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -131,6 +132,10 @@ bench: $(BUILD)/bin/bench  ## builds and runs the benchmark
 
 bench-peers: $(BUILD)/bin/bench  ## runs the benchmark beside PyTorch's (Debian: python3-torch)
 	+$(call run,/usr/bin/python3 tests/bench/peers.py)
+
+bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_gpt  ## trains a BERT and a GPT beside PyTorch's
+	+$(call run,/usr/bin/python3 tests/bench/twins.py bert --bin $(BUILD)/bin)
+	+$(call run,/usr/bin/python3 tests/bench/twins.py gpt --bin $(BUILD)/bin)
 
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
@@ -270,8 +275,9 @@ $(SHARED): $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources $(BUILD)/obj/flag
 
 $(BUILD)/bin/tests: $(call objects,$(TEST_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/bench: $(call objects,$(BENCH_SRC)) $(BUILD)/obj/sources
+$(BUILD)/bin/twin_data: $(call objects,$(TWIN_SRC))
 $(PROGRAMS): $(BUILD)/bin/%: $(BUILD)/obj/examples/%.o
-$(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench: $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
+$(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench $(BUILD)/bin/twin_data: $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
 	$(quiet)$(link) $(filter %.o,$^) $(SUPPORT) $(STATIC) $(libraries) $(program_libraries) -o $@
