@@ -50,6 +50,31 @@ std::string file_of(const TemporaryFolder& folder, const std::string& bytes) {
 
 }  // namespace
 
+TEST_CASE("token file: a part of a text, and the tokens' checksum", "[token_file]") {
+  TemporaryFolder folder;
+  std::mt19937 random(5);
+  const std::string text = random_text(random, 5000), path = file_of(folder, text);
+  const auto bpe = models::BPETokenizer::train(text, {.vocab_size = 300});
+  const auto size = std::ssize(text);
+  std::vector<std::string> checksums;
+  for (const auto& [first, most] : std::vector<std::pair<int64_t, int64_t>>{
+           {0, size}, {0, 0}, {0, 64}, {1000, 64}, {1001, 3999}, {4000, size}, {size, 1}})
+    for (const int64_t piece : {1, 64, 100000}) {
+      const auto at = static_cast<size_t>(first), n = static_cast<size_t>(most);
+      const auto written = TokenFile::write(folder / "tokens", path, bpe, piece, first, most);
+      const TokenFile file(folder / "tokens");
+      CHECK(all_of(file) == bpe.encode(text.substr(at, n)));
+      CHECK(written.bytes == std::ssize(text.substr(at, n)));
+      if (piece > 1) continue;
+      for (const std::string& other : checksums)
+        CHECK((file.checksum() != other || file.size() == 0));
+      checksums.push_back(file.checksum());
+    }
+  CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, 64, -1),
+                    Contains("from byte -1"));
+  CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, 64, 0, -1), Contains("-1 from"));
+}
+
 TEST_CASE("token file: what is written is read", "[token_file]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokens";
