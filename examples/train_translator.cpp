@@ -1,58 +1,37 @@
 // Trains a model that reads one text and writes another, and draws what it looked at.
 //
 //   build/bin/train_translator --model rnn|transformer [--pairs FILE.tsv] --out DIR
+//   build/bin/train_translator --data denoise [--text FILE] --out DIR
 //
-// By default it learns to write dates, which it finds in seventeen forms, as ISO 8601 does.
+// By default it learns to write dates, which it finds in seventeen forms, as ISO 8601 does. With
+// --data denoise it needs no pairs: it learns to put back what was taken out of a text's lines.
 
 #include <gradus/gradus.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
+#include <filesystem>
 
 #include "examples/support/cli.h"
+#include "examples/support/pair_corpus.h"
 #include "examples/support/plot.h"
 #include "examples/support/text.h"
-#include "examples/support/tokenizers.h"
 #include "examples/support/training.h"
 
 using namespace gradus;
-using models::PairBatch, models::PairData, models::TextPair;
+using models::PairBatch;
 
 namespace {
 
-enum class Data { dates, reversal, addition };
 enum class Schedule { cosine, transformer };
 
 struct Options {
-  std::string model = "transformer", pairs;
-  Data data = Data::dates;
-  TokenizerOptions tokenizer;
+  std::string model = "transformer";
+  PairCorpusOptions corpus;
   Schedule schedule = Schedule::cosine;
-  int64_t count = 20000, batch = 64, beams = 1;
+  int64_t batch = 64, beams = 1;
   double label_smoothing = 0.1;
-  bool skip_bad = false;
 };
-
-std::vector<TextPair> read_data(const Options& o, uint64_t seed) {
-  if (o.pairs.empty()) {
-    if (o.data == Data::dates) return models::date_pairs(o.count, seed);
-    if (o.data == Data::reversal) return models::reversal_pairs(o.count, seed);
-    return models::addition_pairs(o.count, seed);
-  }
-  const models::PairFile file = models::read_pairs(o.pairs, {.skip_bad = o.skip_bad});
-  for (const auto& [reason, skipped] : file.skipped)
-    std::printf("skipped %s lines of %s: %s, the first is line %s\n",
-                with_commas(skipped.lines).c_str(), o.pairs.c_str(), reason.c_str(),
-                with_commas(skipped.first).c_str());
-  return file.pairs;
-}
-
-std::string all_text(const std::vector<TextPair>& pairs) {
-  std::string text;
-  for (const auto& [source, target] : pairs) text += source + '\n' + target + '\n';
-  return text;
-}
 
 template <class Model>
 class TranslationTask : public Task {
@@ -61,16 +40,11 @@ class TranslationTask : public Task {
                   const typename Model::Config& config)
       : o_(options),
         training_(training),
-        pairs_(read_data(options, training.seed)),
-        tokenizer_(make_tokenizer(options.tokenizer, training.begins_with(), all_text(pairs_),
-                                  {"[PAD]", "[UNK]", "[START]", "[END]"})),
-        data_(pairs_, *tokenizer_, *tokenizer_,
-              {.max_source = config.context,
-               .max_target = config.context - 1,
-               .seed = training.seed}),
+        corpus_(make_pair_corpus(o_.corpus, training.begins_with(), config.context, training.seed)),
         batches_(
             [this](int64_t step, int64_t index) {
-              return data_.random_batch(Part::train, o_.batch, training_.seed, step, index);
+              return corpus_.pairs->random_batch(Part::train, o_.batch, training_.seed, step,
+                                                 index);
             },
             training.accumulate),
         model_(with_vocab(config)) {}
@@ -90,39 +64,37 @@ class TranslationTask : public Task {
     return optim::schedule::transformer(step, model_.config.dim, t.warmup);
   }
   Evaluation estimate(Part part, int64_t step) override {
-    return {
-        training_.eval_batches, static_cast<double>(training_.eval_batches * o_.batch),
-        [this, part, step](int64_t i) {
-          return Score{
-              .loss =
-                  model_.loss(data_.random_batch(part, o_.batch, ~training_.seed, step, i)).item()};
-        }};
+    return {training_.eval_batches, static_cast<double>(training_.eval_batches * o_.batch),
+            [this, part, step](int64_t i) {
+              return Score{.loss = model_
+                                       .loss(corpus_.pairs->random_batch(part, o_.batch,
+                                                                         ~training_.seed, step, i))
+                                       .item()};
+            }};
   }
   Evaluation validation() override;
   void save(const std::string& dir) const override {
-    models::save_model(dir, model_, tokenizer_.get());
+    models::save_model(dir, model_, corpus_.tokenizer.get());
   }
   void show() override;
 
  private:
   typename Model::Config with_vocab(typename Model::Config config) const {
-    config.source_vocab = config.target_vocab = tokenizer_->vocab_size();
+    config.source_vocab = config.target_vocab = corpus_.tokenizer->vocab_size();
     return config;
   }
   void draw_alignment(const PairBatch& batch, const std::vector<int64_t>& translation) const;
   std::vector<models::Hypothesis> translate(const PairBatch& batch) const {
     return models::translate(model_, batch.source, batch.source_lengths,
-                             {.start = tokenizer_->special("[START]"),
-                              .stop = tokenizer_->special("[END]"),
+                             {.start = corpus_.tokenizer->special("[START]"),
+                              .stop = corpus_.tokenizer->special("[END]"),
                               .beams = o_.beams,
-                              .tokens = data_.report().longest_target + 8});
+                              .tokens = corpus_.pairs->longest_target() + 8});
   }
 
   const Options o_;
   const TrainOptions training_;
-  const std::vector<TextPair> pairs_;
-  const std::unique_ptr<models::Tokenizer> tokenizer_;
-  const PairData data_;
+  const PairCorpus corpus_;
   models::Prefetch<PairBatch> batches_;
   Model model_;
 };
@@ -135,36 +107,32 @@ std::vector<int64_t> tokens_of(const Tensor& targets) {
   return ids;
 }
 
+/// The tokens of a row's source.
+std::vector<int64_t> source_of(const PairBatch& batch, int64_t row) {
+  return batch.source[row]
+      .slice(0, 0, batch.source_lengths[row].item<int64_t>())
+      .to_vector<int64_t>();
+}
+
 template <class Model>
 TaskInfo TranslationTask<Model>::info() const {
-  const PairData::Report& r = data_.report();
-  std::ostringstream out;
-  out << "pairs  " << (o_.pairs.empty() ? "made here" : o_.pairs) << ": " << with_commas(r.train)
-      << " train, " << with_commas(r.validation) << " with other sources validate; "
-      << with_commas(tokenizer_->vocab_size()) << " tokens\n";
-  if (r.too_long + r.empty > 0)
-    out << "       left out: " << with_commas(r.too_long) << " longer than --context, "
-        << with_commas(r.empty) << " without tokens on a side\n";
-  if (r.unknown_sources + r.unknown_targets > 0)
-    out << "       unknown: " << with_commas(r.unknown_sources) << " of "
-        << with_commas(r.source_tokens) << " source tokens, " << with_commas(r.unknown_targets)
-        << " of " << with_commas(r.target_tokens) << " target tokens\n";
-  out << "model  " << Model::kind << ", " << with_commas(model_.num_parameters())
-      << " parameters, width " << model_.config.dim << '\n';
   return {.model = "translator",
           .loss = "cross entropy (nats a token)",
           .items = "pairs",
           .batch_items = o_.batch,
-          .data_id = fingerprint(all_text(pairs_)),
-          .opening = out.str()};
+          .data_id = corpus_.id,
+          .opening = corpus_.about + "model  " + Model::kind + ", " +
+                     with_commas(model_.num_parameters()) + " parameters, width " +
+                     std::to_string(model_.config.dim) + ", " +
+                     with_commas(corpus_.tokenizer->vocab_size()) + " different tokens\n"};
 }
 
 /// All held-out pairs: the loss of their tokens, and how many are translated exactly.
 template <class Model>
 Evaluation TranslationTask<Model>::validation() {
-  const int64_t pairs = data_.num_pairs(Part::validation), at_once = 256;
+  const int64_t pairs = corpus_.pairs->num_pairs(Part::validation), at_once = 256;
   return {(pairs + at_once - 1) / at_once, static_cast<double>(pairs), [this](int64_t i) {
-            const PairBatch batch = data_.pairs(Part::validation, i * at_once, at_once);
+            const PairBatch batch = corpus_.pairs->pairs(Part::validation, i * at_once, at_once);
             const auto found = translate(batch);
             double exact = 0;
             for (size_t row = 0; row < found.size(); ++row)
@@ -178,13 +146,14 @@ Evaluation TranslationTask<Model>::validation() {
 
 template <class Model>
 void TranslationTask<Model>::show() {
-  const PairBatch batch = data_.pairs(Part::validation, 0, 8);
+  const PairBatch batch = corpus_.pairs->pairs(Part::validation, 0, 8);
   const auto found = translate(batch);
   for (int64_t i = 0; i < std::ssize(found); ++i) {
-    const TextPair& pair = pairs_[static_cast<size_t>(data_.original(Part::validation, i))];
-    const std::string said = tokenizer_->decode(found[static_cast<size_t>(i)].tokens);
-    std::printf("  %s -> %s%s\n", pair.source.c_str(), said.c_str(),
-                said == pair.target ? "" : ("   (" + pair.target + ')').c_str());
+    const std::string source = corpus_.tokenizer->decode(source_of(batch, i)),
+                      target = corpus_.tokenizer->decode(tokens_of(batch.targets[i])),
+                      said = corpus_.tokenizer->decode(found[static_cast<size_t>(i)].tokens);
+    std::printf("  %s -> %s%s\n", source.c_str(), said.c_str(),
+                said == target ? "" : ("   (" + target + ')').c_str());
   }
   draw_alignment(batch, found.front().tokens);
 }
@@ -195,21 +164,19 @@ void TranslationTask<Model>::draw_alignment(const PairBatch& batch,
                                             const std::vector<int64_t>& translation) const {
   auto names = [this](const std::vector<int64_t>& ids) {
     std::vector<std::string> names;
-    for (const int64_t id : ids) names.push_back(tokenizer_->decode({id}));
+    for (const int64_t id : ids) names.push_back(corpus_.tokenizer->decode({id}));
     return names;
   };
   std::vector<int64_t> inputs = translation, outputs = translation;
-  inputs.insert(inputs.begin(), tokenizer_->special("[START]"));
-  outputs.push_back(tokenizer_->special("[END]"));
-  const Tensor source =
-      batch.source.slice(0, 0, 1).slice(1, 0, batch.source_lengths[0].item<int64_t>());
-  const Tensor weights =
-      model_.alignment(source, {}, from_data(inputs, {1, std::ssize(inputs)}))[0];
-  std::printf(
-      "alignment: %s\n",
-      draw_or_write(alignment(training_.out + "/alignment.png", "What it looked at", weights,
-                              names(source[0].to_vector<int64_t>()), names(outputs)))
-          .c_str());
+  inputs.insert(inputs.begin(), corpus_.tokenizer->special("[START]"));
+  outputs.push_back(corpus_.tokenizer->special("[END]"));
+  const std::vector<int64_t> source = source_of(batch, 0);
+  const Tensor weights = model_.alignment(from_data(source, {1, std::ssize(source)}), {},
+                                          from_data(inputs, {1, std::ssize(inputs)}))[0];
+  std::printf("alignment: %s\n",
+              draw_or_write(alignment(training_.out + "/alignment.png", "What it looked at",
+                                      weights, names(source), names(outputs)))
+                  .c_str());
 }
 
 template <class Model>
@@ -218,20 +185,17 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
   if constexpr (std::is_same_v<Model, models::Transformer>) config.layers = 2;
   Flags flags(
       "Trains a model that reads one text and writes another.\n"
-      "  train_translator --model rnn|transformer --pairs FILE.tsv --out DIR");
+      "  train_translator --model rnn|transformer --pairs FILE.tsv --out DIR\n"
+      "  train_translator --data denoise --text FILE --out DIR");
   flags.group("What is trained", true);
   flags.add("--model", o.model, "KIND", "rnn or transformer");
-  models::Fields choices;
-  choices.add("data", o.data, {"dates", "reversal", "addition"}, "pairs made here");
-  choices.add("schedule", o.schedule, {"cosine", "transformer"},
-              "of the learning rate; transformer: Adam with dim^-0.5 min(n^-0.5, n warmup^-1.5)");
-  flags.add("--pairs", o.pairs, "FILE", "UTF-8 lines, each source, tab, target", "made here");
-  flags.add("--skip-bad", o.skip_bad, "leaves out lines of --pairs that are none, and counts them");
-  flags.add("--count", o.count, 10, 1e6, "pairs to make");
-  flags.add(choices);
-  add_tokenizer_flags(flags, o.tokenizer);
+  add_pair_corpus_flags(flags, o.corpus);
   flags.add("--batch", o.batch, 1, 65536, "pairs in a batch");
   flags.add("--label-smoothing", o.label_smoothing, 0, 1, "share of a target that all tokens have");
+  models::Fields schedule;
+  schedule.add("schedule", o.schedule, {"cosine", "transformer"},
+               "of the learning rate; transformer: Adam with dim^-0.5 min(n^-0.5, n warmup^-1.5)");
+  flags.add(schedule);
   flags.add("--beams", o.beams, 1, 1000, "targets kept side by side in a translation");
   flags.add(Model::fields(config), {"source_vocab", "target_vocab"});
   add_training_flags(flags, training);
@@ -239,8 +203,36 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
       argc, argv, flags, training,
       {.kind = Model::kind,
        .config = Model::fields(config),
-       .data_flags = {"--pairs"},
+       .data_flags = {"--pairs", "--text"},
        .make_task = [&] { return std::make_unique<TranslationTask<Model>>(o, training, config); }});
+}
+
+/// The last value of a flag on a command line that is yet to be read.
+std::string value_of(int argc, char** argv, const std::string& flag, std::string otherwise = "") {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == flag && i + 1 < argc) otherwise = argv[i + 1];
+    if (word.starts_with(flag + '=')) otherwise = word.substr(flag.size() + 1);
+  }
+  return otherwise;
+}
+
+/// That of --model or, where it is not given, of the folder that the run begins with. It decides
+/// which other flags there are.
+std::string kind_of_model(int argc, char** argv, const std::string& otherwise,
+                          const std::string& out) {
+  const bool goes_on = std::any_of(argv, argv + argc, [](const std::string& word) {
+    return word == "--resume" || word == "--eval-only";
+  });
+  const std::string asked = value_of(argc, argv, "--model"),
+                    dir = value_of(argc, argv, "--init-from",
+                                   goes_on ? value_of(argc, argv, "--out", out) : "");
+  if (dir.empty() || !std::filesystem::exists(models::config_path(dir)))
+    return asked.empty() ? otherwise : asked;
+  const std::string found = models::model_kind(dir);
+  core::check(asked.empty() || asked == found, "--model ", shown(asked), ": the model in ", dir,
+              " is of the kind ", shown(found));
+  return found;
 }
 
 int run(int argc, char** argv) {
@@ -248,8 +240,7 @@ int run(int argc, char** argv) {
   TrainOptions training;
   training.steps = 1500, training.eval_every = 250, training.beta2 = 0.98;
   training.weight_decay = 0.01, training.out = "out/translator";
-  for (int i = 1; i + 1 < argc; ++i)
-    if (argv[i] == std::string("--model")) o.model = argv[i + 1];
+  o.model = kind_of_model(argc, argv, o.model, training.out);
   if (o.model == models::RNNTranslator::kind)
     return run_with<models::RNNTranslator>(argc, argv, o, training);
   core::check(o.model == models::Transformer::kind, "--model: expected rnn or transformer, got ",

@@ -28,9 +28,7 @@ std::vector<int64_t> random_sum(int64_t n, int64_t parts, detail::Draws& draws) 
 
 }  // namespace
 
-CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
-                             RandomKey key) {
-  const int64_t n = std::ssize(tokens);
+SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options) {
   check(n >= 2, "corrupt_spans: expected 2 tokens or more, got ", n);
   check(options.rate > 0 && options.rate < 1, "corrupt_spans: expected a rate in (0, 1), got ",
         options.rate);
@@ -39,7 +37,13 @@ CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSp
   const int64_t taken =
       std::clamp<int64_t>(std::llround(options.rate * static_cast<double>(n)), 1, n - 1);
   const int64_t wanted = std::llround(static_cast<double>(taken) / options.mean_span);
-  const int64_t spans = std::clamp<int64_t>(wanted, 1, std::min(taken, n - taken));
+  return {std::clamp<int64_t>(wanted, 1, std::min(taken, n - taken)), taken};
+}
+
+CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
+                             RandomKey key) {
+  const int64_t n = std::ssize(tokens);
+  const auto [spans, taken] = span_counts(n, options);
   check(spans < options.sentinels, "corrupt_spans: ", spans, " spans need ", spans + 1,
         " sentinels, got ", options.sentinels);
   const auto is_sentinel = [&](int64_t token) {
@@ -50,8 +54,10 @@ CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSp
         " at place ", found - tokens.begin(), " is a sentinel");
 
   detail::Draws draws(key);
-  const std::vector<int64_t> gone = random_sum(taken, spans, draws),
-                             kept = random_sum(n - taken, spans, draws);
+  // Kept are spans + 1 pieces, of which the first and the last may be empty.
+  const std::vector<int64_t> gone = random_sum(taken, spans, draws);
+  std::vector<int64_t> kept = random_sum(n - taken + 2, spans + 1, draws);
+  --kept.front();
   CorruptedSpans result;
   auto at = tokens.begin();
   for (size_t i = 0; i < gone.size(); ++i) {
@@ -63,6 +69,7 @@ CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSp
     result.target.insert(result.target.end(), at, at + gone[i]);
     at += gone[i];
   }
+  result.source.insert(result.source.end(), at, tokens.end());
   result.target.push_back(options.first_sentinel + spans);
   return result;
 }

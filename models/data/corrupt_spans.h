@@ -20,12 +20,19 @@ struct CorruptedSpans {
   std::vector<int64_t> target;  ///< sentinel, span, sentinel, span, ..., one more sentinel
 };
 
-/// Span corruption: Raffel et al. 2020, arXiv 1910.10683, section 3.1.4, with T5's way to draw the
-/// spans. Of n tokens round(rate n) are taken out, at least 1 and at most n - 1, in round(that /
-/// mean_span) spans, at least 1; how the tokens taken out and those kept are divided among spans is
-/// drawn from all ways that are possible, with no span empty; a kept one comes first. A function of
-/// its arguments. Throws Error on fewer than 2 tokens, on a token that is a sentinel, and if there
-/// are too few sentinels.
+/// How many spans corrupt_spans takes out of n tokens, and how many tokens they are together. Throws
+/// Error on fewer than 2 tokens and on options that make no spans.
+struct SpanCounts {
+  int64_t spans, taken;
+};
+SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options);
+
+/// Span corruption: Raffel et al. 2020, arXiv 1910.10683, section 3.1.4. Of n tokens round(rate n)
+/// are taken out, at least 1 and at most n - 1, in round(that / mean_span) spans, at least 1; how
+/// long the spans are and where they stand is drawn from all ways that are possible, with no span
+/// empty and a token kept between any two. (T5's own program has a span end each sequence: of a
+/// line that loses one span this would always be the last.) A function of its arguments. Throws
+/// Error on fewer than 2 tokens, on a token that is a sentinel, and if there are too few sentinels.
 CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
                              RandomKey key);
 

@@ -55,11 +55,12 @@ inline int64_t row_choice(RandomKey key, int64_t row, int64_t n) {
   return static_cast<int64_t>(wide % static_cast<uint64_t>(n));
 }
 
-/// A stream of its own for row i of the batch with this key.
-inline Draws row_draws(RandomKey key, int64_t row) {
+/// A key of its own for row i of the batch with this key, and a stream.
+inline RandomKey row_key(RandomKey key, int64_t row) {
   const auto words = philox(key, static_cast<uint64_t>(row));
-  return Draws({static_cast<uint64_t>(words[0]) << 32 | words[1],
-                static_cast<uint64_t>(words[2]) << 32 | words[3]});
+  return {static_cast<uint64_t>(words[0]) << 32 | words[1],
+          static_cast<uint64_t>(words[2]) << 32 | words[3]};
 }
+inline Draws row_draws(RandomKey key, int64_t row) { return Draws(row_key(key, row)); }
 
 }  // namespace gradus::models::detail

@@ -1,22 +1,16 @@
 #include "gradus/models/data/pair_data.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
+#include <set>
 #include <span>
 #include <utility>
 
 #include "gradus/core/error.h"
 #include "gradus/core/internal.h"
-#include "gradus/core/ops/factories.h"
-#include "gradus/models/data/draws.h"
 
 namespace gradus::models {
 
 namespace {
-
-constexpr uint64_t key_of_split = 0x6c62272e07bb0142u;
-constexpr double ignored = -100;  // cross_entropy's ignore_index
 
 std::vector<int64_t> encode_side(const Tokenizer& tokenizer, const std::string& text,
                                  const char* side, size_t pair) {
@@ -28,16 +22,6 @@ std::vector<int64_t> encode_side(const Tokenizer& tokenizer, const std::string& 
 }
 
 }  // namespace
-
-PairData::PairData(const Tokenizer& source, const Tokenizer& target)
-    : source_pad_(source.special("[PAD]")),
-      target_pad_(target.special("[PAD]")),
-      start_(target.special("[START]")),
-      end_(target.special("[END]")) {
-  for (const Tokenizer* one : {&source, &target})
-    check(one->vocab_size() < int64_t{1} << 31,
-          "PairData: expected a vocabulary of less than 2^31 ", "tokens, got ", one->vocab_size());
-}
 
 std::vector<PairData::Place> PairData::encode(const std::vector<TextPair>& pairs,
                                               const Tokenizer& source, const Tokenizer& target,
@@ -65,47 +49,28 @@ std::vector<PairData::Place> PairData::encode(const std::vector<TextPair>& pairs
 
 PairData::PairData(const std::vector<TextPair>& pairs, const Tokenizer& source,
                    const Tokenizer& target, const PairDataOptions& options)
-    : PairData(source, target) {
-  check(options.validation >= 0 && options.validation < 1,
-        "PairData: expected a share for validation in [0, 1), got ", options.validation);
+    : PairSource("PairData", source, target) {
   const std::vector<Place> all = encode(pairs, source, target, options);
-  // Sources in the order of their tokens, so that the split does not depend on the pairs' order;
-  // the held-out ones are the first of a random order of theirs.
-  auto source_of = [&](const Place& place) {
-    return std::span(tokens_).subspan(static_cast<size_t>(place.source),
-                                      static_cast<size_t>(place.target - place.source));
-  };
-  auto less = [](const auto& a, const auto& b) {
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-  };
-  std::map<std::span<int32_t>, int64_t, decltype(less)> sources(less);
-  for (const Place& place : all) sources.emplace(source_of(place), 0);
-  int64_t count = 0;
-  for (auto& [tokens, number] : sources) number = count++;
-  const auto held_out =
-      static_cast<int64_t>(std::llround(options.validation * static_cast<double>(count)));
-  const Tensor order = randperm(count, {options.seed ^ key_of_split, 0});
-  std::vector<bool> is_held_out(static_cast<size_t>(count));
-  for (int64_t i = 0; i < held_out; ++i)
-    is_held_out[static_cast<size_t>(order.data<int64_t>()[i])] = true;
-  for (const Place& place : all) {
-    const auto number = static_cast<size_t>(sources.at(source_of(place)));
-    (is_held_out[number] ? validation_ : train_).push_back(place);
-  }
+  std::vector<std::span<const int32_t>> sources;
+  for (const Place& place : all)
+    sources.push_back(std::span(tokens_).subspan(static_cast<size_t>(place.source),
+                                                 static_cast<size_t>(place.target - place.source)));
+  const std::vector<bool> is_held_out = held_out(sources, options.validation, options.seed);
+  for (size_t i = 0; i < all.size(); ++i) (is_held_out[i] ? validation_ : train_).push_back(all[i]);
   finish(source, target);
 }
 
 PairData::PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
                    const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options)
-    : PairData(source, target) {
+    : PairSource("PairData", source, target) {
   validation_ = encode(validation, source, target, options);
-  std::map<std::vector<int32_t>, bool> held_out;
+  std::set<std::vector<int32_t>> known;
   auto source_of = [&](const Place& place) {
     return std::vector<int32_t>(tokens_.begin() + place.source, tokens_.begin() + place.target);
   };
-  for (const Place& place : validation_) held_out[source_of(place)] = true;
+  for (const Place& place : validation_) known.insert(source_of(place));
   for (const Place& place : encode(train, source, target, options)) {
-    if (held_out.contains(source_of(place)))
+    if (known.contains(source_of(place)))
       ++report_.held_out;
     else
       train_.push_back(place);
@@ -140,48 +105,11 @@ int64_t PairData::original(Part part, int64_t i) const {
   return places(part)[static_cast<size_t>(i)].original;
 }
 
-PairBatch PairData::gather(Part part, const std::vector<int64_t>& rows) const {
-  int64_t longest_source = 0, longest_target = 0;
-  for (const int64_t row : rows) {
-    const Place& place = places(part)[static_cast<size_t>(row)];
-    longest_source = std::max(longest_source, place.target - place.source);
-    longest_target = std::max(longest_target, place.end - place.target);
-  }
-  const int64_t B = std::ssize(rows), S = longest_source, T = longest_target + 1;
-  PairBatch batch{full({B, S}, static_cast<double>(source_pad_), int64), empty({B}, int64),
-                  full({B, T}, static_cast<double>(target_pad_), int64),
-                  full({B, T}, ignored, int64)};
-  for (int64_t b = 0; b < B; ++b) {
-    const Place& place = places(part)[static_cast<size_t>(rows[static_cast<size_t>(b)])];
-    const auto x = tokens_.begin() + place.source, y = tokens_.begin() + place.target,
-               end = tokens_.begin() + place.end;
-    std::copy(x, y, batch.source.data<int64_t>() + b * S);
-    batch.source_lengths.data<int64_t>()[b] = y - x;
-    int64_t* inputs = batch.inputs.data<int64_t>() + b * T;
-    *inputs = start_;
-    std::copy(y, end, inputs + 1);
-    *std::copy(y, end, batch.targets.data<int64_t>() + b * T) = end_;
-  }
-  return batch;
-}
-
-PairBatch PairData::random_batch(Part part, int64_t batch, uint64_t seed, int64_t step,
-                                 int64_t index) const {
-  const RandomKey key = detail::batch_key("PairData", "pairs", part, batch, seed, step, index);
-  check(num_pairs(part) > 0, "PairData: no pairs are held out");
-  std::vector<int64_t> rows;
-  for (int64_t i = 0; i < batch; ++i) rows.push_back(detail::row_choice(key, i, num_pairs(part)));
-  return gather(part, rows);
-}
-
-PairBatch PairData::pairs(Part part, int64_t first, int64_t batch) const {
-  check(first >= 0 && first < num_pairs(part), "PairData: pair ", first, " is outside [0, ",
-        num_pairs(part), ")");
-  check(batch >= 1, "PairData: expected a batch of at least 1 pair, got ", batch);
-  std::vector<int64_t> rows;
-  for (int64_t i = first; i < first + std::min(batch, num_pairs(part) - first); ++i)
-    rows.push_back(i);
-  return gather(part, rows);
+PairSource::TokenPair PairData::pair(Part part, int64_t i, RandomKey) const {
+  const Place& place = places(part)[static_cast<size_t>(i)];
+  const auto x = tokens_.begin() + place.source, y = tokens_.begin() + place.target,
+             end = tokens_.begin() + place.end;
+  return {{x, y}, {y, end}};
 }
 
 }  // namespace gradus::models

@@ -4,21 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "gradus/core/tensor.h"
+#include "gradus/models/data/pair_batch.h"
 #include "gradus/models/data/pairs.h"
-#include "gradus/models/data/text_data.h"
-#include "gradus/models/data/tokenizer.h"
 
 namespace gradus::models {
-
-/// Pairs x, y of tokens, padded to the longest of the batch: S the tokens of the longest x, T one
-/// more than those of the longest y. All int64.
-struct PairBatch {
-  Tensor source;          ///< (B, S): x, then [PAD]
-  Tensor source_lengths;  ///< (B): the tokens of each x, 1 to S
-  Tensor inputs;          ///< (B, T): [START] y, then [PAD]
-  Tensor targets;         ///< (B, T): y [END], then -100, which cross_entropy ignores
-};
 
 struct PairDataOptions {
   int64_t max_source = 256;  ///< pairs with more tokens are left out
@@ -29,7 +18,7 @@ struct PairDataOptions {
 
 /// Encoded pairs, some of them held out. No source stands on both sides, in whatever pairs: neither
 /// as text nor as tokens (two texts may be the same in lower case, or with [UNK] in them).
-class PairData {
+class PairData : public PairSource {
  public:
   /// How many pairs there are and what became of the others.
   struct Report {
@@ -52,34 +41,26 @@ class PairData {
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
   const Report& report() const { return report_; }
-  int64_t num_pairs(Part part) const { return std::ssize(places(part)); }
+  int64_t num_pairs(Part part) const override { return std::ssize(places(part)); }
+  int64_t longest_target() const override { return report_.longest_target; }
   /// Where pair i of a part stood among those given (in the list given for its part).
   int64_t original(Part part, int64_t i) const;
-
-  /// `batch` pairs at random of a part: a function of (seed, step, index) alone, with
-  /// TextData::random_batch's limits.
-  PairBatch random_batch(Part part, int64_t batch, uint64_t seed, int64_t step,
-                         int64_t index = 0) const;
-  /// The pairs from the first-th on, at most `batch` of them, in the order given.
-  PairBatch pairs(Part part, int64_t first, int64_t batch) const;
 
  private:
   struct Place {
     int64_t source, target, end;  // where in tokens_ they begin; where the target ends
     int64_t original;
   };
-  PairData(const Tokenizer& source, const Tokenizer& target);
+  TokenPair pair(Part part, int64_t i, RandomKey key) const override;
   std::vector<Place> encode(const std::vector<TextPair>& pairs, const Tokenizer& source,
                             const Tokenizer& target, const PairDataOptions& options);
   void finish(const Tokenizer& source, const Tokenizer& target);
   const std::vector<Place>& places(Part part) const {
     return part == Part::train ? train_ : validation_;
   }
-  PairBatch gather(Part part, const std::vector<int64_t>& rows) const;
 
   std::vector<int32_t> tokens_;
   std::vector<Place> train_, validation_;
-  int64_t source_pad_, target_pad_, start_, end_;
   Report report_;
 };
 
