@@ -17,9 +17,16 @@ RNNTranslatorConfig checked(RNNTranslatorConfig c) {
   return c;
 }
 
+/// Of the plain cells.
+Activation nonlinearity(Recurrence cell) {
+  return cell == Recurrence::rnn_relu ? Activation::relu : Activation::tanh;
+}
+
 nn::RecurrentLayers make_encoder(const RNNTranslatorConfig& c) {
-  const nn::RNNOptions options{
-      .layers = c.layers, .bidirectional = true, .dropout = c.layers > 1 ? c.dropout : 0};
+  const nn::RNNOptions options{.layers = c.layers,
+                               .bidirectional = true,
+                               .dropout = c.layers > 1 ? c.dropout : 0,
+                               .nonlinearity = nonlinearity(c.cell)};
   if (c.cell == Recurrence::lstm) return nn::LSTM(c.dim, c.hidden / 2, options);
   if (c.cell == Recurrence::gru) return nn::GRU(c.dim, c.hidden / 2, options);
   return nn::RNN(c.dim, c.hidden / 2, options);
@@ -29,7 +36,7 @@ nn::RecurrentCell make_cell(const RNNTranslatorConfig& c, int64_t layer) {
   const int64_t input = layer == 0 ? c.dim + c.hidden : c.hidden;
   if (c.cell == Recurrence::lstm) return nn::LSTMCell(input, c.hidden);
   if (c.cell == Recurrence::gru) return nn::GRUCell(input, c.hidden);
-  return nn::RNNCell(input, c.hidden);
+  return nn::RNNCell(input, c.hidden, {.nonlinearity = nonlinearity(c.cell)});
 }
 
 void check_ids(const char* what, const Tensor& ids) {

@@ -37,7 +37,8 @@ void for_all_models(Check check) {
                        .dropout = 0,
                        .pre_norm = pre_norm}));
   }
-  for (const Recurrence cell : {Recurrence::rnn_tanh, Recurrence::lstm, Recurrence::gru})
+  for (const Recurrence cell :
+       {Recurrence::rnn_tanh, Recurrence::rnn_relu, Recurrence::lstm, Recurrence::gru})
     for (const nn::Score score :
          {nn::Score::dot, nn::Score::scaled_dot, nn::Score::bilinear, nn::Score::additive}) {
       const int64_t layers = score == nn::Score::additive ? 2 : 1;
@@ -111,6 +112,15 @@ TEST_CASE("translators: padding changes nothing, and no token sees a later one",
     CHECK(difference(sum(alignment, -1), ones({2, 5})) < 1e-5);
     CHECK(sum(alignment[1].slice(1, 4)).item() == 0);
   });
+}
+
+TEST_CASE("translators: a recurrent one has the cells that it is asked for", "[translator]") {
+  for (const Recurrence cell :
+       {Recurrence::rnn_tanh, Recurrence::rnn_relu, Recurrence::lstm, Recurrence::gru}) {
+    const RNNTranslator model({.source_vocab = 5, .target_vocab = 5, .layers = 2, .cell = cell});
+    CHECK(model.encoder.cell == cell);
+    for (const nn::RecurrentCell& one : model.cells) CHECK(one.cell == cell);
+  }
 }
 
 TEST_CASE("translators: every parameter gets a gradient, and padding none", "[translator]") {

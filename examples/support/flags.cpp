@@ -101,6 +101,8 @@ std::string Flags::help() const {
     std::string name = "  " + flags_[i].name() + ' ' + flags_[i].kind;
     name.resize(std::max<size_t>(name.size() + 1, 22), ' ');
     out << name << (flags_[i].turns_off ? "turns off: " : "") << flags_[i].field.meaning;
+    if (std::holds_alternative<models::Choice>(flags_[i].field.value))
+      out << ", " << flags_[i].field.expected();
     if (!flags_[i].default_shown.empty()) out << "; default " << flags_[i].default_shown;
     out << '\n';
   }

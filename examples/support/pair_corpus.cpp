@@ -19,7 +19,7 @@ using models::DenoisingData, models::PairData, models::TextPair;
 void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& o) {
   models::Fields data;
   data.add("data", o.data, {"dates", "reversal", "addition", "denoise"},
-           "pairs made here; denoise: of a text's lines, what was taken out is put back");
+           "pairs made here, or a text's lines to be put right");
   flags.add(data);
   flags.add("--pairs", o.pairs, "FILE", "UTF-8 lines, each source, tab, target", "made here");
   flags.add("--skip-bad", o.skip_bad, "leaves out lines of --pairs that are none, and counts them");
@@ -45,9 +45,8 @@ std::vector<TextPair> make_or_read_pairs(const PairCorpusOptions& o, uint64_t se
   }
   const models::PairFile file = models::read_pairs(o.pairs, {.skip_bad = o.skip_bad});
   for (const auto& [reason, skipped] : file.skipped)
-    std::printf("skipped %s lines of %s: %s, the first is line %s\n",
-                with_commas(skipped.lines).c_str(), o.pairs.c_str(), reason.c_str(),
-                with_commas(skipped.first).c_str());
+    std::printf("skipped in %s: %s, lines: %s, the first: %s\n", o.pairs.c_str(), reason.c_str(),
+                with_commas(skipped.lines).c_str(), with_commas(skipped.first).c_str());
   return file.pairs;
 }
 
@@ -94,6 +93,7 @@ std::string lines_on(const DenoisingData::Report& r, const PairCorpusOptions& o)
 PairCorpus make_pair_corpus(const PairCorpusOptions& o, const std::string& begins_with,
                             int64_t context, uint64_t seed) {
   const Corpus read = read_corpus(o, seed);
+  core::check(!read.text.empty(), o.pairs + o.text, ": nothing to learn in it");
   const bool denoise = o.data == PairTask::denoise;
   const models::DenoisingOptions lines{.length = context, .seed = seed};
   std::vector<std::string> special{"[PAD]", "[UNK]", "[START]", "[END]"};
@@ -110,6 +110,8 @@ PairCorpus make_pair_corpus(const PairCorpusOptions& o, const std::string& begin
     keep(std::make_unique<PairData>(
         read.pairs, *corpus.tokenizer, *corpus.tokenizer,
         models::PairDataOptions{.max_source = context, .max_target = context - 1, .seed = seed}));
+  core::check(corpus.pairs->num_pairs(models::Part::validation) > 0, o.pairs + o.text, ": one ",
+              denoise ? "line" : "source", " alone: none is left to validate");
   return corpus;
 }
 

@@ -14,7 +14,7 @@ struct DenoisingOptions {
   int64_t length = 128;     ///< the most tokens of a sequence
   double rate = 0.15;       ///< the share of a sequence's tokens that is taken out
   double mean_span = 3;     ///< tokens
-  double validation = 0.1;  ///< the share of the sequences that is held out
+  double validation = 0.1;  ///< the share of the sequences that is held out, above 0: at least one
   uint64_t seed = 0;        ///< decides which
 };
 

@@ -47,9 +47,9 @@ class PairSource {
   /// Pair i of a part; what there is of chance in it comes from `key`.
   virtual TokenPair pair(Part part, int64_t i, RandomKey key) const = 0;
 
-  /// Which of some sequences are held out: of the n that differ round(share n) ones, at random,
-  /// wherever they stand; it does not depend on the sequences' order. Throws Error unless the share
-  /// is in [0, 1).
+  /// Which of some sequences are held out: of the n that differ round(share n) ones, at random and
+  /// wherever they stand, at least one of two or more unless the share is 0; it does not depend on
+  /// the sequences' order. Throws Error unless the share is in [0, 1).
   std::vector<bool> held_out(const std::vector<std::span<const int32_t>>& sequences, double share,
                              uint64_t seed) const;
 

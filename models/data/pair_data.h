@@ -12,8 +12,9 @@ namespace gradus::models {
 struct PairDataOptions {
   int64_t max_source = 256;  ///< pairs with more tokens are left out
   int64_t max_target = 256;  ///< [START] and [END] not counted
-  double validation = 0.1;   ///< the share of the different sources that is held out
-  uint64_t seed = 0;         ///< decides which
+  double validation =
+      0.1;  ///< the share of the different sources that is held out, above 0: at least one
+  uint64_t seed = 0;  ///< decides which
 };
 
 /// Encoded pairs, some of them held out. No source stands on both sides, in whatever pairs: neither
