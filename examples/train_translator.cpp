@@ -83,7 +83,8 @@ class TranslationTask : public Task {
     config.source_vocab = config.target_vocab = corpus_.tokenizer->vocab_size();
     return config;
   }
-  void draw_alignment(const PairBatch& batch, const std::vector<int64_t>& translation) const;
+  void draw_alignment(const std::vector<int64_t>& source,
+                      const std::vector<int64_t>& translation) const;
   std::vector<models::Hypothesis> translate(const PairBatch& batch) const {
     return models::translate(model_, batch.source, batch.source_lengths,
                              {.start = corpus_.tokenizer->special("[START]"),
@@ -155,12 +156,13 @@ void TranslationTask<Model>::show() {
     std::printf("  %s -> %s%s\n", source.c_str(), said.c_str(),
                 said == target ? "" : ("   (" + target + ')').c_str());
   }
-  draw_alignment(batch, found.front().tokens);
+  const int64_t longest = argmax(batch.source_lengths).item<int64_t>();
+  draw_alignment(source_of(batch, longest), found[static_cast<size_t>(longest)].tokens);
 }
 
-/// What each token of the first pair's translation was made from.
+/// What each token of a translation was made from.
 template <class Model>
-void TranslationTask<Model>::draw_alignment(const PairBatch& batch,
+void TranslationTask<Model>::draw_alignment(const std::vector<int64_t>& source,
                                             const std::vector<int64_t>& translation) const {
   auto names = [this](const std::vector<int64_t>& ids) {
     std::vector<std::string> names;
@@ -170,7 +172,6 @@ void TranslationTask<Model>::draw_alignment(const PairBatch& batch,
   std::vector<int64_t> inputs = translation, outputs = translation;
   inputs.insert(inputs.begin(), corpus_.tokenizer->special("[START]"));
   outputs.push_back(corpus_.tokenizer->special("[END]"));
-  const std::vector<int64_t> source = source_of(batch, 0);
   const Tensor weights = model_.alignment(from_data(source, {1, std::ssize(source)}), {},
                                           from_data(inputs, {1, std::ssize(inputs)}))[0];
   std::printf("alignment: %s\n",
