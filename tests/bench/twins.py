@@ -24,7 +24,7 @@ sys.path.append(os.path.join(HERE, "..", "golden"))
 from peers import own_environment, tuned_environment
 
 KINDS = {  # program, its flags, the default of --steps, the figure
-    "bert": ("train_bert", [], 600, "masked_accuracy"),
+    "bert": ("train_bert", [], 2000, "masked_accuracy"),
     "gpt": ("train_gpt", ["--tokenizer", "bpe", "--sample-every", "0"], 2000, "bits_per_byte"),
 }
 NUMPY = {"F32": "float32", "F64": "float64", "I64": "int64", "BOOL": "bool"}
@@ -153,7 +153,7 @@ def call(command, env):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=KINDS)
-    parser.add_argument("--steps", type=int, help="default: 600 for bert, 2000 for gpt")
+    parser.add_argument("--steps", type=int, help="default: 2000")
     parser.add_argument("--data", help="a text; default: gradus's own source")
     parser.add_argument("--bin", default="build/bin", help="where our programs are")
     parser.add_argument("--out", default="out/twins")
