@@ -93,18 +93,23 @@ bool Flags::given(const std::string& name) const {
 }
 
 std::string Flags::help() const {
+  constexpr size_t indent = 22, width = 98;
   std::ostringstream out;
   out << about_ << '\n';
   auto group = groups_.begin();
   for (size_t i = 0; i < flags_.size(); ++i) {
     if (group != groups_.end() && group->first == i) out << '\n' << group++->second << '\n';
-    std::string name = "  " + flags_[i].name() + ' ' + flags_[i].kind;
-    name.resize(std::max<size_t>(name.size() + 1, 22), ' ');
-    out << name << (flags_[i].turns_off ? "turns off: " : "") << flags_[i].field.meaning;
+    std::string line = "  " + flags_[i].name() + ' ' + flags_[i].kind;
+    line.resize(std::max<size_t>(line.size() + 1, indent), ' ');
+    line += (flags_[i].turns_off ? "turns off: " : "") + flags_[i].field.meaning;
     if (std::holds_alternative<models::Choice>(flags_[i].field.value))
-      out << ", " << flags_[i].field.expected();
-    if (!flags_[i].default_shown.empty()) out << "; default " << flags_[i].default_shown;
-    out << '\n';
+      line += ", " + flags_[i].field.expected();
+    if (!flags_[i].default_shown.empty()) line += "; default " + flags_[i].default_shown;
+    for (size_t at; line.size() > width && (at = line.rfind(' ', width)) > indent;) {
+      out << line.substr(0, at) << '\n';
+      line.replace(0, at + 1, std::string(indent, ' '));
+    }
+    out << line << '\n';
   }
   return out.str();
 }

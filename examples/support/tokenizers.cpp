@@ -12,7 +12,7 @@ namespace gradus {
 
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& o) {
   models::Fields fields;
-  fields.add("tokenizer", o.kind, {"char", "word", "bpe"}, "char, word or bpe: what a token is");
+  fields.add("tokenizer", o.kind, {"char", "word", "bpe"}, "what a token is");
   flags.add(fields);
   flags.add("--vocab", o.vocab, 1, 1e9, "most words, or tokens of bpe (byte pairs)");
 }
