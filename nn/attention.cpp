@@ -20,6 +20,10 @@ namespace gradus::nn {
 
 namespace {
 Score checked_score(Score score, int64_t query_dim, int64_t key_dim) {
+  check(score >= Score::dot && score <= Score::additive, "Attention: no score has the number ",
+        int(score));
+  check(query_dim > 0 && key_dim > 0, "Attention: expected sizes > 0, got ",
+        Shape{query_dim, key_dim});
   check(score == Score::bilinear || score == Score::additive || query_dim == key_dim,
         "Attention: queries and keys of ", query_dim, " and ", key_dim,
         " numbers have no dot product; Score::bilinear or Score::additive");
@@ -55,6 +59,7 @@ AttentionResult Attention::attend(const Tensor& queries, const Tensor& prepared,
                                   const Tensor& values, const Tensor& mask) const {
   check(
       queries.rank() == 3 && prepared.rank() == 3 && values.rank() == 3 &&
+          prepared.size(0) == queries.size(0) && values.size(0) == queries.size(0) &&
           prepared.size(1) == values.size(1),
       "Attention: expected queries (B, Tq, D) and as many keys (B, Tk, D) as values (B, Tk, Dv), ",
       "got ", queries.shape(), ", ", prepared.shape(), " and ", values.shape());
@@ -65,6 +70,8 @@ AttentionResult Attention::attend(const Tensor& queries, const Tensor& prepared,
     scores = scores / std::sqrt(static_cast<double>(queries.size(-1)));
   if (mask.defined()) {
     check(mask.dtype() == boolean, "Attention: expected a mask of bool, got ", mask.dtype());
+    check(mask.rank() <= 3, "Attention: expected a mask that broadcasts to ", scores.shape(),
+          ", got ", mask.shape());
     scores = masked_fill(scores, !mask, -std::numeric_limits<double>::infinity());
   }
   const Tensor weights = softmax(scores);
@@ -124,8 +131,9 @@ MultiHeadAttentionOptions settled(int64_t dim, MultiHeadAttentionOptions o) {
           o.key_dim, " and ", o.value_dim);
     if (*size == 0) *size = dim / o.heads;
   }
-  check(o.rotary >= 0 && (o.rotary == 0 || o.key_dim % 2 == 0), op,
-        ": rotary places need an even key_dim, got ", o.key_dim);
+  check(o.rotary >= 0, op, ": expected rotary >= 0, got ", o.rotary);
+  check(o.rotary == 0 || o.key_dim % 2 == 0, op, ": rotary places need an even key_dim, got ",
+        o.key_dim);
   return o;
 }
 

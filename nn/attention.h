@@ -122,8 +122,9 @@ struct MultiHeadAttention : Module {
 };
 
 /// True at the first lengths[b] places of row b, where tokens are real and not padding: lengths
-/// (batch) int64 -> bool (batch, 1, 1, longest), a mask for attention's keys. Undefined where lengths
-/// is. Throws Error unless each length is from 1 to longest.
+/// (batch) int64 -> bool (batch, 1, 1, longest), a mask for the keys of many heads; squeeze(1) makes
+/// it one for Attention's. Undefined where lengths is. Throws Error unless each length is from 1 to
+/// longest.
 Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest);
 
 }  // namespace gradus::nn

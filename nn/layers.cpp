@@ -40,7 +40,8 @@ Norm::Norm(NormKind kind_, int64_t dim, double eps_, bool biased)
       bias(biased && kind_ == NormKind::layer ? param("bias", zeros({dim})) : Tensor()),
       eps(eps_),
       kind(kind_) {
-  check(eps >= 0, "LayerNorm: expected eps >= 0, got ", eps);
+  check(eps >= 0, kind == NormKind::rms ? "RMSNorm" : "LayerNorm", ": expected eps >= 0, got ",
+        eps);
 }
 
 Tensor Norm::operator()(const Tensor& x) const {
@@ -77,9 +78,12 @@ Tensor MLP::operator()(const Tensor& x) const {
   return dropout(proj(hidden_dropout(hidden)));
 }
 
+int64_t SwiGLU::hidden_size(int64_t dim) {
+  return (8 * std::clamp<int64_t>(dim, 0, INT64_MAX / 16) / 3 + 7) / 8 * 8;
+}
+
 SwiGLU::SwiGLU(int64_t dim, const SwiGLUOptions& o)
-    : MLP(dim, {.hidden = o.hidden == 0 ? hidden_size(std::clamp<int64_t>(dim, 0, INT64_MAX / 16))
-                                        : o.hidden,
+    : MLP(dim, {.hidden = o.hidden == 0 ? hidden_size(dim) : o.hidden,
                 .activation = Activation::silu,
                 .gated = true,
                 .bias = o.bias,

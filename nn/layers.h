@@ -89,7 +89,7 @@ struct SwiGLUOptions {
 struct SwiGLU : MLP {
   explicit SwiGLU(int64_t dim, const SwiGLUOptions& options = {});
   /// The default hidden size.
-  static int64_t hidden_size(int64_t dim) { return (8 * dim / 3 + 7) / 8 * 8; }
+  static int64_t hidden_size(int64_t dim);
 };
 
 }  // namespace gradus::nn

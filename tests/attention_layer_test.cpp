@@ -132,6 +132,7 @@ TEST_CASE("multi-head attention: misuse is told", "[nn][attention]") {
   CHECK_THAT(refused(8, {.heads = 2, .key_dim = INT64_MAX}),
              Contains("key_dim and value_dim >= 0"));
   CHECK_THAT(refused(6, {.heads = 2, .rotary = 4}), Contains("an even key_dim, got 3"));
+  CHECK_THAT(refused(8, {.heads = 2, .rotary = -4}), Contains("expected rotary >= 0, got -4"));
   const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}),
       turning(8, {.heads = 2, .rotary = 4}), plain(8, {.heads = 2});
   const Tensor x = ones({1, 5, 8});
@@ -171,8 +172,17 @@ TEST_CASE("attention with one head: prepared keys, masks, misuse", "[nn][attenti
     CHECK_THROWS_WITH(attention(q[0], k, v), Contains("expected queries (B, Tq, D)"));
     CHECK_THROWS_WITH(attention(q, k, v, mask.to(float32)), Contains("a mask of bool"));
     CHECK_THROWS_AS(attention(randn({2, 3, 3}), k, v), Error);
+    // Nothing is repeated for the other's batch, and padding_mask's shape is that of many heads.
+    const Tensor one = q.detach().slice(0, 0, 1);
+    CHECK_THROWS_WITH(attention(one, k, v), Contains("expected queries (B, Tq, D)"));
+    CHECK_THROWS_WITH(attention(q, k.slice(0, 0, 1), v), Contains("expected queries (B, Tq, D)"));
+    CHECK_THROWS_WITH(attention(q, k, v.slice(0, 0, 1)), Contains("expected queries (B, Tq, D)"));
+    CHECK_THROWS_WITH(attention(q, k, v, mask.unsqueeze(1)),
+                      Contains("a mask that broadcasts to (2, 3, 6), got (2, 1, 1, 6)"));
+    CHECK_THROWS_WITH(nn::Attention(score, 0, 0), Contains("expected sizes > 0"));
     if (!any_sizes) CHECK_THROWS_WITH(nn::Attention(score, 4, 5), Contains("have no dot product"));
   }
+  CHECK_THROWS_WITH(nn::Attention(static_cast<nn::Score>(9), 4, 4), Contains("number 9"));
 }
 
 TEST_CASE("attention's trace: of this scope and thread, the weights without dropout",
@@ -235,5 +245,11 @@ TEST_CASE("feed-forward layers: gates and dropout within", "[nn]") {
   CHECK_THROWS_WITH(nn::SwiGLU(0), Contains("MLP: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::SwiGLU(-5), Contains("MLP: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::RMSNorm(0), Contains("RMSNorm"));
-  CHECK_THROWS_WITH(nn::RMSNorm(4, -1), Contains("eps"));
+  CHECK_THROWS_WITH(nn::RMSNorm(4, -1), Contains("RMSNorm: expected eps >= 0"));
+  for (const int64_t dim : {INT64_MAX, INT64_MIN}) {  // which 8/3 of do not fit
+    CHECK(nn::SwiGLU::hidden_size(dim) % 8 == 0);
+    CHECK_THROWS_AS(nn::LlamaBlock(dim, {}), Error);
+    CHECK_THROWS_AS(nn::SwiGLU(dim), Error);
+  }
+  CHECK(nn::SwiGLU::hidden_size(INT64_MAX) > 0);
 }
