@@ -70,7 +70,9 @@ RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentStat
           ": expected a first state (layers * directions, B, hidden) = ", state, ", got ",
           s.defined() ? s.shape() : Shape{});
   check(!lengths.defined() || (lengths.shape() == Shape{B} && lengths.dtype() == int64), name,
-        ": expected lengths ", Shape{B}, " of int64");
+        ": expected lengths ", Shape{B}, " of int64, got ",
+        lengths.defined() ? lengths.shape() : Shape{}, " of ",
+        lengths.defined() ? lengths.dtype() : int64);
   Tensor y = x;
   if (lengths.defined())  // so that the weights' gradients do not meet what stands in padding
     y = masked_fill(x, le(lengths.unsqueeze(1), arange(x.size(1))).unsqueeze(2), 0);
@@ -106,6 +108,8 @@ RecurrentState RecurrentCell::operator()(const Tensor& x, const RecurrentState& 
   const RecurrentWeights& w = weights;
   check(x.rank() == 2, name_of(cell), ": expected x (B, ", w.weight_ih.size(1), "), got ",
         x.shape());
+  check(cell == Recurrence::lstm || !before.c.defined(), name_of(cell),
+        "Cell: only LSTM has a state c");
   RecurrentState s = before;
   for (Tensor* t : {&s.h, &s.c})
     if (!t->defined()) *t = zeros({x.size(0), w.weight_hh.size(1)}, x.dtype());
