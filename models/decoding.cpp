@@ -46,6 +46,11 @@ double total_of(const std::vector<Candidate>& candidates) {
 }
 }  // namespace
 
+void detail::check_beams(const char* op, int64_t sources, int64_t beams) {
+  const int64_t most = (int64_t{1} << 24) / std::max<int64_t>(sources, 1);
+  check(beams >= 1 && beams <= most, op, ": expected from 1 to ", most, " beams, got ", beams);
+}
+
 int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Generator& generator) {
   check_options(options);
   check(logits.rank() == 1 && logits.numel() > 0 && is_floating(logits.dtype()),
@@ -197,6 +202,7 @@ void check_options(const Decoder& decoder, int64_t sources, const BeamSearchOpti
   check(sources >= 1 && o.beams >= 1 && o.tokens >= 0,
         "beam_search: expected sources and beams >= 1 and tokens >= 0, got ", sources, ", ",
         o.beams, " and ", o.tokens);
+  detail::check_beams("beam_search", sources, o.beams);
   check(std::isfinite(o.length_penalty), "beam_search: expected a finite length_penalty, got ",
         o.length_penalty);
   for (const int64_t id : {o.start, o.stop})

@@ -31,6 +31,12 @@ class Decoder {
   virtual void clear() = 0;
 };
 
+namespace detail {
+/// Throws Error, opening with `op`, unless so many beams of each source are a number of rows that a
+/// decoder can have.
+void check_beams(const char* op, int64_t sources, int64_t beams);
+}  // namespace detail
+
 /// How a token is chosen from logits.
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0: the most likely token (greedy)

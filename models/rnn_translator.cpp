@@ -110,9 +110,12 @@ Tensor RNNTranslator::logits(const Tensor& states, const Tensor& contexts,
 
 Tensor RNNTranslator::operator()(const Tensor& source, const Tensor& lengths,
                                  const Tensor& target) const {
+  check_ids("source", source);
   check_ids("target", target);
-  check(source.defined() && source.rank() == 2 && source.size(0) == target.size(0),
-        "RNNTranslator: expected as many sources as targets, ", target.size(0));
+  check(source.size(0) == target.size(0), "RNNTranslator: ", source.size(0), " sources, ",
+        target.size(0), " targets");
+  check(target.size(1) <= config.context, "RNNTranslator: ", target.size(1),
+        " tokens do not fit a context of ", config.context);
   State state = read(source, lengths);
   const Tensor embedded = dropout(target_embedding(target));
   std::vector<Tensor> states, contexts;
@@ -131,6 +134,8 @@ Tensor RNNTranslator::loss(const PairBatch& batch, double label_smoothing) const
 
 Tensor RNNTranslator::alignment(const Tensor& source, const Tensor& lengths,
                                 const Tensor& target) const {
+  const NoGrad no_grad;
+  const EvalMode eval;
   const AttentionTrace trace;
   (*this)(source, lengths, target);
   return cat(trace.weights(), 2).squeeze(1);
@@ -157,7 +162,8 @@ RNNTranslatorDecoder::RNNTranslatorDecoder(const RNNTranslator& model, const Ten
                                            const Tensor& lengths, int64_t beams)
     : model_(&model) {
   check(!grad_enabled(), "RNNTranslator: no gradients flow through a decoder; use it under NoGrad");
-  check(beams >= 1, "RNNTranslator: expected at least 1 beam, got ", beams);
+  check_ids("source", source);
+  detail::check_beams("RNNTranslator", source.size(0), beams);
   state_ = model.read(source, lengths);
   for (int64_t row = 0; row < source.size(0) * beams; ++row) source_.push_back(row / beams);
   select_sources(from_data(source_, {std::ssize(source_)}));

@@ -47,7 +47,8 @@ struct RNNTranslator : nn::Module {
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
   /// The mean cross entropy of the batch's targets.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
-  /// How much each target token has looked at each source token: (B, T, S).
+  /// How much each target token has looked at each source token: (B, T, S); without dropout, outside
+  /// the graph.
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
   /// Targets to be written for each of `source`'s rows, `beams` side by side: row r is of source

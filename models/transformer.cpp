@@ -138,6 +138,8 @@ Tensor Transformer::loss(const PairBatch& batch, double label_smoothing) const {
 
 Tensor Transformer::alignment(const Tensor& source, const Tensor& lengths,
                               const Tensor& target) const {
+  const NoGrad no_grad;
+  const EvalMode eval;
   const AttentionTrace trace;
   (*this)(source, lengths, target);
   return mean(trace.weights().back(), {1});
@@ -155,8 +157,8 @@ TransformerDecoder::TransformerDecoder(const Transformer& model, const Tensor& s
     : model_(&model) {
   check(!grad_enabled(), "Transformer: gradients do not flow through a cache; use it under NoGrad");
   check_ids("source", source);
-  check(beams >= 1, "Transformer: expected at least 1 beam, got ", beams);
   const int64_t sources = source.size(0);
+  detail::check_beams("Transformer", sources, beams);
   for (int64_t row = 0; row < sources * beams; ++row) source_.push_back(row / beams);
   const Tensor rows = from_data(source_, {sources * beams});
   mask_ = nn::padding_mask(lengths, sources, source.size(1));

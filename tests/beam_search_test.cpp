@@ -192,6 +192,8 @@ TEST_CASE("beam search: misuse is told", "[decoding]") {
   CHECK_THROWS_WITH(search({.beams = 2}), Contains("start and stop must be tokens"));
   CHECK_THROWS_WITH(search({.start = 0, .stop = 4, .beams = 2}), Contains("vocabulary of 4"));
   CHECK_THROWS_WITH(search({.start = 0, .stop = 1, .beams = 0}), Contains("beams >= 1"));
+  CHECK_THROWS_WITH(search({.start = 0, .stop = 1, .beams = INT64_MAX}),
+                    Contains("expected from 1 to "));
   CHECK_THROWS_WITH(search({.start = 0, .stop = 1, .beams = 2, .tokens = -1}),
                     Contains("tokens >= 0"));
   CHECK_THROWS_WITH(search({.start = 0, .stop = 1, .beams = 2, .length_penalty = NAN}),

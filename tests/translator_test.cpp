@@ -114,6 +114,19 @@ TEST_CASE("translators: padding changes nothing, and no token sees a later one",
   });
 }
 
+TEST_CASE("translators: an alignment is looked at without dropout, in training mode too",
+          "[translator]") {
+  const Tensor source = randint(0, 9, {2, 6}), target = randint(0, 9, {2, 5});
+  auto check = [&](const auto& model) {
+    const Tensor alignment = model.alignment(source, {}, target);
+    CHECK_FALSE(alignment.requires_grad());
+    const EvalMode eval;
+    CHECK(golden::same(model.alignment(source, {}, target), alignment));
+  };
+  check(Transformer({.source_vocab = 9, .target_vocab = 9, .layers = 1, .dim = 8, .dropout = 0.5}));
+  check(RNNTranslator({.source_vocab = 9, .target_vocab = 9, .hidden = 8, .dropout = 0.5}));
+}
+
 TEST_CASE("translators: a recurrent one has the cells that it is asked for", "[translator]") {
   for (const Recurrence cell :
        {Recurrence::rnn_tanh, Recurrence::rnn_relu, Recurrence::lstm, Recurrence::gru}) {
@@ -163,8 +176,13 @@ TEST_CASE("translators: saved and loaded they are the same, misuse is told", "[t
     CHECK_THROWS_WITH(model(zeros({2, 0}, int64), {}, ids), Contains("expected source ids"));
     CHECK_THROWS_WITH(model(ids.to(float32), {}, ids), Contains("expected source ids"));
     CHECK_THROWS_WITH(model(ids, {}, ids.to(float32)), Contains("expected target ids"));
+    CHECK_THROWS_WITH(model({}, {}, ids), Contains("expected source ids"));
+    // What could not be written is not trained on either.
+    CHECK_THROWS_WITH(model(ids, {}, zeros({2, 13}, int64)),
+                      Contains("13 tokens do not fit a context of 12"));
     CHECK_THROWS_WITH(model(full({2, 3}, 11, int64), {}, ids), Contains("embedding"));
-    CHECK_THROWS_WITH(model.decoder(ids, {}, 0), Contains("at least 1 beam"));
+    for (const int64_t beams : {int64_t{0}, int64_t{1} << 40, INT64_MAX})
+      CHECK_THROWS_WITH(model.decoder(ids, {}, beams), Contains("expected from 1 to "));
     auto decoder = model.decoder(ids, {});
     CHECK_THROWS_WITH(decoder.next_logits(zeros({2, 13}, int64)), Contains("12") || Contains("13"));
     CHECK_THROWS_WITH(decoder.next_logits(zeros({1, 1}, int64)), Contains("expected"));
