@@ -15,6 +15,11 @@ BertConfig checked(BertConfig c) {
   return c;
 }
 
+BertClassifierConfig checked(BertClassifierConfig c) {
+  BertClassifier::fields(c).check("BertClassifier");
+  return c;
+}
+
 constexpr double norm_eps = 1e-12;
 
 /// Matrices and tables normal with standard deviation 0.02, biases 0.
@@ -107,6 +112,9 @@ BertAnswers Bert::answers(const MaskedBatch& batch) const {
   check(batch.targets.defined() && batch.targets.dtype() == int64 &&
             batch.targets.shape() == batch.ids.shape(),
         "Bert: expected targets of int64 ", batch.ids.shape());
+  const Shape rows{batch.ids.size(0)};
+  check(batch.is_next.defined() && batch.is_next.dtype() == int64 && batch.is_next.shape() == rows,
+        "Bert: expected is_next of int64 ", rows);
   const Tensor hidden = (*this)({batch.ids, batch.segments, batch.mask});
   const Tensor places = masked_places(batch.targets);
   check(places.numel() > 0, "Bert: no token of the batch is masked");
@@ -125,7 +133,7 @@ Fields BertClassifier::fields(BertClassifierConfig& c) {
 }
 
 BertClassifier::BertClassifier(const BertClassifierConfig& c)
-    : config(c),
+    : config(checked(c)),
       bert(child("bert", Bert(c.bert))),
       dropout(c.bert.dropout),
       head(child("head", nn::Linear(c.bert.dim, c.classes))) {

@@ -130,4 +130,10 @@ TEST_CASE("BERT: misuse is told", "[bert]") {
   CHECK_THROWS_WITH(models::Bert({.vocab = 5, .heads = 3, .dim = 16}),
                     Contains("heads must divide"));
   CHECK_THROWS_WITH(models::Bert({}), Contains("vocab: expected"));
+  // What load_model would refuse is not made.
+  for (const int64_t classes : {0, 1})
+    CHECK_THROWS_WITH(models::BertClassifier({.bert = tiny, .classes = classes}),
+                      Contains("BertClassifier: classes: expected"));
+  CHECK_THROWS_WITH(model.losses({ids, {}, {}, ids, {}}),
+                    Contains("expected is_next of int64 (2,)"));
 }
