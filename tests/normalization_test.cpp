@@ -269,6 +269,15 @@ TEST_CASE("layer_norm: the same bits at any number of threads") {
   for (size_t i = 0; i < one.size(); ++i) CHECK(difference(one[i], three[i]) == 0);
 }
 
+TEST_CASE("norms: of the smallest numbers without eps") {
+  for (const double size : {1e-10, 1e-19, 1e-22, 1e-30}) {
+    CAPTURE(size);
+    const Tensor x = tensor({1.1, 1, 1, 0.9, 0.5}) * size, exact = x.to(float64);
+    CHECK(difference(layer_norm(x, {}, {}, 0).to(float64), layer_norm(exact, {}, {}, 0)) < 1e-5);
+    CHECK(difference(rms_norm(x, {}, 0).to(float64), rms_norm(exact, {}, 0)) < 1e-5);
+  }
+}
+
 TEST_CASE("layer_norm: refuses what does not fit") {
   CHECK(error_of([] { layer_norm(scalar(1)); }) ==
         "layer_norm: expected rank 1 or more, got shape ()");

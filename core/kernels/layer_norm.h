@@ -36,8 +36,8 @@ std::pair<T, T> layer_norm_statistics(const T* x, int64_t n, double eps, bool ce
     return std::pair{static_cast<double>(first) + rest, var};
   };
   auto [mean, var] = statistics(T{});
-  // T's range was left, or the row holds what is not finite.
-  if (!std::isfinite(var) || (var == 0 && !centred)) std::tie(mean, var) = statistics(double{});
+  // T's range was left, upwards or where eps does not hide it, or the row holds what is not finite.
+  if (!std::isfinite(var) || std::max(var, eps) < 1e-30) std::tie(mean, var) = statistics(double{});
   return {static_cast<T>(mean), static_cast<T>(1 / std::sqrt(var + eps))};
 }
 
@@ -62,8 +62,8 @@ void layer_norm_row(const T* x, const T* weight, const T* bias, int64_t n, doubl
 
 /// With xhat = (x - mean) rstd and g = dy weight:
 ///   dx = rstd (g - mean(g) - xhat mean(g xhat))    dweight += dy xhat    dbias += dy
-/// for a row of n; unless `centred`, without mean(g). dx, dweight, dbias may be null: not wanted. With `accumulate` dx is added to
-/// what stands there. dx may be dy.
+/// for a row of n; unless `centred`, without mean(g). dx, dweight, dbias may be null: not wanted.
+/// With `accumulate` dx is added to what stands there. dx may be dy.
 template <class T>
 void layer_norm_backward_row(const T* dy, const T* x, const T* weight, T mean, T rstd, int64_t n,
                              bool centred, bool accumulate, T* dx, T* dweight, T* dbias) {
