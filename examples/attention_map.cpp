@@ -123,10 +123,13 @@ template <class Model>
 std::vector<AttentionGroup> load_and_look(const Options& o) {
   const auto model = models::load_model<Model>(o.model);
   int64_t vocab = 0;
-  if constexpr (requires { model.config.vocab; })
+  if constexpr (requires { model.config.vocab; }) {
     vocab = model.config.vocab;
-  else
+    core::check(o.target.empty(), "--target is what a translator writes; this model is a ",
+                Model::kind);
+  } else {
     vocab = model.config.target_vocab;
+  }
   return look(model, Tokens(o.model, vocab), o);
 }
 
@@ -149,7 +152,16 @@ std::string picture_path(const std::string& path, size_t group) {
 
 void make_folder_of(const std::string& path) {
   const auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder);
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  core::check(!error, "cannot make the folder ", folder.string(), ": ", error.message());
+}
+
+void check_paths(const Options& o) {
+  const std::filesystem::path out = o.out;
+  core::check(out.has_filename() && !std::filesystem::is_directory(out),
+              "--out: expected a file, got ", shown(o.out));
+  core::check(o.html != o.out, "--html: --out is the same file");
 }
 
 int run(int argc, char** argv) {
@@ -168,6 +180,7 @@ int run(int argc, char** argv) {
   const NoGrad no_grad;
   const EvalMode eval;
   const std::vector<AttentionGroup> groups = groups_of(o);
+  check_paths(o);
   for (const std::string& file : {o.out, o.html}) make_folder_of(file);
   for (size_t i = 0; i < groups.size(); ++i) {
     const AttentionGroup& group = groups[i];
