@@ -36,8 +36,9 @@ struct GPTConfig {
 
 class GPTDecoder;
 
-/// Token embeddings and positions, pre-norm blocks, a last norm, and a linear layer to logits. Initialised as GPT-2: normal with standard deviation 0.02, the layers that add to the
-/// residual stream with 0.02 / sqrt(2 layers), biases 0.
+/// Token embeddings and positions, pre-norm blocks, a last norm, and a linear layer to logits.
+/// Initialised as GPT-2: normal with standard deviation 0.02, the layers that add to the residual
+/// stream with 0.02 / sqrt(2 layers), biases 0.
 struct GPT : nn::Module {
   using Config = GPTConfig;
   static constexpr const char* kind = "gpt";
