@@ -159,6 +159,10 @@ TEST_CASE("what can't be drawn is written as numbers", "[pictures]") {
   CHECK_THAT(draw_or_write(huge), StartsWith(scratch / "huge.csv") && Contains("too large"));
   CHECK_THROWS_AS(draw_or_write(heat_map("/proc/nowhere/a.png", "", {"", ones({2, 2})})), Error);
 
+  // Not for want of gnuplot.
+  std::filesystem::create_directories(scratch / "folder.png/x");
+  CHECK_THAT(draw_picture(heat_map(scratch / "folder.png", "", {"", ones({2, 2})})),
+             Contains("cannot write " + (scratch / "folder.png")));
   CHECK_THROWS_WITH(draw_picture(HeatMap{}), Contains("heat map: expected panels"));
   HeatMap no_scale = map;
   no_scale.largest = 0;

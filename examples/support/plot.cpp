@@ -284,8 +284,10 @@ std::string draw_beside(const Drawing& drawing) {
   const bool drawn = !error && size > 0;
   if (drawn) std::filesystem::rename(beside, drawing.path, error);
   if (drawn && !error) return "";
+  const std::string why = drawn ? "cannot write " + drawing.path + ": " + error.message()
+                                : "gnuplot could not draw " + drawing.path + " (is it installed?)";
   std::filesystem::remove(beside, error);
-  return "gnuplot could not draw " + drawing.path + " (is it installed?)";
+  return why;
 }
 
 template <class Drawing>
