@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "examples/support/cli.h"
+#include "examples/support/heat_map.h"
 #include "examples/support/source_text.h"
 #include "examples/support/text.h"
 #include "examples/support/tokenizers.h"
@@ -118,7 +119,7 @@ void BertTask::show() {
   const MaskedBatch batch = data_.examples(Part::validation, 0, 3);
   const std::vector<int64_t> said =
       argmax(model_.answers(batch).word_logits, -1).to_vector<int64_t>();
-  auto word = [this](int64_t id) { return tokenizer_->decode({id}); };
+  auto word = [this](int64_t id) { return visible(tokenizer_->decode({id})); };
   auto next = said.begin();
   for (int64_t row = 0; row < batch.ids.size(0); ++row) {
     const auto ids = batch.ids[row].to_vector<int64_t>(),

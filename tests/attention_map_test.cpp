@@ -78,6 +78,19 @@ TEST_CASE("train_bert: every tokenizer, and what is no text for it") {
              Contains("heads must divide dim"));
 }
 
+TEST_CASE("train_bert: what it shows of a text is visible, each example on a line") {
+  const Bench bench;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += std::string("a\0b\x1b[2J c d e f g h\n", 20);
+  write_file_atomically(bench / "odd.txt", text);
+  const Result result = run("train_bert", "--data '" + (bench / "odd.txt") + "' --tokenizer char" +
+                                              tiny + " --steps 1" + bench.out());
+  INFO(result.output);
+  REQUIRE(result.status == 0);
+  CHECK_THAT(result.output, Contains("\u2400") && Contains("\u241b"));
+  CHECK(result.output.find('\x1b') == std::string::npos);
+}
+
 TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
   const TemporaryFolder folder;
   const models::CharTokenizer letters("abc ", {"[PAD]", "[UNK]", "[START]", "[END]"}),
