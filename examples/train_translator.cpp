@@ -195,7 +195,7 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
   flags.add("--label-smoothing", o.label_smoothing, 0, 1, "share of a target that all tokens have");
   models::Fields schedule;
   schedule.add("schedule", o.schedule, {"cosine", "transformer"},
-               "of the learning rate: cosine or transformer (with Adam)");
+               "of the learning rate (transformer: with Adam)");
   flags.add(schedule);
   flags.add("--beams", o.beams, 1, 1000, "targets kept side by side in a translation");
   flags.add(Model::fields(config), {"source_vocab", "target_vocab"});

@@ -55,10 +55,8 @@ Fields RNNTranslator::fields(RNNTranslatorConfig& c) {
   fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a token");
   fields.add("hidden", c.hidden, 2, 1e6, "numbers of the state, an even number");
   fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
-  fields.add("cell", c.cell, {"rnn", "relu", "lstm", "gru"},
-             "what carries the state on: rnn, relu, lstm or gru");
-  fields.add("score", c.score, {"dot", "scaled_dot", "bilinear", "additive"},
-             "of the attention: dot, scaled_dot, bilinear or additive");
+  fields.add("cell", c.cell, {"rnn", "relu", "lstm", "gru"}, "what carries the state on");
+  fields.add("score", c.score, {"dot", "scaled_dot", "bilinear", "additive"}, "of the attention");
   return fields;
 }
 

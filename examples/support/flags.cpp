@@ -102,6 +102,8 @@ std::string Flags::help() const {
     std::string line = "  " + flags_[i].name() + ' ' + flags_[i].kind;
     line.resize(std::max<size_t>(line.size() + 1, indent), ' ');
     line += (flags_[i].turns_off ? "turns off: " : "") + flags_[i].field.meaning;
+    if (std::holds_alternative<models::Choice>(flags_[i].field.value))
+      line += ", " + flags_[i].field.expected();
     if (!flags_[i].default_shown.empty()) line += "; default " + flags_[i].default_shown;
     for (size_t at; line.size() > width && (at = line.rfind(' ', width)) > indent;) {
       out << line.substr(0, at) << '\n';

@@ -19,7 +19,7 @@ using models::DenoisingData, models::PairData, models::TextPair;
 void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& o) {
   models::Fields data;
   data.add("data", o.data, {"dates", "reversal", "addition", "denoise"},
-           "dates, reversal or addition pairs, or denoise: a text");
+           "pairs made here (denoise: of --text)");
   flags.add(data);
   flags.add("--pairs", o.pairs, "FILE", "UTF-8 lines, each source, tab, target", "made here");
   flags.add("--skip-bad", o.skip_bad, "leaves out lines of --pairs that are none, and counts them");
