@@ -1,5 +1,7 @@
 #include "gradus/nn/transformer.h"
 
+#include "gradus/core/error.h"
+
 namespace gradus::nn {
 
 namespace {
@@ -30,6 +32,13 @@ Block::Block(int64_t dim, const BlockOptions& o)
       ln2(child("ln2", make_norm(dim, o))),
       mlp(child("mlp", make_mlp(dim, o))) {}
 
+namespace {
+int64_t checked_context(int64_t context) {
+  core::check(context > 0, "LlamaBlock: expected context > 0, got ", context);
+  return context;
+}
+}  // namespace
+
 LlamaBlock::LlamaBlock(int64_t dim, const LlamaBlockOptions& o)
     : Block(dim, {.heads = o.heads,
                   .kv_heads = o.kv_heads,
@@ -41,7 +50,7 @@ LlamaBlock::LlamaBlock(int64_t dim, const LlamaBlockOptions& o)
                   .dropout = o.dropout,
                   .norm = NormKind::rms,
                   .eps = 1e-6,
-                  .rotary = o.context}) {}
+                  .rotary = checked_context(o.context)}) {}
 
 DecoderBlock::DecoderBlock(int64_t dim, const BlockOptions& o)
     : ln1(child("ln1", make_norm(dim, o))),

@@ -252,4 +252,7 @@ TEST_CASE("feed-forward layers: gates and dropout within", "[nn]") {
     CHECK_THROWS_AS(nn::SwiGLU(dim), Error);
   }
   CHECK(nn::SwiGLU::hidden_size(INT64_MAX) > 0);
+  // Without places it would see a set and not a sequence.
+  CHECK_THROWS_WITH(nn::LlamaBlock(8, {.context = 0}),
+                    Contains("LlamaBlock: expected context > 0"));
 }
