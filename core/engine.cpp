@@ -94,7 +94,7 @@ Tensor core::take_grad(const Backward& back, int i) {
 // ---- the engine ----
 
 bool Engine::wants(const Edge& edge) const {
-  if (!pruned_) return static_cast<bool>(edge);
+  if (!pruned_) return edge && (!edge.leaf || edge.leaf->requires_grad);  // frozen since?
   if (edge.leaf) return targets_.contains(edge.leaf.get());
   return edge.node && (targets_.contains(edge.node.get()) || needed_.contains(edge.node.get()));
 }

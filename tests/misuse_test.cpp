@@ -140,6 +140,15 @@ TEST_CASE("caches: a moved one keeps its tokens") {
   CHECK(moved.keys().shape() == Shape{1, 1, 3, 2});
 }
 
+TEST_CASE("a parameter frozen between forward and backward pass gets no gradient, as PyTorch's") {
+  const Tensor x = tensor({2, 3}).requires_grad_(), w = tensor({4, 5}).requires_grad_();
+  const Tensor y = sum(x * w);
+  w.requires_grad_(false);
+  y.backward();
+  CHECK_FALSE(w.grad().defined());
+  CHECK(x.grad()[0].item() == 4);
+}
+
 TEST_CASE("optimisers skip frozen parameters, and name a parameter that they refuse") {
   const Tensor a = ones({2}).requires_grad_(), frozen = ones({3});
   optim::AdamW optimizer({a, frozen}, {.lr = 0.1});
