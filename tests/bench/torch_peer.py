@@ -137,7 +137,7 @@ def masked_targets(ids):
 def bert(batch=32, length=128, vocab=4096):
     ids = torch.randint(0, vocab, (batch, length))
     segments = (torch.arange(length) >= length // 2).long().expand(batch, length).contiguous()
-    return trainer(Bert(vocab, length, 4, 4, 256),
+    return trainer(Bert(vocab, length, 4, 4, 256, dropout=0.1),
                    [ids, segments, masked_targets(ids), torch.randint(0, 2, (batch,))], batch * length)
 
 
