@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -43,7 +44,9 @@ TEST_CASE("a loop's workers see the modes of the thread whose loop it is", "[mod
   auto count = [](auto&& holds) {
     std::atomic<int> found{0}, threads{0};
     const auto caller = std::this_thread::get_id();
-    for (int round = 0; round < 1000 && threads == 0; ++round) {
+    // Until another thread had its turn: on a busy machine that may take long.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (threads == 0 && std::chrono::steady_clock::now() < deadline) {
       found = 0;
       parallel_for(64, 1, [&](int64_t, int64_t) {
         if (std::this_thread::get_id() != caller) ++threads;
