@@ -251,8 +251,9 @@ $(STATIC) $(SUPPORT): $(BUILD)/obj/sources
 	$(quiet)ar rcs $@ $(filter %.o,$^)
 
 # The shared library exports what is named gradus::, but for these namespaces, classes and functions.
-internal := kernel blas internal core::Engine core::sum_in_place \
-  core::take_input core::take_grad
+internal := kernel blas internal core::Engine core::sum_in_place core::take_input core::take_grad \
+  $(addprefix models::detail::,append_utf8 bytes_in_order check_ids check_utf8 end_of_word kind_of \
+    next_code_point read_code_point read_tokenizer spell train_bpe unspell TokenizerFile)
 
 # The linker's list of exports, by the compiler's names: _ZN6gradus4core4NodeD2Ev is gradus::core::Node's
 # destructor. Weak symbols with lambdas or packs among their arguments are left out: templates that each
