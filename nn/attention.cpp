@@ -226,9 +226,9 @@ Tensor through_rows(const Linear& layer, const Tensor& x, int64_t begin, int64_t
 
 KeysAndValues MultiHeadAttention::keys_and_values(const Tensor& memory) const {
   check_sequence(memory, "memory");
-  const Tensor both = through_rows(qkv, memory, heads * key_dim, qkv.weight.size(0));
-  const auto parts = both.split(Shape{kv_heads * key_dim, kv_heads * value_dim}, -1);
-  return {by_heads(parts[0], kv_heads), by_heads(parts[1], kv_heads)};
+  const int64_t keys = heads * key_dim, values = keys + kv_heads * key_dim;
+  return {by_heads(through_rows(qkv, memory, keys, values), kv_heads),
+          by_heads(through_rows(qkv, memory, values, qkv.weight.size(0)), kv_heads)};
 }
 
 Tensor MultiHeadAttention::cross(const Tensor& x, const KeysAndValues& memory,

@@ -121,6 +121,13 @@ Tensor whole_rows(const Tensor& x) {
   return x.size(-1) <= 1 || x.strides().back() == 1 ? x : x.contiguous();
 }
 
+/// Space for `shape` (..., H, T, D), its heads side by side where those of `like` are: then neither
+/// joining the heads of an output nor splitting the gradient of an input copies.
+Tensor empty_heads(const Shape& shape, const Tensor& like) {
+  if (shape.size() != 4 || like.strides()[1] >= like.strides()[2]) return empty(shape, like.dtype());
+  return empty({shape[0], shape[2], shape[1], shape[3]}, like.dtype()).transpose(1, 2);
+}
+
 template <class T>
 kernel::Heads<T> heads_of(const Tensor& x) {
   if (!x.defined()) return {};
@@ -229,7 +236,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   trace(as_heads(q), as_heads(k), s);
   if (wants_mask_gradient(s)) return composed_attention(q, k, v, s);
 
-  const Tensor out = empty(shape, q.dtype());
+  const Tensor out = empty_heads(shape, q);
   auto whole = [](const Tensor& x) { return whole_rows(as_heads(x)); };
   const bool recording = Recorder::wanted({q, k, v});
   const Tensor rows = forward(whole(q), whole(k), whole(v), s, as_heads(out), recording);
@@ -243,7 +250,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
         if (s.mask.defined()) b.input(3);  // unchanged?
         Tensor d[3];
         for (int i = 0; i < 3; ++i)
-          if (b.needs(i)) d[i] = empty(b.input_shape(i), q.dtype());
+          if (b.needs(i)) d[i] = empty_heads(b.input_shape(i), b.input(i));
         auto view = [](const Tensor& x) { return x.defined() ? as_heads(x) : x; };
         backward(whole(q), whole(k), whole(v), s, as_heads(b.output()), rows, whole(take_grad(b)),
                  view(d[0]), view(d[1]), view(d[2]));
