@@ -25,8 +25,8 @@ constexpr int64_t few_queries = 4;
 // Parts that a backward pass over few heads is split into, each with a sum of dq of its own.
 constexpr int64_t backward_parts = 16;
 
-// Multiplications that are worth a thread's while.
-constexpr int64_t least_work = int64_t{1} << 16;
+// Multiplications that are worth a thread's while: of single queries, of tiles.
+constexpr int64_t least_work = int64_t{1} << 16, least_tile_work = int64_t{1} << 19;
 
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -132,16 +132,28 @@ void apply_mask(const Attention<T>& p, int64_t at, int64_t down, int64_t across,
 
 // ---- forward: lanes are queries, so that every sum over keys runs down the lanes ----
 
-// Queries [first, first + count) of a head against the keys of a tile at a time.
+// Queries [first, first + count) of a head against the keys of a tile at a time. A thread's tiles
+// share their memory.
 template <class T>
 struct ForwardTile {
   const Attention<T>& p;
-  int64_t b, h, first, count;
-  int64_t width = padded<T>(count);  // row stride of scores and of what is kept for each query
-  T *queries = nullptr, *scores = nullptr;  // (dim, width) and (keys of a tile, width)
+  const int64_t most = std::min(forward_queries, p.queries), rows = std::max(forward_keys, most);
+  const int64_t dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
+  const int64_t drop_size = p.dropout > 0 ? forward_keys* lanes<T> : 0;
+  int64_t b = 0, h = 0, first = 0, count = 0;
+  int64_t width = padded<T>(most);  // row stride of scores and of what is kept for each query
+  Arena<T> arena{(dim + forward_keys + 5) * width + most * vdim + rows * (dim + vdim) +
+                 2 * drop_size};
+  T* const queries = arena.take(dim * width);          // (dim, width)
+  T* const scores = arena.take(forward_keys * width);  // (keys of a tile, width)
   // Of each query so far: the largest score, and the sum of exp(score - shift); and of a tile
   // alone.
-  T *largest = nullptr, *shift = nullptr, *total = nullptr, *part = nullptr;
+  T *const largest = arena.take(width), *const shift = arena.take(width);
+  T *const total = arena.take(width), *const part = arena.take(width);
+  T* const scale = arena.take(width);  // what earlier sums must be multiplied by
+  T* const sums_space = arena.take(most * vdim);
+  T *const k_copy = arena.take(rows * dim), *const v_copy = arena.take(rows * vdim);
+  T* const drop_space = arena.take(2 * drop_size);
 
   // Lanes of key j before this one do not see it.
   int64_t first_lane(int64_t j) const {
@@ -150,7 +162,6 @@ struct ForwardTile {
 
   // scores[j][i] = k_j q_i for n keys from key j0 on
   void multiply(PaddedRows<T> k, int64_t j0, int64_t n) const {
-    const int64_t dim = padded<T>(p.dim);
     const int64_t step = first_lane(j0 + n - 1) > 0 ? gemm_rows : n;
     for (int64_t j = 0; j < n; j += step) {
       const int64_t lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
@@ -159,11 +170,11 @@ struct ForwardTile {
     }
   }
 
-  // scores = exp(scores - shift), the largest and the sum of each query kept; `scale` becomes what
-  // earlier sums must be multiplied by. Keys are taken four at a time, which keeps the loops in
+  // scores = exp(scores - shift); the largest and the sum of each query are kept. Keys are taken four at a time, which keeps the loops in
   // registers; lanes before the first that sees any of the four are left out.
-  void softmax(int64_t j0, int64_t n, T* scale) const {
+  void softmax(int64_t j0, int64_t n) const {
     T *const shift = this->shift, *const total = this->total, *const part = this->part;
+    T* const scale = this->scale;
     std::copy_n(largest, width, scale);
     std::fill(scores + n * width, scores + (n + 3) / 4 * 4 * width, -infinity<T>);
     for (int64_t j = 0; j < n; ++j)
@@ -198,7 +209,8 @@ struct ForwardTile {
 
   // scores = scores z, where z is 0 for what dropout drops, else 1 / (1 - p). The queries of a
   // vector at a time: `rows` and `columns` (forward_keys, lanes) take their z.
-  void drop(int64_t j0, int64_t n, T* rows, T* columns) const {
+  void drop(int64_t j0, int64_t n) const {
+    T *const rows = drop_space, *const columns = drop_space + drop_size;
     for (int64_t i = 0; i < count; i += lanes<T>) {
       const int64_t m = std::min(lanes<T>, count - i);
       const int64_t seen = std::clamp(p.seen_by(first + i + m - 1) - j0, int64_t{0}, n);
@@ -215,48 +227,36 @@ struct ForwardTile {
   }
 
   // sums[i] = scale[i] sums[i] + sum_j scores[j][i] v_j; `fresh`: sums are not there yet
-  void accumulate(PaddedRows<T> v, int64_t j0, int64_t n, bool fresh, const T* scale,
-                  Sums<T> sums) const {
-    const int64_t dim = padded<T>(p.value_dim);
+  void accumulate(PaddedRows<T> v, int64_t j0, int64_t n, bool fresh, Sums<T> sums) const {
     const int64_t step = p.seen_by(first) < j0 + n ? gemm_rows : count;
     for (int64_t i = 0; i < count; i += step) {
       const int64_t m = std::min(step, count - i);
       const int64_t seen = std::clamp(p.seen_by(first + i + m - 1) - j0, int64_t{0}, n);
       if (fresh) {
-        tile_gemm<T, true, false>(m, dim, seen, scores + i, width, v.data, v.stride, sums.at(i),
+        tile_gemm<T, true, false>(m, vdim, seen, scores + i, width, v.data, v.stride, sums.at(i),
                                   sums.stride);
         continue;
       }
       for (int64_t r = i; r < i + m; ++r)
         if (const T factor = scale[r]; factor != T{1})
-          simd_for(dim, [factor, sum = sums.at(r)](int64_t d) { sum[d] *= factor; });
-      tile_gemm<T, true, true>(m, dim, seen, scores + i, width, v.data, v.stride, sums.at(i),
+          simd_for(vdim, [factor, sum = sums.at(r)](int64_t d) { sum[d] *= factor; });
+      tile_gemm<T, true, true>(m, vdim, seen, scores + i, width, v.data, v.stride, sums.at(i),
                                sums.stride);
     }
   }
 };
 
 template <class T>
-void forward_tile(const Attention<T>& p, int64_t b, int64_t h, int64_t first, int64_t count,
+void forward_tile(ForwardTile<T>& tile, int64_t b, int64_t h, int64_t first, int64_t count,
                   Heads<const T> q, Heads<const T> k, Heads<const T> v, Heads<T> out,
                   RowSoftmax<T>* rows_out) {
-  const int64_t width = padded<T>(count), dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
-  const int64_t rows = std::max(forward_keys, count);
-  const int64_t drop_size = p.dropout > 0 ? forward_keys * lanes<T> : 0;
-  Arena<T> arena((dim + forward_keys + 5) * width + count * vdim + rows * (dim + vdim) +
-                 2 * drop_size);
-  ForwardTile<T> tile{p, b, h, first, count};
-  tile.queries = arena.take(dim * width);
-  tile.scores = arena.take(forward_keys * width);
-  tile.largest = arena.take(width), tile.shift = arena.take(width), tile.total = arena.take(width);
-  tile.part = arena.take(width);
-  T* const scale = arena.take(width);
-  const Sums<T> sums{arena.take(count * vdim), vdim};
-  T *k_copy = arena.take(rows * dim), *v_copy = arena.take(rows * vdim);
-  T* const drop = arena.take(2 * drop_size);
-
-  const PaddedRows<T> own = whole_vectors(q.row(b, h, first), q.time, count, p.dim, k_copy);
-  tile_transpose(count, dim, static_cast<T>(p.scale), own.data, own.stride, tile.queries, width);
+  const Attention<T>& p = tile.p;
+  const int64_t width = padded<T>(count), vdim = tile.vdim;
+  tile.b = b, tile.h = h, tile.first = first, tile.count = count, tile.width = width;
+  const Sums<T> sums{tile.sums_space, vdim};
+  const PaddedRows<T> own = whole_vectors(q.row(b, h, first), q.time, count, p.dim, tile.k_copy);
+  tile_transpose(count, tile.dim, static_cast<T>(p.scale), own.data, own.stride, tile.queries,
+                 width);
   std::fill_n(tile.largest, width, -infinity<T>);
   std::fill_n(tile.shift, width, T{0});
   std::fill_n(tile.total, width, T{0});
@@ -265,15 +265,15 @@ void forward_tile(const Attention<T>& p, int64_t b, int64_t h, int64_t first, in
   if (seen == 0) std::fill_n(sums.data, count * vdim, T{0});
   for (int64_t j = 0; j < seen; j += forward_keys) {
     const int64_t n = std::min(forward_keys, seen - j);
-    tile.multiply(whole_vectors(k.row(b, kv, j), k.time, n, p.dim, k_copy), j, n);
+    tile.multiply(whole_vectors(k.row(b, kv, j), k.time, n, p.dim, tile.k_copy), j, n);
     if (p.visible || p.bias) {
       const auto [mb, mh, mq, mk] = p.mask_strides;
       apply_mask(p, b * mb + h * mh + first * mq + j * mk, mk, mq, n, count, tile.scores, width);
     }
-    tile.softmax(j, n, scale);
-    if (p.dropout > 0) tile.drop(j, n, drop, drop + drop_size);
-    tile.accumulate(whole_vectors(v.row(b, kv, j), v.time, n, p.value_dim, v_copy), j, n, j == 0,
-                    scale, sums);
+    tile.softmax(j, n);
+    if (p.dropout > 0) tile.drop(j, n);
+    tile.accumulate(whole_vectors(v.row(b, kv, j), v.time, n, p.value_dim, tile.v_copy), j, n,
+                    j == 0, sums);
   }
   for (int64_t i = 0; i < count; ++i) {
     const T total = tile.total[i], factor = total == 0 ? T{0} : 1 / total;
@@ -321,15 +321,26 @@ void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads
 // and where dropout scales weight ij by z_ij: dV = (z P)^T dO and dS = P (z dP - delta). The scores
 // have the forward pass's bits: the same operand is scaled, and products are added in one order.
 
-// Keys [first, first + count) of a head against the queries of a tile at a time.
+// Keys [first, first + count) of a head against the queries of a tile at a time. A thread's tiles
+// share their memory.
 template <class T>
 struct BackwardTile {
   const Attention<T>& p;
-  int64_t b, h, first, count;
-  int64_t width = padded<T>(count), dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
-  T *keys = nullptr, *values = nullptr;      // (dim, width) and (vdim, width)
-  T *weights = nullptr, *dscores = nullptr;  // (queries of a tile, width)
-  T* keep = nullptr;                         // (width)
+  const int64_t most = std::min(backward_keys, p.keys);  // keys of a tile
+  const int64_t m = std::clamp(p.queries, int64_t{1}, backward_queries);
+  const int64_t dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
+  const int64_t dq_size = copy_size<T>(p.queries, p.dim);
+  int64_t b = 0, h = 0, first = 0, count = 0, width = padded<T>(most);
+  Arena<T> arena{(dim + vdim + 2 * m + 1) * width + (2 * most + m) * (dim + vdim) +
+                 padded<T>(p.queries) + dq_size};
+  T *const keys = arena.take(dim * width), *const values = arena.take(vdim * width);
+  T *const weights = arena.take(m * width), *const dscores = arena.take(m * width);
+  T* const keep = arena.take(width);
+  T *const dk_space = arena.take(most * dim), *const dv_space = arena.take(most * vdim);
+  T *const k_scaled = arena.take(most * dim), *const v_copy = arena.take(most * vdim);
+  T *const q_scaled = arena.take(m * dim), *const d_copy = arena.take(m * vdim);
+  T* const delta = arena.take(p.queries);
+  T* const dq_space = arena.take(dq_size);
 
   // Lanes that query i sees.
   int64_t seen_lanes(int64_t i) const {
@@ -406,23 +417,13 @@ struct BackwardData {
 // written (or added, where an earlier query head of the group has written), and what they give to
 // the head's dq is added to `dq`, unless that is null.
 template <class T>
-void backward_part(const Attention<T>& p, const BackwardData<T>& x, int64_t b, int64_t h,
+void backward_part(BackwardTile<T>& tile, const BackwardData<T>& x, int64_t b, int64_t h,
                    int64_t part, int64_t parts, Sums<T> dq) {
-  const int64_t keys = std::min(backward_keys, p.keys);
-  const int64_t m = std::clamp(p.queries, int64_t{1}, backward_queries);
-  const int64_t width = padded<T>(keys), dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
-  const int64_t kv = h / p.group();
+  const Attention<T>& p = tile.p;
+  const int64_t m = tile.m, dim = tile.dim, vdim = tile.vdim, kv = h / p.group();
   const bool fresh = h % p.group() == 0;
-  Arena<T> arena((dim + vdim + 2 * m + 1) * width + (2 * keys + m) * (dim + vdim) +
-                 padded<T>(p.queries));
-  BackwardTile<T> tile{p, b, h, 0, 0};
-  tile.keys = arena.take(dim * width), tile.values = arena.take(vdim * width);
-  tile.weights = arena.take(m * width), tile.dscores = arena.take(m * width);
-  tile.keep = arena.take(width);
-  T *const dk_space = arena.take(keys * dim), *const dv_space = arena.take(keys * vdim);
-  T *const k_scaled = arena.take(keys * (dim + vdim)), *const v_copy = k_scaled + keys * dim;
-  T *const q_scaled = arena.take(m * dim), *const d_copy = arena.take(m * vdim);
-  T* const delta = arena.take(p.queries);
+  T* const delta = tile.delta;
+  tile.b = b, tile.h = h;
   const T scale = static_cast<T>(p.scale);
 
   for (int64_t i = 0; i < p.queries; ++i)
@@ -432,19 +433,21 @@ void backward_part(const Attention<T>& p, const BackwardData<T>& x, int64_t b, i
   for (int64_t j = part * backward_keys; j < p.keys; j += parts * backward_keys) {
     const int64_t n = std::min(backward_keys, p.keys - j);
     tile.first = j, tile.count = n, tile.width = padded<T>(n);
-    const PaddedRows<T> own = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, k_scaled);
-    const PaddedRows<T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, v_copy);
+    const PaddedRows<T> own = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_scaled);
+    const PaddedRows<T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_copy);
     tile_transpose(n, dim, T{1}, own.data, own.stride, tile.keys, tile.width);
-    const PaddedRows<T> k = scaled_rows(scale, x.k.row(b, kv, j), x.k.time, n, p.dim, k_scaled);
+    const PaddedRows<T> k =
+        scaled_rows(scale, x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_scaled);
     tile_transpose(n, vdim, T{1}, v.data, v.stride, tile.values, tile.width);
     T *const dk = x.dk.row(b, kv, j), *const dv = x.dv.row(b, kv, j);
-    const Sums<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, dk_space);
-    const Sums<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, dv_space);
+    const Sums<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, tile.dk_space);
+    const Sums<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, tile.dv_space);
     for (int64_t i = p.first_to_see(j) / m * m; i < p.queries; i += m) {
       const int64_t r = std::min(m, p.queries - i);
-      const PaddedRows<T> q = scaled_rows(scale, x.q.row(b, h, i), x.q.time, r, p.dim, q_scaled);
+      const PaddedRows<T> q =
+          scaled_rows(scale, x.q.row(b, h, i), x.q.time, r, p.dim, tile.q_scaled);
       const PaddedRows<T> dy =
-          whole_vectors(x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim, d_copy);
+          whole_vectors(x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim, tile.d_copy);
       tile.multiply(q, dy, i, r);
       if (p.visible || p.bias) {
         const auto [mb, mh, mq, mk] = p.mask_strides;
@@ -477,11 +480,12 @@ void attention_forward(const Attention<T>& p, Heads<const T> q, Heads<const T> k
   }
   const int64_t tiles = ceil_div(p.queries, forward_queries);
   const int64_t work = std::min(forward_queries, p.queries) * p.keys * (p.dim + p.value_dim) + 1;
-  parallel_for(tiles * heads, least_work / work + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(tiles * heads, least_tile_work / work + 1, [&](int64_t begin, int64_t end) {
+    ForwardTile<T> tile{p};
     for (int64_t n = begin; n < end; ++n) {
       const int64_t head = n / tiles;
       const int64_t first = (tiles - 1 - n % tiles) * forward_queries;  // the most keys come first
-      forward_tile(p, head / p.heads, head % p.heads, first,
+      forward_tile(tile, head / p.heads, head % p.heads, first,
                    std::min(forward_queries, p.queries - first), q, k, v, out, rows);
     }
   });
@@ -499,14 +503,14 @@ void attention_backward(const Attention<T>& p, Heads<const T> q, Heads<const T> 
   const int64_t work = p.queries * p.keys / parts * (p.dim + p.value_dim) * 2 + 1;
   const Scratch<T> partial(parts > 1 && dq.data ? heads * parts * size : 0);
   for (int64_t member = 0; member < p.group(); ++member) {
-    parallel_for(heads * parts, least_work / work + 1, [&](int64_t begin, int64_t end) {
-      const Scratch<T> space(parts == 1 ? copy_size<T>(p.queries, p.dim) : 0);
+    parallel_for(heads * parts, least_tile_work / work + 1, [&](int64_t begin, int64_t end) {
+      BackwardTile<T> tile{p};
       for (int64_t n = begin; n < end; ++n) {
         const int64_t b = n / parts / p.kv_heads, h = n / parts % p.kv_heads * p.group() + member;
         T* const result = parts == 1 || !dq.data ? dq.row(b, h, 0) : partial.data() + n * size;
         const int64_t stride = parts == 1 ? dq.time : dim, width = parts == 1 ? p.dim : dim;
-        const Sums<T> sums = open_sums(result, stride, p.queries, width, true, space.data());
-        backward_part(p, x, b, h, n % parts, parts, sums);
+        const Sums<T> sums = open_sums(result, stride, p.queries, width, true, tile.dq_space);
+        backward_part(tile, x, b, h, n % parts, parts, sums);
         close_sums(sums, result, stride, p.queries, width);
       }
     });
