@@ -2,6 +2,7 @@
 // Layers and what they are made of.
 #include "gradus/nn/activations.h"
 #include "gradus/nn/attention.h"
+#include "gradus/nn/convolution.h"
 #include "gradus/nn/init.h"
 #include "gradus/nn/layers.h"
 #include "gradus/nn/metrics.h"

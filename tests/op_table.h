@@ -51,6 +51,7 @@ std::vector<OpRow> fused_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> recurrent_rows();
+std::vector<OpRow> convolution_rows();
 
 /// All rows.
 const std::vector<OpRow>& op_table();

@@ -1,0 +1,98 @@
+#pragma once
+// Windows that slide over the planes of an image, as a matrix that is never made. Its element
+// (r, p) lies at rows[r] + places[p] in the planes with their padding: a row's offset says where a
+// window begins, a place's where within it. Both lists are short, and with them a convolution, its
+// gradient for the image and its gradient for the filters are one product, for any stride,
+// dilation and padding.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "gradus/core/kernels/panel_gemm.h"
+#include "gradus/core/parallel.h"
+
+namespace gradus::kernel {
+
+/// One axis of a plane, and the zeros before and after it.
+struct PaddedAxis {
+  int64_t size = 1, before = 0, after = 0;
+  int64_t padded() const { return before + size + after; }
+};
+
+struct Planes {
+  PaddedAxis y, x;
+  int64_t plane() const { return y.size * x.size; }
+  int64_t padded_plane() const { return y.padded() * x.padded(); }
+};
+
+/// `channels` planes with their padding: channels * padded_plane() elements.
+template <class T>
+void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
+  const int64_t width = p.x.padded(), before = p.x.before, size = p.x.size;
+  for (int64_t c = 0; c < channels; ++c, from += p.plane()) {
+    to = std::fill_n(to, p.y.before * width, T{0});
+    for (int64_t y = 0; y < p.y.size; ++y, to += width) {
+      for (int64_t x = 0; x < before; ++x) to[x] = 0;
+      simd_for(size, [=, row = from + y * size](int64_t x) { to[before + x] = row[x]; });
+      for (int64_t x = before + size; x < width; ++x) to[x] = 0;
+    }
+    to = std::fill_n(to, p.y.after * width, T{0});
+  }
+}
+
+namespace detail {
+
+// R rows by N vectors of C, as gemm_block, with A's elements at a[rows[r] + places[p]].
+template <class T, bool Add, int64_t R, int64_t N>
+inline void window_block(int64_t k, const T* a, const int64_t* rows, const int64_t* places,
+                         const T* panel, T* c, int64_t ldc) {
+  using Vector = typename Register<T>::type;
+  using Memory = typename Register<T>::memory;
+  auto at = [=](auto i) { return reinterpret_cast<Memory*>(c + i / N * ldc + i % N * lanes<T>); };
+  const T* row[R];
+  unroll<R>([&](auto r) { row[r] = a + rows[r]; });
+  Vector sum[R * N];
+  unroll<R * N>([&](auto i) { sum[i] = Add ? *at(i) : Vector{}; });
+  for (int64_t p = 0; p < k; ++p, panel += panel_cols<T>) {
+    const int64_t place = places[p];
+    Vector b[N];
+    unroll<N>([&](auto v) { b[v] = *reinterpret_cast<const Memory*>(panel + v * lanes<T>); });
+    unroll<R>([&](auto r) {
+      const T x = row[r][place];
+      unroll<N>([&](auto v) { sum[r * N + v] += x * b[v]; });
+    });
+  }
+  unroll<R * N>([&](auto i) { *at(i) = sum[i]; });
+}
+
+template <class T, bool Add, int64_t N, int64_t R>
+inline void window_rows(int64_t m, int64_t k, const T* a, const int64_t* rows,
+                        const int64_t* places, const T* panel, T* c, int64_t ldc) {
+  int64_t i = 0;
+  for (; i + R <= m; i += R)
+    window_block<T, Add, R, N>(k, a, rows + i, places, panel, c + i * ldc, ldc);
+  if constexpr (R > 1)
+    if (i < m)
+      window_rows<T, Add, N, R / 2>(m - i, k, a, rows + i, places, panel, c + i * ldc, ldc);
+}
+
+}  // namespace detail
+
+/// C (m, cols) = A B, or with `add` C += A B: A's elements at a[rows[r] + places[p]], B a panel of
+/// k rows and panel_cols columns, of which `cols` count; ldc and C have room for whole vectors.
+template <class T>
+void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const T* a, const int64_t* rows,
+                 const int64_t* places, const T* panel, T* c, int64_t ldc) {
+  using namespace detail;
+  if (cols <= lanes<T> && add)
+    window_rows<T, true, 1, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
+  else if (cols <= lanes<T>)
+    window_rows<T, false, 1, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
+  else if (add)
+    window_rows<T, true, 2, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
+  else
+    window_rows<T, false, 2, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
+}
+
+}  // namespace gradus::kernel

@@ -1,0 +1,22 @@
+#pragma once
+// Layers over images, (N, C, H, W). Names, defaults and initialisation are PyTorch's.
+
+#include "gradus/core/ops/convolution.h"
+#include "gradus/nn/module.h"
+
+namespace gradus::nn {
+
+struct Conv2dLayerOptions {
+  Size2d stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+/// conv2d with filters of its own: (N, in, H, W) -> (N, out, H', W').
+struct Conv2d : Module {
+  const Tensor weight, bias;  ///< (out, in / groups, h, w); (out) or undefined
+  Conv2dOptions options;
+  Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& options = {});
+  Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }
+};
+
+}  // namespace gradus::nn
