@@ -24,3 +24,4 @@
 #include "gradus/models/model_folder.h"
 #include "gradus/models/rnn_translator.h"
 #include "gradus/models/transformer.h"
+#include "gradus/models/vit.h"

@@ -17,11 +17,11 @@ from torch import nn
 
 
 class Attention(nn.Module):
-    """Causal self-attention as PyTorch 1.13 users write it: one projection, masked softmax, projection."""
+    """Self-attention as PyTorch 1.13 users write it: one projection, masked softmax, projection."""
 
-    def __init__(self, dim, heads, bias):
+    def __init__(self, dim, heads, bias, attend):
         super().__init__()
-        self.heads = heads
+        self.heads, self.attend = heads, attend
         self.qkv = nn.Linear(dim, 3 * dim, bias=bias)
         self.proj = nn.Linear(dim, dim, bias=bias)
 
@@ -29,7 +29,7 @@ class Attention(nn.Module):
         batch, time_, dim = x.shape
         q, k, v = (part.view(batch, time_, self.heads, -1).transpose(1, 2)
                    for part in self.qkv(x).split(dim, dim=-1))
-        return self.proj(causal_attention(q, k, v).transpose(1, 2).reshape(batch, time_, dim))
+        return self.proj(self.attend(q, k, v).transpose(1, 2).reshape(batch, time_, dim))
 
 
 def causal_attention(q, k, v):
@@ -38,10 +38,14 @@ def causal_attention(q, k, v):
     return scores.masked_fill(future, -math.inf).softmax(-1) @ v
 
 
+def full_attention(q, k, v):
+    return (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1) @ v
+
+
 class Block(nn.Module):
-    def __init__(self, dim, heads, bias):
+    def __init__(self, dim, heads, bias, attend=causal_attention):
         super().__init__()
-        self.ln1, self.attn = nn.LayerNorm(dim), Attention(dim, heads, bias)
+        self.ln1, self.attn = nn.LayerNorm(dim), Attention(dim, heads, bias, attend)
         self.ln2 = nn.LayerNorm(dim)
         self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim, bias=bias), nn.GELU(),
                                  nn.Linear(4 * dim, dim, bias=bias))
@@ -161,6 +165,34 @@ class CharLSTM(nn.Module):
         return F.cross_entropy(self.head(self.rnn(self.embed(ids))[0]).flatten(0, 1), targets.flatten())
 
 
+class ViT(nn.Module):
+    def __init__(self, image, patch, channels, dim, layers, heads, classes):
+        super().__init__()
+        self.patch = nn.Conv2d(channels, dim, patch, patch)
+        self.class_token = nn.Parameter(torch.zeros(1, 1, dim))
+        self.positions = nn.Parameter(0.02 * torch.randn(1, 1 + (image // patch) ** 2, dim))
+        self.blocks = nn.Sequential(*(Block(dim, heads, True, full_attention) for _ in range(layers)))
+        self.ln_f, self.head = nn.LayerNorm(dim), nn.Linear(dim, classes)
+
+    def features(self, images):
+        x = self.patch(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.class_token.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.ln_f(self.blocks(x))[:, 0]
+
+    def loss(self, images, labels):
+        return F.cross_entropy(self.head(self.features(images)), labels)
+
+
+def conv():
+    layer, images = nn.Conv2d(64, 64, 3, padding=1), torch.randn(32, 64, 32, 32, requires_grad=True)
+    dy = torch.randn(32, 64, 32, 32)
+
+    def step():
+        torch.autograd.grad(layer(images), [images, layer.weight, layer.bias], dy)
+
+    return step, 32
+
+
 def trainer(model, batch, items, clip=True):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
 
@@ -203,6 +235,8 @@ WORKLOADS = {
     "seq2seq": lambda: trainer(Seq2Seq(), [torch.randint(0, 1000, (64, 32)), torch.randint(0, 1000, (64, 2, 32))],
                                64 * 32),
     "bert": bert,
+    "vit": lambda: trainer(ViT(32, 4, 3, 192, 6, 3, 10), [torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,))], 64),
+    "conv": conv,
     **{f"attention-{n}": (lambda n=n: attention(n)) for n in (512, 1024, 2048, 4096, 8192)},
 }
 

@@ -6,7 +6,26 @@
 
 namespace gradus::bench {
 
-namespace {
+Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items, bool clip) {
+  auto optimizer = std::make_shared<optim::AdamW>(
+      model.parameters(), optim::AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1});
+  const optim::StepOptions options =
+      clip ? optim::StepOptions{.max_grad_norm = 1.0} : optim::StepOptions{};
+  return {[=] {
+            optimizer->zero_grad();
+            loss().backward();
+            optimizer->step(options);
+          },
+          items, 0};
+}
+
+/// Of a model whose loss takes inputs x and targets y.
+template <class Model>
+Workload trainer(std::shared_ptr<Model> model, Tensor x, Tensor y, int64_t items,
+                 bool clip = true) {
+  return trainer(
+      *model, [=] { return model->loss(x, y); }, items, clip);
+}
 
 struct Classifier : nn::Module {
   nn::Linear a, b, c;
@@ -33,28 +52,7 @@ struct CharLSTM : nn::Module {
   }
 };
 
-/// zero_grad, forward, loss, backward, clip, AdamW; `loss` keeps the model alive.
-Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
-                 bool clip = true) {
-  auto optimizer = std::make_shared<optim::AdamW>(
-      model.parameters(), optim::AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1});
-  const optim::StepOptions options =
-      clip ? optim::StepOptions{.max_grad_norm = 1.0} : optim::StepOptions{};
-  return {[=] {
-            optimizer->zero_grad();
-            loss().backward();
-            optimizer->step(options);
-          },
-          items, 0};
-}
-
-/// Of a model whose loss takes inputs x and targets y.
-template <class Model>
-Workload trainer(std::shared_ptr<Model> model, Tensor x, Tensor y, int64_t items,
-                 bool clip = true) {
-  return trainer(
-      *model, [=] { return model->loss(x, y); }, items, clip);
-}
+namespace {
 
 Workload mlp() {
   return trainer(std::make_shared<Classifier>(), randn({64, 784}), randint(0, 10, {64}), 64, false);
@@ -167,6 +165,7 @@ const std::vector<NamedWorkload>& workloads() {
       list.push_back(
           {"attention-" + std::to_string(length), [length] { return attention(length); }});
     list.push_back({"generate-124M", generation});
+    for (const NamedWorkload& workload : vision_workloads()) list.push_back(workload);
     auto grow = [&](const char* what, std::vector<int64_t> sizes, auto make) {
       for (const int64_t n : sizes)
         list.push_back(

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "gradus/nn/module.h"
+
 namespace gradus::bench {
 
 /// A workload made ready: `step` is what is timed.
@@ -21,7 +23,14 @@ struct NamedWorkload {
   bool growth = false;  ///< one of a series in which one size grows; run only when named
 };
 
-/// All workloads: mlp, gpt-char, gpt-baby, gpt2-124M, lstm (2 layers of 256, 64 sequences of 64),
+/// zero_grad, forward, loss, backward, clip, AdamW; `loss` keeps the model alive.
+Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
+                 bool clip = true);
+
+/// Of images: vit, conv (a 3x3 convolution alone, 64 to 64 channels of 32 x 32, batch 32).
+std::vector<NamedWorkload> vision_workloads();
+
+/// All workloads: those of images, mlp, gpt-char, gpt-baby, gpt2-124M, lstm (2 layers of 256, 64 sequences of 64),
 /// seq2seq, bert, attention-512 ... -16384, generate-124M; and those of growth.py, gpt-char with
 /// another length, width or batch: length-512 ... -16384 (one sequence), width-64 ... -1024 (heads
 /// of 32), batch-1 ... -192.

@@ -1,0 +1,95 @@
+#include "gradus/models/vit.h"
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/shape.h"
+#include "gradus/nn/init.h"
+
+namespace gradus::models {
+
+namespace {
+ViTConfig checked(ViTConfig c) {
+  ViT::fields(c).check("ViT");
+  check(c.image % c.patch == 0, "ViT: patch must divide image: image ", c.image, ", patch ",
+        c.patch);
+  check(c.dim % c.heads == 0, "ViT: heads must divide dim: dim ", c.dim, ", heads ", c.heads);
+  return c;
+}
+
+/// Linear maps uniform after Glorot, those of patches too; tables normal with standard deviation
+/// 0.02; biases 0.
+void initialise(const nn::Module& module) {
+  if (nn::init::Skip::active()) return;
+  NoGrad no_grad;
+  for (const auto& [name, p] : module.named_parameters()) {
+    if (p.rank() == 2 || p.rank() == 4)
+      p.copy_(nn::init::xavier_uniform({p.size(0), p.numel() / p.size(0)}).reshape(p.shape()));
+    else if (p.rank() == 3)
+      p.copy_(nn::init::normal(p.shape(), 0, 0.02));
+    else if (name.ends_with("bias"))
+      p.zero_();
+  }
+}
+}  // namespace
+
+Fields ViT::fields(ViTConfig& c) {
+  Fields fields;
+  fields.add("image", c.image, 1, 1e5, "height and width of an image");
+  fields.add("channels", c.channels, 1, 1e4, "colours of an image");
+  fields.add("patch", c.patch, 1, 1e5, "height and width of a patch; must divide image");
+  fields.add("classes", c.classes, 0, 1e6, "classes that there are; 0: no head");
+  fields.add("layers", c.layers, 1, 10000, "transformer blocks");
+  fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");
+  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a patch within the model");
+  fields.add("hidden", c.hidden, 0, 1e7, "numbers within a feed-forward layer; 0: 4 dim");
+  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
+  fields.add("pooling", c.pooling, {"token", "mean"}, "what stands for an image");
+  return fields;
+}
+
+ViT::ViT(const ViTConfig& c)
+    : config(checked(c)),
+      patch(child("patch", nn::Conv2d(c.channels, c.dim, c.patch, {.stride = c.patch}))),
+      class_token(param("class_token", zeros({1, 1, c.dim}))),
+      positions(param("positions", zeros({1, 1 + c.patches(), c.dim}))),
+      dropout(c.dropout),
+      blocks(children("blocks", c.layers,
+                      [&](int64_t) {
+                        return nn::Block(
+                            c.dim, {.heads = c.heads, .hidden = c.hidden, .dropout = c.dropout});
+                      })),
+      ln_f(child("ln_f", nn::LayerNorm(c.dim))),
+      head(c.classes > 0 ? std::optional(child("head", nn::Linear(c.dim, c.classes)))
+                         : std::nullopt) {
+  initialise(*this);
+}
+
+Tensor ViT::embed(const Tensor& images) const {
+  check(images.defined() && images.rank() == 4 &&
+            images.shape() == Shape{images.size(0), config.channels, config.image, config.image},
+        "ViT: expected images (B, ", config.channels, ", ", config.image, ", ", config.image,
+        "), got ", images.defined() ? images.shape() : Shape{});
+  const Tensor x = patch(images).reshape({images.size(0), config.dim, config.patches()});
+  return x.transpose(1, 2) + positions.slice(1, 1);
+}
+
+Tensor ViT::encode(const Tensor& embedded) const {
+  const Tensor first = class_token + positions.slice(1, 0, 1);
+  Tensor x = dropout(cat({first.expand({embedded.size(0), 1, config.dim}), embedded}, 1));
+  for (const nn::Block& block : blocks) x = block(x);
+  return ln_f(x);
+}
+
+Tensor ViT::features(const Tensor& images) const {
+  const Tensor x = encode(embed(images));
+  return config.pooling == Pooling::token ? x.select(1, 0) : mean(x.slice(1, 1), 1);
+}
+
+Tensor ViT::operator()(const Tensor& images) const {
+  check(head.has_value(), "ViT: this one has no head: it was made with classes = 0");
+  return (*head)(features(images));
+}
+
+}  // namespace gradus::models

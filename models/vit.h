@@ -1,0 +1,58 @@
+#pragma once
+// The vision transformer: an image as a sequence of patches. Dosovitskiy et al. 2021, arXiv
+// 2010.11929.
+
+#include <optional>
+
+#include "gradus/models/fields.h"
+#include "gradus/nn/convolution.h"
+#include "gradus/nn/transformer.h"
+
+namespace gradus::models {
+
+enum class Pooling { token, mean };
+
+struct ViTConfig {
+  int64_t image = 32;  ///< height and width
+  int64_t channels = 3;
+  int64_t patch = 4;     ///< height and width; must divide image
+  int64_t classes = 10;  ///< 0: an encoder alone, without a head
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t dim = 64;
+  int64_t hidden = 0;  ///< of the feed-forward layers; 0: 4 dim
+  double dropout = 0;  ///< of embeddings, attention weights and what is added to the stream
+  Pooling pooling =
+      Pooling::token;  ///< an image's features: the class token's, or the patches' mean
+
+  int64_t patches() const { return image / patch * (image / patch); }
+};
+
+/// Patches through a linear map, a class token before them, learned positions, pre-norm blocks.
+struct ViT : nn::Module {
+  using Config = ViTConfig;
+  static constexpr const char* kind = "vit";
+  static Fields fields(ViTConfig& config);
+
+  const ViTConfig config;
+  nn::Conv2d patch;          ///< a patch of all channels -> dim
+  const Tensor class_token;  ///< (1, 1, dim)
+  const Tensor positions;    ///< (1, 1 + patches, dim), the class token's first
+  nn::Dropout dropout;
+  std::vector<nn::Block> blocks;
+  nn::LayerNorm ln_f;
+  std::optional<nn::Linear> head;
+  explicit ViT(const ViTConfig& config);
+
+  /// Each patch of images (B, channels, image, image) with its position: (B, patches, dim), from
+  /// left to right and top to bottom. Throws Error for images of another shape.
+  Tensor embed(const Tensor& images) const;
+  /// The class token and some embedded patches (B, n, dim) in each other's context: (B, 1 + n, dim).
+  Tensor encode(const Tensor& embedded) const;
+  /// What stands for an image: (B, channels, image, image) -> (B, dim).
+  Tensor features(const Tensor& images) const;
+  /// Logits (B, classes). Throws Error for an encoder alone.
+  Tensor operator()(const Tensor& images) const;
+};
+
+}  // namespace gradus::models
