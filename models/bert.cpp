@@ -4,6 +4,7 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"
+#include "gradus/models/decoding.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::models {
@@ -82,9 +83,7 @@ Bert::Bert(const BertConfig& c)
 }
 
 Tensor Bert::operator()(const BertInput& in) const {
-  check(in.ids.defined() && in.ids.rank() == 2 && in.ids.dtype() == int64 && in.ids.numel() > 0,
-        "Bert: expected ids (B, T) of int64, none empty, got ",
-        in.ids.defined() ? in.ids.shape() : Shape{});
+  detail::check_ids("Bert", "ids", in.ids);
   const int64_t B = in.ids.size(0), T = in.ids.size(1);
   check(T <= config.context, "Bert: ", T, " tokens do not fit a context of ", config.context);
   check(!in.segments.defined() || in.segments.shape() == in.ids.shape(),

@@ -6,6 +6,7 @@
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
@@ -13,6 +14,10 @@
 namespace gradus::models {
 
 namespace {
+void check_no_graph(const char* op) {
+  check(!grad_enabled(), op, ": no gradients flow through a decoder; use it under NoGrad");
+}
+
 void check_options(const SamplingOptions& o) {
   check(o.temperature >= 0 && std::isfinite(o.temperature),
         "generate: expected a temperature >= 0, got ", o.temperature);
@@ -49,6 +54,41 @@ double total_of(const std::vector<Candidate>& candidates) {
 void detail::check_beams(const char* op, int64_t sources, int64_t beams) {
   const int64_t most = (int64_t{1} << 24) / std::max<int64_t>(sources, 1);
   check(beams >= 1 && beams <= most, op, ": expected from 1 to ", most, " beams, got ", beams);
+}
+
+void detail::check_ids(const char* op, const char* what, const Tensor& ids) {
+  check(ids.defined() && ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0, op,
+        ": expected ", what, " (B, T) of int64, none empty, got ",
+        ids.defined() ? ids.shape() : Shape{});
+}
+
+void detail::select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows) {
+  for (Tensor* x : tensors)
+    if (x->defined()) *x = index_select(*x, 0, rows);
+}
+
+detail::SourceRows::SourceRows(const char* op, int64_t sources, int64_t beams) : op_(op) {
+  check_no_graph(op);
+  check_beams(op, sources, beams);
+  for (int64_t row = 0; row < sources * beams; ++row) source_.push_back(row / beams);
+}
+
+Tensor detail::SourceRows::index() const { return from_data(source_, {size()}); }
+
+void detail::SourceRows::check_next(const Tensor& ids, int64_t room) const {
+  check_no_graph(op_);
+  check_ids(op_, "target ids", ids);
+  check(ids.size(0) == size() && ids.size(1) <= room, op_, ": expected ids (", size(),
+        ", T) with T up to ", room, ", got ", ids.shape());
+}
+
+bool detail::SourceRows::reorder(const Tensor& rows) {
+  check(rows.shape() == Shape{size()}, op_, ": expected ", size(), " rows to reorder by, got ",
+        rows.shape());
+  const std::vector<int64_t> now = index_select(index(), 0, rows).to_vector<int64_t>();
+  if (now == source_) return false;
+  source_ = now;
+  return true;
 }
 
 int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Generator& generator) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <vector>
 
 #include "gradus/core/autograd.h"
@@ -35,6 +36,31 @@ namespace detail {
 /// Throws Error, opening with `op`, unless so many beams of each source are a number of rows that a
 /// decoder can have.
 void check_beams(const char* op, int64_t sources, int64_t beams);
+/// Throws Error, opening with `op`, unless ids are (B, T) of int64, none empty; `what`: "target ids".
+void check_ids(const char* op, const char* what, const Tensor& ids);
+/// Each tensor that is defined becomes its rows `rows`.
+void select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows);
+
+/// Which source each row of a decoder is of, for decoders that look at sources.
+class SourceRows {
+ public:
+  SourceRows() = default;
+  /// `beams` rows a source, side by side. Throws Error, opening with `op` as all here, where
+  /// gradients are recorded or there cannot be so many.
+  SourceRows(const char* op, int64_t sources, int64_t beams);
+  int64_t size() const { return std::ssize(source_); }
+  /// (rows), int64: of a tensor with one row a source it selects the decoder's rows.
+  Tensor index() const;
+  /// Throws Error unless ids are (rows, T) with T up to room, and no gradients are recorded.
+  void check_next(const Tensor& ids, int64_t room) const;
+  /// Row i is now of the source that row rows[i] was of. False where none is of another then, as in
+  /// a beam search, whose beams change within a source. Throws Error unless rows are (rows), int64.
+  bool reorder(const Tensor& rows);
+
+ private:
+  const char* op_ = "";
+  std::vector<int64_t> source_;
+};
 }  // namespace detail
 
 /// How a token is chosen from logits.

@@ -94,9 +94,7 @@ GPT::GPT(const GPTConfig& c)
 }
 
 Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
-  check(ids.defined() && ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0,
-        "GPT: expected ids (B, T) of int64, none empty, got ",
-        ids.defined() ? ids.shape() : Shape{});
+  detail::check_ids("GPT", "ids", ids);
   check(ids.size(1) <= config.context - offset, "GPT: ", offset + ids.size(1),
         " tokens do not fit a context of ", config.context);
   const int64_t length = ids.size(1);

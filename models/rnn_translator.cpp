@@ -38,12 +38,6 @@ nn::RecurrentCell make_cell(const RNNTranslatorConfig& c, int64_t layer) {
   if (c.cell == Recurrence::gru) return nn::GRUCell(input, c.hidden);
   return nn::RNNCell(input, c.hidden, {.nonlinearity = nonlinearity(c.cell)});
 }
-
-void check_ids(const char* what, const Tensor& ids) {
-  check(ids.defined() && ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0,
-        "RNNTranslator: expected ", what, " ids (B, T) of int64, none empty, got ",
-        ids.defined() ? ids.shape() : Shape{});
-}
 }  // namespace
 
 Fields RNNTranslator::fields(RNNTranslatorConfig& c) {
@@ -73,7 +67,7 @@ RNNTranslator::RNNTranslator(const RNNTranslatorConfig& c)
       head(child("head", nn::Linear(c.dim, c.target_vocab))) {}
 
 RNNTranslator::State RNNTranslator::read(const Tensor& source, const Tensor& lengths) const {
-  check_ids("source", source);
+  detail::check_ids("RNNTranslator", "source ids", source);
   const int64_t B = source.size(0), S = source.size(1), H = config.hidden;
   const Tensor mask = nn::padding_mask(lengths, B, S);
   const auto [annotations, last] =
@@ -108,8 +102,8 @@ Tensor RNNTranslator::logits(const Tensor& states, const Tensor& contexts,
 
 Tensor RNNTranslator::operator()(const Tensor& source, const Tensor& lengths,
                                  const Tensor& target) const {
-  check_ids("source", source);
-  check_ids("target", target);
+  detail::check_ids("RNNTranslator", "source ids", source);
+  detail::check_ids("RNNTranslator", "target ids", target);
   check(source.size(0) == target.size(0), "RNNTranslator: ", source.size(0), " sources, ",
         target.size(0), " targets");
   check(target.size(1) <= config.context, "RNNTranslator: ", target.size(1),
@@ -147,7 +141,7 @@ RNNTranslatorDecoder RNNTranslator::decoder(const Tensor& source, const Tensor& 
 }
 
 namespace {
-/// Rows of a state, likewise.
+/// Rows of a state.
 std::vector<RecurrentState> select(const std::vector<RecurrentState>& layers, const Tensor& rows) {
   std::vector<RecurrentState> out;
   for (const auto& [h, c] : layers)
@@ -159,26 +153,15 @@ std::vector<RecurrentState> select(const std::vector<RecurrentState>& layers, co
 RNNTranslatorDecoder::RNNTranslatorDecoder(const RNNTranslator& model, const Tensor& source,
                                            const Tensor& lengths, int64_t beams)
     : model_(&model) {
-  check(!grad_enabled(), "RNNTranslator: no gradients flow through a decoder; use it under NoGrad");
-  check_ids("source", source);
-  detail::check_beams("RNNTranslator", source.size(0), beams);
+  detail::check_ids("RNNTranslator", "source ids", source);
+  rows_ = {"RNNTranslator", source.size(0), beams};
   state_ = model.read(source, lengths);
-  for (int64_t row = 0; row < source.size(0) * beams; ++row) source_.push_back(row / beams);
-  select_sources(from_data(source_, {std::ssize(source_)}));
-  first_ = state_.layers = select(state_.layers, from_data(source_, {std::ssize(source_)}));
-}
-
-void RNNTranslatorDecoder::select_sources(const Tensor& rows) {
-  for (Tensor* x : {&state_.annotations, &state_.keys, &state_.mask})
-    if (x->defined()) *x = index_select(*x, 0, rows);
+  detail::select_rows({&state_.annotations, &state_.keys, &state_.mask}, rows_.index());
+  first_ = state_.layers = select(state_.layers, rows_.index());
 }
 
 Tensor RNNTranslatorDecoder::next_logits(const Tensor& ids) {
-  check(!grad_enabled(), "RNNTranslator: no gradients flow through a decoder; use it under NoGrad");
-  check_ids("target", ids);
-  check(ids.size(0) == std::ssize(source_) && ids.size(1) <= room(),
-        "RNNTranslator: expected ids (", source_.size(), ", T) with T up to ", room(), ", got ",
-        ids.shape());
+  rows_.check_next(ids, room());
   const Tensor embedded = model_->dropout(model_->target_embedding(ids));
   RNNTranslator::Step last;
   for (const Tensor& x : unbind(embedded, 1)) last = model_->step(x, state_);
@@ -187,16 +170,11 @@ Tensor RNNTranslatorDecoder::next_logits(const Tensor& ids) {
 }
 
 void RNNTranslatorDecoder::reorder(const Tensor& rows) {
-  check(rows.shape() == Shape{std::ssize(source_)}, "RNNTranslator: expected ", source_.size(),
-        " rows to reorder by, got ", rows.shape());
+  const bool others = rows_.reorder(rows);
   state_.layers = select(state_.layers, rows);
-  std::vector<int64_t> now;
-  for (const int64_t row : rows.to_vector<int64_t>())
-    now.push_back(source_[static_cast<size_t>(row)]);
-  if (now == source_) return;  // as in a beam search, where beams change within a source
-  source_ = std::move(now);
+  if (!others) return;
   first_ = select(first_, rows);
-  select_sources(rows);
+  detail::select_rows({&state_.annotations, &state_.keys, &state_.mask}, rows);
 }
 
 void RNNTranslatorDecoder::clear() {

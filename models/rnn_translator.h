@@ -86,11 +86,10 @@ class RNNTranslatorDecoder : public Decoder {
   void clear() override;
 
  private:
-  void select_sources(const Tensor& rows);
   const RNNTranslator* model_;
   std::vector<RecurrentState> first_;  // before the first token
   RNNTranslator::State state_;
-  std::vector<int64_t> source_;  // which source each row is of
+  detail::SourceRows rows_;
   int64_t read_ = 0;
 };
 

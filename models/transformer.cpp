@@ -46,12 +46,6 @@ void initialise(const Transformer& model) {
       p.zero_();
   }
 }
-
-void check_ids(const char* what, const Tensor& ids) {
-  check(ids.defined() && ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0,
-        "Transformer: expected ", what, " ids (B, T) of int64, none empty, got ",
-        ids.defined() ? ids.shape() : Shape{});
-}
 }  // namespace
 
 Fields Transformer::fields(TransformerConfig& c) {
@@ -123,8 +117,8 @@ Tensor Transformer::memory_of(const Tensor& source, const Tensor& mask) const {
 
 Tensor Transformer::operator()(const Tensor& source, const Tensor& lengths,
                                const Tensor& target) const {
-  check_ids("source", source);
-  check_ids("target", target);
+  detail::check_ids("Transformer", "source ids", source);
+  detail::check_ids("Transformer", "target ids", target);
   check(source.size(0) == target.size(0), "Transformer: ", source.size(0), " sources, ",
         target.size(0), " targets");
   const Tensor mask = nn::padding_mask(lengths, source.size(0), source.size(1));
@@ -155,25 +149,24 @@ TransformerDecoder Transformer::decoder(const Tensor& source, const Tensor& leng
 TransformerDecoder::TransformerDecoder(const Transformer& model, const Tensor& source,
                                        const Tensor& lengths, int64_t beams)
     : model_(&model) {
-  check(!grad_enabled(), "Transformer: gradients do not flow through a cache; use it under NoGrad");
-  check_ids("source", source);
-  const int64_t sources = source.size(0);
-  detail::check_beams("Transformer", sources, beams);
-  for (int64_t row = 0; row < sources * beams; ++row) source_.push_back(row / beams);
-  const Tensor rows = from_data(source_, {sources * beams});
-  mask_ = nn::padding_mask(lengths, sources, source.size(1));
+  detail::check_ids("Transformer", "source ids", source);
+  rows_ = {"Transformer", source.size(0), beams};
+  mask_ = nn::padding_mask(lengths, source.size(0), source.size(1));
   const Tensor memory = model.memory_of(source, mask_);
-  if (mask_.defined()) mask_ = index_select(mask_, 0, rows);
   for (const nn::PostNormDecoderBlock& block : model.decoder_blocks) {
-    const nn::KeysAndValues one = block.cross.keys_and_values(memory);
-    memories_.push_back({index_select(one.keys, 0, rows), index_select(one.values, 0, rows)});
-    layers_.push_back(block.attn.make_cache(sources * beams, capacity()));
+    memories_.push_back(block.cross.keys_and_values(memory));
+    layers_.push_back(block.attn.make_cache(rows_.size(), capacity()));
   }
+  select_sources(rows_.index());
+}
+
+void TransformerDecoder::select_sources(const Tensor& rows) {
+  detail::select_rows({&mask_}, rows);
+  for (auto& [keys, values] : memories_) detail::select_rows({&keys, &values}, rows);
 }
 
 Tensor TransformerDecoder::next_logits(const Tensor& ids) {
-  check(!grad_enabled(), "Transformer: gradients do not flow through a cache; use it under NoGrad");
-  check_ids("target", ids);
+  rows_.check_next(ids, room());
   Tensor y = model_->embed(model_->target_embedding, ids, capacity() - room());
   for (size_t i = 0; i < layers_.size(); ++i)
     y = model_->decode_block(i, y, memories_[i], mask_, &layers_[i]);
@@ -181,15 +174,9 @@ Tensor TransformerDecoder::next_logits(const Tensor& ids) {
 }
 
 void TransformerDecoder::reorder(const Tensor& rows) {
+  const bool others = rows_.reorder(rows);
   for (nn::KeyValueCache& layer : layers_) layer.reorder(rows);
-  std::vector<int64_t> now;
-  for (const int64_t row : rows.to_vector<int64_t>())
-    now.push_back(source_.at(static_cast<size_t>(row)));
-  if (now == source_) return;  // as in a beam search, where beams change within a source
-  source_ = std::move(now);
-  if (mask_.defined()) mask_ = index_select(mask_, 0, rows);
-  for (nn::KeysAndValues& memory : memories_)
-    memory = {index_select(memory.keys, 0, rows), index_select(memory.values, 0, rows)};
+  if (others) select_sources(rows);
 }
 
 void TransformerDecoder::clear() {

@@ -87,9 +87,10 @@ class TransformerDecoder : public Decoder {
   void clear() override;
 
  private:
+  void select_sources(const Tensor& rows);
   const Transformer* model_;
-  Tensor mask_;                              // of the sources, by rows
-  std::vector<int64_t> source_;              // which source each row is of
+  Tensor mask_;  // of the sources, by rows
+  detail::SourceRows rows_;
   std::vector<nn::KeysAndValues> memories_;  // by layers
   std::vector<nn::KeyValueCache> layers_;
 };
