@@ -49,6 +49,7 @@ std::vector<OpRow> ordering_rows();
 std::vector<OpRow> indexing_rows();
 std::vector<OpRow> fused_rows();
 std::vector<OpRow> loss_rows();
+std::vector<OpRow> contrastive_rows();
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> recurrent_rows();
 std::vector<OpRow> convolution_rows();

@@ -3,6 +3,7 @@
 #include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/additive.h"
 #include "gradus/core/ops/attention.h"
+#include "gradus/core/ops/contrastive.h"
 #include "gradus/core/ops/convolution.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
