@@ -99,7 +99,7 @@ includes = -Ibuild/include $(if $(filter core/blas.cpp,$(1)),$(BLAS_CFLAGS:-I%=-
 # How source $(1) is compiled.
 compile = $(CXX) $(optimize) $(flags) $(CPPFLAGS) $(CXXFLAGS) $(includes)
 link = $(CXX) -fopenmp $(sanitize) $(LDFLAGS)
-libraries = $(BLAS_LDFLAGS) -lopenblas
+libraries = $(BLAS_LDFLAGS) -lopenblas -lpng -lz
 program_libraries = -Wl,--as-needed -lboost_iostreams -lboost_filesystem -lboost_system
 
 quiet := $(if $(filter-out 0,$(V)),,@)
@@ -186,7 +186,7 @@ clang_version := $(patsubst clang++%,%,$(filter clang++%,$(compiler)))
 compiler_package := $(subst clang++,clang,$(compiler))
 headers := catch2/catch.hpp=catch2 nlohmann/json.hpp=nlohmann-json3-dev CLI/CLI.hpp=libcli11-dev \
   gnuplot-iostream.h=libgnuplot-iostream-dev boost/iostreams/stream.hpp=libboost-iostreams-dev \
-  boost/filesystem.hpp=libboost-filesystem-dev openblas_config.h=libopenblas-dev \
+  boost/filesystem.hpp=libboost-filesystem-dev openblas_config.h=libopenblas-dev png.h=libpng-dev zlib.h=zlib1g-dev \
   $(if $(filter clang%,$(compiler)),omp.h=libomp$(clang_version)-dev)
 packages := $(compiler_package) gnuplot-nox $(foreach header,$(headers),$(lastword $(subst =, ,$(header))))
 

@@ -194,7 +194,7 @@ TEST_CASE("read_idx: a damaged file is refused, with file and byte", "[data]") {
   CHECK_THAT(refused({0,   0,   8,   4,   255, 255, 255, 255, 255, 255,
                       255, 255, 255, 255, 255, 255, 255, 255, 255, 255}),
              Contains("byte 4: no file holds the shape (4294967295, 4294967295"));
-  CHECK_THAT(refused({0x1f, 0x8b, 8, 0, 1, 2, 3}), Contains("byte 0: this is a gzip file"));
+  CHECK_THAT(refused({0x1f, 0x8b, 8, 0, 1, 2, 3}), Contains("byte 7: the gzip data end too early"));
   CHECK_THROWS_WITH(models::read_idx(folder / "none"), Contains("none: No such file"));
   CHECK_THROWS_WITH(models::read_idx(folder.path.string()), Contains("not a regular file"));
 }
