@@ -2,6 +2,7 @@
 // Models and what they are fed with.
 #include "gradus/models/bert.h"
 #include "gradus/models/checkpoint.h"
+#include "gradus/models/data/augment.h"
 #include "gradus/models/data/batches.h"
 #include "gradus/models/data/bpe_tokenizer.h"
 #include "gradus/models/data/char_tokenizer.h"
