@@ -183,6 +183,21 @@ class ViT(nn.Module):
         return F.cross_entropy(self.head(self.features(images)), labels)
 
 
+class Contrastive(nn.Module):
+    """SimCLR: an encoder, a projection head and NT-Xent over the views of 2N images."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = ViT(28, 7, 1, 128, 4, 4, 10)
+        self.head = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 64))
+
+    def loss(self, a, b):
+        z, n = F.normalize(self.head(self.encoder.features(torch.cat([a, b]))), dim=1), len(a)
+        similarities = z @ z.t() / 0.1
+        similarities.fill_diagonal_(-math.inf)
+        return F.cross_entropy(similarities, torch.arange(2 * n).roll(n))
+
+
 def conv():
     layer, images = nn.Conv2d(64, 64, 3, padding=1), torch.randn(32, 64, 32, 32, requires_grad=True)
     dy = torch.randn(32, 64, 32, 32)
@@ -236,6 +251,7 @@ WORKLOADS = {
                                64 * 32),
     "bert": bert,
     "vit": lambda: trainer(ViT(32, 4, 3, 192, 6, 3, 10), [torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,))], 64),
+    "contrastive": lambda: trainer(Contrastive(), [torch.randn(128, 1, 28, 28) for _ in range(2)], 128),
     "conv": conv,
     **{f"attention-{n}": (lambda n=n: attention(n)) for n in (512, 1024, 2048, 4096, 8192)},
 }

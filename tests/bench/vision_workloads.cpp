@@ -17,6 +17,32 @@ Workload vit() {
       *model, [=] { return cross_entropy((*model)(images), labels); }, 64);
 }
 
+/// SimCLR: 128 pairs of views, 28 x 28 in patches of 7 (4 layers, 4 heads, 128), a projection head.
+struct SimCLR : nn::Module {
+  models::ViT encoder;
+  nn::Linear hidden, out;
+  SimCLR()
+      : encoder(child("encoder", models::ViT({.image = 28,
+                                              .channels = 1,
+                                              .patch = 7,
+                                              .classes = 0,
+                                              .layers = 4,
+                                              .heads = 4,
+                                              .dim = 128}))),
+        hidden(child("hidden", nn::Linear(128, 128))),
+        out(child("out", nn::Linear(128, 64))) {}
+  Tensor loss(const Tensor& a, const Tensor& b) const {
+    return nt_xent(out(hidden(encoder.features(cat({a, b})), Activation::relu)));
+  }
+};
+
+Workload contrastive() {
+  auto model = std::make_shared<SimCLR>();
+  const Tensor a = randn({128, 1, 28, 28}), b = randn({128, 1, 28, 28});
+  return trainer(
+      *model, [=] { return model->loss(a, b); }, 128);
+}
+
 /// Forward and backward, the image's gradient too.
 Workload conv() {
   const nn::Conv2d layer(64, 64, 3, {.padding = 1});
@@ -29,6 +55,8 @@ Workload conv() {
 
 }  // namespace
 
-std::vector<NamedWorkload> vision_workloads() { return {{"vit", vit}, {"conv", conv}}; }
+std::vector<NamedWorkload> vision_workloads() {
+  return {{"vit", vit}, {"contrastive", contrastive}, {"conv", conv}};
+}
 
 }  // namespace gradus::bench
