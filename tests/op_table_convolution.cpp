@@ -70,6 +70,8 @@ std::vector<BadCall> bad_calls() {
       call({1, 1, 8, 8}, {1, 1, 3, 3}, {.padding = -1}, "got 1, 1 and -1"),
       call({1, 1, 8, 8}, {1, 1, 3, 3}, {.padding = huge}, "to 2^30"),
       call({1, 1, 8, 8}, {1, 1, 3, 3}, {.dilation = huge}, "to 2^30"),
+      call({1, 4, 3, 3}, {1, 4, 1, 1}, {.stride = 1 << 30, .padding = 1 << 30},
+           "with so much padding is too large"),
       {[] {
          conv2d(f32({1, 1, 8, 8}), f32({2, 1, 3, 3}), f32({3}));
        },
@@ -111,6 +113,11 @@ std::vector<OpRow> convolution_rows() {
            {normal({1, 1, 5, 7}), normal({2, 1, 1, 2})},
            {normal({0, 1, 5, 7}), normal({2, 1, 1, 2})}},
           {{normal({2, 3, 40, 61}), normal({7, 3, 3, 4}), normal({7})}}),
+      row("a stride larger than the filter", {.stride = {4, 5}, .padding = 1},
+          {{normal({2, 2, 5, 6}), normal({2, 2, 2, 3}), normal({2})},
+           {normal({1, 1, 1, 1}), normal({1, 1, 3, 3})},
+           {normal({0, 1, 5, 7}), normal({2, 1, 1, 2})}},
+          {{normal({2, 3, 40, 61}), normal({7, 3, 2, 4}), normal({7})}}),
       row("patches", {.stride = 2},
           {{normal({2, 2, 4, 5}), normal({3, 2, 2, 2}), normal({3})},
            {normal({1, 1, 2, 2}), normal({1, 1, 2, 2})},

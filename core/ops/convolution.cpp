@@ -78,7 +78,14 @@ Problem problem_of(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                 o.padding.height, o.dilation.height),
                         axis_of("width", x.size(3), weight.size(3), o.stride.width, o.padding.width,
                                 o.dilation.width)};
-  return {windows, x.size(0), o.groups, weight.size(1), weight.size(0) / o.groups};
+  const Problem p{windows, x.size(0), o.groups, weight.size(1), weight.size(0) / o.groups};
+  check(static_cast<double>(std::max(p.in, p.out)) *
+                static_cast<double>(windows.y.around().padded()) *
+                static_cast<double>(windows.x.around().padded()) <
+            1e13,
+        "conv2d: an image ", x.shape(), " with so much padding is too large: ", o.padding.height,
+        " and ", o.padding.width);
+  return p;
 }
 
 // ---- the composed form ----
@@ -111,26 +118,36 @@ struct AxisSweep {
   std::vector<int64_t> windows, targets, places, taps;
 };
 
-/// The same for planes: places are (channel, y, x).
+/// The same for planes: windows are (y, x), places (channel, y, x).
 struct Sweep {
-  Planes planes;
-  std::vector<int64_t> windows, targets, places, taps;
+  const Planes planes;
+  const AxisSweep y, x;
+  const int64_t width, filter_width;  // of a plane of results, of a filter
+  std::vector<int64_t> places = {};
 
-  Sweep(const Planes& p, int64_t channels, const AxisSweep& y, const AxisSweep& x, int64_t width,
-        int64_t filter_width)
-      : planes(p) {
-    for (size_t i = 0; i < y.windows.size(); ++i)
-      for (size_t j = 0; j < x.windows.size(); ++j) {
-        windows.push_back(y.windows[i] * p.x.padded() + x.windows[j]);
-        targets.push_back(y.targets[i] * width + x.targets[j]);
-      }
-    for (size_t i = 0; i < y.taps.size(); ++i)
-      for (size_t j = 0; j < x.taps.size(); ++j)
-        taps.push_back(y.taps[i] * filter_width + x.taps[j]);
+  Sweep(const Planes& p, int64_t channels, AxisSweep y_, AxisSweep x_, int64_t width_,
+        int64_t filter_width_)
+      : planes(p), y(std::move(y_)), x(std::move(x_)), width(width_), filter_width(filter_width_) {
     for (int64_t c = 0; c < channels; ++c)
       for (const int64_t down : y.places)
         for (const int64_t across : x.places)
           places.push_back(c * p.padded_plane() + down * p.x.padded() + across);
+  }
+  int64_t count() const { return std::ssize(y.windows) * std::ssize(x.windows); }
+  int64_t taps() const { return std::ssize(y.taps) * std::ssize(x.taps); }
+  int64_t tap(int64_t i) const {
+    const auto across = x.taps.size(), n = static_cast<size_t>(i);
+    return y.taps[n / across] * filter_width + x.taps[n % across];
+  }
+  /// Where windows [first, first + n) begin, and where their results go.
+  void windows(int64_t first, int64_t n, int64_t* begins, int64_t* targets) const {
+    size_t i = static_cast<size_t>(first) / x.windows.size();
+    size_t j = static_cast<size_t>(first) % x.windows.size();
+    for (int64_t r = 0; r < n; ++r) {
+      begins[r] = y.windows[i] * planes.x.padded() + x.windows[j];
+      targets[r] = y.targets[i] * width + x.targets[j];
+      if (++j == x.windows.size()) j = 0, ++i;
+    }
   }
 };
 
@@ -188,8 +205,7 @@ template <class T>
 void correlate(const Sweep& s, int64_t images, int64_t groups, int64_t in, int64_t out, const T* x,
                const T* panels, const T* bias, T* y, int64_t plane) {
   constexpr int64_t width = kernel::panel_cols<T>, most = 512, group = kernel::lanes<T>;
-  const int64_t k = static_cast<int64_t>(s.places.size());
-  const int64_t count = static_cast<int64_t>(s.windows.size());
+  const int64_t k = std::ssize(s.places), count = s.count();
   const int64_t steps = std::max<int64_t>((k + 255) / 256, 1), step = (k + steps - 1) / steps;
   const int64_t parts = images * groups;
   const int64_t pieces = std::max<int64_t>((count + most - 1) / most, 1);
@@ -198,36 +214,39 @@ void correlate(const Sweep& s, int64_t images, int64_t groups, int64_t in, int64
   parallel_for(parts * shares, grain, [&](int64_t begin, int64_t end) {
     const Scratch<T> padded(in * s.planes.padded_plane()), sums(most * width),
         turned(width * group);
+    int64_t begins[most], targets[most];
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t part = unit / shares, g = part % groups,
                     first = unit % shares * together * most;
       const int64_t last = std::min(first + together * most, count);
       kernel::pad_planes(s.planes, in, x + part * in * s.planes.plane(), padded.data());
-      for (int64_t i = first; i < last; i += most)
+      for (int64_t i = first; i < last; i += most) {
+        const int64_t m = std::min(most, last - i);
+        s.windows(i, m, begins, targets);
         for (int64_t j = 0; j < out; j += width) {
-          const int64_t m = std::min(most, last - i), cols = std::min(width, out - j);
+          const int64_t cols = std::min(width, out - j);
           const T* const panel = panels + (g * panels_of<T>(out) * width + j) * k;
           for (int64_t n = 0, p = 0; n < steps; ++n, p += step)
             kernel::window_gemm(p > 0, m, cols, std::clamp<int64_t>(k - p, 0, step), padded.data(),
-                                s.windows.data() + i, s.places.data() + p, panel + p * width,
-                                sums.data(), width);
+                                begins, s.places.data() + p, panel + p * width, sums.data(), width);
           for (int64_t r = 0; r < m; r += group) {
             const int64_t n = std::min(group, m - r);
-            const int64_t* const targets = s.targets.data() + i + r;
-            const bool side_by_side = targets[n - 1] - targets[0] == n - 1;
+            const int64_t* const at = targets + r;
+            const bool in_a_row = at[n - 1] - at[0] == n - 1;
             kernel::tile_transpose(n, width, T{1}, sums.data() + r * width, width, turned.data(),
                                    group);
             for (int64_t o = 0; o < cols; ++o) {
               const T b = bias ? bias[g * out + j + o] : T{0};
               const T* const from = turned.data() + o * group;
               T* const to = y + (part * out + j + o) * plane;
-              if (side_by_side)
-                simd_for(n, [=, to = to + targets[0]](int64_t q) { to[q] = from[q] + b; });
+              if (in_a_row)
+                simd_for(n, [=, to = to + at[0]](int64_t q) { to[q] = from[q] + b; });
               else
-                for (int64_t q = 0; q < n; ++q) to[targets[q]] = from[q] + b;
+                for (int64_t q = 0; q < n; ++q) to[at[q]] = from[q] + b;
             }
           }
         }
+      }
     }
   });
 }
@@ -247,26 +266,30 @@ void convolve(const Problem& p, const T* x, const T* weight, const T* bias, T* y
 }
 
 /// dx: with stride s the places of a plane fall into s phases an axis, each met by filter places of
-/// its own. Each is a convolution of dy that moves by one.
+/// its own or by none. Each is a convolution of dy that moves by one.
 template <class T>
 void convolve_back(const Problem& p, const T* dy, const T* weight, T* dx) {
   const Windows& w = p.windows;
   const Planes planes{backward_padding(w.y), backward_padding(w.x)};
-  for (int64_t phase = 0; phase < w.y.stride * w.x.stride; ++phase) {
-    const Sweep sweep(planes, p.out, backward_axis(w.y, planes.y.before, phase / w.x.stride),
-                      backward_axis(w.x, planes.x.before, phase % w.x.stride), w.x.size,
-                      w.x.kernel);
-    const int64_t k = static_cast<int64_t>(sweep.places.size());
-    const int64_t taps = static_cast<int64_t>(sweep.taps.size());
-    const int64_t size = k * panels_of<T>(p.in) * kernel::panel_cols<T>;
-    const Scratch<T> panels(p.groups * size);
-    for (int64_t g = 0; g < p.groups; ++g)
-      pack_panels(k, p.in, panels.data() + g * size, [&](int64_t q, int64_t c) {
-        const int64_t o = q / taps, tap = sweep.taps[static_cast<size_t>(q % taps)];
-        return weight[((g * p.out + o) * p.in + c) * w.places() + tap];
-      });
-    correlate<T>(sweep, p.images, p.groups, p.out, p.in, dy, panels.data(), nullptr, dx, w.plane());
-  }
+  auto phases = [](const WindowAxis& a) { return std::min(a.stride, a.kernel * a.dilation); };
+  if (w.y.stride > 1 || w.x.stride > 1)
+    std::fill_n(dx, p.images * p.groups * p.in * w.plane(), T{0});
+  for (int64_t y = 0; y < phases(w.y); ++y)
+    for (int64_t x = 0; x < phases(w.x); ++x) {
+      const Sweep sweep(planes, p.out, backward_axis(w.y, planes.y.before, y),
+                        backward_axis(w.x, planes.x.before, x), w.x.size, w.x.kernel);
+      if (sweep.count() == 0 || sweep.taps() == 0) continue;
+      const int64_t k = std::ssize(sweep.places);
+      const int64_t size = k * panels_of<T>(p.in) * kernel::panel_cols<T>;
+      const Scratch<T> panels(p.groups * size);
+      for (int64_t g = 0; g < p.groups; ++g)
+        pack_panels(k, p.in, panels.data() + g * size, [&](int64_t q, int64_t c) {
+          const int64_t o = q / sweep.taps(), tap = sweep.tap(q % sweep.taps());
+          return weight[((g * p.out + o) * p.in + c) * w.places() + tap];
+        });
+      correlate<T>(sweep, p.images, p.groups, p.out, p.in, dy, panels.data(), nullptr, dx,
+                   w.plane());
+    }
 }
 
 /// dweight = sum over images of the windows of x[n], transposed, times dy[n]. Threads share images,
@@ -287,6 +310,7 @@ void weight_gradient(const Problem& p, const T* x, const T* dy, T* dweight) {
   const Scratch<T> sums(parts * size);
   parallel_for(parts * p.groups * shares, 1, [&](int64_t begin, int64_t end) {
     const Scratch<T> padded(channels * sweep.planes.padded_plane()), panel(width * step);
+    int64_t begins[step], targets[step];
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t part = unit / shares / p.groups, g = unit / shares % p.groups;
       const int64_t c = unit % shares * channels, own = std::min(channels, p.in - c);
@@ -296,16 +320,19 @@ void weight_gradient(const Problem& p, const T* x, const T* dy, T* dweight) {
       for (int64_t n = part * per_part; n < std::min((part + 1) * per_part, p.images); ++n) {
         kernel::pad_planes(sweep.planes, own, x + ((n * p.groups + g) * p.in + c) * w.plane(),
                            padded.data());
-        for (int64_t at = 0; at < count; at += step)
+        for (int64_t at = 0; at < count; at += step) {
+          const int64_t k = std::min(step, count - at);
+          sweep.windows(at, k, begins, targets);
           for (int64_t j = 0; j < p.out; j += width) {
-            const int64_t k = std::min(step, count - at), cols = std::min(width, p.out - j);
+            const int64_t cols = std::min(width, p.out - j);
             const blas::Product<T> from{.trans_b = true,
                                         .b = dy + ((n * p.groups + g) * p.out + j) * count + at,
                                         .ldb = count};
             kernel::detail::pack_panel(from, 0, k, 0, cols, panel.data());
             kernel::window_gemm(true, own * w.places(), cols, k, padded.data(), sweep.places.data(),
-                                sweep.windows.data() + at, panel.data(), sum + j, columns);
+                                begins, panel.data(), sum + j, columns);
           }
+        }
       }
     }
   });
