@@ -287,59 +287,45 @@ void write_over(const char* op, const Tensor& x, const Tensor& y, const F& f) {
   dispatch_number(op, x.dtype(), write);
 }
 
-/// x op= y.
+/// x op= y, x again.
 template <class Op>
-void assign(const char* name, Tensor& x, const Tensor& y, const Op& op) {
-  if (records(name, x, y.shape(), y.requires_grad()))
-    x = op(x, y);
-  else
-    write_over(name, x, y, op);
+Tensor& assign(const char* name, Tensor& x, const Tensor& y, const Op& op) {
+  if (records(name, x, y.shape(), y.requires_grad())) return x = op(x, y);
+  write_over(name, x, y, op);
+  return x;
 }
 
 template <class Op>
-void assign(const char* name, Tensor& x, double y, const Op& op) {
+Tensor& assign(const char* name, Tensor& x, double y, const Op& op) {
   check_number(name, x.dtype(), y);
-  if (records(name, x, {}, false))
-    x = op(x, y);
-  else
-    write_over(name, x, scalar(y, x.dtype()), op);
+  if (records(name, x, {}, false)) return x = op(x, y);
+  write_over(name, x, scalar(y, x.dtype()), op);
+  return x;
 }
 
 }  // namespace
 
 Tensor& Tensor::operator+=(const Tensor& y) & {
-  assign("operator+=", *this, y, std::plus<>());
-  return *this;
+  return assign("operator+=", *this, y, std::plus<>());
 }
 Tensor& Tensor::operator-=(const Tensor& y) & {
-  assign("operator-=", *this, y, std::minus<>());
-  return *this;
+  return assign("operator-=", *this, y, std::minus<>());
 }
 Tensor& Tensor::operator*=(const Tensor& y) & {
-  assign("operator*=", *this, y, std::multiplies<>());
-  return *this;
+  return assign("operator*=", *this, y, std::multiplies<>());
 }
 Tensor& Tensor::operator/=(const Tensor& y) & {
   check(is_floating(dtype()), "operator/=: expected float32 or float64, got ", dtype());
-  assign("operator/=", *this, y, std::divides<>());
-  return *this;
+  return assign("operator/=", *this, y, std::divides<>());
 }
-Tensor& Tensor::operator+=(double y) & {
-  assign("operator+=", *this, y, std::plus<>());
-  return *this;
-}
-Tensor& Tensor::operator-=(double y) & {
-  assign("operator-=", *this, y, std::minus<>());
-  return *this;
-}
+Tensor& Tensor::operator+=(double y) & { return assign("operator+=", *this, y, std::plus<>()); }
+Tensor& Tensor::operator-=(double y) & { return assign("operator-=", *this, y, std::minus<>()); }
 Tensor& Tensor::operator*=(double y) & {
-  assign("operator*=", *this, y, std::multiplies<>());
-  return *this;
+  return assign("operator*=", *this, y, std::multiplies<>());
 }
 Tensor& Tensor::operator/=(double y) & {
   check(is_floating(dtype()), "operator/=: expected float32 or float64, got ", dtype());
-  assign("operator/=", *this, y, std::divides<>());
-  return *this;
+  return assign("operator/=", *this, y, std::divides<>());
 }
 
 }  // namespace gradus

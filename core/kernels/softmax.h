@@ -1,6 +1,7 @@
 #pragma once
 // Softmax of a row, its logarithm, and their gradients.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -8,6 +9,12 @@
 #include "gradus/core/parallel.h"
 
 namespace gradus::kernel {
+
+/// Rows of n elements that make one chunk of work, about 32 KB.
+template <class T>
+int64_t rows_per_chunk(int64_t n) {
+  return std::max<int64_t>(32768 / (std::max<int64_t>(n, 1) * static_cast<int64_t>(sizeof(T))), 1);
+}
 
 /// Elements that stay in the first-level cache between the two loops over them.
 inline constexpr int64_t softmax_block = 2048;

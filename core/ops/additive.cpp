@@ -29,17 +29,14 @@ Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
         " and ", v.shape());
   check(q.dtype() == k.dtype() && q.dtype() == v.dtype(), op, ": expected one dtype, got ",
         q.dtype(), ", ", k.dtype(), " and ", v.dtype());
-  check(is_floating(q.dtype()), op, ": expected float32 or float64, got ", q.dtype());
   const Tensor scores = empty({q.size(0), q.size(1), k.size(1)}, q.dtype());
-  {
-    const NoGrad no_grad;
-    const Tensor qs = q.contiguous(), ks = k.contiguous(), vs = v.contiguous();
-    dispatch_floating(op, q.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      kernel::additive_scores<T>({q.size(0), q.size(1), k.size(1), q.size(2)}, qs.data<T>(),
-                                 ks.data<T>(), vs.data<T>(), scores.data<T>());
-    });
-  }
+  const Tensor qs = q.detach().contiguous(), ks = k.detach().contiguous(),
+               vs = v.detach().contiguous();
+  dispatch_floating(op, q.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    kernel::additive_scores<T>({q.size(0), q.size(1), k.size(1), q.size(2)}, qs.data<T>(),
+                               ks.data<T>(), vs.data<T>(), scores.data<T>());
+  });
   record_fused(
       op, {scores}, {q, k, v}, saves_nothing,
       [](const std::vector<Tensor>& in) {

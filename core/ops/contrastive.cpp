@@ -72,8 +72,8 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
   const Tensor dk = Recorder::wanted({k}) ? empty(k.shape(), k.dtype()) : Tensor();
   const Tensor loss = dispatch_floating(op, q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const NoGrad no_grad;
-    const Tensor qs = q.contiguous(), ks = k.contiguous(), t = targets.contiguous();
+    const Tensor qs = q.detach().contiguous(), ks = k.detach().contiguous(),
+                 t = targets.contiguous();
     const double loss = match(q.size(0), k.size(0), q.size(1), qs.data<T>(), ks.data<T>(),
                               t.data<int64_t>(), others, data_or_null<T>(dq), data_or_null<T>(dk));
     return scalar(loss, q.dtype());
@@ -141,7 +141,7 @@ Tensor nt_xent(const Tensor& z, const ContrastiveOptions& options) {
   const auto [q, k] = queries_and_keys("nt_xent", z, z, true, options);
   const int64_t N = z.size(0) / 2;
   check(N >= 2 && z.size(0) == 2 * N, "nt_xent: expected (2N, D) with N >= 2, got ", z.shape());
-  return match_loss(q, k, cat({arange(N) + N, arange(N)}, 0), true);
+  return match_loss(q, k, roll(arange(2 * N), N), true);
 }
 
 Tensor nt_xent(const Tensor& a, const Tensor& b, const ContrastiveOptions& options) {

@@ -91,11 +91,6 @@ kernel::CrossEntropy<T> cross_entropy_kernel(int64_t classes, const Tensor& weig
   return {classes, w, static_cast<T>(weight_sum), static_cast<T>(smoothing)};
 }
 
-/// Rows of C logits that make one chunk of work, about 32 KB.
-int64_t rows_per_chunk(int64_t classes, Dtype dtype) {
-  return std::max<int64_t>(32768 / (classes * size_of(dtype)), 1);
-}
-
 struct CrossEntropyForward {
   Tensor loss;             // as reduced
   Tensor lse;              // (rows, 2): the LogSumExp of each row that counts
@@ -114,7 +109,7 @@ CrossEntropyForward cross_entropy_forward(const Tensor& logits, const Tensor& ta
   const int64_t* t = targets.data<int64_t>();
   T* loss = losses.data<T>();
   auto* plse = reinterpret_cast<kernel::LogSumExp<T>*>(lse.data<T>());
-  parallel_for(rows, rows_per_chunk(classes, logits.dtype()), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, kernel::rows_per_chunk<T>(classes), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       loss[i] = t[i] == options.ignore_index ? T{0} : row.row_loss(x + i * classes, t[i], plse + i);
   });
@@ -141,7 +136,7 @@ void cross_entropy_backward(const Tensor& x, const Tensor& targets, const Tensor
   const int64_t* t = targets.data<int64_t>();
   T* pdx = dx.data<T>();
   const bool each = options.reduction == Reduction::none;
-  parallel_for(rows, rows_per_chunk(classes, x.dtype()), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, kernel::rows_per_chunk<T>(classes), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (t[i] == options.ignore_index)
         std::fill_n(pdx + i * classes, classes, T{0});
@@ -231,18 +226,14 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
   const ProfileScope scope("cross_entropy");
   check_cross_entropy(logits, targets, options);
   if (targets.dtype() != int64) return cross_entropy_of_probabilities(logits, targets, options);
-  CrossEntropyForward made;
-  Tensor weights;
-  {
-    const NoGrad no_grad;
-    const Tensor x = logits.contiguous(), t = targets.contiguous();
-    check_targets("cross_entropy", t, x.shape().back(), options.ignore_index);
-    if (options.class_weights.defined()) weights = options.class_weights.contiguous();
-    made = dispatch_floating("cross_entropy", x.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      return cross_entropy_forward<T>(x, t, weights, options);
-    });
-  }
+  const Tensor x = logits.detach().contiguous(), t = targets.contiguous();
+  check_targets("cross_entropy", t, x.shape().back(), options.ignore_index);
+  const Tensor weights =
+      options.class_weights.defined() ? options.class_weights.contiguous() : Tensor();
+  const CrossEntropyForward made = dispatch_floating("cross_entropy", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return cross_entropy_forward<T>(x, t, weights, options);
+  });
   record_fused(
       "cross_entropy", {made.loss}, {logits, targets, options.class_weights}, saves_nothing,
       [options](const std::vector<Tensor>& in) {

@@ -20,19 +20,8 @@ namespace gradus {
 
 namespace {
 
-Tensor contiguous_outside_graph(const Tensor& x) {
-  const NoGrad no_grad;
-  return x.contiguous();
-}
-
 void check_probability(double p) {
   check(p >= 0 && p <= 1, "dropout: expected a probability from 0 to 1, got ", p);
-}
-
-/// Rows of n elements that make one chunk of work, about 32 KB.
-template <class T>
-int64_t rows_per_chunk(int64_t n) {
-  return std::max<int64_t>(32768 / (std::max<int64_t>(n, 1) * static_cast<int64_t>(sizeof(T))), 1);
 }
 
 /// Calls f(x's row, y's row, n) for each row of the last axis of two contiguous tensors of one
@@ -43,7 +32,7 @@ void for_rows(const Tensor& x, const Tensor& y, F f) {
   const int64_t n = y.shape().back();
   const T* px = x.data<T>();
   T* py = y.data<T>();
-  parallel_for(y.numel() / n, rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
+  parallel_for(y.numel() / n, kernel::rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) f(px + i * n, py + i * n, n);
   });
 }
@@ -58,7 +47,7 @@ Tensor row_op(const char* name, const Tensor& x, int64_t dim, Forward forward, R
   if (axis != x.rank() - 1)
     return row_op(name, x.transpose(axis, -1), -1, forward, backward, formula).transpose(axis, -1);
   Tensor y = empty_like(x);
-  const Tensor rows = contiguous_outside_graph(x);
+  const Tensor rows = x.detach().contiguous();
   dispatch_floating(name, x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_rows<T>(rows, y, [=](const T* from, T* to, int64_t n) { forward(from, n, to); });
@@ -174,14 +163,14 @@ Tensor norm_rows(const char* op, bool centred, const Tensor& x, const Tensor& we
   const int64_t n = x.shape().back(), rows = x.numel() / std::max<int64_t>(n, 1);
   Tensor y = empty_like(x);
   const Tensor mean = empty({rows}, x.dtype()), rstd = empty({rows}, x.dtype());
-  const Tensor from = contiguous_outside_graph(x);
-  const Tensor w = weight.defined() ? contiguous_outside_graph(weight) : weight;
-  const Tensor b = bias.defined() ? contiguous_outside_graph(bias) : bias;
+  const Tensor from = x.detach().contiguous();
+  const Tensor w = weight.defined() ? weight.detach().contiguous() : weight;
+  const Tensor b = bias.defined() ? bias.detach().contiguous() : bias;
   dispatch_floating("norm", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T *px = from.data<T>(), *pw = data_or_null<T>(w), *pb = data_or_null<T>(b);
     T *py = y.data<T>(), *pmean = mean.data<T>(), *prstd = rstd.data<T>();
-    parallel_for(rows, rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
+    parallel_for(rows, kernel::rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         kernel::layer_norm_row(px + i * n, pw, pb, n, eps, centred, py + i * n, pmean + i,
                                prstd + i);
@@ -276,7 +265,7 @@ Tensor dropout(const Tensor& x, double p, RandomKey key) {
   const ProfileScope scope("dropout");
   check_probability(p);
   Tensor y = empty_like(x);
-  const Tensor from = contiguous_outside_graph(x);
+  const Tensor from = x.detach().contiguous();
   dispatch_floating("dropout", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* px = from.data<T>();

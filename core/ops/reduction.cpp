@@ -115,7 +115,6 @@ Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
   if (x.dtype() == boolean) return mean(x.to(float32), dims, keep);
   ProfileScope scope("mean");
   const Reduced axes("mean", x.shape(), dims);
-  check(is_floating(x.dtype()), "mean: expected float32 or float64, got ", x.dtype());
   const Tensor y = empty(axes.output(keep), x.dtype());
   dispatch_floating("mean", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -137,7 +136,6 @@ namespace {
 template <class Finish>
 Tensor of_squared_distances(const char* op, const Tensor& x, const Reduced& axes, KeepDim keep,
                             const Finish& finish) {
-  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
   const Tensor y = empty(axes.output(keep), x.dtype()), center = empty(y.shape(), float64);
   Tensor first = x.detach();
   for (int i = 0; i < x.rank(); ++i)
@@ -206,7 +204,6 @@ Tensor std_dev(const Tensor& x, const Axes& dims, int64_t correction, KeepDim ke
 Tensor norm(const Tensor& x, const Axes& dims, KeepDim keep) {
   ProfileScope scope("norm");
   const Reduced axes("norm", x.shape(), dims);
-  check(is_floating(x.dtype()), "norm: expected float32 or float64, got ", x.dtype());
   const Tensor y = empty(axes.output(keep), x.dtype());
   dispatch_floating("norm", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -248,7 +245,6 @@ T logsumexp_of(const T* x, int64_t n) {
 // (exp(x_i - y) would lose the logarithm beside a large maximum)
 Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep) {
   ProfileScope scope("logsumexp");
-  check(is_floating(x.dtype()), "logsumexp: expected float32 or float64, got ", x.dtype());
   const AxisRows rows("logsumexp", x, dim);
   const Tensor y = empty(rows.output(keep), x.dtype());
   dispatch_floating("logsumexp", x.dtype(), [&](auto tag) {
