@@ -124,7 +124,8 @@ Tensor whole_rows(const Tensor& x) {
 /// Space for `shape` (..., H, T, D), its heads side by side where those of `like` are: then neither
 /// joining the heads of an output nor splitting the gradient of an input copies.
 Tensor empty_heads(const Shape& shape, const Tensor& like) {
-  if (shape.size() != 4 || like.strides()[1] >= like.strides()[2]) return empty(shape, like.dtype());
+  if (shape.size() != 4 || like.strides()[1] >= like.strides()[2])
+    return empty(shape, like.dtype());
   return empty({shape[0], shape[2], shape[1], shape[3]}, like.dtype()).transpose(1, 2);
 }
 
