@@ -266,6 +266,35 @@ TEST_CASE("augment: what is drawn, and how often", "[images]") {
   CHECK(noisy[0][0].flatten().to_vector<float>() != noisy[1][0].flatten().to_vector<float>());
 }
 
+TEST_CASE("augment: moves, flips, leans, turns, scales and cuts, in this order", "[images]") {
+  // An option does not change what another draws: each alone tells its part of the whole.
+  const int64_t n = 300;
+  const Places whole(n, {.shift = 2,
+                         .crop_scale = 0.7,
+                         .crop_aspect = 1.2,
+                         .flip = 0.5,
+                         .rotate = 20,
+                         .zoom = 0.2,
+                         .shear = 15}),
+      shift(n, {.shift = 2}), crop(n, {.crop_scale = 0.7, .crop_aspect = 1.2}),
+      flip(n, {.flip = 0.5}), turn(n, {.rotate = 20}), zoom(n, {.zoom = 0.2}),
+      lean(n, {.shear = 15});
+  for (int64_t i = 0; i < n; ++i)
+    for (const auto& [x, y] : {std::pair(0, 0), std::pair(4, 1), std::pair(-3, 4)}) {
+      std::array<double, 2> p{x + shift.at(i, 0, 0, 0), y + shift.at(i, 1, 0, 0)};
+      for (const Places* step : {&flip, &lean, &turn, &zoom, &crop}) {
+        std::array<double, 2> q{};
+        for (int axis = 0; axis < 2; ++axis)
+          q[static_cast<size_t>(axis)] = step->at(i, axis, 0, 0) +
+                                         step->slope(i, axis, false) * p[0] +
+                                         step->slope(i, axis, true) * p[1];
+        p = q;
+      }
+      CHECK(whole.at(i, 0, x, y) == Approx(p[0]).margin(1e-4));
+      CHECK(whole.at(i, 1, x, y) == Approx(p[1]).margin(1e-4));
+    }
+}
+
 TEST_CASE("augment: colours by their formulas", "[images]") {
   // With numbers that no clamp reaches, factors can be told from one option at a time.
   const Tensor x = random_images({20, 3, 6, 5}, 0.4, 0.6);

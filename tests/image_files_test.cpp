@@ -168,25 +168,25 @@ TEST_CASE("read_mnist: the pairs that are there", "[images]") {
   CHECK(data.test.class_names()[9] == "9");
   const std::string bytes = noise(60);
   CHECK(data.test.image(1).bytes == std::vector<uint8_t>(bytes.end() - 6, bytes.end()));
-  // With images to train on, in files of the other spelling, those that test are whole.
-  write_file_atomically(folder / "train-images.idx3-ubyte", idx({3, 2, 3}, noise(18, 2)));
-  write_file_atomically(folder / "train-labels.idx1-ubyte", idx({3}, "\1\1\4"));
+  // With images to train on, those that test are whole.
+  write_file_atomically(folder / "train-images-idx3-ubyte", idx({3, 2, 3}, noise(18, 2)));
+  write_file_atomically(folder / "train-labels-idx1-ubyte", idx({3}, "\1\1\4"));
   data = models::read_mnist(dir);
   CHECK(data.train.size() == 3);
   CHECK(data.test.size() == 10);
   // What does not fit together.
-  write_file_atomically(folder / "train-labels.idx1-ubyte", idx({2}, "\1\1"));
+  write_file_atomically(folder / "train-labels-idx1-ubyte", idx({2}, "\1\1"));
   CHECK_THROWS_WITH(models::read_mnist(dir),
                     Contains("ubyte has 3 images, ") && Contains("ubyte has 2 labels"));
-  write_file_atomically(folder / "train-labels.idx1-ubyte", idx({3}, "\1\1\xa"));
-  CHECK_THROWS_WITH(models::read_mnist(dir), Contains("train-labels.idx1-ubyte: byte 10: expected "
+  write_file_atomically(folder / "train-labels-idx1-ubyte", idx({3}, "\1\1\xa"));
+  CHECK_THROWS_WITH(models::read_mnist(dir), Contains("train-labels-idx1-ubyte: byte 10: expected "
                                                       "a label below 10, got 10"));
-  write_file_atomically(folder / "train-labels.idx1-ubyte", idx({3, 1}, "\1\1\1"));
+  write_file_atomically(folder / "train-labels-idx1-ubyte", idx({3, 1}, "\1\1\1"));
   CHECK_THROWS_WITH(models::read_mnist(dir), Contains("expected the shape (n), got (3, 1)"));
-  write_file_atomically(folder / "train-images.idx3-ubyte", idx({3, 2, 0}, ""));
-  CHECK_THROWS_WITH(models::read_mnist(dir), Contains("images.idx3-ubyte: expected the shape (n,"));
-  write_file_atomically(folder / "train-images.idx3-ubyte", idx({3, 3, 3}, noise(27)));
-  write_file_atomically(folder / "train-labels.idx1-ubyte", idx({3}, "\1\1\4"));
+  write_file_atomically(folder / "train-images-idx3-ubyte", idx({3, 2, 0}, ""));
+  CHECK_THROWS_WITH(models::read_mnist(dir), Contains("images-idx3-ubyte: expected the shape (n,"));
+  write_file_atomically(folder / "train-images-idx3-ubyte", idx({3, 3, 3}, noise(27)));
+  write_file_atomically(folder / "train-labels-idx1-ubyte", idx({3}, "\1\1\4"));
   CHECK_THROWS_WITH(models::read_mnist(dir), Contains("images of two sizes"));
 }
 

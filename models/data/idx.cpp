@@ -79,13 +79,9 @@ IdxBytes read_bytes(const std::string& path) {
 
 /// The pair of files whose names begin so, if it is there.
 std::optional<ImageData> read_pair(const std::string& folder, const std::string& name) {
-  const auto find = [&](const char* kind, const char* axes) {
-    const std::string path = folder + "/" + name + "-" + kind;
-    const std::string dash = plain_or_packed(path + "-" + axes + "-ubyte"),
-                      dot = plain_or_packed(path + "." + axes + "-ubyte");
-    return std::filesystem::exists(dash) || !std::filesystem::exists(dot) ? dash : dot;
-  };
-  const std::string images = find("images", "idx3"), labels = find("labels", "idx1");
+  const std::string path = folder + "/" + name;
+  const std::string images = plain_or_packed(path + "-images-idx3-ubyte"),
+                    labels = plain_or_packed(path + "-labels-idx1-ubyte");
   if (!std::filesystem::exists(images) && !std::filesystem::exists(labels)) return std::nullopt;
   return read_idx_images(images, labels);
 }

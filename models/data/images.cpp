@@ -41,19 +41,21 @@ void check_images(const char* op, const Tensor& x, const ChannelStats& stats) {
   check_stats(op, stats, x.size(1));
 }
 
-/// Place `place` of a permutation of [0, n) that the key determines: a Feistel network over the
-/// numbers of 2 h bits, applied until one below n comes (Black & Rogaway 2002, "Ciphers with
-/// Arbitrary Finite Domains"). No list of n numbers is kept or made for it.
-int64_t permuted(int64_t n, RandomKey key, int64_t place) {
+/// Place `place` of an epoch's order of [0, n): a Feistel network over the numbers of 2 h bits,
+/// applied until one below n comes (Black & Rogaway 2002, "Ciphers with Arbitrary Finite Domains").
+/// No list of n numbers is made or kept for it.
+int64_t shuffled_place(int64_t n, uint64_t seed, int64_t epoch, int64_t place) {
   const int half = (std::bit_width(static_cast<uint64_t>(n - 1)) + 1) / 2;
   const uint64_t mask = (uint64_t{1} << half) - 1;
+  const auto word = [](uint64_t bits) { return static_cast<uint32_t>(bits); };
+  const auto e = static_cast<uint64_t>(epoch);
   auto x = static_cast<uint64_t>(place);
-  if (n == 1) return 0;
   do {
     for (uint32_t round = 0; round < 6; ++round) {
-      const uint64_t left = x >> half, right = x & mask;
-      const auto words = philox({key.seed, key.counter + round}, right << 8);
-      x = right << half | (left ^ ((uint64_t{words[0]} << 32 | words[1]) & mask));
+      const uint64_t left = x >> half, right = x & mask;  // of 32 bits at most
+      const auto random =
+          philox4x32({word(right), round, word(e), word(e >> 32)}, {word(seed), word(seed >> 32)});
+      x = right << half | (left ^ (random[0] & mask));
     }
   } while (x >= static_cast<uint64_t>(n));
   return static_cast<int64_t>(x);
@@ -213,9 +215,8 @@ ImageBatch ImageData::shuffled(int64_t batch, uint64_t seed, int64_t step,
         " and ", step);
   const Tensor ids = empty({batch}, int64);
   for (int64_t i = 0; i < batch; ++i) {
-    const int64_t place = step * batch + i, epoch = place / count_;
-    const RandomKey key{seed, static_cast<uint64_t>(epoch) << 3};
-    ids.data<int64_t>()[i] = permuted(count_, key, place % count_);
+    const int64_t place = step * batch + i;
+    ids.data<int64_t>()[i] = shuffled_place(count_, seed, place / count_, place % count_);
   }
   return this->batch(ids, stats);
 }
