@@ -4,6 +4,7 @@
 #include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/resampling.h"
 
 namespace gradus::nn {
 
@@ -39,6 +40,24 @@ struct Flatten {
   int64_t start, end;
   explicit Flatten(int64_t start_ = 1, int64_t end_ = -1) : start(start_), end(end_) {}
   Tensor operator()(const Tensor& x) const { return x.flatten(start, end); }
+};
+/// An op on images (..., H, W) with its window, or the size that it makes, and its options:
+/// MaxPool2d(3, {.stride = 2, .padding = 1}), Upsample(64).
+template <auto op, class Options>
+struct ImageLayer {
+  Size2d size;
+  Options options;
+  explicit ImageLayer(Size2d size_, const Options& options_ = {})
+      : size(size_), options(options_) {}
+  Tensor operator()(const Tensor& x) const { return op(x, size, options); }
+};
+using MaxPool2d = ImageLayer<max_pool2d, MaxPool2dOptions>;
+using AvgPool2d = ImageLayer<avg_pool2d, AvgPool2dOptions>;
+using Upsample = ImageLayer<interpolate, InterpolateOptions>;
+struct AdaptiveAvgPool2d {
+  Size2d size;
+  explicit AdaptiveAvgPool2d(Size2d size_) : size(size_) {}
+  Tensor operator()(const Tensor& x) const { return adaptive_avg_pool2d(x, size); }
 };
 struct Identity {
   Tensor operator()(const Tensor& x) const { return x; }

@@ -48,6 +48,42 @@ Tensor Norm::operator()(const Tensor& x) const {
   return kind == NormKind::rms ? rms_norm(x, weight, eps) : layer_norm(x, weight, bias, eps);
 }
 
+BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& o)
+    : weight(o.affine ? param("weight", ones(init::parameter_shape("BatchNorm", {channels})))
+                      : Tensor()),
+      bias(o.affine ? param("bias", zeros({channels})) : Tensor()),
+      running_mean(buffer("running_mean", zeros(init::parameter_shape("BatchNorm", {channels})))),
+      running_var(buffer("running_var", ones({channels}))),
+      eps(o.eps),
+      momentum(o.momentum) {
+  check(eps >= 0 && momentum >= 0 && momentum <= 1,
+        "BatchNorm: expected eps >= 0 and a momentum from 0 to 1, got ", eps, " and ", momentum);
+}
+
+Tensor BatchNorm::operator()(const Tensor& x) const {
+  const Shape& own = running_mean.shape();
+  check(x.rank() >= 2 && Shape{x.size(1)} == own && x.dtype() == running_mean.dtype(),
+        "BatchNorm: expected ", running_mean.dtype(), " (N, C, ...) with C of ", own, ", got ",
+        x.dtype(), " ", x.shape());
+  if (!is_training()) return batch_norm_by(running_mean, running_var, x, weight, bias, eps);
+  const BatchNormOutput out = batch_norm(x, weight, bias, eps);
+  if (x.numel() == 0) return out.y;  // nothing to learn from
+  const NoGrad no_grad;
+  const auto count = static_cast<double>(x.numel() / own[0]);
+  running_mean.mul_(1 - momentum).add_(out.mean, momentum);
+  running_var.mul_(1 - momentum).add_(out.var, momentum * count / (count - 1));
+  return out.y;
+}
+
+GroupNorm::GroupNorm(int64_t groups_, int64_t channels, double eps_)
+    : weight(param("weight", ones(init::parameter_shape("GroupNorm", {channels})))),
+      bias(param("bias", zeros({channels}))),
+      groups(groups_),
+      eps(eps_) {
+  check(groups >= 1 && channels % groups == 0 && eps >= 0, "GroupNorm: ", channels, " channels in ",
+        groups, " groups, eps ", eps);
+}
+
 Dropout::Dropout(double p_) : p(p_) {
   check(p >= 0 && p <= 1, "Dropout: expected a probability, got ", p);
 }

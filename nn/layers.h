@@ -2,6 +2,7 @@
 // The basic layers. Names, defaults and initialisation are PyTorch's.
 
 #include "gradus/core/ops/matmul.h"
+#include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/nn/module.h"
 
@@ -53,6 +54,32 @@ struct LayerNorm : Norm {
 /// x / sqrt(mean(x^2) + eps) * weight over the last axis. Zhang & Sennrich 2019, arXiv 1910.07467.
 struct RMSNorm : Norm {
   explicit RMSNorm(int64_t dim, double eps_ = 1e-6) : Norm(NormKind::rms, dim, eps_, false) {}
+};
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;  ///< the share of a batch in the running statistics
+  bool affine = true;     ///< whether there are weight and bias
+};
+/// In training mode batch_norm of x (N, C, ...) by its own mean and variance, with which the running
+/// ones move on (the variance unbiased, as PyTorch's); in evaluation mode by the running ones. There
+/// is no num_batches_tracked.
+struct BatchNorm : Module {
+  const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias or undefined
+  double eps, momentum;
+  explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
+  Tensor operator()(const Tensor& x) const;
+};
+using BatchNorm1d = BatchNorm;  // of any number of axes, as it is
+using BatchNorm2d = BatchNorm;
+
+/// Layer norm of each of `groups` groups of channels of x (N, C, ...).
+struct GroupNorm : Module {
+  const Tensor weight, bias;  ///< (C)
+  int64_t groups;
+  double eps;
+  GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5);
+  Tensor operator()(const Tensor& x) const { return group_norm(x, groups, weight, bias, eps); }
 };
 
 /// In training mode: drops each element with probability p and scales the others by 1/(1-p).

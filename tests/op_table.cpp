@@ -75,7 +75,7 @@ const std::vector<OpRow>& op_table() {
     std::vector<OpRow> all;
     for (auto rows : {arithmetic_rows, function_rows, shape_rows, reduction_rows, product_rows,
                       ordering_rows, indexing_rows, fused_rows, loss_rows, contrastive_rows,
-                      attention_rows, recurrent_rows, convolution_rows})
+                      attention_rows, recurrent_rows, convolution_rows, vision_rows})
       for (OpRow& row : rows()) all.push_back(std::move(row));
     return all;
   }();

@@ -53,6 +53,7 @@ std::vector<OpRow> contrastive_rows();
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> recurrent_rows();
 std::vector<OpRow> convolution_rows();
+std::vector<OpRow> vision_rows();
 
 /// All rows.
 const std::vector<OpRow>& op_table();

@@ -4,41 +4,46 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <tuple>
 #include <utility>
 
 #include "gradus/core/parallel.h"
 
 namespace gradus::kernel {
 
-/// The mean of a row of n and 1/sqrt(var + eps). Both are corrected by the sum of x - mean, which
-/// rounding leaves over: Chan, Golub, LeVeque 1983, "Algorithms for Computing the Sample Variance".
-/// Unless `centred`, 0 stands for the mean.
+/// The mean and variance (divisor n) of n numbers, or of `pieces` times n, each piece `step` after
+/// the last. Both are corrected by the sum of x - mean, which rounding leaves over: Chan, Golub,
+/// LeVeque 1983, "Algorithms for Computing the Sample Variance". Variances below about 1e-30 and
+/// below eps may be rounded to 0. Unless `centred`, 0 stands for the mean.
 template <class T>
-std::pair<T, T> layer_norm_statistics(const T* x, int64_t n, double eps, bool centred) {
-  const auto count = static_cast<double>(n);
-  auto mean_square = [&](auto first) {
-    using S = decltype(first);
-    auto square = [=](int64_t j) {
-      const S d = static_cast<S>(x[j]) - first;
-      return d * d;
-    };
-    return static_cast<double>(blocked_sum<S>(n, square)) / count;
+std::pair<double, double> mean_and_variance(const T* x, int64_t n, double eps, bool centred,
+                                            int64_t pieces = 1, int64_t step = 0) {
+  const auto count = static_cast<double>(n * pieces);
+  auto mean_of = [=](auto f) {
+    using S = decltype(f(*x));
+    double total = 0;
+    for (int64_t p = 0; p < pieces; ++p)
+      total += blocked_sum<S>(n, [=, from = x + p * step](int64_t j) { return f(from[j]); });
+    return total / count;
   };
   auto statistics = [&](auto zero) {
     using S = decltype(zero);
+    auto mean_square = [&](S first) {
+      return mean_of([=](T v) {
+        const S d = static_cast<S>(v) - first;
+        return d * d;
+      });
+    };
     if (!centred) return std::pair{0.0, mean_square(zero)};
-    const S first =
-        static_cast<S>(blocked_sum<S>(n, [=](int64_t j) { return static_cast<S>(x[j]); }) / count);
-    auto distance = [=](int64_t j) { return static_cast<S>(x[j]) - first; };
-    const double rest = blocked_sum<S>(n, distance) / count;
+    const S first = static_cast<S>(mean_of([](T v) { return static_cast<S>(v); }));
+    const double rest = mean_of([=](T v) { return static_cast<S>(v) - first; });
     const double var = std::max(mean_square(first) - rest * rest, 0.0);
     return std::pair{static_cast<double>(first) + rest, var};
   };
-  auto [mean, var] = statistics(T{});
-  // T's range was left, upwards or where eps does not hide it, or the row holds what is not finite.
-  if (!std::isfinite(var) || std::max(var, eps) < 1e-30) std::tie(mean, var) = statistics(double{});
-  return {static_cast<T>(mean), static_cast<T>(1 / std::sqrt(var + eps))};
+  const auto found = statistics(T{});
+  // T's range was left, upwards or where eps does not hide it, or there is what is not finite.
+  if (!std::isfinite(found.second) || std::max(found.second, eps) < 1e-30)
+    return statistics(double{});
+  return found;
 }
 
 /// y = (x - mean) rstd weight + bias with rstd = 1/sqrt(var + eps), for a row of n; weight and bias
@@ -46,8 +51,9 @@ std::pair<T, T> layer_norm_statistics(const T* x, int64_t n, double eps, bool ce
 template <class T>
 void layer_norm_row(const T* x, const T* weight, const T* bias, int64_t n, double eps, bool centred,
                     T* y, T* mean_out, T* rstd_out) {
-  T mean, rstd;
-  std::tie(mean, rstd) = layer_norm_statistics(x, n, eps, centred);
+  const auto moments = mean_and_variance(x, n, eps, centred);
+  const T mean = static_cast<T>(moments.first);
+  const T rstd = static_cast<T>(1 / std::sqrt(moments.second + eps));
   if (weight && bias)
     simd_for(n, [=](int64_t j) { y[j] = (x[j] - mean) * rstd * weight[j] + bias[j]; });
   else if (weight)

@@ -9,6 +9,7 @@
 #include "gradus/core/kernels/layer_norm.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/kernels/softmax.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
@@ -138,12 +139,14 @@ NormGradients norm_backward(Backward& back, bool centred, const Tensor& x, const
   return out;
 }
 
-void check_norm(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+/// Throws Error unless weight and bias, where defined, are of the size of x's axis.
+void check_norm(const char* op, const Tensor& x, int axis, const Tensor& weight, const Tensor& bias,
                 double eps) {
-  check(x.rank() >= 1, op, ": expected rank 1 or more, got shape ", x.shape());
+  const int least = axis < 0 ? -axis : axis + 1;
+  check(x.rank() >= least, op, ": expected rank ", least, " or more, got shape ", x.shape());
   check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
   check(eps >= 0, op, ": eps is ", eps, ", below 0");
-  const Shape expected{x.shape().back()};
+  const Shape expected{x.size(axis)};
   auto check_parameter = [&](const char* name, const Tensor& p) {
     check(!p.defined() || (p.shape() == expected && p.dtype() == x.dtype()), op, ": expected ",
           name, " of ", x.dtype(), " ", expected, " for x ", x.shape(), ", got ",
@@ -159,7 +162,7 @@ void check_norm(const char* op, const Tensor& x, const Tensor& weight, const Ten
 Tensor norm_rows(const char* op, bool centred, const Tensor& x, const Tensor& weight,
                  const Tensor& bias, double eps) {
   const ProfileScope scope(op);
-  check_norm(op, x, weight, bias, eps);
+  check_norm(op, x, -1, weight, bias, eps);
   const int64_t n = x.shape().back(), rows = x.numel() / std::max<int64_t>(n, 1);
   Tensor y = empty_like(x);
   const Tensor mean = empty({rows}, x.dtype()), rstd = empty({rows}, x.dtype());
@@ -204,6 +207,141 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return norm_rows("rms_norm", false, x, weight, {}, eps);
+}
+
+// ---- batch norm and group norm ----
+
+namespace {
+
+/// y (N, C, ...) times weight plus bias (C), where defined.
+Tensor scale_channels(Tensor y, const Tensor& weight, const Tensor& bias) {
+  Shape shape = Shape::filled(y.rank() - 1, 1);
+  shape[0] = y.size(1);
+  if (weight.defined()) y = y * weight.reshape(shape);
+  return bias.defined() ? y + bias.reshape(shape) : y;
+}
+
+/// Of x (N, C, n), contiguous as all that is given; stats (3, C): mean, var, rstd.
+template <class T>
+void batch_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                        const Tensor& y, const Tensor& stats) {
+  const int64_t channels = x.size(1), n = x.size(2), step = channels * n;
+  const T *w = weight.data<T>(), *b = bias.data<T>();
+  T* stat = stats.data<T>();
+  parallel_for(channels, rows_per_chunk<T>(x.size(0) * n), [&](int64_t c, int64_t end) {
+    for (; c < end; ++c) {
+      const T* first = x.data<T>() + c * n;
+      const auto moments = kernel::mean_and_variance(first, n, eps, true, x.size(0), step);
+      const T mean = stat[c] = static_cast<T>(moments.first);
+      stat[channels + c] = static_cast<T>(moments.second);
+      const T rstd = stat[2 * channels + c] = static_cast<T>(1 / std::sqrt(moments.second + eps));
+      for (int64_t i = c * n; i < x.numel(); i += step)
+        simd_for(n, [=, x = x.data<T>() + i, y = y.data<T>() + i, w = w[c], b = b[c]](int64_t j) {
+          y[j] = (x[j] - mean) * rstd * w + b;
+        });
+    }
+  });
+}
+
+/// dx may be dy.
+template <class T>
+void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                         const Tensor& stats, const Tensor& dx, const Tensor& dweight,
+                         const Tensor& dbias) {
+  const int64_t channels = x.size(1), n = x.size(2), step = channels * n;
+  const auto count = static_cast<double>(x.size(0) * n);
+  const T* stat = stats.data<T>();
+  parallel_for(channels, rows_per_chunk<T>(x.size(0) * n), [&](int64_t c, int64_t end) {
+    for (; c < end; ++c) {
+      const T mean = stat[c], rstd = stat[2 * channels + c];
+      double total = 0, product = 0;
+      for (int64_t i = c * n; i < x.numel(); i += step) {
+        const T *g = dy.data<T>() + i, *from = x.data<T>() + i;
+        total += blocked_sum<T>(n, [=](int64_t j) { return g[j]; });
+        product += blocked_sum<T>(n, [=](int64_t j) { return g[j] * ((from[j] - mean) * rstd); });
+      }
+      dbias.data<T>()[c] = static_cast<T>(total);
+      dweight.data<T>()[c] = static_cast<T>(product);
+      const T a = static_cast<T>(total / count), b = static_cast<T>(product / count);
+      for (int64_t i = c * n; i < x.numel(); i += step)
+        simd_for(n, [=, g = dy.data<T>() + i, x = x.data<T>() + i, dx = dx.data<T>() + i,
+                     scale = weight.data<T>()[c] * rstd](int64_t j) {
+          dx[j] = scale * (g[j] - a - (x[j] - mean) * rstd * b);
+        });
+    }
+  });
+}
+
+}  // namespace
+
+// With xhat = (x - mean) rstd, y = xhat w + b, and the means and sums of a channel:
+// dx = rstd w (dy - mean(dy) - xhat mean(dy xhat))        dw = sum(dy xhat)        db = sum(dy)
+BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const ProfileScope scope("batch_norm");
+  check_norm("batch_norm", x, 1, weight, bias, eps);
+  Shape pixels = x.shape();
+  pixels.erase(0), pixels.erase(0);
+  const int64_t size = x.size(0), channels = x.size(1), n = pixels.numel();
+  const int64_t count = Shape{size, n}.numel();
+  check(count != 1, "batch_norm: expected more than one number a channel, got x ", x.shape());
+  const bool joins = n < 16 && size > 1;  // vectors along the batch
+  if (joins || x.rank() != 3) {
+    const Tensor from = joins ? x.transpose(0, 1) : x;
+    BatchNormOutput out = batch_norm(from.reshape({joins ? 1 : size, channels, joins ? count : n}),
+                                     weight, bias, eps);
+    out.y = out.y.reshape(from.shape());
+    if (joins) out.y = out.y.transpose(0, 1);
+    return out;
+  }
+  const Tensor w = weight.defined() ? weight : full({channels}, 1, x.dtype());
+  const Tensor b = bias.defined() ? bias : full({channels}, 0, x.dtype());
+  const Tensor y = empty_like(x), stats = empty({3, channels}, x.dtype());
+  dispatch_floating("batch_norm", x.dtype(), [&](auto tag) {
+    batch_norm_forward<typename decltype(tag)::type>(contiguous_outside_graph(x),
+                                                     contiguous_outside_graph(w),
+                                                     contiguous_outside_graph(b), eps, y, stats);
+  });
+  record_fused(
+      "batch_norm", {y}, {x, w, b}, saves_nothing,
+      [eps](const std::vector<Tensor>& in) {
+        const Tensor d = in[0] - mean(in[0], {0, 2}, keepdim);
+        const Tensor std = sqrt(mean(d * d, {0, 2}, keepdim) + eps);
+        return std::vector<Tensor>{scale_channels(d / std, in[1], in[2])};
+      },
+      [stats](Backward& back) {
+        const Tensor dy = take_grad(back).contiguous(),
+                     dx = dy.is_sole_owner() ? dy : empty_like(dy);
+        const Tensor dw = empty({dy.size(1)}, dy.dtype()), db = empty_like(dw);
+        dispatch_floating("batch_norm", dy.dtype(), [&](auto tag) {
+          batch_norm_backward<typename decltype(tag)::type>(
+              dy, back.input(0).contiguous(), back.input(1).contiguous(), stats, dx, dw, db);
+        });
+        back.give(0, dx);
+        back.give(1, dw);
+        back.give(2, db);
+      });
+  return {y, stats[0].clone(), stats[1].clone()};
+}
+
+Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias, double eps) {
+  const ProfileScope scope("batch_norm_by");
+  check_norm("batch_norm_by", x, 1, weight, bias, eps);
+  check_norm("batch_norm_by", x, 1, mean, var, eps);
+  const Tensor rstd = rsqrt(var + eps);
+  return scale_channels(scale_channels(x, {}, -mean), weight.defined() ? weight * rstd : rstd,
+                        bias);
+}
+
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  const ProfileScope scope("group_norm");
+  check_norm("group_norm", x, 1, weight, bias, eps);
+  check(groups >= 1 && x.size(1) % groups == 0, "group_norm: ", groups, " groups in x ", x.shape());
+  Shape rest = x.shape();
+  rest.erase(0);
+  const Tensor rows = x.reshape({x.size(0) * groups, rest.numel() / groups});
+  return scale_channels(layer_norm(rows, {}, {}, eps).reshape(x.shape()), weight, bias);
 }
 
 // ---- vectors of length 1 ----

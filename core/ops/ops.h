@@ -14,5 +14,6 @@
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/recurrent.h"
 #include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/resampling.h"
 #include "gradus/core/ops/rotary.h"
 #include "gradus/core/ops/shape.h"
