@@ -228,7 +228,7 @@ void batch_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
   const int64_t channels = x.size(1), n = x.size(2), step = channels * n;
   const T *w = weight.data<T>(), *b = bias.data<T>();
   T* stat = stats.data<T>();
-  parallel_for(channels, rows_per_chunk<T>(x.size(0) * n), [&](int64_t c, int64_t end) {
+  parallel_for(channels, kernel::rows_per_chunk<T>(x.size(0) * n), [&](int64_t c, int64_t end) {
     for (; c < end; ++c) {
       const T* first = x.data<T>() + c * n;
       const auto moments = kernel::mean_and_variance(first, n, eps, true, x.size(0), step);
@@ -251,7 +251,7 @@ void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   const int64_t channels = x.size(1), n = x.size(2), step = channels * n;
   const auto count = static_cast<double>(x.size(0) * n);
   const T* stat = stats.data<T>();
-  parallel_for(channels, rows_per_chunk<T>(x.size(0) * n), [&](int64_t c, int64_t end) {
+  parallel_for(channels, kernel::rows_per_chunk<T>(x.size(0) * n), [&](int64_t c, int64_t end) {
     for (; c < end; ++c) {
       const T mean = stat[c], rstd = stat[2 * channels + c];
       double total = 0, product = 0;
@@ -297,9 +297,8 @@ BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight, const Tensor& 
   const Tensor b = bias.defined() ? bias : full({channels}, 0, x.dtype());
   const Tensor y = empty_like(x), stats = empty({3, channels}, x.dtype());
   dispatch_floating("batch_norm", x.dtype(), [&](auto tag) {
-    batch_norm_forward<typename decltype(tag)::type>(contiguous_outside_graph(x),
-                                                     contiguous_outside_graph(w),
-                                                     contiguous_outside_graph(b), eps, y, stats);
+    batch_norm_forward<typename decltype(tag)::type>(
+        x.detach().contiguous(), w.detach().contiguous(), b.detach().contiguous(), eps, y, stats);
   });
   record_fused(
       "batch_norm", {y}, {x, w, b}, saves_nothing,
