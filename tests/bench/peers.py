@@ -14,8 +14,8 @@ import statistics
 import subprocess
 import sys
 
-SHARED = ["mlp", "gpt-char", "gpt-baby", "gpt2-124M", "lstm", "seq2seq", "bert", "vit", "contrastive", "conv",
-          "attention-512", "attention-1024", "attention-2048", "attention-4096", "attention-8192"]
+SHARED = ["mlp", "gpt-char", "gpt-baby", "gpt2-124M", "lstm", "seq2seq", "bert", "vit", "contrastive",
+          "cnn-attention", "conv", "attention-512", "attention-1024", "attention-2048", "attention-4096", "attention-8192"]
 
 
 def own_environment():

@@ -198,6 +198,20 @@ class Contrastive(nn.Module):
         return F.cross_entropy(similarities, torch.arange(2 * n).roll(n))
 
 
+class AttentionCNN(nn.Module):
+    """Two convolutions with pooling, and a transformer block over the map that is left."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(32, 64, 3, padding=1)
+        self.block, self.head = Block(64, 4, True, full_attention), nn.Linear(64, 10)
+
+    def loss(self, images, labels):
+        x = F.max_pool2d(F.relu(self.a(images)), 2)
+        x = F.max_pool2d(F.relu(self.b(x)), 2)
+        return F.cross_entropy(self.head(self.block(x.flatten(2).transpose(1, 2)).mean(1)), labels)
+
+
 def conv():
     layer, images = nn.Conv2d(64, 64, 3, padding=1), torch.randn(32, 64, 32, 32, requires_grad=True)
     dy = torch.randn(32, 64, 32, 32)
@@ -252,6 +266,7 @@ WORKLOADS = {
     "bert": bert,
     "vit": lambda: trainer(ViT(32, 4, 3, 192, 6, 3, 10), [torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,))], 64),
     "contrastive": lambda: trainer(Contrastive(), [torch.randn(128, 1, 28, 28) for _ in range(2)], 128),
+    "cnn-attention": lambda: trainer(AttentionCNN(), [torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,))], 64),
     "conv": conv,
     **{f"attention-{n}": (lambda n=n: attention(n)) for n in (512, 1024, 2048, 4096, 8192)},
 }

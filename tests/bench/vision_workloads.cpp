@@ -43,6 +43,29 @@ Workload contrastive() {
       *model, [=] { return model->loss(a, b); }, 128);
 }
 
+/// Two 3 x 3 convolutions with pooling, and a transformer block over the 8 x 8 map that is left.
+struct AttentionCNN : nn::Module {
+  nn::Conv2d a, b;
+  nn::Block block;
+  nn::Linear head;
+  AttentionCNN()
+      : a(child("a", nn::Conv2d(3, 32, 3, {.padding = 1}))),
+        b(child("b", nn::Conv2d(32, 64, 3, {.padding = 1}))),
+        block(child("block", nn::Block(64, {.heads = 4}))),
+        head(child("head", nn::Linear(64, 10))) {}
+  Tensor loss(const Tensor& x, const Tensor& y) const {
+    const Tensor map = relu(max_pool2d(b(relu(max_pool2d(a(x), 2))), 2));
+    return cross_entropy(head(mean(block(map.flatten(2).transpose(1, 2)), 1)), y);
+  }
+};
+
+Workload cnn_attention() {
+  auto model = std::make_shared<AttentionCNN>();
+  const Tensor images = randn({64, 3, 32, 32}), labels = randint(0, 10, {64});
+  return trainer(
+      *model, [=] { return model->loss(images, labels); }, 64);
+}
+
 /// Forward and backward, the image's gradient too.
 Workload conv() {
   const nn::Conv2d layer(64, 64, 3, {.padding = 1});
@@ -56,7 +79,8 @@ Workload conv() {
 }  // namespace
 
 std::vector<NamedWorkload> vision_workloads() {
-  return {{"vit", vit}, {"contrastive", contrastive}, {"conv", conv}};
+  return {
+      {"vit", vit}, {"contrastive", contrastive}, {"cnn-attention", cnn_attention}, {"conv", conv}};
 }
 
 }  // namespace gradus::bench

@@ -27,7 +27,7 @@ struct NamedWorkload {
 Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
                  bool clip = true);
 
-/// Of images: vit, contrastive, conv (a 3x3 convolution alone, 64 to 64 channels of 32 x 32, batch 32).
+/// Of images: vit, contrastive, cnn-attention, conv (a 3x3 convolution alone, 64 to 64 channels of 32 x 32, batch 32).
 std::vector<NamedWorkload> vision_workloads();
 
 /// All workloads: those of images, mlp, gpt-char, gpt-baby, gpt2-124M, lstm (2 layers of 256, 64 sequences of 64),
