@@ -145,4 +145,11 @@ Shape index_of(const Shape& shape, int64_t i);
 /// `op`, if it is out of range.
 int normalize_dim(const char* op, int64_t dim, int rank);
 
+/// Along height and width; a single number is both.
+struct Size2d {
+  int64_t height, width;
+  Size2d(int64_t both) : height(both), width(both) {}
+  Size2d(int64_t height_, int64_t width_) : height(height_), width(width_) {}
+};
+
 }  // namespace gradus

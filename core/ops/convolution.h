@@ -5,13 +5,6 @@
 
 namespace gradus {
 
-/// Along height and width; a single number is both.
-struct Size2d {
-  int64_t height, width;
-  Size2d(int64_t both) : height(both), width(both) {}
-  Size2d(int64_t height_, int64_t width_) : height(height_), width(width_) {}
-};
-
 struct Conv2dOptions {
   Size2d stride = 1;
   Size2d padding = 0;   ///< zeros on each side

@@ -1,7 +1,6 @@
 #pragma once
 // Images in another size, (..., H, W) -> (..., H', W'): pooling and interpolation.
 
-#include "gradus/core/ops/convolution.h"  // Size2d
 #include "gradus/core/tensor.h"
 
 namespace gradus {
