@@ -26,6 +26,7 @@
 #include "gradus/models/decoding.h"
 #include "gradus/models/fields.h"
 #include "gradus/models/gpt.h"
+#include "gradus/models/mae.h"
 #include "gradus/models/model_folder.h"
 #include "gradus/models/rnn_translator.h"
 #include "gradus/models/transformer.h"

@@ -17,10 +17,9 @@ ViTConfig checked(ViTConfig c) {
   check(c.dim % c.heads == 0, "ViT: heads must divide dim: dim ", c.dim, ", heads ", c.heads);
   return c;
 }
+}  // namespace
 
-/// Linear maps uniform after Glorot, those of patches too; tables normal with standard deviation
-/// 0.02; biases 0.
-void initialise(const nn::Module& module) {
+void detail::initialise_vit(const nn::Module& module) {
   if (nn::init::Skip::active()) return;
   NoGrad no_grad;
   for (const auto& [name, p] : module.named_parameters()) {
@@ -32,7 +31,6 @@ void initialise(const nn::Module& module) {
       p.zero_();
   }
 }
-}  // namespace
 
 Fields ViT::fields(ViTConfig& c) {
   Fields fields;
@@ -63,7 +61,7 @@ ViT::ViT(const ViTConfig& c)
       ln_f(child("ln_f", nn::LayerNorm(c.dim))),
       head(c.classes > 0 ? std::optional(child("head", nn::Linear(c.dim, c.classes)))
                          : std::nullopt) {
-  initialise(*this);
+  detail::initialise_vit(*this);
 }
 
 Tensor ViT::embed(const Tensor& images) const {

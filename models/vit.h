@@ -51,8 +51,15 @@ struct ViT : nn::Module {
   Tensor encode(const Tensor& embedded) const;
   /// What stands for an image: (B, channels, image, image) -> (B, dim).
   Tensor features(const Tensor& images) const;
+  int64_t feature_size() const { return config.dim; }
   /// Logits (B, classes). Throws Error for an encoder alone.
   Tensor operator()(const Tensor& images) const;
 };
+
+namespace detail {
+/// Draws a module's parameters as a ViT's: linear maps uniform after Glorot, those of patches too;
+/// tables normal with standard deviation 0.02; biases 0.
+void initialise_vit(const nn::Module& module);
+}  // namespace detail
 
 }  // namespace gradus::models

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Makes vision_models.safetensors: small vision models in PyTorch, their losses and the gradients of all parameters.
+
+usage: python3 make_vision_models_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
+
+Written from the papers, with our names of parameters. The same PyTorch writes the same bytes.
+"""
+import os
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
+import make_golden
+from make_golden import our_name, save
+from torch_peer import Block, ViT, full_attention
+
+
+class Encoder(ViT):
+    """A ViT without a head that reads the patches listed: all of them, or those that a mask leaves."""
+
+    def __init__(self, image, patch, channels, dim, layers, heads):
+        super().__init__(image, patch, channels, dim, layers, heads, 1)
+        del self.head
+
+    def encode(self, images, shown=None):
+        x = self.patch(images).flatten(2).transpose(1, 2) + self.positions[:, 1:]
+        if shown is not None:
+            x = x.gather(1, shown[..., None].expand(-1, -1, x.shape[-1]))
+        first = (self.class_token + self.positions[:, :1]).expand(len(x), -1, -1)
+        return self.ln_f(self.blocks(torch.cat([first, x], 1)))
+
+
+class MAE(nn.Module):
+    """He et al. 2022; the loss as in their equation: over hidden patches, of pixels normalised per patch."""
+
+    def __init__(self, image=6, patch=2, channels=2, dim=12, width=8):
+        super().__init__()
+        self.encoder = Encoder(image, patch, channels, dim, 2, 3)
+        patches = (image // patch) ** 2
+        self.decoder_embed = nn.Linear(dim, width)
+        self.mask_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.decoder_positions = nn.Parameter(torch.zeros(1, 1 + patches, width))
+        self.decoder_blocks = nn.Sequential(Block(width, 2, True, full_attention))
+        self.decoder_norm, self.decoder_head = nn.LayerNorm(width), nn.Linear(width, channels * patch * patch)
+        self.p = patch
+
+    def loss(self, images, order):
+        batch, patches = order.shape
+        hidden = round(0.75 * patches)
+        shown, others = order[:, :patches - hidden], order[:, patches - hidden:]
+        x = self.decoder_embed(self.encoder.encode(images, shown))
+        tokens = self.mask_token.expand(batch, patches, -1).clone()
+        y = tokens.scatter(1, shown[..., None].expand(-1, -1, tokens.shape[-1]), x[:, 1:])
+        y = torch.cat([x[:, :1], y], 1) + self.decoder_positions
+        y = self.decoder_head(self.decoder_norm(self.decoder_blocks(y)))[:, 1:]
+        target = F.unfold(images, self.p, stride=self.p).transpose(1, 2)
+        mean, var = target.mean(-1, keepdim=True), target.var(-1, keepdim=True)
+        target = (target - mean) / (var + 1e-6).sqrt()
+        index = others[..., None].expand(-1, -1, target.shape[-1])
+        return F.mse_loss(y.gather(1, index), target.gather(1, index))
+
+
+def record(out, case, model, *inputs):
+    """Adds the model's parameters, moved so that none is 0, its loss, and their gradients."""
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    loss = model.loss(*inputs)
+    loss.backward()
+    out[case + ".loss"] = loss.detach()
+    for name, p in model.named_parameters():
+        out[case + ".param." + our_name(name)] = p.detach().clone()
+        out[case + ".grad." + our_name(name)] = p.grad
+
+
+def main():
+    torch.manual_seed(9)
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    make_golden.OUR_NAMES = {"mlp.0": "mlp.fc", "mlp.2": "mlp.proj"}
+    out = {"images": torch.randn(4, 2, 6, 6), "order": torch.stack([torch.randperm(9) for _ in range(4)])}
+    record(out, "mae", MAE(), out["images"], out["order"])
+    save("vision_models", out)
+
+
+if __name__ == "__main__":
+    main()
