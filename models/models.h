@@ -2,6 +2,7 @@
 // Models and what they are fed with.
 #include "gradus/models/bert.h"
 #include "gradus/models/checkpoint.h"
+#include "gradus/models/contrastive.h"
 #include "gradus/models/data/augment.h"
 #include "gradus/models/data/batches.h"
 #include "gradus/models/data/bpe_tokenizer.h"
@@ -28,6 +29,7 @@
 #include "gradus/models/gpt.h"
 #include "gradus/models/mae.h"
 #include "gradus/models/model_folder.h"
+#include "gradus/models/probe.h"
 #include "gradus/models/rnn_translator.h"
 #include "gradus/models/transformer.h"
 #include "gradus/models/vit.h"

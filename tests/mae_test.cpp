@@ -143,7 +143,7 @@ TEST_CASE("MAE: learns to paint what is hidden", "[mae][training]") {
     return model(held_out, model.order(64, 9, 0)).loss.item();
   };
   const double before = loss_of();
-  for (int64_t step = 0; step < 300; ++step) {
+  for (int64_t step = 0; step < 200; ++step) {
     const models::ImageBatch batch = data.shuffled(32, 4, step, stats);
     const Tensor loss = model(batch.images, model.order(32, 4, step, batch.ids)).loss;
     optimizer.zero_grad();

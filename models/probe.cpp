@@ -1,0 +1,108 @@
+#include "gradus/models/probe.h"
+
+#include <algorithm>
+
+#include "gradus/core/autograd.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/loss.h"
+#include "gradus/core/ops/matmul.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/ordering.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/shape.h"
+#include "gradus/nn/metrics.h"
+#include "gradus/optim/optimizers.h"
+#include "gradus/optim/schedule.h"
+
+namespace gradus::models {
+
+namespace {
+void check_features(const char* op, const Tensor& x) {
+  check(x.defined() && x.rank() == 2 && x.numel() > 0 && is_floating(x.dtype()), op,
+        ": expected features (N, D) of a floating dtype, got ", x.defined() ? x.shape() : Shape{});
+}
+
+void check_labelled(const char* op, const LabelledFeatures& data) {
+  check_features(op, data.features);
+  check(data.labels.defined() && data.labels.dtype() == int64 &&
+            data.labels.shape() == Shape{data.features.size(0)} &&
+            min(data.labels).item<int64_t>() >= 0,
+        op, ": expected ", data.features.size(0), " labels of int64 from 0 on");
+}
+
+/// How many classes there are: the largest label + 1.
+int64_t check_sets(const char* op, const LabelledFeatures& train, const Tensor& test) {
+  check_labelled(op, train);
+  check_features(op, test);
+  check(test.size(1) == train.features.size(1) && test.dtype() == train.features.dtype(), op,
+        ": training and test features differ: ", train.features.dtype(), " ",
+        train.features.shape(), ", ", test.dtype(), " ", test.shape());
+  const int64_t most = max(train.labels).item<int64_t>();
+  check(min(train.labels).item<int64_t>() < most && most < (int64_t{1} << 20), op,
+        ": expected 2 to 2^20 classes to learn, got labels from ",
+        min(train.labels).item<int64_t>(), " to ", most);
+  return most + 1;
+}
+}  // namespace
+
+double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
+                    const LinearProbeOptions& o) {
+  const int64_t classes = check_sets("linear_probe", train, test.features);
+  check_labelled("linear_probe", test);
+  check(o.steps >= 1, "linear_probe: expected steps >= 1, got ", o.steps);
+  Tensor x, centre, deviation;
+  {
+    const NoGrad no_grad;
+    centre = mean(train.features, 0);
+    deviation = std_dev(train.features, 0, 0);
+    deviation = masked_fill(deviation, deviation <= abs(centre) * 1e-5, 1);  // always the same
+    x = (train.features - centre) / deviation;
+  }
+  const GradMode grad(true);
+  const Tensor weight = zeros({classes, x.size(1)}, x.dtype()).requires_grad_(),
+               bias = zeros({classes}, x.dtype()).requires_grad_();
+  optim::AdamW optimizer(optim::decay_groups({weight, bias}),
+                         {.lr = o.lr, .weight_decay = o.weight_decay});
+  for (int64_t step = 0; step < o.steps; ++step) {
+    optimizer.set_lr(optim::schedule::cosine(step, {.lr = o.lr, .steps = o.steps}));
+    optimizer.zero_grad();
+    cross_entropy(linear(x, weight, bias), train.labels).backward();
+    optimizer.step();
+  }
+  const NoGrad no_grad;
+  return nn::accuracy(linear((test.features - centre) / deviation, weight, bias), test.labels);
+}
+
+Tensor nearest_neighbours(const LabelledFeatures& train, const Tensor& test,
+                          const NeighbourOptions& o) {
+  const int64_t classes = check_sets("nearest_neighbours", train, test);
+  check(o.k >= 1 && o.temperature >= 0,
+        "nearest_neighbours: expected k >= 1 and a temperature >= 0, ", "got ", o.k, " and ",
+        o.temperature);
+  const NoGrad no_grad;
+  const Tensor keys = normalize(train.features, 1);
+  const int64_t k = std::min(o.k, keys.size(0));
+  std::vector<Tensor> found;
+  for (const Tensor& queries : normalize(test, 1).split(256, 0)) {
+    const auto [similarity, places] = topk(matmul(queries, keys.mT()), k, 1);
+    const Tensor voters =
+        index_select(train.labels, 0, places.reshape({-1})).reshape(places.shape());
+    // exp(s / t) / exp(largest / t): no temperature overflows
+    const Tensor weights = o.temperature > 0
+                               ? exp((similarity - similarity.slice(1, 0, 1)) / o.temperature)
+                               : ones_like(similarity);
+    found.push_back(argmax(scatter_sum({queries.size(0), classes}, 1, voters, weights), 1));
+  }
+  return cat(found, 0);
+}
+
+double neighbour_accuracy(const LabelledFeatures& train, const LabelledFeatures& test,
+                          const NeighbourOptions& options) {
+  check_labelled("nearest_neighbours", test);
+  return mean(nearest_neighbours(train, test.features, options) == test.labels).item();
+}
+
+}  // namespace gradus::models
