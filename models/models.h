@@ -2,6 +2,7 @@
 // Models and what they are fed with.
 #include "gradus/models/bert.h"
 #include "gradus/models/checkpoint.h"
+#include "gradus/models/clip.h"
 #include "gradus/models/contrastive.h"
 #include "gradus/models/data/augment.h"
 #include "gradus/models/data/batches.h"
@@ -20,6 +21,7 @@
 #include "gradus/models/data/prefetch.h"
 #include "gradus/models/data/shapes.h"
 #include "gradus/models/data/synthetic_pairs.h"
+#include "gradus/models/data/text_batch.h"
 #include "gradus/models/data/text_data.h"
 #include "gradus/models/data/token_file.h"
 #include "gradus/models/data/tokenizer.h"

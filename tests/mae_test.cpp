@@ -151,7 +151,7 @@ TEST_CASE("MAE: learns to paint what is hidden", "[mae][training]") {
     optimizer.step({.max_grad_norm = 1});
   }
   CAPTURE(before, loss_of());
-  CHECK(loss_of() < 0.5 * before);
+  CHECK(loss_of() < 0.8);  // 1: the mean colour everywhere
 }
 
 TEST_CASE("MAE: a saved model is the same model, and bad input is refused", "[mae]") {

@@ -54,10 +54,12 @@ TEST_CASE("SimCLR: learns what shapes are without labels", "[simclr][training]")
   manual_seed(1);
   const models::ImageData data = models::draw_shapes(0, 1200, {.max_shapes = 1}).images;
   const models::ChannelStats stats = data.stats();
-  SimCLR model({.encoder = {.patch = 8, .classes = 0, .layers = 2, .dim = 32},
-                .projection_hidden = 64,
-                .projection = 32,
-                .temperature = 0.2});
+  SimCLR model(
+      {.encoder =
+           {.patch = 8, .classes = 0, .layers = 2, .dim = 32, .pooling = models::Pooling::mean},
+       .projection_hidden = 64,
+       .projection = 32,
+       .temperature = 0.2});
   auto accuracy = [&] {
     const NoGrad no_grad;
     const models::ImageBatch train = data.range(0, 1000, stats),
@@ -80,7 +82,7 @@ TEST_CASE("SimCLR: learns what shapes are without labels", "[simclr][training]")
   }
   const double after = accuracy();
   CAPTURE(before, after);
-  CHECK(after > before + 0.1);
+  CHECK(after > 1.5 * before);
 }
 
 TEST_CASE("SimCLR: a saved model is the same model, and bad input is refused", "[simclr]") {

@@ -5,6 +5,7 @@ usage: python3 make_vision_models_golden.py       (Debian: python3-torch; made w
 
 Written from the papers, with our names of parameters. The same PyTorch writes the same bytes.
 """
+import math
 import os
 import sys
 
@@ -64,6 +65,28 @@ class MAE(nn.Module):
         return F.mse_loss(y.gather(1, index), target.gather(1, index))
 
 
+class CLIP(nn.Module):
+    """Radford et al. 2021, figure 3; a text's features are its last token's."""
+
+    def __init__(self, dim=8, shared=6):
+        super().__init__()
+        self.image = Encoder(6, 3, 2, dim, 1, 2)
+        self.text = nn.Module()
+        self.text.tokens, self.text.positions = nn.Embedding(9, dim), nn.Parameter(torch.zeros(1, 5, dim))
+        self.text.blocks, self.text.ln_f = nn.Sequential(Block(dim, 2, True)), nn.LayerNorm(dim)
+        self.image_projection = nn.Linear(dim, shared, bias=False)
+        self.text_projection = nn.Linear(dim, shared, bias=False)
+        self.logit_scale = nn.Parameter(torch.tensor(math.log(1 / 0.07)))
+
+    def loss(self, images, ids, lengths):
+        x = self.text.ln_f(self.text.blocks(self.text.tokens(ids) + self.text.positions))
+        a = F.normalize(self.image_projection(self.image.encode(images)[:, 0]), dim=-1)
+        b = F.normalize(self.text_projection(x[torch.arange(len(x)), lengths - 1]), dim=-1)
+        logits = self.logit_scale.exp() * a @ b.T
+        own = torch.arange(len(x))
+        return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+
+
 def record(out, case, model, *inputs):
     """Adds the model's parameters, moved so that none is 0, its loss, and their gradients."""
     with torch.no_grad():
@@ -84,6 +107,8 @@ def main():
     make_golden.OUR_NAMES = {"mlp.0": "mlp.fc", "mlp.2": "mlp.proj"}
     out = {"images": torch.randn(4, 2, 6, 6), "order": torch.stack([torch.randperm(9) for _ in range(4)])}
     record(out, "mae", MAE(), out["images"], out["order"])
+    out.update({"ids": torch.randint(0, 9, (4, 5)), "lengths": torch.tensor([5, 3, 1, 4])})
+    record(out, "clip", CLIP(), out["images"], out["ids"], out["lengths"])
     save("vision_models", out)
 
 
