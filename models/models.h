@@ -1,6 +1,7 @@
 #pragma once
 // Models and what they are fed with.
 #include "gradus/models/bert.h"
+#include "gradus/models/captioner.h"
 #include "gradus/models/checkpoint.h"
 #include "gradus/models/clip.h"
 #include "gradus/models/contrastive.h"

@@ -87,6 +87,44 @@ class CLIP(nn.Module):
         return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
 
 
+class Captioner(nn.Module):
+    """Xu et al. 2015, sections 3.1 and 4.2, with convolutions of stride 2 and attention after Bahdanau et al. 2015."""
+
+    def __init__(self, lstm, vocab=9, filters=3, dim=5, hidden=7):
+        super().__init__()
+        features = 2 * filters
+        self.convolutions = nn.ModuleList([nn.Conv2d(2, filters, 3, 2, 1), nn.Conv2d(filters, features, 3, 2, 1),
+                                           nn.Conv2d(features, features, 3, 1, 1)])
+        self.first, self.words = nn.Linear(features, 2 * hidden if lstm else hidden), nn.Embedding(vocab, dim)
+        self.attention = nn.Module()
+        self.attention.query = nn.Linear(hidden, hidden)
+        self.attention.key = nn.Linear(features, hidden, bias=False)
+        self.attention.v = nn.Parameter(torch.randn(1, hidden))
+        self.gate = nn.Linear(hidden, features)
+        self.cell = (nn.LSTMCell if lstm else nn.GRUCell)(dim + features, hidden)
+        self.readout, self.head = nn.Linear(hidden + features, dim), nn.Linear(dim, vocab)
+        self.lstm = lstm
+
+    def loss(self, images, ids, lengths, coverage):
+        a = images
+        for conv in self.convolutions:
+            a = conv(a).relu()
+        a = a.flatten(2).transpose(1, 2)
+        state = torch.tanh(self.first(a.mean(1))).chunk(2, -1) if self.lstm else torch.tanh(self.first(a.mean(1)))
+        total, looked = 0, torch.zeros(a.shape[:2])
+        for t in range(ids.shape[1] - 1):
+            h, y = state[0] if self.lstm else state, self.words(ids[:, t])
+            scores = torch.tanh(self.attention.query(h)[:, None] + self.attention.key(a)) @ self.attention.v[0]
+            alpha = scores.softmax(-1)
+            z = torch.sigmoid(self.gate(h)) * (alpha[..., None] * a).sum(1)
+            state = self.cell(torch.cat([y, z], -1), state)
+            logits = self.head(y + self.readout(torch.cat([state[0] if self.lstm else state, z], -1)))
+            real = (t + 1 < lengths).double()
+            total = total + (F.cross_entropy(logits, ids[:, t + 1], reduction="none") * real).sum()
+            looked = looked + alpha * real[:, None]
+        return total / (lengths - 1).sum() + coverage * ((1 - looked) ** 2).mean()
+
+
 def record(out, case, model, *inputs):
     """Adds the model's parameters, moved so that none is 0, its loss, and their gradients."""
     with torch.no_grad():
@@ -109,6 +147,9 @@ def main():
     record(out, "mae", MAE(), out["images"], out["order"])
     out.update({"ids": torch.randint(0, 9, (4, 5)), "lengths": torch.tensor([5, 3, 1, 4])})
     record(out, "clip", CLIP(), out["images"], out["ids"], out["lengths"])
+    out["captions"] = torch.tensor([5, 3, 2, 4])
+    record(out, "captioner_lstm", Captioner(True), out["images"], out["ids"], out["captions"], 0.5)
+    record(out, "captioner_gru", Captioner(False), out["images"], out["ids"], out["captions"], 0)
     save("vision_models", out)
 
 
