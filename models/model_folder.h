@@ -1,7 +1,7 @@
 #pragma once
 // A trained model as a folder: model.safetensors (the weights), config.json (its kind and
-// configuration) and, of a text model, tokenizer.json. Any model that has these can be saved and
-// loaded:
+// configuration) and, of a text model, tokenizer.json, of a model of images, images.json
+// (image_info.h). Any model that has these can be saved and loaded:
 //
 //   struct GPT : nn::Module {
 //     using Config = GPTConfig;

@@ -31,6 +31,7 @@
 #include "gradus/models/fields.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/mae.h"
+#include "gradus/models/image_info.h"
 #include "gradus/models/model_folder.h"
 #include "gradus/models/probe.h"
 #include "gradus/models/rnn_translator.h"

@@ -67,6 +67,7 @@ bool Flags::parse(int argc, char** argv) {
                           ? app.add_flag(flag.name())->disable_flag_override()
                           : app.add_option(flag.name(), flag.typed)->type_name(flag.kind));
   }
+  if (rest_) app.add_option("rest", *rest_)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

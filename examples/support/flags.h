@@ -39,6 +39,8 @@ class Flags {
   /// All entries of a configuration but those in `except`: "layers" as --layers, a switch that is
   /// on as --no-tie.
   void add(const models::Fields& fields, const std::vector<std::string>& except = {});
+  /// What stands on the command line without a flag's name: any number of texts.
+  void rest(std::vector<std::string>& texts) { rest_ = &texts; }
   /// A checkpoint of an earlier version may lack these, and means their defaults.
   void added_later(const std::vector<std::string>& names);
 
@@ -89,6 +91,7 @@ class Flags {
   std::vector<Flag> flags_;
   std::vector<std::pair<size_t, std::string>> groups_;  // first flag and title
   bool storing_ = false;
+  std::vector<std::string>* rest_ = nullptr;
 };
 
 }  // namespace gradus

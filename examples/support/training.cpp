@@ -107,10 +107,11 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   if (!flags.given("--min-lr")) o.min_lr = o.lr / 10;
   set_num_threads(static_cast<int>(o.threads));
 
-  RunFolder folder(o.out,
-                   {"checkpoint.safetensors", "model.safetensors", "config.json", "tokenizer.json",
-                    "loss.csv", "steps.csv", "loss.png", "alignment.png", "alignment.csv",
-                    "best/model.safetensors", "best/config.json", "best/tokenizer.json"});
+  RunFolder folder(o.out, {"checkpoint.safetensors", "model.safetensors", "config.json",
+                           "tokenizer.json", "images.json", "loss.csv", "steps.csv", "loss.png",
+                           "alignment.png", "alignment.csv", "confusion.png", "confusion.csv",
+                           "mistakes.png", "attention.png", "example.png", "best/model.safetensors",
+                           "best/config.json", "best/tokenizer.json", "best/images.json"});
   if (!o.eval_only) folder.lock();
   std::optional<models::Checkpoint> checkpoint;
   if (o.from_checkpoint()) {

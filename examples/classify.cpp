@@ -1,0 +1,118 @@
+// Says what images show, by a model that train_vit wrote.
+//
+//   build/bin/classify --model DIR IMAGE.png ...
+
+#include <gradus/gradus.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "examples/support/cli.h"
+#include "examples/support/flags.h"
+#include "examples/support/heat_map.h"
+#include "examples/support/text.h"
+
+using namespace gradus;
+using models::ImageBytes, models::ImageInfo;
+
+namespace {
+
+/// A model of any kind.
+struct Classifier {
+  int64_t size, channels, classes;
+  std::function<Tensor(const Tensor& images)> logits;
+};
+
+template <class Model>
+Classifier load(const std::string& dir) {
+  const auto model = std::make_shared<Model>(models::load_model<Model>(dir));
+  model->to(float32);
+  return {model->config.image, model->config.channels, model->config.classes,
+          [model](const Tensor& images) { return (*model)(images); }};
+}
+
+/// All kinds of model that this program knows.
+Classifier load_any(const std::string& dir) {
+  const std::string kind = models::model_kind(dir);
+  if (kind == models::ViT::kind) return load<models::ViT>(dir);
+  core::fail(models::config_path(dir), ": expected a classifier of images (vit), got ",
+             shown(kind));
+}
+
+/// Grey as three equal channels, and those as grey.
+ImageBytes with_channels(const std::string& path, ImageBytes image, int64_t channels) {
+  if (image.channels == channels) return image;
+  const auto plane = static_cast<std::ptrdiff_t>(image.bytes.size()) / image.channels;
+  const auto red = image.bytes.begin();
+  if (image.channels == 3) {
+    core::check(
+        std::equal(red, red + plane, red + plane) && std::equal(red, red + plane, red + 2 * plane),
+        path, ": expected a grey picture, got one with colours");
+    image.bytes.resize(static_cast<size_t>(plane));
+  } else {
+    const std::vector<uint8_t> grey = image.bytes;
+    for (int64_t c = 1; c < channels; ++c)
+      image.bytes.insert(image.bytes.end(), grey.begin(), grey.end());
+  }
+  std::printf("%s: %s\n", path.c_str(),
+              channels == 1 ? "coloured, but all of it grey: taken as grey"
+                            : "grey: taken as three equal colours");
+  image.channels = channels;
+  return image;
+}
+
+/// The picture as the model's input: (C, H, W) of numbers from 0 to 1.
+Tensor read_picture(const std::string& path, const Classifier& model) {
+  const ImageBytes image = models::read_png(path);
+  core::check(image.height == model.size && image.width == model.size, path, ": expected ",
+              model.size, " x ", model.size, " pixels, got ", image.width, " x ", image.height);
+  return models::to_tensor(with_channels(path, image, model.channels));
+}
+
+void print_likeliest(const Tensor& probs, int64_t most, const std::vector<std::string>& names) {
+  const auto [values, indices] = topk(probs, std::min(most, probs.numel()));
+  const std::vector<double> p = values.to_vector<double>();
+  const std::vector<int64_t> classes = indices.to_vector<int64_t>();
+  for (size_t i = 0; i < p.size(); ++i)
+    std::printf("  %.4f  %s\n", p[i],
+                visible(names[static_cast<size_t>(classes[i])], false).c_str());
+}
+
+int run(int argc, char** argv) {
+  std::string folder = "out/vit";
+  std::vector<std::string> paths;
+  int64_t top = 5, threads = num_threads();
+  Flags flags(
+      "Says what images show: for each the likeliest classes, with probabilities.\n"
+      "  classify --model DIR IMAGE.png ...");
+  flags.group("Flags");
+  flags.add("--model", folder, "DIR", "folder that train_vit wrote");
+  flags.add("--top", top, 1, 1e15, "classes to name");
+  flags.add("--threads", threads, 1, 1024, "threads to compute with");
+  flags.rest(paths);
+  if (!flags.parse(argc, argv)) return 0;
+  core::check(!paths.empty(), "expected PNG files (--help says more)");
+  set_num_threads(static_cast<int>(threads));
+
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const Classifier model = load_any(folder);
+  const ImageInfo info = models::load_image_info(folder);
+  core::check(std::ssize(info.stats.mean) == model.channels &&
+                  std::ssize(info.class_names) == model.classes,
+              models::image_info_path(folder), ": ", info.stats.mean.size(), " channels and ",
+              info.class_names.size(), " classes; the model has ", model.channels, " and ",
+              model.classes);
+  std::vector<Tensor> images;
+  for (const std::string& path : paths) images.push_back(read_picture(path, model));
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const Tensor x = models::normalize(images[i].unsqueeze(0), info.stats);
+    std::printf("%s\n", paths[i].c_str());
+    print_likeliest(softmax(model.logits(x))[0], top, info.class_names);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("classify", argc, argv, run); }

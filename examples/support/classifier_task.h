@@ -1,0 +1,88 @@
+#pragma once
+// Training a classifier of images: what the programs of all such models share.
+
+#include <string>
+
+#include "examples/support/image_pictures.h"
+#include "examples/support/image_task.h"
+#include "examples/support/text.h"
+#include "gradus/core/error.h"
+#include "gradus/core/ops/loss.h"
+#include "gradus/models/data/png.h"
+#include "gradus/models/model_folder.h"
+#include "gradus/nn/metrics.h"
+
+namespace gradus {
+
+struct ClassifierOptions {
+  ImageOptions images;
+  double label_smoothing = 0.1;
+};
+
+/// A Model's configuration has `image` (height and width), `channels` and `classes`, which the data
+/// decide; called with images (B, C, H, W) it gives logits (B, classes).
+template <class Model>
+class ClassifierTask : public ImageTask {
+ public:
+  /// `title`: the model's name in pictures; `shape`: a few words on it.
+  ClassifierTask(const ClassifierOptions& options, const TrainOptions& training,
+                 const typename Model::Config& config, std::string title, std::string shape)
+      : ImageTask(options.images, training),
+        label_smoothing_(options.label_smoothing),
+        title_(std::move(title)),
+        shape_(std::move(shape)),
+        model_(fitted(config)) {}
+
+  nn::Module& model() override { return model_; }
+  TaskInfo info() const override { return info_of(title_, "cross entropy", model_, shape_); }
+  Tensor loss(int64_t step, int64_t index) override {
+    const models::ImageBatch batch = views(step, index)[0];
+    return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
+  }
+  void save(const std::string& dir) const override {
+    models::save_model(dir, model_);
+    models::save_image_info(dir, image_info_);
+  }
+  /// Draws what it takes for what, and a held-out image for `classify`.
+  void show() override {
+    const models::ImageData& data = corpus_.part(Part::validation);
+    show_mistakes(training_.out, data,
+                  over_held_out([this](const Tensor& images) { return model_(images); }));
+    models::write_png(training_.out + "/example.png", data.image(data.size() / 2));
+  }
+  std::string what_next(const std::string& dir) const override {
+    return "model in " + dir + "; try: build/bin/classify --model " + dir + ' ' + dir +
+           "/example.png\n";
+  }
+
+ protected:
+  Score score(const Views& views) const override {
+    const auto& [images, labels, ids] = views[0];
+    const Tensor logits = model_(images);
+    const auto n = static_cast<double>(labels.numel());
+    return {.loss = cross_entropy(logits, labels).item(),
+            .examples = n,
+            .more = {{"accuracy", nn::accuracy(logits, labels), n}}};
+  }
+
+ private:
+  typename Model::Config fitted(typename Model::Config config) const {
+    const Shape shape = corpus_.part(Part::train).shape();
+    core::check(shape[2] == shape[3], "--data: expected square images, got ", shape[2], " x ",
+                shape[3]);
+    config.image = shape[2], config.channels = shape[1];
+    config.classes = std::ssize(image_info_.class_names);
+    if (const std::string& from = training_.begins_with(); !from.empty())
+      core::check(models::load_image_info(from).class_names == image_info_.class_names,
+                  models::image_info_path(from), ": the classes are not those of --data");
+    return config;
+  }
+
+  const double label_smoothing_;
+  const std::string title_, shape_;
+
+ protected:
+  Model model_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,93 @@
+#include "examples/support/image_task.h"
+
+#include <algorithm>
+
+#include "examples/support/text.h"
+#include "gradus/core/error.h"
+#include "gradus/core/ops/shape.h"
+
+namespace gradus {
+
+using models::ImageBatch, models::ImageData, models::ImageInfo;
+
+namespace {
+
+ImageInfo info_for(const ImageData& train, const std::string& begins_with) {
+  if (begins_with.empty()) return {train.stats(), train.class_names()};
+  const ImageInfo info = models::load_image_info(begins_with);
+  core::check(std::ssize(info.stats.mean) == train.shape()[1], models::image_info_path(begins_with),
+              ": images of ", info.stats.mean.size(), " channels, --data has ", train.shape()[1]);
+  return {info.stats, train.class_names()};
+}
+
+}  // namespace
+
+ImageTask::ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views)
+    : images_(images),
+      training_(training),
+      corpus_(read_image_corpus(images_)),
+      image_info_(info_for(corpus_.images.train, training_.begins_with())),
+      views_(views),
+      batches_(
+          [this](int64_t step, int64_t index) {
+            const int64_t place = step * training_.accumulate + index;
+            return make_views(corpus_.images.train.shuffled(images_.batch, training_.seed, place),
+                              training_.seed, place, true);
+          },
+          training_.accumulate) {}
+
+ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, int64_t place,
+                                       bool changed) const {
+  Views views;
+  for (int64_t view = 0; view < views_; ++view) {
+    const Tensor images = changed ? models::augment(batch.images, images_.augment, seed,
+                                                    place * views_ + view, batch.ids)
+                                  : batch.images;
+    views.push_back({models::normalize(images, image_info_.stats), batch.labels, batch.ids});
+  }
+  return views;
+}
+
+Evaluation ImageTask::over(Part part, int64_t images) const {
+  const ImageData& data = corpus_.part(part);
+  const int64_t batch = images_.batch, n = data.size();
+  const bool is_whole = images >= n;
+  const int64_t count = std::min(images, n);
+  return {(count + batch - 1) / batch, static_cast<double>(count),
+          [this, &data, batch, is_whole](int64_t i) {
+            const uint64_t seed = ~training_.seed;
+            return score(
+                make_views(is_whole ? data.range(i * batch, batch) : data.shuffled(batch, seed, i),
+                           seed, i, views_ > 1));
+          }};
+}
+
+Evaluation ImageTask::estimate(Part part, int64_t) {
+  return over(part, training_.eval_batches * images_.batch);
+}
+
+Evaluation ImageTask::validation() {
+  return over(Part::validation, corpus_.part(Part::validation).size());
+}
+
+Tensor ImageTask::over_held_out(const std::function<Tensor(const Tensor&)>& f) const {
+  const ImageData& data = corpus_.images.test;
+  std::vector<Tensor> rows;
+  for (int64_t first = 0; first < data.size(); first += images_.batch)
+    rows.push_back(
+        f(models::normalize(data.range(first, images_.batch).images, image_info_.stats)));
+  return cat(rows, 0);
+}
+
+TaskInfo ImageTask::info_of(std::string name, std::string loss, const nn::Module& model,
+                            const std::string& shape) const {
+  return {.model = std::move(name),
+          .loss = std::move(loss),
+          .items = "images",
+          .batch_items = images_.batch,
+          .data_id = corpus_.id,
+          .opening = corpus_.about + "model  " + with_commas(model.num_parameters()) +
+                     " parameters: " + shape + '\n'};
+}
+
+}  // namespace gradus

@@ -1,0 +1,67 @@
+#pragma once
+// What all programs that learn from images share: batches of changed images, made while the step
+// runs, and estimates on images as they are.
+
+#include <string>
+#include <vector>
+
+#include "examples/support/image_corpus.h"
+#include "examples/support/training.h"
+#include "gradus/models/data/prefetch.h"
+#include "gradus/models/image_info.h"
+
+namespace gradus {
+
+/// A program adds a model, its loss, its score, save() and show():
+///   struct MyTask : ImageTask {
+///     MyTask(const ImageOptions& images, const TrainOptions& t) : ImageTask(images, t), net(...) {}
+///     nn::Module& model() override { return net; }
+///     TaskInfo info() const override { return info_of("my net", "cross entropy", net, "small"); }
+///     Tensor loss(int64_t step, int64_t index) override {
+///       const auto& [images, labels, ids] = views(step, index)[0];
+///       return cross_entropy(net(images), labels);
+///     }
+///     ...
+class ImageTask : public Task {
+ public:
+  /// --eval-batches batches of a part, the same ones each time; all of it, in its order, if it has
+  /// no more.
+  Evaluation estimate(Part part, int64_t step) override;
+  Evaluation validation() override;
+
+ protected:
+  /// The views of a batch's images: normalised tensors of the same images, labels and ids.
+  using Views = std::vector<models::ImageBatch>;
+
+  /// Reads the images. `views`: how many a batch has of each image, each changed as drawn for it.
+  /// Statistics are those of the folder that the run begins with or, if there is none, of the
+  /// images that train. Throws Error if that folder's are of another number of channels.
+  ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views = 1);
+
+  /// A step's index-th batch: a function of these and the seed.
+  Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
+  /// How good the model is on a batch. One view: of images as they are; several: each changed, but
+  /// in the same way each time.
+  virtual Score score(const Views& views) const = 0;
+
+  /// f(images) of all held-out images as they are, normalised and in their order: f's rows joined.
+  Tensor over_held_out(const std::function<Tensor(const Tensor& images)>& f) const;
+  /// The texts; `shape`: a few words on the model, "4 layers of width 64".
+  TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
+                   const std::string& shape) const;
+
+  const ImageOptions images_;
+  const TrainOptions training_;
+  const ImageCorpus corpus_;
+  const models::ImageInfo image_info_;  ///< what save() writes with the model
+
+ private:
+  Evaluation over(Part part, int64_t images) const;
+  Views make_views(const models::ImageBatch& batch, uint64_t seed, int64_t place,
+                   bool changed) const;
+
+  const int64_t views_;
+  models::Prefetch<Views> batches_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,72 @@
+#include "gradus/models/image_info.h"
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "gradus/core/file.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/json.h"
+
+namespace gradus::models {
+
+namespace {
+
+using nlohmann::json;
+
+/// The array under a name.
+const json& array_in(const std::string& path, const json& file, const char* name) {
+  const auto found = file.find(name);
+  if (found == file.end()) fail(path, ": ", name, " is missing: expected an array");
+  if (!found->is_array()) fail(path, ": ", name, ": expected an array, got ", shown(*found));
+  return *found;
+}
+
+/// The numbers under a name, all above `least`.
+std::vector<double> numbers_in(const std::string& path, const json& file, const char* name,
+                               double least) {
+  std::vector<double> numbers;
+  for (const json& value : array_in(path, file, name)) {
+    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= least)
+      fail(path, ": ", name, ": expected finite numbers",
+           std::isfinite(least) ? " above " + std::to_string(static_cast<int>(least)) : "",
+           ", got ", shown(value));
+    numbers.push_back(value);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string image_info_path(const std::string& dir) {
+  return (std::filesystem::path(dir) / "images.json").string();
+}
+
+void save_image_info(const std::string& dir, const ImageInfo& info) {
+  nlohmann::ordered_json file;
+  file["mean"] = info.stats.mean;
+  file["std"] = info.stats.std;
+  file["classes"] = info.class_names;
+  write_file_atomically(image_info_path(dir),
+                        file.dump(2, ' ', false, json::error_handler_t::replace) + '\n');
+}
+
+ImageInfo load_image_info(const std::string& dir) {
+  const std::string path = image_info_path(dir);
+  const json file = parse_json(path.c_str(), read_file(path));
+  if (!file.is_object()) fail(path, ": expected a JSON object, got ", shown(file));
+  for (const auto& [name, value] : file.items())
+    if (name != "mean" && name != "std" && name != "classes")
+      fail(path, ": ", shown(json(name)), " is no entry of it");
+  ImageInfo info{{numbers_in(path, file, "mean", -INFINITY), numbers_in(path, file, "std", 0)}};
+  const size_t means = info.stats.mean.size(), deviations = info.stats.std.size();
+  check(means == deviations && means > 0, path,
+        ": expected a mean and a std for each channel, got ", means, " and ", deviations);
+  for (const json& name : array_in(path, file, "classes")) {
+    if (!name.is_string()) fail(path, ": classes: expected names, got ", shown(name));
+    info.class_names.push_back(name);
+  }
+  return info;
+}
+
+}  // namespace gradus::models
