@@ -4,6 +4,7 @@
 #include "gradus/models/captioner.h"
 #include "gradus/models/checkpoint.h"
 #include "gradus/models/clip.h"
+#include "gradus/models/cnn_attention.h"
 #include "gradus/models/contrastive.h"
 #include "gradus/models/data/augment.h"
 #include "gradus/models/data/batches.h"

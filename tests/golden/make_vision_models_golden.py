@@ -125,6 +125,28 @@ class Captioner(nn.Module):
         return total / (lengths - 1).sum() + coverage * ((1 - looked) ** 2).mean()
 
 
+class CNNAttention(nn.Module):
+    """A small network with the self-attention of SAGAN, Zhang et al. 2019, equations 1 to 3."""
+
+    def __init__(self, filters=4, classes=5):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(2, filters, 3, padding=1), nn.Conv2d(filters, 2 * filters, 3, padding=1)
+        self.attention = nn.Module()
+        self.attention.query = nn.Conv2d(2 * filters, filters // 4, 1)
+        self.attention.key = nn.Conv2d(2 * filters, filters // 4, 1)
+        self.attention.value = nn.Conv2d(2 * filters, 2 * filters, 1)
+        self.attention.gamma = nn.Parameter(torch.tensor(0.5))
+        self.head = nn.Linear(2 * filters, classes)
+
+    def loss(self, images, labels):
+        x = F.max_pool2d(self.conv1(images).relu(), 2)
+        x = F.max_pool2d(self.conv2(x).relu(), 2)
+        f, g, h = (getattr(self.attention, name)(x).flatten(2) for name in ("key", "query", "value"))
+        beta = torch.einsum("bci,bcj->bji", f, g).softmax(-1)  # how much place j looks at place i
+        x = x + self.attention.gamma * torch.einsum("bji,bci->bcj", beta, h).view_as(x)
+        return F.cross_entropy(self.head(x.mean((2, 3))), labels)
+
+
 def record(out, case, model, *inputs):
     """Adds the model's parameters, moved so that none is 0, its loss, and their gradients."""
     with torch.no_grad():
@@ -150,6 +172,8 @@ def main():
     out["captions"] = torch.tensor([5, 3, 2, 4])
     record(out, "captioner_lstm", Captioner(True), out["images"], out["ids"], out["captions"], 0.5)
     record(out, "captioner_gru", Captioner(False), out["images"], out["ids"], out["captions"], 0)
+    out.update({"large_images": torch.randn(3, 2, 10, 10), "labels": torch.tensor([4, 0, 2])})
+    record(out, "cnn_attention", CNNAttention(), out["large_images"], out["labels"])
     save("vision_models", out)
 
 
