@@ -31,7 +31,7 @@ TEST_CASE("SimCLR: the loss is the paper's equation, written out", "[simclr]") {
   SimCLR model(small());
   model.to(float64);
   const Tensor a = randn({3, 2, 6, 6}, float64), b = randn({3, 2, 6, 6}, float64);
-  const auto& [in, out] = std::tie(model.head.in, model.head.out);
+  const nn::Linear &in = model.head.in, &out = model.head.out;
   auto project = [&](const Tensor& x) {
     const Tensor h = model.encoder.features(x);
     return matmul(relu(matmul(h, in.weight.mT()) + in.bias), out.weight.mT()) + out.bias;
