@@ -6,10 +6,8 @@
 #include "examples/support/image_pictures.h"
 #include "examples/support/image_task.h"
 #include "examples/support/text.h"
-#include "gradus/core/error.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/models/data/png.h"
-#include "gradus/models/model_folder.h"
 #include "gradus/nn/metrics.h"
 
 namespace gradus {
@@ -31,7 +29,7 @@ class ClassifierTask : public ImageTask {
         label_smoothing_(options.label_smoothing),
         title_(std::move(title)),
         shape_(std::move(shape)),
-        model_(fitted(config)) {}
+        model_(of_data(config)) {}
 
   nn::Module& model() override { return model_; }
   TaskInfo info() const override { return info_of(title_, "cross entropy", model_, shape_); }
@@ -39,15 +37,12 @@ class ClassifierTask : public ImageTask {
     const models::ImageBatch batch = views(step, index)[0];
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
   }
-  void save(const std::string& dir) const override {
-    models::save_model(dir, model_);
-    models::save_image_info(dir, image_info_);
-  }
+  void save(const std::string& dir) const override { write_model(dir, model_); }
   /// Draws what it takes for what, and a held-out image for `classify`.
   void show() override {
     const models::ImageData& data = corpus_.part(Part::validation);
-    show_mistakes(training_.out, data,
-                  over_held_out([this](const Tensor& images) { return model_(images); }));
+    const auto said = over(Part::validation, [this](const Tensor& x) { return model_(x); });
+    show_mistakes(training_.out, data, said.features);
     models::write_png(training_.out + "/example.png", data.image(data.size() / 2));
   }
   std::string what_next(const std::string& dir) const override {
@@ -66,16 +61,13 @@ class ClassifierTask : public ImageTask {
   }
 
  private:
-  typename Model::Config fitted(typename Model::Config config) const {
-    const Shape shape = corpus_.part(Part::train).shape();
-    core::check(shape[2] == shape[3], "--data: expected square images, got ", shape[2], " x ",
-                shape[3]);
-    config.image = shape[2], config.channels = shape[1];
-    config.classes = std::ssize(image_info_.class_names);
+  typename Model::Config of_data(const typename Model::Config& config) const {
+    typename Model::Config c = fitted(config);
+    c.classes = std::ssize(image_info_.class_names);
     if (const std::string& from = training_.begins_with(); !from.empty())
       core::check(models::load_image_info(from).class_names == image_info_.class_names,
                   models::image_info_path(from), ": the classes are not those of --data");
-    return config;
+    return c;
   }
 
   const double label_smoothing_;

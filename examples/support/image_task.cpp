@@ -48,35 +48,41 @@ ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, i
   return views;
 }
 
-Evaluation ImageTask::over(Part part, int64_t images) const {
+Evaluation ImageTask::evaluation(Part part, int64_t images) const {
   const ImageData& data = corpus_.part(part);
-  const int64_t batch = images_.batch, n = data.size();
-  const bool is_whole = images >= n;
-  const int64_t count = std::min(images, n);
-  return {(count + batch - 1) / batch, static_cast<double>(count),
-          [this, &data, batch, is_whole](int64_t i) {
+  const int64_t batch = images_.batch, count = std::min(images, data.size()),
+                batches = (count + batch - 1) / batch;
+  const bool is_whole = count == data.size();
+  return {batches, static_cast<double>(count), [this, &data, batch, batches, is_whole](int64_t i) {
+            // All images in batches of one size or two that differ by one.
+            const int64_t first = i * data.size() / batches, next = (i + 1) * data.size() / batches;
             const uint64_t seed = ~training_.seed;
-            return score(
-                make_views(is_whole ? data.range(i * batch, batch) : data.shuffled(batch, seed, i),
-                           seed, i, views_ > 1));
+            return score(make_views(
+                is_whole ? data.range(first, next - first) : data.shuffled(batch, seed, i), seed, i,
+                views_ > 1));
           }};
 }
 
 Evaluation ImageTask::estimate(Part part, int64_t) {
-  return over(part, training_.eval_batches * images_.batch);
+  return evaluation(part, training_.eval_batches * images_.batch);
 }
 
 Evaluation ImageTask::validation() {
-  return over(Part::validation, corpus_.part(Part::validation).size());
+  return evaluation(Part::validation, corpus_.part(Part::validation).size());
 }
 
-Tensor ImageTask::over_held_out(const std::function<Tensor(const Tensor&)>& f) const {
-  const ImageData& data = corpus_.images.test;
-  std::vector<Tensor> rows;
-  for (int64_t first = 0; first < data.size(); first += images_.batch)
-    rows.push_back(
-        f(models::normalize(data.range(first, images_.batch).images, image_info_.stats)));
-  return cat(rows, 0);
+models::LabelledFeatures ImageTask::over(Part part, const std::function<Tensor(const Tensor&)>& f,
+                                         int64_t most) const {
+  const ImageData& data = corpus_.part(part);
+  most = std::min(most, data.size());
+  std::vector<Tensor> rows, labels;
+  for (int64_t first = 0; first < most; first += images_.batch) {
+    const ImageBatch batch =
+        data.range(first, std::min(images_.batch, most - first), image_info_.stats);
+    rows.push_back(f(batch.images));
+    labels.push_back(batch.labels);
+  }
+  return {cat(rows, 0), cat(labels, 0)};
 }
 
 TaskInfo ImageTask::info_of(std::string name, std::string loss, const nn::Module& model,

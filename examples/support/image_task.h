@@ -2,21 +2,27 @@
 // What all programs that learn from images share: batches of changed images, made while the step
 // runs, and estimates on images as they are.
 
+#include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "examples/support/image_corpus.h"
 #include "examples/support/training.h"
+#include "gradus/core/error.h"
 #include "gradus/models/data/prefetch.h"
 #include "gradus/models/image_info.h"
+#include "gradus/models/model_folder.h"
+#include "gradus/models/probe.h"
 
 namespace gradus {
 
-/// A program adds a model, its loss, its score, save() and show():
+/// A program adds a model, its loss, its score and what it shows:
 ///   struct MyTask : ImageTask {
 ///     MyTask(const ImageOptions& images, const TrainOptions& t) : ImageTask(images, t), net(...) {}
 ///     nn::Module& model() override { return net; }
 ///     TaskInfo info() const override { return info_of("my net", "cross entropy", net, "small"); }
+///     void save(const std::string& dir) const override { write_model(dir, net); }
 ///     Tensor loss(int64_t step, int64_t index) override {
 ///       const auto& [images, labels, ids] = views(step, index)[0];
 ///       return cross_entropy(net(images), labels);
@@ -40,12 +46,31 @@ class ImageTask : public Task {
 
   /// A step's index-th batch: a function of these and the seed.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
-  /// How good the model is on a batch. One view: of images as they are; several: each changed, but
-  /// in the same way each time.
+  /// How good the model is on a batch, of --batch images or a few less. One view: of images as they
+  /// are; several: each changed, but in the same way each time.
   virtual Score score(const Views& views) const = 0;
 
-  /// f(images) of all held-out images as they are, normalised and in their order: f's rows joined.
-  Tensor over_held_out(const std::function<Tensor(const Tensor& images)>& f) const;
+  /// f(images) of the first images of a part, `most` or all, as they are, normalised and in their
+  /// order: f's rows joined, and the images' labels.
+  models::LabelledFeatures over(Part part, const std::function<Tensor(const Tensor& images)>& f,
+                                int64_t most = std::numeric_limits<int64_t>::max()) const;
+  /// A model's configuration with `image` (height and width) and `channels` as the images have
+  /// them. Throws Error unless they are square.
+  template <class Config>
+  Config fitted(Config config) const {
+    const Shape shape = corpus_.images.train.shape();
+    core::check(shape[2] == shape[3], "--data: expected square images, got ", shape[2], " x ",
+                shape[3]);
+    config.image = shape[2], config.channels = shape[1];
+    return config;
+  }
+  /// Writes the model's folder, with what it must know of images.
+  template <class Model>
+  void write_model(const std::string& dir, const Model& model,
+                   const models::Tokenizer* tokenizer = nullptr) const {
+    models::save_model(dir, model, tokenizer);
+    models::save_image_info(dir, image_info_);
+  }
   /// The texts; `shape`: a few words on the model, "4 layers of width 64".
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
@@ -56,7 +81,7 @@ class ImageTask : public Task {
   const models::ImageInfo image_info_;  ///< what save() writes with the model
 
  private:
-  Evaluation over(Part part, int64_t images) const;
+  Evaluation evaluation(Part part, int64_t images) const;
   Views make_views(const models::ImageBatch& batch, uint64_t seed, int64_t place,
                    bool changed) const;
 
