@@ -340,8 +340,7 @@ namespace {
 bool is_finite(const Tensor& x) {
   const NoGrad no_grad;
   const Tensor flat = x.contiguous();
-  return dispatch_floating("anomaly", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return dispatch_floating("anomaly", x.dtype(), [&]<class T>(TypeTag<T>) {
     const T* values = flat.data<T>();
     for (int64_t i = 0; i < flat.numel(); ++i)
       if (!std::isfinite(values[i])) return false;

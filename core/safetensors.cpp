@@ -56,9 +56,8 @@ class Data {
 };
 
 char* bytes_of(const Tensor& t) {
-  return dispatch_any(t.dtype(), [&](auto tag) {
-    return reinterpret_cast<char*>(t.data<typename decltype(tag)::type>());
-  });
+  return dispatch_any(t.dtype(),
+                      [&]<class T>(TypeTag<T>) { return reinterpret_cast<char*>(t.data<T>()); });
 }
 
 // ---- element types ----

@@ -93,10 +93,8 @@ namespace {
 template <class T>
 T single_element(const Tensor& x) {
   check(x.numel() == 1, "item: expected one element, got shape ", x.shape());
-  return dispatch_any(x.dtype(), [&](auto tag) {
-    using From = typename decltype(tag)::type;
-    return number_as<T>("item", *x.data<From>());
-  });
+  return dispatch_any(
+      x.dtype(), [&]<class From>(TypeTag<From>) { return number_as<T>("item", *x.data<From>()); });
 }
 }  // namespace
 
@@ -108,8 +106,7 @@ std::vector<T> Tensor::to_vector() const {
   NoGrad no_grad;
   const Tensor x = contiguous();
   std::vector<T> out(static_cast<size_t>(numel()));
-  dispatch_any(dtype(), [&](auto tag) {
-    using From = typename decltype(tag)::type;
+  dispatch_any(dtype(), [&]<class From>(TypeTag<From>) {
     const From* from = x.data<From>();
     for (size_t i = 0; i < out.size(); ++i) out[i] = number_as<T>("to_vector", from[i]);
   });
@@ -156,8 +153,7 @@ Tensor copy_as(const Tensor& x, Dtype dtype) {
 void check_convertible(const char* op, const Tensor& x, Dtype dtype) {
   if (dtype != int64 || !is_floating(x.dtype())) return;
   const Tensor flat = x.detach().contiguous();
-  dispatch_floating(op, x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating(op, x.dtype(), [&]<class T>(TypeTag<T>) {
     const T* values = flat.data<T>();
     for (int64_t i = 0; i < flat.numel(); ++i) number_as<int64_t>(op, values[i]);
   });
@@ -205,8 +201,7 @@ Tensor Tensor::clone() const {
 Tensor Tensor::fill_(double value) const {
   check_number("fill_", dtype(), value);
   begin_in_place("fill_", *this);
-  dispatch_any(dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(dtype(), [&]<class T>(TypeTag<T>) {
     const T v = static_cast<T>(value);
     kernel::map<T>(*this, [v] { return v; });
   });
@@ -232,8 +227,7 @@ Tensor Tensor::add_(const Tensor& other, double alpha) const {
         other.shape(), " does not broadcast to ", shape());
   check_number("add_", dtype(), alpha);
   begin_in_place("add_", *this);
-  dispatch_number("add_", dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_number("add_", dtype(), [&]<class T>(TypeTag<T>) {
     using W = kernel::Wrapping<T>;
     const W a = static_cast<W>(static_cast<T>(alpha));
     kernel::map<T, T, T>(*this, *this, apart_from(*this, other), [a](T x, T y) {
@@ -246,8 +240,7 @@ Tensor Tensor::add_(const Tensor& other, double alpha) const {
 Tensor Tensor::mul_(double factor) const {
   check_number("mul_", dtype(), factor);
   begin_in_place("mul_", *this);
-  dispatch_number("mul_", dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_number("mul_", dtype(), [&]<class T>(TypeTag<T>) {
     using W = kernel::Wrapping<T>;
     const W f = static_cast<W>(static_cast<T>(factor));
     kernel::map<T, T>(*this, *this, [f](T x) { return static_cast<T>(static_cast<W>(x) * f); });
@@ -276,8 +269,7 @@ template <class F>
 void write_over(const char* op, const Tensor& x, const Tensor& y, const F& f) {
   check(y.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", y.dtype());
   const Tensor from = apart_from(x, y);
-  auto write = [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  auto write = [&]<class T>(TypeTag<T>) {
     begin_in_place(op, x);
     kernel::map<T, T, T>(x, x, from, [f](T u, T v) {
       using W = kernel::Wrapping<T>;

@@ -40,8 +40,7 @@ double norm_of(const std::vector<Tensor>& gradients) {
     const std::pair<size_t, int64_t> at = chunks[c];
     const Tensor& gradient = gradients[at.first];
     const int64_t n = std::min(grain, gradient.numel() - at.second);
-    return dispatch_floating("grad_norm", gradient.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    return dispatch_floating("grad_norm", gradient.dtype(), [&]<class T>(TypeTag<T>) {
       const T* g = gradient.data<T>() + at.second;
       return simd_sum<double>(
           n, [=](int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(g[i]); });

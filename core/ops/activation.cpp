@@ -15,8 +15,7 @@ namespace {
 template <class A>
 Tensor gradient(Tensor dy, const Tensor& kept) {
   const Tensor dx = dy.is_sole_owner() && dy.is_contiguous() ? dy : empty_like(dy);
-  dispatch_floating("activation", dy.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("activation", dy.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, T, T>(dx, dy, kept, [](T g, T k) {
       if constexpr (A::from_output)
         return A::gradient(g, k);
@@ -31,8 +30,7 @@ template <class A>
 Tensor pointwise(const char* name, const Tensor& x) {
   const ProfileScope scope(name);
   const Tensor y = empty_like(x);
-  dispatch_floating(name, x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating(name, x.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, T>(y, x, [](T v) { return A::at(v).value; });
   });
   record(name, {y}, {x}, A::from_output ? saves_output : saves_input(0), [](Backward& b) {
@@ -100,8 +98,7 @@ Tensor gated(const Tensor& x, Activation activation) {
   Shape shape = x.shape();
   shape.back() /= 2;
   const Tensor y = empty(shape, x.dtype());
-  dispatch_floating("gated", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("gated", x.dtype(), [&]<class T>(TypeTag<T>) {
     with_activation(activation, [&](auto act) {
       const auto x_halves = halves(x);
       kernel::map<T, T, T>(y, x_halves.first, x_halves.second,
@@ -119,8 +116,7 @@ Tensor gated(const Tensor& x, Activation activation) {
         const Tensor x = back.input(0), dy = take_grad(back);
         Tensor dx = empty(x.shape(), x.dtype());
         const auto x_halves = halves(x), d_halves = halves(dx);
-        dispatch_floating("gated", x.dtype(), [&](auto tag) {
-          using T = typename decltype(tag)::type;
+        dispatch_floating("gated", x.dtype(), [&]<class T>(TypeTag<T>) {
           with_activation(activation, [&](auto act) {
             using A = decltype(act);
             kernel::map<T, T, T, T>(d_halves.first, dy, x_halves.first, x_halves.second,

@@ -32,8 +32,7 @@ Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor scores = empty({q.size(0), q.size(1), k.size(1)}, q.dtype());
   const Tensor qs = q.detach().contiguous(), ks = k.detach().contiguous(),
                vs = v.detach().contiguous();
-  dispatch_floating(op, q.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating(op, q.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::additive_scores<T>({q.size(0), q.size(1), k.size(1), q.size(2)}, qs.data<T>(),
                                ks.data<T>(), vs.data<T>(), scores.data<T>());
   });
@@ -50,8 +49,7 @@ Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
         }
         const Tensor ds = back.grad().contiguous();
         const kernel::AdditiveSizes n{ds.size(0), ds.size(1), ds.size(2), x[2].size(0)};
-        dispatch_floating("additive_scores", ds.dtype(), [&](auto tag) {
-          using T = typename decltype(tag)::type;
+        dispatch_floating("additive_scores", ds.dtype(), [&]<class T>(TypeTag<T>) {
           kernel::additive_scores_backward<T>(n, x[0].data<T>(), x[1].data<T>(), x[2].data<T>(),
                                               ds.data<T>(), d[0].data<T>(), d[1].data<T>(),
                                               d[2].data<T>());

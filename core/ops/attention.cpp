@@ -171,8 +171,7 @@ kernel::RowSoftmax<T>* rows_of(const Tensor& rows) {
 Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s,
                const Tensor& out, bool recording) {
   const Tensor rows = recording ? empty({q.size(0), q.size(1), q.size(2), 2}, q.dtype()) : Tensor();
-  dispatch_floating("attention", q.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("attention", q.dtype(), [&]<class T>(TypeTag<T>) {
     const auto problem = problem_of<T>(q, k, v, s);
     count_work(problem, 1, 1);
     kernel::attention_forward(problem, heads_of<const T>(q), heads_of<const T>(k),
@@ -185,8 +184,7 @@ Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings
 void backward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s,
               const Tensor& out, const Tensor& rows, const Tensor& d_out, const Tensor& dq,
               const Tensor& dk, const Tensor& dv) {
-  dispatch_floating("attention", q.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("attention", q.dtype(), [&]<class T>(TypeTag<T>) {
     const auto problem = problem_of<T>(q, k, v, s);
     count_work(problem, 1 + dq.defined() + dk.defined(), 1 + dv.defined());
     kernel::attention_backward(problem, heads_of<const T>(q), heads_of<const T>(k),

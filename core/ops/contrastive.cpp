@@ -70,8 +70,7 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
   constexpr const char* op = "contrastive_cross_entropy";
   const Tensor dq = Recorder::wanted({q}) ? empty(q.shape(), q.dtype()) : Tensor();
   const Tensor dk = Recorder::wanted({k}) ? empty(k.shape(), k.dtype()) : Tensor();
-  const Tensor loss = dispatch_floating(op, q.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const Tensor loss = dispatch_floating(op, q.dtype(), [&]<class T>(TypeTag<T>) {
     const Tensor qs = q.detach().contiguous(), ks = k.detach().contiguous(),
                  t = targets.contiguous();
     const double loss = match(q.size(0), k.size(0), q.size(1), qs.data<T>(), ks.data<T>(),

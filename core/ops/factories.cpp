@@ -34,8 +34,7 @@ Tensor arange(double start, double end, double step, Dtype dtype) {
   for (double number : {start, end, step}) check_number("arange", dtype, number);
   const auto n = static_cast<int64_t>(count);
   Tensor x = empty({n}, dtype);
-  dispatch_number("arange", dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_number("arange", dtype, [&]<class T>(TypeTag<T>) {
     T* out = x.data<T>();
     for (int64_t i = 0; i < n; ++i) {
       if constexpr (std::is_floating_point_v<T>)
@@ -68,8 +67,7 @@ Tensor linspace(double start, double end, int64_t n, Dtype dtype) {
   check(std::isfinite(start) && std::isfinite(end), "linspace: expected finite ends, got ", start,
         " and ", end);
   const Tensor x = empty({n}, dtype);
-  dispatch_number("linspace", dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_number("linspace", dtype, [&]<class T>(TypeTag<T>) {
     T* out = x.data<T>();
     if constexpr (std::is_same_v<T, int64_t>) return linspace_of_whole(start, end, n, out);
     // Each half is counted from its own end, so that both ends are exact. Divided first, the
@@ -119,8 +117,7 @@ void for_each_number(const NestedList& values, const Shape& shape, int depth, co
 
 Tensor tensor(const NestedList& values, Dtype dtype) {
   const Tensor x = empty(shape_of(values), dtype);
-  dispatch_any(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(dtype, [&]<class T>(TypeTag<T>) {
     T* to = x.data<T>();
     for_each_number(values, x.shape(), 0,
                     [&](const NestedList& number) { *to++ = number.as<T>(); });
@@ -132,8 +129,7 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
   check(std::ssize(bytes) == checked_numel("from_bytes", shape), "from_bytes: ", bytes.size(),
         " bytes for shape ", shape);
   const Tensor x = empty(shape, dtype);
-  dispatch_floating("from_bytes", dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("from_bytes", dtype, [&]<class T>(TypeTag<T>) {
     std::copy(bytes.begin(), bytes.end(), x.data<T>());
   });
   return x;

@@ -88,8 +88,7 @@ void scatter_into(const char* op, const Tensor& y, int64_t dim, const Tensor& in
         " differ in shape");
   check(src.dtype() == y.dtype(), op, ": expected src of ", y.dtype(), ", got ", src.dtype());
   const Tensor flat = checked_index(op, "index", index, y.shape()[d]);
-  dispatch_number(op, y.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_number(op, y.dtype(), [&]<class T>(TypeTag<T>) {
     for_each_named<T>(y, d, flat, src, [](T& into, T value) { into += value; });
   });
 }
@@ -103,8 +102,7 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   check_index_shape("gather", x.shape(), d, index);
   const Tensor flat = checked_index("gather", "index", index, x.shape()[d]);
   const Tensor y = empty(index.shape(), x.dtype());
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
     for_each_named<T>(x, d, flat, y, [](const T& from, T& to) { to = from; });
   });
   record("gather", {y}, {x, index}, saves_input(1),
@@ -193,8 +191,7 @@ void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
         " ", expected, ", got ", src.dtype(), " ", src.shape());
   const Tensor flat = checked_index(op, "index", index, y.shape()[d]),
                x = src.detach().contiguous();
-  dispatch_number(op, y.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_number(op, y.dtype(), [&]<class T>(TypeTag<T>) {
     add_entries(x.data<T>(), Blocks(y.shape(), d), flat.data<int64_t>(), flat.numel(), y.data<T>());
   });
 }
@@ -213,8 +210,7 @@ void select_into(const char* op, const char* what, const Tensor& x, int dim, con
                  const Tensor& y) {
   const Tensor flat = checked_index(op, what, index, x.shape()[dim]),
                from = x.detach().contiguous();
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
     copy_entries(from.data<T>(), Blocks(x.shape(), dim), flat.data<int64_t>(), flat.numel(),
                  y.data<T>());
   });
@@ -289,8 +285,7 @@ Tensor one_hot(const Tensor& ids, int64_t classes, Dtype dtype) {
   Shape shape = ids.shape();
   shape.push_back(classes);
   const Tensor y = zeros(shape, dtype);
-  dispatch_any(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(dtype, [&]<class T>(TypeTag<T>) {
     T* to = y.data<T>();
     const int64_t* id = flat.data<int64_t>();
     for (int64_t i = 0; i < flat.numel(); ++i) to[i * classes + id[i]] = T{1};
@@ -356,8 +351,7 @@ Tensor multinomial(const Tensor& probs, int64_t n, bool replacement) {
   shape.back() = n;
   const Tensor p = probs.detach().contiguous(), out = empty(shape, int64);
   const int64_t rows = out.numel() / n;
-  dispatch_floating("multinomial", probs.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("multinomial", probs.dtype(), [&]<class T>(TypeTag<T>) {
     const T* weights = p.data<T>();
     int64_t* indices = out.data<int64_t>();
     check_weights(weights, rows, k, n, replacement);

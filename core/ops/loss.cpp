@@ -161,8 +161,7 @@ void cross_entropy_rule(Backward& back, const Tensor& weights, const Tensor& lse
     x = (x.defined() ? x : back.input(0)).contiguous();
     dx = empty_like(x);
   }
-  dispatch_floating("cross_entropy", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("cross_entropy", x.dtype(), [&]<class T>(TypeTag<T>) {
     cross_entropy_backward<T>(x, targets, weights, lse, dy, denominator, options, dx);
   });
   x = {};
@@ -230,10 +229,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
   check_targets("cross_entropy", t, x.shape().back(), options.ignore_index);
   const Tensor weights =
       options.class_weights.defined() ? options.class_weights.contiguous() : Tensor();
-  const CrossEntropyForward made = dispatch_floating("cross_entropy", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return cross_entropy_forward<T>(x, t, weights, options);
-  });
+  const CrossEntropyForward made = dispatch_floating(
+      "cross_entropy", x.dtype(),
+      [&]<class T>(TypeTag<T>) { return cross_entropy_forward<T>(x, t, weights, options); });
   record_fused(
       "cross_entropy", {made.loss}, {logits, targets, options.class_weights}, saves_nothing,
       [options](const std::vector<Tensor>& in) {

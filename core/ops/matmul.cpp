@@ -68,8 +68,7 @@ void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out,
   };
   if (batches > 1) spread(left), spread(right);
 
-  dispatch_floating("matmul", out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("matmul", out.dtype(), [&]<class T>(TypeTag<T>) {
     const T* pa = left.tensor.template data<T>();
     const T* pb = right.tensor.template data<T>();
     T* pc = out.data<T>();
@@ -236,8 +235,7 @@ void give_rows(Backward& back, int i, const Tensor& a, const Tensor& b) {
 Tensor give_bias(Backward& back, int i, int64_t n, Activation activation, Tensor dy,
                  const Tensor& kept) {
   Tensor dbias = back.needs(i) ? empty({n}, dy.dtype()) : Tensor();
-  const Tensor dz = dispatch_floating("linear", dy.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const Tensor dz = dispatch_floating("linear", dy.dtype(), [&]<class T>(TypeTag<T>) {
     return activation_backward<T>(activation, std::move(dy), kept, dbias);
   });
   if (dbias.defined()) back.give(i, std::move(dbias));
@@ -284,8 +282,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const Tensor slope = keep_slope ? empty(shape, x.dtype()) : Tensor();
   {
     const NoGrad no_grad;
-    dispatch_floating("linear", x.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch_floating("linear", x.dtype(), [&]<class T>(TypeTag<T>) {
       linear_forward<T>(x, weight, bias.defined() ? bias.contiguous() : bias, activation, y, y,
                         slope);
     });
@@ -370,8 +367,7 @@ Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activat
   {
     const NoGrad no_grad;
     auto dense = [](const Tensor& b) { return b.defined() ? b.contiguous() : b; };
-    dispatch_floating("feed_forward", x.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch_floating("feed_forward", x.dtype(), [&]<class T>(TypeTag<T>) {
       linear_forward<T>(x, w1, dense(b1), activation, z.defined() ? z : h, h, {});
       linear_forward<T>(h, w2, dense(b2), Activation::none, y, y, {});
     });
@@ -383,10 +379,9 @@ Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activat
         return std::vector<Tensor>{composed_linear(hidden, in[3], in[4], Activation::none)};
       },
       [activation, kept = from_output ? h : z](Backward& back) {
-        dispatch_floating("feed_forward", kept.dtype(), [&](auto tag) {
-          with_activation(activation, [&](auto act) {
-            feed_forward_backward<typename decltype(tag)::type>(back, activation, act, kept);
-          });
+        dispatch_floating("feed_forward", kept.dtype(), [&]<class T>(TypeTag<T>) {
+          with_activation(activation,
+                          [&](auto act) { feed_forward_backward<T>(back, activation, act, kept); });
         });
       });
   return y;

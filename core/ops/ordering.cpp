@@ -63,8 +63,7 @@ ValuesAndIndices extreme(const char* op, const Tensor& x, Axis dim, KeepDim keep
   check(rows.n > 0 || rows.rows == 0, op, ": axis ", dim, " of shape ", x.shape(), " is empty");
   const Shape out = rows.output(keep);
   const Tensor indices = empty(out, int64), values = want_values ? empty(out, x.dtype()) : Tensor();
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
     int64_t* at = indices.data<int64_t>();
     T* value = want_values ? values.data<T>() : nullptr;
     rows.for_each<T>([&](const T* row, int64_t i) {
@@ -86,8 +85,7 @@ template <class Which>
 int64_t place_of_extreme(const char* op, const Tensor& x) {
   check(x.numel() > 0, op, ": a tensor of shape ", x.shape(), " has no elements");
   const int64_t n = x.numel(), grain = kernel::reduction_grain;
-  return dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
     const T* p = x.data<T>();
     const int64_t chunks = (n + grain - 1) / grain;
     const Scratch<int64_t> places(chunks);
@@ -176,8 +174,7 @@ ValuesAndIndices in_order(const char* op, const Tensor& x, const AxisRows& rows,
                           bool descending, bool want_values = true) {
   const Tensor index_rows = empty(rows.rows_of(k), int64),
                value_rows = want_values ? empty(rows.rows_of(k), x.dtype()) : Tensor();
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
     first_in_order<T>(rows, k, descending, want_values ? value_rows.data<T>() : nullptr,
                       index_rows.data<int64_t>());
   });

@@ -25,8 +25,7 @@ void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
 template <class F, class RuleFn>
 Tensor unary(const char* name, const Tensor& x, Saves saves, F f, RuleFn rule) {
   const ProfileScope scope(name);
-  Tensor y = dispatch_floating(name, x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  Tensor y = dispatch_floating(name, x.dtype(), [&]<class T>(TypeTag<T>) {
     Tensor out = empty_like(x);
     kernel::map<T, T>(out, x, f);
     return out;
@@ -41,8 +40,7 @@ Tensor binary(const char* name, const Tensor& a, const Tensor& b, Saves saves, F
   const ProfileScope scope(name);
   check_same_dtype(name, a, b);
   const Shape shape = broadcast_shapes(name, a.shape(), b.shape());
-  Tensor y = dispatch_number(name, a.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  Tensor y = dispatch_number(name, a.dtype(), [&]<class T>(TypeTag<T>) {
     Tensor out = empty(shape, a.dtype());
     kernel::map<T, T, T>(out, a, b, f);
     return out;
@@ -55,8 +53,7 @@ Tensor binary(const char* name, const Tensor& a, const Tensor& b, Saves saves, F
 template <class F, class RuleFn>
 Tensor with_scalar(const char* name, const Tensor& x, double s, Saves saves, F f, RuleFn rule) {
   const ProfileScope scope(name);
-  Tensor y = dispatch_number(name, x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  Tensor y = dispatch_number(name, x.dtype(), [&]<class T>(TypeTag<T>) {
     check_number(name, x.dtype(), s);
     Tensor out = empty_like(x);
     kernel::map<T, T>(out, x, [f, v = static_cast<T>(s)](T u) { return f(u, v); });
@@ -255,8 +252,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   const Shape shape =
       broadcast_shapes("where", broadcast_shapes("where", a.shape(), b.shape()), condition.shape());
   Tensor y = empty(shape, a.dtype());
-  dispatch_any(a.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, bool, T, T>(y, condition, a, b, [](bool c, T u, T v) { return c ? u : v; });
   });
   record("where", {y}, {condition, a, b}, saves_input(0), [](Backward& back) {
@@ -274,8 +270,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
         "masked_fill: mask of shape ", mask.shape(), " does not broadcast to ", x.shape());
   check_number("masked_fill", x.dtype(), value);
   Tensor y = empty_like(x);
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, T, bool>(y, x, mask,
                             [v = static_cast<T>(value)](T u, bool m) { return m ? v : u; });
   });
@@ -292,10 +287,7 @@ Tensor compare(const char* op, const Tensor& a, const Tensor& b, F f) {
   const ProfileScope scope(op);
   check_same_dtype(op, a, b);
   Tensor y = empty(broadcast_shapes(op, a.shape(), b.shape()), boolean);
-  dispatch_any(a.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    kernel::map<bool, T, T>(y, a, b, f);
-  });
+  dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) { kernel::map<bool, T, T>(y, a, b, f); });
   return y;
 }
 

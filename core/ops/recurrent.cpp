@@ -91,15 +91,15 @@ std::vector<Tensor> composed(const Problem& p, const Inputs& in) {
 template <class F>
 void with_kernel(const Problem& p, Dtype dtype, const Tensor& weight, bool transposed, F&& f) {
   with_cell(p.cell, [&](auto kind) {
-    dispatch_floating("recurrent", dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      if (!weight.defined()) return f(kind, tag, static_cast<kernel::PackedMatrix<T>*>(nullptr));
+    dispatch_floating("recurrent", dtype, [&]<class T>(TypeTag<T>) {
+      if (!weight.defined())
+        return f(kind, TypeTag<T>{}, static_cast<kernel::PackedMatrix<T>*>(nullptr));
       const int64_t k = weight.size(transposed ? 1 : 0), n = weight.size(transposed ? 0 : 1);
       const auto& lengths = p.sequences.lengths;
       const double steps = std::accumulate(lengths.begin(), lengths.end(), 0.0);
       ProfileScope::count(2 * steps * static_cast<double>(k * n), 0);
       const kernel::PackedMatrix<T> packed(weight.data<T>(), transposed, k, n);
-      f(kind, tag, &packed);
+      f(kind, TypeTag<T>{}, &packed);
     });
   });
 }
@@ -116,15 +116,15 @@ void run_forward(const Problem& p, const Inputs& in, const std::vector<Tensor>& 
   for (const Tensor& t : in) x.push_back(t.defined() ? t.contiguous() : t);
   const int64_t G = x[x_gates].size(2);
   const Tensor& z = p.given[z_gates] ? x[z_gates] : x[the_bias];
-  with_kernel(p, out[0].dtype(), x[the_weight], true, [&](auto kind, auto tag, auto weight) {
-    using T = typename decltype(tag)::type;
-    kernel::recurrent_forward<decltype(kind), T>(
-        p.sequences, weight,
-        {x[x_gates].template data<T>(), data_or_null<T>(z), p.given[z_gates] ? G : 0,
-         data_or_null<T>(x[first_h]), data_or_null<T>(x[first_c]), out[0].data<T>(),
-         out[1].data<T>(), p.lstm() ? out[2].data<T>() : nullptr, data_or_null<T>(kept.gates),
-         data_or_null<T>(kept.c)});
-  });
+  with_kernel(p, out[0].dtype(), x[the_weight], true,
+              [&]<class Cell, class T>(Cell, TypeTag<T>, auto weight) {
+                kernel::recurrent_forward<Cell, T>(
+                    p.sequences, weight,
+                    {x[x_gates].template data<T>(), data_or_null<T>(z), p.given[z_gates] ? G : 0,
+                     data_or_null<T>(x[first_h]), data_or_null<T>(x[first_c]), out[0].data<T>(),
+                     out[1].data<T>(), p.lstm() ? out[2].data<T>() : nullptr,
+                     data_or_null<T>(kept.gates), data_or_null<T>(kept.c)});
+              });
 }
 
 void run_backward(Backward& back, const Problem& p, const Kept& kept) {
@@ -144,9 +144,8 @@ void run_backward(Backward& back, const Problem& p, const Kept& kept) {
   const Tensor h_before = room(back.needs(the_weight), y.shape());
   const Tensor dh0 = room(back.needs(first_h), h0.defined() ? h0.shape() : Shape{});
   const Tensor dc0 = room(back.needs(first_c), c0.defined() ? c0.shape() : Shape{});
-  with_kernel(p, y.dtype(), w, false, [&](auto kind, auto tag, auto weight) {
-    using T = typename decltype(tag)::type;
-    kernel::recurrent_backward<decltype(kind), T>(
+  with_kernel(p, y.dtype(), w, false, [&]<class Cell, class T>(Cell, TypeTag<T>, auto weight) {
+    kernel::recurrent_backward<Cell, T>(
         p.sequences, weight,
         {data_or_null<T>(h0), data_or_null<T>(c0), y.data<T>(), data_or_null<T>(kept.gates),
          data_or_null<T>(kept.c), data_or_null<T>(dy), data_or_null<T>(dh_last),

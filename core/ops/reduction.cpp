@@ -100,8 +100,7 @@ Tensor sum(const Tensor& x, const Axes& dims, KeepDim keep) {
   } else if (x.dtype() == boolean) {
     reduce_to<int64_t, bool, int64_t>(x, axes, y, [](bool v) { return int64_t{v}; });
   } else {
-    dispatch_floating("sum", x.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch_floating("sum", x.dtype(), [&]<class T>(TypeTag<T>) {
       reduce_to<double, T, T>(x, axes, y, [](T v) { return v; });
     });
   }
@@ -116,10 +115,7 @@ Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
   ProfileScope scope("mean");
   const Reduced axes("mean", x.shape(), dims);
   const Tensor y = empty(axes.output(keep), x.dtype());
-  dispatch_floating("mean", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    mean_into<T, T>(x, axes, y);
-  });
+  dispatch_floating("mean", x.dtype(), [&]<class T>(TypeTag<T>) { mean_into<T, T>(x, axes, y); });
   record("mean", {y}, {x}, saves_nothing, [axes](Backward& b) {
     // Of no elements the mean is NaN, but none has a gradient.
     const Tensor share =
@@ -141,8 +137,7 @@ Tensor of_squared_distances(const char* op, const Tensor& x, const Reduced& axes
   for (int i = 0; i < x.rank(); ++i)
     if (axes.reduced[static_cast<size_t>(i)]) first = first.slice(i, 0, 1);
   first = first.to(float64).contiguous();
-  dispatch_floating(op, x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating(op, x.dtype(), [&]<class T>(TypeTag<T>) {
     const double *from = first.data<double>(), *mean = center.data<double>();
     const auto n = static_cast<double>(axes.count);
     reduce_floating<T, double>(
@@ -205,8 +200,7 @@ Tensor norm(const Tensor& x, const Axes& dims, KeepDim keep) {
   ProfileScope scope("norm");
   const Reduced axes("norm", x.shape(), dims);
   const Tensor y = empty(axes.output(keep), x.dtype());
-  dispatch_floating("norm", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("norm", x.dtype(), [&]<class T>(TypeTag<T>) {
     reduce_floating<T, T>(
         x, axes, y, [](T v, int64_t) { return static_cast<double>(v) * static_cast<double>(v); },
         [](double s) { return static_cast<T>(std::sqrt(s)); });
@@ -247,8 +241,7 @@ Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep) {
   ProfileScope scope("logsumexp");
   const AxisRows rows("logsumexp", x, dim);
   const Tensor y = empty(rows.output(keep), x.dtype());
-  dispatch_floating("logsumexp", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("logsumexp", x.dtype(), [&]<class T>(TypeTag<T>) {
     T* out = y.data<T>();
     rows.for_each<T>([&](const T* row, int64_t i) { out[i] = logsumexp_of(row, rows.n); });
   });
@@ -345,8 +338,7 @@ Tensor prod(const Tensor& x, Axis dim, KeepDim keep) {
   ProfileScope scope("prod");
   const AxisRows rows("prod", x, dim);
   const Tensor y = empty(rows.output(keep), x.dtype());
-  dispatch_number("prod", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_number("prod", x.dtype(), [&]<class T>(TypeTag<T>) {
     T* out = y.data<T>();
     rows.for_each<T>([&](const T* row, int64_t i) { out[i] = product_of(row, rows.n); });
   });
@@ -359,8 +351,7 @@ Tensor prod(const Tensor& x, Axis dim, KeepDim keep) {
         const AxisRows rows("prod", b.input(0), axis);
         const Tensor dx = empty(rows.tensor.shape(), b.grad().dtype());
         const Tensor dy = b.grad().contiguous();
-        dispatch_floating("prod", dy.dtype(), [&](auto tag) {
-          using T = typename decltype(tag)::type;
+        dispatch_floating("prod", dy.dtype(), [&]<class T>(TypeTag<T>) {
           const T* gradient = dy.data<T>();
           T* out = dx.data<T>();
           rows.for_each<T>([&](const T* row, int64_t i) {
@@ -422,8 +413,7 @@ Tensor running_sum(const Tensor& x, int dim, bool reverse) {
   ProfileScope scope("cumsum");
   const Tensor from = x.detach().contiguous();
   const Tensor y = empty(x.shape(), x.dtype() == boolean ? int64 : x.dtype());
-  dispatch_any(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_floating_point_v<T>)
       add_up<double, T, T>(from, dim, reverse, y);
     else

@@ -16,8 +16,7 @@ void turn(const Tensor& x, const Tensor& positions, int64_t heads, double direct
           const Tensor& y) {
   const int64_t time = x.size(-3), all = x.size(-2), dim = x.size(-1);
   if (x.numel() == 0) return;
-  dispatch_floating("rotary", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("rotary", x.dtype(), [&]<class T>(TypeTag<T>) {
     const T *from = x.data<T>(), *table = positions.data<T>(), sign = static_cast<T>(direction);
     T* to = y.data<T>();
     const int64_t row = all * dim, tokens = x.numel() / row;
