@@ -47,28 +47,15 @@ class Arena {
 
 // Some rows of whole vectors, the last filled up with zeros where need be.
 template <class T>
-struct PaddedRows {
-  const T* data;
+struct Rows {
+  T* data;
   int64_t stride;
-  const T* at(int64_t i) const { return data + i * stride; }
+  T* at(int64_t i) const { return data + i * stride; }
 };
-
-// n rows where they lie or, if they are not whole vectors long, copied into `space` with zeros
-// added.
-template <class T>
-PaddedRows<T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
-  const int64_t width = padded<T>(dim);
-  if (width == dim) return {first, stride};
-  for (int64_t i = 0; i < n; ++i) {
-    std::copy_n(first + i * stride, dim, space + i * width);
-    std::fill(space + i * width + dim, space + (i + 1) * width, T{0});
-  }
-  return {space, width};
-}
 
 // n rows times `factor`, copied into `space` as whole vectors.
 template <class T>
-PaddedRows<T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim,
+Rows<const T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim,
                           T* space) {
   const int64_t width = padded<T>(dim);
   for (int64_t i = 0; i < n; ++i) {
@@ -80,27 +67,26 @@ PaddedRows<T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, i
   return {space, width};
 }
 
+// n rows where they lie or, if they are not whole vectors long, copied into `space`.
+template <class T>
+Rows<const T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
+  if (padded<T>(dim) == dim) return {first, stride};
+  return scaled_rows(T{1}, first, stride, n, dim, space);
+}
+
 // What a copy of n rows as whole vectors needs of space.
 template <class T>
 int64_t copy_size(int64_t n, int64_t dim) {
   return padded<T>(dim) == dim ? 0 : n * padded<T>(dim);
 }
 
-// Rows of whole vectors that sums are added into.
-template <class T>
-struct Sums {
-  T* data;
-  int64_t stride;
-  T* at(int64_t i) const { return data + i * stride; }
-};
-
 // The sums of n rows of a result: the rows themselves, or `space` if they are not whole vectors
 // long. They start at 0 or, if not `fresh`, at what the result holds. A result that is null has
 // none.
 template <class T>
-Sums<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
+Rows<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
   const int64_t width = padded<T>(dim);
-  const Sums<T> sums = width == dim || !result ? Sums<T>{result, stride} : Sums<T>{space, width};
+  const Rows<T> sums = width == dim || !result ? Rows<T>{result, stride} : Rows<T>{space, width};
   for (int64_t i = 0; i < n && result; ++i) {
     if (fresh || sums.data != result) std::fill_n(sums.at(i), width, T{0});
     if (!fresh && sums.data != result) std::copy_n(result + i * stride, dim, sums.at(i));
@@ -109,16 +95,20 @@ Sums<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh,
 }
 
 template <class T>
-void close_sums(Sums<T> sums, T* result, int64_t stride, int64_t n, int64_t dim) {
+void close_sums(Rows<T> sums, T* result, int64_t stride, int64_t n, int64_t dim) {
   for (int64_t i = 0; i < n && sums.data != result; ++i)
     std::copy_n(sums.at(i), dim, result + i * stride);
 }
 
 // The scores s (rows, cols) of a tile with the bias added, or -infinity where the mask hides a key.
-// `at`: the mask's offset at the tile's first score, down and across: its strides.
+// The first is of query i and key j; rows are keys if `keys_down`, else queries.
 template <class T>
-void apply_mask(const Attention<T>& p, int64_t at, int64_t down, int64_t across, int64_t rows,
-                int64_t cols, T* s, int64_t ld) {
+void apply_mask(const Attention<T>& p, int64_t b, int64_t h, int64_t i, int64_t j, bool keys_down,
+                int64_t rows, int64_t cols, T* s, int64_t ld) {
+  if (!p.visible && !p.bias) return;
+  const auto [mb, mh, mq, mk] = p.mask_strides;
+  const int64_t down = keys_down ? mk : mq, across = keys_down ? mq : mk;
+  int64_t at = b * mb + h * mh + i * mq + j * mk;
   for (int64_t r = 0; r < rows; ++r, at += down, s += ld) {
     if (p.visible) {
       simd_for(cols, [=, mask = p.visible + at](int64_t c) {
@@ -161,7 +151,7 @@ struct ForwardTile {
   }
 
   // scores[j][i] = k_j q_i for n keys from key j0 on
-  void multiply(PaddedRows<T> k, int64_t j0, int64_t n) const {
+  void multiply(Rows<const T> k, int64_t j0, int64_t n) const {
     const int64_t step = first_lane(j0 + n - 1) > 0 ? gemm_rows : n;
     for (int64_t j = 0; j < n; j += step) {
       const int64_t lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
@@ -170,8 +160,9 @@ struct ForwardTile {
     }
   }
 
-  // scores = exp(scores - shift); the largest and the sum of each query are kept. Keys are taken four at a time, which keeps the loops in
-  // registers; lanes before the first that sees any of the four are left out.
+  // scores = exp(scores - shift); the largest and the sum of each query are kept. Keys are taken
+  // four at a time, which keeps the loops in registers; lanes before the first that sees any of the
+  // four are left out.
   void softmax(int64_t j0, int64_t n) const {
     T *const shift = this->shift, *const total = this->total, *const part = this->part;
     T* const scale = this->scale;
@@ -227,7 +218,7 @@ struct ForwardTile {
   }
 
   // sums[i] = scale[i] sums[i] + sum_j scores[j][i] v_j; `fresh`: sums are not there yet
-  void accumulate(PaddedRows<T> v, int64_t j0, int64_t n, bool fresh, Sums<T> sums) const {
+  void accumulate(Rows<const T> v, int64_t j0, int64_t n, bool fresh, Rows<T> sums) const {
     const int64_t step = p.seen_by(first) < j0 + n ? gemm_rows : count;
     for (int64_t i = 0; i < count; i += step) {
       const int64_t m = std::min(step, count - i);
@@ -247,14 +238,14 @@ struct ForwardTile {
 };
 
 template <class T>
-void forward_tile(ForwardTile<T>& tile, int64_t b, int64_t h, int64_t first, int64_t count,
-                  Heads<const T> q, Heads<const T> k, Heads<const T> v, Heads<T> out,
-                  RowSoftmax<T>* rows_out) {
+void forward_tile(ForwardTile<T>& tile, const AttentionForward<T>& x, int64_t b, int64_t h,
+                  int64_t first, int64_t count) {
   const Attention<T>& p = tile.p;
   const int64_t width = padded<T>(count), vdim = tile.vdim;
   tile.b = b, tile.h = h, tile.first = first, tile.count = count, tile.width = width;
-  const Sums<T> sums{tile.sums_space, vdim};
-  const PaddedRows<T> own = whole_vectors(q.row(b, h, first), q.time, count, p.dim, tile.k_copy);
+  const Rows<T> sums{tile.sums_space, vdim};
+  const Rows<const T> own =
+      whole_vectors(x.q.row(b, h, first), x.q.time, count, p.dim, tile.k_copy);
   tile_transpose(count, tile.dim, static_cast<T>(p.scale), own.data, own.stride, tile.queries,
                  width);
   std::fill_n(tile.largest, width, -infinity<T>);
@@ -265,20 +256,17 @@ void forward_tile(ForwardTile<T>& tile, int64_t b, int64_t h, int64_t first, int
   if (seen == 0) std::fill_n(sums.data, count * vdim, T{0});
   for (int64_t j = 0; j < seen; j += forward_keys) {
     const int64_t n = std::min(forward_keys, seen - j);
-    tile.multiply(whole_vectors(k.row(b, kv, j), k.time, n, p.dim, tile.k_copy), j, n);
-    if (p.visible || p.bias) {
-      const auto [mb, mh, mq, mk] = p.mask_strides;
-      apply_mask(p, b * mb + h * mh + first * mq + j * mk, mk, mq, n, count, tile.scores, width);
-    }
+    tile.multiply(whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_copy), j, n);
+    apply_mask(p, b, h, first, j, true, n, count, tile.scores, width);
     tile.softmax(j, n);
     if (p.dropout > 0) tile.drop(j, n);
-    tile.accumulate(whole_vectors(v.row(b, kv, j), v.time, n, p.value_dim, tile.v_copy), j, n,
+    tile.accumulate(whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_copy), j, n,
                     j == 0, sums);
   }
   for (int64_t i = 0; i < count; ++i) {
     const T total = tile.total[i], factor = total == 0 ? T{0} : 1 / total;
-    if (rows_out) rows_out[(b * p.heads + h) * p.queries + first + i] = {tile.shift[i], factor};
-    simd_for(p.value_dim, [factor, from = sums.at(i), to = out.row(b, h, first + i)](int64_t d) {
+    if (x.rows) x.rows[(b * p.heads + h) * p.queries + first + i] = {tile.shift[i], factor};
+    simd_for(p.value_dim, [factor, from = sums.at(i), to = x.out.row(b, h, first + i)](int64_t d) {
       to[d] = factor * from[d];
     });
   }
@@ -287,18 +275,15 @@ void forward_tile(ForwardTile<T>& tile, int64_t b, int64_t h, int64_t first, int
 // One query against its keys, one after the other; for no backward pass, whose scores would differ
 // from these in the last bits.
 template <class T>
-void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads<const T> q,
-                   Heads<const T> k, Heads<const T> v, Heads<T> out) {
+void forward_query(const Attention<T>& p, const AttentionForward<T>& x, int64_t b, int64_t h,
+                   int64_t i) {
   const int64_t n = p.seen_by(i), kv = h / p.group();
   const Scratch<T> scratch(n);
-  T *const w = scratch.data(), *const y = out.row(b, h, i);
-  const T* const query = q.row(b, h, i);
+  T *const w = scratch.data(), *const y = x.out.row(b, h, i);
+  const T* const query = x.q.row(b, h, i);
   for (int64_t j = 0; j < n; ++j)
-    w[j] = static_cast<T>(p.scale) * dot(p.dim, query, k.row(b, kv, j));
-  if (p.visible || p.bias) {
-    const auto [mb, mh, mq, mk] = p.mask_strides;
-    apply_mask(p, b * mb + h * mh + i * mq, mq, mk, 1, n, w, n);
-  }
+    w[j] = static_cast<T>(p.scale) * dot(p.dim, query, x.k.row(b, kv, j));
+  apply_mask(p, b, h, i, 0, false, 1, n, w, n);
   softmax_row(w, n, w);
   if (p.dropout > 0) {
     const Scratch<T> keep(n);
@@ -308,8 +293,9 @@ void forward_query(const Attention<T>& p, int64_t b, int64_t h, int64_t i, Heads
   }
   std::fill_n(y, p.value_dim, T{0});
   for (int64_t j = 0; j < n; ++j)
-    simd_for(p.value_dim,
-             [=, weight = w[j], value = v.row(b, kv, j)](int64_t d) { y[d] += weight * value[d]; });
+    simd_for(p.value_dim, [=, weight = w[j], value = x.v.row(b, kv, j)](int64_t d) {
+      y[d] += weight * value[d];
+    });
 }
 
 // ---- backward: lanes are keys, so that the sums over queries run down the lanes ----
@@ -348,7 +334,7 @@ struct BackwardTile {
   }
 
   // weights = q keys and dscores = d_out values, for m queries from query i0 on
-  void multiply(PaddedRows<T> q, PaddedRows<T> d_out, int64_t i0, int64_t m) const {
+  void multiply(Rows<const T> q, Rows<const T> d_out, int64_t i0, int64_t m) const {
     const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
     for (int64_t i = 0; i < m; i += step) {
       const int64_t r = std::min(step, m - i), n = padded<T>(seen_lanes(i0 + i + r - 1));
@@ -384,8 +370,8 @@ struct BackwardTile {
   }
 
   // sums[j] += sum_i from[i][j] rows_i, over the queries that see key j
-  void add_to_keys(const T* from, PaddedRows<T> rows, int64_t i0, int64_t m, int64_t n,
-                   Sums<T> sums) const {
+  void add_to_keys(const T* from, Rows<const T> rows, int64_t i0, int64_t m, int64_t n,
+                   Rows<T> sums) const {
     const int64_t step = seen_lanes(i0) < count ? gemm_rows : count;
     for (int64_t j = 0; j < count; j += step) {
       const int64_t i = std::clamp(p.first_to_see(first + j) - i0, int64_t{0}, m);
@@ -395,7 +381,7 @@ struct BackwardTile {
   }
 
   // dq[i] += sum_j dscores[i][j] k_j, over the keys that query i sees
-  void add_to_queries(PaddedRows<T> k, int64_t i0, int64_t m, Sums<T> dq) const {
+  void add_to_queries(Rows<const T> k, int64_t i0, int64_t m, Rows<T> dq) const {
     const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
     for (int64_t i = 0; i < m; i += step) {
       const int64_t r = std::min(step, m - i);
@@ -405,20 +391,12 @@ struct BackwardTile {
   }
 };
 
-// The operands of a backward pass.
-template <class T>
-struct BackwardData {
-  Heads<const T> q, k, v, out, d_out;
-  const RowSoftmax<T>* rows;
-  Heads<T> dq, dk, dv;
-};
-
 // One query head against every parts-th tile of its keys, from the part-th on: their dk and dv are
 // written (or added, where an earlier query head of the group has written), and what they give to
 // the head's dq is added to `dq`, unless that is null.
 template <class T>
-void backward_part(BackwardTile<T>& tile, const BackwardData<T>& x, int64_t b, int64_t h,
-                   int64_t part, int64_t parts, Sums<T> dq) {
+void backward_part(BackwardTile<T>& tile, const AttentionBackward<T>& x, int64_t b, int64_t h,
+                   int64_t part, int64_t parts, Rows<T> dq) {
   const Attention<T>& p = tile.p;
   const int64_t m = tile.m, dim = tile.dim, vdim = tile.vdim, kv = h / p.group();
   const bool fresh = h % p.group() == 0;
@@ -433,26 +411,23 @@ void backward_part(BackwardTile<T>& tile, const BackwardData<T>& x, int64_t b, i
   for (int64_t j = part * backward_keys; j < p.keys; j += parts * backward_keys) {
     const int64_t n = std::min(backward_keys, p.keys - j);
     tile.first = j, tile.count = n, tile.width = padded<T>(n);
-    const PaddedRows<T> own = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_scaled);
-    const PaddedRows<T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_copy);
+    const Rows<const T> own = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_scaled);
+    const Rows<const T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_copy);
     tile_transpose(n, dim, T{1}, own.data, own.stride, tile.keys, tile.width);
-    const PaddedRows<T> k =
+    const Rows<const T> k =
         scaled_rows(scale, x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_scaled);
     tile_transpose(n, vdim, T{1}, v.data, v.stride, tile.values, tile.width);
     T *const dk = x.dk.row(b, kv, j), *const dv = x.dv.row(b, kv, j);
-    const Sums<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, tile.dk_space);
-    const Sums<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, tile.dv_space);
+    const Rows<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, tile.dk_space);
+    const Rows<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, tile.dv_space);
     for (int64_t i = p.first_to_see(j) / m * m; i < p.queries; i += m) {
       const int64_t r = std::min(m, p.queries - i);
-      const PaddedRows<T> q =
+      const Rows<const T> q =
           scaled_rows(scale, x.q.row(b, h, i), x.q.time, r, p.dim, tile.q_scaled);
-      const PaddedRows<T> dy =
+      const Rows<const T> dy =
           whole_vectors(x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim, tile.d_copy);
       tile.multiply(q, dy, i, r);
-      if (p.visible || p.bias) {
-        const auto [mb, mh, mq, mk] = p.mask_strides;
-        apply_mask(p, b * mb + h * mh + i * mq + j * mk, mq, mk, r, n, tile.weights, tile.width);
-      }
+      apply_mask(p, b, h, i, j, false, r, n, tile.weights, tile.width);
       tile.softmax(i, r, rows + i, delta + i);
       if (dv) tile.add_to_keys(tile.weights, dy, i, r, vdim, dv_sums);
       if (dk) tile.add_to_keys(tile.dscores, q, i, r, dim, dk_sums);
@@ -466,15 +441,13 @@ void backward_part(BackwardTile<T>& tile, const BackwardData<T>& x, int64_t b, i
 }  // namespace
 
 template <class T>
-void attention_forward(const Attention<T>& p, Heads<const T> q, Heads<const T> k, Heads<const T> v,
-                       Heads<T> out, RowSoftmax<T>* rows) {
+void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
   const int64_t heads = p.batch * p.heads;
-  if (p.queries < few_queries && !rows) {
+  if (p.queries < few_queries && !x.rows) {
     const int64_t work = p.keys * (p.dim + p.value_dim) + 1;
     parallel_for(heads * p.queries, least_work / work + 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
-        forward_query(p, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries, q,
-                      k, v, out);
+        forward_query(p, x, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries);
     });
     return;
   }
@@ -485,17 +458,15 @@ void attention_forward(const Attention<T>& p, Heads<const T> q, Heads<const T> k
     for (int64_t n = begin; n < end; ++n) {
       const int64_t head = n / tiles;
       const int64_t first = (tiles - 1 - n % tiles) * forward_queries;  // the most keys come first
-      forward_tile(tile, head / p.heads, head % p.heads, first,
-                   std::min(forward_queries, p.queries - first), q, k, v, out, rows);
+      forward_tile(tile, x, head / p.heads, head % p.heads, first,
+                   std::min(forward_queries, p.queries - first));
     }
   });
 }
 
 template <class T>
-void attention_backward(const Attention<T>& p, Heads<const T> q, Heads<const T> k, Heads<const T> v,
-                        Heads<const T> out, Heads<const T> d_out, const RowSoftmax<T>* rows,
-                        Heads<T> dq, Heads<T> dk, Heads<T> dv) {
-  const BackwardData<T> x{q, k, v, out, d_out, rows, dq, dk, dv};
+void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
+  const Heads<T>& dq = x.dq;
   const int64_t heads = p.batch * p.kv_heads, dim = padded<T>(p.dim), size = p.queries * dim;
   if (heads == 0) return;
   const int64_t tiles = std::max(ceil_div(p.keys, backward_keys), int64_t{1});
@@ -509,7 +480,7 @@ void attention_backward(const Attention<T>& p, Heads<const T> q, Heads<const T> 
         const int64_t b = n / parts / p.kv_heads, h = n / parts % p.kv_heads * p.group() + member;
         T* const result = parts == 1 || !dq.data ? dq.row(b, h, 0) : partial.data() + n * size;
         const int64_t stride = parts == 1 ? dq.time : dim, width = parts == 1 ? p.dim : dim;
-        const Sums<T> sums = open_sums(result, stride, p.queries, width, true, tile.dq_space);
+        const Rows<T> sums = open_sums(result, stride, p.queries, width, true, tile.dq_space);
         backward_part(tile, x, b, h, n % parts, parts, sums);
         close_sums(sums, result, stride, p.queries, width);
       }
@@ -529,17 +500,9 @@ void attention_backward(const Attention<T>& p, Heads<const T> q, Heads<const T> 
   }
 }
 
-template void attention_forward(const Attention<float>&, Heads<const float>, Heads<const float>,
-                                Heads<const float>, Heads<float>, RowSoftmax<float>*);
-template void attention_forward(const Attention<double>&, Heads<const double>, Heads<const double>,
-                                Heads<const double>, Heads<double>, RowSoftmax<double>*);
-template void attention_backward(const Attention<float>&, Heads<const float>, Heads<const float>,
-                                 Heads<const float>, Heads<const float>, Heads<const float>,
-                                 const RowSoftmax<float>*, Heads<float>, Heads<float>,
-                                 Heads<float>);
-template void attention_backward(const Attention<double>&, Heads<const double>, Heads<const double>,
-                                 Heads<const double>, Heads<const double>, Heads<const double>,
-                                 const RowSoftmax<double>*, Heads<double>, Heads<double>,
-                                 Heads<double>);
+template void attention_forward(const Attention<float>&, const AttentionForward<float>&);
+template void attention_forward(const Attention<double>&, const AttentionForward<double>&);
+template void attention_backward(const Attention<float>&, const AttentionBackward<float>&);
+template void attention_backward(const Attention<double>&, const AttentionBackward<double>&);
 
 }  // namespace gradus::kernel

@@ -52,17 +52,25 @@ struct RowSoftmax {
   T shift, factor;
 };
 
-/// out = softmax(scale q k^T + mask) v, and for a backward pass `rows` (batch, heads, queries);
-/// null where none follows.
 template <class T>
-void attention_forward(const Attention<T>& problem, Heads<const T> q, Heads<const T> k,
-                       Heads<const T> v, Heads<T> out, RowSoftmax<T>* rows);
+struct AttentionForward {
+  Heads<const T> q, k, v;
+  Heads<T> out;
+  RowSoftmax<T>* rows;  ///< (batch, heads, queries), for a backward pass; null where none follows
+};
+template <class T>
+struct AttentionBackward {
+  Heads<const T> q, k, v, out, d_out;
+  const RowSoftmax<T>* rows;
+  Heads<T> dq, dk, dv;  ///< one whose data is null is left out
+};
 
-/// The gradients of q, k and v from that of out; written, not added. One whose data is null is left
-/// out.
+/// out = softmax(scale q k^T + mask) v, and the rows.
 template <class T>
-void attention_backward(const Attention<T>& problem, Heads<const T> q, Heads<const T> k,
-                        Heads<const T> v, Heads<const T> out, Heads<const T> d_out,
-                        const RowSoftmax<T>* rows, Heads<T> dq, Heads<T> dk, Heads<T> dv);
+void attention_forward(const Attention<T>& problem, const AttentionForward<T>& x);
+
+/// The gradients of q, k and v from that of out; written, not added.
+template <class T>
+void attention_backward(const Attention<T>& problem, const AttentionBackward<T>& x);
 
 }  // namespace gradus::kernel

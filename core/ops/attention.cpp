@@ -3,16 +3,13 @@
 #include <cmath>
 #include <limits>
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/attention.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
-#include "gradus/core/profiler.h"
+#include "gradus/core/ops/prelude.h"
 #include "gradus/core/random.h"
-#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -174,8 +171,9 @@ Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings
   dispatch_floating("attention", q.dtype(), [&]<class T>(TypeTag<T>) {
     const auto problem = problem_of<T>(q, k, v, s);
     count_work(problem, 1, 1);
-    kernel::attention_forward(problem, heads_of<const T>(q), heads_of<const T>(k),
-                              heads_of<const T>(v), heads_of<T>(out), rows_of<T>(rows));
+    kernel::attention_forward<T>(problem,
+                                 {heads_of<const T>(q), heads_of<const T>(k), heads_of<const T>(v),
+                                  heads_of<T>(out), rows_of<T>(rows)});
   });
   return rows;
 }
@@ -187,10 +185,10 @@ void backward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings&
   dispatch_floating("attention", q.dtype(), [&]<class T>(TypeTag<T>) {
     const auto problem = problem_of<T>(q, k, v, s);
     count_work(problem, 1 + dq.defined() + dk.defined(), 1 + dv.defined());
-    kernel::attention_backward(problem, heads_of<const T>(q), heads_of<const T>(k),
-                               heads_of<const T>(v), heads_of<const T>(out),
-                               heads_of<const T>(d_out), rows_of<T>(rows), heads_of<T>(dq),
-                               heads_of<T>(dk), heads_of<T>(dv));
+    kernel::attention_backward<T>(
+        problem, {heads_of<const T>(q), heads_of<const T>(k), heads_of<const T>(v),
+                  heads_of<const T>(out), heads_of<const T>(d_out), rows_of<T>(rows),
+                  heads_of<T>(dq), heads_of<T>(dk), heads_of<T>(dv)});
   });
 }
 
@@ -241,9 +239,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   const Tensor rows = forward(whole(q), whole(k), whole(v), s, as_heads(out), recording);
   record_fused(
       op, {out}, {q, k, v, s.mask}, saves_output,
-      [s](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed_attention(in[0], in[1], in[2], s)};
-      },
+      [s](auto& in) { return composed_attention(in[0], in[1], in[2], s); },
       [s, rows, whole](Backward& b) {
         const Tensor q = b.input(0), k = b.input(1), v = b.input(2);
         if (s.mask.defined()) b.input(3);  // unchanged?
@@ -287,9 +283,7 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   const Tensor rows = forward(parts[0], parts[1], parts[2], s, per_head(out), recording);
   record_fused(
       op, {out}, {qkv, s.mask}, saves_output,
-      [s, heads, kv_heads](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed_self_attention(in[0], heads, kv_heads, s)};
-      },
+      [s, heads, kv_heads](auto& in) { return composed_self_attention(in[0], heads, kv_heads, s); },
       [s, rows, per_head, split](Backward& b) {
         if (s.mask.defined()) b.input(1);  // unchanged?
         Tensor d_qkv = empty(b.input_shape(0), rows.dtype());
