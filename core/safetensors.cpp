@@ -75,14 +75,17 @@ float float_from_half(uint16_t h) {
 
 float float_from_bfloat(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
 
-int64_t int64_from_unsigned(uint64_t u) {
-  check(u <= INT64_MAX, "value ", u, " does not fit into int64");
-  return static_cast<int64_t>(u);
+bool bool_from_byte(uint8_t x) { return x != 0; }
+
+template <class From>
+int64_t int64_from(From x) {
+  check(std::in_range<int64_t>(x), "value ", x, " does not fit into int64");
+  return static_cast<int64_t>(x);
 }
 
 /// Reads t's elements, stored as From, a piece at a time.
-template <class From, class To, class Convert>
-void read_converted(Data& data, const Tensor& t, Convert convert) {
+template <class From, class To, To (*convert)(From)>
+void read_converted(Data& data, const Tensor& t) {
   std::vector<From> piece(static_cast<size_t>(std::min<int64_t>(t.numel(), 16384)));
   To* to = t.data<To>();
   for (int64_t left = t.numel(); left > 0;) {
@@ -94,9 +97,7 @@ void read_converted(Data& data, const Tensor& t, Convert convert) {
 }
 
 template <class From>
-void read_integers(Data& data, const Tensor& t) {
-  read_converted<From, int64_t>(data, t, [](From x) { return static_cast<int64_t>(x); });
-}
+constexpr auto read_integers = read_converted<From, int64_t, int64_from<From>>;
 
 void read_as_is(Data& data, const Tensor& t) {
   data.read(bytes_of(t), static_cast<size_t>(t.numel() * size_of(t.dtype())));
@@ -114,24 +115,16 @@ const StoredType stored_types[] = {
     {"F32", 4, float32, read_as_is},
     {"F64", 8, float64, read_as_is},
     {"I64", 8, int64, read_as_is},
-    {"BOOL", 1, boolean,
-     [](Data& d, const Tensor& t) {
-       read_converted<uint8_t, bool>(d, t, [](uint8_t x) { return x != 0; });
-     }},
-    {"F16", 2, float32,
-     [](Data& d, const Tensor& t) { read_converted<uint16_t, float>(d, t, float_from_half); }},
-    {"BF16", 2, float32,
-     [](Data& d, const Tensor& t) { read_converted<uint16_t, float>(d, t, float_from_bfloat); }},
+    {"BOOL", 1, boolean, read_converted<uint8_t, bool, bool_from_byte>},
+    {"F16", 2, float32, read_converted<uint16_t, float, float_from_half>},
+    {"BF16", 2, float32, read_converted<uint16_t, float, float_from_bfloat>},
     {"I32", 4, int64, read_integers<int32_t>},
     {"I16", 2, int64, read_integers<int16_t>},
     {"I8", 1, int64, read_integers<int8_t>},
     {"U32", 4, int64, read_integers<uint32_t>},
     {"U16", 2, int64, read_integers<uint16_t>},
     {"U8", 1, int64, read_integers<uint8_t>},
-    {"U64", 8, int64,
-     [](Data& d, const Tensor& t) {
-       read_converted<uint64_t, int64_t>(d, t, int64_from_unsigned);
-     }},
+    {"U64", 8, int64, read_integers<uint64_t>},
 };
 
 const char* stored_name(Dtype dtype) {

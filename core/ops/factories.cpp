@@ -4,11 +4,8 @@
 #include <numbers>
 #include <numeric>
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/math.h"
-#include "gradus/core/parallel.h"
-#include "gradus/core/profiler.h"
+#include "gradus/core/ops/prelude.h"
 
 namespace gradus {
 
@@ -178,6 +175,24 @@ Tensor generate(const Shape& shape, Dtype dtype, const Fill& fill) {
   return y;
 }
 
+/// The k-th uniform number in [0, 1) of block i.
+template <class T>
+[[gnu::always_inline]] inline T uniform(uint32_t (*words)[batch_blocks], size_t k, int64_t i) {
+  if constexpr (std::is_same_v<T, float>)
+    return uniform_float(words[k][i]);
+  else
+    return uniform_double(words[2 * k][i], words[2 * k + 1][i]);
+}
+
+/// Likewise in (0, 1].
+template <class T>
+[[gnu::always_inline]] inline T positive(uint32_t (*words)[batch_blocks], size_t k, int64_t i) {
+  if constexpr (std::is_same_v<T, float>)
+    return (static_cast<float>(words[k][i]) + 1) * 0x1p-32f;
+  else
+    return 1 - uniform<double>(words, k, i);
+}
+
 /// Rows of uniform u in (0, 1] and v in [0, 1) become rows of independent Normal(0, 1) numbers.
 /// Box & Muller 1958: radius sqrt(-2 log u), angle 2 pi v.
 template <class T>
@@ -202,39 +217,26 @@ inline uint64_t scale_to(uint64_t bits, uint64_t n) {
 
 Tensor randn(const Shape& shape, Dtype dtype) {
   ProfileScope scope("randn");
-  check(is_floating(dtype), "randn: expected float32 or float64, got ", dtype);
-  if (dtype == float32)
-    return generate<float>(shape, dtype, [](auto words, int64_t count, auto values) {
-      for (size_t k = 0; k < 4; k += 2) {
+  return dispatch_floating("randn", dtype, [&]<class T>(TypeTag<T>) {
+    return generate<T>(shape, dtype, [](auto words, int64_t count, auto values) {
+      for (size_t k = 0; k < per_block<T>; k += 2) {
         simd_for(count, [=](int64_t i) {
-          values[k][i] = (static_cast<float>(words[k][i]) + 1) * 0x1p-32f;
-          values[k + 1][i] = uniform_float(words[k + 1][i]);
+          values[k][i] = positive<T>(words, k, i);
+          values[k + 1][i] = uniform<T>(words, k + 1, i);
         });
         box_muller(count, values[k], values[k + 1]);
       }
     });
-  return generate<double>(shape, dtype, [](auto words, int64_t count, auto values) {
-    simd_for(count, [=](int64_t i) {
-      values[0][i] = 1 - uniform_double(words[0][i], words[1][i]);
-      values[1][i] = uniform_double(words[2][i], words[3][i]);
-    });
-    box_muller(count, values[0], values[1]);
   });
 }
 
 Tensor rand(const Shape& shape, Dtype dtype) {
   ProfileScope scope("rand");
-  check(is_floating(dtype), "rand: expected float32 or float64, got ", dtype);
-  if (dtype == float32)
-    return generate<float>(shape, dtype, [](auto words, int64_t count, auto values) {
-      for (size_t k = 0; k < 4; ++k)
-        simd_for(count, [=](int64_t i) { values[k][i] = uniform_float(words[k][i]); });
+  return dispatch_floating("rand", dtype, [&]<class T>(TypeTag<T>) {
+    return generate<T>(shape, dtype, [](auto words, int64_t count, auto values) {
+      for (size_t k = 0; k < per_block<T>; ++k)
+        simd_for(count, [=](int64_t i) { values[k][i] = uniform<T>(words, k, i); });
     });
-  return generate<double>(shape, dtype, [](auto words, int64_t count, auto values) {
-    for (size_t k = 0; k < 2; ++k)
-      simd_for(count, [=](int64_t i) {
-        values[k][i] = uniform_double(words[2 * k][i], words[2 * k + 1][i]);
-      });
   });
 }
 
