@@ -163,15 +163,18 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
 }
 
 /// Records a fused op, all of whose inputs are saved. Ordinary backward runs `rule`, which may be
-/// made of kernels; under create_graph the engine differentiates `composed` instead, on aliases of
-/// the inputs. `saves` says what more the rule reads.
+/// made of kernels; under create_graph the engine differentiates `composed` instead, which makes
+/// the output, or a vector of them, from aliases of the inputs. `saves` says what more the rule
+/// reads.
 template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
                   RuleFn&& rule) {
   if (Recorder::wanted(inputs))
     Recorder::record(name, outputs, inputs, {~0u, saves.outputs}, std::forward<RuleFn>(rule),
-                     std::forward<ComposedFn>(composed));
+                     [composed = std::forward<ComposedFn>(composed)](const auto& in) {
+                       return std::vector<Tensor>{composed(in)};
+                     });
 }
 
 /// Raises the version of x's storage; throws Error if a gradient would be recorded through x. Every

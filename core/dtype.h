@@ -87,10 +87,7 @@ struct TypeTag {
 
 /// Calls f(TypeTag<float>) or f(TypeTag<double>); throws Error, opening with `op`, for other
 /// dtypes.
-///   dispatch_floating("exp", x.dtype(), [&](auto tag) {
-///     using T = typename decltype(tag)::type;
-///     ...
-///   });
+///   dispatch_floating("exp", x.dtype(), [&]<class T>(TypeTag<T>) { ... x.data<T>() ... });
 template <class F>
 decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
   core::check(is_floating(dtype), op, ": expected float32 or float64, got ", dtype);

@@ -183,9 +183,7 @@ Tensor Engine::call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gra
   for (const auto& hook : calls) {
     Tensor replaced = hook.call(gradient);
     if (!replaced.defined()) continue;
-    check(replaced.shape() == gradient.shape() && replaced.dtype() == gradient.dtype(),
-          "hook: expected a gradient of ", gradient.dtype(), " ", gradient.shape(), ", got ",
-          replaced.dtype(), " ", replaced.shape());
+    check_tensor("hook", "a gradient", replaced, gradient.dtype(), gradient.shape());
     gradient = std::move(replaced);
   }
   return gradient;
@@ -241,9 +239,7 @@ void Engine::seed(const char* op, const Tensor& output, Tensor gradient) {
           " needs its gradient given; only one element has 1 as default");
     gradient = ones_like(output);
   }
-  check(gradient.shape() == output.shape() && gradient.dtype() == output.dtype(), op,
-        ": expected an output gradient of ", output.dtype(), " ", output.shape(), ", got ",
-        gradient.dtype(), " ", gradient.shape());
+  check_tensor(op, "an output gradient", gradient, output.dtype(), output.shape());
   const GradMode mode(create_graph_);
   add(edge_of(output), std::move(gradient));
 }

@@ -89,43 +89,6 @@ void* Tensor::raw_data(Dtype wanted) const {
   return t.storage->data() + t.offset * size_of(t.dtype);
 }
 
-namespace {
-template <class T>
-T single_element(const Tensor& x) {
-  check(x.numel() == 1, "item: expected one element, got shape ", x.shape());
-  return dispatch_any(
-      x.dtype(), [&]<class From>(TypeTag<From>) { return number_as<T>("item", *x.data<From>()); });
-}
-}  // namespace
-
-double Tensor::item_as_double() const { return single_element<double>(*this); }
-int64_t Tensor::item_as_int() const { return single_element<int64_t>(*this); }
-
-template <class T>
-std::vector<T> Tensor::to_vector() const {
-  NoGrad no_grad;
-  const Tensor x = contiguous();
-  std::vector<T> out(static_cast<size_t>(numel()));
-  dispatch_any(dtype(), [&]<class From>(TypeTag<From>) {
-    const From* from = x.data<From>();
-    for (size_t i = 0; i < out.size(); ++i) out[i] = number_as<T>("to_vector", from[i]);
-  });
-  return out;
-}
-template std::vector<float> Tensor::to_vector<float>() const;
-template std::vector<double> Tensor::to_vector<double>() const;
-template std::vector<bool> Tensor::to_vector<bool>() const;
-template std::vector<signed char> Tensor::to_vector<signed char>() const;
-template std::vector<unsigned char> Tensor::to_vector<unsigned char>() const;
-template std::vector<short> Tensor::to_vector<short>() const;
-template std::vector<unsigned short> Tensor::to_vector<unsigned short>() const;
-template std::vector<int> Tensor::to_vector<int>() const;
-template std::vector<unsigned> Tensor::to_vector<unsigned>() const;
-template std::vector<long> Tensor::to_vector<long>() const;
-template std::vector<unsigned long> Tensor::to_vector<unsigned long>() const;
-template std::vector<long long> Tensor::to_vector<long long>() const;
-template std::vector<unsigned long long> Tensor::to_vector<unsigned long long>() const;
-
 // ---- memory for one ----
 
 Tensor core::empty(const Shape& shape, Dtype dtype) {
@@ -138,6 +101,13 @@ Tensor core::empty(const Shape& shape, Dtype dtype) {
   return Tensor(std::move(impl));
 }
 Tensor core::empty_like(const Tensor& x) { return empty(x.shape(), x.dtype()); }
+
+void core::check_tensor(const char* op, const char* what, const Tensor& x, Dtype dtype,
+                        const Shape& shape) {
+  check(x.defined(), op, ": expected ", what, " of ", dtype, " ", shape, ", got nothing");
+  check(x.dtype() == dtype && x.shape() == shape, op, ": expected ", what, " of ", dtype, " ",
+        shape, ", got ", x.dtype(), " ", x.shape());
+}
 
 // ---- copies and conversion ----
 

@@ -68,15 +68,24 @@ class Tensor {
   /// T is a whole number whose range does not hold it, or it is NaN.
   template <class T = double>
   T item() const {
-    if constexpr (WholeNumber<T>)
-      return number_as<T>("item", item_as_int());
-    else
-      return number_as<T>("item", item_as_double());
+    core::check(numel() == 1, "item: expected one element, got shape ", shape());
+    return dispatch_any(dtype(), [&]<class From>(TypeTag<From>) {
+      using Wide = std::conditional_t<WholeNumber<T>, int64_t, double>;
+      return number_as<T>("item", number_as<Wide>("item", *data<From>()));
+    });
   }
   /// The elements in row-major order, each converted to T as item() does: float, double, bool or a
   /// whole number of any width.
   template <class T>
-  std::vector<T> to_vector() const;
+  std::vector<T> to_vector() const {
+    const Tensor x = detach().contiguous();
+    std::vector<T> out(static_cast<size_t>(numel()));
+    dispatch_any(dtype(), [&]<class From>(TypeTag<From>) {
+      const From* from = x.data<From>();
+      for (size_t i = 0; i < out.size(); ++i) out[i] = number_as<T>("to_vector", from[i]);
+    });
+    return out;
+  }
   /// As a person reads it: nested brackets, aligned columns, large tensors abridged, then shape and
   /// dtype.
   std::string to_string() const;
@@ -225,8 +234,6 @@ class Tensor {
 
  private:
   void* raw_data(Dtype wanted) const;
-  double item_as_double() const;
-  int64_t item_as_int() const;
   std::shared_ptr<core::TensorImpl> impl_;
 };
 
@@ -236,6 +243,10 @@ namespace core {
 /// Uninitialised, for ops to fill. All other factories: gradus/core/ops/factories.h.
 Tensor empty(const Shape& shape, Dtype dtype = float32);
 Tensor empty_like(const Tensor& x);
+/// Throws Error unless x is defined and of this dtype and shape:
+/// "cross_entropy: expected targets of int64 (3,), got float32 (2,)".
+void check_tensor(const char* op, const char* what, const Tensor& x, Dtype dtype,
+                  const Shape& shape);
 }  // namespace core
 
 }  // namespace gradus

@@ -243,9 +243,7 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const KeysAndValues& memory,
 
 Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest) {
   if (!lengths.defined()) return {};
-  check(lengths.shape() == Shape{batch} && lengths.dtype() == int64,
-        "padding_mask: expected lengths of int64 ", Shape{batch}, ", got ", lengths.dtype(), ' ',
-        lengths.shape());
+  check_tensor("padding_mask", "lengths", lengths, int64, {batch});
   for (const int64_t n : lengths.to_vector<int64_t>())
     check(n >= 1 && n <= longest, "padding_mask: expected lengths from 1 to ", longest, ", got ",
           n);

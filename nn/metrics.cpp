@@ -14,8 +14,7 @@ double accuracy(const Tensor& logits, const Tensor& targets, const AccuracyOptio
         "accuracy: expected logits (..., classes), got shape ", logits.shape());
   Shape rows = logits.shape();
   rows.pop_back();
-  check(targets.dtype() == int64 && targets.shape() == rows, "accuracy: expected targets of int64 ",
-        rows, ", got ", targets.dtype(), " ", targets.shape());
+  check_tensor("accuracy", "targets", targets, int64, rows);
   const int64_t classes = logits.shape().back();
   for (int64_t t : targets.to_vector<int64_t>())
     check((t >= 0 && t < classes) || t == options.ignore_index, "accuracy: target ", t,

@@ -1,11 +1,8 @@
 #include "gradus/core/ops/activation.h"
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/ops/activation_table.h"
-#include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
+#include "gradus/core/ops/prelude.h"
 
 namespace gradus {
 
@@ -107,10 +104,9 @@ Tensor gated(const Tensor& x, Activation activation) {
   });
   record_fused(
       "gated", {y}, {x}, saves_nothing,
-      [activation](const std::vector<Tensor>& in) {
-        const int64_t n = in[0].size(-1) / 2;
-        const std::vector<Tensor> parts = in[0].split(Shape{n, n}, -1);
-        return std::vector<Tensor>{activate(parts[0], activation) * parts[1]};
+      [activation](auto& in) {
+        const std::vector<Tensor> parts = in[0].chunk(2, -1);
+        return activate(parts[0], activation) * parts[1];
       },
       [activation](Backward& back) {
         const Tensor x = back.input(0), dy = take_grad(back);

@@ -1,12 +1,10 @@
 #include "gradus/core/ops/additive.h"
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/additive.h"
 #include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/reduction.h"
-#include "gradus/core/profiler.h"
 
 namespace gradus {
 
@@ -38,9 +36,7 @@ Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
   });
   record_fused(
       op, {scores}, {q, k, v}, saves_nothing,
-      [](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed_scores(in[0], in[1], in[2])};
-      },
+      [](auto& in) { return composed_scores(in[0], in[1], in[2]); },
       [](Backward& back) {
         Tensor x[3], d[3];
         for (int i = 0; i < 3; ++i) {

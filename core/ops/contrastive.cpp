@@ -2,13 +2,10 @@
 
 #include <cmath>
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/blas.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/softmax.h"
 #include "gradus/core/ops/ops.h"
-#include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
+#include "gradus/core/ops/prelude.h"
 
 namespace gradus {
 
@@ -17,10 +14,10 @@ namespace {
 // ---- which key is a query's: as the formula says ----
 
 /// Inputs q, k and targets. With `others` q are k, and a query's own row is not among its keys.
-std::vector<Tensor> composed_match(const std::vector<Tensor>& in, bool others) {
+Tensor composed_match(const std::vector<Tensor>& in, bool others) {
   Tensor s = matmul(in[0], in[1].mT());  // (N, M)
   if (others) s = masked_fill(s, eye(s.size(0)) == 1, -std::numeric_limits<double>::infinity());
-  return {cross_entropy(s, in[2])};
+  return cross_entropy(s, in[2]);
 }
 
 // ---- and in blocks of rows of s, with the gradients of a loss that is a number ----
@@ -79,7 +76,7 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
   });
   record_fused(
       op, {loss}, {q, k, targets}, saves_nothing,
-      [others](const std::vector<Tensor>& in) { return composed_match(in, others); },
+      [others](auto& in) { return composed_match(in, others); },
       [dq, dk](Backward& back) {
         if (back.needs(0)) back.give(0, dq * back.grad());
         if (back.needs(1)) back.give(1, dk * back.grad());
@@ -127,9 +124,7 @@ Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, cons
   constexpr const char* op = "contrastive_cross_entropy";
   const ProfileScope scope(op);
   const auto [q, k] = queries_and_keys(op, queries, keys, false, options);
-  check(targets.shape() == Shape{q.size(0)} && targets.dtype() == int64, op,
-        ": expected targets of int64 (", q.size(0), ",), got ", targets.dtype(), " ",
-        targets.shape());
+  check_tensor(op, "targets", targets, int64, {q.size(0)});
   for (const int64_t t : targets.to_vector<int64_t>())
     check(t >= 0 && t < k.size(0), op, ": target ", t, " is outside [0, ", k.size(0), ")");
   return match_loss(q, k, targets, false);

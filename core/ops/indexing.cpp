@@ -4,15 +4,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/odometer.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/ordering.h"
-#include "gradus/core/parallel.h"
-#include "gradus/core/profiler.h"
+#include "gradus/core/ops/prelude.h"
 #include "gradus/core/random.h"
-#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -187,8 +183,7 @@ void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
   check(index.rank() == 1, op, ": expected a vector of indices, got shape ", index.shape());
   Shape expected = y.shape();
   expected[d] = index.numel();
-  check(src.shape() == expected && src.dtype() == y.dtype(), op, ": expected src of ", y.dtype(),
-        " ", expected, ", got ", src.dtype(), " ", src.shape());
+  check_tensor(op, "src", src, y.dtype(), expected);
   const Tensor flat = checked_index(op, "index", index, y.shape()[d]),
                x = src.detach().contiguous();
   dispatch_number(op, y.dtype(), [&]<class T>(TypeTag<T>) {

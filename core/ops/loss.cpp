@@ -2,18 +2,14 @@
 
 #include <cmath>
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/cross_entropy.h"
 #include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/reduction.h"
-#include "gradus/core/parallel.h"
-#include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -26,8 +22,7 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
 
 void check_alike(const char* op, const char* name, const Tensor& x, const Tensor& target) {
   check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
-  check(target.shape() == x.shape() && target.dtype() == x.dtype(), op, ": expected ", name, " of ",
-        x.dtype(), " ", x.shape(), ", got ", target.dtype(), " ", target.shape());
+  check_tensor(op, name, target, x.dtype(), x.shape());
 }
 
 // ---- cross entropy, as the formula says ----
@@ -180,10 +175,7 @@ Shape rows_of(const char* op, const char* what, const Tensor& x) {
 
 void check_class_weights(const char* op, const Tensor& x, const Tensor& weights) {
   if (!weights.defined()) return;
-  const Shape expected{x.shape().back()};
-  check(weights.shape() == expected && weights.dtype() == x.dtype(), op,
-        ": expected class weights of ", x.dtype(), " ", expected, ", got ", weights.dtype(), " ",
-        weights.shape());
+  check_tensor(op, "class weights", weights, x.dtype(), {x.shape().back()});
   check(!weights.requires_grad(), op, ": class weights get no gradient; detach them");
 }
 
@@ -211,9 +203,7 @@ void check_targets(const char* op, const Tensor& targets, int64_t classes, int64
 /// As check_targets, and that they are indices for x (..., C).
 void check_indices(const char* op, const char* what, const Tensor& x, const Tensor& targets,
                    int64_t ignore_index) {
-  const Shape rows = rows_of(op, what, x);
-  check(targets.dtype() == int64 && targets.shape() == rows, op, ": expected targets of int64 ",
-        rows, ", got ", targets.dtype(), " ", targets.shape());
+  check_tensor(op, "targets", targets, int64, rows_of(op, what, x));
   check_targets(op, targets.contiguous(), x.shape().back(), ignore_index);
 }
 
@@ -234,9 +224,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
       [&]<class T>(TypeTag<T>) { return cross_entropy_forward<T>(x, t, weights, options); });
   record_fused(
       "cross_entropy", {made.loss}, {logits, targets, options.class_weights}, saves_nothing,
-      [options](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed_cross_entropy(in[0], in[1], options)};
-      },
+      [options](auto& in) { return composed_cross_entropy(in[0], in[1], options); },
       [options, weights, lse = made.lse, denominator = made.denominator](Backward& back) {
         cross_entropy_rule(back, weights, lse, denominator, options);
       });

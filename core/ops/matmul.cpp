@@ -1,16 +1,12 @@
 #include "gradus/core/ops/matmul.h"
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/blas.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/linear.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/ops/activation_table.h"
+#include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
-#include "gradus/core/parallel.h"
-#include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -289,9 +285,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   }
   record_fused(
       "linear", {y}, {x, weight, bias}, keep_output ? saves_output : saves_nothing,
-      [activation](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed_linear(in[0], in[1], in[2], activation)};
-      },
+      [activation](auto& in) { return composed_linear(in[0], in[1], in[2], activation); },
       [activation, keep_output, slope](Backward& back) {
         linear_backward(back, activation, keep_output ? back.output().detach() : slope);
       });
@@ -374,9 +368,9 @@ Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activat
   }
   record_fused(
       "feed_forward", {y}, {x, w1, b1, w2, b2}, saves_nothing,
-      [activation](const std::vector<Tensor>& in) {
+      [activation](auto& in) {
         const Tensor hidden = composed_linear(in[0], in[1], in[2], activation);
-        return std::vector<Tensor>{composed_linear(hidden, in[3], in[4], Activation::none)};
+        return composed_linear(hidden, in[3], in[4], Activation::none);
       },
       [activation, kept = from_output ? h : z](Backward& back) {
         dispatch_floating("feed_forward", kept.dtype(), [&]<class T>(TypeTag<T>) {

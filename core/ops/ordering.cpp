@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/ops/axis_rows.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
-#include "gradus/core/profiler.h"
+#include "gradus/core/ops/prelude.h"
 
 namespace gradus {
 

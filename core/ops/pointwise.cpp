@@ -4,14 +4,12 @@
 #include <functional>
 #include <numbers>
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/ops/activation.h"
+#include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
-#include "gradus/core/profiler.h"
 
 namespace gradus {
 

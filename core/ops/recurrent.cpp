@@ -2,15 +2,12 @@
 
 #include <numeric>
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/recurrent.h"
 #include "gradus/core/ops/activation_table.h"
 #include "gradus/core/ops/matmul.h"
+#include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
-#include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
 
 namespace gradus {
 
@@ -210,7 +207,7 @@ std::vector<Tensor> run(const char* op, Recurrence cell, const Inputs& in, int64
   if (Recorder::wanted(in) && p.lstm()) kept.c = empty({B, T, H}, x.dtype());
   run_forward(p, in, out, kept);
   record_fused(
-      op, out, in, Saves{0, 1}, [p](const Inputs& inputs) { return composed(p, inputs); },
+      op, out, in, Saves{0, 1}, [p](auto& inputs) { return composed(p, inputs); },
       [p, kept](Backward& back) { run_backward(back, p, kept); });
   return out;
 }

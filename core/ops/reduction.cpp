@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/ops/axis_rows.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/shape.h"
-#include "gradus/core/profiler.h"
 
 namespace gradus {
 
@@ -49,28 +48,21 @@ struct Reduced {
   Tensor restore(const Tensor& y) const { return y.reshape(with_ones); }
 };
 
-/// y_k = finish(sum of term(x_i, k)) over the elements of each output: for floating x.
-template <class T, class Y, class Term, class Finish>
-void reduce_floating(const Tensor& x, const Reduced& axes, const Tensor& y, const Term& term,
-                     const Finish& finish) {
-  const kernel::SumPlan plan(x.shape(), x.strides(), axes.reduced);
-  kernel::reduce<double>(plan, x.data<T>(), y.data<Y>(), term, finish);
-}
-
-/// y = the sum of term(x_i), added up in Acc.
-template <class Acc, class T, class Y, class Term>
-void reduce_to(const Tensor& x, const Reduced& axes, const Tensor& y, const Term& term) {
-  kernel::reduce<Acc>(
-      kernel::SumPlan(x.shape(), x.strides(), axes.reduced), x.data<T>(), y.data<Y>(),
-      [term](T v, int64_t) { return term(v); }, [](Acc s) { return static_cast<Y>(s); });
+/// y_k = finish(sum of term(x_i, k)) over the elements of each output.
+template <class T, class Y = T, class Term, class Finish = std::identity>
+void reduce_to(const Tensor& x, const Reduced& axes, const Tensor& y, const Term& term,
+               const Finish& finish = {}) {
+  using Acc = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+  kernel::reduce<Acc>(kernel::SumPlan(x.shape(), x.strides(), axes.reduced), x.data<T>(),
+                      y.data<Y>(), term, [finish](Acc s) { return static_cast<Y>(finish(s)); });
 }
 
 /// Sums of int64, by halves of 32 bits, which do not overflow as the whole may.
 void sum_whole_numbers(const Tensor& x, const Reduced& axes, const Tensor& y) {
   constexpr int64_t half = int64_t{1} << 32;
   const Tensor high = empty_like(y);
-  reduce_to<int64_t, int64_t, int64_t>(x, axes, y, [](int64_t v) { return v & (half - 1); });
-  reduce_to<int64_t, int64_t, int64_t>(x, axes, high, [](int64_t v) { return v >> 32; });
+  reduce_to<int64_t>(x, axes, y, [](int64_t v, int64_t) { return v & (half - 1); });
+  reduce_to<int64_t>(x, axes, high, [](int64_t v, int64_t) { return v >> 32; });
   int64_t *low = y.data<int64_t>(), *above = high.data<int64_t>();
   for (int64_t k = 0; k < y.numel(); ++k) {
     above[k] += low[k] >> 32;
@@ -78,14 +70,6 @@ void sum_whole_numbers(const Tensor& x, const Reduced& axes, const Tensor& y) {
           " of ", axes.without, " overflows");
     low[k] = above[k] + (low[k] & (half - 1));
   }
-}
-
-/// Each element in double: what is summed may leave float32's range, or cancel to its last digit.
-template <class T, class Y>
-void mean_into(const Tensor& x, const Reduced& axes, const Tensor& y) {
-  reduce_floating<T, Y>(
-      x, axes, y, [](T v, int64_t) { return static_cast<double>(v); },
-      [n = static_cast<double>(axes.count)](double s) { return static_cast<Y>(s / n); });
 }
 
 }  // namespace
@@ -98,10 +82,10 @@ Tensor sum(const Tensor& x, const Axes& dims, KeepDim keep) {
   if (x.dtype() == int64) {
     sum_whole_numbers(x, axes, y);
   } else if (x.dtype() == boolean) {
-    reduce_to<int64_t, bool, int64_t>(x, axes, y, [](bool v) { return int64_t{v}; });
+    reduce_to<bool, int64_t>(x, axes, y, [](bool v, int64_t) { return int64_t{v}; });
   } else {
     dispatch_floating("sum", x.dtype(), [&]<class T>(TypeTag<T>) {
-      reduce_to<double, T, T>(x, axes, y, [](T v) { return v; });
+      reduce_to<T>(x, axes, y, [](T v, int64_t) { return v; });
     });
   }
   record("sum", {y}, {x}, saves_nothing,
@@ -115,7 +99,12 @@ Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
   ProfileScope scope("mean");
   const Reduced axes("mean", x.shape(), dims);
   const Tensor y = empty(axes.output(keep), x.dtype());
-  dispatch_floating("mean", x.dtype(), [&]<class T>(TypeTag<T>) { mean_into<T, T>(x, axes, y); });
+  // Each element in double: their sum may leave float32's range, or cancel to its last digit.
+  dispatch_floating("mean", x.dtype(), [&]<class T>(TypeTag<T>) {
+    reduce_to<T>(
+        x, axes, y, [](T v, int64_t) { return static_cast<double>(v); },
+        [n = static_cast<double>(axes.count)](double s) { return s / n; });
+  });
   record("mean", {y}, {x}, saves_nothing, [axes](Backward& b) {
     // Of no elements the mean is NaN, but none has a gradient.
     const Tensor share =
@@ -140,16 +129,16 @@ Tensor of_squared_distances(const char* op, const Tensor& x, const Reduced& axes
   dispatch_floating(op, x.dtype(), [&]<class T>(TypeTag<T>) {
     const double *from = first.data<double>(), *mean = center.data<double>();
     const auto n = static_cast<double>(axes.count);
-    reduce_floating<T, double>(
+    reduce_to<T, double>(
         x, axes, center, [from](T v, int64_t k) { return static_cast<double>(v) - from[k]; },
         [n](double s) { return s / n; });
-    reduce_floating<T, T>(
+    reduce_to<T>(
         x, axes, y,
         [from, mean](T v, int64_t k) {
           const double centred = (static_cast<double>(v) - from[k]) - mean[k];
           return centred * centred;
         },
-        [finish](double s) { return static_cast<T>(finish(s)); });
+        finish);
   });
   return y;
 }
@@ -201,9 +190,9 @@ Tensor norm(const Tensor& x, const Axes& dims, KeepDim keep) {
   const Reduced axes("norm", x.shape(), dims);
   const Tensor y = empty(axes.output(keep), x.dtype());
   dispatch_floating("norm", x.dtype(), [&]<class T>(TypeTag<T>) {
-    reduce_floating<T, T>(
+    reduce_to<T>(
         x, axes, y, [](T v, int64_t) { return static_cast<double>(v) * static_cast<double>(v); },
-        [](double s) { return static_cast<T>(std::sqrt(s)); });
+        [](double s) { return std::sqrt(s); });
   });
   record("norm", {y}, {x}, saves_inputs_and_output, [axes](Backward& b) {
     const Tensor y = b.output(), is_zero = eq(y, 0);
@@ -320,14 +309,14 @@ void product_gradient(const T* x, T dy, int64_t n, T* dx) {
 }
 
 /// The product by halves: what is left over when the number is odd is carried along.
-std::vector<Tensor> prod_composed(const Tensor& x, int dim, const Shape& shape) {
-  if (x.size(dim) == 0) return {sum(x, dim).reshape(shape) + 1.0};
+Tensor prod_composed(const Tensor& x, int dim, const Shape& shape) {
+  if (x.size(dim) == 0) return sum(x, dim).reshape(shape) + 1.0;
   Tensor y = x.to(float64);
   for (int64_t n = y.size(dim); n > 1; n = y.size(dim)) {
     const Tensor half = y.slice(dim, 0, n / 2) * y.slice(dim, n / 2, n / 2 * 2);
     y = n % 2 == 0 ? half : cat({half, y.slice(dim, n - 1)}, dim);
   }
-  return {y.reshape(shape).to(x.dtype())};
+  return y.reshape(shape).to(x.dtype());
 }
 
 }  // namespace
@@ -344,9 +333,7 @@ Tensor prod(const Tensor& x, Axis dim, KeepDim keep) {
   });
   record_fused(
       "prod", {y}, {x}, saves_nothing,
-      [axis = rows.dim, shape = y.shape()](const std::vector<Tensor>& in) {
-        return prod_composed(in[0], axis, shape);
-      },
+      [axis = rows.dim, shape = y.shape()](auto& in) { return prod_composed(in[0], axis, shape); },
       [axis = rows.dim](Backward& b) {
         const AxisRows rows("prod", b.input(0), axis);
         const Tensor dx = empty(rows.tensor.shape(), b.grad().dtype());

@@ -1,11 +1,7 @@
 #include "gradus/core/ops/rotary.h"
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
-#include "gradus/core/parallel.h"
-#include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
+#include "gradus/core/ops/prelude.h"
 
 namespace gradus {
 

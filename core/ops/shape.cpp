@@ -1,13 +1,10 @@
 #include "gradus/core/ops/shape.h"
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/reduction.h"
-#include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
 
 namespace gradus {
 
