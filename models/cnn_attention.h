@@ -48,6 +48,7 @@ struct CNNAttention : nn::Module {
 
   /// What stands for an image: (B, channels, image, image) -> (B, 2 filters).
   Tensor features(const Tensor& images) const;
+  /// How many numbers features() gives an image.
   int64_t feature_size() const { return 2 * config.filters; }
   /// Logits (B, classes). Throws Error for an encoder alone.
   Tensor operator()(const Tensor& images) const;

@@ -51,6 +51,7 @@ struct ViT : nn::Module {
   Tensor encode(const Tensor& embedded) const;
   /// What stands for an image: (B, channels, image, image) -> (B, dim).
   Tensor features(const Tensor& images) const;
+  /// How many numbers features() gives an image.
   int64_t feature_size() const { return config.dim; }
   /// Logits (B, classes). Throws Error for an encoder alone.
   Tensor operator()(const Tensor& images) const;
