@@ -51,7 +51,7 @@ int run(int argc, char** argv) {
   o.images.augment = {.shift = 2, .rotate = 10, .zoom = 0.1};
   ViTConfig model;
   TrainOptions training;
-  training.steps = 2500, training.lr = 2e-3, training.warmup = 250, training.weight_decay = 0.05;
+  training.steps = 2500, training.lr = 2e-3, training.warmup = 100, training.weight_decay = 0.05;
   training.out = "out/vit";
   Flags flags(
       "Trains a vision transformer to tell what images show.\n"

@@ -26,7 +26,7 @@ void detail::initialise_vit(const nn::Module& module) {
     if (p.rank() == 2 || p.rank() == 4)
       p.copy_(nn::init::xavier_uniform({p.size(0), p.numel() / p.size(0)}).reshape(p.shape()));
     else if (p.rank() == 3)
-      p.copy_(nn::init::normal(p.shape(), 0, 0.02));
+      p.copy_(nn::init::normal(p.shape(), 0, 0.3));
     else if (name.ends_with("bias"))
       p.zero_();
   }
