@@ -48,7 +48,7 @@ class ViTTask : public ClassifierTask<ViT> {
 
 int run(int argc, char** argv) {
   ClassifierOptions o;
-  o.images.augment = {.shift = 2, .rotate = 10, .zoom = 0.1};
+  o.images.augment = {.shift = 1, .rotate = 5, .zoom = 0.05};
   ViTConfig model;
   TrainOptions training;
   training.steps = 2500, training.lr = 2e-3, training.warmup = 100, training.weight_decay = 0.05;
