@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "examples/support/plot.h"
 #include "examples/support/text.h"
+#include "gradus/core/autograd.h"
 #include "gradus/core/error.h"
 #include "gradus/core/ops/ops.h"
 #include "gradus/models/data/png.h"
@@ -38,6 +38,47 @@ HeatMap confusion_map(std::string path, const Tensor& counts,
   map.x_label = "taken for", map.y_label = "is";
   if (largest > 0) map.largest = largest;
   return map;
+}
+
+// ---- features in the plane ----
+
+Tensor principal_plane(const Tensor& features) {
+  core::check(features.rank() == 2 && features.numel() > 0,
+              "principal_plane: expected features (N, D), got ", features.shape());
+  const NoGrad no_grad;
+  Tensor x = features.to(float64);
+  x = x - mean(x, 0);
+  Tensor covariance = matmul(x.mT(), x) / static_cast<double>(x.size(0));
+  std::vector<Tensor> directions;
+  for (int k = 0; k < 2; ++k) {
+    // No direction is special to the first guess: 1, cos 1, cos 2, ...
+    Tensor v = normalize(cos(arange(x.size(1)).to(float64)).unsqueeze(1), 0);
+    for (int step = 0; step < 300; ++step) v = normalize(matmul(covariance, v), 0);
+    const Tensor variance = sum(v * matmul(covariance, v));
+    covariance = covariance - variance * matmul(v, v.mT());
+    directions.push_back(v);
+  }
+  return matmul(x, cat(directions, 1));
+}
+
+Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
+                        const std::vector<std::string>& class_names) {
+  const std::vector<double> at = principal_plane(features).to_vector<double>();
+  const std::vector<int64_t> of = labels.to_vector<int64_t>();
+  Picture picture{std::move(path),
+                  "Features of " + with_commas(std::ssize(of)) + " held-out images",
+                  "first principal direction",
+                  "second",
+                  {},
+                  false,
+                  true};
+  for (size_t c = 0; c < class_names.size(); ++c) {
+    Series series{class_names[c], {}};
+    for (size_t i = 0; i < of.size(); ++i)
+      if (of[i] == static_cast<int64_t>(c)) series.points.emplace_back(at[2 * i], at[2 * i + 1]);
+    if (!series.points.empty()) picture.series.push_back(std::move(series));
+  }
+  return picture;
 }
 
 // ---- pictures of images ----

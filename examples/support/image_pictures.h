@@ -1,11 +1,11 @@
 #pragma once
-// What programs draw of images: which classes are taken for which, what is taken wrongly, and where a
-// model looks.
+// What programs draw of images: which classes are taken for which, what is taken wrongly, where a
+// model looks, and how its features lie.
 
 #include <string>
 #include <vector>
 
-#include "examples/support/heat_map.h"
+#include "examples/support/plot.h"
 #include "gradus/models/data/images.h"
 
 namespace gradus {
@@ -17,6 +17,14 @@ Tensor confusion_matrix(const Tensor& labels, const Tensor& said, int64_t classe
 /// The shares of each row, as a picture whose darkest shade is the largest share off the diagonal.
 HeatMap confusion_map(std::string path, const Tensor& counts,
                       const std::vector<std::string>& class_names);
+
+/// Features (N, D), centred, along the two directions in which they vary most: (N, 2) float64, by
+/// power iteration. What does not vary is at 0.
+Tensor principal_plane(const Tensor& features);
+
+/// Features there as points, each class (labels (N) int64) of its colour.
+Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
+                        const std::vector<std::string>& class_names);
 
 /// How large a pixel of an image of that height is drawn.
 int64_t picture_scale(int64_t height);

@@ -24,7 +24,7 @@ namespace gradus {
 ///     TaskInfo info() const override { return info_of("my net", "cross entropy", net, "small"); }
 ///     void save(const std::string& dir) const override { write_model(dir, net); }
 ///     Tensor loss(int64_t step, int64_t index) override {
-///       const auto& [images, labels, ids] = views(step, index)[0];
+///       const auto [images, labels, ids] = views(step, index)[0];
 ///       return cross_entropy(net(images), labels);
 ///     }
 ///     ...

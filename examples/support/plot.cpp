@@ -69,11 +69,19 @@ void send(const Picture& picture, const std::string& path, Gnuplot& gnuplot) {
              "set offsets graph 0, 0, 0.03, 0.03\n";
   if (picture.log_y)
     gnuplot << "set logscale y\nset key bottom left\nset format y '%.0e'\nset offsets\n";
-  const char* colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf"};
+  if (picture.clouds)
+    gnuplot << "set key outside right top samplen 1 spacing 1.1\nset border 15\nunset grid\nunset "
+               "rmargin\n";
+  const char* colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e",
+                          "#17becf", "#e377c2", "#8c564b", "#bcbd22", "#444444"};
+  const char* marks[] = {"7", "5", "9", "13"};  // filled: circle, square, triangle, diamond
   for (size_t i = 0; i < picture.series.size(); ++i) {
     const bool few = picture.series[i].points.size() <= 40;
     gnuplot << (i ? ", " : "plot ") << "'-' with "
-            << (few ? "linespoints pointtype 7 pointsize 1" : "lines")
+            << (picture.clouds ? std::string("points pointsize 0.7 pointtype ") +
+                                     marks[i / std::size(colors) % std::size(marks)]
+                : few ? "linespoints pointtype 7 pointsize 1"
+                      : "lines")
             << " linewidth 2.5 linecolor rgb '" << colors[i % std::size(colors)] << "' title "
             << printed(picture.series[i].name);
   }

@@ -12,7 +12,7 @@
 
 namespace gradus {
 
-/// A curve: its name in the legend and its points (x, y).
+/// A curve, or a cloud: its name in the legend and its points (x, y).
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
@@ -22,7 +22,8 @@ struct Series {
 struct Picture {
   std::string path, title, x_label, y_label;
   std::vector<Series> series;
-  bool log_y = false;  ///< a logarithmic axis, without what is not above 0
+  bool log_y = false;   ///< a logarithmic axis, without what is not above 0
+  bool clouds = false;  ///< points that no line joins, the legend beside them
 };
 
 /// Draws it. Returns why it could not (gnuplot is not installed, say; what was at the path stays),

@@ -90,6 +90,17 @@ void check_options(const TrainOptions& o) {
               " is below --warmup ", o.warmup);
 }
 
+/// All that a run may leave in its folder.
+std::vector<std::string> run_files() {
+  std::vector<std::string> files{"checkpoint.safetensors", "loss.csv", "steps.csv", "loss.png"};
+  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json"})
+    for (const char* folder : {"", "best/"}) files.push_back(std::string(folder) + name);
+  for (const char* picture :
+       {"alignment", "confusion", "mistakes", "attention", "example", "painted", "embeddings"})
+    for (const char* kind : {".png", ".csv"}) files.push_back(std::string(picture) + kind);
+  return files;
+}
+
 int evaluate(Task& task, const TrainOptions& o, const std::string& options, RunFolder& folder,
              const std::optional<models::Checkpoint>& checkpoint) {
   Trainer trainer(task, o, options, folder);
@@ -107,11 +118,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   if (!flags.given("--min-lr")) o.min_lr = o.lr / 10;
   set_num_threads(static_cast<int>(o.threads));
 
-  RunFolder folder(o.out, {"checkpoint.safetensors", "model.safetensors", "config.json",
-                           "tokenizer.json", "images.json", "loss.csv", "steps.csv", "loss.png",
-                           "alignment.png", "alignment.csv", "confusion.png", "confusion.csv",
-                           "mistakes.png", "attention.png", "example.png", "best/model.safetensors",
-                           "best/config.json", "best/tokenizer.json", "best/images.json"});
+  RunFolder folder(o.out, run_files());
   if (!o.eval_only) folder.lock();
   std::optional<models::Checkpoint> checkpoint;
   if (o.from_checkpoint()) {

@@ -1,0 +1,64 @@
+#include "examples/support/encoder_task.h"
+
+#include <cstdio>
+
+#include "examples/support/image_pictures.h"
+#include "gradus/core/random.h"
+
+namespace gradus {
+
+using models::LabelledFeatures, models::ViT;
+
+void add_encoder_flags(Flags& flags, EncoderOptions& o) {
+  add_image_flags(flags, o.images);
+  flags.add("--probe-images", o.probe_images, 2, 1e9,
+            "images whose features the last line's classifiers learn from");
+}
+
+EncoderTask::EncoderTask(const EncoderOptions& o, const TrainOptions& training, int64_t views)
+    : ImageTask(o.images, training, views), probe_images_(o.probe_images) {}
+
+std::string EncoderTask::shape_of(const models::ViTConfig& c) {
+  return std::to_string(c.layers) + " layers of width " + std::to_string(c.dim) + " with " +
+         std::to_string(c.heads) + " heads, patches of " + std::to_string(c.patch) + " x " +
+         std::to_string(c.patch) + " pixels";
+}
+
+LabelledFeatures EncoderTask::features_of(const ViT& encoder, Part part, int64_t most) const {
+  return over(
+      part, [&](const Tensor& images) { return encoder.features(images); }, most);
+}
+
+std::vector<NamedMean> EncoderTask::probes() const {
+  const int64_t held_out = corpus_.part(Part::validation).size();
+  const auto known = [&](const ViT& e) { return features_of(e, Part::train, probe_images_); };
+  const auto asked = [&](const ViT& e) { return features_of(e, Part::validation, held_out); };
+  const LabelledFeatures train = known(encoder()), test = asked(encoder());
+  manual_seed(training_.seed);
+  const ViT untrained(encoder().config);
+  const auto n = static_cast<double>(held_out);
+  return {{"probe", models::linear_probe(train, test), n},
+          {"random_probe", models::linear_probe(known(untrained), asked(untrained)), n},
+          {"neighbours", models::neighbour_accuracy(train, test), n}};
+}
+
+Evaluation EncoderTask::validation() {
+  Evaluation whole = ImageTask::validation();
+  whole.score = [this, losses = whole.score](int64_t i) {
+    Score score = losses(i);
+    if (i == 0)  // they are of all batches: once
+      for (NamedMean& mean : probes()) score.more.push_back(std::move(mean));
+    return score;
+  };
+  return whole;
+}
+
+void EncoderTask::show() {
+  const auto [features, labels] = features_of(encoder(), Part::validation, 2000);
+  const std::vector<std::string>& names = corpus_.part(Part::validation).class_names();
+  const std::string path = training_.out + "/embeddings.png";
+  std::printf("embeddings: %s\n",
+              draw_or_write(embedding_plane(path, features, labels, names)).c_str());
+}
+
+}  // namespace gradus

@@ -1,0 +1,86 @@
+// Trains a vision transformer without labels, by SimCLR: to tell that two changed views are of one
+// image. Labels are read only to say how good its features are.
+//
+//   build/bin/train_contrastive --data mnist:DIR|cifar10:DIR|shapes:N --out DIR
+
+#include <gradus/gradus.h>
+
+#include "examples/support/cli.h"
+#include "examples/support/encoder_task.h"
+
+using namespace gradus;
+using models::ViT;
+
+namespace {
+
+using Model = models::SimCLR<ViT>;
+
+class ContrastiveTask : public EncoderTask {
+ public:
+  ContrastiveTask(const EncoderOptions& options, const TrainOptions& training,
+                  const Model::Config& config)
+      : EncoderTask(options, training, 2), model_(with_encoder_fitted(config)) {
+    core::check(options.images.batch >= 3 && corpus_.part(Part::validation).size() >= 2,
+                "--batch, --data: a view is told from those of other images: expected batches of 3 "
+                "or more, and 2 held out");
+  }
+
+  nn::Module& model() override { return model_; }
+  TaskInfo info() const override {
+    return info_of("SimCLR", "NT-Xent", model_, shape_of(model_.config.encoder));
+  }
+  Tensor loss(int64_t step, int64_t index) override { return loss_of(views(step, index)); }
+  void save(const std::string& dir) const override { write_model(dir, model_); }
+
+ protected:
+  const ViT& encoder() const override { return model_.encoder; }
+  Score score(const Views& views) const override {
+    return {.loss = loss_of(views).item(),
+            .examples = static_cast<double>(views[0].images.size(0))};
+  }
+
+ private:
+  Tensor loss_of(const Views& views) const { return model_.loss(views[0].images, views[1].images); }
+
+  Model model_;
+};
+
+int run(int argc, char** argv) {
+  EncoderOptions o;
+  o.images.batch = 256;
+  o.images.augment = {.shift = 3,
+                      .crop_scale = 0.5,
+                      .crop_aspect = 1.3,
+                      .rotate = 15,
+                      .zoom = 0.15,
+                      .shear = 15,
+                      .brightness = 0.3,
+                      .contrast = 0.3,
+                      .erase = 0.5,
+                      .erase_area = 0.2};
+  Model::Config model{.temperature = 0.2};
+  model.encoder.layers = 3;
+  model.encoder.pooling = models::Pooling::mean;
+  TrainOptions training;
+  training.steps = 800, training.lr = 2e-3, training.warmup = 80, training.weight_decay = 0.05;
+  training.eval_batches = 4;
+  training.out = "out/contrastive";
+  Flags flags(
+      "Trains a vision transformer on images without their labels: two views of one belong "
+      "together.\n"
+      "  train_contrastive --data mnist:DIR --out DIR");
+  flags.group("What is trained", true);
+  flags.add(Model::fields(model), {"image", "channels", "classes"});
+  add_encoder_flags(flags, o);
+  add_training_flags(flags, training);
+  return run_training(
+      argc, argv, flags, training,
+      {.kind = Model::kind,
+       .config = Model::fields(model),
+       .data_flags = {"--data"},
+       .make_task = [&] { return std::make_unique<ContrastiveTask>(o, training, model); }});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("train_contrastive", argc, argv, run); }

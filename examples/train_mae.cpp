@@ -1,0 +1,94 @@
+// Trains a masked autoencoder: a vision transformer that sees a quarter of an image's patches, and a
+// decoder that paints the rest. No label is read but to say how good the encoder's features are.
+//
+//   build/bin/train_mae --data mnist:DIR|cifar10:DIR|shapes:N --out DIR
+
+#include <gradus/gradus.h>
+
+#include <cstdio>
+
+#include "examples/support/cli.h"
+#include "examples/support/encoder_task.h"
+#include "examples/support/image_pictures.h"
+
+using namespace gradus;
+using models::MAE, models::MAEConfig;
+
+namespace {
+
+class MAETask : public EncoderTask {
+ public:
+  MAETask(const EncoderOptions& options, const TrainOptions& training, const MAEConfig& config)
+      : EncoderTask(options, training), model_(with_encoder_fitted(config)) {}
+
+  nn::Module& model() override { return model_; }
+  TaskInfo info() const override {
+    const MAEConfig& c = model_.config;
+    return info_of("MAE", "squared error of hidden patches", model_,
+                   shape_of(c.encoder) + ", " + std::to_string(c.hidden()) + " of " +
+                       std::to_string(c.encoder.patches()) + " hidden; a decoder of " +
+                       std::to_string(c.decoder_layers) + " layers of width " +
+                       std::to_string(c.decoder_dim));
+  }
+  Tensor loss(int64_t step, int64_t index) override {
+    const models::ImageBatch batch = views(step, index)[0];
+    return paint(batch.images, batch.ids, training_.seed, step * training_.accumulate + index).loss;
+  }
+  void save(const std::string& dir) const override { write_model(dir, model_); }
+  void show() override {
+    EncoderTask::show();
+    const auto& [images, labels, ids] = corpus_.part(Part::validation).range(0, 8);
+    const Tensor x = models::normalize(images, image_info_.stats);
+    const models::MAEResult painted = paint(x, ids, ~training_.seed, 0);
+    const std::string path = training_.out + "/painted.png";
+    models::write_png(
+        path, models::image_grid(
+                  {images, model_.masked(images, painted.hidden, 0.5),
+                   models::denormalize(model_.reconstructed(x, painted), image_info_.stats)},
+                  picture_scale(images.size(2))));
+    std::printf("painted: %s shows images, what of them was seen, and what became of it\n",
+                path.c_str());
+  }
+
+ protected:
+  const models::ViT& encoder() const override { return model_.encoder; }
+  Score score(const Views& views) const override {
+    const auto& [images, labels, ids] = views[0];
+    return {.loss = paint(images, ids, ~training_.seed, 0).loss.item(),
+            .examples = static_cast<double>(images.size(0))};
+  }
+
+ private:
+  models::MAEResult paint(const Tensor& images, const Tensor& ids, uint64_t seed,
+                          int64_t step) const {
+    return model_(images, model_.order(images.size(0), seed, step, ids));
+  }
+
+  MAE model_;
+};
+
+int run(int argc, char** argv) {
+  EncoderOptions o;
+  o.images.batch = 128;
+  o.images.augment = {.shift = 2};
+  MAEConfig model;
+  TrainOptions training;
+  training.steps = 2000, training.lr = 2e-3, training.warmup = 200, training.weight_decay = 0.05;
+  training.out = "out/mae";
+  Flags flags(
+      "Trains a masked autoencoder on images, without their labels.\n"
+      "  train_mae --data mnist:DIR --out DIR");
+  flags.group("What is trained", true);
+  flags.add(MAE::fields(model), {"image", "channels", "classes"});
+  add_encoder_flags(flags, o);
+  add_training_flags(flags, training);
+  return run_training(
+      argc, argv, flags, training,
+      {.kind = MAE::kind, .config = MAE::fields(model), .data_flags = {"--data"}, .make_task = [&] {
+         return std::make_unique<MAETask>(o, training, model);
+       }});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("train_mae", argc, argv, run); }

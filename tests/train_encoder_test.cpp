@@ -1,0 +1,144 @@
+// train_mae and train_contrastive: what they learn without labels, write, refuse and say.
+
+#include "compare.h"
+#include "examples/support/image_pictures.h"
+#include "gradus/core/ops/ops.h"
+#include "gradus/models/models.h"
+#include "tests/train_bench.h"
+
+using namespace gradus;
+using namespace gradus::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string tiny =
+    " --data shapes:90 --layers 1 --heads 2 --dim 8 --patch 8 --batch 8 --eval-batches 2 --warmup 2"
+    " --eval-every 5 --seed 5 --probe-images 60";
+const std::vector<std::string> programs{"train_mae", "train_contrastive"};
+
+/// The last line, and the numbers that it must have.
+struct Final {
+  std::string line;
+  double train_loss = 0, loss = 0, probe = 0, random_probe = 0, neighbours = 0, seconds = 0;
+  explicit Final(const std::string& output) {
+    line = output.substr(output.rfind("\nfinal: ") + 1);
+    INFO(output);
+    REQUIRE(std::sscanf(line.c_str(),
+                        "final: step %*d train_loss %lf val_loss %lf probe %lf random_probe %lf"
+                        " neighbours %lf seconds %lf",
+                        &train_loss, &loss, &probe, &random_probe, &neighbours, &seconds) == 6);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("train_mae and train_contrastive: train, draw, are judged and go on") {
+  for (const std::string& program : programs) {
+    const Bench bench;
+    const Result result = run(program, tiny + " --steps 6" + bench.out());
+    INFO(result.output);
+    REQUIRE(result.status == 0);
+    const Final final(result.output);
+    CHECK((bench.has("out/embeddings.png") || bench.has("out/embeddings.csv")));
+    if (program == "train_mae") {
+      // 32 pixels, three times as large, two grey ones between: eight rows of three.
+      const models::ImageBytes painted = models::read_png(bench / "out/painted.png");
+      CHECK(painted.height == 8 * 98 - 2);
+      CHECK(painted.width == 3 * 98 - 2);
+    }
+    // The probes are those of the model in the folder.
+    const models::ViT encoder =
+        program == "train_mae"
+            ? models::load_model<models::MAE>(bench / "out").encoder
+            : models::load_model<models::SimCLR<models::ViT>>(bench / "out").encoder;
+    const models::ImageSplit data = models::read_images("shapes:90");
+    const auto features = [&](const models::ImageData& part, int64_t count) {
+      const NoGrad no_grad;
+      const models::ImageBatch all = part.range(0, count, data.train.stats());
+      return models::LabelledFeatures{encoder.features(all.images), all.labels};
+    };
+    const double probe =
+        models::linear_probe(features(data.train, 60), features(data.test, data.test.size()));
+    CHECK(std::abs(probe - final.probe) < 1e-4);
+
+    const Result judged = run(program, "--eval-only" + bench.out());
+    const size_t at = final.line.find(" val_loss");
+    CHECK_THAT(judged.output, Contains(final.line.substr(at, final.line.find(" seconds") - at)));
+    CHECK_THAT(run(program, "--resume --steps 7" + bench.out()).output, Contains("final: step 7 "));
+    CHECK(run(program, tiny + " --steps 1 --overwrite" + bench.out()).status == 0);
+  }
+}
+
+TEST_CASE("train_mae and train_contrastive: killed runs end with the bits of those that were not") {
+  for (const std::string& program : programs) {
+    const Bench bench;
+    const std::string flags = tiny + " --dropout 0.1 --accumulate 2 --decay-steps 100000";
+    {
+      Process part(program, flags + " --steps 1000000" + bench.out("part"));
+      REQUIRE(part.read_until("step 5 train"));
+      part.finish(SIGKILL);
+    }
+    const std::string steps = " --steps " + std::to_string(bench.checkpoint_step("part") + 7);
+    const Result resumed = run(program, "--resume" + steps + bench.out("part"));
+    const Result whole = run(program, flags + steps + bench.out("whole") + " --threads 1");
+    INFO(resumed.output);
+    REQUIRE(resumed.status == 0);
+    REQUIRE(whole.status == 0);
+    const Final a(resumed.output), b(whole.output);
+    CHECK((a.loss == b.loss && a.probe == b.probe && a.random_probe == b.random_probe &&
+           a.neighbours == b.neighbours));
+    for (const char* file : {"/model.safetensors", "/best/model.safetensors", "/loss.csv"})
+      CHECK(bench.file(std::string("part") + file) == bench.file(std::string("whole") + file));
+    CHECK(bench.rows("part/steps.csv", true) == bench.rows("whole/steps.csv", true));
+    if (program == "train_mae")
+      CHECK(bench.file("part/painted.png") == bench.file("whole/painted.png"));
+  }
+}
+
+TEST_CASE("train_mae and train_contrastive refuse what they cannot train on, and touch nothing") {
+  const Bench bench;
+  for (const auto& [command, why] : std::vector<std::pair<std::string, std::string>>{
+           {"train_mae --data shapes:50 --mask-ratio 0", "a mask_ratio of 0 hides 0 of 64"},
+           {"train_mae --data shapes:50 --decoder-heads 3", "decoder_heads must divide"},
+           {"train_mae --probe-images 1", "--probe-images: expected"},
+           {"train_contrastive --data shapes:50 --batch 2", "expected batches of 3"},
+           {"train_contrastive --data shapes:5 --batch 4", "and 2 held out"},
+           {"train_contrastive --data shapes:50 --patch 5", "patch must divide image"},
+           {"train_contrastive --data shapes:50 --temperature 0", "--temperature"}}) {
+    const size_t space = command.find(' ');
+    const Result result = run(command.substr(0, space), command.substr(space) + bench.out());
+    INFO(result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(why));
+  }
+  CHECK(!bench.has("out"));
+}
+
+TEST_CASE("features in the plane: the two directions in which they vary most") {
+  // x = 3 a u + b v + 7 with orthonormal u, v and a, b of variance 1 that do not go together.
+  const Tensor a = tensor({1.0, 1.0, -1.0, -1.0}).to(float64).unsqueeze(1),
+               b = tensor({1.0, -1.0, 1.0, -1.0}).to(float64).unsqueeze(1),
+               u = tensor({{0.6, 0.8, 0.0}}).to(float64), v = tensor({{0.0, 0.0, 1.0}}).to(float64);
+  const Tensor plane = principal_plane(3.0 * matmul(a, u) + matmul(b, v) + 7.0);
+  CHECK(plane.shape() == Shape{4, 2});
+  const std::vector<double> at = plane.to_vector<double>();
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(std::abs(at[2 * i]) == Approx(3));
+    CHECK(std::abs(at[2 * i + 1]) == Approx(1));
+  }
+  CHECK(at[0] == Approx(at[2]));
+  CHECK(at[0] == Approx(-at[4]));
+  CHECK(at[1] == Approx(at[5]));
+  CHECK(at[1] == Approx(-at[3]));
+  CHECK(principal_plane(ones({3, 5})).to_vector<double>() == std::vector<double>(6, 0.0));
+  CHECK(principal_plane(ones({1, 1})).shape() == Shape{1, 2});
+  CHECK_THROWS_WITH(principal_plane(ones({0, 4})), Contains("expected features (N, D)"));
+
+  const Picture picture = embedding_plane(
+      "e.png", ones({3, 2}), from_data(std::vector<int64_t>{2, 0, 2}, {3}), {"x", "y", "z"});
+  REQUIRE(picture.series.size() == 2);  // no image is of class y
+  CHECK(picture.series[0].name == "x");
+  CHECK(picture.series[1].points.size() == 2);
+}
