@@ -1,4 +1,4 @@
-// Says what images show, by a model that train_vit wrote.
+// Says what images show, by a model that train_vit or train_cnn_attention wrote.
 //
 //   build/bin/classify --model DIR IMAGE.png ...
 
@@ -35,8 +35,9 @@ Classifier load(const std::string& dir) {
 Classifier load_any(const std::string& dir) {
   const std::string kind = models::model_kind(dir);
   if (kind == models::ViT::kind) return load<models::ViT>(dir);
-  core::fail(models::config_path(dir), ": expected a classifier of images (vit), got ",
-             shown(kind));
+  if (kind == models::CNNAttention::kind) return load<models::CNNAttention>(dir);
+  core::fail(models::config_path(dir),
+             ": expected a classifier of images (vit, cnn_attention), got ", shown(kind));
 }
 
 /// Grey as three equal channels, and those as grey.
@@ -86,7 +87,7 @@ int run(int argc, char** argv) {
       "Says what images show: for each the likeliest classes, with probabilities.\n"
       "  classify --model DIR IMAGE.png ...");
   flags.group("Flags");
-  flags.add("--model", folder, "DIR", "folder that train_vit wrote");
+  flags.add("--model", folder, "DIR", "folder that train_vit or train_cnn_attention wrote");
   flags.add("--top", top, 1, 1e15, "classes to name");
   flags.add("--threads", threads, 1, 1024, "threads to compute with");
   flags.rest(paths);

@@ -142,3 +142,22 @@ TEST_CASE("features in the plane: the two directions in which they vary most") {
   CHECK(picture.series[0].name == "x");
   CHECK(picture.series[1].points.size() == 2);
 }
+
+TEST_CASE("train_cnn_attention: trains, draws where it looks, goes on; classify knows it") {
+  const Bench bench;
+  const std::string flags =
+      " --data shapes:50 --filters 4 --batch 8 --eval-batches 2 --warmup 2 --eval-every 5 --seed 5"
+      " --decay-steps 100";
+  const Result whole = run("train_cnn_attention", flags + " --steps 9" + bench.out("whole"));
+  INFO(whole.output);
+  REQUIRE(whole.status == 0);
+  CHECK_THAT(whole.output, Contains("\nfinal: step 9 ") && Contains(" accuracy "));
+  CHECK(models::read_png(bench / "whole/attention.png").width == 8 * 98 - 2);
+  REQUIRE(run("train_cnn_attention", flags + " --steps 5" + bench.out("part")).status == 0);
+  REQUIRE(run("train_cnn_attention", "--resume --steps 9" + bench.out("part")).status == 0);
+  CHECK(bench.file("part/model.safetensors") == bench.file("whole/model.safetensors"));
+  const Result said = run(
+      "classify", "--model '" + (bench / "whole") + "' '" + (bench / "whole/example.png") + "'");
+  INFO(said.output);
+  CHECK(said.status == 0);
+}

@@ -194,7 +194,7 @@ TEST_CASE("train_vit learns digits of four kinds; classify tells them, grey or n
   models::save_model(bench / "gpt",
                      models::GPT({.vocab = 3, .context = 2, .layers = 1, .heads = 1, .dim = 2}));
   refused("classify", "--model '" + (bench / "gpt") + "' " + named("two.png"),
-          "expected a classifier of images (vit), got \"gpt\"");
+          "expected a classifier of images (vit, cnn_attention), got \"gpt\"");
 }
 
 TEST_CASE("train_vit refuses what it cannot train on, and touches nothing") {

@@ -1,0 +1,64 @@
+// Trains a small convolutional net with self-attention over its feature map to tell what images show,
+// and draws what it takes for what and where it looks.
+//
+//   build/bin/train_cnn_attention --data mnist:DIR|cifar10:DIR|shapes:N --out DIR
+
+#include <gradus/gradus.h>
+
+#include <cstdio>
+
+#include "examples/support/classifier_task.h"
+#include "examples/support/cli.h"
+
+using namespace gradus;
+using models::CNNAttention, models::CNNAttentionConfig;
+
+namespace {
+
+class CNNAttentionTask : public ClassifierTask<CNNAttention> {
+ public:
+  CNNAttentionTask(const ClassifierOptions& options, const TrainOptions& training,
+                   const CNNAttentionConfig& c)
+      : ClassifierTask(options, training, c, "CNN",
+                       "convolutions of " + std::to_string(c.filters) + " and " +
+                           std::to_string(2 * c.filters) + " filters" +
+                           (c.attention ? ", attention over their map" : "")) {}
+
+  void show() override {
+    ClassifierTask::show();
+    const CNNAttentionConfig& c = model_.config;
+    if (!c.attention || c.image % c.grid() != 0) return;  // no map that lies on the pixels
+    const Tensor images = corpus_.part(Part::validation).range(0, 16).images;
+    const Tensor looks = model_.looks(models::normalize(images, image_info_.stats));
+    const std::string path = training_.out + "/attention.png";
+    draw_attention(path, images, mean(looks, 1));  // the mean over the places that look
+    std::printf("attention: %s\n", path.c_str());
+  }
+};
+
+int run(int argc, char** argv) {
+  ClassifierOptions o;
+  o.images.augment = {.shift = 2, .rotate = 10, .zoom = 0.1};
+  CNNAttentionConfig model;
+  TrainOptions training;
+  training.steps = 1500, training.lr = 3e-3, training.warmup = 100, training.weight_decay = 0.05;
+  training.out = "out/cnn_attention";
+  Flags flags(
+      "Trains a convolutional net with self-attention to tell what images show.\n"
+      "  train_cnn_attention --data mnist:DIR --out DIR");
+  flags.group("What is trained", true);
+  flags.add(CNNAttention::fields(model), {"image", "channels", "classes"});
+  flags.add("--label-smoothing", o.label_smoothing, 0, 1, "share of a label that all classes have");
+  add_image_flags(flags, o.images);
+  add_training_flags(flags, training);
+  return run_training(
+      argc, argv, flags, training,
+      {.kind = CNNAttention::kind,
+       .config = CNNAttention::fields(model),
+       .data_flags = {"--data"},
+       .make_task = [&] { return std::make_unique<CNNAttentionTask>(o, training, model); }});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("train_cnn_attention", argc, argv, run); }
