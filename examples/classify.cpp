@@ -10,10 +10,11 @@
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
 #include "examples/support/heat_map.h"
+#include "examples/support/picture_file.h"
 #include "examples/support/text.h"
 
 using namespace gradus;
-using models::ImageBytes, models::ImageInfo;
+using models::ImageInfo;
 
 namespace {
 
@@ -38,36 +39,6 @@ Classifier load_any(const std::string& dir) {
   if (kind == models::CNNAttention::kind) return load<models::CNNAttention>(dir);
   core::fail(models::config_path(dir),
              ": expected a classifier of images (vit, cnn_attention), got ", shown(kind));
-}
-
-/// Grey as three equal channels, and those as grey.
-ImageBytes with_channels(const std::string& path, ImageBytes image, int64_t channels) {
-  if (image.channels == channels) return image;
-  const auto plane = static_cast<std::ptrdiff_t>(image.bytes.size()) / image.channels;
-  const auto red = image.bytes.begin();
-  if (image.channels == 3) {
-    core::check(
-        std::equal(red, red + plane, red + plane) && std::equal(red, red + plane, red + 2 * plane),
-        path, ": expected a grey picture, got one with colours");
-    image.bytes.resize(static_cast<size_t>(plane));
-  } else {
-    const std::vector<uint8_t> grey = image.bytes;
-    for (int64_t c = 1; c < channels; ++c)
-      image.bytes.insert(image.bytes.end(), grey.begin(), grey.end());
-  }
-  std::printf("%s: %s\n", path.c_str(),
-              channels == 1 ? "coloured, but all of it grey: taken as grey"
-                            : "grey: taken as three equal colours");
-  image.channels = channels;
-  return image;
-}
-
-/// The picture as the model's input: (C, H, W) of numbers from 0 to 1.
-Tensor read_picture(const std::string& path, const Classifier& model) {
-  const ImageBytes image = models::read_png(path);
-  core::check(image.height == model.size && image.width == model.size, path, ": expected ",
-              model.size, " x ", model.size, " pixels, got ", image.width, " x ", image.height);
-  return models::to_tensor(with_channels(path, image, model.channels));
 }
 
 void print_likeliest(const Tensor& probs, int64_t most, const std::vector<std::string>& names) {
@@ -98,14 +69,12 @@ int run(int argc, char** argv) {
   const NoGrad no_grad;
   const EvalMode eval;
   const Classifier model = load_any(folder);
-  const ImageInfo info = models::load_image_info(folder);
-  core::check(std::ssize(info.stats.mean) == model.channels &&
-                  std::ssize(info.class_names) == model.classes,
-              models::image_info_path(folder), ": ", info.stats.mean.size(), " channels and ",
-              info.class_names.size(), " classes; the model has ", model.channels, " and ",
-              model.classes);
+  const ImageInfo info = image_info_of(folder, model.channels);
+  core::check(std::ssize(info.class_names) == model.classes, models::image_info_path(folder), ": ",
+              info.class_names.size(), " classes, the model has ", model.classes);
   std::vector<Tensor> images;
-  for (const std::string& path : paths) images.push_back(read_picture(path, model));
+  for (const std::string& path : paths)
+    images.push_back(read_picture(path, model.size, model.channels));
   for (size_t i = 0; i < paths.size(); ++i) {
     const Tensor x = models::normalize(images[i].unsqueeze(0), info.stats);
     std::printf("%s\n", paths[i].c_str());

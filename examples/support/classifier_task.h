@@ -7,7 +7,6 @@
 #include "examples/support/image_task.h"
 #include "examples/support/text.h"
 #include "gradus/core/ops/loss.h"
-#include "gradus/models/data/png.h"
 #include "gradus/nn/metrics.h"
 
 namespace gradus {
@@ -43,15 +42,12 @@ class ClassifierTask : public ImageTask {
     const models::ImageData& data = corpus_.part(Part::validation);
     const auto said = over(Part::validation, [this](const Tensor& x) { return model_(x); });
     show_mistakes(training_.out, data, said.features);
-    models::write_png(training_.out + "/example.png", data.image(data.size() / 2));
+    write_example();
   }
-  std::string what_next(const std::string& dir) const override {
-    return "model in " + dir + "; try: build/bin/classify --model " + dir + ' ' + dir +
-           "/example.png\n";
-  }
+  std::string what_next(const std::string& dir) const override { return try_with("classify", dir); }
 
  protected:
-  Score score(const Views& views) const override {
+  Score score(Part, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     const Tensor logits = model_(images);
     const auto n = static_cast<double>(labels.numel());

@@ -5,6 +5,7 @@
 #include "examples/support/text.h"
 #include "gradus/core/error.h"
 #include "gradus/core/ops/shape.h"
+#include "gradus/models/data/png.h"
 
 namespace gradus {
 
@@ -53,13 +54,24 @@ Evaluation ImageTask::evaluation(Part part, int64_t images) const {
   const int64_t batch = images_.batch, count = std::min(images, data.size()),
                 batches = (count + batch - 1) / batch;
   const bool is_whole = count == data.size();
-  return {batches, static_cast<double>(count), [this, &data, batch, batches, is_whole](int64_t i) {
+  return {batches, static_cast<double>(count),
+          [this, part, &data, batch, batches, is_whole](int64_t i) {
             // All images in batches of one size or two that differ by one.
             const int64_t first = i * data.size() / batches, next = (i + 1) * data.size() / batches;
             const uint64_t seed = ~training_.seed;
-            return score(make_views(
-                is_whole ? data.range(first, next - first) : data.shuffled(batch, seed, i), seed, i,
-                views_ > 1));
+            return score(part, make_views(is_whole ? data.range(first, next - first)
+                                                   : data.shuffled(batch, seed, i),
+                                          seed, i, views_ > 1));
+          }};
+}
+
+Evaluation ImageTask::evaluation(Part part, std::vector<Tensor> batches) const {
+  double images = 0;
+  for (const Tensor& ids : batches) images += static_cast<double>(ids.numel());
+  const int64_t count = std::ssize(batches);
+  return {count, images, [this, part, batches = std::move(batches)](int64_t i) {
+            return score(part, make_views(corpus_.part(part).batch(batches[static_cast<size_t>(i)]),
+                                          ~training_.seed, i, false));
           }};
 }
 
@@ -83,6 +95,16 @@ models::LabelledFeatures ImageTask::over(Part part, const std::function<Tensor(c
     labels.push_back(batch.labels);
   }
   return {cat(rows, 0), cat(labels, 0)};
+}
+
+void ImageTask::write_example() const {
+  const ImageData& data = corpus_.part(Part::validation);
+  models::write_png(training_.out + "/example.png", data.image(data.size() / 2));
+}
+
+std::string ImageTask::try_with(const std::string& program, const std::string& dir) const {
+  return "model in " + dir + "; try: build/bin/" + program + " --model " + dir + ' ' + dir +
+         "/example.png\n";
 }
 
 TaskInfo ImageTask::info_of(std::string name, std::string loss, const nn::Module& model,

@@ -47,8 +47,10 @@ class ImageTask : public Task {
   /// A step's index-th batch: a function of these and the seed.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
   /// How good the model is on a batch, of --batch images or a few less. One view: of images as they
-  /// are; several: each changed, but in the same way each time.
-  virtual Score score(const Views& views) const = 0;
+  /// are; several: each changed, but in the same way each time. Ids are places in that part.
+  virtual Score score(Part part, const Views& views) const = 0;
+  /// The scores of batches of a part's images as they are, given by their ids (B).
+  Evaluation evaluation(Part part, std::vector<Tensor> batches) const;
 
   /// f(images) of the first images of a part, `most` or all, as they are, normalised and in their
   /// order: f's rows joined, and the images' labels.
@@ -74,6 +76,10 @@ class ImageTask : public Task {
   /// The texts; `shape`: a few words on the model, "4 layers of width 64".
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
+
+  /// A held-out image, OUT/example.png, to try the model on; and the line that names both.
+  void write_example() const;
+  std::string try_with(const std::string& program, const std::string& dir) const;
 
   const ImageOptions images_;
   const TrainOptions training_;

@@ -172,6 +172,17 @@ ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options) 
           std::move(captions)};
 }
 
+std::string turned_caption(const std::string& caption) {
+  for (size_t i = 0; i < relations.size(); ++i) {
+    const std::string relation = std::string(" ") + relations[i] + ' ';
+    const size_t at = caption.find(relation);
+    if (at != std::string::npos)
+      return caption.substr(at + relation.size()) + ' ' + relations[i ^ 1] + ' ' +
+             caption.substr(0, at);
+  }
+  return caption;
+}
+
 std::vector<std::string> shape_captions(const ShapesOptions& options) {
   check_options("shape_captions", options);
   std::vector<std::string> captions;

@@ -34,6 +34,10 @@ struct ShapeImages {
 /// that picture. Throws Error unless first >= 0, the options are in range and the pictures no more than 16 GB.
 ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options = {});
 
+/// What is as true of the same picture: of "a red circle above a blue square" that "a blue square below
+/// a red circle". A caption of one shape is given back.
+std::string turned_caption(const std::string& caption);
+
 /// All captions that draw_shapes can give with these options, each once: 35 of one shape, 4,760 of
 /// two.
 std::vector<std::string> shape_captions(const ShapesOptions& options = {});

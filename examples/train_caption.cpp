@@ -1,0 +1,147 @@
+// Trains a model that says what pictures show, word by word, and draws where it looked for each.
+//
+//   build/bin/train_caption --data shapes:N --out DIR
+
+#include <gradus/gradus.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "examples/support/caption_task.h"
+#include "examples/support/cli.h"
+#include "examples/support/image_pictures.h"
+#include "examples/support/text.h"
+
+using namespace gradus;
+using models::Captioner, models::CaptionerConfig;
+
+namespace {
+
+class CaptionerTask : public CaptionTask {
+ public:
+  CaptionerTask(const ImageOptions& images, int64_t beams, const TrainOptions& training,
+                const CaptionerConfig& config)
+      : CaptionTask(images, training), beams_(beams), model_(with_words(fitted(config))) {}
+
+  nn::Module& model() override { return model_; }
+  TaskInfo info() const override {
+    const CaptionerConfig& c = model_.config;
+    const std::string side = std::to_string(c.grid());
+    return info_of("captioner", "cross entropy (nats a token)", model_,
+                   std::to_string(c.convolutions + 1) + " convolutions, " + side + " x " + side +
+                       " places of " + std::to_string(c.features()) + " numbers, a state of " +
+                       std::to_string(c.hidden));
+  }
+  Tensor loss(int64_t step, int64_t index) override {
+    const models::ImageBatch batch = views(step, index)[0];
+    return model_.loss(batch.images, texts(Part::train, batch.ids));
+  }
+  void save(const std::string& dir) const override { write_model(dir, model_, tokenizer_.get()); }
+  void show() override;
+  std::string what_next(const std::string& dir) const override { return try_with("caption", dir); }
+
+ protected:
+  /// `exact`: the share of pictures whose caption is one of the true ones, word for word.
+  Score score(Part part, const Views& views) const override {
+    const auto& [images, labels, ids] = views[0];
+    const models::TextBatch tokens = texts(part, ids);
+    Score score{.loss = model_.loss(images, tokens).item(),
+                .examples = sum(tokens.lengths - 1.0).item()};
+    if (part == Part::train) return score;
+    const std::vector<models::Hypothesis> said = say(images);
+    const std::vector<std::string> truth = captions(part, ids);
+    double exact = 0;
+    for (size_t i = 0; i < said.size(); ++i) exact += is_true(said[i], truth[i]);
+    const auto n = static_cast<double>(said.size());
+    score.more = {{"exact", exact / n, n}};
+    return score;
+  }
+
+ private:
+  std::vector<models::Hypothesis> say(const Tensor& images) const {
+    return model_.captions(images, {.start = tokenizer_->special("[START]"),
+                                    .stop = tokenizer_->special("[END]"),
+                                    .beams = beams_,
+                                    .tokens = model_.config.context - 1});
+  }
+  bool is_true(const models::Hypothesis& said, const std::string& caption) const {
+    const std::string text = tokenizer_->decode(said.tokens);
+    return text == caption || text == models::turned_caption(caption);
+  }
+  void draw_looks(const Tensor& images, const std::vector<models::Hypothesis>& said) const;
+
+  const int64_t beams_;
+  Captioner model_;
+};
+
+void CaptionerTask::show() {
+  const models::ImageBatch batch = corpus_.part(Part::validation).range(0, 8);
+  const std::vector<models::Hypothesis> said =
+      say(models::normalize(batch.images, image_info_.stats));
+  draw_looks(batch.images, said);
+  const std::vector<std::string> truth = captions(Part::validation, batch.ids);
+  for (size_t i = 0; i < said.size(); ++i)
+    std::printf("  %s%s\n", tokenizer_->decode(said[i].tokens).c_str(),
+                is_true(said[i], truth[i]) ? "" : ("   (" + truth[i] + ')').c_str());
+  write_example();
+}
+
+/// A row an image: the image, then where the model looked for each word of its caption.
+void CaptionerTask::draw_looks(const Tensor& images,
+                               const std::vector<models::Hypothesis>& said) const {
+  const int64_t n = images.size(0);
+  size_t longest = 1;
+  for (const models::Hypothesis& one : said) longest = std::max(longest, one.tokens.size());
+  const auto T = static_cast<int64_t>(longest);
+  std::vector<int64_t> read;  // what is read before each word is chosen
+  for (const models::Hypothesis& one : said) {
+    read.push_back(tokenizer_->special("[START]"));
+    for (size_t t = 1; t < longest; ++t)
+      read.push_back(t <= one.tokens.size() ? one.tokens[t - 1] : tokenizer_->special("[PAD]"));
+  }
+  const Tensor weights =
+      model_.looks(models::normalize(images, image_info_.stats), from_data(read, {n, T}));
+  std::vector<Tensor> pictures;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto words = std::ssize(said[static_cast<size_t>(i)].tokens);
+    const Tensor image = images.slice(0, i, i + 1);
+    pictures.push_back(image);
+    if (words > 0)
+      pictures.push_back(
+          attention_overlay(image.expand({words, image.size(1), image.size(2), image.size(3)}),
+                            weights[i].slice(0, 0, words)));
+    if (words < T) pictures.push_back(ones({T - words, 3, image.size(2), image.size(3)}));
+  }
+  const std::string path = training_.out + "/attention.png";
+  models::write_png(path,
+                    models::image_grid(cat(pictures, 0), 1 + T, picture_scale(images.size(2))));
+  std::printf("attention: %s shows, row by row, where it looked for each word of\n", path.c_str());
+}
+
+int run(int argc, char** argv) {
+  ImageOptions images = captioned_images();
+  int64_t beams = 1;
+  CaptionerConfig model;
+  TrainOptions training;
+  training.steps = 2500, training.lr = 3e-3, training.warmup = 100, training.weight_decay = 0.01;
+  training.out = "out/caption";
+  Flags flags(
+      "Trains a model that says what pictures show.\n"
+      "  train_caption --data shapes:N --out DIR");
+  flags.group("What is trained", true);
+  flags.add(Captioner::fields(model), {"image", "channels", "vocab"});
+  flags.add("--beams", beams, 1, 1000, "captions kept side by side while one is found");
+  add_image_flags(flags, images);
+  add_training_flags(flags, training);
+  return run_training(argc, argv, flags, training,
+                      {.kind = Captioner::kind,
+                       .config = Captioner::fields(model),
+                       .data_flags = {"--data"},
+                       .make_task = [&] {
+                         return std::make_unique<CaptionerTask>(images, beams, training, model);
+                       }});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("train_caption", argc, argv, run); }
