@@ -1,0 +1,136 @@
+// Trains two encoders that put pictures and sentences into one space, and draws how well unseen
+// pictures fit their captions there.
+//
+//   build/bin/train_clip --data shapes:N --out DIR
+
+#include <gradus/gradus.h>
+
+#include <cstdio>
+
+#include "examples/support/caption_task.h"
+#include "examples/support/cli.h"
+#include "examples/support/heat_map.h"
+#include "examples/support/image_pictures.h"
+#include "examples/support/plot.h"
+
+using namespace gradus;
+using models::CLIP, models::CLIPConfig;
+
+namespace {
+
+class CLIPTask : public CaptionTask {
+ public:
+  CLIPTask(const ImageOptions& images, const TrainOptions& training, const CLIPConfig& config)
+      : CaptionTask(images, training), model_(of_data(config)) {
+    for (const Part part : {Part::train, Part::validation})
+      core::check(different(part)[0].numel() >= 2, "--data ", images.data,
+                  ": too few pictures to tell one from others");
+  }
+
+  nn::Module& model() override { return model_; }
+  TaskInfo info() const override {
+    const CLIPConfig& c = model_.config;
+    return info_of("CLIP", "contrastive cross entropy", model_,
+                   "images " + std::to_string(c.image.layers) + " layers of width " +
+                       std::to_string(c.image.dim) + ", texts " + std::to_string(c.text_layers) +
+                       " of " + std::to_string(c.text_dim) + ", a space of " +
+                       std::to_string(c.shared));
+  }
+  Tensor loss(int64_t step, int64_t index) override {
+    const models::ImageBatch batch = views(step, index)[0];
+    return model_.loss(batch.images, texts(Part::train, batch.ids));
+  }
+  /// Over hundreds of pictures of which no two have a caption in common.
+  Evaluation estimate(Part part, int64_t) override {
+    std::vector<Tensor> batches = different(part);
+    if (std::ssize(batches) > training_.eval_batches)
+      batches.resize(static_cast<size_t>(training_.eval_batches));
+    return evaluation(part, std::move(batches));
+  }
+  Evaluation validation() override {
+    return evaluation(Part::validation, different(Part::validation));
+  }
+  void save(const std::string& dir) const override { write_model(dir, model_, tokenizer_.get()); }
+  void show() override;
+
+ protected:
+  /// `retrieval`: the share of pictures that fit their own caption best; `zero_shot`: of those of one
+  /// shape, for which "a" and its class's name is the best of all classes'.
+  Score score(Part part, const Views& views) const override {
+    const auto& [images, labels, ids] = views[0];
+    const models::TextBatch tokens = texts(part, ids);
+    const Tensor image = model_.image_features(images);
+    const Tensor fit = model_.similarity(image, model_.text_features(tokens));  // (n, n)
+    const auto n = static_cast<double>(ids.numel());
+    const Tensor own = arange(ids.numel());
+    const double loss = (cross_entropy(fit, own).item() + cross_entropy(fit.mT(), own).item()) / 2;
+
+    std::vector<std::string> classes = image_info_.class_names;
+    for (std::string& name : classes) name = "a " + name;
+    const models::TextBatch named = models::text_batch(*tokenizer_, classes);
+    const std::vector<int64_t>
+        truth = labels.to_vector<int64_t>(),
+        said = model_.similarity(image, model_.text_features(named)).argmax(1).to_vector<int64_t>();
+    const std::vector<std::string> caption = captions(part, ids);
+    double single = 0, right = 0;
+    for (size_t i = 0; i < truth.size(); ++i)
+      if (caption[i] == classes[static_cast<size_t>(truth[i])])
+        ++single, right += said[i] == truth[i];
+    return {.loss = loss,
+            .examples = n,
+            .more = {{"retrieval", nn::accuracy(fit, own), n},
+                     {"zero_shot", single > 0 ? right / single : 0, single}}};
+  }
+
+ private:
+  CLIPConfig of_data(CLIPConfig config) const {
+    config.image = fitted(config.image);
+    return with_words(config);
+  }
+  std::vector<Tensor> different(Part part) const { return all_different(part, 100); }
+
+  CLIP model_;
+};
+
+/// Cosines of unseen pictures and their captions; and the pictures.
+void CLIPTask::show() {
+  const Tensor all = all_different(Part::validation, 16)[0];
+  const models::ImageBatch batch = corpus_.part(Part::validation).batch(all);
+  const Tensor image = model_.image_features(models::normalize(batch.images, image_info_.stats)),
+               text = model_.text_features(texts(Part::validation, batch.ids));
+  HeatMap map = heat_map(training_.out + "/similarity.png",
+                         "How well captions fit pictures that it has not seen: cosines",
+                         {"", matmul(text, image.mT()), captions(Part::validation, batch.ids)});
+  map.x_label = "picture", map.shades = Shades::diverging, map.largest = 1;
+  std::printf("similarity: %s\n", draw_or_write(map).c_str());
+  const std::string path = training_.out + "/pictures.png";
+  models::write_png(path, models::image_grid(batch.images, 8, picture_scale(batch.images.size(2))));
+  std::printf("pictures: %s, numbered from 0 row by row\n", path.c_str());
+  write_example();
+}
+
+int run(int argc, char** argv) {
+  ImageOptions images = captioned_images();
+  images.batch = 128;
+  CLIPConfig model;
+  TrainOptions training;
+  training.steps = 2000, training.lr = 2e-3, training.warmup = 200, training.weight_decay = 0.05;
+  training.out = "out/clip";
+  Flags flags(
+      "Trains two encoders that put pictures and sentences into one space.\n"
+      "  train_clip --data shapes:N --out DIR");
+  flags.group("What is trained", true);
+  flags.add(CLIP::fields(model), {"image", "channels", "classes", "vocab"});
+  add_image_flags(flags, images);
+  add_training_flags(flags, training);
+  return run_training(
+      argc, argv, flags, training,
+      {.kind = CLIP::kind,
+       .config = CLIP::fields(model),
+       .data_flags = {"--data"},
+       .make_task = [&] { return std::make_unique<CLIPTask>(images, training, model); }});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("train_clip", argc, argv, run); }
