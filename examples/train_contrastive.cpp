@@ -34,7 +34,7 @@ class ContrastiveTask : public EncoderTask {
 
  protected:
   const ViT& encoder() const override { return model_.encoder; }
-  Score score(const Views& views) const override {
+  Score score(Part, const Views& views) const override {
     return {.loss = loss_of(views).item(),
             .examples = static_cast<double>(views[0].images.size(0))};
   }

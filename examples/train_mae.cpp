@@ -52,7 +52,7 @@ class MAETask : public EncoderTask {
 
  protected:
   const models::ViT& encoder() const override { return model_.encoder; }
-  Score score(const Views& views) const override {
+  Score score(Part, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     return {.loss = paint(images, ids, ~training_.seed, 0).loss.item(),
             .examples = static_cast<double>(images.size(0))};
