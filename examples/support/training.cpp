@@ -92,11 +92,12 @@ void check_options(const TrainOptions& o) {
 
 /// All that a run may leave in its folder.
 std::vector<std::string> run_files() {
-  std::vector<std::string> files{"checkpoint.safetensors", "loss.csv", "steps.csv", "loss.png"};
+  std::vector<std::string> files{"checkpoint.safetensors"};
   for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json"})
     for (const char* folder : {"", "best/"}) files.push_back(std::string(folder) + name);
-  for (const char* picture :
-       {"alignment", "confusion", "mistakes", "attention", "example", "painted", "embeddings"})
+  files.insert(files.end(), {"loss.csv", "steps.csv", "loss.png"});
+  for (const char* picture : {"alignment", "confusion", "mistakes", "attention", "example",
+                              "painted", "embeddings", "similarity", "pictures"})
     for (const char* kind : {".png", ".csv"}) files.push_back(std::string(picture) + kind);
   return files;
 }
