@@ -90,13 +90,12 @@ TEST_CASE("convolution: what one window sees reaches no other", "[convolution]")
   }
 }
 
-TEST_CASE("convolution: magnitudes from the least (denormal numbers are flushed) to the largest",
-          "[convolution]") {
-  const Tensor x = randn({1, 3, 5, 5}, float64), weight = randn({2, 3, 3, 3}, float64);
+TEST_CASE("convolution: magnitudes from the least to the largest", "[convolution]") {
+  const Tensor x = rand({1, 3, 5, 5}, float64) + 0.5, weight = rand({2, 3, 3, 3}, float64) - 2;
   const Tensor expected = conv2d(x, weight);
   for (const double scale : {1e-36, 1e-20, 1e18, 1e36}) {
     const Tensor y = conv2d((x * scale).to(float32), (weight / scale).to(float32));
-    CHECK(golden::difference(y, expected) < (scale == 1e-36 ? 1e-2 : 1e-5));
+    CHECK(golden::difference(y, expected) < 1e-6);
   }
 }
 
