@@ -101,14 +101,10 @@ const Setup& setup() {
   return s;
 }
 
-void cblas_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a,
-                int lda, const float* b, int ldb, float beta, float* c, int ldc) {
-  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
-}
-void cblas_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a,
-                int lda, const double* b, int ldb, double beta, double* c, int ldc) {
-  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
-}
+template <class T>
+constexpr auto cblas_gemm = cblas_dgemm;
+template <>
+constexpr auto cblas_gemm<float> = cblas_sgemm;
 
 // A row stride of a matrix of one row means nothing: BLAS wants it at least the row's length.
 int64_t row_stride(const char* name, int64_t rows, int64_t cols, int64_t stride) {
@@ -172,10 +168,10 @@ constexpr bool own_kernel = std::is_same_v<T, float>&& kernel::vector_bytes == 6
 
 template <class T>
 void call_blas(const Product<T>& p) {
-  cblas_gemm(p.trans_a ? CblasTrans : CblasNoTrans, p.trans_b ? CblasTrans : CblasNoTrans,
-             static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), p.a,
-             static_cast<int>(p.lda), p.b, static_cast<int>(p.ldb), p.add ? T{1} : T{0}, p.c,
-             static_cast<int>(p.ldc));
+  auto size = [](int64_t n) { return static_cast<int>(n); };
+  cblas_gemm<T>(CblasRowMajor, p.trans_a ? CblasTrans : CblasNoTrans,
+                p.trans_b ? CblasTrans : CblasNoTrans, size(p.m), size(p.n), size(p.k), 1, p.a,
+                size(p.lda), p.b, size(p.ldb), p.add ? T{1} : T{0}, p.c, size(p.ldc));
 }
 
 // Computes one tile of p's C on this thread.

@@ -9,23 +9,13 @@ namespace gradus {
 
 namespace {
 
-std::string compiler() {
 #if defined(__clang__)
-  return "clang " __clang_version__;
+constexpr char compiler[] = "clang " __clang_version__, openmp_runtime[] = "libomp";
 #elif defined(__GNUC__)
-  return "g++ " __VERSION__;
+constexpr char compiler[] = "g++ " __VERSION__, openmp_runtime[] = "libgomp";
 #else
-  return "unknown";
+constexpr char compiler[] = "unknown", openmp_runtime[] = "libgomp";
 #endif
-}
-
-const char* openmp_runtime() {
-#if defined(__clang__)
-  return "libomp";
-#else
-  return "libgomp";
-#endif
-}
 
 const char* vectors() {
 #if defined(__AVX512F__)
@@ -49,8 +39,8 @@ std::string blas_info() { return blas::describe(); }
 
 std::string build_info() {
   std::ostringstream out;
-  out << "compiler  " << compiler() << "\nvectors   " << vectors() << "\nthreads   "
-      << num_threads() << " (" << openmp_runtime() << ")\nblas      " << blas_info() << '\n';
+  out << "compiler  " << compiler << "\nvectors   " << vectors() << "\nthreads   " << num_threads()
+      << " (" << openmp_runtime << ")\nblas      " << blas_info() << '\n';
   return out.str();
 }
 

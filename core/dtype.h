@@ -4,6 +4,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <ostream>
 #include <utility>
@@ -20,17 +21,9 @@ inline constexpr Dtype int64 = Dtype::int64;
 inline constexpr Dtype boolean = Dtype::boolean;
 
 inline const char* name_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::float32:
-      return "float32";
-    case Dtype::float64:
-      return "float64";
-    case Dtype::int64:
-      return "int64";
-    case Dtype::boolean:
-      return "bool";
-  }
-  return "?";
+  constexpr const char* names[] = {"float32", "float64", "int64", "bool"};
+  const auto i = static_cast<size_t>(dtype);
+  return i < std::size(names) ? names[i] : "?";
 }
 inline std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << name_of(dtype); }
 

@@ -1,6 +1,5 @@
 #include "gradus/core/json.h"
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>

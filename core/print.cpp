@@ -33,9 +33,7 @@ struct Format {
       out << (std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
     else
       out << (scientific ? std::scientific : std::fixed) << std::setprecision(precision) << v;
-    std::string text = out.str();
-    return std::string(static_cast<size_t>(std::max<int64_t>(0, width - std::ssize(text))), ' ') +
-           text;
+    return out.str();
   }
 };
 
@@ -83,7 +81,7 @@ Format choose_format(const Tensor& x, bool abridged) {
 
 void write(std::ostream& out, const Tensor& x, const Format& format, bool abridged, int indent) {
   if (x.rank() == 0) {
-    out << format.write(x);
+    out << std::setw(format.width) << format.write(x);
     return;
   }
   const std::string pad(static_cast<size_t>(indent + 1), ' ');

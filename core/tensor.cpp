@@ -1,7 +1,5 @@
 #include "gradus/core/tensor.h"
 
-#include <cmath>
-#include <cstring>
 #include <functional>
 
 #include "gradus/core/autograd.h"
@@ -146,6 +144,20 @@ Tensor apart_from(const Tensor& x, const Tensor& source) {
   const bool meet = to.offset < end_of(from) && from.offset < end_of(to);
   return same || !meet ? source : source.detach().clone();
 }
+
+/// x = f(x, y), element by element in place.
+template <class F>
+void write_over(const char* op, const Tensor& x, const Tensor& y, const F& f) {
+  check(y.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", y.dtype());
+  const Tensor from = apart_from(x, y);
+  dispatch_number(op, x.dtype(), [&]<class T>(TypeTag<T>) {
+    begin_in_place(op, x);
+    kernel::map<T, T, T>(x, x, from, [f](T u, T v) {
+      using W = kernel::Wrapping<T>;
+      return static_cast<T>(f(static_cast<W>(u), static_cast<W>(v)));
+    });
+  });
+}
 }  // namespace
 
 Tensor Tensor::to(Dtype to) const {
@@ -192,17 +204,12 @@ Tensor Tensor::copy_(const Tensor& source) const {
 Tensor Tensor::add_(const Tensor& other, double alpha) const {
   check(!(grad_enabled() && other.requires_grad()),
         "add_: the addend wants a gradient; in-place ops record none");
-  check(other.dtype() == dtype(), "add_: dtypes differ: ", dtype(), " and ", other.dtype());
   check(broadcast_shapes("add_", shape(), other.shape()) == shape(), "add_: addend of shape ",
         other.shape(), " does not broadcast to ", shape());
   check_number("add_", dtype(), alpha);
-  begin_in_place("add_", *this);
-  dispatch_number("add_", dtype(), [&]<class T>(TypeTag<T>) {
-    using W = kernel::Wrapping<T>;
-    const W a = static_cast<W>(static_cast<T>(alpha));
-    kernel::map<T, T, T>(*this, *this, apart_from(*this, other), [a](T x, T y) {
-      return static_cast<T>(static_cast<W>(x) + a * static_cast<W>(y));
-    });
+  write_over("add_", *this, other, [alpha]<class W>(W x, W y) {
+    using T = std::conditional_t<std::is_floating_point_v<W>, W, int64_t>;
+    return x + static_cast<W>(static_cast<T>(alpha)) * y;
   });
   return *this;
 }
@@ -232,21 +239,6 @@ bool records(const char* op, const Tensor& x, const Shape& y, bool y_wants_grad)
         ": on a leaf that requires grad while gradients are recorded; open a NoGrad scope to write "
         "it in place, or make a new tensor with the op that has no =");
   return true;
-}
-
-/// x = f(x, y), element by element in place.
-template <class F>
-void write_over(const char* op, const Tensor& x, const Tensor& y, const F& f) {
-  check(y.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", y.dtype());
-  const Tensor from = apart_from(x, y);
-  auto write = [&]<class T>(TypeTag<T>) {
-    begin_in_place(op, x);
-    kernel::map<T, T, T>(x, x, from, [f](T u, T v) {
-      using W = kernel::Wrapping<T>;
-      return static_cast<T>(f(static_cast<W>(u), static_cast<W>(v)));
-    });
-  };
-  dispatch_number(op, x.dtype(), write);
 }
 
 /// x op= y, x again.

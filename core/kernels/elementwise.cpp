@@ -5,10 +5,8 @@
 namespace gradus::kernel {
 
 void convert(const Tensor& x, const Tensor& y) {
-  dispatch_any(x.dtype(), [&](auto from) {
-    using From = typename decltype(from)::type;
-    dispatch_any(y.dtype(), [&](auto to) {
-      using To = typename decltype(to)::type;
+  dispatch_any(x.dtype(), [&]<class From>(TypeTag<From>) {
+    dispatch_any(y.dtype(), [&]<class To>(TypeTag<To>) {
       map<To, From>(y, x, [](From v) { return static_cast<To>(v); });
     });
   });

@@ -113,21 +113,9 @@ void map(std::index_sequence<I...>, const F& f, const Tensor& y,
 /// y = f(x...) element by element: y has the full shape, each x broadcasts to it. y may be one of
 /// the x (same elements in the same places).
 ///   map<float, float, float>(y, a, b, [](float a, float b) { return a + b; });
-template <class Y, class F>
-void map(const Tensor& y, const F& f) {
-  detail::map<Y>(std::index_sequence_for<>{}, f, y, {&y});
-}
-template <class Y, class X, class F>
-void map(const Tensor& y, const Tensor& x, const F& f) {
-  detail::map<Y, X>(std::index_sequence_for<X>{}, f, y, {&y, &x});
-}
-template <class Y, class A, class B, class F>
-void map(const Tensor& y, const Tensor& a, const Tensor& b, const F& f) {
-  detail::map<Y, A, B>(std::index_sequence_for<A, B>{}, f, y, {&y, &a, &b});
-}
-template <class Y, class A, class B, class C, class F>
-void map(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& c, const F& f) {
-  detail::map<Y, A, B, C>(std::index_sequence_for<A, B, C>{}, f, y, {&y, &a, &b, &c});
+template <class Y, class... X, class F>
+void map(const Tensor& y, const std::conditional_t<true, Tensor, X>&... x, const F& f) {
+  detail::map<Y, X...>(std::index_sequence_for<X...>{}, f, y, {&y, &x...});
 }
 
 /// The type in which T's arithmetic runs: int64 wraps around, which only unsigned numbers may.

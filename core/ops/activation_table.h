@@ -16,8 +16,8 @@ namespace gradus::core {
 using kernel::ValueAndSlope;
 
 /// Each has at(x), the value and the slope. An activation whose gradient is seen from its output
-/// y, so that nothing else is kept for backward, has from_output, gradient(dy, y) for numbers, and
-/// for tensors as ops. Another one's gradient(dy, x) is made of its input.
+/// y, so that nothing else is kept for backward, has from_output and gradient(dy, y) for numbers and
+/// tensors. Another one's gradient(dy, x), for tensors, is made of its input.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>
@@ -56,7 +56,6 @@ struct Tanh {
   [[gnu::always_inline]] static T gradient(T dy, T y) {
     return dy * (1 - y * y);
   }
-  static Tensor gradient(const Tensor& dy, const Tensor& y) { return dy * (1.0 - y * y); }
 };
 
 struct Sigmoid {
@@ -70,7 +69,6 @@ struct Sigmoid {
   [[gnu::always_inline]] static T gradient(T dy, T y) {
     return dy * (y * (1 - y));
   }
-  static Tensor gradient(const Tensor& dy, const Tensor& y) { return dy * (y * (1.0 - y)); }
 };
 
 // gelu'(x) = Phi(x) + x phi(x), phi the normal density

@@ -2,6 +2,7 @@
 
 #include "gradus/core/blas.h"
 #include "gradus/core/kernels/linear.h"
+#include "gradus/core/kernels/odometer.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/ops/activation_table.h"
 #include "gradus/core/ops/prelude.h"
@@ -33,16 +34,6 @@ Operand operand(const Tensor& x) {
   return {x.clone(), false, cols};
 }
 
-/// The offset of the batch-th matrix of x (..., m, n).
-int64_t batch_offset(const Tensor& x, int64_t batch) {
-  int64_t offset = 0;
-  for (int axis = x.rank() - 3; axis >= 0; --axis) {
-    offset += batch % x.shape()[axis] * x.strides()[axis];
-    batch /= x.shape()[axis];
-  }
-  return offset;
-}
-
 /// out = a b or, with `add`, out += a b, batch by batch: out (..., m, n) is contiguous, and the
 /// batch axes of a and b broadcast to its own. A few large products are split over the threads one
 /// after the other; of others each thread takes whole ones.
@@ -69,14 +60,16 @@ void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out,
     const T* pb = right.tensor.template data<T>();
     T* pc = out.data<T>();
     auto one = [&](int64_t batch) {
+      const kernel::Odometer<2> at(batch_axes, {&left.tensor.strides(), &right.tensor.strides()},
+                                   batch);
       return blas::Product<T>{.trans_a = left.transposed,
                               .trans_b = right.transposed,
                               .m = m,
                               .n = n,
                               .k = k,
-                              .a = pa + batch_offset(left.tensor, batch),
+                              .a = pa + at.offset[0],
                               .lda = left.stride,
-                              .b = pb + batch_offset(right.tensor, batch),
+                              .b = pb + at.offset[1],
                               .ldb = right.stride,
                               .c = pc + batch * m * n,
                               .ldc = n,
@@ -169,9 +162,11 @@ Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
 template <class T>
 void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation, const Tensor& z, const Tensor& y, const Tensor& slope) {
+  const NoGrad no_grad;
   const int64_t n = weight.size(0);
+  const Tensor dense_bias = bias.defined() ? bias.contiguous() : bias;
   T *pz = z.data<T>(), *py = y.data<T>(), *ps = data_or_null<T>(slope);
-  const T* pb = data_or_null<T>(bias);
+  const T* pb = data_or_null<T>(dense_bias);
   const bool plain = !pb && py == pz && activation == Activation::none;
   auto finish = [=](const blas::Tile& tile) {
     with_activation(activation, [&](auto act) {
@@ -276,13 +271,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const bool keep_output = from_output && activation != Activation::none;
   const bool keep_slope = !from_output && Recorder::wanted({x, weight, bias});
   const Tensor slope = keep_slope ? empty(shape, x.dtype()) : Tensor();
-  {
-    const NoGrad no_grad;
-    dispatch_floating("linear", x.dtype(), [&]<class T>(TypeTag<T>) {
-      linear_forward<T>(x, weight, bias.defined() ? bias.contiguous() : bias, activation, y, y,
-                        slope);
-    });
-  }
+  dispatch_floating("linear", x.dtype(), [&]<class T>(TypeTag<T>) {
+    linear_forward<T>(x, weight, bias, activation, y, y, slope);
+  });
   record_fused(
       "linear", {y}, {x, weight, bias}, keep_output ? saves_output : saves_nothing,
       [activation](auto& in) { return composed_linear(in[0], in[1], in[2], activation); },
@@ -358,14 +349,10 @@ Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activat
       !from_output && Recorder::wanted({x, w1, b1, w2, b2}) ? empty(shape, x.dtype()) : Tensor();
   shape.back() = w2.size(0);
   const Tensor y = empty(shape, x.dtype());
-  {
-    const NoGrad no_grad;
-    auto dense = [](const Tensor& b) { return b.defined() ? b.contiguous() : b; };
-    dispatch_floating("feed_forward", x.dtype(), [&]<class T>(TypeTag<T>) {
-      linear_forward<T>(x, w1, dense(b1), activation, z.defined() ? z : h, h, {});
-      linear_forward<T>(h, w2, dense(b2), Activation::none, y, y, {});
-    });
-  }
+  dispatch_floating("feed_forward", x.dtype(), [&]<class T>(TypeTag<T>) {
+    linear_forward<T>(x, w1, b1, activation, z.defined() ? z : h, h, {});
+    linear_forward<T>(h, w2, b2, Activation::none, y, y, {});
+  });
   record_fused(
       "feed_forward", {y}, {x, w1, b1, w2, b2}, saves_nothing,
       [activation](auto& in) {
