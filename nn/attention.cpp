@@ -1,5 +1,6 @@
 #include "gradus/nn/attention.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -148,6 +149,15 @@ Tensor by_heads(const Tensor& x, int64_t heads) {
   return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
 }
 
+/// What `a` makes of x, (B, T, heads key_dim + kv_heads (key_dim + value_dim)), as queries, keys and
+/// values by heads.
+std::array<Tensor, 3> split(const MultiHeadAttention& a, const Tensor& all) {
+  const auto parts =
+      all.split(Shape{a.heads * a.key_dim, a.kv_heads * a.key_dim, a.kv_heads * a.value_dim}, -1);
+  return {by_heads(parts[0], a.heads), by_heads(parts[1], a.kv_heads),
+          by_heads(parts[2], a.kv_heads)};
+}
+
 void check_sequence(const Tensor& x, const char* what) {
   check(x.defined() && x.rank() == 3, "MultiHeadAttention: expected ", what, " (B, T, dim), got ",
         x.defined() ? x.shape() : Shape{});
@@ -193,22 +203,16 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask) const
   const AttentionOptions options{.causal = causal, .mask = mask, .dropout = dropout.p};
   const Tensor all = turned(qkv(x), 0);
   if (key_dim == value_dim) return dropout(proj(self_attention(all, heads, kv_heads, options)));
-  const auto parts =
-      all.split(Shape{heads * key_dim, kv_heads * key_dim, kv_heads * value_dim}, -1);
-  return output(scaled_dot_product_attention(by_heads(parts[0], heads),
-                                             by_heads(parts[1], kv_heads),
-                                             by_heads(parts[2], kv_heads), options));
+  const auto [q, k, v] = split(*this, all);
+  return output(scaled_dot_product_attention(q, k, v, options));
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache) const {
   check(causal, "MultiHeadAttention: only causal attention can use a key/value cache");
   check_sequence(x, "x");
-  const auto parts =
-      turned(qkv(x), cache.length())
-          .split(Shape{heads * key_dim, kv_heads * key_dim, kv_heads * value_dim}, -1);
-  cache.append(by_heads(parts[1], kv_heads), by_heads(parts[2], kv_heads));
-  return output(scaled_dot_product_attention(by_heads(parts[0], heads), cache.keys(),
-                                             cache.values(),
+  const auto [q, k, v] = split(*this, turned(qkv(x), cache.length()));
+  cache.append(k, v);
+  return output(scaled_dot_product_attention(q, cache.keys(), cache.values(),
                                              {.causal = true, .dropout = dropout.p}));
 }
 

@@ -20,6 +20,11 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
   return reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
+/// The same, where the mean is the sum over `count`.
+Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& count) {
+  return reduction == Reduction::mean ? sum(losses) / count : reduce(losses, reduction);
+}
+
 void check_alike(const char* op, const char* name, const Tensor& x, const Tensor& target) {
   check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
   check_tensor(op, name, target, x.dtype(), x.shape());
@@ -67,8 +72,7 @@ Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets,
     const Tensor smooth = losses * (1 - e) - weighted_sum(log_p, weights) * (e / classes);
     losses = masked_fill(smooth, targets == static_cast<double>(options.ignore_index), 0);
   }
-  if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
-  return sum(losses) / sum(w);
+  return reduce(losses, options.reduction, sum(w));
 }
 
 // ---- and in one pass over the logits ----
@@ -238,8 +242,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOpt
   const Tensor& weights = options.class_weights;
   check_class_weights("nll_loss", log_probs, weights);
   const auto [losses, w] = at_targets(log_probs, targets, options.ignore_index, weights);
-  if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
-  return sum(losses) / sum(w);
+  return reduce(losses, options.reduction, sum(w));
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {

@@ -78,9 +78,9 @@ void check_divisible(const Tensor& a) {
   check(is_floating(a.dtype()), "div: expected float32 or float64, got ", a.dtype());
 }
 
-/// Hands input i its gradient, summed over the axes along which it was broadcast.
+/// Hands input i its gradient, if it wants one, summed over the axes along which it was broadcast.
 void give_summed(Backward& b, int i, const Tensor& gradient) {
-  b.give(i, sum_to(gradient, b.input_shape(i)));
+  if (b.needs(i)) b.give(i, sum_to(gradient, b.input_shape(i)));
 }
 
 }  // namespace
@@ -88,50 +88,42 @@ void give_summed(Backward& b, int i, const Tensor& gradient) {
 // ---- arithmetic ----
 
 Tensor operator+(const Tensor& a, const Tensor& b) {
-  return binary("add", a, b, saves_nothing, wrapping([](auto x, auto y) { return x + y; }),
-                [](Backward& b) {
-                  for (int i : {0, 1})
-                    if (b.needs(i)) give_summed(b, i, b.grad());
-                });
+  return binary("add", a, b, saves_nothing, wrapping(std::plus<>()), [](Backward& b) {
+    for (int i : {0, 1}) give_summed(b, i, b.grad());
+  });
 }
 
 Tensor operator-(const Tensor& a, const Tensor& b) {
-  return binary("sub", a, b, saves_nothing, wrapping([](auto x, auto y) { return x - y; }),
-                [](Backward& b) {
-                  if (b.needs(0)) give_summed(b, 0, b.grad());
-                  if (b.needs(1)) give_summed(b, 1, -b.grad());
-                });
+  return binary("sub", a, b, saves_nothing, wrapping(std::minus<>()), [](Backward& b) {
+    give_summed(b, 0, b.grad());
+    if (b.needs(1)) give_summed(b, 1, -b.grad());
+  });
 }
 
 Tensor operator*(const Tensor& a, const Tensor& b) {
-  return binary("mul", a, b, saves_inputs, wrapping([](auto x, auto y) { return x * y; }),
-                [](Backward& b) {
-                  if (b.needs(0)) give_summed(b, 0, b.grad() * b.input(1));
-                  if (b.needs(1)) give_summed(b, 1, b.grad() * b.input(0));
-                });
+  return binary("mul", a, b, saves_inputs, wrapping(std::multiplies<>()), [](Backward& b) {
+    if (b.needs(0)) give_summed(b, 0, b.grad() * b.input(1));
+    if (b.needs(1)) give_summed(b, 1, b.grad() * b.input(0));
+  });
 }
 
 // d(a/b) = da / b - db a / b^2
 Tensor operator/(const Tensor& a, const Tensor& b) {
   check_divisible(a);
-  return binary(
-      "div", a, b, saves_inputs, [](auto x, auto y) { return x / y; },
-      [](Backward& b) {
-        const Tensor scaled = b.grad() / b.input(1);
-        if (b.needs(0)) give_summed(b, 0, scaled);
-        if (b.needs(1)) give_summed(b, 1, -scaled * (b.input(0) / b.input(1)));
-      });
+  return binary("div", a, b, saves_inputs, std::divides<>(), [](Backward& b) {
+    const Tensor scaled = b.grad() / b.input(1);
+    give_summed(b, 0, scaled);
+    if (b.needs(1)) give_summed(b, 1, -scaled * (b.input(0) / b.input(1)));
+  });
 }
 
 Tensor operator+(const Tensor& a, double s) {
-  return with_scalar("add_scalar", a, s, saves_nothing,
-                     wrapping([](auto x, auto y) { return x + y; }),
+  return with_scalar("add_scalar", a, s, saves_nothing, wrapping(std::plus<>()),
                      [](Backward& b) { b.give(0, b.grad()); });
 }
 
 Tensor operator*(const Tensor& a, double s) {
-  return with_scalar("mul_scalar", a, s, saves_nothing,
-                     wrapping([](auto x, auto y) { return x * y; }),
+  return with_scalar("mul_scalar", a, s, saves_nothing, wrapping(std::multiplies<>()),
                      [s](Backward& b) { b.give(0, b.grad() * s); });
 }
 

@@ -113,15 +113,15 @@ void run_forward(const Problem& p, const Inputs& in, const std::vector<Tensor>& 
   for (const Tensor& t : in) x.push_back(t.defined() ? t.contiguous() : t);
   const int64_t G = x[x_gates].size(2);
   const Tensor& z = p.given[z_gates] ? x[z_gates] : x[the_bias];
-  with_kernel(p, out[0].dtype(), x[the_weight], true,
-              [&]<class Cell, class T>(Cell, TypeTag<T>, auto weight) {
-                kernel::recurrent_forward<Cell, T>(
-                    p.sequences, weight,
-                    {x[x_gates].template data<T>(), data_or_null<T>(z), p.given[z_gates] ? G : 0,
-                     data_or_null<T>(x[first_h]), data_or_null<T>(x[first_c]), out[0].data<T>(),
-                     out[1].data<T>(), p.lstm() ? out[2].data<T>() : nullptr,
-                     data_or_null<T>(kept.gates), data_or_null<T>(kept.c)});
-              });
+  with_kernel(
+      p, out[0].dtype(), x[the_weight], true,
+      [&]<class Cell, class T>(Cell, TypeTag<T>, auto weight) {
+        auto at = [](const Tensor& t) { return data_or_null<T>(t); };
+        kernel::recurrent_forward<Cell, T>(
+            p.sequences, weight,
+            {at(x[x_gates]), at(z), p.given[z_gates] ? G : 0, at(x[first_h]), at(x[first_c]),
+             at(out[0]), at(out[1]), p.lstm() ? at(out[2]) : nullptr, at(kept.gates), at(kept.c)});
+      });
 }
 
 void run_backward(Backward& back, const Problem& p, const Kept& kept) {
@@ -142,12 +142,11 @@ void run_backward(Backward& back, const Problem& p, const Kept& kept) {
   const Tensor dh0 = room(back.needs(first_h), h0.defined() ? h0.shape() : Shape{});
   const Tensor dc0 = room(back.needs(first_c), c0.defined() ? c0.shape() : Shape{});
   with_kernel(p, y.dtype(), w, false, [&]<class Cell, class T>(Cell, TypeTag<T>, auto weight) {
+    auto at = [](const Tensor& t) { return data_or_null<T>(t); };
     kernel::recurrent_backward<Cell, T>(
         p.sequences, weight,
-        {data_or_null<T>(h0), data_or_null<T>(c0), y.data<T>(), data_or_null<T>(kept.gates),
-         data_or_null<T>(kept.c), data_or_null<T>(dy), data_or_null<T>(dh_last),
-         data_or_null<T>(dc_last), dx.data<T>(), dz.data<T>(), data_or_null<T>(dh0),
-         data_or_null<T>(dc0), data_or_null<T>(h_before)});
+        {at(h0), at(c0), at(y), at(kept.gates), at(kept.c), at(dy), at(dh_last), at(dc_last),
+         at(dx), at(dz), at(dh0), at(dc0), at(h_before)});
   });
   if (h_before.defined())
     back.give(the_weight, matmul(dz.flatten(0, 1).mT(), h_before.flatten(0, 1)));

@@ -430,9 +430,8 @@ Tensor of_count(const char* op, const Tensor& x, const Axes& dims, KeepDim keep,
   check(x.dtype() == boolean, op, ": expected a bool tensor, got ", x.dtype());
   const Reduced axes(op, x.shape(), dims);
   const Tensor y = empty(axes.output(keep), boolean);
-  kernel::reduce<int64_t>(
-      kernel::SumPlan(x.shape(), x.strides(), axes.reduced), x.data<bool>(), y.data<bool>(),
-      [counted](bool v, int64_t) { return int64_t{v == counted}; }, finish);
+  reduce_to<bool>(
+      x, axes, y, [counted](bool v, int64_t) { return int64_t{v == counted}; }, finish);
   return y;
 }
 }  // namespace
