@@ -63,15 +63,15 @@ TEST_CASE("CNN with attention: each place looks at all, by the formula", "[cnn_a
   REQUIRE(looks.shape() == Shape{2, 4, 2, 2});
   CHECK(difference(sum(looks, {2, 3}), ones({2, 4})) < 1e-6);
   // The layer alone, one place after the other.
-  const models::SelfAttention2d layer(8);
+  const models::SelfAttention2d layer(16);  // queries and keys of two numbers
   layer.gamma.fill_(0.5);
-  const Tensor x = randn({1, 8, 3, 2}), y = layer(x);
+  const Tensor x = randn({1, 16, 3, 2}), y = layer(x);
   const Tensor f = layer.key(x), g = layer.query(x), h = layer.value(x);
-  CHECK(f.shape() == Shape{1, 1, 3, 2});
+  CHECK(f.shape() == Shape{1, 2, 3, 2});
   auto at = [](const Tensor& map, int64_t place) { return map[0].flatten(1).select(1, place); };
   for (int64_t j = 0; j < 6; ++j) {
     double total = 0;
-    Tensor o = zeros({8});
+    Tensor o = zeros({16});
     for (int64_t i = 0; i < 6; ++i) {
       const double weight = std::exp(sum(at(f, i) * at(g, j)).item());
       total += weight;
