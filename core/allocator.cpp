@@ -258,7 +258,7 @@ class Allocator {
   // ---- how much is cached; under mutex_ ----
   //
   // Each class keeps its own blocks, so sizes that vary at random would fill them all. What is
-  // held, live and cached, stays below 5/4 of the most that was lately live, and 4 MB: training
+  // held, live and cached, stays below 5/4 of the most that was lately live, and 16 MB: training
   // steps of fixed shapes hold 1.15 times their peak. A miss beyond that first gives cached blocks
   // back, of each class in turn: if a step needs a little more than the limit, it then misses a
   // little, where the least recently used block would be just the next one wanted.
@@ -268,7 +268,7 @@ class Allocator {
   // before it held.
 
   int64_t high(int64_t live) const { return std::max({high_, window_, mark_.load(), live}); }
-  int64_t limit(int64_t live) const { return high(live) / 4 * 5 + (int64_t{4} << 20); }
+  int64_t limit(int64_t live) const { return high(live) / 4 * 5 + (int64_t{16} << 20); }
 
   // Gives cached blocks back until at most `most` bytes are held; 1 MB at least, and large ones
   // first, so that a series of small misses does not come here each time.

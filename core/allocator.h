@@ -3,7 +3,7 @@
 // again, so that after its first step a training loop asks the system for no memory: the C library
 // would give large blocks back and have them faulted in again, page by page.
 //
-// What is held, live and cached, stays below 5/4 of the most that was lately live, and 4 MB, also
+// What is held, live and cached, stays below 5/4 of the most that was lately live, and 16 MB, also
 // where shapes vary from step to step. "Lately" are the last 64 to 128 times that much memory
 // allocated and freed, some dozen training steps: so a large model's memory comes back to the
 // system while a smaller one runs after it, and at once with release_cached_memory().
