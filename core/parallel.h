@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "gradus/core/threads.h"
 
@@ -77,6 +78,25 @@ template <class T, class F>
     total += static_cast<double>(simd_sum<T>(n - begin < block ? n - begin : block,
                                              [=](int64_t i) { return f(begin + i); }));
   return total;
+}
+
+/// The same for f(i) that are pairs, whose firsts and seconds are summed each.
+template <class T, class F>
+[[gnu::always_inline]] inline std::pair<double, double> blocked_sums(int64_t n, F f) {
+  constexpr int64_t block = 1024;
+  double firsts = 0, seconds = 0;
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t end = n - begin < block ? n : begin + block;
+    T a{}, b{};
+#pragma omp simd reduction(+ : a, b)
+    for (int64_t i = begin; i < end; ++i) {
+      const std::pair<T, T> v = f(i);
+      a += v.first;
+      b += v.second;
+    }
+    firsts += static_cast<double>(a), seconds += static_cast<double>(b);
+  }
+  return {firsts, seconds};
 }
 
 /// The largest of `start` and f(i) for i in [0, n), as one vector loop. NaN is passed over.

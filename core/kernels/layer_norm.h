@@ -18,26 +18,30 @@ template <class T>
 std::pair<double, double> mean_and_variance(const T* x, int64_t n, double eps, bool centred,
                                             int64_t pieces = 1, int64_t step = 0) {
   const auto count = static_cast<double>(n * pieces);
-  auto mean_of = [=](auto f) {
-    using S = decltype(f(*x));
-    double total = 0;
-    for (int64_t p = 0; p < pieces; ++p)
-      total += blocked_sum<S>(n, [=, from = x + p * step](int64_t j) { return f(from[j]); });
-    return total / count;
+  // the means of both numbers of f
+  auto means_of = [=](auto zero, auto f) {
+    std::pair<double, double> total;
+    for (int64_t p = 0; p < pieces; ++p) {
+      const auto sums = blocked_sums<decltype(zero)>(n, [=, from = x + p * step](int64_t j) {
+        return f(static_cast<decltype(zero)>(from[j]));
+      });
+      total.first += sums.first, total.second += sums.second;
+    }
+    return std::pair{total.first / count, total.second / count};
   };
   auto statistics = [&](auto zero) {
     using S = decltype(zero);
-    auto mean_square = [&](S first) {
-      return mean_of([=](T v) {
-        const S d = static_cast<S>(v) - first;
-        return d * d;
-      });
-    };
-    if (!centred) return std::pair{0.0, mean_square(zero)};
-    const S first = static_cast<S>(mean_of([](T v) { return static_cast<S>(v); }));
-    const double rest = mean_of([=](T v) { return static_cast<S>(v) - first; });
-    const double var = std::max(mean_square(first) - rest * rest, 0.0);
-    return std::pair{static_cast<double>(first) + rest, var};
+    const S first = centred ? static_cast<S>(means_of(zero,
+                                                      [](S v) {
+                                                        return std::pair{v, S{0}};
+                                                      })
+                                                 .first)
+                            : S{0};
+    const auto [rest, square] = means_of(zero, [=](S v) {
+      return std::pair{v - first, (v - first) * (v - first)};
+    });
+    if (!centred) return std::pair{0.0, square};
+    return std::pair{static_cast<double>(first) + rest, std::max(square - rest * rest, 0.0)};
   };
   const auto found = statistics(T{});
   // T's range was left, upwards or where eps does not hide it, or there is what is not finite.
@@ -68,20 +72,25 @@ void layer_norm_row(const T* x, const T* weight, const T* bias, int64_t n, doubl
 
 /// With xhat = (x - mean) rstd and g = dy weight:
 ///   dx = rstd (g - mean(g) - xhat mean(g xhat))    dweight += dy xhat    dbias += dy
-/// for a row of n; unless `centred`, without mean(g). dx, dweight, dbias may be null: not wanted.
-/// With `accumulate` dx is added to what stands there. dx may be dy.
+/// for a row of n; unless `centred`, without mean(g). dx may be null, and dweight and dbias may: not
+/// wanted. With `accumulate` dx is added to what stands there. dx may be dy.
 template <class T>
 void layer_norm_backward_row(const T* dy, const T* x, const T* weight, T mean, T rstd, int64_t n,
                              bool centred, bool accumulate, T* dx, T* dweight, T* dbias) {
   auto xhat = [=](int64_t j) { return (x[j] - mean) * rstd; };
-  if (dweight) simd_for(n, [=](int64_t j) { dweight[j] += dy[j] * xhat(j); });
-  if (dbias) simd_for(n, [=](int64_t j) { dbias[j] += dy[j]; });
+  if (dweight)
+    simd_for(n, [=](int64_t j) {
+      dweight[j] += dy[j] * xhat(j);
+      dbias[j] += dy[j];
+    });
   if (!dx) return;
   auto finish = [&](auto g) {
+    const auto sums = blocked_sums<T>(n, [=](int64_t j) {
+      return std::pair{g(j), g(j) * xhat(j)};
+    });
     const auto count = static_cast<double>(n);
-    const T a = centred ? static_cast<T>(blocked_sum<T>(n, g) / count) : T{0};
-    const T b =
-        static_cast<T>(blocked_sum<T>(n, [=](int64_t j) { return g(j) * xhat(j); }) / count);
+    const T a = centred ? static_cast<T>(sums.first / count) : T{0};
+    const T b = static_cast<T>(sums.second / count);
     if (accumulate)
       simd_for(n, [=](int64_t j) { dx[j] += rstd * (g(j) - a - xhat(j) * b); });
     else

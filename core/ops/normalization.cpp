@@ -119,16 +119,15 @@ NormGradients norm_backward(Backward& back, bool centred, const Tensor& x, const
 
   const int64_t grain = kernel::rows_per_partial(rows, n * static_cast<int64_t>(sizeof(T)));
   const int64_t chunks = kernel::partial_count(rows, grain);
-  const Scratch<T> dweights(out.dweight.defined() ? chunks * n : 0);
-  const Scratch<T> dbiases(out.dbias.defined() ? chunks * n : 0);
+  const bool either = out.dweight.defined() || out.dbias.defined();
+  const Scratch<T> dweights(either ? chunks * n : 0), dbiases(either ? chunks * n : 0);
   const T *px = x.data<T>(), *pdy = dy.data<T>(), *pw = data_or_null<T>(weight);
   const T *pmean = mean.data<T>(), *prstd = rstd.data<T>();
   T* pdx = data_or_null<T>(out.dx);
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
-    T* dw = out.dweight.defined() ? dweights.data() + begin / grain * n : nullptr;
-    T* db = out.dbias.defined() ? dbiases.data() + begin / grain * n : nullptr;
-    if (dw) std::fill_n(dw, n, T{0});
-    if (db) std::fill_n(db, n, T{0});
+    T* dw = either ? dweights.data() + begin / grain * n : nullptr;
+    T* db = either ? dbiases.data() + begin / grain * n : nullptr;
+    if (either) std::fill_n(dw, n, T{0}), std::fill_n(db, n, T{0});
     for (int64_t i = begin; i < end; ++i)
       kernel::layer_norm_backward_row(pdy + i * n, px + i * n, pw, pmean[i], prstd[i], n, centred,
                                       total.defined(), pdx ? pdx + i * n : nullptr, dw, db);
