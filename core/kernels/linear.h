@@ -9,6 +9,15 @@
 
 namespace gradus::kernel {
 
+/// Asks for n elements to be brought near, which a row of the next tile will be made of: a tile's
+/// rows are short and far apart, so that no processor guesses where the next ones lie. May name
+/// memory past an end.
+template <bool for_writing, class T>
+[[gnu::always_inline]] inline void prefetch_row(const T* row, int64_t n) {
+  for (int64_t j = 0; j < n; j += 64 / static_cast<int64_t>(sizeof(T)))
+    __builtin_prefetch(row + j, for_writing);
+}
+
 /// y[j] = act(z(j)) for one row of n and, where `slope` is not null, slope[j] = act' there.
 template <class Act, class T, class PreActivation>
 void activation_row(int64_t n, T* y, T* slope, PreActivation z) {
@@ -28,6 +37,8 @@ template <class Act, class T>
 void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* z, T* y,
                      T* slope) {
   for (int64_t i = 0; i < rows; ++i, z += stride, y += stride, slope += slope ? stride : 0) {
+    if (y != z) prefetch_row<true>(y + rows * stride, cols);
+    if (slope) prefetch_row<true>(slope + rows * stride, cols);
     if (!bias)
       activation_row<Act>(cols, y, slope, [=](int64_t j) { return z[j]; });
     else if (y == z)

@@ -287,46 +287,40 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 
 namespace {
 
-/// h = act(z) and act'(z) from z, all (rows, n).
-template <class T>
-void activation_from(Activation activation, const Tensor& z, const Tensor& h, const Tensor& slope) {
-  const T* pz = z.data<T>();
-  T *ph = h.data<T>(), *ps = slope.data<T>();
-  parallel_for(z.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
-    with_activation(activation, [&](auto act) {
-      kernel::activation_row<decltype(act)>(end - begin, ph + begin, ps + begin,
-                                            [=](int64_t i) { return pz[begin + i]; });
-    });
-  });
-}
-
 /// Inputs x (0), w1 (1), b1 (2), w2 (3), b2 (4). `kept` is h where the activation's gradient is made
-/// of its output, else z: then h and act' are made again, and dz is written over h.
+/// of its output, else z: then h is made again, with the slope that turns dh into dz.
 template <class T, class A>
 void feed_forward_backward(Backward& back, Activation activation, A, const Tensor& kept) {
   const Tensor x = back.input(0), w1 = back.input(1), w2 = back.input(3);
   const int64_t n = w1.size(0);
   const Tensor dy =
       give_bias(back, 4, w2.size(0), Activation::none, take_grad(back).contiguous(), {});
-  const Tensor again = empty({dy.size(0), n}, kept.dtype());
-  const Tensor slope = A::from_output ? as_rows(kept, n) : empty_like(again);
-  const Tensor h = A::from_output ? slope : again;
-  if (!A::from_output) activation_from<T>(activation, kept, h, slope);
+  const Tensor k = as_rows(kept, n);
+  if (!back.needs(0) && !back.needs(1) && !back.needs(2)) {
+    if (back.needs(3)) give_rows(back, 3, dy.mT(), A::from_output ? k : activate(k, activation));
+    return;
+  }
+  const Tensor dz = empty(k.shape(), k.dtype()), h = A::from_output ? k : empty_like(k);
+  multiply(dy, w2, false, dz,
+           [=, pk = k.data<T>(), pz = dz.data<T>(), ph = h.data<T>()](const blas::Tile& tile) {
+             for (int64_t i = 0; i < tile.rows; ++i) {
+               const int64_t at = (tile.row + i) * n + tile.col;
+               const int64_t next = at + tile.rows * n;
+               kernel::prefetch_row<false>(pk + next, tile.cols);
+               if (ph != pk) kernel::prefetch_row<true>(ph + next, tile.cols);
+               simd_for(tile.cols, [k = pk + at, dz = pz + at, h = ph + at](int64_t j) {
+                 if constexpr (A::from_output) {
+                   dz[j] = A::gradient(dz[j], k[j]);
+                 } else {
+                   const auto [value, slope] = A::at(k[j]);
+                   h[j] = value;
+                   dz[j] *= slope;
+                 }
+               });
+             }
+           });
   if (back.needs(3)) give_rows(back, 3, dy.mT(), h);
-  if (!back.needs(0) && !back.needs(1) && !back.needs(2)) return;
-  multiply(dy, w2, false, again, [=, pz = again.data<T>(), ps = slope.data<T>()](auto& tile) {
-    for (int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
-      T* dz = pz + i * n + tile.col;
-      const T* s = ps + i * n + tile.col;
-      simd_for(tile.cols, [=](int64_t j) {
-        if constexpr (A::from_output)
-          dz[j] = A::gradient(dz[j], s[j]);
-        else
-          dz[j] *= s[j];
-      });
-    }
-  });
-  const Tensor dz = give_bias(back, 2, n, Activation::none, again, {});
+  give_bias(back, 2, n, Activation::none, dz, {});
   if (back.needs(1)) give_rows(back, 1, dz.mT(), as_rows(x, w1.size(1)));
   if (back.needs(0)) give_rows(back, 0, dz, w1);
 }
