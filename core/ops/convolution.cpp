@@ -204,7 +204,10 @@ void pack_panels(int64_t k, int64_t columns, T* to, At at) {
 template <class T>
 void correlate(const Sweep& s, int64_t images, int64_t groups, int64_t in, int64_t out, const T* x,
                const T* panels, const T* bias, T* y, int64_t plane) {
-  constexpr int64_t width = kernel::panel_cols<T>, most = 512, group = kernel::lanes<T>;
+  // Results are turned from (windows, channels) to (channels, windows), whose rows lie apart by no
+  // power of two, or all would share a few places of the cache.
+  constexpr int64_t width = kernel::panel_cols<T>, most = 512,
+                    turned_width = most + kernel::lanes<T>;
   const int64_t k = std::ssize(s.places), count = s.count();
   const int64_t steps = std::max<int64_t>((k + 255) / 256, 1), step = (k + steps - 1) / steps;
   const int64_t parts = images * groups;
@@ -213,7 +216,7 @@ void correlate(const Sweep& s, int64_t images, int64_t groups, int64_t in, int64
   const int64_t grain = least_work / (std::min(count, together * most) * k * out + 1) + 1;
   parallel_for(parts * shares, grain, [&](int64_t begin, int64_t end) {
     const Scratch<T> padded(in * s.planes.padded_plane()), sums(most * width),
-        turned(width * group);
+        turned(width * turned_width);
     int64_t begins[most], targets[most];
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t part = unit / shares, g = part % groups,
@@ -223,27 +226,22 @@ void correlate(const Sweep& s, int64_t images, int64_t groups, int64_t in, int64
       for (int64_t i = first; i < last; i += most) {
         const int64_t m = std::min(most, last - i);
         s.windows(i, m, begins, targets);
+        const bool in_a_row = targets[m - 1] - targets[0] == m - 1;
         for (int64_t j = 0; j < out; j += width) {
           const int64_t cols = std::min(width, out - j);
           const T* const panel = panels + (g * panels_of<T>(out) * width + j) * k;
           for (int64_t n = 0, p = 0; n < steps; ++n, p += step)
             kernel::window_gemm(p > 0, m, cols, std::clamp<int64_t>(k - p, 0, step), padded.data(),
                                 begins, s.places.data() + p, panel + p * width, sums.data(), width);
-          for (int64_t r = 0; r < m; r += group) {
-            const int64_t n = std::min(group, m - r);
-            const int64_t* const at = targets + r;
-            const bool in_a_row = at[n - 1] - at[0] == n - 1;
-            kernel::tile_transpose(n, width, T{1}, sums.data() + r * width, width, turned.data(),
-                                   group);
-            for (int64_t o = 0; o < cols; ++o) {
-              const T b = bias ? bias[g * out + j + o] : T{0};
-              const T* const from = turned.data() + o * group;
-              T* const to = y + (part * out + j + o) * plane;
-              if (in_a_row)
-                simd_for(n, [=, to = to + at[0]](int64_t q) { to[q] = from[q] + b; });
-              else
-                for (int64_t q = 0; q < n; ++q) to[at[q]] = from[q] + b;
-            }
+          kernel::tile_transpose(m, width, T{1}, sums.data(), width, turned.data(), turned_width);
+          for (int64_t o = 0; o < cols; ++o) {
+            const T b = bias ? bias[g * out + j + o] : T{0};
+            const T* const from = turned.data() + o * turned_width;
+            T* const to = y + (part * out + j + o) * plane;
+            if (in_a_row)
+              simd_for(m, [=, to = to + targets[0]](int64_t r) { to[r] = from[r] + b; });
+            else
+              for (int64_t r = 0; r < m; ++r) to[targets[r]] = from[r] + b;
           }
         }
       }
