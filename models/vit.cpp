@@ -2,6 +2,7 @@
 
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
@@ -73,16 +74,17 @@ Tensor ViT::embed(const Tensor& images) const {
   return x.transpose(1, 2) + positions.slice(1, 1);
 }
 
-Tensor ViT::encode(const Tensor& embedded) const {
+Tensor ViT::encode(const Tensor& embedded, bool token_alone) const {
   const Tensor first = class_token + positions.slice(1, 0, 1);
   Tensor x = dropout(cat({first.expand({embedded.size(0), 1, config.dim}), embedded}, 1));
-  for (const nn::Block& block : blocks) x = block(x);
+  for (const nn::Block& block : blocks)
+    x = token_alone && &block == &blocks.back() ? block.first(1, x) : block(x);
   return ln_f(x);
 }
 
 Tensor ViT::features(const Tensor& images) const {
-  const Tensor x = encode(embed(images));
-  return config.pooling == Pooling::token ? x.select(1, 0) : mean(x.slice(1, 1), 1);
+  if (config.pooling == Pooling::mean) return mean(encode(embed(images)).slice(1, 1), 1);
+  return encode(embed(images), !AttentionTrace::active()).select(1, 0);
 }
 
 Tensor ViT::operator()(const Tensor& images) const {

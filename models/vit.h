@@ -47,9 +47,11 @@ struct ViT : nn::Module {
   /// Each patch of images (B, channels, image, image) with its position: (B, patches, dim), from
   /// left to right and top to bottom. Throws Error for images of another shape.
   Tensor embed(const Tensor& images) const;
-  /// The class token and some embedded patches (B, n, dim) in each other's context: (B, 1 + n, dim).
-  Tensor encode(const Tensor& embedded) const;
-  /// What stands for an image: (B, channels, image, image) -> (B, dim).
+  /// The class token and some embedded patches (B, n, dim) in each other's context: (B, 1 + n, dim),
+  /// or the class token alone: (B, 1, dim), the last block's work for all others saved.
+  Tensor encode(const Tensor& embedded, bool token_alone = false) const;
+  /// What stands for an image: (B, channels, image, image) -> (B, dim). Under an AttentionTrace the
+  /// last block, too, is asked for all tokens.
   Tensor features(const Tensor& images) const;
   /// How many numbers features() gives an image.
   int64_t feature_size() const { return config.dim; }

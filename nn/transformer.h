@@ -37,11 +37,19 @@ struct Block : Module {
     const Tensor h = x + attn(ln1(x), cache);
     return h + mlp(ln2(h));
   }
+  /// What becomes of x's first `count` tokens alone, which see all: (B, count, dim), at the price of
+  /// keys and values for the others. Throws Error if attention is causal or rotary.
+  Tensor first(int64_t count, const Tensor& x) const {
+    const Tensor all = ln1(x);
+    const Tensor h = x.slice(1, 0, count) + attn.cross(all.slice(1, 0, count), all);
+    return h + mlp(ln2(h));
+  }
 };
 
 /// The post-norm block of an encoder (Vaswani et al. 2017, section 3.1; BERT's: Devlin et al. 2019).
 struct PostNormBlock : Block {
   using Block::Block;
+  Tensor first(int64_t count, const Tensor& x) const = delete;  // norms stand elsewhere here
   Tensor operator()(const Tensor& x, const Tensor& mask = {}) const {
     const Tensor h = ln1(x + attn(x, mask));
     return ln2(h + mlp(h));

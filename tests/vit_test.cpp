@@ -82,6 +82,28 @@ TEST_CASE("ViT: without positions patches are a set", "[vit]") {
   CHECK(golden::difference(b.slice(1, 1), index_select(a.slice(1, 1), 1, order)) < 1e-12);
 }
 
+TEST_CASE("ViT: the class token alone becomes what it becomes among all tokens", "[vit]") {
+  models::ViT model({.image = 6, .patch = 2, .classes = 0, .layers = 2, .heads = 2, .dim = 8});
+  model.to(float64);
+  const Tensor patches = randn({3, 5, 8}, float64).requires_grad_();
+  const Tensor dy = randn({3, 1, 8}, float64);
+  std::vector<Tensor> inputs = model.parameters();
+
+  inputs.push_back(patches);
+  const Tensor alone = model.encode(patches, true), all = model.encode(patches).slice(1, 0, 1);
+  CHECK(golden::difference(alone, all) < 1e-12);
+  const auto of_alone = grad({alone}, inputs, {.grad_outputs = {dy}, .allow_unused = true});
+  const auto of_all = grad({all}, inputs, {.grad_outputs = {dy}, .allow_unused = true});
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    REQUIRE(of_alone[i].defined() == of_all[i].defined());
+    if (of_all[i].defined()) CHECK(golden::difference(of_alone[i], of_all[i]) < 1e-11);
+  }
+  const Tensor images = randn({2, 3, 6, 6}, float64), untraced = model.features(images);
+  const AttentionTrace trace;
+  CHECK(golden::difference(model.features(images), untraced) < 1e-12);
+  CHECK(trace.weights().back().shape() == Shape{2, 2, 10, 10});
+}
+
 TEST_CASE("ViT: a saved model is the same model, and bad input is refused", "[vit]") {
   const TemporaryFolder folder;
   const models::ViTConfig config{.image = 4,

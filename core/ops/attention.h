@@ -40,6 +40,8 @@ class AttentionTrace {
   ~AttentionTrace();
   AttentionTrace(const AttentionTrace&) = delete;
   AttentionTrace& operator=(const AttentionTrace&) = delete;
+  /// Whether this thread has one.
+  static bool active() { return current() != nullptr; }
   /// (B, H, Tq, Tk) each.
   const std::vector<Tensor>& weights() const { return weights_; }
   /// For attention that is not made of these ops: hands `weights()` to this thread's trace, if there
