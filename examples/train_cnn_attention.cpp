@@ -41,7 +41,7 @@ int run(int argc, char** argv) {
   o.images.augment = {.shift = 2, .rotate = 10, .zoom = 0.1};
   CNNAttentionConfig model;
   TrainOptions training;
-  training.steps = 1500, training.lr = 3e-3, training.warmup = 100, training.weight_decay = 0.05;
+  training.steps = 2000, training.lr = 2e-3, training.warmup = 100, training.weight_decay = 0.05;
   training.out = "out/cnn_attention";
   Flags flags(
       "Trains a convolutional net with self-attention to tell what images show.\n"

@@ -1,5 +1,5 @@
 #pragma once
-// A small convolutional classifier whose places look at each other before they are averaged.
+// A small convolutional classifier whose places look at each other before it answers.
 
 #include <optional>
 
@@ -33,8 +33,8 @@ struct CNNAttentionConfig {
   int64_t grid() const { return image / 2 / 2; }
 };
 
-/// Twice a 3 x 3 convolution, relu and the largest of 2 x 2; self-attention; the mean over all
-/// places; a linear layer.
+/// Twice a 3 x 3 convolution, the largest of 2 x 2 and relu; self-attention; a linear layer of all
+/// places.
 struct CNNAttention : nn::Module {
   using Config = CNNAttentionConfig;
   static constexpr const char* kind = "cnn_attention";
@@ -46,10 +46,10 @@ struct CNNAttention : nn::Module {
   std::optional<nn::Linear> head;
   explicit CNNAttention(const CNNAttentionConfig& config);
 
-  /// What stands for an image: (B, channels, image, image) -> (B, 2 filters).
+  /// What stands for an image, its map: (B, channels, image, image) -> (B, 2 filters grid grid).
   Tensor features(const Tensor& images) const;
   /// How many numbers features() gives an image.
-  int64_t feature_size() const { return 2 * config.filters; }
+  int64_t feature_size() const { return 2 * config.filters * config.grid() * config.grid(); }
   /// Logits (B, classes). Throws Error for an encoder alone.
   Tensor operator()(const Tensor& images) const;
   /// How much each place looks at each: (B, grid grid, grid, grid), the second axis the place that
