@@ -71,7 +71,9 @@ int run(int argc, char** argv) {
   EncoderOptions o;
   o.images.batch = 128;
   o.images.augment = {.shift = 2};
-  MAEConfig model;
+  // Patches as they are: of drawings with empty grounds most have no deviation to divide by.
+  MAEConfig model{.normalise = false};
+  model.encoder.pooling = models::Pooling::mean;
   TrainOptions training;
   training.steps = 2000, training.lr = 2e-3, training.warmup = 200, training.weight_decay = 0.05;
   training.out = "out/mae";
