@@ -17,11 +17,23 @@ using models::Captioner, models::CaptionerConfig;
 
 namespace {
 
+struct CaptionerOptions {
+  ImageOptions images = captioned_images();
+  int64_t beams = 1;
+};
+
+void add_flags(Flags& flags, CaptionerOptions& o) {
+  flags.add("--beams", o.beams, 1, 1000, "captions kept side by side while one is found");
+  add_flags(flags, o.images);
+}
+
 class CaptionerTask : public CaptionTask {
  public:
-  CaptionerTask(const ImageOptions& images, int64_t beams, const TrainOptions& training,
+  CaptionerTask(const CaptionerOptions& options, const TrainOptions& training,
                 const CaptionerConfig& config)
-      : CaptionTask(images, training), beams_(beams), model_(with_words(fitted(config))) {}
+      : CaptionTask(options.images, training),
+        beams_(options.beams),
+        model_(with_words(fitted(config))) {}
 
   nn::Module& model() override { return model_; }
   TaskInfo info() const override {
@@ -119,27 +131,11 @@ void CaptionerTask::draw_looks(const Tensor& images,
 }
 
 int run(int argc, char** argv) {
-  ImageOptions images = captioned_images();
-  int64_t beams = 1;
-  CaptionerConfig model;
-  TrainOptions training;
-  training.steps = 2500, training.lr = 3e-3, training.warmup = 100, training.weight_decay = 0.01;
-  training.out = "out/caption";
-  Flags flags(
+  return train_on_images<Captioner, CaptionerTask>(
+      argc, argv,
       "Trains a model that says what pictures show.\n"
-      "  train_caption --data shapes:N --out DIR");
-  flags.group("What is trained", true);
-  flags.add(Captioner::fields(model), {"image", "channels", "vocab"});
-  flags.add("--beams", beams, 1, 1000, "captions kept side by side while one is found");
-  add_image_flags(flags, images);
-  add_training_flags(flags, training);
-  return run_training(argc, argv, flags, training,
-                      {.kind = Captioner::kind,
-                       .config = Captioner::fields(model),
-                       .data_flags = {"--data"},
-                       .make_task = [&] {
-                         return std::make_unique<CaptionerTask>(images, beams, training, model);
-                       }});
+      "  train_caption --data shapes:N --out DIR",
+      CaptionerOptions{}, {.steps = 2500, .lr = 3e-3, .weight_decay = 0.01, .out = "out/caption"});
 }
 
 }  // namespace

@@ -112,23 +112,11 @@ void CLIPTask::show() {
 int run(int argc, char** argv) {
   ImageOptions images = captioned_images();
   images.batch = 128;
-  CLIPConfig model;
-  TrainOptions training;
-  training.steps = 2000, training.lr = 2e-3, training.warmup = 200, training.weight_decay = 0.05;
-  training.out = "out/clip";
-  Flags flags(
+  return train_on_images<CLIP, CLIPTask>(
+      argc, argv,
       "Trains two encoders that put pictures and sentences into one space.\n"
-      "  train_clip --data shapes:N --out DIR");
-  flags.group("What is trained", true);
-  flags.add(CLIP::fields(model), {"image", "channels", "classes", "vocab"});
-  add_image_flags(flags, images);
-  add_training_flags(flags, training);
-  return run_training(
-      argc, argv, flags, training,
-      {.kind = CLIP::kind,
-       .config = CLIP::fields(model),
-       .data_flags = {"--data"},
-       .make_task = [&] { return std::make_unique<CLIPTask>(images, training, model); }});
+      "  train_clip --data shapes:N --out DIR",
+      images, {.steps = 2000, .warmup = 200, .lr = 2e-3, .weight_decay = 0.05, .out = "out/clip"});
 }
 
 }  // namespace

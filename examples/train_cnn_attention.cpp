@@ -17,13 +17,15 @@ namespace {
 
 class CNNAttentionTask : public ClassifierTask<CNNAttention> {
  public:
-  CNNAttentionTask(const ClassifierOptions& options, const TrainOptions& training,
-                   const CNNAttentionConfig& c)
-      : ClassifierTask(options, training, c, "CNN",
-                       "convolutions of " + std::to_string(c.filters) + " and " +
-                           std::to_string(2 * c.filters) + " filters" +
-                           (c.attention ? ", attention over their map" : "")) {}
+  using ClassifierTask::ClassifierTask;
 
+  TaskInfo info() const override {
+    const CNNAttentionConfig& c = model_.config;
+    return info_of("CNN", "cross entropy", model_,
+                   "convolutions of " + std::to_string(c.filters) + " and " +
+                       std::to_string(2 * c.filters) + " filters" +
+                       (c.attention ? ", attention over their map" : ""));
+  }
   void show() override {
     ClassifierTask::show();
     const CNNAttentionConfig& c = model_.config;
@@ -37,26 +39,12 @@ class CNNAttentionTask : public ClassifierTask<CNNAttention> {
 };
 
 int run(int argc, char** argv) {
-  ClassifierOptions o;
-  o.images.augment = {.shift = 2, .rotate = 10, .zoom = 0.1};
-  CNNAttentionConfig model;
-  TrainOptions training;
-  training.steps = 2000, training.lr = 2e-3, training.warmup = 100, training.weight_decay = 0.05;
-  training.out = "out/cnn_attention";
-  Flags flags(
+  return train_on_images<CNNAttention, CNNAttentionTask>(
+      argc, argv,
       "Trains a convolutional net with self-attention to tell what images show.\n"
-      "  train_cnn_attention --data mnist:DIR --out DIR");
-  flags.group("What is trained", true);
-  flags.add(CNNAttention::fields(model), {"image", "channels", "classes"});
-  flags.add("--label-smoothing", o.label_smoothing, 0, 1, "share of a label that all classes have");
-  add_image_flags(flags, o.images);
-  add_training_flags(flags, training);
-  return run_training(
-      argc, argv, flags, training,
-      {.kind = CNNAttention::kind,
-       .config = CNNAttention::fields(model),
-       .data_flags = {"--data"},
-       .make_task = [&] { return std::make_unique<CNNAttentionTask>(o, training, model); }});
+      "  train_cnn_attention --data mnist:DIR --out DIR",
+      ClassifierOptions{.images = {.augment = {.shift = 2, .rotate = 10, .zoom = 0.1}}},
+      {.steps = 2000, .lr = 2e-3, .weight_decay = 0.05, .out = "out/cnn_attention"});
 }
 
 }  // namespace

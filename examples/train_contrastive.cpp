@@ -46,39 +46,32 @@ class ContrastiveTask : public EncoderTask {
 };
 
 int run(int argc, char** argv) {
-  EncoderOptions o;
-  o.images.batch = 256;
-  o.images.augment = {.shift = 3,
-                      .crop_scale = 0.5,
-                      .crop_aspect = 1.3,
-                      .rotate = 15,
-                      .zoom = 0.15,
-                      .shear = 15,
-                      .brightness = 0.3,
-                      .contrast = 0.3,
-                      .erase = 0.5,
-                      .erase_area = 0.2};
   Model::Config model{.temperature = 0.2};
   model.encoder.layers = 3;
   model.encoder.pooling = models::Pooling::mean;
-  TrainOptions training;
-  training.steps = 800, training.lr = 2e-3, training.warmup = 80, training.weight_decay = 0.05;
-  training.eval_batches = 4;
-  training.out = "out/contrastive";
-  Flags flags(
+  return train_on_images<Model, ContrastiveTask>(
+      argc, argv,
       "Trains a vision transformer on images without their labels: two views of one belong "
       "together.\n"
-      "  train_contrastive --data mnist:DIR --out DIR");
-  flags.group("What is trained", true);
-  flags.add(Model::fields(model), {"image", "channels", "classes"});
-  add_encoder_flags(flags, o);
-  add_training_flags(flags, training);
-  return run_training(
-      argc, argv, flags, training,
-      {.kind = Model::kind,
-       .config = Model::fields(model),
-       .data_flags = {"--data"},
-       .make_task = [&] { return std::make_unique<ContrastiveTask>(o, training, model); }});
+      "  train_contrastive --data mnist:DIR --out DIR",
+      EncoderOptions{.images = {.batch = 256,
+                                .augment = {.shift = 3,
+                                            .crop_scale = 0.5,
+                                            .crop_aspect = 1.3,
+                                            .rotate = 15,
+                                            .zoom = 0.15,
+                                            .shear = 15,
+                                            .brightness = 0.3,
+                                            .contrast = 0.3,
+                                            .erase = 0.5,
+                                            .erase_area = 0.2}}},
+      {.steps = 800,
+       .warmup = 80,
+       .lr = 2e-3,
+       .weight_decay = 0.05,
+       .eval_batches = 4,
+       .out = "out/contrastive"},
+      model);
 }
 
 }  // namespace

@@ -68,27 +68,15 @@ class MAETask : public EncoderTask {
 };
 
 int run(int argc, char** argv) {
-  EncoderOptions o;
-  o.images.batch = 128;
-  o.images.augment = {.shift = 2};
   // Patches as they are: of drawings with empty grounds most have no deviation to divide by.
   MAEConfig model{.normalise = false};
   model.encoder.pooling = models::Pooling::mean;
-  TrainOptions training;
-  training.steps = 2000, training.lr = 2e-3, training.warmup = 200, training.weight_decay = 0.05;
-  training.out = "out/mae";
-  Flags flags(
+  return train_on_images<MAE, MAETask>(
+      argc, argv,
       "Trains a masked autoencoder on images, without their labels.\n"
-      "  train_mae --data mnist:DIR --out DIR");
-  flags.group("What is trained", true);
-  flags.add(MAE::fields(model), {"image", "channels", "classes"});
-  add_encoder_flags(flags, o);
-  add_training_flags(flags, training);
-  return run_training(
-      argc, argv, flags, training,
-      {.kind = MAE::kind, .config = MAE::fields(model), .data_flags = {"--data"}, .make_task = [&] {
-         return std::make_unique<MAETask>(o, training, model);
-       }});
+      "  train_mae --data mnist:DIR --out DIR",
+      EncoderOptions{.images = {.batch = 128, .augment = {.shift = 2}}},
+      {.steps = 2000, .warmup = 200, .lr = 2e-3, .weight_decay = 0.05, .out = "out/mae"}, model);
 }
 
 }  // namespace

@@ -11,18 +11,17 @@
 #include "examples/support/cli.h"
 
 using namespace gradus;
-using models::ViT, models::ViTConfig;
+using models::ViT;
 
 namespace {
 
 class ViTTask : public ClassifierTask<ViT> {
  public:
-  ViTTask(const ClassifierOptions& options, const TrainOptions& training, const ViTConfig& c)
-      : ClassifierTask(options, training, c, "ViT",
-                       std::to_string(c.layers) + " layers of width " + std::to_string(c.dim) +
-                           " with " + std::to_string(c.heads) + " heads, patches of " +
-                           std::to_string(c.patch) + " x " + std::to_string(c.patch) + " pixels") {}
+  using ClassifierTask::ClassifierTask;
 
+  TaskInfo info() const override {
+    return info_of("ViT", "cross entropy", model_, shape_of(model_.config));
+  }
   void show() override {
     ClassifierTask::show();
     const models::ImageData& data = corpus_.part(Part::validation);
@@ -38,7 +37,7 @@ class ViTTask : public ClassifierTask<ViT> {
   Tensor attention(const Tensor& images) const {
     const AttentionTrace trace;
     model_(images);
-    const ViTConfig& c = model_.config;
+    const models::ViTConfig& c = model_.config;
     const Tensor weights = mean(trace.weights().back(), 1);  // (B, 1 + patches, 1 + patches)
     const Tensor rows =
         c.pooling == models::Pooling::token ? weights.slice(1, 0, 1) : weights.slice(1, 1);
@@ -47,25 +46,12 @@ class ViTTask : public ClassifierTask<ViT> {
 };
 
 int run(int argc, char** argv) {
-  ClassifierOptions o;
-  o.images.augment = {.shift = 1, .rotate = 5, .zoom = 0.05};
-  ViTConfig model;
-  TrainOptions training;
-  training.steps = 2500, training.lr = 2e-3, training.warmup = 100, training.weight_decay = 0.05;
-  training.out = "out/vit";
-  Flags flags(
+  return train_on_images<ViT, ViTTask>(
+      argc, argv,
       "Trains a vision transformer to tell what images show.\n"
-      "  train_vit --data mnist:DIR --out DIR");
-  flags.group("What is trained", true);
-  flags.add(ViT::fields(model), {"image", "channels", "classes"});
-  flags.add("--label-smoothing", o.label_smoothing, 0, 1, "share of a label that all classes have");
-  add_image_flags(flags, o.images);
-  add_training_flags(flags, training);
-  return run_training(
-      argc, argv, flags, training,
-      {.kind = ViT::kind, .config = ViT::fields(model), .data_flags = {"--data"}, .make_task = [&] {
-         return std::make_unique<ViTTask>(o, training, model);
-       }});
+      "  train_vit --data mnist:DIR --out DIR",
+      ClassifierOptions{.images = {.augment = {.shift = 1, .rotate = 5, .zoom = 0.05}}},
+      {.steps = 2500, .lr = 2e-3, .weight_decay = 0.05, .out = "out/vit"});
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include "examples/support/image_pictures.h"
 #include "examples/support/image_task.h"
-#include "examples/support/text.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/nn/metrics.h"
 
@@ -16,22 +15,25 @@ struct ClassifierOptions {
   double label_smoothing = 0.1;
 };
 
+/// --label-smoothing and the images' flags.
+inline void add_flags(Flags& flags, ClassifierOptions& o) {
+  flags.add("--label-smoothing", o.label_smoothing, 0, 1, "share of a label that all classes have");
+  add_flags(flags, o.images);
+}
+
 /// A Model's configuration has `image` (height and width), `channels` and `classes`, which the data
-/// decide; called with images (B, C, H, W) it gives logits (B, classes).
+/// decide; called with images (B, C, H, W) it gives logits (B, classes). A program says
+/// what it is, in info().
 template <class Model>
 class ClassifierTask : public ImageTask {
  public:
-  /// `title`: the model's name in pictures; `shape`: a few words on it.
   ClassifierTask(const ClassifierOptions& options, const TrainOptions& training,
-                 const typename Model::Config& config, std::string title, std::string shape)
+                 const typename Model::Config& config)
       : ImageTask(options.images, training),
         label_smoothing_(options.label_smoothing),
-        title_(std::move(title)),
-        shape_(std::move(shape)),
         model_(of_data(config)) {}
 
   nn::Module& model() override { return model_; }
-  TaskInfo info() const override { return info_of(title_, "cross entropy", model_, shape_); }
   Tensor loss(int64_t step, int64_t index) override {
     const models::ImageBatch batch = views(step, index)[0];
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
@@ -67,7 +69,6 @@ class ClassifierTask : public ImageTask {
   }
 
   const double label_smoothing_;
-  const std::string title_, shape_;
 
  protected:
   Model model_;

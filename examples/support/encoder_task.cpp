@@ -9,20 +9,14 @@ namespace gradus {
 
 using models::LabelledFeatures, models::ViT;
 
-void add_encoder_flags(Flags& flags, EncoderOptions& o) {
-  add_image_flags(flags, o.images);
+void add_flags(Flags& flags, EncoderOptions& o) {
+  add_flags(flags, o.images);
   flags.add("--probe-images", o.probe_images, 2, 1e9,
             "images whose features the last line's classifiers learn from");
 }
 
 EncoderTask::EncoderTask(const EncoderOptions& o, const TrainOptions& training, int64_t views)
     : ImageTask(o.images, training, views), probe_images_(o.probe_images) {}
-
-std::string EncoderTask::shape_of(const models::ViTConfig& c) {
-  return std::to_string(c.layers) + " layers of width " + std::to_string(c.dim) + " with " +
-         std::to_string(c.heads) + " heads, patches of " + std::to_string(c.patch) + " x " +
-         std::to_string(c.patch) + " pixels";
-}
 
 LabelledFeatures EncoderTask::features_of(const ViT& encoder, Part part, int64_t most) const {
   return over(

@@ -3,8 +3,6 @@
 // good its features are.
 
 #include "examples/support/image_task.h"
-#include "gradus/models/probe.h"
-#include "gradus/models/vit.h"
 
 namespace gradus {
 
@@ -14,7 +12,7 @@ struct EncoderOptions {
 };
 
 /// The images' flags and --probe-images.
-void add_encoder_flags(Flags& flags, EncoderOptions& options);
+void add_flags(Flags& flags, EncoderOptions& options);
 
 /// A program adds a model, its loss, its score() and save(), as in ImageTask.
 class EncoderTask : public ImageTask {
@@ -30,8 +28,6 @@ class EncoderTask : public ImageTask {
   EncoderTask(const EncoderOptions& options, const TrainOptions& training, int64_t views = 1);
 
   virtual const models::ViT& encoder() const = 0;
-  /// "4 layers of width 64 with 4 heads, patches of 4 x 4 pixels".
-  static std::string shape_of(const models::ViTConfig& config);
   /// A configuration whose `encoder` is for these images.
   template <class Config>
   Config with_encoder_fitted(Config config) const {

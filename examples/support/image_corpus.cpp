@@ -10,7 +10,7 @@ namespace gradus {
 
 using models::ImageData;
 
-void add_image_flags(Flags& flags, ImageOptions& o) {
+void add_flags(Flags& flags, ImageOptions& o) {
   models::AugmentOptions& a = o.augment;
   flags.group("Images", true);
   flags.add("--data", o.data, "DATA",

@@ -22,7 +22,7 @@ struct ImageOptions {
 };
 
 /// The flags --data, --batch and, one for each, those of augmentation, under a heading of their own.
-void add_image_flags(Flags& flags, ImageOptions& options);
+void add_flags(Flags& flags, ImageOptions& options);
 
 /// Images to learn from, and images that are held out.
 struct ImageCorpus {

@@ -118,4 +118,10 @@ TaskInfo ImageTask::info_of(std::string name, std::string loss, const nn::Module
                      " parameters: " + shape + '\n'};
 }
 
+std::string shape_of(const models::ViTConfig& c) {
+  return std::to_string(c.layers) + " layers of width " + std::to_string(c.dim) + " with " +
+         std::to_string(c.heads) + " heads, patches of " + std::to_string(c.patch) + " x " +
+         std::to_string(c.patch) + " pixels";
+}
+
 }  // namespace gradus

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "gradus/models/image_info.h"
 #include "gradus/models/model_folder.h"
 #include "gradus/models/probe.h"
+#include "gradus/models/vit.h"
 
 namespace gradus {
 
@@ -94,5 +96,27 @@ class ImageTask : public Task {
   const int64_t views_;
   models::Prefetch<Views> batches_;
 };
+
+/// A few words on a vision transformer: "4 layers of width 64 with 4 heads, patches of 4 x 4 pixels".
+std::string shape_of(const models::ViTConfig& config);
+
+/// The frame of a program that learns from images: trains MyTask(options, training, config), whose
+/// model is a Model. `about` is what --help says first; `options`, `training` and `config` hold the
+/// defaults. add_flags(flags, options) declares the options' flags, under the model's.
+template <class Model, class MyTask, class Options>
+int train_on_images(int argc, char** argv, std::string about, Options options,
+                    TrainOptions training, typename Model::Config config = {}) {
+  Flags flags(std::move(about));
+  flags.group("What is trained", true);
+  flags.add(Model::fields(config), {"image", "channels", "classes", "vocab"});  // the data decide
+  add_flags(flags, options);
+  add_training_flags(flags, training);
+  return run_training(
+      argc, argv, flags, training,
+      {.kind = Model::kind,
+       .config = Model::fields(config),
+       .data_flags = {"--data"},
+       .make_task = [&] { return std::make_unique<MyTask>(options, training, config); }});
+}
 
 }  // namespace gradus

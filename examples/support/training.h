@@ -19,7 +19,7 @@ struct TrainOptions {
   double lr = 1e-3, min_lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, clip = 1;
   int64_t eval_every = 250, eval_batches = 20, patience = 0;
   uint64_t seed = 1337;
-  std::string out = "out/train", init_from;
+  std::string out = "out/train", init_from = {};
   int64_t threads = num_threads(), sample_every = 0;
   bool resume = false, overwrite = false, eval_only = false;
 
