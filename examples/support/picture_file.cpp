@@ -4,11 +4,14 @@
 #include <cstdio>
 
 #include "gradus/core/error.h"
+#include "gradus/core/modes.h"
+#include "gradus/core/ops/shape.h"
+#include "gradus/core/threads.h"
 #include "gradus/models/data/png.h"
 
 namespace gradus {
 
-using models::ImageBytes, models::ImageInfo;
+using models::ImageBytes;
 
 namespace {
 
@@ -43,11 +46,31 @@ Tensor read_picture(const std::string& path, int64_t size, int64_t channels) {
   return models::to_tensor(with_channels(path, image, channels));
 }
 
-ImageInfo image_info_of(const std::string& dir, int64_t channels) {
-  ImageInfo info = models::load_image_info(dir);
-  core::check(std::ssize(info.stats.mean) == channels, models::image_info_path(dir), ": ",
-              info.stats.mean.size(), " channels, the model has ", channels);
-  return info;
+int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
+                  const std::function<PictureReader(const std::string& dir)>& load) {
+  std::vector<std::string> paths;
+  int64_t threads = num_threads();
+  flags.add("--model", folder, "DIR", "folder that the training wrote");
+  flags.add("--threads", threads, 1, 1024, "threads to compute with");
+  flags.rest(paths);
+  if (!flags.parse(argc, argv)) return 0;
+  core::check(!paths.empty(), "expected PNG files (--help says more)");
+  set_num_threads(static_cast<int>(threads));
+
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const PictureReader reader = load(folder);
+  const models::ChannelStats& stats = reader.info.stats;
+  core::check(std::ssize(stats.mean) == reader.channels, models::image_info_path(folder), ": ",
+              stats.mean.size(), " channels, the model has ", reader.channels);
+  std::vector<Tensor> pictures;
+  for (const std::string& path : paths)
+    pictures.push_back(read_picture(path, reader.size, reader.channels));
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const Tensor x = models::normalize(pictures[i].unsqueeze(0), stats);
+    std::printf("%s%s", paths[i].c_str(), reader.say(x).c_str());
+  }
+  return 0;
 }
 
 }  // namespace gradus

@@ -1,8 +1,11 @@
 #pragma once
-// A picture in a file as a model's input.
+// Pictures in files as a model's input, and the frame of programs that say something of them.
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
+#include "examples/support/flags.h"
 #include "gradus/core/tensor.h"
 #include "gradus/models/image_info.h"
 
@@ -13,8 +16,20 @@ namespace gradus {
 /// size, or coloured where the model knows grey only.
 Tensor read_picture(const std::string& path, int64_t size, int64_t channels);
 
-/// The images.json in a model's folder. Throws Error, naming it, if its statistics are of another
-/// number of channels.
-models::ImageInfo image_info_of(const std::string& dir, int64_t channels);
+/// A model that says something of pictures.
+struct PictureReader {
+  int64_t size, channels;  ///< of the pictures that it takes
+  models::ImageInfo info;  ///< of its folder
+  /// What it says of one: (1, channels, size, size), normalised as `info` has it; printed
+  /// behind the file's name.
+  std::function<std::string(const Tensor& picture)> say;
+};
+
+/// The frame of a program that looks at pictures: reads the command line (`flags`, --model DIR, which
+/// is `folder` unless given, --threads, PNG files), and prints what the reader that `load` makes of
+/// DIR says of each file, once all are read. Returns the process's exit status. Throws Error as
+/// read_picture does, and if images.json is of another number of channels.
+int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
+                  const std::function<PictureReader(const std::string& dir)>& load);
 
 }  // namespace gradus
