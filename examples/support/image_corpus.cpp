@@ -11,28 +11,12 @@ namespace gradus {
 using models::ImageData;
 
 void add_flags(Flags& flags, ImageOptions& o) {
-  models::AugmentOptions& a = o.augment;
   flags.group("Images", true);
   flags.add("--data", o.data, "DATA",
             o.captioned ? "shapes:N, N drawn pictures with captions; the last fifth validates"
                         : "mnist:DIR (IDX files), cifar10:DIR, or shapes:N, N drawn pictures");
   flags.add("--batch", o.batch, 1, 65536, "images in a batch");
-  flags.add("--shift", a.shift, 0, 8192, "pixels by which each is moved at most");
-  flags.add("--crop-scale", a.crop_scale, 0, 1, "least share of it that fills the image; 0: all");
-  flags.add("--crop-aspect", a.crop_aspect, 0, 100, "longest side of that by the shortest; 0: 1");
-  flags.add("--flip", a.flip, 0, 1, "probability of exchanging left and right");
-  flags.add("--rotate", a.rotate, 0, 180, "degrees by which it is turned at most");
-  flags.add("--zoom", a.zoom, 0, 100, "0.1: scaled by 1 / 1.1 to 1.1");
-  flags.add("--shear", a.shear, 0, 80, "degrees by which upright lines lean at most");
-  flags.add("--brightness", a.brightness, 0, 1, "0.1: times 0.9 to 1.1");
-  flags.add("--contrast", a.contrast, 0, 1, "likewise, around its mean");
-  flags.add("--saturation", a.saturation, 0, 1, "likewise, around its grey");
-  flags.add("--grey", a.grey, 0, 1, "probability of losing all colour");
-  flags.add("--blur", a.blur, 0, 1, "probability of a Gaussian blur");
-  flags.add("--blur-sigma", a.blur_sigma, 0.1, 32, "its largest deviation in pixels");
-  flags.add("--noise", a.noise, 0, 100, "standard deviation of noise, where white is 1");
-  flags.add("--erase", a.erase, 0, 1, "probability of a rectangle becoming black");
-  flags.add("--erase-area", a.erase_area, 0.02, 1, "its largest share of the area");
+  flags.add(models::AugmentOptions::fields(o.augment));
 }
 
 namespace {

@@ -39,27 +39,10 @@ struct Size {
 
 // ---- what is drawn ----
 
-void check_options(const AugmentOptions& o) {
-  const auto within = [](const char* name, double value, double low, double high) {
-    check(value >= low && value <= high, "augment: expected ", name, " in [", low, ", ", high,
-          "], got ", value);
-  };
-  within("shift", static_cast<double>(o.shift), 0, 8192);
-  within("crop_scale", o.crop_scale, 0, 1);
-  if (o.crop_aspect != 0) within("crop_aspect", o.crop_aspect, 1, 100);
-  within("flip", o.flip, 0, 1);
-  within("rotate", o.rotate, 0, 180);
-  within("zoom", o.zoom, 0, 100);
-  within("shear", o.shear, 0, 80);
-  within("brightness", o.brightness, 0, 1);
-  within("contrast", o.contrast, 0, 1);
-  within("saturation", o.saturation, 0, 1);
-  within("grey", o.grey, 0, 1);
-  within("blur", o.blur, 0, 1);
-  within("blur_sigma", o.blur_sigma, 0.1, 32);
-  within("noise", o.noise, 0, 100);
-  within("erase", o.erase, 0, 1);
-  within("erase_area", o.erase_area, 0.02, 1);
+void check_options(AugmentOptions o) {
+  AugmentOptions::fields(o).check("augment");
+  check(o.crop_aspect == 0 || o.crop_aspect >= 1, "augment: expected crop_aspect in [1, 100], got ",
+        o.crop_aspect);
 }
 
 /// Draws numbers in one order whatever is left out, so that an option does not change another's.
@@ -271,6 +254,27 @@ Tensor each_image(const char* op, const Tensor& images, F&& change) {
 }
 
 }  // namespace
+
+Fields AugmentOptions::fields(AugmentOptions& o) {
+  Fields fields;
+  fields.add("shift", o.shift, 0, 8192, "pixels by which each is moved at most");
+  fields.add("crop_scale", o.crop_scale, 0, 1, "least share of it that fills the image; 0: all");
+  fields.add("crop_aspect", o.crop_aspect, 0, 100, "longest side of that by the shortest; 0: 1");
+  fields.add("flip", o.flip, 0, 1, "probability of exchanging left and right");
+  fields.add("rotate", o.rotate, 0, 180, "degrees by which it is turned at most");
+  fields.add("zoom", o.zoom, 0, 100, "0.1: scaled by 1 / 1.1 to 1.1");
+  fields.add("shear", o.shear, 0, 80, "degrees by which upright lines lean at most");
+  fields.add("brightness", o.brightness, 0, 1, "0.1: times 0.9 to 1.1");
+  fields.add("contrast", o.contrast, 0, 1, "likewise, around its mean");
+  fields.add("saturation", o.saturation, 0, 1, "likewise, around its grey");
+  fields.add("grey", o.grey, 0, 1, "probability of losing all colour");
+  fields.add("blur", o.blur, 0, 1, "probability of a Gaussian blur");
+  fields.add("blur_sigma", o.blur_sigma, 0.1, 32, "its largest deviation in pixels");
+  fields.add("noise", o.noise, 0, 100, "standard deviation of noise, where white is 1");
+  fields.add("erase", o.erase, 0, 1, "probability of a rectangle becoming black");
+  fields.add("erase_area", o.erase_area, 0.02, 1, "its largest share of the area");
+  return fields;
+}
 
 Tensor augment(const Tensor& images, const AugmentOptions& options, uint64_t seed, int64_t step,
                const Tensor& ids) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gradus/core/tensor.h"
+#include "gradus/models/fields.h"
 
 namespace gradus::models {
 
@@ -27,6 +28,8 @@ struct AugmentOptions {
   double noise = 0;         ///< standard deviation of normal noise
   double erase = 0;         ///< probability of a rectangle becoming 0
   double erase_area = 0.3;  ///< of 0.02 to this share of the area
+
+  static Fields fields(AugmentOptions& options);
 };
 
 /// Images (N, C, H, W) float32 of numbers from 0 to 1, each changed as drawn: new ones, of the same
