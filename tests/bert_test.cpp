@@ -8,7 +8,7 @@
 #include "gradus/models/model_folder.h"
 #include "gradus/optim/optimizers.h"
 #include "tests/compare.h"
-#include "tests/golden/golden.h"
+#include "tests/golden/training_checks.h"
 #include "tests/temporary_folder.h"
 
 using namespace gradus;
@@ -29,32 +29,12 @@ models::BertInput some_input(int64_t batch, int64_t length) {
 
 TEST_CASE("a BERT trains as PyTorch's from the same weights", "[bert][golden]") {
   const golden::File file("bert");
-  for (const Dtype dtype : {float64, float32}) {
-    CAPTURE(dtype);
-    models::Bert model(tiny);
-    model.to(dtype);
-    model.load_state_dict(file.with_prefix("param.", dtype));
-    optim::AdamW optimizer(model.parameters(), {.lr = 2e-3, .beta2 = 0.99, .weight_decay = 0.1});
-    const Tensor expected = file.get(dtype == float64 ? "float64.losses" : "float32.losses");
-    for (int64_t step = 0; step < 20; ++step) {
-      const auto [masked, next] =
-          model.losses({file.get("ids")[step], file.get("segments")[step], file.get("mask")[step],
-                        file.get("targets")[step], file.get("is_next")[step]});
-      optimizer.zero_grad();
-      (masked + next).backward();
-      if (step == 0)
-        for (const auto& [name, p] : model.named_parameters()) {
-          CAPTURE(name);
-          CHECK(golden::difference(p.grad(), file.get("grad." + name)) <
-                (dtype == float64 ? 1e-9 : 1e-4));
-        }
-      optimizer.step({.max_grad_norm = 1});
-      const double margin = dtype == float64 ? 1e-9 : 1e-4;
-      CAPTURE(step);
-      CHECK(masked.item() == Approx(expected[step][0].item()).margin(margin));
-      CHECK(next.item() == Approx(expected[step][1].item()).margin(margin));
-    }
-  }
+  golden::check_training<models::Bert>(file, tiny, [&](const auto& model, int64_t step, Dtype) {
+    const auto [masked, next] =
+        model.losses({file.get("ids")[step], file.get("segments")[step], file.get("mask")[step],
+                      file.get("targets")[step], file.get("is_next")[step]});
+    return std::vector<Tensor>{masked, next};
+  });
 }
 
 TEST_CASE("BERT: what is padding is not seen, and segments are the first unless given", "[bert]") {

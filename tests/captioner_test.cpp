@@ -4,10 +4,8 @@
 
 #include "gradus/models/data/shapes.h"
 #include "gradus/models/data/word_tokenizer.h"
-#include "gradus/models/model_folder.h"
 #include "gradus/optim/optim.h"
 #include "tests/compare.h"
-#include "tests/temporary_folder.h"
 #include "tests/vision_checks.h"
 
 using Catch::Matchers::Contains;
@@ -148,11 +146,9 @@ TEST_CASE("captioner: names colour and shape of pictures that it has not seen",
   optim::AdamW optimizer(model.parameters(), {.lr = 5e-3});
   for (int64_t step = 0; step < 450; ++step) {
     const models::ImageBatch batch = data.images.shuffled(32, 2, step, stats);
-    std::vector<std::string> captions;
-    for (const int64_t id : batch.ids.to_vector<int64_t>())
-      captions.push_back(data.captions[static_cast<size_t>(id)]);
     optimizer.zero_grad();
-    model.loss(batch.images, models::text_batch(tokenizer, captions)).backward();
+    model.loss(batch.images, models::text_batch(tokenizer, captions_of(data, batch.ids)))
+        .backward();
     optimizer.step({.max_grad_norm = 1});
   }
   const auto found = model.captions(
@@ -164,12 +160,10 @@ TEST_CASE("captioner: names colour and shape of pictures that it has not seen",
 }
 
 TEST_CASE("captioner: a saved model is the same model, and bad input is refused", "[captioner]") {
-  const TemporaryFolder folder;
   const NoGrad no_grad;
   const Tensor images = randn({2, 2, 6, 6}), ids = randint(0, 9, {2, 5});
   for_cells([&](const Captioner& model) {
-    models::save_model(folder.path, model);
-    const Captioner loaded = models::load_model<Captioner>(folder.path);
+    const Captioner loaded = saved_and_loaded(model);
     CHECK(golden::same(model(images, ids), loaded(images, ids)));
     CHECK(loaded.config.cell == model.config.cell);
   });

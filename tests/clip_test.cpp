@@ -4,10 +4,8 @@
 
 #include "gradus/models/data/shapes.h"
 #include "gradus/models/data/word_tokenizer.h"
-#include "gradus/models/model_folder.h"
 #include "gradus/optim/optim.h"
 #include "tests/compare.h"
-#include "tests/temporary_folder.h"
 #include "tests/vision_checks.h"
 
 using Catch::Matchers::Contains;
@@ -123,11 +121,9 @@ TEST_CASE("CLIP: names the colours and shapes of pictures that it has not seen",
   optim::AdamW optimizer(model.parameters(), {.lr = 2e-3});
   for (int64_t step = 0; step < 800; ++step) {
     const models::ImageBatch batch = data.images.shuffled(32, 2, step, stats);
-    std::vector<std::string> captions;
-    for (const int64_t id : batch.ids.to_vector<int64_t>())
-      captions.push_back(data.captions[static_cast<size_t>(id)]);
     optimizer.zero_grad();
-    model.loss(batch.images, models::text_batch(tokenizer, captions)).backward();
+    model.loss(batch.images, models::text_batch(tokenizer, captions_of(data, batch.ids)))
+        .backward();
     optimizer.step({.max_grad_norm = 1});
   }
   const NoGrad no_grad;
@@ -149,10 +145,8 @@ TEST_CASE("CLIP: names the colours and shapes of pictures that it has not seen",
 }
 
 TEST_CASE("CLIP: a saved model is the same model, and bad input is refused", "[clip]") {
-  const TemporaryFolder folder;
   const models::CLIP model(small());
-  models::save_model(folder.path, model);
-  const models::CLIP loaded = models::load_model<models::CLIP>(folder.path);
+  const auto loaded = saved_and_loaded(model);
   const NoGrad no_grad;
   const Tensor images = randn({3, 2, 6, 6});
   CHECK(golden::same(model.loss(images, texts()), loaded.loss(images, texts())));

@@ -4,10 +4,8 @@
 
 #include "gradus/models/contrastive.h"
 #include "gradus/models/data/shapes.h"
-#include "gradus/models/model_folder.h"
 #include "gradus/optim/optim.h"
 #include "tests/compare.h"
-#include "tests/temporary_folder.h"
 #include "tests/vision_checks.h"
 
 using Catch::Matchers::Contains;
@@ -107,10 +105,8 @@ TEST_CASE("CNN with attention: tells colours and shapes, and gamma moves",
 
 TEST_CASE("CNN with attention: a saved model is the same model, and bad input is refused",
           "[cnn_attention]") {
-  const TemporaryFolder folder;
   const CNNAttention model(small());
-  models::save_model(folder.path, model);
-  const CNNAttention loaded = models::load_model<CNNAttention>(folder.path);
+  const auto loaded = saved_and_loaded(model);
   const NoGrad no_grad;
   const Tensor images = randn({2, 2, 10, 10});
   CHECK(golden::same(model(images), loaded(images)));

@@ -30,6 +30,14 @@ inline gradus::models::ImageBytes picture(int64_t channels, int64_t side, uint8_
           std::vector<uint8_t>(static_cast<size_t>(channels * side * side), value)};
 }
 
+/// The last line from the validation loss on, without the time: which --eval-only says again.
+inline std::string judgement(const std::string& output) {
+  const std::string line = line_of(output, "final: ");
+  const size_t at = line.find(" val_loss");
+  REQUIRE(at != std::string::npos);
+  return line.substr(at, line.find(" seconds") - at);
+}
+
 /// Killed on the way, gone on with, and compared with a run that was not.
 inline void ends_with_the_same_bits(const std::string& program, const std::string& flags,
                                     std::vector<std::string> files) {
@@ -44,7 +52,9 @@ inline void ends_with_the_same_bits(const std::string& program, const std::strin
   const Result resumed = run(program, "--resume" + steps + bench.out("part"));
   INFO(resumed.output);
   REQUIRE(resumed.status == 0);
-  REQUIRE(run(program, all + steps + bench.out("whole") + " --threads 1").status == 0);
+  const Result whole = run(program, all + steps + bench.out("whole") + " --threads 1");
+  REQUIRE(whole.status == 0);
+  CHECK(judgement(resumed.output) == judgement(whole.output));
   for (const char* file :
        {"/model.safetensors", "/loss.csv", "/best/model.safetensors", "/images.json"})
     files.push_back(file);

@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
-#include <fstream>
 
 #include "gradus/core/file.h"
 #include "gradus/core/ops/ops.h"
@@ -11,6 +10,7 @@
 #include "gradus/models/data/idx.h"
 #include "gradus/models/data/png.h"
 #include "tests/compare.h"
+#include "tests/damaged_files.h"
 #include "tests/temporary_folder.h"
 
 using namespace gradus;
@@ -54,41 +54,6 @@ std::string noise(size_t n, uint32_t seed = 1) {
   std::string bytes;
   while (bytes.size() < n) bytes += static_cast<char>((seed = seed * 1664525u + 1013904223u) >> 24);
   return bytes;
-}
-
-/// Makes these the content of a file, in place: to empty it first makes some file systems write to
-/// the disk each time.
-void overwrite(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::app).close();
-  std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << bytes;
-  std::filesystem::resize_file(path, bytes.size());
-}
-
-/// Writes the file with every bit flipped, cut at every length and lengthened: load() throws an
-/// Error that names it, or finds what is right. Returns how many damaged files it took.
-template <class Load>
-int count_taken(const std::string& path, Load&& load) {
-  const std::string good = read_file(path);
-  int count = 0;
-  const auto with = [&](const std::string& bytes) {
-    overwrite(path, bytes);
-    const std::string message = error_of(load);
-    count += message.empty();
-    if (!message.empty() && message.find(path) == std::string::npos) FAIL_CHECK(message);
-  };
-  for (size_t at = 0; at < good.size(); ++at) {
-    CAPTURE(at);
-    std::string bytes = good;
-    for (int bit = 0; bit < 8; ++bit) {
-      bytes[at] = static_cast<char>(good[at] ^ 1 << bit);
-      with(bytes);
-    }
-    with(good.substr(0, at));
-  }
-  for (const std::string& more : {std::string("x"), std::string(8, '\0'), good}) with(good + more);
-  overwrite(path, good);
-  REQUIRE(error_of(load).empty());
-  return count;
 }
 
 }  // namespace

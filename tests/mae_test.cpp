@@ -3,10 +3,8 @@
 #include "gradus/models/mae.h"
 
 #include "gradus/models/data/shapes.h"
-#include "gradus/models/model_folder.h"
 #include "gradus/optim/optim.h"
 #include "tests/compare.h"
-#include "tests/temporary_folder.h"
 #include "tests/vision_checks.h"
 
 using Catch::Matchers::Contains;
@@ -155,10 +153,8 @@ TEST_CASE("MAE: learns to paint what is hidden", "[mae][training]") {
 }
 
 TEST_CASE("MAE: a saved model is the same model, and bad input is refused", "[mae]") {
-  const TemporaryFolder folder;
   const models::MAE model(small());
-  models::save_model(folder.path, model);
-  const models::MAE loaded = models::load_model<models::MAE>(folder.path);
+  const auto loaded = saved_and_loaded(model);
   const NoGrad no_grad;
   const Tensor images = randn({3, 2, 6, 6}), order = model.order(3, 0, 0);
   CHECK(golden::same(model(images, order).patches, loaded(images, order).patches));

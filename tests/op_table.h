@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gradus/core/gradcheck.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/tensor.h"
 
 namespace gradus::testing {
@@ -19,6 +20,11 @@ struct Input {
   std::function<Tensor(const Shape&)> draw;
 };
 using Sample = std::vector<Input>;
+
+/// What a call that throws is tried on.
+inline Tensor f32(const Shape& shape) { return ones(shape); }
+inline Tensor f64(const Shape& shape) { return ones(shape, float64); }
+inline Tensor i64(const Shape& shape) { return ones(shape, int64); }
 
 /// A call that must throw Error with this in its message.
 struct BadCall {

@@ -46,8 +46,6 @@ OpRow row(const std::string& variant, const Conv2dOptions& o, std::vector<Sample
           .composed = [=](const Tensors& x) { return Tensors{by_places(x[0], x[1], bias(x), o)}; }};
 }
 
-Tensor f32(const Shape& shape) { return ones(shape); }
-
 std::vector<BadCall> bad_calls() {
   constexpr int64_t huge = int64_t{1} << 60;
   auto call = [](const Shape& x, const Shape& w, const Conv2dOptions& o, const char* message) {

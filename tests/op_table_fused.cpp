@@ -12,10 +12,6 @@ using namespace gradus::core;
 
 namespace {
 
-Tensor f32(const Shape& shape) { return ones(shape); }
-Tensor f64(const Shape& shape) { return ones(shape, float64); }
-Tensor i64(const Shape& shape) { return ones(shape, int64); }
-
 // ---- products ----
 
 /// sum_k a_ik b_kj, the products laid out as (..., i, k, j).

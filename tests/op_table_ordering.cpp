@@ -8,8 +8,6 @@ using namespace gradus::core;
 
 namespace {
 
-Tensor f32(const Shape& shape) { return ones(shape); }
-
 Tensor square(const Tensor& x) { return x * x; }
 
 /// What is largest (smallest) of each row: values and indices from a sort.

@@ -17,9 +17,6 @@ const Draw off_zero = [](const Shape& shape) { return away_from(shape, {0}); };
 const Draw grid = [](const Shape& shape) { return on_grid(shape, 0); };
 const Draw between_grid = [](const Shape& shape) { return on_grid(shape, 0.25); };
 
-Tensor f32(const Shape& shape) { return ones(shape); }
-Tensor f64(const Shape& shape) { return ones(shape, float64); }
-Tensor i64(const Shape& shape) { return ones(shape, int64); }
 Tensor truth(const Shape& shape) { return ones(shape, boolean); }
 
 /// What every op of two tensors refuses.

@@ -10,8 +10,6 @@ using namespace gradus::core;
 
 namespace {
 
-Tensor f32(const Shape& shape) { return ones(shape); }
-
 Tensor square(const Tensor& x) { return x * x; }
 
 /// Zeros among normal numbers.

@@ -10,9 +10,6 @@ using namespace gradus::core;
 
 namespace {
 
-Tensor f32(const Shape& shape) { return ones(shape); }
-Tensor f64(const Shape& shape) { return ones(shape, float64); }
-Tensor i64(const Shape& shape) { return ones(shape, int64); }
 Tensor vector_of(std::initializer_list<double> numbers) { return tensor(numbers, int64); }
 
 Tensor square(const Tensor& x) { return x * x; }

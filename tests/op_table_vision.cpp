@@ -12,9 +12,6 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-Tensor f32(const Shape& shape) { return ones(shape); }
-Tensor i64(const Shape& shape) { return ones(shape, int64); }
-
 /// x with `value` around it, cut into the places of windows: a tensor a place, in row-major order.
 Tensors places(const Tensor& x, Size2d kernel, Size2d stride, Size2d padding, Size2d dilation,
                double value) {

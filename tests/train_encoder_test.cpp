@@ -4,7 +4,7 @@
 #include "examples/support/image_pictures.h"
 #include "gradus/core/ops/ops.h"
 #include "gradus/models/models.h"
-#include "tests/train_bench.h"
+#include "tests/image_bench.h"
 
 using namespace gradus;
 using namespace gradus::testing;
@@ -17,20 +17,6 @@ const std::string tiny =
     " --eval-every 5 --seed 5 --probe-images 60";
 const std::vector<std::string> programs{"train_mae", "train_contrastive"};
 
-/// The last line, and the numbers that it must have.
-struct Final {
-  std::string line;
-  double train_loss = 0, loss = 0, probe = 0, random_probe = 0, neighbours = 0, seconds = 0;
-  explicit Final(const std::string& output) {
-    line = output.substr(output.rfind("\nfinal: ") + 1);
-    INFO(output);
-    REQUIRE(std::sscanf(line.c_str(),
-                        "final: step %*d train_loss %lf val_loss %lf probe %lf random_probe %lf"
-                        " neighbours %lf seconds %lf",
-                        &train_loss, &loss, &probe, &random_probe, &neighbours, &seconds) == 6);
-  }
-};
-
 }  // namespace
 
 TEST_CASE("train_mae and train_contrastive: train, draw, are judged and go on") {
@@ -39,7 +25,12 @@ TEST_CASE("train_mae and train_contrastive: train, draw, are judged and go on") 
     const Result result = run(program, tiny + " --steps 6" + bench.out());
     INFO(result.output);
     REQUIRE(result.status == 0);
-    const Final final(result.output);
+    double train_loss, loss, said_probe, random_probe, neighbours, seconds;
+    REQUIRE(std::sscanf(line_of(result.output, "final: ").c_str(),
+                        "final: step 6 train_loss %lf val_loss %lf probe %lf random_probe %lf"
+                        " neighbours %lf seconds %lf",
+                        &train_loss, &loss, &said_probe, &random_probe, &neighbours,
+                        &seconds) == 6);
     CHECK((bench.has("out/embeddings.png") || bench.has("out/embeddings.csv")));
     if (program == "train_mae") {
       // 32 pixels, three times as large, two grey ones between: eight rows of three.
@@ -60,40 +51,18 @@ TEST_CASE("train_mae and train_contrastive: train, draw, are judged and go on") 
     };
     const double probe =
         models::linear_probe(features(data.train, 60), features(data.test, data.test.size()));
-    CHECK(std::abs(probe - final.probe) < 1e-4);
+    CHECK(std::abs(probe - said_probe) < 1e-4);
 
     const Result judged = run(program, "--eval-only" + bench.out());
-    const size_t at = final.line.find(" val_loss");
-    CHECK_THAT(judged.output, Contains(final.line.substr(at, final.line.find(" seconds") - at)));
+    CHECK_THAT(judged.output, Contains(judgement(result.output)));
     CHECK_THAT(run(program, "--resume --steps 7" + bench.out()).output, Contains("final: step 7 "));
     CHECK(run(program, tiny + " --steps 1 --overwrite" + bench.out()).status == 0);
   }
 }
 
 TEST_CASE("train_mae and train_contrastive: killed runs end with the bits of those that were not") {
-  for (const std::string& program : programs) {
-    const Bench bench;
-    const std::string flags = tiny + " --dropout 0.1 --accumulate 2 --decay-steps 100000";
-    {
-      Process part(program, flags + " --steps 1000000" + bench.out("part"));
-      REQUIRE(part.read_until("step 5 train"));
-      part.finish(SIGKILL);
-    }
-    const std::string steps = " --steps " + std::to_string(bench.checkpoint_step("part") + 7);
-    const Result resumed = run(program, "--resume" + steps + bench.out("part"));
-    const Result whole = run(program, flags + steps + bench.out("whole") + " --threads 1");
-    INFO(resumed.output);
-    REQUIRE(resumed.status == 0);
-    REQUIRE(whole.status == 0);
-    const Final a(resumed.output), b(whole.output);
-    CHECK((a.loss == b.loss && a.probe == b.probe && a.random_probe == b.random_probe &&
-           a.neighbours == b.neighbours));
-    for (const char* file : {"/model.safetensors", "/best/model.safetensors", "/loss.csv"})
-      CHECK(bench.file(std::string("part") + file) == bench.file(std::string("whole") + file));
-    CHECK(bench.rows("part/steps.csv", true) == bench.rows("whole/steps.csv", true));
-    if (program == "train_mae")
-      CHECK(bench.file("part/painted.png") == bench.file("whole/painted.png"));
-  }
+  ends_with_the_same_bits("train_mae", tiny + " --dropout 0.1", {"/painted.png"});
+  ends_with_the_same_bits("train_contrastive", tiny + " --dropout 0.1", {});
 }
 
 TEST_CASE("train_mae and train_contrastive refuse what they cannot train on, and touch nothing") {
@@ -107,11 +76,7 @@ TEST_CASE("train_mae and train_contrastive refuse what they cannot train on, and
            {"train_contrastive --data shapes:50 --patch 5", "patch must divide image"},
            {"train_contrastive --data shapes:50 --temperature 0", "--temperature"}}) {
     const size_t space = command.find(' ');
-    const Result result = run(command.substr(0, space), command.substr(space) + bench.out());
-    INFO(result.output);
-    CHECK(result.status == 1);
-    CHECK(one_line(result.output));
-    CHECK_THAT(result.output, Contains(why));
+    refused(command.substr(0, space), command.substr(space) + bench.out(), why);
   }
   CHECK(!bench.has("out"));
 }

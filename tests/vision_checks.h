@@ -4,10 +4,14 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "gradus/core/core.h"
+#include "gradus/models/data/shapes.h"
+#include "gradus/models/model_folder.h"
 #include "gradus/nn/module.h"
 #include "tests/golden/golden.h"
+#include "tests/temporary_folder.h"
 
 namespace gradus::testing {
 
@@ -48,6 +52,22 @@ inline void check_gradients(nn::Module& model, const std::function<Tensor()>& lo
     CHECK(sum(p.grad() * v).item() ==
           Approx((above - below) / (2 * eps)).epsilon(1e-3).margin(1e-6));
   }
+}
+
+/// The model that a folder holds once this one has been saved into it.
+template <class Model>
+Model saved_and_loaded(const Model& model) {
+  const TemporaryFolder folder;
+  models::save_model(folder.path, model);
+  return models::load_model<Model>(folder.path);
+}
+
+/// Those of the pictures `ids` (B).
+inline std::vector<std::string> captions_of(const models::ShapeImages& data, const Tensor& ids) {
+  std::vector<std::string> captions;
+  for (const int64_t id : ids.to_vector<int64_t>())
+    captions.push_back(data.captions[static_cast<size_t>(id)]);
+  return captions;
 }
 
 }  // namespace gradus::testing

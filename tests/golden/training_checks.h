@@ -1,0 +1,45 @@
+#pragma once
+// Training as PyTorch trained.
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "gradus/optim/optim.h"
+#include "tests/golden/golden.h"
+
+namespace golden {
+
+/// In float64 and float32: 20 steps from the file's weights on its batches, by the sum of what
+/// losses(model, step, dtype) gives, a std::vector<Tensor>. Compares the first gradients and all
+/// losses, which the file has as (20, losses), or (20) where it is one.
+template <class Model, class Losses>
+void check_training(const File& file, const typename Model::Config& config, Losses&& losses) {
+  using namespace gradus;
+  for (const Dtype dtype : {float64, float32}) {
+    CAPTURE(dtype);
+    Model model(config);
+    model.to(dtype);
+    model.load_state_dict(file.with_prefix("param.", dtype));
+    optim::AdamW optimizer(model.parameters(), {.lr = 2e-3, .beta2 = 0.99, .weight_decay = 0.1});
+    const Tensor expected = file.get(dtype == float64 ? "float64.losses" : "float32.losses");
+    for (int64_t step = 0; step < 20; ++step) {
+      const std::vector<Tensor> parts = losses(model, step, dtype);
+      optimizer.zero_grad();
+      sum(core::stack(parts)).backward();
+      if (step == 0)
+        for (const auto& [name, p] : model.named_parameters()) {
+          CAPTURE(name);
+          CHECK(difference(p.grad(), file.get("grad." + name)) < (dtype == float64 ? 1e-9 : 1e-4));
+        }
+      optimizer.step({.max_grad_norm = 1});
+      CAPTURE(step);
+      const Tensor row = expected[step].reshape({-1});
+      REQUIRE(row.numel() == std::ssize(parts));
+      for (int64_t i = 0; i < row.numel(); ++i)
+        CHECK(parts[static_cast<size_t>(i)].item() ==
+              Approx(row[i].item()).margin(dtype == float64 ? 1e-9 : 1e-4));
+    }
+  }
+}
+
+}  // namespace golden
