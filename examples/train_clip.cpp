@@ -55,7 +55,7 @@ class CLIPTask : public CaptionTask {
 
  protected:
   /// `retrieval`: the share of pictures that fit their own caption best; `zero_shot`: of those of one
-  /// shape, for which "a" and its class's name is the best of all classes'.
+  /// shape, if there are any, for which "a" and its class's name is the best of all classes'.
   Score score(Part part, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     const models::TextBatch tokens = texts(part, ids);

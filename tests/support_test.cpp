@@ -8,6 +8,7 @@
 #include "examples/support/flags.h"
 #include "examples/support/run_folder.h"
 #include "examples/support/step_log.h"
+#include "examples/support/task.h"
 #include "examples/support/text.h"
 #include "gradus/core/ops/factories.h"
 #include "tests/programs.h"
@@ -99,6 +100,21 @@ TEST_CASE("numbers are read whole or not at all", "[support]") {
   CHECK(as_clock(7265) == "2:01:05");
   CHECK(shown("a\nb") == "\"a b\"");
   CHECK(shown(std::string(300, '9')) == '"' + std::string(40, '9') + "...\"");
+}
+
+TEST_CASE("the scores of batches are weighed by their examples", "[support]") {
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  const Score all = mean_score(
+      {{.loss = 2, .examples = 3, .more = {{"right", 1, 1}, {"none", unknown, 0}}},
+       {.loss = 6, .examples = 1, .more = {{"right", 0.5, 3}, {"none", 0, 0}, {"once", 4, 2}}}});
+  CHECK(all.loss == 3);
+  CHECK(all.examples == 4);
+  REQUIRE(all.more.size() == 2);  // nothing is said of what there is none of
+  CHECK(all.more[0].name == "right");
+  CHECK(all.more[0].value == 0.625);
+  CHECK(all.more[0].examples == 4);
+  CHECK(all.more[1].name == "once");
+  CHECK(all.more[1].value == 4);
 }
 
 TEST_CASE("the first tensor that is not finite is found", "[support]") {

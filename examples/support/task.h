@@ -28,6 +28,9 @@ struct Score {
   std::vector<NamedMean> more = {};  ///< other means: {"accuracy", 0.97, 500}
 };
 
+/// The scores of batches as that of all their examples; a mean that is over none is left out.
+Score mean_score(const std::vector<Score>& batches);
+
 /// Batches to score a model on.
 struct Evaluation {
   int64_t batches = 0;

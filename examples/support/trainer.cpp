@@ -104,23 +104,13 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
   const NoGrad no_grad;
   const EvalMode eval;
   const KeepRandomState random;
-  Score sum{.loss = 0, .examples = 0, .more = {}};
+  std::vector<Score> batches;
   for (int64_t i = 0; i < evaluation.batches; ++i) {
     if (may_stop && interrupted()) return {};
-    const Score batch = evaluation.score(i);
-    sum.loss += batch.loss * batch.examples;
-    sum.examples += batch.examples;
-    if (i == 0)
-      for (const NamedMean& mean : batch.more) sum.more.push_back({mean.name, 0, 0});
-    for (size_t k = 0; k < batch.more.size(); ++k) {
-      sum.more[k].value += batch.more[k].value * batch.more[k].examples;
-      sum.more[k].examples += batch.more[k].examples;
-    }
+    batches.push_back(evaluation.score(i));
     progress.part(what, i + 1, evaluation.batches);
   }
-  sum.loss /= sum.examples;
-  for (NamedMean& mean : sum.more) mean.value /= mean.examples;
-  return sum;
+  return mean_score(batches);
 }
 
 void Trainer::expect_finite(const std::string& what, bool finite) const {

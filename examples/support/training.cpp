@@ -41,6 +41,25 @@ Evaluation classification(std::function<Tensor(const Tensor&)> logits, Tensor x,
           }};
 }
 
+Score mean_score(const std::vector<Score>& batches) {
+  Score all{.loss = 0, .examples = 0, .more = {}};
+  for (const Score& batch : batches) {
+    all.loss += batch.loss * batch.examples;
+    all.examples += batch.examples;
+    for (const NamedMean& mean : batch.more) {
+      auto sum = std::find_if(all.more.begin(), all.more.end(),
+                              [&](const NamedMean& m) { return m.name == mean.name; });
+      if (sum == all.more.end()) sum = all.more.insert(sum, {mean.name, 0, 0});
+      if (mean.examples > 0) sum->value += mean.value * mean.examples;
+      sum->examples += mean.examples;
+    }
+  }
+  all.loss /= all.examples;
+  std::erase_if(all.more, [](const NamedMean& mean) { return mean.examples == 0; });
+  for (NamedMean& mean : all.more) mean.value /= mean.examples;
+  return all;
+}
+
 // ---- flags ----
 
 void add_training_flags(Flags& flags, TrainOptions& o) {
