@@ -32,6 +32,16 @@ Block::Block(int64_t dim, const BlockOptions& o)
       ln2(child("ln2", make_norm(dim, o))),
       mlp(child("mlp", make_mlp(dim, o))) {}
 
+Tensor Block::first(int64_t count, const Tensor& x) const {
+  core::check(!attn.causal && !attn.positions.defined(),
+              "Block::first: expected attention without causal order or rotary places");
+  const Tensor all = ln1(x);
+  core::check(count >= 1 && count <= x.size(1), "Block::first: expected 1 to ", x.size(1),
+              " tokens, got ", count);
+  const Tensor h = x.slice(1, 0, count) + attn.cross(all.slice(1, 0, count), all);
+  return h + mlp(ln2(h));
+}
+
 namespace {
 int64_t checked_context(int64_t context) {
   core::check(context > 0, "LlamaBlock: expected context > 0, got ", context);

@@ -38,12 +38,9 @@ struct Block : Module {
     return h + mlp(ln2(h));
   }
   /// What becomes of x's first `count` tokens alone, which see all: (B, count, dim), at the price of
-  /// keys and values for the others. Throws Error if attention is causal or rotary.
-  Tensor first(int64_t count, const Tensor& x) const {
-    const Tensor all = ln1(x);
-    const Tensor h = x.slice(1, 0, count) + attn.cross(all.slice(1, 0, count), all);
-    return h + mlp(ln2(h));
-  }
+  /// keys and values for the others. Throws Error if attention is causal or rotary, and unless count
+  /// is from 1 to T.
+  Tensor first(int64_t count, const Tensor& x) const;
 };
 
 /// The post-norm block of an encoder (Vaswani et al. 2017, section 3.1; BERT's: Devlin et al. 2019).

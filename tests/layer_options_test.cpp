@@ -10,6 +10,7 @@
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -207,6 +208,24 @@ TEST_CASE("the transformer block: every option, with and without a cache", "[nn]
     manual_seed(12);
     CHECK(difference(y, expected(x)) < 1e-5);
   }
+}
+
+TEST_CASE("the transformer block: the first tokens alone are those of all", "[nn]") {
+  manual_seed(4);
+  const Tensor x = randn({2, 7, 16});
+  const nn::Block block(16, {.heads = 4, .kv_heads = 2, .hidden = 24});
+  for (const int64_t count : {1, 3, 7})
+    check_same([&](const Tensor& t) { return block.first(count, t); },
+               [&](const Tensor& t) { return block(t).slice(1, 0, count); }, x);
+  for (const int64_t count : {-1, 0, 8})
+    CHECK_THROWS_WITH(block.first(count, x), Contains("Block::first: expected 1 to 7 tokens, got " +
+                                                      std::to_string(count)));
+  CHECK_THROWS_AS(block.first(1, x[0]), Error);
+  for (const nn::BlockOptions& o :
+       {nn::BlockOptions{.heads = 4, .causal = true}, nn::BlockOptions{.heads = 4, .rotary = 9}})
+    CHECK_THROWS_WITH(nn::Block(16, o).first(1, x),
+                      Contains("Block::first: expected attention without causal order or rotary"));
+  CHECK_THROWS_WITH(nn::LlamaBlock(16, {.heads = 4}).first(1, x), Contains("Block::first: "));
 }
 
 TEST_CASE("GPT: every option of its configuration", "[gpt]") {
