@@ -70,6 +70,26 @@ TEST_CASE("linear probe: finds a plane between classes, whatever the features' s
   CHECK(models::linear_probe({noise, train.labels}, test) < 0.5);
 }
 
+TEST_CASE("linear probe: a feature that was constant says nothing, whatever it is later",
+          "[probe]") {
+  const auto train = clusters(500, 8, 5, 0.3), test = clusters(300, 8, 5, 0.3);
+  const double accuracy = models::linear_probe(train, test);
+  const auto with = [](const models::LabelledFeatures& data, const Tensor& column) {
+    return models::LabelledFeatures{cat({data.features, column}, 1), data.labels};
+  };
+  // Of a deviation of 0, or of no more than rounding: what it moves by later is not divided by that.
+  for (const double constant : {0.0, 0.1, -7.3}) {
+    CAPTURE(constant);
+    const Tensor rounding = 1e-7 * constant * randn({500, 1});
+    const Tensor later = (constant == 0 ? 1e-3 : 1e-3 * std::abs(constant)) * randn({300, 1});
+    CHECK(models::linear_probe(with(train, constant + rounding), with(test, constant + later)) ==
+          Approx(accuracy).margin(0.01));
+  }
+  // Of constants alone: the class that most examples are of.
+  const models::LabelledFeatures same{full({6, 2}, 0.1), from_data<int64_t>({1, 1, 0, 1, 2, 1})};
+  CHECK(models::linear_probe(same, same) == Approx(4.0 / 6));
+}
+
 TEST_CASE("linear probe: reaches the minimum of its convex loss", "[probe]") {
   // Two classes that overlap on a line: the best boundary of x ~ N(-+1, 1) is 0; 84% are right.
   manual_seed(3);

@@ -5,10 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include "gradus/core/core.h"
-#include "gradus/models/model_folder.h"
-#include "gradus/optim/optim.h"
-#include "tests/golden/golden.h"
-#include "tests/temporary_folder.h"
+#include "tests/golden/training_checks.h"
+#include "tests/vision_checks.h"
 
 using Catch::Matchers::Contains;
 
@@ -16,29 +14,13 @@ namespace gradus::testing {
 
 TEST_CASE("a ViT trains as PyTorch's: 20 losses and the first gradients", "[vit][golden]") {
   const golden::File file("vit");
-  for (const Dtype dtype : {float64, float32}) {
-    models::ViT model(
-        {.image = 9, .channels = 2, .patch = 3, .classes = 5, .layers = 2, .heads = 3, .dim = 12});
-    model.to(dtype);
-    model.load_state_dict(file.with_prefix("param.", dtype));
-    optim::AdamW optimizer(model.parameters(), {.lr = 2e-3, .beta2 = 0.99, .weight_decay = 0.1});
-    const Tensor expected = file.get(dtype == float64 ? "float64.losses" : "float32.losses");
-    for (int64_t step = 0; step < 20; ++step) {
-      const Tensor loss =
-          cross_entropy(model(file.get("images", dtype)[step]), file.get("labels")[step]);
-      optimizer.zero_grad();
-      loss.backward();
-      if (step == 0)
-        for (const auto& [name, p] : model.named_parameters()) {
-          CAPTURE(name);
-          CHECK(golden::difference(p.grad(), file.get("grad." + name)) <
-                (dtype == float64 ? 1e-9 : 1e-4));
-        }
-      optimizer.step({.max_grad_norm = 1});
-      CAPTURE(step, dtype);
-      CHECK(loss.item() == Approx(expected[step].item()).margin(dtype == float64 ? 1e-9 : 1e-4));
-    }
-  }
+  golden::check_training<models::ViT>(
+      file,
+      {.image = 9, .channels = 2, .patch = 3, .classes = 5, .layers = 2, .heads = 3, .dim = 12},
+      [&](const models::ViT& model, int64_t step, Dtype dtype) {
+        return std::vector<Tensor>{
+            cross_entropy(model(file.get("images", dtype)[step]), file.get("labels")[step])};
+      });
 }
 
 TEST_CASE("ViT: 224 x 224 x 3 in patches of 16 are 196 tokens and the class token", "[vit]") {
@@ -53,6 +35,37 @@ TEST_CASE("ViT: 224 x 224 x 3 in patches of 16 are 196 tokens and the class toke
   CHECK(embedded.shape() == Shape{2, 196, 32});
   CHECK(model.encode(embedded).shape() == Shape{2, 197, 32});
   CHECK(model.features(images).shape() == Shape{2, 32});
+}
+
+TEST_CASE("ViT: parameters begin as documented", "[vit]") {
+  manual_seed(8);
+  const models::ViT model({.image = 32, .patch = 4, .classes = 10, .layers = 2, .dim = 64});
+  const auto deviation = [](const Tensor& x) { return std_dev(x.flatten(), 0, 0).item(); };
+  int64_t maps = 0, tables = 0, biases = 0;
+  for (const auto& [name, p] : model.named_parameters()) {
+    CAPTURE(name, p.shape());
+    const Tensor x = p.detach();
+    if (p.rank() == 2 || p.rank() == 4) {  // Glorot & Bengio 2010, equation 16
+      const auto out = static_cast<double>(p.size(0)), in = static_cast<double>(p.numel()) / out;
+      const double bound = std::sqrt(6 / (in + out));
+      CHECK(max(x).item() == Approx(bound).epsilon(0.02));
+      CHECK(min(x).item() == Approx(-bound).epsilon(0.02));
+      CHECK(deviation(x) == Approx(bound / std::sqrt(3)).epsilon(0.05));
+      ++maps;
+    } else if (p.rank() == 3) {  // n normal numbers' own deviation varies by 0.3 / sqrt(2 n)
+      const auto n = static_cast<double>(p.numel());
+      CHECK(std::abs(deviation(x) - 0.3) < 4 * 0.3 / std::sqrt(2 * n));
+      CHECK(std::abs(mean(x).item()) < 4 * 0.3 / std::sqrt(n));
+      ++tables;
+    } else {
+      const bool is_bias = name.ends_with("bias");
+      CHECK(golden::same(x, full(x.shape(), is_bias ? 0 : 1)));  // 1: of a norm
+      biases += is_bias;
+    }
+  }
+  CHECK(tables == 2);                 // the class token and the positions
+  CHECK(maps == 1 + 2 * 4 + 1);       // patches, qkv, output and two of the MLP a block, the head
+  CHECK(biases == maps + 2 * 2 + 1);  // and the norms
 }
 
 TEST_CASE("ViT: a patch is a linear map of its own pixels, in reading order", "[vit]") {
@@ -105,7 +118,6 @@ TEST_CASE("ViT: the class token alone becomes what it becomes among all tokens",
 }
 
 TEST_CASE("ViT: a saved model is the same model, and bad input is refused", "[vit]") {
-  const TemporaryFolder folder;
   const models::ViTConfig config{.image = 4,
                                  .channels = 1,
                                  .patch = 2,
@@ -113,8 +125,7 @@ TEST_CASE("ViT: a saved model is the same model, and bad input is refused", "[vi
                                  .dim = 8,
                                  .pooling = models::Pooling::mean};
   const models::ViT model(config);
-  models::save_model(folder.path, model);
-  const models::ViT loaded = models::load_model<models::ViT>(folder.path);
+  const auto loaded = saved_and_loaded(model);
   const NoGrad no_grad;
   const EvalMode eval;
   const Tensor images = randn({3, 1, 4, 4});
