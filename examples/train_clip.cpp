@@ -22,6 +22,7 @@ class CLIPTask : public CaptionTask {
  public:
   CLIPTask(const ImageOptions& images, const TrainOptions& training, const CLIPConfig& config)
       : CaptionTask(images, training), model_(of_data(config)) {
+    core::check(images.batch >= 2, "--batch: a picture is told from others: expected 2 or more");
     for (const Part part : {Part::train, Part::validation})
       core::check(different(part)[0].numel() >= 2, "--data ", images.data,
                   ": too few pictures to tell one from others");

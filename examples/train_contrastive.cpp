@@ -23,6 +23,9 @@ class ContrastiveTask : public EncoderTask {
     core::check(options.images.batch >= 3 && corpus_.part(Part::validation).size() >= 2,
                 "--batch, --data: a view is told from those of other images: expected batches of 3 "
                 "or more, and 2 held out");
+    const int64_t train = corpus_.part(Part::train).size();
+    core::check(options.images.batch <= train, "--batch ", options.images.batch, ": only ", train,
+                " images train, and copies of one would be told from each other");
   }
 
   nn::Module& model() override { return model_; }
@@ -65,9 +68,9 @@ int run(int argc, char** argv) {
                                             .contrast = 0.3,
                                             .erase = 0.5,
                                             .erase_area = 0.2}}},
-      {.steps = 800,
-       .warmup = 80,
-       .lr = 2e-3,
+      {.steps = 1400,
+       .warmup = 100,
+       .lr = 3e-3,
        .weight_decay = 0.05,
        .eval_batches = 4,
        .out = "out/contrastive"},

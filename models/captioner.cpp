@@ -16,15 +16,15 @@ namespace gradus::models {
 namespace {
 CaptionerConfig checked(CaptionerConfig c) {
   Captioner::fields(c).check("Captioner");
-  check(c.cell == Recurrence::lstm || c.cell == Recurrence::gru,
-        "Captioner: expected a cell of lstm or gru");
   return c;
 }
 
 nn::RecurrentCell make_cell(const CaptionerConfig& c) {
   const int64_t input = c.dim + c.features();
   if (c.cell == Recurrence::lstm) return nn::LSTMCell(input, c.hidden);
-  return nn::GRUCell(input, c.hidden);
+  if (c.cell == Recurrence::gru) return nn::GRUCell(input, c.hidden);
+  const bool relu = c.cell == Recurrence::rnn_relu;
+  return nn::RNNCell(input, c.hidden, {.nonlinearity = relu ? Activation::relu : Activation::tanh});
 }
 
 /// Convolution i: all but the last halve the grid.

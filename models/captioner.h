@@ -21,7 +21,7 @@ struct CaptionerConfig {
   int64_t dim = 64;                    ///< of word embeddings
   int64_t hidden = 128;                ///< of the decoder's state
   double dropout = 0;                  ///< of embeddings and before the output
-  Recurrence cell = Recurrence::lstm;  ///< lstm or gru
+  Recurrence cell = Recurrence::lstm;
   double coverage = 0;  ///< lambda of equation 14: how much each place should be looked at once
 
   int64_t grid() const;      ///< places along height and along width

@@ -56,11 +56,16 @@ std::string model_kind(const std::string& dir) {
   return kind_in(config_path(dir), read_file(config_path(dir)));
 }
 
+void expect_kind(const std::string& dir, const std::string& kind) {
+  const std::string found = model_kind(dir);
+  check(found == kind, config_path(dir), ": expected a model of kind \"", kind, "\", got ",
+        shown(found));
+}
+
 void read_config(const std::string& dir, const std::string& kind, const Fields& config) {
-  const std::string path = config_path(dir), text = read_file(path);
-  std::string found = kind_in(path, text);
-  check(found == kind, path, ": expected a model of kind \"", kind, "\", got ", shown(found));
-  with_kind(found, config).read_json(path, text);
+  expect_kind(dir, kind);
+  std::string found;
+  with_kind(found, config).read_json(config_path(dir), read_file(config_path(dir)));
 }
 
 namespace {

@@ -33,6 +33,8 @@ void save_model_files(const std::string& dir, std::string kind, const Fields& co
                       const nn::Module& model);
 /// The kind of model that DIR/config.json is of. Throws Error, naming the file, if it says none.
 std::string model_kind(const std::string& dir);
+/// Throws Error, naming the file, if it is another kind.
+void expect_kind(const std::string& dir, const std::string& kind);
 /// Sets the entries to what DIR/config.json says. Throws Error, naming the file, unless it is that
 /// of a model of that kind and fits the entries.
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);

@@ -1,8 +1,8 @@
 #pragma once
 // How good features are that were learned without labels: by what simple classifiers make of them.
 // None has a gradient, and all are functions of their arguments alone. Features are (N, D) of a
-// floating dtype, N >= 1, labels (N) int64 from 0 on; other shapes, negative labels and a training
-// set of one class throw Error.
+// floating dtype, N >= 1, labels (N) int64 from 0 on; other shapes and negative labels throw Error.
+// A class that the training set does not show is never named.
 
 #include "gradus/core/tensor.h"
 

@@ -1,6 +1,7 @@
 #include "examples/support/training.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "examples/support/interrupt.h"
@@ -144,6 +145,8 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   if (o.from_checkpoint()) {
     const std::string where = folder.checkpoint();
     checkpoint.emplace(where);
+    if (std::filesystem::exists(models::config_path(o.out)))
+      models::expect_kind(o.out, program.kind);
     std::vector<std::string> may_change = program.data_flags;
     may_change.insert(may_change.end(), {"--steps", "--patience"});
     flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change);

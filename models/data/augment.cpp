@@ -58,8 +58,7 @@ Change draw_change(const AugmentOptions& o, const Size& size, RandomKey key) {
   const double least = o.crop_scale > 0 ? o.crop_scale : 1;
   const double area = least + (1 - least) * draws.uniform();
   const double ratio = std::exp(around(std::log(std::max(o.crop_aspect, 1.0))));
-  const double crop_w = std::min(1.0, std::sqrt(area * ratio)),
-               crop_h = std::min(1.0, std::sqrt(area / ratio));
+  const double crop_w = std::clamp(std::sqrt(area * ratio), area, 1.0), crop_h = area / crop_w;
   const double crop_x = around((1 - crop_w) * width / 2),
                crop_y = around((1 - crop_h) * height / 2);
   const double sign = chance(o.flip) ? -1 : 1;

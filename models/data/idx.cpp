@@ -51,6 +51,7 @@ uint64_t checked_length(const std::string& context, const Shape& shape, const Pa
   bool overflow = false;
   for (int64_t size : shape)
     overflow = __builtin_mul_overflow(wanted, static_cast<uint64_t>(size), &wanted) || overflow;
+  overflow = overflow || wanted > uint64_t{1} << 47;
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) wanted = 0, overflow = false;
   check(!overflow, context, "byte 4: no file holds the shape ", shape);
   const uint64_t header = header_bytes(shape), most = std::max(file.most(), header) - header;

@@ -39,6 +39,8 @@ void each_sample(int64_t channels, int64_t pixels, Copy&& copy) {
 
 ImageBytes read_png(const std::string& path) {
   const std::string file = read_file(path);
+  check(file.size() >= 8 && png_sig_cmp(reinterpret_cast<png_const_bytep>(file.data()), 0, 8) == 0,
+        "read_png: ", path, ": not a PNG file: it does not begin with that format's eight bytes");
   Png png;
   png.succeeded(png_image_begin_read_from_memory(&png.image, file.data(), file.size()), "read_png",
                 path);
@@ -55,6 +57,10 @@ ImageBytes read_png(const std::string& path) {
   const png_color white{255, 255, 255};
   png.succeeded(png_image_finish_read(&png.image, &white, rows.data(), 0, nullptr), "read_png",
                 path);
+  // libpng goes on without a chunk of colours that is damaged.
+  check((png.image.warning_or_error & PNG_IMAGE_WARNING) == 0 ||
+            std::string_view(png.image.message).find("CRC") == std::string_view::npos,
+        "read_png: ", path, ": damaged: ", png.image.message);
   image.bytes.resize(rows.size());
   each_sample(image.channels, image.height * image.width,
               [&](size_t planar, size_t mixed) { image.bytes[planar] = rows[mixed]; });
