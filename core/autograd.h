@@ -6,13 +6,6 @@
 // gradients of gradients need no more code. Nodes carry increasing numbers; a node's inputs always
 // have smaller ones, so walking nodes from the largest number down is a topological order.
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "gradus/core/tensor.h"
 
 namespace gradus {

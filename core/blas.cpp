@@ -2,7 +2,6 @@
 
 #include <cblas.h>
 
-#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <optional>

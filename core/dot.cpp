@@ -1,5 +1,3 @@
-#include <map>
-#include <sstream>
 #include <unordered_map>
 #include <unordered_set>
 

@@ -1,8 +1,5 @@
 #include "gradus/core/engine.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "gradus/core/internal.h"
 #include "gradus/core/reuse.h"
 

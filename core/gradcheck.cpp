@@ -1,12 +1,8 @@
 #include "gradus/core/gradcheck.h"
 
-#include <cmath>
-#include <sstream>
-
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
-#include "gradus/core/random.h"
 
 namespace gradus {
 

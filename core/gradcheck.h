@@ -1,10 +1,6 @@
 #pragma once
 // Checking gradients against central differences.
 
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "gradus/core/tensor.h"
 
 namespace gradus {

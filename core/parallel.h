@@ -9,7 +9,6 @@
 
 #include <omp.h>
 
-#include <cstdint>
 #include <limits>
 #include <utility>
 

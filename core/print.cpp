@@ -1,12 +1,9 @@
 // Tensors as a person reads them.
 
-#include <cmath>
 #include <iomanip>
-#include <sstream>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
-#include "gradus/core/tensor.h"
 
 namespace gradus {
 

@@ -2,9 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>

@@ -3,9 +3,6 @@
 // https://github.com/huggingface/safetensors
 
 #include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "gradus/core/file.h"
 #include "gradus/core/tensor.h"

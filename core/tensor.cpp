@@ -1,12 +1,9 @@
 #include "gradus/core/tensor.h"
 
-#include <functional>
-
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/ops/pointwise.h"
-#include "gradus/core/parallel.h"
 
 namespace gradus {
 

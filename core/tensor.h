@@ -2,12 +2,7 @@
 // Tensor: a shared handle to an n-dimensional strided array, and to its place in the autograd
 // graph.
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "gradus/core/allocator.h"
 #include "gradus/core/dtype.h"

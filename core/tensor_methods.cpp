@@ -7,7 +7,6 @@
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
-#include "gradus/core/tensor.h"
 
 namespace gradus {
 

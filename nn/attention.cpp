@@ -1,9 +1,5 @@
 #include "gradus/nn/attention.h"
 
-#include <array>
-#include <cmath>
-#include <limits>
-
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/additive.h"

@@ -1,7 +1,5 @@
 #include "gradus/nn/convolution.h"
 
-#include <cmath>
-
 #include "gradus/core/internal.h"
 #include "gradus/nn/init.h"
 

@@ -1,8 +1,6 @@
 #include "gradus/nn/init.h"
 
-#include <cmath>
 #include <numbers>
-#include <utility>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"

@@ -1,7 +1,5 @@
 #include "gradus/nn/layers.h"
 
-#include <algorithm>
-
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"

@@ -1,6 +1,5 @@
 #include "gradus/nn/module.h"
 
-#include <algorithm>
 #include <set>
 
 #include "gradus/core/autograd.h"

@@ -17,12 +17,7 @@
 // layer that is made without child() can't be seen from here: its parameters are not listed and not
 // trained.
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "gradus/core/named_tensors.h"
-#include "gradus/core/tensor.h"
 
 namespace gradus::nn {
 

@@ -1,7 +1,5 @@
 #include "gradus/nn/positions.h"
 
-#include <cmath>
-
 #include "gradus/core/internal.h"
 #include "gradus/nn/init.h"
 

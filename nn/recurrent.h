@@ -3,8 +3,6 @@
 // batch_first=True; states are (layers * directions, B, H), as PyTorch's are in either case. Names
 // and initialisation of parameters are PyTorch's, so that state dicts can be exchanged.
 
-#include <vector>
-
 #include "gradus/core/ops/recurrent.h"
 #include "gradus/nn/layers.h"
 

@@ -1,12 +1,6 @@
 #pragma once
 // Layers one after the other.
 
-#include <concepts>
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "gradus/nn/module.h"
 
 namespace gradus::nn {

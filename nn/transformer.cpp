@@ -1,7 +1,5 @@
 #include "gradus/nn/transformer.h"
 
-#include "gradus/core/error.h"
-
 namespace gradus::nn {
 
 namespace {

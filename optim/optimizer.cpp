@@ -1,9 +1,5 @@
 #include "gradus/optim/optimizer.h"
 
-#include <algorithm>
-#include <cmath>
-#include <sstream>
-
 #include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/named_tensors.h"

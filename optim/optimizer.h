@@ -1,16 +1,9 @@
 #pragma once
 // Optimizer: what all optimisers share. An optimiser itself is its options and one update rule.
 
-#include <functional>
-#include <initializer_list>
-#include <limits>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "gradus/core/safetensors.h"
-#include "gradus/core/tensor.h"
 
 namespace gradus::optim {
 

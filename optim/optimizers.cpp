@@ -1,7 +1,5 @@
 #include "gradus/optim/optimizers.h"
 
-#include <cmath>
-
 #include "gradus/core/internal.h"
 #include "gradus/core/parallel.h"
 

@@ -1,10 +1,7 @@
 #include "gradus/optim/schedule.h"
 
-#include <algorithm>
-#include <cmath>
 #include <numbers>
 
-#include "gradus/core/error.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/named_tensors.h"
 #include "gradus/core/ops/factories.h"

@@ -7,9 +7,6 @@
 //     ...
 //   }
 
-#include <cstdint>
-#include <limits>
-
 #include "gradus/core/safetensors.h"
 
 namespace gradus::optim::schedule {

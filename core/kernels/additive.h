@@ -1,13 +1,9 @@
 #pragma once
 // Additive attention's scores: nothing of size Tq x Tk x H is ever stored.
 
-#include <algorithm>
-#include <cstdint>
-
 #include "gradus/core/allocator.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"
-#include "gradus/core/parallel.h"
 
 namespace gradus::kernel {
 

@@ -3,8 +3,6 @@
 // and Dao 2023, arXiv 2307.08691.
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 
 #include "gradus/core/random.h"
 

@@ -5,10 +5,6 @@
 // gradient for the image and its gradient for the filters are one product, for any stride,
 // dilation and padding.
 
-#include <algorithm>
-#include <cstdint>
-#include <vector>
-
 #include "gradus/core/kernels/panel_gemm.h"
 #include "gradus/core/parallel.h"
 

@@ -3,8 +3,6 @@
 // smoothing e over C classes of weights w (1 where there are none):
 //   loss = (1 - e) w_t (lse - x_t) + e/C sum_c w_c (lse - x_c)        lse = log sum_c exp(x_c)
 
-#include <cstdint>
-
 #include "gradus/core/kernels/softmax.h"
 
 namespace gradus::kernel {

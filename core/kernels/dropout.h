@@ -3,7 +3,6 @@
 // alone, so that every op that drops, and every way of splitting its work, agrees on it.
 
 #include <algorithm>
-#include <cstdint>
 
 #include "gradus/core/parallel.h"
 #include "gradus/core/random.h"

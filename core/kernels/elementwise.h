@@ -1,9 +1,7 @@
 #pragma once
 // Element-by-element loops over strided, broadcast tensors: the kernel under every pointwise op.
 
-#include <array>
 #include <type_traits>
-#include <utility>
 
 #include "gradus/core/parallel.h"
 #include "gradus/core/tensor.h"

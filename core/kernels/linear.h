@@ -2,8 +2,6 @@
 // What a linear layer does around its matrix product: bias and activation on each tile of the
 // output while it is in cache, and the gradient of both in one pass.
 
-#include <cstdint>
-
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/parallel.h"
 

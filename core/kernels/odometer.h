@@ -1,8 +1,6 @@
 #pragma once
 // Walking over several strided arrays of one shape at once, in row-major order.
 
-#include <array>
-
 #include "gradus/core/shape.h"
 
 namespace gradus::kernel {

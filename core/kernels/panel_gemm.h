@@ -5,7 +5,6 @@
 // of its own: a tenth of its time at the sizes of a transformer's layers.
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 
 #include "gradus/core/blas.h"

@@ -3,7 +3,6 @@
 // added in chunk order, so that the bits do not depend on the number of threads.
 
 #include <algorithm>
-#include <cstdint>
 
 #include "gradus/core/parallel.h"
 

@@ -3,10 +3,7 @@
 // takes rows of its own through all steps and waits for nobody; the recurrent weight is packed once
 // and stays in the caches of whoever reads it.
 
-#include <algorithm>
-#include <cstdint>
 #include <type_traits>
-#include <vector>
 
 #include "gradus/core/allocator.h"
 #include "gradus/core/kernels/math.h"

@@ -7,7 +7,6 @@
 // run in float32 vectors over short blocks, and the blocks' sums are added in double. Long sums are
 // cut into pieces for the threads; shape and strides alone say where.
 
-#include <algorithm>
 #include <type_traits>
 
 #include "gradus/core/allocator.h"

@@ -2,8 +2,6 @@
 // Softmax of a row, its logarithm, and their gradients.
 
 #include <algorithm>
-#include <cstdint>
-#include <limits>
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/parallel.h"

@@ -1,8 +1,6 @@
 #pragma once
 // Activation functions: as ops of their own, and by name for layers that apply one.
 
-#include <array>
-
 #include "gradus/core/tensor.h"
 
 namespace gradus {

@@ -3,8 +3,6 @@
 // Pointwise ops and fused layers both use these. A new one is a struct in the table
 // here, a name in ops/activation.h, and its op in activation.cpp.
 
-#include <cmath>
-#include <numbers>
 #include <tuple>
 
 #include "gradus/core/kernels/math.h"

@@ -1,15 +1,7 @@
 #include "gradus/core/ops/attention.h"
 
-#include <cmath>
-#include <limits>
-
 #include "gradus/core/kernels/attention.h"
-#include "gradus/core/ops/indexing.h"
-#include "gradus/core/ops/matmul.h"
-#include "gradus/core/ops/normalization.h"
-#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
-#include "gradus/core/random.h"
 
 namespace gradus {
 

@@ -3,7 +3,6 @@
 // online softmax after Dao et al. 2022, arXiv 2205.14135, so that memory grows with T and not T^2.
 
 #include <optional>
-#include <vector>
 
 #include "gradus/core/tensor.h"
 

@@ -1,10 +1,7 @@
 #include "gradus/core/ops/contrastive.h"
 
-#include <cmath>
-
 #include "gradus/core/blas.h"
 #include "gradus/core/kernels/softmax.h"
-#include "gradus/core/ops/ops.h"
 #include "gradus/core/ops/prelude.h"
 
 namespace gradus {

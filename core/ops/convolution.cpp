@@ -1,16 +1,8 @@
 #include "gradus/core/ops/convolution.h"
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/blas.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/convolution.h"
-#include "gradus/core/ops/matmul.h"
-#include "gradus/core/ops/pointwise.h"
-#include "gradus/core/ops/reduction.h"
-#include "gradus/core/ops/shape.h"
-#include "gradus/core/parallel.h"
-#include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
+#include "gradus/core/ops/prelude.h"
 
 namespace gradus {
 

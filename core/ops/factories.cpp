@@ -1,7 +1,5 @@
 #include "gradus/core/ops/factories.h"
 
-#include <cmath>
-#include <numbers>
 #include <numeric>
 
 #include "gradus/core/kernels/math.h"

@@ -2,12 +2,8 @@
 // New tensors: of one number, of a sequence, of numbers that are there already, of random ones.
 // None of them records anything.
 
-#include <algorithm>
-#include <concepts>
-#include <initializer_list>
 #include <span>
 #include <type_traits>
-#include <vector>
 
 #include "gradus/core/random.h"
 #include "gradus/core/tensor.h"

@@ -1,14 +1,9 @@
 #include "gradus/core/ops/indexing.h"
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "gradus/core/kernels/odometer.h"
-#include "gradus/core/ops/factories.h"
-#include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/prelude.h"
-#include "gradus/core/random.h"
 
 namespace gradus {
 

@@ -1,15 +1,7 @@
 #include "gradus/core/ops/loss.h"
 
-#include <cmath>
-
 #include "gradus/core/kernels/cross_entropy.h"
-#include "gradus/core/ops/activation.h"
-#include "gradus/core/ops/factories.h"
-#include "gradus/core/ops/indexing.h"
-#include "gradus/core/ops/normalization.h"
-#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
-#include "gradus/core/ops/reduction.h"
 
 namespace gradus {
 

@@ -6,8 +6,6 @@
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/ops/activation_table.h"
 #include "gradus/core/ops/prelude.h"
-#include "gradus/core/ops/reduction.h"
-#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 

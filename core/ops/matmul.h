@@ -2,7 +2,6 @@
 // Matrix products.
 
 #include "gradus/core/ops/activation.h"
-#include "gradus/core/tensor.h"
 
 namespace gradus {
 

@@ -1,21 +1,11 @@
 #include "gradus/core/ops/normalization.h"
 
-#include <cmath>
-
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
 #include "gradus/core/kernels/dropout.h"
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/kernels/layer_norm.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/kernels/softmax.h"
-#include "gradus/core/ops/factories.h"
-#include "gradus/core/ops/ordering.h"
-#include "gradus/core/ops/pointwise.h"
-#include "gradus/core/ops/reduction.h"
-#include "gradus/core/parallel.h"
-#include "gradus/core/profiler.h"
-#include "gradus/core/reuse.h"
+#include "gradus/core/ops/prelude.h"
 
 namespace gradus {
 

@@ -1,10 +1,6 @@
 #include "gradus/core/ops/ordering.h"
 
-#include <algorithm>
-
 #include "gradus/core/ops/axis_rows.h"
-#include "gradus/core/ops/factories.h"
-#include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/prelude.h"
 
 namespace gradus {

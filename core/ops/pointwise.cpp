@@ -1,15 +1,8 @@
 #include "gradus/core/ops/pointwise.h"
 
-#include <cmath>
-#include <functional>
-#include <numbers>
-
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/kernels/math.h"
-#include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/prelude.h"
-#include "gradus/core/ops/reduction.h"
-#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 

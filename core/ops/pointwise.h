@@ -4,7 +4,6 @@
 // its range ends, as in NumPy.
 
 #include "gradus/core/ops/factories.h"
-#include "gradus/core/tensor.h"
 
 namespace gradus {
 

@@ -4,10 +4,7 @@
 
 #include "gradus/core/kernels/recurrent.h"
 #include "gradus/core/ops/activation_table.h"
-#include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/prelude.h"
-#include "gradus/core/ops/reduction.h"
-#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 

@@ -4,7 +4,6 @@
 // part of these ops: `linear` works it out for all steps at once.
 
 #include "gradus/core/ops/activation.h"
-#include "gradus/core/tensor.h"
 
 namespace gradus {
 

@@ -1,18 +1,11 @@
 #include "gradus/core/ops/reduction.h"
 
-#include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <functional>
-#include <limits>
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/ops/axis_rows.h"
-#include "gradus/core/ops/normalization.h"
-#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
-#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 

@@ -3,7 +3,6 @@
 // order that does not depend on the number of threads.
 
 #include "gradus/core/ops/ordering.h"  // max, min, argmax, argmin: reductions, too
-#include "gradus/core/tensor.h"
 
 namespace gradus {
 

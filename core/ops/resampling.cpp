@@ -1,14 +1,6 @@
 #include "gradus/core/ops/resampling.h"
 
-#include <algorithm>
-#include <memory>
-
-#include "gradus/core/autograd.h"
-#include "gradus/core/internal.h"
-#include "gradus/core/ops/factories.h"
-#include "gradus/core/ops/indexing.h"
-#include "gradus/core/parallel.h"
-#include "gradus/core/profiler.h"
+#include "gradus/core/ops/prelude.h"
 
 namespace gradus {
 

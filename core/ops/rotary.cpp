@@ -1,6 +1,5 @@
 #include "gradus/core/ops/rotary.h"
 
-#include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/prelude.h"
 
 namespace gradus {

@@ -1,10 +1,7 @@
 #include "gradus/core/ops/shape.h"
 
 #include "gradus/core/kernels/elementwise.h"
-#include "gradus/core/ops/factories.h"
-#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
-#include "gradus/core/ops/reduction.h"
 
 namespace gradus {
 

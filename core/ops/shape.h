@@ -2,8 +2,6 @@
 // Joining, expanding and cutting tensors to shape. Views themselves are Tensor's methods; their
 // gradients stand in shape.cpp with these.
 
-#include <vector>
-
 #include "gradus/core/tensor.h"
 
 namespace gradus {
