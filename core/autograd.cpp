@@ -111,8 +111,7 @@ Tensor Tensor::requires_grad_(bool on) const {
 
 void Tensor::set_grad(Tensor grad) const {
   if (grad.defined()) {
-    check(grad.shape() == shape() && grad.dtype() == dtype(), "set_grad: expected ", dtype(), " ",
-          shape(), ", got ", grad.dtype(), " ", grad.shape());
+    check_tensor("set_grad", "a gradient", grad, dtype(), shape());
     if (grad.requires_grad()) grad = grad.detach();
   }
   impl().grad = std::move(grad);

@@ -11,10 +11,8 @@ namespace {
 
 #if defined(__clang__)
 constexpr char compiler[] = "clang " __clang_version__, openmp_runtime[] = "libomp";
-#elif defined(__GNUC__)
-constexpr char compiler[] = "g++ " __VERSION__, openmp_runtime[] = "libgomp";
 #else
-constexpr char compiler[] = "unknown", openmp_runtime[] = "libgomp";
+constexpr char compiler[] = "g++ " __VERSION__, openmp_runtime[] = "libgomp";
 #endif
 
 const char* vectors() {

@@ -20,6 +20,9 @@ Tensor take_input(const Backward& back, int i);
 /// overwritten.
 Tensor take_grad(const Backward& back, int i = 0);
 
+/// x's numbers for a kernel: outside the graph and contiguous; undefined where x is.
+inline Tensor dense(const Tensor& x) { return x.defined() ? x.detach().contiguous() : x; }
+
 /// A tensor's numbers, or null where it is undefined.
 template <class T>
 T* data_or_null(const Tensor& x) {

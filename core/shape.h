@@ -58,6 +58,18 @@ class Shape {
     std::copy(entry + 1, end(), entry);
     --rank_;
   }
+  /// The same with `value` for entry `at`.
+  Shape with(int at, int64_t value) const {
+    Shape s = *this;
+    s[at] = value;
+    return s;
+  }
+  /// The same without entry `at`.
+  Shape without(int at) const {
+    Shape s = *this;
+    s.erase(at);
+    return s;
+  }
   bool operator==(const Shape& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
   }

@@ -47,6 +47,14 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
       &chunk);
 }
 
+/// As parallel_for, but body(i) for each i in [0, n).
+template <class Body>
+void parallel_for_each(int64_t n, int64_t grain, const Body& body) {
+  parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i);
+  });
+}
+
 /// The sum of chunk_sum(begin, end) over the chunks of [0, n), added in chunk order.
 template <class T, class ChunkSum>
 T parallel_sum(int64_t n, int64_t grain, ChunkSum&& chunk_sum) {

@@ -88,8 +88,7 @@ KeyValueCache::KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, 
 
 void KeyValueCache::append(const Tensor& k, const Tensor& v) {
   const Shape expected{k_.size(0), k_.size(1), k.rank() == 4 ? k.size(2) : 0, k_.size(3)};
-  Shape of_values = expected;
-  of_values.back() = v_.size(3);
+  const Shape of_values = expected.with(-1, v_.size(3));
   check(k.shape() == expected && v.shape() == of_values, "KeyValueCache: expected keys and values ",
         expected, " and ", of_values, ", got ", k.shape(), " and ", v.shape());
   check(!grad_enabled(),

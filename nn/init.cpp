@@ -83,9 +83,8 @@ Tensor trunc_normal(const Shape& shape, double mean, double std, double low, dou
   Tensor u = rand(shape, float64), x = empty(shape);
   const double* up = u.data<double>();
   float* xp = x.data<float>();
-  parallel_for(x.numel(), 1024, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      xp[i] = static_cast<float>(mean + std * inverse_normal_cdf(from + (to - from) * up[i], a, b));
+  parallel_for_each(x.numel(), 1024, [&](int64_t i) {
+    xp[i] = static_cast<float>(mean + std * inverse_normal_cdf(from + (to - from) * up[i], a, b));
   });
   return x;
 }

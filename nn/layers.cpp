@@ -12,9 +12,7 @@ namespace gradus::nn {
 namespace {
 const Tensor& checked_weight(const Tensor& weight, const Tensor& bias) {
   check(weight.defined() && weight.rank() == 2, "Linear: expected a weight of shape (out, in)");
-  check(!bias.defined() || bias.shape() == Shape{weight.size(0)},
-        "Linear: expected a bias of shape ", Shape{weight.size(0)}, ", got ",
-        bias.defined() ? bias.shape() : Shape{});
+  if (bias.defined()) check_tensor("Linear", "bias", bias, weight.dtype(), {weight.size(0)});
   return weight;
 }
 }  // namespace

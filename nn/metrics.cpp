@@ -12,9 +12,7 @@ double accuracy(const Tensor& logits, const Tensor& targets, const AccuracyOptio
         logits.dtype());
   check(logits.rank() >= 1 && logits.shape().back() >= 1,
         "accuracy: expected logits (..., classes), got shape ", logits.shape());
-  Shape rows = logits.shape();
-  rows.pop_back();
-  check_tensor("accuracy", "targets", targets, int64, rows);
+  check_tensor("accuracy", "targets", targets, int64, logits.shape().without(-1));
   const int64_t classes = logits.shape().back();
   for (int64_t t : targets.to_vector<int64_t>())
     check((t >= 0 && t < classes) || t == options.ignore_index, "accuracy: target ", t,

@@ -69,13 +69,11 @@ RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentStat
     check(!s.defined() || s.shape() == state, name,
           ": expected a first state (layers * directions, B, hidden) = ", state, ", got ",
           s.defined() ? s.shape() : Shape{});
-  check(!lengths.defined() || (lengths.shape() == Shape{B} && lengths.dtype() == int64), name,
-        ": expected lengths ", Shape{B}, " of int64, got ",
-        lengths.defined() ? lengths.shape() : Shape{}, " of ",
-        lengths.defined() ? lengths.dtype() : int64);
   Tensor y = x;
-  if (lengths.defined())  // so that the weights' gradients do not meet what stands in padding
+  if (lengths.defined()) {  // so that the weights' gradients do not meet what stands in padding
+    check_tensor(name, "lengths", lengths, int64, {B});
     y = masked_fill(x, le(lengths.unsqueeze(1), arange(x.size(1))).unsqueeze(2), 0);
+  }
   std::vector<Tensor> h, c, outputs;
   for (int64_t i = 0; i < count; ++i) {
     const RecurrentWeights& w = weights[static_cast<size_t>(i)];

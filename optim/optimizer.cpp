@@ -190,7 +190,7 @@ double Optimizer::step(const StepOptions& options) {
     ++slot.step;
     chunks.add(slot.param.numel());
   }
-  parallel_for(chunks.count(), 1, [&](int64_t c, int64_t) {
+  parallel_for_each(chunks.count(), 1, [&](int64_t c) {
     const auto [index, begin] = chunks[c];
     const Slot& slot = *live[index];
     const int64_t end = std::min(begin + grain, slot.param.numel());

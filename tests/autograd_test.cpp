@@ -150,8 +150,9 @@ TEST_CASE("requires_grad, leaves and detach", "[autograd]") {
                     "requires_grad_: the tensor was made by mul; only a leaf can be marked");
   CHECK_FALSE(tensor({1}).requires_grad_().requires_grad_(false).requires_grad());
   CHECK_THROWS_WITH(x.set_grad(ones({3}, float64)),
-                    "set_grad: expected float64 (2,), got float64 (3,)");
-  CHECK_THROWS_WITH(x.set_grad(ones({2})), "set_grad: expected float64 (2,), got float32 (2,)");
+                    "set_grad: expected a gradient of float64 (2,), got float64 (3,)");
+  CHECK_THROWS_WITH(x.set_grad(ones({2})),
+                    "set_grad: expected a gradient of float64 (2,), got float32 (2,)");
   x.set_grad(x * 2.0);
   CHECK_FALSE(x.grad().requires_grad());
 }

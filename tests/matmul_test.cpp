@@ -396,11 +396,11 @@ TEST_CASE("linear: refuses what does not fit") {
   CHECK(refused(ones({2, 3}), ones({3})) ==
         "linear: expected a weight of rank 2, (out, in), got (3,)");
   CHECK(refused(ones({2, 3}), ones({4, 3}), ones({3})) ==
-        "linear: expected bias (4,) for weight (4, 3), got (3,)");
+        "linear: expected bias of float32 (4,), got float32 (3,)");
   CHECK(refused(ones({2, 3}), ones({4, 3}, float64)) ==
         "linear: expected float32 or float64 for x and weight alike, got float32 and float64");
   CHECK(refused(ones({2, 3}), ones({4, 3}), ones({4}, float64)) ==
-        "linear: expected a bias of float32, got float64");
+        "linear: expected bias of float32 (4,), got float64 (4,)");
 }
 
 TEST_CASE("activations: each name is its op's") {

@@ -192,7 +192,7 @@ TEST_CASE("a module refuses bad names and parameters", "[nn]") {
 TEST_CASE("layers refuse bad sizes and options", "[nn]") {
   CHECK_THROWS_WITH(nn::Linear(0, 3), Contains("Linear: expected sizes > 0, got (3, 0)"));
   CHECK_THROWS_WITH(nn::Linear(ones({2, 3}), ones({3})),
-                    Contains("expected a bias of shape (2,), got (3,)"));
+                    Contains("expected bias of float32 (2,), got float32 (3,)"));
   CHECK_THROWS_WITH(nn::Embedding(-1, 3), Contains("Embedding: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::LayerNorm(0), Contains("LayerNorm: expected sizes > 0, got (0,)"));
   CHECK_THROWS_WITH(nn::Dropout(1.5), Contains("Dropout: expected a probability, got 1.5"));

@@ -213,7 +213,7 @@ OpRow rotary_row() {
                   {[] {
                      rotary(ones({2, 3, 4}), ones({3, 4}), 1);
                    },
-                   "rotary: expected positions of float32 (2, 4), got (3, 4)"},
+                   "rotary: expected positions of float32 (2, 4), got float32 (3, 4)"},
                   {[] {
                      rotary(ones({2, 3, 4}), ones({2, 4}, float64), 1);
                    },

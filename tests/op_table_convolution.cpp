@@ -73,7 +73,7 @@ std::vector<BadCall> bad_calls() {
       {[] {
          conv2d(f32({1, 1, 8, 8}), f32({2, 1, 3, 3}), f32({3}));
        },
-       "conv2d: expected bias (2,) of float32 for weight (2, 1, 3, 3), got (3,)"},
+       "conv2d: expected bias of float32 (2,), got float32 (3,)"},
       {[] {
          conv2d(f32({1, 1, 8, 8}), ones({2, 1, 3, 3}, float64));
        },
@@ -81,7 +81,7 @@ std::vector<BadCall> bad_calls() {
       {[] {
          conv2d(f32({1, 1, 8, 8}), f32({2, 1, 3, 3}), ones({2}, float64));
        },
-       "got (2,) of float64"},
+       "got float64 (2,)"},
       {[] {
          conv2d(ones({1, 1, 8, 8}, int64), ones({2, 1, 3, 3}, int64));
        },

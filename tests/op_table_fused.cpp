@@ -132,11 +132,11 @@ std::vector<OpRow> linear_rows() {
                  {[] {
                     linear(f32({2, 3}), f32({4, 3}), f32({3}));
                   },
-                  "linear: expected bias (4,) for weight (4, 3), got (3,)"},
+                  "linear: expected bias of float32 (4,), got float32 (3,)"},
                  {[] {
                     linear(f32({2, 3}), f32({4, 3}), f64({4}));
                   },
-                  "linear: expected a bias of float32, got float64"}};
+                  "linear: expected bias of float32 (4,), got float64 (4,)"}};
   return rows;
 }
 
@@ -250,11 +250,11 @@ std::vector<OpRow> layer_norm_rows() {
                {[] {
                   layer_norm(f32({2, 3}), f32({2}));
                 },
-                "layer_norm: expected weight of float32 (3,) for x (2, 3), got float32 (2,)"},
+                "layer_norm: expected weight of float32 (3,), got float32 (2,)"},
                {[] {
                   layer_norm(f32({2, 3}), f32({3}), f64({3}));
                 },
-                "layer_norm: expected bias of float32 (3,) for x (2, 3), got float64 (3,)"},
+                "layer_norm: expected bias of float32 (3,), got float64 (3,)"},
                {[] { layer_norm(f32({3}), {}, {}, -1); }, "layer_norm: eps is -1, below 0"}}},
       {.name = "layer_norm",
        .variant = "no weight, no bias",
@@ -301,7 +301,7 @@ OpRow rms_norm_row() {
               {[] {
                  rms_norm(f32({2, 3}), f32({2}));
                },
-               "rms_norm: expected weight of float32 (3,) for x (2, 3), got float32 (2,)"},
+               "rms_norm: expected weight of float32 (3,), got float32 (2,)"},
               {[] { rms_norm(f32({3}), {}, -1); }, "rms_norm: eps is -1, below 0"}}};
 }
 

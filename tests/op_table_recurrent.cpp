@@ -144,25 +144,25 @@ std::vector<BadCall> refused_sequences() {
   return {
       {call(x, {8, 3}), op + "expected a weight (4 H, H), got (8, 3)"},
       {call(x, {0, 0}), op + "expected a weight (4 H, H), got (0, 0)"},
-      {call({2, 3, 4}, w), op + "expected x_gates (2, 3, 8) of float32, got (2, 3, 4) of float32"},
+      {call({2, 3, 4}, w), op + "expected x_gates of float32 (2, 3, 8), got float32 (2, 3, 4)"},
       {call({2, 8}, w), op + "expected x_gates (B, T, 4 H) of at least one step, got (2, 8)"},
       {call({2, 0, 8}, w), op + "expected x_gates (B, T, 4 H) of at least one step, got (2, 0, 8)"},
-      {call(x, w, {ones({2, 3}), {}}), op + "expected h (2, 2) of float32, got (2, 3) of float32"},
+      {call(x, w, {ones({2, 3}), {}}), op + "expected h of float32 (2, 2), got float32 (2, 3)"},
       {call(x, w, {{}, ones({2, 2}, float64)}),
-       op + "expected c (2, 2) of float32, got (2, 2) of float64"},
+       op + "expected c of float32 (2, 2), got float64 (2, 2)"},
       {lengths(from_data(std::vector<int64_t>{1})),
-       op + "expected lengths (2,) of int64, got (1,) of int64"},
-      {lengths(ones({2})), op + "expected lengths (2,) of int64, got (2,) of float32"},
+       op + "expected lengths of int64 (2,), got int64 (1,)"},
+      {lengths(ones({2})), op + "expected lengths of int64 (2,), got float32 (2,)"},
       {lengths(from_data(std::vector<int64_t>{3, 0})), op + "expected lengths from 1 to 3, got 0"},
       {lengths(from_data(std::vector<int64_t>{4, 1})), op + "expected lengths from 1 to 3, got 4"},
       {[] {
          recurrent(Recurrence::gru, ones({1, 1, 3}), ones({3, 1}), ones({2}));
        },
-       op + "expected bias (3,) of float32, got (2,) of float32"},
+       op + "expected bias of float32 (3,), got float32 (2,)"},
       {[] {
          recurrent(Recurrence::gru, ones({1, 1, 3}), ones({3, 1}, float64));
        },
-       op + "expected weight (3, 1) of float32, got (3, 1) of float64"},
+       op + "expected weight of float32 (3, 1), got float64 (3, 1)"},
       {[] {
          recurrent(Recurrence::gru, ones({1, 1, 3}, int64), ones({3, 1}, int64));
        },
@@ -254,7 +254,7 @@ std::vector<OpRow> recurrent_rows() {
       {[] {
          rnn_cell(ones({2, 3}), ones({2, 4}));
        },
-       "rnn_cell: expected h_gates (2, 3) of float32, got (2, 4) of float32"},
+       "rnn_cell: expected h_gates of float32 (2, 3), got float32 (2, 4)"},
       {[] {
          rnn_cell(ones({2, 3}), ones({2, 3}), Activation::gelu);
        },
@@ -266,7 +266,7 @@ std::vector<OpRow> recurrent_rows() {
       {[] {
          lstm_cell(ones({2, 8}), ones({2, 8}), ones({2, 3}));
        },
-       "lstm_cell: expected c (2, 2) of float32, got (2, 3) of float32"},
+       "lstm_cell: expected c of float32 (2, 2), got float32 (2, 3)"},
       {[] {
          gru_cell(ones({2, 6}), ones({2, 6}), {});
        },
@@ -274,7 +274,7 @@ std::vector<OpRow> recurrent_rows() {
       {[] {
          gru_cell(ones({2, 6}), ones({2, 6}, float64), ones({2, 2}));
        },
-       "gru_cell: expected h_gates (2, 6) of float32, got (2, 6) of float64"},
+       "gru_cell: expected h_gates of float32 (2, 6), got float64 (2, 6)"},
       {[] { rnn_cell(ones({6}), ones({6})); }, "rnn_cell: expected x_gates (B, 1 H), got (6,)"}};
   for (const Recurrence cell : all_cells) {
     OpRow plain = sequence_row({.cell = cell});

@@ -287,7 +287,7 @@ TEST_CASE("recurrent layers: parameters, dropout and what they refuse", "[recurr
                     Contains("GRU: expected a first state (layers * directions, B, hidden) = (2, "
                              "2, 4), got (1, 2, 4)"));
   CHECK_THROWS_WITH(gru(x, {}, ones({3}, int64)),
-                    Contains("GRU: expected lengths (2,) of int64, got (3,) of int64"));
+                    Contains("GRU: expected lengths of int64 (2,), got int64 (3,)"));
   CHECK_THROWS_WITH(gru(x, {}, from_data(std::vector<int64_t>{5, 0})),
                     Contains("expected lengths from 1 to 5, got 0"));
   CHECK_THROWS_WITH(gru(x, {ones({2, 2, 4}), ones({2, 2, 4})}),
@@ -300,8 +300,9 @@ TEST_CASE("recurrent layers: parameters, dropout and what they refuse", "[recurr
                     Contains("GRU: expected tanh as nonlinearity or, of RNN, relu, got relu"));
   const nn::LSTMCell cell(3, 4);
   CHECK_THROWS_WITH(cell(ones({2, 5})), Contains("linear: expected x (..., 3)"));
-  CHECK_THROWS_WITH(cell(ones({2, 3}), {ones({3, 4}), {}}),
-                    Contains("lstm_cell: expected h_gates (2, 16) of float32, got (3, 16)"));
+  CHECK_THROWS_WITH(
+      cell(ones({2, 3}), {ones({3, 4}), {}}),
+      Contains("lstm_cell: expected h_gates of float32 (2, 16), got float32 (3, 16)"));
   const Tensor one = ones({2, 3}), state = ones({2, 4});
   CHECK_THROWS_WITH(nn::GRUCell(3, 4)(one, {state, state}),
                     Contains("GRUCell: only LSTM has a state c"));

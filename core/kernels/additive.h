@@ -15,13 +15,12 @@ struct AdditiveSizes {
 template <class T>
 void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v, T* scores) {
   const int64_t H = n.hidden, grain = (1 << 14) / (n.keys * H + 1) + 1;
-  parallel_for(n.batch * n.queries, grain, [=](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-      for (int64_t j = 0; j < n.keys; ++j) {
-        const T *a = q + row * H, *b = k + (row / n.queries * n.keys + j) * H;
-        scores[row * n.keys + j] =
-            static_cast<T>(blocked_sum<T>(H, [=](int64_t h) { return v[h] * tanh(a[h] + b[h]); }));
-      }
+  parallel_for_each(n.batch * n.queries, grain, [=](int64_t row) {
+    for (int64_t j = 0; j < n.keys; ++j) {
+      const T *a = q + row * H, *b = k + (row / n.queries * n.keys + j) * H;
+      scores[row * n.keys + j] =
+          static_cast<T>(blocked_sum<T>(H, [=](int64_t h) { return v[h] * tanh(a[h] + b[h]); }));
+    }
   });
 }
 
@@ -35,7 +34,7 @@ void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, co
   const Scratch<T> partials(n.batch * H);  // of dv: (batch, H)
   std::fill_n(dq, n.batch * n.queries * H, T{0});
   std::fill_n(dk, n.batch * n.keys * H, T{0});
-  parallel_for(n.batch * blocks, 1, [&](int64_t part, int64_t) {
+  parallel_for_each(n.batch * blocks, 1, [&](int64_t part) {
     const int64_t b = part / blocks, from = part % blocks * most, m = std::min(most, H - from);
     T of_all[most] = {};
     for (int64_t i = b * n.queries; i < (b + 1) * n.queries; ++i) {

@@ -441,9 +441,8 @@ void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
   const int64_t heads = p.batch * p.heads;
   if (p.queries < few_queries && !x.rows) {
     const int64_t work = p.keys * (p.dim + p.value_dim) + 1;
-    parallel_for(heads * p.queries, least_work / work + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        forward_query(p, x, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries);
+    parallel_for_each(heads * p.queries, least_work / work + 1, [&](int64_t row) {
+      forward_query(p, x, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries);
     });
     return;
   }
@@ -482,17 +481,14 @@ void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
       }
     });
     if (parts == 1 || !dq.data) continue;
-    parallel_for(
-        heads * p.queries, least_work / (parts * dim + 1) + 1, [&](int64_t begin, int64_t end) {
-          for (int64_t row = begin; row < end; ++row) {
-            const int64_t head = row / p.queries, i = row % p.queries;
-            const T* const from = partial.data() + head * parts * size + i * dim;
-            T* const to = dq.row(head / p.kv_heads, head % p.kv_heads * p.group() + member, i);
-            std::copy_n(from, p.dim, to);
-            for (int64_t part = 1; part < parts; ++part)
-              simd_for(p.dim, [=](int64_t d) { to[d] += from[part * size + d]; });
-          }
-        });
+    parallel_for_each(heads * p.queries, least_work / (parts * dim + 1) + 1, [&](int64_t row) {
+      const int64_t head = row / p.queries, i = row % p.queries;
+      const T* const from = partial.data() + head * parts * size + i * dim;
+      T* const to = dq.row(head / p.kv_heads, head % p.kv_heads * p.group() + member, i);
+      std::copy_n(from, p.dim, to);
+      for (int64_t part = 1; part < parts; ++part)
+        simd_for(p.dim, [=](int64_t d) { to[d] += from[part * size + d]; });
+    });
   }
 }
 

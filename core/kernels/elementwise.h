@@ -101,10 +101,8 @@ void map(std::index_sequence<I...>, const F& f, const Tensor& y,
                  [&](int64_t begin, int64_t end) { run(0, begin, end); });
     return;
   }
-  parallel_for(outer, elementwise_grain / std::max<int64_t>(inner, 1),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t row = begin; row < end; ++row) run(row, 0, inner);
-               });
+  parallel_for_each(outer, elementwise_grain / std::max<int64_t>(inner, 1),
+                    [&](int64_t row) { run(row, 0, inner); });
 }
 }  // namespace detail
 

@@ -151,7 +151,7 @@ struct Sequences {
     // A row's bits do not depend on what it shares a part with.
     const int64_t threads = work * time * batch < 1 << 18 ? 1 : num_threads();
     const int64_t parts = std::min(std::max<int64_t>(threads, (batch + 63) / 64), batch);
-    parallel_for(parts, 1, [&](int64_t part, int64_t) {
+    parallel_for_each(parts, 1, [&](int64_t part) {
       std::vector<int64_t> rows;
       for (int64_t b = part; b < batch; b += parts) rows.push_back(b);
       std::stable_sort(rows.begin(), rows.end(),

@@ -121,7 +121,7 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
     return;
   }
   const Scratch<Acc> partial(outputs * pieces);
-  parallel_for(outputs * pieces, 1, [&](int64_t unit, int64_t) {
+  parallel_for_each(outputs * pieces, 1, [&](int64_t unit) {
     const Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, unit / pieces);
     const int64_t piece = unit % pieces;
     partial[unit] = sum_range(x + at.offset[0], at.offset[1], length * piece / pieces,
@@ -186,29 +186,27 @@ void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, con
     for (int64_t j = 0; j < width; ++j) y[k + j * plan.inner_y] = finish(total[j]);
   };
   const int64_t grain = pieces > 1 ? 1 : reduction_grain / std::max<int64_t>(rows * tile, 1);
-  parallel_for(units * pieces, grain, [&](int64_t first, int64_t last) {
-    for (int64_t part = first; part < last; ++part)
-      with_tile(part / pieces, [&](int64_t from, int64_t k, int64_t width) {
-        Acc total[max_tile];
-        std::fill(total, total + width, Acc{});
-        const int64_t piece = part % pieces;
-        add_rows(plan, x + from, k, width, rows * piece / pieces, rows * (piece + 1) / pieces, term,
-                 total);
-        if (pieces > 1)
-          std::copy(total, total + width, partial.data() + part * tile);
-        else
-          store(total, k, width);
-      });
+  parallel_for_each(units * pieces, grain, [&](int64_t part) {
+    with_tile(part / pieces, [&](int64_t from, int64_t k, int64_t width) {
+      Acc total[max_tile];
+      std::fill(total, total + width, Acc{});
+      const int64_t piece = part % pieces;
+      add_rows(plan, x + from, k, width, rows * piece / pieces, rows * (piece + 1) / pieces, term,
+               total);
+      if (pieces > 1)
+        std::copy(total, total + width, partial.data() + part * tile);
+      else
+        store(total, k, width);
+    });
   });
   if (pieces == 1) return;
-  parallel_for(units, 16, [&](int64_t first, int64_t last) {
-    for (int64_t unit = first; unit < last; ++unit)
-      with_tile(unit, [&](int64_t, int64_t k, int64_t width) {
-        Acc* total = partial.data() + unit * pieces * tile;
-        for (int64_t piece = 1; piece < pieces; ++piece)
-          simd_for(width, [=](int64_t j) { total[j] += total[piece * tile + j]; });
-        store(total, k, width);
-      });
+  parallel_for_each(units, 16, [&](int64_t unit) {
+    with_tile(unit, [&](int64_t, int64_t k, int64_t width) {
+      Acc* total = partial.data() + unit * pieces * tile;
+      for (int64_t piece = 1; piece < pieces; ++piece)
+        simd_for(width, [=](int64_t j) { total[j] += total[piece * tile + j]; });
+      store(total, k, width);
+    });
   });
 }
 

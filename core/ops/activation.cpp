@@ -92,9 +92,7 @@ Tensor gated(const Tensor& x, Activation activation) {
   check(x.rank() >= 1 && x.size(-1) % 2 == 0, "gated: expected a last axis of even size, got ",
         x.shape());
   named_op(activation);
-  Shape shape = x.shape();
-  shape.back() /= 2;
-  const Tensor y = empty(shape, x.dtype());
+  const Tensor y = empty(x.shape().with(-1, x.size(-1) / 2), x.dtype());
   dispatch_floating("gated", x.dtype(), [&]<class T>(TypeTag<T>) {
     with_activation(activation, [&](auto act) {
       const auto x_halves = halves(x);

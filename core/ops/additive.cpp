@@ -25,8 +25,7 @@ Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
   check(q.dtype() == k.dtype() && q.dtype() == v.dtype(), op, ": expected one dtype, got ",
         q.dtype(), ", ", k.dtype(), " and ", v.dtype());
   const Tensor scores = empty({q.size(0), q.size(1), k.size(1)}, q.dtype());
-  const Tensor qs = q.detach().contiguous(), ks = k.detach().contiguous(),
-               vs = v.detach().contiguous();
+  const Tensor qs = dense(q), ks = dense(k), vs = dense(v);
   dispatch_floating(op, q.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::additive_scores<T>({q.size(0), q.size(1), k.size(1), q.size(2)}, qs.data<T>(),
                                ks.data<T>(), vs.data<T>(), scores.data<T>());

@@ -218,14 +218,11 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   constexpr const char* op = "scaled_dot_product_attention";
   const ProfileScope scope(op);
   check_operands(op, q, k, v);
-  Shape weights = q.shape(), shape = q.shape();
-  weights.back() = k.size(-2);
-  shape.back() = v.size(-1);
-  const Settings s = settle(op, options, q.size(-1), weights, q);
+  const Settings s = settle(op, options, q.size(-1), q.shape().with(-1, k.size(-2)), q);
   trace(as_heads(q), as_heads(k), s);
   if (wants_mask_gradient(s)) return composed_attention(q, k, v, s);
 
-  const Tensor out = empty_heads(shape, q);
+  const Tensor out = empty_heads(q.shape().with(-1, v.size(-1)), q);
   auto whole = [](const Tensor& x) { return whole_rows(as_heads(x)); };
   const bool recording = Recorder::wanted({q, k, v});
   const Tensor rows = forward(whole(q), whole(k), whole(v), s, as_heads(out), recording);
@@ -291,10 +288,9 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOption
   constexpr const char* op = "attention_weights";
   const ProfileScope scope(op);
   check_operands(op, q, k, k);
-  Shape weights = q.shape();
-  weights.back() = k.size(-2);
   AttentionOptions without_dropout = options;
   without_dropout.dropout = 0;
+  const Shape weights = q.shape().with(-1, k.size(-2));
   return composed_weights(q, k, settle(op, without_dropout, q.size(-1), weights, q));
 }
 

@@ -23,17 +23,9 @@ struct AxisRows {
     kept[dim] = 1;
     rows = kept.numel();
   }
-  Shape output(KeepDim keep) const {
-    Shape out = kept;
-    if (!keep.on) out.erase(dim);
-    return out;
-  }
+  Shape output(KeepDim keep) const { return keep.on ? kept : kept.without(dim); }
   /// The shape of rows of `k` elements.
-  Shape rows_of(int64_t k) const {
-    Shape out = tensor.shape();
-    out.back() = k;
-    return out;
-  }
+  Shape rows_of(int64_t k) const { return tensor.shape().with(-1, k); }
   /// Rows with their axis back in its place.
   Tensor move_back(const Tensor& y) const {
     Shape order;
@@ -46,9 +38,7 @@ struct AxisRows {
   void for_each(const Body& body) const {
     const T* x = tensor.data<T>();
     const int64_t grain = kernel::reduction_grain / std::max<int64_t>(n, 1);
-    parallel_for(rows, grain, [&, this](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) body(x + row * n, row);
-    });
+    parallel_for_each(rows, grain, [&, this](int64_t row) { body(x + row * n, row); });
   }
 };
 

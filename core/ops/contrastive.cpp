@@ -65,8 +65,7 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
   const Tensor dq = Recorder::wanted({q}) ? empty(q.shape(), q.dtype()) : Tensor();
   const Tensor dk = Recorder::wanted({k}) ? empty(k.shape(), k.dtype()) : Tensor();
   const Tensor loss = dispatch_floating(op, q.dtype(), [&]<class T>(TypeTag<T>) {
-    const Tensor qs = q.detach().contiguous(), ks = k.detach().contiguous(),
-                 t = targets.contiguous();
+    const Tensor qs = dense(q), ks = dense(k), t = dense(targets);
     const double loss = match(q.size(0), k.size(0), q.size(1), qs.data<T>(), ks.data<T>(),
                               t.data<int64_t>(), others, data_or_null<T>(dq), data_or_null<T>(dk));
     return scalar(loss, q.dtype());

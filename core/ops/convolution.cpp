@@ -62,10 +62,7 @@ Problem problem_of(const Tensor& x, const Tensor& weight, const Tensor& bias,
   check(is_floating(x.dtype()) && x.dtype() == weight.dtype(),
         "conv2d: expected float32 or float64 for x and weight alike, got ", x.dtype(), " and ",
         weight.dtype());
-  if (bias.defined())
-    check(bias.shape() == Shape{weight.size(0)} && bias.dtype() == x.dtype(),
-          "conv2d: expected bias ", Shape{weight.size(0)}, " of ", x.dtype(), " for weight ",
-          weight.shape(), ", got ", bias.shape(), " of ", bias.dtype());
+  if (bias.defined()) check_tensor("conv2d", "bias", bias, x.dtype(), {weight.size(0)});
   const Windows windows{axis_of("height", x.size(2), weight.size(2), o.stride.height,
                                 o.padding.height, o.dilation.height),
                         axis_of("width", x.size(3), weight.size(3), o.stride.width, o.padding.width,
@@ -326,14 +323,12 @@ void weight_gradient(const Problem& p, const T* x, const T* dy, T* dweight) {
       }
     }
   });
-  parallel_for(p.groups * rows, 65536 / (parts * columns) + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      T* const total = sums.data() + row * columns;
-      for (int64_t part = 1; part < parts; ++part)
-        simd_for(p.out, [=, more = total + part * size](int64_t o) { total[o] += more[o]; });
-      T* const to = dweight + row / rows * p.out * rows + row % rows;
-      for (int64_t o = 0; o < p.out; ++o) to[o * rows] = total[o];
-    }
+  parallel_for_each(p.groups * rows, 65536 / (parts * columns) + 1, [&](int64_t row) {
+    T* const total = sums.data() + row * columns;
+    for (int64_t part = 1; part < parts; ++part)
+      simd_for(p.out, [=, more = total + part * size](int64_t o) { total[o] += more[o]; });
+    T* const to = dweight + row / rows * p.out * rows + row % rows;
+    for (int64_t o = 0; o < p.out; ++o) to[o * rows] = total[o];
   });
 }
 
@@ -345,12 +340,12 @@ void conv2d_backward(Backward& back, const Problem& p) {
   ProfileScope::count(p.flops() * (back.needs(0) + back.needs(1)), 0);
   if (back.needs(2)) back.give(2, sum(dy, {0, 2, 3}));
   if (back.needs(1)) {
-    Tensor d = empty(weight.shape(), weight.dtype());
+    Tensor d = empty_like(weight);
     weight_gradient<T>(p, px, pdy, d.data<T>());
     back.give(1, std::move(d));
   }
   if (back.needs(0)) {
-    Tensor d = empty(x.shape(), x.dtype());
+    Tensor d = empty_like(x);
     convolve_back<T>(p, pdy, pw, d.data<T>());
     back.give(0, std::move(d));
   }
@@ -379,25 +374,19 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   if (p.groups == 1 && x.numel() > 0 && side_by_side(p.windows.y) && side_by_side(p.windows.x))
     return of_patches(x, weight, bias, p.windows);
   const Tensor y = empty({x.size(0), weight.size(0), p.windows.y.out, p.windows.x.out}, x.dtype());
-  {
-    const NoGrad no_grad;
-    const Tensor from = x.contiguous(), by = weight.contiguous();
-    const Tensor b = bias.defined() ? bias.contiguous() : bias;
-    ProfileScope::count(p.flops(), 0);
-    dispatch_floating("conv2d", x.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      convolve<T>(p, from.data<T>(), by.data<T>(), data_or_null<T>(b), y.data<T>());
-    });
-  }
+  const Tensor from = dense(x), by = dense(weight), b = dense(bias);
+  ProfileScope::count(p.flops(), 0);
+  dispatch_floating("conv2d", x.dtype(), [&]<class T>(TypeTag<T>) {
+    convolve<T>(p, from.data<T>(), by.data<T>(), data_or_null<T>(b), y.data<T>());
+  });
   record_fused(
       "conv2d", {y}, {x, weight, bias}, saves_nothing,
-      [options, w = p.windows](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed_conv2d(in[0], in[1], in[2], options, w)};
+      [options, w = p.windows](auto& in) {
+        return composed_conv2d(in[0], in[1], in[2], options, w);
       },
       [p](Backward& back) {
-        dispatch_floating("conv2d", back.input(0).dtype(), [&](auto tag) {
-          conv2d_backward<typename decltype(tag)::type>(back, p);
-        });
+        dispatch_floating("conv2d", back.input(0).dtype(),
+                          [&]<class T>(TypeTag<T>) { conv2d_backward<T>(back, p); });
       });
   return y;
 }

@@ -101,26 +101,31 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   return y;
 }
 
+namespace {
+/// y, the caller's own, after into(op, y, dim, index, src), as an op of x, index and src, whose
+/// gradient is from(dy, dim, index).
+Tensor added(const char* op, const Tensor& x, const Tensor& y, int64_t dim, const Tensor& index,
+             const Tensor& src, decltype(&scatter_into) into, decltype(&gather) from) {
+  into(op, y, dim, index, src);
+  record(op, {y}, {x, index, src}, saves_input(1), [dim, from](Backward& b) {
+    if (b.needs(0)) b.give(0, b.grad());
+    if (b.needs(2)) b.give(2, from(b.grad(), dim, b.input(1)));
+  });
+  return y;
+}
+}  // namespace
+
 // y = x, y[index_i] += src_i                                   dx = dy, dsrc_i = dy[index_i]
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("scatter_add");
-  const Tensor y = x.detach().clone();
-  scatter_into("scatter_add", y, dim, index, src);
-  record("scatter_add", {y}, {x, index, src}, saves_input(1), [dim](Backward& b) {
-    if (b.needs(0)) b.give(0, b.grad());
-    if (b.needs(2)) b.give(2, gather(b.grad(), dim, b.input(1)));
-  });
-  return y;
+  return added("scatter_add", x, x.detach().clone(), dim, index, src, scatter_into, gather);
 }
 
 // y = 0, y[index_i] += src_i                                   dsrc_i = dy[index_i]
 Tensor scatter_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("scatter_sum");
   const Tensor y = zeros(shape, src.dtype());
-  scatter_into("scatter_sum", y, dim, index, src);
-  record("scatter_sum", {y}, {index, src}, saves_input(0),
-         [dim](Backward& b) { b.give(1, gather(b.grad(), dim, b.input(0))); });
-  return y;
+  return added("scatter_sum", {}, y, dim, index, src, scatter_into, gather);
 }
 
 // ---- whole entries along an axis: index_select, index_add, embedding ----
@@ -140,13 +145,9 @@ struct Blocks {
 template <class T>
 void copy_entries(const T* from, const Blocks& blocks, const int64_t* index, int64_t m, T* to) {
   const int64_t inner = blocks.inner;
-  parallel_for(blocks.outer * m, grain / std::max<int64_t>(inner, 1),
-               [=](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) {
-                   const T* entry = from + (i / m * blocks.n + index[i % m]) * inner;
-                   std::copy(entry, entry + inner, to + i * inner);
-                 }
-               });
+  parallel_for_each(blocks.outer * m, grain / std::max<int64_t>(inner, 1), [=](int64_t i) {
+    std::copy_n(from + (i / m * blocks.n + index[i % m]) * inner, inner, to + i * inner);
+  });
 }
 
 /// Entries index[0 ... m) of to (outer, n, inner) += from (outer, m, inner). Each chunk owns some
@@ -158,15 +159,13 @@ void add_entries(const T* from, const Blocks& blocks, const int64_t* index, int6
   const int64_t width = std::min(inner, std::max<int64_t>(64, grain / std::max<int64_t>(m, 1)));
   const int64_t chunks = width > 0 ? (inner + width - 1) / width : 0;
   const int64_t units_a_thread = grain / std::max<int64_t>(m * width, 1);
-  parallel_for(blocks.outer * chunks, units_a_thread, [=](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t outer = unit / chunks, column = unit % chunks * width;
-      const int64_t columns = std::min(width, inner - column);
-      for (int64_t i = 0; i < m; ++i) {
-        T* y = to + (outer * blocks.n + index[i]) * inner + column;
-        const T* x = from + (outer * m + i) * inner + column;
-        simd_for(columns, [=](int64_t j) { y[j] += x[j]; });
-      }
+  parallel_for_each(blocks.outer * chunks, units_a_thread, [=](int64_t unit) {
+    const int64_t outer = unit / chunks, column = unit % chunks * width;
+    const int64_t columns = std::min(width, inner - column);
+    for (int64_t i = 0; i < m; ++i) {
+      T* y = to + (outer * blocks.n + index[i]) * inner + column;
+      const T* x = from + (outer * m + i) * inner + column;
+      simd_for(columns, [=](int64_t j) { y[j] += x[j]; });
     }
   });
 }
@@ -176,9 +175,7 @@ void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
               const Tensor& src) {
   const int d = normalize_dim(op, dim, y.rank());
   check(index.rank() == 1, op, ": expected a vector of indices, got shape ", index.shape());
-  Shape expected = y.shape();
-  expected[d] = index.numel();
-  check_tensor(op, "src", src, y.dtype(), expected);
+  check_tensor(op, "src", src, y.dtype(), y.shape().with(d, index.numel()));
   const Tensor flat = checked_index(op, "index", index, y.shape()[d]),
                x = src.detach().contiguous();
   dispatch_number(op, y.dtype(), [&]<class T>(TypeTag<T>) {
@@ -213,9 +210,7 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   ProfileScope scope("index_select");
   const int d = normalize_dim("index_select", dim, x.rank());
   check(index.rank() == 1, "index_select: expected a vector of indices, got shape ", index.shape());
-  Shape shape = x.shape();
-  shape[d] = index.numel();
-  const Tensor y = empty(shape, x.dtype());
+  const Tensor y = empty(x.shape().with(d, index.numel()), x.dtype());
   select_into("index_select", "index", x, d, index, y);
   record("index_select", {y}, {x, index}, saves_input(1),
          [d](Backward& b) { give_entries(b, d, b.input(1), b.grad()); });
@@ -225,23 +220,14 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 // y = x, y[index_i] += src[i]                                  dx = dy, dsrc[i] = dy[index_i]
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("index_add");
-  const Tensor y = x.detach().clone();
-  add_into("index_add", y, dim, index, src);
-  record("index_add", {y}, {x, index, src}, saves_input(1), [dim](Backward& b) {
-    if (b.needs(0)) b.give(0, b.grad());
-    if (b.needs(2)) b.give(2, index_select(b.grad(), dim, b.input(1)));
-  });
-  return y;
+  return added("index_add", x, x.detach().clone(), dim, index, src, add_into, index_select);
 }
 
 // y = 0, y[index_i] += src[i]                                  dsrc[i] = dy[index_i]
 Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("index_sum");
   const Tensor y = zeros(shape, src.dtype());
-  add_into("index_sum", y, dim, index, src);
-  record("index_sum", {y}, {index, src}, saves_input(0),
-         [dim](Backward& b) { b.give(1, index_select(b.grad(), dim, b.input(0))); });
-  return y;
+  return added("index_sum", {}, y, dim, index, src, add_into, index_select);
 }
 
 // y[...] = weight[ids[...]]                                    dweight[ids[...]] += dy[...]
@@ -336,19 +322,15 @@ Tensor multinomial(const Tensor& probs, int64_t n, bool replacement) {
   ProfileScope scope("multinomial");
   check(probs.rank() >= 1, "multinomial: expected rank >= 1, got shape ", probs.shape());
   check(n >= 1, "multinomial: expected at least one draw, got ", n);
-  Shape shape = probs.shape();
-  const int64_t k = shape.back();
-  shape.back() = n;
-  const Tensor p = probs.detach().contiguous(), out = empty(shape, int64);
-  const int64_t rows = out.numel() / n;
+  const Tensor p = probs.detach().contiguous(), out = empty(probs.shape().with(-1, n), int64);
+  const int64_t k = probs.size(-1), rows = out.numel() / n;
   dispatch_floating("multinomial", probs.dtype(), [&]<class T>(TypeTag<T>) {
     const T* weights = p.data<T>();
     int64_t* indices = out.data<int64_t>();
     check_weights(weights, rows, k, n, replacement);
     const RandomKey key = default_generator().reserve(2 * rows * n);
-    parallel_for(rows, grain / std::max<int64_t>(k * n, 1), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        draw(weights + row * k, k, n, replacement, key, row * n, indices + row * n);
+    parallel_for_each(rows, grain / std::max<int64_t>(k * n, 1), [&](int64_t row) {
+      draw(weights + row * k, k, n, replacement, key, row * n, indices + row * n);
     });
   });
   return out;

@@ -36,9 +36,7 @@ Tensor cross_entropy_of_probabilities(const Tensor& logits, const Tensor& target
   const auto classes = static_cast<double>(logits.shape().back());
   const Tensor log_p = log_softmax(logits, -1);
   const Tensor t = e == 0 ? targets : targets * (1 - e) + e / classes;
-  const Tensor losses = -weighted_sum(log_p * t, options.class_weights);
-  if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
-  return sum(losses) / static_cast<double>(losses.numel());
+  return reduce(-weighted_sum(log_p * t, options.class_weights), options.reduction);
 }
 
 /// -w_t x_t for each target t, and w_t: 1 where there are no weights, 0 where t is to be ignored.
@@ -100,9 +98,8 @@ CrossEntropyForward cross_entropy_forward(const Tensor& logits, const Tensor& ta
   const int64_t* t = targets.data<int64_t>();
   T* loss = losses.data<T>();
   auto* plse = reinterpret_cast<kernel::LogSumExp<T>*>(lse.data<T>());
-  parallel_for(rows, kernel::rows_per_chunk<T>(classes), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      loss[i] = t[i] == options.ignore_index ? T{0} : row.row_loss(x + i * classes, t[i], plse + i);
+  parallel_for_each(rows, kernel::rows_per_chunk<T>(classes), [&](int64_t i) {
+    loss[i] = t[i] == options.ignore_index ? T{0} : row.row_loss(x + i * classes, t[i], plse + i);
   });
   if (options.reduction == Reduction::none) return {losses, lse};
   double total = 0, counted = 0;
@@ -127,14 +124,12 @@ void cross_entropy_backward(const Tensor& x, const Tensor& targets, const Tensor
   const int64_t* t = targets.data<int64_t>();
   T* pdx = dx.data<T>();
   const bool each = options.reduction == Reduction::none;
-  parallel_for(rows, kernel::rows_per_chunk<T>(classes), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (t[i] == options.ignore_index)
-        std::fill_n(pdx + i * classes, classes, T{0});
-      else
-        row.row_gradient(px + i * classes, t[i], plse[i],
-                         pdy[each ? i : 0] / static_cast<T>(denominator), pdx + i * classes);
-    }
+  parallel_for_each(rows, kernel::rows_per_chunk<T>(classes), [&](int64_t i) {
+    if (t[i] == options.ignore_index)
+      std::fill_n(pdx + i * classes, classes, T{0});
+    else
+      row.row_gradient(px + i * classes, t[i], plse[i],
+                       pdy[each ? i : 0] / static_cast<T>(denominator), pdx + i * classes);
   });
 }
 
@@ -164,9 +159,7 @@ Shape rows_of(const char* op, const char* what, const Tensor& x) {
   check(is_floating(x.dtype()), op, ": expected ", what, " of float32 or float64, got ", x.dtype());
   check(x.rank() >= 1 && x.shape().back() >= 1, op, ": expected ", what,
         " (..., classes), got shape ", x.shape());
-  Shape rows = x.shape();
-  rows.pop_back();
-  return rows;
+  return x.shape().without(-1);
 }
 
 void check_class_weights(const char* op, const Tensor& x, const Tensor& weights) {
@@ -211,10 +204,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
   const ProfileScope scope("cross_entropy");
   check_cross_entropy(logits, targets, options);
   if (targets.dtype() != int64) return cross_entropy_of_probabilities(logits, targets, options);
-  const Tensor x = logits.detach().contiguous(), t = targets.contiguous();
+  const Tensor x = dense(logits), t = dense(targets), weights = dense(options.class_weights);
   check_targets("cross_entropy", t, x.shape().back(), options.ignore_index);
-  const Tensor weights =
-      options.class_weights.defined() ? options.class_weights.contiguous() : Tensor();
   const CrossEntropyForward made = dispatch_floating(
       "cross_entropy", x.dtype(),
       [&]<class T>(TypeTag<T>) { return cross_entropy_forward<T>(x, t, weights, options); });

@@ -41,9 +41,7 @@ void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out,
   if (out.numel() == 0) return;
   Operand left = operand(a), right = operand(b);
   const int64_t m = left.rows(), k = left.cols(), n = right.cols();
-  Shape batch_axes = out.shape();
-  batch_axes.pop_back();
-  batch_axes.pop_back();
+  const Shape batch_axes = out.shape().without(-1).without(-1);
   const int64_t batches = batch_axes.numel();
   auto spread = [&](Operand& x) {
     Shape shape = batch_axes;
@@ -79,20 +77,17 @@ void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out,
       return;
     }
     ProfileScope::count(2.0 * static_cast<double>(work) * static_cast<double>(batches), 0);
-    parallel_for(batches, (int64_t{1} << 18) / (work + 1) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t batch = begin; batch < end; ++batch) blas::gemm_serial(one(batch));
-    });
+    parallel_for_each(batches, (int64_t{1} << 18) / (work + 1) + 1,
+                      [&](int64_t batch) { blas::gemm_serial(one(batch)); });
   });
 }
 
 /// (..., m, n), the shape of a b, its batch axes those of a and b broadcast.
 Shape product_shape(const Tensor& a, const Tensor& b) {
-  Shape left = a.shape(), right = b.shape();
-  const int64_t m = left[left.size() - 2], n = right.back();
-  for (int i = 0; i < 2; ++i) left.pop_back(), right.pop_back();
-  Shape shape = broadcast_shapes("matmul", left, right);
-  shape.push_back(m);
-  shape.push_back(n);
+  Shape shape = broadcast_shapes("matmul", a.shape().without(-1).without(-1),
+                                 b.shape().without(-1).without(-1));
+  shape.push_back(a.size(-2));
+  shape.push_back(b.size(-1));
   return shape;
 }
 
@@ -162,7 +157,7 @@ void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation, const Tensor& z, const Tensor& y, const Tensor& slope) {
   const NoGrad no_grad;
   const int64_t n = weight.size(0);
-  const Tensor dense_bias = bias.defined() ? bias.contiguous() : bias;
+  const Tensor dense_bias = dense(bias);
   T *pz = z.data<T>(), *py = y.data<T>(), *ps = data_or_null<T>(slope);
   const T* pb = data_or_null<T>(dense_bias);
   const bool plain = !pb && py == pz && activation == Activation::none;
@@ -243,17 +238,13 @@ void linear_backward(Backward& back, Activation activation, const Tensor& kept) 
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const char* op = "linear") {
   check(weight.rank() == 2, op, ": expected a weight of rank 2, (out, in), got ", weight.shape());
-  const int64_t out = weight.size(0), in = weight.size(1);
+  const int64_t in = weight.size(1);
   check(x.rank() >= 1 && x.shape().back() == in, op, ": expected x (..., ", in, ") for weight ",
         weight.shape(), ", got ", x.shape());
   check(is_floating(x.dtype()) && x.dtype() == weight.dtype(), op,
         ": expected float32 or float64 for x and weight alike, got ", x.dtype(), " and ",
         weight.dtype());
-  if (!bias.defined()) return;
-  check(bias.shape() == Shape{out}, op, ": expected bias ", Shape{out}, " for weight ",
-        weight.shape(), ", got ", bias.shape());
-  check(bias.dtype() == weight.dtype(), op, ": expected a bias of ", weight.dtype(), ", got ",
-        bias.dtype());
+  if (bias.defined()) check_tensor(op, "bias", bias, weight.dtype(), {weight.size(0)});
 }
 
 }  // namespace
@@ -262,8 +253,7 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   const ProfileScope scope("linear");
   check_linear(x, weight, bias);
-  Shape shape = x.shape();
-  shape.back() = weight.size(0);
+  const Shape shape = x.shape().with(-1, weight.size(0));
   const Tensor y = empty(shape, x.dtype());
   const bool from_output = with_activation(activation, [](auto act) { return act.from_output; });
   const bool keep_output = from_output && activation != Activation::none;
@@ -306,12 +296,12 @@ void feed_forward_backward(Backward& back, Activation activation, A, const Tenso
                const int64_t next = at + tile.rows * n;
                kernel::prefetch_row<false>(pk + next, tile.cols);
                if (ph != pk) kernel::prefetch_row<true>(ph + next, tile.cols);
-               simd_for(tile.cols, [k = pk + at, dz = pz + at, h = ph + at](int64_t j) {
+               simd_for(tile.cols, [=, k = pk + at, dz = pz + at](int64_t j) {
                  if constexpr (A::from_output) {
                    dz[j] = A::gradient(dz[j], k[j]);
                  } else {
                    const auto [value, slope] = A::at(k[j]);
-                   h[j] = value;
+                   ph[at + j] = value;
                    dz[j] *= slope;
                  }
                });
@@ -332,15 +322,11 @@ Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activat
                     const Tensor& w2, const Tensor& b2) {
   const ProfileScope scope("feed_forward");
   check_linear(x, w1, b1, "feed_forward");
-  Shape shape = x.shape();
-  shape.back() = w1.size(0);
-  const Tensor h = empty(shape, x.dtype());
+  const Tensor h = empty(x.shape().with(-1, w1.size(0)), x.dtype());
   check_linear(h, w2, b2, "feed_forward");
   const bool from_output = with_activation(activation, [](auto act) { return act.from_output; });
-  const Tensor z =
-      !from_output && Recorder::wanted({x, w1, b1, w2, b2}) ? empty(shape, x.dtype()) : Tensor();
-  shape.back() = w2.size(0);
-  const Tensor y = empty(shape, x.dtype());
+  const Tensor z = !from_output && Recorder::wanted({x, w1, b1, w2, b2}) ? empty_like(h) : Tensor();
+  const Tensor y = empty(x.shape().with(-1, w2.size(0)), x.dtype());
   dispatch_floating("feed_forward", x.dtype(), [&]<class T>(TypeTag<T>) {
     linear_forward<T>(x, w1, b1, activation, z.defined() ? z : h, h, {});
     linear_forward<T>(h, w2, b2, Activation::none, y, y, {});

@@ -23,9 +23,8 @@ void for_rows(const Tensor& x, const Tensor& y, F f) {
   const int64_t n = y.shape().back();
   const T* px = x.data<T>();
   T* py = y.data<T>();
-  parallel_for(y.numel() / n, kernel::rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) f(px + i * n, py + i * n, n);
-  });
+  parallel_for_each(y.numel() / n, kernel::rows_per_chunk<T>(n),
+                    [=](int64_t i) { f(px + i * n, py + i * n, n); });
 }
 
 /// An op on each row of an axis whose gradient is worked out from its output: forward(x, n, y) and
@@ -39,8 +38,7 @@ Tensor row_op(const char* name, const Tensor& x, int64_t dim, Forward forward, R
     return row_op(name, x.transpose(axis, -1), -1, forward, backward, formula).transpose(axis, -1);
   Tensor y = empty_like(x);
   const Tensor rows = x.detach().contiguous();
-  dispatch_floating(name, x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating(name, x.dtype(), [&]<class T>(TypeTag<T>) {
     for_rows<T>(rows, y, [=](const T* from, T* to, int64_t n) { forward(from, n, to); });
   });
   record(name, {y}, {x}, saves_output, [=](Backward& b) {
@@ -48,8 +46,7 @@ Tensor row_op(const char* name, const Tensor& x, int64_t dim, Forward forward, R
     if (b.create_graph()) return b.give(0, formula(y, b.grad()));
     Tensor dx = take_grad(b).contiguous();
     if (!dx.is_sole_owner()) dx = dx.clone();
-    dispatch_floating("softmax", y.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch_floating("softmax", y.dtype(), [&]<class T>(TypeTag<T>) {
       for_rows<T>(y, dx, [=](const T* y, T* dx, int64_t n) { backward(y, dx, n, dx); });
     });
     b.give(0, std::move(dx));
@@ -91,29 +88,25 @@ Tensor composed_norm(bool centred, const Tensor& x, const Tensor& weight, const 
   return y;
 }
 
-struct NormGradients {
-  Tensor dx, dweight, dbias;  // undefined: not wanted
-};
-
-/// All three gradients in one pass over x and dy. dx is added into `total` if that is defined, else
-/// written over dy where nobody else holds it. `weight` may be undefined.
+/// Gives all three gradients, made in one pass over x and dy. dx is added in place where that can
+/// be, else written over dy where nobody else holds it. `weight` may be undefined.
 template <class T>
-NormGradients norm_backward(Backward& back, bool centred, const Tensor& x, const Tensor& weight,
-                            const Tensor& mean, const Tensor& rstd, const Tensor& total) {
-  const Tensor dy = take_grad(back).contiguous();
+void norm_backward(Backward& back, bool centred, const Tensor& x, const Tensor& weight,
+                   const Tensor& mean, const Tensor& rstd) {
+  const Tensor total = sum_in_place(back, 0);
+  Tensor dy = take_grad(back).contiguous(), dx, dweight, dbias;
   const int64_t n = x.shape().back(), rows = mean.numel();
-  NormGradients out;
-  if (back.needs(0)) out.dx = total.defined() ? total : dy.is_sole_owner() ? dy : empty_like(dy);
-  if (back.needs(1)) out.dweight = empty({n}, x.dtype());
-  if (back.needs(2)) out.dbias = empty({n}, x.dtype());
+  if (back.needs(0)) dx = total.defined() ? total : dy.is_sole_owner() ? dy : empty_like(dy);
+  if (back.needs(1)) dweight = empty({n}, x.dtype());
+  if (back.needs(2)) dbias = empty({n}, x.dtype());
 
   const int64_t grain = kernel::rows_per_partial(rows, n * static_cast<int64_t>(sizeof(T)));
   const int64_t chunks = kernel::partial_count(rows, grain);
-  const bool either = out.dweight.defined() || out.dbias.defined();
+  const bool either = dweight.defined() || dbias.defined();
   const Scratch<T> dweights(either ? chunks * n : 0), dbiases(either ? chunks * n : 0);
   const T *px = x.data<T>(), *pdy = dy.data<T>(), *pw = data_or_null<T>(weight);
   const T *pmean = mean.data<T>(), *prstd = rstd.data<T>();
-  T* pdx = data_or_null<T>(out.dx);
+  T* pdx = data_or_null<T>(dx);
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     T* dw = either ? dweights.data() + begin / grain * n : nullptr;
     T* db = either ? dbiases.data() + begin / grain * n : nullptr;
@@ -122,10 +115,12 @@ NormGradients norm_backward(Backward& back, bool centred, const Tensor& x, const
       kernel::layer_norm_backward_row(pdy + i * n, px + i * n, pw, pmean[i], prstd[i], n, centred,
                                       total.defined(), pdx ? pdx + i * n : nullptr, dw, db);
   });
-  if (out.dweight.defined())
-    kernel::add_partials(dweights.data(), chunks, n, out.dweight.data<T>());
-  if (out.dbias.defined()) kernel::add_partials(dbiases.data(), chunks, n, out.dbias.data<T>());
-  return out;
+  if (dweight.defined()) kernel::add_partials(dweights.data(), chunks, n, dweight.data<T>());
+  if (dbias.defined()) kernel::add_partials(dbiases.data(), chunks, n, dbias.data<T>());
+  dy = {};  // else give() found another owner of dx
+  if (dweight.defined()) back.give(1, std::move(dweight));
+  if (dbias.defined()) back.give(2, std::move(dbias));
+  if (dx.defined() && !total.defined()) back.give(0, std::move(dx));
 }
 
 /// Throws Error unless weight and bias, where defined, are of the size of x's axis.
@@ -135,14 +130,8 @@ void check_norm(const char* op, const Tensor& x, int axis, const Tensor& weight,
   check(x.rank() >= least, op, ": expected rank ", least, " or more, got shape ", x.shape());
   check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
   check(eps >= 0, op, ": eps is ", eps, ", below 0");
-  const Shape expected{x.size(axis)};
-  auto check_parameter = [&](const char* name, const Tensor& p) {
-    check(!p.defined() || (p.shape() == expected && p.dtype() == x.dtype()), op, ": expected ",
-          name, " of ", x.dtype(), " ", expected, " for x ", x.shape(), ", got ",
-          p.defined() ? p.dtype() : x.dtype(), " ", p.defined() ? p.shape() : Shape{});
-  };
-  check_parameter("weight", weight);
-  check_parameter("bias", bias);
+  if (weight.defined()) check_tensor(op, "weight", weight, x.dtype(), {x.size(axis)});
+  if (bias.defined()) check_tensor(op, "bias", bias, x.dtype(), {x.size(axis)});
 }
 
 // xhat = (x - mean) rstd, y = xhat w + b        with g = dy w:
@@ -155,35 +144,23 @@ Tensor norm_rows(const char* op, bool centred, const Tensor& x, const Tensor& we
   const int64_t n = x.shape().back(), rows = x.numel() / std::max<int64_t>(n, 1);
   Tensor y = empty_like(x);
   const Tensor mean = empty({rows}, x.dtype()), rstd = empty({rows}, x.dtype());
-  const Tensor from = x.detach().contiguous();
-  const Tensor w = weight.defined() ? weight.detach().contiguous() : weight;
-  const Tensor b = bias.defined() ? bias.detach().contiguous() : bias;
-  dispatch_floating("norm", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const Tensor from = dense(x), w = dense(weight), b = dense(bias);
+  dispatch_floating("norm", x.dtype(), [&]<class T>(TypeTag<T>) {
     const T *px = from.data<T>(), *pw = data_or_null<T>(w), *pb = data_or_null<T>(b);
     T *py = y.data<T>(), *pmean = mean.data<T>(), *prstd = rstd.data<T>();
-    parallel_for(rows, kernel::rows_per_chunk<T>(n), [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        kernel::layer_norm_row(px + i * n, pw, pb, n, eps, centred, py + i * n, pmean + i,
-                               prstd + i);
+    parallel_for_each(rows, kernel::rows_per_chunk<T>(n), [=](int64_t i) {
+      kernel::layer_norm_row(px + i * n, pw, pb, n, eps, centred, py + i * n, pmean + i, prstd + i);
     });
   });
   record_fused(
       op, {y}, {x, weight, bias}, saves_nothing,
-      [centred, eps](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed_norm(centred, in[0], in[1], in[2], eps)};
-      },
+      [centred, eps](auto& in) { return composed_norm(centred, in[0], in[1], in[2], eps); },
       [centred, mean, rstd, weighted = weight.defined()](Backward& back) {
         const Tensor x = back.input(0).contiguous();
         const Tensor w = weighted ? back.input(1).contiguous() : Tensor();
-        const Tensor total = sum_in_place(back, 0);
-        NormGradients given = dispatch_floating("norm", x.dtype(), [&](auto tag) {
-          using T = typename decltype(tag)::type;
-          return norm_backward<T>(back, centred, x, w, mean, rstd, total);
+        dispatch_floating("norm", x.dtype(), [&]<class T>(TypeTag<T>) {
+          norm_backward<T>(back, centred, x, w, mean, rstd);
         });
-        if (given.dweight.defined()) back.give(1, std::move(given.dweight));
-        if (given.dbias.defined()) back.give(2, std::move(given.dbias));
-        if (given.dx.defined() && !total.defined()) back.give(0, std::move(given.dx));
       });
   return y;
 }
@@ -204,8 +181,7 @@ namespace {
 
 /// y (N, C, ...) times weight plus bias (C), where defined.
 Tensor scale_channels(Tensor y, const Tensor& weight, const Tensor& bias) {
-  Shape shape = Shape::filled(y.rank() - 1, 1);
-  shape[0] = y.size(1);
+  const Shape shape = Shape::filled(y.rank() - 1, 1).with(0, y.size(1));
   if (weight.defined()) y = y * weight.reshape(shape);
   return bias.defined() ? y + bias.reshape(shape) : y;
 }
@@ -217,18 +193,16 @@ void batch_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
   const int64_t channels = x.size(1), n = x.size(2), step = channels * n;
   const T *w = weight.data<T>(), *b = bias.data<T>();
   T* stat = stats.data<T>();
-  parallel_for(channels, kernel::rows_per_chunk<T>(x.size(0) * n), [&](int64_t c, int64_t end) {
-    for (; c < end; ++c) {
-      const T* first = x.data<T>() + c * n;
-      const auto moments = kernel::mean_and_variance(first, n, eps, true, x.size(0), step);
-      const T mean = stat[c] = static_cast<T>(moments.first);
-      stat[channels + c] = static_cast<T>(moments.second);
-      const T rstd = stat[2 * channels + c] = static_cast<T>(1 / std::sqrt(moments.second + eps));
-      for (int64_t i = c * n; i < x.numel(); i += step)
-        simd_for(n, [=, x = x.data<T>() + i, y = y.data<T>() + i, w = w[c], b = b[c]](int64_t j) {
-          y[j] = (x[j] - mean) * rstd * w + b;
-        });
-    }
+  parallel_for_each(channels, kernel::rows_per_chunk<T>(x.size(0) * n), [&](int64_t c) {
+    const T* first = x.data<T>() + c * n;
+    const auto moments = kernel::mean_and_variance(first, n, eps, true, x.size(0), step);
+    const T mean = stat[c] = static_cast<T>(moments.first);
+    stat[channels + c] = static_cast<T>(moments.second);
+    const T rstd = stat[2 * channels + c] = static_cast<T>(1 / std::sqrt(moments.second + eps));
+    for (int64_t i = c * n; i < x.numel(); i += step)
+      simd_for(n, [=, x = x.data<T>() + i, y = y.data<T>() + i, w = w[c], b = b[c]](int64_t j) {
+        y[j] = (x[j] - mean) * rstd * w + b;
+      });
   });
 }
 
@@ -240,24 +214,22 @@ void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   const int64_t channels = x.size(1), n = x.size(2), step = channels * n;
   const auto count = static_cast<double>(x.size(0) * n);
   const T* stat = stats.data<T>();
-  parallel_for(channels, kernel::rows_per_chunk<T>(x.size(0) * n), [&](int64_t c, int64_t end) {
-    for (; c < end; ++c) {
-      const T mean = stat[c], rstd = stat[2 * channels + c];
-      double total = 0, product = 0;
-      for (int64_t i = c * n; i < x.numel(); i += step) {
-        const T *g = dy.data<T>() + i, *from = x.data<T>() + i;
-        total += blocked_sum<T>(n, [=](int64_t j) { return g[j]; });
-        product += blocked_sum<T>(n, [=](int64_t j) { return g[j] * ((from[j] - mean) * rstd); });
-      }
-      dbias.data<T>()[c] = static_cast<T>(total);
-      dweight.data<T>()[c] = static_cast<T>(product);
-      const T a = static_cast<T>(total / count), b = static_cast<T>(product / count);
-      for (int64_t i = c * n; i < x.numel(); i += step)
-        simd_for(n, [=, g = dy.data<T>() + i, x = x.data<T>() + i, dx = dx.data<T>() + i,
-                     scale = weight.data<T>()[c] * rstd](int64_t j) {
-          dx[j] = scale * (g[j] - a - (x[j] - mean) * rstd * b);
-        });
+  parallel_for_each(channels, kernel::rows_per_chunk<T>(x.size(0) * n), [&](int64_t c) {
+    const T mean = stat[c], rstd = stat[2 * channels + c];
+    double total = 0, product = 0;
+    for (int64_t i = c * n; i < x.numel(); i += step) {
+      const T *g = dy.data<T>() + i, *from = x.data<T>() + i;
+      total += blocked_sum<T>(n, [=](int64_t j) { return g[j]; });
+      product += blocked_sum<T>(n, [=](int64_t j) { return g[j] * ((from[j] - mean) * rstd); });
     }
+    dbias.data<T>()[c] = static_cast<T>(total);
+    dweight.data<T>()[c] = static_cast<T>(product);
+    const T a = static_cast<T>(total / count), b = static_cast<T>(product / count);
+    for (int64_t i = c * n; i < x.numel(); i += step)
+      simd_for(n, [=, g = dy.data<T>() + i, x = x.data<T>() + i, dx = dx.data<T>() + i,
+                   scale = weight.data<T>()[c] * rstd](int64_t j) {
+        dx[j] = scale * (g[j] - a - (x[j] - mean) * rstd * b);
+      });
   });
 }
 
@@ -268,9 +240,7 @@ void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
 BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   const ProfileScope scope("batch_norm");
   check_norm("batch_norm", x, 1, weight, bias, eps);
-  Shape pixels = x.shape();
-  pixels.erase(0), pixels.erase(0);
-  const int64_t size = x.size(0), channels = x.size(1), n = pixels.numel();
+  const int64_t size = x.size(0), channels = x.size(1), n = x.shape().without(0).without(0).numel();
   const int64_t count = Shape{size, n}.numel();
   check(count != 1, "batch_norm: expected more than one number a channel, got x ", x.shape());
   const bool joins = n < 16 && size > 1;  // vectors along the batch
@@ -285,24 +255,23 @@ BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight, const Tensor& 
   const Tensor w = weight.defined() ? weight : full({channels}, 1, x.dtype());
   const Tensor b = bias.defined() ? bias : full({channels}, 0, x.dtype());
   const Tensor y = empty_like(x), stats = empty({3, channels}, x.dtype());
-  dispatch_floating("batch_norm", x.dtype(), [&](auto tag) {
-    batch_norm_forward<typename decltype(tag)::type>(
-        x.detach().contiguous(), w.detach().contiguous(), b.detach().contiguous(), eps, y, stats);
+  dispatch_floating("batch_norm", x.dtype(), [&]<class T>(TypeTag<T>) {
+    batch_norm_forward<T>(dense(x), dense(w), dense(b), eps, y, stats);
   });
   record_fused(
       "batch_norm", {y}, {x, w, b}, saves_nothing,
-      [eps](const std::vector<Tensor>& in) {
+      [eps](auto& in) {
         const Tensor d = in[0] - mean(in[0], {0, 2}, keepdim);
         const Tensor std = sqrt(mean(d * d, {0, 2}, keepdim) + eps);
-        return std::vector<Tensor>{scale_channels(d / std, in[1], in[2])};
+        return scale_channels(d / std, in[1], in[2]);
       },
       [stats](Backward& back) {
         const Tensor dy = take_grad(back).contiguous(),
                      dx = dy.is_sole_owner() ? dy : empty_like(dy);
         const Tensor dw = empty({dy.size(1)}, dy.dtype()), db = empty_like(dw);
-        dispatch_floating("batch_norm", dy.dtype(), [&](auto tag) {
-          batch_norm_backward<typename decltype(tag)::type>(
-              dy, back.input(0).contiguous(), back.input(1).contiguous(), stats, dx, dw, db);
+        dispatch_floating("batch_norm", dy.dtype(), [&]<class T>(TypeTag<T>) {
+          batch_norm_backward<T>(dy, back.input(0).contiguous(), back.input(1).contiguous(), stats,
+                                 dx, dw, db);
         });
         back.give(0, dx);
         back.give(1, dw);
@@ -326,9 +295,7 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const T
   const ProfileScope scope("group_norm");
   check_norm("group_norm", x, 1, weight, bias, eps);
   check(groups >= 1 && x.size(1) % groups == 0, "group_norm: ", groups, " groups in x ", x.shape());
-  Shape rest = x.shape();
-  rest.erase(0);
-  const Tensor rows = x.reshape({x.size(0) * groups, rest.numel() / groups});
+  const Tensor rows = x.reshape({x.size(0) * groups, x.shape().without(0).numel() / groups});
   return scale_channels(layer_norm(rows, {}, {}, eps).reshape(x.shape()), weight, bias);
 }
 
@@ -341,8 +308,7 @@ namespace {
 Tensor length_scale(const Tensor& x, int axis, double eps) {
   const NoGrad no_grad;
   const Tensor largest = max(abs(x), axis, keepdim).values, scale = empty_like(largest);
-  dispatch_floating("normalize", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("normalize", x.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, T>(scale, largest, [least = static_cast<T>(eps)](T v) {
       const T size = v < least ? least : v;
       return std::isnormal(size) ? std::ldexp(T{1}, std::ilogb(size)) : T{1};
@@ -392,8 +358,7 @@ Tensor dropout(const Tensor& x, double p, RandomKey key) {
   check_probability(p);
   Tensor y = empty_like(x);
   const Tensor from = x.detach().contiguous();
-  dispatch_floating("dropout", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("dropout", x.dtype(), [&]<class T>(TypeTag<T>) {
     const T* px = from.data<T>();
     T* py = y.data<T>();
     parallel_for(x.numel(), 32768 / sizeof(T), [=](int64_t begin, int64_t end) {

@@ -164,8 +164,14 @@ void first_in_order(const AxisRows& rows, int64_t k, bool descending, T* values,
   });
 }
 
-ValuesAndIndices in_order(const char* op, const Tensor& x, const AxisRows& rows, int64_t k,
+/// The first k along an axis, or all where no number is given.
+ValuesAndIndices in_order(const char* op, const Tensor& x, Axis dim, std::optional<int64_t> first,
                           bool descending, bool want_values = true) {
+  const ProfileScope scope(op);
+  const AxisRows rows(op, x, dim);
+  const int64_t k = first.value_or(rows.n);
+  check(k >= 0 && k <= rows.n, op, ": expected 0 <= k <= ", rows.n, " for axis ", dim, " of shape ",
+        x.shape(), ", got ", k);
   const Tensor index_rows = empty(rows.rows_of(k), int64),
                value_rows = want_values ? empty(rows.rows_of(k), x.dtype()) : Tensor();
   dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
@@ -184,23 +190,15 @@ ValuesAndIndices in_order(const char* op, const Tensor& x, const AxisRows& rows,
 }  // namespace
 
 ValuesAndIndices sort(const Tensor& x, Axis dim, bool descending) {
-  ProfileScope scope("sort");
-  const AxisRows rows("sort", x, dim);
-  return in_order("sort", x, rows, rows.n, descending);
+  return in_order("sort", x, dim, {}, descending);
 }
 
 Tensor argsort(const Tensor& x, Axis dim, bool descending) {
-  ProfileScope scope("argsort");
-  const AxisRows rows("argsort", x, dim);
-  return in_order("argsort", x, rows, rows.n, descending, false).indices;
+  return in_order("argsort", x, dim, {}, descending, false).indices;
 }
 
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim) {
-  ProfileScope scope("topk");
-  const AxisRows rows("topk", x, dim);
-  check(k >= 0 && k <= rows.n, "topk: expected 0 <= k <= ", rows.n, " for axis ", dim, " of shape ",
-        x.shape(), ", got ", k);
-  return in_order("topk", x, rows, k, true);
+  return in_order("topk", x, dim, k, true);
 }
 
 }  // namespace gradus

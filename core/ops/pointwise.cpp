@@ -149,12 +149,7 @@ Tensor pow(const Tensor& a, const Tensor& b) {
   check(is_floating(a.dtype()), "pow: expected float32 or float64, got ", a.dtype());
   return binary(
       "pow", a, b, saves_inputs,
-      [](auto x, auto y) -> decltype(x) {
-        if constexpr (std::is_floating_point_v<decltype(x)>)
-          return std::pow(x, y);
-        else
-          return x;
-      },
+      [](auto x, auto y) { return static_cast<decltype(x)>(std::pow(x, y)); },
       [](Backward& back) {
         const Tensor a = back.input(0), b = back.input(1), dy = back.grad();
         if (back.needs(0)) give_summed(back, 0, dy * masked_fill(b * pow(a, b - 1.0), eq(b, 0), 0));
@@ -414,24 +409,18 @@ Tensor softplus(const Tensor& x) {
 }
 
 Tensor leaky_relu(const Tensor& x, double slope) {
-  check(is_floating(x.dtype()), "leaky_relu: expected float32 or float64, got ", x.dtype());
-  return with_scalar(
-      "leaky_relu", x, slope, saves_input(0), [](auto v, auto a) { return v * (v > 0 ? 1 : a); },
+  return unary(
+      "leaky_relu", x, saves_input(0),
+      [slope](auto v) { return v * (v > 0 ? 1 : static_cast<decltype(v)>(slope)); },
       [slope](Backward& b) {
         b.give(0, where(gt(b.input(0).detach(), 0), b.grad(), b.grad() * slope));
       });
 }
 
 Tensor elu(const Tensor& x, double alpha) {
-  check(is_floating(x.dtype()), "elu: expected float32 or float64, got ", x.dtype());
-  return with_scalar(
-      "elu", x, alpha, saves_input(0),
-      [](auto v, auto a) {
-        if constexpr (std::is_floating_point_v<decltype(v)>)
-          return kernel::elu(v, a);
-        else
-          return v;
-      },
+  return unary(
+      "elu", x, saves_input(0),
+      [alpha](auto v) { return kernel::elu(v, static_cast<decltype(v)>(alpha)); },
       [alpha](Backward& b) {
         // Masked within exp as well: its own gradient is finite too.
         const Tensor x = b.input(0), above = gt(x.detach(), 0);

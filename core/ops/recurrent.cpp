@@ -105,9 +105,8 @@ struct Kept {
 
 void run_forward(const Problem& p, const Inputs& in, const std::vector<Tensor>& out,
                  const Kept& kept) {
-  const NoGrad no_grad;
   Inputs x;
-  for (const Tensor& t : in) x.push_back(t.defined() ? t.contiguous() : t);
+  for (const Tensor& t : in) x.push_back(dense(t));
   const int64_t G = x[x_gates].size(2);
   const Tensor& z = p.given[z_gates] ? x[z_gates] : x[the_bias];
   with_kernel(
@@ -122,7 +121,7 @@ void run_forward(const Problem& p, const Inputs& in, const std::vector<Tensor>& 
 }
 
 void run_backward(Backward& back, const Problem& p, const Kept& kept) {
-  auto input = [&](int i) { return p.given[i] ? back.input(i).detach().contiguous() : Tensor(); };
+  auto input = [&](int i) { return p.given[i] ? dense(back.input(i)) : Tensor(); };
   auto arrived = [&](int i) { return back.has_grad(i) ? back.grad(i).contiguous() : Tensor(); };
   const Tensor y = back.output().detach(), h0 = input(first_h), c0 = input(first_c);
   const Tensor w = input(the_weight), dy = arrived(0), dh_last = arrived(1);
@@ -170,8 +169,7 @@ void check_inputs(const char* op, const Problem& p, const Inputs& in) {
     if (!p.given[i]) continue;
     const Tensor& t = in[static_cast<size_t>(i)];
     const auto& [name, shape] = expected[i];
-    check(t.shape() == shape && t.dtype() == x.dtype(), op, ": expected ", name, " ", shape, " of ",
-          x.dtype(), ", got ", t.shape(), " of ", t.dtype());
+    check_tensor(op, name, t, x.dtype(), shape);
   }
   check(!p.given[first_c] || p.lstm(), op, ": only LSTM has a state c");
   for (const int64_t n : p.sequences.lengths)
@@ -189,8 +187,7 @@ std::vector<Tensor> run(const char* op, Recurrence cell, const Inputs& in, int64
             options.lengths.defined()};
   for (size_t i = 0; i < input_count; ++i) p.given[i] = in[i].defined();
   if (const Tensor& lengths = options.lengths; p.padded) {
-    check(lengths.dtype() == int64 && lengths.shape() == Shape{B}, op, ": expected lengths ",
-          Shape{B}, " of int64, got ", lengths.shape(), " of ", lengths.dtype());
+    check_tensor(op, "lengths", lengths, int64, {B});
     p.sequences.lengths = lengths.to_vector<int64_t>();
   }
   check_inputs(op, p, in);

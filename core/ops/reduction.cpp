@@ -361,30 +361,28 @@ bool add_up(const Tensor& x, int dim, bool reverse, const Tensor& y) {
   Y* to = y.data<Y>();
   std::atomic<bool> overflow{false};
   const int64_t grain = kernel::reduction_grain / std::max<int64_t>(n * std::min(inner, tile), 1);
-  parallel_for(outer * tiles, grain, [&, n](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t column = unit % tiles * tile, width = std::min(tile, inner - column);
-      Acc total[tile];
-      std::fill(total, total + width, Acc{});
-      bool over = false;
-      auto add = [&](int64_t at, Acc& sum) {
-        if constexpr (std::is_integral_v<Acc>)
-          over = __builtin_add_overflow(sum, Acc{from[at]}, &sum) || over;
-        else
-          sum += static_cast<Acc>(from[at]);
-        to[at] = static_cast<Y>(sum);
-      };
-      auto place = [&](int64_t i) {
-        return (unit / tiles * n + (reverse ? n - 1 - i : i)) * inner + column;
-      };
-      if (Acc sum{}; width == 1) {
-        for (int64_t i = 0; i < n; ++i) add(place(i), sum);
-      } else {
-        for (int64_t i = 0; i < n; ++i)
-          for (int64_t j = 0, at = place(i); j < width; ++j) add(at + j, total[j]);
-      }
-      if (over) overflow = true;
+  parallel_for_each(outer * tiles, grain, [&, n](int64_t unit) {
+    const int64_t column = unit % tiles * tile, width = std::min(tile, inner - column);
+    Acc total[tile];
+    std::fill(total, total + width, Acc{});
+    bool over = false;
+    auto add = [&](int64_t at, Acc& sum) {
+      if constexpr (std::is_integral_v<Acc>)
+        over = __builtin_add_overflow(sum, Acc{from[at]}, &sum) || over;
+      else
+        sum += static_cast<Acc>(from[at]);
+      to[at] = static_cast<Y>(sum);
+    };
+    auto place = [&](int64_t i) {
+      return (unit / tiles * n + (reverse ? n - 1 - i : i)) * inner + column;
+    };
+    if (Acc sum{}; width == 1) {
+      for (int64_t i = 0; i < n; ++i) add(place(i), sum);
+    } else {
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0, at = place(i); j < width; ++j) add(at + j, total[j]);
     }
+    if (over) overflow = true;
   });
   return overflow;
 }

@@ -79,24 +79,20 @@ Tensor max_pool2d(const Tensor& x, Size2d k, const MaxPool2dOptions& o) {
   const Window h("max_pool2d", x, -2, k.height, s.height, p.height, d.height);
   const Window w("max_pool2d", x, -1, k.width, s.width, p.width, d.width);
   check(h.n <= INT32_MAX / w.n, "max_pool2d: a plane of x ", x.shape(), " is too large");
-  Shape shape = x.shape();
-  shape[-2] = h.count, shape[-1] = w.count;
-  const Tensor y = empty(shape, x.dtype()), from = x.detach().contiguous();
+  const Tensor y = empty(x.shape().with(-2, h.count).with(-1, w.count), x.dtype());
+  const Tensor from = dense(x);
   const int64_t size = h.n * w.n, count = h.count * w.count, planes = x.numel() / size;
   const auto indices = std::make_shared<Scratch<int32_t>>(planes * count);
-  dispatch_floating("max_pool2d", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_floating("max_pool2d", x.dtype(), [&]<class T>(TypeTag<T>) {
     const bool of_2 = std::min({h.kernel, w.kernel, h.stride, w.stride}) == 2 &&
                       std::max({h.kernel, w.kernel, h.stride, w.stride}) == 2 &&
                       h.padding + w.padding == 0 && h.dilation * w.dilation == 1;
-    parallel_for(planes * h.count, grain / (w.n * h.stride), [&](int64_t r, int64_t end) {
-      for (; r < end; ++r) {
-        const T* plane = from.data<T>() + r / h.count * size;
-        T* to = y.data<T>() + r * w.count;
-        int32_t* index = indices->data() + r * w.count;
-        of_2 ? max_pool_row_of_2(plane, w, r % h.count, to, index)
-             : max_pool_row(plane, h, w, r % h.count, to, index);
-      }
+    parallel_for_each(planes * h.count, grain / (w.n * h.stride), [&](int64_t r) {
+      const T* plane = from.data<T>() + r / h.count * size;
+      T* to = y.data<T>() + r * w.count;
+      int32_t* index = indices->data() + r * w.count;
+      of_2 ? max_pool_row_of_2(plane, w, r % h.count, to, index)
+           : max_pool_row(plane, h, w, r % h.count, to, index);
     });
   });
   record("max_pool2d", {y}, {x}, saves_nothing, [=](Backward& b) {
@@ -107,16 +103,13 @@ Tensor max_pool2d(const Tensor& x, Size2d k, const MaxPool2dOptions& o) {
       return b.give(0, dx.reshape(b.input_shape(0)));
     }
     const Tensor dy = b.grad().contiguous(), dx = empty(b.input_shape(0), dy.dtype());
-    dispatch_floating("max_pool2d", dy.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      parallel_for(planes, grain / size, [&](int64_t plane, int64_t end) {
-        for (; plane < end; ++plane) {
-          const int32_t* index = indices->data() + plane * count;
-          const T* g = dy.data<T>() + plane * count;
-          T* to = dx.data<T>() + plane * size;
-          std::fill_n(to, size, T{0});
-          for (int64_t i = 0; i < count; ++i) to[index[i]] += g[i];
-        }
+    dispatch_floating("max_pool2d", dy.dtype(), [&]<class T>(TypeTag<T>) {
+      parallel_for_each(planes, grain / size, [&](int64_t plane) {
+        const int32_t* index = indices->data() + plane * count;
+        const T* g = dy.data<T>() + plane * count;
+        T* to = dx.data<T>() + plane * size;
+        std::fill_n(to, size, T{0});
+        for (int64_t i = 0; i < count; ++i) to[index[i]] += g[i];
       });
     });
     b.give(0, dx);
@@ -181,12 +174,9 @@ void apply(const Band& band, const T* x, int64_t outer, int64_t inner, T* y) {
 
 // y_i = sum_k a_ik x_k along an axis, -2 or -1                 dx_k = sum_i a_ik dy_i
 Tensor resample(const Tensor& x, int axis, const Band& band, const Band& transposed) {
-  Shape shape = x.shape();
-  shape[axis] = band.m;
-  const int64_t inner = axis == -1 ? 1 : shape[-1];
-  const Tensor y = empty(shape, x.dtype()), from = x.detach().contiguous();
-  dispatch_floating("resample", x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const int64_t inner = axis == -1 ? 1 : x.size(-1);
+  const Tensor y = empty(x.shape().with(axis, band.m), x.dtype()), from = dense(x);
+  dispatch_floating("resample", x.dtype(), [&]<class T>(TypeTag<T>) {
     apply(band, from.data<T>(), y.numel() / (band.m * inner), inner, y.data<T>());
   });
   record("resample", {y}, {x}, saves_nothing,

@@ -15,19 +15,17 @@ void turn(const Tensor& x, const Tensor& positions, int64_t heads, double direct
     const T *from = x.data<T>(), *table = positions.data<T>(), sign = static_cast<T>(direction);
     T* to = y.data<T>();
     const int64_t row = all * dim, tokens = x.numel() / row;
-    parallel_for(tokens, 16384 / row + 1, [=](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        const T* const angle = table + n % time * dim;
-        for (int64_t at = n * row; at < n * row + heads * dim; at += dim)
-          simd_for(dim / 2, [=](int64_t i) {
-            const T s = sign * angle[2 * i], c = angle[2 * i + 1];
-            const T even = from[at + 2 * i], odd = from[at + 2 * i + 1];
-            to[at + 2 * i] = c * even - s * odd;
-            to[at + 2 * i + 1] = c * odd + s * even;
-          });
-        if (to != from)
-          std::copy(from + n * row + heads * dim, from + (n + 1) * row, to + n * row + heads * dim);
-      }
+    parallel_for_each(tokens, 16384 / row + 1, [=](int64_t n) {
+      const T* const angle = table + n % time * dim;
+      for (int64_t at = n * row; at < n * row + heads * dim; at += dim)
+        simd_for(dim / 2, [=](int64_t i) {
+          const T s = sign * angle[2 * i], c = angle[2 * i + 1];
+          const T even = from[at + 2 * i], odd = from[at + 2 * i + 1];
+          to[at + 2 * i] = c * even - s * odd;
+          to[at + 2 * i + 1] = c * odd + s * even;
+        });
+      if (to != from)
+        std::copy(from + n * row + heads * dim, from + (n + 1) * row, to + n * row + heads * dim);
     });
   });
 }
@@ -56,9 +54,7 @@ Tensor rotary(const Tensor& x, const Tensor& positions, int64_t heads) {
   check(x.rank() >= 3 && x.size(-1) % 2 == 0, "rotary: expected x (..., T, heads, D), D even, got ",
         x.shape());
   const Shape expected{x.size(-3), x.size(-1)};
-  check(positions.defined() && positions.shape() == expected && positions.dtype() == x.dtype(),
-        "rotary: expected positions of ", x.dtype(), ' ', expected, ", got ",
-        positions.defined() ? positions.shape() : Shape{});
+  check_tensor("rotary", "positions", positions, x.dtype(), expected);
   check(heads >= 0 && heads <= x.size(-2), "rotary: expected 0 to ", x.size(-2),
         " heads to turn, got ", heads);
   return turned(x, positions.detach(), heads, 1);

@@ -120,10 +120,10 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) cons
   start = clamped(start);
   end = std::max(clamped(end), start);
   step = std::min(step, std::max<int64_t>(n, 1));  // beyond n it makes no difference, but overflows
-  Shape sizes = shape(), steps = strides();
-  sizes[axis] = (end - start) / step + ((end - start) % step != 0);
-  steps[axis] *= step;
-  Tensor y = view_of(*this, sizes, steps, start * strides()[axis]);
+  const int64_t count = (end - start) / step + ((end - start) % step != 0);
+  const int64_t own = strides()[axis];
+  Tensor y =
+      view_of(*this, shape().with(axis, count), strides().with(axis, step * own), start * own);
   record("slice", {y}, {*this}, saves_nothing, [axis, start, end, step](Backward& b) {
     if (const Tensor sum = sum_in_place(b, 0); sum.defined())
       sum.slice(axis, start, end, step).add_(b.grad());
@@ -164,9 +164,7 @@ Tensor Tensor::expand(const Shape& requested) const {
 Tensor Tensor::squeeze(int64_t dim) const {
   const int axis = normalize_dim("squeeze", dim, rank());
   check(shape()[axis] == 1, "squeeze: axis ", dim, " of ", shape(), " has not size 1");
-  Shape sizes = shape();
-  sizes.erase(axis);
-  return view(sizes);
+  return view(shape().without(axis));
 }
 
 Tensor Tensor::squeeze() const {
@@ -215,9 +213,7 @@ std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& size
   std::vector<Tensor> pieces;
   int64_t at = 0;
   for (int64_t size : sizes) {
-    Shape shape = x.shape();
-    shape[axis] = size;
-    pieces.push_back(view_of(x, shape, x.strides(), at * x.strides()[axis]));
+    pieces.push_back(view_of(x, x.shape().with(axis, size), x.strides(), at * x.strides()[axis]));
     at += size;
   }
   record("split", pieces, {x}, saves_nothing, [axis, n = pieces.size()](Backward& b) {
@@ -235,8 +231,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
   check(!tensors.empty(), "cat: expected at least one tensor");
   const Tensor& first = tensors[0];
   const int axis = normalize_dim("cat", dim, first.rank());
-  Shape shape = first.shape();
-  shape[axis] = 0;
+  Shape shape = first.shape().with(axis, 0);
   std::vector<int64_t> sizes;
   for (const Tensor& x : tensors) {
     check(x.dtype() == first.dtype(), "cat: dtypes differ: ", first.dtype(), " and ", x.dtype());
@@ -277,9 +272,7 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
   const int axis = normalize_dim("unbind", dim, x.rank());
   const int64_t n = x.shape()[axis], step = x.strides()[axis];
   if (n == 0) return {};
-  Shape shape = x.shape(), strides = x.strides();
-  shape.erase(axis);
-  strides.erase(axis);
+  const Shape shape = x.shape().without(axis), strides = x.strides().without(axis);
   std::vector<Tensor> entries;
   for (int64_t i = 0; i < n; ++i) entries.push_back(view_of(x, shape, strides, i * step));
   record("unbind", entries, {x}, saves_nothing, [axis, n](Backward& b) {
@@ -310,10 +303,9 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start
   check(x.shape() == expected && start >= 0 && step > 0 && last < shape[axis],
         "pad_slice: ", x.shape(), " is no slice from ", start, " by ", step, " along axis ", dim,
         " of ", shape);
-  Tensor y = zeros(shape, x.dtype());
-  Shape steps = y.strides();
-  steps[axis] *= step;
-  kernel::convert(x, view_of(y, x.shape(), steps, start * y.strides()[axis]));
+  const Tensor y = zeros(shape, x.dtype());
+  const int64_t own = y.strides()[axis];
+  kernel::convert(x, view_of(y, x.shape(), y.strides().with(axis, step * own), start * own));
   record("pad_slice", {y}, {x}, saves_nothing, [axis, start, step](Backward& b) {
     const int64_t end = start + b.input_shape(0)[axis] * step;
     b.give(0, b.grad().slice(axis, start, end, step));
