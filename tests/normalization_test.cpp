@@ -340,3 +340,33 @@ TEST_CASE("dropout: with a key, a mask of its own at any strides, dtype and thre
   check_gradients([&](auto in) { return std::vector<Tensor>{dropout(in[0], 0.25, key)}; },
                   {randn({3, 4}, float64).requires_grad_()});
 }
+
+TEST_CASE("norms of rows up to the largest numbers are those of the rows scaled down",
+          "[normalization]") {
+  for (const Dtype dtype : {float32, float64}) {
+    const double largest = dtype == float32 ? 3.4e38 : 1.79e308;
+    for (const double size : {1.0, 0.5, 1e-3, 1e-10}) {
+      CAPTURE(dtype, size);
+      // Beside it a row as usual, which keeps its bits.
+      const Tensor huge = tensor({{1, -1, 0.25, -0.5}}).to(dtype) * largest * size,
+                   usual = randn({1, 4}, dtype), small = tensor({{1, -1, 0.25, -0.5}}).to(dtype);
+      const Tensor x = cat({huge, usual}, 0).requires_grad_();
+      const Tensor weight = randn({4}, dtype).requires_grad_(), dy = randn({2, 4}, dtype);
+      for (const bool centred : {true, false}) {
+        const auto norm = [&](const Tensor& x, double eps) {
+          return centred ? layer_norm(x, weight, {}, eps) : rms_norm(x, weight, eps);
+        };
+        const Tensor y = norm(x, 1e-5), want = norm(small, 0);
+        CHECK(difference(y.slice(0, 0, 1), want) < 1e-6);
+        CHECK(difference(y.slice(0, 1), norm(usual, 1e-5)) == 0);
+        const auto got = grad({y}, {weight, x}, {.grad_outputs = {dy}});
+        const Tensor expected =
+            grad({cat({want, norm(usual, 1e-5)}, 0)}, {weight}, {.grad_outputs = {dy}})[0];
+        CHECK(difference(got[0], expected) < 1e-5);
+        for (const double g : values(got[1])) CHECK(std::isfinite(g));
+      }
+    }
+    CHECK(std::isnan(layer_norm(tensor({{inf, 1}}).to(dtype)).sum().item()));
+    CHECK(std::isnan(rms_norm(tensor({{inf, 1}}).to(dtype)).sum().item()));
+  }
+}

@@ -134,24 +134,44 @@ void check_norm(const char* op, const Tensor& x, int axis, const Tensor& weight,
   if (bias.defined()) check_tensor(op, "bias", bias, x.dtype(), {x.size(axis)});
 }
 
+/// A power of two for each row of x (..., n): 1, but for finite rows whose rstd is none of `least` or
+/// more, because a square or the deviation's reciprocal left T's range: those it brings to 2^most,
+/// where eps is nothing to them. Undefined where there are no such rows.
+template <class T>
+Tensor row_scales(const Tensor& x, const Tensor& rstd, T least, int most) {
+  const NoGrad no_grad;
+  const std::span<T> kept(rstd.data<T>(), static_cast<size_t>(rstd.numel()));
+  if (std::all_of(kept.begin(), kept.end(), [=](T r) { return r >= least; })) return {};
+  const Tensor scales = max(abs(x), -1, keepdim).values;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    T& v = scales.data<T>()[i];
+    v = kept[i] >= least || !std::isfinite(v) ? T{1} : std::ldexp(T{1}, most - std::ilogb(v));
+  }
+  return scales;
+}
+
 // xhat = (x - mean) rstd, y = xhat w + b        with g = dy w:
 // dx = rstd (g - mean(g) - xhat mean(g xhat))    dw = sum(dy xhat)    db = sum(dy)
 // and for RMS norm without either mean.
 Tensor norm_rows(const char* op, bool centred, const Tensor& x, const Tensor& weight,
-                 const Tensor& bias, double eps) {
+                 const Tensor& bias, double eps, bool scaled = false) {
   const ProfileScope scope(op);
   check_norm(op, x, -1, weight, bias, eps);
   const int64_t n = x.shape().back(), rows = x.numel() / std::max<int64_t>(n, 1);
   Tensor y = empty_like(x);
   const Tensor mean = empty({rows}, x.dtype()), rstd = empty({rows}, x.dtype());
   const Tensor from = dense(x), w = dense(weight), b = dense(bias);
+  Tensor scales;
   dispatch_floating("norm", x.dtype(), [&]<class T>(TypeTag<T>) {
+    constexpr int most = std::numeric_limits<T>::max_exponent / 2 - 4;
     const T *px = from.data<T>(), *pw = data_or_null<T>(w), *pb = data_or_null<T>(b);
     T *py = y.data<T>(), *pmean = mean.data<T>(), *prstd = rstd.data<T>();
     parallel_for_each(rows, kernel::rows_per_chunk<T>(n), [=](int64_t i) {
       kernel::layer_norm_row(px + i * n, pw, pb, n, eps, centred, py + i * n, pmean + i, prstd + i);
     });
+    if (!scaled) scales = row_scales(from, rstd, std::ldexp(T{1}, -3 * most / 2), most);
   });
+  if (scales.defined()) return norm_rows(op, centred, x * scales, weight, bias, eps, true);
   record_fused(
       op, {y}, {x, weight, bias}, saves_nothing,
       [centred, eps](auto& in) { return composed_norm(centred, in[0], in[1], in[2], eps); },
