@@ -16,11 +16,11 @@ struct CaptionerConfig {
   int64_t context = 16;  ///< the most tokens of a caption that are read: [START] is one, [END] not
   int64_t image = 32;    ///< height and width
   int64_t channels = 3;
-  int64_t filters = 32;                ///< of the first convolution; each next has twice as many
-  int64_t convolutions = 3;            ///< 3 x 3, each halves the grid, rounded up
-  int64_t dim = 64;                    ///< of word embeddings
-  int64_t hidden = 128;                ///< of the decoder's state
-  double dropout = 0;                  ///< of embeddings and before the output
+  int64_t filters = 32;      ///< of the first convolution; each next has twice as many
+  int64_t convolutions = 3;  ///< 3 x 3, each halves the grid, rounded up
+  int64_t dim = 64;          ///< of word embeddings
+  int64_t hidden = 128;      ///< of the decoder's state
+  double dropout = 0;        ///< of embeddings and before the output
   Recurrence cell = Recurrence::lstm;
   double coverage = 0;  ///< lambda of equation 14: how much each place should be looked at once
 
