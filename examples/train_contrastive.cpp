@@ -50,7 +50,7 @@ class ContrastiveTask : public EncoderTask {
 
 int run(int argc, char** argv) {
   Model::Config model{.temperature = 0.2};
-  model.encoder.layers = 3;
+  model.encoder.layers = 3, model.encoder.dim = 96, model.encoder.patch = 0;
   model.encoder.pooling = models::Pooling::mean;
   return train_on_images<Model, ContrastiveTask>(
       argc, argv,
@@ -68,7 +68,7 @@ int run(int argc, char** argv) {
                                             .contrast = 0.3,
                                             .erase = 0.5,
                                             .erase_area = 0.2}}},
-      {.steps = 1400,
+      {.steps = 1000,
        .warmup = 100,
        .lr = 3e-3,
        .weight_decay = 0.05,

@@ -44,6 +44,7 @@ MAEConfig checked(MAEConfig c) {
         c.encoder.classes);
   check(c.decoder_dim % c.decoder_heads == 0,
         "MAE: decoder_heads must divide decoder_dim: ", c.decoder_heads, ", ", c.decoder_dim);
+  check(c.encoder.patch > 0, "MAE: expected a patch of 1 or more");
   const int64_t patches = c.encoder.patches();
   check(c.hidden() >= 1 && c.hidden() < patches, "MAE: a mask_ratio of ", c.mask_ratio, " hides ",
         c.hidden(), " of ", patches, " patches; some must be hidden, and some shown");

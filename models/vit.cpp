@@ -13,8 +13,8 @@ namespace gradus::models {
 namespace {
 ViTConfig checked(ViTConfig c) {
   ViT::fields(c).check("ViT");
-  check(c.image % c.patch == 0, "ViT: patch must divide image: image ", c.image, ", patch ",
-        c.patch);
+  check(c.patch > 0 && c.image % c.patch == 0, "ViT: patch must divide image: image ", c.image,
+        ", patch ", c.patch);
   check(c.dim % c.heads == 0, "ViT: heads must divide dim: dim ", c.dim, ", heads ", c.heads);
   return c;
 }
@@ -37,7 +37,8 @@ Fields ViT::fields(ViTConfig& c) {
   Fields fields;
   fields.add("image", c.image, 1, 1e5, "height and width of an image");
   fields.add("channels", c.channels, 1, 1e4, "colours of an image");
-  fields.add("patch", c.patch, 1, 1e5, "height and width of a patch; must divide image");
+  fields.add("patch", c.patch, 0, 1e5,
+             "height and width of a patch; must divide image; to programs 0 is a quarter of it");
   fields.add("classes", c.classes, 0, 1e6, "classes that there are; 0: no head");
   fields.add("layers", c.layers, 1, 10000, "transformer blocks");
   fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");

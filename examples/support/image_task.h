@@ -59,13 +59,15 @@ class ImageTask : public Task {
   models::LabelledFeatures over(Part part, const std::function<Tensor(const Tensor& images)>& f,
                                 int64_t most = std::numeric_limits<int64_t>::max()) const;
   /// A model's configuration with `image` (height and width) and `channels` as the images have
-  /// them. Throws Error unless they are square.
+  /// them, and a quarter of that for a `patch` of 0. Throws Error unless they are square.
   template <class Config>
   Config fitted(Config config) const {
     const Shape shape = corpus_.images.train.shape();
     core::check(shape[2] == shape[3], "--data: expected square images, got ", shape[2], " x ",
                 shape[3]);
     config.image = shape[2], config.channels = shape[1];
+    if constexpr (requires { config.patch; })
+      if (config.patch == 0) config.patch = std::max<int64_t>(config.image / 4, 1);
     return config;
   }
   /// Writes the model's folder, with what it must know of images.
