@@ -51,7 +51,7 @@ int run(int argc, char** argv) {
       "Trains a vision transformer to tell what images show.\n"
       "  train_vit --data mnist:DIR --out DIR",
       ClassifierOptions{.images = {.augment = {.shift = 1, .rotate = 5, .zoom = 0.05}}},
-      {.steps = 2500, .lr = 2e-3, .weight_decay = 0.05, .out = "out/vit"});
+      {.steps = 2500, .lr = 2e-3, .weight_decay = 0.05, .eval_every = 500, .out = "out/vit"});
 }
 
 }  // namespace

@@ -67,7 +67,9 @@ TEST_CASE("train_vit: trains, draws, is judged and goes on") {
   const Result judged = train("--eval-only" + bench.out());
   INFO(judged.output);
   CHECK(judged.status == 0);
-  CHECK_THAT(judged.output, Contains(judgement(result.output)));
+  CHECK_THAT(judged.output, Contains(judgement(result.output)) && !Contains("may have trained it"));
+  CHECK_THAT(train("--eval-only --data shapes:40" + bench.out()).output,
+             Contains("what is held out here may have trained it"));
   const models::ViT model = models::load_model<models::ViT>(bench / "out");
   const models::ImageInfo info = models::load_image_info(bench / "out");
   const models::ImageData held_out = models::read_images("shapes:50").test;

@@ -28,15 +28,13 @@ Tensor confusion_matrix(const Tensor& labels, const Tensor& said, int64_t classe
 HeatMap confusion_map(std::string path, const Tensor& counts,
                       const std::vector<std::string>& class_names) {
   const int64_t classes = counts.size(0);
-  std::vector<std::string> names = class_names;
-  for (std::string& name : names) std::replace(name.begin(), name.end(), ' ', '-');  // not as a ␣
   const Tensor shares = counts / maximum(sum(counts, 1, keepdim), 1);
   const double largest =
       max(shares * (1 - one_hot(arange(classes), classes, counts.dtype()))).item();
   HeatMap map = heat_map(
       std::move(path),
       "What each class is taken for: share of its images, black from the commonest mistake on",
-      {"", shares, names, names});
+      {"", shares, class_names, class_names});
   map.x_label = "taken for", map.y_label = "is";
   if (largest > 0) map.largest = largest;
   return map;

@@ -33,9 +33,13 @@ std::string shell_quoted(const std::string& text) {
 /// A text as a picture shows it: one line of valid UTF-8.
 std::string printed(const std::string& text) { return in_quotes(visible(text, false)); }
 
-/// A number's or token's name beside an axis, where gnuplot reads % as printf does.
+/// A number's, token's or class's name beside an axis, where gnuplot reads % as printf does. Spaces
+/// are marked before and after what is written, not between words.
 std::string tic_name(const std::string& token, int64_t most) {
-  std::string name = visible(token);
+  const size_t begin = std::min(token.find_first_not_of(' '), token.size());
+  const size_t end = std::max(token.find_last_not_of(' ') + 1, begin);
+  std::string name = visible(token.substr(0, begin)) +
+                     visible(token.substr(begin, end - begin), false) + visible(token.substr(end));
   if (columns_of(name) > most) {
     while (!name.empty() && columns_of(name) >= most) {
       while ((name.back() & 0xc0) == 0x80) name.pop_back();  // a character's last bytes
@@ -96,7 +100,7 @@ struct Layout {
   int64_t rows = 0, columns = 0;  // of the largest panel
   bool shared = true;             // all panels have the same names: only those outside show them
   int font = 11, line = 20;
-  int64_t most = 28;                                 // characters of a name
+  int64_t most = 44;                                 // characters of a name
   int64_t cell = 1, step_right = 0, step_down = 0;   // pixels of a number, from panel to panel
   int64_t left = 0, right = 0, top = 0, bottom = 0;  // of the panels
   int64_t width = 0, height = 0;
