@@ -16,7 +16,9 @@
 #:   WERROR    1: the compiler's warnings are errors
 #:   V         1: shows whole command lines
 #:   CPPFLAGS, CXXFLAGS, LDFLAGS   flags added to ours
-#:   PREFIX    where make install puts the library (default /usr/local), under
+#:   PREFIX    where make install puts the library (default /usr/local). Without ARCH it runs on any
+#:             processor of this kind, and brings its shared library once more for x86-64-v3 and
+#:             -v4: the system's loader takes the one that fits. Under
 #:   DESTDIR   if given: a folder to make a package of
 #:
 #: make runs as many jobs at a time as there are processors, or two with -j2.
@@ -64,6 +66,10 @@ ROOMS := core nn optim models
 LINKS := $(addprefix build/include/gradus/,$(ROOMS) gradus.h)
 
 # ---- how things are compiled ----
+
+version := $(shell awk '/define GRADUS_VERSION_(MAJOR|MINOR|PATCH)/ { printf dot $$3; dot = "." }' core/version.h)
+# That of the SONAME.
+abi := $(basename $(version))
 # What must ask the compiler is worked out once, when first used: by then it is installed.
 
 lazy = $(eval $(1) = $$(eval $(1) := $$(shell $(2)))$$($(1)))
@@ -107,8 +113,8 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test examples bench bench-peers bench-twins bench-growth deps packages install format format-check \
-  compile_commands.json clean help FORCE
+.PHONY: all train test examples bench bench-peers bench-twins bench-growth deps packages \
+  install install-base install-level uninstall format format-check compile_commands.json clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -140,19 +146,86 @@ bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_g
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
 
-# Public headers are those that gradus.h includes, as the compiler tells; an earlier version's go.
-install: all  ## installs headers, libraries and gradus.pc under DESTDIR/PREFIX (default /usr/local)
-	$(quiet)rm -rf "$(DESTDIR)$(PREFIX)/include/gradus"
+root = $(DESTDIR)$(PREFIX)
+generic_x86_64 := x86-64
+generic_aarch64 := armv8-a
+
+# What is installed is for any processor of this kind unless ARCH is given; glibc's loader looks for a
+# library of the processor's own level first, in glibc-hwcaps beside the one for all.
+install_arch := $(if $(filter file,$(origin ARCH)),$(or $(generic_$(machine)),native),$(ARCH))
+install_levels := $(if $(filter x86-64,$(install_arch)),$(if $(filter file,$(origin ARCH)),x86-64-v3 x86-64-v4))
+
+install:  ## installs headers, libraries, gradus.pc and a CMake package under DESTDIR/PREFIX
+	+$(quiet)$(MAKE) --no-print-directory uninstall
+	+$(quiet)$(MAKE) --no-print-directory ARCH=$(install_arch) install-base
+	+$(quiet)for level in $(install_levels); do \
+	  $(MAKE) --no-print-directory ARCH=$$level install-level || exit 1; done
+
+uninstall:  ## removes what make install brought
+	$(quiet)rm -rf "$(root)/include/gradus" "$(root)/lib/cmake/gradus" "$(root)/lib/pkgconfig/gradus.pc" \
+	  "$(root)"/lib/libgradus.* "$(root)"/lib/glibc-hwcaps/*/libgradus.*
+
+# Public headers are those that gradus.h includes, as the compiler tells.
+install-base: all
 	$(quiet)headers=$$($(CXX) -std=c++20 -Ibuild/include -include gradus/gradus.h -MM -x c++ /dev/null) && \
 	for header in $$headers; do case $$header in build/*) \
-	  install -Dm644 $$header "$(DESTDIR)$(PREFIX)/$${header$(hash)build/}" || exit 1 ;; esac; done
-	$(quiet)install -Dm644 $(STATIC) "$(DESTDIR)$(PREFIX)/lib/libgradus.a"
-	$(quiet)install -Dm755 $(SHARED) "$(DESTDIR)$(PREFIX)/lib/libgradus.so"
-	$(quiet)mkdir -p "$(DESTDIR)$(PREFIX)/lib/pkgconfig"
-	$(quiet)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'Name: gradus' 'Version: 0.1.0' \
-	  'Description: Deep learning for multicore CPUs' 'Cflags: -I$${prefix}/include' \
-	  'Libs: -L$${libdir} -Wl,-rpath,$${libdir} -lgradus' 'Libs.private: $(libraries) -fopenmp' \
-	  > "$(DESTDIR)$(PREFIX)/lib/pkgconfig/gradus.pc"
+	  install -Dm644 $$header "$(root)/$${header$(hash)build/}" || exit 1 ;; esac; done
+	$(quiet)install -Dm644 $(STATIC) "$(root)/lib/libgradus.a"
+	$(quiet)install -Dm755 $(SHARED) "$(root)/lib/libgradus.so.$(version)"
+	$(quiet)ln -s libgradus.so.$(version) "$(root)/lib/libgradus.so.$(abi)"
+	$(quiet)ln -s libgradus.so.$(abi) "$(root)/lib/libgradus.so"
+	$(quiet)mkdir -p "$(root)/lib/pkgconfig" "$(root)/lib/cmake/gradus"
+	$(file >$(BUILD)/obj/gradus.pc,$(pkg_config))
+	$(file >$(BUILD)/obj/gradus-config.cmake,$(cmake_config))
+	$(file >$(BUILD)/obj/gradus-config-version.cmake,$(cmake_version))
+	$(quiet)install -m644 $(BUILD)/obj/gradus.pc "$(root)/lib/pkgconfig"
+	$(quiet)install -m644 $(BUILD)/obj/gradus-config.cmake $(BUILD)/obj/gradus-config-version.cmake \
+	  "$(root)/lib/cmake/gradus"
+
+install-level: $(SHARED)
+	$(quiet)install -Dm755 $(SHARED) "$(root)/lib/glibc-hwcaps/$(ARCH)/libgradus.so.$(abi)"
+
+define pkg_config
+prefix=$(PREFIX)
+libdir=$${prefix}/lib
+Name: gradus
+Version: $(version)
+Description: Deep learning for multicore CPUs
+Cflags: -I$${prefix}/include
+Libs: -L$${libdir} -Wl,-rpath,$${libdir} -lgradus
+Libs.private: $(libraries) -fopenmp
+endef
+
+# gradus::gradus is the shared library, gradus::static the other.
+define cmake_config
+get_filename_component(gradus_prefix "$${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+if(NOT TARGET gradus::gradus)
+  add_library(gradus::gradus SHARED IMPORTED)
+  set_target_properties(gradus::gradus PROPERTIES
+    IMPORTED_LOCATION "$${gradus_prefix}/lib/libgradus.so.$(version)"
+    IMPORTED_SONAME "libgradus.so.$(abi)")
+  add_library(gradus::static STATIC IMPORTED)
+  set_target_properties(gradus::static PROPERTIES
+    IMPORTED_LOCATION "$${gradus_prefix}/lib/libgradus.a"
+    INTERFACE_LINK_LIBRARIES "$(subst $(space),;,$(strip $(libraries) -fopenmp))")
+  foreach(target gradus::gradus gradus::static)
+    set_target_properties($${target} PROPERTIES
+      INTERFACE_INCLUDE_DIRECTORIES "$${gradus_prefix}/include"
+      INTERFACE_COMPILE_FEATURES cxx_std_20)
+  endforeach()
+endif()
+endef
+
+# Versions are compatible whose libraries have one SONAME.
+define cmake_version
+set(PACKAGE_VERSION "$(version)")
+if(PACKAGE_FIND_VERSION VERSION_EQUAL "$(version)")
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+if(PACKAGE_FIND_VERSION VERSION_LESS_EQUAL "$(version)" AND PACKAGE_FIND_VERSION VERSION_GREATER_EQUAL "$(abi)")
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+endef
 
 format:  ## formats the sources with clang-format (Debian 12's, version 14)
 	$(quiet)find $(ROOMS) examples tests -name '*.h' -o -name '*.cpp' | xargs clang-format -i
@@ -272,7 +345,8 @@ $(BUILD)/obj/exports: $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources Makefi
 $(SHARED): $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources $(BUILD)/obj/flags $(BUILD)/obj/exports
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
-	$(quiet)$(link) -shared -Wl,--version-script=$(BUILD)/obj/exports $(filter %.o,$^) $(libraries) -o $@
+	$(quiet)$(link) -shared -Wl,-soname,libgradus.so.$(abi) -Wl,--version-script=$(BUILD)/obj/exports $(filter %.o,$^) $(libraries) -o $@
+	$(quiet)ln -sf $(@F) $@.$(abi)
 
 $(BUILD)/bin/tests: $(call objects,$(TEST_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/bench: $(call objects,$(BENCH_SRC)) $(BUILD)/obj/sources

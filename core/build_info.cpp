@@ -4,6 +4,7 @@
 
 #include "gradus/core/blas.h"
 #include "gradus/core/threads.h"
+#include "gradus/core/version.h"
 
 namespace gradus {
 
@@ -33,12 +34,19 @@ const char* vectors() {
 
 }  // namespace
 
+std::string version() {
+  std::ostringstream out;
+  out << GRADUS_VERSION_MAJOR << '.' << GRADUS_VERSION_MINOR << '.' << GRADUS_VERSION_PATCH;
+  return out.str();
+}
+
 std::string blas_info() { return blas::describe(); }
 
 std::string build_info() {
   std::ostringstream out;
-  out << "compiler  " << compiler << "\nvectors   " << vectors() << "\nthreads   " << num_threads()
-      << " (" << openmp_runtime << ")\nblas      " << blas_info() << '\n';
+  out << "gradus    " << version() << "\ncompiler  " << compiler << "\nvectors   " << vectors()
+      << "\nthreads   " << num_threads() << " (" << openmp_runtime << ")\nblas      " << blas_info()
+      << '\n';
   return out.str();
 }
 

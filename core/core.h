@@ -1,5 +1,7 @@
 #pragma once
 // Everything of core that a user needs.
+#include "gradus/core/version.h"
+#if __cplusplus >= 202002L
 #include "gradus/core/allocator.h"
 #include "gradus/core/autograd.h"
 #include "gradus/core/build_info.h"
@@ -12,3 +14,4 @@
 #include "gradus/core/safetensors.h"
 #include "gradus/core/tensor.h"
 #include "gradus/core/threads.h"
+#endif

@@ -1,5 +1,7 @@
 #pragma once
 // Models and what they are fed with.
+#include "gradus/core/version.h"
+#if __cplusplus >= 202002L
 #include "gradus/models/bert.h"
 #include "gradus/models/captioner.h"
 #include "gradus/models/checkpoint.h"
@@ -38,3 +40,4 @@
 #include "gradus/models/rnn_translator.h"
 #include "gradus/models/transformer.h"
 #include "gradus/models/vit.h"
+#endif

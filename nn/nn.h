@@ -1,5 +1,7 @@
 #pragma once
 // Layers and what they are made of.
+#include "gradus/core/version.h"
+#if __cplusplus >= 202002L
 #include "gradus/nn/activations.h"
 #include "gradus/nn/attention.h"
 #include "gradus/nn/convolution.h"
@@ -11,3 +13,4 @@
 #include "gradus/nn/recurrent.h"
 #include "gradus/nn/sequential.h"
 #include "gradus/nn/transformer.h"
+#endif

@@ -1,5 +1,8 @@
 #pragma once
 // Optimisers, gradient clipping and learning-rate schedules.
+#include "gradus/core/version.h"
+#if __cplusplus >= 202002L
 #include "gradus/optim/optimizer.h"
 #include "gradus/optim/optimizers.h"
 #include "gradus/optim/schedule.h"
+#endif
