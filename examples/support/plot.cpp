@@ -36,10 +36,12 @@ std::string printed(const std::string& text) { return in_quotes(visible(text, fa
 /// A number's, token's or class's name beside an axis, where gnuplot reads % as printf does. Spaces
 /// are marked before and after what is written, not between words.
 std::string tic_name(const std::string& token, int64_t most) {
-  const size_t begin = std::min(token.find_first_not_of(' '), token.size());
-  const size_t end = std::max(token.find_last_not_of(' ') + 1, begin);
-  std::string name = visible(token.substr(0, begin)) +
-                     visible(token.substr(begin, end - begin), false) + visible(token.substr(end));
+  const size_t begin = token.find_first_not_of(' '), end = token.find_last_not_of(' ') + 1;
+  const auto marks = [](size_t n) { return n == 0 ? "" : visible(std::string(n, ' ')); };
+  std::string name = begin == std::string::npos
+                         ? visible(token)
+                         : marks(begin) + visible(token.substr(begin, end - begin), false) +
+                               marks(token.size() - end);
   if (columns_of(name) > most) {
     while (!name.empty() && columns_of(name) >= most) {
       while ((name.back() & 0xc0) == 0x80) name.pop_back();  // a character's last bytes
