@@ -71,6 +71,7 @@ TEST_CASE("train_clip refuses what it cannot train on, and touches nothing") {
   const Bench bench;
   refused("train_clip", "--data mnist:x" + bench.out(), "have captions, got \"mnist:x\"");
   refused("train_clip", "--data shapes:4" + bench.out(), "too few pictures to tell one from");
+  refused("train_clip", "--data shapes:50 --batch 1" + bench.out(), "--batch: a picture is told");
   refused("train_clip", "--data shapes:50 --patch 5" + bench.out(), "patch must divide image");
   refused("train_clip", "--data shapes:50 --context 5" + bench.out(),
           "--context 5: the longest caption has 10 tokens");

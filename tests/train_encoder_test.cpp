@@ -73,6 +73,7 @@ TEST_CASE("train_mae and train_contrastive refuse what they cannot train on, and
            {"train_mae --probe-images 1", "--probe-images: expected"},
            {"train_contrastive --data shapes:50 --batch 2", "expected batches of 3"},
            {"train_contrastive --data shapes:5 --batch 4", "and 2 held out"},
+           {"train_contrastive --data shapes:50 --batch 64", "only 40 images train"},
            {"train_contrastive --data shapes:50 --patch 5", "patch must divide image"},
            {"train_contrastive --data shapes:50 --temperature 0", "--temperature"}}) {
     const size_t space = command.find(' ');

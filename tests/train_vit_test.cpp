@@ -81,6 +81,8 @@ TEST_CASE("train_vit: trains, draws, is judged and goes on") {
   CHECK_THAT(train("--resume --steps 7" + bench.out()).output, Contains("final: step 7 "));
   refused("train_vit", "--resume --data shapes:60 --steps 9" + bench.out(),
           "the data is not what the run in");
+  refused("train_cnn_attention", "--resume" + bench.out(),
+          "config.json: expected a model of kind \"cnn_attention\", got \"vit\"");
   refused("train_vit", "--resume --shift 3 --steps 9" + bench.out(), "--shift contradicts");
   // Another's weights come with its configuration and statistics, on the same classes.
   const Result begun = train("--init-from '" + (bench / "out") +

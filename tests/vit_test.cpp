@@ -135,6 +135,7 @@ TEST_CASE("ViT: a saved model is the same model, and bad input is refused", "[vi
   CHECK_THROWS_WITH(model(randn({1, 4, 4})), Contains("got (1, 4, 4)"));
   CHECK_THROWS_WITH(models::ViT({.image = 28, .patch = 5}),
                     Contains("ViT: patch must divide image: image 28, patch 5"));
+  CHECK_THROWS_WITH(models::ViT({.patch = 0}), Contains("ViT: patch must divide image"));
   CHECK_THROWS_WITH(models::ViT({.heads = 3, .dim = 64}), Contains("heads must divide dim"));
   CHECK_THROWS_WITH(models::ViT({.classes = 0})(randn({1, 3, 32, 32})), Contains("has no head"));
 }
