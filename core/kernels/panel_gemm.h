@@ -28,7 +28,7 @@ inline constexpr int64_t near_bytes = 512 << 10;
 // B's size from which on it is worth fetching ahead.
 inline constexpr int64_t far_bytes = near_bytes / 2;
 // Rows of a panel's columns that are handed on at a time.
-inline constexpr int64_t strip_rows = 64;
+inline constexpr int64_t strip_rows = 64 / gemm_rows * gemm_rows;
 
 template <class T>
 inline constexpr int64_t panel_lines = k_step* panel_cols<T>* static_cast<int64_t>(sizeof(T)) / 64;

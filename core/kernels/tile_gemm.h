@@ -15,9 +15,9 @@ namespace gradus::kernel {
 #if defined(__AVX512F__)
 inline constexpr int64_t vector_bytes = 64;
 inline constexpr int64_t gemm_rows = 8;
-#elif defined(__AVX__)
+#elif defined(__AVX2__) && defined(__FMA__)
 inline constexpr int64_t vector_bytes = 32;
-inline constexpr int64_t gemm_rows = 4;
+inline constexpr int64_t gemm_rows = 6;
 #else
 inline constexpr int64_t vector_bytes = 16;
 inline constexpr int64_t gemm_rows = 4;
@@ -73,7 +73,7 @@ inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t l
   unroll<R * N>([&](auto i) { *at(i) = sum[i]; });
 }
 
-// Blocks of R rows while they fit, then the rest in blocks of half as many.
+// Blocks of R rows while they fit, then the rest in blocks of 4, 2 and 1.
 template <class T, bool TransA, bool Add, int64_t N, int64_t R>
 inline void gemm_rows_of(int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
                          T* c, int64_t ldc) {
@@ -83,8 +83,8 @@ inline void gemm_rows_of(int64_t m, int64_t k, const T* a, int64_t lda, const T*
                                      ldc);
   if constexpr (R > 1)
     if (i < m)
-      gemm_rows_of<T, TransA, Add, N, R / 2>(m - i, k, TransA ? a + i : a + i * lda, lda, b, ldb,
-                                             c + i * ldc, ldc);
+      gemm_rows_of<T, TransA, Add, N, (R > 4 ? 4 : R / 2)>(m - i, k, TransA ? a + i : a + i * lda,
+                                                           lda, b, ldb, c + i * ldc, ldc);
 }
 
 // Lanes a_0 b_0 a_1 b_1 ... of the first halves (Half 0) or the second halves (Half 1) of a and b.
