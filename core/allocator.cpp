@@ -339,7 +339,9 @@ int64_t array_bytes(int64_t n, int64_t size) {
 }
 
 Storage::Storage(int64_t bytes) : data_(allocator().allocate(bytes)), bytes_(bytes) {}
-Storage::~Storage() { allocator().free(data_, bytes_); }
+Storage::~Storage() {
+  if (!owner_) allocator().free(data_, bytes_);
+}
 
 MemoryStats memory_stats() { return allocator().stats(); }
 void reset_peak_memory() { allocator().reset_peak(); }

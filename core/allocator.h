@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace gradus {
 
@@ -41,6 +42,9 @@ class Storage {
  public:
   /// Uninitialised memory of `bytes` bytes. Throws Error if there is none.
   explicit Storage(int64_t bytes);
+  /// Memory that lies within what `owner` keeps.
+  Storage(std::shared_ptr<const void> owner, std::byte* data, int64_t bytes)
+      : owner_(std::move(owner)), data_(data), bytes_(bytes) {}
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -52,6 +56,7 @@ class Storage {
   uint64_t version = 0;
 
  private:
+  std::shared_ptr<const void> owner_;  // null: the allocator
   std::byte* data_;
   int64_t bytes_;
 };

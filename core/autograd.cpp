@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "gradus/core/engine.h"
 #include "gradus/core/internal.h"
 
 namespace gradus {
@@ -28,6 +29,15 @@ Tensor core::view_of(const Tensor& x, const Shape& shape, const Shape& strides, 
 
 namespace {
 bool bit(uint32_t mask, size_t i) { return (mask >> std::min<size_t>(i, 31)) & 1u; }
+
+/// AnomalyMode's look at an op; where() and masked_fill are asked for the infinities that they give.
+void check_outputs(const std::string& name, const std::vector<Tensor>& outputs,
+                   const std::vector<Tensor>& inputs) {
+  if (name == "masked_fill" || name == "where" || !all_finite(inputs)) return;
+  for (const Tensor& y : outputs)
+    check(all_finite({y}), "anomaly: ", name, " made a NaN or an infinity of shape ", y.shape(),
+          " from finite inputs");
+}
 }  // namespace
 
 bool Recorder::wanted(const std::vector<Tensor>& inputs) {
@@ -40,6 +50,7 @@ bool Recorder::wanted(const std::vector<Tensor>& inputs) {
 void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
                       const std::vector<Tensor>& inputs, Saves saves, Rule rule,
                       Composed composed) {
+  if (core::modes().anomaly) check_outputs(name, outputs, inputs);
   static std::atomic<uint64_t> counter{0};
   auto node = std::make_shared<Node>();
   node->name_ = name;

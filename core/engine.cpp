@@ -329,29 +329,22 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 // ---- anomaly mode ----
 
-namespace {
-bool is_finite(const Tensor& x) {
-  const NoGrad no_grad;
-  const Tensor flat = x.contiguous();
-  return dispatch_floating("anomaly", x.dtype(), [&]<class T>(TypeTag<T>) {
-    const T* values = flat.data<T>();
-    for (int64_t i = 0; i < flat.numel(); ++i)
-      if (!std::isfinite(values[i])) return false;
-    return true;
+bool core::all_finite(const std::vector<Tensor>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
+    if (!x.defined() || !is_floating(x.dtype())) return true;
+    const Tensor flat = x.detach().contiguous();
+    return dispatch_floating("anomaly", x.dtype(), [&]<class T>(TypeTag<T>) {
+      const T* values = flat.data<T>();
+      return std::all_of(values, values + flat.numel(), [](T v) { return std::isfinite(v); });
+    });
   });
 }
-}  // namespace
 
 Engine::Engine(bool create_graph, bool retain_graph)
     : create_graph_(create_graph), retain_graph_(retain_graph), anomaly_(core::modes().anomaly) {}
 
-bool Engine::all_finite(const std::vector<Tensor>& gradients) const {
-  return std::all_of(gradients.begin(), gradients.end(),
-                     [](const Tensor& g) { return !g.defined() || is_finite(g); });
-}
-
 void Engine::check_finite(const Node& node, int input, const Tensor& gradient) const {
-  check(!anomaly_ || !incoming_finite_ || is_finite(gradient), "anomaly: the backward of ",
+  check(!anomaly_ || !incoming_finite_ || all_finite({gradient}), "anomaly: the backward of ",
         node.name(), " made a NaN or an infinity for input ", input, " of shape ",
         gradient.shape());
 }

@@ -11,6 +11,9 @@
 
 namespace gradus::core {
 
+/// Whether no number among them is NaN or infinite; undefined tensors and integers hold none.
+bool all_finite(const std::vector<Tensor>& tensors);
+
 /// Walks the graph from its seeds down, nodes with larger numbers first, and sums what each node
 /// and leaf is given. A backward() pass sums into the leaves' .grad; a grad() pass is pruned to the
 /// paths that lead to its inputs and collects their gradients.
@@ -43,7 +46,6 @@ class Engine {
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // its .grad
   Tensor call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient);
-  bool all_finite(const std::vector<Tensor>& gradients) const;
 
   struct EarlierNode {
     bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {

@@ -10,7 +10,7 @@ namespace core {
 struct Modes {
   bool grad = true;        ///< ops are recorded
   bool eval = false;       ///< layers behave as in evaluation
-  bool anomaly = false;    ///< backward passes look for NaN and infinities
+  bool anomaly = false;    ///< ops and their backward look for NaN and infinities
   bool skip_init = false;  ///< initialisers give zeros
 };
 
@@ -54,8 +54,9 @@ struct EvalMode : core::ModeScope {
   [[nodiscard]] explicit EvalMode(bool on = true) : ModeScope(&core::Modes::eval, on) {}
 };
 
-/// While it lives, backward passes on this thread check each gradient that a rule gives and throw
-/// Error naming the first op whose backward made a NaN or an infinity from finite numbers.
+/// While it lives, each op that is recorded on this thread, and each rule of a backward pass, is
+/// looked at: throws Error naming the first op that made a NaN or an infinity from finite numbers,
+/// forward or backward.
 struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +51,18 @@ void File::read_exactly(void* to, size_t n) {
 void File::write(const void* from, size_t n) { succeeded(std::fwrite(from, 1, n, file_) == n); }
 
 void File::rewind() { succeeded(std::fseek(file_, 0, SEEK_SET) == 0); }
+
+Mapping::Mapping(const File& file) : bytes(file.size()) {
+  if (bytes == 0) return;
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                    file.descriptor(), 0);
+  file.succeeded(at != MAP_FAILED);
+  data = static_cast<std::byte*>(at);
+}
+
+Mapping::~Mapping() {
+  if (data) ::munmap(data, bytes);
+}
 
 void File::sync() { succeeded(std::fflush(file_) == 0 && ::fsync(descriptor()) == 0); }
 

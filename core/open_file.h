@@ -39,6 +39,18 @@ class File {
   std::FILE* file_ = nullptr;
 };
 
+/// A file's bytes in memory, read as they are touched. What is written to them stays there.
+class Mapping {
+ public:
+  explicit Mapping(const File& file);
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  const uint64_t bytes;
+  std::byte* data = nullptr;
+};
+
 /// As write_file_atomically, with what fill(file) writes. Errors open with `op`.
 void replace_file(const char* op, const std::string& path, const std::function<void(File&)>& fill);
 

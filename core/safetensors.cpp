@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "gradus/core/autograd.h"
 #include "gradus/core/checksum.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/json.h"
@@ -21,36 +22,13 @@ static_assert(std::endian::native == std::endian::little,
               "safetensors holds little-endian numbers");
 
 constexpr uint64_t max_header_bytes = 100'000'000;
+// What is read and written at a time, so that a cache holds it; a multiple of 32.
+constexpr size_t near = 1 << 18;
 constexpr char metadata_key[] = "__metadata__";
 
 // Our own files carry both entries in their metadata, so that a bit flipped in one's name does not
 // pass for a file of others, who write neither.
 constexpr char checksum_key[] = "gradus.checksum", format_key[] = "gradus.format";
-
-/// What is read from a file or written to it passes through a checksum, in pieces that a cache
-/// holds.
-class Data {
- public:
-  Data(File& file, Checksum checksum) : file_(file), checksum_(checksum) {}
-  void read(char* to, size_t n) {
-    for (size_t at = 0; at < n; at += piece) {
-      file_.read_exactly(to + at, std::min(piece, n - at));
-      checksum_.add(to + at, std::min(piece, n - at));
-    }
-  }
-  void write(const char* from, size_t n) {
-    for (size_t at = 0; at < n; at += piece) {
-      checksum_.add(from + at, std::min(piece, n - at));
-      file_.write(from + at, std::min(piece, n - at));
-    }
-  }
-  std::string digits() const { return checksum_.digits(); }
-
- private:
-  static constexpr size_t piece = 1 << 18;
-  File& file_;
-  Checksum checksum_;
-};
 
 char* bytes_of(const Tensor& t) {
   return dispatch_any(t.dtype(),
@@ -80,48 +58,42 @@ int64_t int64_from(From x) {
   return static_cast<int64_t>(x);
 }
 
-/// Reads t's elements, stored as From, a piece at a time.
+/// Fills t with elements stored as From.
 template <class From, class To, To (*convert)(From)>
-void read_converted(Data& data, const Tensor& t) {
-  std::vector<From> piece(static_cast<size_t>(std::min<int64_t>(t.numel(), 16384)));
+void convert_all(const std::byte* from, const Tensor& t) {
   To* to = t.data<To>();
-  for (int64_t left = t.numel(); left > 0;) {
-    const size_t n = static_cast<size_t>(std::min(left, static_cast<int64_t>(piece.size())));
-    data.read(reinterpret_cast<char*>(piece.data()), n * sizeof(From));
-    to = std::transform(piece.data(), piece.data() + n, to, convert);
-    left -= static_cast<int64_t>(n);
+  for (int64_t i = 0; i < t.numel(); ++i, from += sizeof(From)) {
+    From x;
+    std::memcpy(&x, from, sizeof x);
+    to[i] = convert(x);
   }
 }
 
 template <class From>
-constexpr auto read_integers = read_converted<From, int64_t, int64_from<From>>;
-
-void read_as_is(Data& data, const Tensor& t) {
-  data.read(bytes_of(t), static_cast<size_t>(t.numel() * size_of(t.dtype())));
-}
+constexpr auto convert_integers = convert_all<From, int64_t, int64_from<From>>;
 
 /// How one of the format's element types is stored, and how it becomes one of ours.
 struct StoredType {
   const char* name;
   uint64_t bytes;
   Dtype dtype;
-  void (*read)(Data&, const Tensor&);
+  void (*convert)(const std::byte* from, const Tensor& to);  // null: it is one of ours
 };
 
 const StoredType stored_types[] = {
-    {"F32", 4, float32, read_as_is},
-    {"F64", 8, float64, read_as_is},
-    {"I64", 8, int64, read_as_is},
-    {"BOOL", 1, boolean, read_converted<uint8_t, bool, bool_from_byte>},
-    {"F16", 2, float32, read_converted<uint16_t, float, float_from_half>},
-    {"BF16", 2, float32, read_converted<uint16_t, float, float_from_bfloat>},
-    {"I32", 4, int64, read_integers<int32_t>},
-    {"I16", 2, int64, read_integers<int16_t>},
-    {"I8", 1, int64, read_integers<int8_t>},
-    {"U32", 4, int64, read_integers<uint32_t>},
-    {"U16", 2, int64, read_integers<uint16_t>},
-    {"U8", 1, int64, read_integers<uint8_t>},
-    {"U64", 8, int64, read_integers<uint64_t>},
+    {"F32", 4, float32, nullptr},
+    {"F64", 8, float64, nullptr},
+    {"I64", 8, int64, nullptr},
+    {"BOOL", 1, boolean, convert_all<uint8_t, bool, bool_from_byte>},
+    {"F16", 2, float32, convert_all<uint16_t, float, float_from_half>},
+    {"BF16", 2, float32, convert_all<uint16_t, float, float_from_bfloat>},
+    {"I32", 4, int64, convert_integers<int32_t>},
+    {"I16", 2, int64, convert_integers<int16_t>},
+    {"I8", 1, int64, convert_integers<int8_t>},
+    {"U32", 4, int64, convert_integers<uint32_t>},
+    {"U16", 2, int64, convert_integers<uint16_t>},
+    {"U8", 1, int64, convert_integers<uint8_t>},
+    {"U64", 8, int64, convert_integers<uint64_t>},
 };
 
 const char* stored_name(Dtype dtype) {
@@ -243,38 +215,58 @@ Checksum checksum_of(const json& header) {
 }
 
 /// The header's text.
-std::string read_header(File& file, uint64_t file_bytes) {
-  check(file_bytes >= 8, "expected at least 8 bytes, got ", file_bytes);
+std::string_view read_header(const Mapping& file) {
+  check(file.bytes >= 8, "expected at least 8 bytes, got ", file.bytes);
   uint64_t header_bytes = 0;
-  file.read_exactly(&header_bytes, 8);
+  std::memcpy(&header_bytes, file.data, 8);
   check(header_bytes <= max_header_bytes, "a header of ", header_bytes,
         " bytes is longer than the ", max_header_bytes, " allowed");
-  check(header_bytes <= file_bytes - 8, "expected a header of ", header_bytes, " bytes, but only ",
-        file_bytes - 8, " follow");
-  std::string text(static_cast<size_t>(header_bytes), '\0');
-  file.read_exactly(text.data(), text.size());
+  check(header_bytes <= file.bytes - 8, "expected a header of ", header_bytes, " bytes, but only ",
+        file.bytes - 8, " follow");
+  const std::string_view text(reinterpret_cast<const char*>(file.data) + 8, header_bytes);
   check(text.starts_with('{'), "the header is not a JSON object");
   return text;
 }
 
-SafetensorsFile read_safetensors(File& file) {
-  const uint64_t file_bytes = file.size();
-  const std::string text = read_header(file, file_bytes);
-  json header = parse_json("the header", text);
+/// A look at the file's own bytes where they are elements of ours and lie as these must, else a
+/// tensor with memory of its own.
+Tensor make_tensor(const Entry& entry, const std::shared_ptr<const Mapping>& file,
+                   std::byte* from) {
+  const auto element = static_cast<uintptr_t>(size_of(entry.type->dtype));
+  if (!entry.type->convert && reinterpret_cast<uintptr_t>(from) % element == 0) {
+    auto impl = std::make_shared<TensorImpl>();
+    impl->storage =
+        std::make_shared<Storage>(file, from, static_cast<int64_t>(entry.end - entry.begin));
+    impl->shape = entry.shape;
+    impl->strides = contiguous_strides(entry.shape);
+    impl->dtype = entry.type->dtype;
+    return Tensor(std::move(impl));
+  }
+  const Tensor tensor = empty(entry.shape, entry.type->dtype);
+  if (entry.type->convert)
+    entry.type->convert(from, tensor);
+  else if (entry.end > entry.begin)
+    std::memcpy(bytes_of(tensor), from, entry.end - entry.begin);
+  return tensor;
+}
+
+SafetensorsFile read_safetensors(const std::shared_ptr<const Mapping>& file) {
+  const std::string_view text = read_header(*file);
+  json header = parse_json("the header", std::string(text));
   SafetensorsFile result;
   result.metadata = parse_metadata(header);
   const std::optional<std::string> expected = take_checksum(header, result.metadata);
-  Data data(file, expected ? checksum_of(header) : Checksum());
-  for (const Entry& entry : parse_entries(header, file_bytes - 8 - text.size())) {
-    const Tensor tensor = empty(entry.shape, entry.type->dtype);
+  Checksum checksum = expected ? checksum_of(header) : Checksum();
+  std::byte* data = file->data + 8 + text.size();
+  for (const Entry& entry : parse_entries(header, file->bytes - 8 - text.size())) {
+    if (expected) checksum.add(data + entry.begin, entry.end - entry.begin);
     try {
-      entry.type->read(data, tensor);
+      result.tensors.emplace_back(entry.name, make_tensor(entry, file, data + entry.begin));
     } catch (const Error& e) {
       fail("tensor ", shown(entry.name), ": ", e.what());
     }
-    result.tensors.emplace_back(entry.name, tensor);
   }
-  check(!expected || *expected == data.digits(), "the content does not match its checksum ",
+  check(!expected || *expected == checksum.digits(), "the content does not match its checksum ",
         shown(expected.value_or("")),
         ": the file is damaged, or was changed by a program that kept ", checksum_key);
   return result;
@@ -295,11 +287,12 @@ json make_header(const NamedTensors& tensors, const std::map<std::string, std::s
   return header;
 }
 
-/// The bytes that open a file: the header's length and the header, padded to a multiple of 8 bytes.
+/// The bytes that open a file: the header's length and the header, padded so that the data begin at a
+/// multiple of 64 bytes, as vectors like it.
 std::string opening(json& header, const std::string& checksum) {
   header[metadata_key][checksum_key] = checksum;
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
   check(text.size() <= max_header_bytes, "save_safetensors: a header of ", text.size(),
         " bytes is longer than the ", max_header_bytes, " allowed");
   const auto length = std::bit_cast<std::array<char, 8>>(static_cast<uint64_t>(text.size()));
@@ -339,13 +332,17 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
   }
   replace_file("save_safetensors", path, [&](File& file) {
     file.write(start.data(), start.size());
-    Data data(file, checksum);
     for (const auto& [name, tensor] : ordered) {
       const Tensor t = tensor.detach().contiguous();
-      data.write(bytes_of(t), static_cast<size_t>(t.numel() * size_of(t.dtype())));
+      const size_t bytes = static_cast<size_t>(t.numel() * size_of(t.dtype()));
+      for (size_t at = 0; at < bytes; at += near) {
+        const size_t n = std::min(near, bytes - at);
+        checksum.add(bytes_of(t) + at, n);
+        file.write(bytes_of(t) + at, n);
+      }
     }
     // Known only now: the checksum, which takes the place of that of no data.
-    start = opening(header, data.digits());
+    start = opening(header, checksum.digits());
     file.rewind();
     file.write(start.data(), start.size());
   });
@@ -354,7 +351,7 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
 SafetensorsFile load_safetensors(const std::string& path) {
   try {
     File file("", path, O_RDONLY | O_NONBLOCK);  // a pipe is refused, not waited for
-    return read_safetensors(file);
+    return read_safetensors(std::make_shared<const Mapping>(file));
   } catch (const Error& e) {
     fail("load_safetensors: ", path, ": ", e.what());
   }

@@ -23,8 +23,10 @@ struct SafetensorsFile {
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
-/// Reads a file, in time linear in its size. F32, F64, I64 and BOOL come as they are; F16, BF16 as
-/// float32, other integers as int64. Throws Error, naming the file and what is wrong, on a header
+/// Maps a file into memory and checks all of it, in time linear in its size. F32, F64 and I64 are the
+/// file's own bytes, copied where they are written to; BOOL, F16 and BF16 (as float32), other integers
+/// (as int64) and what is not aligned have memory of their own. So while the tensors live the file may
+/// be replaced and removed, as save_safetensors does, but not shortened or written over. Throws Error, naming the file and what is wrong, on a header
 /// longer than 100,000,000 bytes or than the file, on bad JSON, unknown dtypes, offsets that
 /// overlap, leave gaps, overflow or do not fit their shape, on bytes missing or left over, and on
 /// content that does not match its checksum. Files of others have none, and pass.

@@ -241,6 +241,22 @@ TEST_CASE("train_gpt: neither a loss nor a state that is not finite is saved") {
   CHECK(bench.run_files() == before);
 }
 
+TEST_CASE("train_gpt: --detect-anomaly names the op that made a loss that is not finite") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 2" + bench.out()).status == 0);
+  bench.fill_tensor("model.ln_f.weight", 3e38f);
+  const std::vector<std::string> before = bench.run_files();
+  const Result plain = run("train_gpt", "--resume --steps 4" + bench.out());
+  CHECK(plain.status == 1);
+  CHECK_THAT(plain.output, Contains("the loss is not finite at step 3; saved is step 2, from where "
+                                    "--resume --detect-anomaly names the op"));
+  const Result traced = run("train_gpt", "--resume --detect-anomaly --steps 4" + bench.out());
+  CHECK(traced.status == 1);
+  CHECK_THAT(traced.output, Contains("anomaly: linear made a NaN or an infinity of shape") &&
+                                Contains("at step 3; saved is step 2"));
+  CHECK(bench.run_files() == before);
+}
+
 TEST_CASE("train_gpt: a run is not overwritten unless asked to") {
   const Bench bench;
   const std::string flags = bench.flags + " --steps 3" + bench.out();

@@ -81,21 +81,33 @@ void Trainer::introduce() const {
   std::fputs(out.str().c_str(), stdout);
 }
 
+/// Adds the gradient of a step's batch, and gives its share of the loss.
+double Trainer::learn_from(int64_t batch) {
+  std::optional<AnomalyMode> anomaly;
+  if (o_.detect_anomaly) anomaly.emplace();
+  try {
+    const Tensor loss = task_.loss(step_, batch) / static_cast<double>(o_.accumulate);
+    expect_finite("the loss", std::isfinite(loss.item()), step_ + 1);
+    loss.backward();
+    return loss.item();
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    if (what.starts_with("anomaly: ")) expect_finite(what + ": what it made", false, step_ + 1);
+    throw;
+  }
+}
+
 double Trainer::step() {
   const double lr = task_.learning_rate(o_, step_);
   optimizer_->set_lr(lr);
   optimizer_->zero_grad();
   double loss = 0;
-  for (int64_t i = 0; i < o_.accumulate; ++i) {
-    const Tensor batch_loss = task_.loss(step_, i) / static_cast<double>(o_.accumulate);
-    batch_loss.backward();
-    loss += batch_loss.item();
-  }
+  for (int64_t i = 0; i < o_.accumulate; ++i) loss += learn_from(i);
   // A bound that no gradient reaches cuts nothing, but has the norm computed.
   const double any = std::numeric_limits<double>::max();
   const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
   ++step_;
-  expect_finite("the loss", std::isfinite(loss));
+  expect_finite("the gradient's norm", std::isfinite(norm), step_);
   steps_.add({step_, loss, lr, norm, seconds()});
   return loss;
 }
@@ -115,11 +127,14 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
   return mean_score(batches);
 }
 
-void Trainer::expect_finite(const std::string& what, bool finite) const {
-  core::check(
-      finite, what, " is not finite at step ", step_, "; ",
-      saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved",
-      "; try a smaller --lr");
+void Trainer::expect_finite(const std::string& what, bool finite, int64_t step) const {
+  if (finite) return;
+  const std::string saved =
+      saved_step_ < 0
+          ? "nothing is saved"
+          : "saved is step " + std::to_string(saved_step_) +
+                (o_.detect_anomaly ? "" : ", from where --resume --detect-anomaly names the op");
+  core::fail(what, " is not finite at step ", step, "; ", saved, "; try a smaller --lr");
 }
 
 /// With the row of losses that belongs to this step, if there is one. Nothing changes on disk
@@ -127,7 +142,7 @@ void Trainer::expect_finite(const std::string& what, bool finite) const {
 void Trainer::save(const std::optional<LossLog::Row>& row) {
   for (const NamedTensors& state : {task_.model().state_dict(), optimizer_->state_dict()}) {
     const std::string name = first_not_finite(state);
-    expect_finite(name, name.empty());
+    expect_finite(name, name.empty(), step_);
   }
   if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
   if (row) losses_.add(*row);
@@ -149,7 +164,8 @@ void Trainer::log_and_save(Progress& progress) {
   const Score train = *score(on_train, "estimate of the training loss", progress, false),
               validation =
                   *score(on_validation, "estimate of the validation loss", progress, false);
-  expect_finite("the estimated loss", std::isfinite(train.loss) && std::isfinite(validation.loss));
+  expect_finite("the estimated loss", std::isfinite(train.loss) && std::isfinite(validation.loss),
+                step_);
   LossLog::Row row{step_, train.loss, validation.loss};
   for (const NamedMean& mean : validation.more) row.more.emplace_back(mean.name, mean.value);
   save(row);

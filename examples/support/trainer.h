@@ -36,12 +36,13 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
+  double learn_from(int64_t batch);
   double step();
   std::optional<Score> score(const Evaluation& evaluation, const std::string& what,
                              Progress& progress, bool may_stop) const;
   void log_and_save(Progress& progress);
   void save(const std::optional<LossLog::Row>& row = {});
-  void expect_finite(const std::string& what, bool finite) const;
+  void expect_finite(const std::string& what, bool finite, int64_t step) const;
   bool is_best() const;
   bool gives_up() const;
   double seconds_besides_steps() const;

@@ -92,6 +92,8 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
   flags.add("--resume", o.resume,
             "goes on with the run in --out; --steps and --patience may differ");
   flags.add("--overwrite", o.overwrite, "begins anew where --out holds a run");
+  flags.add("--detect-anomaly", o.detect_anomaly,
+            "names the op that first made a NaN or an infinity; slower");
   flags.add("--eval-only", o.eval_only,
             "only says how good the run in --out or the model of --init-from is");
 }

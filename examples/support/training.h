@@ -21,7 +21,7 @@ struct TrainOptions {
   uint64_t seed = 1337;
   std::string out = "out/train", init_from = {};
   int64_t threads = num_threads(), sample_every = 0;
-  bool resume = false, overwrite = false, eval_only = false;
+  bool resume = false, overwrite = false, eval_only = false, detect_anomaly = false;
 
   /// Whether the weights are those of the checkpoint in `out`.
   bool from_checkpoint() const { return resume || (eval_only && init_from.empty()); }

@@ -1,7 +1,6 @@
 #include "gradus/models/data/token_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -121,28 +120,22 @@ void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint
 
 }  // namespace
 
-struct TokenFile::Mapping {
-  explicit Mapping(const std::string& p)
-      : path(p), context("TokenFile: " + p + ": "), file(context, p, O_RDONLY), bytes(file.size()) {
-    check(bytes >= sizeof(Header), context, "byte ", bytes, ": the file ends within its header");
-    void* at = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor(), 0);
-    file.succeeded(at != MAP_FAILED);
-    data = static_cast<const char*>(at);
+struct TokenFile::Open {
+  explicit Open(const std::string& p)
+      : path(p), context("TokenFile: " + p + ": "), file(context, p, O_RDONLY), content(file) {
+    check(content.bytes >= sizeof(Header), context, "byte ", content.bytes,
+          ": the file ends within its header");
   }
-  ~Mapping() { ::munmap(const_cast<char*>(data), bytes); }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
 
   std::string path, context;
   File file;
-  uint64_t bytes;
-  const char* data = nullptr;
+  Mapping content;
 };
 
-TokenFile::TokenFile(const std::string& path) : mapping_(std::make_shared<Mapping>(path)) {
-  const std::string& context = mapping_->context;
+TokenFile::TokenFile(const std::string& path) : open_(std::make_shared<Open>(path)) {
+  const std::string& context = open_->context;
   Header header;
-  std::memcpy(&header, mapping_->data, sizeof header);
+  std::memcpy(&header, open_->content.data, sizeof header);
   check(std::memcmp(header.magic, Header().magic, sizeof header.magic) == 0, context,
         "byte 0: this is no token file: it does not begin with \"gradtok1\"");
   check(header.vocab_size >= 1 && header.vocab_size <= uint64_t{1} << 32, context,
@@ -153,27 +146,28 @@ TokenFile::TokenFile(const std::string& path) : mapping_(std::make_shared<Mappin
   const std::string zeros(sizeof header.zeros, '\0');
   check(header.zero == 0 && std::string(header.zeros, sizeof header.zeros) == zeros, context,
         "bytes 12 to 15 and 48 to 63: expected zeros");
-  const uint64_t there = mapping_->bytes - sizeof header, width = header.width;
+  const uint64_t there = open_->content.bytes - sizeof header, width = header.width;
   check(there % width == 0 && there / width == header.count, context, "byte 16: expected ",
         header.count, " tokens of ", width, " bytes, got ", there, " bytes");
   count_ = static_cast<int64_t>(header.count);
   vocab_size_ = static_cast<int64_t>(header.vocab_size);
 }
 
-const std::string& TokenFile::path() const { return mapping_->path; }
+const std::string& TokenFile::path() const { return open_->path; }
 
 std::string TokenFile::checksum() const {
-  const char* at = mapping_->data + offsetof(Header, checksum);
+  const char* at = reinterpret_cast<const char*>(open_->content.data) + offsetof(Header, checksum);
   return {at, at + sizeof(Header::checksum)};
 }
 
 template <class T>
 void TokenFile::copy(int64_t first, int64_t n, int64_t* to) const {
-  const char* from = mapping_->data + sizeof(Header) + static_cast<size_t>(first) * sizeof(T);
+  const std::byte* from =
+      open_->content.data + sizeof(Header) + static_cast<size_t>(first) * sizeof(T);
   for (int64_t i = 0; i < n; ++i) {
     T token;
     std::memcpy(&token, from + static_cast<size_t>(i) * sizeof(T), sizeof(T));
-    check(token < vocab_size_, mapping_->context, "byte ",
+    check(token < vocab_size_, open_->context, "byte ",
           sizeof(Header) + static_cast<size_t>(first + i) * sizeof(T), ": expected a token below ",
           vocab_size_, ", got ", token);
     to[i] = token;
@@ -181,11 +175,11 @@ void TokenFile::copy(int64_t first, int64_t n, int64_t* to) const {
 }
 
 void TokenFile::read(int64_t first, int64_t n, int64_t* to) const {
-  check(first >= 0 && n >= 0 && first <= count_ && n <= count_ - first, mapping_->context, n,
+  check(first >= 0 && n >= 0 && first <= count_ && n <= count_ - first, open_->context, n,
         " tokens from token ", first, " on are not among the ", count_);
-  const uint64_t now = mapping_->file.size();
-  check(now >= mapping_->bytes, mapping_->context, "the file has become shorter since it was ",
-        "opened: from ", mapping_->bytes, " bytes to ", now);
+  const uint64_t now = open_->file.size();
+  check(now >= open_->content.bytes, open_->context, "the file has become shorter since it was ",
+        "opened: from ", open_->content.bytes, " bytes to ", now);
   if (width_ == 2)
     copy<uint16_t>(first, n, to);
   else
@@ -199,11 +193,11 @@ void TokenFile::verify() const {
   for (int64_t at = 0; at < count_; at += piece) {
     const int64_t n = std::min(piece, count_ - at);
     read(at, n, tokens.data());
-    checksum.add(mapping_->data + sizeof(Header) + at * width_, static_cast<size_t>(n * width_));
+    checksum.add(open_->content.data + sizeof(Header) + at * width_,
+                 static_cast<size_t>(n * width_));
   }
-  check(checksum.digits() == this->checksum(), mapping_->context,
-        "byte 32: the tokens' checksum is ", checksum.digits(),
-        ", not the one given there: the file is damaged");
+  check(checksum.digits() == this->checksum(), open_->context, "byte 32: the tokens' checksum is ",
+        checksum.digits(), ", not the one given there: the file is damaged");
 }
 
 TokenFile::Written TokenFile::write(const std::string& path, const std::string& text_path,

@@ -59,11 +59,11 @@ class TokenFile {
                     int64_t vocab_size);
 
  private:
-  struct Mapping;
+  struct Open;
   template <class T>
   void copy(int64_t first, int64_t n, int64_t* to) const;
 
-  std::shared_ptr<const Mapping> mapping_;
+  std::shared_ptr<const Open> open_;
   int64_t count_ = 0, vocab_size_ = 0, width_ = 0;
 };
 
