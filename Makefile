@@ -114,7 +114,7 @@ say = @echo '  $(1)'
 # ---- targets ----
 
 .PHONY: all train test examples bench bench-peers bench-twins bench-growth deps packages \
-  install install-base install-level uninstall format format-check compile_commands.json clean help FORCE
+  install install-base install-level uninstall docs format format-check compile_commands.json clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -166,10 +166,12 @@ uninstall:  ## removes what make install brought
 	  "$(root)"/lib/libgradus.* "$(root)"/lib/glibc-hwcaps/*/libgradus.*
 
 # Public headers are those that gradus.h includes, as the compiler tells.
+$(call lazy,public_headers,$(CXX) -std=c++20 -Ibuild/include -include gradus/gradus.h -MM -x c++ /dev/null \
+  | grep -o 'build/[^ ]*')
+
 install-base: all
-	$(quiet)headers=$$($(CXX) -std=c++20 -Ibuild/include -include gradus/gradus.h -MM -x c++ /dev/null) && \
-	for header in $$headers; do case $$header in build/*) \
-	  install -Dm644 $$header "$(root)/$${header$(hash)build/}" || exit 1 ;; esac; done
+	$(quiet)for header in $(or $(public_headers),$(error no public headers)); do \
+	  install -Dm644 $$header "$(root)/$${header$(hash)build/}" || exit 1; done
 	$(quiet)install -Dm644 $(STATIC) "$(root)/lib/libgradus.a"
 	$(quiet)install -Dm755 $(SHARED) "$(root)/lib/libgradus.so.$(version)"
 	$(quiet)ln -s libgradus.so.$(version) "$(root)/lib/libgradus.so.$(abi)"
@@ -232,6 +234,73 @@ format:  ## formats the sources with clang-format (Debian 12's, version 14)
 
 format-check:  ## fails where make format would change something
 	$(quiet)find $(ROOMS) examples tests -name '*.h' -o -name '*.cpp' | xargs clang-format --dry-run -Werror
+
+# ---- documentation ----
+
+docs: | packages $(LINKS)  ## makes build/docs/index.html of the headers' comments and the guides (needs doxygen)
+	@command -v doxygen >/dev/null || { echo "make docs needs doxygen, Debian's package of that name" >&2; exit 2; }
+	$(if $(dry_run),,$(file >build/docs.awk,$(docs_filter))$(file >build/docs.conf,$(docs_options)))
+	$(quiet)rm -rf build/docs && doxygen build/docs.conf
+	$(call say,DOCS  build/docs/index.html)
+
+# Doxygen wants a comment a name, and a missing one is an error. What our headers say once, the filter
+# hands on; line numbers stay. A comment behind several names (Tensor weight, bias;  ///< ...) is each
+# one's. What is called alike in all models is described here. And where nothing stands above them,
+# options, constructors and calls are what the comment of their struct says.
+define docs_filter
+function meant(line) {
+  if (line ~ /^ *static Fields fields\(/) return "The configuration's entries, with their limits."
+  if (line ~ /^ *static constexpr const char\* kind = /) return "What config.json calls such a model."
+  if (line ~ /^ *using Config = /) return "What such a model is made from."
+  if (line ~ /^ *const [A-Za-z]*Config config;/) return "What it was made from."
+  if (line ~ /^ *struct [A-Za-z0-9]+(Options|Config) {/) {
+    match(line, /[A-Za-z0-9]+(Options|Config) /)
+    return "Options of " substr(line, RSTART, RLENGTH - (line ~ /Options / ? 8 : 7)) "."
+  }
+  if (line ~ /^ +(\[\[nodiscard\]\] )?(constexpr )?(explicit )?[A-Z][A-Za-z0-9]*\(/ || line ~ / operator\(\)\(/ ||
+      line ~ / = default;$$/ || line ~ /^ *using [A-Za-z]*::[A-Za-z]*;/) return "&zwnj;"
+}
+function flush(more) { if (NR > 1) print held more; held = "" }
+NR == 1 { $$0 = "/// @file"; head = 1 }
+head && NR > 1 { head = sub(/^\/\//, "///") }
+{ code = /^ *\/\/\/   +[^ ]/; flush(code && !in_code ? " @code{.cpp}" : !code && in_code ? " @endcode" : "")
+  in_code = code; held = $$0 }
+/^ *\/\/\/@{/ { group = 1 }
+/^ *\/\/\/@}/ { group = 0 }
+/^[^(]*,[^(]*;  *\/\/\/</ {
+  at = index($$0, "///<"); note = " /**< " substr($$0, at + 4) " */"; names = substr($$0, 1, at - 1)
+  sub(/; *$$/, ";", names); gsub(/, /, "," note " ", names); held = names note; next
+}
+{ said = above || group; above = /^ *\/\/\// || (above && /^ *(template|requires) /)
+  text = said || /\/\/\// ? "" : meant($$0); held = (text ? "/** " text " */ " : "") $$0 }
+END { flush("") }
+endef
+
+# The README is the first page, the models' equations and the guides follow.
+define docs_options
+PROJECT_NAME = gradus
+PROJECT_NUMBER = $(version)
+PROJECT_BRIEF = "Deep learning for multicore CPUs"
+OUTPUT_DIRECTORY = build
+HTML_OUTPUT = docs
+GENERATE_LATEX = NO
+INPUT = README.md $(addprefix examples/guide/,student.md trainer.md engineer.md speed.md) models/README.md $(public_headers)
+IMAGE_PATH = examples/guide/pictures
+USE_MDFILE_AS_MAINPAGE = $(CURDIR)/README.md
+STRIP_FROM_PATH = build/include .
+STRIP_FROM_INC_PATH = build/include
+INCLUDE_PATH = build/include
+FILTER_PATTERNS = *.h="awk -f build/docs.awk"
+EXCLUDE_SYMBOLS = *::detail gradus::*::detail::* gradus::detail::*
+JAVADOC_AUTOBRIEF = YES
+DISTRIBUTE_GROUP_DOC = YES
+BUILTIN_STL_SUPPORT = YES
+SORT_MEMBER_DOCS = NO
+GENERATE_TREEVIEW = YES
+HAVE_DOT = NO
+QUIET = YES
+WARN_AS_ERROR = FAIL_ON_WARNINGS
+endef
 
 # https://clang.llvm.org/docs/JSONCompilationDatabase.html
 json_string = "$(subst ",\",$(subst \,\\,$(1)))"

@@ -24,6 +24,7 @@ struct MemoryStats {
   int64_t cached = 0;              ///< freed by tensors and kept for reuse
   int64_t system_allocations = 0;  ///< how often memory was asked of the system
 };
+/// What it holds now, of all threads.
 MemoryStats memory_stats();
 
 /// Sets the peak to what is live now.
@@ -49,8 +50,9 @@ class Storage {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
+  /// Aligned to 64 bytes.
   std::byte* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return bytes_; }  ///< as asked for
 
   /// How often the content was changed in place: backward compares it with what it was on saving.
   uint64_t version = 0;
@@ -66,8 +68,11 @@ template <class T>
 class Scratch {
  public:
   explicit Scratch(int64_t n) : storage_(array_bytes(n, sizeof(T))) {}
+  ///@{
+  /// Uninitialised at first.
   T* data() const { return reinterpret_cast<T*>(storage_.data()); }
   T& operator[](int64_t i) const { return data()[i]; }
+  ///@}
 
  private:
   Storage storage_;

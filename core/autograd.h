@@ -19,25 +19,26 @@ class Engine;
 struct Edge {
   std::shared_ptr<Node> node;        ///< null for a leaf
   std::shared_ptr<TensorImpl> leaf;  ///< null for a node's output; both null: no gradient wanted
-  int index = 0;
-  explicit operator bool() const { return node || leaf; }
+  int index = 0;                     ///< of the node's output
+  explicit operator bool() const { return node || leaf; }  ///< whether a gradient is wanted
 };
 
 /// What a tensor is made of. Ops get at it through Tensor's methods; only core's own files use it.
 struct TensorImpl {
-  std::shared_ptr<Storage> storage;
-  Shape shape, strides;
-  int64_t offset = 0;  // in elements
-  Dtype dtype = Dtype::float32;
-  bool requires_grad = false;  // for leaves; others have a node
-  int output_index = 0;
-  std::shared_ptr<Node> node;  // the op that made it
-  Tensor grad;
+  std::shared_ptr<Storage> storage;  ///< shared by views
+  Shape shape, strides;              ///< strides in elements, 0 along an expanded axis
+  int64_t offset = 0;                ///< of the first element, in elements
+  Dtype dtype = Dtype::float32;      ///< of every element
+  bool requires_grad = false;        ///< of leaves; others have a node
+  int output_index = 0;              ///< which of the node's outputs it is
+  std::shared_ptr<Node> node;        ///< the op that made it; null for a leaf
+  Tensor grad;                       ///< what backward() has summed here
+  /// What register_hook() was given.
   struct Hook {
-    int64_t id;
-    std::function<Tensor(const Tensor&)> call;
+    int64_t id;                                 ///< by which remove_hook() finds it
+    std::function<Tensor(const Tensor&)> call;  ///< gets the gradient; a defined result replaces it
   };
-  std::vector<Hook> hooks;  // of a leaf; a made tensor's hooks stand in its node
+  std::vector<Hook> hooks;  ///< of a leaf; a made tensor's stand in its node
 };
 
 /// The way that x's gradient goes: to the op that made it, to x itself if it is a leaf, or nowhere.
@@ -50,12 +51,15 @@ Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_
 /// Which inputs and outputs a rule reads: bit i for the i-th (bit 31 stands for all from 31 on).
 /// Whatever is not saved is freed as soon as the forward pass lets go of it.
 struct Saves {
-  uint32_t inputs = 0, outputs = 0;
+  uint32_t inputs = 0, outputs = 0;  ///< bit masks
 };
+///@{
+/// The usual ones.
 inline constexpr Saves saves_nothing{};
 inline constexpr Saves saves_inputs{~0u, 0};
 inline constexpr Saves saves_output{0, ~0u};
 inline constexpr Saves saves_inputs_and_output{~0u, ~0u};
+///@}
 /// Only the i-th input.
 constexpr Saves saves_input(int i) { return {1u << i, 0}; }
 
@@ -97,6 +101,7 @@ class Backward {
   Node& node_;
 };
 
+/// Turns gradients of an op's outputs into gradients of its inputs.
 using Rule = std::function<void(Backward&)>;
 /// A fused op written with basic ops, from inputs to outputs.
 using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
@@ -105,9 +110,9 @@ using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 class Node : public std::enable_shared_from_this<Node> {
  public:
   ~Node();
-  const char* name() const { return name_; }
-  const std::vector<Edge>& edges() const { return edges_; }
-  uint64_t number() const { return number_; }
+  const char* name() const { return name_; }                 ///< what the op is called in messages
+  const std::vector<Edge>& edges() const { return edges_; }  ///< one an input
+  uint64_t number() const { return number_; }  ///< larger than that of any node that it reads from
 
  private:
   friend class Engine;
@@ -138,7 +143,9 @@ class Node : public std::enable_shared_from_this<Node> {
 
 /// The part of record that does not depend on the rule's type.
 struct Recorder {
+  /// Whether gradients are on and one of the inputs wants one.
   static bool wanted(const std::vector<Tensor>& inputs);
+  /// As core::record, whose inputs are known to want a gradient.
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
 };

@@ -13,24 +13,31 @@
 
 namespace gradus {
 
+/// An element's type: float, double, int64_t or bool.
 enum class Dtype : uint8_t { float32, float64, int64, boolean };
 
+///@{
+/// For short: zeros({2, 3}, float64).
 inline constexpr Dtype float32 = Dtype::float32;
 inline constexpr Dtype float64 = Dtype::float64;
 inline constexpr Dtype int64 = Dtype::int64;
 inline constexpr Dtype boolean = Dtype::boolean;
+///@}
 
+/// "float32", "float64", "int64", "bool".
 inline const char* name_of(Dtype dtype) {
   constexpr const char* names[] = {"float32", "float64", "int64", "bool"};
   const auto i = static_cast<size_t>(dtype);
   return i < std::size(names) ? names[i] : "?";
 }
+/// As name_of.
 inline std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << name_of(dtype); }
 
 /// Bytes of one element.
 inline int64_t size_of(Dtype dtype) {
   return dtype == Dtype::float32 ? 4 : dtype == Dtype::boolean ? 1 : 8;
 }
+/// Whether such elements can have gradients.
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
 
 /// Throws Error, opening with `op`, if a C++ number that takes this dtype would lose its fraction
@@ -45,6 +52,7 @@ template <class T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, int64_t> ||
     std::same_as<T, bool>;
 
+/// The dtype of a C++ type: dtype_of<float> is float32.
 template <Element T>
 inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
                                   : std::same_as<T, double>  ? float64
@@ -73,9 +81,10 @@ To number_as(const char* op, From v) {
   }
 }
 
+/// A C++ type as a value, to be passed to a generic lambda.
 template <class T>
 struct TypeTag {
-  using type = T;
+  using type = T;  ///< the type itself
 };
 
 /// Calls f(TypeTag<float>) or f(TypeTag<double>); throws Error, opening with `op`, for other

@@ -6,16 +6,18 @@
 namespace gradus {
 
 struct GradcheckOptions {
-  double eps = 1e-6;
-  double atol = 1e-5;
-  double rtol = 1e-3;
+  double eps = 1e-6;   ///< half of the step: differences are taken over 2 eps
+  double atol = 1e-5;  ///< what they may differ by whatever their size
+  double rtol = 1e-3;  ///< and, more than that, by this part of the numeric one
 };
+/// What is checked: tensors of inputs, each output a tensor.
 using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 /// What a check found: `ok`, or the first difference in words (input, element, analytic, numeric).
 struct GradcheckResult {
-  bool ok = true;
-  std::string message;
+  bool ok = true;       ///< whether all agree
+  std::string message;  ///< empty if they do
+  /// Whether all agree.
   explicit operator bool() const { return ok; }
 };
 

@@ -12,9 +12,9 @@ class ProfileScope;
 
 /// What one op took while a Profile was open.
 struct ProfileRow {
-  std::string op;
-  int64_t calls = 0;  ///< forward calls
-  double forward_ms = 0, backward_ms = 0;
+  std::string op;                          ///< its name
+  int64_t calls = 0;                       ///< forward calls
+  double forward_ms = 0, backward_ms = 0;  ///< in all, of what ran within the Profile
   double flops = 0, bytes = 0;  ///< of matrix multiplications, and bytes moved where the op says so
 };
 

@@ -10,8 +10,8 @@ namespace gradus {
 
 /// Where a random op's numbers come from: a seed and the first counter of its own range.
 struct RandomKey {
-  uint64_t seed = 0;
-  uint64_t counter = 0;
+  uint64_t seed = 0;     ///< of the stream of numbers
+  uint64_t counter = 0;  ///< the first block of four words
 };
 
 /// Philox4x32-10: four random 32-bit words, a bijection of the counter for each key.
@@ -49,7 +49,8 @@ class Generator {
   /// A key for an op that draws `numbers` 32-bit words; the stream moves past them, to the next
   /// whole block of four. Throws Error if `numbers` is negative.
   RandomKey reserve(int64_t numbers);
-  RandomKey state() const { return state_; }
+  RandomKey state() const { return state_; }  ///< seed, and the counter of the next key
+  /// Puts it back to where state() was taken.
   void set_state(RandomKey state) { state_ = state; }
 
  private:
@@ -65,10 +66,12 @@ core::Generator& default_generator();
 /// Seeds the calling thread's generator.
 void manual_seed(uint64_t seed);
 
+///@{
 /// A uniform number in [0, 1) with 24 (float) or 53 bits from words of one Philox block.
 inline float uniform_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 inline double uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>(((static_cast<uint64_t>(high) << 32) | low) >> 11) * 0x1p-53;
 }
+///@}
 
 }  // namespace gradus

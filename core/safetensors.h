@@ -12,8 +12,9 @@ namespace gradus {
 /// Tensors by name, in the order of registration or of the file.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
+/// What load_safetensors reads.
 struct SafetensorsFile {
-  NamedTensors tensors;
+  NamedTensors tensors;                         ///< in the order of the file
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 

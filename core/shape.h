@@ -31,21 +31,32 @@ class Shape {
     return s;
   }
 
-  int size() const { return rank_; }
-  bool empty() const { return rank_ == 0; }
+  int size() const { return rank_; }         ///< how many axes
+  bool empty() const { return rank_ == 0; }  ///< of rank 0
+  ///@{
+  /// Entry i.
   int64_t& operator[](int i) { return values_[place(i)]; }
   int64_t operator[](int i) const { return values_[place(i)]; }
+  ///@}
+  ///@{
+  /// The last entry.
   int64_t& back() { return (*this)[-1]; }
   int64_t back() const { return (*this)[-1]; }
+  ///@}
+  ///@{
+  /// The entries, one after the other.
   int64_t* begin() { return values_.data(); }
   int64_t* end() { return values_.data() + rank_; }
   const int64_t* begin() const { return values_.data(); }
   const int64_t* end() const { return values_.data() + rank_; }
+  ///@}
 
+  /// One more entry, at the end. Throws Error where there are max_rank.
   void push_back(int64_t value) {
     core::check(rank_ < max_rank, "shape: more than ", max_rank, " axes");
     values_[static_cast<size_t>(rank_++)] = value;
   }
+  /// Without the last entry.
   void pop_back() { erase(-1); }
   /// Before entry `at`, or at the end.
   void insert(int at, int64_t value) {
@@ -53,6 +64,7 @@ class Shape {
     push_back(value);
     std::rotate(begin() + at, end() - 1, end());
   }
+  /// Without entry `at`.
   void erase(int at) {
     int64_t* entry = values_.data() + place(at);
     std::copy(entry + 1, end(), entry);
@@ -70,6 +82,7 @@ class Shape {
     s.erase(at);
     return s;
   }
+  /// Whether rank and entries are the same.
   bool operator==(const Shape& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
   }
@@ -87,6 +100,7 @@ class Shape {
     return n;
   }
 
+  /// Prints (3, 4); of one entry (3,).
   friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
     out << '(';
     for (int i = 0; i < shape.rank_; ++i) out << (i ? ", " : "") << shape[i];
@@ -116,7 +130,7 @@ class Axis {
  public:
   template <WholeNumber I>
   constexpr Axis(I axis) : axis_(static_cast<int64_t>(axis)) {}
-  constexpr operator int64_t() const { return axis_; }
+  constexpr operator int64_t() const { return axis_; }  ///< may be negative
 
  private:
   int64_t axis_;
@@ -133,10 +147,11 @@ struct Axes : Shape {
 
 /// Whether a reduction keeps the reduced axes with size 1: sum(x, 0, keepdim).
 struct KeepDim {
-  bool on;
+  bool on;  ///< false: they are dropped
   template <std::same_as<bool> B>
   constexpr KeepDim(B value) : on(value) {}
 };
+/// sum(x, 0, keepdim).
 inline constexpr KeepDim keepdim{true};
 
 /// The strides, in elements, of a row-major tensor of this shape.
@@ -159,7 +174,7 @@ int normalize_dim(const char* op, int64_t dim, int rank);
 
 /// Along height and width; a single number is both.
 struct Size2d {
-  int64_t height, width;
+  int64_t height, width;  ///< in pixels
   Size2d(int64_t both) : height(both), width(both) {}
   Size2d(int64_t height_, int64_t width_) : height(height_), width(width_) {}
 };

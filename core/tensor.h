@@ -39,15 +39,15 @@ class Tensor {
   Tensor& operator=(Tensor&&) & noexcept = default;
 
   // ---- what it is ----
-  bool defined() const { return impl_ != nullptr; }
-  const Shape& shape() const;
+  bool defined() const { return impl_ != nullptr; }  ///< false of a default-constructed one
+  const Shape& shape() const;                        ///< (3, 4) of three rows of four
   /// Strides in elements; 0 along an expanded axis.
   const Shape& strides() const;
-  int rank() const { return shape().size(); }
+  int rank() const { return shape().size(); }  ///< how many axes
   /// The size of an axis.
   int64_t size(int64_t dim) const;
-  int64_t numel() const { return shape().numel(); }
-  Dtype dtype() const;
+  int64_t numel() const { return shape().numel(); }  ///< how many elements; 1 of rank 0
+  Dtype dtype() const;                               ///< float32, float64, int64 or boolean
   /// True if the elements lie in row-major order without gaps.
   bool is_contiguous() const;
   /// The first element. Throws Error if T is not the tensor's element type.
@@ -99,6 +99,7 @@ class Tensor {
   Tensor view(const Shape& shape) const;
   /// Axes [start, end] (both included) merged into one.
   Tensor flatten(int64_t start = 0, int64_t end = -1) const;
+  /// Two axes exchanged.
   Tensor transpose(int64_t dim0, int64_t dim1) const;
   /// The last two axes exchanged.
   Tensor mT() const { return transpose(-2, -1); }
@@ -118,7 +119,7 @@ class Tensor {
   Tensor expand(const Shape& shape) const;
   /// Without the axis, which must have size 1; without an argument: without all axes of size 1.
   Tensor squeeze(int64_t dim) const;
-  Tensor squeeze() const;
+  Tensor squeeze() const;  ///< all axes of size 1
   /// With a new axis of size 1 at `dim`.
   Tensor unsqueeze(int64_t dim) const;
   /// Pieces of the sizes given along `dim`, as views; their gradients come back as one tensor.
@@ -129,6 +130,8 @@ class Tensor {
   std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
 
   // ---- ops as methods, for chains: x.exp().sum(-1).log() ----
+  ///@{
+  /// The function of that name, which says more: x.sum(1) is sum(x, 1).
   // Each is the function of that name, which says more (gradus/core/ops/): x.sum(1) is sum(x, 1).
   Tensor sum(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor mean(const Axes& dims = {}, KeepDim keep = false) const;
@@ -157,12 +160,14 @@ class Tensor {
   Tensor matmul(const Tensor& other) const;
   Tensor clamp(double low, double high) const;
   Tensor masked_fill(const Tensor& mask, double value) const;
+  ///@}
 
   // ---- in place: only where no gradient is recorded; each raises the version ----
   // Each returns another handle to this tensor.
   // What is read may overlap what is written: the result is as if it had been copied first.
   /// Sets every element.
   Tensor fill_(double value) const;
+  /// Sets every element to 0.
   Tensor zero_() const { return fill_(0); }
   /// Copies `source`, broadcast to this shape and converted to this dtype as to() does.
   Tensor copy_(const Tensor& source) const;
@@ -180,6 +185,8 @@ class Tensor {
   //   { NoGrad no_grad; w -= lr * w.grad(); }
   // Not for a passing handle, x[0] += y does not compile, and not for a const one: there
   // x[0].add_(y).
+  ///@{
+  /// As above: in place where no gradient is recorded, else x = x + y.
   Tensor& operator+=(const Tensor& y) &;
   Tensor& operator-=(const Tensor& y) &;
   Tensor& operator*=(const Tensor& y) &;
@@ -188,6 +195,7 @@ class Tensor {
   Tensor& operator-=(double y) &;
   Tensor& operator*=(double y) &;
   Tensor& operator/=(double y) &;
+  ///@}
 
   // ---- autograd ----
   /// True if gradients flow to or through this tensor.
@@ -216,10 +224,13 @@ class Tensor {
   /// or stored; a defined result replaces it, and so does what the hook writes in place. Returns an
   /// id for remove_hook. Throws Error if the hook holds this tensor: neither would ever be freed.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  /// Takes a hook away again; of an unknown id it does nothing.
   void remove_hook(int64_t id) const;
 
   // ---- for ops ----
+  /// What the tensor is made of. Throws Error where it is undefined.
   core::TensorImpl& impl() const;
+  /// Null where it is undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
   /// True if nothing else holds this tensor's storage: not another handle, view, saved tensor or
   /// .grad.
@@ -230,12 +241,13 @@ class Tensor {
   std::shared_ptr<core::TensorImpl> impl_;
 };
 
+/// As to_string() writes it.
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 namespace core {
 /// Uninitialised, for ops to fill. All other factories: gradus/core/ops/factories.h.
 Tensor empty(const Shape& shape, Dtype dtype = float32);
-Tensor empty_like(const Tensor& x);
+Tensor empty_like(const Tensor& x);  ///< of x's shape and dtype
 /// Throws Error unless x is defined and of this dtype and shape:
 /// "cross_entropy: expected targets of int64 (3,), got float32 (2,)".
 void check_tensor(const char* op, const char* what, const Tensor& x, Dtype dtype,

@@ -13,12 +13,12 @@ struct BertConfig {
   int64_t vocab = 0;      ///< how many tokens there are; must be given
   int64_t context = 128;  ///< the most tokens the model can see
   int64_t segments = 2;   ///< kinds of text: the first and the second
-  int64_t layers = 4;
-  int64_t heads = 4;
-  int64_t dim = 128;
-  int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim
-  double dropout = 0.1;  ///< of embeddings, attention weights and sublayers' outputs
-  Activation activation = Activation::gelu;
+  int64_t layers = 4;     ///< blocks
+  int64_t heads = 4;      ///< of a block's attention; must divide dim
+  int64_t dim = 128;      ///< numbers that stand for a token
+  int64_t hidden = 0;     ///< of the feed-forward layers; 0: 4 dim
+  double dropout = 0.1;   ///< of embeddings, attention weights and sublayers' outputs
+  Activation activation = Activation::gelu;  ///< within the feed-forward layers
 };
 
 /// What a BERT reads.
@@ -34,6 +34,7 @@ struct BertAnswers {
   Tensor next_logits, next;   ///< whether the second text follows: (B, 2), and (B) int64
 };
 
+/// What training makes small: their sum, as a rule.
 struct BertLosses {
   Tensor masked, next;  ///< mean cross entropy of the masked tokens, and of is_next
 };
@@ -45,13 +46,13 @@ struct Bert : nn::Module {
   static Fields fields(BertConfig& config);
 
   const BertConfig config;
-  nn::Embedding words, positions, segments;
-  nn::LayerNorm embedding_norm;
-  nn::Dropout dropout;
-  std::vector<nn::PostNormBlock> blocks;
-  nn::Linear pooler;     ///< dim -> dim
-  nn::Linear transform;  ///< of the masked words' head: dim -> dim
-  nn::LayerNorm transform_norm;
+  nn::Embedding words, positions, segments;  ///< rows that are added up
+  nn::LayerNorm embedding_norm;              ///< of their sum
+  nn::Dropout dropout;                       ///< of the embeddings
+  std::vector<nn::PostNormBlock> blocks;     ///< the encoder
+  nn::Linear pooler;                         ///< dim -> dim
+  nn::Linear transform;                      ///< of the masked words' head: dim -> dim
+  nn::LayerNorm transform_norm;              ///< behind transform and its activation
   nn::Linear decoder;  ///< dim -> vocab, the words' weight with a bias of its own
   nn::Linear next;     ///< dim -> 2
   explicit Bert(const BertConfig& config);
@@ -64,6 +65,7 @@ struct Bert : nn::Module {
   Tensor word_logits(const Tensor& hidden) const;
   /// Throws Error if no token of the batch is masked.
   BertAnswers answers(const MaskedBatch& batch) const;
+  /// The two losses of a batch. Throws Error if no token of the batch is masked.
   BertLosses losses(const MaskedBatch& batch) const {
     const BertAnswers a = answers(batch);
     return {cross_entropy(a.word_logits, a.words), cross_entropy(a.next_logits, a.next)};
@@ -71,9 +73,9 @@ struct Bert : nn::Module {
 };
 
 struct BertClassifierConfig {
-  BertConfig bert = {};
-  int64_t classes = 2;
-  bool tokens = false;  ///< one class a token, not one a text
+  BertConfig bert = {};  ///< of the encoder
+  int64_t classes = 2;   ///< that there are
+  bool tokens = false;   ///< one class a token, not one a text
 };
 /// A BERT with a layer on top that names the class of a text or of each token. It begins with
 /// another BERT's weights: `classifier.bert.load_state_dict(bert.state_dict())`; what is not to be
@@ -84,9 +86,9 @@ struct BertClassifier : nn::Module {
   static Fields fields(BertClassifierConfig& config);
 
   const BertClassifierConfig config;
-  Bert bert;
-  nn::Dropout dropout;
-  nn::Linear head;
+  Bert bert;            ///< to be loaded with another's weights
+  nn::Dropout dropout;  ///< before the head
+  nn::Linear head;      ///< dim -> classes
   explicit BertClassifier(const BertClassifierConfig& config);
 
   /// Logits: (B, classes), or of tokens (B, T, classes).

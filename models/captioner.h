@@ -15,13 +15,13 @@ struct CaptionerConfig {
   int64_t vocab = 0;     ///< tokens that there are; must be given
   int64_t context = 16;  ///< the most tokens of a caption that are read: [START] is one, [END] not
   int64_t image = 32;    ///< height and width
-  int64_t channels = 3;
-  int64_t filters = 32;      ///< of the first convolution; each next has twice as many
-  int64_t convolutions = 3;  ///< 3 x 3, each halves the grid, rounded up
-  int64_t dim = 64;          ///< of word embeddings
-  int64_t hidden = 128;      ///< of the decoder's state
-  double dropout = 0;        ///< of embeddings and before the output
-  Recurrence cell = Recurrence::lstm;
+  int64_t channels = 3;  ///< 1: grey; 3: red, green, blue
+  int64_t filters = 32;  ///< of the first convolution; each next has twice as many
+  int64_t convolutions = 3;            ///< 3 x 3, each halves the grid, rounded up
+  int64_t dim = 64;                    ///< of word embeddings
+  int64_t hidden = 128;                ///< of the decoder's state
+  double dropout = 0;                  ///< of embeddings and before the output
+  Recurrence cell = Recurrence::lstm;  ///< LSTM as published, or another
   double coverage = 0;  ///< lambda of equation 14: how much each place should be looked at once
 
   int64_t grid() const;      ///< places along height and along width
@@ -42,15 +42,15 @@ struct Captioner : nn::Module {
 
   const CaptionerConfig config;
   std::vector<nn::Conv2d>
-      convolutions;  ///< of stride 2, and one more of stride 1; relu behind each
-  nn::Linear first;  ///< mean(a) -> h_0, and of an LSTM c_0
-  nn::Embedding words;
-  nn::Dropout dropout;
-  nn::Attention attention;
-  nn::Linear gate;  ///< W_b: hidden -> features
-  nn::RecurrentCell cell;
-  nn::Linear readout;  ///< L_h and L_z: [h, z] -> dim
-  nn::Linear head;     ///< L_o: dim -> vocab
+      convolutions;         ///< of stride 2, and one more of stride 1; relu behind each
+  nn::Linear first;         ///< mean(a) -> h_0, and of an LSTM c_0
+  nn::Embedding words;      ///< of the caption's tokens: (vocab, dim)
+  nn::Dropout dropout;      ///< of embeddings and before the output
+  nn::Attention attention;  ///< additive: the state asks the annotations
+  nn::Linear gate;          ///< W_b: hidden -> features
+  nn::RecurrentCell cell;   ///< reads [y, z]: dim + features -> hidden
+  nn::Linear readout;       ///< L_h and L_z: [h, z] -> dim
+  nn::Linear head;          ///< L_o: dim -> vocab
   explicit Captioner(const CaptionerConfig& config);
 
   /// Annotations: images (B, channels, image, image) -> (B, grid grid, features), places from left
@@ -98,6 +98,7 @@ class CaptionerDecoder : public Decoder {
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override { return capacity() - read_; }
+  /// The most tokens of a caption.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 

@@ -23,6 +23,7 @@ class Checkpoint {
   /// Throws Error, naming the file, if it is no checkpoint or damaged: the checksum in it shows any
   /// flipped bit. A checkpoint from before there were checksums is taken as it is.
   explicit Checkpoint(const std::string& path);
+  /// What save_checkpoint was given.
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   /// Puts model, optimiser and the thread's random state back to where they were. Throws Error,
   /// naming the file and what does not fit; then nothing has been changed.

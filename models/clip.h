@@ -8,25 +8,25 @@
 namespace gradus::models {
 
 struct CLIPConfig {
-  ViTConfig image = {.classes = 0};
-  int64_t vocab = 0;     ///< tokens that there are; must be given
-  int64_t context = 16;  ///< the most tokens of a text
-  int64_t text_layers = 2;
-  int64_t text_heads = 4;
-  int64_t text_dim = 64;
-  bool causal = true;  ///< a token sees those before it, as in the paper; else all
+  ViTConfig image = {.classes = 0};  ///< of the encoder of images
+  int64_t vocab = 0;                 ///< tokens that there are; must be given
+  int64_t context = 16;              ///< the most tokens of a text
+  int64_t text_layers = 2;           ///< blocks of the text encoder
+  int64_t text_heads = 4;            ///< of their attention; must divide text_dim
+  int64_t text_dim = 64;             ///< numbers that stand for a token
+  bool causal = true;                ///< a token sees those before it, as in the paper; else all
   Pooling text_pooling = Pooling::token;  ///< a text's features: its last token's, or the mean
   int64_t shared = 64;                    ///< numbers of the space of both
 };
 
 /// Tokens with learned positions through pre-norm blocks.
 struct TextEncoder : nn::Module {
-  nn::Embedding tokens;
-  const Tensor positions;  ///< (1, context, text_dim)
-  std::vector<nn::Block> blocks;
-  nn::LayerNorm ln_f;
-  bool causal;
-  Pooling pooling;
+  nn::Embedding tokens;           ///< (vocab, text_dim)
+  const Tensor positions;         ///< (1, context, text_dim)
+  std::vector<nn::Block> blocks;  ///< pre-norm
+  nn::LayerNorm ln_f;             ///< of what the blocks give
+  bool causal;                    ///< a token sees those before it
+  Pooling pooling;                ///< the last token's features, or the mean
   explicit TextEncoder(const CLIPConfig& config);
 
   /// What stands for a text: (B, text_dim). [PAD] is not read.
@@ -40,8 +40,8 @@ struct CLIP : nn::Module {
   static Fields fields(CLIPConfig& config);
 
   const CLIPConfig config;
-  ViT image;
-  TextEncoder text;
+  ViT image;                                     ///< an encoder alone
+  TextEncoder text;                              ///< as image, of texts
   nn::Linear image_projection, text_projection;  ///< without biases
   const Tensor logit_scale;  ///< s: cosines are multiplied by e^s; at first log(1 / 0.07)
   explicit CLIP(const CLIPConfig& config);

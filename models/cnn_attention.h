@@ -23,8 +23,8 @@ struct SelfAttention2d : nn::Module {
 };
 
 struct CNNAttentionConfig {
-  int64_t image = 32;  ///< height and width, 4 at least
-  int64_t channels = 3;
+  int64_t image = 32;     ///< height and width, 4 at least
+  int64_t channels = 3;   ///< 1: grey; 3: red, green, blue
   int64_t classes = 10;   ///< 0: an encoder alone, without a head
   int64_t filters = 32;   ///< of the first convolution; the second has twice as many
   bool attention = true;  ///< false: the same without, to compare
@@ -41,9 +41,9 @@ struct CNNAttention : nn::Module {
   static Fields fields(CNNAttentionConfig& config);
 
   const CNNAttentionConfig config;
-  nn::Conv2d conv1, conv2;
-  std::optional<SelfAttention2d> attention;
-  std::optional<nn::Linear> head;
+  nn::Conv2d conv1, conv2;                   ///< 3 x 3: channels -> filters -> 2 filters
+  std::optional<SelfAttention2d> attention;  ///< none if the configuration says so
+  std::optional<nn::Linear> head;            ///< none of an encoder alone
   explicit CNNAttention(const CNNAttentionConfig& config);
 
   /// What stands for an image, its map: (B, channels, image, image) -> (B, 2 filters grid grid).

@@ -25,7 +25,7 @@ concept ImageEncoder = std::derived_from<E, nn::Module> &&
 /// The head g: out(relu(in(h))), dim -> hidden -> projection. Thrown away after training: what it
 /// forgets, colours and places, the features behind it keep (section 4.2).
 struct ProjectionHead : nn::Module {
-  nn::Linear in, out;
+  nn::Linear in, out;  ///< with biases
   ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)
       : in(child("in", nn::Linear(dim, hidden))),
         out(child("out", nn::Linear(hidden, projection))) {}
@@ -39,11 +39,12 @@ void check_views(const Tensor& a, const Tensor& b);
 
 template <class E>
 struct SimCLRConfig {
-  typename E::Config encoder = without_head();
-  int64_t projection_hidden = 128;
-  int64_t projection = 64;  ///< numbers that views are compared by
-  double temperature = 0.5;
+  typename E::Config encoder = without_head();  ///< with classes = 0
+  int64_t projection_hidden = 128;              ///< numbers within the head
+  int64_t projection = 64;                      ///< numbers that views are compared by
+  double temperature = 0.5;                     ///< divides the similarities
 
+  /// The encoder's configuration as it is by default, but for a head.
   static typename E::Config without_head() {
     typename E::Config config;
     config.classes = 0;
@@ -67,8 +68,8 @@ struct SimCLR : nn::Module {
   }
 
   const Config config;
-  E encoder;  ///< what the training is for: encoder.features(images)
-  ProjectionHead head;
+  E encoder;            ///< what the training is for: encoder.features(images)
+  ProjectionHead head;  ///< thrown away after training
   explicit SimCLR(const Config& c)
       : config(checked(c)),
         encoder(child("encoder", E(c.encoder))),

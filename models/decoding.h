@@ -27,6 +27,7 @@ class Decoder {
   virtual void reorder(const Tensor& rows) = 0;
   /// How many more tokens a row can take in, and how many an empty one.
   virtual int64_t room() const = 0;
+  /// How many tokens an empty row can take in.
   virtual int64_t capacity() const = 0;
   /// Forgets the tokens read.
   virtual void clear() = 0;
@@ -76,10 +77,10 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
                      core::Generator& generator);
 
 struct GenerateOptions {
-  int64_t tokens = 100;  ///< how many at most
-  SamplingOptions sampling = {};
-  uint64_t seed = 0;        ///< the text is a function of model, prompt and options
-  int64_t stop_token = -1;  ///< ends the text, and is not part of it; -1: none
+  int64_t tokens = 100;           ///< how many at most
+  SamplingOptions sampling = {};  ///< how each is chosen
+  uint64_t seed = 0;              ///< the text is a function of model, prompt and options
+  int64_t stop_token = -1;        ///< ends the text, and is not part of it; -1: none
   std::function<void(int64_t)> on_token = {};  ///< called with each token as it is chosen
 };
 

@@ -23,9 +23,9 @@ std::optional<Number> parse_number(const std::string& text);
 
 /// A value that is one of several by name: an enum's, whose values count from 0.
 struct Choice {
-  std::vector<std::string> names;
-  std::function<size_t()> get;
-  std::function<void(size_t)> set;
+  std::vector<std::string> names;   ///< of the values, from 0
+  std::function<size_t()> get;      ///< the value's place among them
+  std::function<void(size_t)> set;  ///< sets it to the value at that place
   /// "number 7" of a value outside the enum.
   std::string name() const {
     return get() < names.size() ? names[get()] : "number " + std::to_string(get());
@@ -34,9 +34,10 @@ struct Choice {
 
 /// One entry: where its value stands, and what it may be.
 struct Field {
+  /// Where a value stands, by its type.
   using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, Choice>;
-  std::string name, meaning;
-  Value value;
+  std::string name, meaning;   ///< as files and flags call it; a line for --help
+  Value value;                 ///< what is checked, written and read
   double least = 0, most = 0;  ///< of an int64_t or a double, both included
   bool optional = false;       ///< may be missing in a file: an earlier version had none, which
   std::string initial = {};    ///< means this, as text: the value when the field was added
@@ -70,7 +71,9 @@ class Fields {
                      Choice{std::move(names), [&value] { return static_cast<size_t>(value); },
                             [&value](size_t i) { value = static_cast<Enum>(i); }}});
   }
+  /// An activation, by its ops' names.
   Field& add(std::string name, gradus::Activation& value, std::string meaning);
+  /// Any field. All of these return it, for `optional` and `initial` to be set.
   Field& add(Field field);
   /// The entries of another struct too.
   void append(const Fields& other);
@@ -78,6 +81,7 @@ class Fields {
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);
 
+  /// In the order in which they were added.
   const std::vector<Field>& list() const { return list_; }
   /// The field of that name, or null.
   const Field* find(const std::string& name) const;

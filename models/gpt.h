@@ -20,18 +20,18 @@ enum class Positions { learned, sinusoidal, rotary };
 struct GPTConfig {
   int64_t vocab = 0;     ///< how many tokens there are; must be given
   int64_t context = 64;  ///< the most tokens the model can see
-  int64_t layers = 4;
-  int64_t heads = 4;
-  int64_t dim = 128;
-  double dropout = 0;  ///< of the embedding, the attention weights and what each layer adds
-  bool bias = false;   ///< in linear layers and norms
-  bool tie = true;     ///< whether the output layer's weight is the token embedding's
+  int64_t layers = 4;    ///< blocks
+  int64_t heads = 4;     ///< of queries; must divide dim
+  int64_t dim = 128;     ///< numbers that stand for a token
+  double dropout = 0;    ///< of the embedding, the attention weights and what each layer adds
+  bool bias = false;     ///< in linear layers and norms
+  bool tie = true;       ///< whether the output layer's weight is the token embedding's
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
   bool gated = false;                        ///< feed-forward layers act(a) b; with silu: SwiGLU
   int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim, or as many parameters gated
   int64_t kv_heads = 0;  ///< heads of keys and values, a divisor of heads; 0: as many
-  Positions positions = Positions::learned;
-  nn::NormKind norm = nn::NormKind::layer;
+  Positions positions = Positions::learned;  ///< how a token's place is known
+  nn::NormKind norm = nn::NormKind::layer;   ///< of the blocks and of the last norm
 };
 
 class GPTDecoder;
@@ -45,13 +45,13 @@ struct GPT : nn::Module {
   static Fields fields(GPTConfig& config);
 
   const GPTConfig config;
-  nn::Embedding wte;
+  nn::Embedding wte;                             ///< (vocab, dim)
   std::optional<nn::LearnedPositions> wpe;       ///< by Positions::learned
   std::optional<nn::SinusoidalPositions> waves;  ///< by Positions::sinusoidal
-  nn::Dropout dropout;
-  std::vector<nn::Block> blocks;
-  nn::Norm ln_f;
-  nn::Linear head;  ///< without bias
+  nn::Dropout dropout;                           ///< of the embedded tokens
+  std::vector<nn::Block> blocks;                 ///< pre-norm, causal
+  nn::Norm ln_f;                                 ///< of what the blocks give
+  nn::Linear head;                               ///< without bias
   explicit GPT(const GPTConfig& config);
 
   /// Logits of each position's next token: ids (B, T) int64 -> (B, T, vocab), T <= context.
@@ -81,6 +81,7 @@ class GPTDecoder : public Decoder {
   int64_t room() const override {
     return layers_.empty() ? 0 : capacity() - layers_.front().length();  // none: moved from
   }
+  /// The most tokens of a sequence.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 

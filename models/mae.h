@@ -14,12 +14,12 @@ Tensor patchify(const Tensor& images, int64_t patch);
 Tensor unpatchify(const Tensor& patches, const Shape& image, int64_t patch);
 
 struct MAEConfig {
-  ViTConfig encoder = {.classes = 0};
-  int64_t decoder_layers = 2;
-  int64_t decoder_heads = 4;
-  int64_t decoder_dim = 32;  ///< numbers that stand for a patch within the decoder
-  double mask_ratio = 0.75;  ///< the share of patches that are hidden
-  bool normalise = true;     ///< the decoder paints each patch's (pixels - mean) / deviation
+  ViTConfig encoder = {.classes = 0};  ///< of the encoder, without a head
+  int64_t decoder_layers = 2;          ///< blocks of the decoder
+  int64_t decoder_heads = 4;           ///< of their attention; must divide decoder_dim
+  int64_t decoder_dim = 32;            ///< numbers that stand for a patch within the decoder
+  double mask_ratio = 0.75;            ///< the share of patches that are hidden
+  bool normalise = true;  ///< the decoder paints each patch's (pixels - mean) / deviation
 
   /// Patches of an image that are hidden: mask_ratio of them, rounded.
   int64_t hidden() const;
@@ -40,13 +40,13 @@ struct MAE : nn::Module {
   static Fields fields(MAEConfig& config);
 
   const MAEConfig config;
-  ViT encoder;  ///< what the training is for: encoder.features(images)
-  nn::Linear decoder_embed;
+  ViT encoder;                     ///< what the training is for: encoder.features(images)
+  nn::Linear decoder_embed;        ///< what the encoder gives -> decoder_dim
   const Tensor mask_token;         ///< (1, 1, decoder_dim)
   const Tensor decoder_positions;  ///< (1, 1 + patches, decoder_dim), the class token's first
-  std::vector<nn::Block> decoder_blocks;
-  nn::LayerNorm decoder_norm;
-  nn::Linear decoder_head;  ///< -> a patch's pixels
+  std::vector<nn::Block> decoder_blocks;  ///< pre-norm
+  nn::LayerNorm decoder_norm;             ///< of what they give
+  nn::Linear decoder_head;                ///< -> a patch's pixels
   explicit MAE(const MAEConfig& config);
 
   /// Each image's patches in a random order, (batch, patches) int64: those hidden are the last. An
@@ -60,6 +60,7 @@ struct MAE : nn::Module {
   /// Pictures, without a gradient: images with `fill` in place of what is hidden, and with what was
   /// painted there.
   Tensor masked(const Tensor& images, const Tensor& hidden, double fill = 0) const;
+  /// images with what was painted in place of what is hidden.
   Tensor reconstructed(const Tensor& images, const MAEResult& result) const;
 
  private:

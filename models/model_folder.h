@@ -23,10 +23,12 @@
 
 namespace gradus::models {
 
+///@{
 /// The path of a folder's config.json, weights or tokenizer.
 std::string config_path(const std::string& dir);
 std::string weights_path(const std::string& dir);
 std::string tokenizer_path(const std::string& dir);
+///@}
 
 /// Writes the weights and the configuration of a model of that kind, making DIR if need be.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,

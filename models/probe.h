@@ -10,11 +10,11 @@ namespace gradus::models {
 
 /// Features with their labels.
 struct LabelledFeatures {
-  Tensor features, labels;
+  Tensor features, labels;  ///< (N, D) of a floating dtype; (N) int64
 };
 
 struct LinearProbeOptions {
-  int64_t steps = 300;
+  int64_t steps = 300;         ///< updates, over all examples each
   double lr = 0.05;            ///< at first; falls to 0 as a cosine
   double weight_decay = 1e-3;  ///< of AdamW
 };

@@ -12,14 +12,14 @@ namespace gradus::models {
 
 struct RNNTranslatorConfig {
   int64_t source_vocab = 0;  ///< must be given, as is target_vocab
-  int64_t target_vocab = 0;
-  int64_t context = 128;  ///< the most tokens of a target
-  int64_t layers = 1;     ///< of the encoder, and of the decoder
-  int64_t dim = 64;       ///< of embeddings
-  int64_t hidden = 128;   ///< of the decoder's state; each of the encoder's two directions has half
-  double dropout = 0.1;   ///< of embeddings, between layers, and before the output
-  Recurrence cell = Recurrence::gru;
-  nn::Score score = nn::Score::additive;
+  int64_t target_vocab = 0;  ///< how many target tokens there are
+  int64_t context = 128;     ///< the most tokens of a target
+  int64_t layers = 1;        ///< of the encoder, and of the decoder
+  int64_t dim = 64;          ///< of embeddings
+  int64_t hidden = 128;  ///< of the decoder's state; each of the encoder's two directions has half
+  double dropout = 0.1;  ///< of embeddings, between layers, and before the output
+  Recurrence cell = Recurrence::gru;      ///< of encoder and decoder
+  nn::Score score = nn::Score::additive;  ///< how well a state fits an annotation
 };
 
 class RNNTranslatorDecoder;
@@ -32,11 +32,11 @@ struct RNNTranslator : nn::Module {
   static Fields fields(RNNTranslatorConfig& config);
 
   const RNNTranslatorConfig config;
-  nn::Embedding source_embedding, target_embedding;
-  nn::Dropout dropout;
-  nn::RecurrentLayers encoder;
-  nn::Linear bridge;  ///< the encoder's last states -> the decoder's first
-  nn::Attention attention;
+  nn::Embedding source_embedding, target_embedding;  ///< (source_vocab, dim); (target_vocab, dim)
+  nn::Dropout dropout;                   ///< of embeddings, between layers, before the output
+  nn::RecurrentLayers encoder;           ///< bidirectional, hidden / 2 each way
+  nn::Linear bridge;                     ///< the encoder's last states -> the decoder's first
+  nn::Attention attention;               ///< the decoder's state asks the annotations
   std::vector<nn::RecurrentCell> cells;  ///< the first reads [embedding, context]
   nn::Linear readout;                    ///< [state, context, embedding] -> dim
   nn::Linear head;                       ///< the target embedding's weight, with a bias
@@ -82,6 +82,7 @@ class RNNTranslatorDecoder : public Decoder {
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override { return capacity() - read_; }
+  /// The most tokens of a target.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 

@@ -12,14 +12,14 @@ namespace gradus::models {
 
 struct TransformerConfig {
   int64_t source_vocab = 0;  ///< must be given, as is target_vocab
-  int64_t target_vocab = 0;
-  int64_t context = 128;  ///< the most tokens of a source, and of a target
-  int64_t layers = 3;     ///< of the encoder, and of the decoder
-  int64_t heads = 4;
-  int64_t dim = 128;
-  int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim
+  int64_t target_vocab = 0;  ///< how many target tokens there are
+  int64_t context = 128;     ///< the most tokens of a source, and of a target
+  int64_t layers = 3;        ///< of the encoder, and of the decoder
+  int64_t heads = 4;         ///< of attention; must divide dim
+  int64_t dim = 128;         ///< numbers that stand for a token
+  int64_t hidden = 0;        ///< of the feed-forward layers; 0: 4 dim
   double dropout = 0.1;  ///< of embeddings, attention weights, feed-forward and sublayers' outputs
-  Activation activation = Activation::relu;
+  Activation activation = Activation::relu;  ///< within the feed-forward layers
   bool pre_norm = false;      ///< norms before the sublayers, and not behind as published
   bool tie = true;            ///< the output layer's weight is the target embedding's
   bool shared_vocab = false;  ///< one embedding for source and target, of one vocabulary
@@ -35,14 +35,14 @@ struct Transformer : nn::Module {
   static Fields fields(TransformerConfig& config);
 
   const TransformerConfig config;
-  nn::Embedding source_embedding, target_embedding;
-  nn::SinusoidalPositions positions;
-  nn::Dropout dropout;
-  std::vector<nn::PostNormBlock> encoder;
-  nn::LayerNorm encoder_norm;
-  std::vector<nn::PostNormDecoderBlock> decoder_blocks;
-  nn::LayerNorm decoder_norm;
-  nn::Linear head;
+  nn::Embedding source_embedding, target_embedding;  ///< one if the vocabulary is shared
+  nn::SinusoidalPositions positions;                 ///< added to both
+  nn::Dropout dropout;                               ///< of the embedded tokens
+  std::vector<nn::PostNormBlock> encoder;            ///< called as pre-norm ones if config.pre_norm
+  nn::LayerNorm encoder_norm;                        ///< of what they give
+  std::vector<nn::PostNormDecoderBlock> decoder_blocks;  ///< each with its cross-attention
+  nn::LayerNorm decoder_norm;                            ///< of what they give
+  nn::Linear head;                                       ///< dim -> target_vocab
   explicit Transformer(const TransformerConfig& config);
 
   /// Logits of each target token's next one: source (B, S) int64, of which lengths (B) int64 say how
@@ -62,6 +62,7 @@ struct Transformer : nn::Module {
   /// The stacks alone: x (B, S, dim) -> (B, S, dim), and y (B, T, dim) -> (B, T, dim). The mask
   /// (B, 1, 1, S) is true where a source token may be seen, or undefined.
   Tensor encode(Tensor x, const Tensor& mask) const;
+  /// The decoder's; `memory` (B, S, dim) is what encode() gives.
   Tensor decode(Tensor y, const Tensor& memory, const Tensor& mask) const;
 
  private:
@@ -83,6 +84,7 @@ class TransformerDecoder : public Decoder {
   int64_t room() const override {
     return layers_.empty() ? 0 : capacity() - layers_.front().length();  // none: moved from
   }
+  /// The most tokens of a target.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 

@@ -10,21 +10,23 @@
 
 namespace gradus::models {
 
+/// What stands for an image: its class token's features, or the mean of its patches'.
 enum class Pooling { token, mean };
 
 struct ViTConfig {
-  int64_t image = 32;  ///< height and width
-  int64_t channels = 3;
+  int64_t image = 32;    ///< height and width
+  int64_t channels = 3;  ///< 1: grey; 3: red, green, blue
   int64_t patch = 4;     ///< height and width; must divide image
   int64_t classes = 10;  ///< 0: an encoder alone, without a head
-  int64_t layers = 4;
-  int64_t heads = 4;
-  int64_t dim = 64;
-  int64_t hidden = 0;  ///< of the feed-forward layers; 0: 4 dim
-  double dropout = 0;  ///< of embeddings, attention weights and what is added to the stream
+  int64_t layers = 4;    ///< blocks
+  int64_t heads = 4;     ///< of their attention; must divide dim
+  int64_t dim = 64;      ///< numbers that stand for a patch
+  int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim
+  double dropout = 0;    ///< of embeddings, attention weights and what is added to the stream
   Pooling pooling =
       Pooling::token;  ///< an image's features: the class token's, or the patches' mean
 
+  /// How many patches an image has.
   int64_t patches() const { return image / patch * (image / patch); }
 };
 
@@ -35,13 +37,13 @@ struct ViT : nn::Module {
   static Fields fields(ViTConfig& config);
 
   const ViTConfig config;
-  nn::Conv2d patch;          ///< a patch of all channels -> dim
-  const Tensor class_token;  ///< (1, 1, dim)
-  const Tensor positions;    ///< (1, 1 + patches, dim), the class token's first
-  nn::Dropout dropout;
-  std::vector<nn::Block> blocks;
-  nn::LayerNorm ln_f;
-  std::optional<nn::Linear> head;
+  nn::Conv2d patch;                ///< a patch of all channels -> dim
+  const Tensor class_token;        ///< (1, 1, dim)
+  const Tensor positions;          ///< (1, 1 + patches, dim), the class token's first
+  nn::Dropout dropout;             ///< of embedded patches
+  std::vector<nn::Block> blocks;   ///< pre-norm
+  nn::LayerNorm ln_f;              ///< of what the blocks give
+  std::optional<nn::Linear> head;  ///< dim -> classes; none of an encoder alone
   explicit ViT(const ViTConfig& config);
 
   /// Each patch of images (B, channels, image, image) with its position: (B, patches, dim), from

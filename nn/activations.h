@@ -8,15 +8,19 @@
 
 namespace gradus::nn {
 
+/// relu(x).
 struct ReLU {
   Tensor operator()(const Tensor& x) const { return relu(x); }
 };
+/// tanh(x).
 struct Tanh {
   Tensor operator()(const Tensor& x) const { return tanh(x); }
 };
+/// sigmoid(x).
 struct Sigmoid {
   Tensor operator()(const Tensor& x) const { return sigmoid(x); }
 };
+/// silu(x).
 struct SiLU {
   Tensor operator()(const Tensor& x) const { return silu(x); }
 };
@@ -26,18 +30,19 @@ struct GELU {
 };
 /// x where x > 0, else slope x.
 struct LeakyReLU {
-  double slope;
+  double slope;  ///< of x below 0
   explicit LeakyReLU(double slope_ = 0.01) : slope(slope_) {}
   Tensor operator()(const Tensor& x) const { return leaky_relu(x, slope); }
 };
+/// softmax(x, dim).
 struct Softmax {
-  int64_t dim;
+  int64_t dim;  ///< the axis whose numbers sum to 1
   explicit Softmax(int64_t dim_ = -1) : dim(dim_) {}
   Tensor operator()(const Tensor& x) const { return softmax(x, dim); }
 };
 /// Axes [start, end] merged into one; by default all but the batch's.
 struct Flatten {
-  int64_t start, end;
+  int64_t start, end;  ///< the first and the last axis, both included
   explicit Flatten(int64_t start_ = 1, int64_t end_ = -1) : start(start_), end(end_) {}
   Tensor operator()(const Tensor& x) const { return x.flatten(start, end); }
 };
@@ -45,20 +50,25 @@ struct Flatten {
 /// MaxPool2d(3, {.stride = 2, .padding = 1}), Upsample(64).
 template <auto op, class Options>
 struct ImageLayer {
-  Size2d size;
-  Options options;
+  Size2d size;      ///< of the window, or of what it makes
+  Options options;  ///< the op's own
   explicit ImageLayer(Size2d size_, const Options& options_ = {})
       : size(size_), options(options_) {}
   Tensor operator()(const Tensor& x) const { return op(x, size, options); }
 };
+///@{
+/// The layer of an op: see max_pool2d, avg_pool2d, interpolate.
 using MaxPool2d = ImageLayer<max_pool2d, MaxPool2dOptions>;
 using AvgPool2d = ImageLayer<avg_pool2d, AvgPool2dOptions>;
 using Upsample = ImageLayer<interpolate, InterpolateOptions>;
+///@}
+/// adaptive_avg_pool2d(x, size).
 struct AdaptiveAvgPool2d {
-  Size2d size;
+  Size2d size;  ///< of what it makes
   explicit AdaptiveAvgPool2d(Size2d size_) : size(size_) {}
   Tensor operator()(const Tensor& x) const { return adaptive_avg_pool2d(x, size); }
 };
+/// x as it is.
 struct Identity {
   Tensor operator()(const Tensor& x) const { return x; }
 };

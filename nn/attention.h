@@ -16,6 +16,7 @@ enum class Score {
   additive     ///< w2^T tanh(W1 [q, k])
 };
 
+/// What attention gives, and where it looked.
 struct AttentionResult {
   Tensor output;   ///< (B, Tq, Dv)
   Tensor weights;  ///< (B, Tq, Tk); each query's sum to 1
@@ -24,7 +25,7 @@ struct AttentionResult {
 /// Attention with one head: each query's weights over the keys are the softmax of its scores, its
 /// output the sum of the values by these weights.
 struct Attention : Module {
-  Score score;
+  Score score;                       ///< how well a query fits a key
   const Tensor w;                    ///< bilinear: (query_dim, key_dim)
   std::optional<Linear> query, key;  ///< additive: W1's two parts, to `hidden`
   const Tensor v;                    ///< additive: w2 (hidden)
@@ -47,7 +48,7 @@ struct Attention : Module {
 
 /// Keys and values by heads: (B, Hk, T, key_dim) and (B, Hk, T, value_dim).
 struct KeysAndValues {
-  Tensor keys, values;
+  Tensor keys, values;  ///< of as many tokens
 };
 
 /// The keys and values of the tokens read so far, in memory set aside once. It can be moved, not
@@ -64,9 +65,9 @@ class KeyValueCache {
   void append(const Tensor& k, const Tensor& v);
   /// What is there: (B, Hk, length, D), views.
   Tensor keys() const { return k_.slice(2, 0, length_); }
-  Tensor values() const { return v_.slice(2, 0, length_); }
-  int64_t length() const { return length_; }
-  int64_t capacity() const { return k_.size(2); }
+  Tensor values() const { return v_.slice(2, 0, length_); }  ///< as keys()
+  int64_t length() const { return length_; }                 ///< tokens that are there
+  int64_t capacity() const { return k_.size(2); }            ///< the most tokens
   /// Sequence i goes on from where sequence rows[i] stands: rows (batch), int64.
   void reorder(const Tensor& rows);
   /// Forgets all.
@@ -78,26 +79,28 @@ class KeyValueCache {
 };
 
 struct MultiHeadAttentionOptions {
-  int64_t heads = 1;
+  int64_t heads = 1;  ///< of queries; dim must be a multiple unless key_dim and value_dim are given
   int64_t kv_heads = 0;   ///< heads of keys and values, a divisor of heads; 0: as many
   int64_t key_dim = 0;    ///< of a head's queries and keys; 0: dim / heads
   int64_t value_dim = 0;  ///< of a head's values; 0: dim / heads
   int64_t rotary = 0;     ///< the most places, if queries and keys are turned by theirs; 0: not
   bool causal = false;    ///< a token sees itself and those before it only
-  bool bias = true;
-  double dropout = 0;  ///< of the attention weights and of the output
+  bool bias = true;       ///< in both linear layers
+  double dropout = 0;     ///< of the attention weights and of the output
 };
 /// Multi-head attention, of a sequence to itself or to another: (B, T, dim) -> (B, T, dim).
 /// Vaswani et al. 2017, section 3.2.2; with fewer key/value heads, Ainslie et al. 2023, arXiv
 /// 2305.13245 (one: Shazeer 2019, arXiv 1911.02150); rotary: Su et al. 2021, arXiv 2104.09864.
 struct MultiHeadAttention : Module {
-  int64_t heads, kv_heads, key_dim, value_dim;
-  bool causal;
+  int64_t heads, kv_heads, key_dim, value_dim;  ///< see the options
+  bool causal;                                  ///< a token sees itself and those before it only
+  ///@{
   /// dim -> heads key_dim + kv_heads (key_dim + value_dim): queries, keys and values side by side;
   /// heads value_dim -> dim.
   Linear qkv, proj;
+  ///@}
   const Tensor positions;  ///< rotary: (most places, key_dim), not saved with the state
-  Dropout dropout;
+  Dropout dropout;         ///< of the attention weights and of the output
   MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options);
 
   /// Self-attention. `mask` broadcasts to (B, heads, T, T): bool, true where a token may be seen, or
@@ -105,6 +108,7 @@ struct MultiHeadAttention : Module {
   Tensor operator()(const Tensor& x, const Tensor& mask = {}) const;
   /// x holds the next T tokens, which see the cache's too and are appended to it. Causal only.
   Tensor operator()(const Tensor& x, KeyValueCache& cache) const;
+  /// An empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
 
   /// Cross-attention: x (B, Tq, dim) asks what `memory` (B, Tk, dim) answers. `mask` broadcasts to
@@ -114,6 +118,7 @@ struct MultiHeadAttention : Module {
   }
   /// The same with the memory's keys and values at hand.
   Tensor cross(const Tensor& x, const KeysAndValues& memory, const Tensor& mask = {}) const;
+  /// What cross() asks of `memory` (B, Tk, dim), by heads.
   KeysAndValues keys_and_values(const Tensor& memory) const;
 
  private:

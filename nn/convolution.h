@@ -7,14 +7,14 @@
 namespace gradus::nn {
 
 struct Conv2dLayerOptions {
-  Size2d stride = 1, padding = 0, dilation = 1;
-  int64_t groups = 1;
-  bool bias = true;
+  Size2d stride = 1, padding = 0, dilation = 1;  ///< as Conv2dOptions'
+  int64_t groups = 1;                            ///< channels are convolved in so many groups
+  bool bias = true;                              ///< one number an output channel
 };
 /// conv2d with filters of its own: (N, in, H, W) -> (N, out, H', W').
 struct Conv2d : Module {
   const Tensor weight, bias;  ///< (out, in / groups, h, w); (out) or undefined
-  Conv2dOptions options;
+  Conv2dOptions options;      ///< of the op conv2d
   Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& options = {});
   Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }
 };

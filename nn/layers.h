@@ -9,7 +9,7 @@
 namespace gradus::nn {
 
 struct LinearOptions {
-  bool bias = true;
+  bool bias = true;  ///< whether there is one
 };
 /// act(x W^T + b): (..., in) -> (..., out).
 struct Linear : Module {
@@ -29,21 +29,22 @@ struct Embedding : Module {
   Tensor operator()(const Tensor& ids) const;
 };
 
+/// LayerNorm's or RMSNorm's.
 enum class NormKind { layer, rms };
 /// A norm over the last axis: weight times (x - mean) / sqrt(var + eps) + bias, or of the kind rms
 /// x / sqrt(mean(x^2) + eps). What LayerNorm and RMSNorm have in common, for layers that take
 /// either.
 struct Norm : Module {
   const Tensor weight, bias;  ///< (dim); (dim) or undefined
-  double eps;
-  NormKind kind;
+  double eps;                 ///< added to the variance, or to the mean square
+  NormKind kind;              ///< of what is taken off and divided by
   Norm(NormKind kind, int64_t dim, double eps, bool bias);
   Tensor operator()(const Tensor& x) const;
 };
 
 struct LayerNormOptions {
-  double eps = 1e-5;
-  bool bias = true;
+  double eps = 1e-5;  ///< added to the variance
+  bool bias = true;   ///< whether there is one; a weight there is
 };
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis.
 struct LayerNorm : Norm {
@@ -57,7 +58,7 @@ struct RMSNorm : Norm {
 };
 
 struct BatchNormOptions {
-  double eps = 1e-5;
+  double eps = 1e-5;      ///< added to the variance
   double momentum = 0.1;  ///< the share of a batch in the running statistics
   bool affine = true;     ///< whether there are weight and bias
 };
@@ -66,51 +67,54 @@ struct BatchNormOptions {
 /// is no num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias or undefined
-  double eps, momentum;
+  double eps, momentum;                                  ///< see BatchNormOptions
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 };
+///@{
+/// BatchNorm is of any number of axes, as it is.
 using BatchNorm1d = BatchNorm;  // of any number of axes, as it is
 using BatchNorm2d = BatchNorm;
+///@}
 
 /// Layer norm of each of `groups` groups of channels of x (N, C, ...).
 struct GroupNorm : Module {
   const Tensor weight, bias;  ///< (C)
-  int64_t groups;
-  double eps;
+  int64_t groups;             ///< of channels
+  double eps;                 ///< added to the variance
   GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5);
   Tensor operator()(const Tensor& x) const { return group_norm(x, groups, weight, bias, eps); }
 };
 
 /// In training mode: drops each element with probability p and scales the others by 1/(1-p).
 struct Dropout {
-  double p;
+  double p;  ///< of a number becoming 0
   explicit Dropout(double p = 0.5);
   Tensor operator()(const Tensor& x) const;
 };
 
 struct MLPOptions {
-  int64_t hidden = 0;  ///< 0: 4 dim
-  Activation activation = Activation::gelu;
-  bool gated = false;  ///< fc gives twice the hidden size, and its halves are act(a) b
-  bool bias = true;
+  int64_t hidden = 0;                        ///< 0: 4 dim
+  Activation activation = Activation::gelu;  ///< between fc and proj
+  bool gated = false;         ///< fc gives twice the hidden size, and its halves are act(a) b
+  bool bias = true;           ///< in fc and in proj
   double dropout = 0;         ///< of the output
   double hidden_dropout = 0;  ///< of the hidden numbers, behind the activation
 };
 /// The transformer's feed-forward layer: proj(act(fc(x))), (..., dim) -> (..., dim).
 struct MLP : Module {
-  Linear fc, proj;
-  Activation activation;
-  bool gated;
-  Dropout dropout, hidden_dropout;
+  Linear fc, proj;                  ///< dim -> hidden (twice that if gated), and hidden -> dim
+  Activation activation;            ///< between them
+  bool gated;                       ///< act(a) b of fc's halves
+  Dropout dropout, hidden_dropout;  ///< of proj's output, and of what it reads
   explicit MLP(int64_t dim, const MLPOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 };
 
 struct SwiGLUOptions {
   int64_t hidden = 0;  ///< 0: 8/3 dim, rounded up to a multiple of 8: as many parameters as an MLP
-  bool bias = false;
-  double dropout = 0;
+  bool bias = false;   ///< in both linear layers
+  double dropout = 0;  ///< of the output
 };
 /// proj(silu(a) b) with [a, b] = fc(x). Shazeer 2020, arXiv 2002.05202, equation 6.
 struct SwiGLU : MLP {

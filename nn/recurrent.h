@@ -9,9 +9,9 @@
 namespace gradus::nn {
 
 struct RNNOptions {
-  int64_t layers = 1;          ///< one upon the other
-  bool bidirectional = false;  ///< beside each layer one that reads from the end
-  bool bias = true;
+  int64_t layers = 1;                          ///< one upon the other
+  bool bidirectional = false;                  ///< beside each layer one that reads from the end
+  bool bias = true;                            ///< in the input's part and in the state's
   double dropout = 0;                          ///< of each layer's output but the last's
   Activation nonlinearity = Activation::tanh;  ///< of RNN: tanh or relu
 };
@@ -25,9 +25,9 @@ struct RecurrentWeights {
 
 /// What RNN, LSTM and GRU share.
 struct RecurrentLayers : Module {
-  const Recurrence cell;
-  const int64_t input, hidden, directions;
-  const Dropout dropout;
+  const Recurrence cell;                    ///< of every layer
+  const int64_t input, hidden, directions;  ///< numbers of an input, of a state; 2 if bidirectional
+  const Dropout dropout;                    ///< of each layer's output but the last's
   const std::vector<RecurrentWeights> weights;  ///< (layers * directions), forward before reverse
 
   /// x (B, T, input), BATCH FIRST -> output (B, T, directions * H), of the last layer, and the
@@ -43,6 +43,7 @@ struct RecurrentLayers : Module {
  protected:
   RecurrentLayers(Recurrence kind, int64_t input, int64_t hidden, const RNNOptions& options);
 };
+/// An RNN, LSTM or GRU.
 template <Recurrence kind>
 struct RecurrentLayersOf : RecurrentLayers {
   RecurrentLayersOf(int64_t input_, int64_t hidden_, const RNNOptions& options = {})
@@ -56,15 +57,15 @@ using LSTM = RecurrentLayersOf<Recurrence::lstm>;
 using GRU = RecurrentLayersOf<Recurrence::gru>;
 
 struct RNNCellOptions {
-  bool bias = true;
+  bool bias = true;                            ///< in the input's part and in the state's
   Activation nonlinearity = Activation::tanh;  ///< of RNNCell: tanh or relu
 };
 
 /// One step: for decoders, whose input depends on the step before. What RNNCell, LSTMCell and
 /// GRUCell share.
 struct RecurrentCell : Module {
-  const Recurrence cell;
-  const RecurrentWeights weights;
+  const Recurrence cell;           ///< its kind
+  const RecurrentWeights weights;  ///< of its one step
 
   /// x (B, input) and the state before, h (B, H) and, of LSTM, c (B, H); undefined: zeros. The state
   /// after, of which h is the output.
@@ -73,13 +74,17 @@ struct RecurrentCell : Module {
  protected:
   RecurrentCell(Recurrence kind, int64_t input, int64_t hidden, const RNNCellOptions& options);
 };
+/// An RNNCell, LSTMCell or GRUCell.
 template <Recurrence kind>
 struct RecurrentCellOf : RecurrentCell {
   RecurrentCellOf(int64_t input, int64_t hidden, const RNNCellOptions& options = {})
       : RecurrentCell(kind, input, hidden, options) {}
 };
+///@{
+/// One step of RNN, LSTM or GRU.
 using RNNCell = RecurrentCellOf<Recurrence::rnn_tanh>;
 using LSTMCell = RecurrentCellOf<Recurrence::lstm>;
 using GRUCell = RecurrentCellOf<Recurrence::gru>;
+///@}
 
 }  // namespace gradus::nn

@@ -23,6 +23,7 @@ class Sequential : public Module {
                                   (std::same_as<Layers, Sequential> && ...);
 
  public:
+  /// Any layers, in their order; a Sequential alone is copied.
   template <class... Layers>
   requires(!is_copy<Layers...>) && (Layer<Layers> && ...) explicit Sequential(Layers... layers) {
     (add(std::move(layers)), ...);

@@ -9,14 +9,14 @@ namespace gradus::optim {
 
 /// Parameters that are updated alike.
 struct ParameterGroup {
-  std::vector<Tensor> params;
-  double lr_scale = 1;  ///< their learning rate is lr_scale times the optimiser's
+  std::vector<Tensor> params;  ///< each once in all groups
+  double lr_scale = 1;         ///< their learning rate is lr_scale times the optimiser's
   std::optional<double> weight_decay = {};  ///< default: the optimiser's
 };
 
 /// Groups, or a plain list of parameters as one group.
 struct ParameterGroups {
-  std::vector<ParameterGroup> list;
+  std::vector<ParameterGroup> list;  ///< each updated with its own lr_scale and weight_decay
   ParameterGroups(std::vector<Tensor> params) : list{{.params = std::move(params)}} {}
   ParameterGroups(std::initializer_list<Tensor> params) : list{{.params = params}} {}
   ParameterGroups(std::vector<ParameterGroup> groups) : list(std::move(groups)) {}
@@ -62,13 +62,13 @@ class Optimizer {
   /// A stretch of one parameter, with what an update rule needs.
   template <class T>
   struct Chunk {
-    int64_t n;
-    T* param;
-    const T* grad;
-    T* state[max_state];  ///< in the order of the state's names; the others are null
-    double lr, weight_decay;
-    double grad_scale;  ///< what the gradient is to be multiplied by: clipping
-    int64_t step;       ///< which update of this parameter it is, from 1
+    int64_t n;                ///< how many numbers
+    T* param;                 ///< to be updated
+    const T* grad;            ///< as backward left it
+    T* state[max_state];      ///< in the order of the state's names; the others are null
+    double lr, weight_decay;  ///< the group's: lr times lr_scale
+    double grad_scale;        ///< what the gradient is to be multiplied by: clipping
+    int64_t step;             ///< which update of this parameter it is, from 1
   };
 
   /// One update of all parameters that have a gradient, in one parallel pass. Returns the
@@ -77,10 +77,10 @@ class Optimizer {
   /// Clears the gradients.
   void zero_grad();
 
-  double lr() const { return lr_; }
+  double lr() const { return lr_; }  ///< before the groups' lr_scale
   /// Sets the learning rate of the steps to come.
   void set_lr(double lr);
-  const std::vector<ParameterGroup>& groups() const { return groups_; }
+  const std::vector<ParameterGroup>& groups() const { return groups_; }  ///< in the order given
 
   /// All that later steps depend on but for parameters, options and learning rate: "step", the
   /// number of updates of each parameter, and for each remembered quantity a tensor a parameter,

@@ -6,10 +6,10 @@
 namespace gradus::optim {
 
 struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0;
-  bool nesterov = false;
-  double weight_decay = 0;
+  double lr = 1e-3;         ///< learning rate
+  double momentum = 0;      ///< of the running sum u; 0: none
+  bool nesterov = false;    ///< looks one step of momentum ahead
+  double weight_decay = 0;  ///< added to the gradient, times p
 };
 /// g += weight_decay p;  u = momentum u + g;  p -= lr u, or with Nesterov's
 /// momentum p -= lr (g + momentum u).
@@ -19,10 +19,10 @@ class SGD : public Optimizer {
 };
 
 struct AdamOptions {
-  double lr = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0;
+  double lr = 1e-3;                   ///< learning rate
+  double beta1 = 0.9, beta2 = 0.999;  ///< of the running means of g and of g^2
+  double eps = 1e-8;                  ///< added to the root of v
+  double weight_decay = 0;            ///< added to the gradient, times p
 };
 /// g += weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
 /// p -= lr m / (1-beta1^t) / (sqrt(v / (1-beta2^t)) + eps). Kingma & Ba 2015, arXiv 1412.6980.
@@ -32,10 +32,10 @@ class Adam : public Optimizer {
 };
 
 struct AdamWOptions {
-  double lr = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.01;
+  double lr = 1e-3;                   ///< learning rate
+  double beta1 = 0.9, beta2 = 0.999;  ///< of the running means of g and of g^2
+  double eps = 1e-8;                  ///< added to the root of v
+  double weight_decay = 0.01;         ///< times lr: what p loses at each step
 };
 /// Adam whose weight decay bypasses the moments: p = (1 - lr weight_decay) p - Adam's step.
 /// Loshchilov & Hutter 2019, arXiv 1711.05101.
@@ -45,12 +45,12 @@ class AdamW : public Optimizer {
 };
 
 struct RMSpropOptions {
-  double lr = 1e-2;
-  double alpha = 0.99;  ///< of the running means
-  double eps = 1e-8;
-  double momentum = 0;
-  bool centered = false;  ///< divides by the standard deviation of the gradient
-  double weight_decay = 0;
+  double lr = 1e-2;         ///< learning rate
+  double alpha = 0.99;      ///< of the running means
+  double eps = 1e-8;        ///< added to the root of v
+  double momentum = 0;      ///< of the running sum u; 0: none
+  bool centered = false;    ///< divides by the standard deviation of the gradient
+  double weight_decay = 0;  ///< added to the gradient, times p
 };
 /// g += weight_decay p;  v = alpha v + (1-alpha) g^2;  p -= lr g / (sqrt(v) + eps). With momentum:
 /// u = momentum u + g / (sqrt(v) + eps);  p -= lr u. Centered: sqrt(v - m^2) with m = alpha m +

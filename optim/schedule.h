@@ -18,9 +18,9 @@ double constant(int64_t step, double lr);
 double linear_warmup(int64_t step, double lr, int64_t warmup);
 
 struct StepDecayOptions {
-  double lr = 1e-3;
-  int64_t every = 1;
-  double factor = 0.1;
+  double lr = 1e-3;     ///< at first
+  int64_t every = 1;    ///< updates between two changes
+  double factor = 0.1;  ///< of each change
 };
 /// lr, multiplied by `factor` after each `every` updates: lr factor^floor(step / every).
 double step(int64_t step, const StepDecayOptions& options);
@@ -37,7 +37,7 @@ struct DecayOptions {
 /// Linear warm-up to lr, then in a straight line down to min_lr.
 double linear(int64_t step, const DecayOptions& options);
 
-using CosineOptions = DecayOptions;
+using CosineOptions = DecayOptions;  ///< lr, min_lr, warmup, steps
 /// Linear warm-up to lr, then min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x goes from 0 at
 /// `warmup` to 1 at `steps`, then min_lr. Loshchilov & Hutter 2017, arXiv 1608.03983, without
 /// restarts.
@@ -53,7 +53,7 @@ struct PlateauOptions {
   int64_t patience = 10;    ///< as many losses in a row may be no better
   double threshold = 1e-4;  ///< better: below the best by this part of it
   int64_t cooldown = 0;     ///< losses that count for nothing after a reduction
-  double min_lr = 0;
+  double min_lr = 0;        ///< it falls no further
 };
 /// A learning rate that falls when the loss stops falling, torch's ReduceLROnPlateau (but that its
 /// threshold is a part of the best loss's size, which for a loss below 0 torch takes the wrong way):
@@ -65,7 +65,7 @@ class Plateau {
   explicit Plateau(const PlateauOptions& options = {});
   /// Takes the next loss; returns the learning rate from now on.
   double step(double loss);
-  double lr() const { return lr_; }
+  double lr() const { return lr_; }  ///< of the step to come
   /// All that later steps depend on but for the options: "lr", "best", "bad" (losses in a row that
   /// were no better) and "cooldown" (losses that still count for nothing).
   NamedTensors state_dict() const;

@@ -9,6 +9,7 @@ namespace gradus {
 /// over memory.
 enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu, quick_gelu };
 namespace core {
+/// All of them, in the order of the enum.
 inline constexpr std::array activations{
     Activation::none, Activation::relu,      Activation::tanh, Activation::sigmoid,
     Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::quick_gelu};
@@ -20,6 +21,7 @@ Tensor activate(const Tensor& x, Activation activation);
 
 /// max(x, 0), with gradient 0 at 0.
 Tensor relu(const Tensor& x);
+/// (e^x - e^-x) / (e^x + e^-x)
 Tensor tanh(const Tensor& x);
 /// 1 / (1 + e^-x)
 Tensor sigmoid(const Tensor& x);

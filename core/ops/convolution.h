@@ -6,7 +6,7 @@
 namespace gradus {
 
 struct Conv2dOptions {
-  Size2d stride = 1;
+  Size2d stride = 1;    ///< distance between windows
   Size2d padding = 0;   ///< zeros on each side
   Size2d dilation = 1;  ///< distance between a window's places
   int64_t groups = 1;   ///< channels are convolved in so many groups, each with filters of its own

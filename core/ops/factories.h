@@ -12,17 +12,21 @@ namespace gradus {
 
 // ---- of one number, or a sequence ----
 
+///@{
+/// All elements 0, 1 or `value`; the forms of x have its shape and dtype.
 Tensor zeros(const Shape& shape, Dtype dtype = float32);
 Tensor zeros_like(const Tensor& x);
 Tensor ones(const Shape& shape, Dtype dtype = float32);
 Tensor ones_like(const Tensor& x);
 Tensor full(const Shape& shape, double value, Dtype dtype = float32);
 Tensor full_like(const Tensor& x, double value);
+///@}
 /// A tensor of rank 0.
 Tensor scalar(double value, Dtype dtype = float32);
 /// start, start+step, ... before end. Throws Error if step is 0 or leads away from end, and where
 /// the dtype is int64 and one of the three is no whole number.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
+/// 0, 1, ... end - 1, int64.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
 /// n numbers at equal distances from start to end, both of them included; one is start. Throws
 /// Error if n < 0, if start or end is not finite, and where the dtype is int64 and one of the
@@ -56,8 +60,8 @@ class NestedList {
   requires std::same_as<L, std::initializer_list<double>> NestedList(const L& list)
       : is_list_(true), list_(list.begin(), list.end()) {}
 
-  bool is_list() const { return is_list_; }
-  const std::vector<NestedList>& list() const { return list_; }
+  bool is_list() const { return is_list_; }                      ///< else a number
+  const std::vector<NestedList>& list() const { return list_; }  ///< its entries; of a number: none
   /// The number as a tensor's element. Throws Error where T is int64 and it is not whole.
   template <Element T>
   T as() const {
@@ -110,6 +114,7 @@ template <core::Number T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape) {
   return core::copied_from<T>(values, shape);
 }
+/// A vector of the values.
 template <core::Number T>
 Tensor from_data(const std::vector<T>& values) {
   return core::copied_from<T>(values, {std::ssize(values)});
@@ -137,9 +142,11 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 
 /// Normal(0, 1) numbers (Box-Muller).
 Tensor randn(const Shape& shape, Dtype dtype = float32);
+/// Of x's shape and dtype.
 Tensor randn_like(const Tensor& x);
 /// Uniform in [0, 1).
 Tensor rand(const Shape& shape, Dtype dtype = float32);
+/// Of x's shape and dtype.
 Tensor rand_like(const Tensor& x);
 /// Uniform integers in [low, high), int64.
 Tensor randint(int64_t low, int64_t high, const Shape& shape);

@@ -5,13 +5,14 @@
 
 namespace gradus {
 
+/// What becomes of the examples' losses: their mean, their sum, or each as it is.
 enum class Reduction { mean, sum, none };
 
 struct CrossEntropyOptions {
-  Reduction reduction = Reduction::mean;
-  int64_t ignore_index = -100;  ///< targets with this value count for nothing
-  double label_smoothing = 0;   ///< eps: target (1-eps) onehot + eps/C
-  Tensor class_weights = {};    ///< (C) or undefined
+  Reduction reduction = Reduction::mean;  ///< mean by default
+  int64_t ignore_index = -100;            ///< targets with this value count for nothing
+  double label_smoothing = 0;             ///< eps: target (1-eps) onehot + eps/C
+  Tensor class_weights = {};              ///< (C) or undefined
 };
 /// -sum_c target_c log softmax(logits)_c over the last axis. logits (..., C); targets: class
 /// indices int64 (...), or probabilities of logits' shape and dtype. Reduction::mean divides by the
@@ -20,9 +21,9 @@ struct CrossEntropyOptions {
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      const CrossEntropyOptions& options = {});
 struct NLLLossOptions {
-  Reduction reduction = Reduction::mean;
-  int64_t ignore_index = -100;  ///< targets with this value count for nothing
-  Tensor class_weights = {};    ///< (C) or undefined
+  Reduction reduction = Reduction::mean;  ///< mean by default
+  int64_t ignore_index = -100;            ///< targets with this value count for nothing
+  Tensor class_weights = {};              ///< (C) or undefined
 };
 /// -log_probs[target] over the last axis, as log_softmax makes them: log_probs (..., C), targets
 /// class indices int64 (...). Reduction::mean divides by the summed weight of the targets that

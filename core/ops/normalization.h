@@ -17,6 +17,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias
 /// x / sqrt(mean(x^2) + eps) over the last axis, times weight (undefined: 1): layer norm that takes
 /// no mean off. Zhang & Sennrich 2019, arXiv 1910.07467.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
+/// What batch_norm gives: its output, and what it normalised by.
 struct BatchNormOutput {
   Tensor y;          ///< x's shape
   Tensor mean, var;  ///< (C), outside the graph; the variance with divisor n

@@ -7,6 +7,8 @@
 
 namespace gradus {
 
+///@{
+/// Arithmetic, element by element. Division throws Error of whole numbers.
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
@@ -20,19 +22,25 @@ Tensor operator+(double a, const Tensor& b);
 Tensor operator-(double a, const Tensor& b);
 Tensor operator*(double a, const Tensor& b);
 Tensor operator/(double a, const Tensor& b);
+///@}
 
+///@{
 /// a^b element by element.
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& x, double exponent);
+///@}
+///@{
 /// The larger (smaller) of two; where equal, each gets half of the gradient. NaN wins; where there
 /// is one, both get the whole gradient (as PyTorch's do).
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& x, double bound);
 Tensor minimum(const Tensor& x, double bound);
+///@}
 /// x limited to [low, high], NaN left; the gradient passes where low <= x <= high.
 Tensor clamp(const Tensor& x, double low, double high);
 
+///@{
 /// Comparisons: bool tensors, no gradient.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
@@ -49,6 +57,8 @@ Tensor ge(const Tensor& a, double b);
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
+///@}
+///@{
 /// The same as operators: a < b for two tensors, or a tensor and a number. None of them is a C++
 /// bool: `if (a == b)` does not compile; for one answer, all(a == b).item<bool>().
 inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
@@ -69,10 +79,13 @@ inline Tensor operator>(double a, const Tensor& b) { return lt(b, a); }
 inline Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
 inline Tensor operator>=(const Tensor& a, double b) { return ge(a, b); }
 inline Tensor operator>=(double a, const Tensor& b) { return le(b, a); }
+///@}
+///@{
 /// Of bool tensors: not, and, or. They bind as in C++: (x > 0) & (x < 1).
 inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 inline Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
+///@}
 /// True where x is NaN.
 Tensor isnan(const Tensor& x);
 
@@ -81,21 +94,31 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// x with `value` where the bool tensor `mask` (broadcast to x) is true; no gradient there.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
+///@{
+/// e^x, the natural logarithm, the square root; of a number without one NaN, as in C++.
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
+///@}
 /// 1 / sqrt(x)
 Tensor rsqrt(const Tensor& x);
+///@{
 /// log(1 + x) and e^x - 1, which keep their digits near 0.
 Tensor log1p(const Tensor& x);
 Tensor expm1(const Tensor& x);
+///@}
+///@{
 /// The largest whole number <= x, the least >= x, the nearest (of two the even one). Their gradients
 /// are 0 and are not recorded.
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);
+///@}
+///@{
+/// Of radians.
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
+///@}
 /// log(1 + e^x), without overflow.
 Tensor softplus(const Tensor& x);
 /// x where x > 0, else slope x; its gradient at 0 is dy slope. Maas, Hannun, Ng 2013.

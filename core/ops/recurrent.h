@@ -16,7 +16,7 @@ int64_t gates_of(Recurrence cell);
 
 /// What a cell hands on to its next step: h and, of LSTM alone, c; (B, H) each.
 struct RecurrentState {
-  Tensor h, c;
+  Tensor h, c;  ///< c undefined but of LSTM
 };
 
 // ---- one step ----
@@ -45,6 +45,7 @@ struct RecurrentOptions {
   Tensor lengths = {};   ///< (B) int64, each from 1 to T: what follows in a row is padding
   bool reverse = false;  ///< from each row's last real step to its first
 };
+/// What a sequence leaves behind.
 struct RecurrentOutput {
   Tensor output;         ///< h of each step, where its x stood: (B, T, H); 0 in padding
   RecurrentState state;  ///< after each row's own last step

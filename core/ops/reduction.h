@@ -21,19 +21,25 @@ template <std::same_as<bool> B>
 Tensor std_dev(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
 /// The Euclidean norm sqrt(sum x^2); its gradient at 0 is 0.
 Tensor norm(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
+///@{
 /// Over all axes, kept with size 1.
 inline Tensor sum(const Tensor& x, KeepDim keep) { return sum(x, {}, keep); }
 inline Tensor mean(const Tensor& x, KeepDim keep) { return mean(x, {}, keep); }
 inline Tensor norm(const Tensor& x, KeepDim keep) { return norm(x, {}, keep); }
+///@}
+///@{
 /// The product of all elements, or along dim; of none: 1. Of bool: int64. Its gradients are right
 /// where elements are 0. Throws Error where an int64 product overflows.
 Tensor prod(const Tensor& x);
 Tensor prod(const Tensor& x, Axis dim, KeepDim keep = false);
+///@}
+///@{
 /// Whether any (all) elements of a bool tensor are true; of none: false (true).
 Tensor any(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 Tensor all(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 inline Tensor any(const Tensor& x, KeepDim keep) { return any(x, {}, keep); }
 inline Tensor all(const Tensor& x, KeepDim keep) { return all(x, {}, keep); }
+///@}
 /// y_i = x_0 + ... + x_i along dim, x's shape. Of bool: int64. Throws Error where an int64 sum
 /// overflows.
 Tensor cumsum(const Tensor& x, Axis dim);

@@ -27,9 +27,10 @@ Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& option
 /// floor(i n / m) to ceil((i + 1) n / m).
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
+/// How pixels between pixels are made: the nearest's, or a mean of four by their distance.
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
-  Interpolation mode = Interpolation::nearest;
+  Interpolation mode = Interpolation::nearest;  ///< see interpolate
   /// Of bilinear: the corner pixels' centres stay where they are, rather than the image's edges.
   bool align_corners = false;
 };

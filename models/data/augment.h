@@ -21,13 +21,13 @@ struct AugmentOptions {
   double shear = 0;   ///< degrees by which upright lines lean, to either side
   // Colours: multiplied by, moved away from their mean by, moved away from grey by a factor from
   // 1 - this to 1 + this, in [0, 1]. What is not of three channels is grey.
-  double brightness = 0, contrast = 0, saturation = 0;
-  double grey = 0;          ///< probability of losing all colour
-  double blur = 0;          ///< probability of a Gaussian blur
-  double blur_sigma = 2;    ///< of 0.1 to this many pixels
-  double noise = 0;         ///< standard deviation of normal noise
-  double erase = 0;         ///< probability of a rectangle becoming 0
-  double erase_area = 0.3;  ///< of 0.02 to this share of the area
+  double brightness = 0, contrast = 0, saturation = 0;  ///< 0: as they are
+  double grey = 0;                                      ///< probability of losing all colour
+  double blur = 0;                                      ///< probability of a Gaussian blur
+  double blur_sigma = 2;                                ///< of 0.1 to this many pixels
+  double noise = 0;                                     ///< standard deviation of normal noise
+  double erase = 0;                                     ///< probability of a rectangle becoming 0
+  double erase_area = 0.3;                              ///< of 0.02 to this share of the area
 
   static Fields fields(AugmentOptions& options);
 };

@@ -56,6 +56,7 @@ class BatchOrder {
 template <size_t N>
 class Batches {
  public:
+  /// The same rows of each tensor.
   using Batch = std::array<Tensor, N>;
 
   Batches(const Tensor (&tensors)[N], const BatchesOptions& options = {})
@@ -71,19 +72,26 @@ class Batches {
   class Epoch {
    public:
     Epoch(const Batches& batches, int64_t number) : batches_(batches), number_(number) {}
-    int64_t size() const { return batches_.size(); }
+    int64_t size() const { return batches_.size(); }  ///< how many batches
     /// Batch i, from 0. Throws Error if there is no such batch.
     Batch operator[](int64_t i) const { return batches_.batch(number_, i); }
 
+    /// Goes from batch to batch.
     struct Iterator {
-      const Epoch* epoch;
-      int64_t i;
+      const Epoch* epoch;  ///< must outlive it
+      int64_t i;           ///< the batch's number
+      ///@{
+      /// As of any input iterator.
       Batch operator*() const { return (*epoch)[i]; }
       Iterator& operator++() { return ++i, *this; }
       bool operator==(const Iterator& other) const { return i == other.i; }
+      ///@}
     };
+    ///@{
+    /// The first batch; behind the last.
     Iterator begin() const { return {this, 0}; }
     Iterator end() const { return {this, size()}; }
+    ///@}
 
    private:
     Batches batches_;

@@ -46,6 +46,7 @@ class BPETokenizer : public Tokenizer {
   std::vector<int64_t> encode(const std::string& text) const override;
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(pieces_.size()); }
+  /// Learnt, or read from a file.
   int64_t num_merges() const { return static_cast<int64_t>(merges_.size()); }
 
   /// Writes `{"type": "bpe", "special": [...], "vocab": ["!", ...], "merges": ["t h", ...]}`:

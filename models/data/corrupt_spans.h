@@ -15,16 +15,17 @@ struct CorruptSpansOptions {
   int64_t sentinels = 100;     ///< how many such ids there are; one more than there are gaps
 };
 
+/// A text and its spans, as T5's encoder and decoder get them.
 struct CorruptedSpans {
   std::vector<int64_t> source;  ///< the tokens, each span replaced by its sentinel
   std::vector<int64_t> target;  ///< sentinel, span, sentinel, span, ..., one more sentinel
 };
 
-/// How many spans corrupt_spans takes out of n tokens, and how many tokens they are together. Throws
-/// Error on fewer than 2 tokens and on options that make no spans.
+/// How many spans corrupt_spans takes out, and how many tokens they are together.
 struct SpanCounts {
-  int64_t spans, taken;
+  int64_t spans, taken;  ///< spans that are taken out, and tokens in them
 };
+/// Those of n tokens. Throws Error on fewer than 2 tokens and on options that make no spans.
 SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options);
 
 /// Span corruption: Raffel et al. 2020, arXiv 1910.10683, section 3.1.4. Of n tokens round(rate n)

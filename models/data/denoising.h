@@ -25,6 +25,7 @@ struct DenoisingOptions {
 /// sequences with the same tokens only the first counts, so that none is on both sides.
 class DenoisingData : public PairSource {
  public:
+  /// What became of a text.
   struct Report {
     int64_t train = 0, validation = 0;  ///< sequences of each part
     int64_t too_short = 0;              ///< left out: of fewer than 2 tokens, but for empty lines
@@ -43,7 +44,8 @@ class DenoisingData : public PairSource {
   DenoisingData(const std::string& text, const Tokenizer& tokenizer,
                 const DenoisingOptions& options = {});
 
-  const Report& report() const { return report_; }
+  const Report& report() const { return report_; }  ///< of the text given
+  /// Sequences of a part.
   int64_t num_pairs(Part part) const override { return std::ssize(sequences(part)); }
   int64_t longest_target() const override { return report_.longest_target; }
   /// Sequence i of a part, whole.

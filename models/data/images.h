@@ -14,8 +14,8 @@ namespace gradus::models {
 
 /// One picture: a byte for each channel of each pixel, in the order of a tensor (C, H, W).
 struct ImageBytes {
-  int64_t channels = 0, height = 0, width = 0;
-  std::vector<uint8_t> bytes;
+  int64_t channels = 0, height = 0, width = 0;  ///< in pixels, the last two
+  std::vector<uint8_t> bytes;                   ///< channels height width of them
   bool operator==(const ImageBytes&) const = default;
 };
 
@@ -34,7 +34,7 @@ ImageBytes image_grid(const std::vector<Tensor>& columns, int64_t scale = 1);
 
 /// The mean and the standard deviation of each channel, of numbers from 0 to 1.
 struct ChannelStats {
-  std::vector<double> mean, std;
+  std::vector<double> mean, std;  ///< one a channel
 };
 
 /// (x - mean) / std, each channel of x (N, C, H, W) by its own numbers. Without numbers x itself.
@@ -43,6 +43,7 @@ Tensor normalize(const Tensor& x, const ChannelStats& stats);
 /// x std + mean: back again.
 Tensor denormalize(const Tensor& x, const ChannelStats& stats);
 
+/// Some images with their labels.
 struct ImageBatch {
   Tensor images;  ///< (B, C, H, W) float32
   Tensor labels;  ///< (B) int64
@@ -58,13 +59,16 @@ class ImageData {
   ImageData(const Shape& shape, std::vector<uint8_t> bytes, std::vector<int64_t> labels,
             std::vector<std::string> class_names);
 
-  int64_t size() const { return count_; }
+  int64_t size() const { return count_; }  ///< how many images
   /// (N, C, H, W).
   Shape shape() const;
-  const std::vector<std::string>& class_names() const { return content_->class_names; }
-  int64_t classes() const { return std::ssize(content_->class_names); }
+  const std::vector<std::string>& class_names() const {
+    return content_->class_names;
+  }                                                                      ///< in the order of labels
+  int64_t classes() const { return std::ssize(content_->class_names); }  ///< how many
   /// What image i shows. Throws Error if there is no such image, as image() does.
   int64_t label(int64_t i) const;
+  /// Image i as it came, in bytes. Throws Error if there is no such image.
   ImageBytes image(int64_t i) const;
 
   /// The images that `ids` lists, int64 (B): (x / 255 - mean) / std, without stats x / 255. Throws
@@ -100,7 +104,7 @@ class ImageData {
 
 /// What trains a model, and what says how good it is: no image is in both.
 struct ImageSplit {
-  ImageData train, test;
+  ImageData train, test;  ///< to learn from, to be tested with
 };
 
 /// The first `train` images, and the rest. Throws Error unless both have one.

@@ -44,11 +44,12 @@ struct MaskedPairsOptions {
 /// alone: the parts share no segment.
 class MaskedPairs {
  public:
+  /// What became of a text.
   struct Report {
-    int64_t documents = 0, segments = 0, tokens = 0;
-    int64_t unknown = 0;  ///< how many of the tokens are [UNK]
-    int64_t lone = 0;     ///< documents of one segment, which can only be from elsewhere
-    int64_t train_tokens = 0, validation_tokens = 0;
+    int64_t documents = 0, segments = 0, tokens = 0;  ///< of the text given
+    int64_t unknown = 0;                              ///< how many of the tokens are [UNK]
+    int64_t lone = 0;  ///< documents of one segment, which can only be from elsewhere
+    int64_t train_tokens = 0, validation_tokens = 0;  ///< of each part
   };
 
   /// The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The end of the text is held out from the
@@ -58,7 +59,7 @@ class MaskedPairs {
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 
-  const Report& report() const { return report_; }
+  const Report& report() const { return report_; }  ///< of the text given
   /// `batch` examples that begin at random segments of a part: a function of (seed, step, index)
   /// alone, with TextData::random_batch's limits.
   MaskedBatch random_batch(Part part, int64_t batch, uint64_t seed, int64_t step,
@@ -66,7 +67,7 @@ class MaskedPairs {
   /// Examples that go through all of a part, document after document, with the same pairs and masks
   /// whenever asked: from the first-th on, at most `batch` of them.
   MaskedBatch examples(Part part, int64_t first, int64_t batch) const;
-  int64_t num_examples(Part part) const { return std::ssize(of(part).examples); }
+  int64_t num_examples(Part part) const { return std::ssize(of(part).examples); }  ///< of a part
 
  private:
   struct Segment {

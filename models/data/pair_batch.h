@@ -25,6 +25,7 @@ struct PairBatch {
 class PairSource {
  public:
   virtual ~PairSource() = default;
+  /// How many pairs a part has.
   virtual int64_t num_pairs(Part part) const = 0;
   /// The most tokens that a target has.
   virtual int64_t longest_target() const = 0;
@@ -38,8 +39,9 @@ class PairSource {
   PairBatch pairs(Part part, int64_t first, int64_t batch) const;
 
  protected:
+  /// A pair as tokens.
   struct TokenPair {
-    std::vector<int64_t> source, target;
+    std::vector<int64_t> source, target;  ///< without [START] and [END]
   };
   /// The source tokenizer needs [PAD], the target tokenizer [PAD], [START] and [END]. Errors open
   /// with `name`.

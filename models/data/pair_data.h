@@ -41,8 +41,8 @@ class PairData : public PairSource {
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
-  const Report& report() const { return report_; }
-  int64_t num_pairs(Part part) const override { return std::ssize(places(part)); }
+  const Report& report() const { return report_; }  ///< of the pairs given
+  int64_t num_pairs(Part part) const override { return std::ssize(places(part)); }  ///< of a part
   int64_t longest_target() const override { return report_.longest_target; }
   /// Where pair i of a part stood among those given (in the list given for its part).
   int64_t original(Part part, int64_t i) const;

@@ -8,8 +8,9 @@
 
 namespace gradus::models {
 
+/// A text and what is to be made of it.
 struct TextPair {
-  std::string source, target;
+  std::string source, target;  ///< UTF-8
   bool operator==(const TextPair&) const = default;
 };
 
@@ -19,10 +20,11 @@ struct ReadPairsOptions {
 
 /// What read_pairs found.
 struct PairFile {
-  std::vector<TextPair> pairs;
-  int64_t lines = 0;
+  std::vector<TextPair> pairs;  ///< in the order of the file
+  int64_t lines = 0;            ///< of the file, bad ones too
+  /// Lines that were left out for one reason.
   struct Skipped {
-    int64_t lines = 0;
+    int64_t lines = 0;  ///< how many
     int64_t first = 0;  ///< the number of the first of them, from 1
   };
   std::map<std::string, Skipped> skipped;  ///< by reason: "invalid UTF-8", "no tab", ...

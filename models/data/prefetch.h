@@ -34,7 +34,7 @@ namespace gradus::models {
 template <class Batch>
 class Prefetch {
  public:
-  using Make = std::function<Batch(int64_t step, int64_t index)>;
+  using Make = std::function<Batch(int64_t step, int64_t index)>;  ///< makes one batch
 
   /// `indices`: batches a step: after (step, index) comes (step, index + 1), after the step's last
   /// (step + 1, 0). Throws Error if it is not positive, or the system has no thread left.

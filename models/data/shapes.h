@@ -13,14 +13,14 @@ struct ShapesOptions {
   int64_t size = 32;                       ///< height and width in pixels, 20 to 1024
   int64_t min_shapes = 1, max_shapes = 2;  ///< of a picture: 1 or 2, each as likely
   double noise = 0.03;  ///< what each number of a pixel is moved by at most, in [0, 1]
-  uint64_t seed = 0;
+  uint64_t seed = 0;    ///< another seed draws other pictures
 };
 
 /// Pictures (N, 3, size, size), and a true sentence about each. The label is the shape and colour
 /// that the caption names first: of one shape alone, what the picture shows.
 struct ShapeImages {
-  ImageData images;
-  std::vector<std::string> captions;
+  ImageData images;                   ///< with labels
+  std::vector<std::string> captions;  ///< one a picture
 };
 
 /// Pictures first ... first + n - 1 of the endless row that the options determine: each is a

@@ -10,8 +10,8 @@ namespace gradus::models {
 
 /// Token windows and what follows each token: both (B, T) int64, targets one place further on.
 struct TokenBatch {
-  Tensor inputs;
-  Tensor targets;
+  Tensor inputs;   ///< (B, T) int64
+  Tensor targets;  ///< (B, T) int64: the token after each
 };
 
 /// What trains a model, and what says how good it is.
@@ -29,7 +29,7 @@ class TextData {
   TextData(TokenFile tokens, int64_t context);
   TextData(TokenFile train, TokenFile validation, int64_t context);
 
-  using Part = models::Part;
+  using Part = models::Part;  ///< as TextData::Part, too
   /// `batch` windows at random places of a part: a function of (seed, step, index) alone, so a
   /// resumed run sees the batches of an uninterrupted one. At most 2^16 windows; 0 <= step < 2^32,
   /// 0 <= index < 2^16.

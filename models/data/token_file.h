@@ -28,8 +28,9 @@ class TokenFile {
   /// Throws Error, naming the file and the byte, unless it is such a file, whole.
   explicit TokenFile(const std::string& path);
 
-  int64_t size() const { return count_; }
-  int64_t vocab_size() const { return vocab_size_; }
+  int64_t size() const { return count_; }             ///< how many tokens
+  int64_t vocab_size() const { return vocab_size_; }  ///< each token is below it
+  /// As it was opened.
   const std::string& path() const;
   /// As the file gives it: tells tokens from others. Only verify() looks whether it is right.
   std::string checksum() const;

@@ -31,7 +31,9 @@ class Tokenizer {
 
   /// The id of a special token. Throws Error, naming those there are, if it is none of them.
   int64_t special(const std::string& name) const;
+  /// Whether there is a special token of that name.
   bool has_special(const std::string& name) const;
+  /// Whether the id is a special token's.
   bool is_special(int64_t id) const;
   /// Their names, in the order in which they were given.
   const std::vector<std::string>& special_tokens() const { return special_names_; }
@@ -43,7 +45,9 @@ class Tokenizer {
   /// Makes these the special tokens, with ids from `first` on. Throws Error on one that is empty,
   /// not UTF-8 or there already.
   explicit Tokenizer(const std::vector<std::string>& special, int64_t first = 0);
+  /// Makes this a special token too. Throws Error on one that is empty, not UTF-8 or there already.
   void add_special(const std::string& name, int64_t id);
+  /// How many special tokens there are.
   int64_t num_special() const { return static_cast<int64_t>(special_names_.size()); }
   /// The id of [UNK], or -1.
   int64_t unknown() const { return unknown_; }

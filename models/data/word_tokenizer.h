@@ -12,6 +12,7 @@ namespace gradus::models {
 struct WordTokenizerOptions {
   int64_t max_words = 0;    ///< keeps the most frequent, special tokens not counted; 0: keeps all
   bool lower_case = false;  ///< "The" and "the" are one word
+  /// With the ids 0, 1, 2, ... in this order.
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[START]", "[END]"};
 };
 
