@@ -27,6 +27,10 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
                                                   const std::string& text,
                                                   const std::vector<std::string>& special = {});
 
+/// The tokenizer in the folder of a model of that many tokens, which may be more than the tokenizer's:
+/// models of others often have a round number. Throws Error if they are fewer.
+std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
+
 /// Puts a text together from tokens that come one by one: what add() gives, one behind the other,
 /// is what the tokenizer would make of all. (Words in "plain quotes" may get a space too many after
 /// hundreds of tokens, for then it forgets the first ones.) Bytes come as they are: a byte pair
