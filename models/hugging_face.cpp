@@ -89,15 +89,18 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
   if (kind == "gpt") config["bos_token_id"] = config["eos_token_id"] = id_of("<|endoftext|>");
   if (const Json pad = id_of("[PAD]"); !pad.is_null()) config["pad_token_id"] = pad;
 
+  const auto* bpe = dynamic_cast<const BPETokenizer*>(parts.tokenizer);
+  const auto* pieces = dynamic_cast<const WordPieceTokenizer*>(parts.tokenizer);
   std::error_code error;
+  check((!bpe && !pieces) || !std::filesystem::exists(tokenizer_path(dir), error),
+        "save_hugging_face: ", tokenizer_path(dir), " is there, and would be read in place of ",
+        bpe ? "vocab.json" : "vocab.txt");
   std::filesystem::create_directories(dir, error);
   check(std::filesystem::is_directory(dir, error), "save_hugging_face: cannot make the folder ",
         dir);
   save_safetensors(weights_path(dir), tensors, {{"format", "pt"}});
   const Field* length = ours.find("context");
   const Json context = length ? Json::parse(length->to_text()) : Json();
-  const auto* bpe = dynamic_cast<const BPETokenizer*>(parts.tokenizer);
-  const auto* pieces = dynamic_cast<const WordPieceTokenizer*>(parts.tokenizer);
   if (bpe)
     save_tokenizer(dir, *bpe, tokenizer_config("GPT2Tokenizer", context));
   else if (pieces)

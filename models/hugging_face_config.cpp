@@ -128,6 +128,10 @@ const TheirModel* const all_of_theirs[] = {&bert, &gpt2, &vit};
 
 constexpr char bert_classifier[] = "bert-classifier";
 
+bool is_of_kind(const TheirModel& model, const std::string& kind) {
+  return kind == model.kind || (&model == &bert && kind == bert_classifier);
+}
+
 // ---- what a configuration says ----
 
 /// What a model of theirs is for: "GPT2LMHeadModel"; "" where the file does not say.
@@ -193,7 +197,7 @@ const TheirModel& detail::their_model(const std::string& path, const json& confi
 
 const TheirModel& detail::their_model(const std::string& kind) {
   for (const TheirModel* model : all_of_theirs)
-    if (kind == model->kind || (model == &bert && kind == bert_classifier)) return *model;
+    if (is_of_kind(*model, kind)) return *model;
   fail("save_hugging_face: expected a gpt, bert, bert-classifier or vit, got ", shown(kind));
 }
 
@@ -234,7 +238,7 @@ std::vector<std::string> detail::their_labels(const std::string& path, const jso
 void detail::read_their_config(const std::string& path, const json& config, const std::string& kind,
                                const Fields& ours) {
   const TheirModel& model = their_model(path, config);
-  check(&their_model(kind) == &model, path, ": expected a model of kind \"", kind, "\", got a ",
+  check(is_of_kind(model, kind), path, ": expected a model of kind \"", kind, "\", got a ",
         model.type);
   check_required(path, model, config);
   json known = json::object();

@@ -155,6 +155,11 @@ TEST_CASE("Hugging Face: a GPT-2 gives PyTorch's logits", "[hugging_face]") {
   CHECK(config.dropout == 0.1);
   CHECK(config.norm_eps == 1e-5);
   CHECK(gpt2_difference(models::load_model<models::GPT>(dir)) < 1e-4);
+  models::GPTConfig precise = config;
+  precise.norm_eps = 0.25;
+  const models::GPT of_eps(precise);
+  for (const double eps : {of_eps.blocks[1].ln1.eps, of_eps.blocks[1].ln2.eps, of_eps.ln_f.eps})
+    CHECK(eps == 0.25);
   models::GPT other(config);
   models::load_weights(dir, other);
   CHECK(gpt2_difference(other) < 1e-4);
@@ -247,6 +252,12 @@ TEST_CASE("Hugging Face: a BERT gives PyTorch's outputs", "[hugging_face]") {
   CHECK(config.context == 10);
   CHECK(config.norm_eps == 1e-12);
   CHECK(bert_difference(models::load_model<models::Bert>(dir)) < 1e-4);
+  models::BertConfig other = config;
+  other.norm_eps = 0.25;
+  const models::Bert of_eps(other);
+  for (const double eps : {of_eps.embedding_norm.eps, of_eps.blocks[1].ln1.eps,
+                           of_eps.blocks[1].ln2.eps, of_eps.transform_norm.eps})
+    CHECK(eps == 0.25);
   const Copy copy("bert");
   copy.rename([](const std::string& name) {  // as newer files are
     if (name.find("decoder") != std::string::npos || name.find("ids") != std::string::npos)
@@ -336,6 +347,8 @@ TEST_CASE("Hugging Face: a ViT of float16 in two files gives PyTorch's logits", 
   CHECK(models::model_kind(dir) == "vit");
   const auto model = models::load_model<models::ViT>(dir);
   CHECK(model.config.classes == 5);
+  for (const double eps : {model.blocks[1].ln1.eps, model.blocks[1].ln2.eps, model.ln_f.eps})
+    CHECK(eps == 1e-12);
   CHECK(model.class_token.dtype() == float32);
   CHECK(vit_difference(model) < 1e-4);
   const models::ImageInfo info = models::load_image_info(dir);

@@ -6,7 +6,6 @@
 #include "gradus/models/data/bpe_tokenizer.h"
 #include "gradus/models/data/char_tokenizer.h"
 #include "gradus/models/data/word_tokenizer.h"
-#include "gradus/models/model_folder.h"
 
 namespace gradus {
 
