@@ -13,6 +13,7 @@
 #include "examples/support/flags.h"
 #include "examples/support/plot.h"
 #include "examples/support/text.h"
+#include "examples/support/tokenizers.h"
 
 using namespace gradus;
 
@@ -24,14 +25,10 @@ struct Options {
 };
 using Ids = std::vector<int64_t>;
 
-/// A model's tokenizer, which must be of as many tokens as the model.
+/// A model's tokenizer.
 class Tokens {
  public:
-  Tokens(const std::string& dir, int64_t vocab)
-      : tokenizer_(models::load_tokenizer(models::tokenizer_path(dir))) {
-    core::check(tokenizer_->vocab_size() == vocab, dir, ": the model has ", vocab,
-                " tokens, the tokenizer ", tokenizer_->vocab_size());
-  }
+  Tokens(const std::string& dir, int64_t vocab) : tokenizer_(load_tokenizer_for(dir, vocab)) {}
   const models::Tokenizer& operator*() const { return *tokenizer_; }
   const models::Tokenizer* operator->() const { return tokenizer_.get(); }
   /// At least one and at most `most` tokens.
@@ -121,7 +118,8 @@ std::vector<AttentionGroup> look(const models::RNNTranslator& model, const Token
 /// All kinds of model that this program knows.
 template <class Model>
 std::vector<AttentionGroup> load_and_look(const Options& o) {
-  const auto model = models::load_model<Model>(o.model);
+  // Heads above the encoder are not looked at.
+  const auto model = models::load_model<Model>(o.model, {.new_heads = true});
   int64_t vocab = 0;
   if constexpr (requires { model.config.vocab; }) {
     vocab = model.config.vocab;

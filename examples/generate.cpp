@@ -1,4 +1,4 @@
-// Continues a text with a model that train_gpt wrote.
+// Continues a text with a model that train_gpt wrote, or a GPT-2 as Hugging Face has it.
 //
 //   build/bin/generate --model DIR --prompt "..." --tokens 300 --temperature 0.8 --top-k 40
 
@@ -21,10 +21,10 @@ int run(int argc, char** argv) {
       .tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
   int64_t threads = num_threads();
   Flags flags(
-      "Continues a text with a model that train_gpt wrote.\n"
+      "Continues a text with a model that train_gpt wrote, or a GPT-2 as Hugging Face has it.\n"
       "  generate --model DIR --prompt \"...\"");
   flags.group("The text");
-  flags.add("--model", folder, "DIR", "folder that train_gpt wrote");
+  flags.add("--model", folder, "DIR", "folder that train_gpt wrote, or of a GPT-2");
   flags.add("--prompt", prompt, "TEXT", "what the text begins with", "a line break");
   flags.add("--tokens", options.tokens, 0, 1e15,
             "tokens (characters, words or byte pairs) to write");
@@ -41,10 +41,11 @@ int run(int argc, char** argv) {
   set_num_threads(static_cast<int>(threads));
 
   const auto model = models::load_model<models::GPT>(folder);
-  const auto tokenizer = models::load_tokenizer(models::tokenizer_path(folder));
-  core::check(model.config.vocab == tokenizer->vocab_size(), folder, ": the model has ",
-              model.config.vocab, " tokens, the tokenizer ", tokenizer->vocab_size());
-  if (!stop.empty()) {
+  const auto tokenizer = load_tokenizer_for(folder, model.config.vocab);
+  options.vocab = tokenizer->vocab_size();
+  if (tokenizer->has_special(stop)) {
+    options.stop_token = tokenizer->special(stop);
+  } else if (!stop.empty()) {
     const std::vector<int64_t> ids = tokenizer->encode(stop);
     core::check(ids.size() == 1, "generate: --stop takes one token, got ", ids.size());
     options.stop_token = ids[0];

@@ -69,7 +69,7 @@ class BertTask : public Task {
  private:
   models::BertConfig config() const {
     models::BertConfig config = o_.model;
-    config.vocab = tokenizer_->vocab_size();
+    config.vocab = vocab_for<models::Bert>(training_.begins_with(), *tokenizer_);
     return config;
   }
   Evaluation evaluation(int64_t batches, std::function<MaskedBatch(int64_t)> batch) const;

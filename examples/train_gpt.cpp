@@ -69,7 +69,7 @@ class TextTask : public Task {
  private:
   models::GPTConfig config() const {
     models::GPTConfig config = o_.model;
-    config.vocab = text_.tokenizer().vocab_size();
+    config.vocab = vocab_for<models::GPT>(training_.begins_with(), text_.tokenizer());
     return config;
   }
   Evaluation evaluation(int64_t batches, int64_t windows,
@@ -115,6 +115,7 @@ void TextTask::show() {
                    {.tokens = 400,
                     .sampling = {.temperature = 0.8, .top_k = 40},
                     .seed = training_.seed,
+                    .vocab = text_.tokenizer().vocab_size(),
                     .on_token = [&](int64_t id) { print_now(text.add(id)); }});
   print_now("\n---\n");
 }

@@ -21,8 +21,6 @@ BertClassifierConfig checked(BertClassifierConfig c) {
   return c;
 }
 
-constexpr double norm_eps = 1e-12;
-
 /// Matrices and tables normal with standard deviation 0.02, biases 0.
 void initialise(const nn::Module& module) {
   if (nn::init::Skip::active()) return;
@@ -56,6 +54,7 @@ Fields Bert::fields(BertConfig& c) {
   fields.add("hidden", c.hidden, 0, 1e7, "numbers within a feed-forward layer; 0: 4 dim");
   fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
   fields.add("activation", c.activation, "of the feed-forward layers");
+  fields.add("norm_eps", c.norm_eps, 0, 1, "what the norms add to the variance").optional = true;
   return fields;
 }
 
@@ -64,7 +63,7 @@ Bert::Bert(const BertConfig& c)
       words(child("words", nn::Embedding(c.vocab, c.dim))),
       positions(child("positions", nn::Embedding(c.context, c.dim))),
       segments(child("segments", nn::Embedding(c.segments, c.dim))),
-      embedding_norm(child("embedding_norm", nn::LayerNorm(c.dim, {.eps = norm_eps}))),
+      embedding_norm(child("embedding_norm", nn::LayerNorm(c.dim, {.eps = c.norm_eps}))),
       dropout(c.dropout),
       blocks(children("blocks", c.layers,
                       [&](int64_t) {
@@ -72,11 +71,11 @@ Bert::Bert(const BertConfig& c)
                                                          .hidden = c.hidden,
                                                          .activation = c.activation,
                                                          .dropout = c.dropout,
-                                                         .eps = norm_eps});
+                                                         .eps = c.norm_eps});
                       })),
       pooler(child("pooler", nn::Linear(c.dim, c.dim))),
       transform(child("transform", nn::Linear(c.dim, c.dim))),
-      transform_norm(child("transform_norm", nn::LayerNorm(c.dim, {.eps = norm_eps}))),
+      transform_norm(child("transform_norm", nn::LayerNorm(c.dim, {.eps = c.norm_eps}))),
       decoder(child("decoder", nn::Linear(words.weight, zeros({c.vocab})))),
       next(child("next", nn::Linear(c.dim, 2))) {
   initialise(*this);

@@ -19,6 +19,7 @@ struct BertConfig {
   int64_t hidden = 0;     ///< of the feed-forward layers; 0: 4 dim
   double dropout = 0.1;   ///< of embeddings, attention weights and sublayers' outputs
   Activation activation = Activation::gelu;  ///< within the feed-forward layers
+  double norm_eps = 1e-12;                   ///< what the norms add to the variance
 };
 
 /// What a BERT reads.

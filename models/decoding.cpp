@@ -129,6 +129,9 @@ std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prom
   check(options.tokens >= 0, "generate: expected tokens >= 0, got ", options.tokens);
   check(options.stop_token >= -1 && options.stop_token < vocab, "generate: stop token ",
         options.stop_token, " is not in a vocabulary of ", vocab);
+  check(options.vocab >= 0 && options.vocab <= vocab, "generate: expected vocab from 0 to ", vocab,
+        ", got ", options.vocab);
+  const int64_t choices = options.vocab > 0 ? options.vocab : vocab;
   check_options(options.sampling);
   check(!prompt.empty(), "generate: expected a prompt of at least one token");
   for (int64_t id : prompt)
@@ -152,7 +155,7 @@ std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prom
     logits = decoder.next_logits(from_data(ids, {1, unread}));
     check(logits.shape() == Shape{1, vocab}, "generate: expected a decoder of one row, got logits ",
           logits.shape());
-    const int64_t id = sample_token(logits[0], options.sampling, generator);
+    const int64_t id = sample_token(logits[0].slice(0, 0, choices), options.sampling, generator);
     if (id == options.stop_token) break;
     text.push_back(id);
     if (options.on_token) options.on_token(id);

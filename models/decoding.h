@@ -80,7 +80,10 @@ struct GenerateOptions {
   int64_t tokens = 100;           ///< how many at most
   SamplingOptions sampling = {};  ///< how each is chosen
   uint64_t seed = 0;              ///< the text is a function of model, prompt and options
-  int64_t stop_token = -1;        ///< ends the text, and is not part of it; -1: none
+  int64_t vocab =
+      0;  ///< only ids below this are chosen; 0: any of the model's, which may have more
+          ///< than its tokenizer
+  int64_t stop_token = -1;                     ///< ends the text, and is not part of it; -1: none
   std::function<void(int64_t)> on_token = {};  ///< called with each token as it is chosen
 };
 

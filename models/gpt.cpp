@@ -31,6 +31,7 @@ nn::Block make_block(const GPTConfig& c) {
                            .bias = c.bias,
                            .dropout = c.dropout,
                            .norm = c.norm,
+                           .eps = c.norm_eps,
                            .rotary = c.positions == Positions::rotary ? c.context : 0});
 }
 
@@ -72,6 +73,7 @@ Fields GPT::fields(GPTConfig& c) {
            "the model's sense of place")
       .optional = true;
   fields.add("norm", c.norm, {"layer", "rms"}, "before each layer").optional = true;
+  fields.add("norm_eps", c.norm_eps, 0, 1, "what the norms add to the variance").optional = true;
   fields.renamed("activation", "gelu", {{"erf", "gelu"}, {"tanh", "gelu_tanh"}});
   return fields;
 }
@@ -87,7 +89,7 @@ GPT::GPT(const GPTConfig& c)
                 : std::nullopt),
       dropout(c.dropout),
       blocks(children("blocks", c.layers, [&](int64_t) { return make_block(c); })),
-      ln_f(child("ln_f", nn::Norm(c.norm, c.dim, 1e-5, c.bias))),
+      ln_f(child("ln_f", nn::Norm(c.norm, c.dim, c.norm_eps, c.bias))),
       head(child("head",
                  c.tie ? nn::Linear(wte.weight) : nn::Linear(c.dim, c.vocab, {.bias = false}))) {
   initialise(*this);

@@ -32,6 +32,7 @@ struct GPTConfig {
   int64_t kv_heads = 0;  ///< heads of keys and values, a divisor of heads; 0: as many
   Positions positions = Positions::learned;  ///< how a token's place is known
   nn::NormKind norm = nn::NormKind::layer;   ///< of the blocks and of the last norm
+  double norm_eps = 1e-5;                    ///< what the norms add to the variance
 };
 
 class GPTDecoder;

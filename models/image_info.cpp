@@ -7,6 +7,8 @@
 #include "gradus/core/file.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/json.h"
+#include "gradus/models/hugging_face_parts.h"
+#include "gradus/models/model_folder.h"
 
 namespace gradus::models {
 
@@ -51,7 +53,37 @@ void save_image_info(const std::string& dir, const ImageInfo& info) {
                         file.dump(2, ' ', false, json::error_handler_t::replace) + '\n');
 }
 
+namespace {
+
+/// preprocessor_config.json and the names in config.json, of a folder of Hugging Face's.
+ImageInfo load_theirs(const std::string& dir, const json& config) {
+  const std::string path = (std::filesystem::path(dir) / "preprocessor_config.json").string();
+  const json file = parse_json(path.c_str(), read_file(path));
+  if (!file.is_object()) fail(path, ": expected a JSON object, got ", shown(file));
+  auto is_off = [&](const char* key) { return file.contains(key) && file[key] == false; };
+  check(!is_off("do_rescale"), path, ": do_rescale: expected true, got false");
+  if (const auto factor = file.find("rescale_factor"); factor != file.end())
+    if (!factor->is_number() || std::abs(factor->get<double>() * 255 - 1) > 1e-6)
+      fail(path, ": rescale_factor: expected 1/255, got ", shown(*factor));
+  ImageInfo info;
+  const auto channels = config.find("num_channels");
+  if (is_off("do_normalize"))
+    info.stats = {{0, 0, 0}, {1, 1, 1}};
+  else
+    info.stats = {numbers_in(path, file, "image_mean", -INFINITY),
+                  numbers_in(path, file, "image_std", 0)};
+  if (is_off("do_normalize") && channels != config.end() && *channels == 1) info.stats = {{0}, {1}};
+  info.class_names = detail::their_labels(dir, config);
+  return info;
+}
+
+}  // namespace
+
 ImageInfo load_image_info(const std::string& dir) {
+  if (const std::string config = config_path(dir); std::filesystem::exists(config))
+    if (const json theirs = parse_json(config.c_str(), read_file(config));
+        detail::is_theirs(theirs))
+      return load_theirs(dir, theirs);
   const std::string path = image_info_path(dir);
   const json file = parse_json(path.c_str(), read_file(path));
   if (!file.is_object()) fail(path, ": expected a JSON object, got ", shown(file));

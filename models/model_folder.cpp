@@ -6,8 +6,11 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/json.h"
 #include "gradus/core/safetensors.h"
+#include "gradus/models/hugging_face_parts.h"
 
 namespace gradus::models {
+
+using nlohmann::json;
 
 namespace {
 std::string in_folder(const std::string& dir, const char* file) {
@@ -47,13 +50,19 @@ void save_model_files(const std::string& dir, std::string kind, const Fields& co
 }
 
 namespace {
-std::string kind_in(const std::string& path, const std::string& text) {
-  return naming(path, [&] { return json_text(parse_json("the file", text), "model"); });
+json read_json_file(const std::string& path) {
+  return naming(path, [&] { return parse_json("the file", read_file(path)); });
+}
+
+std::string kind_in(const std::string& path, const json& config) {
+  if (detail::is_theirs(config)) return detail::kind_of_theirs(path, config);
+  return naming(path, [&] { return json_text(config, "model"); });
 }
 }  // namespace
 
 std::string model_kind(const std::string& dir) {
-  return kind_in(config_path(dir), read_file(config_path(dir)));
+  const std::string path = config_path(dir);
+  return kind_in(path, read_json_file(path));
 }
 
 void expect_kind(const std::string& dir, const std::string& kind) {
@@ -63,33 +72,63 @@ void expect_kind(const std::string& dir, const std::string& kind) {
 }
 
 void read_config(const std::string& dir, const std::string& kind, const Fields& config) {
+  const std::string path = config_path(dir);
+  if (const json file = read_json_file(path); detail::is_theirs(file))
+    return detail::read_their_config(path, file, kind, config);
   expect_kind(dir, kind);
   std::string found;
-  with_kind(found, config).read_json(config_path(dir), read_file(config_path(dir)));
+  with_kind(found, config).read_json(path, read_file(path));
 }
 
 namespace {
+int64_t count_numbers(const NamedTensors& tensors) {
+  int64_t numbers = 0;
+  for (const auto& [name, tensor] : tensors) numbers += tensor.numel();
+  return numbers;
+}
+
+nn::Module& make_undrawn(const std::string& dir, int64_t numbers,
+                         const std::function<nn::Module&()>& make) {
+  return naming(config_path(dir), [&]() -> nn::Module& {
+    const nn::init::Skip skip(numbers);
+    return make();
+  });
+}
+
 void load_into(const std::string& path, const NamedTensors& tensors, nn::Module& model) {
   naming(path, [&] {
     if (!tensors.empty()) model.to(tensors.front().second.dtype());
     model.load_state_dict(tensors);
   });
 }
+
+/// DIR/config.json if it is one of Hugging Face's.
+std::optional<json> their_config_in(const std::string& dir) {
+  std::error_code error;
+  if (!std::filesystem::exists(config_path(dir), error)) return {};
+  json config = read_json_file(config_path(dir));
+  return detail::is_theirs(config) ? std::optional(std::move(config)) : std::nullopt;
+}
 }  // namespace
 
-void load_weights(const std::string& dir, nn::Module& model) {
+void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options) {
+  if (const std::optional<json> config = their_config_in(dir))
+    return detail::load_their_weights(detail::read_their_weights(dir), config_path(dir), *config,
+                                      model, options.new_heads, /*drawn=*/true);
   load_into(weights_path(dir), load_safetensors(weights_path(dir)).tensors, model);
 }
 
-void load_weights(const std::string& dir, const std::function<nn::Module&()>& make) {
+void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
+                  const LoadOptions& options) {
+  if (const std::optional<json> config = their_config_in(dir)) {
+    detail::TheirFile file = detail::read_their_weights(dir);
+    // Twice as many and some more: heads that the file lacks.
+    nn::Module& model = make_undrawn(dir, 2 * count_numbers(file.tensors) + 1'000'000, make);
+    return detail::load_their_weights(std::move(file), config_path(dir), *config, model,
+                                      options.new_heads, /*drawn=*/false);
+  }
   const NamedTensors tensors = load_safetensors(weights_path(dir)).tensors;
-  int64_t numbers = 0;
-  for (const auto& [name, tensor] : tensors) numbers += tensor.numel();
-  nn::Module& model = naming(config_path(dir), [&]() -> nn::Module& {
-    const nn::init::Skip skip(numbers);
-    return make();
-  });
-  load_into(weights_path(dir), tensors, model);
+  load_into(weights_path(dir), tensors, make_undrawn(dir, count_numbers(tensors), make));
 }
 
 }  // namespace gradus::models

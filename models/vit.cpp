@@ -18,6 +18,11 @@ ViTConfig checked(ViTConfig c) {
   check(c.dim % c.heads == 0, "ViT: heads must divide dim: dim ", c.dim, ", heads ", c.heads);
   return c;
 }
+
+/// Zeros, which count where the weights are about to be loaded.
+Tensor table(const Shape& shape) {
+  return nn::init::Skip::active() ? nn::init::normal(shape) : zeros(shape);
+}
 }  // namespace
 
 void detail::initialise_vit(const nn::Module& module) {
@@ -46,6 +51,7 @@ Fields ViT::fields(ViTConfig& c) {
   fields.add("hidden", c.hidden, 0, 1e7, "numbers within a feed-forward layer; 0: 4 dim");
   fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
   fields.add("pooling", c.pooling, {"token", "mean"}, "what stands for an image");
+  fields.add("norm_eps", c.norm_eps, 0, 1, "what the norms add to the variance").optional = true;
   return fields;
 }
 
@@ -53,14 +59,16 @@ ViT::ViT(const ViTConfig& c)
     : config(checked(c)),
       patch(child("patch", nn::Conv2d(c.channels, c.dim, c.patch, {.stride = c.patch}))),
       class_token(param("class_token", zeros({1, 1, c.dim}))),
-      positions(param("positions", zeros({1, 1 + c.patches(), c.dim}))),
+      positions(param("positions", table({1, 1 + c.patches(), c.dim}))),
       dropout(c.dropout),
-      blocks(children("blocks", c.layers,
-                      [&](int64_t) {
-                        return nn::Block(
-                            c.dim, {.heads = c.heads, .hidden = c.hidden, .dropout = c.dropout});
-                      })),
-      ln_f(child("ln_f", nn::LayerNorm(c.dim))),
+      blocks(children(
+          "blocks", c.layers,
+          [&](int64_t) {
+            return nn::Block(
+                c.dim,
+                {.heads = c.heads, .hidden = c.hidden, .dropout = c.dropout, .eps = c.norm_eps});
+          })),
+      ln_f(child("ln_f", nn::LayerNorm(c.dim, {.eps = c.norm_eps}))),
       head(c.classes > 0 ? std::optional(child("head", nn::Linear(c.dim, c.classes)))
                          : std::nullopt) {
   detail::initialise_vit(*this);

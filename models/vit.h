@@ -24,7 +24,8 @@ struct ViTConfig {
   int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim
   double dropout = 0;    ///< of embeddings, attention weights and what is added to the stream
   Pooling pooling =
-      Pooling::token;  ///< an image's features: the class token's, or the patches' mean
+      Pooling::token;      ///< an image's features: the class token's, or the patches' mean
+  double norm_eps = 1e-5;  ///< what the norms add to the variance
 
   /// How many patches an image has.
   int64_t patches() const { return image / patch * (image / patch); }

@@ -227,7 +227,8 @@ TEST_CASE("WordTokenizer: saved and loaded", "[tokenizer]") {
   refused(R"({"type": "word", "lower_case": false, "vocab": [" a"]})", "expected one word, got");
   refused(R"({"type": "word", "lower_case": false, "vocab": ["a", "a"]})", "stands twice");
   write_file_atomically(path, R"({"type": "sentence"})");
-  CHECK_THROWS_WITH(models::load_tokenizer(path),
-                    "load_tokenizer: " + path +
-                        ": expected \"char\", \"word\" or \"bpe\" for type, got \"sentence\"");
+  CHECK_THROWS_WITH(
+      models::load_tokenizer(path),
+      "load_tokenizer: " + path +
+          ": expected \"char\", \"word\", \"bpe\" or \"wordpiece\" for type, got \"sentence\"");
 }

@@ -6,7 +6,6 @@
 #include "gradus/models/data/bpe_tokenizer.h"
 #include "gradus/models/data/char_tokenizer.h"
 #include "gradus/models/data/word_tokenizer.h"
-#include "gradus/models/model_folder.h"
 
 namespace gradus {
 
@@ -21,7 +20,7 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
                                                   const std::string& begins_with,
                                                   const std::string& text,
                                                   const std::vector<std::string>& special) {
-  if (!begins_with.empty()) return models::load_tokenizer(models::tokenizer_path(begins_with));
+  if (!begins_with.empty()) return models::load_tokenizer(begins_with);
   if (o.kind == TokenizerKind::characters)
     return std::make_unique<models::CharTokenizer>(text, special);
   if (o.kind == TokenizerKind::words)
@@ -29,6 +28,13 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
         text, models::WordTokenizerOptions{.max_words = o.vocab, .special = special});
   return std::make_unique<models::BPETokenizer>(
       models::BPETokenizer::train(text, {.vocab_size = o.vocab, .special = special}));
+}
+
+std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab) {
+  auto tokenizer = models::load_tokenizer(folder);
+  core::check(tokenizer->vocab_size() <= vocab, folder, ": the model has ", vocab,
+              " tokens, the tokenizer ", tokenizer->vocab_size());
+  return tokenizer;
 }
 
 std::string TokenText::add(int64_t id) {

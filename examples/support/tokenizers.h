@@ -1,12 +1,14 @@
 #pragma once
 // Which tokenizer a program uses: its flags, how it is made or read, and text from its tokens.
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "examples/support/flags.h"
-#include "gradus/models/data/tokenizer.h"
+#include "gradus/models/model_folder.h"
 
 namespace gradus {
 
@@ -26,6 +28,20 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
                                                   const std::string& begins_with,
                                                   const std::string& text,
                                                   const std::vector<std::string>& special = {});
+
+/// The tokenizer in the folder of a model of that many tokens, which may be more than the tokenizer's:
+/// models of others often have a round number. Throws Error if they are fewer.
+std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
+
+/// How many tokens a model of type Model has that begins with that in `begins_with`, if there is one:
+/// as many as it or, where there are more, as the tokenizer.
+template <class Model>
+int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& tokenizer) {
+  const int64_t vocab = tokenizer.vocab_size();
+  if (begins_with.empty() || !std::filesystem::exists(models::config_path(begins_with)))
+    return vocab;
+  return std::max(vocab, models::load_config<Model>(begins_with).vocab);
+}
 
 /// Puts a text together from tokens that come one by one: what add() gives, one behind the other,
 /// is what the tokenizer would make of all. (Words in "plain quotes" may get a space too many after

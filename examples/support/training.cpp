@@ -163,7 +163,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   manual_seed(o.seed);
   const std::unique_ptr<Task> task = program.make_task();
   if (!o.init_from.empty()) {
-    models::load_weights(o.init_from, task->model());
+    models::load_weights(o.init_from, task->model(), {.new_heads = true});
     task->model().to(float32);  // whatever the file had
   }
   if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, checkpoint);

@@ -217,34 +217,22 @@ void BPETokenizer::save(const std::string& path) const {
 
 namespace {
 
+/// Of our file, or of one of Hugging Face's.
 BPETable read_table(const detail::TokenizerFile& file) {
+  const auto in_merge = [](size_t i) { return "merge " + std::to_string(i) + " "; };
+  if (file.is_theirs())
+    return {detail::their_tokens(file.root), detail::their_special(file.root),
+            detail::their_merges(file.root), [] { return std::string(); }, in_merge};
   file.check_type("bpe");
   check(file.root.contains("merges"), "expected an array of merges for merges");
   return {file.strings("vocab", "tokens", true), file.strings("special", "names", false),
-          file.strings("merges", "merges", false), [] { return std::string(); },
-          [](size_t i) { return "merge " + std::to_string(i) + " "; }};
+          file.strings("merges", "merges", false), [] { return std::string(); }, in_merge};
 }
 
 /// vocab.json's tokens, in the order of their ids.
 std::vector<std::string> read_vocab(const std::string& in_vocab, const std::string& path) {
   const std::string text = read_file(path);
-  const json root = parse_json((in_vocab + "the file").c_str(), text);
-  if (!root.is_object() || root.empty())
-    fail(in_vocab, "expected a JSON object of tokens and their ids, got ", shown(root));
-  std::vector<std::string> tokens(root.size());
-  std::vector<bool> taken(root.size());
-  for (const auto& [token, value] : root.items()) {
-    if (!value.is_number_integer() || value < 0 || value >= root.size())
-      fail(in_vocab, "expected ids from 0 to ", root.size() - 1, " for the ", root.size(),
-           " tokens, got ", shown(value), " for ", shown(json(token)));
-    const auto id = value.get<size_t>();
-    if (taken[id])
-      fail(in_vocab, "id ", id, " stands for ", shown(json(tokens[id])), " and ",
-           shown(json(token)));
-    taken[id] = true;
-    tokens[id] = token;
-  }
-  return tokens;
+  return detail::tokens_by_id(in_vocab, parse_json((in_vocab + "the file").c_str(), text));
 }
 
 /// merges.txt's lines, but for the first if that is a "#version".

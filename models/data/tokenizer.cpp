@@ -1,6 +1,7 @@
 #include "gradus/models/data/tokenizer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "gradus/core/error.h"
@@ -94,17 +95,22 @@ void read_tokenizer(const char* op, const std::string& path,
 }  // namespace detail
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return detail::load_folder_tokenizer(path);
   std::unique_ptr<Tokenizer> tokenizer;
   detail::read_tokenizer("load_tokenizer", path, [&](const detail::TokenizerFile& file) {
-    const std::string type = json_text(file.root, "type");
+    const std::string type =
+        file.is_theirs() ? detail::their_type(file.root) : json_text(file.root, "type");
     if (type == "char")
       tokenizer = std::make_unique<CharTokenizer>(file);
     else if (type == "word")
       tokenizer = std::make_unique<WordTokenizer>(file);
     else if (type == "bpe")
       tokenizer = std::make_unique<BPETokenizer>(file);
+    else if (type == "wordpiece")
+      tokenizer = std::make_unique<WordPieceTokenizer>(file);
     else
-      fail("expected \"char\", \"word\" or \"bpe\" for type, got ", shown(type));
+      fail("expected \"char\", \"word\", \"bpe\" or \"wordpiece\" for type, got ", shown(type));
   });
   return tokenizer;
 }

@@ -61,7 +61,11 @@ class Tokenizer {
   int64_t unknown_ = -1;
 };
 
-/// Reads what any tokenizer's save() wrote. Throws Error, naming the file and what is wrong.
+/// Reads what any tokenizer's save() wrote, or a tokenizer.json of Hugging Face's tokenizers that is a
+/// byte-level BPE as GPT-2's or a WordPiece as BERT's; its added tokens are special. `path` may also be
+/// a model's folder, which has such a tokenizer.json or, as transformers writes them, vocab.json and
+/// merges.txt, or vocab.txt, with a tokenizer_config.json or without. Throws Error, naming the file
+/// and what is wrong.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 namespace detail {

@@ -11,12 +11,29 @@ namespace gradus::models::detail {
 /// White_Space, and all else (punctuation, symbols, control characters, private use).
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
+/// The same in more detail: L, N, White_Space, Mn, the other M, P, C, S.
+enum class Category : uint8_t {
+  letter,
+  number,
+  space,
+  nonspacing_mark,
+  mark,
+  punctuation,
+  control,
+  symbol
+};
+
 /// As Unicode 14 has it; a code point that it leaves unassigned is what the assigned one before it
 /// is.
 Kind kind_of(char32_t code_point);
+Category category_of(char32_t code_point);
 
-/// Its lower-case form if that is one code point of ASCII, Latin (but for some letters of phonetic
-/// and African alphabets), Greek, Cyrillic or Armenian; else the code point itself.
+/// What a character's canonical decomposition is without nonspacing marks: "e" of U+00E9, nothing of
+/// an accent, two or three jamo of a Hangul syllable. (Signs that fall apart into several others, of
+/// some Indic vowels, and compatibility ideographs stay as they are.)
+std::u32string without_accents(char32_t code_point);
+
+/// Its lower-case form as Unicode 14 has it if that is one code point; else the code point itself.
 char32_t lower_case(char32_t code_point);
 
 /// Reads the UTF-8 character at text[at], moves `at` behind it and gives its code point; false, and

@@ -18,8 +18,8 @@ struct WordTokenizerOptions {
 
 /// One token a word. A word is a run of letters, digits and marks (such as accents of their own);
 /// each other character, punctuation or symbol, is a token of its own; white space separates and
-/// is dropped. So "It's 3.14 km" is It ' s 3 . 14 km. What is a letter and what is not is as
-/// Unicode 14 has it; capitals are those of the Latin, Greek, Cyrillic and Armenian alphabets.
+/// is dropped. So "It's 3.14 km" is It ' s 3 . 14 km. What is a letter and what is not, and
+/// what its lower case is, is as Unicode 14 has it.
 /// Texts are UTF-8: encode throws Error, naming the byte, on one that is not.
 ///
 /// decode(encode(x)) is not always x: white space is lost, so are capitals under lower_case, and

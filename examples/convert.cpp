@@ -1,0 +1,80 @@
+// Writes a model's folder anew, in Hugging Face's form or in ours: weights, configuration, and the
+// tokenizer or what images need.
+//
+//   build/bin/convert --model DIR --to DIR --format hugging-face|gradus
+
+#include <gradus/gradus.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "examples/support/cli.h"
+#include "examples/support/flags.h"
+#include "examples/support/text.h"
+
+using namespace gradus;
+
+namespace {
+
+enum class Format { hugging_face, gradus };
+
+struct Options {
+  std::string model = "out/train", to;
+  Format format = Format::hugging_face;
+};
+
+bool has_tokenizer(const std::string& dir) {
+  for (const char* file : {"tokenizer.json", "vocab.json", "vocab.txt"})
+    if (std::filesystem::exists(std::filesystem::path(dir) / file)) return true;
+  return false;
+}
+
+template <class Model>
+void convert(const Options& o) {
+  const auto model = models::load_model<Model>(o.model);
+  std::unique_ptr<models::Tokenizer> tokenizer;
+  std::optional<models::ImageInfo> images;
+  if constexpr (std::is_same_v<Model, models::ViT>)
+    images = models::load_image_info(o.model);
+  else if (has_tokenizer(o.model))
+    tokenizer = models::load_tokenizer(o.model);
+  if (o.format == Format::hugging_face)
+    return models::save_hugging_face(o.to, model, {tokenizer.get(), images ? &*images : nullptr});
+  models::save_model(o.to, model, tokenizer.get());
+  if (images) models::save_image_info(o.to, *images);
+}
+
+int run(int argc, char** argv) {
+  Options o;
+  Flags flags(
+      "Writes a GPT, BERT or ViT as Hugging Face's transformers has it, or one of theirs as ours.\n"
+      "  convert --model DIR --to DIR --format hugging-face|gradus");
+  flags.group("Flags");
+  flags.add("--model", o.model, "DIR", "folder of the model");
+  flags.add("--to", o.to, "DIR", "folder to write");
+  models::Fields format;
+  format.add("format", o.format, {"hugging-face", "gradus"}, "of the folder that is written");
+  flags.add(format);
+  if (!flags.parse(argc, argv)) return 0;
+  core::check(!o.to.empty(), "--to: expected a folder");
+  core::check(!std::filesystem::exists(models::config_path(o.to)), "--to: ", o.to,
+              " holds a model already");
+  const std::string kind = models::model_kind(o.model);
+  if (kind == models::GPT::kind)
+    convert<models::GPT>(o);
+  else if (kind == models::Bert::kind)
+    convert<models::Bert>(o);
+  else if (kind == models::BertClassifier::kind)
+    convert<models::BertClassifier>(o);
+  else if (kind == models::ViT::kind)
+    convert<models::ViT>(o);
+  else
+    core::fail(models::config_path(o.model), ": expected a gpt, bert, bert-classifier or vit, got ",
+               shown(kind));
+  std::printf("wrote %s\n", o.to.c_str());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("convert", argc, argv, run); }

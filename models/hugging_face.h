@@ -1,0 +1,45 @@
+#pragma once
+// Folders as Hugging Face's transformers writes and reads them: config.json with a model_type,
+// model.safetensors with its parameters' names, the tokenizer's files or preprocessor_config.json.
+// To read one takes nothing of its own: load_model and the like (model_folder.h), load_tokenizer and
+// load_image_info take such a folder for ours.
+//
+//   gpt2  GPT with learned positions and layer norms          (GPT2LMHeadModel)
+//   bert  Bert, BertClassifier     (BertForPreTraining, ...ForSequence-, ...ForTokenClassification)
+//   vit   ViT whose features are the class token's             (ViTForImageClassification, ViTModel)
+//
+// Of a model's dropouts theirs may differ; the one of hidden states is ours for all.
+
+#include "gradus/models/image_info.h"
+#include "gradus/models/model_folder.h"
+
+namespace gradus::models {
+
+/// Whether DIR/config.json is one of Hugging Face's. Throws Error, naming the file, if it is
+/// missing or no JSON.
+bool is_hugging_face(const std::string& dir);
+
+/// What goes into a folder beside the model.
+struct HuggingFaceParts {
+  const Tokenizer* tokenizer = nullptr;
+  const ImageInfo* images = nullptr;  ///< of a ViT
+};
+
+/// save_hugging_face for a model of that kind.
+void save_hugging_face_files(const std::string& dir, const std::string& kind, const Fields& config,
+                             const nn::Module& model, const HuggingFaceParts& parts);
+
+/// Writes a GPT, Bert, BertClassifier or ViT as transformers has it, making DIR if need be:
+/// config.json, model.safetensors, and of a byte-level BPETokenizer vocab.json and merges.txt, of a
+/// WordPieceTokenizer vocab.txt, with a tokenizer_config.json; another tokenizer is written as our
+/// tokenizer.json, which transformers does not read. Images' means and deviations become
+/// preprocessor_config.json. Biases that a GPT was made without are written as zeros. Throws Error, before anything is written, on what theirs
+/// has no place for: rotary or sinusoidal positions, RMS norms, gates, shared key/value heads,
+/// pooling by the mean.
+template <class M>
+void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
+  typename M::Config config = model.config;
+  save_hugging_face_files(dir, M::kind, M::fields(config), model, parts);
+}
+
+}  // namespace gradus::models

@@ -1,0 +1,234 @@
+// WordPiece: against tests/golden/make_hugging_face.py's plain Python, its files, whole and damaged,
+// and the tokenizers of Hugging Face's folders.
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "gradus/core/error.h"
+#include "gradus/core/file.h"
+#include "gradus/models/data/bpe_tokenizer.h"
+#include "gradus/models/data/utf8.h"
+#include "gradus/models/data/wordpiece_tokenizer.h"
+#include "tests/damaged_files.h"
+#include "tests/temporary_folder.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+using models::WordPieceTokenizer;
+using nlohmann::json;
+using Ids = std::vector<int64_t>;
+
+namespace {
+
+const std::string folders = GRADUS_SOURCE_DIR "/tests/golden/hugging_face/";
+
+WordPieceTokenizer golden_vocab(const models::WordPieceOptions& options = {}) {
+  return WordPieceTokenizer::load_vocab(folders + "bert/vocab.txt", options);
+}
+
+void check_same(const models::Tokenizer& a, const models::Tokenizer& b) {
+  REQUIRE(a.vocab_size() == b.vocab_size());
+  CHECK(a.special_tokens() == b.special_tokens());
+  for (int64_t id = 0; id < a.vocab_size(); ++id) {
+    CHECK(a.decode({id}) == b.decode({id}));
+    CHECK(a.is_special(id) == b.is_special(id));
+  }
+  for (const char* text : {"The cat sat; whichever HATS rained \xc3\x89 1999!", "\n\n x  y"})
+    CHECK(a.encode(text) == b.encode(text));
+}
+
+/// {"token": id, ...}
+json ids_of(const models::Tokenizer& tokenizer) {
+  json ids = json::object();
+  for (int64_t id = 0; id < tokenizer.vocab_size(); ++id) ids[tokenizer.decode({id})] = id;
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("WordPiece: the ids of BERT's rules in plain Python", "[wordpiece]") {
+  const auto uncased = golden_vocab();
+  const auto cased = golden_vocab({.lower_case = false, .strip_accents = false});
+  const json cases = json::parse(read_file(folders + "wordpiece.json"));
+  REQUIRE(cases.size() > 15);
+  for (const json& one : cases) {
+    const std::string text = one["text"];
+    CAPTURE(text);
+    CHECK(uncased.encode(text) == one["uncased"].get<Ids>());
+    CHECK(cased.encode(text) == one["cased"].get<Ids>());
+  }
+}
+
+TEST_CASE("WordPiece: worked by hand", "[wordpiece]") {
+  const WordPieceTokenizer tokenizer({"[UNK]", "un", "##aff", "##able", "a", "##b", "##ab", "!"});
+  CHECK(tokenizer.encode("Unaffable") == Ids{1, 2, 3});
+  CHECK(tokenizer.encode("aab!") == Ids{4, 6, 7});  // the longest piece first, not a ##a
+  CHECK(tokenizer.encode("unx [UNK]") == Ids{0, 0, 0, 0});
+  CHECK(tokenizer.count_unknown(tokenizer.encode("unx a")) == 1);
+  CHECK(tokenizer.decode({1, 2, 3, 4, 7, 0}) == "unaffable a ! [UNK]");
+  CHECK(tokenizer.decode({3, 3}) == "##ableable");
+  CHECK(tokenizer.special_tokens() == std::vector<std::string>{"[UNK]"});
+  CHECK_THROWS_WITH(tokenizer.decode({8}), Contains("expected ids from 0 to 7, got 8"));
+  CHECK_THROWS_WITH(tokenizer.encode("a\xff"), Contains("encode: expected UTF-8"));
+  const WordPieceTokenizer without({"a", "##b"});
+  CHECK_THROWS_WITH(without.encode("ab ac"), Contains("encode: word \"ac\" cannot be made"));
+  CHECK_THROWS_WITH(WordPieceTokenizer({"a", "b", "a"}), Contains("\"a\" stands twice"));
+  CHECK_THROWS_WITH(WordPieceTokenizer({"[UNK]", "[UNK]"}), Contains("\"[UNK]\" stands twice"));
+  CHECK_THROWS_WITH(WordPieceTokenizer({"a", ""}), Contains("piece 1 is empty"));
+  CHECK_THROWS_WITH(WordPieceTokenizer(std::vector<std::string>{}), Contains("got none"));
+  CHECK_THROWS_WITH(WordPieceTokenizer({"\xff"}), Contains("expected UTF-8"));
+}
+
+TEST_CASE("WordPiece: a saved tokenizer is the same, and damage is refused or another valid one",
+          "[wordpiece]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  const auto tokenizer = golden_vocab({.lower_case = false, .strip_accents = true});
+  tokenizer.save(path);
+  const auto loaded = WordPieceTokenizer::load(path);
+  CHECK_FALSE(loaded.options().lower_case);
+  CHECK(loaded.options().strip_accents);
+  check_same(tokenizer, loaded);
+  check_same(tokenizer, *models::load_tokenizer(path));
+  tokenizer.save_vocab(folder / "vocab.txt");
+  CHECK(read_file(folder / "vocab.txt") == read_file(folders + "bert/vocab.txt"));
+
+  const WordPieceTokenizer small({"[PAD]", "[UNK]", "a", "##b", "\xc3\xa9"});
+  small.save(path);
+  CHECK(count_taken(path, [&] {
+          const auto other = models::load_tokenizer(path);
+          if (other->vocab_size() != 5) FAIL_CHECK("a damaged tokenizer was read as another");
+        }) > 0);
+  small.save_vocab(path);
+  CHECK(count_taken(path, [&] { WordPieceTokenizer::load_vocab(path); }) > 0);
+}
+
+TEST_CASE("Hugging Face: tokenizers are found in a folder", "[wordpiece]") {
+  TemporaryFolder folder;
+  const std::string dir = folder.path.string();
+  CHECK_THROWS_WITH(models::load_tokenizer(dir),
+                    Contains(dir + ": expected a tokenizer: tokenizer.json, vocab.json"));
+  const auto uncased = models::load_tokenizer(folders + "bert");
+  CHECK(uncased->encode("HELLO") == golden_vocab().encode("hello"));
+  std::filesystem::copy(folders + "bert/vocab.txt", folder / "vocab.txt");
+  write_file_atomically(folder / "tokenizer_config.json", R"({"do_lower_case": false})");
+  CHECK(models::load_tokenizer(dir)->encode("HELLO") != uncased->encode("hello"));
+  write_file_atomically(folder / "tokenizer_config.json", R"({"do_lower_case": 1})");
+  CHECK_THROWS_WITH(models::load_tokenizer(dir),
+                    Contains("tokenizer_config.json: do_lower_case: expected true or false"));
+
+  const auto gpt2 = models::load_tokenizer(folders + "gpt2");
+  CHECK(gpt2->special("<|endoftext|>") == 292);
+  CHECK(gpt2->decode(gpt2->encode("the cat \xff")) == "the cat \xff");
+}
+
+TEST_CASE("Hugging Face: a tokenizer.json of BPE is the one of vocab.json and merges.txt",
+          "[wordpiece]") {
+  const auto gpt2 = models::load_tokenizer(folders + "gpt2");
+  TemporaryFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  gpt2->save(path);
+  const json ours = json::parse(read_file(path));
+  json ids = json::object(), pairs = json::array();
+  for (size_t i = 0; i + 1 < ours["vocab"].size(); ++i)
+    ids[ours["vocab"][i].get<std::string>()] = i;
+  for (const std::string merge : ours["merges"])
+    pairs.push_back({merge.substr(0, merge.find(' ')), merge.substr(merge.find(' ') + 1)});
+  const json good = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"added_tokens", {{{"id", 292}, {"content", "<|endoftext|>"}, {"special", true}}}},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"decoder", {{"type", "ByteLevel"}}},
+      {"model", {{"type", "BPE"}, {"unk_token", nullptr}, {"vocab", ids}, {"merges", pairs}}}};
+  auto load = [&](const json& file) {
+    write_file_atomically(path, file.dump());
+    return models::load_tokenizer(folder.path.string());
+  };
+  check_same(*load(good), *gpt2);
+  json old = good;  // as the first files were
+  old["model"].erase("type");
+  old["model"]["merges"] = ours["merges"];
+  check_same(*load(old), *gpt2);
+
+  auto refused = [&](const char* pointer, const json& value, const std::string& message) {
+    json bad = good;
+    bad[json::json_pointer(pointer)] = value;
+    CHECK_THROWS_WITH(load(bad), Contains(path + ": ") && Contains(message));
+  };
+  refused("/model/type", "Unigram", "expected \"BPE\" or \"WordPiece\", got \"Unigram\"");
+  refused("/normalizer", {{"type", "NFC"}}, "normalizer: expected none");
+  refused("/pre_tokenizer/type", "Whitespace", "pre_tokenizer.type: expected \"ByteLevel\"");
+  refused("/pre_tokenizer/add_prefix_space", true, "add_prefix_space: expected false, got true");
+  refused("/pre_tokenizer", nullptr, "got null");
+  refused("/model/byte_fallback", true, "model.byte_fallback: expected false");
+  refused("/model/vocab", json::array(), "model.vocab: expected an object");
+  refused("/model/vocab/a", 9999, "expected ids from 0 to 292");
+  refused("/model/merges", "a b", "model.merges: expected an array");
+  refused("/model/merges/0", 7, "model.merges: expected two tokens, got 7");
+  refused("/model/merges/0", {"a", "\xc3\xbf\xc3\xbf"}, "merge 0 ");
+  refused("/added_tokens/0/id", 5, "model.vocab: id 5 stands for");
+  refused("/added_tokens/0/content", "a", "\"a\" has the id 292, in model.vocab");
+  refused("/added_tokens/0/id", "x", "expected tokens with id and content");
+  refused("/added_tokens", 4, "added_tokens: expected an array");
+}
+
+TEST_CASE("Hugging Face: a tokenizer.json of WordPiece is the one of vocab.txt", "[wordpiece]") {
+  const auto bert = golden_vocab();
+  TemporaryFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  json added = json::array();
+  for (const std::string& name : bert.special_tokens())
+    added.push_back({{"id", bert.special(name)}, {"content", name}, {"special", true}});
+  const json good = {{"added_tokens", added},
+                     {"normalizer",
+                      {{"type", "BertNormalizer"},
+                       {"clean_text", true},
+                       {"handle_chinese_chars", true},
+                       {"strip_accents", nullptr},
+                       {"lowercase", true}}},
+                     {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                     {"model",
+                      {{"type", "WordPiece"},
+                       {"unk_token", "[UNK]"},
+                       {"continuing_subword_prefix", "##"},
+                       {"max_input_chars_per_word", 100},
+                       {"vocab", ids_of(bert)}}}};
+  auto load = [&](const json& file) {
+    write_file_atomically(path, file.dump());
+    return models::load_tokenizer(path);
+  };
+  check_same(*load(good), bert);
+  json cased = good;
+  cased["normalizer"]["lowercase"] = false;
+  CHECK(load(cased)->encode("\xc3\x89t\xc3\xa9") ==
+        golden_vocab({.lower_case = false, .strip_accents = false}).encode("\xc3\x89t\xc3\xa9"));
+  auto refused = [&](const char* pointer, const json& value, const std::string& message) {
+    json bad = good;
+    bad[json::json_pointer(pointer)] = value;
+    CHECK_THROWS_WITH(load(bad), Contains(path + ": ") && Contains(message));
+  };
+  refused("/normalizer/type", "Sequence", "normalizer.type: expected \"BertNormalizer\"");
+  refused("/normalizer/clean_text", false, "normalizer.clean_text: expected true, got false");
+  refused("/normalizer/lowercase", "yes", "normalizer.lowercase: expected true or false");
+  refused("/model/unk_token", "<unk>", "model.unk_token: expected \"[UNK]\"");
+  refused("/model/continuing_subword_prefix", "@@", "expected \"##\"");
+}
+
+TEST_CASE("Unicode: accents, categories and Hangul", "[wordpiece]") {
+  using models::detail::Category, models::detail::category_of, models::detail::without_accents;
+  CHECK(without_accents(U'e') == U"e");
+  CHECK(without_accents(0xe9) == U"e");
+  CHECK(without_accents(0x1ec7) == U"e");  // two accents
+  CHECK(without_accents(0x301).empty());
+  CHECK(without_accents(0x304c) == U"\x304b");
+  CHECK(without_accents(0xac00) == U"\x1100\x1161");
+  CHECK(without_accents(0xd7a3) == U"\x1112\x1175\x11c2");
+  CHECK(without_accents(0x1f600) == U"\x1f600");
+  CHECK(category_of(0x2014) == Category::punctuation);
+  CHECK(category_of(0x20ac) == Category::symbol);
+  CHECK(category_of(0xad) == Category::control);
+  CHECK(category_of(0x903) == Category::mark);
+  CHECK(category_of(0x10ffff) == Category::control);
+}
