@@ -118,7 +118,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test fuzz examples bench bench-peers bench-twins bench-growth deps packages \
+.PHONY: all train test fuzz test-crash examples bench bench-peers bench-twins bench-growth deps packages \
   install install-base install-level uninstall format format-check compile_commands.json clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -145,6 +145,9 @@ fuzz:  ## gives hostile input to all that reads files: FUZZ=png SECONDS=600
 .PHONY: run-fuzz
 run-fuzz: $(BUILD)/bin/fuzz
 	+$(call run,tests/fuzz/run $(BUILD)/bin/fuzz $(BUILD)/fuzz $(SECONDS) $(FUZZ))
+
+test-crash: $(PROGRAMS)  ## kills training programs 200 times; each must lose nothing
+	+$(call run,/usr/bin/python3 tests/crash.py --bin $(BUILD)/bin)
 
 examples: $(PROGRAMS)  ## builds the programs, build/bin/*
 

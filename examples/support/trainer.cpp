@@ -133,6 +133,7 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
   if (row) losses_.add(*row);
   steps_.flush();
   task_.save(o_.out);
+  folder_.keep_checkpoint();
   models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_,
                           {{"options", options_json_},
                            {"step", std::to_string(step_)},
