@@ -103,7 +103,9 @@ class Chain:
     def __init__(self, binaries, command, folder, draw):
         self.command = [os.path.join(binaries, command.split()[0])] + command.split()[1:] + ["--out", "run"]
         self.folder = folder
+        self.checkpoint = os.path.join(folder, "run", "checkpoint.safetensors")
         self.draw = draw
+        self.early = self.torn = 0  # kills before a first checkpoint, and while a file was written
         os.makedirs(folder)
         write_data(folder)
 
@@ -123,7 +125,7 @@ class Chain:
     def resumed(self):
         """The command to go on with; what --resume says where no checkpoint is yet must be clear."""
         resume = [self.command[0], "--resume", "--out", "run"]
-        if os.path.exists(os.path.join(self.folder, "run", "checkpoint.safetensors")):
+        if os.path.exists(self.checkpoint):
             return resume
         said = self.start(resume)
         if said.wait() != 1 or "run holds no checkpoint" not in self.output():
@@ -142,7 +144,11 @@ class Chain:
         if process.poll() is not None:
             return False
         process.send_signal(signal.SIGKILL)
-        return process.wait() == -signal.SIGKILL
+        if process.wait() != -signal.SIGKILL:
+            return False
+        self.torn += is_saving(self.folder)
+        self.early += not os.path.exists(self.checkpoint)
+        return True
 
     def run(self, kills, seconds):
         """Kills it up to so many times and lets it end. Returns how often, and its output."""
@@ -155,13 +161,14 @@ class Chain:
 
 
 def test(binaries, name, kills, seed, scratch):
-    """Kills a run so many times. Returns how many of these did no harm, and what harm was done."""
+    """Kills a run so many times. Returns how many of these did no harm, how many there were, of those how
+    many were before a first checkpoint and how many amid a file, and what harm was done."""
     draw = random.Random(f"{seed} {name}")
     whole = Chain(binaries, RUNS[name], os.path.join(scratch, name, "whole"), draw)
     begin = time.monotonic()
     expected = final_line(whole.wait(whole.start(whole.command)))
     seconds = time.monotonic() - begin
-    done, harmless, chains, harm = 0, 0, 0, []
+    done, harmless, early, torn, chains, harm = 0, 0, 0, 0, 0, []
     while done < kills:
         chains += 1
         chain = Chain(binaries, RUNS[name], os.path.join(scratch, name, str(chains)), draw)
@@ -173,7 +180,7 @@ def test(binaries, name, kills, seed, scratch):
                 wrong = f"{final_line(output)} instead of {expected}"
         except (RuntimeError, OSError, ValueError) as error:
             killed, wrong = max(killed, 1), str(error)
-        done += killed
+        done, early, torn = done + killed, early + chain.early, torn + chain.torn
         if killed == 0:  # it was through sooner than the first
             seconds *= 0.8
         if wrong is None:
@@ -183,7 +190,7 @@ def test(binaries, name, kills, seed, scratch):
             harm.append(f"{chain.folder}: {wrong}")
     print(f"{name:12} {seconds:5.1f} s undisturbed; {harmless} of {done} kills, in {chains} runs, did no harm",
           flush=True)
-    return harmless, done, harm
+    return [harmless, done, early, torn], harm
 
 
 def main():
@@ -198,12 +205,13 @@ def main():
         sys.exit(f"crash: expected runs among {', '.join(RUNS)}, got {', '.join(unknown)}")
     runs = options.runs or list(RUNS)
     scratch = tempfile.mkdtemp(prefix="gradus-crash-")
-    harmless, done, harm = 0, 0, []
+    counts, harm = [0, 0, 0, 0], []
     for i, name in enumerate(runs):
         kills = options.kills * (i + 1) // len(runs) - options.kills * i // len(runs)
-        result = test(os.path.abspath(options.bin), name, kills, options.seed, scratch)
-        harmless, done, harm = harmless + result[0], done + result[1], harm + result[2]
-    print(f"{harmless} of {done}")
+        these, more = test(os.path.abspath(options.bin), name, kills, options.seed, scratch)
+        counts, harm = [a + b for a, b in zip(counts, these)], harm + more
+    harmless, done, early, torn = counts
+    print(f"{harmless} of {done} ({early} before a first checkpoint, {torn} amid the writing of a file)")
     if harm:
         sys.exit("\n".join(harm))
     shutil.rmtree(scratch)

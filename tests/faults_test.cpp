@@ -116,6 +116,8 @@ TEST_CASE("faults: a full disk ends a run, which goes on when there is room", "[
   const std::string limit = "trap '' XFSZ; ulimit -f " + std::to_string(blocks) + "; ";
   const std::string said = failure(run("train_gpt", "--resume --steps 6" + bench.out(), limit));
   CHECK_THAT(said, Contains(file) && Contains("File too large"));
+  if (file == "checkpoint.safetensors")
+    CHECK_THAT(said, Contains("; saved is step 4; go on with --resume"));
   CHECK(bench.file("out/checkpoint.safetensors") == good);
   for (const std::string& name : bench.names()) CHECK_THAT(name, !Contains(".tmp"));
   REQUIRE(run("train_gpt", "--resume --steps 6" + bench.out()).status == 0);
@@ -126,7 +128,7 @@ TEST_CASE("faults: a disk that is full from the start leaves nothing behind", "[
   const Bench bench;
   const std::string flags = bench.flags + " --steps 2" + bench.out();
   CHECK_THAT(failure(run("train_gpt", flags, "trap '' XFSZ; ulimit -f 0; ")),
-             Contains("loss.csv") && Contains("File too large"));
+             Contains("loss.csv") && Contains("File too large; nothing is saved"));
   CHECK(bench.names().empty());
   CHECK(run("train_gpt", flags).status == 0);
 }
@@ -134,18 +136,26 @@ TEST_CASE("faults: a disk that is full from the start leaves nothing behind", "[
 TEST_CASE("faults: the folder of a run goes away, or a file is in its place", "[faults]") {
   const Bench bench;
   const bool file = GENERATE(false, true);
-  Process process("train_gpt", bench.flags + " --steps 1000000 --eval-every 20" + bench.out());
-  REQUIRE(process.read_until("step 20 train"));
+  Process process("train_gpt", bench.flags + " --steps 1000000 --eval-every 300" + bench.out());
+  REQUIRE(process.read_until("step 300 train"));
   fs::rename(bench.path / "out", bench.path / "elsewhere");
   if (file) std::ofstream(bench.path / "out") << "x";
-  CHECK_THAT(failure(process.finish()),
-             Contains("out/loss.csv") && Contains(file ? "Not a directory" : "No such file"));
+  CHECK_THAT(failure(process.finish()), Contains("out/") && Contains("saved is step") &&
+                                            Contains(file ? "Not a directory" : "No such file"));
   CHECK(bench.has("out") == file);
   // All is there, and goes on.
   const int64_t step = bench.checkpoint_step("elsewhere");
-  CHECK(step >= 20);
+  CHECK(step >= 300);
   CHECK(run("train_gpt", "--resume --steps " + std::to_string(step + 1) + bench.out("elsewhere"))
             .status == 0);
+}
+
+TEST_CASE("faults: output that nobody can read is status 1, and the run is whole", "[faults]") {
+  if (!fs::exists("/dev/full")) return;
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 2" + bench.out();
+  CHECK(run("train_gpt", flags + " > /dev/full").status == 1);
+  CHECK(bench.checkpoint_step() == 2);
 }
 
 TEST_CASE("faults: SIGTERM and SIGINT save; a second one ends at once", "[faults]") {

@@ -116,10 +116,12 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
 }
 
 void Trainer::expect_finite(const std::string& what, bool finite) const {
-  core::check(
-      finite, what, " is not finite at step ", step_, "; ",
-      saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved",
-      "; try a smaller --lr");
+  core::check(finite, what, " is not finite at step ", step_, "; ", saved(),
+              "; try a smaller --lr");
+}
+
+std::string Trainer::saved() const {
+  return saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved";
 }
 
 /// With the row of losses that belongs to this step, if there is one. Nothing changes on disk
@@ -129,18 +131,22 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
     const std::string name = first_not_finite(state);
     expect_finite(name, name.empty());
   }
-  if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
-  if (row) losses_.add(*row);
-  steps_.flush();
-  task_.save(o_.out);
-  folder_.keep_checkpoint();
-  models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_,
-                          {{"options", options_json_},
-                           {"step", std::to_string(step_)},
-                           {"seconds", std::to_string(seconds())},
-                           {"data", info_.data_id}});
-  saved_step_ = step_;
-  if (row && is_best()) task_.save(folder_ / best);
+  try {
+    if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
+    if (row) losses_.add(*row);
+    steps_.flush();
+    task_.save(o_.out);
+    folder_.keep_checkpoint();
+    models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_,
+                            {{"options", options_json_},
+                             {"step", std::to_string(step_)},
+                             {"seconds", std::to_string(seconds())},
+                             {"data", info_.data_id}});
+    saved_step_ = step_;
+    if (row && is_best()) task_.save(folder_ / best);
+  } catch (const Error& e) {  // a full disk, a folder that is gone
+    core::fail(e.what(), "; ", saved(), saved_step_ < 0 ? "" : "; go on with --resume");
+  }
 }
 
 void Trainer::log_and_save(Progress& progress) {
