@@ -260,7 +260,8 @@ TEST_CASE("train_gpt: a run is not overwritten unless asked to") {
   CHECK(bench.checkpoint_step() == 2);
   CHECK(bench.rows("out/steps.csv").size() == 2);
 
-  std::filesystem::remove(bench.path / "out/checkpoint.safetensors");
+  for (const char* name : {"out/checkpoint.safetensors", "out/checkpoint.previous.safetensors"})
+    std::filesystem::remove(bench.path / name);
   CHECK_THAT(run("train_gpt", flags).output, Contains("model.safetensors"));
 }
 
