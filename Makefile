@@ -9,13 +9,16 @@
 #:             instruction. For a binary that others run: x86-64-v3 (AVX2 and FMA: Intel since 2013,
 #:             AMD since 2015), x86-64-v4 (AVX-512), x86-64 (any), or on Arm armv8-a
 #:   DEBUG     1: for a debugger, with the standard library's assertions (-Og -g)
-#:   SANITIZE  sanitizers: address,undefined
+#:   SANITIZE  sanitizers: address,undefined (what make fuzz builds, with clang++:
+#:             address,undefined,fuzzer-no-link)
 #:
 #: Each combination of these has a folder of its own under build/. The others:
 #:
 #:   WERROR    1: the compiler's warnings are errors
 #:   V         1: shows whole command lines
 #:   CPPFLAGS, CXXFLAGS, LDFLAGS   flags added to ours
+#:   FUZZ      the targets of make fuzz, such as png (default: all), for
+#:   SECONDS   each (default 60)
 #:   PREFIX    where make install puts the library (default /usr/local). Without ARCH it runs on any
 #:             processor of this kind, and brings its shared library once more for x86-64-v3 and
 #:             -v4: the system's loader takes the one that fits. Under
@@ -25,6 +28,7 @@
 
 ARCH ?= native
 PREFIX ?= /usr/local
+SECONDS ?= 60
 empty :=
 space := $(empty) $(empty)
 comma := ,
@@ -51,9 +55,10 @@ LIBRARY_SRC := $(sort $(wildcard core/*.cpp core/*/*.cpp nn/*.cpp optim/*.cpp mo
 SUPPORT_SRC := $(sort $(wildcard examples/support/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
 TEST_SRC := $(sort $(wildcard tests/*.cpp))
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/*.cpp))
 TWIN_SRC := tests/bench/twin_data.cpp
 BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
-SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC)
+SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(FUZZ_SRC)
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 STATIC := $(BUILD)/lib/libgradus.a
@@ -113,7 +118,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test examples bench bench-peers bench-twins bench-growth deps packages \
+.PHONY: all train test fuzz test-crash examples bench bench-peers bench-twins bench-growth deps packages \
   install install-base install-level uninstall docs format format-check compile_commands.json clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -130,6 +135,19 @@ train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source
 
 test: $(BUILD)/bin/tests examples  ## builds and runs the tests
 	+$(call run,$(BUILD)/bin/tests)
+
+# libFuzzer is clang's. CI's sanitized tests are of the same objects, compiled once for both.
+fuzz_compiler := $(if $(findstring clang,$(compiler)),$(CXX),clang++)
+fuzz_sanitize := address,undefined,fuzzer-no-link
+fuzz:  ## gives hostile input to all that reads files: FUZZ=png SECONDS=600
+	+$(quiet)$(MAKE) --no-print-directory CXX='$(fuzz_compiler)' SANITIZE=$(fuzz_sanitize) run-fuzz
+
+.PHONY: run-fuzz
+run-fuzz: $(BUILD)/bin/fuzz
+	+$(call run,tests/fuzz/run $(BUILD)/bin/fuzz $(BUILD)/fuzz $(SECONDS) $(FUZZ))
+
+test-crash: $(PROGRAMS)  ## kills training programs 200 times; each must lose nothing
+	+$(call run,/usr/bin/python3 tests/crash.py --bin $(BUILD)/bin)
 
 examples: $(PROGRAMS)  ## builds the programs, build/bin/*
 
@@ -378,7 +396,7 @@ note = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || \
 $(BUILD)/obj/flags: FORCE | packages
 	$(call note,$(call compile) $(folders) $(link) $(libraries))
 $(BUILD)/obj/sources: FORCE
-	$(call note,$(LIBRARY_SRC) $(SUPPORT_SRC) $(TEST_SRC) $(BENCH_SRC))
+	$(call note,$(LIBRARY_SRC) $(SUPPORT_SRC) $(TEST_SRC) $(BENCH_SRC) $(FUZZ_SRC))
 
 $(BUILD)/obj/%.o: %.cpp $(BUILD)/obj/flags | packages $(LINKS)
 	$(call say,CXX   $<)
@@ -423,11 +441,13 @@ $(SHARED): $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources $(BUILD)/obj/flag
 
 $(BUILD)/bin/tests: $(call objects,$(TEST_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/bench: $(call objects,$(BENCH_SRC)) $(BUILD)/obj/sources
+$(BUILD)/bin/fuzz: $(call objects,$(FUZZ_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/twin_data: $(call objects,$(TWIN_SRC))
 $(PROGRAMS): $(BUILD)/bin/%: $(BUILD)/obj/examples/%.o
-$(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench $(BUILD)/bin/twin_data: $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
+$(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench $(BUILD)/bin/fuzz $(BUILD)/bin/twin_data: $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
-	$(quiet)$(link) $(filter %.o,$^) $(SUPPORT) $(STATIC) $(libraries) $(program_libraries) -o $@
+	$(quiet)$(link) $(if $(filter %/fuzz,$@),-fsanitize=fuzzer) $(filter %.o,$^) $(SUPPORT) $(STATIC) \
+	  $(libraries) $(program_libraries) -o $@
 
 -include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(SOURCES))

@@ -15,7 +15,7 @@ void write_file_atomically(const std::string& path, const std::string& bytes) {
 std::string read_file(const std::string& path) {
   File file("read_file: " + path + ": ", path, O_RDONLY);
   std::string bytes;
-  constexpr size_t piece = 1 << 20;
+  constexpr size_t piece = 1 << 16;
   for (size_t got = piece; got == piece;) {
     const size_t before = bytes.size();
     bytes.resize(before + piece);

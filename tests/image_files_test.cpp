@@ -308,6 +308,12 @@ TEST_CASE("png: what is damaged or too large is refused", "[images]") {
   CHECK_THAT(refused(png(8000, 8000, 8, 2, rows)),
              Contains("a picture of 8000 x 8000 pixels in a"));
   CHECK_THROWS_WITH(models::read_png(folder / "none.png"), Contains("none.png: No such file"));
+  // libpng would set aside what a chunk says that it has.
+  std::string endless = png(2, 1, 8, 0, rows, chunk("tEXt", "a"));
+  endless.replace(33, 4, bytes_of({0x4e, 0x44, 0, 3}));
+  CHECK_THAT(refused(endless), Contains("a chunk of 1313079299 bytes at byte 33 of"));
+  overwrite(path, png(2, 1, 8, 0, rows) + "\xff\xff\xff\xffwhat follows the end");
+  CHECK(models::read_png(path).bytes == std::vector<uint8_t>{1, 2});
 
   const std::string noisy = noise(48);
   for (const int64_t channels : {1, 3}) {

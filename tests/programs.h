@@ -19,12 +19,13 @@ struct Result {
 /// A program that runs while the test goes on. Killed at the end of its scope.
 class Process {
  public:
-  /// `arguments` as the shell takes them.
-  Process(const std::string& program, const std::string& arguments) {
+  /// `arguments` as the shell takes them, and what it is to do `before`.
+  Process(const std::string& program, const std::string& arguments,
+          const std::string& before = "") {
     int ends[2];
     REQUIRE(pipe(ends) == 0);
     const std::string command =
-        std::string("exec '") + GRADUS_BIN_DIR + "/" + program + "' " + arguments + " 2>&1";
+        before + "exec '" + GRADUS_BIN_DIR + "/" + program + "' " + arguments + " 2>&1";
     pid_ = fork();
     if (pid_ == 0) {
       dup2(ends[1], STDOUT_FILENO);
@@ -72,8 +73,9 @@ class Process {
   std::string output_;
 };
 
-inline Result run(const std::string& program, const std::string& arguments = "") {
-  return Process(program, arguments).finish();
+inline Result run(const std::string& program, const std::string& arguments = "",
+                  const std::string& before = "") {
+  return Process(program, arguments, before).finish();
 }
 
 /// Some text with structure, of at least `characters`.

@@ -62,10 +62,10 @@ TEST_CASE("train_gpt: a run that was killed ends with the bits of one that was n
   CHECK(bench.rows("part/steps.csv", true) == rows);
   CHECK(rows[4][0] == 5);
   CHECK(rows[4][2] == Approx(10 * 5 / 1000001.0));  // the fifth of a million steps to 10
-  CHECK(bench.names("part") == std::vector<std::string>{"best", "checkpoint.safetensors",
-                                                        "config.json", "loss.csv", "loss.png",
-                                                        "mine.tmp", "model.safetensors",
-                                                        "steps.csv", "tokenizer.json"});
+  CHECK(bench.names("part") ==
+        std::vector<std::string>{"best", "checkpoint.previous.safetensors",
+                                 "checkpoint.safetensors", "config.json", "loss.csv", "loss.png",
+                                 "mine.tmp", "model.safetensors", "steps.csv", "tokenizer.json"});
   CHECK(bench.names("part/best") ==
         std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.json"});
 }
@@ -276,7 +276,8 @@ TEST_CASE("train_gpt: a run is not overwritten unless asked to") {
   CHECK(bench.checkpoint_step() == 2);
   CHECK(bench.rows("out/steps.csv").size() == 2);
 
-  std::filesystem::remove(bench.path / "out/checkpoint.safetensors");
+  for (const char* name : {"out/checkpoint.safetensors", "out/checkpoint.previous.safetensors"})
+    std::filesystem::remove(bench.path / name);
   CHECK_THAT(run("train_gpt", flags).output, Contains("model.safetensors"));
 }
 

@@ -1,7 +1,9 @@
 #include "examples/support/cli.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 namespace gradus {
@@ -20,7 +22,9 @@ int report(const std::string& name, std::string message) {
 int run_program(const std::string& name, int argc, char** argv,
                 const std::function<int(int, char**)>& program) {
   try {
-    return program(argc, argv);
+    const int status = program(argc, argv);
+    if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+    return report(name, std::string("cannot write the output: ") + std::strerror(errno));
   } catch (const std::bad_alloc&) {
     return report(name, "out of memory");
   } catch (const std::exception& e) {

@@ -10,7 +10,6 @@
 #include <filesystem>
 
 #include "examples/support/text.h"
-#include "gradus/models/checkpoint.h"
 #include "gradus/models/fields.h"
 
 namespace gradus {
@@ -43,13 +42,49 @@ void RunFolder::make() {
   lock();
 }
 
-void RunFolder::expect_no_run() const {
+std::string RunFolder::previous_checkpoint() const {
+  const fs::path path = checkpoint();
+  return *this / (path.stem().string() + ".previous" + path.extension().string());
+}
+
+models::Checkpoint RunFolder::load_checkpoint(std::string& note) {
+  std::error_code error;
+  const bool is_there = fs::exists(checkpoint(), error);
+  const std::string before = previous_checkpoint(), begin = "begin anew, with --overwrite";
+  core::check(is_there || fs::exists(before, error), path_,
+              " holds no checkpoint (a run's first is that of step 0): ",
+              fs::exists(path_, error) ? begin : "is --out right?");
+  try {
+    models::Checkpoint newest(checkpoint());
+    is_good_ = true;
+    return newest;
+  } catch (const Error& e) {
+    note = e.what();
+  }
+  if (!fs::exists(before, error)) core::fail(note, "; there is no checkpoint before it: ", begin);
+  try {
+    return models::Checkpoint(before);
+  } catch (const Error& e) {
+    core::fail(note, "; nor can the one before it be read: ", e.what(), "; ", begin);
+  }
+}
+
+void RunFolder::keep_checkpoint() {
+  std::error_code ignored;
+  if (is_good_) {
+    fs::remove(previous_checkpoint(), ignored);
+    fs::create_hard_link(checkpoint(), previous_checkpoint(), ignored);
+  }
+  is_good_ = true;
+}
+
+void RunFolder::expect_no_run() {
   const char* const choices = ": --resume goes on with it, --overwrite begins anew";
   std::error_code error;
-  if (fs::exists(checkpoint(), error)) {
-    std::string steps;
+  if (fs::exists(checkpoint(), error) || fs::exists(previous_checkpoint(), error)) {
+    std::string steps, note;
     try {
-      steps = stored_text(models::Checkpoint(checkpoint()).metadata(), "step", "");
+      steps = stored_text(load_checkpoint(note).metadata(), "step", "");
     } catch (const Error&) {
       core::fail(path_, " holds a run whose checkpoint can't be read: --overwrite begins anew");
     }
@@ -75,7 +110,8 @@ void RunFolder::remove_leftovers() const {
     }
 }
 
-void RunFolder::remove_run() const {
+void RunFolder::remove_run() {
+  is_good_ = false;
   for (const std::string& file : files_) {
     std::error_code error;
     fs::remove(*this / file, error);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "gradus/models/checkpoint.h"
+
 namespace gradus {
 
 /// A folder that one process at a time may train in.
@@ -23,20 +25,29 @@ class RunFolder {
   /// Makes the folder, if need be, and locks it.
   void make();
   /// Throws Error, saying how far it is, if a run lies here.
-  void expect_no_run() const;
+  void expect_no_run();
+  /// The run's checkpoint; where it can't be read the one before it, and `note` then says why. Throws
+  /// Error, saying what can be done, if there is none that can be read.
+  models::Checkpoint load_checkpoint(std::string& note);
+  /// To be called before a checkpoint is written: the one that is there becomes the one before it
+  /// (where the file system has hard links), unless it could not be read.
+  void keep_checkpoint();
   /// Removes what killed runs left of files that they were writing.
   void remove_leftovers() const;
   /// Removes an earlier run, its checkpoint first.
-  void remove_run() const;
+  void remove_run();
 
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& file) const { return path_ + '/' + file; }
   std::string checkpoint() const { return *this / files_.front(); }
+  /// NAME.previous.safetensors: the checkpoint before that.
+  std::string previous_checkpoint() const;
 
  private:
   std::string path_;
   std::vector<std::string> files_;
   int fd_ = -1;
+  bool is_good_ = false;  // the checkpoint there is
 };
 
 /// What a checkpoint says about its run.

@@ -128,13 +128,14 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
 }
 
 void Trainer::expect_finite(const std::string& what, bool finite, int64_t step) const {
-  if (finite) return;
-  const std::string saved =
-      saved_step_ < 0
-          ? "nothing is saved"
-          : "saved is step " + std::to_string(saved_step_) +
-                (o_.detect_anomaly ? "" : ", from where --resume --detect-anomaly names the op");
-  core::fail(what, " is not finite at step ", step, "; ", saved, "; try a smaller --lr");
+  const bool again = saved_step_ >= 0 && !o_.detect_anomaly;
+  core::check(finite, what, " is not finite at step ", step, "; ", saved(),
+              again ? ", from where --resume --detect-anomaly names the op" : "",
+              "; try a smaller --lr");
+}
+
+std::string Trainer::saved() const {
+  return saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved";
 }
 
 /// With the row of losses that belongs to this step, if there is one. Nothing changes on disk
@@ -144,17 +145,22 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
     const std::string name = first_not_finite(state);
     expect_finite(name, name.empty(), step_);
   }
-  if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
-  if (row) losses_.add(*row);
-  steps_.flush();
-  task_.save(o_.out);
-  models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_,
-                          {{"options", options_json_},
-                           {"step", std::to_string(step_)},
-                           {"seconds", std::to_string(seconds())},
-                           {"data", info_.data_id}});
-  saved_step_ = step_;
-  if (row && is_best()) task_.save(folder_ / best);
+  try {
+    if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
+    if (row) losses_.add(*row);
+    steps_.flush();
+    task_.save(o_.out);
+    folder_.keep_checkpoint();
+    models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_,
+                            {{"options", options_json_},
+                             {"step", std::to_string(step_)},
+                             {"seconds", std::to_string(seconds())},
+                             {"data", info_.data_id}});
+    saved_step_ = step_;
+    if (row && is_best()) task_.save(folder_ / best);
+  } catch (const Error& e) {  // a full disk, a folder that is gone
+    core::fail(e.what(), "; ", saved(), saved_step_ < 0 ? "" : "; go on with --resume");
+  }
 }
 
 void Trainer::log_and_save(Progress& progress) {

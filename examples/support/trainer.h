@@ -43,6 +43,7 @@ class Trainer {
   void log_and_save(Progress& progress);
   void save(const std::optional<LossLog::Row>& row = {});
   void expect_finite(const std::string& what, bool finite, int64_t step) const;
+  std::string saved() const;
   bool is_best() const;
   bool gives_up() const;
   double seconds_besides_steps() const;

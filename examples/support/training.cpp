@@ -1,6 +1,7 @@
 #include "examples/support/training.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 
@@ -90,7 +91,8 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
             "steps between looks at what the model can do; 0: at the end");
   flags.add("--threads", o.threads, 1, 1024, "threads to compute with");
   flags.add("--resume", o.resume,
-            "goes on with the run in --out; --steps and --patience may differ");
+            "goes on from the last checkpoint in --out, which there is from step 0 on; --steps and "
+            "--patience may differ");
   flags.add("--overwrite", o.overwrite, "begins anew where --out holds a run");
   flags.add("--detect-anomaly", o.detect_anomaly,
             "names the op that first made a NaN or an infinity; slower");
@@ -114,7 +116,7 @@ void check_options(const TrainOptions& o) {
 
 /// All that a run may leave in its folder.
 std::vector<std::string> run_files() {
-  std::vector<std::string> files{"checkpoint.safetensors"};
+  std::vector<std::string> files{"checkpoint.safetensors", "checkpoint.previous.safetensors"};
   for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json"})
     for (const char* folder : {"", "best/"}) files.push_back(std::string(folder) + name);
   files.insert(files.end(), {"loss.csv", "steps.csv", "loss.png"});
@@ -146,7 +148,9 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   std::optional<models::Checkpoint> checkpoint;
   if (o.from_checkpoint()) {
     const std::string where = folder.checkpoint();
-    checkpoint.emplace(where);
+    std::string note;
+    checkpoint.emplace(folder.load_checkpoint(note));
+    if (!note.empty()) std::printf("%s\n  so this takes the checkpoint before it\n", note.c_str());
     if (std::filesystem::exists(models::config_path(o.out)))
       models::expect_kind(o.out, program.kind);
     std::vector<std::string> may_change = program.data_flags;

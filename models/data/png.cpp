@@ -35,12 +35,26 @@ void each_sample(int64_t channels, int64_t pixels, Copy&& copy) {
       copy(static_cast<size_t>(c * pixels + k), static_cast<size_t>(k * channels + c));
 }
 
+/// Throws Error unless each chunk lies within the file: libpng sets aside what a chunk's length asks
+/// for before it looks whether so much follows.
+void check_chunks(const std::string& path, const std::string& file) {
+  constexpr size_t around = 12;  // length, the highest byte first; type; checksum
+  for (size_t at = 8; at + around <= file.size() && file.compare(at + 4, 4, "IEND") != 0;) {
+    uint64_t length = 0;
+    for (size_t i = at; i < at + 4; ++i) length = length << 8 | static_cast<uint8_t>(file[i]);
+    check(length <= file.size() - at - around, "read_png: ", path, ": damaged: a chunk of ", length,
+          " bytes at byte ", at, " of ", file.size());
+    at += around + length;
+  }
+}
+
 }  // namespace
 
 ImageBytes read_png(const std::string& path) {
   const std::string file = read_file(path);
   check(file.size() >= 8 && png_sig_cmp(reinterpret_cast<png_const_bytep>(file.data()), 0, 8) == 0,
         "read_png: ", path, ": not a PNG file: it does not begin with that format's eight bytes");
+  check_chunks(path, file);
   Png png;
   png.succeeded(png_image_begin_read_from_memory(&png.image, file.data(), file.size()), "read_png",
                 path);

@@ -1,0 +1,119 @@
+// A model's folder: config.json, images.json and the weights.
+
+#include "gradus/models/image_info.h"
+#include "gradus/models/models.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace gradus;
+using namespace gradus::models;
+
+namespace {
+
+std::string folder() { return fuzz::path_of(""); }
+
+template <class M>
+std::string saved(const typename M::Config& config) {
+  save_model(folder(), M(config));
+  return fuzz::join({read_file(config_path(folder())), read_file(weights_path(folder()))});
+}
+
+const ViTConfig vit{
+    .image = 2, .channels = 1, .patch = 2, .classes = 0, .layers = 1, .heads = 1, .dim = 2};
+const BertConfig bert{.vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2};
+
+std::vector<std::string> seeds() {
+  ViTConfig with_head = vit;
+  with_head.classes = 2;
+  ViTConfig four = vit;  // patches
+  four.image = 4;
+  return {
+      saved<GPT>({.vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2}),
+      saved<GPT>({.vocab = 2,
+                  .context = 2,
+                  .layers = 1,
+                  .heads = 2,
+                  .dim = 4,
+                  .gated = true,
+                  .kv_heads = 1,
+                  .positions = Positions::rotary,
+                  .norm = nn::NormKind::rms}),
+      saved<GPT>({.vocab = 2,
+                  .context = 2,
+                  .layers = 1,
+                  .heads = 1,
+                  .dim = 2,
+                  .bias = true,
+                  .tie = false,
+                  .positions = Positions::sinusoidal}),
+      saved<Bert>(bert),
+      saved<BertClassifier>({.bert = bert}),
+      saved<Transformer>(
+          {.source_vocab = 2, .target_vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2}),
+      saved<RNNTranslator>(
+          {.source_vocab = 2, .target_vocab = 2, .context = 2, .dim = 2, .hidden = 2}),
+      saved<ViT>(with_head),
+      saved<MAE>({.encoder = four, .decoder_layers = 1, .decoder_heads = 1, .decoder_dim = 4}),
+      saved<CLIP>({.image = vit,
+                   .vocab = 2,
+                   .context = 2,
+                   .text_layers = 1,
+                   .text_heads = 1,
+                   .text_dim = 2,
+                   .shared = 2}),
+      saved<Captioner>({.vocab = 2,
+                        .context = 2,
+                        .image = 2,
+                        .channels = 1,
+                        .filters = 1,
+                        .convolutions = 1,
+                        .dim = 2,
+                        .hidden = 2}),
+      saved<CNNAttention>({.image = 4, .channels = 1, .classes = 2, .filters = 1}),
+      saved<SimCLR<ViT>>({.encoder = vit, .projection_hidden = 2, .projection = 2})};
+}
+
+/// Loads a model of the first of the types whose kind it is.
+template <class M, class... Others>
+void load(const std::string& kind) {
+  if (kind == M::kind)
+    load_model<M>(folder());
+  else if constexpr (sizeof...(Others) > 0)
+    load<Others...>(kind);
+}
+
+void run(const std::string& bytes) {
+  fuzz::past_checksum(
+      bytes,
+      [](const std::string& all) {
+        auto parts = fuzz::split(all, 2);
+        return fuzz::join({parts[0], fuzz::repair_safetensors(parts[1])});
+      },
+      [](const std::string& all) {
+        const auto parts = fuzz::split(all, 2);
+        fuzz::write(parts[0], "config.json");
+        fuzz::write(parts[1], "model.safetensors");
+        load<GPT, Bert, BertClassifier, Transformer, RNNTranslator, ViT, MAE, CLIP, Captioner,
+             CNNAttention, SimCLR<ViT>>(model_kind(folder()));
+      });
+}
+
+std::vector<std::string> info_seeds() {
+  save_image_info(folder(), {{{0.5, 0.25, 0.1}, {0.1, 0.2, 1e-30}}, {"cat", "d\xc3\xb6g"}});
+  return {read_file(image_info_path(folder()))};
+}
+
+/// What is read is written and read as the same.
+void run_info(const std::string& bytes) {
+  fuzz::write(bytes, "images.json");
+  const ImageInfo info = load_image_info(folder());
+  save_image_info(folder(), info);
+  const ImageInfo again = load_image_info(folder());
+  fuzz::expect(again.stats.mean == info.stats.mean && again.stats.std == info.stats.std &&
+                   again.class_names == info.class_names,
+               "saved and loaded, other entries");
+}
+
+const fuzz::Register models_target{{"model", seeds, run, 2000}};
+const fuzz::Register info_target{{"images_json", info_seeds, run_info}};
+
+}  // namespace

@@ -1,0 +1,40 @@
+#include "gradus/models/data/token_file.h"
+
+#include <cstring>
+
+#include "gradus/core/checksum.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace gradus;
+using models::TokenFile;
+
+namespace {
+
+std::string file(const std::vector<int64_t>& tokens, int64_t vocab_size) {
+  return fuzz::saved([&](const std::string& path) { TokenFile::write(path, tokens, vocab_size); });
+}
+
+std::vector<std::string> seeds() {
+  return {file({1, 2, 3, 0}, 4), file({}, 1), file({70000, 5}, 70001)};
+}
+
+/// The file with the checksum that its tokens have.
+std::string repair(std::string bytes) {
+  internal::Checksum checksum;
+  checksum.add(bytes.data() + 64, bytes.size() - 64);
+  return bytes.replace(32, 16, checksum.digits());
+}
+
+void run(const std::string& bytes) {
+  fuzz::past_checksum(bytes, repair, [](const std::string& content) {
+    const TokenFile tokens(fuzz::write(content));
+    std::vector<int64_t> read(static_cast<size_t>(tokens.size()));
+    tokens.read(0, tokens.size(), read.data());
+    tokens.verify();
+    fuzz::expect(file(read, tokens.vocab_size()) == content, "written again, another file");
+  });
+}
+
+const fuzz::Register target{{"token_file", seeds, run}};
+
+}  // namespace

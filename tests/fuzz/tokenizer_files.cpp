@@ -1,0 +1,67 @@
+// tokenizer.json of every type, and GPT-2's vocab.json and merges.txt.
+
+#include "gradus/models/data/bpe_tokenizer.h"
+#include "gradus/models/data/char_tokenizer.h"
+#include "gradus/models/data/word_tokenizer.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace gradus;
+using namespace gradus::models;
+
+namespace {
+
+const std::string text = "the the they then, \xc3\xa9t\xc3\xa9 12 the\n";
+
+template <class T>
+std::string saved(const T& tokenizer) {
+  return fuzz::saved([&](const std::string& path) { tokenizer.save(path); });
+}
+
+std::vector<std::string> seeds() {
+  return {saved(CharTokenizer(text, {"[PAD]", "[UNK]"})), saved(CharTokenizer("ab")),
+          saved(WordTokenizer(text)),
+          saved(WordTokenizer(text, {.lower_case = true, .special = {}})),
+          saved(BPETokenizer::train(text, {.vocab_size = 265, .special = {"<|endoftext|>"}}))};
+}
+
+/// Encodes and decodes with a tokenizer that a file gave, and saves it as the same.
+void use(const Tokenizer& tokenizer) {
+  std::vector<int64_t> ids;
+  for (int64_t id = 0; id < tokenizer.vocab_size(); ++id) ids.push_back(id);
+  const std::string all = tokenizer.decode(ids);
+  const auto again =
+      load_tokenizer((tokenizer.save(fuzz::path_of("again")), fuzz::path_of("again")));
+  fuzz::expect(again->decode(ids) == all && again->special_tokens() == tokenizer.special_tokens(),
+               "saved and loaded, another tokenizer");
+  for (const int64_t id : tokenizer.encode(tokenizer.has_special("[UNK]") ? text : ""))
+    fuzz::expect(id >= 0 && id < tokenizer.vocab_size(), "an id outside the vocabulary");
+}
+
+void run(const std::string& bytes) { use(*load_tokenizer(fuzz::write(bytes))); }
+
+const BPETokenizer& gpt2() {
+  static const BPETokenizer tokenizer =
+      BPETokenizer::train(text, {.vocab_size = 265, .special = {"<|endoftext|>"}});
+  return tokenizer;
+}
+
+std::vector<std::string> gpt2_seeds() {
+  gpt2().save_gpt2(fuzz::path_of("vocab"), fuzz::path_of("merges"));
+  return {fuzz::join({read_file(fuzz::path_of("merges")), read_file(fuzz::path_of("vocab"))}),
+          // Merges alone stand for the same with that vocabulary.
+          read_file(fuzz::path_of("merges"))};
+}
+
+void run_gpt2(const std::string& bytes) {
+  const auto parts = fuzz::split(bytes, 2);
+  if (parts[1].empty())
+    gpt2().save_gpt2(fuzz::path_of("vocab"), fuzz::path_of("merges"));
+  else
+    fuzz::write(parts[1], "vocab");
+  use(BPETokenizer::load_gpt2(fuzz::path_of("vocab"), fuzz::write(parts[0], "merges")));
+}
+
+const fuzz::Register files{{"tokenizer", seeds, run, 600}};
+const fuzz::Register pair{{"gpt2", gpt2_seeds, run_gpt2, 600}};
+
+}  // namespace
