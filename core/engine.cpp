@@ -188,6 +188,8 @@ Tensor Engine::call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gra
 
 void Engine::run() {
   const GradMode mode(create_graph_);
+  // A rule is looked at as a whole, not op by op.
+  const core::ModeScope rules_ops(&core::Modes::anomaly, false);
   while (!queue_.empty()) {
     const std::shared_ptr<Node> node = queue_.top();
     queue_.pop();

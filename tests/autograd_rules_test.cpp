@@ -368,11 +368,11 @@ TEST_CASE("AnomalyMode finds infinities and NaN in either dtype, in grad and cre
   const AnomalyMode anomaly;
   for (Dtype dtype : {float32, float64}) {
     const Tensor x = tensor({1, 0}, dtype).requires_grad_(), nothing = zeros({2}, dtype);
-    CHECK_THROWS_WITH(sum(log(x)).backward(), Contains("the backward of log made"));    // 1/0
-    CHECK_THROWS_WITH(log(x).backward(nothing), Contains("the backward of log made"));  // 0/0
+    CHECK_THROWS_WITH(sum(sqrt(x)).backward(), Contains("the backward of sqrt made"));    // 1/0
+    CHECK_THROWS_WITH(sqrt(x).backward(nothing), Contains("the backward of sqrt made"));  // 0/0
     for (bool create_graph : {false, true})
-      CHECK_THROWS_WITH(grad({sum(log(x))}, {x}, {.create_graph = create_graph}),
-                        Contains("the backward of log made"));
+      CHECK_THROWS_WITH(grad({sum(sqrt(x))}, {x}, {.create_graph = create_graph}),
+                        Contains("the backward of sqrt made"));
     CHECK_FALSE(x.grad().defined());
   }
 }
