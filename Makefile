@@ -17,6 +17,7 @@
 #:   WERROR    1: the compiler's warnings are errors
 #:   V         1: shows whole command lines
 #:   CPPFLAGS, CXXFLAGS, LDFLAGS   flags added to ours
+#:   TESTS     files of tests to build and run: training_test modes_test (default: all)
 #:   FUZZ      the targets of make fuzz, such as png (default: all), for
 #:   SECONDS   each (default 60)
 #:   PREFIX    where make install puts the library (default /usr/local). Without ARCH it runs on any
@@ -54,7 +55,7 @@ LIBRARY_SRC := $(sort $(wildcard core/*.cpp core/*/*.cpp nn/*.cpp optim/*.cpp mo
   models/*/*.cpp))
 SUPPORT_SRC := $(sort $(wildcard examples/support/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
-TEST_SRC := $(sort $(wildcard tests/*.cpp))
+TEST_SRC := $(sort $(if $(TESTS),tests/main.cpp $(TESTS:%=tests/%.cpp),$(wildcard tests/*.cpp)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/*.cpp))
 TWIN_SRC := tests/bench/twin_data.cpp
 BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
@@ -133,7 +134,7 @@ run = $(if $(dry_run),$(quiet)echo $(1),$(quiet)$(1))
 train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source text, into out/train
 	+$(call run,$(BUILD)/bin/train_gpt --overwrite)
 
-test: $(BUILD)/bin/tests examples  ## builds and runs the tests
+test: $(BUILD)/bin/tests $(if $(TESTS),,examples)  ## builds and runs the tests
 	+$(call run,$(BUILD)/bin/tests)
 
 # libFuzzer is clang's. CI's sanitized tests are of the same objects, compiled once for both.
