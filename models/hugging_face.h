@@ -1,12 +1,12 @@
 #pragma once
 // Folders as Hugging Face's transformers writes and reads them: config.json with a model_type,
 // model.safetensors with its parameters' names, the tokenizer's files or preprocessor_config.json.
-// To read one takes nothing of its own: load_model and the like (model_folder.h), load_tokenizer and
-// load_image_info take such a folder for ours.
+// Reading one takes nothing of its own: load_model and the like (model_folder.h), load_tokenizer
+// and load_image_info take such a folder for ours.
 //
-//   gpt2  GPT with learned positions and layer norms          (GPT2LMHeadModel)
-//   bert  Bert, BertClassifier     (BertForPreTraining, ...ForSequence-, ...ForTokenClassification)
-//   vit   ViT whose features are the class token's             (ViTForImageClassification, ViTModel)
+//   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
+//   bert  Bert, BertClassifier    (BertForPreTraining, ...ForSequence-, ...ForTokenClassification)
+//   vit   ViT whose features are the class token's            (ViTForImageClassification, ViTModel)
 //
 // Of a model's dropouts theirs may differ; the one of hidden states is ours for all.
 
@@ -33,9 +33,9 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 /// config.json, model.safetensors, and of a byte-level BPETokenizer vocab.json and merges.txt, of a
 /// WordPieceTokenizer vocab.txt, with a tokenizer_config.json; another tokenizer is written as our
 /// tokenizer.json, which transformers does not read. Images' means and deviations become
-/// preprocessor_config.json. Biases that a GPT was made without are written as zeros. Throws Error, before anything is written, on what theirs
-/// has no place for: rotary or sinusoidal positions, RMS norms, gates, shared key/value heads,
-/// pooling by the mean.
+/// preprocessor_config.json; biases that a GPT lacks, zeros. Throws Error, before it writes, on what
+/// theirs has no place for: rotary or sinusoidal positions, RMS norms, gates, shared key/value
+/// heads, pooling by the mean; and where an earlier tokenizer.json would be read instead.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

@@ -75,8 +75,9 @@ struct TheirFile {
 };
 TheirFile read_their_weights(const std::string& dir);
 /// Copies a file's tensors into a model of ours, converted to the file's dtype. `new_heads`: those
-/// that the file lacks stay as they are or, if they are not `drawn`, are. Throws Error, opening with the file's path
-/// and listing what is missing, unexpected or of another shape; then nothing has been changed.
+/// that the file lacks stay as they are or, if they are not `drawn`, are. Throws Error, opening with
+/// the file's path and listing what is missing, unexpected or of another shape; then nothing has
+/// been changed.
 void load_their_weights(TheirFile file, const std::string& config_path,
                         const nlohmann::json& config, nn::Module& model, bool new_heads,
                         bool drawn);

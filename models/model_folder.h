@@ -36,7 +36,7 @@ std::string tokenizer_path(const std::string& dir);
 /// Writes the weights and the configuration of a model of that kind, making DIR if need be.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
-/// The kind of model that DIR/config.json is of, by our name. Throws Error, naming the file, if it says none.
+/// Our name of the kind of model in DIR/config.json. Throws Error, naming the file, if it has none.
 std::string model_kind(const std::string& dir);
 /// Throws Error, naming the file, if it is another kind.
 void expect_kind(const std::string& dir, const std::string& kind);
@@ -51,7 +51,7 @@ struct LoadOptions {
 };
 /// Calls `make` and loads DIR's weights into the module that it returns, converted to their dtype.
 /// While the model is made its initialisers draw nothing, and throw Error where they ask for more
-/// numbers than the file holds (than twice as many, where heads may be new): a damaged configuration
+/// numbers than the file holds (twice as many, if it is one of theirs): a damaged configuration
 /// sets no memory aside. Throws Error, naming the file, on what does not fit.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});

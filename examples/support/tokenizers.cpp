@@ -6,6 +6,7 @@
 #include "gradus/models/data/bpe_tokenizer.h"
 #include "gradus/models/data/char_tokenizer.h"
 #include "gradus/models/data/word_tokenizer.h"
+#include "gradus/models/data/wordpiece_tokenizer.h"
 
 namespace gradus {
 
@@ -32,8 +33,12 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
 
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab) {
   auto tokenizer = models::load_tokenizer(folder);
-  core::check(tokenizer->vocab_size() <= vocab, folder, ": the model has ", vocab,
-              " tokens, the tokenizer ", tokenizer->vocab_size());
+  // Characters and words are ours, and counted; models with tokens of others often have more.
+  const bool may_be_fewer = dynamic_cast<models::BPETokenizer*>(tokenizer.get()) ||
+                            dynamic_cast<models::WordPieceTokenizer*>(tokenizer.get());
+  const int64_t tokens = tokenizer->vocab_size();
+  core::check(tokens == vocab || (may_be_fewer && tokens < vocab), folder, ": the model has ",
+              vocab, " tokens, the tokenizer ", tokens);
   return tokenizer;
 }
 

@@ -29,8 +29,8 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
                                                   const std::string& text,
                                                   const std::vector<std::string>& special = {});
 
-/// The tokenizer in the folder of a model of that many tokens, which may be more than the tokenizer's:
-/// models of others often have a round number. Throws Error if they are fewer.
+/// The tokenizer in the folder of a model of that many tokens. Byte pairs and pieces of words may be
+/// fewer: models of others often have a round number. Throws Error if they are not as many.
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
 
 /// How many tokens a model of type Model has that begins with that in `begins_with`, if there is one:
