@@ -400,7 +400,8 @@ TEST_CASE("AnomalyMode names the op that made a NaN or an infinity", "[autograd]
   const Tensor x = leaf({0, 4}), infinite = leaf({INFINITY, 1});
   CHECK_NOTHROW(log(x));
   const AnomalyMode anomaly;
-  CHECK_THROWS_WITH(log(x), "anomaly: log made a NaN or an infinity of shape (2,) from finite inputs");
+  CHECK_THROWS_WITH(log(x),
+                    "anomaly: log made a NaN or an infinity of shape (2,) from finite inputs");
   CHECK_THROWS_WITH(x / 0.0, Contains("a NaN or an infinity"));
   // Neither what came so, nor what was asked for, is an op's fault.
   CHECK_NOTHROW(infinite * 0.0);
