@@ -7,7 +7,8 @@
 #:   ARCH      the processor to build for, as the compiler's -march takes it. The default is native:
 #:             all that this machine's processor can do, so another's may refuse it as an illegal
 #:             instruction. For a binary that others run: x86-64-v3 (AVX2 and FMA: Intel since 2013,
-#:             AMD since 2015), x86-64-v4 (AVX-512), x86-64 (any), or on Arm armv8-a
+#:             AMD since 2015), x86-64-v4 (AVX-512), x86-64 (any), or on Arm armv8-a (any: the
+#:             default of a cross-compiler, CXX=aarch64-linux-gnu-g++)
 #:   DEBUG     1: for a debugger, with the standard library's assertions (-Og -g)
 #:   SANITIZE  sanitizers: address,undefined (what make fuzz builds, with clang++:
 #:             address,undefined,fuzzer-no-link)
@@ -27,7 +28,13 @@
 #:
 #: make runs as many jobs at a time as there are processors, or two with -j2.
 
-ARCH ?= native
+# The machine that is built for; a cross-compiler's is another one, of which any is meant.
+machine := $(firstword $(subst -, ,$(shell $(CXX) -dumpmachine 2>/dev/null || uname -m)))
+generic_x86_64 := x86-64
+generic_aarch64 := armv8-a
+cross := $(filter-out $(shell uname -m),$(machine))
+ARCH ?= $(if $(cross),$(generic_$(machine)),native)
+PKG_CONFIG ?= $(if $(cross),$(shell $(CXX) -dumpmachine)-)pkg-config
 PREFIX ?= /usr/local
 SECONDS ?= 60
 empty :=
@@ -83,10 +90,9 @@ lazy = $(eval $(1) = $$(eval $(1) := $$(shell $(2)))$$($(1)))
 # On a processor with AVX-512 its full width is wanted; compilers default to half of it.
 $(call lazy,wide,$(CXX) -march=$(ARCH) -mprefer-vector-width=512 -dM -E -x c++ /dev/null 2>/dev/null \
   | grep -q AVX512F && echo -mprefer-vector-width=512)
-$(call lazy,BLAS_CFLAGS,pkg-config --cflags openblas 2>/dev/null)
-$(call lazy,BLAS_LDFLAGS,pkg-config --libs-only-L openblas 2>/dev/null)
+$(call lazy,BLAS_CFLAGS,$(PKG_CONFIG) --cflags openblas 2>/dev/null)
+$(call lazy,BLAS_LDFLAGS,$(PKG_CONFIG) --libs-only-L openblas 2>/dev/null)
 
-machine := $(shell uname -m)
 march := $(if $(filter native-aarch64 native-arm64,$(ARCH)-$(machine)),-mcpu=native,$(ARCH:%=-march=%))
 # sqrt sets errno unless told otherwise, and then no loop that calls it is vectorised.
 # clang++ reports each `omp simd` loop that it leaves scalar: in double precision, those that call libm.
@@ -166,8 +172,6 @@ bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length,
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
 
 root = $(DESTDIR)$(PREFIX)
-generic_x86_64 := x86-64
-generic_aarch64 := armv8-a
 
 # What is installed is for any processor of this kind unless ARCH is given; glibc's loader looks for a
 # library of the processor's own level first, in glibc-hwcaps beside the one for all.
