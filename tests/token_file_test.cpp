@@ -14,6 +14,7 @@
 #include "gradus/models/data/char_tokenizer.h"
 #include "gradus/models/data/text_data.h"
 #include "gradus/models/data/word_tokenizer.h"
+#include "gradus/models/data/wordpiece_tokenizer.h"
 #include "tests/temporary_folder.h"
 
 using namespace gradus;
@@ -34,9 +35,9 @@ Ids all_of(const TokenFile& file) {
 /// A text of words, lines, runs of white space of every kind, and characters of several bytes.
 std::string random_text(std::mt19937& random, size_t n) {
   const std::vector<std::string> pieces{
-      "the", "we're", "caf\u00e9", "\u65e5\u672c", "12",         "...",  "'",
-      " ",   " ",     " ",         "  ",           "\n",         "\n\n", " \n ",
-      "\t",  "\r\n",  "\u00a0",    "\u3000",       "\U0001f600", "!\n"};
+      "the",    "we're",  "caf\u00e9",  "\u65e5\u672c", "12",   "...",  "'",  " ",
+      " ",      " ",      "  ",         "\n",           "\n\n", " \n ", "\t", "\r\n",
+      "\u00a0", "\u3000", "\U0001f600", "!\n",          "\v",   "\f"};
   std::string text;
   while (text.size() < n) text += pieces[random() % pieces.size()];
   return text;
@@ -119,8 +120,9 @@ TEST_CASE("token file: a text in pieces has the tokens of the whole", "[token_fi
     const models::CharTokenizer chars(text);
     const models::WordTokenizer words(text, {.max_words = 6});
     const auto bpe = models::BPETokenizer::train(text, {.vocab_size = 350});
+    const models::WordPieceTokenizer cut({"[UNK]", "the", "we", "12", "##12", "##the", "'", "re"});
     for (const models::Tokenizer* tokenizer :
-         std::vector<const models::Tokenizer*>{&chars, &words, &bpe})
+         std::vector<const models::Tokenizer*>{&chars, &words, &bpe, &cut})
       for (const int64_t piece : {1, 2, 3, 7, 64, 1000, 3000, 1 << 20}) {
         const auto written = TokenFile::write(folder / "tokens", path, *tokenizer, piece);
         const Ids whole = tokenizer->encode(text);

@@ -75,7 +75,8 @@ class Writer {
   std::vector<char> buffer_;
 };
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+/// White space to every tokenizer; WordPiece drops U+000B and U+000C without a trace.
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 /// The last place where a text, of which more may come, can be cut as TokenFile::write says, or 0.
 size_t last_cut(const std::string& text) {

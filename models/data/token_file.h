@@ -47,8 +47,8 @@ class TokenFile {
     int64_t unknown = 0;  ///< of these, how many are [UNK]
   };
   /// Writes the tokens of a text file, complete or not at all. The text is read and encoded in
-  /// pieces of about `piece` bytes, each cut before a white-space character (of ASCII) that stands
-  /// before one that is none: there, none of this library's tokenizers makes other tokens than of
+  /// pieces of about `piece` bytes, each cut before a space, tab or line break that stands
+  /// before what is no white space: there, none of this library's tokenizers makes other tokens than of
   /// the whole text. A text without such places is taken whole. The text is the file's from byte
   /// `first` on, at most `most` bytes. Throws Error naming the file and where in it the tokenizer
   /// refused.

@@ -1,5 +1,6 @@
 // A model's folder: config.json, images.json and the weights.
 
+#include "gradus/models/hugging_face.h"
 #include "gradus/models/image_info.h"
 #include "gradus/models/models.h"
 #include "tests/fuzz/fuzz.h"
@@ -14,6 +15,13 @@ std::string folder() { return fuzz::path_of(""); }
 template <class M>
 std::string saved(const typename M::Config& config) {
   save_model(folder(), M(config));
+  return fuzz::join({read_file(config_path(folder())), read_file(weights_path(folder()))});
+}
+
+/// The same in Hugging Face's form.
+template <class M>
+std::string theirs(const typename M::Config& config) {
+  save_hugging_face(folder(), M(config));
   return fuzz::join({read_file(config_path(folder())), read_file(weights_path(folder()))});
 }
 
@@ -69,7 +77,11 @@ std::vector<std::string> seeds() {
                         .dim = 2,
                         .hidden = 2}),
       saved<CNNAttention>({.image = 4, .channels = 1, .classes = 2, .filters = 1}),
-      saved<SimCLR<ViT>>({.encoder = vit, .projection_hidden = 2, .projection = 2})};
+      saved<SimCLR<ViT>>({.encoder = vit, .projection_hidden = 2, .projection = 2}),
+      theirs<GPT>({.vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2}),
+      theirs<Bert>(bert),
+      theirs<BertClassifier>({.bert = bert}),
+      theirs<ViT>(with_head)};
 }
 
 /// Loads a model of the first of the types whose kind it is.
@@ -97,15 +109,28 @@ void run(const std::string& bytes) {
       });
 }
 
+// images.json; or preprocessor_config.json and config.json, in Hugging Face's form.
 std::vector<std::string> info_seeds() {
-  save_image_info(folder(), {{{0.5, 0.25, 0.1}, {0.1, 0.2, 1e-30}}, {"cat", "d\xc3\xb6g"}});
-  return {read_file(image_info_path(folder()))};
+  const ImageInfo info{{{0.5, 0.25, 0.1}, {0.1, 0.2, 1e-30}}, {"cat", "d\xc3\xb6g"}};
+  save_image_info(folder(), info);
+  ViTConfig config = vit;
+  config.channels = 3;
+  config.classes = 2;
+  save_hugging_face(folder(), ViT(config), {.images = &info});
+  return {read_file(image_info_path(folder())),
+          fuzz::join({read_file(fuzz::path_of("preprocessor_config.json")),
+                      read_file(config_path(folder()))})};
 }
 
 /// What is read is written and read as the same.
 void run_info(const std::string& bytes) {
-  fuzz::write(bytes, "images.json");
+  fuzz::remove("config.json");
+  const auto parts = fuzz::split(bytes, 2);
+  fuzz::write(parts[0], "images.json");
+  fuzz::write(parts[0], "preprocessor_config.json");
+  if (!parts[1].empty()) fuzz::write(parts[1], "config.json");
   const ImageInfo info = load_image_info(folder());
+  fuzz::remove("config.json");
   save_image_info(folder(), info);
   const ImageInfo again = load_image_info(folder());
   fuzz::expect(again.stats.mean == info.stats.mean && again.stats.std == info.stats.std &&

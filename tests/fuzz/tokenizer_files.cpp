@@ -1,8 +1,10 @@
-// tokenizer.json of every type, and GPT-2's vocab.json and merges.txt.
+// tokenizer.json of every type, ours and Hugging Face's, GPT-2's vocab.json and merges.txt, BERT's
+// vocab.txt.
 
 #include "gradus/models/data/bpe_tokenizer.h"
 #include "gradus/models/data/char_tokenizer.h"
 #include "gradus/models/data/word_tokenizer.h"
+#include "gradus/models/data/wordpiece_tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace gradus;
@@ -17,8 +19,33 @@ std::string saved(const T& tokenizer) {
   return fuzz::saved([&](const std::string& path) { tokenizer.save(path); });
 }
 
+const std::vector<std::string> pieces{"[UNK]", "the", "##y", "t", "\xc3\xa9", "##t", "1", "##2"};
+
+// Hugging Face's of the kinds that are read; BPE needs a token for each byte.
+std::string their_wordpiece() {
+  return R"({"added_tokens":[{"id":0,"content":"[UNK]","special":true}],"normalizer":{"type":)"
+         R"("BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,)"
+         R"("lowercase":true},"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":)"
+         R"("WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##",)"
+         R"("max_input_chars_per_word":100,"vocab":{"[UNK]":0,"the":1,"##y":2}}})";
+}
+std::string their_bpe() {
+  BPETokenizer::train(" ", {.vocab_size = 256})
+      .save_gpt2(fuzz::path_of("vocab"), fuzz::path_of("merges"));
+  std::string vocab = read_file(fuzz::path_of("vocab"));
+  vocab.resize(vocab.rfind('}'));
+  return R"({"added_tokens":[{"id":257,"content":"<end>"}],"normalizer":null,"pre_tokenizer":)"
+         R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":true},"model":{"type":"BPE",)"
+         R"("merges":["t h"],"vocab":)" +
+         vocab + R"(,"th":256}}})";
+}
+
 std::vector<std::string> seeds() {
-  return {saved(CharTokenizer(text, {"[PAD]", "[UNK]"})), saved(CharTokenizer("ab")),
+  return {their_wordpiece(),
+          their_bpe(),
+          saved(WordPieceTokenizer(pieces)),
+          saved(CharTokenizer(text, {"[PAD]", "[UNK]"})),
+          saved(CharTokenizer("ab")),
           saved(WordTokenizer(text)),
           saved(WordTokenizer(text, {.lower_case = true, .special = {}})),
           saved(BPETokenizer::train(text, {.vocab_size = 265, .special = {"<|endoftext|>"}}))};
@@ -61,6 +88,23 @@ void run_gpt2(const std::string& bytes) {
   use(BPETokenizer::load_gpt2(fuzz::path_of("vocab"), fuzz::write(parts[0], "merges")));
 }
 
+// vocab.txt, tokenizer_config.json.
+std::vector<std::string> bert_seeds() {
+  WordPieceTokenizer(pieces).save_vocab(fuzz::path_of("vocab.txt"));
+  return {fuzz::join(
+      {read_file(fuzz::path_of("vocab.txt")),
+       R"({"do_lower_case":true,"strip_accents":null,"tokenize_chinese_chars":false})"})};
+}
+
+void run_bert(const std::string& bytes) {
+  const auto parts = fuzz::split(bytes, 2);
+  fuzz::write(parts[0], "vocab.txt");
+  fuzz::remove("tokenizer_config.json");
+  if (!parts[1].empty()) fuzz::write(parts[1], "tokenizer_config.json");
+  use(*load_tokenizer(fuzz::path_of("")));
+}
+
+const fuzz::Register words{{"vocab_txt", bert_seeds, run_bert, 600}};
 const fuzz::Register files{{"tokenizer", seeds, run, 600}};
 const fuzz::Register pair{{"gpt2", gpt2_seeds, run_gpt2, 600}};
 
