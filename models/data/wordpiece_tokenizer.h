@@ -37,6 +37,7 @@ class WordPieceTokenizer : public Tokenizer {
   std::vector<int64_t> encode(const std::string& text) const override;
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(pieces_.size()); }
+  /// The rules by which it splits.
   const WordPieceOptions& options() const { return options_; }
 
   /// Writes `{"type": "wordpiece", "lower_case": true, "strip_accents": true, "split_cjk": true,
