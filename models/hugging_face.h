@@ -21,8 +21,8 @@ bool is_hugging_face(const std::string& dir);
 
 /// What goes into a folder beside the model.
 struct HuggingFaceParts {
-  const Tokenizer* tokenizer = nullptr;
-  const ImageInfo* images = nullptr;  ///< of a ViT
+  const Tokenizer* tokenizer = nullptr;  ///< of a text model
+  const ImageInfo* images = nullptr;     ///< of a ViT
 };
 
 /// save_hugging_face for a model of that kind.

@@ -10,7 +10,7 @@
 namespace gradus::models {
 
 struct WordPieceOptions {
-  bool lower_case = true;
+  bool lower_case = true;     ///< whether capitals become small letters
   bool strip_accents = true;  ///< e of U+00E9; Hangul syllables become jamo
   bool split_cjk = true;      ///< each Chinese character is a word
   /// Those of them that the vocabulary has are special.
