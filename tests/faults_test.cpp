@@ -131,7 +131,8 @@ TEST_CASE("faults: a disk that is full from the start", "[faults]") {
   CHECK_THAT(failure(run("train_gpt", flags, "trap '' XFSZ; ulimit -f 2; ")),
              Contains("model.safetensors") && Contains("File too large; nothing is saved"));
   CHECK(bench.names() == std::vector<std::string>{"loss.csv", "steps.csv"});
-  CHECK(run("train_gpt", flags).status == 0);
+  CHECK_THAT(failure(run("train_gpt", flags)), Contains("--overwrite replaces it"));
+  CHECK(run("train_gpt", flags + " --overwrite").status == 0);
 }
 
 TEST_CASE("faults: the folder of a run goes away, or a file is in its place", "[faults]") {
