@@ -434,3 +434,28 @@ TEST_CASE("safetensors: as many tensors as a header can hold take no longer each
   load_named("load", tensors, loaded);
   CHECK(tensors[99'999].second.item() == 99'999);
 }
+
+TEST_CASE("safetensors: tensors are the file's own bytes, which stay as they are",
+          "[safetensors]") {
+  const TemporaryFolder dir;
+  const std::string path = dir / "x.safetensors";
+  save_safetensors(path, {{"x", tensor({1, 2, 3})}});
+  const std::string before = read_file(path);
+  CHECK((before.size() - 3 * sizeof(float)) % 64 == 0);
+  const Tensor x = load_safetensors(path).tensors.at(0).second;
+  x.mul_(2);
+  CHECK(read_file(path) == before);
+  save_safetensors(path, {{"x", tensor({7, 8, 9})}});
+  std::filesystem::remove(path);
+  CHECK(x.to_vector<float>() == std::vector<float>{2, 4, 6});
+  // Data that no float may begin at.
+  const std::string header = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} )";
+  REQUIRE((8 + header.size()) % 4 != 0);
+  const uint64_t length = header.size();
+  const float values[] = {1.5f, -2};
+  std::string bytes(reinterpret_cast<const char*>(&length), 8);
+  bytes += header + std::string(reinterpret_cast<const char*>(values), sizeof values);
+  write_file_atomically(path, bytes);
+  CHECK(load_safetensors(path).tensors.at(0).second.to_vector<float>() ==
+        std::vector<float>{1.5f, -2});
+}
