@@ -19,6 +19,7 @@ extern "C" {
 __attribute__((weak)) char* openblas_get_corename(void);
 __attribute__((weak)) char* openblas_get_config(void);
 __attribute__((weak)) int openblas_get_parallel(void);
+__attribute__((weak)) int openblas_get_num_threads(void);
 __attribute__((weak)) void openblas_set_num_threads(int);
 __attribute__((weak)) void gotoblas_dynamic_init(void);
 __attribute__((weak)) void gotoblas_dynamic_quit(void);
@@ -75,7 +76,8 @@ std::string choose_kernels() {
 
 struct Setup {
   std::string description = "CBLAS, not OpenBLAS";
-  bool openmp = false;  // this BLAS asks OpenMP for the number of threads on each call
+  bool openmp = false;   // this BLAS asks OpenMP for the number of threads on each call
+  bool pthread = false;  // it has threads of its own, whose number is the process's
 };
 
 Setup set_up() {
@@ -84,7 +86,7 @@ Setup set_up() {
   const std::string why = choose_kernels();
   const int parallel = openblas_get_parallel();  // 0 serial, 1 pthread, 2 OpenMP
   s.openmp = parallel == 2;
-  if (parallel == 1 && openblas_set_num_threads) openblas_set_num_threads(1);
+  s.pthread = parallel == 1 && openblas_get_num_threads && openblas_set_num_threads;
   // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
   const std::string config = openblas_get_config();
   constexpr const char* build[] = {" (serial)", " (pthread)", " (openmp)"};
@@ -96,7 +98,7 @@ Setup set_up() {
 
 // Done before the first call of BLAS.
 const Setup& setup() {
-  static const Setup s = set_up();
+  static const Setup& s = *new Setup(set_up());  // for those that end after this
   return s;
 }
 
@@ -188,7 +190,8 @@ void compute(const Product<T>& p, const Tile& tile, const TileDone& done) {
       if (done) done({tile.row + b.row, b.rows, tile.col + b.col, b.cols});
     });
   }
-  // OpenBLAS's OpenMP build must be kept from starting a team of its own.
+  // OpenBLAS must be kept from starting a team of its own.
+  if (setup().pthread && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
   if (setup().openmp)
     with_single_openmp_thread([&] { call_blas(part); });
   else

@@ -70,9 +70,11 @@ void Backward::give(int index, Tensor gradient) {
 
 Tensor core::sum_in_place(const Backward& back, int i) {
   const Edge& edge = back.node_.edges()[back.input_index(i)];
-  if (!back.needs(i) || back.create_graph() || back.engine_.anomaly()) return {};
+  if (!back.needs(i) || back.create_graph()) return {};
   const Tensor* sum = back.engine_.sum_at(edge);
-  return sum && sum->is_sole_owner() && sum->is_contiguous() ? *sum : Tensor();
+  return sum && sum->is_sole_owner() && sum->is_contiguous() && back.engine_.may_write(i, *sum)
+             ? *sum
+             : Tensor();
 }
 
 Tensor core::take_input(const Backward& back, int i) {
@@ -222,6 +224,8 @@ void Engine::run_node(Node& node) {
     differentiate_composed(node, view);
   else
     node.rule_(view);
+  for (const int i : std::exchange(written_, {}))
+    check_finite(node, i, *sum_at(node.edges_[static_cast<size_t>(i)]));
   if (frees_graph()) {
     node.rule_ = nullptr;
     node.composed_ = nullptr;
@@ -344,6 +348,12 @@ bool core::all_finite(const std::vector<Tensor>& tensors) {
 
 Engine::Engine(bool create_graph, bool retain_graph)
     : create_graph_(create_graph), retain_graph_(retain_graph), anomaly_(core::modes().anomaly) {}
+
+bool Engine::may_write(int input, const Tensor& sum) {
+  const bool may = !anomaly_ || all_finite({sum});
+  if (anomaly_ && may) written_.push_back(input);
+  return may;
+}
 
 void Engine::check_finite(const Node& node, int input, const Tensor& gradient) const {
   check(!anomaly_ || !incoming_finite_ || all_finite({gradient}), "anomaly: the backward of ",

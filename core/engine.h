@@ -32,7 +32,8 @@ class Engine {
   // What Backward asks for.
   bool create_graph() const { return create_graph_; }
   bool frees_graph() const { return !retain_graph_; }
-  bool anomaly() const { return anomaly_; }
+  /// Whether a rule may add to the gradient summed for an input, which is then looked at after it.
+  bool may_write(int input, const Tensor& sum);
   bool wants(const Edge& edge) const;
   std::vector<Tensor>& gradients(const Node& node);
   /// Where the gradient that flows along `edge` is being summed, or null.
@@ -54,6 +55,7 @@ class Engine {
   };
   const bool create_graph_, retain_graph_, anomaly_;
   bool pruned_ = false, incoming_finite_ = true;
+  std::vector<int> written_;  // in anomaly mode: inputs whose sums the rule has written to
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
   // Gradients of nodes' outputs, being summed.

@@ -1,5 +1,6 @@
 #include "gradus/core/parallel.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -13,13 +14,19 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/modes.h"
 
+// Null in a program that is linked -static, which nobody unloads.
+#pragma weak dladdr
+#pragma weak dlopen
+
 namespace gradus {
 
 namespace {
 
+constexpr int most_threads = 1024;
+
 // Starts at OpenMP's own number on first use.
 std::atomic<int>& thread_count() {
-  static std::atomic<int> count{omp_get_max_threads()};
+  static std::atomic<int> count{std::min(omp_get_max_threads(), most_threads)};
   return count;
 }
 
@@ -135,9 +142,16 @@ class Pool {
   alignas(64) std::atomic<int> active_{0};      // workers that are looking into the loop
 };
 
+// What holds this code, a plugin perhaps, stays loaded when it is closed: the workers run in it.
+void stay_loaded() {
+  Dl_info here;
+  if (dladdr && dlopen && dladdr(reinterpret_cast<void*>(&num_threads), &here) != 0)
+    ::dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 // Never destroyed: its threads may outlive every static object.
 Pool& pool() {
-  static Pool& instance = *new Pool;
+  static Pool& instance = *(stay_loaded(), new Pool);
   return instance;
 }
 
@@ -150,7 +164,8 @@ Pool& pool() {
 }  // namespace
 
 void set_num_threads(int n) {
-  check(n >= 1 && n <= 1024, "set_num_threads: expected 1 to 1024 threads, got ", n);
+  check(n >= 1 && n <= most_threads, "set_num_threads: expected 1 to ", most_threads,
+        " threads, got ", n);
   thread_count().store(n);
   thread_count().notify_all();
 }

@@ -20,20 +20,22 @@
 
 namespace gradus {
 
-/// Flushes denormal numbers to zero on this thread while it lives (x86: FTZ and DAZ; aarch64: FZ).
+/// While it lives, this thread rounds to nearest, traps nothing and flushes denormal numbers to zero
+/// (x86: FTZ and DAZ; aarch64: FZ), as every thread of a loop does; then its mode is as before,
+/// flags and all.
 class FlushDenormals {
  public:
 #if defined(__x86_64__)
   FlushDenormals() : mode_(_mm_getcsr()) {
-    if ((mode_ & 0x8040u) != 0x8040u) _mm_setcsr(mode_ | 0x8040u);
+    if ((mode_ & ~0x3fu) != 0x9fc0u) _mm_setcsr(0x9fc0u);  // below 0x40: flags
   }
   ~FlushDenormals() {
-    if ((mode_ & 0x8040u) != 0x8040u) _mm_setcsr(mode_ | (_mm_getcsr() & 0x3fu));
+    if (_mm_getcsr() != mode_) _mm_setcsr(mode_);
   }
 #elif defined(__aarch64__)
   FlushDenormals() {
     asm volatile("mrs %0, fpcr" : "=r"(mode_));
-    asm volatile("msr fpcr, %0" ::"r"(mode_ | (1ull << 24)));
+    asm volatile("msr fpcr, %0" ::"r"(1ull << 24));
   }
   ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(mode_)); }
 #endif

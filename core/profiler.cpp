@@ -39,7 +39,9 @@ std::string line(const ProfileRow& row, int width, double share) {
 Profile::Profile() : outer_(ProfileScope::current_) { ProfileScope::current_ = this; }
 
 Profile::~Profile() {
-  if (ProfileScope::current_ == this) ProfileScope::current_ = outer_;
+  Profile** at = &ProfileScope::current_;
+  while (*at && *at != this) at = &(*at)->outer_;
+  if (*at) *at = outer_;
 }
 
 std::vector<ProfileRow> Profile::rows() const {

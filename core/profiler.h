@@ -19,7 +19,8 @@ struct ProfileRow {
 };
 
 /// Records, while it lives, the time of each op called on this thread and of each backward rule.
-/// Nested ops count for the outermost only. Of nested profiles the innermost records.
+/// Nested ops count for the outermost only. Of nested profiles the innermost records; they end in any
+/// order, on the thread that began them.
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:

@@ -59,8 +59,8 @@ TensorImpl& Tensor::impl() const {
   check(defined(), "tensor: used before it was given a value; a grad() has one after backward()");
   return *impl_;
 }
-const Shape& Tensor::shape() const { return impl().shape; }
-const Shape& Tensor::strides() const { return impl().strides; }
+const Shape& Tensor::shape() const& { return impl().shape; }
+const Shape& Tensor::strides() const& { return impl().strides; }
 Dtype Tensor::dtype() const { return impl().dtype; }
 int64_t Tensor::size(int64_t dim) const { return shape()[normalize_dim("size", dim, rank())]; }
 

@@ -40,9 +40,16 @@ class Tensor {
 
   // ---- what it is ----
   bool defined() const { return impl_ != nullptr; }  ///< false of a default-constructed one
-  const Shape& shape() const;                        ///< (3, 4) of three rows of four
+  ///@{
+  /// (3, 4) of three rows of four. Of a passing tensor, matmul(x, w).shape(), a copy.
+  const Shape& shape() const&;
+  Shape shape() const&& { return shape(); }
+  ///@}
+  ///@{
   /// Strides in elements; 0 along an expanded axis.
-  const Shape& strides() const;
+  const Shape& strides() const&;
+  Shape strides() const&& { return strides(); }
+  ///@}
   int rank() const { return shape().size(); }  ///< how many axes
   /// The size of an axis.
   int64_t size(int64_t dim) const;
@@ -125,7 +132,10 @@ class Tensor {
   /// Pieces of the sizes given along `dim`, as views; their gradients come back as one tensor.
   std::vector<Tensor> split(const Shape& sizes, int64_t dim) const;
   /// Pieces of `size` (the last may be smaller) along `dim`.
-  std::vector<Tensor> split(int64_t size, int64_t dim) const;
+  template <WholeNumber I>  // so that split({2}, 0) is that of sizes
+  std::vector<Tensor> split(I size, int64_t dim) const {
+    return split_evenly(number_as<int64_t>("split", size), dim);
+  }
   /// `n` pieces of nearly equal size, as torch.chunk.
   std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
 
@@ -237,6 +247,7 @@ class Tensor {
   bool is_sole_owner() const;
 
  private:
+  std::vector<Tensor> split_evenly(int64_t size, int64_t dim) const;
   void* raw_data(Dtype wanted) const;
   std::shared_ptr<core::TensorImpl> impl_;
 };

@@ -3,9 +3,9 @@
 //
 // parallel_for splits [0, n) into chunks whose size the caller fixes and the number of threads does
 // not change, so a chunk always computes the same bits. Sums over chunks are combined in chunk
-// order. Bodies work on raw pointers. While a loop runs, denormal numbers are flushed to zero on
-// each of its threads (one denormal gradient costs as much as a hundred normal ones); the threads'
-// floating-point modes are restored after.
+// order. Bodies work on raw pointers. While a loop runs, each of its threads rounds to nearest, traps
+// no exception and flushes denormal numbers to zero (one denormal gradient costs as much as a hundred
+// normal ones), whatever the caller's floating-point mode is, which is restored after.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,14 +14,15 @@
 namespace gradus {
 
 /// The number of threads that gradus uses: set_num_threads' value, or at first OpenMP's own
-/// (OMP_NUM_THREADS, else the number of processors).
+/// (OMP_NUM_THREADS, else the number of processors), but at most 1024.
 int num_threads();
 
 /// Sets the number of threads that gradus uses from now on; nobody else's setting is changed.
 /// Throws Error unless 1 <= n <= 1024.
 void set_num_threads(int n);
 
-/// True inside a parallel loop of gradus or a parallel region of the caller's own OpenMP.
+/// True inside a loop that gradus runs on several threads, or a parallel region of the caller's own
+/// OpenMP.
 bool in_parallel_region();
 
 namespace detail {

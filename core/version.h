@@ -14,4 +14,6 @@
 
 #if __cplusplus < 202002L
 #error "gradus needs C++20 or later: compile with -std=c++20"
+#elif defined(_GLIBCXX_DEBUG)
+#error "gradus is built without _GLIBCXX_DEBUG, whose containers differ: use _GLIBCXX_ASSERTIONS"
 #endif

@@ -54,6 +54,8 @@ struct LayerNorm : Norm {
 
 /// x / sqrt(mean(x^2) + eps) * weight over the last axis. Zhang & Sennrich 2019, arXiv 1910.07467.
 struct RMSNorm : Norm {
+  template <std::same_as<bool> B>
+  RMSNorm(int64_t dim, B eps_) = delete;
   explicit RMSNorm(int64_t dim, double eps_ = 1e-6) : Norm(NormKind::rms, dim, eps_, false) {}
 };
 

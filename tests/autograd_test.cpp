@@ -396,6 +396,23 @@ TEST_CASE("AnomalyMode names the op whose backward made a NaN or an infinity", "
   CHECK_THROWS_WITH(matmul(data, w).backward(huge), Contains("the backward of matmul"));
 }
 
+TEST_CASE("AnomalyMode changes no bit of a gradient", "[autograd]") {
+  manual_seed(3);
+  const Tensor w = randn({37, 37}).requires_grad_(), b = randn({37}).requires_grad_();
+  const Tensor x = randn({129, 37});
+  auto gradients = [&] {
+    w.set_grad({});
+    b.set_grad({});
+    Tensor y = x;
+    for (int i = 0; i < 3; ++i) y = tanh(linear(layer_norm(y, w[0], b), w, b));
+    mean(y * matmul(x, w)).backward();
+    return std::pair(w.grad().to_vector<float>(), b.grad().to_vector<float>());
+  };
+  const auto expected = gradients();
+  const AnomalyMode anomaly;
+  CHECK(gradients() == expected);
+}
+
 TEST_CASE("AnomalyMode names the op that made a NaN or an infinity", "[autograd]") {
   const Tensor x = leaf({0, 4}), infinite = leaf({INFINITY, 1});
   CHECK_NOTHROW(log(x));

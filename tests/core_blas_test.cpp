@@ -11,6 +11,8 @@
 #include "gradus/core/parallel.h"
 #include "gradus/core/random.h"
 
+extern "C" __attribute__((weak)) void openblas_set_num_threads(int);
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -174,6 +176,21 @@ TEST_CASE("gemm gives the same bits on one and two threads", "[blas]") {
     }
   }
   set_num_threads(before);
+}
+
+TEST_CASE("gemm gives the same bits whatever OpenBLAS's number of threads", "[blas]") {
+  for (const int64_t n : {130, 300, 517, 900}) {
+    const Case t{false, false, n, n + 7, n};
+    auto a = random_values<double>(n * n, 1), b = random_values<double>(n * (n + 7), 2);
+    for (double& x : a) x /= 3;  // or sums of 24 bits times 24 would hardly be rounded
+    std::vector<double> expected(static_cast<size_t>(n * (n + 7))), c = expected;
+    blas::gemm(product(t, a, b, expected));
+    for (const int threads : {2, 4, 1}) {
+      if (openblas_set_num_threads) openblas_set_num_threads(threads);
+      blas::gemm(product(t, a, b, c));
+      CHECK(c == expected);
+    }
+  }
 }
 
 TEST_CASE("gemm works inside parallel regions and on the user's own threads", "[blas]") {

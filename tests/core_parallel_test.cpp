@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cfenv>
 #include <chrono>
 #include <limits>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -140,6 +142,39 @@ TEST_CASE("denormals are flushed while another thread's loop has the workers", "
   CHECK(tiny * 0.5f > 0);
 }
 #endif
+
+TEST_CASE("a caller's rounding and traps are neither used nor changed", "[parallel]") {
+  std::fenv_t before;
+  REQUIRE(std::feholdexcept(&before) == 0);
+  std::fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+  feenableexcept(FE_DIVBYZERO);  // SIGFPE, were it in force
+#endif
+  volatile float three = 3, zero = 0;
+  std::vector<float> thirds[3];
+  for (const int threads : {1, 2}) {
+    Threads scope(threads);
+    thirds[threads].resize(64);
+    parallel_for(64, 1, [&](int64_t i, int64_t) {
+      thirds[threads][static_cast<size_t>(i)] = 1 / three + 0 * (1 / zero == 0);
+    });
+  }
+  const bool upward = std::fegetround() == FE_UPWARD, flagged = std::fetestexcept(FE_DIVBYZERO);
+  std::fesetenv(&before);
+  CHECK(upward);
+  CHECK(!flagged);
+  CHECK(thirds[1] == std::vector<float>(64, 0x1.555556p-2f));  // upward: ...558
+  CHECK(thirds[2] == thirds[1]);
+}
+
+TEST_CASE("profiles end in any order", "[profiler]") {
+  auto first = std::make_unique<Profile>(), second = std::make_unique<Profile>();
+  Profile third;
+  second.reset();
+  first.reset();
+  { ProfileScope exp("exp"); }
+  CHECK(third.rows().size() == 1);
+}
 
 TEST_CASE("the profiler counts the outermost op", "[profiler]") {
   { ProfileScope unheard("before"); }

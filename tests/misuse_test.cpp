@@ -30,6 +30,12 @@ concept HasData = requires(const Tensor& x) {
   x.data<T>();
 };
 static_assert(HasData<float> && HasData<const double> && HasData<int64_t> && HasData<bool>);
+// f(x).shape() outlives f(x).
+static_assert(std::is_same_v<decltype(std::declval<Tensor>().shape()), Shape> &&
+              std::is_same_v<decltype(std::declval<const Tensor>().strides()), Shape>);
+static_assert(std::is_same_v<decltype(std::declval<Tensor&>().shape()), const Shape&>);
+static_assert(std::is_constructible_v<nn::RMSNorm, int, double> &&
+              !std::is_constructible_v<nn::RMSNorm, int, bool>);  // 1e-6 or 1?
 static_assert(!HasData<int> && !HasData<unsigned> && !HasData<char> && !HasData<long double>);
 
 // x[0] = y would assign to a passing handle.

@@ -337,6 +337,7 @@ TEST_CASE("split and chunk", "[tensor]") {
   CHECK(sizes(x.split(4, 1), 1) == Sizes{4, 4, 2});
   CHECK(values(x.split(4, 1)[2]) == Values{8, 9, 18, 19});
   CHECK(sizes(x.split({1, 0, 9}, -1), 1) == Sizes{1, 0, 9});
+  CHECK_THROWS_WITH(x.split({4}, 1), Contains("the sizes sum to 4"));  // not pieces of 4
   // As torch: pieces of ceil(size / n), so there may be fewer than n.
   CHECK(sizes(x.chunk(4, 1), 1) == Sizes{3, 3, 3, 1});
   CHECK(sizes(x.chunk(6, 1), 1) == Sizes{2, 2, 2, 2, 2});

@@ -184,7 +184,7 @@ std::vector<Tensor> Tensor::split(const Shape& sizes, int64_t dim) const {
   return split_into(*this, {sizes.begin(), sizes.end()}, dim);
 }
 
-std::vector<Tensor> Tensor::split(int64_t size, int64_t dim) const {
+std::vector<Tensor> Tensor::split_evenly(int64_t size, int64_t dim) const {
   const int64_t n = this->size(dim);
   check(size > 0, "split: size must be positive, got ", size);
   std::vector<int64_t> sizes;
