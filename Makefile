@@ -175,7 +175,7 @@ bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_g
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
 
-root = $(DESTDIR)$(PREFIX)
+root = $(DESTDIR)$(if $(filter /%,$(firstword $(PREFIX))),,$(error PREFIX must begin with /, got "$(PREFIX)"))$(PREFIX)
 
 # What is installed is for any processor of this kind unless ARCH is given; glibc's loader looks for a
 # library of the processor's own level first, in glibc-hwcaps beside the one for all.
@@ -188,9 +188,11 @@ install:  ## installs headers, libraries, gradus.pc and a CMake package under DE
 	+$(quiet)for level in $(install_levels); do \
 	  $(MAKE) --no-print-directory ARCH=$$level install-level || exit 1; done
 
+# Libraries of another SONAME stay, for the programs that are linked to them.
 uninstall:  ## removes what make install brought
 	$(quiet)rm -rf "$(root)/include/gradus" "$(root)/lib/cmake/gradus" "$(root)/lib/pkgconfig/gradus.pc" \
-	  "$(root)"/lib/libgradus.* "$(root)"/lib/glibc-hwcaps/*/libgradus.*
+	  "$(root)/lib/libgradus.a" "$(root)/lib/libgradus.so" "$(root)/lib/libgradus.so.$(abi)" \
+	  "$(root)"/lib/libgradus.so.$(abi).* "$(root)"/lib/glibc-hwcaps/*/libgradus.so.$(abi)
 
 # Public headers are those that gradus.h includes, as the compiler tells.
 $(call lazy,public_headers,$(CXX) -std=c++20 -Ibuild/include -include gradus/gradus.h -MM -x c++ /dev/null \
@@ -203,7 +205,7 @@ install-base: all
 	$(quiet)install -Dm755 $(SHARED) "$(root)/lib/libgradus.so.$(version)"
 	$(quiet)ln -s libgradus.so.$(version) "$(root)/lib/libgradus.so.$(abi)"
 	$(quiet)ln -s libgradus.so.$(abi) "$(root)/lib/libgradus.so"
-	$(quiet)mkdir -p "$(root)/lib/pkgconfig" "$(root)/lib/cmake/gradus"
+	$(quiet)install -dm755 "$(root)/lib/pkgconfig" "$(root)/lib/cmake" "$(root)/lib/cmake/gradus"
 	$(file >$(BUILD)/obj/gradus.pc,$(pkg_config))
 	$(file >$(BUILD)/obj/gradus-config.cmake,$(cmake_config))
 	$(file >$(BUILD)/obj/gradus-config-version.cmake,$(cmake_version))
@@ -220,14 +222,19 @@ libdir=$${prefix}/lib
 Name: gradus
 Version: $(version)
 Description: Deep learning for multicore CPUs
-Cflags: -I$${prefix}/include
-Libs: -L$${libdir} -Wl,-rpath,$${libdir} -lgradus
+Cflags: -I"$${prefix}/include"
+Libs: -L"$${libdir}" -Wl,-rpath,"$${libdir}" -lgradus
 Libs.private: $(libraries) -fopenmp
 endef
 
 # gradus::gradus is the shared library, gradus::static the other.
 define cmake_config
 get_filename_component(gradus_prefix "$${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+if(gradus_FIND_COMPONENTS)
+  set(gradus_FOUND FALSE)
+  set(gradus_NOT_FOUND_MESSAGE "gradus has no components")
+  return()
+endif()
 if(NOT TARGET gradus::gradus)
   add_library(gradus::gradus SHARED IMPORTED)
   set_target_properties(gradus::gradus PROPERTIES
@@ -245,13 +252,18 @@ if(NOT TARGET gradus::gradus)
 endif()
 endef
 
-# Versions are compatible whose libraries have one SONAME.
+# Versions are compatible whose libraries have one SONAME, and those of a range that was asked for.
 define cmake_version
 set(PACKAGE_VERSION "$(version)")
 if(PACKAGE_FIND_VERSION VERSION_EQUAL "$(version)")
   set(PACKAGE_VERSION_EXACT TRUE)
 endif()
-if(PACKAGE_FIND_VERSION VERSION_LESS_EQUAL "$(version)" AND PACKAGE_FIND_VERSION VERSION_GREATER_EQUAL "$(abi)")
+if(PACKAGE_FIND_VERSION_RANGE)
+  if("$(version)" VERSION_GREATER_EQUAL PACKAGE_FIND_VERSION_MIN AND ("$(version)" VERSION_LESS PACKAGE_FIND_VERSION_MAX OR
+      (PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "INCLUDE" AND "$(version)" VERSION_EQUAL PACKAGE_FIND_VERSION_MAX)))
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  endif()
+elseif(PACKAGE_FIND_VERSION VERSION_LESS_EQUAL "$(version)" AND PACKAGE_FIND_VERSION VERSION_GREATER_EQUAL "$(abi)")
   set(PACKAGE_VERSION_COMPATIBLE TRUE)
 endif()
 endef

@@ -17,7 +17,7 @@ namespace gradus {
 /// (OMP_NUM_THREADS, else the number of processors), but at most 1024.
 int num_threads();
 
-/// Sets the number of threads that gradus uses from now on; nobody else's setting is changed.
+/// Sets the number of threads that gradus uses from now on; OpenMP's own number stays.
 /// Throws Error unless 1 <= n <= 1024.
 void set_num_threads(int n);
 
