@@ -112,6 +112,50 @@ TEST_CASE("token file: what is written is read", "[token_file]") {
                     Contains("not among"));
 }
 
+TEST_CASE("token file: what its tokens were made of", "[token_file]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "tokens", source = "0123456789abcdef";
+  TokenFile::write(path, {1, 2}, 5);
+  CHECK(TokenFile(path).source().empty());
+  TokenFile::write(path, {1, 2}, 5, source);
+  CHECK(TokenFile(path).source() == source);
+  CHECK_NOTHROW(TokenFile(path).verify());
+  const std::string text = file_of(folder, "ab ab");
+  TokenFile::write(path, text, models::CharTokenizer("ab "), 64, 0, 5, source);
+  CHECK(TokenFile(path).source() == source);
+  for (const char* bad : {"0", "0123456789ABCDEF", "0123456789abcdeg", "0123456789abcdef0"})
+    CHECK_THROWS_WITH(TokenFile::write(path, {}, 5, bad), Contains("16 hexadecimal digits"));
+  CHECK(TokenFile(path).source() == source);  // as it was
+  for (const char bad : {'\0', 'g', '/'}) {
+    std::string bytes = read_file(path);
+    bytes[60] = bad;
+    write_file_atomically(folder / "bad", bytes);
+    CHECK_THROWS_WITH(TokenFile(folder / "bad"), Contains("byte 48: expected 16 hexadecimal"));
+  }
+}
+
+TEST_CASE("token file: a temporary one has no name and goes with its last copy", "[token_file]") {
+  TemporaryFolder folder;
+  std::mt19937 random(3);
+  const std::string text = random_text(random, 5000), path = file_of(folder, text);
+  const auto bpe = models::BPETokenizer::train(text, {.vocab_size = 300});
+  const auto count = [] {  // open files
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  const auto before = count();
+  {
+    const TokenFile file = TokenFile::temporary(path, bpe, 64, 1000, 3000), copy = file;
+    CHECK(all_of(copy) == bpe.encode(text.substr(1000, 3000)));
+    CHECK_NOTHROW(copy.verify());
+    CHECK(!std::filesystem::exists(file.path()));
+    CHECK(count() == before + 1);
+  }
+  CHECK(count() == before);
+  CHECK_THROWS_WITH(TokenFile::temporary(folder / "none", bpe), Contains("No such file"));
+  CHECK_THROWS_WITH(TokenFile::temporary(path, bpe, 0), Contains("pieces"));
+  CHECK(count() == before);
+}
+
 TEST_CASE("token file: a text in pieces has the tokens of the whole", "[token_file]") {
   TemporaryFolder folder;
   std::mt19937 random(11);

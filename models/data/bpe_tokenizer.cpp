@@ -205,14 +205,14 @@ std::vector<std::string> BPETokenizer::spelled_merges() const {
   return all;
 }
 
-void BPETokenizer::save(const std::string& path) const {
+std::string BPETokenizer::to_json() const {
   std::vector<std::string> vocab;
   for (int64_t id = 0; id < vocab_size(); ++id) vocab.push_back(spelled(id));
   const json file{{"type", "bpe"},
                   {"special", special_tokens()},
                   {"vocab", std::move(vocab)},
                   {"merges", spelled_merges()}};
-  write_file_atomically(path, file.dump(1) + "\n");
+  return file.dump(1) + "\n";
 }
 
 namespace {

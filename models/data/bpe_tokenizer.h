@@ -51,7 +51,7 @@ class BPETokenizer : public Tokenizer {
 
   /// Writes `{"type": "bpe", "special": [...], "vocab": ["!", ...], "merges": ["t h", ...]}`:
   /// vocab in the order of ids, special tokens included, bytes written as GPT-2 writes them.
-  void save(const std::string& path) const override;
+  std::string to_json() const override;
   /// Reads what save wrote. Throws Error, naming the file and what is wrong with it.
   static BPETokenizer load(const std::string& path);
 

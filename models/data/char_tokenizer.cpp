@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "gradus/core/error.h"
-#include "gradus/core/file.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/json.h"
 #include "gradus/models/data/tokenizer_file.h"
@@ -69,10 +68,10 @@ std::string CharTokenizer::decode(const std::vector<int64_t>& ids) const {
   return text;
 }
 
-void CharTokenizer::save(const std::string& path) const {
+std::string CharTokenizer::to_json() const {
   json file{{"type", "char"}, {"vocab", std::vector(vocab_.begin() + num_special(), vocab_.end())}};
   if (num_special() > 0) file["special"] = special_tokens();
-  write_file_atomically(path, file.dump(1) + "\n");
+  return file.dump(1) + "\n";
 }
 
 CharTokenizer CharTokenizer::load(const std::string& path) {

@@ -24,7 +24,7 @@ class CharTokenizer : public Tokenizer {
 
   /// Writes `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`, without
   /// "special" if there are none.
-  void save(const std::string& path) const override;
+  std::string to_json() const override;
   /// Reads what save wrote. Throws Error, naming the file and what is wrong with it.
   static CharTokenizer load(const std::string& path);
 

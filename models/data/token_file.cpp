@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <utility>
 
@@ -28,20 +30,28 @@ struct Header {
   uint32_t zero = 0;
   uint64_t count = 0, vocab_size = 0;
   char checksum[16] = {};
-  char zeros[16] = {};
+  char source[16] = {};
 };
 static_assert(sizeof(Header) == 64);
+
+bool is_source(const std::string& text) {
+  return text.size() == sizeof Header::source &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
 
 int64_t width_for(int64_t vocab_size) { return vocab_size <= 1 << 16 ? 2 : 4; }
 
 /// Writes tokens behind a header that it fills in last.
 class Writer {
  public:
-  Writer(File& file, int64_t vocab_size) : file_(file) {
+  Writer(File& file, int64_t vocab_size, const std::string& source) : file_(file) {
     check(vocab_size >= 1 && vocab_size <= int64_t{1} << 32,
           "TokenFile: expected a vocabulary of 1 to 2^32 tokens, got ", vocab_size);
     header_.vocab_size = static_cast<uint64_t>(vocab_size);
     header_.width = static_cast<uint32_t>(width_for(vocab_size));
+    check(source.empty() || is_source(source),
+          "TokenFile: expected a source of 16 hexadecimal digits, or none, got ", source);
+    std::copy(source.begin(), source.end(), header_.source);
     file_.write(&header_, sizeof header_);
   }
   void add(const std::vector<int64_t>& tokens) {
@@ -119,21 +129,74 @@ void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint
   }
 }
 
+/// A part of a text file, and how it is read.
+struct TextRange {
+  const std::string& path;
+  int64_t piece, first, most;
+};
+
+void check_range(const TextRange& text) {
+  check(text.piece >= 1 && text.piece <= int64_t{1} << 32,
+        "TokenFile: expected pieces of 1 to 2^32 bytes, got ", text.piece);
+  check(text.first >= 0 && text.most >= 0, "TokenFile: expected a range of bytes, got ", text.most,
+        " from byte ", text.first, " on");
+}
+
+TokenFile::Written write_tokens(File& file, const TextRange& text, const Tokenizer& tokenizer,
+                                const std::string& source) {
+  TokenFile::Written written;
+  Writer writer(file, tokenizer.vocab_size(), source);
+  for_each_piece(text.path, static_cast<size_t>(text.piece), static_cast<uint64_t>(text.first),
+                 static_cast<uint64_t>(text.most), [&](const std::string& piece, uint64_t at) {
+                   std::vector<int64_t> tokens;
+                   try {
+                     tokens = tokenizer.encode(piece);
+                   } catch (const Error& e) {
+                     fail("TokenFile: ", text.path, ": in the ", piece.size(), " bytes from byte ",
+                          at, " on: ", e.what());
+                   }
+                   writer.add(tokens);
+                   written.bytes += std::ssize(piece);
+                   written.tokens += std::ssize(tokens);
+                   written.unknown += tokenizer.count_unknown(tokens);
+                 });
+  writer.finish();
+  return written;
+}
+
+/// A new file that has lost its name already.
+std::unique_ptr<File> open_nameless(std::string& path) {
+  std::error_code error;
+  const auto folder = std::filesystem::temp_directory_path(error);
+  check(!error, "TokenFile: there is no folder for temporary files: ", error.message());
+  path = (folder / "gradus-tokens-XXXXXX").string();
+  const int fd = ::mkstemp(path.data());
+  check(fd >= 0, "TokenFile: cannot write ", path, ": ", std::strerror(errno));
+  ::close(fd);
+  auto file = std::make_unique<File>("TokenFile: " + path + ": ", path, O_RDWR | O_NOFOLLOW);
+  ::unlink(path.c_str());
+  return file;
+}
+
 }  // namespace
 
 struct TokenFile::Open {
-  explicit Open(const std::string& p)
-      : path(p), context("TokenFile: " + p + ": "), file(context, p, O_RDONLY), content(file) {
+  Open(const std::string& p, std::unique_ptr<File> f)
+      : path(p), context("TokenFile: " + p + ": "), file(std::move(f)), content(*file) {
     check(content.bytes >= sizeof(Header), context, "byte ", content.bytes,
           ": the file ends within its header");
   }
 
   std::string path, context;
-  File file;
+  std::unique_ptr<File> file;
   Mapping content;
 };
 
-TokenFile::TokenFile(const std::string& path) : open_(std::make_shared<Open>(path)) {
+TokenFile::TokenFile(const std::string& path)
+    : TokenFile(std::make_shared<Open>(
+          path, std::make_unique<File>("TokenFile: " + path + ": ", path, O_RDONLY))) {}
+
+TokenFile::TokenFile(std::shared_ptr<const Open> open) : open_(std::move(open)) {
   const std::string& context = open_->context;
   Header header;
   std::memcpy(&header, open_->content.data, sizeof header);
@@ -144,9 +207,10 @@ TokenFile::TokenFile(const std::string& path) : open_(std::make_shared<Open>(pat
   width_ = width_for(static_cast<int64_t>(header.vocab_size));
   check(header.width == width_, context, "byte 8: expected ", width_, " bytes a token, got ",
         header.width);
-  const std::string zeros(sizeof header.zeros, '\0');
-  check(header.zero == 0 && std::string(header.zeros, sizeof header.zeros) == zeros, context,
-        "bytes 12 to 15 and 48 to 63: expected zeros");
+  check(header.zero == 0, context, "bytes 12 to 15: expected zeros");
+  const std::string source = this->source();
+  check(source.empty() || is_source(source), context,
+        "byte 48: expected 16 hexadecimal digits or zeros");
   const uint64_t there = open_->content.bytes - sizeof header, width = header.width;
   check(there % width == 0 && there / width == header.count, context, "byte 16: expected ",
         header.count, " tokens of ", width, " bytes, got ", there, " bytes");
@@ -159,6 +223,12 @@ const std::string& TokenFile::path() const { return open_->path; }
 std::string TokenFile::checksum() const {
   const char* at = reinterpret_cast<const char*>(open_->content.data) + offsetof(Header, checksum);
   return {at, at + sizeof(Header::checksum)};
+}
+
+std::string TokenFile::source() const {
+  const char* at = reinterpret_cast<const char*>(open_->content.data) + offsetof(Header, source);
+  const std::string source(at, at + sizeof(Header::source));
+  return source == std::string(source.size(), '\0') ? "" : source;
 }
 
 template <class T>
@@ -178,7 +248,7 @@ void TokenFile::copy(int64_t first, int64_t n, int64_t* to) const {
 void TokenFile::read(int64_t first, int64_t n, int64_t* to) const {
   check(first >= 0 && n >= 0 && first <= count_ && n <= count_ - first, open_->context, n,
         " tokens from token ", first, " on are not among the ", count_);
-  const uint64_t now = open_->file.size();
+  const uint64_t now = open_->file->size();
   check(now >= open_->content.bytes, open_->context, "the file has become shorter since it was ",
         "opened: from ", open_->content.bytes, " bytes to ", now);
   if (width_ == 2)
@@ -203,41 +273,33 @@ void TokenFile::verify() const {
 
 TokenFile::Written TokenFile::write(const std::string& path, const std::string& text_path,
                                     const Tokenizer& tokenizer, int64_t piece, int64_t first,
-                                    int64_t most) {
-  check(piece >= 1 && piece <= int64_t{1} << 32, "TokenFile: expected pieces of 1 to 2^32 bytes, ",
-        "got ", piece);
-  check(first >= 0 && most >= 0, "TokenFile: expected a range of bytes, got ", most, " from byte ",
-        first, " on");
+                                    int64_t most, const std::string& source) {
+  const TextRange text{text_path, piece, first, most};
+  check_range(text);
   Written written;
-  replace_file("TokenFile", path, [&](File& file) {
-    written = {};
-    Writer writer(file, tokenizer.vocab_size());
-    for_each_piece(text_path, static_cast<size_t>(piece), static_cast<uint64_t>(first),
-                   static_cast<uint64_t>(most), [&](const std::string& text, uint64_t at) {
-                     std::vector<int64_t> tokens;
-                     try {
-                       tokens = tokenizer.encode(text);
-                     } catch (const Error& e) {
-                       fail("TokenFile: ", text_path, ": in the ", text.size(), " bytes from byte ",
-                            at, " on: ", e.what());
-                     }
-                     writer.add(tokens);
-                     written.bytes += std::ssize(text);
-                     written.tokens += std::ssize(tokens);
-                     written.unknown += tokenizer.count_unknown(tokens);
-                   });
-    writer.finish();
-  });
+  replace_file("TokenFile", path,
+               [&](File& file) { written = write_tokens(file, text, tokenizer, source); });
   return written;
 }
 
 void TokenFile::write(const std::string& path, const std::vector<int64_t>& tokens,
-                      int64_t vocab_size) {
+                      int64_t vocab_size, const std::string& source) {
   replace_file("TokenFile", path, [&](File& file) {
-    Writer writer(file, vocab_size);
+    Writer writer(file, vocab_size, source);
     writer.add(tokens);
     writer.finish();
   });
+}
+
+TokenFile TokenFile::temporary(const std::string& text_path, const Tokenizer& tokenizer,
+                               int64_t piece, int64_t first, int64_t most) {
+  const TextRange text{text_path, piece, first, most};
+  check_range(text);
+  std::string path;
+  std::unique_ptr<File> file = open_nameless(path);
+  write_tokens(*file, text, tokenizer, "");
+  file->rewind();  // which writes what is still buffered
+  return TokenFile(std::make_shared<Open>(path, std::move(file)));
 }
 
 }  // namespace gradus::models

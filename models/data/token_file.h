@@ -15,8 +15,8 @@ namespace gradus::models {
 ///
 /// The file: 64 bytes of header ("gradtok1"; then, little-endian, bytes a token, 2 or 4, as uint32;
 /// four bytes 0; the number of tokens and the size of the vocabulary as uint64; a checksum of the
-/// tokens in 16 hexadecimal digits; zeros), then the tokens as uint16 (a vocabulary of at most
-/// 65,536) or uint32.
+/// tokens in 16 hexadecimal digits; what they were made of, in 16 hexadecimal digits, or zeros if
+/// that is not known), then the tokens as uint16 (a vocabulary of at most 65,536) or uint32.
 ///
 /// Opening reads the header and compares the file's length with it; verify() reads all. A file that
 /// is cut short while it is open makes the next read throw Error; only one cut short in the midst
@@ -34,6 +34,9 @@ class TokenFile {
   const std::string& path() const;
   /// As the file gives it: tells tokens from others. Only verify() looks whether it is right.
   std::string checksum() const;
+  /// As write() was given it: tells what the tokens were made of from other texts and tokenizers; 16
+  /// hexadecimal digits, or empty if that is not known.
+  std::string source() const;
   /// Copies tokens first ... first + n - 1. Throws Error if there are no such tokens, if the file
   /// has become shorter, and, naming the byte, on a token outside the vocabulary.
   void read(int64_t first, int64_t n, int64_t* to) const;
@@ -50,17 +53,26 @@ class TokenFile {
   /// pieces of about `piece` bytes, each cut before a space, tab or line break that stands
   /// before what is no white space: there, none of this library's tokenizers makes other tokens than of
   /// the whole text. A text without such places is taken whole. The text is the file's from byte
-  /// `first` on, at most `most` bytes. Throws Error naming the file and where in it the tokenizer
-  /// refused.
+  /// `first` on, at most `most` bytes; `source` is for the caller's use. Throws Error naming the file
+  /// and where in it the tokenizer refused, and on a source that source() could not give.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, int64_t piece = 1 << 22, int64_t first = 0,
-                       int64_t most = std::numeric_limits<int64_t>::max());
-  /// Writes tokens that are there already. Throws Error on one outside [0, vocab_size).
-  static void write(const std::string& path, const std::vector<int64_t>& tokens,
-                    int64_t vocab_size);
+                       int64_t most = std::numeric_limits<int64_t>::max(),
+                       const std::string& source = "");
+  /// Writes tokens that are there already. Throws Error on one outside [0, vocab_size), and on a
+  /// source that source() could not give.
+  static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
+                    const std::string& source = "");
+  /// The tokens that write() would make of a text, in a file among the system's temporary ones that
+  /// has no name (path() tells the one it had) and goes with the last copy, however the program
+  /// ends. Throws Error as write(), and if there is no such folder.
+  static TokenFile temporary(const std::string& text_path, const Tokenizer& tokenizer,
+                             int64_t piece = 1 << 22, int64_t first = 0,
+                             int64_t most = std::numeric_limits<int64_t>::max());
 
  private:
   struct Open;
+  explicit TokenFile(std::shared_ptr<const Open> open);
   template <class T>
   void copy(int64_t first, int64_t n, int64_t* to) const;
 

@@ -53,6 +53,8 @@ int64_t Tokenizer::count_unknown(const std::vector<int64_t>& ids) const {
   return unknown_ < 0 ? 0 : std::count(ids.begin(), ids.end(), unknown_);
 }
 
+void Tokenizer::save(const std::string& path) const { write_file_atomically(path, to_json()); }
+
 namespace detail {
 
 void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size) {

@@ -26,8 +26,10 @@ class Tokenizer {
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
   /// Of all tokens, special ones too.
   virtual int64_t vocab_size() const = 0;
-  /// Writes a JSON object whose "type" says what kind it is, complete or not at all.
-  virtual void save(const std::string& path) const = 0;
+  /// All that it is, as a JSON object whose "type" says what kind it is.
+  virtual std::string to_json() const = 0;
+  /// Writes that, complete or not at all.
+  void save(const std::string& path) const;
 
   /// The id of a special token. Throws Error, naming those there are, if it is none of them.
   int64_t special(const std::string& name) const;

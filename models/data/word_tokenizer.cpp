@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "gradus/core/error.h"
-#include "gradus/core/file.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/json.h"
 #include "gradus/models/data/tokenizer_file.h"
@@ -135,12 +134,12 @@ std::string WordTokenizer::decode(const std::vector<int64_t>& ids) const {
   return text;
 }
 
-void WordTokenizer::save(const std::string& path) const {
+std::string WordTokenizer::to_json() const {
   const json file{{"type", "word"},
                   {"lower_case", lower_case_},
                   {"special", special_tokens()},
                   {"vocab", std::vector(vocab_.begin() + num_special(), vocab_.end())}};
-  write_file_atomically(path, file.dump(1) + "\n");
+  return file.dump(1) + "\n";
 }
 
 WordTokenizer WordTokenizer::load(const std::string& path) {

@@ -39,7 +39,7 @@ class WordTokenizer : public Tokenizer {
 
   /// Writes `{"type": "word", "lower_case": false, "special": ["[PAD]", ...], "vocab": ["the",
   /// ...]}`.
-  void save(const std::string& path) const override;
+  std::string to_json() const override;
   /// Reads what save wrote. Throws Error, naming the file and what is wrong with it.
   static WordTokenizer load(const std::string& path);
 

@@ -141,14 +141,14 @@ std::string WordPieceTokenizer::decode(const std::vector<int64_t>& ids) const {
 
 // ---- files ----
 
-void WordPieceTokenizer::save(const std::string& path) const {
+std::string WordPieceTokenizer::to_json() const {
   const json file{{"type", "wordpiece"},
                   {"lower_case", options_.lower_case},
                   {"strip_accents", options_.strip_accents},
                   {"split_cjk", options_.split_cjk},
                   {"special", special_tokens()},
                   {"vocab", pieces_}};
-  write_file_atomically(path, file.dump(1) + "\n");
+  return file.dump(1) + "\n";
 }
 
 namespace {

@@ -42,7 +42,7 @@ class WordPieceTokenizer : public Tokenizer {
 
   /// Writes `{"type": "wordpiece", "lower_case": true, "strip_accents": true, "split_cjk": true,
   /// "special": ["[PAD]", ...], "vocab": ["[PAD]", "the", "##s", ...]}`.
-  void save(const std::string& path) const override;
+  std::string to_json() const override;
   /// Reads what save wrote. Throws Error, naming the file and what is wrong with it.
   static WordPieceTokenizer load(const std::string& path);
 

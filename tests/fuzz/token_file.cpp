@@ -10,12 +10,14 @@ using models::TokenFile;
 
 namespace {
 
-std::string file(const std::vector<int64_t>& tokens, int64_t vocab_size) {
-  return fuzz::saved([&](const std::string& path) { TokenFile::write(path, tokens, vocab_size); });
+std::string file(const std::vector<int64_t>& tokens, int64_t vocab_size,
+                 const std::string& source = "") {
+  return fuzz::saved(
+      [&](const std::string& path) { TokenFile::write(path, tokens, vocab_size, source); });
 }
 
 std::vector<std::string> seeds() {
-  return {file({1, 2, 3, 0}, 4), file({}, 1), file({70000, 5}, 70001)};
+  return {file({1, 2, 3, 0}, 4), file({}, 1), file({70000, 5}, 70001, "00112233aabbccdd")};
 }
 
 /// The file with the checksum that its tokens have.
@@ -31,7 +33,8 @@ void run(const std::string& bytes) {
     std::vector<int64_t> read(static_cast<size_t>(tokens.size()));
     tokens.read(0, tokens.size(), read.data());
     tokens.verify();
-    fuzz::expect(file(read, tokens.vocab_size()) == content, "written again, another file");
+    fuzz::expect(file(read, tokens.vocab_size(), tokens.source()) == content,
+                 "written again, another file");
   });
 }
 
