@@ -32,7 +32,8 @@ class TextTask : public Task {
   TextTask(const Options& options, const TrainOptions& training)
       : o_(options),
         training_(training),
-        text_(o_.text, training_.begins_with(), training_.out, o_.model.context),
+        text_(o_.text, training_.begins_with(), training_.out, o_.model.context,
+              training_.eval_only),
         model_(config()) {}
 
   nn::Module& model() override { return model_; }

@@ -192,3 +192,11 @@ TEST_CASE("a run's folder is locked, and cleared of what is the run's", "[suppor
   RunFolder file(folder / "other.tmp", {"c.bin"});
   CHECK_THROWS_WITH(file.lock(), Contains("other.tmp"));
 }
+  RunFolder tokens(path, {"c.bin"}, {"t.bin"});
+  for (const char* name : {"t.bin", "t.bin.tmp"}) write_file_atomically(tokens / name, "x");
+  tokens.expect_no_run();
+  tokens.remove_leftovers();
+  tokens.remove_run();
+  CHECK(scratch.has("a/b/t.bin"));
+  CHECK(!scratch.has("a/b/t.bin.tmp"));
+

@@ -82,9 +82,44 @@ TEST_CASE("train_gpt: words and byte pairs, in memory and on disk, resumed and a
   write_file_atomically(bench / "text.txt", changed);
   CHECK_THAT(run("train_gpt", "--resume --steps 5" + bench.out("part")).output,
              Contains("the data is not what the run"));
-  fs::remove(bench.path / file);
   CHECK_THAT(run("train_gpt", "--resume --steps 5" + bench.out("disk")).output,
              Contains("the data is not what the run") || Contains("is not among"));
+}
+
+TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
+  const Bench bench(mixed_text());
+  const std::string flags = bench.flags + constant + " --on-disk --steps 2 --tokenizer bpe";
+  const Result trained = run("train_gpt", flags + bench.out("a"));
+  INFO(trained.output);
+  REQUIRE(trained.status == 0);
+  fs::create_directory(bench.path / "tmp");
+  const std::string tmp = "TMPDIR='" + (bench / "tmp") + "' ",
+                    before = bench.file("a/train.tokens");
+  const auto final_loss = [](const std::string& output) {
+    const size_t at = output.rfind(" val_loss ");
+    return at == std::string::npos ? output : output.substr(at, 40);
+  };
+  // Found where they are.
+  CHECK(final_loss(
+            run("train_gpt", "--eval-only" + bench.out("a"), "export TMPDIR=/nowhere; ").output) ==
+        final_loss(trained.output));
+  // Another text: the run's own tokens stay.
+  write_file_atomically(bench / "other.txt", mixed_text() + mixed_text());
+  const Result other =
+      run("train_gpt", "--eval-only --data '" + (bench / "other.txt") + "'" + bench.out("a"), tmp);
+  INFO(other.output);
+  CHECK(other.status == 0);
+  CHECK(bench.file("a/train.tokens") == before);
+  CHECK(fs::is_empty(bench.path / "tmp"));
+  // Another's model: nothing is made.
+  const std::vector<std::string> names = bench.names(".");
+  const std::string from = flags.substr(0, flags.find(" --layers")) +
+                           " --on-disk --eval-only --init-from '" + (bench / "a") + "'";
+  const Result elsewhere = run("train_gpt", from + bench.out("b"), tmp);
+  INFO(elsewhere.output);
+  CHECK(final_loss(elsewhere.output) == final_loss(trained.output));
+  CHECK(bench.names(".") == names);
+  CHECK(fs::is_empty(bench.path / "tmp"));
 }
 
 TEST_CASE("train_gpt: what validates is not learned from, and costs so many bits a byte") {
@@ -303,6 +338,36 @@ TEST_CASE("a corpus on disk is that in memory, and its characters are those of i
     CHECK(disk.opening() == memory.opening());
     CHECK(disk.id() != memory.id());
   }
+  // What lies there is taken if it is of the same text and tokenizer, else made anew.
+  const std::string tokens = folder / "run/train.tokens";
+  const auto make = [&](const std::string& text, bool read_only = false) {
+    write_file_atomically(path, text);
+    const CorpusOptions of_words{
+        .data = path, .val_data = "", .tokenizer = {TokenizerKind::words, 300}, .on_disk = true};
+    const Corpus corpus(of_words, "", folder / "run", 16, read_only);
+    return corpus.data().windows(models::Part::train, 0, 10000).targets.to_vector<int64_t>();
+  };
+  const std::string text = mixed_text(), head = "other words ";
+  const std::string another = head + text.substr(head.size());  // of the same length
+  const auto ids = make(text);
+  const std::string file = read_file(tokens);
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(tokens, old);
+  CHECK(make(text) == ids);
+  CHECK(fs::last_write_time(tokens) == old);
+  const auto its = make(another, true);
+  CHECK(its != ids);
+  CHECK(read_file(tokens) == file);
+  CHECK(make(another) == its);
+  CHECK(read_file(tokens) != file);
+  CHECK(make(text) == ids);
+  CHECK(read_file(tokens) == file);
+  std::string unknown = file;
+  std::fill_n(unknown.begin() + 48, 16, '\0');  // as earlier versions wrote it
+  write_file_atomically(tokens, unknown);
+  CHECK(make(text) == ids);
+  CHECK(read_file(tokens) == file);
+  write_file_atomically(path, mixed_text());
   // Its last tenth has a z. The head ends within a character.
   CorpusOptions options{.data = path, .val_data = "", .tokenizer = {}, .on_disk = true};
   options.head = static_cast<int64_t>(mixed_text().find("\u00e9")) + 1;

@@ -1,6 +1,7 @@
 #include "examples/support/corpus.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -9,6 +10,7 @@
 
 #include "examples/support/source_text.h"
 #include "examples/support/text.h"
+#include "gradus/core/checksum.h"
 #include "gradus/core/file.h"
 #include "gradus/models/data/char_tokenizer.h"
 #include "gradus/models/data/word_tokenizer.h"
@@ -142,26 +144,68 @@ std::vector<int64_t> Corpus::encode(const Range& range) {
   return ids;
 }
 
-TokenFile Corpus::write(const Range& range, const std::string& path, bool may_exist) {
-  std::optional<TokenFile> file;
+/// Tells what a range's tokens are made of from other texts and tokenizers.
+std::string Corpus::source_of(const Range& range) const {
+  const std::string tokenizer = tokenizer_->to_json();
+  const std::array<int64_t, 4> sizes{range.first, range.size, std::ssize(tokenizer), 0};
+  internal::Checksum checksum;
+  checksum.add(sizes.data(), sizeof sizes);
+  checksum.add(tokenizer.data(), tokenizer.size());
+  constexpr int64_t most = 1 << 20;  // bytes at a time
+  for (int64_t at = 0; at < range.size; at += most) {
+    const std::string piece = range.text->read(range.first + at, std::min(most, range.size - at));
+    checksum.add(piece.data(), piece.size());
+  }
+  return checksum.digits();
+}
+
+namespace {
+
+/// The token file there, if it is whole and its tokens are made of this.
+std::optional<TokenFile> find_tokens(const std::string& path, const std::string& source,
+                                     int64_t vocab_size) {
   try {
-    if (may_exist) file.emplace(path).verify();
+    TokenFile file(path);
+    if (file.source() != source || file.vocab_size() != vocab_size) return {};
+    file.verify();
+    return file;
   } catch (const Error&) {  // there is none, or a damaged one
-    file.reset();
+    return {};
   }
-  if (!file || file->vocab_size() != tokenizer_->vocab_size()) {
-    const int64_t piece = 1 << 22;
-    unknown_ +=
-        TokenFile::write(path, range.text->name, *tokenizer_, piece, range.first, range.size)
-            .unknown;
+}
+
+int64_t count_unknown(const TokenFile& file, const models::Tokenizer& tokenizer) {
+  if (!tokenizer.has_special("[UNK]")) return 0;
+  int64_t sum = 0;
+  for (int64_t at = 0; at < file.size(); at += 1 << 16) {
+    std::vector<int64_t> ids(static_cast<size_t>(std::min<int64_t>(1 << 16, file.size() - at)));
+    file.read(at, std::ssize(ids), ids.data());
+    sum += tokenizer.count_unknown(ids);
+  }
+  return sum;
+}
+
+}  // namespace
+
+/// The tokens of a range: those in the file at `path` or else new ones, there unless `read_only`.
+TokenFile Corpus::tokens_of(const Range& range, const std::string& path, bool read_only) {
+  constexpr int64_t piece = 1 << 22;
+  const std::string source = source_of(range), &text = range.text->name;
+  std::optional<TokenFile> file = find_tokens(path, source, tokenizer_->vocab_size());
+  if (!file && read_only) {
+    file = TokenFile::temporary(text, *tokenizer_, piece, range.first, range.size);
+  } else if (!file) {
+    TokenFile::write(path, text, *tokenizer_, piece, range.first, range.size, source);
     file.emplace(path);
+    core::check(file->source() == source, path, ": another process writes it, too");
   }
+  unknown_ += count_unknown(*file, *tokenizer_);
   add_id(std::to_string(range.size) + ' ' + file->checksum());
   return *file;
 }
 
 Corpus::Corpus(const CorpusOptions& options, const std::string& begins_with,
-               const std::string& folder, int64_t context)
+               const std::string& folder, int64_t context, bool read_only)
     : o_(options) {
   std::vector<Text> texts{Text(o_.data, o_.on_disk)};
   if (!o_.val_data.empty()) texts.emplace_back(o_.val_data, o_.on_disk);
@@ -173,7 +217,7 @@ Corpus::Corpus(const CorpusOptions& options, const std::string& begins_with,
     tokenizer_ = new_tokenizer(o_.tokenizer, ranges,
                                o_.on_disk ? o_.head : std::numeric_limits<int64_t>::max());
   if (o_.on_disk)
-    read_from_disk(ranges, folder, begins_with == folder, context);
+    read_from_disk(ranges, folder, read_only, context);
   else
     read(ranges, texts, context);
   measure_tokens();
@@ -190,15 +234,15 @@ void Corpus::read(const std::vector<Range>& ranges, const std::vector<Text>& tex
 }
 
 void Corpus::read_from_disk(const std::vector<Range>& ranges, const std::string& folder,
-                            bool may_exist, int64_t context) {
+                            bool read_only, int64_t context) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  if (!read_only) std::filesystem::create_directories(folder, error);
   core::check(!error, "cannot make the folder ", folder, ": ", error.message());
   if (ranges.size() == 1) {
-    data_.emplace(write(ranges[0], folder + "/text.tokens", may_exist), context);
+    data_.emplace(tokens_of(ranges[0], folder + "/text.tokens", read_only), context);
   } else {
-    TokenFile train = write(ranges[0], folder + "/train.tokens", may_exist);
-    data_.emplace(std::move(train), write(ranges[1], folder + "/validation.tokens", may_exist),
+    TokenFile train = tokens_of(ranges[0], folder + "/train.tokens", read_only);
+    data_.emplace(std::move(train), tokens_of(ranges[1], folder + "/validation.tokens", read_only),
                   context);
   }
 }

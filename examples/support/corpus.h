@@ -29,13 +29,13 @@ void add_corpus_flags(Flags& flags, CorpusOptions& options);
 /// word that it lacks is [UNK]. The characters are those of both parts.
 class Corpus {
  public:
-  /// `begins_with`: a folder whose tokenizer is taken (see make_tokenizer). `folder`: where
-  /// the tokens go, on disk: text.tokens, or train.tokens and validation.tokens. If it is the run
-  /// in this folder that goes on, they are taken as they are found there, unless damaged. Throws Error, naming the
-  /// file and the byte, on a text that the tokenizer refuses, and on one too short for windows of
-  /// `context` tokens.
+  /// `begins_with`: a folder whose tokenizer is taken (see make_tokenizer). `folder`: where the tokens
+  /// go, on disk: text.tokens, or train.tokens and validation.tokens. Those that are there are taken if
+  /// it was this text and this tokenizer that they were made of, and they are whole. If it may not be
+  /// written (`read_only`), others go to temporary files. Throws Error, naming the file and the byte, on
+  /// a text that the tokenizer refuses, and on one too short for windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
-         int64_t context);
+         int64_t context, bool read_only = false);
 
   const models::Tokenizer& tokenizer() const { return *tokenizer_; }
   const models::TextData& data() const { return *data_; }
@@ -55,9 +55,10 @@ class Corpus {
   std::vector<Range> cut(const std::vector<Text>& texts) const;
   std::vector<int64_t> encode(const Range& range);
   void read(const std::vector<Range>& ranges, const std::vector<Text>& texts, int64_t context);
-  void read_from_disk(const std::vector<Range>& ranges, const std::string& folder, bool may_exist,
+  void read_from_disk(const std::vector<Range>& ranges, const std::string& folder, bool read_only,
                       int64_t context);
-  models::TokenFile write(const Range& range, const std::string& path, bool may_exist);
+  std::string source_of(const Range& range) const;
+  models::TokenFile tokens_of(const Range& range, const std::string& path, bool read_only);
   void add_id(const std::string& id);
   void measure_tokens();
 

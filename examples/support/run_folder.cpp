@@ -105,7 +105,7 @@ void RunFolder::remove_leftovers() const {
       if (at == std::string::npos ||
           name.find_first_not_of("0123456789-", at + 4) != std::string::npos)
         continue;
-      if (std::find(files_.begin(), files_.end(), name.substr(0, at)) != files_.end())
+      if (std::find(files.begin(), files.end(), name.substr(0, at)) != files.end())
         fs::remove(entry.path(), error);
     }
 }
@@ -122,6 +122,8 @@ void RunFolder::remove_run() {
 }
 
 // ---- metadata ----
+  std::vector<std::string> files = files_;
+  files.insert(files.end(), made_again_.begin(), made_again_.end());
 
 const std::string& stored_text(const Metadata& metadata, const std::string& key,
                                const std::string& where) {

@@ -12,9 +12,11 @@ namespace gradus {
 /// A folder that one process at a time may train in.
 class RunFolder {
  public:
-  /// `files`: what a run writes into it, the checkpoint first. Nothing is touched yet.
-  RunFolder(std::string path, std::vector<std::string> files)
-      : path_(std::move(path)), files_(std::move(files)) {}
+  /// `files`: what a run writes into it, the checkpoint first; `made_again`: what else, which its data
+  /// can be made into again. Nothing is touched yet.
+  RunFolder(std::string path, std::vector<std::string> files,
+            std::vector<std::string> made_again = {})
+      : path_(std::move(path)), files_(std::move(files)), made_again_(std::move(made_again)) {}
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -45,7 +47,7 @@ class RunFolder {
 
  private:
   std::string path_;
-  std::vector<std::string> files_;
+  std::vector<std::string> files_, made_again_;
   int fd_ = -1;
   bool is_good_ = false;  // the checkpoint there is
 };

@@ -143,7 +143,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   if (!flags.given("--min-lr")) o.min_lr = o.lr / 10;
   set_num_threads(static_cast<int>(o.threads));
 
-  RunFolder folder(o.out, run_files());
+  RunFolder folder(o.out, run_files(), {"text.tokens", "train.tokens", "validation.tokens"});
   if (!o.eval_only) folder.lock();
   std::optional<models::Checkpoint> checkpoint;
   if (o.from_checkpoint()) {
