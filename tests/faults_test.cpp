@@ -142,14 +142,32 @@ TEST_CASE("faults: the folder of a run goes away, or a file is in its place", "[
   REQUIRE(process.read_until("step 300 train"));
   fs::rename(bench.path / "out", bench.path / "elsewhere");
   if (file) std::ofstream(bench.path / "out") << "x";
-  CHECK_THAT(failure(process.finish()), Contains("out/") && Contains("saved is step") &&
-                                            Contains(file ? "Not a directory" : "No such file"));
+  CHECK_THAT(failure(process.finish()),
+             Contains("saved is step") &&
+                 Contains(bench / "out" +
+                          (file ? " is not the folder that this run began in" : ": No such file")));
   CHECK(bench.has("out") == file);
   // All is there, and goes on.
   const int64_t step = bench.checkpoint_step("elsewhere");
   CHECK(step >= 300);
   CHECK(run("train_gpt", "--resume --steps " + std::to_string(step + 1) + bench.out("elsewhere"))
             .status == 0);
+}
+
+TEST_CASE("faults: a run whose folder was moved leaves that of the next run alone", "[faults]") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 1000000 --eval-every 1000000" + bench.out();
+  Process first("train_gpt", flags);
+  REQUIRE(first.read_until("step 0 train"));
+  fs::rename(bench.path / "out", bench.path / "elsewhere");
+  Process second("train_gpt", flags + " --seed 6");
+  REQUIRE(second.read_until("step 0 train"));
+  const std::vector<std::string> files = bench.run_files();
+  CHECK_THAT(failure(first.finish(SIGTERM)),
+             Contains(bench / "out is not the folder that this run began in; saved is step 0"));
+  CHECK(bench.run_files() == files);
+  CHECK(second.finish(SIGTERM).status == 130);
+  CHECK(bench.checkpoint_step("elsewhere") == 0);
 }
 
 TEST_CASE("faults: output that nobody can read is status 1, and the run is whole", "[faults]") {

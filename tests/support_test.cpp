@@ -17,6 +17,7 @@ using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
 using models::parse_number;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -200,3 +201,64 @@ TEST_CASE("a run's folder is locked, and cleared of what is the run's", "[suppor
   CHECK(scratch.has("a/b/t.bin"));
   CHECK(!scratch.has("a/b/t.bin.tmp"));
 
+
+TEST_CASE("a run's folder that was moved is not written to by its name", "[support]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "run";
+  RunFolder folder(path, {"c.bin"});
+  folder.make();
+  folder.expect_in_place();
+  fs::rename(path, scratch / "moved");
+  CHECK_THROWS_WITH(folder.expect_in_place(), Contains(path) && Contains("No such file"));
+  fs::create_directory(path);
+  CHECK_THROWS_WITH(folder.expect_in_place(),
+                    Contains(path + " is not the folder that this run began in"));
+  fs::remove(path);
+  fs::create_directory_symlink(scratch / "moved", path);
+  folder.expect_in_place();  // by another way
+}
+
+TEST_CASE("the checkpoint before stays until there is a new one, wherever a run is killed",
+          "[support]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "run", now = path + "/c.bin",
+                    before = path + "/c.previous.bin", coming = before + ".tmp";
+  const auto write = [&](const std::string& text) {
+    return [&, text] { write_file_atomically(now, text); };
+  };
+  {
+    RunFolder folder(path, {"c.bin", "c.previous.bin"});
+    folder.make();
+    folder.replace_checkpoint(write("1"));
+    CHECK(!scratch.has("run/c.previous.bin"));
+    folder.replace_checkpoint(write("2"));
+    CHECK(read_file(before) == "1");
+    fs::copy_file(now, coming);  // stale
+    folder.replace_checkpoint([&] {
+      CHECK(read_file(now) == "2");
+      CHECK(read_file(before) == "1");
+      CHECK(fs::equivalent(coming, now));
+      write("3")();
+    });
+    CHECK(read_file(before) == "2");
+    CHECK_THROWS_WITH(folder.replace_checkpoint([] { fail("full"); }), Contains("full"));
+    CHECK(read_file(before) == "2");
+    CHECK(!fs::exists(coming));
+  }
+  const auto lock = [&] { RunFolder(path, {"c.bin", "c.previous.bin"}).lock(); };
+  fs::create_hard_link(now, coming);  // killed before the new one was there
+  lock();
+  CHECK(read_file(now) == "3");
+  CHECK(read_file(before) == "2");
+  CHECK(!fs::exists(coming));
+  fs::create_hard_link(now, coming);  // and after
+  write("4")();
+  lock();
+  CHECK(read_file(now) == "4");
+  CHECK(read_file(before) == "3");
+  CHECK(!fs::exists(coming));
+  fs::create_hard_link(before, coming);  // whose renaming does nothing
+  lock();
+  CHECK(read_file(before) == "3");
+  CHECK(!fs::exists(coming));
+}

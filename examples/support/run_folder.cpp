@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +34,7 @@ void RunFolder::lock() {
               "; wait for its end or choose another --out");
   core::check(writable, "cannot write to the folder ", path_, ": ", std::strerror(reason));
   fd_ = fd;
+  settle_previous();
 }
 
 void RunFolder::make() {
@@ -40,6 +42,16 @@ void RunFolder::make() {
   fs::create_directories(path_, error);
   core::check(!error, "cannot make the folder ", path_, ": ", error.message());
   lock();
+}
+
+void RunFolder::expect_in_place() const {
+  if (fd_ < 0) return;
+  struct stat ours, there;
+  core::check(::stat(path_.c_str(), &there) == 0, "cannot write to the folder ", path_, ": ",
+              std::strerror(errno));
+  const bool same =
+      ::fstat(fd_, &ours) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+  core::check(same, path_, " is not the folder that this run began in");
 }
 
 std::string RunFolder::previous_checkpoint() const {
@@ -69,13 +81,27 @@ models::Checkpoint RunFolder::load_checkpoint(std::string& note) {
   }
 }
 
-void RunFolder::keep_checkpoint() {
+void RunFolder::replace_checkpoint(const std::function<void()>& write) {
   std::error_code ignored;
-  if (is_good_) {
-    fs::remove(previous_checkpoint(), ignored);
-    fs::create_hard_link(checkpoint(), previous_checkpoint(), ignored);
+  fs::remove(coming_previous(), ignored);
+  if (is_good_) fs::create_hard_link(checkpoint(), coming_previous(), ignored);
+  try {
+    write();
+  } catch (...) {
+    fs::remove(coming_previous(), ignored);
+    throw;
   }
+  settle_previous();
   is_good_ = true;
+}
+
+/// What was the checkpoint is the one before, if there is a new one by now.
+void RunFolder::settle_previous() const {
+  std::error_code error;
+  if (!fs::exists(coming_previous(), error)) return;
+  if (!fs::equivalent(coming_previous(), checkpoint(), error))
+    fs::rename(coming_previous(), previous_checkpoint(), error);
+  fs::remove(coming_previous(), error);  // renaming does nothing where both are one file already
 }
 
 void RunFolder::expect_no_run() {
@@ -96,6 +122,8 @@ void RunFolder::expect_no_run() {
 }
 
 void RunFolder::remove_leftovers() const {
+  std::vector<std::string> files = files_;
+  files.insert(files.end(), made_again_.begin(), made_again_.end());
   std::error_code error;
   for (const char* folder : {"", "best/"})
     for (const auto& entry : fs::directory_iterator(*this / folder, error)) {
@@ -122,8 +150,6 @@ void RunFolder::remove_run() {
 }
 
 // ---- metadata ----
-  std::vector<std::string> files = files_;
-  files.insert(files.end(), made_again_.begin(), made_again_.end());
 
 const std::string& stored_text(const Metadata& metadata, const std::string& key,
                                const std::string& where) {

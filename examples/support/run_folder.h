@@ -1,6 +1,7 @@
 #pragma once
 // The folder of a training run: who may write to it, and what an earlier run left there.
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,19 +22,23 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  /// Locks the folder until this process ends, if there is one. Throws Error if another process has
-  /// locked it or it can't be written.
+  /// Locks the folder until this process ends, if there is one, and ends what a killed run was about
+  /// in replace_checkpoint(). Throws Error if another process has locked it or it can't be written.
   void lock();
   /// Makes the folder, if need be, and locks it.
   void make();
+  /// Throws Error if what was locked has been moved away or removed: another run's folder may lie
+  /// there now.
+  void expect_in_place() const;
   /// Throws Error, saying how far it is, if a run lies here.
   void expect_no_run();
   /// The run's checkpoint; where it can't be read the one before it, and `note` then says why. Throws
   /// Error, saying what can be done, if there is none that can be read.
   models::Checkpoint load_checkpoint(std::string& note);
-  /// To be called before a checkpoint is written: the one that is there becomes the one before it
-  /// (where the file system has hard links), unless it could not be read.
-  void keep_checkpoint();
+  /// Calls write(), which writes a checkpoint. The one that is there becomes the one before it (where
+  /// the file system has hard links), unless it could not be read. Until the new one is complete the
+  /// one before stays as it is.
+  void replace_checkpoint(const std::function<void()>& write);
   /// Removes what killed runs left of files that they were writing.
   void remove_leftovers() const;
   /// Removes an earlier run, its checkpoint first.
@@ -46,6 +51,9 @@ class RunFolder {
   std::string previous_checkpoint() const;
 
  private:
+  std::string coming_previous() const { return previous_checkpoint() + ".tmp"; }
+  void settle_previous() const;
+
   std::string path_;
   std::vector<std::string> files_, made_again_;
   int fd_ = -1;

@@ -138,6 +138,26 @@ std::string Trainer::saved() const {
   return saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved";
 }
 
+/// f(), which writes into the run's folder. Its errors (a full disk, a folder that is gone) then tell
+/// what is saved.
+template <class F>
+void Trainer::writing(F&& f) const {
+  try {
+    folder_.expect_in_place();
+    f();
+  } catch (const Error& e) {
+    core::fail(e.what(), "; ", saved(), saved_step_ < 0 ? "" : "; go on with --resume");
+  }
+}
+
+Metadata Trainer::metadata() const {
+  Metadata metadata{{"options", options_json_},
+                    {"step", std::to_string(step_)},
+                    {"seconds", std::to_string(seconds())},
+                    {"data", info_.data_id}};
+  return metadata;
+}
+
 /// With the row of losses that belongs to this step, if there is one. Nothing changes on disk
 /// unless all of it is finite.
 void Trainer::save(const std::optional<LossLog::Row>& row) {
@@ -145,22 +165,17 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
     const std::string name = first_not_finite(state);
     expect_finite(name, name.empty(), step_);
   }
-  try {
+  writing([&] {
     if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
     if (row) losses_.add(*row);
     steps_.flush();
     task_.save(o_.out);
-    folder_.keep_checkpoint();
-    models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_,
-                            {{"options", options_json_},
-                             {"step", std::to_string(step_)},
-                             {"seconds", std::to_string(seconds())},
-                             {"data", info_.data_id}});
+    folder_.replace_checkpoint([&] {
+      models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_, metadata());
+    });
     saved_step_ = step_;
     if (row && is_best()) task_.save(folder_ / best);
-  } catch (const Error& e) {  // a full disk, a folder that is gone
-    core::fail(e.what(), "; ", saved(), saved_step_ < 0 ? "" : "; go on with --resume");
-  }
+  });
 }
 
 void Trainer::log_and_save(Progress& progress) {
@@ -202,7 +217,7 @@ void Trainer::show(Progress& progress) const {
   const NoGrad no_grad;
   const EvalMode eval;
   const KeepRandomState random;
-  task_.show();
+  writing([&] { task_.show(); });
   progress.go_on();
 }
 
@@ -217,19 +232,20 @@ bool Trainer::train() {
     if (o_.sample_every > 0 && step_ % o_.sample_every == 0 && step_ < o_.steps) show(progress);
   }
   const double trained = seconds();
-  plot_.draw(picture());
+  writing([&] { plot_.draw(picture()); });
   const std::optional<Score> validation =
       score(task_.validation(), "loss over the whole validation part", progress, true);
   if (!validation) {  // interrupted, now or before
     if (saved_step_ < step_) save();
-    plot_.finish();
+    writing([&] { plot_.finish(); });
     progress.note("interrupted: saved at step " + std::to_string(step_) + "; go on with --resume");
     return false;
   }
   if (step_ < o_.steps)
     progress.note("stopped: " + std::to_string(o_.patience) +
                   " estimates without a better validation loss");
-  const std::string complaint = plot_.finish();
+  std::string complaint;
+  writing([&] { complaint = plot_.finish(); });
   if (!complaint.empty()) progress.note("no loss.png: " + complaint);
   show(progress);
   std::fputs(task_.what_next(o_.out).c_str(), stdout);

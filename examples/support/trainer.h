@@ -42,6 +42,9 @@ class Trainer {
                              Progress& progress, bool may_stop) const;
   void log_and_save(Progress& progress);
   void save(const std::optional<LossLog::Row>& row = {});
+  Metadata metadata() const;
+  template <class F>
+  void writing(F&& f) const;
   void expect_finite(const std::string& what, bool finite, int64_t step) const;
   std::string saved() const;
   bool is_best() const;
