@@ -6,6 +6,7 @@
 
 #include "examples/support/finite.h"
 #include "examples/support/flags.h"
+#include "examples/support/loss_log.h"
 #include "examples/support/run_folder.h"
 #include "examples/support/step_log.h"
 #include "examples/support/task.h"
@@ -154,13 +155,22 @@ TEST_CASE("the log of steps is cut where a run goes on", "[support]") {
   CHECK(cut(two, 2) == two);
   CHECK(cut(two, 1) == one);
   CHECK(cut(two, 0) == header);
-  CHECK(cut(two + "3,1,1", 5) == two);  // cut short
-  CHECK(cut(two.substr(0, two.size() - 1), 5) == one);
+  CHECK(cut(two + "3,1,1", 2) == two);  // cut short
+  CHECK(cut(two.substr(0, two.size() - 1), 1) == one);
   CHECK(cut(two + "nonsense\n", 2) == two);
+  CHECK(cut(header, 5) == header);  // it was removed, and begun anew
+  CHECK(cut(header + "7,1,1,1,1\n", 5) == header);
+  const std::string go_on = "remove the file to go on without its rows";
+  CHECK_THROWS_WITH(cut(two, 3), Contains("ends at step 2, before the checkpoint's 3; " + go_on));
+  CHECK_THROWS_WITH(cut(two + "3,1,1", 3), Contains("ends at step 2"));
+  CHECK_THROWS_WITH(cut(header + "1,2", 1), Contains("ends at step 0"));
+  CHECK(read_file(path) == header + "1,2");
   CHECK_THROWS_WITH(cut(two + "nonsense\n", 5), Contains("\"nonsense\" is no row of a step"));
   CHECK_THROWS_WITH(cut("step\n" + two, 5), Contains("is not its header"));
-  CHECK(cut("step,lo", 5) == "");
-  CHECK(cut("", 5) == "");
+  CHECK(cut("step,lo", 0) == "");
+  CHECK(cut("", 0) == "");
+  CHECK_THROWS_WITH(cut("step,lo", 5), Contains("ends at step 0"));
+  CHECK_THROWS_WITH(cut("", 5), Contains("ends at step 0"));
   CHECK_THROWS_WITH(StepLog(scratch / "none/steps.csv").flush(), Contains("none/steps.csv"));
 }
 
@@ -190,9 +200,6 @@ TEST_CASE("a run's folder is locked, and cleared of what is the run's", "[suppor
   folder.expect_no_run();
   CHECK(scratch.has("a/b/other.tmp"));
 
-  RunFolder file(folder / "other.tmp", {"c.bin"});
-  CHECK_THROWS_WITH(file.lock(), Contains("other.tmp"));
-}
   RunFolder tokens(path, {"c.bin"}, {"t.bin"});
   for (const char* name : {"t.bin", "t.bin.tmp"}) write_file_atomically(tokens / name, "x");
   tokens.expect_no_run();
@@ -201,6 +208,9 @@ TEST_CASE("a run's folder is locked, and cleared of what is the run's", "[suppor
   CHECK(scratch.has("a/b/t.bin"));
   CHECK(!scratch.has("a/b/t.bin.tmp"));
 
+  RunFolder file(folder / "other.tmp", {"c.bin"});
+  CHECK_THROWS_WITH(file.lock(), Contains("other.tmp"));
+}
 
 TEST_CASE("a run's folder that was moved is not written to by its name", "[support]") {
   const TemporaryFolder scratch;
@@ -261,4 +271,39 @@ TEST_CASE("the checkpoint before stays until there is a new one, wherever a run 
   lock();
   CHECK(read_file(before) == "3");
   CHECK(!fs::exists(coming));
+}
+
+TEST_CASE("the log of losses: its best, though the row is gone, and a damaged header",
+          "[support]") {
+  const TemporaryFolder scratch;
+  LossLog log(scratch.path.string());
+  CHECK(!log.best());
+  log.add({0, 4, 3.00000012345});
+  log.add({2, 3, 2.25, {{"accuracy", 0.5}}});
+  log.add({4, 2, 2.25, {{"accuracy", 0.5}}});
+  CHECK(log.best()->step == 2);
+  LossLog read(scratch.path.string());
+  read.read_up_to(1);
+  CHECK(read.best()->step == 0);
+  CHECK(read.best()->validation_loss == 3);  // of 7 digits
+  CHECK(LossLog::number(3.00000012345) == "3");
+  read.read_up_to(4);
+  CHECK(read.best()->step == 2);
+
+  const std::string path = scratch / "loss.csv";
+  for (const char* bad :
+       {"", "\n", "step,train_loss\n", "step,train_loss,val_loss2\n", "0,1,2\n"}) {
+    write_file_atomically(path, bad);
+    CHECK_THROWS_WITH(read.read_up_to(4), Contains("loss.csv: line 1 is not its header; remove"));
+  }
+  write_file_atomically(path, "step,train_loss,val_loss\n");
+  read.read_up_to(4);
+  CHECK(!read.best());
+  fs::remove(path);
+  read.read_up_to(4);
+  read.set_best({2, 2.25});
+  read.add({6, 2, 2.5});
+  CHECK(read.best()->step == 2);
+  read.add({8, 2, 2});
+  CHECK(read.best()->step == 8);
 }

@@ -31,9 +31,11 @@ struct Bench : TemporaryFolder {
       all.push_back(has(name + '/' + f) ? file(name + '/' + f) : "");
     return all;
   }
+  std::map<std::string, std::string> metadata(const std::string& name = "out") const {
+    return gradus::load_safetensors(*this / (name + "/checkpoint.safetensors")).metadata;
+  }
   int64_t checkpoint_step(const std::string& name = "out") const {
-    return std::stoll(
-        gradus::load_safetensors(*this / (name + "/checkpoint.safetensors")).metadata.at("step"));
+    return std::stoll(metadata(name).at("step"));
   }
   /// The numbers of a CSV file below its header; the last column, if it differs from run to run,
   /// off.

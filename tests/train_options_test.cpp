@@ -131,6 +131,9 @@ TEST_CASE("train_gpt: logs that are damaged are not cut short in silence") {
   refused("out/loss.csv", "val_loss", "val_loss,more");
   refused("out/steps.csv", "step,", "Step,");
   refused("out/steps.csv", "\n3,", "\nx,");
+  refused("out/steps.csv",
+          bench.file("out/steps.csv").substr(bench.file("out/steps.csv").find("\n6,") + 1), "");
+  refused("out/loss.csv", bench.file("out/loss.csv"), "");
   CHECK(run("train_gpt", "--resume --steps 8" + bench.out()).status == 0);
 }
 
@@ -145,6 +148,34 @@ TEST_CASE("train_gpt: best/ is made good where a run was killed before it was wr
   std::filesystem::remove_all(bench.path / "out/best");
   REQUIRE(run("train_gpt", "--resume" + bench.out()).status == 0);
   CHECK(bench.file("out/best/model.safetensors") == best);
+}
+
+TEST_CASE("train_gpt: best/ stays the best where the log of losses is lost") {
+  const Bench bench;
+  // Ever larger steps: what follows is worse.
+  const std::string flags =
+      bench.flags + " --eval-every 2 --eval-batches 4 --clip 0 --min-lr 5" + " --lr 5 --warmup 200";
+  REQUIRE(run("train_gpt", flags + " --steps 60" + bench.out("whole")).status == 0);
+  const Rows rows = bench.rows("whole/loss.csv");
+  const auto best = std::min_element(rows.begin(), rows.end(),
+                                     [](const auto& a, const auto& b) { return a[2] < b[2]; });
+  REQUIRE(best != rows.begin());
+  REQUIRE(rows.end() - best > 4);
+  const auto step = static_cast<int64_t>((*best)[0]);
+  REQUIRE(run("train_gpt", flags + " --steps " + std::to_string(step + 2) + bench.out()).status ==
+          0);
+  const std::string model = bench.file("out/best/model.safetensors");
+  CHECK(model == bench.file("whole/best/model.safetensors"));
+  CHECK(bench.metadata().at("best_step") == std::to_string(step));
+  for (const char* log : {"out/loss.csv", "out/steps.csv"}) std::filesystem::remove(bench / log);
+  const Result resumed = run("train_gpt", "--resume --steps 60" + bench.out());
+  INFO(resumed.output);
+  CHECK(resumed.status == 0);
+  CHECK(bench.file("out/best/model.safetensors") == model);
+  CHECK_THAT(resumed.output, Contains("best: the model of step " + std::to_string(step)));
+  CHECK(bench.metadata()["best_loss"] == bench.metadata("whole")["best_loss"]);
+  CHECK_THAT(run("train_gpt", "--resume --steps 61 --patience 2" + bench.out()).output,
+             Contains("stopped: 2 estimates"));
 }
 
 TEST_CASE(

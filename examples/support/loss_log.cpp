@@ -13,14 +13,11 @@ namespace gradus {
 
 namespace {
 constexpr int digits = 7;
+constexpr const char* header = "step,train_loss,val_loss";  // and what more there is
 constexpr const char* not_known = "nan";  // by an earlier version; so a stream writes it
 
 /// As loss.csv holds it, so that a resumed run goes on with the same number.
-double rounded(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*g", digits, number);
-  return std::strtod(text, nullptr);
-}
+double rounded(double number) { return std::strtod(LossLog::number(number).c_str(), nullptr); }
 
 std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> parts;
@@ -46,18 +43,34 @@ bool read_row(const std::string& line, const std::vector<std::string>& names, Lo
 }
 }  // namespace
 
+std::string LossLog::number(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", digits, number);
+  return text;
+}
+
 void LossLog::read_up_to(int64_t step) {
   rows_.clear();
+  best_.reset();
   std::ifstream file(folder_ + "/loss.csv");
+  if (!file) return;
   std::string line;
   std::getline(file, line);
+  core::check((line + ',').starts_with(std::string(header) + ','), folder_,
+              "/loss.csv: line 1 is not its header; remove the file to go on without its rows");
   const std::vector<std::string> names = cells(line);
   for (int number = 2; std::getline(file, line); ++number) {
     Row row{};
     core::check(read_row(line, names, row), folder_, "/loss.csv: line ", number,
                 " is no row of losses; remove the file to go on without its rows");
-    if (row.step <= step) rows_.push_back(std::move(row));
+    if (row.step <= step) append(row);
   }
+}
+
+void LossLog::append(const Row& row) {
+  rows_.push_back(row);
+  if (!best_ || row.validation_loss < best_->validation_loss)
+    best_ = {row.step, row.validation_loss};
 }
 
 void LossLog::add(Row row) {
@@ -67,10 +80,10 @@ void LossLog::add(Row row) {
   for (Row& earlier : rows_)
     for (size_t i = earlier.more.size(); i < row.more.size(); ++i)
       earlier.more.emplace_back(row.more[i].first, std::numeric_limits<double>::quiet_NaN());
-  rows_.push_back(row);
+  append(row);
   std::ostringstream csv;
   csv.precision(digits);
-  csv << "step,train_loss,val_loss";
+  csv << header;
   for (const auto& [name, number] : row.more) csv << ',' << name;
   for (const Row& r : rows_) {
     csv << '\n' << r.step << ',' << r.train_loss << ',' << r.validation_loss;
@@ -78,13 +91,6 @@ void LossLog::add(Row row) {
   }
   csv << '\n';
   write_file_atomically(folder_ + "/loss.csv", csv.str());
-}
-
-const LossLog::Row* LossLog::best() const {
-  const auto at = std::min_element(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
-    return a.validation_loss < b.validation_loss;
-  });
-  return at == rows_.end() ? nullptr : &*at;
 }
 
 int64_t LossLog::rows_after(int64_t step) const {

@@ -166,6 +166,14 @@ int64_t stored_count(const Metadata& metadata, const std::string& key, const std
   return *count;
 }
 
+double stored_number(const Metadata& metadata, const std::string& key, const std::string& where) {
+  const std::string& text = stored_text(metadata, key, where);
+  const auto number = models::parse_number<double>(text);
+  core::check(number.has_value(), where, ": expected a number for \"", key, "\", got ",
+              shown(text));
+  return *number;
+}
+
 double stored_seconds(const Metadata& metadata, const std::string& key, const std::string& where) {
   const std::string& text = stored_text(metadata, key, where);
   const auto seconds = models::parse_number<double>(text);

@@ -62,11 +62,12 @@ class RunFolder {
 
 /// What a checkpoint says about its run.
 using Metadata = std::map<std::string, std::string>;
-/// The text, whole number >= 0 or number of seconds >= 0 under `key`. Throws Error,
+/// The text, whole number >= 0, finite number or number of seconds >= 0 under `key`. Throws Error,
 /// opening with `where`, if it is missing or something else.
 const std::string& stored_text(const Metadata& metadata, const std::string& key,
                                const std::string& where);
 int64_t stored_count(const Metadata& metadata, const std::string& key, const std::string& where);
+double stored_number(const Metadata& metadata, const std::string& key, const std::string& where);
 double stored_seconds(const Metadata& metadata, const std::string& key, const std::string& where);
 
 }  // namespace gradus

@@ -30,10 +30,13 @@ void StepLog::cut_after(int64_t step) const {
     core::check(good || last >= step, path_, ": ", shown(line),
                 keep == 0 ? " is not its header" : " is no row of a step",
                 "; remove the file to go on without its rows");
-    if (!good || (keep > 0 && *row > step)) break;
-    last = row.value_or(0);
+    if (good) last = row.value_or(0);
+    if (!good || (keep > 0 && last > step)) break;
     keep += line.size() + 1;
   }
+  const bool has_no_rows = keep > 0 && last == 0 && line.empty();
+  core::check(has_no_rows || last >= step, path_, " ends at step ", last,
+              ", before the checkpoint's ", step, "; remove the file to go on without its rows");
   file.close();
   std::error_code error;
   std::filesystem::resize_file(path_, keep, error);

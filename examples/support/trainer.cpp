@@ -64,10 +64,14 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   seconds_before_ = stored_seconds(metadata, "seconds", where);
   checkpoint.restore(task_.model(), *optimizer_);
   step_ = saved_step_ = step;
-  losses_.read_up_to(step_);
   if (o_.eval_only) return;
+  losses_.read_up_to(step_);
+  if (metadata.contains("best_step"))  // not in those of earlier versions
+    losses_.set_best(
+        {stored_count(metadata, "best_step", where), stored_number(metadata, "best_loss", where)});
   steps_.cut_after(step_);
-  if (is_best()) task_.save(folder_ / best);  // the run may have been killed before it could
+  // The run may have been killed before it could. (A step whose row is lost is estimated again.)
+  if (is_best() && losses_.last_step() == step_) task_.save(folder_ / best);
 }
 
 void Trainer::introduce() const {
@@ -155,6 +159,10 @@ Metadata Trainer::metadata() const {
                     {"step", std::to_string(step_)},
                     {"seconds", std::to_string(seconds())},
                     {"data", info_.data_id}};
+  if (const std::optional<LossLog::Best>& lowest = losses_.best()) {
+    metadata["best_step"] = std::to_string(lowest->step);
+    metadata["best_loss"] = LossLog::number(lowest->validation_loss);
+  }
   return metadata;
 }
 
