@@ -78,6 +78,12 @@ TEST_CASE("train_gpt: a run begins with another's weights, or only says how good
   refused(from + " --resume" + bench.out(), "--init-from begins with another's");
   refused("--eval-only --resume" + bench.out(), "--eval-only trains nothing");
   refused("--init-from /nowhere" + bench.out("other"), "/nowhere/config.json");
+  const std::string before = bench.file("first/model.safetensors");
+  for (const char* same : {"first", "first/best"})
+    refused(
+        data + " --init-from '" + (bench / same) + "/.' --overwrite --steps 1" + bench.out("first"),
+        "lies in --out, which --overwrite empties");
+  CHECK(bench.file("first/model.safetensors") == before);
   CHECK(!bench.has("other"));
   write_file_atomically(bench / "other.txt", sample_text() + "\xc3\xa9");
   refused("--data '" + (bench / "other.txt") + "' --init-from '" + (bench / "first") + "'" +
@@ -176,6 +182,15 @@ TEST_CASE("train_gpt: best/ stays the best where the log of losses is lost") {
   CHECK(bench.metadata()["best_loss"] == bench.metadata("whole")["best_loss"]);
   CHECK_THAT(run("train_gpt", "--resume --steps 61 --patience 2" + bench.out()).output,
              Contains("stopped: 2 estimates"));
+}
+
+TEST_CASE("train_gpt: a run goes on with its own flags given again") {
+  const Bench bench;
+  const std::string own = " --warmup 2 --decay-steps 5 --steps 2";
+  REQUIRE(run("train_gpt", bench.flags + own + bench.out()).status == 0);
+  const Result resumed = run("train_gpt", "--resume --decay-steps 5 --steps 3" + bench.out());
+  INFO(resumed.output);
+  CHECK(resumed.status == 0);
 }
 
 TEST_CASE(

@@ -110,6 +110,17 @@ void check_options(const TrainOptions& o) {
               "--resume goes on with a run's own weights, --init-from begins with another's");
   core::check(!o.eval_only || (!o.resume && !o.overwrite),
               "--eval-only trains nothing: it goes with neither --resume nor --overwrite");
+  if (o.init_from.empty() || !o.overwrite) return;
+  for (const char* folder : {"", "/best"}) {
+    std::error_code other;
+    core::check(!std::filesystem::equivalent(o.init_from, o.out + folder, other), "--init-from ",
+                o.init_from, " lies in --out, which --overwrite empties: choose another --out");
+  }
+}
+
+/// What only holds once flags that are stored, or another model's, have their values.
+void check_schedule(const TrainOptions& o) {
+  core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr);
   core::check(o.decay_steps == 0 || o.decay_steps >= o.warmup, "--decay-steps ", o.decay_steps,
               " is below --warmup ", o.warmup);
 }
@@ -162,7 +173,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   if (!o.init_from.empty())
     flags.adopt([&] { models::read_config(o.init_from, program.kind, program.config); },
                 models::config_path(o.init_from), {"--dropout"});
-  core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr);
+  check_schedule(o);
 
   manual_seed(o.seed);
   const std::unique_ptr<Task> task = program.make_task();
