@@ -191,3 +191,37 @@ TEST_CASE("faults: SIGTERM and SIGINT save; a second one ends at once", "[faults
   const std::string step = std::to_string(bench.checkpoint_step() + 1);
   CHECK(run("train_gpt", "--resume --steps " + step + bench.out()).status == 0);
 }
+
+TEST_CASE("faults: SIGHUP saves, unless nohup has it ignored", "[faults]") {
+  const Bench bench;
+  const std::string flags = " --eval-every 1000000" + bench.out(), begun = "step 0 train";
+  {
+    Process process("train_gpt", bench.flags + " --steps 1000000" + flags);
+    REQUIRE(process.read_until(begun));
+    const Result result = process.finish(SIGHUP);
+    CHECK(result.status == 130);
+    CHECK_THAT(result.output, Contains("interrupted: saved at step"));
+  }
+  const int64_t step = bench.checkpoint_step() + 1;
+  CHECK(run("train_gpt", "--resume --steps " + std::to_string(step) + bench.out()).status == 0);
+  Process process("train_gpt", bench.flags + " --overwrite --steps 3000" + flags, "trap '' HUP; ");
+  REQUIRE(process.read_until(begun));
+  const Result result = process.finish(SIGHUP);
+  CHECK(result.status == 0);
+  CHECK_THAT(result.output, Contains("final: step 3000"));
+}
+
+TEST_CASE("faults: a run whose output nobody reads any more saves and ends", "[faults]") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 1000000 --eval-every 100" + bench.out();
+  const std::string program = "'" GRADUS_BIN_DIR "/train_gpt' ", said = bench / "said";
+  // The last line that head reads is that of step 0.
+  const std::string command = "(" + program + flags + " 2>'" + said + "'; echo $? >'" + said +
+                              ".status') | grep -m1 'step 0 train' >/dev/null";
+  REQUIRE(std::system(command.c_str()) == 0);
+  CHECK(bench.file("said.status") == "130\n");
+  const std::string step = std::to_string(bench.checkpoint_step());
+  CHECK(bench.file("said") == "interrupted: saved at step " + step + "; go on with --resume\n");
+  CHECK(bench.rows("out/steps.csv").size() == std::stoul(step));
+  CHECK(run("train_gpt", "--resume --steps " + step + bench.out()).status == 0);
+}

@@ -23,7 +23,7 @@ int run_program(const std::string& name, int argc, char** argv,
                 const std::function<int(int, char**)>& program) {
   try {
     const int status = program(argc, argv);
-    if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+    if ((std::fflush(stdout) == 0 && !std::ferror(stdout)) || status != 0) return status;
     return report(name, std::string("cannot write the output: ") + std::strerror(errno));
   } catch (const std::bad_alloc&) {
     return report(name, "out of memory");

@@ -1,6 +1,7 @@
 #include "examples/support/interrupt.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace gradus {
 namespace {
@@ -13,11 +14,17 @@ void on_signal(int) {
   std::signal(SIGTERM, SIG_DFL);
 }
 
+/// These come more than once: each write to a pipe that nobody reads makes one, and both the shell
+/// and the system tell that a terminal is closed.
+void on_lost_output(int) { came = 1; }
+
 }  // namespace
 
 void catch_interrupts() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  for (const int signal : {SIGHUP, SIGPIPE})
+    if (std::signal(signal, on_lost_output) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
 bool interrupted() { return came != 0; }

@@ -267,11 +267,11 @@ void send(const HeatMap& map, const std::string& path, Gnuplot& gnuplot) {
 
 // ---- both ----
 
-/// Sends it to a gnuplot that yields to training and outlives a Ctrl-C; whatever it wrote if it
-/// failed is removed.
+/// Sends it to a gnuplot that yields to training and outlives a Ctrl-C and its terminal, as does the
+/// shell that waits for it; whatever it wrote if it failed is removed.
 template <class Drawing>
 void draw(const Drawing& drawing, const std::string& path) {
-  Gnuplot gnuplot("(trap '' INT TERM; nice gnuplot || rm -f " + shell_quoted(path) +
+  Gnuplot gnuplot("trap '' HUP INT TERM; (nice gnuplot || rm -f " + shell_quoted(path) +
                   ") >/dev/null 2>&1 || true");
   send(drawing, path, gnuplot);
   gnuplot << "set output\n";

@@ -246,7 +246,10 @@ bool Trainer::train() {
   if (!validation) {  // interrupted, now or before
     if (saved_step_ < step_) save();
     writing([&] { plot_.finish(); });
-    progress.note("interrupted: saved at step " + std::to_string(step_) + "; go on with --resume");
+    const std::string note =
+        "interrupted: saved at step " + std::to_string(step_) + "; go on with --resume";
+    progress.note(note);
+    if (std::ferror(stdout)) std::fprintf(stderr, "%s\n", note.c_str());
     return false;
   }
   if (step_ < o_.steps)
