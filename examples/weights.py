@@ -4,10 +4,12 @@
 usage: python3 weights.py to-safetensors IN.bin OUT.safetensors
        python3 weights.py to-torch IN.safetensors OUT.bin
 
-Needs PyTorch and nothing else. A tensor that is the same memory as another (tied weights) is written once; the
+Needs PyTorch 1.13 or newer and nothing else; runs no code that a file holds. A tensor that is the same memory as another (tied weights) is written once; the
 metadata name it, and to-torch ties it again.
 """
+import inspect
 import json
+import math
 import os
 import struct
 import sys
@@ -19,27 +21,42 @@ NAMES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch
 DTYPES = {name: dtype for dtype, name in NAMES.items()}
 
 
+def expect(condition, path, what):
+    if not condition:
+        sys.exit(f"weights.py: {path}: {what}")
+
+
+# ---- PyTorch's files ----
+
 def state_dict_in(path):
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except TypeError:  # PyTorch before 1.13
-        state = torch.load(path, map_location="cpu")
+    # A pickle runs what code it likes unless PyTorch reads tensors and nothing else.
+    expect("weights_only" in inspect.signature(torch.load).parameters, path,
+           f"PyTorch {torch.__version__} would run code that the file holds: expected 1.13 or newer")
+    with open(path, "rb") as f:
+        try:
+            state = torch.load(f, map_location="cpu", weights_only=True)
+        except Exception as e:  # of any type, by what is wrong with the file
+            why = " ".join(str(e).split("WeightsUnpickler error:")[-1].split())
+            expect(False, path, f"expected a state_dict, and nothing that runs code: {type(e).__name__}: {why[:200]}")
     for key in ("state_dict", "model"):  # checkpoints hold it beside other things
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
-    if not isinstance(state, dict) or not all(isinstance(t, torch.Tensor) for t in state.values()):
-        sys.exit(f"weights.py: {path}: expected a state_dict, names and tensors")
+    expect(isinstance(state, dict) and all(isinstance(t, torch.Tensor) for t in state.values()), path,
+           "expected a state_dict, names and tensors")
+    for name, tensor in state.items():
+        expect(isinstance(name, str) and name != "__metadata__", path, f"{name!r}: safetensors has no place for such a name")
+        expect(tensor.layout == torch.strided and tensor.device.type == "cpu", path,
+               f"{name}: expected a dense tensor with its numbers, got {tensor.layout} on {tensor.device}")
+        expect(tensor.dtype in NAMES, path, f"{name}: safetensors holds no {tensor.dtype}")
     return state
 
 
 def to_safetensors(source, target):
     tensors, metadata, seen = {}, {"format": "pt"}, {}
     for name, tensor in state_dict_in(source).items():
-        if tensor.dtype not in NAMES:
-            sys.exit(f"weights.py: {source}: {name}: safetensors holds no {tensor.dtype}")
         memory = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
         first = seen.setdefault(memory, name) if tensor.numel() else name
-        if first == name:
+        if first == name or name == "format":  # that means something else in the metadata
             tensors[name] = tensor.detach()
         else:
             metadata[name] = first
@@ -59,35 +76,78 @@ def to_safetensors(source, target):
     os.replace(target + ".tmp", target)
 
 
+# ---- safetensors ----
+
+def once_each(pairs):
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands there twice")
+    return dict(pairs)
+
+
+def are_counts(numbers):
+    return isinstance(numbers, list) and all(type(n) is int and 0 <= n < 2**63 for n in numbers)
+
+
+def tensor_in(path, name, entry, data):
+    """The tensor that an entry of the header describes, and where its bytes begin and end."""
+    expect(isinstance(entry, dict) and entry.keys() == {"dtype", "shape", "data_offsets"}, path,
+           f"{name}: expected dtype, shape and data_offsets")
+    kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    expect(isinstance(kind, str) and kind in DTYPES, path, f"{name}: PyTorch holds no {kind}")
+    expect(are_counts(shape), path, f"{name}: expected a shape of whole numbers from 0, got {shape}")
+    expect(are_counts(offsets) and len(offsets) == 2 and offsets[0] <= offsets[1] <= len(data), path,
+           f"{name}: data_offsets: expected a begin and an end in the {len(data)} bytes, got {offsets}")
+    begin, end = offsets
+    size = torch.empty(0, dtype=DTYPES[kind]).element_size() * math.prod(shape)
+    expect(size == end - begin, path, f"{name}: a {kind} of shape {shape} has {size} bytes, data_offsets {end - begin}")
+    flat = torch.frombuffer(data[begin:end], dtype=DTYPES[kind]) if size else torch.empty(0, dtype=DTYPES[kind])
+    return flat.reshape(shape), (begin, end)
+
+
 def read_safetensors(path):
     """Tensors by name, and the metadata."""
     with open(path, "rb") as f:
-        length, = struct.unpack("<Q", f.read(8))
-        header = json.loads(f.read(length))
+        head, left = f.read(8), os.fstat(f.fileno()).st_size - 8
+        expect(len(head) == 8 and struct.unpack("<Q", head)[0] <= left, path, "expected safetensors: the header is cut short")
+        try:
+            header = json.loads(f.read(struct.unpack("<Q", head)[0]), object_pairs_hook=once_each)
+        except (ValueError, RecursionError) as e:
+            expect(False, path, f"expected safetensors: the header is not JSON: {e}")
         data = bytearray(f.read())
-    metadata, tensors = header.pop("__metadata__", {}), {}
+    expect(isinstance(header, dict), path, "expected safetensors: the header is no object")
+    metadata = header.pop("__metadata__", {})
+    expect(isinstance(metadata, dict) and all(isinstance(v, str) for v in metadata.values()), path,
+           "__metadata__: expected names and texts")
+    tensors, places = {}, []
     for name, entry in header.items():
-        if entry["dtype"] not in DTYPES:
-            sys.exit(f"weights.py: {path}: {name}: PyTorch holds no {entry['dtype']}")
-        dtype, (begin, end) = DTYPES[entry["dtype"]], entry["data_offsets"]
-        flat = torch.frombuffer(data[begin:end], dtype=dtype) if end > begin else torch.empty(0, dtype=dtype)
-        tensors[name] = flat.reshape(entry["shape"])
+        tensors[name], place = tensor_in(path, name, entry, data)
+        places.append(place)
+    at = 0
+    for begin, end in sorted(places):
+        expect(begin == at, path, f"expected tensors one behind the other: one ends at byte {at}, the next begins at {begin}")
+        at = end
+    expect(at == len(data), path, f"{len(data) - at} bytes behind the last tensor")
     return tensors, metadata
 
 
 def to_torch(source, target):
     tensors, metadata = read_safetensors(source)
     for name, first in metadata.items():
-        if first in tensors and name not in tensors:
+        if first in tensors and name not in tensors and name != "format":
             tensors[name] = tensors[first]
-    torch.save(tensors, target)
+    with open(target + ".tmp", "wb") as f:
+        torch.save(tensors, f)
+    os.replace(target + ".tmp", target)
 
 
 def main():
     commands = {"to-safetensors": to_safetensors, "to-torch": to_torch}
     if len(sys.argv) != 4 or sys.argv[1] not in commands:
         sys.exit(__doc__)
-    commands[sys.argv[1]](sys.argv[2], sys.argv[3])
+    try:
+        commands[sys.argv[1]](sys.argv[2], sys.argv[3])
+    except OSError as e:
+        sys.exit(f"weights.py: {e.filename or sys.argv[3]}: {e.strerror}")
 
 
 if __name__ == "__main__":
