@@ -226,9 +226,42 @@ TEST_CASE("Unicode: accents, categories and Hangul", "[wordpiece]") {
   CHECK(without_accents(0xac00) == U"\x1100\x1161");
   CHECK(without_accents(0xd7a3) == U"\x1112\x1175\x11c2");
   CHECK(without_accents(0x1f600) == U"\x1f600");
+  CHECK(without_accents(0x9cb) == U"\x9c7\x9be");  // two letters
+  CHECK(without_accents(0xddd) == U"\xdd9\xdcf");  // and an accent
+  CHECK(without_accents(0xf900) == U"\x8c48");
+  CHECK(without_accents(0x2fa1d) == U"\x2a600");
+  CHECK(without_accents(0x110ab) == U"\x110a5");
   CHECK(category_of(0x2014) == Category::punctuation);
   CHECK(category_of(0x20ac) == Category::symbol);
   CHECK(category_of(0xad) == Category::control);
   CHECK(category_of(0x903) == Category::mark);
   CHECK(category_of(0x10ffff) == Category::control);
+}
+
+TEST_CASE("Unicode: every character's lower case and decomposition are Python's", "[wordpiece]") {
+  const json ranges = json::parse(read_file(folders + "unicode.json"));
+  REQUIRE(ranges.size() > 700);
+  auto hash = [](const json& range, auto&& text_of) {  // FNV-1a
+    uint32_t h = 0x811c9dc5;
+    for (uint32_t c = range[0]; c <= range[1].get<uint32_t>(); ++c) {
+      std::string bytes;
+      for (const char32_t part : text_of(c)) models::detail::append_utf8(bytes, part);
+      bytes += '\0';
+      for (const char byte : bytes) h = (h ^ static_cast<unsigned char>(byte)) * 0x01000193u;
+    }
+    return h;
+  };
+  for (const json& range : ranges) {
+    CAPTURE(range.dump());
+    CHECK(hash(range, models::detail::without_accents) == range[2]);
+    CHECK(hash(range, models::detail::lower_case_text) == range[3]);
+  }
+}
+
+TEST_CASE("WordPiece: a dot above that lower case leaves", "[wordpiece]") {
+  const std::vector<std::string> pieces{"[UNK]", "i", "i\xcc\x87", "\xcf\x83", "\xcf\x82"};
+  const WordPieceTokenizer kept(pieces, {.strip_accents = false}), bare(pieces);
+  CHECK(kept.encode("\xc4\xb0 I") == Ids{2, 1});
+  CHECK(bare.encode("\xc4\xb0 I") == Ids{1, 1});
+  CHECK(bare.encode("\xce\xa3") == Ids{3});  // no final sigma
 }

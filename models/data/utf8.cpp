@@ -41,6 +41,7 @@ Kind kind_of(char32_t c) {
 }
 
 std::u32string without_accents(char32_t c) {
+  if (c < 0xc0) return {c};          // before the first that is decomposed
   if (c >= 0xac00 && c <= 0xd7a3) {  // the Unicode standard, section 3.12
     const char32_t index = c - 0xac00, tail = index % 28;
     std::u32string jamo{0x1100 + index / (21 * 28), 0x1161 + index % (21 * 28) / 28};
@@ -48,10 +49,21 @@ std::u32string without_accents(char32_t c) {
     return jamo;
   }
   if (category_of(c) == Category::nonspacing_mark) return {};
+  const auto pair = std::ranges::lower_bound(other_decompositions, uint64_t{c} << 42);
+  if (pair != std::end(other_decompositions) && *pair >> 42 == c) {
+    std::u32string parts = without_accents(static_cast<char32_t>(*pair >> 21 & 0x1fffff));
+    if (const auto second = static_cast<char32_t>(*pair & 0x1fffff)) parts += second;
+    return parts;
+  }
   if (c > 0xffff) return {c};
   const auto found = std::lower_bound(std::begin(base_letters), std::end(base_letters), c << 16);
   const bool is_there = found != std::end(base_letters) && *found >> 16 == c;
   return {is_there ? *found & 0xffff : c};
+}
+
+std::u32string lower_case_text(char32_t c) {
+  if (c == 0x130) return U"i\x307";
+  return {lower_case(c)};
 }
 
 char32_t lower_case(char32_t c) {

@@ -29,11 +29,12 @@ Kind kind_of(char32_t code_point);
 Category category_of(char32_t code_point);
 
 /// What a character's canonical decomposition is without nonspacing marks: "e" of U+00E9, nothing of
-/// an accent, two or three jamo of a Hangul syllable. (Signs that fall apart into several others, of
-/// some Indic vowels, and compatibility ideographs stay as they are.)
+/// an accent, two or three jamo of a Hangul syllable.
 std::u32string without_accents(char32_t code_point);
 
-/// Its lower-case form as Unicode 14 has it if that is one code point; else the code point itself.
+/// Its lower-case form as Unicode 14 has it, U+0130 being alone in having two code points.
+std::u32string lower_case_text(char32_t code_point);
+/// The same if that is one code point; else the code point itself.
 char32_t lower_case(char32_t code_point);
 
 /// Reads the UTF-8 character at text[at], moves `at` behind it and gives its code point; false, and

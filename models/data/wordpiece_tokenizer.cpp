@@ -31,6 +31,14 @@ bool is_punctuation(char32_t c, Category category) {
   return category == Category::punctuation || (c < 0x80 && category == Category::symbol);
 }
 
+/// What of a character is left, without accents and in lower case if so wanted.
+std::u32string normal_form(char32_t c, const WordPieceOptions& o) {
+  if (!o.strip_accents) return o.lower_case ? detail::lower_case_text(c) : std::u32string{c};
+  std::u32string parts = detail::without_accents(c);
+  if (o.lower_case) std::ranges::transform(parts, parts.begin(), detail::lower_case);
+  return parts;
+}
+
 /// Calls use(word) for each word of a text.
 template <class Use>
 void for_each_word(const std::string& text, const WordPieceOptions& o, Use&& use) {
@@ -56,8 +64,7 @@ void for_each_word(const std::string& text, const WordPieceOptions& o, Use&& use
       continue;
     }
     const bool alone = o.split_cjk && is_chinese(c);
-    for (char32_t part : o.strip_accents ? detail::without_accents(c) : std::u32string{c}) {
-      if (o.lower_case) part = detail::lower_case(part);
+    for (const char32_t part : normal_form(c, o)) {
       if (alone || is_punctuation(part, detail::category_of(part)))
         add_alone(part);
       else

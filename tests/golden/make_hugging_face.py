@@ -297,6 +297,32 @@ def wordpiece_vocab():
     return vocab
 
 
+def hashed(texts):
+    """FNV-1a of 32 bits of the texts in UTF-8, each with a zero behind it."""
+    h = 0x811C9DC5
+    for byte in "".join(text + "\0" for text in texts).encode():
+        h = (h ^ byte) * 0x01000193 % 2**32
+    return h
+
+
+def unicode_ranges():
+    """Of the code points that Unicode 14 assigns, without surrogates and private use, ranges of at most 1024: first, last,
+    the hash of their decompositions without nonspacing marks, and of their lower-case forms."""
+    assert unicodedata.unidata_version == "14.0.0"
+    ranges = []
+    for c in range(0x110000):
+        if unicodedata.category(chr(c)) in ("Cn", "Cs", "Co"):
+            continue
+        if ranges and ranges[-1][1] == c - 1 and c - ranges[-1][0] < 1024:
+            ranges[-1][1] = c
+        else:
+            ranges.append([c, c])
+    for first, last in ranges:
+        letters = [chr(c) for c in range(first, last + 1)]
+        bare = ["".join(x for x in unicodedata.normalize("NFD", c) if unicodedata.category(x) != "Mn") for c in letters]
+        yield [first, last, hashed(bare), hashed(c.lower() for c in letters)]
+
+
 def main():
     torch.manual_seed(9)
     torch.set_num_threads(1)
@@ -308,6 +334,7 @@ def main():
     cases = [{"text": text, **{name: [ids[p] for word in basic_words(text, lower) for p in wordpiece(ids, word)]
                                for name, lower in (("uncased", True), ("cased", False))}} for text in TEXTS]
     write("wordpiece.json", json.dumps(cases, indent=1) + "\n")
+    write("unicode.json", "[" + ",\n".join(map(json.dumps, unicode_ranges())) + "]\n")
 
 
 if __name__ == "__main__":

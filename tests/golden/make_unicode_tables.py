@@ -25,13 +25,31 @@ def changes():
             yield c * 8 + now
 
 
-def bases():
-    for c in range(0x80, 0xF900):
+def decompositions():
+    """What canonical decomposition without nonspacing marks makes another: the code point, and one or two others."""
+    for c in range(0x80, 0x110000):
         if 0xAC00 <= c < 0xE000:  # Hangul has a formula; surrogates
             continue
-        parts = [x for x in unicodedata.normalize("NFD", chr(c)) if unicodedata.category(x) != "Mn"]
-        if len(parts) == 1 and parts[0] != chr(c) and c not in SPACE:
-            yield c << 16 | ord(parts[0])
+        parts = [ord(x) for x in unicodedata.normalize("NFD", chr(c)) if unicodedata.category(x) != "Mn"]
+        assert parts or unicodedata.category(chr(c)) == "Mn"
+        if parts and parts != [c]:
+            if len(parts) > 2:  # which only pairs of a pair and another have
+                parts = [int(x, 16) for x in unicodedata.decomposition(chr(c)).split()]
+            yield c, parts
+
+
+def is_short(c, parts):
+    return len(parts) == 1 and max(c, *parts) < 1 << 16
+
+
+def bases():
+    return [c << 16 | parts[0] for c, parts in decompositions() if is_short(c, parts)]
+
+
+def pairs():
+    for c, (first, *second) in decompositions():
+        if not is_short(c, [first, *second]):
+            yield c << 42 | first << 21 | sum(second)
 
 
 def capitals():
@@ -48,9 +66,9 @@ def capitals():
         yield f"{{{first:#x}, {last:#x}, {added}, {step}}}"
 
 
-def table(name, about, numbers):
+def table(name, about, numbers, kind="uint32_t"):
     rows = ", ".join(hex(n) for n in numbers)
-    return f"{about}\ninline constexpr uint32_t {name}[] = {{{rows}}};\n"
+    return f"{about}\ninline constexpr {kind} {name}[] = {{{rows}}};\n"
 
 
 print("""#pragma once
@@ -63,8 +81,10 @@ namespace gradus::models::detail {
 """)
 print(table("category_changes", """// Where the category changes, from U+0080 on: the first code point of its category times 8, plus the
 // category; code points that are not assigned (Cn) or no characters (Cs) change nothing.""", changes()))
-print(table("base_letters", """// Letters whose canonical decomposition is one code point and nonspacing marks: the letter times 2^16,
-// plus that code point. Without Hangul, and the compatibility ideographs from U+F900 on.""", bases()))
+print(table("base_letters", """// Characters whose canonical decomposition is one code point and nonspacing marks, both below U+10000:
+// the character times 2^16, plus that code point. Without Hangul.""", bases()))
+print(table("other_decompositions", """// All others: the character times 2^42, plus the first code point times 2^21, plus the second, if there
+// is one. The first of them may be a pair itself.""", pairs(), "uint64_t"))
 print(f"""struct Capitals {{
   char32_t first, last;
   int32_t to_lower;  // what is added
