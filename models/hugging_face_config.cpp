@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/json.h"
@@ -14,7 +15,11 @@ namespace {
 
 constexpr auto conv1d = detail::TheirLayer::conv1d, head = detail::TheirLayer::head;
 
-const TheirModel gpt2{.type = "gpt2",
+// In functions: a user's global may load a folder before main, or after its end.
+
+const TheirModel& gpt2() {
+  static const auto& model =
+      *new TheirModel{.type = "gpt2",
                       .kind = "gpt",
                       .prefix = "transformer.",
                       .keys = {{"vocab_size", "vocab", "50257"},
@@ -48,88 +53,96 @@ const TheirModel gpt2{.type = "gpt2",
                       .outside = {{"head", {"lm_head"}}},
                       .repeated = {{"lm_head.weight", "wte.weight"}},
                       .ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"}};
+  return model;
+}
 
-const TheirModel bert{
-    .type = "bert",
-    .kind = "bert",
-    .prefix = "bert.",
-    .keys = {{"vocab_size", "vocab", "30522"},
-             {"max_position_embeddings", "context", "512"},
-             {"type_vocab_size", "segments", "2"},
-             {"num_hidden_layers", "layers", "12"},
-             {"num_attention_heads", "heads", "12"},
-             {"hidden_size", "dim", "768"},
-             {"intermediate_size", "hidden", "3072"},
-             {"hidden_dropout_prob", "dropout", "0.1", {"attention_probs_dropout_prob"}},
-             {"hidden_act", "activation", "gelu"},
-             {"layer_norm_eps", "norm_eps", "1e-12"}},
-    .required = {{"position_embedding_type", "absolute"},
-                 {"is_decoder", false},
-                 {"add_cross_attention", false},
-                 {"is_encoder_decoder", false},
-                 {"tie_word_embeddings", true},
-                 {"pruned_heads", json::object()}},
-    .given = {},
-    .layers = {{"words", {"embeddings.word_embeddings"}},
-               {"positions", {"embeddings.position_embeddings"}},
-               {"segments", {"embeddings.token_type_embeddings"}},
-               {"embedding_norm", {"embeddings.LayerNorm"}},
-               {"blocks.*.attn.qkv",
-                {"encoder.layer.*.attention.self.query", "encoder.layer.*.attention.self.key",
-                 "encoder.layer.*.attention.self.value"}},
-               {"blocks.*.attn.proj", {"encoder.layer.*.attention.output.dense"}},
-               {"blocks.*.ln1", {"encoder.layer.*.attention.output.LayerNorm"}},
-               {"blocks.*.mlp.fc", {"encoder.layer.*.intermediate.dense"}},
-               {"blocks.*.mlp.proj", {"encoder.layer.*.output.dense"}},
-               {"blocks.*.ln2", {"encoder.layer.*.output.LayerNorm"}},
-               {"pooler", {"pooler.dense"}, head}},
-    .outside = {{"transform", {"cls.predictions.transform.dense"}, head},
-                {"transform_norm", {"cls.predictions.transform.LayerNorm"}, head},
-                {"decoder.bias", {"cls.predictions.bias"}, head},
-                {"next", {"cls.seq_relationship"}, head},
-                {"head", {"classifier"}, head}},
-    .repeated = {{"cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"},
-                 {"cls.predictions.decoder.bias", "cls.predictions.bias"}},
-    .ignored = {"embeddings.position_ids", "embeddings.token_type_ids"}};
+const TheirModel& bert() {
+  static const auto& model = *new TheirModel{
+      .type = "bert",
+      .kind = "bert",
+      .prefix = "bert.",
+      .keys = {{"vocab_size", "vocab", "30522"},
+               {"max_position_embeddings", "context", "512"},
+               {"type_vocab_size", "segments", "2"},
+               {"num_hidden_layers", "layers", "12"},
+               {"num_attention_heads", "heads", "12"},
+               {"hidden_size", "dim", "768"},
+               {"intermediate_size", "hidden", "3072"},
+               {"hidden_dropout_prob", "dropout", "0.1", {"attention_probs_dropout_prob"}},
+               {"hidden_act", "activation", "gelu"},
+               {"layer_norm_eps", "norm_eps", "1e-12"}},
+      .required = {{"position_embedding_type", "absolute"},
+                   {"is_decoder", false},
+                   {"add_cross_attention", false},
+                   {"is_encoder_decoder", false},
+                   {"tie_word_embeddings", true},
+                   {"pruned_heads", json::object()}},
+      .given = {},
+      .layers = {{"words", {"embeddings.word_embeddings"}},
+                 {"positions", {"embeddings.position_embeddings"}},
+                 {"segments", {"embeddings.token_type_embeddings"}},
+                 {"embedding_norm", {"embeddings.LayerNorm"}},
+                 {"blocks.*.attn.qkv",
+                  {"encoder.layer.*.attention.self.query", "encoder.layer.*.attention.self.key",
+                   "encoder.layer.*.attention.self.value"}},
+                 {"blocks.*.attn.proj", {"encoder.layer.*.attention.output.dense"}},
+                 {"blocks.*.ln1", {"encoder.layer.*.attention.output.LayerNorm"}},
+                 {"blocks.*.mlp.fc", {"encoder.layer.*.intermediate.dense"}},
+                 {"blocks.*.mlp.proj", {"encoder.layer.*.output.dense"}},
+                 {"blocks.*.ln2", {"encoder.layer.*.output.LayerNorm"}},
+                 {"pooler", {"pooler.dense"}, head}},
+      .outside = {{"transform", {"cls.predictions.transform.dense"}, head},
+                  {"transform_norm", {"cls.predictions.transform.LayerNorm"}, head},
+                  {"decoder.bias", {"cls.predictions.bias"}, head},
+                  {"next", {"cls.seq_relationship"}, head},
+                  {"head", {"classifier"}, head}},
+      .repeated = {{"cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"},
+                   {"cls.predictions.decoder.bias", "cls.predictions.bias"}},
+      .ignored = {"embeddings.position_ids", "embeddings.token_type_ids"}};
+  return model;
+}
 
-const TheirModel vit{
-    .type = "vit",
-    .kind = "vit",
-    .prefix = "vit.",
-    .keys = {{"image_size", "image", "224"},
-             {"num_channels", "channels", "3"},
-             {"patch_size", "patch", "16"},
-             {"num_hidden_layers", "layers", "12"},
-             {"num_attention_heads", "heads", "12"},
-             {"hidden_size", "dim", "768"},
-             {"intermediate_size", "hidden", "3072"},
-             {"hidden_dropout_prob", "dropout", "0", {"attention_probs_dropout_prob"}},
-             {"layer_norm_eps", "norm_eps", "1e-12"}},
-    .required = {{"hidden_act", "gelu"}, {"qkv_bias", true}},
-    .given = {{"pooling", "token"}},
-    .layers = {{"class_token", {"embeddings.cls_token"}},
-               {"positions", {"embeddings.position_embeddings"}},
-               {"patch", {"embeddings.patch_embeddings.projection"}},
-               {"blocks.*.ln1", {"encoder.layer.*.layernorm_before"}},
-               {"blocks.*.attn.qkv",
-                {"encoder.layer.*.attention.attention.query",
-                 "encoder.layer.*.attention.attention.key",
-                 "encoder.layer.*.attention.attention.value"}},
-               {"blocks.*.attn.proj", {"encoder.layer.*.attention.output.dense"}},
-               {"blocks.*.ln2", {"encoder.layer.*.layernorm_after"}},
-               {"blocks.*.mlp.fc", {"encoder.layer.*.intermediate.dense"}},
-               {"blocks.*.mlp.proj", {"encoder.layer.*.output.dense"}},
-               {"ln_f", {"layernorm"}}},
-    .outside = {{"head", {"classifier"}, head}},
-    .repeated = {},
-    .ignored = {"pooler.dense.weight", "pooler.dense.bias", "embeddings.mask_token"}};
+const TheirModel& vit() {
+  static const auto& model = *new TheirModel{
+      .type = "vit",
+      .kind = "vit",
+      .prefix = "vit.",
+      .keys = {{"image_size", "image", "224"},
+               {"num_channels", "channels", "3"},
+               {"patch_size", "patch", "16"},
+               {"num_hidden_layers", "layers", "12"},
+               {"num_attention_heads", "heads", "12"},
+               {"hidden_size", "dim", "768"},
+               {"intermediate_size", "hidden", "3072"},
+               {"hidden_dropout_prob", "dropout", "0", {"attention_probs_dropout_prob"}},
+               {"layer_norm_eps", "norm_eps", "1e-12"}},
+      .required = {{"hidden_act", "gelu"}, {"qkv_bias", true}},
+      .given = {{"pooling", "token"}},
+      .layers = {{"class_token", {"embeddings.cls_token"}},
+                 {"positions", {"embeddings.position_embeddings"}},
+                 {"patch", {"embeddings.patch_embeddings.projection"}},
+                 {"blocks.*.ln1", {"encoder.layer.*.layernorm_before"}},
+                 {"blocks.*.attn.qkv",
+                  {"encoder.layer.*.attention.attention.query",
+                   "encoder.layer.*.attention.attention.key",
+                   "encoder.layer.*.attention.attention.value"}},
+                 {"blocks.*.attn.proj", {"encoder.layer.*.attention.output.dense"}},
+                 {"blocks.*.ln2", {"encoder.layer.*.layernorm_after"}},
+                 {"blocks.*.mlp.fc", {"encoder.layer.*.intermediate.dense"}},
+                 {"blocks.*.mlp.proj", {"encoder.layer.*.output.dense"}},
+                 {"ln_f", {"layernorm"}}},
+      .outside = {{"head", {"classifier"}, head}},
+      .repeated = {},
+      .ignored = {"pooler.dense.weight", "pooler.dense.bias", "embeddings.mask_token"}};
+  return model;
+}
 
-const TheirModel* const all_of_theirs[] = {&bert, &gpt2, &vit};
+std::array<const TheirModel*, 3> all_of_theirs() { return {&bert(), &gpt2(), &vit()}; }
 
 constexpr char bert_classifier[] = "bert-classifier";
 
 bool is_of_kind(const TheirModel& model, const std::string& kind) {
-  return kind == model.kind || (&model == &bert && kind == bert_classifier);
+  return kind == model.kind || (&model == &bert() && kind == bert_classifier);
 }
 
 // ---- what a configuration says ----
@@ -146,14 +159,15 @@ constexpr const char* text_classifier = "BertForSequenceClassification";
 constexpr const char* token_classifier = "BertForTokenClassification";
 
 /// Activations by their names, in the order of ours.
-const std::vector<std::string> their_activations{"linear", "relu",     "tanh", "sigmoid",
-                                                 "gelu",   "gelu_new", "silu", "quick_gelu"};
-static_assert(core::activations.size() == 8);
+constexpr const char* their_activations[] = {"linear", "relu",     "tanh", "sigmoid",
+                                             "gelu",   "gelu_new", "silu", "quick_gelu"};
+static_assert(core::activations.size() == std::size(their_activations));
 /// Other names of theirs for the same.
-const std::pair<const char*, const char*> same_activations[] = {{"gelu_pytorch_tanh", "gelu_new"},
-                                                                {"gelu_fast", "gelu_new"},
-                                                                {"gelu_python", "gelu"},
-                                                                {"swish", "silu"}};
+constexpr std::pair<const char*, const char*> same_activations[] = {
+    {"gelu_pytorch_tanh", "gelu_new"},
+    {"gelu_fast", "gelu_new"},
+    {"gelu_python", "gelu"},
+    {"swish", "silu"}};
 
 /// Our entries under their names, with their defaults.
 Fields as_theirs(const TheirModel& model, const Fields& ours) {
@@ -164,7 +178,8 @@ Fields as_theirs(const TheirModel& model, const Fields& ours) {
     field.optional = true;
     field.initial = key.initial;
     if (key.ours == std::string("activation"))
-      std::get<Choice>(field.value).names = their_activations;
+      std::get<Choice>(field.value).names = {std::begin(their_activations),
+                                             std::end(their_activations)};
     fields.add(std::move(field));
   }
   return fields;
@@ -188,7 +203,7 @@ bool detail::is_theirs(const json& config) {
 const TheirModel& detail::their_model(const std::string& path, const json& config) {
   const json& type = config["model_type"];
   std::string known;
-  for (const TheirModel* model : all_of_theirs) {
+  for (const TheirModel* model : all_of_theirs()) {
     if (type == model->type) return *model;
     known += (known.empty() ? "one of " : ", ") + shown(model->type);
   }
@@ -196,7 +211,7 @@ const TheirModel& detail::their_model(const std::string& path, const json& confi
 }
 
 const TheirModel& detail::their_model(const std::string& kind) {
-  for (const TheirModel* model : all_of_theirs)
+  for (const TheirModel* model : all_of_theirs())
     if (is_of_kind(*model, kind)) return *model;
   fail("save_hugging_face: expected a gpt, bert, bert-classifier or vit, got ", shown(kind));
 }
@@ -205,7 +220,7 @@ std::string detail::kind_of_theirs(const std::string& path, const json& config) 
   const TheirModel& model = their_model(path, config);
   const std::string architecture = architecture_of(config);
   const bool classifies = architecture == text_classifier || architecture == token_classifier;
-  return &model == &bert && classifies ? bert_classifier : model.kind;
+  return &model == &bert() && classifies ? bert_classifier : model.kind;
 }
 
 std::vector<std::string> detail::their_labels(const std::string& path, const json& config) {

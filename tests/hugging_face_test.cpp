@@ -67,6 +67,17 @@ golden::File expected(const std::string& name) {
   return golden::File("hugging_face/" + name + "/expected");
 }
 
+// A user's global may load before main: the library's own tables must be there.
+const bool loaded_before_main = [] {
+  try {
+    const models::GPT model = models::load_model<models::GPT>(all_folders + "gpt2");
+    const auto tokenizer = models::load_tokenizer(all_folders + "bert");
+    return model.config.layers == 2 && tokenizer->has_special("[CLS]");
+  } catch (const Error&) {
+    return false;
+  }
+}();
+
 double gpt2_difference(const models::GPT& model) {
   const NoGrad no_grad;
   const EvalMode eval;
@@ -138,6 +149,10 @@ void check_same_config(const std::string& saved, const std::string& original) {
 }
 
 }  // namespace
+
+TEST_CASE("Hugging Face: a global that loads a folder before main", "[hugging_face]") {
+  CHECK(loaded_before_main);
+}
 
 // ---- GPT-2 ----
 

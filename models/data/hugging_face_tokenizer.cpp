@@ -15,10 +15,9 @@ using nlohmann::json;
 
 namespace {
 
-const json null;
-
 /// object[key]; null where it is missing.
 const json& part(const json& object, const char* key) {
+  static const auto& null = *new json;  // of use before main and after its end
   if (!object.is_object()) return null;
   const auto found = object.find(key);
   return found == object.end() ? null : *found;
