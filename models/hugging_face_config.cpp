@@ -223,6 +223,10 @@ std::string detail::kind_of_theirs(const std::string& path, const json& config) 
   return &model == &bert() && classifies ? bert_classifier : model.kind;
 }
 
+bool detail::is_text_classifier(const json& config) {
+  return architecture_of(config) == text_classifier;
+}
+
 std::vector<std::string> detail::their_labels(const std::string& path, const json& config) {
   const auto names = config.find("id2label");
   std::vector<std::string> labels;

@@ -57,6 +57,8 @@ const TheirModel& their_model(const std::string& path, const nlohmann::json& con
 const TheirModel& their_model(const std::string& kind);
 /// Our kind of model: that of the table, or of BERT with a classifier.
 std::string kind_of_theirs(const std::string& path, const nlohmann::json& config);
+/// Whether it is a BERT with a classifier of whole texts, which stands on the pooler.
+bool is_text_classifier(const nlohmann::json& config);
 
 /// Sets the entries of our configuration of that kind to what theirs says. Throws Error, opening
 /// with `path`, on what the model can't have; then nothing has been changed.

@@ -303,13 +303,15 @@ void detail::load_their_weights(TheirFile file, const std::string& config_path, 
   const std::string path = file.path;
   const TheirModel& theirs = their_model(config_path, config);
   const NamedTensors targets = model.state_dict();
-  // A classifier of ours on an encoder of theirs has a new head; one of theirs must have its own.
+  // A classifier of ours on an encoder of theirs has a new head; one of theirs must have its own, and
+  // one of texts the pooler below it.
   const bool classifies = std::any_of(targets.begin(), targets.end(), [&](const auto& t) {
     return t.first.starts_with(theirs.prefix);
   });
   const std::string kind = kind_of_theirs(config_path, config);
   std::vector<std::string> needed;
   if (kind != theirs.kind && !new_heads) needed = {"head"};
+  if (!needed.empty() && is_text_classifier(config)) needed.push_back("pooler");
   try {
     Loading loading(theirs, file, new_heads || classifies, needed);
     loading.check_all(targets);

@@ -346,12 +346,22 @@ TEST_CASE("Hugging Face: a classifier on a BERT without heads has new ones", "[h
     const auto back = models::load_model<models::BertClassifier>(to);
     CHECK(back.config.tokens == tokens);
     CHECK(golden::same(mine(input), back(input)));
-    NamedTensors without;
-    for (const auto& [name, tensor] : weights_in(to))
-      if (!name.starts_with("classifier")) without.emplace_back(name, tensor);
-    save_safetensors(to + "/model.safetensors", without);
-    CHECK_THROWS_WITH(models::load_model<models::BertClassifier>(to),
+    const std::map<std::string, Tensor> whole = weights_in(to);
+    auto load_without = [&](const char* prefix, bool new_heads = false) {
+      NamedTensors without;
+      for (const auto& [name, tensor] : whole)
+        if (!name.starts_with(prefix)) without.emplace_back(name, tensor);
+      save_safetensors(to + "/model.safetensors", without);
+      return models::load_model<models::BertClassifier>(to, {.new_heads = new_heads});
+    };
+    CHECK_THROWS_WITH(load_without("classifier"),
                       Contains("missing: classifier.weight, classifier.bias"));
+    if (tokens)
+      CHECK(golden::same(load_without("bert.pooler")(input), back(input)));
+    else
+      CHECK_THROWS_WITH(load_without("bert.pooler"),
+                        Contains("missing: bert.pooler.dense.weight, bert.pooler.dense.bias"));
+    CHECK_NOTHROW(load_without("bert.pooler", true));
   }
 }
 
