@@ -5,6 +5,7 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/json.h"
 #include "gradus/models/data/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizer_file.h"
 #include "gradus/models/data/wordpiece_tokenizer.h"
 #include "gradus/models/hugging_face_parts.h"
 
@@ -44,12 +45,7 @@ void save_tokenizer(const std::string& dir, const WordPieceTokenizer& tokenizer,
   config["do_lower_case"] = tokenizer.options().lower_case;
   config["strip_accents"] = tokenizer.options().strip_accents;
   config["tokenize_chinese_chars"] = tokenizer.options().split_cjk;
-  const std::pair<const char*, const char*> roles[] = {{"pad_token", "[PAD]"},
-                                                       {"unk_token", "[UNK]"},
-                                                       {"cls_token", "[CLS]"},
-                                                       {"sep_token", "[SEP]"},
-                                                       {"mask_token", "[MASK]"}};
-  for (const auto& [role, name] : roles)
+  for (const auto& [role, name] : detail::bert_roles)
     if (tokenizer.has_special(name)) config[role] = name;
   write_json(in_folder(dir, "tokenizer_config.json"), config);
 }

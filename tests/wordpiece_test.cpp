@@ -172,6 +172,26 @@ TEST_CASE("Hugging Face: a tokenizer.json of BPE is the one of vocab.json and me
   refused("/added_tokens/0/content", "a", "\"a\" has the id 292, in model.vocab");
   refused("/added_tokens/0/id", "x", "expected tokens with id and content");
   refused("/added_tokens", 4, "added_tokens: expected an array");
+  refused("/added_tokens/0/special", false, "added_tokens: expected special tokens, got \"<|endof");
+  refused("/model/dropout", 0.5, "model.dropout: expected 0, got 0.5");
+  const json end = {{"SpecialToken", {{"id", "<|endoftext|>"}}}},
+             text = {{"Sequence", {{"id", "A"}}}},
+             adds = {{"type", "TemplateProcessing"}, {"single", {end, text}}};
+  refused("/post_processor", adds,
+          R"(post_processor: expected none that adds tokens, got "<|endoftext|> A")");
+  refused("/post_processor",
+          {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, adds}}},
+          "<|endoftext|> A");
+  refused("/post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 0}}}, "<s> A ?");
+  json usual = good;  // as gpt2's own is
+  usual["model"]["dropout"] = 0.0;
+  usual["post_processor"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
+  check_same(*load(usual), *gpt2);
+  write_file_atomically(folder / "tokenizer_config.json", R"({"add_prefix_space": true})");
+  CHECK_THROWS_WITH(load(good),
+                    Contains("tokenizer_config.json: add_prefix_space: expected false"));
+  write_file_atomically(folder / "tokenizer_config.json", R"({"add_bos_token": true})");
+  CHECK_THROWS_WITH(load(good), Contains("tokenizer_config.json: add_bos_token: expected false"));
 }
 
 TEST_CASE("Hugging Face: a tokenizer.json of WordPiece is the one of vocab.txt", "[wordpiece]") {
@@ -214,6 +234,94 @@ TEST_CASE("Hugging Face: a tokenizer.json of WordPiece is the one of vocab.txt",
   refused("/normalizer/lowercase", "yes", "normalizer.lowercase: expected true or false");
   refused("/model/unk_token", "<unk>", "model.unk_token: expected \"[UNK]\"");
   refused("/model/continuing_subword_prefix", "@@", "expected \"##\"");
+  auto special = [](const char* name) { return json{{"SpecialToken", {{"id", name}}}}; };
+  const json text = {{"Sequence", {{"id", "A"}}}};
+  json usual = good;  // as bert-base-uncased's own is
+  usual["post_processor"] = {{"type", "TemplateProcessing"},
+                             {"single", {special("[CLS]"), text, special("[SEP]")}}};
+  check_same(*load(usual), bert);
+  usual["post_processor"] = {
+      {"type", "BertProcessing"}, {"cls", {"[CLS]", 3}}, {"sep", {"[SEP]", 4}}};
+  check_same(*load(usual), bert);
+  refused("/post_processor", {{"type", "TemplateProcessing"}, {"single", {text, special("[SEP]")}}},
+          R"(post_processor: expected "[CLS] A [SEP]", got "A [SEP]")");
+  load(good);
+  auto beside = [&](const json& settings) {
+    write_file_atomically(folder / "tokenizer_config.json", settings.dump());
+    return models::load_tokenizer(folder.path.string());
+  };
+  check_same(*beside({{"do_lower_case", true}, {"tokenizer_class", "BertTokenizer"}}), bert);
+  CHECK_THROWS_WITH(beside({{"do_lower_case", false}}),
+                    Contains("tokenizer_config.json: do_lower_case: expected true, got false"));
+  CHECK_THROWS_WITH(beside({{"tokenize_chinese_chars", false}}),
+                    Contains("tokenize_chinese_chars: expected true, got false"));
+}
+
+TEST_CASE("Hugging Face: settings beside a tokenizer are followed or refused", "[wordpiece]") {
+  TemporaryFolder folder;
+  const std::string dir = folder.path.string(), config = folder / "tokenizer_config.json";
+  auto load = [&](const json& settings) {
+    write_file_atomically(config, settings.dump());
+    return models::load_tokenizer(dir);
+  };
+  auto refused = [&](const json& settings, const std::string& message) {
+    CAPTURE(settings.dump());
+    CHECK_THROWS_WITH(load(settings), Contains(config + ": " + message));
+  };
+  auto added = [](const std::string& id, const char* name, bool special) {
+    const json token{{"content", name}, {"special", special}, {"lstrip", false}};
+    return json{{"added_tokens_decoder", {{id, token}}}};
+  };
+  const std::string not_there = "expected special tokens of the vocabulary and their ids, got ";
+
+  for (const char* file : {"vocab.json", "merges.txt"})
+    std::filesystem::copy(folders + "gpt2/" + file, folder / file);
+  // What the folders of gpt2 and of newer ones have.
+  CHECK_NOTHROW(load({{"model_max_length", 1024}}));
+  json newer = added("292", "<|endoftext|>", true);
+  newer.update({{"add_prefix_space", false},
+                {"add_bos_token", false},
+                {"tokenizer_class", "GPT2TokenizerFast"},
+                {"errors", "replace"},
+                {"bos_token", {{"content", "<|endoftext|>"}, {"__type", "AddedToken"}}}});
+  CHECK(load(newer)->special_tokens() == std::vector<std::string>{"<|endoftext|>"});
+  refused(
+      {{"tokenizer_class", "CLIPTokenizer"}},
+      R"(tokenizer_class: expected "GPT2Tokenizer" or "GPT2TokenizerFast", got "CLIPTokenizer")");
+  refused({{"add_bos_token", true}}, "add_bos_token: expected false, got true");
+  refused({{"add_prefix_space", true}}, "add_prefix_space: expected false, got true");
+  refused(added("293", "covid", true), "added_tokens_decoder: " + not_there + R"("covid" and 293)");
+  refused(added("292", "<|endoftext|>", false), "added_tokens_decoder: " + not_there);
+  refused(added("7", "<|endoftext|>", true), "added_tokens_decoder: " + not_there);
+  write_file_atomically(folder / "added_tokens.json", R"({"<|endoftext|>": 292})");
+  CHECK_NOTHROW(load(newer));
+  write_file_atomically(folder / "added_tokens.json", R"({"covid": 293})");
+  CHECK_THROWS_WITH(load(newer), Contains(folder / "added_tokens.json" + ": " + not_there));
+  std::filesystem::remove(folder / "added_tokens.json");
+  write_file_atomically(folder / "config.json", R"({"tokenizer_class": "BertJapaneseTokenizer"})");
+  CHECK_NOTHROW(load(newer));
+  CHECK_THROWS_WITH(load(json::object()),
+                    Contains(folder / "config.json" + ": tokenizer_class: expected \"GPT2"));
+  std::filesystem::remove(folder / "config.json");
+
+  std::filesystem::remove(folder / "vocab.json");
+  std::filesystem::copy(folders + "bert/vocab.txt", folder / "vocab.txt");
+  newer = added("0", "[PAD]", true);
+  newer.update({{"do_lower_case", true},
+                {"do_basic_tokenize", true},
+                {"never_split", nullptr},
+                {"strip_accents", nullptr},
+                {"unk_token", "[UNK]"},
+                {"tokenizer_class", "BertTokenizer"}});
+  check_same(*load(newer), golden_vocab());
+  newer["additional_special_tokens"] = {"[unused0]"};
+  CHECK(load(newer)->special("[unused0]") == 1);
+  refused({{"tokenizer_class", "BertJapaneseTokenizer"}}, "tokenizer_class: expected \"BertTok");
+  refused({{"do_basic_tokenize", false}}, "do_basic_tokenize: expected true, got false");
+  refused({{"never_split", {"a-b"}}}, R"(never_split: expected [], got ["a-b"])");
+  refused({{"unk_token", "<unk>"}}, R"(unk_token: expected "[UNK]", got "<unk>")");
+  refused(added("9999", "covid", true), "added_tokens_decoder: " + not_there);
+  refused(added("6", "the", false), "added_tokens_decoder: " + not_there);
 }
 
 TEST_CASE("Unicode: accents, categories and Hangul", "[wordpiece]") {

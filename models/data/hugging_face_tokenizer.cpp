@@ -23,11 +23,14 @@ const json& part(const json& object, const char* key) {
   return found == object.end() ? null : *found;
 }
 
-/// Throws Error unless object[key] is this, or missing.
-void expect(const json& object, const char* where, const char* key, const json& wanted) {
+/// Throws Error, opening with `where` and the key, unless object[key] is one of these, or missing.
+void expect(const json& object, const std::string& where, const char* key,
+            std::initializer_list<json> wanted) {
   const json& got = part(object, key);
-  if (!got.is_null() && got != wanted)
-    fail(where, '.', key, ": expected ", shown(wanted), ", got ", shown(got));
+  if (got.is_null() || std::find(wanted.begin(), wanted.end(), got) != wanted.end()) return;
+  std::string all;
+  for (const json& one : wanted) all += (all.empty() ? "" : " or ") + shown(one);
+  fail(where, key, ": expected ", all, ", got ", shown(got));
 }
 
 /// Throws Error unless object has this "type".
@@ -45,8 +48,47 @@ void for_each_added(const json& root, F&& f) {
     const json &id = part(token, "id"), &content = part(token, "content");
     if (!id.is_number_integer() || !content.is_string())
       fail("added_tokens: expected tokens with id and content, got ", shown(token));
+    if (part(token, "special") == false)
+      fail("added_tokens: expected special tokens, got ", shown(content), ", which is not");
     f(id, content.get<std::string>());
   }
+}
+
+/// The tokens that a post-processor puts around a text A: "[CLS] A [SEP]"; its type, if it is one
+/// that has no place for them.
+std::string around(const json& processor) {
+  const json& type = part(processor, "type");
+  if (processor.is_null() || type == "ByteLevel") return "A";
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    const json &first = part(processor, "cls"), &last = part(processor, "sep");
+    auto name = [](const json& token) {
+      return token.is_array() && !token.empty() && token[0].is_string() ? token[0] : json("?");
+    };
+    return name(first).get<std::string>() + " A " + name(last).get<std::string>();
+  }
+  const json& parts = part(processor, "single");
+  if (type != "TemplateProcessing" || !parts.is_array()) return shown(type);
+  std::string all;
+  for (const json& one : parts)
+    for (const char* kind : {"SpecialToken", "Sequence"})
+      if (const json& id = part(part(one, kind), "id"); id.is_string())
+        all += (all.empty() ? "" : " ") + id.get<std::string>();
+  return all;
+}
+
+/// Throws Error unless the post-processor adds nothing, or what `wanted` says.
+void expect_around(const json& root, const std::string& wanted) {
+  const json& processor = part(root, "post_processor");
+  std::string found = around(processor);
+  if (part(processor, "type") == "Sequence") {
+    found = "A";
+    if (const json& all = part(processor, "processors"); all.is_array())
+      for (const json& one : all)
+        if (const std::string text = around(one); text != "A") found = text;
+  }
+  if (found != "A" && found != wanted)
+    fail("post_processor: expected ", wanted == "A" ? "none that adds tokens" : shown(wanted),
+         ", got ", shown(found));
 }
 
 }  // namespace
@@ -107,11 +149,13 @@ std::vector<std::string> their_merges(const json& root) {
   if (const json& normalizer = part(root, "normalizer"); !normalizer.is_null())
     fail("normalizer: expected none, got ", shown(normalizer));
   expect_type(root, "pre_tokenizer", "ByteLevel");
-  expect(part(root, "pre_tokenizer"), "pre_tokenizer", "add_prefix_space", false);
-  expect(part(root, "pre_tokenizer"), "pre_tokenizer", "use_regex", true);
+  expect(part(root, "pre_tokenizer"), "pre_tokenizer.", "add_prefix_space", {false});
+  expect(part(root, "pre_tokenizer"), "pre_tokenizer.", "use_regex", {true});
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
-    expect(model, "model", key, "");
-  for (const char* key : {"byte_fallback", "ignore_merges"}) expect(model, "model", key, false);
+    expect(model, "model.", key, {""});
+  for (const char* key : {"byte_fallback", "ignore_merges"}) expect(model, "model.", key, {false});
+  expect(model, "model.", "dropout", {0});
+  expect_around(root, "A");
   const json& merges = part(model, "merges");
   if (!merges.is_array()) fail("model.merges: expected an array, got ", shown(merges));
   std::vector<std::string> all;
@@ -143,10 +187,11 @@ WordPieceOptions their_wordpiece_options(const json& root) {
   const json &model = part(root, "model"), &normalizer = part(root, "normalizer");
   expect_type(root, "normalizer", "BertNormalizer");
   expect_type(root, "pre_tokenizer", "BertPreTokenizer");
-  expect(normalizer, "normalizer", "clean_text", true);
-  expect(model, "model", "unk_token", "[UNK]");
-  expect(model, "model", "continuing_subword_prefix", "##");
-  expect(model, "model", "max_input_chars_per_word", 100);
+  expect(normalizer, "normalizer.", "clean_text", {true});
+  expect(model, "model.", "unk_token", {"[UNK]"});
+  expect(model, "model.", "continuing_subword_prefix", {"##"});
+  expect(model, "model.", "max_input_chars_per_word", {100});
+  expect_around(root, "[CLS] A [SEP]");
   WordPieceOptions o;
   o.lower_case = flag_in("normalizer.", normalizer, "lowercase", true);
   o.strip_accents = flag_in("normalizer.", normalizer, "strip_accents", o.lower_case);
@@ -168,51 +213,131 @@ json object_in(const std::string& path) {
   return file;
 }
 
-/// What tokenizer_config.json names as special tokens, and GPT-2's own, where vocab.json has them.
-std::vector<std::string> special_in(const json& config, const json& vocab) {
-  std::vector<std::string> names;
-  auto add = [&](const json& token) {  // a name, or an object that has it
-    const json& name = token.is_object() ? part(token, "content") : token;
-    if (name.is_string() && vocab.contains(name.get<std::string>()) &&
-        std::find(names.begin(), names.end(), name) == names.end())
+/// The name of a token: a text, or an object that has it.
+std::string name_of_token(const json& token) {
+  const json& name = token.is_object() ? part(token, "content") : token;
+  return name.is_string() ? name.get<std::string>() : "";
+}
+
+/// These special tokens and those that tokenizer_config.json names.
+std::vector<std::string> special_in(const json& config, std::vector<std::string> names) {
+  auto add = [&](const json& token) {
+    const std::string name = name_of_token(token);
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
       names.push_back(name);
   };
-  add("<|endoftext|>");
   for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"})
     add(part(config, key));
   if (const json& more = part(config, "additional_special_tokens"); more.is_array())
     for (const json& token : more) add(token);
+  if (const json& more = part(config, "added_tokens_decoder"); more.is_object())
+    for (const json& token : more)
+      if (part(token, "special") == true) add(token);
   return names;
+}
+
+/// A folder with its tokenizer_config.json.
+struct Folder {
+  std::string dir, config_file;
+  json config;
+
+  explicit Folder(const std::string& at) : dir(at), config_file(file("tokenizer_config.json")) {
+    config = object_in(config_file);
+  }
+  std::string file(const char* name) const { return (std::filesystem::path(dir) / name).string(); }
+  bool has(const char* name) const {
+    std::error_code error;
+    return std::filesystem::exists(file(name), error);
+  }
+  void expect(const char* key, std::initializer_list<json> wanted) const {
+    detail::expect(config, config_file + ": ", key, wanted);
+  }
+  bool flag(const char* key, bool otherwise) const {
+    return flag_in(config_file + ": ", config, key, otherwise);
+  }
+  /// Throws Error unless the tokenizer is of this class, which may have "Fast" behind it.
+  void expect_class(const std::string& name) const {
+    expect("tokenizer_class", {name, name + "Fast"});
+    const std::string model = file("config.json");
+    if (!config.contains("tokenizer_class"))
+      detail::expect(object_in(model), model + ": ", "tokenizer_class", {name, name + "Fast"});
+  }
+  std::unique_ptr<Tokenizer> load_file() const;
+  std::unique_ptr<Tokenizer> load_bpe() const;
+  std::unique_ptr<Tokenizer> load_wordpiece() const;
+  void check_added(const Tokenizer& tokenizer) const;
+};
+
+std::unique_ptr<Tokenizer> Folder::load_file() const {
+  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(file("tokenizer.json"));
+  // What overrides the normalizer.
+  if (const auto* pieces = dynamic_cast<const WordPieceTokenizer*>(tokenizer.get())) {
+    expect("do_lower_case", {pieces->options().lower_case});
+    expect("strip_accents", {pieces->options().strip_accents});
+    expect("tokenize_chinese_chars", {pieces->options().split_cjk});
+  }
+  return tokenizer;
+}
+
+std::unique_ptr<Tokenizer> Folder::load_bpe() const {
+  expect_class("GPT2Tokenizer");
+  const json vocab = object_in(file("vocab.json"));
+  std::vector<std::string> special = special_in(config, {"<|endoftext|>"});
+  std::erase_if(special, [&](const std::string& name) { return !vocab.contains(name); });
+  return std::make_unique<BPETokenizer>(
+      BPETokenizer::load_gpt2(file("vocab.json"), file("merges.txt"), special));
+}
+
+std::unique_ptr<Tokenizer> Folder::load_wordpiece() const {
+  expect_class("BertTokenizer");
+  expect("do_basic_tokenize", {true});
+  expect("never_split", {json::array()});
+  WordPieceOptions o;
+  o.lower_case = flag("do_lower_case", true);
+  o.strip_accents = flag("strip_accents", o.lower_case);
+  o.split_cjk = flag("tokenize_chinese_chars", true);
+  for (const auto& [role, name] : bert_roles)
+    if (const std::string other = name_of_token(part(config, role));
+        !other.empty() && other != name)
+      fail(config_file, ": ", role, ": expected ", shown(name), ", got ", shown(other));
+  o.special = special_in(config, o.special);
+  return std::make_unique<WordPieceTokenizer>(WordPieceTokenizer::load_vocab(file("vocab.txt"), o));
+}
+
+/// Throws Error on tokens that are to be found in a text before it is split, or that are no part of
+/// the vocabulary.
+void Folder::check_added(const Tokenizer& tokenizer) const {
+  auto check_one = [&](const std::string& where, const std::string& name, const std::string& id,
+                       bool special) {
+    if (!special || !tokenizer.has_special(name) || std::to_string(tokenizer.special(name)) != id)
+      fail(where, "expected special tokens of the vocabulary and their ids, got ", shown(name),
+           " and ", id);
+  };
+  if (const json& more = part(config, "added_tokens_decoder"); more.is_object())
+    for (const auto& [id, token] : more.items())
+      check_one(config_file + ": added_tokens_decoder: ", name_of_token(token), id,
+                part(token, "special") == true);
+  const json added = object_in(file("added_tokens.json"));
+  for (const auto& [name, id] : added.items())
+    check_one(file("added_tokens.json") + ": ", name, shown(id), true);
 }
 
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir) {
-  auto in_folder = [&](const char* file) { return (std::filesystem::path(dir) / file).string(); };
-  auto has = [&](const char* file) {
-    std::error_code error;
-    return std::filesystem::exists(in_folder(file), error);
-  };
-  if (has("tokenizer.json")) return load_tokenizer(in_folder("tokenizer.json"));
-  const std::string config_file = in_folder("tokenizer_config.json");
-  if (has("vocab.json") && has("merges.txt")) {
-    const std::string vocab = in_folder("vocab.json");
-    const json config = object_in(config_file);
-    if (flag_in(config_file + ": ", config, "add_prefix_space", false))
-      fail(config_file, ": add_prefix_space: expected false, got true");
-    return std::make_unique<BPETokenizer>(BPETokenizer::load_gpt2(
-        vocab, in_folder("merges.txt"), special_in(config, object_in(vocab))));
-  }
-  if (!has("vocab.txt"))
+  const Folder folder(dir);
+  for (const char* key : {"add_prefix_space", "add_bos_token"}) folder.expect(key, {false});
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (folder.has("tokenizer.json"))
+    tokenizer = folder.load_file();
+  else if (folder.has("vocab.json") && folder.has("merges.txt"))
+    tokenizer = folder.load_bpe();
+  else if (folder.has("vocab.txt"))
+    tokenizer = folder.load_wordpiece();
+  else
     fail(dir, ": expected a tokenizer: tokenizer.json, vocab.json and merges.txt, or vocab.txt");
-  const json config = object_in(config_file);
-  const std::string where = config_file + ": ";
-  WordPieceOptions o;
-  o.lower_case = flag_in(where, config, "do_lower_case", true);
-  o.strip_accents = flag_in(where, config, "strip_accents", o.lower_case);
-  o.split_cjk = flag_in(where, config, "tokenize_chinese_chars", true);
-  return std::make_unique<WordPieceTokenizer>(
-      WordPieceTokenizer::load_vocab(in_folder("vocab.txt"), o));
+  folder.check_added(*tokenizer);
+  return tokenizer;
 }
 
 }  // namespace gradus::models::detail

@@ -4,6 +4,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gradus/models/data/wordpiece_tokenizer.h"
@@ -30,6 +31,13 @@ void read_tokenizer(const char* op, const std::string& path,
 /// `in_vocab`, unless these are 0, 1, 2, ....
 std::vector<std::string> tokens_by_id(const std::string& in_vocab, const nlohmann::json& ids);
 
+/// What tokenizer_config.json calls BERT's special tokens, and their names.
+inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token", "[PAD]"},
+                                                                     {"unk_token", "[UNK]"},
+                                                                     {"cls_token", "[CLS]"},
+                                                                     {"sep_token", "[SEP]"},
+                                                                     {"mask_token", "[MASK]"}};
+
 // What a tokenizer.json of Hugging Face's says. All throw Error on what ours cannot do.
 
 /// What ours of that kind has for "type": bpe or wordpiece.
@@ -42,7 +50,8 @@ std::vector<std::string> their_merges(const nlohmann::json& root);
 WordPieceOptions their_wordpiece_options(const nlohmann::json& root);
 
 /// The tokenizer in a model's folder, ours or one of Hugging Face's: tokenizer.json, vocab.json with
-/// merges.txt, or vocab.txt.
+/// merges.txt, or vocab.txt. Throws Error, naming the file and the key, where tokenizer_config.json
+/// or added_tokens.json beside it ask for what ours cannot do.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
 /// Throws decode's Error on an id outside [0, vocab_size).
