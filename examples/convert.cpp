@@ -38,6 +38,8 @@ void convert(const Options& o) {
     images = models::load_image_info(o.model);
   else if (has_tokenizer(o.model))
     tokenizer = models::load_tokenizer(o.model);
+  for (const std::string& line : models::not_kept(o.model, tokenizer.get()))
+    std::printf("not kept: %s\n", line.c_str());
   if (o.format == Format::hugging_face)
     return models::save_hugging_face(o.to, model, {tokenizer.get(), images ? &*images : nullptr});
   models::save_model(o.to, model, tokenizer.get());

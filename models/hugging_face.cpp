@@ -70,6 +70,40 @@ bool is_hugging_face(const std::string& dir) {
   return detail::is_theirs(parse_json(path.c_str(), read_file(path)));
 }
 
+std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer) {
+  const std::string path = config_path(dir), beside = in_folder(dir, "tokenizer_config.json");
+  const nlohmann::json config = parse_json(path.c_str(), read_file(path));
+  std::vector<std::string> lines;
+  if (!detail::is_theirs(config)) return lines;
+  const std::string kind = detail::kind_of_theirs(path, config);
+  if (kind == "bert-classifier") {
+    const std::vector<std::string> names = detail::their_labels(path, config);
+    for (size_t i = 0; i < names.size() && lines.empty(); ++i)
+      if (names[i] != "LABEL_" + std::to_string(i))
+        lines.push_back(path + ": id2label: " + shown(names));
+  }
+  if (kind != "gpt") return lines;
+  const char* end = "<|endoftext|>";
+  const bool has_end = tokenizer && tokenizer->has_special(end);
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    const auto id = config.find(key);
+    const bool is_end =
+        has_end && *key != 'p' && id != config.end() && *id == tokenizer->special(end);
+    if (id != config.end() && !id->is_null() && !is_end)
+      lines.push_back(path + ": " + key + ": " + shown(*id));
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(beside, error)) return lines;
+  const nlohmann::json settings = parse_json(beside.c_str(), read_file(beside));
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+    nlohmann::json name = settings.is_object() ? settings.value(key, nlohmann::json()) : settings;
+    if (name.is_object()) name = name.value("content", nlohmann::json());
+    if (!name.is_null() && (*key == 'p' || name != end))
+      lines.push_back(beside + ": " + key + ": " + shown(name));
+  }
+  return lines;
+}
+
 void save_hugging_face_files(const std::string& dir, const std::string& kind, const Fields& ours,
                              const nn::Module& model, const HuggingFaceParts& parts) {
   const std::vector<std::string> labels =

@@ -10,6 +10,9 @@
 //
 // Of a model's dropouts theirs may differ; the one of hidden states is ours for all.
 
+#include <string>
+#include <vector>
+
 #include "gradus/models/image_info.h"
 #include "gradus/models/model_folder.h"
 
@@ -18,6 +21,12 @@ namespace gradus::models {
 /// Whether DIR/config.json is one of Hugging Face's. Throws Error, naming the file, if it is
 /// missing or no JSON.
 bool is_hugging_face(const std::string& dir);
+
+/// What such a folder says that has no place in one that is written anew, ours or theirs, each as
+/// "FILE: KEY: VALUE": the names of a text classifier's classes, which ids and tokens begin and end a
+/// GPT-2's texts unless it is <|endoftext|> of the tokenizer, and what pads them. Nothing of a folder
+/// of ours. Throws Error, naming the file, on one that cannot be read.
+std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer);
 
 /// What goes into a folder beside the model.
 struct HuggingFaceParts {

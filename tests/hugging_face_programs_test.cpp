@@ -114,6 +114,30 @@ TEST_CASE("convert: to Hugging Face's form and back is the same model",
     CHECK_THAT(twice.output, Contains("holds a model already"));
   }
   CHECK(run("convert", "--model " + folders + "gpt2").status == 1);
+
+  std::filesystem::copy(folders + "gpt2", scratch / "roles");
+  json config = json::parse(read_file(scratch / "roles/config.json"));
+  config.update({{"bos_token_id", 5}, {"eos_token_id", 292}});
+  write_file_atomically(scratch / "roles/config.json", config.dump());
+  write_file_atomically(scratch / "roles/tokenizer_config.json",
+                        R"({"bos_token": {"content": "<s>"}, "eos_token": "<|endoftext|>"})");
+  const Result said = run("convert", "--model " + (scratch / "roles") + " --to " + (scratch / "r"));
+  CHECK(said.status == 0);
+  CHECK(said.output == "not kept: " + (scratch / "roles/config.json") + ": bos_token_id: 5\n" +
+                           "not kept: " + (scratch / "roles/tokenizer_config.json") +
+                           ": bos_token: \"<s>\"\nwrote " + (scratch / "r") + '\n');
+  CHECK(models::not_kept(scratch / "r", models::load_tokenizer(scratch / "r").get()).empty());
+  CHECK(models::not_kept(folders + "vit", nullptr).empty());
+  models::BertClassifier classifier(
+      {.bert = {.vocab = 7, .layers = 1, .heads = 1, .dim = 4}, .classes = 2});
+  models::save_hugging_face(scratch / "texts", classifier);
+  const std::string labels = scratch / "texts/config.json";
+  CHECK(models::not_kept(scratch / "texts", nullptr).empty());
+  config = json::parse(read_file(labels));
+  config["id2label"]["1"] = "good";
+  write_file_atomically(labels, config.dump());
+  CHECK(models::not_kept(scratch / "texts", nullptr) ==
+        std::vector<std::string>{labels + R"(: id2label: ["LABEL_0","good"])"});
 }
 
 TEST_CASE("Hugging Face: PyTorch reads what gradus wrote, and weights.py moves weights",
