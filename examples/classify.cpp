@@ -36,7 +36,7 @@ PictureReader load(const std::string& dir, int64_t top) {
   const auto model = std::make_shared<Model>(models::load_model<Model>(dir));
   model->to(float32);
   const ImageInfo info = models::load_image_info(dir);
-  core::check(std::ssize(info.class_names) == model->config.classes, models::image_info_path(dir),
+  core::check(std::ssize(info.class_names) == model->config.classes, models::class_names_path(dir),
               ": ", info.class_names.size(), " classes, the model has ", model->config.classes);
   return {model->config.image, model->config.channels, info, [=](const Tensor& picture) {
             return '\n' + likeliest(softmax((*model)(picture))[0], top, info.class_names);

@@ -69,6 +69,8 @@ class BertTask : public Task {
  private:
   models::BertConfig config() const {
     models::BertConfig config = o_.model;
+    core::check(config.segments >= 2, models::config_path(training_.begins_with()),
+                ": type_vocab_size: a pair of texts needs 2, got ", config.segments);
     config.vocab = vocab_for<models::Bert>(training_.begins_with(), *tokenizer_);
     return config;
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Moves weights between PyTorch's files (a state_dict in .pt, .pth, pytorch_model.bin) and safetensors.
 
-usage: python3 weights.py to-safetensors IN.bin OUT.safetensors
+usage: python3 weights.py to-safetensors IN.bin OUT.safetensors           (or IN.bin.index.json, of several parts)
        python3 weights.py to-torch IN.safetensors OUT.bin
 
 Needs PyTorch 1.13 or newer and nothing else; runs no code that a file holds. A tensor that is the same memory as another (tied weights) is written once; the
@@ -28,7 +28,25 @@ def expect(condition, path, what):
 
 # ---- PyTorch's files ----
 
+def parts_in(index):
+    """The files that an index names, which lie beside it."""
+    with open(index, "rb") as f:
+        try:
+            names = set(json.load(f)["weight_map"].values())
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            expect(False, index, "expected a weight_map of names and files")
+    expect(all(isinstance(n, str) and n == os.path.basename(n) for n in names), index, "expected files of this folder")
+    return [os.path.join(os.path.dirname(index), name) for name in sorted(names)]
+
+
 def state_dict_in(path):
+    if path.endswith(".index.json"):
+        state = {}
+        for part in parts_in(path):
+            more = state_dict_in(part)
+            expect(not state.keys() & more.keys(), part, "a name stands there that an earlier part has")
+            state.update(more)
+        return state
     # A pickle runs what code it likes unless PyTorch reads tensors and nothing else.
     expect("weights_only" in inspect.signature(torch.load).parameters, path,
            f"PyTorch {torch.__version__} would run code that the file holds: expected 1.13 or newer")

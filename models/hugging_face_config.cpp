@@ -18,41 +18,42 @@ constexpr auto conv1d = detail::TheirLayer::conv1d, head = detail::TheirLayer::h
 // In functions: a user's global may load a folder before main, or after its end.
 
 const TheirModel& gpt2() {
-  static const auto& model =
-      *new TheirModel{.type = "gpt2",
-                      .kind = "gpt",
-                      .prefix = "transformer.",
-                      .keys = {{"vocab_size", "vocab", "50257"},
-                               {"n_positions", "context", "1024", {"n_ctx"}},
-                               {"n_layer", "layers", "12"},
-                               {"n_head", "heads", "12"},
-                               {"n_embd", "dim", "768"},
-                               {"n_inner", "hidden", "0", {}, true},
-                               {"activation_function", "activation", "gelu_new"},
-                               {"resid_pdrop", "dropout", "0.1", {"embd_pdrop", "attn_pdrop"}},
-                               {"layer_norm_epsilon", "norm_eps", "1e-05"},
-                               {"tie_word_embeddings", "tie", "true"}},
-                      .required = {{"scale_attn_weights", true},
-                                   {"scale_attn_by_inverse_layer_idx", false},
-                                   {"add_cross_attention", false},
-                                   {"is_encoder_decoder", false}},
-                      .given = {{"bias", "true"},
-                                {"gated", "false"},
-                                {"kv_heads", "0"},
-                                {"positions", "learned"},
-                                {"norm", "layer"}},
-                      .layers = {{"wte", {"wte"}},
-                                 {"wpe", {"wpe"}},
-                                 {"blocks.*.ln1", {"h.*.ln_1"}},
-                                 {"blocks.*.attn.qkv", {"h.*.attn.c_attn"}, conv1d},
-                                 {"blocks.*.attn.proj", {"h.*.attn.c_proj"}, conv1d},
-                                 {"blocks.*.ln2", {"h.*.ln_2"}},
-                                 {"blocks.*.mlp.fc", {"h.*.mlp.c_fc"}, conv1d},
-                                 {"blocks.*.mlp.proj", {"h.*.mlp.c_proj"}, conv1d},
-                                 {"ln_f", {"ln_f"}}},
-                      .outside = {{"head", {"lm_head"}}},
-                      .repeated = {{"lm_head.weight", "wte.weight"}},
-                      .ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"}};
+  static const auto& model = *new TheirModel{
+      .type = "gpt2",
+      .kind = "gpt",
+      .prefix = "transformer.",
+      .keys = {{"vocab_size", "vocab", "50257"},
+               {"n_positions", "context", "1024", {"n_ctx"}, false, "max_position_embeddings"},
+               {"n_layer", "layers", "12", {}, false, "num_hidden_layers"},
+               {"n_head", "heads", "12", {}, false, "num_attention_heads"},
+               {"n_embd", "dim", "768", {}, false, "hidden_size"},
+               {"n_inner", "hidden", "0", {}, true},
+               {"activation_function", "activation", "gelu_new"},
+               {"resid_pdrop", "dropout", "0.1", {"embd_pdrop", "attn_pdrop"}},
+               {"layer_norm_epsilon", "norm_eps", "1e-05"},
+               {"tie_word_embeddings", "tie", "true"}},
+      .required = {{"scale_attn_weights", true},
+                   {"scale_attn_by_inverse_layer_idx", false},
+                   {"add_cross_attention", false},
+                   {"is_encoder_decoder", false}},
+      .given = {{"bias", "true"},
+                {"gated", "false"},
+                {"kv_heads", "0"},
+                {"positions", "learned"},
+                {"norm", "layer"}},
+      .layers = {{"wte", {"wte"}},
+                 {"wpe", {"wpe"}},
+                 {"blocks.*.ln1", {"h.*.ln_1"}},
+                 {"blocks.*.attn.qkv", {"h.*.attn.c_attn"}, conv1d},
+                 {"blocks.*.attn.proj", {"h.*.attn.c_proj"}, conv1d},
+                 {"blocks.*.ln2", {"h.*.ln_2"}},
+                 {"blocks.*.mlp.fc", {"h.*.mlp.c_fc"}, conv1d},
+                 {"blocks.*.mlp.proj", {"h.*.mlp.c_proj"}, conv1d},
+                 {"ln_f", {"ln_f"}}},
+      .outside = {{"head", {"lm_head"}}},
+      .repeated = {{"lm_head.weight", "wte.weight"}},
+      .ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"},
+      .refused = {"lm_head.bias"}};
   return model;
 }
 
@@ -188,7 +189,10 @@ Fields as_theirs(const TheirModel& model, const Fields& ours) {
 void check_required(const std::string& path, const TheirModel& model, const json& config) {
   for (const auto& [key, value] : model.required.items()) {
     const auto found = config.find(key);
-    if (found != config.end() && !found->is_null() && *found != value)
+    // To Python null is false, or what is not asked for.
+    const bool is_same = found == config.end() || *found == value ||
+                         (found->is_null() && (!value.is_boolean() || value == false));
+    if (!is_same)
       fail(path, ": ", key, ": expected ", shown(value), ", got ", shown(*found),
            ": a model that gradus does not have");
   }
@@ -227,6 +231,27 @@ bool detail::is_text_classifier(const json& config) {
   return architecture_of(config) == text_classifier;
 }
 
+namespace {
+
+/// The value of a key, under its alias too; null if there is none.
+json value_of(const std::string& path, const json& config, const TheirKey& key) {
+  auto at = [&](const char* name) { return name ? config.value(name, json()) : json(); };
+  const json value = at(key.theirs), same = at(key.alias);
+  if (!value.is_null() && !same.is_null() && value != same)
+    fail(path, ": ", key.theirs, " is ", shown(value), ", ", key.alias, " is ", shown(same),
+         ": expected one, they mean the same");
+  return value.is_null() ? same : value;
+}
+
+void check_problem(const std::string& path, const json& config) {
+  const json type = config.value("problem_type", json());
+  if (!type.is_null() && type != "single_label_classification")
+    fail(path, ": problem_type: expected \"single_label_classification\", got ", shown(type),
+         ": gradus's classifiers choose one class");
+}
+
+}  // namespace
+
 std::vector<std::string> detail::their_labels(const std::string& path, const json& config) {
   const auto names = config.find("id2label");
   std::vector<std::string> labels;
@@ -262,16 +287,17 @@ void detail::read_their_config(const std::string& path, const json& config, cons
   check_required(path, model, config);
   json known = json::object();
   for (const TheirKey& key : model.keys) {
-    const auto found = config.find(key.theirs);
-    if (found == config.end() || found->is_null()) continue;
-    known[key.theirs] = *found;
+    const json value = value_of(path, config, key);
+    if (value.is_null()) continue;
+    known[key.theirs] = value;
     for (const auto& [other, name] : same_activations)
-      if (key.ours == std::string("activation") && *found == other) known[key.theirs] = name;
+      if (key.ours == std::string("activation") && value == other) known[key.theirs] = name;
   }
   const std::string architecture = architecture_of(config);
   const Field *classes = ours.find("classes"), *tokens = ours.find("tokens");
   const size_t labels =
       classes && architecture != "ViTModel" ? their_labels(path, config).size() : 0;
+  if (classes) check_problem(path, config);
   check(!classes || static_cast<double>(labels) >= classes->least, path,
         ": expected at least 2 classes, got ", labels);
 

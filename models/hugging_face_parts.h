@@ -20,6 +20,7 @@ struct TheirKey {
   const char* initial;                 ///< what a missing key means, as their documentation has it
   std::vector<const char*> also = {};  ///< keys that are written with the same value, not read
   bool null_is_zero = false;           ///< written as null where it is 0
+  const char* alias = nullptr;         ///< another name that is read, and may say the same
 };
 
 /// Parameters of ours, `ours` alone or followed by .weight and .bias, and what they are to them. A
@@ -47,6 +48,7 @@ struct TheirModel {
   std::vector<TheirLayer> outside;                            ///< the same without the prefix
   std::vector<std::pair<const char*, const char*>> repeated;  ///< a name for another's numbers
   std::vector<const char*> ignored;                           ///< names of what is no parameter
+  std::vector<const char*> refused = {};                      ///< of what ours has no place for
 };
 
 /// Whether this is one of their config.json, not ours.

@@ -152,6 +152,8 @@ class Loading {
   void check_all(const NamedTensors& targets) {
     take_repeated(targets);
     for (const auto& [name, target] : targets) check_target(name, target);
+    for (const char* name : model_.refused)
+      if (file_.tensors.contains(name)) problems_.add("unexpected", name);
     for (const auto& [name, tensor] : file_.tensors)
       if (!used_.contains(name) && !is_passed_over(name)) problems_.add("unexpected", name);
     problems_.report();
@@ -293,8 +295,10 @@ detail::TheirFile detail::read_their_weights(const std::string& dir) {
         all.tensors.push_back(std::move(named));
     return all;
   }
-  check(!is_there(pickled), path, ": there is only a pytorch_model.bin; to convert it: python3 ",
-        "examples/weights.py to-safetensors ", pickled, ' ', path);
+  for (const std::string& file : {pickled, pickled + ".index.json"})
+    check(!is_there(file), path, ": there is only a ",
+          std::filesystem::path(file).filename().string(),
+          "; to convert it: python3 examples/weights.py to-safetensors ", file, ' ', path);
   return {path, load_safetensors(path).tensors};  // which says what is wrong
 }
 

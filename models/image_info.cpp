@@ -38,10 +38,30 @@ std::vector<double> numbers_in(const std::string& path, const json& file, const 
   return numbers;
 }
 
+/// Throws Error unless there are as many deviations as means, and some.
+void check_channels(const std::string& path, const ChannelStats& stats) {
+  const size_t means = stats.mean.size(), deviations = stats.std.size();
+  check(means == deviations && means > 0, path,
+        ": expected a mean and a std for each channel, got ", means, " and ", deviations);
+}
+
+std::string in_folder(const std::string& dir, const char* file) {
+  return (std::filesystem::path(dir) / file).string();
+}
+
 }  // namespace
 
 std::string image_info_path(const std::string& dir) {
-  return (std::filesystem::path(dir) / "images.json").string();
+  const std::string ours = in_folder(dir, "images.json"),
+                    theirs = in_folder(dir, "preprocessor_config.json");
+  std::error_code error;
+  return !std::filesystem::exists(ours, error) && std::filesystem::exists(theirs, error) ? theirs
+                                                                                         : ours;
+}
+
+std::string class_names_path(const std::string& dir) {
+  const std::string path = image_info_path(dir);
+  return path.ends_with("preprocessor_config.json") ? config_path(dir) : path;
 }
 
 void save_image_info(const std::string& dir, const ImageInfo& info) {
@@ -49,7 +69,7 @@ void save_image_info(const std::string& dir, const ImageInfo& info) {
   file["mean"] = info.stats.mean;
   file["std"] = info.stats.std;
   file["classes"] = info.class_names;
-  write_file_atomically(image_info_path(dir),
+  write_file_atomically(in_folder(dir, "images.json"),
                         file.dump(2, ' ', false, json::error_handler_t::replace) + '\n');
 }
 
@@ -57,7 +77,7 @@ namespace {
 
 /// preprocessor_config.json and the names in config.json, of a folder of Hugging Face's.
 ImageInfo load_theirs(const std::string& dir, const json& config) {
-  const std::string path = (std::filesystem::path(dir) / "preprocessor_config.json").string();
+  const std::string path = in_folder(dir, "preprocessor_config.json");
   const json file = parse_json(path.c_str(), read_file(path));
   if (!file.is_object()) fail(path, ": expected a JSON object, got ", shown(file));
   auto is_off = [&](const char* key) { return file.contains(key) && file[key] == false; };
@@ -73,7 +93,8 @@ ImageInfo load_theirs(const std::string& dir, const json& config) {
     info.stats = {numbers_in(path, file, "image_mean", -INFINITY),
                   numbers_in(path, file, "image_std", 0)};
   if (is_off("do_normalize") && channels != config.end() && *channels == 1) info.stats = {{0}, {1}};
-  info.class_names = detail::their_labels(dir, config);
+  check_channels(path, info.stats);
+  info.class_names = detail::their_labels(config_path(dir), config);
   return info;
 }
 
@@ -84,16 +105,14 @@ ImageInfo load_image_info(const std::string& dir) {
     if (const json theirs = parse_json(config.c_str(), read_file(config));
         detail::is_theirs(theirs))
       return load_theirs(dir, theirs);
-  const std::string path = image_info_path(dir);
+  const std::string path = in_folder(dir, "images.json");
   const json file = parse_json(path.c_str(), read_file(path));
   if (!file.is_object()) fail(path, ": expected a JSON object, got ", shown(file));
   for (const auto& [name, value] : file.items())
     if (name != "mean" && name != "std" && name != "classes")
       fail(path, ": ", shown(json(name)), " is no entry of it");
   ImageInfo info{{numbers_in(path, file, "mean", -INFINITY), numbers_in(path, file, "std", 0)}};
-  const size_t means = info.stats.mean.size(), deviations = info.stats.std.size();
-  check(means == deviations && means > 0, path,
-        ": expected a mean and a std for each channel, got ", means, " and ", deviations);
+  check_channels(path, info.stats);
   for (const json& name : array_in(path, file, "classes")) {
     if (!name.is_string()) fail(path, ": classes: expected names, got ", shown(name));
     info.class_names.push_back(name);

@@ -56,6 +56,8 @@ json read_json_file(const std::string& path) {
 
 std::string kind_in(const std::string& path, const json& config) {
   if (detail::is_theirs(config)) return detail::kind_of_theirs(path, config);
+  check(!config.is_object() || config.contains("model"), path,
+        ": expected a model, or a model_type as Hugging Face's have it, and there is neither");
   return naming(path, [&] { return json_text(config, "model"); });
 }
 }  // namespace

@@ -83,6 +83,16 @@ TEST_CASE("Hugging Face: programs take its folders as they are", "[hugging_face]
                               (scratch / "bert") + quick)
             .status == 0);
   CHECK(models::load_config<models::Bert>(scratch / "bert").hidden == 20);
+  std::filesystem::copy(folders + "bert", scratch / "single");
+  json config_of_one = json::parse(read_file(scratch / "single/config.json"));
+  config_of_one["type_vocab_size"] = 1;
+  write_file_atomically(scratch / "single/config.json", config_of_one.dump());
+  const Result single =
+      run("train_bert", "--data " + data + " --init-from " + (scratch / "single") + " --out " +
+                            (scratch / "single-out") + quick);
+  CHECK(single.status == 1);
+  CHECK_THAT(single.output,
+             Contains("config.json: type_vocab_size: a pair of texts needs 2, got 1"));
   const Result wrong =
       run("train_gpt", "--init-from " + folders + "vit --out " + (scratch / "none"));
   CHECK(wrong.status == 1);

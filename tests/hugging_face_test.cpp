@@ -381,6 +381,12 @@ TEST_CASE("Hugging Face: a ViT of float16 in two files gives PyTorch's logits", 
   CHECK(info.stats.std == std::vector<double>{0.5, 0.5, 0.75});
   CHECK(info.class_names.size() == 5);
   CHECK(info.class_names[1] == "goldfish, Carassius auratus");
+  const Copy copy("vit");
+  CHECK(models::class_names_path(copy.dir) == copy / "config.json");
+  copy.change_config({{"image_std", {0.5, 0.5}}}, "preprocessor_config.json");
+  CHECK_THROWS_WITH(models::load_image_info(copy.dir),
+                    Contains(models::image_info_path(copy.dir) + ": expected a mean and a std") &&
+                        Contains("preprocessor_config.json"));
 }
 
 TEST_CASE("Hugging Face: a ViT is written as it was", "[hugging_face]") {
@@ -436,6 +442,8 @@ TEST_CASE("Hugging Face: a configuration that asks for another model is refused"
           "scale_attn_by_inverse_layer_idx: expected false, got true");
   refused("gpt2", {{"scale_attn_weights", false}}, "scale_attn_weights: expected true");
   refused("gpt2", {{"activation_function", "relu6"}}, "activation_function: expected one of");
+  refused("gpt2", {{"num_hidden_layers", 3}},
+          "n_layer is 2, num_hidden_layers is 3: expected one, they mean the same");
   refused("gpt2", {{"n_layer", 0}}, "n_layer: expected a whole number from 1 to 10000, got 0");
   refused("gpt2", {{"n_layer", "2"}}, "n_layer: expected a whole number");
   refused("gpt2", {{"n_embd", 16.5}}, "n_embd: expected a whole number");
@@ -444,6 +452,8 @@ TEST_CASE("Hugging Face: a configuration that asks for another model is refused"
   refused("bert", {{"position_embedding_type", "relative_key"}}, "expected \"absolute\"");
   refused("bert", {{"is_decoder", true}}, "is_decoder: expected false, got true");
   refused("bert", {{"pruned_heads", {{"1", {0}}}}}, "pruned_heads: expected {}");
+  refused("vit", {{"problem_type", "multi_label_classification"}},
+          R"(problem_type: expected "single_label_classification", got "multi_label)");
   refused("vit", {{"hidden_act", "relu"}}, "hidden_act: expected \"gelu\", got \"relu\"");
   refused("vit", {{"id2label", {{"0", "a"}, {"2", "b"}}}},
           "id2label: expected a name for each number from 0 to 1, but there is none for 1");
@@ -463,6 +473,23 @@ TEST_CASE("Hugging Face: a configuration that asks for another model is refused"
                       {"layer_norm_epsilon", nullptr},
                       {"architectures", nullptr}});
   CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
+  json renamed = json_in(all_folders + "gpt2/config.json");  // as other models call the same
+  for (const auto& [now, before] : {std::pair("hidden_size", "n_embd"),
+                                    {"num_hidden_layers", "n_layer"},
+                                    {"num_attention_heads", "n_head"},
+                                    {"max_position_embeddings", "n_positions"}}) {
+    renamed[now] = renamed[before];
+    renamed.erase(before);
+  }
+  write_file_atomically(copy / "config.json", renamed.dump());
+  CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
+  renamed["scale_attn_weights"] = nullptr;  // which is false
+  write_file_atomically(copy / "config.json", renamed.dump());
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
+                    Contains("scale_attn_weights: expected true, got null"));
+  write_file_atomically(copy / "config.json", R"({"n_layer": 2})");
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
+                    Contains("config.json: expected a model, or a model_type as Hugging Face's"));
   write_file_atomically(copy / "config.json", R"({"model_type": "gpt2"})");
   const auto defaults = models::load_config<models::GPT>(copy.dir);
   CHECK(defaults.vocab == 50257);
@@ -489,6 +516,10 @@ TEST_CASE("Hugging Face: weights that do not fit are refused by name", "[hugging
   changed.emplace_back("h.2.ln_1.weight", ones({16}));
   copy.put(changed);
   refused("unexpected: h.2.ln_1.weight");
+  changed = good;
+  changed.emplace_back("lm_head.bias", ones({304}));
+  copy.put(changed);
+  refused("unexpected: lm_head.bias");
   changed = good;
   for (auto& [name, tensor] : changed)
     if (name == "h.0.attn.c_attn.weight") tensor = tensor.mT();
@@ -517,6 +548,10 @@ TEST_CASE("Hugging Face: weights that do not fit are refused by name", "[hugging
   write_file_atomically(copy / "pytorch_model.bin", "x");
   CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
                     Contains("examples/weights.py to-safetensors " + (copy / "pytorch_model.bin")));
+
+  std::filesystem::rename(copy / "pytorch_model.bin", copy / "pytorch_model.bin.index.json");
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
+                    Contains("to-safetensors " + (copy / "pytorch_model.bin.index.json")));
 
   const Copy parts("vit");
   std::filesystem::remove(parts / "model-00002-of-00002.safetensors");

@@ -64,7 +64,7 @@ class ClassifierTask : public ImageTask {
     c.classes = std::ssize(image_info_.class_names);
     if (const std::string& from = training_.begins_with(); !from.empty())
       core::check(models::load_image_info(from).class_names == image_info_.class_names,
-                  models::image_info_path(from), ": the classes are not those of --data");
+                  models::class_names_path(from), ": the classes are not those of --data");
     return c;
   }
 

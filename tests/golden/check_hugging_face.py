@@ -63,6 +63,13 @@ def check_weights(folder):
     weights.to_safetensors(paths[0], paths[1])
     weights.to_torch(paths[1], paths[2])
     assert list(torch.load(paths[2])) == ["pt"]
+    index = paths[0] + ".index.json"
+    with open(index, "w") as f:
+        json.dump({"weight_map": {"pt": "a.bin", "b": "c.bin"}}, f)
+    torch.save({"b": table * 3}, paths[2])
+    weights.to_safetensors(index, paths[1])
+    both, _ = weights.read_safetensors(paths[1])
+    assert torch.equal(both["pt"], table) and torch.equal(both["b"], table * 3) and len(both) == 2
 
 
 def refused(command, source, what):
