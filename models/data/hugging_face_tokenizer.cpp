@@ -67,7 +67,8 @@ std::string around(const json& processor) {
     return name(first).get<std::string>() + " A " + name(last).get<std::string>();
   }
   const json& parts = part(processor, "single");
-  if (type != "TemplateProcessing" || !parts.is_array()) return shown(type);
+  if (type != "TemplateProcessing" || !parts.is_array())
+    return type.is_string() ? type.get<std::string>() : shown(type);
   std::string all;
   for (const json& one : parts)
     for (const char* kind : {"SpecialToken", "Sequence"})
