@@ -434,8 +434,8 @@ $(STATIC) $(SUPPORT): $(BUILD)/obj/sources
 # The shared library exports what is named gradus::, but for these namespaces, classes and functions.
 internal := kernel blas internal core::Engine core::all_finite core::sum_in_place core::take_input \
   core::take_grad \
-  $(addprefix models::detail::,append_utf8 base_letters bert_roles bytes_in_order category_changes category_of \
-    check_ids check_utf8 end_of_word is_text_classifier is_theirs kind_of kind_of_theirs load_folder_tokenizer \
+  $(addprefix models::detail::,append_utf8 base_letters bert_roles bytes_in_order capitals category_changes \
+    category_of check_ids check_utf8 end_of_word is_text_classifier is_theirs kind_of kind_of_theirs load_folder_tokenizer \
     load_their_weights lower_case lower_case_text next_code_point other_decompositions read_code_point \
     read_their_config read_their_weights read_tokenizer spell their_config their_labels their_merges their_model \
     their_special their_tokens their_type their_weights their_wordpiece_options tokens_by_id train_bpe unspell \
