@@ -130,10 +130,17 @@ std::string repair_safetensors(std::string bytes) {
   Checksum checksum;
   checksum.add(text.data(), text.size());
   std::vector<std::pair<uint64_t, uint64_t>> tensors;
-  for (const auto& [name, entry] : header.items())
-    if (name != "__metadata__") tensors.push_back(entry.at("data_offsets"));
+  try {
+    for (const auto& [name, entry] : header.items())
+      if (name != "__metadata__") tensors.push_back(entry.at("data_offsets"));
+  } catch (const nlohmann::json::exception&) {
+    return bytes;  // refused for more than its checksum
+  }
   std::sort(tensors.begin(), tensors.end());
-  for (const auto& [begin, end] : tensors) checksum.add(data.data() + begin, end - begin);
+  for (const auto& [begin, end] : tensors) {
+    if (begin > end || end > data.size()) return bytes;
+    checksum.add(data.data() + begin, end - begin);
+  }
   const size_t at = bytes.find(given, 8);
   if (at != std::string::npos && given.size() == 16) bytes.replace(at, 16, checksum.digits());
   return bytes;
