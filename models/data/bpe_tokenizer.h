@@ -49,10 +49,10 @@ class BPETokenizer : public Tokenizer {
   /// Learnt, or read from a file.
   int64_t num_merges() const { return static_cast<int64_t>(merges_.size()); }
 
-  /// Writes `{"type": "bpe", "special": [...], "vocab": ["!", ...], "merges": ["t h", ...]}`:
+  /// `{"type": "bpe", "special": [...], "vocab": ["!", ...], "merges": ["t h", ...]}`:
   /// vocab in the order of ids, special tokens included, bytes written as GPT-2 writes them.
   std::string to_json() const override;
-  /// Reads what save wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads what save() wrote. Throws Error, naming the file and what is wrong with it.
   static BPETokenizer load(const std::string& path);
 
   /// Reads GPT-2's files: vocab.json, {"token": id, ...}, and merges.txt, a pair a line, the first

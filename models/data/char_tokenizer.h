@@ -22,10 +22,10 @@ class CharTokenizer : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(vocab_.size()); }
 
-  /// Writes `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`, without
+  /// `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`, without
   /// "special" if there are none.
   std::string to_json() const override;
-  /// Reads what save wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads what save() wrote. Throws Error, naming the file and what is wrong with it.
   static CharTokenizer load(const std::string& path);
 
  private:

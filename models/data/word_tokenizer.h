@@ -37,10 +37,10 @@ class WordTokenizer : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(vocab_.size()); }
 
-  /// Writes `{"type": "word", "lower_case": false, "special": ["[PAD]", ...], "vocab": ["the",
+  /// `{"type": "word", "lower_case": false, "special": ["[PAD]", ...], "vocab": ["the",
   /// ...]}`.
   std::string to_json() const override;
-  /// Reads what save wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads what save() wrote. Throws Error, naming the file and what is wrong with it.
   static WordTokenizer load(const std::string& path);
 
  private:

@@ -40,10 +40,10 @@ class WordPieceTokenizer : public Tokenizer {
   /// The rules by which it splits.
   const WordPieceOptions& options() const { return options_; }
 
-  /// Writes `{"type": "wordpiece", "lower_case": true, "strip_accents": true, "split_cjk": true,
+  /// `{"type": "wordpiece", "lower_case": true, "strip_accents": true, "split_cjk": true,
   /// "special": ["[PAD]", ...], "vocab": ["[PAD]", "the", "##s", ...]}`.
   std::string to_json() const override;
-  /// Reads what save wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads what save() wrote. Throws Error, naming the file and what is wrong with it.
   static WordPieceTokenizer load(const std::string& path);
 
   /// Reads a vocab.txt, a piece a line. Throws Error, naming the file, as the constructor does.
