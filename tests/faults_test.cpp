@@ -212,6 +212,7 @@ TEST_CASE("faults: SIGHUP saves, unless nohup has it ignored", "[faults]") {
 }
 
 TEST_CASE("faults: a run whose output nobody reads any more saves and ends", "[faults]") {
+  do_not_ignore({SIGPIPE});
   const Bench bench;
   const std::string flags = bench.flags + " --steps 1000000 --eval-every 100" + bench.out();
   const std::string program = "'" GRADUS_BIN_DIR "/train_gpt' ", said = bench / "said";

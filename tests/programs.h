@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdio>
+#include <initializer_list>
 #include <string>
 
 #include "tests/temporary_folder.h"
@@ -15,6 +16,12 @@ struct Result {
   int status;
   std::string output;  // stdout and stderr
 };
+
+/// Who began the tests (nohup, say) may have had signals ignored, and programs would go on ignoring
+/// them.
+inline void do_not_ignore(std::initializer_list<int> signals) {
+  for (const int signal : signals) std::signal(signal, SIG_DFL);
+}
 
 /// A program that runs while the test goes on. Killed at the end of its scope.
 class Process {
@@ -28,6 +35,7 @@ class Process {
         before + "exec '" + GRADUS_BIN_DIR + "/" + program + "' " + arguments + " 2>&1";
     pid_ = fork();
     if (pid_ == 0) {
+      do_not_ignore({SIGHUP, SIGINT, SIGTERM, SIGPIPE});
       dup2(ends[1], STDOUT_FILENO);
       close(ends[0]);
       close(ends[1]);
