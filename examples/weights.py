@@ -4,8 +4,8 @@
 usage: python3 weights.py to-safetensors IN.bin OUT.safetensors           (or IN.bin.index.json, of several parts)
        python3 weights.py to-torch IN.safetensors OUT.bin
 
-Needs PyTorch 1.13 or newer and nothing else; runs no code that a file holds. A tensor that is the same memory as another (tied weights) is written once; the
-metadata name it, and to-torch ties it again.
+Needs PyTorch 1.13 or newer and nothing else; runs no code that a file holds. A tensor that is the same memory as
+another (tied weights) is written once; the metadata name it, and to-torch ties it again.
 """
 import inspect
 import json
