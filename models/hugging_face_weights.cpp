@@ -114,16 +114,20 @@ class Problems {
  public:
   void add(const char* what, const std::string& name) {
     std::vector<std::string>& names = by_kind_[what];
-    const std::string quoted = shown(name);
-    names.push_back(quoted.substr(1, quoted.size() - 2));
+    const std::string quoted = shown(name), text = quoted.substr(1, quoted.size() - 2);
+    constexpr size_t most = 140;
+    names.push_back(text.size() > most ? text.substr(0, most) + "..." : text);
   }
   void report() const {
     std::string text;
     for (const auto& [what, names] : by_kind_) {
-      constexpr size_t most = 10;
+      constexpr size_t most = 300;  // characters, after which no more names are begun
       text += std::string("; ") + what + ':';
-      for (size_t i = 0; i < std::min(most, names.size()); ++i) text += (i ? ", " : " ") + names[i];
-      if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
+      const size_t begin = text.size();
+      size_t i = 0;
+      for (; i < names.size() && text.size() - begin < most; ++i)
+        text += (i ? ", " : " ") + names[i];
+      if (i < names.size()) text += " and " + std::to_string(names.size() - i) + " more";
     }
     check(text.empty(), "the names or shapes differ", text);
   }

@@ -502,6 +502,26 @@ TEST_CASE("Hugging Face: a configuration that asks for another model is refused"
                     Contains(copy / "config.json" + ": the file is not JSON"));
 }
 
+TEST_CASE("Hugging Face: however much does not fit, the message is short", "[hugging_face]") {
+  const Copy copy("gpt2");
+  NamedTensors others;
+  for (const auto& [name, tensor] : copy.tensors())
+    if (name.starts_with("h.0.")) others.emplace_back(name, ones({1, 1, 1, 1}));
+  for (int i = 0; i < 50; ++i)
+    others.emplace_back(std::to_string(i) + std::string(300, 'x'), ones({1}));
+  copy.put(others);
+  std::string message;
+  try {
+    models::load_model<models::GPT>(copy.dir);
+  } catch (const Error& e) {
+    message = e.what();
+  }
+  CAPTURE(message);
+  CHECK(message.size() < 1500);
+  for (const char* kind : {"missing: ", "mismatched: h.0.", "unexpected: 0xxx"})
+    CHECK_THAT(message, Contains(kind));
+}
+
 TEST_CASE("Hugging Face: weights that do not fit are refused by name", "[hugging_face]") {
   const Copy copy("gpt2");
   const NamedTensors good = copy.tensors();
