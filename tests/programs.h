@@ -1,10 +1,12 @@
 #pragma once
 // The programs as a user runs them.
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <initializer_list>
@@ -32,11 +34,12 @@ class Process {
     int ends[2];
     REQUIRE(pipe(ends) == 0);
     const std::string command =
-        before + "exec '" + GRADUS_BIN_DIR + "/" + program + "' " + arguments + " 2>&1";
+        before + "exec '" + GRADUS_BIN_DIR + "/" + program + "' " + arguments;
     pid_ = fork();
+    REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
       do_not_ignore({SIGHUP, SIGINT, SIGTERM, SIGPIPE});
-      dup2(ends[1], STDOUT_FILENO);
+      for (const int output : {STDOUT_FILENO, STDERR_FILENO}) dup2(ends[1], output);
       close(ends[0]);
       close(ends[1]);
       execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
@@ -65,6 +68,10 @@ class Process {
     }
     int status = 0;
     waitpid(pid_, &status, 0);
+    // What clang's OpenMP leaves of a killed program would meet a later one of the same number.
+    if (WIFSIGNALED(status))
+      shm_unlink(("/__KMP_REGISTERED_LIB_" + std::to_string(pid_) + '_' + std::to_string(getuid()))
+                     .c_str());
     pid_ = 0;
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output_};
   }
@@ -72,7 +79,9 @@ class Process {
  private:
   bool read_some() {
     char buffer[4096];
-    const ssize_t n = read(pipe_, buffer, sizeof buffer);
+    ssize_t n;
+    while ((n = read(pipe_, buffer, sizeof buffer)) < 0 && errno == EINTR) {
+    }
     if (n > 0) output_.append(buffer, static_cast<size_t>(n));
     return n > 0;
   }
