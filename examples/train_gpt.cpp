@@ -45,17 +45,22 @@ class TextTask : public Task {
   }
   Evaluation estimate(Part part, int64_t step) override {
     const int64_t batches = training_.eval_batches;
-    return evaluation(batches, batches * o_.batch, [this, part, step](int64_t i) {
+    const int64_t tokens = batches * o_.batch * o_.model.context;
+    return evaluation(batches, tokens, [this, part, step](int64_t i) {
       // Other batches than those of training.
       return text_.data().random_batch(part, o_.batch, ~training_.seed, step, i);
     });
   }
   /// Over the validation part once, without gaps.
   Evaluation validation() override {
-    const int64_t windows = text_.data().num_windows(Part::validation);
-    const int64_t at_once = std::max<int64_t>(1, 4096 / o_.model.context);
-    return evaluation((windows + at_once - 1) / at_once, windows, [=, this](int64_t i) {
-      return text_.data().windows(Part::validation, i * at_once, at_once);
+    const models::TextData& data = text_.data();
+    const int64_t windows = data.num_windows(Part::validation), context = o_.model.context;
+    const int64_t tokens = data.length(Part::validation) - 1;
+    const int64_t at_once = std::max<int64_t>(1, 4096 / context);
+    const int64_t batches = (windows + at_once - 1) / at_once;
+    return evaluation(batches + (tokens > windows * context), tokens, [=, &data](int64_t i) {
+      return i < batches ? data.windows(Part::validation, i * at_once, at_once)
+                         : data.after_windows(Part::validation);
     });
   }
   void save(const std::string& dir) const override {
@@ -73,7 +78,7 @@ class TextTask : public Task {
     config.vocab = vocab_for<models::GPT>(training_.begins_with(), text_.tokenizer());
     return config;
   }
-  Evaluation evaluation(int64_t batches, int64_t windows,
+  Evaluation evaluation(int64_t batches, int64_t tokens,
                         std::function<TokenBatch(int64_t)> batch) const;
 
   const Options o_;
@@ -97,15 +102,15 @@ TaskInfo TextTask::info() const {
 
 /// Tokenizers that cut a text into more or fewer tokens compare by what a byte of it costs:
 /// loss * tokens / (ln 2 * bytes).
-Evaluation TextTask::evaluation(int64_t batches, int64_t windows,
+Evaluation TextTask::evaluation(int64_t batches, int64_t tokens,
                                 std::function<TokenBatch(int64_t)> batch) const {
-  return {batches, static_cast<double>(windows), [this, batch](int64_t i) {
+  return {batches, static_cast<double>(tokens), [this, batch](int64_t i) {
             const auto [x, y] = batch(i);
             const double loss = model_.loss(x, y).item(), bytes = text_.bytes(y);
-            const double bits = loss * static_cast<double>(y.numel()) / std::numbers::ln2;
-            return Score{.loss = loss,
-                         .examples = static_cast<double>(x.size(0)),
-                         .more = {{"bits_per_byte", bits / bytes, bytes}}};
+            const double tokens = static_cast<double>(y.numel());
+            const double bits = loss * tokens / std::numbers::ln2;
+            return Score{
+                .loss = loss, .examples = tokens, .more = {{"bits_per_byte", bits / bytes, bytes}}};
           }};
 }
 

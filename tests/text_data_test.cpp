@@ -46,6 +46,14 @@ TEST_CASE("text data: windows lie side by side, targets one place further on", "
   CHECK(u.to_vector<int64_t>() == Ids{80, 81, 82, 83, 84, 85, 86, 87});
   CHECK(v.to_vector<int64_t>() == Ids{81, 82, 83, 84, 85, 86, 87, 88});
 
+  // What follows them is shorter than a window, and may be nothing.
+  const auto [p, q] = data.after_windows(Part::validation);
+  CHECK(p.shape() == Shape{1, 1});
+  CHECK(p.to_vector<int64_t>() == Ids{98});
+  CHECK(q.to_vector<int64_t>() == Ids{99});
+  CHECK(models::TextData(places(50), 4).after_windows(Part::validation).inputs.shape() ==
+        Shape{1, 0});
+
   // One token more and a window more fits: its targets end with the part's last token.
   CHECK(models::TextData(places(50), 4).num_windows(Part::validation) == 1);  // 45 to 49
   CHECK(models::TextData(places(50), 4)

@@ -64,14 +64,14 @@ int64_t TextData::length(Part part) const {
 
 int64_t TextData::num_windows(Part part) const { return (length(part) - 1) / context_; }
 
-TokenBatch TextData::gather(Part part, const std::vector<int64_t>& starts) const {
-  const Shape shape{std::ssize(starts), context_};
+TokenBatch TextData::gather(Part part, const std::vector<int64_t>& starts, int64_t length) const {
+  const Shape shape{std::ssize(starts), length};
   TokenBatch batch{empty(shape, int64), empty(shape, int64)};
-  std::vector<int64_t> window(static_cast<size_t>(context_) + 1);
+  std::vector<int64_t> window(static_cast<size_t>(length) + 1);
   for (int64_t row = 0; row < std::ssize(starts); ++row) {
-    copy(part, starts[static_cast<size_t>(row)], context_ + 1, window.data());
-    std::copy_n(window.data(), context_, batch.inputs.data<int64_t>() + row * context_);
-    std::copy_n(window.data() + 1, context_, batch.targets.data<int64_t>() + row * context_);
+    copy(part, starts[static_cast<size_t>(row)], length + 1, window.data());
+    std::copy_n(window.data(), length, batch.inputs.data<int64_t>() + row * length);
+    std::copy_n(window.data() + 1, length, batch.targets.data<int64_t>() + row * length);
   }
   return batch;
 }
@@ -82,7 +82,7 @@ TokenBatch TextData::random_batch(Part part, int64_t batch, uint64_t seed, int64
   std::vector<int64_t> starts;
   for (int64_t i = 0; i < batch; ++i)
     starts.push_back(detail::row_choice(key, i, length(part) - context_));
-  return gather(part, starts);
+  return gather(part, starts, context_);
 }
 
 TokenBatch TextData::windows(Part part, int64_t first, int64_t batch) const {
@@ -92,7 +92,12 @@ TokenBatch TextData::windows(Part part, int64_t first, int64_t batch) const {
   const int64_t last = first + std::min(batch, num_windows(part) - first);
   std::vector<int64_t> starts;
   for (int64_t i = first; i < last; ++i) starts.push_back(i * context_);
-  return gather(part, starts);
+  return gather(part, starts, context_);
+}
+
+TokenBatch TextData::after_windows(Part part) const {
+  const int64_t first = num_windows(part) * context_;
+  return gather(part, {first}, length(part) - 1 - first);
 }
 
 }  // namespace gradus::models

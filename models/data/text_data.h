@@ -39,13 +39,15 @@ class TextData {
   TokenBatch windows(Part part, int64_t first, int64_t batch) const;
   /// How many windows side by side a part holds.
   int64_t num_windows(Part part) const;
+  /// What follows the last of them: (1, n), 0 <= n < T.
+  TokenBatch after_windows(Part part) const;
   /// How many tokens a part has.
   int64_t length(Part part) const;
 
  private:
   void check_lengths() const;
   void copy(Part part, int64_t first, int64_t n, int64_t* to) const;
-  TokenBatch gather(Part part, const std::vector<int64_t>& starts) const;
+  TokenBatch gather(Part part, const std::vector<int64_t>& starts, int64_t length) const;
 
   std::vector<int64_t> tokens_;   // of both parts; or
   std::vector<TokenFile> files_;  // one of both, or one of each
