@@ -52,7 +52,7 @@ void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
                       Composed composed) {
   if (core::modes().anomaly) check_outputs(name, outputs, inputs);
   static std::atomic<uint64_t> counter{0};
-  auto node = std::make_shared<Node>();
+  const std::shared_ptr<Node> node(new Node, &Node::destroy);
   node->name_ = name;
   node->number_ = counter.fetch_add(1, std::memory_order_relaxed);
   node->edges_.resize(inputs.size());
@@ -79,30 +79,18 @@ void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
   node->composed_ = std::move(composed);
 }
 
-/// A chain of nodes is destroyed in a loop, not by recursion: each dying node leaves what it owns
-/// to the one loop that runs on this thread.
-Node::~Node() {
-  struct Estate {
-    std::vector<Edge> edges;
-    std::vector<Saved> inputs, outputs;
-    Rule rule;
-    Composed composed;
-  };
-  static thread_local std::vector<Estate>* heir = nullptr;
-  Estate estate{std::move(edges_), std::move(saved_inputs_), std::move(saved_outputs_),
-                std::move(rule_), std::move(composed_)};
-  if (heir) {
-    heir->push_back(std::move(estate));
-    return;
+/// A chain of nodes is destroyed in a loop, not by recursion: one that nobody reads any more waits
+/// for the one loop that runs on this thread. Nothing is allocated, since memory may be what is short.
+void Node::destroy(Node* node) {
+  static thread_local constinit Node* waiting = nullptr;
+  static thread_local constinit bool looping = false;
+  node->next_waiting_ = std::exchange(waiting, node);
+  if (std::exchange(looping, true)) return;
+  while (Node* last = waiting) {
+    waiting = last->next_waiting_;
+    delete last;
   }
-  std::vector<Estate> estates;
-  heir = &estates;
-  estates.push_back(std::move(estate));
-  while (!estates.empty()) {
-    const Estate next = std::move(estates.back());
-    estates.pop_back();
-  }
-  heir = nullptr;
+  looping = false;
 }
 
 // ---- the tensor's side ----

@@ -109,7 +109,6 @@ using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 /// A recorded op. It owns its inputs' nodes and the tensors its rule reads, never its outputs.
 class Node : public std::enable_shared_from_this<Node> {
  public:
-  ~Node();
   const char* name() const { return name_; }                 ///< what the op is called in messages
   const std::vector<Edge>& edges() const { return edges_; }  ///< one an input
   uint64_t number() const { return number_; }  ///< larger than that of any node that it reads from
@@ -130,6 +129,8 @@ class Node : public std::enable_shared_from_this<Node> {
     std::weak_ptr<TensorImpl> retains;  // the output, if its gradient is to be kept
   };
   friend class gradus::Tensor;
+  static void destroy(Node* node);
+  Node* next_waiting_ = nullptr;  // to be destroyed
   const char* name_ = "";
   uint64_t number_ = 0;
   std::vector<Edge> edges_;

@@ -1,6 +1,7 @@
 #include "gradus/core/blas.h"
 
 #include <cblas.h>
+#include <sys/mman.h>
 
 #include <climits>
 #include <cstdlib>
@@ -176,6 +177,18 @@ void call_blas(const Product<T>& p) {
                 size(p.lda), p.b, size(p.ldb), p.add ? T{1} : T{0}, p.c, size(p.ldc));
 }
 
+// OpenBLAS takes a buffer for each of its calls that run at once, and where the system refuses one,
+// asks for ever: before its first call each thread looks whether there is room.
+void expect_room() {
+  static thread_local constinit bool found = false;
+  if (found) return;
+  constexpr size_t buffer = size_t{128} << 20;
+  void* room = mmap(nullptr, buffer, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(room != MAP_FAILED, "gemm: out of memory: OpenBLAS asks for ", buffer, " bytes");
+  munmap(room, buffer);
+  found = true;
+}
+
 // Computes one tile of p's C on this thread.
 template <class T>
 void compute(const Product<T>& p, const Tile& tile, const TileDone& done) {
@@ -190,6 +203,7 @@ void compute(const Product<T>& p, const Tile& tile, const TileDone& done) {
       if (done) done({tile.row + b.row, b.rows, tile.col + b.col, b.cols});
     });
   }
+  expect_room();
   // OpenBLAS must be kept from starting a team of its own.
   if (setup().pthread && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
   if (setup().openmp)

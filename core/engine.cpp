@@ -100,25 +100,24 @@ bool Engine::wants(const Edge& edge) const {
 
 void Engine::prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
   pruned_ = true;
+  auto oldest = std::numeric_limits<uint64_t>::max();  // no older node leads to a target
   for (const Tensor& x : inputs) {
     const Edge edge = edge_of(x);
     targets_.insert(edge.leaf ? static_cast<void*>(edge.leaf.get()) : edge.node.get());
+    oldest = std::min(oldest, edge.leaf ? 0 : edge.node->number_);
   }
   std::vector<Node*> order;
   std::unordered_set<Node*> seen;
   auto visit = [&](Node* node) {
-    if (node && seen.insert(node).second) order.push_back(node);
+    if (node && node->number_ >= oldest && seen.insert(node).second) order.push_back(node);
   };
   for (const Tensor& root : roots) visit(root.impl().node.get());
   for (size_t i = 0; i < order.size(); ++i)
     for (const Edge& edge : order[i]->edges_) visit(edge.node.get());
   std::sort(order.begin(), order.end(), [](Node* a, Node* b) { return a->number_ < b->number_; });
+  auto wanted = [this](const Edge& edge) { return wants(edge); };
   for (Node* node : order)  // inputs before their consumers
-    for (const Edge& edge : node->edges_)
-      if (wants(edge)) {
-        needed_.insert(node);
-        break;
-      }
+    if (std::any_of(node->edges_.begin(), node->edges_.end(), wanted)) needed_.insert(node);
 }
 
 std::vector<Tensor>& Engine::gradients(const Node& node) { return pending_.at(&node); }
@@ -127,7 +126,7 @@ Tensor* Engine::sum_at(const Edge& edge) {
   if (edge.leaf) {
     if (!pruned_ && edge.leaf->hooks.empty()) return &edge.leaf->grad;
     const auto found = leaf_sums_.find(edge.leaf.get());
-    return found == leaf_sums_.end() ? nullptr : &found->second.second;
+    return found == leaf_sums_.end() ? nullptr : &found->second;
   }
   const auto found = pending_.find(edge.node.get());
   return found == pending_.end() ? nullptr : &found->second[static_cast<size_t>(edge.index)];
@@ -141,9 +140,9 @@ void Engine::add(const Edge& edge, Tensor gradient) {
     if (!pruned_ && edge.leaf->hooks.empty()) {
       accumulate_into(*edge.leaf, std::move(gradient));
     } else {
-      auto& [leaf, sum] = leaf_sums_[edge.leaf.get()];
-      leaf = edge.leaf;
-      add_to(sum, std::move(gradient));
+      const auto [at, fresh] = leaf_sums_.try_emplace(edge.leaf.get());
+      if (fresh) leaves_.push_back(edge.leaf);
+      add_to(at->second, std::move(gradient));
     }
     return;
   }
@@ -198,8 +197,8 @@ void Engine::run() {
     run_node(*node);
     pending_.erase(node.get());
   }
-  for (auto& [key, entry] : leaf_sums_) {
-    auto& [leaf, sum] = entry;
+  for (const auto& leaf : leaves_) {
+    Tensor& sum = leaf_sums_.at(leaf.get());
     sum = call_hooks(leaf->hooks, std::move(sum));
     if (!pruned_) accumulate_into(*leaf, std::exchange(sum, {}));
   }
@@ -247,12 +246,9 @@ void Engine::seed(const char* op, const Tensor& output, Tensor gradient) {
   add(edge_of(output), std::move(gradient));
 }
 
-Tensor Engine::result(const Tensor& input) const {
+Tensor Engine::result(const Tensor& input) {
   const Edge edge = edge_of(input);
-  if (edge.leaf) {
-    const auto found = leaf_sums_.find(edge.leaf.get());
-    return found == leaf_sums_.end() ? Tensor() : found->second.second;
-  }
+  if (edge.leaf) return sum_at(edge) ? *sum_at(edge) : Tensor();
   const auto found = captured_.find(edge.node.get());
   return found == captured_.end() ? Tensor() : found->second[static_cast<size_t>(edge.index)];
 }

@@ -27,7 +27,7 @@ class Engine {
   void seed(const char* op, const Tensor& output, Tensor gradient);
   void run();
   /// After a pruned run: the gradient of one of its inputs, undefined if it was not reached.
-  Tensor result(const Tensor& input) const;
+  Tensor result(const Tensor& input);
 
   // What Backward asks for.
   bool create_graph() const { return create_graph_; }
@@ -60,8 +60,10 @@ class Engine {
       queue_;
   // Gradients of nodes' outputs, being summed.
   std::unordered_map<const Node*, std::vector<Tensor>> pending_;
-  // The leaves of a pruned pass, and those with hooks: their sums are handed on at the end.
-  std::unordered_map<TensorImpl*, std::pair<std::shared_ptr<TensorImpl>, Tensor>> leaf_sums_;
+  // The leaves of a pruned pass, and those with hooks: their sums are handed on at the end, in the
+  // order in which their first gradients came.
+  std::unordered_map<TensorImpl*, Tensor> leaf_sums_;
+  std::vector<std::shared_ptr<TensorImpl>> leaves_;
   std::unordered_set<const void*> targets_;                        // nodes and leaves asked for
   std::unordered_set<const Node*> needed_;                         // nodes on a path to a target
   std::unordered_map<const Node*, std::vector<Tensor>> captured_;  // gradients of target nodes

@@ -31,12 +31,6 @@ std::atomic<int>& thread_count() {
   return count;
 }
 
-}  // namespace
-
-int num_threads() { return thread_count().load(std::memory_order_relaxed); }
-
-namespace {
-
 // This thread runs chunks of a parallel loop.
 thread_local constinit bool in_loop = false;
 
@@ -86,7 +80,7 @@ class Pool {
       for (; workers_ < wanted; ++workers_) {
         std::thread([this, index = workers_] { serve(index); }).detach();
       }
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
     }
   }
 
@@ -163,6 +157,8 @@ Pool& pool() {
 });
 
 }  // namespace
+
+int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
 void set_num_threads(int n) {
   check(n >= 1 && n <= most_threads, "set_num_threads: expected 1 to ", most_threads,

@@ -75,8 +75,10 @@ double clip_grad_norm(const std::vector<Tensor>& params, double max_norm) {
   const double factor = clip_factor(norm, max_norm);
   if (factor == 1) return norm;
   // A gradient may be shared (a sum hands one to both its terms), so each is replaced, not scaled.
+  std::vector<Tensor> scaled;
   for (const Tensor& p : params)
-    if (Tensor g = p.grad(); g.defined()) p.set_grad(g * factor);
+    scaled.push_back(p.grad().defined() ? p.grad() * factor : Tensor());
+  for (size_t i = 0; i < params.size(); ++i) params[i].set_grad(scaled[i]);
   return norm;
 }
 
@@ -100,7 +102,7 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double
     for (const Tensor& p : group.params) {
       check_parameter(p);
       any = any || p.requires_grad();
-      slots_.push_back({.param = p, .state = {}, .step = 0, .group = i, .grad = {}});
+      slots_.push_back({.param = p, .state = {}, .step = 0, .group = i});
       if (p.requires_grad()) make_state(slots_.back());
     }
   }
@@ -145,11 +147,12 @@ void Optimizer::zero_grad() {
 }
 
 template <class T>
-void Optimizer::update_slot(const Slot& slot, int64_t begin, int64_t end, double grad_scale) const {
+void Optimizer::update_slot(const Slot& slot, const Tensor& grad, int64_t begin,
+                            double grad_scale) const {
   const ParameterGroup& group = groups_[slot.group];
-  Chunk<T> chunk{end - begin,
+  Chunk<T> chunk{std::min(grain, grad.numel() - begin),
                  slot.param.data<T>() + begin,
-                 slot.grad.data<T>() + begin,
+                 grad.data<T>() + begin,
                  {},
                  lr_ * group.lr_scale,
                  *group.weight_decay,
@@ -182,24 +185,20 @@ double Optimizer::step(const StepOptions& options) {
   const double factor = clip ? clip_factor(norm, options.max_grad_norm) : 1;
 
   Chunks chunks;
-  for (size_t i = 0; i < live.size(); ++i) {
-    Slot& slot = *live[i];
-    begin_in_place(name_, slot.param);
-    make_state(slot);
-    slot.grad = gradients[i];
-    ++slot.step;
-    chunks.add(slot.param.numel());
+  for (Slot* slot : live) {
+    make_state(*slot);
+    chunks.add(slot->param.numel());
+  }
+  for (Slot* slot : live) {  // nothing is refused any more
+    begin_in_place(name_, slot->param);
+    ++slot->step;
   }
   parallel_for_each(chunks.count(), 1, [&](int64_t c) {
-    const auto [index, begin] = chunks[c];
-    const Slot& slot = *live[index];
-    const int64_t end = std::min(begin + grain, slot.param.numel());
-    if (slot.param.dtype() == float32)
-      update_slot<float>(slot, begin, end, factor);
-    else
-      update_slot<double>(slot, begin, end, factor);
+    const std::pair<size_t, int64_t> at = chunks[c];
+    dispatch_floating(name_, gradients[at.first].dtype(), [&]<class T>(TypeTag<T>) {
+      update_slot<T>(*live[at.first], gradients[at.first], at.second, factor);
+    });
   });
-  for (Slot* slot : live) slot->grad = {};
   return norm;
 }
 

@@ -113,13 +113,12 @@ class Optimizer {
     Tensor state[max_state];
     int64_t step = 0;
     size_t group = 0;
-    Tensor grad;  // contiguous, while step() runs
   };
   std::string label(size_t i, const Tensor& p) const;
   void check_parameter(const Tensor& p) const;
   void make_state(Slot& slot) const;
   template <class T>
-  void update_slot(const Slot& slot, int64_t begin, int64_t end, double grad_scale) const;
+  void update_slot(const Slot& slot, const Tensor& grad, int64_t begin, double grad_scale) const;
   NamedTensors named_state(const Tensor& steps) const;
   Tensor steps() const;
 

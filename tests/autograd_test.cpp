@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numeric>
 #include <regex>
 #include <thread>
 
@@ -528,4 +529,34 @@ TEST_CASE("retain_grad: a made tensor keeps its gradient") {
   (x * 2.0).backward();
   CHECK(values(x.grad()) == Values{2});
   CHECK_THROWS_WITH(ones({2}).retain_grad(), "retain_grad: the tensor does not require grad");
+}
+
+TEST_CASE("a chain whose hooks keep earlier tensors is freed in a loop, not by recursion") {
+  const Tensor x = ones({1}).requires_grad_();
+  Tensor y = x;
+  for (int i = 0; i < 200'000; ++i) {
+    const Tensor before = y;
+    y = y * 1.0;
+    y.register_hook([before](const Tensor& g) { return g; });
+  }
+  y = {};
+  CHECK(sum(x).item() == 1);
+}
+
+TEST_CASE("hooks of leaves are called in the order in which gradients came to them") {
+  std::vector<Tensor> leaves;
+  std::vector<int> order;
+  for (int i = 0; i < 20; ++i) {
+    leaves.push_back(ones({i + 1}).requires_grad_());
+    leaves.back().register_hook([&order, i](const Tensor& g) {
+      order.push_back(i);
+      return g;
+    });
+  }
+  Tensor y = scalar(0);
+  for (const Tensor& leaf : leaves) y = y + sum(leaf * 2.0);
+  y.backward();  // begins with what was recorded last
+  std::vector<int> backwards(20);
+  std::iota(backwards.rbegin(), backwards.rend(), 0);
+  CHECK(order == backwards);
 }

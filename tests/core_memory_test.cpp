@@ -1,15 +1,10 @@
 // Storage and the caching allocator.
 
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <thread>
@@ -22,20 +17,12 @@
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/parallel.h"
 #include "gradus/core/tensor.h"
+#include "tests/child.h"
 
 using namespace gradus;
 using namespace gradus::core;
 
 namespace {
-
-// True if freed blocks are kept (they are not under a sanitizer).
-bool caches() {
-  release_cached_memory();
-  { Storage s(1000); }
-  const bool cached = memory_stats().cached > 0;
-  release_cached_memory();
-  return cached;
-}
 
 // Allocates, and computes in parallel loops and a product.
 bool computes() {
@@ -211,31 +198,17 @@ TEST_CASE("a child forked while other threads allocate and compute works", "[mem
     });
   }
   int failed = 0;
+  auto works = [] { return computes() && computes_on_workers() ? 0 : 1; };
   for (int i = 0; i < 100 && failed == 0; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(20);  // a child that hangs dies of it
-      _exit(computes() && computes_on_workers() ? 0 : 1);
-    }
-    int status = 1;
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) failed = i + 1;
+    if (in_child(works) != 0) failed = i + 1;
     if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   stop = true;
   for (auto& thread : threads) thread.join();
   CHECK(failed == 0);
   CHECK(computes());
-  {  // the workers sleep
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(20);
-      _exit(computes() && computes_on_workers() ? 0 : 1);
-    }
-    int status = 1;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
-  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the workers sleep
+  CHECK(in_child(works) == 0);
   set_num_threads(threads_before);
 }
 
@@ -261,25 +234,17 @@ TEST_CASE("impossible sizes throw and change nothing", "[memory]") {
 #if defined(__linux__)
 TEST_CASE("what is cached goes back to a system that refuses more", "[memory][fork]") {
   if (!caches()) return;
-  const pid_t child = fork();
-  if (child == 0) {  // whose address space is bounded
-    alarm(20);
-    { Storage one(256 << 20), two(256 << 20); }
-    long pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    const auto limit = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (32 << 20);
-    const rlimit bound{limit, limit};
-    if (memory_stats().cached < 512 << 20 || setrlimit(RLIMIT_AS, &bound) != 0) _exit(2);
-    try {
-      Storage other(100 << 20);
-      _exit(memory_stats().cached == 0 ? 0 : 3);
-    } catch (const Error&) {
-      _exit(1);
-    }
-  }
-  int status = 1;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
+  CHECK(in_child([] {
+          { Storage one(256 << 20), two(256 << 20); }
+          if (memory_stats().cached < 512 << 20) return 2;
+          limit_memory(32 << 20);
+          try {
+            Storage other(100 << 20);
+            return memory_stats().cached == 0 ? 0 : 3;
+          } catch (const Error&) {
+            return 1;
+          }
+        }) == 0);
 }
 #endif
 

@@ -38,6 +38,13 @@ TEST_CASE("tensor: braces mean what they look like") {
   CHECK(values(tensor({size, size}, float64)) == Values{9, 9});
   CHECK(values(tensor({{true, false}}, boolean)) == Values{1, 0});
   CHECK(values(tensor({2, 0}, boolean)) == Values{1, 0});
+  // A mask is one without being told; whole numbers are float32.
+  CHECK(tensor({{true, false}, {false, false}}).dtype() == boolean);
+  CHECK(values(tensor({{true, false}})) == Values{1, 0});
+  CHECK(tensor(true).dtype() == boolean);
+  for (const Tensor& x : {tensor({1, 0}), tensor({{true}, {1}}), tensor({}), tensor(1)})
+    CHECK(x.dtype() == float32);
+  CHECK(tensor({true, false}, float64).dtype() == float64);
   // Whole numbers keep all of their digits.
   CHECK(tensor({(int64_t{1} << 53) + 1, INT64_MIN}, int64).to_vector<int64_t>() ==
         std::vector<int64_t>{(int64_t{1} << 53) + 1, INT64_MIN});

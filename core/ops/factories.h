@@ -51,16 +51,23 @@ class NestedList {
  public:
   template <Number T>
   NestedList(T value)
-      : number_(static_cast<double>(value)), is_whole_(std::integral<T> && fits(value)) {
+      : number_(static_cast<double>(value)),
+        is_whole_(std::integral<T> && fits(value)),
+        is_bool_(std::same_as<T, bool>) {
     if (is_whole_) whole_ = static_cast<int64_t>(value);
   }
-  NestedList(std::initializer_list<NestedList> list) : is_list_(true), list_(list) {}
+  NestedList(std::initializer_list<NestedList> list)
+      : is_list_(true),
+        is_bool_(list.size() > 0 &&
+                 std::all_of(list.begin(), list.end(), [](const auto& x) { return x.is_bool_; })),
+        list_(list) {}
   /// A list that a caller was given.
   template <class L>
   requires std::same_as<L, std::initializer_list<double>> NestedList(const L& list)
       : is_list_(true), list_(list.begin(), list.end()) {}
 
-  bool is_list() const { return is_list_; }                      ///< else a number
+  bool is_list() const { return is_list_; }  ///< else a number
+  bool is_bool() const { return is_bool_; }  ///< whether all that it is made of is true or false
   const std::vector<NestedList>& list() const { return list_; }  ///< its entries; of a number: none
   /// The number as a tensor's element. Throws Error where T is int64 and it is not whole.
   template <Element T>
@@ -82,7 +89,7 @@ class NestedList {
   }
   double number_ = 0;
   int64_t whole_ = 0;  // the number, if it is one of int64
-  bool is_whole_ = false, is_list_ = false;
+  bool is_whole_ = false, is_list_ = false, is_bool_ = false;
   std::vector<NestedList> list_;
 };
 
@@ -105,7 +112,11 @@ Tensor copied_from(const Values& values, const Shape& shape) {
 /// (2, 2), a column tensor({{1}, {2}}) (2, 1), and so on. Throws Error where rows are of different
 /// lengths, and where the dtype is int64 and a value is no whole number. For a vector's values:
 /// from_data.
-Tensor tensor(const core::NestedList& values, Dtype dtype = float32);
+Tensor tensor(const core::NestedList& values, Dtype dtype);
+/// Likewise, boolean where all are true or false, else float32, of whole numbers too.
+inline Tensor tensor(const core::NestedList& values) {
+  return tensor(values, values.is_bool() ? boolean : float32);
+}
 
 /// A copy of the values, in row-major order; without a shape, a vector of them. Of float it is
 /// float32, of double float64, of bool bool, and of whole numbers, whatever their width, int64.
