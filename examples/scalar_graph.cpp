@@ -12,6 +12,10 @@ using namespace gradus;
 
 int main(int argc, char** argv) {
   const std::string path = argc > 1 ? argv[1] : "out/scalar_graph.dot";
+  if (path.starts_with('-')) {
+    std::puts("usage: scalar_graph [FILE.dot]");
+    return path == "--help" ? 0 : 1;
+  }
 
   // Leaves: two inputs, two weights and a bias. They ask for gradients.
   const Tensor x1 = scalar(2, float64).requires_grad_();

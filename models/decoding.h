@@ -72,7 +72,7 @@ struct SamplingOptions {
 };
 
 /// Draws a token id from logits (vocab). Of equally likely tokens, the one with the smallest id
-/// counts first. Throws Error on logits that are not finite.
+/// counts first; one of -infinity is never drawn. Throws Error unless the largest is finite.
 int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
                      core::Generator& generator);
 

@@ -43,7 +43,7 @@ Fields ViT::fields(ViTConfig& c) {
   fields.add("image", c.image, 1, 1e5, "height and width of an image");
   fields.add("channels", c.channels, 1, 1e4, "colours of an image");
   fields.add("patch", c.patch, 0, 1e5,
-             "height and width of a patch; must divide image; to programs 0 is a quarter of it");
+             "height and width of a patch; must divide image (0, to a program: image / 4)");
   fields.add("classes", c.classes, 0, 1e6, "classes that there are; 0: no head");
   fields.add("layers", c.layers, 1, 10000, "transformer blocks");
   fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");
