@@ -1,12 +1,14 @@
 #pragma once
 // What a test does in a child of its own: with bounded memory, say.
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <exception>
 #include <fstream>
+#include <string>
 
 #include "gradus/core/allocator.h"
 
@@ -18,6 +20,13 @@ inline bool caches() {
   const bool cached = gradus::memory_stats().cached > 0;
   gradus::release_cached_memory();
   return cached;
+}
+
+/// Removes what clang's OpenMP leaves in shared memory of a process that was killed, or left by
+/// _exit: a later one of the same number would meet it.
+inline void remove_leftovers(pid_t process) {
+  shm_unlink(("/__KMP_REGISTERED_LIB_" + std::to_string(process) + '_' + std::to_string(getuid()))
+                 .c_str());
 }
 
 /// The status with which a child ends that runs f and exits with its result; not 0 if it hangs for
@@ -34,7 +43,9 @@ int in_child(const F& f) {
     }
   }
   int status = 1;
-  return waitpid(child, &status, 0) == child ? status : -1;
+  if (waitpid(child, &status, 0) != child) return -1;
+  remove_leftovers(child);
+  return status;
 }
 
 /// From now on this process may take no more than `bytes` of address space beside what it has.

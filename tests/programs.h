@@ -1,7 +1,6 @@
 #pragma once
 // The programs as a user runs them.
 
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "tests/child.h"
 #include "tests/temporary_folder.h"
 
 struct Result {
@@ -68,10 +68,7 @@ class Process {
     }
     int status = 0;
     waitpid(pid_, &status, 0);
-    // What clang's OpenMP leaves of a killed program would meet a later one of the same number.
-    if (WIFSIGNALED(status))
-      shm_unlink(("/__KMP_REGISTERED_LIB_" + std::to_string(pid_) + '_' + std::to_string(getuid()))
-                     .c_str());
+    remove_leftovers(pid_);
     pid_ = 0;
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output_};
   }
