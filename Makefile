@@ -18,6 +18,7 @@
 #:   WERROR    1: the compiler's warnings are errors
 #:   V         1: shows whole command lines
 #:   CPPFLAGS, CXXFLAGS, LDFLAGS   flags added to ours
+#:   ROOM      the room whose tests to build and run: core, ops, nn, optim, models, data or programs
 #:   TESTS     files of tests to build and run: training_test modes_test (default: all)
 #:   FUZZ      the targets of make fuzz, such as png (default: all), for
 #:   SECONDS   each (default 60)
@@ -58,11 +59,14 @@ variant := $(strip $(filter-out g++,$(compiler)) $(filter-out native,$(ARCH)) \
   $(if $(filter-out 0,$(DEBUG)),debug) $(subst $(comma),-,$(SANITIZE)))
 BUILD := build$(addprefix /,$(subst $(space),-,$(variant)))
 
-LIBRARY_SRC := $(sort $(wildcard core/*.cpp core/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp \
-  models/*/*.cpp))
-SUPPORT_SRC := $(sort $(wildcard examples/support/*.cpp))
+LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp models/*/*.cpp \
+  models/*/*/*.cpp))
+SUPPORT_SRC := $(sort $(wildcard examples/*/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
-TEST_SRC := $(sort $(if $(TESTS),tests/main.cpp $(TESTS:%=tests/%.cpp),$(wildcard tests/*.cpp)))
+test_rooms := core ops nn optim models data programs
+test_files := $(foreach room,$(or $(ROOM),$(test_rooms)),$(wildcard tests/$(room)/*.cpp))
+TEST_SRC := $(sort $(wildcard tests/support/*.cpp) $(if $(TESTS), \
+  $(foreach test,$(TESTS),$(or $(filter %/$(test).cpp,$(test_files)),$(error no file of tests $(test)))),$(test_files)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/*.cpp))
 TWIN_SRC := tests/bench/twin_data.cpp
 BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
@@ -109,13 +113,14 @@ sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
 # Tests hold no loops worth optimising, and compile faster without.
 quick = $(filter-out tests/bench/%,$(filter tests/%,$(1)))
 optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(SANITIZE)$(quick),-O1,-O3))
-# Programs and tests find texts and golden data in the source tree.
+# Two files know where the source tree and the programs are.
 folders := -DGRADUS_SOURCE_DIR='"$(CURDIR)"' -DGRADUS_BIN_DIR='"$(CURDIR)/$(BUILD)/bin"'
-includes = -Ibuild/include $(if $(filter core/blas.cpp,$(1)),$(BLAS_CFLAGS:-I%=-isystem%)) \
-  $(if $(filter examples/% tests/%,$(1)),-I. $(folders))
+includes = -Ibuild/include $(if $(filter core/kernels/blas.cpp,$(1)),$(BLAS_CFLAGS:-I%=-isystem%)) \
+  $(if $(filter examples/% tests/%,$(1)),-I.) \
+  $(if $(filter examples/support/source_text.cpp tests/support/paths.cpp,$(1)),$(folders))
 
 # Fuzzers are guided by the code that reads files; to count what kernels do would double the tests' time.
-computes := core/blas.cpp core/engine.cpp core/kernels/% core/ops/% nn/% optim/%
+computes := core/kernels/blas.cpp core/tensor/engine.cpp core/kernels/% core/ops/% nn/% optim/%
 uncounted = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter $(computes),$(1)),-fno-sanitize=fuzzer-no-link))
 
 # How source $(1) is compiled.
@@ -144,7 +149,7 @@ run = $(if $(dry_run),$(quiet)echo $(1),$(quiet)$(1))
 train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source text, into out/train
 	+$(call run,$(BUILD)/bin/train_gpt --overwrite)
 
-test: $(BUILD)/bin/tests $(if $(TESTS),,examples)  ## builds and runs the tests
+test: $(BUILD)/bin/tests $(if $(TESTS)$(filter-out programs,$(ROOM)),,examples)  ## builds and runs the tests
 	+$(call run,$(BUILD)/bin/tests)
 
 # libFuzzer is clang's. CI's sanitized tests are of the same objects, compiled once for both.
@@ -323,7 +328,7 @@ PROJECT_BRIEF = "Deep learning for multicore CPUs"
 OUTPUT_DIRECTORY = build
 HTML_OUTPUT = docs
 GENERATE_LATEX = NO
-INPUT = README.md $(addprefix examples/guide/,student.md trainer.md engineer.md speed.md) models/README.md $(public_headers)
+INPUT = README.md $(addprefix examples/guide/,student.md trainer.md engineer.md speed.md) examples/guide/equations.md $(public_headers)
 IMAGE_PATH = examples/guide/pictures
 USE_MDFILE_AS_MAINPAGE = $(CURDIR)/README.md
 STRIP_FROM_PATH = build/include .

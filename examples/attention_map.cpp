@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "examples/support/attention_page.h"
+#include "examples/pictures/attention_page.h"
+#include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
-#include "examples/support/plot.h"
 #include "examples/support/text.h"
 #include "examples/support/tokenizers.h"
 

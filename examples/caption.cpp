@@ -6,8 +6,8 @@
 
 #include <cstdio>
 
+#include "examples/pictures/heat_map.h"
 #include "examples/support/cli.h"
-#include "examples/support/heat_map.h"
 #include "examples/support/picture_file.h"
 
 using namespace gradus;

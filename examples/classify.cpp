@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "examples/pictures/heat_map.h"
 #include "examples/support/cli.h"
-#include "examples/support/heat_map.h"
 #include "examples/support/picture_file.h"
 #include "examples/support/text.h"
 

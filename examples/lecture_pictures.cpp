@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <functional>
 
+#include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
-#include "examples/support/plot.h"
 
 using namespace gradus;
 

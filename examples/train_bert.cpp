@@ -9,12 +9,12 @@
 #include <cstdio>
 #include <sstream>
 
+#include "examples/pictures/heat_map.h"
 #include "examples/support/cli.h"
-#include "examples/support/heat_map.h"
 #include "examples/support/source_text.h"
 #include "examples/support/text.h"
 #include "examples/support/tokenizers.h"
-#include "examples/support/training.h"
+#include "examples/training/training.h"
 
 using namespace gradus;
 using models::MaskedBatch, models::MaskedPairs;
@@ -39,7 +39,7 @@ class BertTask : public Task {
         data_(text_, *tokenizer_, {.length = o_.model.context}),
         batches_(
             [this](int64_t step, int64_t index) {
-              return data_.random_batch(Part::train, o_.batch, training_.seed, step, index);
+              return data_.random_batch(Split::train, o_.batch, training_.seed, step, index);
             },
             training.accumulate),
         model_(config()) {}
@@ -50,15 +50,15 @@ class BertTask : public Task {
     const auto [masked, next] = model_.losses(batches_.at(step, index));
     return masked + next;
   }
-  Evaluation estimate(Part part, int64_t step) override {
+  Evaluation estimate(Split part, int64_t step) override {
     return evaluation(training_.eval_batches, [this, part, step](int64_t i) {
       return data_.random_batch(part, o_.batch, ~training_.seed, step, i);
     });
   }
   Evaluation validation() override {
-    const int64_t examples = data_.num_examples(Part::validation), at_once = 64;
+    const int64_t examples = data_.num_examples(Split::validation), at_once = 64;
     return evaluation((examples + at_once - 1) / at_once, [this](int64_t i) {
-      return data_.examples(Part::validation, i * at_once, at_once);
+      return data_.examples(Split::validation, i * at_once, at_once);
     });
   }
   void save(const std::string& dir) const override {
@@ -118,7 +118,7 @@ Evaluation BertTask::evaluation(int64_t batches, std::function<MaskedBatch(int64
 
 /// Some held-out text with what the model puts in place of the masked words.
 void BertTask::show() {
-  const MaskedBatch batch = data_.examples(Part::validation, 0, 3);
+  const MaskedBatch batch = data_.examples(Split::validation, 0, 3);
   const std::vector<int64_t> said =
       argmax(model_.answers(batch).word_logits, -1).to_vector<int64_t>();
   auto word = [this](int64_t id) { return visible(tokenizer_->decode({id})); };

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "examples/support/caption_task.h"
+#include "examples/pictures/image_pictures.h"
 #include "examples/support/cli.h"
-#include "examples/support/image_pictures.h"
 #include "examples/support/text.h"
+#include "examples/tasks/caption_task.h"
 
 using namespace gradus;
 using models::Captioner, models::CaptionerConfig;
@@ -46,7 +46,7 @@ class CaptionerTask : public CaptionTask {
   }
   Tensor loss(int64_t step, int64_t index) override {
     const models::ImageBatch batch = views(step, index)[0];
-    return model_.loss(batch.images, texts(Part::train, batch.ids));
+    return model_.loss(batch.images, texts(Split::train, batch.ids));
   }
   void save(const std::string& dir) const override { write_model(dir, model_, tokenizer_.get()); }
   void show() override;
@@ -54,12 +54,12 @@ class CaptionerTask : public CaptionTask {
 
  protected:
   /// `exact`: the share of pictures whose caption is one of the true ones, word for word.
-  Score score(Part part, const Views& views) const override {
+  Score score(Split part, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     const models::TextBatch tokens = texts(part, ids);
     Score score{.loss = model_.loss(images, tokens).item(),
                 .examples = sum(tokens.lengths - 1.0).item()};
-    if (part == Part::train) return score;
+    if (part == Split::train) return score;
     const std::vector<models::Hypothesis> said = say(images);
     const std::vector<std::string> truth = captions(part, ids);
     double exact = 0;
@@ -80,18 +80,18 @@ class CaptionerTask : public CaptionTask {
     const std::string text = tokenizer_->decode(said.tokens);
     return text == caption || text == models::turned_caption(caption);
   }
-  void draw_looks(const Tensor& images, const std::vector<models::Hypothesis>& said) const;
+  void draw_attention_maps(const Tensor& images, const std::vector<models::Hypothesis>& said) const;
 
   const int64_t beams_;
   Captioner model_;
 };
 
 void CaptionerTask::show() {
-  const models::ImageBatch batch = corpus_.part(Part::validation).range(0, 8);
+  const models::ImageBatch batch = corpus_.part(Split::validation).range(0, 8);
   const std::vector<models::Hypothesis> said =
       say(models::normalize(batch.images, image_info_.stats));
-  draw_looks(batch.images, said);
-  const std::vector<std::string> truth = captions(Part::validation, batch.ids);
+  draw_attention_maps(batch.images, said);
+  const std::vector<std::string> truth = captions(Split::validation, batch.ids);
   for (size_t i = 0; i < said.size(); ++i)
     std::printf("  %s%s\n", tokenizer_->decode(said[i].tokens).c_str(),
                 is_true(said[i], truth[i]) ? "" : ("   (" + truth[i] + ')').c_str());
@@ -99,8 +99,8 @@ void CaptionerTask::show() {
 }
 
 /// A row an image: the image, then where the model looked for each word of its caption.
-void CaptionerTask::draw_looks(const Tensor& images,
-                               const std::vector<models::Hypothesis>& said) const {
+void CaptionerTask::draw_attention_maps(const Tensor& images,
+                                        const std::vector<models::Hypothesis>& said) const {
   const int64_t n = images.size(0);
   size_t longest = 1;
   for (const models::Hypothesis& one : said) longest = std::max(longest, one.tokens.size());
@@ -112,7 +112,7 @@ void CaptionerTask::draw_looks(const Tensor& images,
       read.push_back(t <= one.tokens.size() ? one.tokens[t - 1] : tokenizer_->special("[PAD]"));
   }
   const Tensor weights =
-      model_.looks(models::normalize(images, image_info_.stats), from_data(read, {n, T}));
+      model_.attention_maps(models::normalize(images, image_info_.stats), from_data(read, {n, T}));
   std::vector<Tensor> pictures;
   for (int64_t i = 0; i < n; ++i) {
     const auto words = std::ssize(said[static_cast<size_t>(i)].tokens);

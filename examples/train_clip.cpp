@@ -7,11 +7,11 @@
 
 #include <cstdio>
 
-#include "examples/support/caption_task.h"
+#include "examples/pictures/heat_map.h"
+#include "examples/pictures/image_pictures.h"
+#include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
-#include "examples/support/heat_map.h"
-#include "examples/support/image_pictures.h"
-#include "examples/support/plot.h"
+#include "examples/tasks/caption_task.h"
 
 using namespace gradus;
 using models::CLIP, models::CLIPConfig;
@@ -23,7 +23,7 @@ class CLIPTask : public CaptionTask {
   CLIPTask(const ImageOptions& images, const TrainOptions& training, const CLIPConfig& config)
       : CaptionTask(images, training), model_(of_data(config)) {
     core::check(images.batch >= 2, "--batch: a picture is told from others: expected 2 or more");
-    for (const Part part : {Part::train, Part::validation})
+    for (const Split part : {Split::train, Split::validation})
       core::check(different(part)[0].numel() >= 2, "--data ", images.data,
                   ": too few pictures to tell one from others");
   }
@@ -39,17 +39,17 @@ class CLIPTask : public CaptionTask {
   }
   Tensor loss(int64_t step, int64_t index) override {
     const models::ImageBatch batch = views(step, index)[0];
-    return model_.loss(batch.images, texts(Part::train, batch.ids));
+    return model_.loss(batch.images, texts(Split::train, batch.ids));
   }
   /// Over hundreds of pictures of which no two have a caption in common.
-  Evaluation estimate(Part part, int64_t) override {
+  Evaluation estimate(Split part, int64_t) override {
     std::vector<Tensor> batches = different(part);
     if (std::ssize(batches) > training_.eval_batches)
       batches.resize(static_cast<size_t>(training_.eval_batches));
     return evaluation(part, std::move(batches));
   }
   Evaluation validation() override {
-    return evaluation(Part::validation, different(Part::validation));
+    return evaluation(Split::validation, different(Split::validation));
   }
   void save(const std::string& dir) const override { write_model(dir, model_, tokenizer_.get()); }
   void show() override;
@@ -57,7 +57,7 @@ class CLIPTask : public CaptionTask {
  protected:
   /// `retrieval`: the share of pictures that fit their own caption best; `zero_shot`: of those of one
   /// shape, if there are any, for which "a" and its class's name is the best of all classes'.
-  Score score(Part part, const Views& views) const override {
+  Score score(Split part, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     const models::TextBatch tokens = texts(part, ids);
     const Tensor image = model_.image_features(images);
@@ -88,20 +88,20 @@ class CLIPTask : public CaptionTask {
     config.image = fitted(config.image);
     return with_words(config);
   }
-  std::vector<Tensor> different(Part part) const { return all_different(part, 100); }
+  std::vector<Tensor> different(Split part) const { return all_different(part, 100); }
 
   CLIP model_;
 };
 
 /// Cosines of unseen pictures and their captions; and the pictures.
 void CLIPTask::show() {
-  const Tensor all = all_different(Part::validation, 16)[0];
-  const models::ImageBatch batch = corpus_.part(Part::validation).batch(all);
+  const Tensor all = all_different(Split::validation, 16)[0];
+  const models::ImageBatch batch = corpus_.part(Split::validation).batch(all);
   const Tensor image = model_.image_features(models::normalize(batch.images, image_info_.stats)),
-               text = model_.text_features(texts(Part::validation, batch.ids));
+               text = model_.text_features(texts(Split::validation, batch.ids));
   HeatMap map = heat_map(training_.out + "/similarity.png",
                          "How well captions fit pictures that it has not seen: cosines",
-                         {"", matmul(text, image.mT()), captions(Part::validation, batch.ids)});
+                         {"", matmul(text, image.mT()), captions(Split::validation, batch.ids)});
   map.x_label = "picture", map.shades = Shades::diverging, map.largest = 1;
   std::printf("similarity: %s\n", draw_or_write(map).c_str());
   const std::string path = training_.out + "/pictures.png";

@@ -7,8 +7,8 @@
 
 #include <cstdio>
 
-#include "examples/support/classifier_task.h"
 #include "examples/support/cli.h"
+#include "examples/tasks/classifier_task.h"
 
 using namespace gradus;
 using models::CNNAttention, models::CNNAttentionConfig;
@@ -30,8 +30,8 @@ class CNNAttentionTask : public ClassifierTask<CNNAttention> {
     ClassifierTask::show();
     const CNNAttentionConfig& c = model_.config;
     if (!c.attention || c.image % c.grid() != 0) return;  // no map that lies on the pixels
-    const Tensor images = corpus_.part(Part::validation).range(0, 16).images;
-    const Tensor looks = model_.looks(models::normalize(images, image_info_.stats));
+    const Tensor images = corpus_.part(Split::validation).range(0, 16).images;
+    const Tensor looks = model_.attention_maps(models::normalize(images, image_info_.stats));
     const std::string path = training_.out + "/attention.png";
     draw_attention(path, images, mean(looks, 1));  // the mean over the places that look
     std::printf("attention: %s\n", path.c_str());

@@ -6,7 +6,7 @@
 #include <gradus/gradus.h>
 
 #include "examples/support/cli.h"
-#include "examples/support/encoder_task.h"
+#include "examples/tasks/encoder_task.h"
 
 using namespace gradus;
 using models::ViT;
@@ -20,10 +20,10 @@ class ContrastiveTask : public EncoderTask {
   ContrastiveTask(const EncoderOptions& options, const TrainOptions& training,
                   const Model::Config& config)
       : EncoderTask(options, training, 2), model_(with_encoder_fitted(config)) {
-    core::check(options.images.batch >= 3 && corpus_.part(Part::validation).size() >= 2,
+    core::check(options.images.batch >= 3 && corpus_.part(Split::validation).size() >= 2,
                 "--batch, --data: a view is told from those of other images: expected batches of 3 "
                 "or more, and 2 held out");
-    const int64_t train = corpus_.part(Part::train).size();
+    const int64_t train = corpus_.part(Split::train).size();
     core::check(options.images.batch <= train, "--batch ", options.images.batch, ": only ", train,
                 " images train, and copies of one would be told from each other");
   }
@@ -37,7 +37,7 @@ class ContrastiveTask : public EncoderTask {
 
  protected:
   const ViT& encoder() const override { return model_.encoder; }
-  Score score(Part, const Views& views) const override {
+  Score score(Split, const Views& views) const override {
     return {.loss = loss_of(views).item(),
             .examples = static_cast<double>(views[0].images.size(0))};
   }

@@ -9,7 +9,7 @@
 #include "examples/support/cli.h"
 #include "examples/support/drawn_digits.h"
 #include "examples/support/text.h"
-#include "examples/support/training.h"
+#include "examples/training/training.h"
 
 using namespace gradus;
 
@@ -80,9 +80,9 @@ class DigitTask : public Task {
     const auto [x, y] = batches_.at(step * training_.accumulate + index);
     return cross_entropy(model_(x), y);
   }
-  Evaluation estimate(Part part, int64_t) override {
-    return part == Part::train ? over(0, std::min(first_, training_.eval_batches * o_.batch))
-                               : validation();
+  Evaluation estimate(Split part, int64_t) override {
+    return part == Split::train ? over(0, std::min(first_, training_.eval_batches * o_.batch))
+                                : validation();
   }
   Evaluation validation() override { return over(first_, digits_.labels.size(0)); }
   void save(const std::string& dir) const override { models::save_model(dir, model_); }

@@ -12,9 +12,9 @@
 #include <sstream>
 
 #include "examples/support/cli.h"
-#include "examples/support/corpus.h"
 #include "examples/support/text.h"
-#include "examples/support/training.h"
+#include "examples/tasks/corpus.h"
+#include "examples/training/training.h"
 
 using namespace gradus;
 using models::TokenBatch;
@@ -40,10 +40,10 @@ class TextTask : public Task {
   TaskInfo info() const override;
   Tensor loss(int64_t step, int64_t index) override {
     const auto [x, y] =
-        text_.data().random_batch(Part::train, o_.batch, training_.seed, step, index);
+        text_.data().random_batch(Split::train, o_.batch, training_.seed, step, index);
     return model_.loss(x, y);
   }
-  Evaluation estimate(Part part, int64_t step) override {
+  Evaluation estimate(Split part, int64_t step) override {
     const int64_t batches = training_.eval_batches;
     const int64_t tokens = batches * o_.batch * o_.model.context;
     return evaluation(batches, tokens, [this, part, step](int64_t i) {
@@ -54,13 +54,13 @@ class TextTask : public Task {
   /// Over the validation part once, without gaps.
   Evaluation validation() override {
     const models::TextData& data = text_.data();
-    const int64_t windows = data.num_windows(Part::validation), context = o_.model.context;
-    const int64_t tokens = data.length(Part::validation) - 1;
+    const int64_t windows = data.num_windows(Split::validation), context = o_.model.context;
+    const int64_t tokens = data.length(Split::validation) - 1;
     const int64_t at_once = std::max<int64_t>(1, 4096 / context);
     const int64_t batches = (windows + at_once - 1) / at_once;
     return evaluation(batches + (tokens > windows * context), tokens, [=, &data](int64_t i) {
-      return i < batches ? data.windows(Part::validation, i * at_once, at_once)
-                         : data.after_windows(Part::validation);
+      return i < batches ? data.windows(Split::validation, i * at_once, at_once)
+                         : data.after_windows(Split::validation);
     });
   }
   void save(const std::string& dir) const override {

@@ -7,9 +7,9 @@
 
 #include <cstdio>
 
+#include "examples/pictures/image_pictures.h"
 #include "examples/support/cli.h"
-#include "examples/support/encoder_task.h"
-#include "examples/support/image_pictures.h"
+#include "examples/tasks/encoder_task.h"
 
 using namespace gradus;
 using models::MAE, models::MAEConfig;
@@ -37,7 +37,7 @@ class MAETask : public EncoderTask {
   void save(const std::string& dir) const override { write_model(dir, model_); }
   void show() override {
     EncoderTask::show();
-    const auto& [images, labels, ids] = corpus_.part(Part::validation).range(0, 8);
+    const auto& [images, labels, ids] = corpus_.part(Split::validation).range(0, 8);
     const Tensor x = models::normalize(images, image_info_.stats);
     const models::MAEResult painted = paint(x, ids, ~training_.seed, 0);
     const std::string path = training_.out + "/painted.png";
@@ -52,7 +52,7 @@ class MAETask : public EncoderTask {
 
  protected:
   const models::ViT& encoder() const override { return model_.encoder; }
-  Score score(Part, const Views& views) const override {
+  Score score(Split, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     return {.loss = paint(images, ids, ~training_.seed, 0).loss.item(),
             .examples = static_cast<double>(images.size(0))};

@@ -12,11 +12,11 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
-#include "examples/support/pair_corpus.h"
-#include "examples/support/plot.h"
 #include "examples/support/text.h"
-#include "examples/support/training.h"
+#include "examples/tasks/pair_corpus.h"
+#include "examples/training/training.h"
 
 using namespace gradus;
 using models::PairBatch;
@@ -43,7 +43,7 @@ class TranslationTask : public Task {
         corpus_(make_pair_corpus(o_.corpus, training.begins_with(), config.context, training.seed)),
         batches_(
             [this](int64_t step, int64_t index) {
-              return corpus_.pairs->random_batch(Part::train, o_.batch, training_.seed, step,
+              return corpus_.pairs->random_batch(Split::train, o_.batch, training_.seed, step,
                                                  index);
             },
             training.accumulate),
@@ -63,7 +63,7 @@ class TranslationTask : public Task {
     if (o_.schedule == Schedule::cosine) return Task::learning_rate(t, step);
     return optim::schedule::transformer(step, model_.config.dim, t.warmup);
   }
-  Evaluation estimate(Part part, int64_t step) override {
+  Evaluation estimate(Split part, int64_t step) override {
     return {training_.eval_batches, static_cast<double>(training_.eval_batches * o_.batch),
             [this, part, step](int64_t i) {
               return Score{.loss = model_
@@ -131,9 +131,9 @@ TaskInfo TranslationTask<Model>::info() const {
 /// All held-out pairs: the loss of their tokens, and how many are translated exactly.
 template <class Model>
 Evaluation TranslationTask<Model>::validation() {
-  const int64_t pairs = corpus_.pairs->num_pairs(Part::validation), at_once = 256;
+  const int64_t pairs = corpus_.pairs->num_pairs(Split::validation), at_once = 256;
   return {(pairs + at_once - 1) / at_once, static_cast<double>(pairs), [this](int64_t i) {
-            const PairBatch batch = corpus_.pairs->pairs(Part::validation, i * at_once, at_once);
+            const PairBatch batch = corpus_.pairs->pairs(Split::validation, i * at_once, at_once);
             const auto found = translate(batch);
             double exact = 0;
             for (size_t row = 0; row < found.size(); ++row)
@@ -147,7 +147,7 @@ Evaluation TranslationTask<Model>::validation() {
 
 template <class Model>
 void TranslationTask<Model>::show() {
-  const PairBatch batch = corpus_.pairs->pairs(Part::validation, 0, 8);
+  const PairBatch batch = corpus_.pairs->pairs(Split::validation, 0, 8);
   const auto found = translate(batch);
   for (int64_t i = 0; i < std::ssize(found); ++i) {
     const std::string source = corpus_.tokenizer->decode(source_of(batch, i)),

@@ -7,8 +7,8 @@
 
 #include <cstdio>
 
-#include "examples/support/classifier_task.h"
 #include "examples/support/cli.h"
+#include "examples/tasks/classifier_task.h"
 
 using namespace gradus;
 using models::ViT;
@@ -24,7 +24,7 @@ class ViTTask : public ClassifierTask<ViT> {
   }
   void show() override {
     ClassifierTask::show();
-    const models::ImageData& data = corpus_.part(Part::validation);
+    const models::ImageData& data = corpus_.part(Split::validation);
     const Tensor images = data.range(0, 16).images;
     const std::string path = training_.out + "/attention.png";
     draw_attention(path, images, attention(models::normalize(images, image_info_.stats)));

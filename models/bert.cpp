@@ -1,9 +1,9 @@
 #include "gradus/models/bert.h"
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/models/decoding.h"
 #include "gradus/nn/init.h"
 

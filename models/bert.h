@@ -3,8 +3,8 @@
 // another, and then fine-tuned. Devlin et al. 2019, arXiv 1810.04805.
 
 #include "gradus/core/ops/loss.h"
-#include "gradus/models/data/masked_pairs.h"
-#include "gradus/models/fields.h"
+#include "gradus/models/data/text/masked_pairs.h"
+#include "gradus/models/folder/fields.h"
 #include "gradus/nn/transformer.h"
 
 namespace gradus::models {

@@ -2,13 +2,13 @@
 
 #include <cmath>
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::models {
@@ -152,7 +152,7 @@ Tensor Captioner::loss(const Tensor& images, const TextBatch& captions) const {
   return cross + config.coverage * mean(pow(1.0 - looked, 2));
 }
 
-Tensor Captioner::looks(const Tensor& images, const Tensor& ids) const {
+Tensor Captioner::attention_maps(const Tensor& images, const Tensor& ids) const {
   const NoGrad no_grad;
   const EvalMode eval;
   return read(images, ids)

@@ -2,9 +2,9 @@
 // Show, Attend and Tell: a caption word by word, each with a look at a part of the image. Xu et al.
 // 2015, arXiv 1502.03044, with soft attention.
 
-#include "gradus/models/data/text_batch.h"
+#include "gradus/models/data/text/text_batch.h"
 #include "gradus/models/decoding.h"
-#include "gradus/models/fields.h"
+#include "gradus/models/folder/fields.h"
 #include "gradus/nn/attention.h"
 #include "gradus/nn/convolution.h"
 #include "gradus/nn/recurrent.h"
@@ -64,7 +64,7 @@ struct Captioner : nn::Module {
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
   /// How much each place was looked at before the word after each of `words` (B, T) was chosen:
   /// (B, T, grid, grid), each word's sum 1. Without dropout and outside the graph.
-  Tensor looks(const Tensor& images, const Tensor& words) const;
+  Tensor attention_maps(const Tensor& images, const Tensor& words) const;
 
   /// For decoding, `beams` rows an image, side by side. The model must outlive it.
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) const&;

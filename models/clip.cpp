@@ -2,13 +2,13 @@
 
 #include <cmath>
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/contrastive.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/reduction.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::models {

@@ -2,7 +2,7 @@
 // CLIP: images and texts in one space, learned from pairs of both. Radford et al. 2021, arXiv
 // 2103.00020.
 
-#include "gradus/models/data/text_batch.h"
+#include "gradus/models/data/text/text_batch.h"
 #include "gradus/models/vit.h"
 
 namespace gradus::models {

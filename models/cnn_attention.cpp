@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/resampling.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::models {
@@ -77,7 +77,7 @@ Tensor CNNAttention::operator()(const Tensor& images) const {
   return (*head)(features(images));
 }
 
-Tensor CNNAttention::looks(const Tensor& images) const {
+Tensor CNNAttention::attention_maps(const Tensor& images) const {
   check(attention.has_value(), "CNNAttention: this one has no attention");
   const NoGrad no_grad;
   const AttentionTrace trace;

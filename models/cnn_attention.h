@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "gradus/models/fields.h"
+#include "gradus/models/folder/fields.h"
 #include "gradus/nn/convolution.h"
 #include "gradus/nn/layers.h"
 
@@ -54,7 +54,7 @@ struct CNNAttention : nn::Module {
   Tensor operator()(const Tensor& images) const;
   /// How much each place looks at each: (B, grid grid, grid, grid), the second axis the place that
   /// looks, each one's sum 1; outside the graph. Throws Error if there is no attention.
-  Tensor looks(const Tensor& images) const;
+  Tensor attention_maps(const Tensor& images) const;
 };
 
 }  // namespace gradus::models

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
+#include "gradus/core/tensor/autograd.h"
 
 namespace gradus::models {
 

@@ -6,9 +6,9 @@
 #include <initializer_list>
 #include <vector>
 
-#include "gradus/core/autograd.h"
-#include "gradus/core/random.h"
-#include "gradus/core/tensor.h"
+#include "gradus/core/runtime/random.h"
+#include "gradus/core/tensor/autograd.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus::models {
 

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/loss.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::models {

@@ -7,7 +7,7 @@
 
 #include "gradus/core/ops/activation.h"
 #include "gradus/models/decoding.h"
-#include "gradus/models/fields.h"
+#include "gradus/models/folder/fields.h"
 #include "gradus/nn/positions.h"
 #include "gradus/nn/transformer.h"
 

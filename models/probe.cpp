@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
@@ -13,6 +12,7 @@
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/optim/optimizers.h"
 #include "gradus/optim/schedule.h"
 

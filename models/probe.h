@@ -4,7 +4,7 @@
 // floating dtype, N >= 1, labels (N) int64 from 0 on; other shapes and negative labels throw Error.
 // A class that the training set does not show is never named.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus::models {
 

@@ -1,11 +1,11 @@
 #include "gradus/models/rnn_translator.h"
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/ops/shape.h"
+#include "gradus/core/tensor/autograd.h"
 
 namespace gradus::models {
 

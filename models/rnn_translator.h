@@ -2,9 +2,9 @@
 // The recurrent encoder-decoder with attention. Bahdanau, Cho, Bengio 2015, "Neural Machine
 // Translation by Jointly Learning to Align and Translate", arXiv 1409.0473.
 
-#include "gradus/models/data/pair_data.h"
+#include "gradus/models/data/text/pair_data.h"
 #include "gradus/models/decoding.h"
-#include "gradus/models/fields.h"
+#include "gradus/models/folder/fields.h"
 #include "gradus/nn/attention.h"
 #include "gradus/nn/recurrent.h"
 

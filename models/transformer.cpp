@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/ops/reduction.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::models {

@@ -2,9 +2,9 @@
 // The Transformer: an encoder that reads a source, a decoder that writes a target. Vaswani et al.
 // 2017, "Attention Is All You Need", arXiv 1706.03762.
 
-#include "gradus/models/data/pair_data.h"
+#include "gradus/models/data/text/pair_data.h"
 #include "gradus/models/decoding.h"
-#include "gradus/models/fields.h"
+#include "gradus/models/folder/fields.h"
 #include "gradus/nn/positions.h"
 #include "gradus/nn/transformer.h"
 

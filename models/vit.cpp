@@ -1,11 +1,11 @@
 #include "gradus/models/vit.h"
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::models {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "gradus/models/fields.h"
+#include "gradus/models/folder/fields.h"
 #include "gradus/nn/convolution.h"
 #include "gradus/nn/transformer.h"
 

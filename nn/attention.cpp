@@ -1,6 +1,5 @@
 #include "gradus/nn/attention.h"
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/additive.h"
 #include "gradus/core/ops/attention.h"
@@ -8,6 +7,7 @@
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/rotary.h"
 #include "gradus/core/ops/shape.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/nn/init.h"
 #include "gradus/nn/positions.h"
 
@@ -174,7 +174,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t dim, const MultiHeadAttentionOpti
       dropout(options.dropout) {}
 
 /// With queries and keys turned by their places, the first of which is `offset`.
-Tensor MultiHeadAttention::turned(const Tensor& x, int64_t offset) const {
+Tensor MultiHeadAttention::rotated(const Tensor& x, int64_t offset) const {
   if (!positions.defined()) return x;
   const int64_t B = x.size(0), T = x.size(1), turning = heads + kv_heads;
   check(T <= positions.size(0) - offset, "MultiHeadAttention: ", offset + T,
@@ -196,7 +196,7 @@ Tensor MultiHeadAttention::output(const Tensor& y) const {
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask) const {
   check_sequence(x, "x");
   const AttentionOptions options{.causal = causal, .mask = mask, .dropout = dropout.p};
-  const Tensor all = turned(qkv(x), 0);
+  const Tensor all = rotated(qkv(x), 0);
   if (key_dim == value_dim) return dropout(proj(self_attention(all, heads, kv_heads, options)));
   const auto [q, k, v] = split(*this, all);
   return output(scaled_dot_product_attention(q, k, v, options));
@@ -205,7 +205,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask) const
 Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache) const {
   check(causal, "MultiHeadAttention: only causal attention can use a key/value cache");
   check_sequence(x, "x");
-  const auto [q, k, v] = split(*this, turned(qkv(x), cache.length()));
+  const auto [q, k, v] = split(*this, rotated(qkv(x), cache.length()));
   cache.append(k, v);
   return output(scaled_dot_product_attention(q, cache.keys(), cache.values(),
                                              {.causal = true, .dropout = dropout.p}));

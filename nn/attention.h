@@ -122,7 +122,7 @@ struct MultiHeadAttention : Module {
   KeysAndValues keys_and_values(const Tensor& memory) const;
 
  private:
-  Tensor turned(const Tensor& qkv, int64_t offset) const;
+  Tensor rotated(const Tensor& qkv, int64_t offset) const;
   Tensor output(const Tensor& y) const;
 };
 

@@ -4,7 +4,7 @@
 
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
-#include "gradus/core/parallel.h"
+#include "gradus/core/runtime/parallel.h"
 
 namespace gradus::nn::init {
 

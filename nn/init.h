@@ -3,7 +3,7 @@
 // (out, in, height, width, ...) for a convolution; fan_in is in * height * width ..., fan_out
 // likewise. All draw from the thread's generator.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus::nn::init {
 

@@ -1,10 +1,10 @@
 #include "gradus/nn/layers.h"
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
+#include "gradus/core/tensor/autograd.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::nn {

@@ -1,7 +1,7 @@
 #pragma once
 // How good predictions are. Nothing here has a gradient.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus::nn {
 

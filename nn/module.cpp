@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "gradus/core/autograd.h"
 #include "gradus/core/internal.h"
+#include "gradus/core/tensor/autograd.h"
 
 namespace gradus::nn {
 

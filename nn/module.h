@@ -17,7 +17,7 @@
 // layer that is made without child() can't be seen from here: its parameters are not listed and not
 // trained.
 
-#include "gradus/core/named_tensors.h"
+#include "gradus/core/files/named_tensors.h"
 
 namespace gradus::nn {
 

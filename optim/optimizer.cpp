@@ -1,11 +1,11 @@
 #include "gradus/optim/optimizer.h"
 
-#include "gradus/core/autograd.h"
+#include "gradus/core/files/named_tensors.h"
 #include "gradus/core/internal.h"
-#include "gradus/core/named_tensors.h"
 #include "gradus/core/ops/pointwise.h"
-#include "gradus/core/parallel.h"
-#include "gradus/core/profiler.h"
+#include "gradus/core/runtime/parallel.h"
+#include "gradus/core/runtime/profiler.h"
+#include "gradus/core/tensor/autograd.h"
 
 namespace gradus::optim {
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "gradus/core/safetensors.h"
+#include "gradus/core/files/safetensors.h"
 
 namespace gradus::optim {
 

@@ -1,7 +1,7 @@
 #include "gradus/optim/optimizers.h"
 
 #include "gradus/core/internal.h"
-#include "gradus/core/parallel.h"
+#include "gradus/core/runtime/parallel.h"
 
 namespace gradus::optim {
 

@@ -2,8 +2,8 @@
 
 #include <numbers>
 
+#include "gradus/core/files/named_tensors.h"
 #include "gradus/core/internal.h"
-#include "gradus/core/named_tensors.h"
 #include "gradus/core/ops/factories.h"
 
 namespace gradus::optim::schedule {

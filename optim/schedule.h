@@ -7,7 +7,7 @@
 //     ...
 //   }
 
-#include "gradus/core/safetensors.h"
+#include "gradus/core/files/safetensors.h"
 
 namespace gradus::optim::schedule {
 

@@ -1,9 +1,9 @@
 #pragma once
 // Additive attention's scores: nothing of size Tq x Tk x H is ever stored.
 
-#include "gradus/core/allocator.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"
+#include "gradus/core/runtime/allocator.h"
 
 namespace gradus::kernel {
 

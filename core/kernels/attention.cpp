@@ -1,11 +1,11 @@
 #include "gradus/core/kernels/attention.h"
 
-#include "gradus/core/allocator.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/dropout.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/softmax.h"
 #include "gradus/core/kernels/tile_gemm.h"
+#include "gradus/core/runtime/allocator.h"
 
 namespace gradus::kernel {
 

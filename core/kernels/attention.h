@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "gradus/core/random.h"
+#include "gradus/core/runtime/random.h"
 
 namespace gradus::kernel {
 

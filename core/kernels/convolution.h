@@ -6,7 +6,7 @@
 // dilation and padding.
 
 #include "gradus/core/kernels/panel_gemm.h"
-#include "gradus/core/parallel.h"
+#include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "gradus/core/parallel.h"
-#include "gradus/core/random.h"
+#include "gradus/core/runtime/parallel.h"
+#include "gradus/core/runtime/random.h"
 
 namespace gradus::kernel {
 

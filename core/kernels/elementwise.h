@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
-#include "gradus/core/parallel.h"
-#include "gradus/core/tensor.h"
+#include "gradus/core/runtime/parallel.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus::kernel {
 

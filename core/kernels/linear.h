@@ -3,7 +3,7 @@
 // output while it is in cache, and the gradient of both in one pass.
 
 #include "gradus/core/kernels/math.h"
-#include "gradus/core/parallel.h"
+#include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
 

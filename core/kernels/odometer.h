@@ -1,7 +1,7 @@
 #pragma once
 // Walking over several strided arrays of one shape at once, in row-major order.
 
-#include "gradus/core/shape.h"
+#include "gradus/core/tensor/shape.h"
 
 namespace gradus::kernel {
 

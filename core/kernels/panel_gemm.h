@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gradus/core/blas.h"
+#include "gradus/core/kernels/blas.h"
 #include "gradus/core/kernels/tile_gemm.h"
 
 namespace gradus::kernel {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "gradus/core/parallel.h"
+#include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
 

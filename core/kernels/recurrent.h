@@ -5,10 +5,10 @@
 
 #include <type_traits>
 
-#include "gradus/core/allocator.h"
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/panel_gemm.h"
-#include "gradus/core/parallel.h"
+#include "gradus/core/runtime/allocator.h"
+#include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
 

@@ -9,9 +9,9 @@
 
 #include <type_traits>
 
-#include "gradus/core/allocator.h"
 #include "gradus/core/kernels/odometer.h"
-#include "gradus/core/parallel.h"
+#include "gradus/core/runtime/allocator.h"
+#include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
 
@@ -72,19 +72,19 @@ inline int64_t sum_pieces(int64_t n, int64_t units) {
 /// The sum of term(x[i * stride]) for i in [0, n): vectors over blocks, blocks in Acc.
 template <class Acc, class X, class Term>
 Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
-  using Part = decltype(term(*x));
+  using Value = decltype(term(*x));
   constexpr int64_t block = 512;
   Acc total{};
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t m = std::min(block, n - begin), quarter = m / 4;
     const X* p = x + begin * stride;
     if (stride != 1) {
-      total += simd_sum<Part>(m, [=](int64_t i) { return term(p[i * stride]); });
+      total += simd_sum<Value>(m, [=](int64_t i) { return term(p[i * stride]); });
       continue;
     }
     const X *q = p + quarter, *r = q + quarter,
             *s = r + quarter;  // four chains of additions at once
-    total += simd_sum<Part>(
+    total += simd_sum<Value>(
         quarter, [=](int64_t i) { return (term(p[i]) + term(q[i])) + (term(r[i]) + term(s[i])); });
     for (int64_t i = 4 * quarter; i < m; ++i) total += term(p[i]);
   }

@@ -1,7 +1,7 @@
 #pragma once
 // Activation functions: as ops of their own, and by name for layers that apply one.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

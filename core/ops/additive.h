@@ -1,7 +1,7 @@
 #pragma once
 // Additive attention, Bahdanau, Cho, Bengio 2015, arXiv 1409.0473.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -2,7 +2,7 @@
 // A tensor as rows along one of its axes. Internal to core: for ops that go along an axis.
 
 #include "gradus/core/kernels/reduction.h"
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus::core {
 

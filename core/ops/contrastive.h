@@ -5,7 +5,7 @@
 // van den Oord et al. 2018, arXiv 1807.03748, equation 4. All throw Error on shapes or dtypes that
 // do not fit, on an empty batch, and on a temperature that is not above 0 and finite.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -1,6 +1,6 @@
 #include "gradus/core/ops/convolution.h"
 
-#include "gradus/core/blas.h"
+#include "gradus/core/kernels/blas.h"
 #include "gradus/core/kernels/convolution.h"
 #include "gradus/core/ops/prelude.h"
 
@@ -193,10 +193,10 @@ void pack_panels(int64_t k, int64_t columns, T* to, At at) {
 template <class T>
 void correlate(const Sweep& s, int64_t images, int64_t groups, int64_t in, int64_t out, const T* x,
                const T* panels, const T* bias, T* y, int64_t plane) {
-  // Results are turned from (windows, channels) to (channels, windows), whose rows lie apart by no
+  // Results are transposed from (windows, channels) to (channels, windows), whose rows lie apart by no
   // power of two, or all would share a few places of the cache.
   constexpr int64_t width = kernel::panel_cols<T>, most = 512,
-                    turned_width = most + kernel::lanes<T>;
+                    transposed_width = most + kernel::lanes<T>;
   const int64_t k = std::ssize(s.places), count = s.count();
   const int64_t steps = std::max<int64_t>((k + 255) / 256, 1), step = (k + steps - 1) / steps;
   const int64_t parts = images * groups;
@@ -205,7 +205,7 @@ void correlate(const Sweep& s, int64_t images, int64_t groups, int64_t in, int64
   const int64_t grain = least_work / (std::min(count, together * most) * k * out + 1) + 1;
   parallel_for(parts * shares, grain, [&](int64_t begin, int64_t end) {
     const Scratch<T> padded(in * s.planes.padded_plane()), sums(most * width),
-        turned(width * turned_width);
+        transposed(width * transposed_width);
     int64_t begins[most], targets[most];
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t part = unit / shares, g = part % groups,
@@ -222,10 +222,11 @@ void correlate(const Sweep& s, int64_t images, int64_t groups, int64_t in, int64
           for (int64_t n = 0, p = 0; n < steps; ++n, p += step)
             kernel::window_gemm(p > 0, m, cols, std::clamp<int64_t>(k - p, 0, step), padded.data(),
                                 begins, s.places.data() + p, panel + p * width, sums.data(), width);
-          kernel::tile_transpose(m, width, T{1}, sums.data(), width, turned.data(), turned_width);
+          kernel::tile_transpose(m, width, T{1}, sums.data(), width, transposed.data(),
+                                 transposed_width);
           for (int64_t o = 0; o < cols; ++o) {
             const T b = bias ? bias[g * out + j + o] : T{0};
-            const T* const from = turned.data() + o * turned_width;
+            const T* const from = transposed.data() + o * transposed_width;
             T* const to = y + (part * out + j + o) * plane;
             if (in_a_row)
               simd_for(m, [=, to = to + targets[0]](int64_t r) { to[r] = from[r] + b; });

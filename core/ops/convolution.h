@@ -1,7 +1,7 @@
 #pragma once
 // Convolution of images, (N, C, H, W).
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <type_traits>
 
-#include "gradus/core/random.h"
-#include "gradus/core/tensor.h"
+#include "gradus/core/runtime/random.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -2,7 +2,7 @@
 // Reading and adding by index. Indices are int64 and checked: out of range throws Error naming the
 // index and where it stands.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Losses. Reduction::none keeps one loss an example; mean divides as PyTorch's do.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

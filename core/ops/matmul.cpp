@@ -1,6 +1,6 @@
 #include "gradus/core/ops/matmul.h"
 
-#include "gradus/core/blas.h"
+#include "gradus/core/kernels/blas.h"
 #include "gradus/core/kernels/linear.h"
 #include "gradus/core/kernels/odometer.h"
 #include "gradus/core/kernels/partials.h"

@@ -1,8 +1,8 @@
 #pragma once
 // Softmax, layer norm, batch norm, vectors of length 1, and dropout.
 
-#include "gradus/core/random.h"
-#include "gradus/core/tensor.h"
+#include "gradus/core/runtime/random.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -2,7 +2,7 @@
 // What depends on the order of numbers: the largest and smallest, sorting. NaN is never passed
 // over.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Images in another size, (..., H, W) -> (..., H', W'): pooling and interpolation.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -32,13 +32,13 @@ void turn(const Tensor& x, const Tensor& positions, int64_t heads, double direct
 
 // y_2i = c x_2i - s x_2i+1, y_2i+1 = c x_2i+1 + s x_2i with (s, c) = positions[2i, 2i+1]; the
 // gradient turns the other way.
-Tensor turned(const Tensor& x, const Tensor& table, int64_t heads, double direction) {
+Tensor rotated(const Tensor& x, const Tensor& table, int64_t heads, double direction) {
   const ProfileScope scope("rotary");
   const Tensor y = empty(x.shape(), x.dtype());
   turn(x.detach().contiguous(), table.contiguous(), heads, direction, y);
   record("rotary", {y}, {x, table}, saves_input(1), [heads, direction](Backward& back) {
     const Tensor table = back.input(1);
-    if (back.create_graph()) return back.give(0, turned(back.grad(), table, heads, -direction));
+    if (back.create_graph()) return back.give(0, rotated(back.grad(), table, heads, -direction));
     const Tensor dy = take_grad(back).contiguous();
     Tensor dx = dy.is_sole_owner() ? dy : empty_like(dy);
     turn(dy, table.contiguous(), heads, -direction, dx);
@@ -57,7 +57,7 @@ Tensor rotary(const Tensor& x, const Tensor& positions, int64_t heads) {
   check_tensor("rotary", "positions", positions, x.dtype(), expected);
   check(heads >= 0 && heads <= x.size(-2), "rotary: expected 0 to ", x.size(-2),
         " heads to turn, got ", heads);
-  return turned(x, positions.detach(), heads, 1);
+  return rotated(x, positions.detach(), heads, 1);
 }
 
 }  // namespace gradus

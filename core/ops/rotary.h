@@ -1,7 +1,7 @@
 #pragma once
 // Rotary positions. Su et al. 2021, arXiv 2104.09864, equation 34.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -2,7 +2,7 @@
 // Joining, expanding and cutting tensors to shape. Views themselves are Tensor's methods; their
 // gradients stand in shape.cpp with these.
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "gradus/core/ops/factories.h"
-#include "gradus/core/random.h"
+#include "gradus/core/runtime/random.h"
 
 namespace gradus {
 namespace {

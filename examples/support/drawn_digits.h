@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 

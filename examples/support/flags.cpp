@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "examples/support/text.h"
-#include "gradus/core/error.h"
+#include "gradus/core/runtime/error.h"
 
 namespace gradus {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "gradus/models/fields.h"
+#include "gradus/models/folder/fields.h"
 
 namespace gradus {
 

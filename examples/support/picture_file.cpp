@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "gradus/core/error.h"
-#include "gradus/core/modes.h"
 #include "gradus/core/ops/shape.h"
-#include "gradus/core/threads.h"
-#include "gradus/models/data/png.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/core/runtime/modes.h"
+#include "gradus/core/runtime/threads.h"
+#include "gradus/models/data/images/png.h"
 
 namespace gradus {
 

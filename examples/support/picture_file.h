@@ -6,8 +6,8 @@
 #include <string>
 
 #include "examples/support/flags.h"
-#include "gradus/core/tensor.h"
-#include "gradus/models/image_info.h"
+#include "gradus/core/tensor/tensor.h"
+#include "gradus/models/folder/image_info.h"
 
 namespace gradus {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "gradus/core/safetensors.h"
+#include "gradus/core/files/safetensors.h"
 
 namespace gradus {
 

@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <utility>
 
-#include "gradus/models/data/bpe_tokenizer.h"
-#include "gradus/models/data/char_tokenizer.h"
-#include "gradus/models/data/word_tokenizer.h"
-#include "gradus/models/data/wordpiece_tokenizer.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/word_tokenizer.h"
+#include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 
 namespace gradus {
 

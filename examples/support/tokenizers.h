@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "examples/support/flags.h"
-#include "gradus/models/model_folder.h"
+#include "gradus/models/folder/model_folder.h"
 
 namespace gradus {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gradus/core/ops/indexing.h"
-#include "gradus/core/tensor.h"
+#include "gradus/core/tensor/tensor.h"
 
 namespace gradus::models {
 

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdint>
 
-#include "gradus/core/error.h"
-#include "gradus/core/random.h"
-#include "gradus/models/data/text_data.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/core/runtime/random.h"
+#include "gradus/models/data/text/text_data.h"
 
 namespace gradus::models::detail {
 
@@ -37,14 +37,14 @@ constexpr int64_t most_rows = 1 << 16, most_indices = 1 << 16, most_steps = int6
 /// The key whose counter + i belongs to row i of a random batch. Philox as a hash: the seed, the
 /// part and the place in the run are all in key and counter. Within the limits checked here no two
 /// rows of a run share a counter. Errors open with `op` and call rows `rows`.
-inline RandomKey batch_key(const char* op, const char* rows, Part part, int64_t batch,
+inline RandomKey batch_key(const char* op, const char* rows, Split part, int64_t batch,
                            uint64_t seed, int64_t step, int64_t index) {
   core::check(batch >= 1 && batch <= most_rows, op, ": expected a batch of 1 to ", most_rows, " ",
               rows, ", got ", batch);
   core::check(step >= 0 && step < most_steps && index >= 0 && index < most_indices, op,
               ": expected a step in [0, ", most_steps, ") and an index in [0, ", most_indices,
               "), got ", step, " and ", index);
-  return {seed ^ (part == Part::train ? 0 : 0x9e3779b97f4a7c15u),
+  return {seed ^ (part == Split::train ? 0 : 0x9e3779b97f4a7c15u),
           (static_cast<uint64_t>(step) << 32) + (static_cast<uint64_t>(index) << 16)};
 }
 

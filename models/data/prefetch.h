@@ -12,14 +12,14 @@
 #include <thread>
 #include <utility>
 
-#include "gradus/core/error.h"
-#include "gradus/core/modes.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/core/runtime/modes.h"
 
 namespace gradus::models {
 
 /// A function (step, index) -> Batch, whose next result a thread of its own makes in advance.
 ///   models::Prefetch<TokenBatch> batches([&](int64_t step, int64_t index) {
-///     return data.random_batch(Part::train, 32, seed, step, index);
+///     return data.random_batch(Split::train, 32, seed, step, index);
 ///   });
 ///   for (int64_t step = 0; step < steps; ++step) { const TokenBatch batch = batches.at(step); ... }
 /// What is asked for is what the function gives, whatever was made in advance: another batch than

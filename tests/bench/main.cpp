@@ -1,7 +1,7 @@
 // The benchmark: one JSON line a workload, or with --profile a table of where its time goes.
 
-#include <gradus/core/blas.h>
-#include <gradus/core/parallel.h>
+#include <gradus/core/kernels/blas.h>
+#include <gradus/core/runtime/parallel.h>
 #include <gradus/gradus.h>
 #include <sys/resource.h>
 

@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/support/cli.h"
-#include "examples/support/corpus.h"
 #include "examples/support/source_text.h"
-#include "examples/support/training.h"
+#include "examples/tasks/corpus.h"
+#include "examples/training/training.h"
 
 using namespace gradus;
 using Json = nlohmann::json;
@@ -74,8 +74,8 @@ NamedTensors bert_data(const Run& run) {
        {"targets", &MaskedBatch::targets},
        {"is_next", &MaskedBatch::is_next}},
       run.steps,
-      [&](int64_t step) { return data.random_batch(Part::train, run.batch, run.seed, step); },
-      data.examples(Part::validation, 0, data.num_examples(Part::validation)));
+      [&](int64_t step) { return data.random_batch(Split::train, run.batch, run.seed, step); },
+      data.examples(Split::validation, 0, data.num_examples(Split::validation)));
 }
 
 NamedTensors gpt_data(const Run& run) {
@@ -84,10 +84,10 @@ NamedTensors gpt_data(const Run& run) {
                     run.folder, run.folder, run.context);
   const models::TextData& data = text.data();
   const TokenBatch validation =
-      data.windows(Part::validation, 0, data.num_windows(Part::validation));
+      data.windows(Split::validation, 0, data.num_windows(Split::validation));
   NamedTensors out = data_of<TokenBatch>(
       {{"ids", &TokenBatch::inputs}, {"targets", &TokenBatch::targets}}, run.steps,
-      [&](int64_t step) { return data.random_batch(Part::train, run.batch, run.seed, step); },
+      [&](int64_t step) { return data.random_batch(Split::train, run.batch, run.seed, step); },
       validation);
   out.emplace_back("validation.bytes", full({1}, text.bytes(validation.targets), float64));
   return out;

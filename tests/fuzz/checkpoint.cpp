@@ -1,4 +1,4 @@
-#include "gradus/models/checkpoint.h"
+#include "gradus/models/folder/checkpoint.h"
 
 #include "gradus/core/core.h"
 #include "gradus/nn/layers.h"

@@ -1,4 +1,4 @@
-#include "gradus/models/data/cifar.h"
+#include "gradus/models/data/images/cifar.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -14,11 +14,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "gradus/core/checksum.h"
-#include "gradus/core/file.h"
-#include "gradus/core/json.h"
-#include "gradus/core/threads.h"
-#include "gradus/models/data/utf8.h"
+#include "gradus/core/files/checksum.h"
+#include "gradus/core/files/file.h"
+#include "gradus/core/files/json.h"
+#include "gradus/core/runtime/threads.h"
+#include "gradus/models/data/tokenizers/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 // A request for too much memory is refused, as the system would: the library must say so.

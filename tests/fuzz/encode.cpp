@@ -1,10 +1,10 @@
 // Text that tokenizers are made of, and that they encode.
 
-#include "gradus/models/data/bpe_tokenizer.h"
-#include "gradus/models/data/char_tokenizer.h"
-#include "gradus/models/data/token_file.h"
-#include "gradus/models/data/word_tokenizer.h"
-#include "gradus/models/data/wordpiece_tokenizer.h"
+#include "gradus/models/data/text/token_file.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/word_tokenizer.h"
+#include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace gradus;

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "gradus/core/error.h"
-#include "gradus/core/file.h"
+#include "gradus/core/files/file.h"
+#include "gradus/core/runtime/error.h"
 
 namespace fuzz {
 

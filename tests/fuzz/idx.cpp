@@ -1,4 +1,4 @@
-#include "gradus/models/data/idx.h"
+#include "gradus/models/data/images/idx.h"
 
 #include <zlib.h>
 

@@ -1,7 +1,7 @@
 // A model's folder: config.json, images.json and the weights.
 
-#include "gradus/models/hugging_face.h"
-#include "gradus/models/image_info.h"
+#include "gradus/models/folder/hugging_face.h"
+#include "gradus/models/folder/image_info.h"
 #include "gradus/models/models.h"
 #include "tests/fuzz/fuzz.h"
 

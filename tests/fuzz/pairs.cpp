@@ -1,4 +1,4 @@
-#include "gradus/models/data/pairs.h"
+#include "gradus/models/data/text/pairs.h"
 
 #include "tests/fuzz/fuzz.h"
 

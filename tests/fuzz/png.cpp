@@ -1,4 +1,4 @@
-#include "gradus/models/data/png.h"
+#include "gradus/models/data/images/png.h"
 
 #include <zlib.h>
 

@@ -1,8 +1,8 @@
-#include "gradus/models/data/token_file.h"
+#include "gradus/models/data/text/token_file.h"
 
 #include <cstring>
 
-#include "gradus/core/checksum.h"
+#include "gradus/core/files/checksum.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace gradus;

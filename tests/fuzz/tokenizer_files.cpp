@@ -1,10 +1,10 @@
 // tokenizer.json of every type, ours and Hugging Face's, GPT-2's vocab.json and merges.txt, BERT's
 // vocab.txt.
 
-#include "gradus/models/data/bpe_tokenizer.h"
-#include "gradus/models/data/char_tokenizer.h"
-#include "gradus/models/data/word_tokenizer.h"
-#include "gradus/models/data/wordpiece_tokenizer.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/word_tokenizer.h"
+#include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace gradus;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "gradus/core/core.h"
+#include "tests/support/paths.h"
 
 namespace golden {
 
@@ -11,9 +12,9 @@ namespace golden {
 class File {
  public:
   explicit File(const std::string& name)
-      : tensors_(
-            gradus::load_safetensors(GRADUS_SOURCE_DIR "/tests/golden/" + name + ".safetensors")
-                .tensors) {}
+      : tensors_(gradus::load_safetensors(
+                     gradus::testing::source_path("tests/golden/" + name + ".safetensors"))
+                     .tensors) {}
 
   bool has(const std::string& name) const {
     for (const auto& [key, tensor] : tensors_)

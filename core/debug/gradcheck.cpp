@@ -1,0 +1,186 @@
+#include "gradus/core/debug/gradcheck.h"
+
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/tensor/autograd.h"
+
+namespace gradus {
+
+namespace {
+
+/// A leaf with x's numbers and strides in storage of its own, so that `f` runs the kernels that it
+/// would run on x.
+Tensor fresh_leaf(const Tensor& x) {
+  const NoGrad no_grad;
+  int64_t extent = 1;
+  for (int i = 0; i < x.rank(); ++i)
+    extent += std::max<int64_t>(x.shape()[i] - 1, 0) * x.strides()[i];
+  const Tensor copy = view_of(empty({extent}, x.dtype()), x.shape(), x.strides());
+  copy.copy_(x.detach());
+  copy.requires_grad_(x.requires_grad());
+  return copy;
+}
+
+std::vector<Tensor> fresh_leaves(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& x : inputs) leaves.push_back(x.requires_grad() ? fresh_leaf(x) : x);
+  return leaves;
+}
+
+/// Throws Error unless each element of x has a place of its own: where the axes, from the smallest
+/// stride up, each step over all that the smaller ones span.
+void check_no_overlap(const char* op, size_t input, const Tensor& x) {
+  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
+  for (int i = 0; i < x.rank(); ++i)
+    if (x.shape()[i] > 1) axes.emplace_back(x.strides()[i], x.shape()[i]);
+  std::sort(axes.begin(), axes.end());
+  int64_t span = 1;
+  for (const auto& [stride, size] : axes) {
+    check(stride >= span || x.numel() == 0, op, ": input ", input, " of shape ", x.shape(),
+          " and strides ", x.strides(), " has elements that share memory; pass a clone");
+    span += (size - 1) * stride;
+  }
+}
+
+void check_inputs(const char* op, const std::vector<Tensor>& inputs) {
+  bool any = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].requires_grad()) continue;
+    any = true;
+    check(inputs[i].dtype() == float64, op, ": input ", i, " requires grad: expected float64, got ",
+          inputs[i].dtype());
+    check_no_overlap(op, i, inputs[i]);
+  }
+  check(any, op, ": no input requires grad");
+}
+
+std::vector<Tensor> floating_outputs(const TensorFunction& f, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> outputs;
+  for (const Tensor& y : f(inputs))
+    if (is_floating(y.dtype())) outputs.push_back(y);
+  return outputs;
+}
+
+/// d output[j] / d input[i] for one output and one input: row j, column i.
+using Jacobian = std::vector<std::vector<double>>;
+
+/// The Jacobians of f's `output`-th output by backward passes, one for each of its elements; in the
+/// order of those inputs that require grad.
+std::vector<Jacobian> analytic_jacobians(const Tensor& output, const std::vector<Tensor>& inputs) {
+  std::vector<Jacobian> jacobians(inputs.size());
+  for (size_t k = 0; k < inputs.size(); ++k)
+    jacobians[k].assign(static_cast<size_t>(output.numel()),
+                        std::vector<double>(static_cast<size_t>(inputs[k].numel())));
+  if (!output.requires_grad()) return jacobians;
+  for (int64_t j = 0; j < output.numel(); ++j) {
+    std::vector<double> one_hot(static_cast<size_t>(output.numel()));
+    one_hot[static_cast<size_t>(j)] = 1;
+    const Tensor dy = from_data(one_hot, output.shape()).to(output.dtype());
+    const std::vector<Tensor> grads =
+        grad({output}, inputs, {.grad_outputs = {dy}, .retain_graph = true, .allow_unused = true});
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (grads[k].defined()) jacobians[k][static_cast<size_t>(j)] = grads[k].to_vector<double>();
+  }
+  return jacobians;
+}
+
+/// f's floating outputs with element i of input `k` moved by `step`.
+std::vector<std::vector<double>> values_at(const TensorFunction& f,
+                                           const std::vector<Tensor>& inputs, size_t k, int64_t i,
+                                           double step) {
+  const std::vector<Tensor> moved = fresh_leaves(inputs);
+  Tensor element = moved[k].detach();
+  for (const int64_t at : index_of(element.shape(), i)) element = element[at];
+  *element.data<double>() += step;
+  std::vector<std::vector<double>> values;
+  for (const Tensor& y : floating_outputs(f, moved)) values.push_back(y.to_vector<double>());
+  return values;
+}
+
+/// As gradcheck; `name` opens the messages, and inputs from `own` on are called output gradients.
+GradcheckResult compare(const char* name, const TensorFunction& f,
+                        const std::vector<Tensor>& inputs, size_t own,
+                        const GradcheckOptions& options) {
+  const std::vector<Tensor> leaves = fresh_leaves(inputs);
+  const std::vector<Tensor> outputs = floating_outputs(f, leaves);
+  std::vector<Tensor> wanted;
+  std::vector<size_t> wanted_at;
+  for (size_t k = 0; k < leaves.size(); ++k)
+    if (leaves[k].requires_grad()) wanted.push_back(leaves[k]), wanted_at.push_back(k);
+  std::vector<std::vector<Jacobian>> analytic;
+  for (const Tensor& y : outputs) analytic.push_back(analytic_jacobians(y, wanted));
+
+  for (size_t w = 0; w < wanted.size(); ++w)
+    for (int64_t i = 0; i < wanted[w].numel(); ++i) {
+      const size_t k = wanted_at[w];
+      const auto above = values_at(f, inputs, k, i, options.eps);
+      const auto below = values_at(f, inputs, k, i, -options.eps);
+      for (size_t o = 0; o < outputs.size(); ++o)
+        for (size_t j = 0; j < above.at(o).size(); ++j) {
+          const double numeric = (above[o][j] - below.at(o).at(j)) / (2 * options.eps);
+          const double got = analytic[o][w].at(j)[static_cast<size_t>(i)];
+          if (std::abs(got - numeric) <= options.atol + options.rtol * std::abs(numeric)) continue;
+          std::ostringstream message;
+          message.precision(10);
+          message << name << ": d output " << o << " at "
+                  << index_of(outputs[o].shape(), static_cast<int64_t>(j)) << " / d "
+                  << (k < own ? "input " : "output gradient ") << (k < own ? k : k - own) << " at "
+                  << index_of(wanted[w].shape(), i) << ": analytic " << got << ", numeric "
+                  << numeric;
+          return {false, message.str()};
+        }
+    }
+  return {};
+}
+
+/// Numbers in [-1, 1) that depend on `stream` alone: no generator's state is touched.
+Tensor fixed_random(const Shape& shape, uint64_t stream) {
+  std::vector<double> values(static_cast<size_t>(shape.numel()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto words = philox({.seed = stream, .counter = 0}, i);
+    values[i] = 2 * uniform_double(words[0], words[1]) - 1;
+  }
+  return from_data(values, shape);
+}
+
+}  // namespace
+
+GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
+                          const GradcheckOptions& options) {
+  check_inputs("gradcheck", inputs);
+  return compare("gradcheck", f, inputs, inputs.size(), options);
+}
+
+GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
+                              const GradcheckOptions& options) {
+  check_inputs("gradgradcheck", inputs);
+  std::vector<Tensor> all = inputs;
+  std::vector<size_t> checked;  // which floating outputs have a gradient
+  const std::vector<Tensor> probe = floating_outputs(f, fresh_leaves(inputs));
+  for (size_t o = 0; o < probe.size(); ++o)
+    if (probe[o].requires_grad()) {
+      checked.push_back(o);
+      all.push_back(fixed_random(probe[o].shape(), o).to(probe[o].dtype()).requires_grad_());
+    }
+  check(!checked.empty(), "gradgradcheck: no output requires grad");
+
+  const auto own = static_cast<std::ptrdiff_t>(inputs.size());
+  const TensorFunction gradients = [&](const std::vector<Tensor>& given) {
+    const std::vector<Tensor> x(given.begin(), given.begin() + own);
+    const std::vector<Tensor> made = floating_outputs(f, x);
+    std::vector<Tensor> outputs, wanted;
+    for (size_t o : checked) outputs.push_back(made.at(o));
+    for (const Tensor& t : x)
+      if (t.requires_grad()) wanted.push_back(t);
+    std::vector<Tensor> grads = grad(outputs, wanted,
+                                     {.grad_outputs = {given.begin() + own, given.end()},
+                                      .create_graph = true,
+                                      .allow_unused = true});
+    for (size_t k = 0; k < grads.size(); ++k)
+      if (!grads[k].defined()) grads[k] = zeros_like(wanted[k]);
+    return grads;
+  };
+  return compare("gradgradcheck", gradients, all, inputs.size(), options);
+}
+
+}  // namespace gradus

@@ -1,0 +1,360 @@
+#include "gradus/core/files/safetensors.h"
+
+#include <fcntl.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "gradus/core/files/checksum.h"
+#include "gradus/core/files/json.h"
+#include "gradus/core/files/open_file.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/tensor/autograd.h"
+
+namespace gradus {
+namespace {
+
+using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors holds little-endian numbers");
+
+constexpr uint64_t max_header_bytes = 100'000'000;
+// What is read and written at a time, so that a cache holds it; a multiple of 32.
+constexpr size_t near = 1 << 18;
+constexpr char metadata_key[] = "__metadata__";
+
+// Our own files carry both entries in their metadata, so that a bit flipped in one's name does not
+// pass for a file of others, who write neither.
+constexpr char checksum_key[] = "gradus.checksum", format_key[] = "gradus.format";
+
+char* bytes_of(const Tensor& t) {
+  return dispatch_any(t.dtype(),
+                      [&]<class T>(TypeTag<T>) { return reinterpret_cast<char*>(t.data<T>()); });
+}
+
+// ---- element types ----
+
+float float_from_half(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, fraction = h & 0x3ffu;
+  const uint32_t exponent = (h >> 10) & 0x1fu;
+  if (exponent == 0) {  // zero and subnormal numbers: fraction 2^-24
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  const uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;
+  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+}
+
+float float_from_bfloat(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
+
+bool bool_from_byte(uint8_t x) { return x != 0; }
+
+template <class From>
+int64_t int64_from(From x) {
+  check(std::in_range<int64_t>(x), "value ", x, " does not fit into int64");
+  return static_cast<int64_t>(x);
+}
+
+/// Fills t with elements stored as From.
+template <class From, class To, To (*convert)(From)>
+void convert_all(const std::byte* from, const Tensor& t) {
+  To* to = t.data<To>();
+  for (int64_t i = 0; i < t.numel(); ++i, from += sizeof(From)) {
+    From x;
+    std::memcpy(&x, from, sizeof x);
+    to[i] = convert(x);
+  }
+}
+
+template <class From>
+constexpr auto convert_integers = convert_all<From, int64_t, int64_from<From>>;
+
+/// How one of the format's element types is stored, and how it becomes one of ours.
+struct StoredType {
+  const char* name;
+  uint64_t bytes;
+  Dtype dtype;
+  void (*convert)(const std::byte* from, const Tensor& to);  // null: it is one of ours
+};
+
+const StoredType stored_types[] = {
+    {"F32", 4, float32, nullptr},
+    {"F64", 8, float64, nullptr},
+    {"I64", 8, int64, nullptr},
+    {"BOOL", 1, boolean, convert_all<uint8_t, bool, bool_from_byte>},
+    {"F16", 2, float32, convert_all<uint16_t, float, float_from_half>},
+    {"BF16", 2, float32, convert_all<uint16_t, float, float_from_bfloat>},
+    {"I32", 4, int64, convert_integers<int32_t>},
+    {"I16", 2, int64, convert_integers<int16_t>},
+    {"I8", 1, int64, convert_integers<int8_t>},
+    {"U32", 4, int64, convert_integers<uint32_t>},
+    {"U16", 2, int64, convert_integers<uint16_t>},
+    {"U8", 1, int64, convert_integers<uint8_t>},
+    {"U64", 8, int64, convert_integers<uint64_t>},
+};
+
+const char* stored_name(Dtype dtype) {
+  return std::find_if(std::begin(stored_types), std::end(stored_types),
+                      [&](const StoredType& type) { return type.dtype == dtype; })
+      ->name;
+}
+
+// ---- the header ----
+
+/// One tensor as the header describes it: bytes [begin, end) of the data.
+struct Entry {
+  std::string name;
+  const StoredType* type = nullptr;
+  Shape shape;
+  uint64_t begin = 0, end = 0;
+};
+
+/// Throws Error unless value[key] is an array of whole numbers from 0 to 2^63 - 1.
+std::vector<int64_t> whole_numbers(const json& value, const char* key) {
+  const auto found = value.find(key);
+  check(found != value.end() && found->is_array(), "expected an array '", key, "'");
+  std::vector<int64_t> numbers;
+  for (const json& number : *found) {
+    if (!number.is_number_unsigned() || number.get<uint64_t>() > INT64_MAX)
+      fail(key, ": expected whole numbers from 0 to 2^63 - 1, got ", shown(number));
+    numbers.push_back(number.get<int64_t>());
+  }
+  return numbers;
+}
+
+Entry parse_entry(const std::string& name, const json& value, uint64_t data_bytes) {
+  Entry entry;
+  entry.name = name;
+  const auto dtype = json_text(value, "dtype");
+  for (const StoredType& type : stored_types)
+    if (dtype == type.name) entry.type = &type;
+  if (!entry.type) fail("unknown dtype ", shown(dtype));
+
+  const std::vector<int64_t> sizes = whole_numbers(value, "shape");
+  check(sizes.size() <= max_rank, "expected at most ", max_rank, " axes, got ", sizes.size());
+  entry.shape = sizes;
+  // Strides are products of sizes, so these must not overflow even where another size is 0; nor may
+  // the bytes in memory, of which an element has at most 8.
+  int64_t bytes = 8;
+  for (int64_t size : sizes)
+    check(!__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes), "shape ", entry.shape,
+          " overflows");
+
+  const std::vector<int64_t> offsets = whole_numbers(value, "data_offsets");
+  check(offsets.size() == 2, "data_offsets: expected 2 numbers, got ", offsets.size());
+  entry.begin = static_cast<uint64_t>(offsets[0]);
+  entry.end = static_cast<uint64_t>(offsets[1]);
+  check(entry.begin <= entry.end && entry.end <= data_bytes, "data_offsets ", entry.begin, " to ",
+        entry.end, " do not lie within the ", data_bytes, " bytes of data");
+  const uint64_t wanted = static_cast<uint64_t>(entry.shape.numel()) * entry.type->bytes;
+  check(entry.end - entry.begin == wanted, "shape ", entry.shape, " of ", entry.type->name,
+        " takes ", wanted, " bytes, data_offsets ", entry.begin, " to ", entry.end, " give ",
+        entry.end - entry.begin);
+  return entry;
+}
+
+/// The tensors in the order of their data, which they must cover without overlap or gap.
+std::vector<Entry> parse_entries(const json& header, uint64_t data_bytes) {
+  std::vector<Entry> entries;
+  for (const auto& [name, value] : header.items()) {
+    if (name == metadata_key) continue;
+    try {
+      entries.push_back(parse_entry(name, value, data_bytes));
+    } catch (const Error& e) {
+      fail("tensor ", shown(name), ": ", e.what());
+    }
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  uint64_t covered = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin < covered)
+      fail("tensor ", shown(entry.name), " overlaps another at byte ", entry.begin, " of the data");
+    check(entry.begin == covered, "bytes ", covered, " to ", entry.begin,
+          " of the data belong to no tensor");
+    covered = entry.end;
+  }
+  check(covered == data_bytes, "expected ", covered, " bytes of data, got ", data_bytes);
+  return entries;
+}
+
+std::map<std::string, std::string> parse_metadata(const json& header) {
+  std::map<std::string, std::string> metadata;
+  const auto found = header.find(metadata_key);
+  if (found == header.end()) return metadata;
+  check(found->is_object(), metadata_key, ": expected an object of strings");
+  for (const auto& [key, value] : found->items()) {
+    if (!value.is_string()) fail(metadata_key, ": expected a string for ", shown(key));
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+/// Takes our own entries out of the metadata, the checksum out of the header too, and returns it;
+/// files of others have none.
+std::optional<std::string> take_checksum(json& header,
+                                         std::map<std::string, std::string>& metadata) {
+  const bool ours = metadata.erase(format_key) > 0;
+  const auto checksum = metadata.extract(checksum_key);
+  check(!ours || checksum, metadata_key, ": ", format_key, " without ", checksum_key);
+  if (!checksum) return {};
+  header[metadata_key].erase(checksum_key);
+  return checksum.mapped();
+}
+
+/// The checksum of all that the header says, taken without its own entry; the data are to follow.
+Checksum checksum_of(const json& header) {
+  const std::string text = header.dump();
+  Checksum checksum;
+  checksum.add(text.data(), text.size());
+  return checksum;
+}
+
+/// The header's text.
+std::string_view read_header(const Mapping& file) {
+  check(file.bytes >= 8, "expected at least 8 bytes, got ", file.bytes);
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, file.data, 8);
+  check(header_bytes <= max_header_bytes, "a header of ", header_bytes,
+        " bytes is longer than the ", max_header_bytes, " allowed");
+  check(header_bytes <= file.bytes - 8, "expected a header of ", header_bytes, " bytes, but only ",
+        file.bytes - 8, " follow");
+  const std::string_view text(reinterpret_cast<const char*>(file.data) + 8, header_bytes);
+  check(text.starts_with('{'), "the header is not a JSON object");
+  return text;
+}
+
+/// A look at the file's own bytes where they are elements of ours and lie as these must, else a
+/// tensor with memory of its own.
+Tensor make_tensor(const Entry& entry, const std::shared_ptr<const Mapping>& file,
+                   std::byte* from) {
+  const auto element = static_cast<uintptr_t>(size_of(entry.type->dtype));
+  if (!entry.type->convert && reinterpret_cast<uintptr_t>(from) % element == 0) {
+    auto impl = std::make_shared<TensorImpl>();
+    impl->storage =
+        std::make_shared<Storage>(file, from, static_cast<int64_t>(entry.end - entry.begin));
+    impl->shape = entry.shape;
+    impl->strides = contiguous_strides(entry.shape);
+    impl->dtype = entry.type->dtype;
+    return Tensor(std::move(impl));
+  }
+  const Tensor tensor = empty(entry.shape, entry.type->dtype);
+  if (entry.type->convert)
+    entry.type->convert(from, tensor);
+  else if (entry.end > entry.begin)
+    std::memcpy(bytes_of(tensor), from, entry.end - entry.begin);
+  return tensor;
+}
+
+SafetensorsFile read_safetensors(const std::shared_ptr<const Mapping>& file) {
+  const std::string_view text = read_header(*file);
+  json header = parse_json("the header", std::string(text));
+  SafetensorsFile result;
+  result.metadata = parse_metadata(header);
+  const std::optional<std::string> expected = take_checksum(header, result.metadata);
+  Checksum checksum = expected ? checksum_of(header) : Checksum();
+  std::byte* data = file->data + 8 + text.size();
+  for (const Entry& entry : parse_entries(header, file->bytes - 8 - text.size())) {
+    if (expected) checksum.add(data + entry.begin, entry.end - entry.begin);
+    try {
+      result.tensors.emplace_back(entry.name, make_tensor(entry, file, data + entry.begin));
+    } catch (const Error& e) {
+      fail("tensor ", shown(entry.name), ": ", e.what());
+    }
+  }
+  check(!expected || *expected == checksum.digits(), "the content does not match its checksum ",
+        shown(expected.value_or("")),
+        ": the file is damaged, or was changed by a program that kept ", checksum_key);
+  return result;
+}
+
+/// The header of a file of ours that holds the tensors in this order, without its checksum.
+json make_header(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+  json header = {{metadata_key, metadata}};
+  header[metadata_key][format_key] = "1";
+  int64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const int64_t begin = offset;
+    offset += tensor.numel() * size_of(tensor.dtype());
+    header[name] = {{"dtype", stored_name(tensor.dtype())},
+                    {"shape", std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())},
+                    {"data_offsets", {begin, offset}}};
+  }
+  return header;
+}
+
+/// The bytes that open a file: the header's length and the header, padded so that the data begin at a
+/// multiple of 64 bytes, as vectors like it.
+std::string opening(json& header, const std::string& checksum) {
+  header[metadata_key][checksum_key] = checksum;
+  std::string text = header.dump();
+  text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
+  check(text.size() <= max_header_bytes, "save_safetensors: a header of ", text.size(),
+        " bytes is longer than the ", max_header_bytes, " allowed");
+  const auto length = std::bit_cast<std::array<char, 8>>(static_cast<uint64_t>(text.size()));
+  return std::string(length.begin(), length.end()) + text;
+}
+
+void check_names(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.defined()) fail("save_safetensors: tensor ", shown(name), " is undefined");
+    if (name == metadata_key) fail("save_safetensors: a tensor can't be named ", shown(name));
+    if (!names.insert(name).second) fail("save_safetensors: two tensors are named ", shown(name));
+  }
+  for (const char* key : {checksum_key, format_key})
+    check(!metadata.contains(key), "save_safetensors: the metadata can't hold ", shown(key));
+}
+
+}  // namespace
+
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  check_names(tensors, metadata);
+  // Large elements first, so that each tensor's data is aligned to its element size: readers that
+  // map the file into memory want it.
+  NamedTensors ordered = tensors;
+  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
+    return size_of(a.second.dtype()) > size_of(b.second.dtype());
+  });
+  json header = make_header(ordered, metadata);
+  Checksum checksum;
+  std::string start;
+  try {
+    checksum = checksum_of(header);
+    start = opening(header, checksum.digits());
+  } catch (const json::exception&) {
+    fail("save_safetensors: names and metadata must be UTF-8");
+  }
+  replace_file("save_safetensors", path, [&](File& file) {
+    file.write(start.data(), start.size());
+    for (const auto& [name, tensor] : ordered) {
+      const Tensor t = tensor.detach().contiguous();
+      const size_t bytes = static_cast<size_t>(t.numel() * size_of(t.dtype()));
+      for (size_t at = 0; at < bytes; at += near) {
+        const size_t n = std::min(near, bytes - at);
+        checksum.add(bytes_of(t) + at, n);
+        file.write(bytes_of(t) + at, n);
+      }
+    }
+    // Known only now: the checksum, which takes the place of that of no data.
+    start = opening(header, checksum.digits());
+    file.rewind();
+    file.write(start.data(), start.size());
+  });
+}
+
+SafetensorsFile load_safetensors(const std::string& path) {
+  try {
+    File file("", path, O_RDONLY | O_NONBLOCK);  // a pipe is refused, not waited for
+    return read_safetensors(std::make_shared<const Mapping>(file));
+  } catch (const Error& e) {
+    fail("load_safetensors: ", path, ": ", e.what());
+  }
+}
+
+}  // namespace gradus

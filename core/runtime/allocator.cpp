@@ -1,0 +1,350 @@
+#include "gradus/core/runtime/allocator.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#include "gradus/core/internal.h"
+#include "gradus/core/runtime/error.h"
+
+#if defined(__linux__)
+#include <malloc.h>
+#include <sys/mman.h>
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define GRADUS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
+#define GRADUS_SANITIZER 1
+#endif
+#endif
+
+namespace gradus {
+
+namespace {
+
+#if defined(GRADUS_SANITIZER)
+constexpr bool caching = false;
+#else
+constexpr bool caching = true;
+#endif
+
+constexpr int64_t alignment = 64;
+constexpr int64_t map_from = int64_t{1} << 18;  // bytes; see map()
+constexpr int64_t huge_page = int64_t{1} << 21;
+// More than an x86-64 or arm64 process can address: refused without asking the system.
+constexpr int64_t max_bytes = int64_t{1} << 47;
+// A thread reports what it has freed once it is this much.
+constexpr int64_t report_step = int64_t{1} << 26;
+
+// Block sizes: multiples of 64 up to 512, then every power of two in 8 steps, so that a block is at
+// most an eighth larger than what was asked for.
+constexpr int classes = 8 + 8 * (47 - 9);
+
+int class_of(int64_t bytes) {
+  const uint64_t last = bytes > 0 ? static_cast<uint64_t>(bytes) - 1 : 0;
+  if (last < 512) return static_cast<int>(last / 64);
+  const int shift = std::bit_width(last) - 4;  // last >> shift is in [8, 16)
+  return 8 * (shift - 6) + static_cast<int>(last >> shift);
+}
+
+int64_t class_size(int c) {
+  if (c < 8) return 64 * (c + 1);
+  return static_cast<int64_t>(c % 8 + 9) << (c / 8 + 5);
+}
+
+// Large blocks are mapped: the C library would keep most of what it is given back, in pieces that
+// fit no other size (204 MB where 88 were held, with map 123). From 2 MB on they lie on huge pages:
+// fewer page faults and TLB misses (memory is swept 1.4 times as fast).
+#if defined(__linux__)
+bool mapped(int64_t bytes) { return caching && bytes >= map_from; }
+
+std::byte* map(int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes);
+  const size_t align = bytes >= huge_page ? huge_page : 0;
+  void* p = mmap(nullptr, size + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  auto* block = static_cast<std::byte*>(p);
+  if (!align) return block;
+  const size_t before = -reinterpret_cast<uintptr_t>(p) % align;
+  if (before > 0) munmap(block, before);
+  block += before;
+  munmap(block + size, align - before);
+  madvise(block, size / huge_page * huge_page, MADV_HUGEPAGE);
+  return block;
+}
+#endif
+
+std::byte* system_allocate(int64_t bytes) {
+#if defined(__linux__)
+  if (mapped(bytes)) return map(bytes);
+#endif
+  void* p = nullptr;
+  if (posix_memalign(&p, alignment, static_cast<size_t>(bytes)) != 0) return nullptr;
+  return static_cast<std::byte*>(p);
+}
+
+void system_free(void* block, int64_t bytes) {
+#if defined(__linux__)
+  if (mapped(bytes)) {
+    munmap(block, static_cast<size_t>(bytes));
+    return;
+  }
+#endif
+  std::free(block);
+}
+
+// The free blocks of one class, linked through their first bytes.
+struct FreeBlock {
+  FreeBlock* next;
+  int64_t size;  // set where the block leaves its class for the system
+};
+
+// Each thread frees into and takes from its own shard, so that threads rarely meet at a lock. A
+// thread whose shard lacks a block looks into the others' before it asks the system.
+struct alignas(64) Shard {
+  std::mutex mutex;
+  std::array<FreeBlock*, classes> free{};
+  int64_t freed = 0;  // bytes, since the last report
+
+  std::byte* take(int c) {
+    std::lock_guard lock(mutex);
+    FreeBlock* block = free[static_cast<size_t>(c)];
+    if (block) free[static_cast<size_t>(c)] = block->next;
+    return reinterpret_cast<std::byte*>(block);
+  }
+  // Returns 0, or where it is time to report them the bytes freed here since the last report.
+  int64_t put(int c, std::byte* data) {
+    auto* block = reinterpret_cast<FreeBlock*>(data);
+    std::lock_guard lock(mutex);
+    block->next = free[static_cast<size_t>(c)];
+    free[static_cast<size_t>(c)] = block;
+    freed += class_size(c);
+    return freed < report_step ? 0 : std::exchange(freed, 0);
+  }
+  // Gives blocks of class `smallest` or above back to the system until they hold `bytes`, one of
+  // each class in turn, going on from class `turn`. Returns how many bytes they hold.
+  int64_t evict(int64_t bytes, int smallest, int& turn) {
+    FreeBlock* evicted = nullptr;
+    int64_t sum = 0;
+    {
+      std::lock_guard lock(mutex);
+      for (int passed = 0; sum < bytes && passed < classes; turn = (turn + 1) % classes, ++passed) {
+        FreeBlock*& list = free[static_cast<size_t>(turn)];
+        if (!list || turn < smallest) continue;
+        FreeBlock* block = std::exchange(list, list->next);
+        block->next = std::exchange(evicted, block);
+        block->size = class_size(turn);
+        sum += class_size(turn);
+        passed = -1;
+      }
+    }
+    while (evicted) {
+      FreeBlock* block = std::exchange(evicted, evicted->next);
+      system_free(block, block->size);
+    }
+    return sum;
+  }
+};
+
+class Allocator {
+ public:
+  std::byte* allocate(int64_t bytes) {
+    check(bytes >= 0 && bytes < max_bytes, "storage: cannot allocate ", bytes, " bytes");
+    const int64_t size = block_size(bytes);
+    std::byte* block = caching ? take(class_of(bytes)) : nullptr;
+    if (!block) block = allocate_from_system(bytes, size);
+    const int64_t live = live_.fetch_add(size, std::memory_order_relaxed) + size;
+    int64_t mark = mark_.load(std::memory_order_relaxed);
+    while (mark < live && !mark_.compare_exchange_weak(mark, live, std::memory_order_relaxed)) {
+    }
+    return block;
+  }
+
+  void free(std::byte* block, int64_t bytes) {
+    const int64_t size = block_size(bytes);
+    live_.fetch_sub(size, std::memory_order_relaxed);
+    if (caching) {
+      if (const int64_t freed = own_shard().put(class_of(bytes), block)) report(freed);
+    } else {
+      held_.fetch_sub(size, std::memory_order_relaxed);
+      system_free(block, size);
+    }
+  }
+
+  void release() {
+    {
+      std::lock_guard lock(mutex_);
+      shrink(0);
+    }
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
+  }
+
+  MemoryStats stats() {
+    std::lock_guard lock(mutex_);
+    MemoryStats s;
+    s.live = live_.load(std::memory_order_relaxed);
+    s.peak = std::max({peak_, mark_.load(std::memory_order_relaxed), s.live});
+    // Other threads may allocate and free between the two loads.
+    s.cached = std::max<int64_t>(0, held_.load(std::memory_order_relaxed) - s.live);
+    s.system_allocations = system_allocations_.load(std::memory_order_relaxed);
+    return s;
+  }
+
+  void reset_peak() {
+    std::lock_guard lock(mutex_);
+    collect_mark();
+    peak_ = live_.load();
+  }
+
+  // Around fork: no other thread may be halfway through a list that the child inherits.
+  void lock_all() {
+    mutex_.lock();
+    for (Shard& shard : shards_) shard.mutex.lock();
+  }
+  void unlock_all() {
+    for (Shard& shard : shards_) shard.mutex.unlock();
+    mutex_.unlock();
+  }
+
+ private:
+  static int64_t block_size(int64_t bytes) {
+    return caching ? class_size(class_of(bytes)) : bytes > 0 ? bytes : 1;
+  }
+
+  Shard& own_shard() {
+    thread_local const size_t index = next_shard_.fetch_add(1) % shards_.size();
+    return shards_[index];
+  }
+
+  std::byte* take(int c) {
+    Shard& own = own_shard();
+    if (std::byte* block = own.take(c)) return block;
+    for (Shard& other : shards_) {
+      if (&other == &own) continue;
+      if (std::byte* block = other.take(c)) return block;
+    }
+    return nullptr;
+  }
+
+  std::byte* allocate_from_system(int64_t bytes, int64_t size) {
+    held_.fetch_add(size);
+    if (caching) {
+      std::lock_guard lock(mutex_);
+      shrink(limit(live_.load() + size));
+    }
+    std::byte* block = system_allocate(size);
+    if (!block && caching) {
+      release();
+      block = system_allocate(size);
+    }
+    if (!block) held_.fetch_sub(size);
+    check(block != nullptr, "storage: out of memory: asked for ", bytes, " bytes, ", live_.load(),
+          " are in use");
+    system_allocations_.fetch_add(1, std::memory_order_relaxed);
+    return block;
+  }
+
+  // ---- how much is cached; under mutex_ ----
+  //
+  // Each class keeps its own blocks, so sizes that vary at random would fill them all. What is
+  // held, live and cached, stays below 5/4 of the most that was lately live, and 16 MB: training
+  // steps of fixed shapes hold 1.15 times their peak. A miss beyond that first gives cached blocks
+  // back, of each class in turn: if a step needs a little more than the limit, it then misses a
+  // little, where the least recently used block would be just the next one wanted.
+  //
+  // "Lately" is the current window and the last. A window ends when 64 times the peak has been
+  // freed, many training steps, so that a small model does not keep for ever what a large one
+  // before it held.
+
+  int64_t high(int64_t live) const { return std::max({high_, window_, mark_.load(), live}); }
+  int64_t limit(int64_t live) const { return high(live) / 4 * 5 + (int64_t{16} << 20); }
+
+  // Gives cached blocks back until at most `most` bytes are held; 1 MB at least, and large ones
+  // first, so that a series of small misses does not come here each time.
+  void shrink(int64_t most) {
+    int64_t excess = held_.load() - most;
+    if (excess <= 0) return;
+    excess = std::max(excess, int64_t{1} << 20);
+    first_shard_ = (first_shard_ + 1) % shards_.size();
+    for (const int smallest : {class_of(excess / 8), 0}) {
+      for (size_t i = 0; i < shards_.size() && excess > 0; ++i) {
+        Shard& shard = shards_[(first_shard_ + i) % shards_.size()];
+        const int64_t evicted = shard.evict(excess, smallest, turn_);
+        held_.fetch_sub(evicted);
+        excess -= evicted;
+      }
+    }
+  }
+
+  void report(int64_t freed) {
+    std::lock_guard lock(mutex_);
+    freed_ += freed;
+    if (freed_ / 64 < high(0)) return;
+    freed_ = 0;
+    collect_mark();
+    high_ = std::exchange(window_, 0);
+    shrink(limit(0));
+  }
+
+  void collect_mark() {
+    const int64_t mark = mark_.exchange(live_.load());
+    peak_ = std::max(peak_, mark);
+    window_ = std::max(window_, mark);
+  }
+
+  std::atomic<int64_t> live_{0};
+  std::atomic<int64_t> mark_{0};  // the most that was live since collect_mark()
+  std::atomic<int64_t> held_{0};  // from the system: live and cached
+  std::atomic<int64_t> system_allocations_{0};
+  std::atomic<size_t> next_shard_{0};
+  std::array<Shard, 16> shards_;
+
+  std::mutex mutex_;    // guards what follows; a shard's mutex is locked after it, never before
+  int64_t peak_ = 0;    // the most that was live from reset_peak() to collect_mark()
+  int64_t window_ = 0;  // ... in this window, to collect_mark()
+  int64_t high_ = 0;    // ... in the window before
+  int64_t freed_ = 0;   // bytes freed in this window
+  int turn_ = 0;        // the class that gives up a block next
+  size_t first_shard_ = 0;
+};
+
+// Never destroyed: tensors in static variables may outlive any static object.
+Allocator& allocator() {
+  static Allocator& instance = *new Allocator;
+  return instance;
+}
+
+// A forked child has only the thread that forked: no other can unlock a mutex there.
+[[maybe_unused]] const int at_fork =
+    pthread_atfork([] { allocator().lock_all(); }, [] { allocator().unlock_all(); },
+                   [] { allocator().unlock_all(); });
+
+}  // namespace
+
+int64_t array_bytes(int64_t n, int64_t size) {
+  check(n >= 0 && n <= max_bytes / size, "storage: cannot allocate ", n, " elements of ", size,
+        " bytes");
+  return n * size;
+}
+
+Storage::Storage(int64_t bytes) : data_(allocator().allocate(bytes)), bytes_(bytes) {}
+Storage::~Storage() {
+  if (!owner_) allocator().free(data_, bytes_);
+}
+
+MemoryStats memory_stats() { return allocator().stats(); }
+void reset_peak_memory() { allocator().reset_peak(); }
+void release_cached_memory() { allocator().release(); }
+
+}  // namespace gradus

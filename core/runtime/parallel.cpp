@@ -1,0 +1,197 @@
+#include "gradus/core/runtime/parallel.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "gradus/core/internal.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/core/runtime/modes.h"
+
+// Null in a program that is linked -static, which nobody unloads.
+#pragma weak dladdr
+#pragma weak dlopen
+
+namespace gradus {
+
+namespace {
+
+constexpr int most_threads = 1024;
+
+// Starts at OpenMP's own number on first use.
+std::atomic<int>& thread_count() {
+  static std::atomic<int> count{std::min(omp_get_max_threads(), most_threads)};
+  return count;
+}
+
+// This thread runs chunks of a parallel loop.
+thread_local constinit bool in_loop = false;
+
+void cpu_relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void run_alone(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
+  FlushDenormals flush;
+  for (int64_t c = 0; c < chunks; ++c) chunk(context, c);
+}
+
+// One loop at a time. The caller opens a loop, takes chunks off a counter as the workers do, closes
+// it when none is left, and waits for those workers that are inside. Without workers (threads
+// cannot be made) it does all the work itself.
+class Pool {
+ public:
+  void run(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return run_alone(chunks, chunk, context);
+    start_workers(num_threads() - 1);
+    chunk_ = chunk;
+    context_ = context;
+    chunks_ = chunks;
+    modes_ = core::modes();
+    next_.store(0, std::memory_order_relaxed);
+    epoch_.fetch_add(1);  // odd: open
+    epoch_.notify_all();
+    work();
+    epoch_.fetch_add(1);  // even: closed
+    for (int spins = 0; active_.load() != 0; ++spins) {
+      if (spins < 2000)
+        cpu_relax();
+      else
+        std::this_thread::yield();
+    }
+  }
+
+ private:
+  // Where the system refuses a thread we go on with those that there are.
+  void start_workers(int wanted) {
+    try {
+      for (; workers_ < wanted; ++workers_) {
+        std::thread([this, index = workers_] { serve(index); }).detach();
+      }
+    } catch (const std::exception&) {
+    }
+  }
+
+  void work() {
+    in_loop = true;
+    {
+      FlushDenormals flush;
+      for (int64_t c; (c = next_.fetch_add(1, std::memory_order_relaxed)) < chunks_;)
+        chunk_(context_, c);
+    }
+    in_loop = false;
+  }
+
+  void serve(int index) {
+    for (uint32_t seen = 0;;) {
+      // More workers than are wanted now sleep until the number changes.
+      for (int threads; index >= (threads = num_threads()) - 1;) thread_count().wait(threads);
+      seen = wait_for_loop(seen);
+      // Either the caller, closing the loop, sees this worker inside, or this worker sees that the
+      // loop was closed (all of this is sequentially consistent).
+      active_.fetch_add(1);
+      if (epoch_.load() == seen) {
+        core::modes() = modes_;
+        work();
+      }
+      active_.fetch_sub(1);
+    }
+  }
+
+  // Returns the epoch of an open loop other than `seen`. Spins for as long as the gaps between the
+  // loops of a training step last, then sleeps.
+  uint32_t wait_for_loop(uint32_t seen) {
+    using clock = std::chrono::steady_clock;
+    auto sleep_at = clock::now() + std::chrono::milliseconds(1);
+    for (int spins = 1;; ++spins) {
+      const uint32_t epoch = epoch_.load();
+      if (epoch % 2 == 1 && epoch != seen) return epoch;
+      cpu_relax();
+      if (spins % 64 == 0 && clock::now() > sleep_at) {
+        epoch_.wait(epoch);
+        sleep_at = clock::now() + std::chrono::milliseconds(1);
+      }
+    }
+  }
+
+  std::mutex mutex_;  // held by the thread whose loop runs; guards workers_ and the loop
+  int workers_ = 0;
+  void (*chunk_)(void*, int64_t) = nullptr;
+  void* context_ = nullptr;
+  int64_t chunks_ = 0;
+  core::Modes modes_;                           // of the thread whose loop it is
+  alignas(64) std::atomic<int64_t> next_{0};    // the next chunk to do
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // odd while a loop is open
+  alignas(64) std::atomic<int> active_{0};      // workers that are looking into the loop
+};
+
+// What holds this code, a plugin perhaps, stays loaded when it is closed: the workers run in it.
+void stay_loaded() {
+  Dl_info here;
+  if (dladdr && dlopen && dladdr(reinterpret_cast<void*>(&num_threads), &here) != 0)
+    ::dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+// Never destroyed: its threads may outlive every static object.
+Pool& pool() {
+  static Pool& instance = *(stay_loaded(), new Pool);
+  return instance;
+}
+
+// A forked child has none of the workers, and nobody there would unlock the pool or leave a loop:
+// it begins with a new pool. (One forked inside a body should exec or exit: nobody ends that loop.)
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+  if (!in_loop) new (&pool()) Pool;
+});
+
+}  // namespace
+
+int num_threads() { return thread_count().load(std::memory_order_relaxed); }
+
+void set_num_threads(int n) {
+  check(n >= 1 && n <= most_threads, "set_num_threads: expected 1 to ", most_threads,
+        " threads, got ", n);
+  thread_count().store(n);
+  thread_count().notify_all();
+}
+
+bool in_parallel_region() { return in_loop || omp_in_parallel(); }
+
+void detail::run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
+  if (chunks == 1 || num_threads() == 1 || in_parallel_region())
+    return run_alone(chunks, chunk, context);
+  // The first exception is kept for the caller; chunks not begun by then are left out.
+  struct Guarded {
+    void (*chunk)(void*, int64_t);
+    void* context;
+    std::exception_ptr error = {};
+    std::atomic<bool> failed = false;
+  } guarded{chunk, context};
+  pool().run(
+      chunks,
+      [](void* context, int64_t c) {
+        Guarded& g = *static_cast<Guarded*>(context);
+        if (g.failed.load(std::memory_order_relaxed)) return;
+        try {
+          g.chunk(g.context, c);
+        } catch (...) {
+          if (!g.failed.exchange(true)) g.error = std::current_exception();
+        }
+      },
+      &guarded);
+  if (guarded.error) std::rethrow_exception(guarded.error);
+}
+
+}  // namespace gradus

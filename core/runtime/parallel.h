@@ -1,0 +1,130 @@
+#pragma once
+// Threads and vector loops: the only place in gradus that starts threads or speaks OpenMP. What is
+// for users stands in threads.h.
+//
+// The threads are a pool of our own rather than an OpenMP team, for one reason: the caller works
+// through the chunks itself and waits for no thread that has not begun. So a loop is never slower
+// than on one thread, where a team's barrier waits until the system has run each of its threads: up
+// to 30 ms a loop, measured, when other programs use the processors.
+
+#include <omp.h>
+
+#include <limits>
+#include <utility>
+
+#include "gradus/core/runtime/threads.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace gradus {
+
+/// While it lives, this thread rounds to nearest, traps nothing and flushes denormal numbers to zero
+/// (x86: FTZ and DAZ; aarch64: FZ), as every thread of a loop does; then its mode is as before,
+/// flags and all.
+class FlushDenormals {
+ public:
+#if defined(__x86_64__)
+  FlushDenormals() : mode_(_mm_getcsr()) {
+    if ((mode_ & ~0x3fu) != 0x9fc0u) _mm_setcsr(0x9fc0u);  // below 0x40: flags
+  }
+  ~FlushDenormals() {
+    if (_mm_getcsr() != mode_) _mm_setcsr(mode_);
+  }
+#elif defined(__aarch64__)
+  FlushDenormals() {
+    asm volatile("mrs %0, fpcr" : "=r"(mode_));
+    asm volatile("msr fpcr, %0" ::"r"(1ull << 24));
+  }
+  ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(mode_)); }
+#endif
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+#if defined(__aarch64__)
+  uint64_t mode_;
+#else
+  unsigned mode_ = 0;
+#endif
+};
+
+/// f(i) for i in [0, n) as one vector loop: iterations must not depend on each other. Always
+/// inlined, f by value: behind a reference to f the pointers it holds would be gathered anew for
+/// each element.
+template <class F>
+[[gnu::always_inline]] inline void simd_for(int64_t n, F f) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) f(i);
+}
+
+/// The sum of f(i) for i in [0, n) as one vector loop. For n of some thousands at most (a flat
+/// float32 sum loses digits with n); else blocked_sum.
+template <class T, class F>
+[[gnu::always_inline]] inline T simd_sum(int64_t n, F f) {
+  T s{};
+#pragma omp simd reduction(+ : s)
+  for (int64_t i = 0; i < n; ++i) s += f(i);
+  return s;
+}
+
+/// The sum of f(i) for i in [0, n), n as large as you like: vector loops over blocks, whose sums
+/// are added in double.
+template <class T, class F>
+[[gnu::always_inline]] inline double blocked_sum(int64_t n, F f) {
+  constexpr int64_t block = 1024;
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += block)
+    total += static_cast<double>(simd_sum<T>(n - begin < block ? n - begin : block,
+                                             [=](int64_t i) { return f(begin + i); }));
+  return total;
+}
+
+/// The same for f(i) that are pairs, whose firsts and seconds are summed each.
+template <class T, class F>
+[[gnu::always_inline]] inline std::pair<double, double> blocked_sums(int64_t n, F f) {
+  constexpr int64_t block = 1024;
+  double firsts = 0, seconds = 0;
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t end = n - begin < block ? n : begin + block;
+    T a{}, b{};
+#pragma omp simd reduction(+ : a, b)
+    for (int64_t i = begin; i < end; ++i) {
+      const std::pair<T, T> v = f(i);
+      a += v.first;
+      b += v.second;
+    }
+    firsts += static_cast<double>(a), seconds += static_cast<double>(b);
+  }
+  return {firsts, seconds};
+}
+
+/// The largest of `start` and f(i) for i in [0, n), as one vector loop. NaN is passed over.
+template <class T, class F>
+[[gnu::always_inline]] inline T simd_max(int64_t n, T start, F f) {
+  T m = start;
+#pragma omp simd reduction(max : m)
+  for (int64_t i = 0; i < n; ++i) {
+    const T v = f(i);
+    m = v > m ? v : m;
+  }
+  // OpenMP lets a maximum begin at the least finite number (clang's does), above -infinity.
+  if (m == std::numeric_limits<T>::lowest()) {
+    m = start;
+    for (int64_t i = 0; i < n; ++i) m = f(i) > m ? f(i) : m;
+  }
+  return m;
+}
+
+/// Runs f with OpenMP told that this thread may use one thread, for a BLAS that would otherwise
+/// start a team of its own; the thread's setting is restored after.
+template <class F>
+void with_single_openmp_thread(F&& f) {
+  const int before = omp_get_max_threads();
+  if (before != 1) omp_set_num_threads(1);
+  f();
+  if (before != 1) omp_set_num_threads(before);
+}
+
+}  // namespace gradus

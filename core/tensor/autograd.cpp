@@ -1,0 +1,170 @@
+#include "gradus/core/tensor/autograd.h"
+
+#include <atomic>
+
+#include "gradus/core/internal.h"
+#include "gradus/core/tensor/engine.h"
+
+namespace gradus {
+
+// ---- recording ----
+
+Edge core::edge_of(const Tensor& x) {
+  const TensorImpl& t = x.impl();
+  if (t.node) return {t.node, nullptr, t.output_index};
+  if (t.requires_grad) return {nullptr, x.impl_ptr(), 0};
+  return {};
+}
+
+Tensor core::view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift) {
+  auto impl = std::make_shared<TensorImpl>();
+  const TensorImpl& t = x.impl();
+  impl->storage = t.storage;
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->offset = t.offset + shift;
+  impl->dtype = t.dtype;
+  return Tensor(std::move(impl));
+}
+
+namespace {
+bool bit(uint32_t mask, size_t i) { return (mask >> std::min<size_t>(i, 31)) & 1u; }
+
+/// AnomalyMode's look at an op; where() and masked_fill are asked for the infinities that they give.
+void check_outputs(const std::string& name, const std::vector<Tensor>& outputs,
+                   const std::vector<Tensor>& inputs) {
+  if (name == "masked_fill" || name == "where" || !all_finite(inputs)) return;
+  for (const Tensor& y : outputs)
+    check(all_finite({y}), "anomaly: ", name, " made a NaN or an infinity of shape ", y.shape(),
+          " from finite inputs");
+}
+}  // namespace
+
+bool Recorder::wanted(const std::vector<Tensor>& inputs) {
+  if (!grad_enabled()) return false;
+  for (const Tensor& x : inputs)
+    if (x.defined() && x.requires_grad()) return true;
+  return false;
+}
+
+void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
+                      const std::vector<Tensor>& inputs, Saves saves, Rule rule,
+                      Composed composed) {
+  if (core::modes().anomaly) check_outputs(name, outputs, inputs);
+  static std::atomic<uint64_t> counter{0};
+  const std::shared_ptr<Node> node(new Node, &Node::destroy);
+  node->name_ = name;
+  node->number_ = counter.fetch_add(1, std::memory_order_relaxed);
+  node->edges_.resize(inputs.size());
+  node->input_meta_.resize(inputs.size());
+  if (saves.inputs) node->saved_inputs_.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    node->edges_[i] = edge_of(inputs[i]);
+    node->input_meta_[i] = {inputs[i].shape(), inputs[i].dtype()};
+    if (bit(saves.inputs, i))
+      node->saved_inputs_[i] = {inputs[i], inputs[i].impl().storage->version};
+  }
+  if (saves.outputs) node->saved_outputs_.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    TensorImpl& t = outputs[i].impl();
+    check(!t.node && !t.requires_grad, name, ": record: output ", i, " is part of a graph already");
+    node->outputs_.push_back({t.shape, t.dtype, {}, {}});
+    if (bit(saves.outputs, i)) node->saved_outputs_[i] = {outputs[i].detach(), t.storage->version};
+    if (!is_floating(t.dtype)) continue;
+    t.node = node;
+    t.output_index = static_cast<int>(i);
+  }
+  node->rule_ = std::move(rule);
+  node->composed_ = std::move(composed);
+}
+
+/// A chain of nodes is destroyed in a loop, not by recursion: one that nobody reads any more waits
+/// for the one loop that runs on this thread. Nothing is allocated, since memory may be what is short.
+void Node::destroy(Node* node) {
+  static thread_local constinit Node* waiting = nullptr;
+  static thread_local constinit bool looping = false;
+  node->next_waiting_ = std::exchange(waiting, node);
+  if (std::exchange(looping, true)) return;
+  while (Node* last = waiting) {
+    waiting = last->next_waiting_;
+    delete last;
+  }
+  looping = false;
+}
+
+// ---- the tensor's side ----
+
+bool Tensor::requires_grad() const { return impl().requires_grad || impl().node; }
+bool Tensor::is_leaf() const { return !impl().node; }
+Tensor Tensor::grad() const { return impl().grad; }
+Tensor Tensor::detach() const { return view_of(*this, shape(), strides()); }
+
+Tensor Tensor::requires_grad_(bool on) const {
+  check(is_leaf(), "requires_grad_: the tensor was made by ", is_leaf() ? "" : impl().node->name(),
+        "; only a leaf can be marked");
+  check(!on || is_floating(dtype()), "requires_grad_: expected float32 or float64, got ", dtype());
+  impl().requires_grad = on;
+  return *this;
+}
+
+void Tensor::set_grad(Tensor grad) const {
+  if (grad.defined()) {
+    check_tensor("set_grad", "a gradient", grad, dtype(), shape());
+    if (grad.requires_grad()) grad = grad.detach();
+  }
+  impl().grad = std::move(grad);
+}
+
+Tensor Tensor::retain_grad() const {
+  check(requires_grad(), "retain_grad: the tensor does not require grad");
+  if (!is_leaf()) impl().node->outputs_[static_cast<size_t>(impl().output_index)].retains = impl_;
+  return *this;
+}
+
+namespace {
+/// Whether `hook` captures the tensor: then each copy of it makes one more owner. Seen three times,
+/// because other threads may take handles meanwhile.
+bool holds(const std::function<Tensor(const Tensor&)>& hook,
+           const std::shared_ptr<TensorImpl>& tensor) {
+  for (int i = 0; i < 3; ++i) {
+    const long before = tensor.use_count();
+    const auto copy = hook;
+    if (tensor.use_count() <= before) return false;
+  }
+  return true;
+}
+}  // namespace
+
+int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
+  static std::atomic<int64_t> counter{0};
+  check(requires_grad(), "register_hook: the tensor does not require grad");
+  check(static_cast<bool>(hook), "register_hook: the hook is empty");
+  check(
+      !holds(hook, impl_),
+      "register_hook: the hook holds the tensor that it is registered with, so that neither would "
+      "ever be freed; let it use its argument, or capture detach()");
+  auto& hooks = impl().node ? impl().node->outputs_[static_cast<size_t>(impl().output_index)].hooks
+                            : impl().hooks;
+  hooks.push_back({++counter, std::move(hook)});
+  return hooks.back().id;
+}
+
+void Tensor::remove_hook(int64_t id) const {
+  auto& hooks = impl().node ? impl().node->outputs_[static_cast<size_t>(impl().output_index)].hooks
+                            : impl().hooks;
+  std::erase_if(hooks, [id](const TensorImpl::Hook& hook) { return hook.id == id; });
+}
+
+void core::begin_in_place(const char* op, const Tensor& x) {
+  check(
+      !(grad_enabled() && x.requires_grad()), op,
+      ": in place on a tensor that requires grad while gradients are recorded; open a NoGrad scope "
+      "or use the op that returns a new tensor");
+  for (int i = 0; x.numel() > 0 && i < x.rank(); ++i)
+    check(x.strides()[i] != 0 || x.shape()[i] <= 1, op,
+          ": in place on an expanded tensor, whose elements share memory: ", x.shape());
+  ++x.impl().storage->version;
+}
+
+}  // namespace gradus

@@ -1,0 +1,360 @@
+#include "gradus/core/tensor/engine.h"
+
+#include "gradus/core/internal.h"
+#include "gradus/core/tensor/reuse.h"
+
+namespace gradus {
+
+// ---- what a rule sees ----
+
+size_t Backward::input_index(int i) const {
+  check(i >= 0 && i < std::ssize(node_.edges_), node_.name(), ": backward: no input ", i, " of ",
+        node_.edges_.size());
+  return static_cast<size_t>(i);
+}
+
+size_t Backward::output_index(int i) const {
+  check(i >= 0 && i < std::ssize(node_.outputs_), node_.name(), ": backward: no output ", i, " of ",
+        node_.outputs_.size());
+  return static_cast<size_t>(i);
+}
+
+const Tensor& Backward::saved(const char* what, int index) const {
+  const bool is_input = what[0] == 'i';
+  const size_t i = is_input ? input_index(index) : output_index(index);
+  const auto& list = is_input ? node_.saved_inputs_ : node_.saved_outputs_;
+  check(i < list.size() && list[i].tensor.defined(), node_.name(), ": backward: ", what, " ", i,
+        " was not saved");
+  const Tensor& x = list[i].tensor;
+  check(x.impl().storage->version == list[i].version, node_.name(), ": ", what, " ", i,
+        " of shape ", x.shape(), " was changed in place after it was saved for backward");
+  return x;
+}
+
+Tensor Backward::input(int i) const { return saved("input", i); }
+
+Tensor Backward::output(int index) const {
+  Tensor y = saved("output", index).detach();
+  y.impl().node = node_.shared_from_this();
+  y.impl().output_index = index;
+  return y;
+}
+
+Tensor Backward::grad(int index) const {
+  const size_t i = output_index(index);
+  Tensor& g = engine_.gradients(node_)[i];
+  const auto& meta = node_.outputs_[i];
+  if (!g.defined()) g = zeros(meta.shape, meta.dtype);
+  return g;
+}
+
+bool Backward::has_grad(int i) const { return engine_.gradients(node_)[output_index(i)].defined(); }
+
+bool Backward::needs(int i) const { return engine_.wants(node_.edges_[input_index(i)]); }
+const Shape& Backward::input_shape(int i) const { return node_.input_meta_[input_index(i)].first; }
+bool Backward::create_graph() const { return engine_.create_graph(); }
+
+void Backward::give(int index, Tensor gradient) {
+  const size_t i = input_index(index);
+  if (!needs(index)) return;
+  const auto& [shape, dtype] = node_.input_meta_[i];
+  check(gradient.defined() && gradient.shape() == shape && gradient.dtype() == dtype, node_.name(),
+        ": backward: expected a gradient of ", dtype, " ", shape, " for input ", index, ", got ",
+        gradient.defined() ? name_of(gradient.dtype()) : "nothing", " ",
+        gradient.defined() ? gradient.shape() : Shape{});
+  engine_.check_finite(node_, index, gradient);
+  engine_.add(node_.edges_[i], std::move(gradient));
+}
+
+// ---- memory that a rule may write to ----
+
+Tensor core::sum_in_place(const Backward& back, int i) {
+  const Edge& edge = back.node_.edges()[back.input_index(i)];
+  if (!back.needs(i) || back.create_graph()) return {};
+  const Tensor* sum = back.engine_.sum_at(edge);
+  return sum && sum->is_sole_owner() && sum->is_contiguous() && back.engine_.may_write(i, *sum)
+             ? *sum
+             : Tensor();
+}
+
+Tensor core::take_input(const Backward& back, int i) {
+  back.input(i);  // checks
+  Tensor& saved = back.node_.saved_inputs_[static_cast<size_t>(i)].tensor;
+  if (!back.engine_.frees_graph() || !saved.is_sole_owner()) return {};
+  return std::exchange(saved, {});
+}
+
+Tensor core::take_grad(const Backward& back, int i) {
+  Tensor g = back.grad(i);
+  back.engine_.gradients(back.node_)[back.output_index(i)] = {};
+  return g;
+}
+
+// ---- the engine ----
+
+bool Engine::wants(const Edge& edge) const {
+  if (!pruned_) return edge && (!edge.leaf || edge.leaf->requires_grad);  // frozen since?
+  if (edge.leaf) return targets_.contains(edge.leaf.get());
+  return edge.node && (targets_.contains(edge.node.get()) || needed_.contains(edge.node.get()));
+}
+
+void Engine::prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+  pruned_ = true;
+  auto oldest = std::numeric_limits<uint64_t>::max();  // no older node leads to a target
+  for (const Tensor& x : inputs) {
+    const Edge edge = edge_of(x);
+    targets_.insert(edge.leaf ? static_cast<void*>(edge.leaf.get()) : edge.node.get());
+    oldest = std::min(oldest, edge.leaf ? 0 : edge.node->number_);
+  }
+  std::vector<Node*> order;
+  std::unordered_set<Node*> seen;
+  auto visit = [&](Node* node) {
+    if (node && node->number_ >= oldest && seen.insert(node).second) order.push_back(node);
+  };
+  for (const Tensor& root : roots) visit(root.impl().node.get());
+  for (size_t i = 0; i < order.size(); ++i)
+    for (const Edge& edge : order[i]->edges_) visit(edge.node.get());
+  std::sort(order.begin(), order.end(), [](Node* a, Node* b) { return a->number_ < b->number_; });
+  auto wanted = [this](const Edge& edge) { return wants(edge); };
+  for (Node* node : order)  // inputs before their consumers
+    if (std::any_of(node->edges_.begin(), node->edges_.end(), wanted)) needed_.insert(node);
+}
+
+std::vector<Tensor>& Engine::gradients(const Node& node) { return pending_.at(&node); }
+
+Tensor* Engine::sum_at(const Edge& edge) {
+  if (edge.leaf) {
+    if (!pruned_ && edge.leaf->hooks.empty()) return &edge.leaf->grad;
+    const auto found = leaf_sums_.find(edge.leaf.get());
+    return found == leaf_sums_.end() ? nullptr : &found->second;
+  }
+  const auto found = pending_.find(edge.node.get());
+  return found == pending_.end() ? nullptr : &found->second[static_cast<size_t>(edge.index)];
+}
+
+void Engine::add(const Edge& edge, Tensor gradient) {
+  if (edge.leaf) {
+    check(gradient.dtype() == edge.leaf->dtype, "backward: a leaf of shape ", edge.leaf->shape,
+          " became ", edge.leaf->dtype, " after the forward pass, which gives it a gradient of ",
+          gradient.dtype());
+    if (!pruned_ && edge.leaf->hooks.empty()) {
+      accumulate_into(*edge.leaf, std::move(gradient));
+    } else {
+      const auto [at, fresh] = leaf_sums_.try_emplace(edge.leaf.get());
+      if (fresh) leaves_.push_back(edge.leaf);
+      add_to(at->second, std::move(gradient));
+    }
+    return;
+  }
+  auto [at, fresh] = pending_.try_emplace(edge.node.get());
+  if (fresh) {
+    at->second.resize(edge.node->outputs_.size());
+    queue_.push(edge.node);
+  }
+  add_to(at->second[static_cast<size_t>(edge.index)], std::move(gradient));
+}
+
+void Engine::add_to(Tensor& sum, Tensor gradient) {
+  if (!sum.defined()) {
+    sum = std::move(gradient);
+  } else if (!create_graph_ && sum.is_sole_owner() && sum.is_contiguous()) {
+    sum.add_(gradient);
+  } else if (!create_graph_ && gradient.is_sole_owner() && gradient.is_contiguous()) {
+    gradient.add_(sum);
+    sum = std::move(gradient);
+  } else {
+    sum = sum + gradient;
+  }
+}
+
+void Engine::accumulate_into(TensorImpl& tensor, Tensor gradient) {
+  if (gradient.requires_grad()) gradient = gradient.detach();  // a hook's result may carry a graph
+  if (!tensor.grad.defined() && !(gradient.is_sole_owner() && gradient.is_contiguous()))
+    gradient = gradient.clone();  // a stored gradient is its tensor's alone
+  add_to(tensor.grad, std::move(gradient));
+}
+
+Tensor Engine::call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient) {
+  const auto calls = hooks;  // a hook may remove itself
+  // What a hook writes in place must change no other tensor's gradient.
+  if (!calls.empty() && !gradient.is_sole_owner()) gradient = gradient.clone();
+  for (const auto& hook : calls) {
+    Tensor replaced = hook.call(gradient);
+    if (!replaced.defined()) continue;
+    check_tensor("hook", "a gradient", replaced, gradient.dtype(), gradient.shape());
+    gradient = std::move(replaced);
+  }
+  return gradient;
+}
+
+void Engine::run() {
+  const GradMode mode(create_graph_);
+  // A rule is looked at as a whole, not op by op.
+  const core::ModeScope rules_ops(&core::Modes::anomaly, false);
+  while (!queue_.empty()) {
+    const std::shared_ptr<Node> node = queue_.top();
+    queue_.pop();
+    run_node(*node);
+    pending_.erase(node.get());
+  }
+  for (const auto& leaf : leaves_) {
+    Tensor& sum = leaf_sums_.at(leaf.get());
+    sum = call_hooks(leaf->hooks, std::move(sum));
+    if (!pruned_) accumulate_into(*leaf, std::exchange(sum, {}));
+  }
+}
+
+void Engine::run_node(Node& node) {
+  auto& gradients = pending_.at(&node);
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined() && !node.outputs_[i].hooks.empty())
+      gradients[i] = call_hooks(node.outputs_[i].hooks, std::move(gradients[i]));
+  if (targets_.contains(&node)) captured_[&node] = gradients;
+  if (pruned_ && !needed_.contains(&node)) return;
+  check(!node.freed_, node.name_,
+        ": backward a second time: the graph was freed by the first; pass retain_graph there");
+  for (size_t i = 0; i < gradients.size() && !pruned_; ++i)
+    if (const auto output = node.outputs_[i].retains.lock(); output && gradients[i].defined())
+      accumulate_into(*output, gradients[i]);
+  const ProfileScope scope(node.name_, true);
+  incoming_finite_ = !anomaly_ || all_finite(gradients);
+  Backward view(*this, node);
+  if (create_graph_ && node.composed_)
+    differentiate_composed(node, view);
+  else
+    node.rule_(view);
+  for (const int i : std::exchange(written_, {}))
+    check_finite(node, i, *sum_at(node.edges_[static_cast<size_t>(i)]));
+  if (frees_graph()) {
+    node.rule_ = nullptr;
+    node.composed_ = nullptr;
+    node.saved_inputs_.clear();
+    node.saved_outputs_.clear();
+    node.freed_ = true;  // its edges stay, so that a later pass that needs it finds it
+  }
+}
+
+void Engine::seed(const char* op, const Tensor& output, Tensor gradient) {
+  check(output.defined() && output.requires_grad(), op, ": the output does not require grad");
+  if (!gradient.defined()) {
+    check(output.numel() == 1, op, ": an output of shape ", output.shape(),
+          " needs its gradient given; only one element has 1 as default");
+    gradient = ones_like(output);
+  }
+  check_tensor(op, "an output gradient", gradient, output.dtype(), output.shape());
+  const GradMode mode(create_graph_);
+  add(edge_of(output), std::move(gradient));
+}
+
+Tensor Engine::result(const Tensor& input) {
+  const Edge edge = edge_of(input);
+  if (edge.leaf) return sum_at(edge) ? *sum_at(edge) : Tensor();
+  const auto found = captured_.find(edge.node.get());
+  return found == captured_.end() ? Tensor() : found->second[static_cast<size_t>(edge.index)];
+}
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph) const {
+  Engine engine(false, retain_graph);
+  engine.seed("backward", *this, gradient);
+  engine.run();
+}
+
+namespace {
+/// As grad(), but that the results may be views of each other and of the output gradients.
+std::vector<Tensor> shared_grad(const std::vector<Tensor>& outputs,
+                                const std::vector<Tensor>& inputs, const GradOptions& options) {
+  check(options.grad_outputs.empty() || options.grad_outputs.size() == outputs.size(),
+        "grad: expected ", outputs.size(), " output gradients, got ", options.grad_outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    check(inputs[i].defined() && inputs[i].requires_grad(), "grad: input ", i,
+          " does not require grad");
+  for (size_t i = 0; i < outputs.size(); ++i)
+    check(outputs[i].defined() && outputs[i].requires_grad(), "grad: output ", i,
+          " does not require grad");
+  Engine engine(options.create_graph, options.retain_graph || options.create_graph);
+  engine.prune_to(outputs, inputs);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    engine.seed("grad", outputs[i],
+                options.grad_outputs.empty() ? Tensor() : options.grad_outputs[i]);
+  engine.run();
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    results.push_back(engine.result(inputs[i]));
+    check(results[i].defined() || options.allow_unused, "grad: no output depends on input ", i,
+          " of shape ", inputs[i].shape());
+  }
+  return results;
+}
+}  // namespace
+
+void Engine::differentiate_composed(Node& node, Backward& view) {
+  std::vector<Tensor> inputs(node.edges_.size()), wanted, outputs, output_grads;
+  std::vector<int> wanted_at;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!node.saved_inputs_[i].tensor.defined()) continue;
+    const Tensor x = view.input(static_cast<int>(i));
+    inputs[i] = x.detach();
+    record("alias", {inputs[i]}, {x}, saves_nothing, [](Backward& b) { b.give(0, b.grad()); });
+    if (!view.needs(static_cast<int>(i))) continue;
+    wanted.push_back(inputs[i]);
+    wanted_at.push_back(static_cast<int>(i));
+  }
+  const std::vector<Tensor> made = node.composed_(inputs);
+  for (size_t i = 0; i < made.size(); ++i)
+    if (view.has_grad(static_cast<int>(i)) && made[i].requires_grad()) {
+      outputs.push_back(made[i]);
+      output_grads.push_back(view.grad(static_cast<int>(i)));
+    }
+  const std::vector<Tensor> given = shared_grad(
+      outputs, wanted, {.grad_outputs = output_grads, .create_graph = true, .allow_unused = true});
+  for (size_t i = 0; i < given.size(); ++i)
+    if (given[i].defined()) view.give(wanted_at[i], given[i]);
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options) {
+  std::vector<Tensor> results = shared_grad(outputs, inputs, options);
+  const GradMode mode(options.create_graph);
+  std::unordered_set<const Storage*> taken;
+  for (const Tensor& dy : options.grad_outputs)
+    if (dy.defined()) taken.insert(dy.impl().storage.get());
+  for (Tensor& x : results) {
+    if (!x.defined()) continue;
+    const bool own = options.create_graph
+                         ? !taken.contains(x.impl().storage.get()) && x.is_contiguous()
+                         : x.is_sole_owner() && x.is_contiguous();
+    if (!own) x = x.clone();
+    taken.insert(x.impl().storage.get());
+  }
+  return results;
+}
+
+// ---- anomaly mode ----
+
+bool core::all_finite(const std::vector<Tensor>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
+    if (!x.defined() || !is_floating(x.dtype())) return true;
+    const Tensor flat = x.detach().contiguous();
+    return dispatch_floating("anomaly", x.dtype(), [&]<class T>(TypeTag<T>) {
+      const T* values = flat.data<T>();
+      return std::all_of(values, values + flat.numel(), [](T v) { return std::isfinite(v); });
+    });
+  });
+}
+
+Engine::Engine(bool create_graph, bool retain_graph)
+    : create_graph_(create_graph), retain_graph_(retain_graph), anomaly_(core::modes().anomaly) {}
+
+bool Engine::may_write(int input, const Tensor& sum) {
+  const bool may = !anomaly_ || all_finite({sum});
+  if (anomaly_ && may) written_.push_back(input);
+  return may;
+}
+
+void Engine::check_finite(const Node& node, int input, const Tensor& gradient) const {
+  check(!anomaly_ || !incoming_finite_ || all_finite({gradient}), "anomaly: the backward of ",
+        node.name(), " made a NaN or an infinity for input ", input, " of shape ",
+        gradient.shape());
+}
+
+}  // namespace gradus

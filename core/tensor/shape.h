@@ -1,0 +1,182 @@
+#pragma once
+// Shape: the sizes (or strides) of a tensor's axes, kept inline so that a tensor's metadata needs
+// no allocation of its own.
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <vector>
+
+#include "gradus/core/runtime/error.h"
+
+namespace gradus {
+
+/// The largest number of axes a tensor can have.
+inline constexpr int max_rank = 8;
+
+/// A short list of int64: sizes, strides or axes. Prints as `(3, 4)`. At most max_rank entries.
+/// Entries count from 0, or from the last with -1, -2, ...; one that is not there throws Error.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> values) { assign(values.begin(), values.end()); }
+  Shape(const std::vector<int64_t>& values) { assign(values.begin(), values.end()); }
+  /// `rank` entries, all equal to `value`.
+  static Shape filled(int rank, int64_t value) {
+    Shape s;
+    for (int i = 0; i < rank; ++i) s.push_back(value);
+    return s;
+  }
+
+  int size() const { return rank_; }         ///< how many axes
+  bool empty() const { return rank_ == 0; }  ///< of rank 0
+  ///@{
+  /// Entry i.
+  int64_t& operator[](int i) { return values_[place(i)]; }
+  int64_t operator[](int i) const { return values_[place(i)]; }
+  ///@}
+  ///@{
+  /// The last entry.
+  int64_t& back() { return (*this)[-1]; }
+  int64_t back() const { return (*this)[-1]; }
+  ///@}
+  ///@{
+  /// The entries, one after the other.
+  int64_t* begin() { return values_.data(); }
+  int64_t* end() { return values_.data() + rank_; }
+  const int64_t* begin() const { return values_.data(); }
+  const int64_t* end() const { return values_.data() + rank_; }
+  ///@}
+
+  /// One more entry, at the end. Throws Error where there are max_rank.
+  void push_back(int64_t value) {
+    core::check(rank_ < max_rank, "shape: more than ", max_rank, " axes");
+    values_[static_cast<size_t>(rank_++)] = value;
+  }
+  /// Without the last entry.
+  void pop_back() { erase(-1); }
+  /// Before entry `at`, or at the end.
+  void insert(int at, int64_t value) {
+    core::check(at >= 0 && at <= rank_, "shape: no place ", at, " to insert at in ", *this);
+    push_back(value);
+    std::rotate(begin() + at, end() - 1, end());
+  }
+  /// Without entry `at`.
+  void erase(int at) {
+    int64_t* entry = values_.data() + place(at);
+    std::copy(entry + 1, end(), entry);
+    --rank_;
+  }
+  /// The same with `value` for entry `at`.
+  Shape with(int at, int64_t value) const {
+    Shape s = *this;
+    s[at] = value;
+    return s;
+  }
+  /// The same without entry `at`.
+  Shape without(int at) const {
+    Shape s = *this;
+    s.erase(at);
+    return s;
+  }
+  /// Whether rank and entries are the same.
+  bool operator==(const Shape& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+
+  /// The product of the entries: a tensor's number of elements. Throws Error if int64 can't hold
+  /// it.
+  int64_t numel() const {
+    int64_t n = 1;
+    bool overflow = false;
+    for (int64_t v : *this) {
+      if (v == 0) return 0;
+      overflow = __builtin_mul_overflow(n, v, &n) || overflow;
+    }
+    core::check(!overflow, "shape: too many elements in ", *this);
+    return n;
+  }
+
+  /// Prints (3, 4); of one entry (3,).
+  friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+    out << '(';
+    for (int i = 0; i < shape.rank_; ++i) out << (i ? ", " : "") << shape[i];
+    return out << (shape.rank_ == 1 ? ",)" : ")");
+  }
+
+ private:
+  size_t place(int i) const {
+    core::check(i >= -rank_ && i < rank_, "shape: no entry ", i, " in ", *this);
+    return static_cast<size_t>(i < 0 ? i + rank_ : i);
+  }
+  template <class It>
+  void assign(It first, It last) {
+    for (; first != last; ++first) push_back(*first);
+  }
+  std::array<int64_t, max_rank> values_{};
+  int rank_ = 0;
+};
+
+/// A whole number that is no bool: what an axis is given as.
+template <class T>
+concept WholeNumber = std::integral<T> && !std::same_as<T, bool>;
+
+/// One axis, counted from the last if negative. No bool is one, so that sort(x, true) does not
+/// compile.
+class Axis {
+ public:
+  template <WholeNumber I>
+  constexpr Axis(I axis) : axis_(static_cast<int64_t>(axis)) {}
+  constexpr operator int64_t() const { return axis_; }  ///< may be negative
+
+ private:
+  int64_t axis_;
+};
+
+/// The axes that a reduction goes over: one, several in braces, or none given: all.
+struct Axes : Shape {
+  Axes() = default;
+  template <WholeNumber I>
+  Axes(I axis) : Shape{static_cast<int64_t>(axis)} {}
+  Axes(std::initializer_list<int64_t> axes) : Shape(axes) {}
+  Axes(const Shape& axes) : Shape(axes) {}
+};
+
+/// Whether a reduction keeps the reduced axes with size 1: sum(x, 0, keepdim).
+struct KeepDim {
+  bool on;  ///< false: they are dropped
+  template <std::same_as<bool> B>
+  constexpr KeepDim(B value) : on(value) {}
+};
+/// sum(x, 0, keepdim).
+inline constexpr KeepDim keepdim{true};
+
+/// The strides, in elements, of a row-major tensor of this shape.
+Shape contiguous_strides(const Shape& shape);
+
+/// shape.numel(). Throws Error, opening with `op`, if a size is negative or there are more elements
+/// than can be counted.
+int64_t checked_numel(const char* op, const Shape& shape);
+
+/// NumPy's broadcast of two shapes: aligned at the last axis, size 1 stretches.
+/// Throws Error, opening with `op`, if they do not fit.
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
+
+/// The index of the element of row-major number i.
+Shape index_of(const Shape& shape, int64_t i);
+
+/// An axis given as in Python (-1 is the last) as an index in [0, rank). Throws Error, opening with
+/// `op`, if it is out of range.
+int normalize_dim(const char* op, int64_t dim, int rank);
+
+/// Along height and width; a single number is both.
+struct Size2d {
+  int64_t height, width;  ///< in pixels
+  Size2d(int64_t both) : height(both), width(both) {}
+  Size2d(int64_t height_, int64_t width_) : height(height_), width(width_) {}
+};
+
+}  // namespace gradus

@@ -1,0 +1,371 @@
+#include "examples/pictures/plot.h"
+
+#include <gnuplot-iostream.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include "gradus/core/files/file.h"
+
+namespace gradus {
+namespace {
+
+/// A string as gnuplot's commands take it: in single quotes, between which nothing else has a
+/// meaning; a quote as a string of its own, for gnuplot misreads some doubled ones.
+std::string in_quotes(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'.\"'\".'" : c == '\n' ? " " : std::string(1, c);
+  return result + "'";
+}
+
+/// A string as the shell takes it.
+std::string shell_quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+/// A text as a picture shows it: one line of valid UTF-8.
+std::string printed(const std::string& text) { return in_quotes(visible(text, false)); }
+
+/// A number's, token's or class's name beside an axis, where gnuplot reads % as printf does. Spaces
+/// are marked before and after what is written, not between words.
+std::string tic_name(const std::string& token, int64_t most) {
+  const size_t begin = token.find_first_not_of(' '), end = token.find_last_not_of(' ') + 1;
+  const auto marks = [](size_t n) { return n == 0 ? "" : visible(std::string(n, ' ')); };
+  std::string name = begin == std::string::npos
+                         ? visible(token)
+                         : marks(begin) + visible(token.substr(begin, end - begin), false) +
+                               marks(token.size() - end);
+  if (columns_of(name) > most) {
+    while (!name.empty() && columns_of(name) >= most) {
+      while ((name.back() & 0xc0) == 0x80) name.pop_back();  // a character's last bytes
+      name.pop_back();
+    }
+    name += "…";
+  }
+  std::string result;
+  for (const char c : name) result += c == '%' ? "%%" : std::string(1, c);
+  return in_quotes(result);
+}
+
+/// The commands that open a picture of this size.
+std::string opening(const std::string& path, int64_t width, int64_t height, int font) {
+  const std::string size = std::to_string(width) + ',' + std::to_string(height);
+  return "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) set terminal pngcairo noenhanced size " + size +
+         " font 'sans," + std::to_string(font) + "'; else set terminal png noenhanced size " +
+         size + "\nset output " + in_quotes(path) + '\n';
+}
+
+// ---- curves ----
+
+void send(const Picture& picture, const std::string& path, Gnuplot& gnuplot) {
+  gnuplot << opening(path, 1200, 750, 15) << "set title " << printed(picture.title)
+          << " offset 0,-0.3\nset xlabel " << printed(picture.x_label) << "\nset ylabel "
+          << printed(picture.y_label)
+          << "\nset grid linetype 1 linewidth 1 linecolor rgb '#dddddd'\n"
+             "set border 3 linewidth 1.2 linecolor rgb '#444444'\n"
+             "set tics nomirror\nset rmargin 5\n"
+             "set key top right spacing 1.3\n"
+             "set offsets graph 0, 0, 0.03, 0.03\n";
+  if (picture.log_y)
+    gnuplot << "set logscale y\nset key bottom left\nset format y '%.0e'\nset offsets\n";
+  if (picture.clouds)
+    gnuplot << "set key outside right top samplen 1 spacing 1.1\nset border 15\nunset grid\nunset "
+               "rmargin\n";
+  const char* colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e",
+                          "#17becf", "#e377c2", "#8c564b", "#bcbd22", "#444444"};
+  const char* marks[] = {"7", "5", "9", "13"};  // filled: circle, square, triangle, diamond
+  for (size_t i = 0; i < picture.series.size(); ++i) {
+    const bool few = picture.series[i].points.size() <= 40;
+    gnuplot << (i ? ", " : "plot ") << "'-' with "
+            << (picture.clouds ? std::string("points pointsize 0.7 pointtype ") +
+                                     marks[i / std::size(colors) % std::size(marks)]
+                : few ? "linespoints pointtype 7 pointsize 1"
+                      : "lines")
+            << " linewidth 2.5 linecolor rgb '" << colors[i % std::size(colors)] << "' title "
+            << printed(picture.series[i].name);
+  }
+  gnuplot << "\n";
+  for (const Series& s : picture.series) gnuplot.send1d(s.points);
+}
+
+// ---- matrices ----
+
+/// Where things stand in a heat map, in pixels from the upper left corner.
+struct Layout {
+  int64_t rows = 0, columns = 0;  // of the largest panel
+  bool shared = true;             // all panels have the same names: only those outside show them
+  int font = 11, line = 20;
+  int64_t most = 44;                                 // characters of a name
+  int64_t cell = 1, step_right = 0, step_down = 0;   // pixels of a number, from panel to panel
+  int64_t left = 0, right = 0, top = 0, bottom = 0;  // of the panels
+  int64_t width = 0, height = 0;
+  int64_t column_names = 0, bar = 0;  // pixels high: names, scale of shades
+};
+
+Layout layout_of(const HeatMap& map) {
+  Layout l;
+  const Panel& first = map.panels[0];
+  const int64_t count = std::ssize(map.panels), across = std::min(map.across, count);
+  if (count > 1) l.font = 9, l.line = 17, l.most = 14;
+  int64_t beside = 4, under = 2;  // characters of the longest names; of numbers
+  for (const Panel& panel : map.panels) {
+    l.rows = std::max(l.rows, panel.values.size(0));
+    l.columns = std::max(l.columns, panel.values.size(1));
+    l.shared = l.shared && panel.rows == first.rows && panel.columns == first.columns &&
+               panel.values.shape() == first.values.shape();
+    for (const std::string& name : panel.rows) beside = std::max(beside, columns_of(visible(name)));
+    for (const std::string& name : panel.columns)
+      under = std::max(under, columns_of(visible(name)));
+  }
+  // The picture's size, about: 900 pixels for a panel, 1500 for many; a number takes 1 to 44.
+  const int64_t longest = std::max(l.rows, l.columns);
+  const int64_t side = count == 1 ? 900 : std::clamp<int64_t>(1500 / across, 130, 450);
+  l.cell = std::clamp<int64_t>(side / longest, 1, count == 1 ? 44 : 30);
+  if (longest * l.cell < 130) l.cell = (129 + longest) / longest;
+
+  const double letter = 0.92 * l.font;  // pixels, generously
+  const auto pixels = [&](int64_t n) {
+    return 14 + static_cast<int64_t>(letter * static_cast<double>(std::min(n, l.most)));
+  };
+  const int64_t row_names = pixels(beside);
+  l.column_names = first.columns.empty() ? l.line + 6 : pixels(under);
+  const int64_t gap = l.shared ? 14 : row_names, titled = l.line + 6;
+  l.step_right = l.columns * l.cell + gap;
+  l.step_down = l.rows * l.cell + titled + (l.shared ? 4 : l.column_names);
+  const int64_t down = (count + across - 1) / across;
+  l.left = 12 + row_names + (map.y_label.empty() ? 0 : l.line + 6);
+  const int64_t x_label = map.x_label.empty() ? 0 : l.line;
+  l.top = (map.title.empty() ? 10 : 2 * l.line + 4) +
+          (map.names_on_top ? l.column_names + x_label + 4 : titled);
+  l.bottom = l.top + (down - 1) * l.step_down + l.rows * l.cell;
+  l.bar = std::clamp<int64_t>(l.bottom - l.top, 110, 320);
+  l.right = l.left + across * l.step_right - gap;
+  const double title = letter * static_cast<double>(columns_of(map.title));
+  l.width = std::max(l.right + 110, static_cast<int64_t>(title) + 30);  // with the scale of shades
+  l.height = std::max(l.bottom + 12 + (map.names_on_top ? 0 : l.column_names + x_label),
+                      l.top + l.bar + 16);
+  return l;
+}
+
+/// set xtics (...): names at the places that leave room for them.
+std::string tics(const char* axis, const std::vector<std::string>& names, bool shown,
+                 const Layout& l) {
+  if (!shown) return "unset " + std::string(axis) + '\n';
+  if (names.empty()) {
+    int64_t apart = 1;  // 1, 2, 5, 10, 20, ... so that the numbers have room
+    for (int64_t i = 0; apart * l.cell < 4 * l.font; ++i) apart = apart * (i % 3 == 1 ? 5 : 4) / 2;
+    return "set " + std::string(axis) + " scale 0.4 norotate textcolor rgb '#222222' 0," +
+           std::to_string(apart) + '\n';
+  }
+  std::string text = "set " + std::string(axis) + " textcolor rgb '#222222' (";
+  const int64_t step = (l.line - 4 + l.cell) / l.cell;
+  for (int64_t i = 0; i < std::ssize(names); i += std::max<int64_t>(step, 1))
+    text +=
+        (i ? ", " : "") + tic_name(names[static_cast<size_t>(i)], l.most) + ' ' + std::to_string(i);
+  return text + ") scale 0" + (axis[0] == 'y' ? "" : " rotate by 90") +
+         (axis == std::string("xtics") ? " right" : "") + '\n';
+}
+
+/// Numbers as gnuplot's matrix. A single row or column is no image to it: it is sent twice, and the
+/// second lies outside the axes.
+void send_matrix(const Tensor& values, Gnuplot& gnuplot) {
+  const int64_t rows = values.size(0), columns = values.size(1);
+  const std::vector<double> numbers = values.to_vector<double>();
+  std::string text;
+  for (int64_t i = 0; i < std::max<int64_t>(rows, 2); ++i) {
+    for (int64_t j = 0; j < std::max<int64_t>(columns, 2); ++j) {
+      const int64_t at = std::min(i, rows - 1) * columns + std::min(j, columns - 1);
+      const double x = numbers[static_cast<size_t>(at)];
+      char number[40];
+      std::snprintf(number, sizeof number, "%.5g ", x);
+      text += std::isfinite(x) ? number : "nan ";
+    }
+    text += '\n';
+  }
+  gnuplot << text << "e\n";
+}
+
+/// A text at a place, in pixels from the upper left corner.
+std::string label(const std::string& text, double x, double y, const Layout& l,
+                  const char* how = "center") {
+  if (text.empty()) return "";
+  return "set label " + printed(text) + " at screen " +
+         std::to_string(x / static_cast<double>(l.width)) + ',' +
+         std::to_string(1 - y / static_cast<double>(l.height)) + ' ' + how + '\n';
+}
+
+/// The panel at (right, down) with its names and axes.
+void send_panel(const HeatMap& map, size_t i, const Layout& l, Gnuplot& gnuplot) {
+  const Panel& panel = map.panels[i];
+  const int64_t index = static_cast<int64_t>(i), across = map.across;
+  const int64_t x = l.left + index % across * l.step_right,
+                y = l.top + index / across * l.step_down;
+  const int64_t rows = panel.values.size(0), columns = panel.values.size(1);
+  const auto right = [&](int64_t p) { return std::to_string(double(p) / double(l.width)); };
+  const auto up = [&](int64_t p) { return std::to_string(1 - double(p) / double(l.height)); };
+  const bool bottom = i + static_cast<size_t>(across) >= map.panels.size();
+  const bool named_left = !l.shared || index % across == 0;
+  const bool named = !l.shared || (map.names_on_top ? index < across : bottom);
+  const std::string x_range = " [-0.5:" + std::to_string(columns - 1) + ".5]\n";
+  gnuplot << "set lmargin at screen " << right(x) << "\nset rmargin at screen "
+          << right(x + columns * l.cell) << "\nset tmargin at screen " << up(y)
+          << "\nset bmargin at screen " << up(y + rows * l.cell) << "\nset xrange" << x_range
+          << "set x2range" << x_range << "set yrange [" << rows - 1 << ".5:-0.5]\n"
+          << tics("xtics", panel.columns, named && !map.names_on_top, l)
+          << tics("x2tics", panel.columns, named && map.names_on_top, l)
+          << tics("ytics", panel.rows, named_left, l);
+  const int64_t above = map.names_on_top && named ? 0 : l.line / 2 + 2;
+  if (above)
+    gnuplot << label(panel.title, double(x) + double(columns * l.cell) / 2, double(y - above), l);
+  gnuplot << "plot '-' matrix with image notitle\n";
+  send_matrix(panel.values, gnuplot);
+  gnuplot << "unset label\nunset colorbox\n";
+}
+
+/// Of all numbers that are finite.
+double largest_magnitude(const HeatMap& map) {
+  double largest = 0;
+  for (const Panel& panel : map.panels)
+    for (const double x : panel.values.to_vector<double>())
+      if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+  return largest > 0 ? largest : 1;
+}
+
+void send(const HeatMap& map, const std::string& path, Gnuplot& gnuplot) {
+  const Layout l = layout_of(map);
+  const bool grey = map.shades == Shades::grey;
+  const double largest = map.largest.value_or(grey ? 1 : largest_magnitude(map));
+  const double w = static_cast<double>(l.width), h = static_cast<double>(l.height);
+  gnuplot << opening(path, l.width, l.height, l.font)
+          << "set multiplot\nset border linewidth 0.8 linecolor rgb '#555555'\n"
+             "set tics nomirror\n"
+          << "set cbrange [" << (grey ? 0 : -largest) << ':' << largest << "]\nset palette defined "
+          << (grey ? "(0 'white', 1 'black')"
+                   : "(-2 '#2166ac', -1 '#92c5de', 0 '#ffffff', 1 '#f4a582', 2 '#b2182b')")
+          << "\nset colorbox user origin " << double(l.right + 24) / w << ','
+          << 1 - double(l.top + l.bar) / h << " size " << 16 / w << ','
+          << double(l.bar) / h
+          // What is no number lies on this ground.
+          << "\nset object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#f6e7a8' "
+             "fillstyle solid noborder\n"
+          << label(map.title, w / 2, l.line, l)
+          << label(map.x_label, double(l.left + l.right) / 2,
+                   map.names_on_top ? double(l.top - l.column_names) - 0.6 * l.line
+                                    : double(l.bottom + l.column_names) + 0.6 * l.line,
+                   l)
+          << label(map.y_label, l.line, double(l.top + l.bottom) / 2, l, "center rotate by 90");
+  for (size_t i = 0; i < map.panels.size(); ++i) send_panel(map, i, l, gnuplot);
+  gnuplot << "unset multiplot\n";
+}
+
+// ---- both ----
+
+/// Sends it to a gnuplot that yields to training and outlives a Ctrl-C and its terminal, as does the
+/// shell that waits for it; whatever it wrote if it failed is removed.
+template <class Drawing>
+void draw(const Drawing& drawing, const std::string& path) {
+  Gnuplot gnuplot("trap '' HUP INT TERM; (nice gnuplot || rm -f " + shell_quoted(path) +
+                  ") >/dev/null 2>&1 || true");
+  send(drawing, path, gnuplot);
+  gnuplot << "set output\n";
+}
+
+template <class Drawing>
+std::string draw_beside(const Drawing& drawing) {
+  const std::string beside = drawing.path + ".tmp";
+  if (!std::ofstream(beside)) return "cannot write " + beside;
+
+  // gnuplot may end early; then this thread's writing to it must fail and not end the process.
+  sigset_t pipe, before;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  draw(drawing, beside);
+  const timespec at_once{};
+  while (sigtimedwait(&pipe, nullptr, &at_once) == SIGPIPE) {
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+
+  std::error_code error;
+  const auto size = std::filesystem::file_size(beside, error);
+  const bool drawn = !error && size > 0;
+  if (drawn) std::filesystem::rename(beside, drawing.path, error);
+  if (drawn && !error) return "";
+  const std::string why = drawn ? "cannot write " + drawing.path + ": " + error.message()
+                                : "gnuplot could not draw " + drawing.path + " (is it installed?)";
+  std::filesystem::remove(beside, error);
+  return why;
+}
+
+template <class Drawing>
+std::string draw_or_write_csv(const Drawing& drawing) {
+  const std::string why = draw_picture(drawing);
+  if (why.empty()) return drawing.path;
+  const std::string csv = std::filesystem::path(drawing.path).replace_extension(".csv").string();
+  write_csv(csv, drawing);
+  return csv + " (" + why + ")";
+}
+
+}  // namespace
+
+std::string draw_picture(const Picture& picture) {
+  for (const Series& s : picture.series)
+    if (s.points.empty()) return "there is nothing to draw for " + s.name;
+  return draw_beside(picture);
+}
+
+std::string draw_picture(const HeatMap& map) {
+  check_heat_map(map);
+  const Layout l = layout_of(map);
+  constexpr int64_t most = 16000;  // pixels either way
+  if (l.width > most || l.height > most)
+    return "a picture of " + std::to_string(l.width) + " x " + std::to_string(l.height) +
+           " pixels is too large to draw";
+  return draw_beside(map);
+}
+
+void write_csv(const std::string& path, const Picture& picture) {
+  std::string text = "name,x,y\n";
+  for (const Series& s : picture.series)
+    for (const auto& [x, y] : s.points) {
+      char numbers[80];
+      std::snprintf(numbers, sizeof numbers, ",%.9g,%.9g\n", x, y);
+      text += csv_field(visible(s.name, false)) + numbers;
+    }
+  write_file_atomically(path, text);
+}
+
+std::string draw_or_write(const Picture& picture) { return draw_or_write_csv(picture); }
+std::string draw_or_write(const HeatMap& map) { return draw_or_write_csv(map); }
+
+// ---- in the background ----
+
+void BackgroundPlot::start() {
+  started_ = std::chrono::steady_clock::now();
+  drawing_ = std::async(std::launch::async,
+                        [picture = *std::exchange(next_, {})] { return draw_picture(picture); });
+}
+
+void BackgroundPlot::draw(Picture picture) {
+  using namespace std::chrono_literals;
+  next_ = std::move(picture);
+  const bool first = !drawing_.valid();
+  if (first || (drawing_.wait_for(0s) == std::future_status::ready &&
+                std::chrono::steady_clock::now() - started_ >= 10s))
+    start();
+}
+
+std::string BackgroundPlot::finish() {
+  if (drawing_.valid()) drawing_.wait();
+  if (next_) start();
+  return drawing_.valid() ? drawing_.get() : "";
+}
+
+}  // namespace gradus

@@ -1,0 +1,81 @@
+#include "examples/tasks/caption_task.h"
+
+#include <algorithm>
+#include <set>
+
+#include "examples/support/tokenizers.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/images/shapes.h"
+
+namespace gradus {
+
+namespace {
+
+const ImageOptions& with_true_captions(const ImageOptions& images) {
+  const models::AugmentOptions& a = images.augment;
+  core::check(a.flip == 0, "--flip: captions name left and right, got ", a.flip);
+  core::check(a.grey == 0, "--grey: captions name colours, got ", a.grey);
+  core::check(a.rotate <= 15, "--rotate: captions hold to 15 degrees, got ", a.rotate);
+  return images;
+}
+
+/// The words of all captions that there are.
+std::string all_captions() {
+  std::string text;
+  for (const std::string& caption : models::shape_captions()) text += caption + '\n';
+  return text;
+}
+
+}  // namespace
+
+ImageOptions captioned_images() {
+  return {.data = "shapes:20000", .batch = 64, .augment = {.shift = 2}, .captioned = true};
+}
+
+CaptionTask::CaptionTask(const ImageOptions& images, const TrainOptions& training)
+    : ImageTask(with_true_captions(images), training),
+      tokenizer_(make_tokenizer({.kind = TokenizerKind::words}, training.begins_with(),
+                                all_captions(), {"[PAD]", "[UNK]", "[START]", "[END]"})) {}
+
+std::vector<std::string> CaptionTask::captions(Split part, const Tensor& ids) const {
+  std::vector<std::string> found;
+  for (const int64_t id : ids.to_vector<int64_t>())
+    found.push_back(corpus_.captions(part)[static_cast<size_t>(id)]);
+  return found;
+}
+
+models::TextBatch CaptionTask::texts(Split part, const Tensor& ids) const {
+  return models::text_batch(*tokenizer_, captions(part, ids));
+}
+
+std::vector<Tensor> CaptionTask::all_different(Split part, int64_t count) const {
+  std::vector<Tensor> batches;
+  std::vector<int64_t> ids;
+  std::set<std::string> seen;
+  const auto close = [&] {
+    batches.push_back(from_data(ids, {std::ssize(ids)}));
+    ids.clear(), seen.clear();
+  };
+  const std::vector<std::string>& all = corpus_.captions(part);
+  for (int64_t i = 0; i < std::ssize(all); ++i) {
+    const std::string& caption = all[static_cast<size_t>(i)];
+    if (!seen.insert(std::min(caption, models::turned_caption(caption))).second) continue;
+    ids.push_back(i);
+    if (std::ssize(ids) == count) close();
+  }
+  if (batches.empty()) close();
+  return batches;
+}
+
+void CaptionTask::check_context(int64_t context) const {
+  for (const Split part : {Split::train, Split::validation}) {
+    const auto n = std::ssize(corpus_.captions(part));
+    const int64_t longest = max(texts(part, arange(n)).lengths).item<int64_t>();
+    core::check(longest <= context, "--context ", context, ": the longest caption has ", longest,
+                " tokens");
+  }
+}
+
+}  // namespace gradus

@@ -1,0 +1,282 @@
+#include "examples/tasks/corpus.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "examples/support/source_text.h"
+#include "examples/support/text.h"
+#include "gradus/core/files/checksum.h"
+#include "gradus/core/files/file.h"
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/word_tokenizer.h"
+
+namespace gradus {
+
+using models::Split, models::TokenFile;
+
+void add_corpus_flags(Flags& flags, CorpusOptions& o) {
+  flags.add("--data", o.data, "FILE", "text (UTF-8); its last tenth validates",
+            "gradus's own source");
+  flags.add("--val-data", o.val_data, "FILE", "text that validates instead", "none");
+  add_tokenizer_flags(flags, o.tokenizer);
+  flags.add("--on-disk", o.on_disk, "keeps text and tokens (in --out) out of memory");
+  flags.added_later({"--val-data", "--tokenizer", "--vocab", "--on-disk"});
+}
+
+/// A text in memory, or a file that stays on disk.
+struct Corpus::Text {
+  std::string name, held;
+  bool on_disk = false;
+  int64_t size = 0;
+
+  Text(const std::string& path, bool stays) : name(path), on_disk(stays) {
+    if (path.empty()) {
+      core::check(!stays, "--on-disk needs a file: give one with --data");
+      name = "gradus's own source";
+      held = source_text();
+    } else if (!stays) {
+      held = read_file(path);
+    }
+    std::error_code error;
+    size = stays ? static_cast<int64_t>(std::filesystem::file_size(path, error)) : std::ssize(held);
+    core::check(!error, "cannot read ", path, ": ", error.message());
+  }
+
+  /// At most n bytes from byte `first` on.
+  std::string read(int64_t first, int64_t n) const {
+    n = std::min(n, size - first);
+    if (!on_disk) return held.substr(static_cast<size_t>(first), static_cast<size_t>(n));
+    std::string bytes(static_cast<size_t>(n), '\0');
+    std::ifstream file(name, std::ios::binary);
+    file.seekg(first);
+    core::check(file.read(bytes.data(), n).good(), "cannot read ", name);
+    return bytes;
+  }
+  /// Where the character begins that has this byte.
+  int64_t begin_of_character(int64_t at) const {
+    for (int64_t begin = at; begin >= std::max<int64_t>(0, at - 3) && begin < size; --begin)
+      if ((read(begin, 1)[0] & 0xc0) != 0x80) return begin;
+    return at;  // which is none of UTF-8
+  }
+};
+
+/// A part of a text.
+struct Corpus::Range {
+  const Text* text;
+  int64_t first, size;
+
+  /// f(); its errors then tell where.
+  template <class F>
+  decltype(auto) naming(F&& f) const {
+    try {
+      return f();
+    } catch (const Error& e) {
+      core::fail(text->name, ": ",
+                 first > 0 ? "in the bytes from byte " + std::to_string(first) + " on: " : "",
+                 e.what());
+    }
+  }
+  /// Its beginning, at most `most` bytes.
+  std::string head(int64_t most) const {
+    if (most >= size) return text->read(first, size);
+    return text->read(first, text->begin_of_character(first + most) - first);
+  }
+};
+
+namespace {
+
+bool is_of_characters(const models::Tokenizer* tokenizer) {
+  return dynamic_cast<const models::CharTokenizer*>(tokenizer) != nullptr;
+}
+
+/// A new tokenizer for the texts, the first of which trains.
+template <class Range>
+std::unique_ptr<models::Tokenizer> new_tokenizer(const TokenizerOptions& o,
+                                                 const std::vector<Range>& ranges, int64_t head) {
+  if (o.kind != TokenizerKind::characters)
+    return ranges[0].naming([&] {
+      const bool words = o.kind == TokenizerKind::words;
+      return make_tokenizer(o, "", ranges[0].head(head),
+                            words ? std::vector<std::string>{"[UNK]"} : std::vector<std::string>{});
+    });
+  std::string text;
+  for (const Range& range : ranges) text += range.head(head);
+  try {
+    return make_tokenizer(o, "", text);
+  } catch (const Error&) {  // in one of them
+    for (const Range& range : ranges)
+      range.naming([&] { make_tokenizer(o, "", range.head(head)); });
+    throw;
+  }
+}
+
+}  // namespace
+
+/// Into what trains and what validates; a text of characters alone not at all, for that is cut
+/// where nine tenths of its tokens are.
+std::vector<Corpus::Range> Corpus::cut(const std::vector<Text>& texts) const {
+  std::vector<Range> ranges;
+  for (const Text& text : texts) ranges.push_back({&text, 0, text.size});
+  const bool characters = tokenizer_ ? is_of_characters(tokenizer_.get())
+                                     : o_.tokenizer.kind == TokenizerKind::characters;
+  if (texts.size() == 1 && !characters) {
+    const int64_t size = texts[0].size,
+                  at = texts[0].begin_of_character(size / 10 * 9 + size % 10 * 9 / 10);
+    ranges = {{&texts[0], 0, at}, {&texts[0], at, size - at}};
+  }
+  return ranges;
+}
+
+void Corpus::add_id(const std::string& id) {
+  if (!id_.empty()) id_ += ' ';
+  id_ += id;
+}
+
+std::vector<int64_t> Corpus::encode(const Range& range) {
+  std::vector<int64_t> ids =
+      range.naming([&] { return tokenizer_->encode(range.text->read(range.first, range.size)); });
+  unknown_ += tokenizer_->count_unknown(ids);
+  return ids;
+}
+
+/// Tells what a range's tokens are made of from other texts and tokenizers.
+std::string Corpus::source_of(const Range& range) const {
+  const std::string tokenizer = tokenizer_->to_json();
+  const std::array<int64_t, 4> sizes{range.first, range.size, std::ssize(tokenizer), 0};
+  internal::Checksum checksum;
+  checksum.add(sizes.data(), sizeof sizes);
+  checksum.add(tokenizer.data(), tokenizer.size());
+  constexpr int64_t most = 1 << 20;  // bytes at a time
+  for (int64_t at = 0; at < range.size; at += most) {
+    const std::string piece = range.text->read(range.first + at, std::min(most, range.size - at));
+    checksum.add(piece.data(), piece.size());
+  }
+  return checksum.digits();
+}
+
+namespace {
+
+/// The token file there, if it is whole and its tokens are made of this.
+std::optional<TokenFile> find_tokens(const std::string& path, const std::string& source,
+                                     int64_t vocab_size) {
+  try {
+    TokenFile file(path);
+    if (file.source() != source || file.vocab_size() != vocab_size) return {};
+    file.verify();
+    return file;
+  } catch (const Error&) {  // there is none, or a damaged one
+    return {};
+  }
+}
+
+int64_t count_unknown(const TokenFile& file, const models::Tokenizer& tokenizer) {
+  if (!tokenizer.has_special("[UNK]")) return 0;
+  int64_t sum = 0;
+  for (int64_t at = 0; at < file.size(); at += 1 << 16) {
+    std::vector<int64_t> ids(static_cast<size_t>(std::min<int64_t>(1 << 16, file.size() - at)));
+    file.read(at, std::ssize(ids), ids.data());
+    sum += tokenizer.count_unknown(ids);
+  }
+  return sum;
+}
+
+}  // namespace
+
+/// The tokens of a range: those in the file at `path` or else new ones, there unless `read_only`.
+TokenFile Corpus::tokens_of(const Range& range, const std::string& path, bool read_only) {
+  constexpr int64_t piece = 1 << 22;
+  const std::string source = source_of(range), &text = range.text->name;
+  std::optional<TokenFile> file = find_tokens(path, source, tokenizer_->vocab_size());
+  if (!file && read_only) {
+    file = TokenFile::temporary(text, *tokenizer_, piece, range.first, range.size);
+  } else if (!file) {
+    TokenFile::write(path, text, *tokenizer_, piece, range.first, range.size, source);
+    file.emplace(path);
+    core::check(file->source() == source, path, ": another process writes it, too");
+  }
+  unknown_ += count_unknown(*file, *tokenizer_);
+  add_id(std::to_string(range.size) + ' ' + file->checksum());
+  return *file;
+}
+
+Corpus::Corpus(const CorpusOptions& options, const std::string& begins_with,
+               const std::string& folder, int64_t context, bool read_only)
+    : o_(options) {
+  std::vector<Text> texts{Text(o_.data, o_.on_disk)};
+  if (!o_.val_data.empty()) texts.emplace_back(o_.val_data, o_.on_disk);
+  core::check(texts[0].size > 0, texts[0].name, ": the text is empty");
+  for (const Text& text : texts) text_bytes_ += text.size;
+  if (!begins_with.empty()) tokenizer_ = make_tokenizer(o_.tokenizer, begins_with, "");
+  const std::vector<Range> ranges = cut(texts);
+  if (!tokenizer_)
+    tokenizer_ = new_tokenizer(o_.tokenizer, ranges,
+                               o_.on_disk ? o_.head : std::numeric_limits<int64_t>::max());
+  if (o_.on_disk)
+    read_from_disk(ranges, folder, read_only, context);
+  else
+    read(ranges, texts, context);
+  measure_tokens();
+}
+
+void Corpus::read(const std::vector<Range>& ranges, const std::vector<Text>& texts,
+                  int64_t context) {
+  for (const Text& text : texts) add_id(fingerprint(text.held));
+  std::vector<int64_t> first = encode(ranges[0]);
+  if (ranges.size() == 1)
+    data_.emplace(std::move(first), context);
+  else
+    data_.emplace(std::move(first), encode(ranges[1]), context);
+}
+
+void Corpus::read_from_disk(const std::vector<Range>& ranges, const std::string& folder,
+                            bool read_only, int64_t context) {
+  std::error_code error;
+  if (!read_only) std::filesystem::create_directories(folder, error);
+  core::check(!error, "cannot make the folder ", folder, ": ", error.message());
+  if (ranges.size() == 1) {
+    data_.emplace(tokens_of(ranges[0], folder + "/text.tokens", read_only), context);
+  } else {
+    TokenFile train = tokens_of(ranges[0], folder + "/train.tokens", read_only);
+    data_.emplace(std::move(train), tokens_of(ranges[1], folder + "/validation.tokens", read_only),
+                  context);
+  }
+}
+
+void Corpus::measure_tokens() {
+  const bool words = dynamic_cast<const models::WordTokenizer*>(tokenizer_.get()) != nullptr;
+  const auto tokens =
+      static_cast<double>(data_->length(Split::train) + data_->length(Split::validation));
+  first_token_ = data_->windows(Split::train, 0, 1).inputs[0][0].item<int64_t>();
+  for (int64_t id = 0; id < tokenizer_->vocab_size(); ++id) {
+    const std::string text = tokenizer_->decode({id});
+    if (text == "\n") first_token_ = id;
+    bytes_.push_back(words ? static_cast<double>(text_bytes_) / tokens
+                           : static_cast<double>(text.size()));
+  }
+}
+
+double Corpus::bytes(const Tensor& ids) const {
+  double sum = 0;
+  for (const int64_t id : ids.to_vector<int64_t>()) sum += bytes_[static_cast<size_t>(id)];
+  return sum;
+}
+
+std::string Corpus::opening() const {
+  const int64_t train = data_->length(Split::train), validation = data_->length(Split::validation);
+  std::ostringstream out;
+  out << "text   " << (o_.data.empty() ? "gradus's own source" : o_.data) << ": "
+      << with_commas(text_bytes_) << " bytes, " << with_commas(train + validation) << " tokens, "
+      << with_commas(tokenizer_->vocab_size()) << " different";
+  if (unknown_ > 0) out << " and " << with_commas(unknown_) << " unknown";
+  out << "; " << with_commas(train) << " train, "
+      << (o_.val_data.empty() ? "the last " : "of " + o_.val_data + ' ') << with_commas(validation)
+      << " validate\n";
+  return out.str();
+}
+
+}  // namespace gradus

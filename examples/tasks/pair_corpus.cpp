@@ -1,0 +1,118 @@
+#include "examples/tasks/pair_corpus.h"
+
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "examples/support/source_text.h"
+#include "examples/support/text.h"
+#include "gradus/core/files/file.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/text/denoising.h"
+#include "gradus/models/data/text/pair_data.h"
+#include "gradus/models/data/text/synthetic_pairs.h"
+
+namespace gradus {
+
+using models::DenoisingData, models::PairData, models::TextPair;
+
+void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& o) {
+  models::Fields data;
+  data.add("data", o.data, {"dates", "reversal", "addition", "denoise"},
+           "pairs made here (denoise: of --text)");
+  flags.add(data);
+  flags.add("--pairs", o.pairs, "FILE", "UTF-8 lines, each source, tab, target", "made here");
+  flags.add("--skip-bad", o.skip_bad, "leaves out lines of --pairs that are none, and counts them");
+  flags.add("--text", o.text, "FILE", "UTF-8 text for --data denoise", "gradus's own source");
+  flags.added_later({"--text"});
+  flags.add("--count", o.count, 10, 1e6, "pairs to make");
+  add_tokenizer_flags(flags, o.tokenizer);
+}
+
+namespace {
+
+/// What is to be learnt: pairs, or a text whose lines are. `text` is all of it.
+struct Corpus {
+  std::vector<TextPair> pairs;
+  std::string text;
+};
+
+std::vector<TextPair> make_or_read_pairs(const PairCorpusOptions& o, uint64_t seed) {
+  if (o.pairs.empty()) {
+    if (o.data == PairTask::dates) return models::date_pairs(o.count, seed);
+    if (o.data == PairTask::reversal) return models::reversal_pairs(o.count, seed);
+    return models::addition_pairs(o.count, seed);
+  }
+  const models::PairFile file = models::read_pairs(o.pairs, {.skip_bad = o.skip_bad});
+  for (const auto& [reason, skipped] : file.skipped)
+    std::printf("skipped in %s: %s, lines: %s, the first: %s\n", o.pairs.c_str(), reason.c_str(),
+                with_commas(skipped.lines).c_str(), with_commas(skipped.first).c_str());
+  return file.pairs;
+}
+
+Corpus read_corpus(const PairCorpusOptions& o, uint64_t seed) {
+  if (o.data == PairTask::denoise) {
+    core::check(o.pairs.empty(), "--data denoise takes a --text, no --pairs");
+    return {{}, o.text.empty() ? source_text() : read_file(o.text)};
+  }
+  core::check(o.text.empty(), "--text is what --data denoise takes");
+  Corpus corpus{make_or_read_pairs(o, seed), ""};
+  for (const auto& [x, y] : corpus.pairs) corpus.text += x + '\n' + y + '\n';
+  return corpus;
+}
+
+/// A line on what was left out or is unknown, where there is any.
+std::string counted(const char* what, int64_t some, const std::string& of_what, int64_t more,
+                    const std::string& of_what_more) {
+  if (some + more == 0) return "";
+  return std::string("       ") + what + with_commas(some) + of_what + ", " + with_commas(more) +
+         of_what_more + '\n';
+}
+
+std::string lines_on(const PairData::Report& r, const PairCorpusOptions& o) {
+  return "pairs  " + (o.pairs.empty() ? "made here" : o.pairs) + ": " + with_commas(r.train) +
+         " train, " + with_commas(r.validation) + " with other sources validate\n" +
+         counted("left out: ", r.too_long, " longer than --context", r.empty,
+                 " without tokens on a side") +
+         counted("unknown: ", r.unknown_sources,
+                 " of " + with_commas(r.source_tokens) + " source tokens", r.unknown_targets,
+                 " of " + with_commas(r.target_tokens) + " target tokens");
+}
+
+std::string lines_on(const DenoisingData::Report& r, const PairCorpusOptions& o) {
+  return "text   " + (o.text.empty() ? "gradus's own source" : o.text) + ": " +
+         with_commas(r.train) + " lines train, " + with_commas(r.validation) +
+         " other ones validate; " + with_commas(r.tokens) + " tokens, " + with_commas(r.unknown) +
+         " of them unknown\n" +
+         counted("left out: ", r.repeated, " that repeat another", r.too_short,
+                 " of a single token");
+}
+
+}  // namespace
+
+PairCorpus make_pair_corpus(const PairCorpusOptions& o, const std::string& begins_with,
+                            int64_t context, uint64_t seed) {
+  const Corpus read = read_corpus(o, seed);
+  core::check(!read.text.empty(), o.pairs + o.text, ": nothing to learn in it");
+  const bool denoise = o.data == PairTask::denoise;
+  const models::DenoisingOptions lines{.length = context, .seed = seed};
+  std::vector<std::string> special{"[PAD]", "[UNK]", "[START]", "[END]"};
+  if (denoise) special = DenoisingData::special_tokens(lines);
+  PairCorpus corpus{"", fingerprint(read.text),
+                    make_tokenizer(o.tokenizer, begins_with, read.text, special), nullptr};
+  auto keep = [&](auto data) {
+    corpus.about = lines_on(data->report(), o);
+    corpus.pairs = std::move(data);
+  };
+  if (denoise)
+    keep(std::make_unique<DenoisingData>(read.text, *corpus.tokenizer, lines));
+  else
+    keep(std::make_unique<PairData>(
+        read.pairs, *corpus.tokenizer, *corpus.tokenizer,
+        models::PairDataOptions{.max_source = context, .max_target = context - 1, .seed = seed}));
+  core::check(corpus.pairs->num_pairs(models::Split::validation) > 0, o.pairs + o.text, ": one ",
+              denoise ? "line" : "source", " alone: none is left to validate");
+  return corpus;
+}
+
+}  // namespace gradus

@@ -1,0 +1,119 @@
+#include "examples/training/loss_log.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "gradus/core/files/safetensors.h"
+
+namespace gradus {
+
+namespace {
+constexpr int digits = 7;
+constexpr const char* header = "step,train_loss,val_loss";  // and what more there is
+constexpr const char* not_known = "nan";  // by an earlier version; so a stream writes it
+
+/// As loss.csv holds it, so that a resumed run goes on with the same number.
+double rounded(double number) { return std::strtod(LossLog::number(number).c_str(), nullptr); }
+
+std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> parts;
+  std::istringstream in(line);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+/// The line's cells as a row, if they are as many numbers as there are names.
+bool read_row(const std::string& line, const std::vector<std::string>& names, LossLog::Row& row) {
+  const std::vector<std::string> parts = cells(line);
+  if (parts.size() != names.size() || parts.size() < 3) return false;
+  std::istringstream in(line);
+  char comma;
+  in >> row.step >> comma >> row.train_loss >> comma >> row.validation_loss;
+  for (size_t i = 3; i < parts.size(); ++i) {
+    const bool known = parts[i] != not_known;
+    row.more.emplace_back(names[i], std::numeric_limits<double>::quiet_NaN());
+    std::istringstream cell(parts[i]);
+    if (known && !(cell >> row.more.back().second)) return false;
+  }
+  return !in.fail();
+}
+}  // namespace
+
+std::string LossLog::number(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", digits, number);
+  return text;
+}
+
+void LossLog::read_up_to(int64_t step) {
+  rows_.clear();
+  best_.reset();
+  std::ifstream file(folder_ + "/loss.csv");
+  if (!file) return;
+  std::string line;
+  std::getline(file, line);
+  core::check((line + ',').starts_with(std::string(header) + ','), folder_,
+              "/loss.csv: line 1 is not its header; remove the file to go on without its rows");
+  const std::vector<std::string> names = cells(line);
+  for (int number = 2; std::getline(file, line); ++number) {
+    Row row{};
+    core::check(read_row(line, names, row), folder_, "/loss.csv: line ", number,
+                " is no row of losses; remove the file to go on without its rows");
+    if (row.step <= step) append(row);
+  }
+}
+
+void LossLog::append(const Row& row) {
+  rows_.push_back(row);
+  if (!best_ || row.validation_loss < best_->validation_loss)
+    best_ = {row.step, row.validation_loss};
+}
+
+void LossLog::add(Row row) {
+  row.train_loss = rounded(row.train_loss);
+  row.validation_loss = rounded(row.validation_loss);
+  for (auto& [name, number] : row.more) number = rounded(number);
+  for (Row& earlier : rows_)
+    for (size_t i = earlier.more.size(); i < row.more.size(); ++i)
+      earlier.more.emplace_back(row.more[i].first, std::numeric_limits<double>::quiet_NaN());
+  append(row);
+  std::ostringstream csv;
+  csv.precision(digits);
+  csv << header;
+  for (const auto& [name, number] : row.more) csv << ',' << name;
+  for (const Row& r : rows_) {
+    csv << '\n' << r.step << ',' << r.train_loss << ',' << r.validation_loss;
+    for (const auto& [name, number] : r.more) csv << ',' << number;
+  }
+  csv << '\n';
+  write_file_atomically(folder_ + "/loss.csv", csv.str());
+}
+
+int64_t LossLog::rows_after(int64_t step) const {
+  return std::count_if(rows_.begin(), rows_.end(), [=](const Row& row) { return row.step > step; });
+}
+
+std::string LossLog::last_line() const {
+  std::ostringstream text;
+  text.precision(4);
+  text << std::fixed << "step " << last().step << " train " << last().train_loss << " val "
+       << last().validation_loss;
+  for (const auto& [name, number] : last().more) text << ' ' << name << ' ' << number;
+  return text.str();
+}
+
+Picture LossLog::picture(const std::string& title, const std::string& loss_name) const {
+  Series train{.name = "train", .points = {}}, validation{.name = "validation", .points = {}};
+  for (const Row& row : rows_) {
+    const auto x = static_cast<double>(row.step);
+    train.points.emplace_back(x, row.train_loss);
+    validation.points.emplace_back(x, row.validation_loss);
+  }
+  return {folder_ + "/loss.png", title, "step", loss_name, {train, validation}};
+}
+
+}  // namespace gradus

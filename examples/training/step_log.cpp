@@ -1,0 +1,68 @@
+#include "examples/training/step_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "examples/support/text.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/folder/fields.h"
+
+namespace gradus {
+namespace {
+constexpr const char* header = "step,loss,lr,grad_norm,seconds";
+}
+
+void StepLog::cut_after(int64_t step) const {
+  std::ifstream file(path_);
+  if (!file) return;
+  uintmax_t keep = 0;
+  int64_t last = 0;  // the last step with a row; rows up to `step` were on the disk with it
+  std::string line;
+  while (std::getline(file, line) && !file.eof()) {  // at the end: a line without its line break
+    const auto row = models::parse_number<int64_t>(line.substr(0, line.find(',')));
+    const bool good = keep == 0 ? line == header : row.has_value();
+    core::check(good || last >= step, path_, ": ", shown(line),
+                keep == 0 ? " is not its header" : " is no row of a step",
+                "; remove the file to go on without its rows");
+    if (good) last = row.value_or(0);
+    if (!good || (keep > 0 && last > step)) break;
+    keep += line.size() + 1;
+  }
+  const bool has_no_rows = keep > 0 && last == 0 && line.empty();
+  core::check(has_no_rows || last >= step, path_, " ends at step ", last,
+              ", before the checkpoint's ", step, "; remove the file to go on without its rows");
+  file.close();
+  std::error_code error;
+  std::filesystem::resize_file(path_, keep, error);
+  core::check(!error, "cannot write ", path_, ": ", error.message());
+}
+
+void StepLog::add(const Row& row) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%lld,%.7g,%.7g,%.7g,%.3f\n", static_cast<long long>(row.step),
+                row.loss, row.lr, row.grad_norm, row.seconds);
+  rows_ += text;
+}
+
+void StepLog::flush() {
+  const int fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd >= 0 && ::lseek(fd, 0, SEEK_END) == 0) rows_.insert(0, std::string(header) + '\n');
+  bool ok = fd >= 0;
+  while (ok && !rows_.empty()) {
+    const ssize_t written = ::write(fd, rows_.data(), rows_.size());
+    if (written > 0) rows_.erase(0, static_cast<size_t>(written));
+    ok = written >= 0 || errno == EINTR;
+  }
+  ok = ok && ::fsync(fd) == 0;
+  const int reason = errno;
+  if (fd >= 0) ::close(fd);
+  core::check(ok, "cannot write ", path_, ": ", std::strerror(reason));
+}
+
+}  // namespace gradus

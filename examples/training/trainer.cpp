@@ -1,0 +1,293 @@
+#include "examples/training/trainer.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <sstream>
+
+#include "examples/support/text.h"
+#include "examples/training/finite.h"
+#include "examples/training/interrupt.h"
+#include "gradus/core/debug/build_info.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/runtime/random.h"
+#include "gradus/core/tensor/autograd.h"
+
+namespace gradus {
+
+namespace {
+constexpr const char* best = "best";  // the folder within the run's
+
+/// While it lives, nothing that draws random numbers changes what the training will draw.
+struct KeepRandomState {
+  const RandomKey state = default_generator().state();
+  ~KeepRandomState() { default_generator().set_state(state); }
+};
+}  // namespace
+
+Trainer::Trainer(Task& task, const TrainOptions& options, std::string options_json,
+                 RunFolder& folder)
+    : task_(task),
+      o_(options),
+      options_json_(std::move(options_json)),
+      folder_(folder),
+      info_(task.info()),
+      optimizer_(task.make_optimizer(options)),
+      losses_(folder.path()),
+      steps_(folder / "steps.csv"),
+      validation_examples_(task.validation().examples) {}
+
+double Trainer::seconds() const {
+  return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+Picture Trainer::picture() const {
+  const std::string title =
+      info_.model + ", " + with_commas(task_.model().num_parameters()) + " parameters";
+  return losses_.picture(title, info_.loss);
+}
+
+void Trainer::resume(const models::Checkpoint& checkpoint) {
+  const std::string where = folder_.checkpoint();
+  const Metadata& metadata = checkpoint.metadata();
+  const std::string& data = stored_text(metadata, metadata.contains("text") ? "text" : "data",
+                                        where);  // "text": of earlier versions
+  if (data != info_.data_id) {
+    const std::string differs = "the data is not what the run in " + o_.out + " began with";
+    core::check(o_.eval_only, differs);
+    std::printf("%s: what is held out here may have trained it\n", differs.c_str());
+  }
+  const int64_t step = stored_count(metadata, "step", where);
+  core::check(step <= o_.steps || o_.eval_only, "the run in ", o_.out, " has done ", step,
+              " steps, more than --steps ", o_.steps);
+  seconds_before_ = stored_seconds(metadata, "seconds", where);
+  checkpoint.restore(task_.model(), *optimizer_);
+  step_ = saved_step_ = step;
+  if (o_.eval_only) return;
+  losses_.read_up_to(step_);
+  if (metadata.contains("best_step"))  // not in those of earlier versions
+    losses_.set_best(
+        {stored_count(metadata, "best_step", where), stored_number(metadata, "best_loss", where)});
+  steps_.cut_after(step_);
+  // The run may have been killed before it could. (A step whose row is lost is estimated again.)
+  if (is_best() && losses_.last_step() == step_) task_.save(folder_ / best);
+}
+
+void Trainer::introduce() const {
+  std::ostringstream out;
+  out << info_.opening << "on     " << num_threads() << " threads, " << blas_info() << "\ninto   "
+      << o_.out << ", "
+      << (saved_step_ >= 0        ? "resumed at"
+          : !o_.init_from.empty() ? "with the weights in " + o_.init_from + ", from"
+                                  : "from")
+      << " step " << with_commas(step_) << " of " << with_commas(o_.steps) << "\n\n";
+  std::fputs(out.str().c_str(), stdout);
+}
+
+/// Adds the gradient of a step's batch, and gives its share of the loss.
+double Trainer::learn_from(int64_t batch) {
+  std::optional<AnomalyMode> anomaly;
+  if (o_.detect_anomaly) anomaly.emplace();
+  try {
+    const Tensor loss = task_.loss(step_, batch) / static_cast<double>(o_.accumulate);
+    expect_finite("the loss", std::isfinite(loss.item()), step_ + 1);
+    loss.backward();
+    return loss.item();
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    if (what.starts_with("anomaly: ")) expect_finite(what + ": what it made", false, step_ + 1);
+    throw;
+  }
+}
+
+double Trainer::step() {
+  const double lr = task_.learning_rate(o_, step_);
+  optimizer_->set_lr(lr);
+  optimizer_->zero_grad();
+  double loss = 0;
+  for (int64_t i = 0; i < o_.accumulate; ++i) loss += learn_from(i);
+  // A bound that no gradient reaches cuts nothing, but has the norm computed.
+  const double any = std::numeric_limits<double>::max();
+  const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
+  ++step_;
+  expect_finite("the gradient's norm", std::isfinite(norm), step_);
+  steps_.add({step_, loss, lr, norm, seconds()});
+  return loss;
+}
+
+/// The mean over all batches; nothing if interrupted, where that counts.
+std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::string& what,
+                                    Progress& progress, bool may_stop) const {
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const KeepRandomState random;
+  std::vector<Score> batches;
+  for (int64_t i = 0; i < evaluation.batches; ++i) {
+    if (may_stop && interrupted()) return {};
+    batches.push_back(evaluation.score(i));
+    progress.part(what, i + 1, evaluation.batches);
+  }
+  return mean_score(batches);
+}
+
+void Trainer::expect_finite(const std::string& what, bool finite, int64_t step) const {
+  const bool again = saved_step_ >= 0 && !o_.detect_anomaly;
+  core::check(finite, what, " is not finite at step ", step, "; ", saved(),
+              again ? ", from where --resume --detect-anomaly names the op" : "",
+              "; try a smaller --lr");
+}
+
+std::string Trainer::saved() const {
+  return saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved";
+}
+
+/// f(), which writes into the run's folder. Its errors (a full disk, a folder that is gone) then tell
+/// what is saved.
+template <class F>
+void Trainer::writing(F&& f) const {
+  try {
+    folder_.expect_in_place();
+    f();
+  } catch (const Error& e) {
+    core::fail(e.what(), "; ", saved(), saved_step_ < 0 ? "" : "; go on with --resume");
+  }
+}
+
+Metadata Trainer::metadata() const {
+  Metadata metadata{{"options", options_json_},
+                    {"step", std::to_string(step_)},
+                    {"seconds", std::to_string(seconds())},
+                    {"data", info_.data_id}};
+  if (const std::optional<LossLog::Best>& lowest = losses_.best()) {
+    metadata["best_step"] = std::to_string(lowest->step);
+    metadata["best_loss"] = LossLog::number(lowest->validation_loss);
+  }
+  return metadata;
+}
+
+/// With the row of losses that belongs to this step, if there is one. Nothing changes on disk
+/// unless all of it is finite.
+void Trainer::save(const std::optional<LossLog::Row>& row) {
+  for (const NamedTensors& state : {task_.model().state_dict(), optimizer_->state_dict()}) {
+    const std::string name = first_not_finite(state);
+    expect_finite(name, name.empty(), step_);
+  }
+  writing([&] {
+    if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
+    if (row) losses_.add(*row);
+    steps_.flush();
+    task_.save(o_.out);
+    folder_.replace_checkpoint([&] {
+      models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_, metadata());
+    });
+    saved_step_ = step_;
+    if (row && is_best()) task_.save(folder_ / best);
+  });
+}
+
+void Trainer::log_and_save(Progress& progress) {
+  const Clock::time_point start = Clock::now();
+  const Evaluation on_train = task_.estimate(Split::train, step_),
+                   on_validation = task_.estimate(Split::validation, step_);
+  const Score train = *score(on_train, "estimate of the training loss", progress, false),
+              validation =
+                  *score(on_validation, "estimate of the validation loss", progress, false);
+  expect_finite("the estimated loss", std::isfinite(train.loss) && std::isfinite(validation.loss),
+                step_);
+  LossLog::Row row{step_, train.loss, validation.loss};
+  for (const NamedMean& mean : validation.more) row.more.emplace_back(mean.name, mean.value);
+  save(row);
+  if (step_ > 0 && step_ < o_.steps) plot_.draw(picture());
+  estimate_examples_ = on_train.examples + on_validation.examples;
+  estimate_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  progress.note(losses_.last_line());
+}
+
+/// Whether the model as it stands is the best so far.
+bool Trainer::is_best() const { return losses_.best() && losses_.best()->step == step_; }
+
+bool Trainer::gives_up() const {
+  return o_.patience > 0 && losses_.best() &&
+         losses_.rows_after(losses_.best()->step) >= o_.patience;
+}
+
+/// How long estimates, and the loss over the whole validation part at the end, will still take.
+double Trainer::seconds_besides_steps() const {
+  const int64_t every = o_.eval_every;
+  const int64_t estimates = step_ < o_.steps ? (o_.steps - 1) / every - step_ / every + 1 : 0;
+  const double whole = validation_examples_ / estimate_examples_;
+  return estimate_seconds_ * (static_cast<double>(estimates) + whole);
+}
+
+void Trainer::show(Progress& progress) const {
+  progress.note("at step " + std::to_string(step_) + ':');
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const KeepRandomState random;
+  writing([&] { task_.show(); });
+  progress.go_on();
+}
+
+bool Trainer::train() {
+  Progress progress(step_, o_.steps, info_.batch_items * o_.accumulate, info_.items);
+  while (true) {
+    const bool due = step_ % o_.eval_every == 0 || step_ == o_.steps;
+    if (due && losses_.last_step() < step_) log_and_save(progress);
+    if (step_ == o_.steps || interrupted() || gives_up()) break;
+    const double loss = step();
+    progress.update(step_, loss, seconds_besides_steps());
+    if (o_.sample_every > 0 && step_ % o_.sample_every == 0 && step_ < o_.steps) show(progress);
+  }
+  const double trained = seconds();
+  writing([&] { plot_.draw(picture()); });
+  const std::optional<Score> validation =
+      score(task_.validation(), "loss over the whole validation part", progress, true);
+  if (!validation) {  // interrupted, now or before
+    if (saved_step_ < step_) save();
+    writing([&] { plot_.finish(); });
+    const std::string note =
+        "interrupted: saved at step " + std::to_string(step_) + "; go on with --resume";
+    progress.note(note);
+    if (std::ferror(stdout)) std::fprintf(stderr, "%s\n", note.c_str());
+    return false;
+  }
+  if (step_ < o_.steps)
+    progress.note("stopped: " + std::to_string(o_.patience) +
+                  " estimates without a better validation loss");
+  std::string complaint;
+  writing([&] { complaint = plot_.finish(); });
+  if (!complaint.empty()) progress.note("no loss.png: " + complaint);
+  show(progress);
+  std::fputs(task_.what_next(o_.out).c_str(), stdout);
+  if (!is_best() && std::filesystem::exists(folder_ / best))
+    std::printf("in %s/%s: the model of step %lld, whose validation loss was lowest (%.4f)\n",
+                o_.out.c_str(), best, static_cast<long long>(losses_.best()->step),
+                losses_.best()->validation_loss);
+  print_final(*validation, trained);
+  return true;
+}
+
+bool Trainer::evaluate() {
+  std::fputs(info_.opening.c_str(), stdout);
+  Progress progress(step_, std::max<int64_t>(step_, 1), 1, info_.items);
+  const std::optional<Score> validation =
+      score(task_.validation(), "loss over the whole validation part", progress, true);
+  if (validation)
+    print_final(*validation, seconds() - seconds_before_);
+  else
+    progress.note("interrupted");
+  return validation.has_value();
+}
+
+void Trainer::print_final(const Score& validation, double seconds) const {
+  std::printf("final: step %lld", static_cast<long long>(step_));
+  if (losses_.last_step() == step_ && !o_.eval_only)
+    std::printf(" train_loss %.4f", losses_.last().train_loss);
+  std::printf(" val_loss %.4f", validation.loss);
+  for (const NamedMean& mean : validation.more)
+    std::printf(" %s %.4f", mean.name.c_str(), mean.value);
+  std::printf(" seconds %.1f\n", seconds);
+}
+
+}  // namespace gradus

@@ -1,0 +1,108 @@
+#include "gradus/models/data/images/png.h"
+
+#include <png.h>
+
+#include <algorithm>
+
+#include "gradus/core/files/file.h"
+#include "gradus/core/files/open_file.h"
+#include "gradus/core/internal.h"
+
+namespace gradus::models {
+
+namespace {
+
+constexpr uint64_t most_pixels = 1 << 26;
+
+/// libpng's own summary of a picture, which frees itself. Its functions return and never jump:
+/// setjmp stays within libpng.
+struct Png {
+  png_image image{};
+  Png() { image.version = PNG_IMAGE_VERSION; }
+  ~Png() { png_image_free(&image); }
+  Png(const Png&) = delete;
+  Png& operator=(const Png&) = delete;
+  void succeeded(int ok, const char* op, const std::string& path) const {
+    check(ok != 0, op, ": ", path, ": ", image.message);
+  }
+};
+
+/// Channel after channel, from (planar) or to pixel after pixel.
+template <class Copy>
+void each_sample(int64_t channels, int64_t pixels, Copy&& copy) {
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t k = 0; k < pixels; ++k)
+      copy(static_cast<size_t>(c * pixels + k), static_cast<size_t>(k * channels + c));
+}
+
+/// Throws Error unless each chunk lies within the file: libpng sets aside what a chunk's length asks
+/// for before it looks whether so much follows.
+void check_chunks(const std::string& path, const std::string& file) {
+  constexpr size_t around = 12;  // length, the highest byte first; type; checksum
+  for (size_t at = 8; at + around <= file.size() && file.compare(at + 4, 4, "IEND") != 0;) {
+    uint64_t length = 0;
+    for (size_t i = at; i < at + 4; ++i) length = length << 8 | static_cast<uint8_t>(file[i]);
+    check(length <= file.size() - at - around, "read_png: ", path, ": damaged: a chunk of ", length,
+          " bytes at byte ", at, " of ", file.size());
+    at += around + length;
+  }
+}
+
+}  // namespace
+
+ImageBytes read_png(const std::string& path) {
+  const std::string file = read_file(path);
+  check(file.size() >= 8 && png_sig_cmp(reinterpret_cast<png_const_bytep>(file.data()), 0, 8) == 0,
+        "read_png: ", path, ": not a PNG file: it does not begin with that format's eight bytes");
+  check_chunks(path, file);
+  Png png;
+  png.succeeded(png_image_begin_read_from_memory(&png.image, file.data(), file.size()), "read_png",
+                path);
+  // Deflate makes 1032 bytes of one at most, with 8 pixels a byte.
+  const uint64_t pixels = uint64_t{png.image.width} * png.image.height;
+  check(pixels <= most_pixels && pixels / 8 <= file.size() * 1032, "read_png: ", path,
+        ": a picture of ", png.image.width, " x ", png.image.height, " pixels in a file of ",
+        file.size(), " bytes");
+  const bool is_grey = (png.image.format & PNG_FORMAT_FLAG_COLOR) == 0;
+  png.image.format = is_grey ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
+  ImageBytes image{is_grey ? 1 : 3, png.image.height, png.image.width, {}};
+  std::vector<uint8_t> rows(PNG_IMAGE_SIZE(png.image));
+  const png_color white{255, 255, 255};
+  png.succeeded(png_image_finish_read(&png.image, &white, rows.data(), 0, nullptr), "read_png",
+                path);
+  // libpng goes on without a chunk of colours that is damaged.
+  check((png.image.warning_or_error & PNG_IMAGE_WARNING) == 0 ||
+            std::string_view(png.image.message).find("CRC") == std::string_view::npos,
+        "read_png: ", path, ": damaged: ", png.image.message);
+  image.bytes.resize(rows.size());
+  each_sample(image.channels, image.height * image.width,
+              [&](size_t planar, size_t mixed) { image.bytes[planar] = rows[mixed]; });
+  return image;
+}
+
+void write_png(const std::string& path, const ImageBytes& image) {
+  const int64_t channels = image.channels, height = image.height, width = image.width;
+  const std::vector<uint8_t>& bytes = image.bytes;
+  constexpr auto most = static_cast<int64_t>(most_pixels);
+  check((channels == 1 || channels == 3) && height >= 1 && width >= 1 && height <= most / width,
+        "write_png: ", path, ": expected 1 or 3 channels and 1 to 2^26 pixels, got ", channels,
+        " x ", height, " x ", width);
+  check(std::ssize(bytes) == channels * height * width, "write_png: ", path, ": ", bytes.size(),
+        " bytes for ", channels, " x ", height, " x ", width);
+  std::vector<uint8_t> rows(bytes.size());
+  each_sample(channels, height * width,
+              [&](size_t planar, size_t mixed) { rows[mixed] = bytes[planar]; });
+  Png png;
+  png.image.width = static_cast<png_uint_32>(width);
+  png.image.height = static_cast<png_uint_32>(height);
+  png.image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(png.image);
+  std::string file(size, '\0');
+  png.succeeded(
+      png_image_write_to_memory(&png.image, file.data(), &size, 0, rows.data(), 0, nullptr),
+      "write_png", path);
+  replace_file("write_png", path, [&](File& out) { out.write(file.data(), size); });
+}
+
+}  // namespace gradus::models

@@ -1,0 +1,77 @@
+#include "gradus/models/data/text/corrupt_spans.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gradus/core/internal.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/draws.h"
+
+namespace gradus::models {
+
+namespace {
+
+/// n as a sum of `parts` numbers of at least 1: parts - 1 of the n - 1 places between units, drawn
+/// by selection sampling (Knuth, volume 2, algorithm 3.4.2 S).
+std::vector<int64_t> random_sum(int64_t n, int64_t parts, detail::Draws& draws) {
+  std::vector<int64_t> lengths{1};
+  int64_t cuts = parts - 1;
+  for (int64_t left = n - 1; left > 0; --left) {
+    if (draws.below(left) < cuts) {
+      lengths.push_back(0);
+      --cuts;
+    }
+    ++lengths.back();
+  }
+  return lengths;
+}
+
+}  // namespace
+
+SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options) {
+  check(n >= 2, "corrupt_spans: expected 2 tokens or more, got ", n);
+  check(options.rate > 0 && options.rate < 1, "corrupt_spans: expected a rate in (0, 1), got ",
+        options.rate);
+  check(options.mean_span >= 1, "corrupt_spans: expected spans of 1 token or more on average, got ",
+        options.mean_span);
+  const int64_t taken =
+      std::clamp<int64_t>(std::llround(options.rate * static_cast<double>(n)), 1, n - 1);
+  const int64_t wanted = std::llround(static_cast<double>(taken) / options.mean_span);
+  return {std::clamp<int64_t>(wanted, 1, std::min(taken, n - taken)), taken};
+}
+
+CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
+                             RandomKey key) {
+  const int64_t n = std::ssize(tokens);
+  const auto [spans, taken] = span_counts(n, options);
+  check(spans < options.sentinels, "corrupt_spans: ", spans, " spans need ", spans + 1,
+        " sentinels, got ", options.sentinels);
+  const auto is_sentinel = [&](int64_t token) {
+    return token >= options.first_sentinel && token - options.first_sentinel < options.sentinels;
+  };
+  const auto found = std::find_if(tokens.begin(), tokens.end(), is_sentinel);
+  check(found == tokens.end(), "corrupt_spans: token ", found == tokens.end() ? 0 : *found,
+        " at place ", found - tokens.begin(), " is a sentinel");
+
+  detail::Draws draws(key);
+  // Kept are spans + 1 pieces, of which the first and the last may be empty.
+  const std::vector<int64_t> gone = random_sum(taken, spans, draws);
+  std::vector<int64_t> kept = random_sum(n - taken + 2, spans + 1, draws);
+  --kept.front();
+  CorruptedSpans result;
+  auto at = tokens.begin();
+  for (size_t i = 0; i < gone.size(); ++i) {
+    const int64_t sentinel = options.first_sentinel + static_cast<int64_t>(i);
+    result.source.insert(result.source.end(), at, at + kept[i]);
+    at += kept[i];
+    result.source.push_back(sentinel);
+    result.target.push_back(sentinel);
+    result.target.insert(result.target.end(), at, at + gone[i]);
+    at += gone[i];
+  }
+  result.source.insert(result.source.end(), at, tokens.end());
+  result.target.push_back(options.first_sentinel + spans);
+  return result;
+}
+
+}  // namespace gradus::models

@@ -1,0 +1,95 @@
+#include "gradus/models/data/text/pair_batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/draws.h"
+
+namespace gradus::models {
+
+namespace {
+constexpr uint64_t key_of_split = 0x6c62272e07bb0142u, key_of_fixed = 0x2545f4914f6cdd1du;
+constexpr double ignored = -100;  // cross_entropy's ignore_index
+}  // namespace
+
+PairSource::PairSource(const char* name, const Tokenizer& source, const Tokenizer& target)
+    : name_(name),
+      source_pad_(source.special("[PAD]")),
+      target_pad_(target.special("[PAD]")),
+      start_(target.special("[START]")),
+      end_(target.special("[END]")) {
+  for (const Tokenizer* one : {&source, &target})
+    check(one->vocab_size() < int64_t{1} << 31, name_,
+          ": expected a vocabulary of less than 2^31 tokens, got ", one->vocab_size());
+}
+
+std::vector<bool> PairSource::held_out(const std::vector<std::span<const int32_t>>& sequences,
+                                       double share, uint64_t seed) const {
+  check(share >= 0 && share < 1, name_, ": expected a share for validation in [0, 1), got ", share);
+  // Numbered in the order of their tokens; held out are the first of a random order of these.
+  auto less = [](const auto& a, const auto& b) {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+  };
+  std::map<std::span<const int32_t>, int64_t, decltype(less)> numbers(less);
+  for (const auto& sequence : sequences) numbers.emplace(sequence, 0);
+  int64_t count = 0;
+  for (auto& [sequence, number] : numbers) number = count++;
+  const auto rounded = static_cast<int64_t>(std::llround(share * static_cast<double>(count)));
+  const int64_t wanted = share > 0 && count > 1 ? std::max<int64_t>(rounded, 1) : rounded;
+  const Tensor order = randperm(count, {seed ^ key_of_split, 0});
+  std::vector<bool> chosen(static_cast<size_t>(count)), result;
+  for (int64_t i = 0; i < wanted; ++i) chosen[static_cast<size_t>(order.data<int64_t>()[i])] = true;
+  for (const auto& sequence : sequences)
+    result.push_back(chosen[static_cast<size_t>(numbers.at(sequence))]);
+  return result;
+}
+
+PairBatch PairSource::gather(const std::vector<TokenPair>& rows) const {
+  int64_t S = 0, T = 0;
+  for (const TokenPair& row : rows) {
+    S = std::max(S, std::ssize(row.source));
+    T = std::max(T, std::ssize(row.target) + 1);
+  }
+  const int64_t B = std::ssize(rows);
+  PairBatch batch{full({B, S}, static_cast<double>(source_pad_), int64), empty({B}, int64),
+                  full({B, T}, static_cast<double>(target_pad_), int64),
+                  full({B, T}, ignored, int64)};
+  for (int64_t b = 0; b < B; ++b) {
+    const auto& [x, y] = rows[static_cast<size_t>(b)];
+    std::copy(x.begin(), x.end(), batch.source.data<int64_t>() + b * S);
+    batch.source_lengths.data<int64_t>()[b] = std::ssize(x);
+    int64_t* inputs = batch.inputs.data<int64_t>() + b * T;
+    *inputs = start_;
+    std::copy(y.begin(), y.end(), inputs + 1);
+    *std::copy(y.begin(), y.end(), batch.targets.data<int64_t>() + b * T) = end_;
+  }
+  return batch;
+}
+
+PairBatch PairSource::random_batch(Split part, int64_t batch, uint64_t seed, int64_t step,
+                                   int64_t index) const {
+  const RandomKey key = detail::batch_key(name_, "pairs", part, batch, seed, step, index);
+  check(num_pairs(part) > 0, name_, ": no pairs are held out");
+  std::vector<TokenPair> rows;
+  for (int64_t i = 0; i < batch; ++i)
+    rows.push_back(
+        pair(part, detail::row_choice(key, i, num_pairs(part)), detail::row_key(key, i)));
+  return gather(rows);
+}
+
+PairBatch PairSource::pairs(Split part, int64_t first, int64_t batch) const {
+  check(first >= 0 && first < num_pairs(part), name_, ": pair ", first, " is outside [0, ",
+        num_pairs(part), ")");
+  check(batch >= 1, name_, ": expected a batch of at least 1 pair, got ", batch);
+  const RandomKey key{key_of_fixed + (part == Split::train ? 0 : 1), 0};
+  std::vector<TokenPair> rows;
+  for (int64_t i = first; i < first + std::min(batch, num_pairs(part) - first); ++i)
+    rows.push_back(pair(part, i, detail::row_key(key, i)));
+  return gather(rows);
+}
+
+}  // namespace gradus::models

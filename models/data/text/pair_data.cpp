@@ -1,0 +1,115 @@
+#include "gradus/models/data/text/pair_data.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "gradus/core/internal.h"
+#include "gradus/core/runtime/error.h"
+
+namespace gradus::models {
+
+namespace {
+
+std::vector<int64_t> encode_side(const Tokenizer& tokenizer, const std::string& text,
+                                 const char* side, size_t pair) {
+  try {
+    return tokenizer.encode(text);
+  } catch (const Error& e) {
+    fail("PairData: the ", side, " of pair ", pair, ": ", e.what());
+  }
+}
+
+}  // namespace
+
+std::vector<PairData::Place> PairData::encode(const std::vector<TextPair>& pairs,
+                                              const Tokenizer& source, const Tokenizer& target,
+                                              const PairDataOptions& options) {
+  check(options.max_source >= 1 && options.max_target >= 1,
+        "PairData: expected maxima of 1 token or more, got ", options.max_source, " and ",
+        options.max_target);
+  std::vector<Place> places;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const std::vector<int64_t> x = encode_side(source, pairs[i].source, "source", i),
+                               y = encode_side(target, pairs[i].target, "target", i);
+    if (x.empty() || y.empty()) {
+      ++report_.empty;
+    } else if (std::ssize(x) > options.max_source || std::ssize(y) > options.max_target) {
+      ++report_.too_long;
+    } else {
+      const int64_t begin = std::ssize(tokens_), middle = begin + std::ssize(x);
+      tokens_.insert(tokens_.end(), x.begin(), x.end());
+      tokens_.insert(tokens_.end(), y.begin(), y.end());
+      places.push_back({begin, middle, std::ssize(tokens_), static_cast<int64_t>(i)});
+    }
+  }
+  return places;
+}
+
+PairData::PairData(const std::vector<TextPair>& pairs, const Tokenizer& source,
+                   const Tokenizer& target, const PairDataOptions& options)
+    : PairSource("PairData", source, target) {
+  const std::vector<Place> all = encode(pairs, source, target, options);
+  std::vector<std::span<const int32_t>> sources;
+  for (const Place& place : all)
+    sources.push_back(std::span(tokens_).subspan(static_cast<size_t>(place.source),
+                                                 static_cast<size_t>(place.target - place.source)));
+  const std::vector<bool> is_held_out = held_out(sources, options.validation, options.seed);
+  for (size_t i = 0; i < all.size(); ++i) (is_held_out[i] ? validation_ : train_).push_back(all[i]);
+  finish(source, target);
+}
+
+PairData::PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
+                   const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options)
+    : PairSource("PairData", source, target) {
+  validation_ = encode(validation, source, target, options);
+  std::set<std::vector<int32_t>> known;
+  auto source_of = [&](const Place& place) {
+    return std::vector<int32_t>(tokens_.begin() + place.source, tokens_.begin() + place.target);
+  };
+  for (const Place& place : validation_) known.insert(source_of(place));
+  for (const Place& place : encode(train, source, target, options)) {
+    if (known.contains(source_of(place)))
+      ++report_.held_out;
+    else
+      train_.push_back(place);
+  }
+  finish(source, target);
+}
+
+void PairData::finish(const Tokenizer& source, const Tokenizer& target) {
+  report_.train = num_pairs(Split::train);
+  report_.validation = num_pairs(Split::validation);
+  const int64_t source_unknown = source.has_special("[UNK]") ? source.special("[UNK]") : -1,
+                target_unknown = target.has_special("[UNK]") ? target.special("[UNK]") : -1;
+  for (const Split part : {Split::train, Split::validation})
+    for (const Place& place : places(part)) {
+      const auto x = tokens_.begin() + place.source, y = tokens_.begin() + place.target,
+                 end = tokens_.begin() + place.end;
+      report_.source_tokens += y - x;
+      report_.target_tokens += end - y;
+      report_.longest_source = std::max<int64_t>(report_.longest_source, y - x);
+      report_.longest_target = std::max<int64_t>(report_.longest_target, end - y);
+      report_.unknown_sources += std::count(x, y, source_unknown);
+      report_.unknown_targets += std::count(y, end, target_unknown);
+    }
+  check(!train_.empty(), "PairData: no pairs are left to train: ", report_.validation,
+        " are held out, ", report_.too_long, " too long, ", report_.empty, " empty, ",
+        report_.held_out, " have held-out sources");
+}
+
+int64_t PairData::original(Split part, int64_t i) const {
+  check(i >= 0 && i < num_pairs(part), "PairData: pair ", i, " is outside [0, ", num_pairs(part),
+        ")");
+  return places(part)[static_cast<size_t>(i)].original;
+}
+
+PairSource::TokenPair PairData::pair(Split part, int64_t i, RandomKey) const {
+  const Place& place = places(part)[static_cast<size_t>(i)];
+  const auto x = tokens_.begin() + place.source, y = tokens_.begin() + place.target,
+             end = tokens_.begin() + place.end;
+  return {{x, y}, {y, end}};
+}
+
+}  // namespace gradus::models

@@ -1,0 +1,100 @@
+#include "gradus/models/data/tokenizers/bpe.h"
+
+#include "gradus/models/data/tokenizers/utf8.h"
+
+namespace gradus::models::detail {
+
+namespace {
+
+/// The kind of the character at text[at], and where it ends. Marks are no letters to GPT-2.
+Kind kind_at(std::string_view text, size_t at, size_t& end) {
+  char32_t code_point;
+  end = at;
+  if (!read_code_point(text, end, code_point)) {
+    end = at + 1;
+    return Kind::other;
+  }
+  const Kind kind = kind_of(code_point);
+  return kind == Kind::mark ? Kind::other : kind;
+}
+
+/// The bytes of a contraction at text[at], or 0.
+size_t contraction(std::string_view text, size_t at) {
+  if (text[at] != '\'') return 0;
+  for (const std::string_view one : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
+    if (text.substr(at, one.size()) == one) return one.size();
+  return 0;
+}
+
+bool prints(int byte) {
+  return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+}
+
+/// The code point that stands for each byte.
+const std::array<char32_t, 256>& alphabet() {
+  static const auto all = [] {
+    std::array<char32_t, 256> points{};
+    char32_t next = 256;
+    for (int byte = 0; byte < 256; ++byte)
+      points[static_cast<size_t>(byte)] = prints(byte) ? static_cast<char32_t>(byte) : next++;
+    return points;
+  }();
+  return all;
+}
+
+}  // namespace
+
+size_t end_of_word(std::string_view text, size_t at) {
+  if (const size_t bytes = contraction(text, at)) return at + bytes;
+  // ` ?letters`, ` ?digits` or ` ?others`
+  size_t end;
+  const size_t begin = at + (text[at] == ' ' && at + 1 < text.size() ? 1 : 0);
+  const Kind kind = kind_at(text, begin, end);
+  if (kind != Kind::space) {
+    for (size_t next; end < text.size() && kind_at(text, end, next) == kind;) end = next;
+    return end;
+  }
+  // Spaces, but for the last one where a word follows, unless it is the only one.
+  size_t last = at;
+  kind_at(text, at, end);
+  for (size_t next; end < text.size() && kind_at(text, end, next) == Kind::space; end = next)
+    last = end;
+  return end == text.size() || last == at ? end : last;
+}
+
+const std::array<uint8_t, 256>& bytes_in_order() {
+  static const auto all = [] {
+    std::array<uint8_t, 256> order{};
+    size_t place = 0;
+    for (const bool printing : {true, false})
+      for (int byte = 0; byte < 256; ++byte)
+        if (prints(byte) == printing) order[place++] = static_cast<uint8_t>(byte);
+    return order;
+  }();
+  return all;
+}
+
+std::string spell(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) append_utf8(text, alphabet()[static_cast<unsigned char>(byte)]);
+  return text;
+}
+
+std::string unspell(std::string_view text) {
+  static const auto bytes = [] {
+    std::array<int16_t, 512> of_point;
+    of_point.fill(-1);
+    for (size_t byte = 0; byte < 256; ++byte)
+      of_point[alphabet()[byte]] = static_cast<int16_t>(byte);
+    return of_point;
+  }();
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    char32_t point;
+    if (!read_code_point(text, at, point) || point >= bytes.size() || bytes[point] < 0) return {};
+    out += static_cast<char>(bytes[point]);
+  }
+  return out;
+}
+
+}  // namespace gradus::models::detail

@@ -1,0 +1,45 @@
+#pragma once
+// The parts of byte pair encoding. For the library's own use: no public header includes this.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+
+namespace gradus::models::detail {
+
+/// Where the word that begins at text[at] ends, by GPT-2's rule. at < text.size().
+size_t end_of_word(std::string_view text, size_t at);
+
+/// The bytes in the order of their ids in GPT-2's vocabulary: first those that print, by
+/// themselves in Latin-1 (! to ~, 0xa1 to 0xac, 0xae to 0xff), then the others.
+const std::array<uint8_t, 256>& bytes_in_order();
+
+/// Bytes as GPT-2's files write them, one character a byte: those that print as the character of
+/// that code point, the others as U+0100, U+0101, ... (a space is U+0120).
+std::string spell(std::string_view bytes);
+/// The bytes; empty if the text holds a character that stands for none.
+std::string unspell(std::string_view text);
+
+inline uint64_t pair_key(int32_t left, int32_t right) {
+  return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
+}
+
+/// A tokenizer as files have it.
+struct BPETable {
+  std::vector<std::string> tokens;        // in the order of ids, spelled; special ones by name
+  std::vector<std::string> special;       // names, each among the tokens
+  std::vector<std::string> merges;        // "left right", spelled
+  std::function<std::string()> in_vocab;  // how errors in tokens open
+  std::function<std::string(size_t)> in_merge;  // how errors in merge i open
+};
+
+/// Learns merges as BPETokenizer::train says, from a text whose bytes have the ids `first` to first
+/// + 255: appends tokens and merges to the table.
+void train_bpe(const std::string& text, const BPEOptions& options, BPETable& table);
+
+}  // namespace gradus::models::detail

@@ -1,0 +1,288 @@
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "gradus/core/files/file.h"
+#include "gradus/core/files/json.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/tokenizers/bpe.h"
+#include "gradus/models/data/tokenizers/tokenizer_file.h"
+
+namespace gradus::models {
+
+using detail::BPETable;
+using detail::pair_key;
+using nlohmann::json;
+
+BPETokenizer::BPETokenizer(const BPETable& table) {
+  const std::unordered_set<std::string> special(table.special.begin(), table.special.end());
+  std::unordered_map<std::string_view, int32_t> ids;
+  check(std::ssize(table.tokens) < int64_t{1} << 31, table.in_vocab(), "more than 2^31 tokens");
+  byte_ids_.fill(-1);
+  for (const std::string& token : table.tokens) {
+    const auto id = static_cast<int32_t>(ids.size());
+    if (!ids.emplace(token, id).second)
+      fail(table.in_vocab(), "token ", shown(json(token)), " stands twice in the vocabulary");
+    pieces_.push_back(special.contains(token) ? token : detail::unspell(token));
+    if (pieces_.back().empty())
+      fail(table.in_vocab(), "token ", shown(json(token)), " is empty or holds a character that ",
+           "stands for no byte");
+    if (!special.contains(token) && pieces_.back().size() == 1)
+      byte_ids_[static_cast<unsigned char>(pieces_.back()[0])] = id;
+  }
+  for (const std::string& name : table.special) {
+    const auto found = ids.find(name);
+    if (found == ids.end())
+      fail(table.in_vocab(), "special token ", shown(json(name)), " is not in the vocabulary");
+    add_special(name, found->second);
+  }
+  std::vector<bool> made(pieces_.size());  // tokens that are bytes or that some merge made
+  for (size_t byte = 0; byte < 256; ++byte) {
+    if (byte_ids_[byte] < 0)
+      fail(table.in_vocab(), "expected a token for each byte, but there is none for ", byte, ", ",
+           shown(json(detail::spell(std::string(1, static_cast<char>(byte))))));
+    made[static_cast<size_t>(byte_ids_[byte])] = true;
+  }
+  for (size_t i = 0; i < table.merges.size(); ++i) {
+    const std::string& merge = table.merges[i];
+    const size_t space = merge.find(' ');
+    if (space == 0 || space == std::string::npos || space + 1 == merge.size() ||
+        merge.find(' ', space + 1) != std::string::npos)
+      fail(table.in_merge(i), "expected two tokens with a space between, got ", shown(json(merge)));
+    auto known = [&](const std::string& token, bool is_result) {
+      const auto found = ids.find(token);
+      if (found == ids.end() || is_special(found->second))
+        fail(table.in_merge(i), is_result ? "makes " : "merges ", shown(json(token)),
+             ", which is not in the vocabulary");
+      if (!is_result && !made[static_cast<size_t>(found->second)])
+        fail(table.in_merge(i), "merges ", shown(json(token)), ", which no merge before it makes");
+      return found->second;
+    };
+    const std::string a = merge.substr(0, space), b = merge.substr(space + 1);
+    const Merge rule{known(a, false), known(b, false), known(a + b, true)};
+    if (!ranks_.emplace(pair_key(rule.left, rule.right), static_cast<int32_t>(i)).second)
+      fail(table.in_merge(i), "merges ", shown(json(merge)), ", which an earlier one does");
+    made[static_cast<size_t>(rule.result)] = true;
+    merges_.push_back(rule);
+  }
+  for (size_t id = 0; id < pieces_.size(); ++id)
+    if (!made[id] && !is_special(static_cast<int64_t>(id)))
+      fail(table.in_vocab(), "token ", shown(json(table.tokens[id])),
+           " is neither a byte nor made by a merge, nor among the special tokens");
+}
+
+BPETokenizer BPETokenizer::train(const std::string& text, const BPEOptions& options) {
+  const int64_t least = std::ssize(options.special) + 256;
+  check(options.vocab_size >= least && options.vocab_size < int64_t{1} << 31,
+        "BPETokenizer: expected a vocab_size from ", least, " (the special tokens and 256 bytes) ",
+        "to 2^31 - 1, got ", options.vocab_size);
+  check(options.min_count >= 1, "BPETokenizer: expected min_count >= 1, got ", options.min_count);
+  auto place = [] { return "BPETokenizer: "; };
+  BPETable table{options.special, options.special, {}, place, [&](size_t) { return place(); }};
+  detail::train_bpe(text, options, table);
+  return BPETokenizer(table);
+}
+
+// ---- text to tokens and back ----
+
+/// Merges the bytes of one word after the other, in buffers that it keeps.
+class BPETokenizer::Merger {
+ public:
+  explicit Merger(const BPETokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  /// Appends the tokens of a word.
+  ///
+  /// The neighbours that some rule fits wait in a heap, the earliest rule's first, then from left
+  /// to right; those that are there no more are passed over. What one rule's merges bring side by
+  /// side waits until the rule is through, as it would in the definition.
+  void append(std::string_view word, std::vector<int32_t>& ids) {
+    nodes_.clear();
+    waiting_.clear();
+    const auto n = static_cast<int32_t>(word.size());
+    for (int32_t i = 0; i < n; ++i) {
+      const auto byte = static_cast<unsigned char>(word[static_cast<size_t>(i)]);
+      nodes_.push_back({tokenizer_.byte_ids_[byte], i - 1, i + 1 < n ? i + 1 : -1});
+    }
+    for (int32_t i = 0; i < n; ++i) wait(i);
+    while (!waiting_.empty()) {
+      const uint64_t rank = waiting_.front() >> 32;
+      const Merge& rule = tokenizer_.merges_[rank];
+      fresh_.clear();
+      while (!waiting_.empty() && waiting_.front() >> 32 == rank) {
+        merge(static_cast<int32_t>(waiting_.front() & 0xffffffffu), rule);
+        std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+        waiting_.pop_back();
+      }
+      for (const int32_t place : fresh_) {
+        wait(nodes_[static_cast<size_t>(place)].before);
+        wait(place);
+      }
+    }
+    for (int32_t i = 0; i >= 0; i = nodes_[static_cast<size_t>(i)].after)
+      ids.push_back(nodes_[static_cast<size_t>(i)].id);
+  }
+
+ private:
+  struct Node {
+    int32_t id, before, after;  // id -1: merged into the one before
+  };
+
+  /// Puts the neighbours at this place and behind it in the heap, if there are any and a rule fits.
+  void wait(int32_t place) {
+    if (place < 0) return;
+    const Node& node = nodes_[static_cast<size_t>(place)];
+    if (node.after < 0) return;
+    const auto found =
+        tokenizer_.ranks_.find(pair_key(node.id, nodes_[static_cast<size_t>(node.after)].id));
+    if (found == tokenizer_.ranks_.end()) return;
+    waiting_.push_back(static_cast<uint64_t>(found->second) << 32 | static_cast<uint32_t>(place));
+    std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+  }
+
+  void merge(int32_t place, const Merge& rule) {
+    Node& node = nodes_[static_cast<size_t>(place)];
+    if (node.id != rule.left || node.after < 0) return;
+    Node& next = nodes_[static_cast<size_t>(node.after)];
+    if (next.id != rule.right) return;
+    node.id = rule.result;
+    node.after = next.after;
+    if (next.after >= 0) nodes_[static_cast<size_t>(next.after)].before = place;
+    next.id = -1;
+    fresh_.push_back(place);
+  }
+
+  const BPETokenizer& tokenizer_;
+  std::vector<Node> nodes_;
+  std::vector<uint64_t> waiting_;  // rank << 32 | place
+  std::vector<int32_t> fresh_;
+};
+
+std::vector<int64_t> BPETokenizer::encode(const std::string& text) const {
+  std::vector<int64_t> ids;
+  ids.reserve(text.size() / 3);
+  Merger merger(*this);
+  std::vector<int32_t> seen;  // the tokens of all different words, one word's behind the other's
+  std::unordered_map<std::string_view, std::pair<size_t, size_t>> words;  // where those begin, end
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = detail::end_of_word(text, at);
+    check(end - at < size_t{1} << 31, "encode: a word of ", end - at, " bytes at byte ", at);
+    const std::string_view word(text.data() + at, end - at);
+    const auto [found, is_new] = words.try_emplace(word);
+    if (is_new) {
+      found->second.first = seen.size();
+      merger.append(word, seen);
+      found->second.second = seen.size();
+    }
+    for (size_t i = found->second.first; i < found->second.second; ++i) ids.push_back(seen[i]);
+    at = end;
+  }
+  return ids;
+}
+
+std::string BPETokenizer::decode(const std::vector<int64_t>& ids) const {
+  detail::check_ids(ids, vocab_size());
+  std::string text;
+  for (const int64_t id : ids) text += pieces_[static_cast<size_t>(id)];
+  return text;
+}
+
+// ---- files ----
+
+std::string BPETokenizer::spelled(int64_t id) const {
+  const std::string& piece = pieces_[static_cast<size_t>(id)];
+  return is_special(id) ? piece : detail::spell(piece);
+}
+
+std::vector<std::string> BPETokenizer::spelled_merges() const {
+  std::vector<std::string> all;
+  for (const Merge& merge : merges_)
+    all.push_back(spelled(merge.left) + ' ' + spelled(merge.right));
+  return all;
+}
+
+std::string BPETokenizer::to_json() const {
+  std::vector<std::string> vocab;
+  for (int64_t id = 0; id < vocab_size(); ++id) vocab.push_back(spelled(id));
+  const json file{{"type", "bpe"},
+                  {"special", special_tokens()},
+                  {"vocab", std::move(vocab)},
+                  {"merges", spelled_merges()}};
+  return file.dump(1) + "\n";
+}
+
+namespace {
+
+/// Of our file, or of one of Hugging Face's.
+BPETable read_table(const detail::TokenizerFile& file) {
+  const auto in_merge = [](size_t i) { return "merge " + std::to_string(i) + " "; };
+  if (file.is_theirs())
+    return {detail::their_tokens(file.root), detail::their_special(file.root),
+            detail::their_merges(file.root), [] { return std::string(); }, in_merge};
+  file.check_type("bpe");
+  check(file.root.contains("merges"), "expected an array of merges for merges");
+  return {file.strings("vocab", "tokens", true), file.strings("special", "names", false),
+          file.strings("merges", "merges", false), [] { return std::string(); }, in_merge};
+}
+
+/// vocab.json's tokens, in the order of their ids.
+std::vector<std::string> read_vocab(const std::string& in_vocab, const std::string& path) {
+  const std::string text = read_file(path);
+  return detail::tokens_by_id(in_vocab, parse_json((in_vocab + "the file").c_str(), text));
+}
+
+/// merges.txt's lines, but for the first if that is a "#version".
+std::vector<std::string> read_merges(const std::string& path, size_t& first_line) {
+  const std::string text = read_file(path);
+  std::vector<std::string> merges;
+  first_line = text.rfind("#version", 0) == 0 ? 2 : 1;
+  size_t at = first_line == 2 ? std::min(text.find('\n'), text.size() - 1) + 1 : 0;
+  while (at < text.size()) {
+    size_t end = std::min(text.find('\n', at), text.size());
+    const size_t next = end + 1;
+    if (end > at && text[end - 1] == '\r') --end;
+    merges.push_back(text.substr(at, end - at));
+    at = next;
+  }
+  return merges;
+}
+
+}  // namespace
+
+BPETokenizer::BPETokenizer(const detail::TokenizerFile& file) : BPETokenizer(read_table(file)) {}
+
+BPETokenizer BPETokenizer::load(const std::string& path) {
+  std::optional<BPETokenizer> tokenizer;
+  detail::read_tokenizer("BPETokenizer", path, [&](const auto& file) { tokenizer.emplace(file); });
+  return *std::move(tokenizer);
+}
+
+BPETokenizer BPETokenizer::load_gpt2(const std::string& vocab_path, const std::string& merges_path,
+                                     const std::vector<std::string>& special) {
+  const std::string in_vocab = "BPETokenizer: " + vocab_path + ": ";
+  BPETable table;
+  table.tokens = read_vocab(in_vocab, vocab_path);
+  table.special = special;
+  size_t first_line;
+  table.merges = read_merges(merges_path, first_line);
+  table.in_vocab = [&] { return in_vocab; };
+  table.in_merge = [&](size_t i) {
+    return "BPETokenizer: " + merges_path + ": line " + std::to_string(first_line + i) + " ";
+  };
+  return BPETokenizer(table);
+}
+
+void BPETokenizer::save_gpt2(const std::string& vocab_path, const std::string& merges_path) const {
+  json vocab = json::object();
+  for (int64_t id = 0; id < vocab_size(); ++id) vocab[spelled(id)] = id;
+  std::string merges = "#version: 0.2\n";
+  for (const std::string& merge : spelled_merges()) merges += merge + '\n';
+  write_file_atomically(vocab_path, vocab.dump() + "\n");
+  write_file_atomically(merges_path, merges);
+}
+
+}  // namespace gradus::models

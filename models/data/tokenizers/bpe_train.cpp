@@ -1,0 +1,184 @@
+// Learning merges. Words are counted once; then each merge touches only the places where its pair
+// stands, so that all merges together cost about the number of places times its logarithm.
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "gradus/core/internal.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/tokenizers/bpe.h"
+
+namespace gradus::models::detail {
+
+namespace {
+
+/// The different words of a text, one behind the other, as a list of tokens that can be joined.
+class Words {
+ public:
+  explicit Words(const std::string& text, int32_t first_byte_id) {
+    std::unordered_map<std::string_view, size_t> places;
+    std::vector<std::string_view> words;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = end_of_word(text, at);
+      const std::string_view word(text.data() + at, end - at);
+      const auto [found, is_new] = places.emplace(word, words.size());
+      if (is_new) {
+        words.push_back(word);
+        counts_.push_back(0);
+      }
+      ++counts_[found->second];
+      at = end;
+    }
+    size_t total = 0;
+    for (const auto word : words) total += word.size();
+    check(total < static_cast<size_t>(std::numeric_limits<int32_t>::max()),
+          "BPETokenizer: the text's different words have ", total, " bytes, more than 2^31");
+    std::array<int32_t, 256> ids;
+    for (size_t i = 0; i < 256; ++i)
+      ids[bytes_in_order()[i]] = first_byte_id + static_cast<int32_t>(i);
+    tokens_.reserve(total);
+    for (size_t w = 0; w < words.size(); ++w)
+      for (size_t i = 0; i < words[w].size(); ++i) {
+        const auto place = static_cast<int32_t>(tokens_.size());
+        const bool last = i + 1 == words[w].size();
+        tokens_.push_back({ids[static_cast<unsigned char>(words[w][i])], i == 0 ? -1 : place - 1,
+                           last ? -1 : place + 1, static_cast<int32_t>(w)});
+      }
+  }
+
+  struct Token {
+    int32_t id, before, after;  // places; -1: none, the word begins or ends here
+    int32_t word;
+  };
+  int32_t size() const { return static_cast<int32_t>(tokens_.size()); }
+  Token& operator[](int32_t place) { return tokens_[static_cast<size_t>(place)]; }
+  /// How often the text has the word of this place.
+  int64_t count(int32_t place) { return counts_[static_cast<size_t>((*this)[place].word)]; }
+
+ private:
+  std::vector<Token> tokens_;
+  std::vector<int64_t> counts_;
+};
+
+/// How often each pair of neighbours occurs, and where.
+class Pairs {
+ public:
+  void add(uint64_t pair, int32_t place, int64_t count) {
+    Entry& entry = entries_[pair];
+    entry.count += count;
+    entry.places.push_back(place);
+    grown_.push_back(pair);
+  }
+  void remove(uint64_t pair, int64_t count) {
+    const auto found = entries_.find(pair);
+    if (found != entries_.end()) found->second.count -= count;
+  }
+  /// Takes out the most frequent pair, the smallest among equals; false if none occurs min_count
+  /// times. `places`: where it may stand, from left to right.
+  bool take_most_frequent(int64_t min_count, uint64_t& pair, std::vector<int32_t>& places) {
+    std::sort(grown_.begin(), grown_.end());
+    grown_.erase(std::unique(grown_.begin(), grown_.end()), grown_.end());
+    for (const uint64_t one : grown_)
+      if (const auto found = entries_.find(one); found != entries_.end())
+        queue_.push({found->second.count, one});
+    grown_.clear();
+    while (!queue_.empty()) {
+      const Candidate best = queue_.top();
+      queue_.pop();
+      const auto found = entries_.find(best.pair);
+      if (found == entries_.end()) continue;
+      // Counts that fell are put right when they come up: the queue never has one too small.
+      if (found->second.count != best.count) {
+        if (found->second.count < best.count) queue_.push({found->second.count, best.pair});
+        continue;
+      }
+      if (best.count < min_count) return false;
+      pair = best.pair;
+      places = std::move(found->second.places);
+      entries_.erase(found);
+      std::sort(places.begin(), places.end());
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Entry {
+    int64_t count = 0;
+    std::vector<int32_t> places;
+  };
+  struct Candidate {
+    int64_t count;
+    uint64_t pair;
+    bool operator<(const Candidate& other) const {
+      return count != other.count ? count < other.count : pair > other.pair;
+    }
+  };
+  std::unordered_map<uint64_t, Entry> entries_;
+  std::vector<uint64_t> grown_;  // since the last was taken
+  std::priority_queue<Candidate> queue_;
+};
+
+/// Makes `result` of left and right wherever they stand side by side.
+void join(Words& words, Pairs& pairs, const std::vector<int32_t>& places, int32_t left,
+          int32_t right, int32_t result) {
+  for (const int32_t place : places) {
+    Words::Token& token = words[place];
+    if (token.id != left || token.after < 0 || words[token.after].id != right) continue;
+    Words::Token& next = words[token.after];
+    const int64_t count = words.count(place);
+    if (token.before >= 0) {
+      const int32_t id = words[token.before].id;
+      pairs.remove(pair_key(id, left), count);
+      pairs.add(pair_key(id, result), token.before, count);
+    }
+    if (next.after >= 0) {
+      const int32_t id = words[next.after].id;
+      pairs.remove(pair_key(right, id), count);
+      pairs.add(pair_key(result, id), place, count);
+      words[next.after].before = place;
+    }
+    token.id = result;
+    token.after = next.after;
+    next.id = -1;
+  }
+}
+
+}  // namespace
+
+void train_bpe(const std::string& text, const BPEOptions& options, BPETable& table) {
+  const auto first = static_cast<int32_t>(table.tokens.size());
+  std::unordered_map<std::string, int32_t> ids;  // of each piece, spelled
+  for (const uint8_t byte : bytes_in_order()) {
+    const std::string piece = spell(std::string(1, static_cast<char>(byte)));
+    ids.emplace(piece, static_cast<int32_t>(table.tokens.size()));
+    table.tokens.push_back(piece);
+  }
+  Words words(text, first);
+  Pairs pairs;
+  for (int32_t place = 0; place < words.size(); ++place)
+    if (words[place].after >= 0)
+      pairs.add(pair_key(words[place].id, words[place + 1].id), place, words.count(place));
+
+  // Two pairs may make one piece, a+bc and ab+c: two merges, but one token. And a piece that is
+  // made anew may stand in a pair that was merged before: its rule is there already.
+  std::unordered_set<uint64_t> merged;
+  uint64_t pair;
+  std::vector<int32_t> places;
+  while (std::ssize(table.tokens) < options.vocab_size &&
+         pairs.take_most_frequent(options.min_count, pair, places)) {
+    const auto left = static_cast<int32_t>(pair >> 32), right = static_cast<int32_t>(pair);
+    const std::string &a = table.tokens[static_cast<size_t>(left)],
+                      &b = table.tokens[static_cast<size_t>(right)];
+    const auto [found, is_new] = ids.emplace(a + b, static_cast<int32_t>(table.tokens.size()));
+    const int32_t result = found->second;
+    if (merged.insert(pair).second) table.merges.push_back(a + ' ' + b);
+    if (is_new) table.tokens.push_back(found->first);
+    join(words, pairs, places, left, right, result);
+  }
+}
+
+}  // namespace gradus::models::detail

@@ -1,0 +1,120 @@
+#include "gradus/models/data/tokenizers/tokenizer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "gradus/core/files/file.h"
+#include "gradus/core/files/json.h"
+#include "gradus/core/internal.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/tokenizer_file.h"
+#include "gradus/models/data/tokenizers/utf8.h"
+#include "gradus/models/data/tokenizers/word_tokenizer.h"
+
+namespace gradus::models {
+
+using nlohmann::json;
+
+Tokenizer::Tokenizer(const std::vector<std::string>& special, int64_t first) {
+  for (const std::string& name : special) add_special(name, first++);
+}
+
+void Tokenizer::add_special(const std::string& name, int64_t id) {
+  check(!name.empty(), "special tokens: expected names, got an empty one");
+  detail::check_utf8("special tokens", name);
+  if (!special_ids_.emplace(name, id).second)
+    fail("special tokens: ", shown(json(name)), " stands there twice");
+  special_places_.emplace(id, special_names_.size());
+  special_names_.push_back(name);
+  if (name == "[UNK]") unknown_ = id;
+}
+
+bool Tokenizer::has_special(const std::string& name) const { return special_ids_.contains(name); }
+
+int64_t Tokenizer::special(const std::string& name) const {
+  const auto found = special_ids_.find(name);
+  if (found == special_ids_.end())
+    fail("special: the tokenizer has no special token ", shown(json(name)), "; it has ",
+         special_names_.empty() ? "none" : shown(json(special_names_)));
+  return found->second;
+}
+
+bool Tokenizer::is_special(int64_t id) const { return special_places_.contains(id); }
+
+const std::string* Tokenizer::special_name(int64_t id) const {
+  const auto found = special_places_.find(id);
+  return found == special_places_.end() ? nullptr : &special_names_[found->second];
+}
+
+int64_t Tokenizer::count_unknown(const std::vector<int64_t>& ids) const {
+  return unknown_ < 0 ? 0 : std::count(ids.begin(), ids.end(), unknown_);
+}
+
+void Tokenizer::save(const std::string& path) const { write_file_atomically(path, to_json()); }
+
+namespace detail {
+
+void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size) {
+  for (size_t i = 0; i < ids.size(); ++i)
+    check(0 <= ids[i] && ids[i] < vocab_size, "decode: expected ids from 0 to ", vocab_size - 1,
+          ", got ", ids[i], " at place ", i);
+}
+
+void TokenizerFile::check_type(const char* type) const {
+  const std::string got = json_text(root, "type");
+  check(got == type, "expected \"", type, "\" for type, got ", shown(got));
+}
+
+std::vector<std::string> TokenizerFile::strings(const char* key, const char* what,
+                                                bool required) const {
+  const auto found = root.find(key);
+  if (found == root.end() && !required) return {};
+  check(found != root.end() && found->is_array() && (!required || !found->empty()),
+        "expected an array of ", what, " for ", key);
+  std::vector<std::string> all;
+  all.reserve(found->size());
+  for (const json& entry : *found) {
+    if (!entry.is_string()) fail("expected ", what, " in ", key, ", got ", shown(entry));
+    all.push_back(entry.get<std::string>());
+  }
+  return all;
+}
+
+void read_tokenizer(const char* op, const std::string& path,
+                    const std::function<void(const TokenizerFile&)>& use) {
+  const std::string text = read_file(path);
+  try {
+    const json root = parse_json("the file", text);
+    use({root});
+  } catch (const Error& e) {
+    fail(op, ": ", path, ": ", e.what());
+  }
+}
+
+}  // namespace detail
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return detail::load_folder_tokenizer(path);
+  std::unique_ptr<Tokenizer> tokenizer;
+  detail::read_tokenizer("load_tokenizer", path, [&](const detail::TokenizerFile& file) {
+    const std::string type =
+        file.is_theirs() ? detail::their_type(file.root) : json_text(file.root, "type");
+    if (type == "char")
+      tokenizer = std::make_unique<CharTokenizer>(file);
+    else if (type == "word")
+      tokenizer = std::make_unique<WordTokenizer>(file);
+    else if (type == "bpe")
+      tokenizer = std::make_unique<BPETokenizer>(file);
+    else if (type == "wordpiece")
+      tokenizer = std::make_unique<WordPieceTokenizer>(file);
+    else
+      fail("expected \"char\", \"word\", \"bpe\" or \"wordpiece\" for type, got ", shown(type));
+  });
+  return tokenizer;
+}
+
+}  // namespace gradus::models

@@ -1,0 +1,61 @@
+#include "gradus/models/folder/checkpoint.h"
+
+#include <sstream>
+
+#include "gradus/core/internal.h"
+
+namespace gradus::models {
+
+namespace {
+
+constexpr const char* model_prefix = "model.";
+constexpr const char* optimizer_prefix = "optimizer.";
+
+void append(NamedTensors& out, const std::string& prefix, const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) out.emplace_back(prefix + name, tensor);
+}
+
+/// The tensors whose names open with `prefix`, without it.
+NamedTensors part(const NamedTensors& tensors, const std::string& prefix) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : tensors)
+    if (name.starts_with(prefix)) out.emplace_back(name.substr(prefix.size()), tensor);
+  return out;
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const nn::Module& model,
+                     const optim::Optimizer& optimizer,
+                     const std::map<std::string, std::string>& metadata) {
+  NamedTensors tensors;
+  append(tensors, model_prefix, model.state_dict());
+  append(tensors, optimizer_prefix, optimizer.state_dict());
+  const RandomKey random = default_generator().state();
+  auto all = metadata;
+  all["random"] = std::to_string(random.seed) + ' ' + std::to_string(random.counter);
+  save_safetensors(path, tensors, all);
+}
+
+Checkpoint::Checkpoint(const std::string& path) : path_(path), file_(load_safetensors(path)) {
+  const auto found = file_.metadata.find("random");
+  std::istringstream in(found == file_.metadata.end() ? "" : found->second);
+  const bool whole = in >> random_.seed >> random_.counter && in.eof();
+  check(whole && in.str().find('-') == std::string::npos, path,
+        ": no checkpoint: expected a random state of two whole numbers");
+}
+
+void Checkpoint::restore(nn::Module& model, optim::Optimizer& optimizer) const {
+  NamedTensors before;  // what to go back to if the optimiser's part does not fit
+  for (const auto& [name, tensor] : model.state_dict()) before.emplace_back(name, tensor.clone());
+  try {
+    model.load_state_dict(part(file_.tensors, model_prefix));
+    optimizer.load_state_dict(part(file_.tensors, optimizer_prefix));
+  } catch (const Error& error) {
+    model.load_state_dict(before);
+    fail(path_, ": ", error.what());
+  }
+  default_generator().set_state(random_);
+}
+
+}  // namespace gradus::models

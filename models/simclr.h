@@ -1,0 +1,97 @@
+#pragma once
+// SimCLR: an encoder learns without labels, by telling two views of one image from views of others.
+// Chen et al. 2020, arXiv 2002.05709.
+
+#include <concepts>
+
+#include "gradus/core/ops/contrastive.h"
+#include "gradus/core/ops/shape.h"
+#include "gradus/models/folder/fields.h"
+#include "gradus/models/vit.h"
+
+namespace gradus::models {
+
+/// What SimCLR can train: a model that turns images into features and that a folder can hold (see
+/// model_folder.h); with classes = 0 it has no head, whose weights would not be trained.
+template <class E>
+concept ImageEncoder = std::derived_from<E, nn::Module> &&
+    requires(const E& encoder, typename E::Config& config, const Tensor& images) {
+  { encoder.features(images) } -> std::same_as<Tensor>;  // (B, feature_size())
+  { encoder.feature_size() } -> std::convertible_to<int64_t>;
+  { E::fields(config) } -> std::same_as<Fields>;
+  { config.classes } -> std::convertible_to<int64_t>;
+};
+
+/// The head g: out(relu(in(h))), dim -> hidden -> projection. Thrown away after training: what it
+/// forgets, colours and places, the features behind it keep (section 4.2).
+struct ProjectionHead : nn::Module {
+  nn::Linear in, out;  ///< with biases
+  ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)
+      : in(child("in", nn::Linear(dim, hidden))),
+        out(child("out", nn::Linear(hidden, projection))) {}
+  Tensor operator()(const Tensor& h) const { return out(in(h, Activation::relu)); }
+};
+
+namespace detail {
+/// Throws Error unless a and b are views of the same two or more images.
+void check_views(const Tensor& a, const Tensor& b);
+}  // namespace detail
+
+template <class E>
+struct SimCLRConfig {
+  typename E::Config encoder = without_head();  ///< with classes = 0
+  int64_t projection_hidden = 128;              ///< numbers within the head
+  int64_t projection = 64;                      ///< numbers that views are compared by
+  double temperature = 0.5;                     ///< divides the similarities
+
+  /// The encoder's configuration as it is by default, but for a head.
+  static typename E::Config without_head() {
+    typename E::Config config;
+    config.classes = 0;
+    return config;
+  }
+};
+
+/// z = g(f(x)) of two views x of each image, and NT-Xent: each z must find that of the other view.
+///   SimCLR<ViT> model({.encoder = {.classes = 0}});
+///   model.loss(augment(x, o, seed, 2 * step), augment(x, o, seed, 2 * step + 1))
+template <ImageEncoder E>
+struct SimCLR : nn::Module {
+  using Config = SimCLRConfig<E>;
+  static constexpr const char* kind = "simclr";
+  static Fields fields(Config& c) {
+    Fields fields = E::fields(c.encoder);
+    fields.add("projection_hidden", c.projection_hidden, 1, 1e6, "numbers within the head");
+    fields.add("projection", c.projection, 1, 1e6, "numbers that views are compared by");
+    fields.add("temperature", c.temperature, 1e-6, 1e6, "divides the similarities");
+    return fields;
+  }
+
+  const Config config;
+  E encoder;            ///< what the training is for: encoder.features(images)
+  ProjectionHead head;  ///< thrown away after training
+  explicit SimCLR(const Config& c)
+      : config(checked(c)),
+        encoder(child("encoder", E(c.encoder))),
+        head(child("head",
+                   ProjectionHead(encoder.feature_size(), c.projection_hidden, c.projection))) {}
+
+  /// Images -> (B, projection), not of length 1.
+  Tensor operator()(const Tensor& images) const { return head(encoder.features(images)); }
+  /// NT-Xent of two views of each image, (B, C, H, W) both. Throws Error unless B >= 2: there must
+  /// be others to tell them from.
+  Tensor loss(const Tensor& a, const Tensor& b) const {
+    detail::check_views(a, b);
+    return nt_xent((*this)(cat({a, b}, 0)), {.temperature = config.temperature});
+  }
+
+ private:
+  static Config checked(Config c) {
+    fields(c).check("SimCLR");
+    core::check(c.encoder.classes == 0, "SimCLR: the encoder has no head: classes must be 0, got ",
+                c.encoder.classes);
+    return c;
+  }
+};
+
+}  // namespace gradus::models

@@ -1,0 +1,394 @@
+// What a graph's owner adds to it: hooks, and ops with rules of their own.
+
+#include <catch2/catch.hpp>
+
+#include "gradus/core/debug/gradcheck.h"
+#include "gradus/core/tensor/reuse.h"
+#include "tests/core/autograd_test.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using namespace gradus::testing;
+using Catch::Matchers::Contains;
+
+// ---- hooks ----
+
+TEST_CASE("hooks see the whole gradient and may replace it", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  std::vector<Values> seen;
+  const int64_t id = x.register_hook([&](const Tensor& g) {
+    seen.push_back(values(g));
+    CHECK_FALSE(grad_enabled());
+    return Tensor();
+  });
+  x.register_hook([](const Tensor& g) { return g * 10.0; });
+  (sum(x * 3.0) + sum(x)).backward();
+  CHECK(seen == std::vector<Values>{{4, 4}});  // once, both uses added up
+  CHECK(values(x.grad()) == Values{40, 40});
+  sum(x).backward();
+  CHECK(values(x.grad()) == Values{50, 50});  // applied to the pass's gradient, not to the sum
+  CHECK(values(grad({sum(x)}, {x})[0]) == Values{10, 10});
+  x.remove_hook(id);
+  x.remove_hook(id);
+  sum(x).backward();
+  CHECK(seen.size() == 3);
+}
+
+TEST_CASE("hooks on tensors inside the graph", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  const Tensor h = x * 2.0;
+  int calls = 0;
+  int64_t id = 0;
+  id = h.register_hook([&](const Tensor& g) {  // removes itself
+    ++calls;
+    h.remove_hook(id);
+    return g * 5.0;
+  });
+  const Tensor y = sum(h) + sum(h);
+  y.backward({}, true);
+  CHECK(values(x.grad()) == Values{20, 20});
+  y.backward({}, true);
+  CHECK(values(x.grad()) == Values{24, 24});
+  CHECK(calls == 1);
+  h.register_hook([](const Tensor& g) { return g * -1.0; });
+  CHECK(values(grad({y}, {h}, {.retain_graph = true})[0]) == Values{-2, -2});
+
+  const auto pieces = x.split(1, 0);  // of one of several outputs
+  pieces[1].register_hook([](const Tensor& g) { return g * 7.0; });
+  x.set_grad({});
+  sum(pieces[0] + pieces[1]).backward();
+  CHECK(values(x.grad()) == Values{1, 7});
+
+  // Under create_graph what a hook does is part of the gradient's graph.
+  const Tensor z = leaf({3});
+  z.register_hook([](const Tensor& g) { return g * g; });
+  const Tensor d = grad({z * z}, {z}, {.create_graph = true})[0];
+  CHECK(d.item() == 36);
+  CHECK(d.requires_grad());
+}
+
+TEST_CASE("hooks are called in the order of their registration", "[autograd]") {
+  const Tensor x = leaf({1, 2}), made = leaf({1, 2}) * 1.0;
+  for (const Tensor& t : {x, made}) {
+    t.register_hook([](const Tensor& g) { return g * 2.0; });
+    t.register_hook([](const Tensor&) { return Tensor(); });
+    t.register_hook([](const Tensor& g) { return g + 1.0; });
+    CHECK(values(grad({sum(t * 5.0)}, {t})[0]) == Values{11, 11});
+  }
+  x.register_hook([](const Tensor& g) { return g.to(float32); });
+  CHECK_THROWS_WITH(sum(x).backward(),
+                    "hook: expected a gradient of float64 (2,), got float32 (2,)");
+}
+
+TEST_CASE("a hook sees what kernels add in place, and not what earlier passes left", "[autograd]") {
+  const Tensor w = tensor({{1, 2}, {3, 4}}, float64).requires_grad_();
+  const Tensor x = tensor({{5, 6}}, float64), ids = tensor({0, 0, 1}, int64);
+  std::vector<Values> seen;
+  w.register_hook([&](const Tensor& g) {
+    seen.push_back(values(g));
+    return g * 10.0;
+  });
+  const Values expected{5 + 5 + 2, 5 + 6 + 2, 6 + 5 + 1, 6 + 6 + 1};
+  Values stored(4);
+  for (int pass = 1; pass <= 3; ++pass) {
+    // dw of each: x's row, x's column, and how often each row is taken.
+    (sum(linear(x, w)) + sum(matmul(x, w)) + sum(embedding(w, ids))).backward();
+    for (double& g : stored) g = 0;
+    for (size_t i = 0; i < 4; ++i) stored[i] = pass * 10 * expected[i];
+    CHECK(values(w.grad()) == stored);
+  }
+  CHECK(seen == std::vector<Values>{expected, expected, expected});
+}
+
+TEST_CASE("a stored gradient carries no graph, whatever a hook returns", "[autograd]") {
+  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  x.register_hook([&](const Tensor& g) {
+    const GradMode on(true);
+    return g * w;
+  });
+  for (int pass = 0; pass < 2; ++pass) {
+    sum(x).backward();
+    CHECK_FALSE(x.grad().requires_grad());
+  }
+  CHECK(values(x.grad()) == Values{6, 8});
+  const Tensor y = leaf({1, 2});
+  y.register_hook([&](const Tensor&) { return w; });
+  sum(y).backward();
+  CHECK_FALSE(y.grad().requires_grad());
+  CHECK(y.grad().impl().storage != w.impl().storage);
+}
+
+TEST_CASE("hooks: what is refused", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  CHECK_THROWS_WITH(tensor({1}).register_hook([](const Tensor& g) { return g; }),
+                    "register_hook: the tensor does not require grad");
+  CHECK_THROWS_WITH(x.register_hook(nullptr), "register_hook: the hook is empty");
+  x.register_hook([](const Tensor& g) { return g[0]; });
+  CHECK_THROWS_WITH(sum(x).backward(), "hook: expected a gradient of float64 (2,), got float64 ()");
+}
+
+TEST_CASE("a hook or a rule may run another backward pass", "[autograd]") {
+  const Tensor x = leaf({2}), inner = leaf({5});
+  x.register_hook([&](const Tensor&) {
+    const GradMode on(true);
+    (inner * inner).backward();
+    return Tensor();
+  });
+  (x * x).backward();
+  CHECK(x.grad().item() == 4);
+  CHECK(inner.grad().item() == 10);
+}
+
+// ---- ops of one's own ----
+
+TEST_CASE("a user's op: several inputs and outputs, each gradient only where wanted",
+          "[autograd]") {
+  // (a, b) -> (a b, a + b, the sign's index)
+  std::vector<std::string> log;
+  auto op = [&log](const Tensor& a, const Tensor& b) {
+    const Tensor x = a.detach(), y = b.detach();
+    const std::vector<Tensor> out{x * y, x + y, gt(x, y).to(int64)};
+    record("pair", out, {a, b}, saves_inputs, [&log](Backward& back) {
+      log.push_back(std::string(back.has_grad(0) ? "0" : "") + (back.has_grad(1) ? "1" : "") +
+                    (back.needs(0) ? "a" : "") + (back.needs(1) ? "b" : ""));
+      const Tensor product = back.grad(0), total = back.grad(1);
+      if (back.needs(0)) back.give(0, product * back.input(1) + total);
+      if (back.needs(1)) back.give(1, product * back.input(0) + total);
+    });
+    return out;
+  };
+  const Tensor a = leaf({2, 3}), b = leaf({5, 7});
+  const auto out = op(a, b);
+  CHECK(out[0].requires_grad());
+  CHECK_FALSE(out[2].requires_grad());
+  (sum(out[0]) + sum(out[1])).backward();
+  CHECK(values(a.grad()) == Values{6, 8});
+  CHECK(values(b.grad()) == Values{3, 4});
+  sum(op(a, b.detach())[1]).backward();
+  CHECK(values(a.grad()) == Values{7, 9});
+  CHECK(values(grad({sum(op(a, b)[0])}, {b})[0]) == Values{2, 3});
+  CHECK(log == std::vector<std::string>{"01ab", "1a", "0b"});
+  CHECK(gradcheck([&](const std::vector<Tensor>& in) { return op(in[0], in[1]); }, {a, b}));
+  CHECK(gradgradcheck([&](const std::vector<Tensor>& in) { return op(in[0], in[1]); }, {a, b}));
+}
+
+TEST_CASE("a user's op of more inputs and outputs than a mask has bits", "[autograd]") {
+  constexpr int count = 40;
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < count; ++i) inputs.push_back(leaf({i + 1.0}));
+  auto squares = [&](Saves saves, auto rule) {
+    std::vector<Tensor> out;
+    for (const Tensor& x : inputs) out.push_back(x.detach() * x.detach());
+    record("squares", out, inputs, saves, rule);
+    Tensor total = out[0];
+    for (size_t i = 1; i < out.size(); ++i) total = total + out[i];
+    return total;
+  };
+  squares(saves_inputs, [](Backward& b) {
+    for (int i = 0; i < count; ++i) b.give(i, b.grad(i) * b.input(i) * 2.0);
+  }).backward();
+  for (int i = 0; i < count; ++i) CHECK(inputs[static_cast<size_t>(i)].grad().item() == 2 * i + 2);
+  squares(saves_output, [](Backward& b) {
+    for (int i = 0; i < count; ++i) b.give(i, b.grad(i) * sqrt(b.output(i)) * 2.0);
+  }).backward();
+  for (int i = 0; i < count; ++i)
+    CHECK(inputs[static_cast<size_t>(i)].grad().item() == Approx(4 * i + 4));
+  for (int i : {1, 31, 32, 39})
+    CHECK_THROWS_WITH(squares(saves_input(0), [i](Backward& b) { b.input(i); }).backward(),
+                      "squares: backward: input " + std::to_string(i) + " was not saved");
+}
+
+TEST_CASE("a rule is held to its word", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  auto run = [&](auto rule) { sum(identity("mine", x, saves_nothing, rule)).backward(); };
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, ones({3}, float64)); }),
+                    "mine: backward: expected a gradient of float64 (2,) for input 0, got float64 "
+                    "(3,)");
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, ones({2})); }),
+                    "mine: backward: expected a gradient of float64 (2,) for input 0, got float32 "
+                    "(2,)");
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, {}); }), Contains("got nothing"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.input(0)); }),
+                    "mine: backward: input 0 was not saved");
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.output()); }),
+                    "mine: backward: output 0 was not saved");
+  CHECK_FALSE(x.grad().defined());
+  run([](Backward& b) {
+    for (int i = 0; i < 3; ++i) b.give(0, b.grad());
+  });
+  CHECK(values(x.grad()) == Values{3, 3});
+
+  Tensor y = x * 2.0;
+  CHECK_THROWS_WITH(record("mine", {y}, {x}, saves_nothing, [](Backward&) {}),
+                    "mine: record: output 0 is part of a graph already");
+}
+
+TEST_CASE("a wrong rule is refused by gradcheck", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  auto wrong = [](const std::vector<Tensor>& in) {
+    return std::vector{
+        identity("wrong", in[0], saves_nothing, [](Backward& b) { b.give(0, b.grad() * 1.01); })};
+  };
+  const GradcheckResult result = gradcheck(wrong, {x});
+  CHECK_FALSE(result.ok);
+  CHECK_THAT(result.message,
+             Contains("input 0") && Contains("(0,)") && Contains("analytic 1.01, numeric"));
+}
+
+TEST_CASE("take_grad and take_input give away what nobody else holds", "[autograd]") {
+  bool grad_is_ours = false, input_is_ours = false;
+  auto taker = [&](const Tensor& x) {
+    return identity("taker", x, saves_input(0), [&](Backward& b) {
+      const Tensor g = take_grad(b);
+      grad_is_ours = g.is_sole_owner();
+      input_is_ours = take_input(b, 0).defined();
+      b.give(0, g);
+    });
+  };
+  const Tensor x = leaf({1, 2});
+  const Tensor fresh = taker(x * 2.0) * 3.0;
+  fresh.backward(ones({2}, float64));  // mul's gradient, and an input that went by
+  CHECK(grad_is_ours);
+  CHECK(input_is_ours);
+  CHECK(values(x.grad()) == Values{6, 6});
+
+  const Tensor given = ones({2}, float64), kept = x * 2.0;
+  taker(kept).backward(given);  // the caller's gradient, and an input that the caller holds
+  CHECK_FALSE(grad_is_ours);
+  CHECK_FALSE(input_is_ours);
+
+  const Tensor shared = taker(exp(x)) * 3.0;
+  shared.backward(given);  // exp has saved the same storage
+  CHECK_FALSE(input_is_ours);
+  const Tensor y = taker(x * 2.0) * 3.0;
+  y.backward(given, true);  // the graph is kept, and with it its inputs
+  CHECK(grad_is_ours);
+  CHECK_FALSE(input_is_ours);
+  y.backward(given);
+  CHECK(input_is_ours);
+
+  const Tensor held = taker(x * 2.0), z = held * 3.0;
+  Tensor hooked;
+  held.register_hook([&](const Tensor& g) { return hooked = g; });
+  z.backward(given);  // a hook holds the gradient
+  CHECK_FALSE(grad_is_ours);
+  CHECK(values(hooked) == Values{3, 3});
+  const Tensor both = taker(x * 2.0);
+  grad({both * 3.0}, {both, x}, {.grad_outputs = {given}});  // so does the pass's result
+  CHECK_FALSE(grad_is_ours);
+}
+
+TEST_CASE("sum_in_place hands out a sum that exists and is nobody else's", "[autograd]") {
+  std::vector<bool> in_place;
+  auto adder = [&](const Tensor& x) {
+    return identity("adder", x, saves_nothing, [&](Backward& b) {
+      const Tensor total = sum_in_place(b, 0);
+      in_place.push_back(total.defined());
+      if (total.defined())
+        total.add_(b.grad());
+      else
+        b.give(0, b.grad());
+    });
+  };
+  const Tensor x = leaf({1, 2});
+  sum(adder(x)).backward();  // nothing to add to
+  sum(adder(x)).backward();
+  CHECK(values(x.grad()) == Values{2, 2});
+  const Tensor held = x.grad();
+  sum(adder(x)).backward();
+  CHECK(values(x.grad()) == Values{3, 3});
+  CHECK(values(held) == Values{2, 2});
+  grad({sum(adder(x) * 2.0 + adder(x) * 3.0)}, {x});  // a pass has sums of its own
+  grad({sum(adder(x) * 2.0 + adder(x) * 3.0)}, {x}, {.create_graph = true});
+  CHECK(in_place == std::vector<bool>{false, true, false, false, true, false, false});
+  CHECK(values(x.grad()) == Values{3, 3});
+}
+
+TEST_CASE("kernels that add into a sum leave alone what is strided or another's too",
+          "[autograd]") {
+  manual_seed(7);
+  const Tensor w = randn({4, 4}, float64), rows = tensor({0, 2, 2}, int64);
+  struct Op {
+    const char* name;
+    std::function<Tensor(const Tensor& h)> f;
+  };
+  const std::vector<Op> ops = {
+      {"linear, x", [&](const Tensor& h) { return linear(h, w); }},
+      {"linear, weight", [&](const Tensor& h) { return linear(w, h); }},
+      {"feed_forward, x",
+       [&](const Tensor& h) { return feed_forward(h, w, {}, Activation::gelu_tanh, w, {}); }},
+      {"feed_forward, second weight",
+       [&](const Tensor& h) { return feed_forward(w, w, {}, Activation::relu, h, {}); }},
+      {"matmul, left", [&](const Tensor& h) { return matmul(h, w); }},
+      {"matmul, right", [&](const Tensor& h) { return matmul(w, h); }},
+      {"layer_norm", [](const Tensor& h) { return layer_norm(h); }},
+      {"index_select", [&](const Tensor& h) { return index_select(h, 0, rows); }},
+      {"embedding", [&](const Tensor& h) { return embedding(h, rows); }},
+  };
+  const Tensor start = randn({4, 4}, float64), side = randn({4, 4}, float64);
+  for (const Op& op : ops) {
+    INFO(op.name);
+    const Tensor alone = start.clone().requires_grad_(), y = op.f(alone);
+    const Tensor dy = randn(y.shape(), float64);
+    y.backward(dy);
+    const auto same = [](const Tensor& a, const Tensor& b) {
+      return norm(a - b).item() <= 1e-12 * norm(b).item();
+    };
+    {  // a transposed gradient has come first
+      const Tensor x = start.clone().requires_grad_(), h = x * 1.0;
+      const Tensor first = sum(op.f(h) * dy);
+      (first + sum(exp(h.mT()) * side)).backward();
+      CHECK(same(x.grad(), alone.grad() + exp(start) * side.mT()));
+    }
+    {  // one that is also another's, and the caller's
+      const Tensor x = start.clone().requires_grad_(), other = ones({4, 4}, float64);
+      const Tensor k = other.requires_grad_(), h = x * 1.0, given = side.clone();
+      const Tensor y = op.f(h), both = h + k * 1.0;
+      const auto g = grad({both, y}, {x, k, both}, {.grad_outputs = {given, dy}});
+      CHECK(same(g[0], alone.grad() + side));
+      CHECK(same(g[1], side));
+      CHECK(same(g[2], side));
+      CHECK(same(given, side));
+    }
+    {  // a leaf's stored gradient that the user holds in another layout
+      const Tensor x = start.clone().requires_grad_(), stored = side.mT().clone();
+      for (const Tensor& earlier : {stored.mT(), scalar(2, float64).expand({4, 4})}) {
+        const Tensor before = earlier.clone();
+        x.set_grad(earlier);
+        op.f(x).backward(dy);
+        CHECK(same(x.grad(), alone.grad() + before));
+        CHECK(same(earlier, before));
+      }
+    }
+  }
+}
+
+TEST_CASE("AnomalyMode finds infinities and NaN in either dtype, in grad and create_graph alike",
+          "[autograd]") {
+  const AnomalyMode anomaly;
+  for (Dtype dtype : {float32, float64}) {
+    const Tensor x = tensor({1, 0}, dtype).requires_grad_(), nothing = zeros({2}, dtype);
+    CHECK_THROWS_WITH(sum(sqrt(x)).backward(), Contains("the backward of sqrt made"));    // 1/0
+    CHECK_THROWS_WITH(sqrt(x).backward(nothing), Contains("the backward of sqrt made"));  // 0/0
+    for (bool create_graph : {false, true})
+      CHECK_THROWS_WITH(grad({sum(sqrt(x))}, {x}, {.create_graph = create_graph}),
+                        Contains("the backward of sqrt made"));
+    CHECK_FALSE(x.grad().defined());
+  }
+}
+
+TEST_CASE("a loop over slices adds their gradients into one sum", "[autograd]") {
+  const int64_t T = 64, n = 4096, bytes = T * n * 4;
+  const Tensor x = randn({T, n}).requires_grad_();
+  Tensor total = zeros({n});
+  for (int64_t t = 0; t < T; ++t) total = total + x[t];
+  total = sum(total);
+  const int64_t live = memory_stats().live;
+  reset_peak_memory();
+  total.backward();
+  // x's gradient is set aside once: a padded one for each step would come on top, and cost T times
+  // the work.
+  CHECK(memory_stats().peak - live < bytes * 3 / 2);
+  CHECK(values(x.grad()) == Values(static_cast<size_t>(T * n), 1.0));
+  CHECK_FALSE(x.grad().requires_grad());
+}

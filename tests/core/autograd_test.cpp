@@ -1,0 +1,562 @@
+// The graph and the engine: what is recorded, walked, freed, refused.
+
+#include "tests/core/autograd_test.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+#include <regex>
+#include <thread>
+
+#include "gradus/core/runtime/random.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using namespace gradus::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+bool close(const Tensor& a, const Tensor& b, double tolerance = 1e-12) {
+  const NoGrad no_grad;
+  return norm(a - b).item() <= tolerance * (1 + norm(b).item());
+}
+
+int64_t live() { return memory_stats().live; }
+
+}  // namespace
+
+// ---- walking the graph ----
+
+TEST_CASE("a chain of 100,000 ops runs forward and backward and is destroyed", "[autograd]") {
+  const int64_t before = live();
+  for (const bool with_backward : {false, true}) {
+    const Tensor x = scalar(1, float64).requires_grad_();
+    Tensor y = x;
+    for (int i = 0; i < 100000; ++i) y = i % 2 ? y * 1.0 : y + 1.0;
+    if (!with_backward) continue;
+    y.backward();
+    CHECK(x.grad().item() == 1);
+  }
+  {  // saved tensors, and gradients that carry a graph of their own
+    const Tensor x = scalar(1, float64).requires_grad_();
+    Tensor y = x;
+    for (int i = 0; i < 50000; ++i) y = exp(y * 0.0);
+    const Tensor g = grad({y * x}, {x}, {.create_graph = true})[0];
+    CHECK(g.item() == 1);
+  }
+  CHECK(live() == before);
+}
+
+TEST_CASE("diamonds: gradients add up over paths", "[autograd]") {
+  const Tensor x = leaf({3});
+  const Tensor a = x * x, b = a + x;
+  (a * b + b).backward();  // x^4 + x^3 + x^2 + x
+  CHECK(x.grad().item() == 4 * 27 + 3 * 9 + 2 * 3 + 1);
+
+  const Tensor z = leaf({1});
+  Tensor y = z;
+  for (int i = 0; i < 50; ++i) y = y + y;  // 2^50 paths, 50 nodes
+  y.backward();
+  CHECK(z.grad().item() == std::pow(2.0, 50));
+}
+
+TEST_CASE("a leaf used twice, and passes that add up", "[autograd]") {
+  const Tensor x = leaf({2, 5});
+  sum(x * x).backward();
+  CHECK(values(x.grad()) == Values{4, 10});
+  const Tensor first = x.grad();
+  sum(x * 3.0).backward();
+  CHECK(values(x.grad()) == Values{7, 13});
+  CHECK(values(first) == Values{4, 10});  // who took the gradient keeps what it was
+  x.set_grad({});
+  CHECK_FALSE(x.grad().defined());
+}
+
+TEST_CASE("each leaf's gradient has storage of its own", "[autograd]") {
+  const Tensor a = leaf({1, 2}), b = leaf({3, 4}), given = tensor({1, 1}, float64);
+  (a + b).backward(given);
+  CHECK(a.grad().impl().storage != b.grad().impl().storage);
+  CHECK(a.grad().impl().storage != given.impl().storage);
+  CHECK(b.grad().impl().storage != given.impl().storage);
+  a.backward(given);
+  CHECK(values(a.grad()) == Values{2, 2});
+  CHECK(values(b.grad()) == Values{1, 1});
+  CHECK(values(given) == Values{1, 1});
+  const Tensor x = leaf({1, 2});
+  sum(x).backward();  // the rule gives an expanded view
+  CHECK(x.grad().is_contiguous());
+}
+
+TEST_CASE("gradients of gradients", "[autograd]") {
+  const Tensor x = leaf({2});
+  const Tensor y = x * x * x * x;
+  const Tensor d1 = grad({y}, {x}, {.create_graph = true})[0];
+  const Tensor d2 = grad({d1}, {x}, {.create_graph = true})[0];
+  const Tensor d3 = grad({d2}, {x}, {.create_graph = true})[0];
+  CHECK(d1.item() == 32);
+  CHECK(d2.item() == 48);
+  CHECK(d3.item() == 48);
+  CHECK_FALSE(x.grad().defined());
+  CHECK_FALSE(grad({y}, {x}, {.retain_graph = true})[0].requires_grad());
+  pow(d1, 2).backward();  // a penalty on the gradient trains like any loss: 2 d1 d2
+  CHECK(x.grad().item() == 2 * 32 * 48);
+  CHECK_FALSE(x.grad().requires_grad());
+}
+
+TEST_CASE("a fused op's input that is another input's ancestor", "[autograd]") {
+  manual_seed(5);
+  const Tensor x = randn({4, 3}, float64).requires_grad_();
+  auto loss_of = [&](bool fused) {
+    const Tensor weight = tanh(matmul(x.mT(), x)), bias = sum(x * x, 0);
+    const Tensor y = fused ? linear(x, weight, bias, Activation::gelu_tanh)
+                           : gelu_tanh(matmul(x, weight.mT()) + bias);
+    return std::pair{sum(y * y), weight};
+  };
+  const auto [fused, fused_weight] = loss_of(true);
+  const auto [composed, composed_weight] = loss_of(false);
+  for (const bool create_graph : {false, true}) {
+    const GradOptions options{.create_graph = create_graph, .retain_graph = true};
+    const auto got = grad({fused}, {x, fused_weight}, options);
+    const auto expected = grad({composed}, {x, composed_weight}, options);
+    CHECK(close(got[0], expected[0], 1e-10));
+    CHECK(close(got[1], expected[1], 1e-10));
+    if (!create_graph) continue;
+    CHECK(close(grad({sum(got[0] * got[0])}, {x})[0],
+                grad({sum(expected[0] * expected[0])}, {x})[0], 1e-10));
+  }
+}
+
+// ---- what is recorded ----
+
+TEST_CASE("requires_grad, leaves and detach", "[autograd]") {
+  const Tensor x = leaf({1, 2}), constant = tensor({3, 4}, float64);
+  const Tensor y = x * constant;
+  CHECK(x.is_leaf());
+  CHECK_FALSE(y.is_leaf());
+  CHECK(y.requires_grad());
+  CHECK_FALSE((constant * constant).requires_grad());
+  CHECK_FALSE(max(x, 0).indices.requires_grad());
+  CHECK_FALSE(gt(x, constant).requires_grad());
+  const Tensor d = y.detach();
+  CHECK_FALSE(d.requires_grad());
+  CHECK(d.impl().storage == y.impl().storage);
+  sum(y * d).backward();  // d counts as a constant
+  CHECK(values(x.grad()) == Values{9, 32});
+  CHECK_FALSE(constant.grad().defined());
+
+  CHECK_THROWS_WITH(arange(3).requires_grad_(),
+                    "requires_grad_: expected float32 or float64, got int64");
+  CHECK_THROWS_WITH(y.requires_grad_(false),
+                    "requires_grad_: the tensor was made by mul; only a leaf can be marked");
+  CHECK_FALSE(tensor({1}).requires_grad_().requires_grad_(false).requires_grad());
+  CHECK_THROWS_WITH(x.set_grad(ones({3}, float64)),
+                    "set_grad: expected a gradient of float64 (2,), got float64 (3,)");
+  CHECK_THROWS_WITH(x.set_grad(ones({2})),
+                    "set_grad: expected a gradient of float64 (2,), got float32 (2,)");
+  x.set_grad(x * 2.0);
+  CHECK_FALSE(x.grad().requires_grad());
+}
+
+TEST_CASE("NoGrad and GradMode last for a scope and a thread", "[autograd]") {
+  const Tensor x = leaf({1});
+  {
+    const NoGrad no_grad;
+    CHECK_FALSE(grad_enabled());
+    CHECK_FALSE((x * x).requires_grad());
+    {
+      const GradMode on(true);
+      CHECK((x * x).requires_grad());
+    }
+    CHECK_FALSE((x * x).requires_grad());
+    bool elsewhere = false;
+    std::thread([&] { elsewhere = grad_enabled(); }).join();
+    CHECK(elsewhere);
+  }
+  CHECK(grad_enabled());
+  CHECK(is_training());
+  {
+    const EvalMode eval;
+    CHECK_FALSE(is_training());
+    const EvalMode train(false);
+    CHECK(is_training());
+  }
+  CHECK(is_training());
+}
+
+TEST_CASE("modes are restored when a rule throws", "[autograd]") {
+  const Tensor x = leaf({1});
+  auto y = [&] {
+    return identity("thrower", x, saves_nothing,
+                    [](Backward&) { throw std::runtime_error("from the rule"); });
+  };
+  CHECK_THROWS_WITH(y().backward(), "from the rule");
+  CHECK(grad_enabled());
+  CHECK((x * x).requires_grad());
+  const Tensor thrower = y();
+  const NoGrad no_grad;
+  CHECK_THROWS_WITH(grad({thrower}, {x}, {.create_graph = true}), "from the rule");
+  CHECK_FALSE(grad_enabled());
+}
+
+TEST_CASE("backward and grad refuse bad arguments", "[autograd]") {
+  const Tensor x = leaf({1, 2}), unused = leaf({1}), constant = tensor({1, 2}, float64);
+  const Tensor y = x * x;
+  CHECK_THROWS_WITH(y.backward(),
+                    "backward: an output of shape (2,) needs its gradient given; only one element "
+                    "has 1 as default");
+  CHECK_THROWS_WITH(y.backward(ones({3}, float64)),
+                    "backward: expected an output gradient of float64 (2,), got float64 (3,)");
+  CHECK_THROWS_WITH(y.backward(ones({2})),
+                    "backward: expected an output gradient of float64 (2,), got float32 (2,)");
+  CHECK_THROWS_WITH(constant.backward(constant), "backward: the output does not require grad");
+  CHECK_THROWS_WITH(grad({sum(y)}, {constant}), "grad: input 0 does not require grad");
+  CHECK_THROWS_WITH(grad({constant}, {x}), "grad: output 0 does not require grad");
+  CHECK_THROWS_WITH(grad({sum(y)}, {x, unused}),
+                    "grad: no output depends on input 1 of shape (1,)");
+  CHECK_THROWS_WITH(grad({y, y}, {x}, {.grad_outputs = {constant}}),
+                    "grad: expected 2 output gradients, got 1");
+  CHECK_THROWS_WITH(grad({y}, {x}), Contains("grad: an output of shape (2,) needs its gradient"));
+  const auto some = grad({sum(x * x)}, {unused, x}, {.allow_unused = true});
+  CHECK_FALSE(some[0].defined());
+  CHECK(values(some[1]) == Values{2, 4});
+}
+
+TEST_CASE("grad: of several outputs, of tensors inside the graph, pruned", "[autograd]") {
+  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  const Tensor h = x * w;
+  int calls = 0;
+  const Tensor counted = identity("counted", w, saves_nothing, [&calls](Backward& b) {
+    ++calls;
+    b.give(0, b.grad());
+  });
+  const Tensor y = sum(exp(h) * counted), z = sum(h);
+  const auto g = grad({y, z}, {h, x, x}, {.retain_graph = true});
+  CHECK(close(g[0], exp(h) * w + 1.0));
+  CHECK(close(g[1], (exp(h) * w + 1.0) * w));
+  CHECK(values(g[1]) == values(g[2]));
+  CHECK(calls == 0);  // w was not asked for
+  CHECK_FALSE(x.grad().defined());
+  CHECK_FALSE(w.grad().defined());
+  CHECK(grad({z}, {z}, {.retain_graph = true})[0].item() == 1);
+  const auto [low, high] = [&] {
+    const auto pieces = (x * 2.0).split(1, 0);
+    return std::pair{pieces[0], pieces[1]};
+  }();
+  CHECK(grad({low * high}, {high})[0].item() == 2);  // one of an op's two outputs
+}
+
+// ---- the graph's life ----
+
+TEST_CASE("a second backward needs retain_graph", "[autograd]") {
+  const Tensor x = leaf({2});
+  const Tensor h = exp(x), y = h * h;
+  y.backward({}, true);
+  const double once = x.grad().item();
+  y.backward();
+  CHECK(x.grad().item() == 2 * once);
+  const char* message =
+      "mul: backward a second time: the graph was freed by the first; pass retain_graph there";
+  CHECK_THROWS_WITH(y.backward(), message);
+  CHECK_THROWS_WITH(grad({y}, {x}), message);
+  CHECK_THROWS_WITH(grad({y}, {x}, {.allow_unused = true}), message);
+  // A new graph on top of a freed one: as much of the gradient as still flows would be wrong.
+  auto z = [&] { return h * 3.0 + x; };
+  CHECK_THROWS_WITH(z().backward(), Contains("exp: backward a second time"));
+  CHECK_THROWS_WITH(grad({z()}, {x}), Contains("exp: backward a second time"));
+  CHECK(grad({z()}, {h})[0].item() == 3);
+}
+
+TEST_CASE("saved tensors are freed on the way", "[autograd]") {
+  const Tensor x = randn({1000}, float64).requires_grad_();
+  Tensor y = sum(exp(x));
+  const int64_t with_graph = live();
+  y.backward();
+  x.set_grad({});
+  CHECK(live() <= with_graph - 8000);  // exp's output is gone, though y still lives
+}
+
+TEST_CASE("live bytes return to where they were", "[autograd]") {
+  const int64_t before = live();
+  {
+    const Tensor x = randn({20, 30}, float64).requires_grad_();
+    const Tensor w = randn({30, 5}, float64).requires_grad_();
+    const int64_t leaves = live();
+    auto loss = [&] { return sum(softmax(matmul(x, w)) * tanh(matmul(x, w))); };
+    loss();
+    CHECK(live() == leaves);
+    grad({loss()}, {x}, {.create_graph = true});
+    CHECK(live() == leaves);
+    {
+      const Tensor h = loss();
+      h.register_hook([w](const Tensor& dy) { return dy * sum(w); });
+      const auto g = grad({h}, {x, w}, {.create_graph = true});
+      (sum(g[0] * g[0]) + sum(g[1])).backward();
+    }
+    CHECK(live() > leaves);
+    for (const Tensor& t : {x, w}) t.set_grad({});
+    CHECK(live() == leaves);
+    const Tensor y = identity("thrower", loss(), saves_inputs, [](Backward&) { fail("no"); });
+    CHECK_THROWS(y.backward());
+  }
+  CHECK(live() == before);
+}
+
+// ---- in place ----
+
+TEST_CASE("a tensor changed in place after it was saved is an error", "[autograd]") {
+  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  auto changed = [](const Tensor& t) {
+    const NoGrad no_grad;
+    t.add_(ones_like(t));
+  };
+  const Tensor y = exp(x);
+  changed(y);
+  CHECK_THROWS_WITH(sum(y).backward(),
+                    "exp: output 0 of shape (2,) was changed in place after it was saved for "
+                    "backward");
+  const Tensor z = x * w;
+  changed(w[0]);  // through a view
+  CHECK_THROWS_WITH(sum(z).backward(),
+                    "mul: input 1 of shape (2,) was changed in place after it was saved for "
+                    "backward");
+  const Tensor s = x + w;
+  changed(w);  // add reads neither input
+  CHECK_NOTHROW(sum(s).backward());
+
+  const Tensor mask = from_data(std::vector<bool>{true, false}, {2});
+  const Tensor chosen = where(mask, x, w), filled = masked_fill(x, mask, 0);
+  mask.fill_(1);
+  CHECK_THROWS_WITH(sum(chosen).backward(), Contains("where: input 0"));
+  CHECK_THROWS_WITH(sum(filled).backward(), Contains("masked_fill: input 1"));
+  const Tensor index = arange(2), taken = index_select(x, 0, index);
+  index.fill_(0);
+  CHECK_THROWS_WITH(sum(taken).backward(), Contains("index_select: input 1"));
+
+  const Tensor q = randn({1, 2, 2}, float64).requires_grad_(), bias = zeros({2, 2}, float64);
+  const Tensor class_weights = ones({2}, float64);
+  const Tensor attended = scaled_dot_product_attention(q, q, q, {.mask = bias});
+  const Tensor loss = cross_entropy(q[0], arange(2), {.class_weights = class_weights});
+  const Tensor projected =
+      self_attention(q.reshape({1, 1, 4}).expand({1, 2, 4}).slice(2, 0, 3), 1, 1, {.mask = bias});
+  bias.fill_(1);
+  class_weights.fill_(2);
+  for (const bool create_graph : {false, true}) {
+    const GradOptions options{.create_graph = create_graph, .retain_graph = true};
+    CHECK_THROWS_WITH(grad({sum(attended)}, {q}, options),
+                      Contains("scaled_dot_product_attention: input 3"));
+    CHECK_THROWS_WITH(grad({sum(projected)}, {q}, options), Contains("self_attention: input 1"));
+    CHECK_THROWS_WITH(grad({loss}, {q}, options), Contains("cross_entropy: input 2"));
+  }
+}
+
+TEST_CASE("in-place ops are refused where a gradient would be recorded", "[autograd]") {
+  const Tensor x = leaf({1, 2}), constant = tensor({1, 2}, float64);
+  const char* message =
+      "in place on a tensor that requires grad while gradients are recorded; open a NoGrad scope "
+      "or use the op that returns a new tensor";
+  CHECK_THROWS_WITH(x.fill_(0), std::string("fill_: ") + message);
+  CHECK_THROWS_WITH(x.mul_(2), Contains("mul_: in place on a tensor that requires grad"));
+  CHECK_THROWS_WITH(x[0].add_(constant[0]), Contains("add_: in place"));
+  CHECK_THROWS_WITH((x * 2.0).copy_(constant), Contains("copy_: in place"));
+  CHECK_THROWS_WITH(constant.copy_(x),
+                    "copy_: the source wants a gradient; in-place ops record none");
+  CHECK_THROWS_WITH(constant.add_(x),
+                    "add_: the addend wants a gradient; in-place ops record none");
+  CHECK(values(x) == Values{1, 2});
+  const NoGrad no_grad;
+  x.add_(constant, -0.5);
+  CHECK(values(x) == Values{0.5, 1});
+}
+
+// ---- anomaly mode ----
+
+TEST_CASE("AnomalyMode names the op whose backward made a NaN or an infinity", "[autograd]") {
+  const Tensor x = leaf({0, 4});
+  auto loss = [&] { return sum(exp(sqrt(x)) * 2.0); };
+  CHECK_NOTHROW(loss().backward());
+  {
+    const AnomalyMode anomaly;
+    CHECK_THROWS_WITH(loss().backward(),
+                      "anomaly: the backward of sqrt made a NaN or an infinity for input 0 of "
+                      "shape (2,)");
+    CHECK_THROWS_WITH(grad({loss()}, {x}), Contains("the backward of sqrt"));
+    CHECK_NOTHROW(sum(x * x).backward());
+    // What was not finite when it came is no op's fault.
+    const Tensor infinite = full({2}, INFINITY, float64);
+    CHECK_NOTHROW((x * 2.0).backward(infinite));
+  }
+  CHECK_NOTHROW(loss().backward());
+
+  // A kernel that adds into an existing sum is watched as well.
+  const Tensor w = ones({2, 2}, float64).requires_grad_(), data = full({1, 2}, 1e300, float64);
+  const AnomalyMode anomaly;
+  sum(w).backward();
+  const Tensor huge = full({1, 2}, 1e300, float64);
+  CHECK_THROWS_WITH(linear(data, w).backward(huge), Contains("the backward of linear"));
+  CHECK_THROWS_WITH(matmul(data, w).backward(huge), Contains("the backward of matmul"));
+}
+
+TEST_CASE("AnomalyMode changes no bit of a gradient", "[autograd]") {
+  manual_seed(3);
+  const Tensor w = randn({37, 37}).requires_grad_(), b = randn({37}).requires_grad_();
+  const Tensor x = randn({129, 37});
+  auto gradients = [&] {
+    w.set_grad({});
+    b.set_grad({});
+    Tensor y = x;
+    for (int i = 0; i < 3; ++i) y = tanh(linear(layer_norm(y, w[0], b), w, b));
+    mean(y * matmul(x, w)).backward();
+    return std::pair(w.grad().to_vector<float>(), b.grad().to_vector<float>());
+  };
+  const auto expected = gradients();
+  const AnomalyMode anomaly;
+  CHECK(gradients() == expected);
+}
+
+TEST_CASE("AnomalyMode names the op that made a NaN or an infinity", "[autograd]") {
+  const Tensor x = leaf({0, 4}), infinite = leaf({INFINITY, 1});
+  CHECK_NOTHROW(log(x));
+  const AnomalyMode anomaly;
+  CHECK_THROWS_WITH(log(x),
+                    "anomaly: log made a NaN or an infinity of shape (2,) from finite inputs");
+  CHECK_THROWS_WITH(x / 0.0, Contains("a NaN or an infinity"));
+  // Neither what came so, nor what was asked for, is an op's fault.
+  CHECK_NOTHROW(infinite * 0.0);
+  const Tensor mask = from_data(std::vector<bool>{true, false}, {2});
+  CHECK(values(softmax(masked_fill(x, mask, -INFINITY), -1)) == Values{0, 1});
+  const NoGrad no_grad;
+  CHECK_NOTHROW(log(x));
+}
+
+// ---- pictures ----
+
+TEST_CASE("to_dot draws the graph", "[autograd]") {
+  const Tensor a = leaf({2}), b = leaf({3});
+  const Tensor product = a * b, y = product + a;
+  y.backward({}, true);
+  CHECK(to_dot(y) == R"(digraph gradus {
+  rankdir=LR;
+  n0 [shape=record, label="{8}"];
+  n1 -> n0;
+  n1 [label="add"];
+  n2 -> n1;
+  n3 [shape=record, label="{2 | grad 4}"];
+  n3 -> n1;
+  n2 [label="mul"];
+  n3 -> n2;
+  n4 [shape=record, label="{3 | grad 2}"];
+  n4 -> n2;
+}
+)");
+  const std::string named = to_dot(y, {{"a b", product}, {"{x}", a}});
+  CHECK_THAT(named, Contains(R"([shape=record, label="{a\ b | 6}"])"));
+  CHECK_THAT(named, Contains(R"([shape=record, label="{\{x\} | 2 | grad 4}"])"));
+  const Tensor pieces = randn({2, 3}).requires_grad_();
+  CHECK_THAT(to_dot(sum(pieces.split(1, 0)[1])), Contains("{(2, 3)}") && Contains("\"split\""));
+  CHECK_THROWS_WITH(to_dot(scalar(1)), "to_dot: the tensor does not require grad");
+  CHECK_THROWS_WITH(to_dot(y, {{"c", scalar(1)}}), Contains("to_dot: c does not require grad"));
+}
+
+// ---- threads ----
+
+TEST_CASE("several threads may each run a graph of their own", "[autograd]") {
+  const Tensor data = randn({64, 96}), shared = randn({96, 96});
+  auto train = [&](uint64_t seed) {
+    manual_seed(seed);
+    const Tensor w = (randn({96, 96}) * 0.1).requires_grad_();
+    for (int step = 0; step < 5; ++step) {
+      const Tensor h = linear(dropout(data, 0.1), w, {}, Activation::gelu_tanh);
+      mean(pow(layer_norm(matmul(h, shared)), 2) * softmax(h)).backward();
+      const NoGrad no_grad;
+      w.add_(w.grad(), -0.1);
+      w.set_grad({});
+    }
+    return w.to_vector<float>();
+  };
+  std::vector<std::vector<float>> expected, got(4);
+  for (uint64_t i = 0; i < 4; ++i) expected.push_back(train(i));
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < 4; ++i) threads.emplace_back([&, i] { got[i] = train(i); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(got == expected);
+}
+
+TEST_CASE("retain_grad: a made tensor keeps its gradient") {
+  const int64_t before = memory_stats().live;
+  {
+    const Tensor x = leaf({1, 2}), h = x * 3.0, other = x * 1.0;
+    h.retain_grad();
+    h.retain_grad();  // once is enough
+    CHECK(!h.grad().defined());
+    const Tensor y = sum(h * h);
+    y.backward({}, true);
+    CHECK(values(h.grad()) == Values{6, 12});
+    CHECK(values(x.grad()) == Values{18, 36});
+    CHECK(!other.grad().defined());
+    CHECK(!h.grad().requires_grad());
+    CHECK(h.is_leaf() == false);
+    const Tensor copy = h;  // the same tensor
+    (sum(h) * 2.0 + y).backward();
+    CHECK(values(copy.grad()) == Values{14, 26});
+    h.set_grad({});
+    CHECK(!copy.grad().defined());
+  }
+  {
+    const Tensor x = leaf({1, 2}), h = x * 3.0, y = sum(h) + sum(h);
+    h.retain_grad(), y.retain_grad();
+    h.register_hook([](const Tensor& g) { return g * 10.0; });
+    y.backward();
+    CHECK(values(y.grad()) == Values{1});
+    CHECK(values(h.grad()) == Values{20, 20});  // after the hook, and a sum of both uses
+    h.grad().mul_(0);                           // its own memory
+    CHECK(values(x.grad()) == Values{60, 60});
+  }
+  {  // several outputs; grad() touches no .grad
+    const Tensor x = leaf({1, 2, 3}), z = x * 1.0;
+    const auto pieces = z.split(Shape{1, 2}, 0);
+    pieces[1].retain_grad(), z.retain_grad();
+    const Tensor y = sum(pieces[1] * pieces[1]);
+    CHECK(values(grad({y}, {x}, {.retain_graph = true})[0]) == Values{0, 4, 6});
+    CHECK(!pieces[1].grad().defined());
+    y.backward();
+    CHECK(values(pieces[1].grad()) == Values{4, 6});
+    CHECK(values(z.grad()) == Values{0, 4, 6});
+  }
+  CHECK(memory_stats().live == before);
+  const Tensor x = leaf({1});
+  x.retain_grad();  // a leaf has its gradient anyway
+  (x * 2.0).backward();
+  CHECK(values(x.grad()) == Values{2});
+  CHECK_THROWS_WITH(ones({2}).retain_grad(), "retain_grad: the tensor does not require grad");
+}
+
+TEST_CASE("a chain whose hooks keep earlier tensors is freed in a loop, not by recursion") {
+  const Tensor x = ones({1}).requires_grad_();
+  Tensor y = x;
+  for (int i = 0; i < 200'000; ++i) {
+    const Tensor before = y;
+    y = y * 1.0;
+    y.register_hook([before](const Tensor& g) { return g; });
+  }
+  y = {};
+  CHECK(sum(x).item() == 1);
+}
+
+TEST_CASE("hooks of leaves are called in the order in which gradients came to them") {
+  std::vector<Tensor> leaves;
+  std::vector<int> order;
+  for (int i = 0; i < 20; ++i) {
+    leaves.push_back(ones({i + 1}).requires_grad_());
+    leaves.back().register_hook([&order, i](const Tensor& g) {
+      order.push_back(i);
+      return g;
+    });
+  }
+  Tensor y = scalar(0);
+  for (const Tensor& leaf : leaves) y = y + sum(leaf * 2.0);
+  y.backward();  // begins with what was recorded last
+  std::vector<int> backwards(20);
+  std::iota(backwards.rbegin(), backwards.rend(), 0);
+  CHECK(order == backwards);
+}

@@ -1,0 +1,25 @@
+#pragma once
+// What the tests of the graph, its engine and its rules share.
+
+#include <vector>
+
+#include "gradus/core/ops/ops.h"
+#include "gradus/core/tensor/autograd.h"
+#include "tests/support/compare.h"
+
+namespace gradus::testing {
+
+/// A float64 vector that wants a gradient.
+inline Tensor leaf(std::initializer_list<double> numbers) {
+  return tensor(numbers, float64).requires_grad_();
+}
+
+/// x -> x, with a rule of the test's own.
+template <class RuleFn>
+Tensor identity(const char* name, const Tensor& x, core::Saves saves, RuleFn rule) {
+  Tensor y = x.detach().clone();
+  core::record(name, {y}, {x}, saves, rule);
+  return y;
+}
+
+}  // namespace gradus::testing

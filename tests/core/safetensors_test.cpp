@@ -1,0 +1,461 @@
+#include "gradus/core/files/safetensors.h"
+
+#include <sys/stat.h>
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "gradus/core/files/named_tensors.h"
+#include "gradus/core/tensor/tensor.h"
+#include "gradus/models/folder/checkpoint.h"
+#include "gradus/nn/layers.h"
+#include "gradus/optim/optim.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A file's bytes: the header's length, the header, the data.
+std::string file_of(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + data;
+}
+
+/// The JSON header of a file's bytes, and the data after it.
+std::pair<nlohmann::json, std::string> parts_of(const std::string& bytes) {
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  return {nlohmann::json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
+}
+
+template <class T>
+void check_same_bits(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.shape() == b.shape());
+  REQUIRE(a.dtype() == b.dtype());
+  REQUIRE(b.is_contiguous());
+  CHECK(std::memcmp(a.data<T>(), b.data<T>(), static_cast<size_t>(a.numel()) * sizeof(T)) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("safetensors: what is saved comes back bit by bit", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x.safetensors";
+  Tensor f = from_data<float>({1, -0.0f, std::numeric_limits<float>::denorm_min(),
+                               std::bit_cast<float>(0x7fa12345u), INFINITY, -1e38f},
+                              {2, 3});
+  Tensor d = from_data<double>({std::bit_cast<double>(0xfff0000000000123u), 5e-324, M_PI}, {3, 1});
+  Tensor i = from_data<int64_t>({INT64_MIN, -1, INT64_MAX}, {3});
+  Tensor b = eye(3, boolean);
+  save_safetensors(path,
+                   {{"flag", b},
+                    {"a.weight", f},
+                    {"double", d},
+                    {"ids", i},
+                    {"none", zeros({0, 4})},
+                    {"rank 0", scalar(7)},
+                    {"tied", f},
+                    {"\xc3\xa9\"\\\n", f}},
+                   {{"step", "12"}, {"", "\"quoted\"\n"}});
+  CHECK(folder.files() == 1);
+
+  // Data starts at a multiple of 8 bytes, large elements come first: each tensor is aligned.
+  const std::string bytes = read_file(path);
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), 8);
+  CHECK(header % 8 == 0);
+
+  SafetensorsFile file = load_safetensors(path);
+  CHECK(file.metadata == std::map<std::string, std::string>{{"step", "12"}, {"", "\"quoted\"\n"}});
+  std::map<std::string, Tensor> loaded(file.tensors.begin(), file.tensors.end());
+  REQUIRE(loaded.size() == 8);
+  check_same_bits<bool>(b, loaded["flag"]);
+  check_same_bits<float>(f, loaded["a.weight"]);
+  check_same_bits<double>(d, loaded["double"]);
+  check_same_bits<int64_t>(i, loaded["ids"]);
+  CHECK(loaded["none"].shape() == Shape{0, 4});
+  CHECK(loaded["rank 0"].shape() == Shape{});
+  CHECK(loaded["rank 0"].item() == 7);
+  check_same_bits<float>(f, loaded["tied"]);
+  check_same_bits<float>(f, loaded["\xc3\xa9\"\\\n"]);
+}
+
+TEST_CASE("safetensors: views are written in row-major order, same-typed tensors keep their order",
+          "[safetensors]") {
+  TemporaryFolder folder;
+  Tensor x = arange(0, 12, 1, float32).reshape({3, 4});
+  save_safetensors(folder / "v",
+                   {{"z", x.mT()}, {"y", x.slice(1, 1, 4, 2)}, {"a", x[1].expand({2, 4})}});
+  SafetensorsFile file = load_safetensors(folder / "v");
+  REQUIRE(file.tensors.size() == 3);
+  CHECK(file.tensors[0].first == "z");
+  CHECK(file.tensors[1].first == "y");
+  CHECK(file.tensors[2].first == "a");
+  CHECK(file.tensors[0].second.to_vector<int>() ==
+        std::vector<int>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});
+  CHECK(file.tensors[1].second.to_vector<int>() == std::vector<int>{1, 3, 5, 7, 9, 11});
+  CHECK(file.tensors[2].second.to_vector<int>() == std::vector<int>{4, 5, 6, 7, 4, 5, 6, 7});
+}
+
+TEST_CASE("safetensors: each tensor lies at a multiple of its element's size", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  save_safetensors(path, {{"bool", zeros({3}, boolean)},
+                          {"float", zeros({3})},
+                          {"int", zeros({1}, int64)},
+                          {"other bool", zeros({2}, boolean)},
+                          {"other float", zeros({1})},
+                          {"double", zeros({2}, float64)}});
+  const std::string bytes = read_file(path);
+  const auto [header, data] = parts_of(bytes);
+  CHECK((bytes.size() - data.size()) % 8 == 0);
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    CAPTURE(name);
+    const std::string dtype = entry.at("dtype");
+    const int64_t size = dtype == "BOOL" ? 1 : dtype == "F32" ? 4 : 8;
+    CHECK(entry.at("data_offsets").at(0).get<int64_t>() % size == 0);
+  }
+}
+
+TEST_CASE("safetensors: no tensors at all", "[safetensors]") {
+  TemporaryFolder folder;
+  save_safetensors(folder / "empty", {});
+  CHECK(load_safetensors(folder / "empty").tensors.empty());
+}
+
+TEST_CASE("safetensors: reads a file that Python wrote", "[safetensors]") {
+  // struct.pack("<Q", len(header)) + header + data, header by json.dumps, numbers by struct.pack.
+  const std::string header =
+      R"({"__metadata__": {"format": "pt"}, )"
+      R"("w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, )"
+      R"("half": {"dtype": "F16", "shape": [4], "data_offsets": [24, 32]}, )"
+      R"("brain": {"dtype": "BF16", "shape": [2], "data_offsets": [32, 36]}, )"
+      R"("ids": {"dtype": "I32", "shape": [1, 2], "data_offsets": [36, 44]}, )"
+      R"("mask": {"dtype": "BOOL", "shape": [3], "data_offsets": [44, 47]}, )"
+      R"("scalar": {"dtype": "U8", "shape": [], "data_offsets": [47, 48]}}       )";
+  const unsigned char data[] = {0x00, 0x00, 0x80, 0x3f, 0x00, 0x00, 0x20, 0xc0, 0x00, 0x00,
+                                0x40, 0x40, 0x00, 0x00, 0x80, 0x40, 0x00, 0x00, 0xa0, 0x40,
+                                0x60, 0x42, 0xa2, 0x0d, 0x00, 0x3e, 0xff, 0xfb, 0x01, 0x00,
+                                0x00, 0x7c, 0x80, 0x3f, 0x49, 0xc0, 0xf9, 0xff, 0xff, 0xff,
+                                0xff, 0xff, 0xff, 0x7f, 0x01, 0x00, 0x01, 0xc8};
+  TemporaryFolder folder;
+  const std::string path = folder / "python";
+  write_file_atomically(path, file_of(header, std::string(data, data + sizeof data)));
+
+  SafetensorsFile file = load_safetensors(path);
+  CHECK(file.metadata == std::map<std::string, std::string>{{"format", "pt"}});
+  REQUIRE(file.tensors.size() == 6);
+  auto expect = [&](size_t at, const char* name, Dtype dtype, const Shape& shape,
+                    const std::vector<double>& values) {
+    INFO(name);
+    const auto& [actual_name, tensor] = file.tensors[at];
+    CHECK(actual_name == name);
+    CHECK(tensor.dtype() == dtype);
+    CHECK(tensor.shape() == shape);
+    CHECK(tensor.to_vector<double>() == values);
+  };
+  expect(0, "w", float32, {2, 3}, {1, -2.5, 3, 4, 5, 1e-30f});
+  expect(1, "half", float32, {4}, {1.5, -65504, 0x1p-24, INFINITY});
+  expect(2, "brain", float32, {2}, {1, -3.140625});
+  expect(3, "ids", int64, {1, 2}, {-7, 2147483647});
+  expect(4, "mask", boolean, {3}, {1, 0, 1});
+  expect(5, "scalar", int64, {}, {200});
+}
+
+TEST_CASE("safetensors: whole numbers of every width, with and without sign", "[safetensors]") {
+  TemporaryFolder folder;
+  for (int64_t bytes : {1, 2, 4})
+    for (bool has_sign : {true, false}) {
+      const std::string type = (has_sign ? "I" : "U") + std::to_string(8 * bytes);
+      INFO(type);
+      const auto width = static_cast<size_t>(bytes);
+      // All bits set, the highest alone, all but the highest; little endian.
+      std::string data(3 * width, '\xff');
+      std::fill_n(data.begin() + static_cast<std::ptrdiff_t>(width), width, '\0');
+      data[2 * width - 1] = '\x80';
+      data[3 * width - 1] = '\x7f';
+      const std::string header = R"({"x": {"dtype": ")" + type +
+                                 R"(", "shape": [3], "data_offsets": [0, )" +
+                                 std::to_string(data.size()) + "]}}";
+      write_file_atomically(folder / type.c_str(), file_of(header, data));
+      const int64_t highest = int64_t{1} << (8 * bytes - 1);
+      const Tensor x = load_safetensors(folder / type.c_str()).tensors.at(0).second;
+      CHECK(x.to_vector<int64_t>() ==
+            (has_sign ? std::vector<int64_t>{-1, -highest, highest - 1}
+                      : std::vector<int64_t>{2 * highest - 1, highest, highest - 1}));
+    }
+}
+
+TEST_CASE("safetensors: a damaged file is refused with its name and the reason", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "damaged";
+  auto refused = [&](const std::string& bytes, const std::string& reason) {
+    INFO(bytes.substr(0, 200));
+    write_file_atomically(path, bytes);
+    CHECK_THROWS_WITH(load_safetensors(path),
+                      Contains("load_safetensors: " + path + ": ") && Contains(reason));
+  };
+  // A header with one tensor "x", a float32 unless `dtype` says otherwise.
+  auto one = [](const std::string& shape, const std::string& offsets,
+                const std::string& dtype = "\"F32\"") {
+    return "{\"x\":{\"dtype\":" + dtype + ",\"shape\":" + shape + ",\"data_offsets\":" + offsets +
+           "}}";
+  };
+  const std::string eight(8, 'd');
+
+  SECTION("length") {
+    refused("", "expected at least 8 bytes, got 0");
+    refused("1234567", "expected at least 8 bytes, got 7");
+    refused(std::string("\x01\xe1\xf5\x05\0\0\0\0", 8), "header of 100000001 bytes is longer");
+    refused(std::string(8, '\xff') + eight, "header of 18446744073709551615 bytes is longer");
+    refused(std::string("\x09\0\0\0\0\0\0\0", 8) + "{}      ",
+            "expected a header of 9 bytes, but only 8 follow");
+  }
+  SECTION("header") {
+    refused(file_of("", ""), "not a JSON object");
+    refused(file_of("[]", ""), "not a JSON object");
+    refused(file_of(" {}", ""), "not a JSON object");
+    refused(file_of("{\"x\":", ""), "not JSON at its byte 6");
+    refused(file_of("{}{}", ""), "not JSON at its byte 3");
+    refused(file_of("{\"\xff\":1}", ""), "not JSON at its byte 3");
+    refused(file_of("{\"x\":1e999}", ""), "a number out of range");
+    refused(file_of(std::string("{}\0x", 4), ""), "a zero byte");
+    refused(file_of("{\"x\":" + std::string(100000, '['), ""), "nested too deep");
+    refused(file_of("{\"x\":3}", ""), "tensor \"x\": expected a JSON object, got 3");
+    refused(file_of("{\"x\\n\":3}", ""), "tensor \"x\\n\": expected a JSON object");
+    refused(file_of("{\"__metadata__\":3}", ""), "__metadata__: expected an object of strings");
+    refused(file_of("{\"__metadata__\":{\"a\":3}}", ""), "expected a string for \"a\"");
+    const std::string x = "\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}";
+    refused(file_of("{" + x + "," + x + "}", "dddd"), "names \"x\" twice");
+    refused(file_of("{\"x\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", ""), "names \"dtype\" twice");
+  }
+  SECTION("entry") {
+    refused(file_of("{\"x\":{}}", ""), "expected a string for dtype");
+    refused(file_of(one("[2]", "[0,8]", "32"), eight), "expected a string for dtype");
+    refused(file_of(one("[2]", "[0,8]", "\"F31\""), eight), "unknown dtype \"F31\"");
+    refused(file_of("{\"x\":{\"dtype\":\"F32\"}}", eight), "expected an array 'shape'");
+    refused(file_of(one("2", "[0,8]"), eight), "expected an array 'shape'");
+    refused(file_of(one("[-2]", "[0,8]"), eight), "whole numbers from 0 to 2^63 - 1, got -2");
+    refused(file_of(one("[2.0]", "[0,8]"), eight), "whole numbers from 0 to 2^63 - 1, got 2.0");
+    refused(file_of(one("[9223372036854775808]", "[0,8]"), eight), "got 9223372036854775808");
+    refused(file_of(one("[18446744073709551618]", "[0,8]"), eight), "got 1.8446744073709552e+19");
+    refused(file_of(one("[1,1,1,1,1,1,1,1,2]", "[0,8]"), eight), "expected at most 8 axes, got 9");
+    refused(file_of(one("[4611686018427387904,4]", "[0,0]"), ""), "overflows");
+    refused(file_of(one("[0,4294967296,4294967296]", "[0,0]"), ""), "overflows");
+    refused(file_of(one("[2]", "[0]"), eight), "data_offsets: expected 2 numbers, got 1");
+    refused(file_of(one("[2]", "[8,0]"), eight), "do not lie within the 8 bytes");
+    refused(file_of(one("[4]", "[0,16]"), eight), "do not lie within the 8 bytes");
+    refused(file_of(one("[2]", "[9223372036854775800,9223372036854775807]"), eight), "do not lie");
+    refused(file_of(one("[1]", "[0,8]"), eight), "takes 4 bytes, data_offsets 0 to 8 give 8");
+    refused(file_of(one("[1]", "[0,8]", "\"U64\""), std::string(8, '\xff')),
+            "tensor \"x\": value 18446744073709551615 does not fit into int64");
+  }
+  SECTION("data") {
+    auto two = [](const std::string& a, const std::string& b) {
+      return "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":" + a +
+             "},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":" + b + "}}";
+    };
+    refused(file_of(two("[0,4]", "[0,4]"), "dddd"), "tensor \"b\" overlaps another at byte 0");
+    refused(file_of(two("[0,4]", "[2,6]"), "dddddd"), "tensor \"b\" overlaps another at byte 2");
+    refused(file_of(two("[0,4]", "[5,9]"), eight + "d"),
+            "bytes 4 to 5 of the data belong to no tensor");
+    refused(file_of(two("[4,8]", "[8,12]"), eight + "dddd"), "bytes 0 to 4 of the data belong");
+    refused(file_of(two("[0,4]", "[4,8]"), eight + "d"), "expected 8 bytes of data, got 9");
+    refused(file_of(two("[0,4]", "[4,8]"), "ddddddd"), "do not lie within the 7 bytes");
+  }
+}
+
+TEST_CASE("safetensors: what can't be written leaves what was there", "[safetensors]") {
+  TemporaryFolder folder;
+  const Tensor x = ones({2});
+  CHECK_THROWS_WITH(save_safetensors(folder / "no/such", {{"x", x}}),
+                    "save_safetensors: " + (folder / "no/such") + ": cannot write " +
+                        (folder / "no/such.tmp") + ": No such file or directory");
+  CHECK_THROWS_WITH(save_safetensors(folder / "a", {{"x", x}, {"x", x}}),
+                    Contains("are named \"x\""));
+  CHECK_THROWS_WITH(save_safetensors(folder / "a", {{"x", Tensor()}}),
+                    Contains("\"x\" is undefined"));
+  CHECK_THROWS_WITH(save_safetensors(folder / "a", {{"__metadata__", x}}),
+                    Contains("can't be named"));
+  CHECK_THROWS_WITH(save_safetensors(folder / "a", {{"\xff", x}}), Contains("must be UTF-8"));
+  CHECK(folder.files() == 0);
+
+  fs::create_directory(folder / "taken");
+  CHECK_THROWS_WITH(save_safetensors(folder / "taken", {{"x", x}}), Contains("Is a directory"));
+  CHECK_THROWS_WITH(load_safetensors(folder / "taken"), Contains("not a regular file"));
+  CHECK_THROWS_WITH(load_safetensors(folder / "none"), Contains("No such file or directory"));
+  CHECK(folder.files() == 1);
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0666) == 0);
+  CHECK_THROWS_WITH(load_safetensors(folder / "pipe"), Contains("not a regular file"));
+}
+
+TEST_CASE("safetensors: a checksum stands in the header, and only there", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  save_safetensors(path, {{"w", tensor({1, 2, 3, 4, 5, 6, 7, 8, -9})}, {"flags", eye(3, boolean)}},
+                   {{"step", "12"}});
+  CHECK(load_safetensors(path).metadata == std::map<std::string, std::string>{{"step", "12"}});
+
+  auto [header, data] = parts_of(read_file(path));
+  const nlohmann::json metadata = header["__metadata__"];
+  // Worked out by tests/golden/scripts/checksum.py.
+  CHECK(metadata == nlohmann::json{{"gradus.checksum", "a9697406dde37a74"},
+                                   {"gradus.format", "1"},
+                                   {"step", "12"}});
+
+  auto refused = [&](const nlohmann::json& changed, const std::string& bytes,
+                     const std::string& reason) {
+    write_file_atomically(path, file_of(changed.dump(), bytes));
+    CHECK_THROWS_WITH(load_safetensors(path),
+                      Contains("load_safetensors: " + path + ": ") && Contains(reason));
+  };
+  auto with = [original = header](const char* key, const nlohmann::json& value) {
+    nlohmann::json changed = original;
+    changed["__metadata__"][key] = value;
+    return changed;
+  };
+  const std::string mismatch = "the content does not match its checksum";
+  std::string flipped = data;
+  flipped[17] ^= 1;
+  refused(header, flipped, mismatch);
+  refused(with("step", "13"), data, mismatch);
+  refused(with("more", ""), data, mismatch);
+  refused(with("gradus.format", "2"), data, mismatch);
+  refused(with("gradus.checksum", "0000000000000000"), data, mismatch);
+  refused(with("gradus.checksum", ""), data, mismatch);
+  nlohmann::json changed = header;
+  changed["v"] = changed["w"];
+  changed.erase("w");
+  refused(changed, data, mismatch);
+  changed = header;
+  changed["w"]["shape"] = {3, 3};
+  refused(changed, data, mismatch);
+  changed = header;
+  changed["__metadata__"].erase("gradus.checksum");
+  refused(changed, data, "gradus.format without gradus.checksum");
+  changed = header;
+  changed["__metadata__"].erase("gradus.format");
+  refused(changed, data, mismatch);
+
+  // Written by others, or before there were checksums.
+  changed["__metadata__"].erase("gradus.checksum");
+  write_file_atomically(path, file_of(changed.dump(), flipped));
+  CHECK(load_safetensors(path).tensors.size() == 2);
+  // Written anew by others, with the same content in other words.
+  write_file_atomically(path, file_of(header.dump(2), data));
+  CHECK(load_safetensors(path).tensors.size() == 2);
+
+  for (const char* key : {"gradus.checksum", "gradus.format"})
+    CHECK_THROWS_WITH(save_safetensors(path, {}, {{key, "1"}}),
+                      "save_safetensors: the metadata can't hold \"" + std::string(key) + "\"");
+}
+
+TEST_CASE("safetensors: the order of the data's words counts", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  std::vector<int64_t> values(40);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i);
+  save_safetensors(path, {{"x", from_data(values, {40})}});
+  const std::string good = read_file(path);
+  const size_t data = good.size() - 320;
+  for (size_t i = 0; i < 40; ++i)
+    for (size_t j = 0; j < i; ++j) {
+      std::string bytes = good;
+      std::swap_ranges(bytes.begin() + static_cast<long>(data + 8 * i),
+                       bytes.begin() + static_cast<long>(data + 8 * i + 8),
+                       bytes.begin() + static_cast<long>(data + 8 * j));
+      std::ofstream(path, std::ios::binary) << bytes;
+      CHECK_THROWS_WITH(load_safetensors(path), Contains("checksum"));
+    }
+}
+
+TEST_CASE("a checkpoint whose optimiser is another one changes nothing", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  nn::Linear model(2, 2), other(2, 2);
+  models::save_checkpoint(path, model, optim::SGD(model.parameters(), {.momentum = 0.9}), {});
+  optim::AdamW adam(other.parameters());
+  const Tensor weight = other.weight.detach().clone(), bias = other.bias.detach().clone();
+  manual_seed(5);
+  CHECK_THROWS_WITH(models::Checkpoint(path).restore(other, adam), Contains(path + ": AdamW: "));
+  check_same_bits<float>(other.weight.detach(), weight);
+  check_same_bits<float>(other.bias.detach(), bias);
+  CHECK(default_generator().state().seed == 5);
+}
+
+TEST_CASE("a checkpoint from before there were checksums loads", "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  nn::Linear model(2, 2), other(2, 2);
+  optim::SGD sgd(model.parameters()), other_sgd(other.parameters());
+  models::save_checkpoint(path, model, sgd, {{"step", "3"}});
+  auto [header, data] = parts_of(read_file(path));
+  header["__metadata__"].erase("gradus.checksum");
+  header["__metadata__"].erase("gradus.format");
+  write_file_atomically(path, file_of(header.dump(), data));
+  const models::Checkpoint old(path);
+  CHECK(old.metadata().at("step") == "3");
+  old.restore(other, other_sgd);
+  check_same_bits<float>(model.weight.detach(), other.weight.detach());
+
+  for (const char* random : {"", "1", "1 x", "-1 2", "1 2 3", "1 18446744073709551616"}) {
+    header["__metadata__"]["random"] = random;
+    write_file_atomically(path, file_of(header.dump(), data));
+    CHECK_THROWS_WITH(models::Checkpoint(path), Contains(path + ": no checkpoint: "));
+  }
+}
+
+TEST_CASE("safetensors: as many tensors as a header can hold take no longer each",
+          "[safetensors]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  NamedTensors tensors;
+  for (int i = 0; i < 100'000; ++i)
+    tensors.emplace_back("tensor." + std::to_string(i), scalar(i, float64));
+  save_safetensors(path, tensors);
+  const NamedTensors loaded = load_safetensors(path).tensors;
+  REQUIRE(loaded.size() == tensors.size());
+  CHECK(loaded[54'321].first == "tensor.54321");
+  CHECK(loaded[54'321].second.item() == 54'321);
+  for (auto& [name, tensor] : tensors) tensor = scalar(-1, float64);
+  load_named("load", tensors, loaded);
+  CHECK(tensors[99'999].second.item() == 99'999);
+}
+
+TEST_CASE("safetensors: tensors are the file's own bytes, which stay as they are",
+          "[safetensors]") {
+  const TemporaryFolder dir;
+  const std::string path = dir / "x.safetensors";
+  save_safetensors(path, {{"x", tensor({1, 2, 3})}});
+  const std::string before = read_file(path);
+  CHECK((before.size() - 3 * sizeof(float)) % 64 == 0);
+  const Tensor x = load_safetensors(path).tensors.at(0).second;
+  x.mul_(2);
+  CHECK(read_file(path) == before);
+  save_safetensors(path, {{"x", tensor({7, 8, 9})}});
+  std::filesystem::remove(path);
+  CHECK(x.to_vector<float>() == std::vector<float>{2, 4, 6});
+  // Data that no float may begin at.
+  const std::string header = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} )";
+  REQUIRE((8 + header.size()) % 4 != 0);
+  const uint64_t length = header.size();
+  const float values[] = {1.5f, -2};
+  std::string bytes(reinterpret_cast<const char*>(&length), 8);
+  bytes += header + std::string(reinterpret_cast<const char*>(values), sizeof values);
+  write_file_atomically(path, bytes);
+  CHECK(load_safetensors(path).tensors.at(0).second.to_vector<float>() ==
+        std::vector<float>{1.5f, -2});
+}

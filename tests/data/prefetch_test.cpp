@@ -1,0 +1,145 @@
+// Batches made in advance are those of the function itself, whatever is asked for.
+
+#include "gradus/models/data/prefetch.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "gradus/core/ops/ops.h"
+#include "gradus/models/data/text/text_data.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+using models::Prefetch;
+using models::Split;
+
+namespace {
+using Place = std::pair<int64_t, int64_t>;
+
+void wait_for(const std::atomic<int>& count, int wanted) {
+  for (int i = 0; i < 10000 && count < wanted; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  REQUIRE(count >= wanted);
+}
+}  // namespace
+
+TEST_CASE("prefetch: gives what the function gives, in any order", "[prefetch]") {
+  std::atomic<int> calls = 0;
+  Prefetch<Place> batches(
+      [&](int64_t step, int64_t index) {
+        ++calls;
+        return Place(step, index);
+      },
+      3);
+  for (int64_t step = 0; step < 50; ++step)
+    for (int64_t index = 0; index < 3; ++index)
+      CHECK(batches.at(step, index) == Place(step, index));
+  CHECK(calls <= 151);  // nothing twice
+  std::mt19937 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    const auto step = static_cast<int64_t>(random() % 4),
+               index = static_cast<int64_t>(random() % 3);
+    REQUIRE(batches.at(step, index) == Place(step, index));
+  }
+  constexpr int64_t last = std::numeric_limits<int64_t>::max();
+  CHECK(batches.at(last, 2) == Place(last, 2));
+  CHECK(batches.at(0) == Place(0, 0));
+}
+
+TEST_CASE("prefetch: the next batch is made on another thread, before it is asked for",
+          "[prefetch]") {
+  std::atomic<int> calls = 0;
+  const auto here = std::this_thread::get_id();
+  Prefetch<std::thread::id> batches([&](int64_t, int64_t) {
+    const auto id = std::this_thread::get_id();
+    ++calls;
+    return id;
+  });
+  CHECK(batches.at(0) == here);
+  wait_for(calls, 2);
+  CHECK(batches.at(1) != here);
+  wait_for(calls, 3);
+  CHECK(batches.at(1) == here);  // again: not kept, made here, and what was ready stays
+  CHECK(batches.at(2) != here);
+  wait_for(calls, 5);
+  CHECK(batches.at(3) != here);
+  wait_for(calls, 6);
+  CHECK(calls == 6);  // 0, 1, 2, 1 again, 3, 4
+}
+
+TEST_CASE("prefetch: exceptions come out where their batch is asked for", "[prefetch]") {
+  Prefetch<int64_t> batches([](int64_t step, int64_t) {
+    core::check(step % 3 != 2, "no batch ", step);
+    return step;
+  });
+  for (int64_t step = 0; step < 60; ++step) {
+    if (step % 3 == 2)
+      CHECK_THROWS_WITH(batches.at(step), "no batch " + std::to_string(step));
+    else
+      CHECK(batches.at(step) == step);
+  }
+  CHECK_THROWS_AS(batches.at(2), Error);
+  {
+    Prefetch<int> unused([](int64_t, int64_t) -> int { throw 1; });
+  }
+  {
+    Prefetch<int> thrown([](int64_t step, int64_t) -> int { return step ? throw 1 : 0; });
+    thrown.at(0);  // the next throws, unheard
+  }
+  CHECK_THROWS_WITH(Prefetch<int>(nullptr), Contains("expected a function"));
+  CHECK_THROWS_WITH(Prefetch<int>([](int64_t, int64_t) { return 0; }, 0), Contains("batch a step"));
+}
+
+TEST_CASE("prefetch: ends while a batch is being made", "[prefetch]") {
+  std::atomic<int> begun = 0, ended = 0;
+  for (int i = 0; i < 20; ++i) {
+    const int before = begun;
+    Prefetch<int> batches([&](int64_t step, int64_t) {
+      ++begun;
+      if (step == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++ended;
+      return 0;
+    });
+    batches.at(0);
+    if (i % 2) wait_for(begun, before + 2);
+  }
+  CHECK(begun == ended);
+}
+
+TEST_CASE("prefetch: the modes are those of the thread that asks", "[prefetch]") {
+  std::atomic<int> calls = 0;
+  Prefetch<std::pair<bool, bool>> batches([&](int64_t, int64_t) {
+    const std::pair modes(grad_enabled(), is_training());
+    ++calls;
+    return modes;
+  });
+  {
+    const NoGrad no_grad;
+    const EvalMode eval;
+    CHECK(batches.at(0) == std::pair(false, false));
+    wait_for(calls, 2);
+  }
+  CHECK(batches.at(1) == std::pair(false, false));  // as when it was begun
+  wait_for(calls, 3);
+  CHECK(batches.at(2) == std::pair(true, true));
+}
+
+TEST_CASE("prefetch: of tensors, with loops on both threads", "[prefetch]") {
+  std::vector<int64_t> tokens(100000);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int64_t>(i * i % 977);
+  const models::TextData data(tokens, 64);
+  auto make = [&](int64_t step, int64_t index) {
+    const auto batch = data.random_batch(Split::train, 32, 5, step, index);
+    return one_hot(batch.inputs, 977).to(float32).sum();
+  };
+  Prefetch<Tensor> batches(make);
+  const Tensor work = ones({300, 300});
+  for (int64_t step = 0; step < 10; ++step) {
+    CHECK(batches.at(step).item<float>() == make(step, 0).item<float>());
+    CHECK(matmul(work, work).max().item<float>() == 300);
+  }
+}

@@ -1,0 +1,234 @@
+#include <catch2/catch.hpp>
+
+#include "gradus/core/files/file.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/word_tokenizer.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+
+TEST_CASE("CharTokenizer: the vocabulary is the text's characters in order", "[tokenizer]") {
+  const models::CharTokenizer tokenizer("hello\nworld");
+  CHECK(tokenizer.vocab_size() == 8);  // \n d e h l o r w
+  CHECK(tokenizer.encode("low\n") == std::vector<int64_t>{4, 5, 7, 0});
+  CHECK(tokenizer.decode({3, 2, 4, 4, 5}) == "hello");
+  CHECK(tokenizer.encode("").empty());
+  CHECK(tokenizer.decode({}).empty());
+}
+
+TEST_CASE("CharTokenizer: a character is a code point, not a byte", "[tokenizer]") {
+  // One to four bytes: a, e acute, Euro sign, musical G clef; and the ends of each length's range.
+  const std::string text = "a\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e";
+  const models::CharTokenizer tokenizer(text);
+  CHECK(tokenizer.encode(text) == std::vector<int64_t>{0, 1, 2, 3});
+  CHECK(tokenizer.decode({3, 0, 2}) ==
+        "\xf0\x9d\x84\x9e"
+        "a\xe2\x82\xac");
+  const std::string ends = std::string(1, '\0') +
+                           "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"
+                           "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
+  const models::CharTokenizer all(ends);
+  CHECK(all.vocab_size() == 10);
+  CHECK(all.decode(all.encode(ends)) == ends);
+}
+
+TEST_CASE("CharTokenizer: bad input is refused", "[tokenizer]") {
+  const models::CharTokenizer tokenizer("abc");
+  CHECK_THROWS_WITH(models::CharTokenizer(""), Contains("got an empty one"));
+  CHECK_THROWS_WITH(
+      tokenizer.encode("ab\xc3\xa9"),
+      "encode: character \"\xc3\xa9\" at byte 2 is not among the 3 of the vocabulary");
+  CHECK_THROWS_WITH(tokenizer.encode("a\n"), Contains("character \"\\n\" at byte 1"));
+  CHECK_THROWS_WITH(tokenizer.decode({0, 3}), "decode: expected ids from 0 to 2, got 3 at place 1");
+  CHECK_THROWS_WITH(tokenizer.decode({-1}), Contains("got -1 at place 0"));
+
+  // Stray, missing and overlong bytes, surrogates, beyond U+10FFFF.
+  for (const char* bad :
+       {"\x80", "\xbf", "\xc3", "\xc3z", "\xc0\x80", "\xc1\xbf", "\xe2\x82", "\xe2\x82z",
+        "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x9d\x84", "\xf0\x8f\xbf\xbf",
+        "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff"})
+    CHECK_THROWS_WITH(models::CharTokenizer("ab" + std::string(bad)),
+                      "CharTokenizer: expected UTF-8, got an invalid sequence at byte 2");
+}
+
+TEST_CASE("CharTokenizer: saved and loaded", "[tokenizer]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  const std::string text = "\"quoted\"\\\n\t \xc3\xa9\xf0\x9d\x84\x9e";
+  const models::CharTokenizer tokenizer(text);
+  tokenizer.save(path);
+  const models::CharTokenizer loaded = models::CharTokenizer::load(path);
+  CHECK(loaded.vocab_size() == tokenizer.vocab_size());
+  CHECK(loaded.encode(text) == tokenizer.encode(text));
+
+  auto refused = [&](const std::string& content, const std::string& reason) {
+    write_file_atomically(path, content);
+    CHECK_THROWS_WITH(models::CharTokenizer::load(path), Contains(path + ": ") && Contains(reason));
+  };
+  refused("", "the file is not JSON at its byte 1");
+  refused("{", "the file is not JSON at its byte 2");
+  refused("[]", "expected a JSON object, got []");
+  refused(R"({"type": "bpe", "vocab": ["a"]})", "expected \"char\" for type, got \"bpe\"");
+  refused(R"({"vocab": ["a"]})", "expected a string for type, which is missing");
+  refused(R"({"type": "char"})", "expected an array of characters for vocab");
+  refused(R"({"type": "char", "vocab": []})", "expected an array of characters for vocab");
+  refused(R"({"type": "char", "vocab": [1]})", "got 1");
+  refused(R"({"type": "char", "vocab": ["a", ""]})", "expected one character, got \"\"");
+  refused(R"({"type": "char", "vocab": ["ab"]})", "expected one character, got \"ab\"");
+  refused(R"({"type": "char", "vocab": ["a", "b", "a"]})", "\"a\" stands twice");
+  refused(R"({"type": "char", "vocab": ["a"], "special": "[UNK]"})",
+          "an array of names for special");
+  refused(R"({"type": "char", "vocab": ["a"], "special": [1]})",
+          "expected names in special, got 1");
+  refused(R"({"type": "char", "vocab": ["a"], "special": [""]})", "got an empty one");
+  refused(R"({"type": "char", "vocab": ["a"], "special": ["b", "b"]})", "\"b\" stands there twice");
+  std::filesystem::remove(path);
+  CHECK_THROWS_WITH(models::CharTokenizer::load(path), Contains(path + ": No such file"));
+}
+
+TEST_CASE("special tokens: the first ids, never made of text, written by name", "[tokenizer]") {
+  const std::vector<std::string> special{"[PAD]", "[UNK]", "[MASK]"};
+  const models::CharTokenizer tokenizer("[MASK] abc", special);
+  CHECK(tokenizer.vocab_size() == 3 + 10);
+  CHECK(tokenizer.special("[PAD]") == 0);
+  CHECK(tokenizer.special("[MASK]") == 2);
+  CHECK(tokenizer.has_special("[UNK]"));
+  CHECK_FALSE(tokenizer.has_special("[CLS]"));
+  CHECK(tokenizer.is_special(2));
+  CHECK_FALSE(tokenizer.is_special(3));
+  CHECK(tokenizer.special_tokens() == special);
+  CHECK_THROWS_WITH(tokenizer.special("[CLS]"),
+                    "special: the tokenizer has no special token \"[CLS]\"; it has "
+                    "[\"[PAD]\",\"[UNK]\",\"[MASK]\"]");
+  CHECK_THROWS_WITH(models::CharTokenizer("a").special("[PAD]"), Contains("it has none"));
+
+  const std::vector<int64_t> literal = tokenizer.encode("[MASK]");
+  CHECK(literal.size() == 6);
+  for (const int64_t id : literal) CHECK_FALSE(tokenizer.is_special(id));
+  CHECK(tokenizer.decode(literal) == "[MASK]");
+  CHECK(tokenizer.decode({2, 0}) == "[MASK][PAD]");
+
+  // What the vocabulary lacks: [UNK] where there is one, counted.
+  const std::vector<int64_t> ids = tokenizer.encode("axb\xc3\xa9");
+  CHECK(tokenizer.decode(ids) == "a[UNK]b[UNK]");
+  CHECK(tokenizer.count_unknown(ids) == 2);
+  CHECK(tokenizer.count_unknown({}) == 0);
+  CHECK_THROWS_WITH(tokenizer.encode("a\xff"),
+                    "encode: expected UTF-8, got an invalid sequence at "
+                    "byte 1");
+  const models::CharTokenizer strict("abc", {"[PAD]"});
+  CHECK_THROWS_WITH(strict.encode("x"),
+                    "encode: character \"x\" at byte 0 is not among the 4 of "
+                    "the vocabulary");
+  CHECK(strict.count_unknown({0, 1}) == 0);
+
+  for (const std::vector<std::string>& bad :
+       std::vector<std::vector<std::string>>{{""}, {"a", "a"}, {"\xff"}})
+    CHECK_THROWS_WITH(models::CharTokenizer("abc", bad), Contains("special tokens: "));
+
+  TemporaryFolder folder;
+  tokenizer.save(folder / "tokenizer.json");
+  const auto loaded = models::load_tokenizer(folder / "tokenizer.json");
+  CHECK(loaded->special_tokens() == special);
+  CHECK(loaded->encode("[MASK] x") == tokenizer.encode("[MASK] x"));
+}
+
+namespace {
+std::string again(const models::Tokenizer& tokenizer, const std::string& text) {
+  return tokenizer.decode(tokenizer.encode(text));
+}
+}  // namespace
+
+TEST_CASE("WordTokenizer: words by frequency, then by their bytes", "[tokenizer]") {
+  // the 3, to 2, "." 2, be 1, cat 1, dog 1, sat 1
+  const std::string text = "the cat sat. the dog\tto the\n be to.";
+  const models::WordTokenizer all(text);
+  CHECK(all.special_tokens() == std::vector<std::string>{"[PAD]", "[UNK]", "[START]", "[END]"});
+  CHECK(all.vocab_size() == 4 + 7);
+  CHECK(all.encode("the . to be cat dog sat") == std::vector<int64_t>{4, 5, 6, 7, 8, 9, 10});
+  CHECK(all.encode("The cat, the [UNK]!") ==
+        std::vector<int64_t>{1, 8, 1, 4, 1, 1, 1, 1});  // The , [ UNK ] !
+  CHECK(all.encode(" \t\n").empty());
+  const models::WordTokenizer four(text, {.max_words = 4});
+  CHECK(four.vocab_size() == 8);
+  CHECK(four.encode("the . to be cat") == std::vector<int64_t>{4, 5, 6, 7, 1});
+  CHECK(four.count_unknown(four.encode(text)) == 3);
+  CHECK(models::WordTokenizer(text, {.max_words = 100}).vocab_size() == 11);
+  const models::WordTokenizer strict(text, {.special = {}});
+  CHECK_THROWS_WITH(strict.encode("the lion"),
+                    "encode: word \"lion\" at byte 4 is not among the 7 of the vocabulary");
+  CHECK_THROWS_WITH(strict.encode("the\xc3"), Contains("at byte 3"));
+  CHECK_THROWS_WITH(models::WordTokenizer(" \n"), Contains("expected a text with words in it"));
+  CHECK_THROWS_WITH(models::WordTokenizer("a", {.max_words = -1}), Contains("max_words"));
+}
+
+TEST_CASE("WordTokenizer: what a word is", "[tokenizer]") {
+  auto words = [](const std::string& text, bool lower_case = false) {
+    const models::WordTokenizer tokenizer(text, {.lower_case = lower_case, .special = {}});
+    std::vector<std::string> all;
+    for (const int64_t id : tokenizer.encode(text)) all.push_back(tokenizer.decode({id}));
+    return all;
+  };
+  using Words = std::vector<std::string>;
+  CHECK(words("It's 3.14 km--so_far") ==
+        Words{"It", "'", "s", "3", ".", "14", "km", "-", "-", "so", "_", "far"});
+  // A no-break space and an ideographic one separate; a dash, a Euro sign and an emoji stand alone;
+  // accents of their own and the vowel signs of Hindi belong to their word.
+  CHECK(words("a\u00a0b\u3000c\u2014d\u20ac5\U0001f600") ==
+        Words{"a", "b", "c", "\u2014", "d", "\u20ac", "5", "\U0001f600"});
+  CHECK(words("cafe\u0301 \u0939\u093f\u0928\u094d\u0926\u0940, \u65e5\u672c\u3002") ==
+        Words{"cafe\u0301", "\u0939\u093f\u0928\u094d\u0926\u0940", ",", "\u65e5\u672c", "\u3002"});
+  CHECK(words("THE \u00c9t\u00c9 \u0391\u03a9 \u042f\u0401 \u0141\u0178 \u00d7 \u00df \u1ec6",
+              true) == Words{"the", "\u00e9t\u00e9", "\u03b1\u03c9", "\u044f\u0451", "\u0142\u00ff",
+                             "\u00d7", "\u00df", "\u1ec7"});
+}
+
+TEST_CASE("WordTokenizer: decode joins words as print does", "[tokenizer]") {
+  for (const std::string text :
+       {"Hello, world! (It's [so] well-known; isn't it?)", "He said: \"Go home.\" And \"stay\".",
+        "50% of {them}", "\u201cyes\u201d, \u00bfno?", "1/2 and a_b", "a b"}) {
+    const models::WordTokenizer tokenizer(text);
+    CHECK(again(tokenizer, text) == text);
+  }
+  const models::WordTokenizer tokenizer("to be , or not", {.lower_case = true});
+  CHECK(again(tokenizer, "To  be,\nor what") == "to be, or [UNK]");
+  CHECK(tokenizer.decode({2, tokenizer.encode("be")[0], 3, 0}) == "[START] be [END] [PAD]");
+  CHECK_THROWS_WITH(tokenizer.decode({99}), Contains("expected ids from 0 to 8, got 99"));
+}
+
+TEST_CASE("WordTokenizer: saved and loaded", "[tokenizer]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "words.json";
+  const std::string text = "A \"word\", \u00e9t\u00e9 \U0001f600 and another";
+  for (const bool lower_case : {false, true}) {
+    const models::WordTokenizer tokenizer(text, {.lower_case = lower_case});
+    tokenizer.save(path);
+    const auto loaded = models::load_tokenizer(path);
+    CHECK(loaded->vocab_size() == tokenizer.vocab_size());
+    CHECK(loaded->encode(text + " new AND") == tokenizer.encode(text + " new AND"));
+    CHECK(loaded->special("[END]") == 3);
+    CHECK(models::WordTokenizer::load(path).encode(text) == tokenizer.encode(text));
+  }
+  auto refused = [&](const std::string& content, const std::string& reason) {
+    write_file_atomically(path, content);
+    CHECK_THROWS_WITH(models::WordTokenizer::load(path), Contains(path + ": ") && Contains(reason));
+    CHECK_THROWS_WITH(models::load_tokenizer(path), Contains(path + ": "));
+  };
+  refused("[]", "expected a JSON object");
+  refused(R"({"type": "word", "vocab": ["a"]})", "expected true or false for lower_case");
+  refused(R"({"type": "word", "lower_case": 1, "vocab": ["a"]})", "lower_case");
+  refused(R"({"type": "word", "lower_case": true})", "expected an array of words for vocab");
+  refused(R"({"type": "word", "lower_case": true, "vocab": ["A"]})", "one word in lower case, got");
+  refused(R"({"type": "word", "lower_case": false, "vocab": ["a b"]})", "expected one word, got");
+  refused(R"({"type": "word", "lower_case": false, "vocab": [""]})", "expected one word, got");
+  refused(R"({"type": "word", "lower_case": false, "vocab": [" a"]})", "expected one word, got");
+  refused(R"({"type": "word", "lower_case": false, "vocab": ["a", "a"]})", "stands twice");
+  write_file_atomically(path, R"({"type": "sentence"})");
+  CHECK_THROWS_WITH(
+      models::load_tokenizer(path),
+      "load_tokenizer: " + path +
+          ": expected \"char\", \"word\", \"bpe\" or \"wordpiece\" for type, got \"sentence\"");
+}

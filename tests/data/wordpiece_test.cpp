@@ -1,0 +1,376 @@
+// WordPiece: against tests/golden/scripts/make_hugging_face.py's plain Python, its files, whole and damaged,
+// and the tokenizers of Hugging Face's folders.
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "gradus/core/files/file.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizers/utf8.h"
+#include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
+#include "tests/support/damaged_files.h"
+#include "tests/support/paths.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+using models::WordPieceTokenizer;
+using nlohmann::json;
+using Ids = std::vector<int64_t>;
+
+namespace {
+
+const std::string folders = gradus::testing::source_path("tests/golden/hugging_face/");
+
+WordPieceTokenizer golden_vocab(const models::WordPieceOptions& options = {}) {
+  return WordPieceTokenizer::load_vocab(folders + "bert/vocab.txt", options);
+}
+
+void check_same(const models::Tokenizer& a, const models::Tokenizer& b) {
+  REQUIRE(a.vocab_size() == b.vocab_size());
+  CHECK(a.special_tokens() == b.special_tokens());
+  for (int64_t id = 0; id < a.vocab_size(); ++id) {
+    CHECK(a.decode({id}) == b.decode({id}));
+    CHECK(a.is_special(id) == b.is_special(id));
+  }
+  for (const char* text : {"The cat sat; whichever HATS rained \xc3\x89 1999!", "\n\n x  y"})
+    CHECK(a.encode(text) == b.encode(text));
+}
+
+/// {"token": id, ...}
+json ids_of(const models::Tokenizer& tokenizer) {
+  json ids = json::object();
+  for (int64_t id = 0; id < tokenizer.vocab_size(); ++id) ids[tokenizer.decode({id})] = id;
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("WordPiece: the ids of BERT's rules in plain Python", "[wordpiece]") {
+  const auto uncased = golden_vocab();
+  const auto cased = golden_vocab({.lower_case = false, .strip_accents = false});
+  const json cases = json::parse(read_file(folders + "wordpiece.json"));
+  REQUIRE(cases.size() > 15);
+  for (const json& one : cases) {
+    const std::string text = one["text"];
+    CAPTURE(text);
+    CHECK(uncased.encode(text) == one["uncased"].get<Ids>());
+    CHECK(cased.encode(text) == one["cased"].get<Ids>());
+  }
+}
+
+TEST_CASE("WordPiece: worked by hand", "[wordpiece]") {
+  const WordPieceTokenizer tokenizer({"[UNK]", "un", "##aff", "##able", "a", "##b", "##ab", "!"});
+  CHECK(tokenizer.encode("Unaffable") == Ids{1, 2, 3});
+  CHECK(tokenizer.encode("aab!") == Ids{4, 6, 7});  // the longest piece first, not a ##a
+  CHECK(tokenizer.encode("unx [UNK]") == Ids{0, 0, 0, 0});
+  CHECK(tokenizer.count_unknown(tokenizer.encode("unx a")) == 1);
+  CHECK(tokenizer.decode({1, 2, 3, 4, 7, 0}) == "unaffable a ! [UNK]");
+  CHECK(tokenizer.decode({3, 3}) == "##ableable");
+  CHECK(tokenizer.special_tokens() == std::vector<std::string>{"[UNK]"});
+  CHECK_THROWS_WITH(tokenizer.decode({8}), Contains("expected ids from 0 to 7, got 8"));
+  CHECK_THROWS_WITH(tokenizer.encode("a\xff"), Contains("encode: expected UTF-8"));
+  const WordPieceTokenizer without({"a", "##b"});
+  CHECK_THROWS_WITH(without.encode("ab ac"), Contains("encode: word \"ac\" cannot be made"));
+  CHECK_THROWS_WITH(WordPieceTokenizer({"a", "b", "a"}), Contains("\"a\" stands twice"));
+  CHECK_THROWS_WITH(WordPieceTokenizer({"[UNK]", "[UNK]"}), Contains("\"[UNK]\" stands twice"));
+  CHECK_THROWS_WITH(WordPieceTokenizer({"a", ""}), Contains("piece 1 is empty"));
+  CHECK_THROWS_WITH(WordPieceTokenizer(std::vector<std::string>{}), Contains("got none"));
+  CHECK_THROWS_WITH(WordPieceTokenizer({"\xff"}), Contains("expected UTF-8"));
+}
+
+TEST_CASE("WordPiece: a saved tokenizer is the same, and damage is refused or another valid one",
+          "[wordpiece]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  const auto tokenizer = golden_vocab({.lower_case = false, .strip_accents = true});
+  tokenizer.save(path);
+  const auto loaded = WordPieceTokenizer::load(path);
+  CHECK_FALSE(loaded.options().lower_case);
+  CHECK(loaded.options().strip_accents);
+  check_same(tokenizer, loaded);
+  check_same(tokenizer, *models::load_tokenizer(path));
+  tokenizer.save_vocab(folder / "vocab.txt");
+  CHECK(read_file(folder / "vocab.txt") == read_file(folders + "bert/vocab.txt"));
+
+  const WordPieceTokenizer small({"[PAD]", "[UNK]", "a", "##b", "\xc3\xa9"});
+  small.save(path);
+  CHECK(count_taken(path, [&] {
+          const auto other = models::load_tokenizer(path);
+          if (other->vocab_size() != 5) FAIL_CHECK("a damaged tokenizer was read as another");
+        }) > 0);
+  small.save_vocab(path);
+  CHECK(count_taken(path, [&] { WordPieceTokenizer::load_vocab(path); }) > 0);
+}
+
+TEST_CASE("Hugging Face: tokenizers are found in a folder", "[wordpiece]") {
+  TemporaryFolder folder;
+  const std::string dir = folder.path.string();
+  CHECK_THROWS_WITH(models::load_tokenizer(dir),
+                    Contains(dir + ": expected a tokenizer: tokenizer.json, vocab.json"));
+  const auto uncased = models::load_tokenizer(folders + "bert");
+  CHECK(uncased->encode("HELLO") == golden_vocab().encode("hello"));
+  std::filesystem::copy(folders + "bert/vocab.txt", folder / "vocab.txt");
+  write_file_atomically(folder / "tokenizer_config.json", R"({"do_lower_case": false})");
+  CHECK(models::load_tokenizer(dir)->encode("HELLO") != uncased->encode("hello"));
+  write_file_atomically(folder / "tokenizer_config.json", R"({"do_lower_case": 1})");
+  CHECK_THROWS_WITH(models::load_tokenizer(dir),
+                    Contains("tokenizer_config.json: do_lower_case: expected true or false"));
+
+  const auto gpt2 = models::load_tokenizer(folders + "gpt2");
+  CHECK(gpt2->special("<|endoftext|>") == 292);
+  CHECK(gpt2->decode(gpt2->encode("the cat \xff")) == "the cat \xff");
+}
+
+TEST_CASE("Hugging Face: a tokenizer.json of BPE is the one of vocab.json and merges.txt",
+          "[wordpiece]") {
+  const auto gpt2 = models::load_tokenizer(folders + "gpt2");
+  TemporaryFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  gpt2->save(path);
+  const json ours = json::parse(read_file(path));
+  json ids = json::object(), pairs = json::array();
+  for (size_t i = 0; i + 1 < ours["vocab"].size(); ++i)
+    ids[ours["vocab"][i].get<std::string>()] = i;
+  for (const std::string merge : ours["merges"])
+    pairs.push_back({merge.substr(0, merge.find(' ')), merge.substr(merge.find(' ') + 1)});
+  const json good = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"added_tokens", {{{"id", 292}, {"content", "<|endoftext|>"}, {"special", true}}}},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"decoder", {{"type", "ByteLevel"}}},
+      {"model", {{"type", "BPE"}, {"unk_token", nullptr}, {"vocab", ids}, {"merges", pairs}}}};
+  auto load = [&](const json& file) {
+    write_file_atomically(path, file.dump());
+    return models::load_tokenizer(folder.path.string());
+  };
+  check_same(*load(good), *gpt2);
+  json old = good;  // as the first files were
+  old["model"].erase("type");
+  old["model"]["merges"] = ours["merges"];
+  check_same(*load(old), *gpt2);
+
+  auto refused = [&](const char* pointer, const json& value, const std::string& message) {
+    json bad = good;
+    bad[json::json_pointer(pointer)] = value;
+    CHECK_THROWS_WITH(load(bad), Contains(path + ": ") && Contains(message));
+  };
+  refused("/model/type", "Unigram", "expected \"BPE\" or \"WordPiece\", got \"Unigram\"");
+  refused("/normalizer", {{"type", "NFC"}}, "normalizer: expected none");
+  refused("/pre_tokenizer/type", "Whitespace", "pre_tokenizer.type: expected \"ByteLevel\"");
+  refused("/pre_tokenizer/add_prefix_space", true, "add_prefix_space: expected false, got true");
+  refused("/pre_tokenizer", nullptr, "got null");
+  refused("/model/byte_fallback", true, "model.byte_fallback: expected false");
+  refused("/model/vocab", json::array(), "model.vocab: expected an object");
+  refused("/model/vocab/a", 9999, "expected ids from 0 to 292");
+  refused("/model/merges", "a b", "model.merges: expected an array");
+  refused("/model/merges/0", 7, "model.merges: expected two tokens, got 7");
+  refused("/model/merges/0", {"a", "\xc3\xbf\xc3\xbf"}, "merge 0 ");
+  refused("/added_tokens/0/id", 5, "model.vocab: id 5 stands for");
+  refused("/added_tokens/0/content", "a", "\"a\" has the id 292, in model.vocab");
+  refused("/added_tokens/0/id", "x", "expected tokens with id and content");
+  refused("/added_tokens", 4, "added_tokens: expected an array");
+  refused("/added_tokens/0/special", false, "added_tokens: expected special tokens, got \"<|endof");
+  refused("/model/dropout", 0.5, "model.dropout: expected 0, got 0.5");
+  const json end = {{"SpecialToken", {{"id", "<|endoftext|>"}}}},
+             text = {{"Sequence", {{"id", "A"}}}},
+             adds = {{"type", "TemplateProcessing"}, {"single", {end, text}}};
+  refused("/post_processor", adds,
+          R"(post_processor: expected none that adds tokens, got "<|endoftext|> A")");
+  refused("/post_processor",
+          {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, adds}}},
+          "<|endoftext|> A");
+  refused("/post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 0}}}, "<s> A ?");
+  json usual = good;  // as gpt2's own is
+  usual["model"]["dropout"] = 0.0;
+  usual["post_processor"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
+  check_same(*load(usual), *gpt2);
+  write_file_atomically(folder / "tokenizer_config.json", R"({"add_prefix_space": true})");
+  CHECK_THROWS_WITH(load(good),
+                    Contains("tokenizer_config.json: add_prefix_space: expected false"));
+  write_file_atomically(folder / "tokenizer_config.json", R"({"add_bos_token": true})");
+  CHECK_THROWS_WITH(load(good), Contains("tokenizer_config.json: add_bos_token: expected false"));
+}
+
+TEST_CASE("Hugging Face: a tokenizer.json of WordPiece is the one of vocab.txt", "[wordpiece]") {
+  const auto bert = golden_vocab();
+  TemporaryFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  json added = json::array();
+  for (const std::string& name : bert.special_tokens())
+    added.push_back({{"id", bert.special(name)}, {"content", name}, {"special", true}});
+  const json good = {{"added_tokens", added},
+                     {"normalizer",
+                      {{"type", "BertNormalizer"},
+                       {"clean_text", true},
+                       {"handle_chinese_chars", true},
+                       {"strip_accents", nullptr},
+                       {"lowercase", true}}},
+                     {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                     {"model",
+                      {{"type", "WordPiece"},
+                       {"unk_token", "[UNK]"},
+                       {"continuing_subword_prefix", "##"},
+                       {"max_input_chars_per_word", 100},
+                       {"vocab", ids_of(bert)}}}};
+  auto load = [&](const json& file) {
+    write_file_atomically(path, file.dump());
+    return models::load_tokenizer(path);
+  };
+  check_same(*load(good), bert);
+  json cased = good;
+  cased["normalizer"]["lowercase"] = false;
+  CHECK(load(cased)->encode("\xc3\x89t\xc3\xa9") ==
+        golden_vocab({.lower_case = false, .strip_accents = false}).encode("\xc3\x89t\xc3\xa9"));
+  auto refused = [&](const char* pointer, const json& value, const std::string& message) {
+    json bad = good;
+    bad[json::json_pointer(pointer)] = value;
+    CHECK_THROWS_WITH(load(bad), Contains(path + ": ") && Contains(message));
+  };
+  refused("/normalizer/type", "Sequence", "normalizer.type: expected \"BertNormalizer\"");
+  refused("/normalizer/clean_text", false, "normalizer.clean_text: expected true, got false");
+  refused("/normalizer/lowercase", "yes", "normalizer.lowercase: expected true or false");
+  refused("/model/unk_token", "<unk>", "model.unk_token: expected \"[UNK]\"");
+  refused("/model/continuing_subword_prefix", "@@", "expected \"##\"");
+  auto special = [](const char* name) { return json{{"SpecialToken", {{"id", name}}}}; };
+  const json text = {{"Sequence", {{"id", "A"}}}};
+  json usual = good;  // as bert-base-uncased's own is
+  usual["post_processor"] = {{"type", "TemplateProcessing"},
+                             {"single", {special("[CLS]"), text, special("[SEP]")}}};
+  check_same(*load(usual), bert);
+  usual["post_processor"] = {
+      {"type", "BertProcessing"}, {"cls", {"[CLS]", 3}}, {"sep", {"[SEP]", 4}}};
+  check_same(*load(usual), bert);
+  refused("/post_processor", {{"type", "TemplateProcessing"}, {"single", {text, special("[SEP]")}}},
+          R"(post_processor: expected "[CLS] A [SEP]", got "A [SEP]")");
+  load(good);
+  auto beside = [&](const json& settings) {
+    write_file_atomically(folder / "tokenizer_config.json", settings.dump());
+    return models::load_tokenizer(folder.path.string());
+  };
+  check_same(*beside({{"do_lower_case", true}, {"tokenizer_class", "BertTokenizer"}}), bert);
+  CHECK_THROWS_WITH(beside({{"do_lower_case", false}}),
+                    Contains("tokenizer_config.json: do_lower_case: expected true, got false"));
+  CHECK_THROWS_WITH(beside({{"tokenize_chinese_chars", false}}),
+                    Contains("tokenize_chinese_chars: expected true, got false"));
+}
+
+TEST_CASE("Hugging Face: settings beside a tokenizer are followed or refused", "[wordpiece]") {
+  TemporaryFolder folder;
+  const std::string dir = folder.path.string(), config = folder / "tokenizer_config.json";
+  auto load = [&](const json& settings) {
+    write_file_atomically(config, settings.dump());
+    return models::load_tokenizer(dir);
+  };
+  auto refused = [&](const json& settings, const std::string& message) {
+    CAPTURE(settings.dump());
+    CHECK_THROWS_WITH(load(settings), Contains(config + ": " + message));
+  };
+  auto added = [](const std::string& id, const char* name, bool special) {
+    const json token{{"content", name}, {"special", special}, {"lstrip", false}};
+    return json{{"added_tokens_decoder", {{id, token}}}};
+  };
+  const std::string not_there = "expected special tokens of the vocabulary and their ids, got ";
+
+  for (const char* file : {"vocab.json", "merges.txt"})
+    std::filesystem::copy(folders + "gpt2/" + file, folder / file);
+  // What the folders of gpt2 and of newer ones have.
+  CHECK_NOTHROW(load({{"model_max_length", 1024}}));
+  json newer = added("292", "<|endoftext|>", true);
+  newer.update({{"add_prefix_space", false},
+                {"add_bos_token", false},
+                {"tokenizer_class", "GPT2TokenizerFast"},
+                {"errors", "replace"},
+                {"bos_token", {{"content", "<|endoftext|>"}, {"__type", "AddedToken"}}}});
+  CHECK(load(newer)->special_tokens() == std::vector<std::string>{"<|endoftext|>"});
+  refused(
+      {{"tokenizer_class", "CLIPTokenizer"}},
+      R"(tokenizer_class: expected "GPT2Tokenizer" or "GPT2TokenizerFast", got "CLIPTokenizer")");
+  refused({{"add_bos_token", true}}, "add_bos_token: expected false, got true");
+  refused({{"add_prefix_space", true}}, "add_prefix_space: expected false, got true");
+  refused(added("293", "covid", true), "added_tokens_decoder: " + not_there + R"("covid" and 293)");
+  refused(added("292", "<|endoftext|>", false), "added_tokens_decoder: " + not_there);
+  refused(added("7", "<|endoftext|>", true), "added_tokens_decoder: " + not_there);
+  write_file_atomically(folder / "added_tokens.json", R"({"<|endoftext|>": 292})");
+  CHECK_NOTHROW(load(newer));
+  write_file_atomically(folder / "added_tokens.json", R"({"covid": 293})");
+  CHECK_THROWS_WITH(load(newer), Contains(folder / "added_tokens.json" + ": " + not_there));
+  std::filesystem::remove(folder / "added_tokens.json");
+  write_file_atomically(folder / "config.json", R"({"tokenizer_class": "BertJapaneseTokenizer"})");
+  CHECK_NOTHROW(load(newer));
+  CHECK_THROWS_WITH(load(json::object()),
+                    Contains(folder / "config.json" + ": tokenizer_class: expected \"GPT2"));
+  std::filesystem::remove(folder / "config.json");
+
+  std::filesystem::remove(folder / "vocab.json");
+  std::filesystem::copy(folders + "bert/vocab.txt", folder / "vocab.txt");
+  newer = added("0", "[PAD]", true);
+  newer.update({{"do_lower_case", true},
+                {"do_basic_tokenize", true},
+                {"never_split", nullptr},
+                {"strip_accents", nullptr},
+                {"unk_token", "[UNK]"},
+                {"tokenizer_class", "BertTokenizer"}});
+  check_same(*load(newer), golden_vocab());
+  newer["additional_special_tokens"] = {"[unused0]"};
+  CHECK(load(newer)->special("[unused0]") == 1);
+  refused({{"tokenizer_class", "BertJapaneseTokenizer"}}, "tokenizer_class: expected \"BertTok");
+  refused({{"do_basic_tokenize", false}}, "do_basic_tokenize: expected true, got false");
+  refused({{"never_split", {"a-b"}}}, R"(never_split: expected [], got ["a-b"])");
+  refused({{"unk_token", "<unk>"}}, R"(unk_token: expected "[UNK]", got "<unk>")");
+  refused(added("9999", "covid", true), "added_tokens_decoder: " + not_there);
+  refused(added("6", "the", false), "added_tokens_decoder: " + not_there);
+}
+
+TEST_CASE("Unicode: accents, categories and Hangul", "[wordpiece]") {
+  using models::detail::Category, models::detail::category_of, models::detail::without_accents;
+  CHECK(without_accents(U'e') == U"e");
+  CHECK(without_accents(0xe9) == U"e");
+  CHECK(without_accents(0x1ec7) == U"e");  // two accents
+  CHECK(without_accents(0x301).empty());
+  CHECK(without_accents(0x304c) == U"\x304b");
+  CHECK(without_accents(0xac00) == U"\x1100\x1161");
+  CHECK(without_accents(0xd7a3) == U"\x1112\x1175\x11c2");
+  CHECK(without_accents(0x1f600) == U"\x1f600");
+  CHECK(without_accents(0x9cb) == U"\x9c7\x9be");  // two letters
+  CHECK(without_accents(0xddd) == U"\xdd9\xdcf");  // and an accent
+  CHECK(without_accents(0xf900) == U"\x8c48");
+  CHECK(without_accents(0x2fa1d) == U"\x2a600");
+  CHECK(without_accents(0x110ab) == U"\x110a5");
+  CHECK(category_of(0x2014) == Category::punctuation);
+  CHECK(category_of(0x20ac) == Category::symbol);
+  CHECK(category_of(0xad) == Category::control);
+  CHECK(category_of(0x903) == Category::mark);
+  CHECK(category_of(0x10ffff) == Category::control);
+}
+
+TEST_CASE("Unicode: every character's lower case and decomposition are Python's", "[wordpiece]") {
+  const json ranges = json::parse(read_file(folders + "unicode.json"));
+  REQUIRE(ranges.size() > 700);
+  auto hash = [](const json& range, auto&& text_of) {  // FNV-1a
+    uint32_t h = 0x811c9dc5;
+    for (uint32_t c = range[0]; c <= range[1].get<uint32_t>(); ++c) {
+      std::string bytes;
+      for (const char32_t part : text_of(c)) models::detail::append_utf8(bytes, part);
+      bytes += '\0';
+      for (const char byte : bytes) h = (h ^ static_cast<unsigned char>(byte)) * 0x01000193u;
+    }
+    return h;
+  };
+  for (const json& range : ranges) {
+    CAPTURE(range.dump());
+    CHECK(hash(range, models::detail::without_accents) == range[2]);
+    CHECK(hash(range, models::detail::lower_case_text) == range[3]);
+  }
+}
+
+TEST_CASE("WordPiece: a dot above that lower case leaves", "[wordpiece]") {
+  const std::vector<std::string> pieces{"[UNK]", "i", "i\xcc\x87", "\xcf\x83", "\xcf\x82"};
+  const WordPieceTokenizer kept(pieces, {.strip_accents = false}), bare(pieces);
+  CHECK(kept.encode("\xc4\xb0 I") == Ids{2, 1});
+  CHECK(bare.encode("\xc4\xb0 I") == Ids{1, 1});
+  CHECK(bare.encode("\xce\xa3") == Ids{3});  // no final sigma
+}

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""Makes the golden data that tests compare with: PyTorch's numbers for modules, optimisers and a GPT.
+
+usage: python3 make_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
+
+Writes *.safetensors beside itself. The same PyTorch writes the same bytes.
+"""
+import json
+import math
+import os
+import struct
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+GOLDEN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64", torch.uint8: "U8", torch.bool: "BOOL"}
+
+
+def save(name, tensors):
+    """Writes a safetensors file: header length, JSON header, numbers."""
+    header, blobs, at = {}, [], 0
+    for key, tensor in tensors.items():
+        blob = tensor.detach().contiguous().numpy().tobytes()
+        header[key] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, at + len(blob)]}
+        blobs.append(blob)
+        at += len(blob)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(os.path.join(GOLDEN, name + ".safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+    print(name, 8 + len(text) + at, "bytes")
+
+
+# ---- modules, in float64 ----
+
+OUR_NAMES = {  # PyTorch's names in its attention and encoder layer -> ours
+    "in_proj_weight": "qkv.weight", "in_proj_bias": "qkv.bias",
+    "out_proj.weight": "proj.weight", "out_proj.bias": "proj.bias",
+    "norm1": "ln1", "norm2": "ln2", "linear1": "mlp.fc", "linear2": "mlp.proj", "self_attn": "attn",
+}
+
+
+def our_name(name):
+    for theirs, ours in OUR_NAMES.items():
+        name = name.replace(theirs, ours)
+    return name
+
+
+def record(out, case, module, inputs, call=None):
+    """Adds a module's parameters, inputs, output, a random gradient of the output, and all gradients."""
+    with torch.no_grad():
+        for p in module.parameters():  # so that no bias is zero and no norm is the identity
+            p.add_(0.1 * torch.randn_like(p))
+    inputs = [x.requires_grad_() if x.is_floating_point() else x for x in inputs]
+    y = call(*inputs) if call else module(*inputs)
+    dy = torch.randn_like(y)
+    y.backward(dy)
+    for name, p in module.named_parameters():
+        out[f"{case}.param.{our_name(name)}"], out[f"{case}.grad.{our_name(name)}"] = p, p.grad
+    for i, x in enumerate(inputs):
+        out[f"{case}.in.{i}"] = x
+        if x.grad is not None:
+            out[f"{case}.din.{i}"] = x.grad
+    out[f"{case}.out"], out[f"{case}.dout"] = y, dy
+
+
+class MLP(nn.Module):
+    def __init__(self, dim, approximate, bias):
+        super().__init__()
+        self.fc, self.proj = nn.Linear(dim, 4 * dim, bias=bias), nn.Linear(4 * dim, dim, bias=bias)
+        self.approximate = approximate
+
+    def forward(self, x):
+        return self.proj(F.gelu(self.fc(x), approximate=self.approximate))
+
+
+def modules():
+    torch.manual_seed(1)
+    torch.set_default_dtype(torch.float64)
+    B, T, C, H = 2, 5, 8, 2
+    out = {}
+    record(out, "linear", nn.Linear(6, 4), [torch.randn(3, 5, 6)])
+    record(out, "linear_no_bias", nn.Linear(6, 4, bias=False), [torch.randn(7, 6)])
+    record(out, "embedding", nn.Embedding(9, 4), [torch.randint(0, 9, (3, 5))])
+    record(out, "layer_norm", nn.LayerNorm(C), [3 * torch.randn(B, T, C) + 1])
+    record(out, "mlp_erf", MLP(C, "none", True), [torch.randn(B, T, C)])
+    record(out, "mlp_tanh", MLP(C, "tanh", False), [torch.randn(B, T, C)])
+
+    causal = torch.ones(T, T, dtype=torch.bool).triu(1)  # PyTorch: True may not be seen
+    keep = torch.rand(T, T) < 0.6
+    keep.fill_diagonal_(True)
+    added = torch.randn(T, T)
+    out["mask.bool"], out["mask.added"] = keep, added
+    for case, mask in {"full": None, "causal": causal, "masked": ~keep, "biased": added}.items():
+        attention = nn.MultiheadAttention(C, H, batch_first=True)
+        record(out, f"attention_{case}", attention, [torch.randn(B, T, C)],
+               lambda x: attention(x, x, x, attn_mask=mask, need_weights=False)[0])
+    for case, mask in {"full": None, "causal": causal}.items():
+        block = nn.TransformerEncoderLayer(C, H, 4 * C, 0.0, F.gelu, norm_first=True, batch_first=True)
+        record(out, f"block_{case}", block, [torch.randn(B, T, C)], lambda x: block(x, src_mask=mask))
+    save("modules", out)
+
+
+# ---- optimisers, in float64 ----
+
+def optimisers():
+    torch.manual_seed(2)
+    torch.set_default_dtype(torch.float64)
+    cases = {
+        "sgd": (torch.optim.SGD, dict(lr=0.1)),
+        "sgd_decay": (torch.optim.SGD, dict(lr=0.1, weight_decay=0.1)),
+        "sgd_momentum": (torch.optim.SGD, dict(lr=0.05, momentum=0.9, weight_decay=0.1)),
+        "sgd_nesterov": (torch.optim.SGD, dict(lr=0.05, momentum=0.9, nesterov=True)),
+        "adam": (torch.optim.Adam, dict(lr=0.02)),
+        "adam_decay": (torch.optim.Adam, dict(lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1)),
+        "adamw": (torch.optim.AdamW, dict(lr=0.02)),
+        "adamw_options": (torch.optim.AdamW, dict(lr=0.02, betas=(0.9, 0.95), eps=1e-6, weight_decay=0.3)),
+        "rmsprop": (torch.optim.RMSprop, dict(lr=0.02)),
+        "rmsprop_momentum": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.9, eps=1e-3, momentum=0.8)),
+        "rmsprop_centered": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.8, centered=True, weight_decay=0.1)),
+        "rmsprop_all": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.9, momentum=0.5, centered=True, weight_decay=0.2)),
+    }
+    shapes, steps = [(4, 3), (3,), (2, 2)], 20
+    start = [torch.randn(s) for s in shapes]
+    grads = [[torch.randn(s) for s in shapes] for _ in range(steps)]
+    out = {f"start.{i}": p for i, p in enumerate(start)}
+    for i in range(len(shapes)):
+        out[f"grads.{i}"] = torch.stack([g[i] for g in grads])
+    # The last parameter has no gradient in the steps 3, 7, 11, ...: it is skipped there.
+    for clip in (False, True):
+        for case, (optimiser, options) in cases.items():
+            params = [p.clone().requires_grad_() for p in start]
+            opt = optimiser(params, **options)
+            norms = []
+            for step in range(steps):
+                for p, g in zip(params, grads[step]):
+                    p.grad = g.clone()
+                if step % 4 == 3:
+                    params[-1].grad = None
+                if clip:
+                    norms.append(nn.utils.clip_grad_norm_(params, 3.0))
+                opt.step()
+            case += "_clipped" if clip else ""
+            for i, p in enumerate(params):
+                out[f"{case}.{i}"] = p
+            if clip:
+                out["norms"] = torch.stack(norms)
+    save("optimisers", out)
+
+
+# ---- a GPT, its first gradients, and 50 steps of AdamW ----
+
+class Block(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.ln1, self.ln2 = LayerNorm(c), LayerNorm(c)
+        self.attn = nn.Module()
+        self.attn.qkv = nn.Linear(c["dim"], 3 * c["dim"], bias=c["bias"])
+        self.attn.proj = nn.Linear(c["dim"], c["dim"], bias=c["bias"])
+        self.mlp = MLP(c["dim"], c["approximate"], c["bias"])
+        self.heads = c["heads"]
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (t.view(B, T, self.heads, -1).transpose(1, 2) for t in self.attn.qkv(self.ln1(x)).split(C, 2))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(C // self.heads)
+        scores = scores.masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), float("-inf"))
+        y = (F.softmax(scores, -1) @ v).transpose(1, 2).reshape(B, T, C)
+        x = x + self.attn.proj(y)
+        return x + self.mlp(self.ln2(x))
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(c["dim"]))
+        self.bias = nn.Parameter(torch.zeros(c["dim"])) if c["bias"] else None
+
+    def forward(self, x):
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, 1e-5)
+
+
+class GPT(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(c["vocab"], c["dim"]), nn.Embedding(c["context"], c["dim"])
+        self.blocks = nn.ModuleList(Block(c) for _ in range(c["layers"]))
+        self.ln_f = LayerNorm(c)
+        if not c["tie"]:
+            self.head = nn.Linear(c["dim"], c["vocab"], bias=False)
+        self.tie = c["tie"]
+        for name, p in self.named_parameters():
+            std = 0.02 / math.sqrt(2 * c["layers"]) if name.endswith("proj.weight") else 0.02
+            if name.endswith("bias"):
+                nn.init.zeros_(p)
+            elif p.dim() >= 2:
+                nn.init.normal_(p, 0, std)
+
+    def forward(self, ids):
+        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.ln_f(x), self.wte.weight if self.tie else self.head.weight)
+
+    def loss(self, ids, targets):
+        return F.cross_entropy(self(ids).flatten(0, 1), targets.flatten())
+
+
+def cosine(step, lr, min_lr, warmup, steps):
+    if step < warmup:
+        return lr * (step + 1) / (warmup + 1)
+    if step > steps:
+        return min_lr
+    return min_lr + 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) * (lr - min_lr)
+
+
+def train(model, batches, dtype, out, key):
+    """50 steps as train_gpt does them: losses, gradient norms, and the first step's gradients."""
+    model = model.to(dtype)
+    opt = torch.optim.AdamW(
+        [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
+         {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}],
+        betas=(0.9, 0.99))
+    losses, norms = [], []
+    for step, batch in enumerate(batches):
+        for group in opt.param_groups:
+            group["lr"] = cosine(step, 3e-3, 3e-4, 10, 50)
+        opt.zero_grad(set_to_none=True)
+        loss = model.loss(batch[:, :-1], batch[:, 1:])
+        loss.backward()
+        if step == 0:
+            for name, p in model.named_parameters():
+                out[f"{key}.grad.{name}"] = p.grad.clone()
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), 1.0).double())
+        losses.append(loss.detach().double())
+        opt.step()
+    out[f"{key}.losses"], out[f"{key}.norms"] = torch.stack(losses), torch.stack(norms)
+
+
+def gpt(name, config, seed):
+    torch.manual_seed(seed)
+    torch.set_default_dtype(torch.float32)
+    model = GPT(config)
+    out = {f"param.{n}": p.detach().clone() for n, p in model.named_parameters()}
+    start = {n: p.clone() for n, p in model.state_dict().items()}
+    # Each token follows from the one before, but for some noise: there is something to learn.
+    V, T = config["vocab"], config["context"]
+    batches = torch.randint(0, V, (50, 4, T + 1))
+    for t in range(T):
+        follow = torch.rand(50, 4) < 0.8
+        batches[:, :, t + 1] = torch.where(follow, (5 * batches[:, :, t] + 3) % V, batches[:, :, t + 1])
+    out["batches"] = batches.to(torch.uint8)
+    for dtype, key in ((torch.float64, "float64"), (torch.float32, "float32")):
+        torch.set_default_dtype(dtype)
+        model.load_state_dict(start)
+        train(model, batches, dtype, out, key)
+    for n in list(out):
+        if n.startswith("float32.grad."):
+            del out[n]  # float32 is compared with float64's
+    model.to(torch.float64).load_state_dict(start)
+    out["logits"] = model(batches[0, :, :-1])
+    save(name, out)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    modules()
+    optimisers()
+    gpt("gpt", dict(vocab=23, context=16, layers=2, heads=2, dim=32, bias=False, tie=True, approximate="none"), 3)
+    gpt("gpt_bias", dict(vocab=19, context=12, layers=3, heads=4, dim=24, bias=True, tie=False, approximate="tanh"), 4)

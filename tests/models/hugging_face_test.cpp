@@ -1,0 +1,588 @@
+// Folders of Hugging Face's: small ones that tests/golden/scripts/make_hugging_face.py wrote with PyTorch are
+// loaded and give PyTorch's numbers, are written again as they were, and are refused by name where
+// they are damaged or ask for what there is not.
+
+#include "gradus/models/folder/hugging_face.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "gradus/core/core.h"
+#include "gradus/models/bert.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/gpt.h"
+#include "gradus/models/vit.h"
+#include "tests/golden/golden.h"
+#include "tests/support/compare.h"
+#include "tests/support/paths.h"
+#include "tests/support/temporary_folder.h"
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace gradus::testing {
+namespace {
+
+const std::string all_folders = gradus::testing::source_path("tests/golden/hugging_face/");
+
+json json_in(const std::string& path) { return json::parse(read_file(path)); }
+
+/// A copy of one of the golden folders, to be changed.
+struct Copy {
+  TemporaryFolder folder;
+  std::string dir;
+  explicit Copy(const std::string& name) : dir(folder / name) {
+    std::filesystem::copy(all_folders + name, dir);
+  }
+  std::string operator/(const std::string& file) const { return dir + '/' + file; }
+  /// config.json with these keys changed; null: without them.
+  void change_config(const json& changes, const std::string& file = "config.json") const {
+    json config = json_in(*this / file);
+    for (const auto& [key, value] : changes.items()) {
+      config[key] = value;
+      if (value.is_null()) config.erase(key);
+    }
+    write_file_atomically(*this / file, config.dump());
+  }
+  NamedTensors tensors() const { return load_safetensors(*this / "model.safetensors").tensors; }
+  void put(const NamedTensors& tensors) const {
+    save_safetensors(*this / "model.safetensors", tensors);
+  }
+  /// The weights with each name as rename(name) has it; "": without it.
+  void rename(const std::function<std::string(const std::string&)>& rename) const {
+    NamedTensors renamed;
+    for (const auto& [name, tensor] : tensors())
+      if (const std::string now = rename(name); !now.empty()) renamed.emplace_back(now, tensor);
+    put(renamed);
+  }
+};
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  if (const size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+/// What the models should give.
+golden::File expected(const std::string& name) {
+  return golden::File("hugging_face/" + name + "/expected");
+}
+
+// A user's global may load before main: the library's own tables must be there.
+const bool loaded_before_main = [] {
+  try {
+    const models::GPT model = models::load_model<models::GPT>(all_folders + "gpt2");
+    const auto tokenizer = models::load_tokenizer(all_folders + "bert");
+    return model.config.layers == 2 && tokenizer->has_special("[CLS]");
+  } catch (const Error&) {
+    return false;
+  }
+}();
+
+double gpt2_difference(const models::GPT& model) {
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const golden::File file = expected("gpt2");
+  return difference(model(file.get("ids")), file.get("logits", float32));
+}
+
+double bert_difference(const models::Bert& model) {
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const golden::File file = expected("bert");
+  const Tensor mask = file.get("mask"), real = mask.to(float32).unsqueeze(-1);
+  const Tensor hidden = model({file.get("ids"), file.get("segments"), mask});
+  const Tensor pooled = model.pooled(hidden);
+  double worst = difference(hidden * real, file.get("hidden", float32) * real);
+  worst = std::max(worst, difference(pooled, file.get("pooled", float32)));
+  worst = std::max(worst, difference(model.word_logits(hidden) * real,
+                                     file.get("prediction_logits", float32) * real));
+  return std::max(worst,
+                  difference(model.next(pooled), file.get("seq_relationship_logits", float32)));
+}
+
+double vit_difference(const models::ViT& model) {
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const golden::File file = expected("vit");
+  return difference(model(file.get("images", float32)), file.get("logits", float32));
+}
+
+/// The tensors of all files of a folder, by name.
+std::map<std::string, Tensor> weights_in(const std::string& dir) {
+  std::map<std::string, Tensor> all;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("model") || !name.ends_with(".safetensors")) continue;
+    for (const auto& [key, tensor] : load_safetensors(entry.path().string()).tensors)
+      all.emplace(key, tensor);
+  }
+  return all;
+}
+
+/// Expects that every tensor in `saved` is in `original`, and those in neither list are missing.
+void check_same_weights(const std::string& saved, const std::string& original,
+                        const std::function<std::string(const std::string&)>& their_name,
+                        const std::function<bool(const std::string&)>& may_miss) {
+  std::map<std::string, Tensor> left = weights_in(original);
+  for (const auto& [name, tensor] : weights_in(saved)) {
+    CAPTURE(name);
+    const auto found = left.find(their_name(name));
+    REQUIRE(found != left.end());
+    CHECK(golden::same(tensor, found->second));
+    left.erase(found);
+  }
+  for (const auto& [name, tensor] : left)
+    if (!may_miss(name)) FAIL_CHECK("not saved: " << name);
+}
+
+/// Expects that all that the saved config.json says is what the original says, or the default.
+void check_same_config(const std::string& saved, const std::string& original) {
+  const json a = json_in(saved + "/config.json"), b = json_in(original + "/config.json");
+  for (const auto& [key, value] : a.items()) {
+    CAPTURE(key, value.dump());
+    if (b.contains(key) && key != "torch_dtype") CHECK(b[key] == value);
+  }
+  for (const char* key : {"architectures", "model_type", "layer_norm_eps", "hidden_size", "n_embd",
+                          "vocab_size", "id2label", "n_inner", "intermediate_size"})
+    if (b.contains(key)) CHECK(a.contains(key));
+  CHECK(load_safetensors(saved + "/model.safetensors").metadata.at("format") == "pt");
+}
+
+}  // namespace
+
+TEST_CASE("Hugging Face: a global that loads a folder before main", "[hugging_face]") {
+  CHECK(loaded_before_main);
+}
+
+// ---- GPT-2 ----
+
+TEST_CASE("Hugging Face: a GPT-2 gives PyTorch's logits", "[hugging_face]") {
+  const std::string dir = all_folders + "gpt2";
+  CHECK(models::is_hugging_face(dir));
+  CHECK(models::model_kind(dir) == "gpt");
+  const auto config = models::load_config<models::GPT>(dir);
+  CHECK(config.vocab == 304);
+  CHECK(config.context == 12);
+  CHECK(config.activation == Activation::gelu_tanh);
+  CHECK(config.hidden == 0);
+  CHECK(config.bias);
+  CHECK(config.tie);
+  CHECK(config.dropout == 0.1);
+  CHECK(config.norm_eps == 1e-5);
+  CHECK(gpt2_difference(models::load_model<models::GPT>(dir)) < 1e-4);
+  models::GPTConfig precise = config;
+  precise.norm_eps = 0.25;
+  const models::GPT of_eps(precise);
+  for (const double eps : {of_eps.blocks[1].ln1.eps, of_eps.blocks[1].ln2.eps, of_eps.ln_f.eps})
+    CHECK(eps == 0.25);
+  models::GPT other(config);
+  models::load_weights(dir, other);
+  CHECK(gpt2_difference(other) < 1e-4);
+}
+
+TEST_CASE("Hugging Face: names of a GPT-2 as they are found", "[hugging_face]") {
+  const Copy copy("gpt2");
+  auto check = [&] { CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4); };
+  NamedTensors tensors = copy.tensors();
+  const NamedTensors bare = tensors;
+  Tensor wte;
+  for (auto& [name, tensor] : tensors) {
+    if (name == "wte.weight") wte = tensor;
+    name = "transformer." + name;
+  }
+  copy.put(tensors);
+  check();
+  tensors.emplace_back("lm_head.weight", wte);
+  tensors.emplace_back("score.weight", ones({2, 16}));  // another task's head
+  copy.put(tensors);
+  check();
+
+  tensors = bare;  // not tied
+  tensors.emplace_back("lm_head.weight", wte * 2);
+  copy.put(tensors);
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
+                    Contains("lm_head.weight and wte.weight differ"));
+  copy.change_config({{"tie_word_embeddings", false}});
+  const auto untied = models::load_model<models::GPT>(copy.dir);
+  CHECK_FALSE(untied.config.tie);
+  const NoGrad no_grad;
+  const EvalMode eval;
+  CHECK(difference(untied(expected("gpt2").get("ids")),
+                   expected("gpt2").get("logits", float32) * 2) < 1e-4);
+  copy.put(bare);
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir), Contains("missing: lm_head.weight"));
+}
+
+TEST_CASE("Hugging Face: a GPT-2 is written as it was", "[hugging_face]") {
+  const std::string dir = all_folders + "gpt2";
+  const TemporaryFolder folder;
+  const std::string to = folder / "to";
+  const auto model = models::load_model<models::GPT>(dir);
+  const auto tokenizer = models::load_tokenizer(dir);
+  models::save_hugging_face(to, model, {.tokenizer = tokenizer.get()});
+  check_same_weights(
+      to, dir, [](const std::string& name) { return replaced(name, "transformer.", ""); },
+      [](const std::string& name) { return name.ends_with("bias") && name.find(".attn.") < 4; });
+  check_same_config(to, dir);
+  CHECK(json_in(to + "/config.json")["n_inner"].is_null());
+  CHECK(json_in(to + "/vocab.json") == json_in(dir + "/vocab.json"));
+  CHECK(read_file(to + "/merges.txt") == read_file(dir + "/merges.txt"));
+  CHECK(json_in(to + "/tokenizer_config.json")["tokenizer_class"] == "GPT2Tokenizer");
+  CHECK(gpt2_difference(models::load_model<models::GPT>(to)) < 1e-4);
+}
+
+TEST_CASE("Hugging Face: a GPT of ours without biases is written with zeros", "[hugging_face]") {
+  const TemporaryFolder folder;
+  const std::string to = folder / "to";
+  const NoGrad no_grad;
+  for (const bool tie : {true, false}) {
+    const models::GPT model({.vocab = 7, .layers = 2, .heads = 2, .dim = 8, .tie = tie});
+    models::save_hugging_face(to, model);
+    const auto back = models::load_model<models::GPT>(to);
+    CHECK(back.config.bias);
+    CHECK(back.config.tie == tie);
+    const Tensor ids = tensor({{1, 6, 3, 0}}).to(int64);
+    CHECK(golden::same(model(ids), back(ids)));
+  }
+  auto refused = [&](models::GPTConfig config, const char* message) {
+    config.vocab = 7;
+    CHECK_THROWS_WITH(models::save_hugging_face(folder / "none", models::GPT(config)),
+                      Contains(message));
+  };
+  refused({.positions = models::Positions::rotary},
+          "a gpt2 of theirs has positions learned, this model has rotary");
+  refused({.norm = nn::NormKind::rms}, "has norm layer, this model has rms");
+  refused({.gated = true}, "has gated false, this model has true");
+  refused({.kv_heads = 2}, "has kv_heads 0, this model has 2");
+  CHECK_FALSE(folder.has("none"));
+}
+
+// ---- BERT ----
+
+TEST_CASE("Hugging Face: a BERT gives PyTorch's outputs", "[hugging_face]") {
+  const std::string dir = all_folders + "bert";
+  CHECK(models::model_kind(dir) == "bert");
+  const auto config = models::load_config<models::Bert>(dir);
+  CHECK(config.hidden == 20);
+  CHECK(config.context == 10);
+  CHECK(config.norm_eps == 1e-12);
+  CHECK(bert_difference(models::load_model<models::Bert>(dir)) < 1e-4);
+  models::BertConfig other = config;
+  other.norm_eps = 0.25;
+  const models::Bert of_eps(other);
+  for (const double eps : {of_eps.embedding_norm.eps, of_eps.blocks[1].ln1.eps,
+                           of_eps.blocks[1].ln2.eps, of_eps.transform_norm.eps})
+    CHECK(eps == 0.25);
+  const Copy copy("bert");
+  copy.rename([](const std::string& name) {  // as newer files are
+    if (name.find("decoder") != std::string::npos || name.find("ids") != std::string::npos)
+      return std::string();
+    return replaced(replaced(name, "gamma", "weight"), "beta", "bias");
+  });
+  CHECK(bert_difference(models::load_model<models::Bert>(copy.dir)) < 1e-4);
+}
+
+TEST_CASE("Hugging Face: a BERT is written as it was", "[hugging_face]") {
+  const std::string dir = all_folders + "bert";
+  const TemporaryFolder folder;
+  const std::string to = folder / "to";
+  const auto tokenizer = models::load_tokenizer(dir);
+  models::save_hugging_face(to, models::load_model<models::Bert>(dir),
+                            {.tokenizer = tokenizer.get()});
+  check_same_weights(
+      to, dir,
+      [](const std::string& name) {
+        if (name.find("LayerNorm") == std::string::npos) return name;
+        return replaced(replaced(name, "weight", "gamma"), "bias", "beta");
+      },
+      [](const std::string& name) {
+        return name.starts_with("cls.predictions.decoder") || name.ends_with("position_ids");
+      });
+  check_same_config(to, dir);
+  CHECK(read_file(to + "/vocab.txt") == read_file(dir + "/vocab.txt"));
+  CHECK(json_in(to + "/tokenizer_config.json")["do_lower_case"] == true);
+  CHECK(bert_difference(models::load_model<models::Bert>(to)) < 1e-4);
+}
+
+TEST_CASE("Hugging Face: a classifier on a BERT without heads has new ones", "[hugging_face]") {
+  const Copy copy("bert");
+  copy.rename([](const std::string& name) {  // a BertModel, without the pooler too
+    return name.starts_with("cls.") || name.find("pooler") != std::string::npos
+               ? ""
+               : replaced(name, "bert.", "");
+  });
+  copy.change_config({{"architectures", {"BertModel"}}, {"num_labels", 3}});
+  CHECK_THROWS_WITH(models::load_model<models::Bert>(copy.dir),
+                    Contains("missing:") && Contains("bert.pooler.dense.weight") &&
+                        Contains("cls.predictions.bias"));
+  manual_seed(3);
+  const auto fresh = models::load_model<models::Bert>(copy.dir, {.new_heads = true});
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const golden::File file = expected("bert");
+  const Tensor real = file.get("mask").to(float32).unsqueeze(-1);
+  const models::BertInput input{file.get("ids"), file.get("segments"), file.get("mask")};
+  CHECK(difference(fresh(input) * real, file.get("hidden", float32) * real) < 1e-4);
+  CHECK(std_dev(fresh.transform.weight.flatten()).item() == Approx(0.02).epsilon(0.3));
+  CHECK(max(abs(fresh.transform.bias)).item() == 0);
+  CHECK(min(fresh.transform_norm.weight).item() == 1);
+
+  const auto classifier = models::load_model<models::BertClassifier>(copy.dir);
+  CHECK(classifier.config.classes == 3);
+  CHECK(max(abs(classifier.head.weight)).item() > 0);
+  CHECK(difference(classifier.bert(input), fresh(input)) == 0);
+
+  for (const bool tokens : {false, true}) {  // and is one of theirs when it is saved
+    const models::BertClassifier mine(
+        {.bert = models::load_config<models::Bert>(copy.dir), .classes = 4, .tokens = tokens});
+    const std::string to = copy / "saved" + (tokens ? "1" : "0");
+    models::save_hugging_face(to, mine);
+    CHECK(json_in(to + "/config.json")["architectures"][0] ==
+          (tokens ? "BertForTokenClassification" : "BertForSequenceClassification"));
+    CHECK(weights_in(to).contains("classifier.weight"));
+    CHECK(weights_in(to).contains("bert.pooler.dense.weight") == !tokens);
+    CHECK_FALSE(weights_in(to).contains("cls.predictions.bias"));
+    CHECK(models::model_kind(to) == "bert-classifier");
+    const auto back = models::load_model<models::BertClassifier>(to);
+    CHECK(back.config.tokens == tokens);
+    CHECK(golden::same(mine(input), back(input)));
+    const std::map<std::string, Tensor> whole = weights_in(to);
+    auto load_without = [&](const char* prefix, bool new_heads = false) {
+      NamedTensors without;
+      for (const auto& [name, tensor] : whole)
+        if (!name.starts_with(prefix)) without.emplace_back(name, tensor);
+      save_safetensors(to + "/model.safetensors", without);
+      return models::load_model<models::BertClassifier>(to, {.new_heads = new_heads});
+    };
+    CHECK_THROWS_WITH(load_without("classifier"),
+                      Contains("missing: classifier.weight, classifier.bias"));
+    if (tokens)
+      CHECK(golden::same(load_without("bert.pooler")(input), back(input)));
+    else
+      CHECK_THROWS_WITH(load_without("bert.pooler"),
+                        Contains("missing: bert.pooler.dense.weight, bert.pooler.dense.bias"));
+    CHECK_NOTHROW(load_without("bert.pooler", true));
+  }
+}
+
+// ---- ViT ----
+
+TEST_CASE("Hugging Face: a ViT of float16 in two files gives PyTorch's logits", "[hugging_face]") {
+  const std::string dir = all_folders + "vit";
+  CHECK(models::model_kind(dir) == "vit");
+  const auto model = models::load_model<models::ViT>(dir);
+  CHECK(model.config.classes == 5);
+  for (const double eps : {model.blocks[1].ln1.eps, model.blocks[1].ln2.eps, model.ln_f.eps})
+    CHECK(eps == 1e-12);
+  CHECK(model.class_token.dtype() == float32);
+  CHECK(vit_difference(model) < 1e-4);
+  const models::ImageInfo info = models::load_image_info(dir);
+  CHECK(info.stats.mean == std::vector<double>{0.5, 0.5, 0.25});
+  CHECK(info.stats.std == std::vector<double>{0.5, 0.5, 0.75});
+  CHECK(info.class_names.size() == 5);
+  CHECK(info.class_names[1] == "goldfish, Carassius auratus");
+  const Copy copy("vit");
+  CHECK(models::class_names_path(copy.dir) == copy / "config.json");
+  copy.change_config({{"image_std", {0.5, 0.5}}}, "preprocessor_config.json");
+  CHECK_THROWS_WITH(models::load_image_info(copy.dir),
+                    Contains(models::image_info_path(copy.dir) + ": expected a mean and a std") &&
+                        Contains("preprocessor_config.json"));
+}
+
+TEST_CASE("Hugging Face: a ViT is written as it was", "[hugging_face]") {
+  const std::string dir = all_folders + "vit";
+  const TemporaryFolder folder;
+  const std::string to = folder / "to";
+  const auto model = models::load_model<models::ViT>(dir);
+  const models::ImageInfo info = models::load_image_info(dir);
+  models::save_hugging_face(to, model, {.images = &info});
+  check_same_weights(
+      to, dir, [](const std::string& name) { return name; },
+      [](const std::string&) { return false; });
+  check_same_config(to, dir);
+  CHECK(json_in(to + "/preprocessor_config.json") == json_in(dir + "/preprocessor_config.json"));
+  CHECK(vit_difference(models::load_model<models::ViT>(to)) < 1e-4);
+  CHECK(models::load_image_info(to).class_names == info.class_names);
+
+  models::ViTConfig config = model.config;
+  config.classes = 0;
+  models::save_hugging_face(folder / "bare", models::ViT(config));
+  CHECK(json_in(folder / "bare" + "/config.json")["architectures"][0] == "ViTModel");
+  CHECK(weights_in(folder / "bare").contains("embeddings.cls_token"));
+  CHECK(models::load_model<models::ViT>(folder / "bare").config.classes == 0);
+  config.pooling = models::Pooling::mean;
+  CHECK_THROWS_WITH(models::save_hugging_face(folder / "none", models::ViT(config)),
+                    Contains("has pooling token, this model has mean"));
+}
+
+// ---- what is refused ----
+
+TEST_CASE("Hugging Face: a configuration that asks for another model is refused",
+          "[hugging_face]") {
+  auto refused = [](const char* name, const json& changes, const std::string& message) {
+    const Copy copy(name);
+    copy.change_config(changes);
+    CAPTURE(name, changes.dump());
+    const std::string opening = copy / "config.json" + ": ";
+    auto load = [&] {
+      if (name == std::string("gpt2"))
+        models::load_model<models::GPT>(copy.dir);
+      else if (name == std::string("bert"))
+        models::load_model<models::Bert>(copy.dir);
+      else
+        models::load_model<models::ViT>(copy.dir);
+    };
+    CHECK_THROWS_WITH(load(), Contains(opening) && Contains(message));
+  };
+  refused("gpt2", {{"model_type", "llama"}},
+          "model_type: expected one of \"bert\", \"gpt2\", \"vit\", got \"llama\"");
+  refused("gpt2", {{"model_type", 7}}, "got 7");
+  refused("gpt2", {{"model_type", "vit"}}, "expected a model of kind \"gpt\", got a vit");
+  refused("gpt2", {{"scale_attn_by_inverse_layer_idx", true}},
+          "scale_attn_by_inverse_layer_idx: expected false, got true");
+  refused("gpt2", {{"scale_attn_weights", false}}, "scale_attn_weights: expected true");
+  refused("gpt2", {{"activation_function", "relu6"}}, "activation_function: expected one of");
+  refused("gpt2", {{"num_hidden_layers", 3}},
+          "n_layer is 2, num_hidden_layers is 3: expected one, they mean the same");
+  refused("gpt2", {{"n_layer", 0}}, "n_layer: expected a whole number from 1 to 10000, got 0");
+  refused("gpt2", {{"n_layer", "2"}}, "n_layer: expected a whole number");
+  refused("gpt2", {{"n_embd", 16.5}}, "n_embd: expected a whole number");
+  refused("gpt2", {{"n_head", 3}}, "heads must divide dim");
+  refused("gpt2", {{"resid_pdrop", 1}}, "resid_pdrop: expected a number from 0 to 0.999999, got 1");
+  refused("bert", {{"position_embedding_type", "relative_key"}}, "expected \"absolute\"");
+  refused("bert", {{"is_decoder", true}}, "is_decoder: expected false, got true");
+  refused("bert", {{"pruned_heads", {{"1", {0}}}}}, "pruned_heads: expected {}");
+  refused("vit", {{"problem_type", "multi_label_classification"}},
+          R"(problem_type: expected "single_label_classification", got "multi_label)");
+  refused("vit", {{"hidden_act", "relu"}}, "hidden_act: expected \"gelu\", got \"relu\"");
+  refused("vit", {{"id2label", {{"0", "a"}, {"2", "b"}}}},
+          "id2label: expected a name for each number from 0 to 1, but there is none for 1");
+  refused("vit", {{"id2label", 3}}, "id2label: expected an object");
+  // What would take more memory than the file has numbers.
+  refused("gpt2", {{"n_layer", 10000}}, "more than the");
+  refused("gpt2", {{"n_embd", 1000000}}, "more than the");
+  refused("bert", {{"vocab_size", 1000000000}}, "more than the");
+  refused("vit", {{"image_size", 99999}}, "more than the");
+
+  const Copy copy("gpt2");  // what does not matter, and what is missing
+  copy.change_config({{"summary_type", "cls_index"},
+                      {"future", {{"x", 1}}},
+                      {"activation_function", "gelu_pytorch_tanh"},
+                      {"n_inner", 64},
+                      {"scale_attn_weights", nullptr},
+                      {"layer_norm_epsilon", nullptr},
+                      {"architectures", nullptr}});
+  CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
+  json renamed = json_in(all_folders + "gpt2/config.json");  // as other models call the same
+  for (const auto& [now, before] : {std::pair("hidden_size", "n_embd"),
+                                    {"num_hidden_layers", "n_layer"},
+                                    {"num_attention_heads", "n_head"},
+                                    {"max_position_embeddings", "n_positions"}}) {
+    renamed[now] = renamed[before];
+    renamed.erase(before);
+  }
+  write_file_atomically(copy / "config.json", renamed.dump());
+  CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
+  renamed["scale_attn_weights"] = nullptr;  // which is false
+  write_file_atomically(copy / "config.json", renamed.dump());
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
+                    Contains("scale_attn_weights: expected true, got null"));
+  write_file_atomically(copy / "config.json", R"({"n_layer": 2})");
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
+                    Contains("config.json: expected a model, or a model_type as Hugging Face's"));
+  write_file_atomically(copy / "config.json", R"({"model_type": "gpt2"})");
+  const auto defaults = models::load_config<models::GPT>(copy.dir);
+  CHECK(defaults.vocab == 50257);
+  CHECK(defaults.layers == 12);
+  CHECK(defaults.activation == Activation::gelu_tanh);
+  write_file_atomically(copy / "config.json", R"({"model_type": "bert"})");
+  CHECK(models::load_config<models::Bert>(copy.dir).hidden == 3072);
+  write_file_atomically(copy / "config.json", "{\"model_type\": \"gpt2\"");
+  CHECK_THROWS_WITH(models::load_config<models::GPT>(copy.dir),
+                    Contains(copy / "config.json" + ": the file is not JSON"));
+}
+
+TEST_CASE("Hugging Face: however much does not fit, the message is short", "[hugging_face]") {
+  const Copy copy("gpt2");
+  NamedTensors others;
+  for (const auto& [name, tensor] : copy.tensors())
+    if (name.starts_with("h.0.")) others.emplace_back(name, ones({1, 1, 1, 1}));
+  for (int i = 0; i < 50; ++i)
+    others.emplace_back(std::to_string(i) + std::string(300, 'x'), ones({1}));
+  copy.put(others);
+  std::string message;
+  try {
+    models::load_model<models::GPT>(copy.dir);
+  } catch (const Error& e) {
+    message = e.what();
+  }
+  CAPTURE(message);
+  CHECK(message.size() < 1500);
+  for (const char* kind : {"missing: ", "mismatched: h.0.", "unexpected: 0xxx"})
+    CHECK_THAT(message, Contains(kind));
+}
+
+TEST_CASE("Hugging Face: weights that do not fit are refused by name", "[hugging_face]") {
+  const Copy copy("gpt2");
+  const NamedTensors good = copy.tensors();
+  auto refused = [&](const std::string& message) {
+    CHECK_THROWS_WITH(
+        models::load_model<models::GPT>(copy.dir),
+        Contains(copy / "model.safetensors" + ": the names or shapes differ") && Contains(message));
+  };
+  copy.rename([](const std::string& name) { return name == "h.1.mlp.c_fc.bias" ? "" : name; });
+  refused("missing: transformer.h.1.mlp.c_fc.bias");
+  NamedTensors changed = good;
+  changed.emplace_back("h.2.ln_1.weight", ones({16}));
+  copy.put(changed);
+  refused("unexpected: h.2.ln_1.weight");
+  changed = good;
+  changed.emplace_back("lm_head.bias", ones({304}));
+  copy.put(changed);
+  refused("unexpected: lm_head.bias");
+  changed = good;
+  for (auto& [name, tensor] : changed)
+    if (name == "h.0.attn.c_attn.weight") tensor = tensor.mT();
+  copy.put(changed);
+  refused("mismatched: h.0.attn.c_attn.weight (expected float32 (16, 48), got float32 (48, 16))");
+  changed = good;
+  for (auto& [name, tensor] : changed)
+    if (name == "ln_f.bias") tensor = tensor.to(int64);
+  copy.put(changed);
+  refused("ln_f.bias (expected float32 (16,), got int64 (16,))");
+  changed = good;
+  changed.emplace_back("transformer.ln_f.bias", ones({16}));
+  copy.put(changed);
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir), Contains("stands there twice"));
+  models::GPT model(models::load_config<models::GPT>(copy.dir));
+  const Tensor before = model.ln_f.weight.clone();
+  CHECK_THROWS_AS(models::load_weights(copy.dir, model), Error);
+  CHECK(golden::same(before, model.ln_f.weight));
+  copy.put(good);
+  models::Bert other({.vocab = 7, .layers = 1, .heads = 2, .dim = 8});
+  CHECK_THROWS_WITH(models::load_weights(copy.dir, other),
+                    Contains("a gpt2 of theirs has no parameter \"words.weight\""));
+
+  std::filesystem::remove(copy / "model.safetensors");
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir), Contains("model.safetensors"));
+  write_file_atomically(copy / "pytorch_model.bin", "x");
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
+                    Contains("examples/weights.py to-safetensors " + (copy / "pytorch_model.bin")));
+
+  std::filesystem::rename(copy / "pytorch_model.bin", copy / "pytorch_model.bin.index.json");
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
+                    Contains("to-safetensors " + (copy / "pytorch_model.bin.index.json")));
+
+  const Copy parts("vit");
+  std::filesystem::remove(parts / "model-00002-of-00002.safetensors");
+  CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir),
+                    Contains(parts / "model-00002-of-00002.safetensors"));
+  parts.change_config({{"weight_map", {{"a", "../x"}}}}, "model.safetensors.index.json");
+  CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir),
+                    Contains("expected a file of this folder for \"a\", got \"../x\""));
+  parts.change_config({{"weight_map", 1}}, "model.safetensors.index.json");
+  CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir), Contains("weight_map"));
+}
+
+}  // namespace gradus::testing

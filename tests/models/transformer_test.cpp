@@ -1,0 +1,145 @@
+// Attention over two sequences, transformer layers and the Transformer, beside PyTorch's; decoding.
+
+#include "gradus/models/transformer.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "gradus/core/core.h"
+#include "gradus/models/folder/model_folder.h"
+#include "tests/golden/golden.h"
+#include "tests/support/compare.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using namespace gradus::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Call = std::function<Tensor(const std::vector<Tensor>&)>;
+
+/// Output and all gradients of a module against a case of transformer.safetensors, in both dtypes.
+void compare(const std::string& name, nn::Module& module, const Call& call,
+             double of_float64 = 1e-9) {
+  static const golden::File file("transformer");
+  for (const Dtype dtype : {float64, float32}) {
+    const double tolerance = dtype == float64 ? of_float64 : 1e-4;
+    CAPTURE(name, dtype);
+    module.to(dtype);
+    module.load_state_dict(file.with_prefix(name + ".param.", dtype), /*strict=*/false);
+    module.zero_grad();
+    std::vector<Tensor> inputs;
+    for (int i = 0; file.has(name + ".in." + std::to_string(i)); ++i)
+      inputs.push_back(file.get(name + ".in." + std::to_string(i), dtype).requires_grad_());
+    const Tensor y = call(inputs);
+    CHECK(golden::difference(y, file.get(name + ".out")) < tolerance);
+    y.backward(file.get(name + ".dout", dtype));
+    size_t compared = 0;
+    for (const auto& [parameter, tensor] : module.named_parameters()) {
+      if (!file.has(name + ".grad." + parameter)) continue;
+      CAPTURE(parameter);
+      CHECK(golden::difference(tensor.grad(), file.get(name + ".grad." + parameter)) < tolerance);
+      ++compared;
+    }
+    CHECK(compared == file.with_prefix(name + ".grad.").size());
+    for (size_t i = 0; i < inputs.size(); ++i)
+      CHECK(golden::difference(inputs[i].grad(), file.get(name + ".din." + std::to_string(i))) <
+            tolerance);
+  }
+}
+
+/// True where a source token may be seen, as the script has it: (B, 1, 1, S).
+Tensor keep() { return nn::padding_mask(from_data<int64_t>({5, 3}, {2}), 2, 5); }
+
+const models::TransformerConfig small{.source_vocab = 11,
+                                      .target_vocab = 13,
+                                      .context = 12,
+                                      .layers = 2,
+                                      .heads = 2,
+                                      .dim = 8,
+                                      .dropout = 0};
+
+}  // namespace
+
+TEST_CASE("cross-attention gives PyTorch's outputs and gradients", "[transformer][golden]") {
+  nn::MultiHeadAttention attention(8, {.heads = 2});
+  compare("cross", attention, [&](auto& in) { return attention.cross(in[0], in[1]); });
+  compare("cross_masked", attention,
+          [&](auto& in) { return attention.cross(in[0], in[1], keep()); });
+}
+
+TEST_CASE("blocks of encoder and decoder give PyTorch's outputs and gradients, either norm first",
+          "[transformer][golden]") {
+  for (const auto& [name, activation] :
+       {std::pair{"relu", Activation::relu}, std::pair{"gelu", Activation::gelu}}) {
+    const nn::BlockOptions options{.heads = 2, .hidden = 24, .activation = activation};
+    nn::Block pre(8, options);
+    nn::PostNormBlock post(8, options);
+    compare(std::string("encoder_pre_") + name, pre, [&](auto& in) { return pre(in[0], keep()); });
+    compare(std::string("encoder_post_") + name, post,
+            [&](auto& in) { return post(in[0], keep()); });
+    nn::DecoderBlock pre_decoder(8, options);
+    nn::PostNormDecoderBlock post_decoder(8, options);
+    auto with = [](const auto& block) {
+      return
+          [&block](auto& in) { return block(in[0], block.cross.keys_and_values(in[1]), keep()); };
+    };
+    compare(std::string("decoder_pre_") + name, pre_decoder, with(pre_decoder));
+    compare(std::string("decoder_post_") + name, post_decoder, with(post_decoder));
+  }
+}
+
+TEST_CASE("today's block gives the outputs and gradients of its formulas in PyTorch",
+          "[transformer][golden]") {
+  nn::LlamaBlock block(16, {.heads = 4, .kv_heads = 2, .hidden = 24, .context = 9});
+  compare(
+      "llama", block, [&](auto& in) { return block(in[0]); },
+      1e-7);  // places are of float32
+}
+
+TEST_CASE("the Transformer's stacks give nn.Transformer's outputs and gradients",
+          "[transformer][golden]") {
+  for (const bool pre_norm : {false, true}) {
+    models::TransformerConfig config = small;
+    config.hidden = 24, config.pre_norm = pre_norm;
+    models::Transformer model(config);
+    compare(pre_norm ? "transformer_pre" : "transformer_post", model,
+            [&](auto& in) { return model.decode(in[1], model.encode(in[0], keep()), keep()); });
+  }
+}
+
+TEST_CASE("Transformer: saved and loaded it is the same, misuse is told", "[transformer]") {
+  manual_seed(5);
+  for (const auto& [tie, shared] : {std::pair{true, false}, std::pair{false, false}}) {
+    models::TransformerConfig config = small;
+    config.tie = tie, config.shared_vocab = shared;
+    TemporaryFolder folder;
+    const models::Transformer model(config);
+    models::save_model(folder.path.string(), model);
+    const auto loaded = models::load_model<models::Transformer>(folder.path.string());
+    const Tensor source = randint(0, 11, {1, 4}), target = randint(0, 13, {1, 3});
+    CHECK(golden::same(model(source, {}, target).detach(), loaded(source, {}, target).detach()));
+  }
+  const models::Transformer shared({.source_vocab = 5, .target_vocab = 5, .shared_vocab = true});
+  CHECK(shared.head.weight.data<float>() == shared.source_embedding.weight.data<float>());
+  const models::Transformer model(small);
+  const Tensor ids = zeros({2, 3}, int64);
+  const auto lengths = [](std::vector<int64_t> n) { return from_data(n, {std::ssize(n)}); };
+  CHECK_THROWS_WITH(model(ids, lengths({3}), ids), Contains("expected lengths of int64 (2,)"));
+  CHECK_THROWS_WITH(model(ids, lengths({0, 3}), ids), Contains("lengths from 1 to 3, got 0"));
+  CHECK_THROWS_WITH(model(ids, lengths({4, 3}), ids), Contains("lengths from 1 to 3, got 4"));
+  CHECK_THROWS_WITH(model(zeros({3, 3}, int64), {}, ids), Contains("3 sources, 2 targets"));
+  CHECK_THROWS_WITH(model(zeros({2, 13}, int64), {}, ids), Contains("13 tokens do not fit"));
+  CHECK_THROWS_WITH(model(ids.to(float32), {}, ids),
+                    Contains("expected source ids (B, T) of int64"));
+  CHECK_THROWS_WITH(model(full({2, 3}, 11, int64), {}, ids), Contains("embedding"));
+  CHECK_THROWS_WITH(model.decoder(ids, {}), Contains("NoGrad"));
+  CHECK_THROWS_WITH(
+      models::Transformer({.source_vocab = 2, .target_vocab = 3, .shared_vocab = true}),
+      Contains("a shared vocabulary is of one size"));
+  CHECK_THROWS_WITH(models::Transformer({.source_vocab = 2, .target_vocab = 3, .heads = 5}),
+                    Contains("heads must divide dim"));
+  CHECK_THROWS_WITH(models::Transformer({}), Contains("source_vocab: expected"));
+}

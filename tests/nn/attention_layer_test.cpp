@@ -1,0 +1,258 @@
+// Layers of attention and feed-forward layers in all their sizes, against the formula worked out
+// here from their parameters.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "gradus/gradus.h"
+#include "tests/support/compare.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using namespace gradus::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Pairs of neighbours turned by the angle of their place, the first of which is `offset`: x (B, T,
+/// D).
+Tensor turned(const Tensor& x, int64_t offset) {
+  const int64_t T = x.size(1), D = x.size(2);
+  std::vector<Tensor> columns;
+  const Tensor place = (arange(T).to(x.dtype()) + static_cast<double>(offset)).unsqueeze(1);
+  for (int64_t i = 0; i < D; i += 2) {
+    const Tensor angle = place / std::pow(10000.0, static_cast<double>(i) / static_cast<double>(D));
+    const Tensor even = x.slice(2, i, i + 1), odd = x.slice(2, i + 1, i + 2);
+    columns.push_back(even * cos(angle) - odd * sin(angle));
+    columns.push_back(odd * cos(angle) + even * sin(angle));
+  }
+  return cat(columns, 2);
+}
+
+/// What `memory` answers to x, head by head.
+Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& memory,
+               const Tensor& mask = {}) {
+  auto part = [&](const Tensor& of, int64_t begin, int64_t size) {
+    const Tensor y = matmul(of, a.qkv.weight.slice(0, begin, begin + size).mT());
+    return a.qkv.bias.defined() ? y + a.qkv.bias.slice(0, begin, begin + size) : y;
+  };
+  std::vector<Tensor> outputs;
+  for (int64_t h = 0; h < a.heads; ++h) {
+    const int64_t kv = h / (a.heads / a.kv_heads), keys = a.heads * a.key_dim,
+                  values = keys + a.kv_heads * a.key_dim;
+    Tensor q = part(x, h * a.key_dim, a.key_dim),
+           k = part(memory, keys + kv * a.key_dim, a.key_dim);
+    const Tensor v = part(memory, values + kv * a.value_dim, a.value_dim);
+    if (a.positions.defined()) q = turned(q, 0), k = turned(k, 0);
+    Tensor scores = matmul(q, k.mT()) / std::sqrt(static_cast<double>(a.key_dim));
+    if (a.causal)
+      scores = masked_fill(scores, arange(k.size(1)) > arange(q.size(1)).unsqueeze(1), -INFINITY);
+    if (mask.defined()) scores = masked_fill(scores, !mask, -INFINITY);
+    outputs.push_back(matmul(softmax(scores), v));
+  }
+  const Tensor y = matmul(cat(outputs, -1), a.proj.weight.mT());
+  return a.proj.bias.defined() ? y + a.proj.bias : y;
+}
+
+using Function = std::function<Tensor(const Tensor&, const Tensor&)>;
+
+/// Outputs and gradients of both inputs are the same.
+void check_same(const Function& layer, const Function& expected, const Tensor& x, const Tensor& y) {
+  auto apply = [](const Function& f) {
+    return [f](const std::vector<Tensor>& in) {
+      return f(in[0], in[1]) + sum(in[0] * 0.0) + sum(in[1] * 0.0);
+    };
+  };
+  CHECK(difference(apply(layer), apply(expected), {x, y}) < 1e-5);
+}
+
+}  // namespace
+
+TEST_CASE("multi-head attention: heads, key and value sizes of their own, rotary, with a cache",
+          "[nn][attention]") {
+  manual_seed(1);
+  const std::vector<nn::MultiHeadAttentionOptions> all{
+      {.heads = 3, .key_dim = 4, .value_dim = 2},
+      {.heads = 2, .key_dim = 2, .value_dim = 7, .causal = true},
+      {.heads = 4, .kv_heads = 2, .key_dim = 6, .value_dim = 6, .causal = true, .bias = false},
+      {.heads = 1, .key_dim = 1, .value_dim = 1, .causal = true},
+      {.heads = 4, .kv_heads = 1, .key_dim = 4, .value_dim = 3, .rotary = 12, .causal = true},
+      {.heads = 1, .rotary = 12, .causal = true},
+      {.heads = 5, .kv_heads = 5, .rotary = 9, .bias = false}};
+  for (const nn::MultiHeadAttentionOptions& o : all) {
+    const int64_t dim = o.heads == 5 ? 20 : 10;
+    const nn::MultiHeadAttention attention(dim, o);
+    CAPTURE(o.heads, o.kv_heads, o.key_dim, o.value_dim, o.rotary, o.causal);
+    for (const int64_t T : {1, 2, 9}) {
+      const Tensor x = randn({2, T, dim}), none = randn({1});
+      check_same([&](auto& a, auto&) { return attention(a); },
+                 [&](auto& a, auto&) { return by_hand(attention, a, a); }, x, none);
+      if (!o.causal) continue;
+      const NoGrad no_grad;
+      nn::KeyValueCache cache = attention.make_cache(2, T);
+      std::vector<Tensor> pieces;
+      for (int64_t t = 0; t < T; t += t == 1 ? 4 : 1)
+        pieces.push_back(
+            attention(x.slice(1, t, t + (t == 1 ? std::min<int64_t>(4, T - 1) : 1)), cache));
+      CHECK(difference(cat(pieces, 1), attention(x)) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("cross-attention: sizes of its own, masks, memory read once", "[nn][attention]") {
+  manual_seed(2);
+  for (const nn::MultiHeadAttentionOptions& o :
+       {nn::MultiHeadAttentionOptions{.heads = 2},
+        nn::MultiHeadAttentionOptions{.heads = 4, .kv_heads = 2, .key_dim = 3, .value_dim = 5},
+        nn::MultiHeadAttentionOptions{.heads = 1, .key_dim = 7, .value_dim = 1, .bias = false}}) {
+    const nn::MultiHeadAttention attention(8, o);
+    for (const int64_t T : {1, 5}) {
+      const Tensor x = randn({3, T, 8}), memory = randn({3, 6, 8});
+      const Tensor mask = nn::padding_mask(from_data<int64_t>({6, 1, 4}, {3}), 3, 6);
+      check_same([&](auto& a, auto& m) { return attention.cross(a, m); },
+                 [&](auto& a, auto& m) { return by_hand(attention, a, m); }, x, memory);
+      check_same([&](auto& a, auto& m) { return attention.cross(a, m, mask); },
+                 [&](auto& a, auto& m) { return by_hand(attention, a, m, mask.squeeze(1)); }, x,
+                 memory);
+      const NoGrad no_grad;
+      CHECK(difference(attention.cross(x, attention.keys_and_values(memory)),
+                       attention.cross(x, memory)) == 0);
+    }
+  }
+}
+
+TEST_CASE("multi-head attention: misuse is told", "[nn][attention]") {
+  using Options = nn::MultiHeadAttentionOptions;
+  auto refused = [](int64_t dim, const Options& o) {
+    return error_of([&] { nn::MultiHeadAttention(dim, o); });
+  };
+  CHECK_THAT(refused(10, {.heads = 3, .key_dim = 2}), Contains("heads must divide dim"));
+  CHECK_THAT(refused(0, {}), Contains("expected dim and heads from 1"));
+  CHECK_THAT(refused(8, {.heads = 2, .key_dim = -1}), Contains("key_dim and value_dim >= 0"));
+  CHECK_THAT(refused(8, {.heads = 2, .key_dim = INT64_MAX}),
+             Contains("key_dim and value_dim >= 0"));
+  CHECK_THAT(refused(6, {.heads = 2, .rotary = 4}), Contains("an even key_dim, got 3"));
+  CHECK_THAT(refused(8, {.heads = 2, .rotary = -4}), Contains("expected rotary >= 0, got -4"));
+  const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}),
+      turning(8, {.heads = 2, .rotary = 4}), plain(8, {.heads = 2});
+  const Tensor x = ones({1, 5, 8});
+  CHECK_THROWS_WITH(turning(x), Contains("5 tokens are more than the 4 rotary places"));
+  CHECK_THROWS_WITH(causal.cross(x, x), Contains("neither causal order nor rotary places"));
+  CHECK_THROWS_WITH(turning.cross(x, x), Contains("neither causal order nor rotary places"));
+  CHECK_THROWS_WITH(plain.cross(x, ones({2, 3, 8})), Contains("the same leading axes"));
+  CHECK_THROWS_WITH(plain.cross(x, ones({1, 3, 6})), Contains("linear: expected x (..., 8)"));
+  CHECK_THROWS_WITH(plain(ones({5, 8})), Contains("expected x (B, T, dim), got (5, 8)"));
+  CHECK_THROWS_WITH(plain(x, ones({1, 5, 8})), Contains("a mask that broadcasts"));  // cross's call
+  CHECK_THROWS_WITH(nn::padding_mask(ones({2}), 2, 3), Contains("expected lengths of int64"));
+}
+
+TEST_CASE("attention with one head: prepared keys, masks, misuse", "[nn][attention]") {
+  manual_seed(3);
+  for (const nn::Score score :
+       {nn::Score::dot, nn::Score::scaled_dot, nn::Score::bilinear, nn::Score::additive}) {
+    const bool any_sizes = score == nn::Score::bilinear || score == nn::Score::additive;
+    const int64_t key_dim = any_sizes ? 5 : 4;
+    const nn::Attention attention(score, 4, key_dim);
+    const Tensor q = randn({2, 3, 4}).requires_grad_(), k = randn({2, 6, key_dim}),
+                 v = randn({2, 6, 7});
+    const Tensor mask = arange(6) < from_data<int64_t>({6, 2}, {2, 1, 1});
+    const auto [output, weights] = attention(q, k, v, mask);
+    CHECK(output.shape() == Shape{2, 3, 7});
+    CHECK(difference(sum(weights, -1), ones({2, 3})) < 1e-6);
+    CHECK(sum(weights[1].slice(1, 2)).item() == 0);
+    CHECK(difference(matmul(weights, v), output) < 1e-6);
+    CHECK(difference(attention.attend(q, attention.prepare(k), v, mask).output, output) == 0);
+    const AttentionTrace trace;
+    attention(q, k, v, mask);
+    REQUIRE(trace.weights().size() == 1);
+    CHECK(difference(trace.weights()[0], weights.detach().unsqueeze(1)) == 0);
+    sum(output).backward();
+    for (const Tensor& p : attention.parameters()) CHECK(p.grad().defined());
+    CHECK_THROWS_WITH(attention(q, k, randn({2, 5, 7})), Contains("as many keys"));
+    CHECK_THROWS_WITH(attention(q[0], k, v), Contains("expected queries (B, Tq, D)"));
+    CHECK_THROWS_WITH(attention(q, k, v, mask.to(float32)), Contains("a mask of bool"));
+    CHECK_THROWS_AS(attention(randn({2, 3, 3}), k, v), Error);
+    // Nothing is repeated for the other's batch, and padding_mask's shape is that of many heads.
+    const Tensor one = q.detach().slice(0, 0, 1);
+    CHECK_THROWS_WITH(attention(one, k, v), Contains("expected queries (B, Tq, D)"));
+    CHECK_THROWS_WITH(attention(q, k.slice(0, 0, 1), v), Contains("expected queries (B, Tq, D)"));
+    CHECK_THROWS_WITH(attention(q, k, v.slice(0, 0, 1)), Contains("expected queries (B, Tq, D)"));
+    CHECK_THROWS_WITH(attention(q, k, v, mask.unsqueeze(1)),
+                      Contains("a mask that broadcasts to (2, 3, 6), got (2, 1, 1, 6)"));
+    CHECK_THROWS_WITH(nn::Attention(score, 0, 0), Contains("expected sizes > 0"));
+    if (!any_sizes) CHECK_THROWS_WITH(nn::Attention(score, 4, 5), Contains("have no dot product"));
+  }
+  CHECK_THROWS_WITH(nn::Attention(static_cast<nn::Score>(9), 4, 4), Contains("number 9"));
+}
+
+TEST_CASE("attention's trace: of this scope and thread, the weights without dropout",
+          "[nn][attention]") {
+  manual_seed(4);
+  const nn::MultiHeadAttention attention(8, {.heads = 2, .causal = true, .dropout = 0.5});
+  const Tensor x = randn({2, 4, 8});
+  const AttentionTrace outer;
+  {
+    const AttentionTrace inner;
+    attention(x);
+    CHECK(inner.weights().size() == 1);
+    CHECK(outer.weights().empty());
+  }
+  attention(x);
+  attention(x);
+  REQUIRE(outer.weights().size() == 2);
+  CHECK(difference(outer.weights()[0], outer.weights()[1]) == 0);
+  CHECK(outer.weights()[0].shape() == Shape{2, 2, 4, 4});
+  CHECK_FALSE(outer.weights()[0].requires_grad());
+  CHECK(difference(sum(outer.weights()[0], -1), ones({2, 2, 4})) < 1e-6);
+}
+
+TEST_CASE("feed-forward layers: gates and dropout within", "[nn]") {
+  manual_seed(5);
+  const Tensor x = randn({3, 5, 8}), none = randn({1});
+  for (const Activation a : activations) {
+    const nn::MLP mlp(8, {.hidden = 6, .activation = a, .gated = true});
+    CHECK(mlp.fc.weight.shape() == Shape{12, 8});
+    check_same([&](auto& t, auto&) { return mlp(t); },
+               [&](auto& t, auto&) {
+                 const Tensor h = matmul(t, mlp.fc.weight.mT()) + mlp.fc.bias;
+                 const Tensor y = activate(h.slice(-1, 0, 6), a) * h.slice(-1, 6);
+                 return matmul(y, mlp.proj.weight.mT()) + mlp.proj.bias;
+               },
+               x, none);
+    for (const bool gated : {false, true}) {
+      const nn::MLP within(8,
+                           {.hidden = 6, .activation = a, .gated = gated, .hidden_dropout = 0.4});
+      auto seeded = [](auto f) {
+        return [f](auto& t, auto&) {
+          manual_seed(7);
+          return f(t);
+        };
+      };
+      check_same(seeded([&](auto& t) { return within(t); }), seeded([&](auto& t) {
+                   const Tensor h = within.fc(t);
+                   const Tensor y =
+                       gated ? activate(h.slice(-1, 0, 6), a) * h.slice(-1, 6) : activate(h, a);
+                   return within.proj(dropout(y, 0.4));
+                 }),
+                 x, none);
+    }
+  }
+  const nn::SwiGLU swiglu(96);
+  CHECK(swiglu.fc.weight.shape() == Shape{2 * 256, 96});  // 8/3 96
+  CHECK_FALSE(swiglu.fc.bias.defined());
+  CHECK(swiglu.num_parameters() == 3 * 96 * 256);   // as many as an MLP's 8 96^2
+  CHECK(nn::SwiGLU(10).proj.weight.size(1) == 32);  // 26.7, rounded up to eights
+  CHECK_THROWS_WITH(nn::SwiGLU(0), Contains("MLP: expected sizes > 0"));
+  CHECK_THROWS_WITH(nn::SwiGLU(-5), Contains("MLP: expected sizes > 0"));
+  CHECK_THROWS_WITH(nn::RMSNorm(0), Contains("RMSNorm"));
+  CHECK_THROWS_WITH(nn::RMSNorm(4, -1), Contains("RMSNorm: expected eps >= 0"));
+  for (const int64_t dim : {INT64_MAX, INT64_MIN}) {  // which 8/3 of do not fit
+    CHECK(nn::SwiGLU::hidden_size(dim) % 8 == 0);
+    CHECK_THROWS_AS(nn::LlamaBlock(dim, {}), Error);
+    CHECK_THROWS_AS(nn::SwiGLU(dim), Error);
+  }
+  CHECK(nn::SwiGLU::hidden_size(INT64_MAX) > 0);
+  // Without places it would see a set and not a sequence.
+  CHECK_THROWS_WITH(nn::LlamaBlock(8, {.context = 0}),
+                    Contains("LlamaBlock: expected context > 0"));
+}

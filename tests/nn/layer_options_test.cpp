@@ -1,0 +1,308 @@
+// Each layer, with all its options away from their defaults, against the same worked out here from
+// its parameters by name: an option that is ignored, or handed to the wrong part, shows.
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "gradus/gradus.h"
+#include "tests/support/compare.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using namespace gradus::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Parameters = std::map<std::string, Tensor>;
+
+/// A module's parameters, made random: biases and gains too.
+Parameters randomised(const nn::Module& module) {
+  const NoGrad no_grad;
+  Parameters out;
+  for (const auto& [name, p] : module.named_parameters()) {
+    p.copy_(randn(p.shape(), p.dtype()) * 0.5);
+    out[name] = p;
+  }
+  return out;
+}
+
+Tensor find(const Parameters& p, const std::string& name) {
+  const auto at = p.find(name);
+  return at == p.end() ? Tensor() : at->second;
+}
+
+Tensor affine(const Parameters& p, const std::string& name, const Tensor& x) {
+  const Tensor y = matmul(x, find(p, name + ".weight").mT()), b = find(p, name + ".bias");
+  return b.defined() ? y + b : y;
+}
+
+Tensor norm_of(const Parameters& p, const std::string& name, const Tensor& x, double eps) {
+  const Tensor centred = x - mean(x, -1, keepdim);
+  const Tensor y = centred / sqrt(mean(centred * centred, -1, keepdim) + eps);
+  const Tensor b = find(p, name + ".bias");
+  return b.defined() ? y * find(p, name + ".weight") + b : y * find(p, name + ".weight");
+}
+
+/// Attention's layer: dropout first draws for the weights, then for the output.
+Tensor attention_of(const Parameters& p, const std::string& prefix, const Tensor& x, int64_t heads,
+                    int64_t kv_heads, bool causal, double drop, const Tensor& mask = {}) {
+  const int64_t B = x.size(0), T = x.size(1), D = x.size(2) / heads;
+  const Tensor all =
+      affine(p, prefix + "qkv", x).reshape({B, T, heads + 2 * kv_heads, D}).transpose(1, 2);
+  std::vector<Tensor> outputs;
+  Tensor scores;
+  std::vector<Tensor> each;
+  for (int64_t h = 0; h < heads; ++h) {
+    const int64_t kv = heads + h / (heads / kv_heads);
+    each.push_back(matmul(all.select(1, h), all.select(1, kv).mT()) /
+                   std::sqrt(static_cast<double>(D)));
+  }
+  scores = core::stack(each, 1);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (causal) scores = masked_fill(scores, gt(arange(T), arange(T).unsqueeze(1)), -infinity);
+  if (mask.defined()) scores = masked_fill(scores, logical_not(mask), -infinity);
+  const Tensor weights = dropout(softmax(scores), drop);
+  for (int64_t h = 0; h < heads; ++h) {
+    const int64_t kv = heads + kv_heads + h / (heads / kv_heads);
+    outputs.push_back(matmul(weights.select(1, h), all.select(1, kv)));
+  }
+  return dropout(affine(p, prefix + "proj", cat(outputs, -1)), drop);
+}
+
+Tensor mlp_of(const Parameters& p, const std::string& prefix, const Tensor& x,
+              Activation activation, double drop) {
+  return dropout(affine(p, prefix + "proj", activate(affine(p, prefix + "fc", x), activation)),
+                 drop);
+}
+
+Tensor block_of(const Parameters& p, const std::string& prefix, const Tensor& x,
+                const nn::BlockOptions& o) {
+  const int64_t kv_heads = o.kv_heads == 0 ? o.heads : o.kv_heads;
+  const Tensor h = x + attention_of(p, prefix + "attn.", norm_of(p, prefix + "ln1", x, o.eps),
+                                    o.heads, kv_heads, o.causal, o.dropout);
+  return h +
+         mlp_of(p, prefix + "mlp.", norm_of(p, prefix + "ln2", h, o.eps), o.activation, o.dropout);
+}
+
+/// The same numbers drawn, both must give the same: outputs, and the gradients of x.
+void check_same(const std::function<Tensor(const Tensor&)>& layer,
+                const std::function<Tensor(const Tensor&)>& expected, const Tensor& x) {
+  auto run = [&](const auto& f) {
+    manual_seed(12);
+    const Tensor leaf = x.detach().requires_grad_(), y = f(leaf);
+    manual_seed(13);
+    return std::pair{y.detach(),
+                     grad({y}, {leaf}, {.grad_outputs = {randn(y.shape(), y.dtype())}})};
+  };
+  const auto [y, dx] = run(layer);
+  const auto [y_expected, dx_expected] = run(expected);
+  CHECK(difference(y, y_expected) < 1e-4);
+  CHECK(difference(dx[0], dx_expected[0]) < 1e-4);
+  manual_seed(12);  // and without a backward pass
+  const NoGrad no_grad;
+  CHECK(difference(layer(x), y_expected) < 1e-4);
+}
+
+}  // namespace
+
+TEST_CASE("linear layers and norms: every option", "[nn]") {
+  manual_seed(1);
+  const Tensor x = randn({3, 5, 8});
+  for (bool bias : {true, false}) {
+    const nn::Linear linear(8, 6, {.bias = bias});
+    const Parameters p = randomised(linear);
+    CHECK(p.size() == (bias ? 2 : 1));
+    const nn::LayerNorm norm(8, {.eps = 0.7, .bias = bias});
+    const Parameters q = randomised(norm);
+    CHECK(q.size() == (bias ? 2 : 1));
+    auto named = [](const Parameters& parameters) {
+      Parameters out;
+      for (const auto& [name, tensor] : parameters) out["it." + name] = tensor;
+      return out;
+    };
+    for (Activation a : activations)
+      check_same([&](const Tensor& t) { return linear(t, a); },
+                 [&](const Tensor& t) { return activate(affine(named(p), "it", t), a); }, x);
+    check_same([&](const Tensor& t) { return norm(t); },
+               [&](const Tensor& t) { return norm_of(named(q), "it", t, 0.7); }, x);
+  }
+}
+
+TEST_CASE("the feed-forward layer: every option", "[nn]") {
+  manual_seed(2);
+  const Tensor x = randn({3, 5, 8});
+  for (Activation a : activations)
+    for (bool bias : {true, false}) {
+      const nn::MLP mlp(8, {.hidden = 20, .activation = a, .bias = bias, .dropout = 0.3});
+      const Parameters p = randomised(mlp);
+      CHECK(p.at("fc.weight").shape() == Shape{20, 8});
+      check_same([&](const Tensor& t) { return mlp(t); },
+                 [&](const Tensor& t) { return mlp_of(p, "", t, a, 0.3); }, x);
+    }
+  CHECK(nn::MLP(8).fc.weight.shape() == Shape{32, 8});
+}
+
+TEST_CASE("self-attention: every option, with and without a cache", "[nn]") {
+  manual_seed(3);
+  for (int64_t T : {1, 3, 9})
+    for (int64_t kv_heads : {0, 1, 2, 4})
+      for (bool causal : {false, true}) {
+        const nn::MultiHeadAttention attention(
+            16,
+            {.heads = 4, .kv_heads = kv_heads, .causal = causal, .bias = T != 3, .dropout = 0.3});
+        const Parameters p = randomised(attention);
+        const Tensor x = randn({2, T, 16}),
+                     mask = logical_or(gt(rand({2, 1, T, T}), 0.4),
+                                       eq(arange(T), arange(T).unsqueeze(1)));
+        const int64_t kv = kv_heads == 0 ? 4 : kv_heads;
+        auto expected = [&](const Tensor& t) { return attention_of(p, "", t, 4, kv, causal, 0.3); };
+        check_same([&](const Tensor& t) { return attention(t); }, expected, x);
+        check_same(
+            [&](const Tensor& t) { return attention(t, mask); },
+            [&](const Tensor& t) { return attention_of(p, "", t, 4, kv, causal, 0.3, mask); }, x);
+        if (!causal) continue;
+        const NoGrad no_grad;
+        nn::KeyValueCache cache = attention.make_cache(2, T);
+        CHECK(cache.keys().shape() == Shape{2, kv, 0, 4});
+        manual_seed(12);
+        const Tensor y = attention(x, cache);
+        manual_seed(12);
+        CHECK(difference(y, expected(x)) < 1e-5);
+      }
+}
+
+TEST_CASE("the transformer block: every option, with and without a cache", "[nn]") {
+  manual_seed(4);
+  const Tensor x = randn({2, 7, 16});
+  for (const nn::BlockOptions& o : {nn::BlockOptions{.heads = 4},
+                                    nn::BlockOptions{.heads = 4,
+                                    .kv_heads = 2,
+                                    .hidden = 24,
+                                    .activation = Activation::relu,
+                                    .causal = true,
+                                    .bias = false,
+                                    .dropout = 0.2,
+                                    .eps = 0.6},
+                                    nn::BlockOptions{.heads = 2,
+                                    .activation = Activation::gelu_tanh,
+                                    .causal = true,
+                                    .dropout = 0.4,
+                                    .eps = 0.01}}) {
+    const nn::Block block(16, o);
+    const Parameters p = randomised(block);
+    CHECK(p.contains("mlp.fc.bias") == o.bias);
+    CHECK(p.contains("ln1.bias") == o.bias);
+    CHECK(p.at("mlp.fc.weight").size(0) == (o.hidden == 0 ? 64 : o.hidden));
+    auto expected = [&](const Tensor& t) { return block_of(p, "", t, o); };
+    check_same([&](const Tensor& t) { return block(t); }, expected, x);
+    {
+      const EvalMode eval;
+      check_same([&](const Tensor& t) { return block(t); }, expected, x);
+    }
+    if (!o.causal) continue;
+    const NoGrad no_grad;
+    nn::KeyValueCache cache = block.attn.make_cache(2, 7);
+    manual_seed(12);
+    const Tensor y = block(x, cache);
+    manual_seed(12);
+    CHECK(difference(y, expected(x)) < 1e-5);
+  }
+}
+
+TEST_CASE("the transformer block: the first tokens alone are those of all", "[nn]") {
+  manual_seed(4);
+  const Tensor x = randn({2, 7, 16});
+  const nn::Block block(16, {.heads = 4, .kv_heads = 2, .hidden = 24});
+  for (const int64_t count : {1, 3, 7})
+    check_same([&](const Tensor& t) { return block.first(count, t); },
+               [&](const Tensor& t) { return block(t).slice(1, 0, count); }, x);
+  for (const int64_t count : {-1, 0, 8})
+    CHECK_THROWS_WITH(block.first(count, x), Contains("Block::first: expected 1 to 7 tokens, got " +
+                                                      std::to_string(count)));
+  CHECK_THROWS_AS(block.first(1, x[0]), Error);
+  for (const nn::BlockOptions& o :
+       {nn::BlockOptions{.heads = 4, .causal = true}, nn::BlockOptions{.heads = 4, .rotary = 9}})
+    CHECK_THROWS_WITH(nn::Block(16, o).first(1, x),
+                      Contains("Block::first: expected attention without causal order or rotary"));
+  CHECK_THROWS_WITH(nn::LlamaBlock(16, {.heads = 4}).first(1, x), Contains("Block::first: "));
+}
+
+TEST_CASE("GPT: every option of its configuration", "[gpt]") {
+  manual_seed(5);
+  const Tensor ids = randint(0, 11, {2, 6}), targets = randint(0, 11, {2, 6});
+  for (const models::GPTConfig& c :
+       {models::GPTConfig{.vocab = 11, .context = 9, .layers = 1, .heads = 2, .dim = 8},
+        models::GPTConfig{.vocab = 11,
+        .context = 6,
+        .layers = 3,
+        .heads = 4,
+        .dim = 16,
+        .dropout = 0.25,
+        .bias = true,
+        .tie = false,
+        .activation = Activation::gelu_tanh}}) {
+    const models::GPT model(c);
+    const Parameters p = randomised(model);
+    CHECK(p.contains("head.weight") == !c.tie);
+    CHECK(p.at("wpe.weight").shape() == Shape{c.context, c.dim});
+    const nn::BlockOptions o{.heads = c.heads,
+                             .activation = c.activation,
+                             .causal = true,
+                             .bias = c.bias,
+                             .dropout = c.dropout};
+    auto expected = [&] {
+      const Tensor tokens = index_select(p.at("wte.weight"), 0, ids.reshape({12}));
+      Tensor x = tokens.reshape({2, 6, c.dim}) + p.at("wpe.weight").slice(0, 0, 6);
+      x = dropout(x, c.dropout);
+      for (int64_t i = 0; i < c.layers; ++i)
+        x = block_of(p, "blocks." + std::to_string(i) + ".", x, o);
+      x = norm_of(p, "ln_f", x, 1e-5);
+      return matmul(x, p.at(c.tie ? "wte.weight" : "head.weight").mT());
+    };
+    for (bool eval : {false, true}) {
+      const EvalMode mode(eval);
+      manual_seed(6);
+      const Tensor logits = model(ids);
+      manual_seed(6);
+      const Tensor wanted = expected();
+      CHECK(difference(logits, wanted) < 1e-4);
+      const Tensor log_p = log_softmax(wanted);
+      const Tensor picked = gather(log_p, -1, targets.unsqueeze(-1));
+      manual_seed(6);
+      CHECK(model.loss(ids, targets).item() == Approx(-mean(picked).item()).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("buffers: listed, saved unless temporary, converted, never trained", "[nn]") {
+  struct Counted : nn::Module {
+    const Tensor scale, count, hidden;
+    Counted()
+        : scale(param("scale", ones({2}))),
+          count(buffer("count", zeros({1}))),
+          hidden(buffer("hidden", ones({3}), /*persistent=*/false)) {}
+  };
+  Counted module;
+  const nn::SinusoidalPositions positions(4, 6);
+  CHECK(positions.parameters().empty());
+  CHECK(positions.state_dict().empty());
+  CHECK(positions.named_buffers().size() == 1);
+  CHECK(module.parameters().size() == 1);
+  CHECK(module.num_parameters() == 2);
+  CHECK(module.named_buffers().size() == 2);
+  const NamedTensors state = module.state_dict();
+  REQUIRE(state.size() == 2);
+  CHECK(state[0].first == "scale");
+  CHECK(state[1].first == "count");
+  CHECK(!state[0].second.requires_grad());
+  module.load_state_dict({{"scale", tensor({3, 4})}, {"count", tensor({7})}});
+  CHECK(module.count.item() == 7);
+  CHECK_THROWS_AS(module.load_state_dict({{"scale", tensor({3, 4})}}), Error);
+  module.load_state_dict({{"count", tensor({9})}, {"other", tensor({1})}}, /*strict=*/false);
+  CHECK(module.count.item() == 9);
+  module.to(float64);
+  CHECK(module.hidden.dtype() == float64);
+  CHECK(module.scale.dtype() == float64);
+  CHECK(module.scale.requires_grad());
+}

@@ -1,0 +1,422 @@
+// Attention: the kernels against the formula written here with basic ops, and what they promise
+// about memory, threads and masks.
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <string>
+
+#include "gradus/core/core.h"
+#include "tests/support/compare.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using namespace gradus::testing;
+
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+/// The lecture's formula, with the weights' dropout drawn from `key`.
+Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o = {},
+               RandomKey key = {}) {
+  const int64_t Tq = q.size(-2), Tk = k.size(-2), group = q.size(-3) / k.size(-3);
+  auto repeated = [&](const Tensor& x) {
+    std::vector<Tensor> heads;
+    for (int64_t h = 0; h < q.size(-3); ++h) heads.push_back(x.slice(-3, h / group, h / group + 1));
+    return cat(heads, -3);
+  };
+  Tensor scores = matmul(q, repeated(k).mT()) *
+                  o.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
+  if (o.causal) {
+    const Tensor future = gt(arange(Tk), arange(Tk - Tq, Tk).unsqueeze(1));
+    scores = masked_fill(scores, future, -inf);
+  }
+  if (o.mask.defined() && o.mask.dtype() == boolean)
+    scores = masked_fill(scores, logical_not(o.mask), -inf);
+  else if (o.mask.defined())
+    scores = scores + o.mask;
+  Tensor weights = softmax(scores);
+  if (o.dropout > 0) weights = dropout(weights, o.dropout, key);
+  return matmul(weights, repeated(v));
+}
+
+struct Sizes {
+  int64_t batch = 1, heads = 2, kv_heads = 2, queries = 5, keys = 5, dim = 8, value_dim = 8;
+};
+
+std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
+  manual_seed(7);
+  return {randn({s.batch, s.heads, s.queries, s.dim}, dtype),
+          randn({s.batch, s.kv_heads, s.keys, s.dim}, dtype),
+          randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
+}
+
+/// The largest difference between op and formula, outputs and gradients.
+double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
+  constexpr uint64_t seed = 3;
+  return difference(
+      [&](std::vector<Tensor> in) {
+        manual_seed(seed);
+        return scaled_dot_product_attention(in[0], in[1], in[2], options);
+      },
+      [&](std::vector<Tensor> in) {
+        return formula(in[0], in[1], in[2], options, RandomKey{seed, 0});
+      },
+      operands(sizes, dtype));
+}
+
+/// A mask that hides about a third of the keys; the first query sees none, the second all.
+Tensor bool_mask(const Shape& shape) {
+  manual_seed(5);
+  Tensor mask = gt(rand(shape), 0.3);
+  if (mask.rank() >= 2 && mask.size(-2) > 1) {
+    mask.select(-2, 0).fill_(0);
+    mask.select(-2, 1).fill_(1);
+  }
+  return mask;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.to_vector<double>() == b.to_vector<double>();
+}
+
+}  // namespace
+
+TEST_CASE("attention: a lecture's numbers") {
+  // scores 0, 2, 1 give weights 0.09, 0.67, 0.24
+  const Tensor q = tensor({{1, 0}}, float64).unsqueeze(0);
+  const Tensor k = tensor({{0, 1}, {2, 0}, {1, 1}}, float64).unsqueeze(0);
+  const Tensor v = eye(3, float64).unsqueeze(0);
+  const Tensor y = scaled_dot_product_attention(q, k, v, {.scale = 1});
+  CHECK(difference(y, {0.09003057317038046, 0.6652409557748219, 0.24472847105479767}) < 1e-15);
+}
+
+TEST_CASE("attention: kernels equal the formula at every size") {
+  const Dtype dtype = GENERATE(float64, float32);
+  const bool causal = GENERATE(false, true);
+  for (int64_t queries : {1, 3, 7, 63, 64, 65, 130, 300})
+    for (int64_t keys : {1, 7, 64, 65, 130, 300}) {
+      const Sizes sizes{.queries = queries, .keys = keys, .dim = 20, .value_dim = 16};
+      INFO(dtype << " causal " << causal << " Tq " << queries << " Tk " << keys);
+      CHECK(fused_difference(sizes, {.causal = causal}, dtype) < tolerance(dtype));
+    }
+}
+
+TEST_CASE("attention: head sizes, batches and shared key/value heads") {
+  const Dtype dtype = GENERATE(float64, float32);
+  for (const Sizes& sizes : std::vector<Sizes>{{2, 4, 2, 70, 70, 32, 32},
+                                               {1, 6, 1, 65, 65, 16, 24},
+                                               {2, 4, 2, 2, 70, 16, 5},
+                                               {3, 1, 1, 40, 40, 1, 1},
+                                               {2, 8, 8, 17, 17, 3, 64},
+                                               {1, 2, 1, 200, 260, 64, 64}}) {
+    INFO(dtype << " H " << sizes.heads << " Hk " << sizes.kv_heads << " D " << sizes.dim);
+    CHECK(fused_difference(sizes, {}, dtype) < tolerance(dtype));
+    CHECK(fused_difference(sizes, {.causal = true, .scale = 0.3}, dtype) < tolerance(dtype));
+  }
+}
+
+TEST_CASE("attention: boolean and additive masks, broadcast in every way") {
+  const Dtype dtype = GENERATE(float64, float32);
+  const bool causal = GENERATE(false, true);
+  for (const auto& [Tq, Tk] : {std::pair<int64_t, int64_t>{70, 140}, {3, 9}}) {
+    const Sizes sizes{.batch = 2, .heads = 4, .kv_heads = 2, .queries = Tq, .keys = Tk};
+    for (const Shape& shape : {Shape{2, 4, Tq, Tk}, Shape{2, 1, 1, Tk}, Shape{4, Tq, 1},
+                               Shape{Tq, Tk}, Shape{Tk}, Shape{1}}) {
+      INFO(dtype << " causal " << causal << " mask " << shape);
+      const Tensor mask = bool_mask(shape);
+      CHECK(fused_difference(sizes, {.causal = causal, .mask = mask}, dtype) < tolerance(dtype));
+      const Tensor bias = masked_fill(randn(shape, dtype) * 2, logical_not(mask), -inf);
+      CHECK(fused_difference(sizes, {.causal = causal, .mask = bias}, dtype) < tolerance(dtype));
+    }
+  }
+}
+
+TEST_CASE("attention: dropout draws the same mask for kernels and formula") {
+  const Dtype dtype = GENERATE(float64, float32);
+  for (const Sizes& sizes : std::vector<Sizes>{
+           {2, 4, 2, 70, 133, 8, 8}, {2, 2, 2, 2, 31, 8, 8}, {1, 2, 2, 65, 65, 7, 7}}) {
+    for (const bool causal : {false, true}) {
+      INFO(dtype << " Tq " << sizes.queries << " causal " << causal);
+      const Tensor mask = bool_mask({sizes.queries, sizes.keys});
+      CHECK(fused_difference(sizes, {.causal = causal, .dropout = 0.3}, dtype) < tolerance(dtype));
+      CHECK(fused_difference(sizes, {.causal = causal, .mask = mask, .dropout = 0.5}, dtype) <
+            tolerance(dtype));
+      CHECK(fused_difference(sizes, {.causal = causal, .dropout = 1}, dtype) < tolerance(dtype));
+    }
+  }
+  const auto in = operands({}, dtype);
+  const EvalMode eval;
+  CHECK(same_bits(scaled_dot_product_attention(in[0], in[1], in[2], {.dropout = 0.5}),
+                  scaled_dot_product_attention(in[0], in[1], in[2])));
+}
+
+TEST_CASE("attention: few queries without a gradient, masked, causal, with dropout") {
+  const Dtype dtype = GENERATE(float64, float32);
+  const bool causal = GENERATE(false, true);
+  const NoGrad no_grad;
+  for (int64_t queries : {1, 2, 3}) {
+    const Sizes sizes{.batch = 2, .heads = 4, .kv_heads = 2, .queries = queries, .keys = 37};
+    const auto in = operands(sizes, dtype);
+    for (const Shape& shape : {Shape{2, 4, queries, 37}, Shape{4, queries, 1}, Shape{queries, 37}})
+      for (double p : {0.0, 0.4}) {
+        INFO(dtype << " causal " << causal << " Tq " << queries << " mask " << shape << " p " << p);
+        const Tensor mask = bool_mask(shape);
+        const Tensor bias = masked_fill(randn(shape, dtype), logical_not(mask), -inf);
+        for (const Tensor& m : {Tensor(), mask, bias}) {
+          const AttentionOptions options{.causal = causal, .mask = m, .dropout = p};
+          manual_seed(3);
+          const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], options);
+          CHECK(difference(y, formula(in[0], in[1], in[2], options, {.seed = 3, .counter = 0})) <
+                tolerance(dtype));
+        }
+      }
+  }
+}
+
+TEST_CASE("attention: a query that sees no key gives 0 and gradients of 0") {
+  const int64_t queries = GENERATE(2, 70);
+  auto in = operands({.queries = queries, .keys = 6}, float32);
+  for (Tensor& x : in) x.requires_grad_();
+  const Tensor nothing = zeros({queries, 6}, boolean);
+  for (const Tensor& mask :
+       {nothing, masked_fill(zeros({queries, 6}), logical_not(nothing), -inf)}) {
+    const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {.mask = mask});
+    CHECK(difference(y, zeros_like(y)) == 0);
+    for (const Tensor& d : grad({y}, in, {.grad_outputs = {ones_like(y)}}))
+      CHECK(difference(d, zeros_like(d)) == 0);
+  }
+  // causal with fewer keys than queries: the first queries see none
+  const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true});
+  if (queries > 6)
+    CHECK(difference(y.slice(2, 0, queries - 6), zeros({1, 2, queries - 6, 8})) == 0);
+}
+
+TEST_CASE("attention: NaN and large scores") {
+  auto in = operands({.queries = 40, .keys = 40}, float32);
+  const Tensor large = scaled_dot_product_attention(in[0] * 100, in[1] * 100, in[2]);
+  CHECK(difference(large, formula(in[0] * 100, in[1] * 100, in[2])) < 1e-5);
+  in[1].select(2, 3).fill_(std::nan(""));
+  const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true});
+  CHECK_FALSE(std::isnan(y.slice(2, 0, 3).to_vector<float>()[0]));
+  CHECK(std::isnan(sum(y.slice(2, 3)).item()));
+}
+
+TEST_CASE("attention: operands are read where they lie") {
+  const Dtype dtype = GENERATE(float64, float32);
+  manual_seed(11);
+  // q, k and v as a projection leaves them, with all axes out of order, and broadcast
+  const Tensor qkv = randn({2, 70, 3 * 4 * 16}, dtype);
+  auto parts = [](const Tensor& x) {
+    auto p = x.reshape({2, 70, 12, 16}).split(4, 2);
+    for (Tensor& t : p) t = t.transpose(1, 2);
+    return p;
+  };
+  auto strided = [&](auto attention) {
+    return [=](std::vector<Tensor> in) {
+      const auto p = parts(in[0]);
+      return attention(p[0], p[1], p[2]);
+    };
+  };
+  auto op = [](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return scaled_dot_product_attention(q, k, v, {.causal = true});
+  };
+  auto same = [](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return formula(q, k, v, {.causal = true});
+  };
+  CHECK(difference(strided(op), strided(same), {qkv}) < tolerance(dtype));
+  auto odd = [](auto attention) {
+    return [=](std::vector<Tensor> in) {
+      const Tensor q = in[0].permute({3, 2, 1, 0});
+      return attention(q, q.slice(3, 0, 8, 2).expand({5, 3, 20, 4}), q).transpose(1, 3);
+    };
+  };
+  auto op2 = [](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return scaled_dot_product_attention(q.slice(3, 0, 4), k, v);
+  };
+  auto same2 = [](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return formula(q.slice(3, 0, 4), k, v);
+  };
+  CHECK(difference(odd(op2), odd(same2), {randn({8, 20, 3, 5}, dtype)}) < tolerance(dtype));
+}
+
+TEST_CASE("attention: any number of leading axes") {
+  manual_seed(12);
+  const Tensor q = randn({2, 3, 4, 9, 8}, float64), k = randn({2, 3, 2, 9, 8}, float64);
+  const Tensor mask = bool_mask({3, 1, 9, 9});
+  const Tensor y = scaled_dot_product_attention(q, k, k, {.mask = mask});
+  CHECK(difference(y, formula(q, k, k, {.mask = mask})) < 1e-12);
+  const Tensor one = scaled_dot_product_attention(q[0][1], k[0][1], k[0][1], {.mask = mask[1]});
+  CHECK(difference(y[0][1], one) < 1e-12);
+}
+
+TEST_CASE("attention: empty axes") {
+  auto run = [](const Sizes& sizes) {
+    auto in = operands(sizes, float32);
+    for (Tensor& x : in) x.requires_grad_();
+    const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true});
+    for (const Tensor& d : grad({y}, in, {.grad_outputs = {ones_like(y)}}))
+      CHECK(difference(d, zeros_like(d)) == 0);
+    CHECK(difference(y, zeros_like(y)) == 0);
+  };
+  run({.batch = 0});
+  run({.queries = 0});
+  run({.queries = 1, .keys = 0});
+  run({.queries = 70, .keys = 0});
+  run({.value_dim = 0});
+}
+
+TEST_CASE("self_attention equals attention on its parts") {
+  const Dtype dtype = GENERATE(float64, float32);
+  const int64_t kv_heads = GENERATE(4, 2, 1);
+  const double p = GENERATE(0.0, 0.25);
+  manual_seed(13);
+  const Tensor mask = bool_mask({2, 1, 70, 70});
+  auto op = [&](std::vector<Tensor> in) {
+    manual_seed(1);
+    return self_attention(in[0], 4, kv_heads, {.causal = true, .mask = mask, .dropout = p});
+  };
+  auto same = [&](std::vector<Tensor> in) {
+    const Tensor x = in[0].reshape({2, 70, 4 + 2 * kv_heads, 12});
+    auto heads = x.split(Shape{4, kv_heads, kv_heads}, 2);
+    for (Tensor& t : heads) t = t.transpose(1, 2);
+    const Tensor y = formula(heads[0], heads[1], heads[2],
+                             {.causal = true, .mask = mask, .dropout = p}, RandomKey{1, 0});
+    return y.transpose(1, 2).reshape({2, 70, 48});
+  };
+  CHECK(difference(op, same, {randn({2, 70, (4 + 2 * kv_heads) * 12}, dtype)}) < tolerance(dtype));
+}
+
+TEST_CASE("attention: gradients and gradients of gradients") {
+  manual_seed(14);
+  auto leaf = [](const Shape& shape) { return randn(shape, float64).requires_grad_(); };
+  const Tensor mask = bool_mask({3, 5}), bias = leaf({2, 3, 5});
+  auto check_gradients = [](const TensorFunction& f, const std::vector<Tensor>& inputs) {
+    const auto first = gradcheck(f, inputs), second = gradgradcheck(f, inputs);
+    CHECKED_ELSE(first.ok) FAIL(first.message);
+    CHECKED_ELSE(second.ok) FAIL(second.message);
+  };
+  auto attention = [](const AttentionOptions& options) {
+    return [=](const std::vector<Tensor>& in) {
+      manual_seed(2);
+      return std::vector<Tensor>{scaled_dot_product_attention(in[0], in[1], in[2], options)};
+    };
+  };
+  const std::vector<Tensor> in{leaf({2, 3, 4}), leaf({1, 5, 4}), leaf({1, 5, 2})};
+  check_gradients(attention({.causal = true}), in);
+  check_gradients(attention({.mask = mask, .dropout = 0.4}), in);
+  check_gradients(
+      [](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{
+            scaled_dot_product_attention(in[0], in[1], in[2], {.mask = in[3]})};
+      },
+      {in[0], in[1], in[2], bias});
+  check_gradients(
+      [](const std::vector<Tensor>& in) {
+        manual_seed(2);
+        return std::vector<Tensor>{self_attention(in[0], 2, 1, {.causal = true, .dropout = 0.2})};
+      },
+      {leaf({2, 5, 12})});
+  // an input that is used three times
+  check_gradients(
+      [](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{scaled_dot_product_attention(in[0], in[0], in[0])};
+      },
+      {leaf({2, 5, 4})});
+}
+
+TEST_CASE("attention: only the gradients that are wanted") {
+  const auto all = operands({.queries = 70, .keys = 70}, float64);
+  const auto whole = output_and_gradients(
+      [](std::vector<Tensor> in) { return scaled_dot_product_attention(in[0], in[1], in[2]); },
+      all);
+  for (size_t i = 0; i < 3; ++i) {
+    std::vector<Tensor> in = all;
+    in[i] = in[i].detach().requires_grad_();
+    const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2]);
+    manual_seed(99);
+    const Tensor d = grad({y}, {in[i]}, {.grad_outputs = {randn(y.shape(), float64)}})[0];
+    CHECK(difference(d, whole[i]) < 1e-14);
+  }
+}
+
+TEST_CASE("attention: the same bits at any number of threads") {
+  const int before = num_threads();
+  for (const Sizes& sizes : std::vector<Sizes>{{1, 2, 1, 300, 300, 20, 20},
+                                               {3, 8, 4, 65, 65, 32, 32},
+                                               {1, 1, 1, 700, 700, 16, 16},
+                                               {4, 4, 4, 1, 500, 16, 16}}) {
+    auto run = [&](int threads) {
+      set_num_threads(threads);
+      return output_and_gradients(
+          [&](std::vector<Tensor> in) {
+            manual_seed(1);
+            return scaled_dot_product_attention(in[0], in[1], in[2],
+                                                {.causal = true, .dropout = 0.1});
+          },
+          operands(sizes, float32));
+    };
+    const auto one = run(1), two = run(2), five = run(5);
+    for (size_t i = 0; i < one.size(); ++i) {
+      CHECK(same_bits(one[i], two[i]));
+      CHECK(same_bits(one[i], five[i]));
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("attention: memory grows with the length, not with its square") {
+  auto peak = [](int64_t time) {
+    const Tensor qkv = randn({1, time, 3 * 2 * 16}).requires_grad_();
+    reset_peak_memory();
+    const int64_t before = memory_stats().live;
+    sum(self_attention(qkv, 2, 2, {.causal = true, .dropout = 0.1})).backward();
+    return memory_stats().peak - before;
+  };
+  peak(256);
+  const int64_t once = peak(2048), twice = peak(4096);
+  CHECK(twice <= 2 * once + (1 << 20));
+  CHECK(twice < int64_t{4096} * 4096);  // a byte for each pair of a head
+}
+
+TEST_CASE("attention: what it refuses") {
+  const Tensor q = zeros({2, 4, 5, 8}), k = zeros({2, 2, 7, 8}), v = zeros({2, 2, 7, 6});
+  auto message = [](const Tensor& q, const Tensor& k, const Tensor& v,
+                    const AttentionOptions& options = {}) {
+    return error_of([&] { scaled_dot_product_attention(q, k, v, options); });
+  };
+  const std::string op = "scaled_dot_product_attention: expected ";
+  const std::string shapes = ", got q (2, 4, 5, 8), k (2, 2, 7, 8), v ";
+  CHECK(message(q, k, v).empty());
+  CHECK(message(q[0][0], k[0][0], v[0][0]) ==
+        op + "q (..., H, Tq, D), k (..., Hk, Tk, D) and v (..., Hk, Tk, Dv) of one rank from 3 up"
+             ", got q (5, 8), k (7, 8), v (7, 6)");
+  CHECK(message(q, k, zeros({3, 2, 7, 6})) ==
+        op + "the same leading axes" + shapes + "(3, 2, 7, 6)");
+  CHECK(message(q, k, zeros({2, 2, 6, 6})) ==
+        op + "as many keys as values" + shapes + "(2, 2, 6, 6)");
+  CHECK(message(q, k, zeros({2, 4, 7, 6})) ==
+        op + "as many key as value heads, and a multiple of that of query heads" + shapes +
+            "(2, 4, 7, 6)");
+  CHECK(message(q, zeros({2, 2, 7, 9}), v) ==
+        op + "q and k of one head size, got q (2, 4, 5, 8), k (2, 2, 7, 9), v (2, 2, 7, 6)");
+  CHECK(message(q, k, v.to(float64)) == op + "one dtype, got q float32, k float32, v float64");
+  CHECK(message(q.to(int64), k.to(int64), v.to(int64)) == op + "float32 or float64, got int64");
+  CHECK(message(q, k, v, {.mask = zeros({5, 6})}) ==
+        op + "a mask that broadcasts to (2, 4, 5, 7), got (5, 6)");
+  CHECK(message(q, k, v, {.mask = zeros({5, 7}, float64)}) ==
+        op + "a mask of bool or float32, got float64");
+  CHECK(message(q, k, v, {.dropout = 1.5}) == op + "dropout from 0 to 1, got 1.5");
+  CHECK(error_of([&] {
+          self_attention(zeros({2, 5, 24}), 3, 2);
+        }) ==
+        "self_attention: expected a number of heads that is a multiple of kv_heads, got 3 and 2");
+  CHECK(error_of([&] {
+          self_attention(zeros({2, 5, 20}), 2, 2);
+        }) ==
+        "self_attention: expected qkv (B, T, (heads + 2 kv_heads) D) with heads + 2 kv_heads = 6, "
+        "got (2, 5, 20)");
+  CHECK(error_of([&] {
+          self_attention(zeros({2, 5, 24}), 2, 2, {.mask = zeros({4, 5})});
+        }) == "self_attention: expected a mask that broadcasts to (2, 2, 5, 5), got (4, 5)");
+}

@@ -1,0 +1,190 @@
+// The ops that PyTorch's users reach for against PyTorch's outputs and gradients; the cases stand
+// in golden/scripts/make_common_golden.py.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "gradus/core/ops/ops.h"
+#include "gradus/core/tensor/autograd.h"
+#include "tests/golden/golden.h"
+#include "tests/ops/op_checks.h"
+
+namespace gradus::testing {
+using namespace gradus::core;
+
+namespace {
+
+using Cases = std::map<std::string, std::function<Tensor(const Tensors&)>>;
+
+template <class F>
+std::function<Tensor(const Tensors&)> on_one(F f) {
+  return [f](const Tensors& x) { return f(x[0]); };
+}
+
+Cases reduction_cases() {
+  return {{"std", on_one([](const Tensor& x) {
+             return std_dev(x, {0, 2});
+           })},
+          {"std_biased", on_one([](const Tensor& x) { return std_dev(x, 1, 0, keepdim); })},
+          {"std_of_all", on_one([](const Tensor& x) { return std_dev(x); })},
+          {"std_of_equals", on_one([](const Tensor& x) { return std_dev(x, 1); })},
+          {"prod", on_one([](const Tensor& x) { return prod(x, 1); })},
+          {"prod_keepdim", on_one([](const Tensor& x) { return prod(x, 0, keepdim); })},
+          {"prod_of_all", on_one([](const Tensor& x) { return prod(x); })},
+          {"prod_zeros", on_one([](const Tensor& x) { return prod(x, 1); })},
+          {"prod_zeros_of_all", on_one([](const Tensor& x) { return prod(x); })},
+          {"prod_int", on_one([](const Tensor& x) { return prod(x, 1); })},
+          {"prod_bool", on_one([](const Tensor& x) { return prod(x, 0); })},
+          {"cumsum", on_one([](const Tensor& x) { return cumsum(x, 1); })},
+          {"cumsum_last", on_one([](const Tensor& x) { return cumsum(x, -1); })},
+          {"cumsum_int", on_one([](const Tensor& x) { return cumsum(x, 0); })},
+          {"cumsum_bool", on_one([](const Tensor& x) { return cumsum(x, 2); })},
+          {"argmax_of_all", on_one([](const Tensor& x) { return argmax(x); })},
+          {"argmin_of_all", on_one([](const Tensor& x) { return argmin(x); })},
+          {"argmin", on_one([](const Tensor& x) { return argmin(x, 1); })},
+          {"argsort", on_one([](const Tensor& x) { return argsort(x, 1); })},
+          {"argsort_descending", on_one([](const Tensor& x) { return argsort(x, 0, true); })},
+          {"any", on_one([](const Tensor& x) { return any(x, 1); })},
+          {"all", on_one([](const Tensor& x) { return all(x, 2, keepdim); })},
+          {"any_of_all", on_one([](const Tensor& x) { return any(x); })},
+          {"all_of_all", on_one([](const Tensor& x) { return all(x); })}};
+}
+
+Cases shape_cases() {
+  return {{"one_hot", on_one([](const Tensor& x) { return one_hot(x + 3); })},
+          {"one_hot_more", on_one([](const Tensor& x) { return one_hot(x + 3, 9); })},
+          {"flip", on_one([](const Tensor& x) {
+             return flip(x, {0, 2});
+           })},
+          {"roll", on_one([](const Tensor& x) { return roll(x, 1, 1); })},
+          {"roll_back", on_one([](const Tensor& x) {
+             return roll(x, {-2, 5}, {0, 1});
+           })},
+          {"roll_flat", on_one([](const Tensor& x) { return roll(x, 5); })},
+          {"repeat", on_one([](const Tensor& x) {
+             return repeat(x, {2, 1, 3, 2});
+           })},
+          {"pad", on_one([](const Tensor& x) {
+             return pad(x, {1, 2});
+           })},
+          {"pad_more", on_one([](const Tensor& x) {
+             return pad(x, {0, 1, 2, 0, 1, 1}, -2.5);
+           })},
+          {"unbind", on_one([](const Tensor& x) {
+             const Tensors entries = unbind(x, 1);
+             return entries[0] * entries[2] + entries[3];
+           })}};
+}
+
+Cases function_cases() {
+  return {{"log1p", on_one(log1p)},
+          {"expm1", on_one(expm1)},
+          {"rsqrt", on_one(rsqrt)},
+          {"floor", on_one(floor)},
+          {"ceil", on_one(ceil)},
+          {"round", on_one(round)},
+          {"leaky_relu", on_one([](const Tensor& x) { return leaky_relu(x, 0.2); })},
+          {"leaky_relu_default", on_one([](const Tensor& x) { return leaky_relu(x); })},
+          {"elu", on_one([](const Tensor& x) { return elu(x, 1.5); })},
+          {"elu_default", on_one([](const Tensor& x) { return elu(x); })},
+          {"normalize", on_one([](const Tensor& x) { return normalize(x); })},
+          {"normalize_last", on_one([](const Tensor& x) { return normalize(x, -1); })},
+          {"normalize_short", on_one([](const Tensor& x) { return normalize(x, 0, 2); })},
+          {"normalize_1", on_one([](const Tensor& x) { return normalize(x, 1, 1e-12, 1); })},
+          {"normalize_3", on_one([](const Tensor& x) { return normalize(x, 1, 1e-12, 3); })},
+          {"normalize_infinity",
+           on_one([](const Tensor& x) { return normalize(x, 1, 1e-12, INFINITY); })},
+          {"cosine", [](const Tensors& x) { return cosine_similarity(x[0], x[1]); }},
+          {"cosine_last", [](const Tensors& x) { return cosine_similarity(x[0], x[1], -1); }},
+          {"cosine_at_0", [](const Tensors& x) { return cosine_similarity(x[0], x[1]); }},
+          {"cosine_short", [](const Tensors& x) { return cosine_similarity(x[0], x[1], 1, 0.3); }}};
+}
+
+/// Every *_wide case is one of these.
+std::function<Tensor(const Tensors&)> wide_case(const std::string& name) {
+  if (name == "std") return on_one([](const Tensor& x) { return std_dev(x, 1); });
+  for (const Cases& some : {function_cases(), reduction_cases()})
+    if (const auto found = some.find(name); found != some.end()) return found->second;
+  return function_cases().at(name);
+}
+
+struct Result {
+  Tensor y;
+  Tensors gradients;
+};
+
+/// f of the case's inputs in `dtype`; what takes no gradient counts as taking zeros.
+Result result_of(const golden::File& file, const std::string& name,
+                 const std::function<Tensor(const Tensors&)>& f, Dtype dtype) {
+  Tensors inputs;
+  for (int i = 0; file.has(name + ".in." + std::to_string(i)); ++i) {
+    inputs.push_back(file.get(name + ".in." + std::to_string(i), dtype).clone());
+    if (is_floating(inputs.back().dtype())) inputs.back().requires_grad_();
+  }
+  const Tensor y = f(inputs);
+  Result result{y.detach(), {}};
+  if (!file.has(name + ".dy")) return result;
+  if (y.requires_grad()) y.backward(file.get(name + ".dy", dtype));
+  for (const Tensor& x : inputs)
+    result.gradients.push_back(y.requires_grad() ? x.grad() : zeros_like(x).detach());
+  return result;
+}
+
+/// Each number within `tolerance` of the expected one, in a matrix relative to its row's largest;
+/// what is beyond float32's range is infinite, and what is about its least may be 0.
+void check_each(const Tensor& got, const Tensor& expected, double tolerance) {
+  REQUIRE(got.shape() == expected.shape());
+  const auto a = got.to_vector<double>(), b = expected.to_vector<double>();
+  const Tensor size = abs(expected), scale = size.rank() == 2 ? max(size, 1, keepdim).values : size;
+  const auto scales = scale.expand(size.shape()).to_vector<double>();
+  constexpr double least = 16 * double{std::numeric_limits<float>::min()};
+  for (size_t i = 0; i < a.size(); ++i) {
+    INFO("element " << i << ": " << a[i] << ", expected " << b[i]);
+    const bool same = a[i] == static_cast<float>(b[i]) || (std::isnan(a[i]) && std::isnan(b[i]));
+    CHECK((same || std::abs(a[i] - b[i]) <= std::max(tolerance * scales[i], least)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("common ops: PyTorch's outputs and gradients", "[ops][golden]") {
+  const golden::File file("common_ops");
+  std::set<std::string> tried;
+  for (const Cases& some : {reduction_cases(), shape_cases(), function_cases()})
+    for (const auto& [name, f] : some) {
+      INFO(name);
+      tried.insert(name);
+      const Result result = result_of(file, name, f, float64);
+      CHECK(relative_distance(result.y, file.get(name + ".out")) < 1e-9);
+      for (size_t i = 0; i < result.gradients.size(); ++i)
+        CHECK(relative_distance(result.gradients[i],
+                                file.get(name + ".grad." + std::to_string(i))) < 1e-9);
+    }
+  for (const auto& [key, tensor] : file.with_prefix(""))
+    if (key.ends_with(".out") && !key.ends_with("_wide.out"))
+      CHECK(tried.contains(key.substr(0, key.size() - 4)));
+}
+
+TEST_CASE("common ops: float32 numbers of every size", "[ops][golden]") {
+  const golden::File file("common_ops");
+  int cases = 0;
+  for (const auto& [key, out] : file.with_prefix("")) {
+    if (!key.ends_with("_wide.out")) continue;
+    const std::string name = key.substr(0, key.size() - 4);
+    INFO(name);
+    const auto f = wide_case(name.substr(0, name.size() - 5));
+    const Result result = result_of(file, name, f, float32);
+    check_each(result.y, out, 3e-7);
+    for (size_t i = 0; i < result.gradients.size(); ++i) {
+      INFO("gradient " << i);
+      check_each(result.gradients[i], file.get(name + ".grad." + std::to_string(i)), 1e-5);
+    }
+    ++cases;
+  }
+  CHECK(cases == 14);
+}
+
+}  // namespace gradus::testing

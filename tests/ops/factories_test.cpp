@@ -1,0 +1,156 @@
+// New tensors: typed in, from vectors and bytes, of a sequence, of random numbers.
+
+#include "gradus/core/ops/factories.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "gradus/core/ops/ops.h"
+#include "tests/support/compare.h"
+
+using namespace gradus;
+using namespace gradus::testing;
+using Catch::Contains;
+
+TEST_CASE("tensor: braces mean what they look like") {
+  CHECK(tensor(3.5).shape() == Shape{});
+  CHECK(tensor(3).item() == 3);
+  CHECK(tensor({}).shape() == Shape{0});
+  CHECK(tensor({1}).shape() == Shape{1});
+  CHECK(tensor({1, 2}).shape() == Shape{2});
+  CHECK(tensor({{1}}).shape() == Shape{1, 1});
+  CHECK(tensor({{1}, {2}}).shape() == Shape{2, 1});
+  CHECK(tensor({{1}, {2}, {3}}).shape() == Shape{3, 1});
+  CHECK(values(tensor({{1}, {2}, {3}})) == Values{1, 2, 3});
+  CHECK(tensor({{1, 2}}).shape() == Shape{1, 2});
+  CHECK(tensor({{1, 2}, {3, 4}}).shape() == Shape{2, 2});
+  CHECK(tensor({{}, {}}).shape() == Shape{2, 0});
+  CHECK(tensor({{{1}}}).shape() == Shape{1, 1, 1});
+  CHECK(tensor({{{1, 2}}, {{3, 4}}}).shape() == Shape{2, 1, 2});
+  CHECK(tensor({{{1, 2}, {3, 4}, {5, 6}}}).shape() == Shape{1, 3, 2});
+  CHECK(values(tensor({{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}})[1][0]) == Values{5, 6});
+  const double u = 0.5;
+  const int64_t n = 7;
+  const size_t size = 9;
+  CHECK(values(tensor({{u, 1.5f}, {static_cast<double>(n), 2}})) == Values{0.5, 1.5, 7, 2});
+  CHECK(values(tensor({n, n + 1}, int64)) == Values{7, 8});
+  CHECK(values(tensor({size, size}, float64)) == Values{9, 9});
+  CHECK(values(tensor({{true, false}}, boolean)) == Values{1, 0});
+  CHECK(values(tensor({2, 0}, boolean)) == Values{1, 0});
+  // A mask is one without being told; whole numbers are float32.
+  CHECK(tensor({{true, false}, {false, false}}).dtype() == boolean);
+  CHECK(values(tensor({{true, false}})) == Values{1, 0});
+  CHECK(tensor(true).dtype() == boolean);
+  for (const Tensor& x : {tensor({1, 0}), tensor({{true}, {1}}), tensor({}), tensor(1)})
+    CHECK(x.dtype() == float32);
+  CHECK(tensor({true, false}, float64).dtype() == float64);
+  // Whole numbers keep all of their digits.
+  CHECK(tensor({(int64_t{1} << 53) + 1, INT64_MIN}, int64).to_vector<int64_t>() ==
+        std::vector<int64_t>{(int64_t{1} << 53) + 1, INT64_MIN});
+  CHECK(tensor({5.0}, int64).item<int64_t>() == 5);
+  CHECK(std::isnan(tensor({NAN}).item()));
+  CHECK(tensor({UINT64_MAX}, float64).item() == 0x1p64);
+}
+
+TEST_CASE("tensor: what is no box of numbers is refused") {
+  CHECK_THROWS_WITH(tensor({{1, 2}, {3}}), "tensor: rows of 2 and of 1 numbers");
+  CHECK_THROWS_WITH(tensor({{1}, {2, 3}}), "tensor: rows of 1 and of 2 numbers");
+  CHECK_THROWS_WITH(tensor({{}, {1}}), "tensor: rows of 0 and of 1 numbers");
+  CHECK_THROWS_WITH(tensor({{{1, 2}}, {{3, 4}, {5, 6}}}), "tensor: rows of 1 and of 2 numbers");
+  CHECK_THROWS_WITH(tensor({1, {2}}), "tensor: a number stands beside a list");
+  CHECK_THROWS_WITH(tensor({{1}, 2}), "tensor: a number stands beside a list");
+  CHECK_THROWS_WITH(tensor({{{1}}, {2}}), "tensor: a number stands beside a list");
+  CHECK_THROWS_WITH(tensor({{{{{{{{{1}}}}}}}}}), "shape: more than 8 axes");
+  CHECK_THROWS_WITH(tensor({0.5}, int64), "tensor: 0.5 is no int64");
+  CHECK_THROWS_WITH(tensor({{1}, {NAN}}, int64), "tensor: nan is no int64");
+  CHECK_THROWS_WITH(tensor({UINT64_MAX}, int64), Contains("is no int64"));
+}
+
+TEST_CASE("from_data: numbers of every width, with a shape and without") {
+  CHECK(from_data(std::vector<float>{1, 2}).dtype() == float32);
+  CHECK(from_data(std::vector<double>{1, 2}).dtype() == float64);
+  CHECK(from_data(std::vector<bool>{true, false}).dtype() == boolean);
+  const auto whole = [](auto first) {
+    using T = decltype(first);
+    const std::vector<T> numbers{first, std::numeric_limits<T>::max()};
+    const Tensor x = from_data(numbers);
+    CHECK(x.dtype() == int64);
+    CHECK(x.shape() == Shape{2});
+    CHECK(x.to_vector<T>() == numbers);
+    CHECK(from_data(numbers, {2, 1}).shape() == Shape{2, 1});
+  };
+  whole(int8_t{-5}), whole(uint8_t{5}), whole(int16_t{-5}), whole(uint16_t{5}), whole(-5);
+  whole(5u), whole(int64_t{-5}), whole(static_cast<long long>(-5));
+  CHECK(from_data(std::vector<size_t>{1, 2}).to_vector<size_t>() == std::vector<size_t>{1, 2});
+  CHECK_THROWS_WITH(from_data(std::vector<size_t>{1, SIZE_MAX}),
+                    Contains("from_data: 18446744073709551615 does not fit"));
+  CHECK_THROWS_WITH(from_data(std::vector<int>{1, 2}, {3}), "from_data: 2 values for shape (3,)");
+  CHECK_THROWS_AS(from_data(std::vector<int>{}, {-1}), Error);
+  CHECK(from_data(std::vector<float>{}).shape() == Shape{0});
+  const Tensor rows = from_data(std::vector<std::vector<int>>{{1, 2, 3}, {4, 5, 6}});
+  CHECK(rows.shape() == Shape{2, 3});
+  CHECK(rows.dtype() == int64);
+  CHECK(values(rows[1]) == Values{4, 5, 6});
+  CHECK(from_data(std::vector<std::vector<float>>{}).shape() == Shape{0, 0});
+  CHECK_THROWS_WITH(from_data(std::vector<std::vector<double>>{{1}, {}}),
+                    "from_data: rows of 1 and of 0 numbers");
+  CHECK_THROWS_WITH(from_data(std::vector<int>{300}).to_vector<uint8_t>(),
+                    Contains("to_vector: 300 does not fit"));
+  CHECK_THROWS_WITH(from_data(std::vector<int>{-1}).to_vector<size_t>(), Contains("does not fit"));
+}
+
+TEST_CASE("from_bytes: 0 to 255, unscaled") {
+  const std::vector<uint8_t> bytes{0, 1, 128, 255};
+  CHECK(values(from_bytes(bytes, {2, 2})) == Values{0, 1, 128, 255});
+  CHECK(from_bytes(bytes, {2, 2}).dtype() == float32);
+  CHECK(from_bytes({bytes.data() + 1, 2}, {2}, float64).dtype() == float64);
+  CHECK(values(from_bytes({bytes.data() + 1, 2}, {2}, float64)) == Values{1, 128});
+  CHECK_THROWS_WITH(from_bytes(bytes, {3}), "from_bytes: 4 bytes for shape (3,)");
+  CHECK_THROWS_WITH(from_bytes(bytes, {4}, int64), Contains("expected float32 or float64"));
+}
+
+TEST_CASE("linspace: both ends exact") {
+  CHECK(difference(linspace(0, 1, 5, float64), Values{0, 0.25, 0.5, 0.75, 1}) < 1e-15);
+  CHECK(difference(linspace(-3, 7, 4, float64), Values{-3, 1.0 / 3, 11.0 / 3, 7}) < 1e-15);
+  CHECK(values(linspace(3, -1, 5)) == Values{3, 2, 1, 0, -1});
+  CHECK(values(linspace(2, 2, 3)) == Values{2, 2, 2});
+  CHECK(values(linspace(5, 1, 1)) == Values{5});
+  CHECK(values(linspace(5, 1, 2)) == Values{5, 1});
+  CHECK(linspace(5, 1, 0).shape() == Shape{0});
+  for (int64_t n : {2, 3, 7, 10, 1000}) {
+    const Tensor x = linspace(0.1, 0.7, n, float64);
+    CHECK(x[0].item() == 0.1);
+    CHECK(x[n - 1].item() == 0.7);
+  }
+  const double most = std::numeric_limits<double>::max();
+  CHECK(values(linspace(-most, most, 3, float64)) == Values{-most, 0, most});
+  CHECK(values(linspace(-most, most, 2, float64)) == Values{-most, most});
+  CHECK(values(linspace(0, 10, 6, int64)) == Values{0, 2, 4, 6, 8, 10});
+  CHECK(values(linspace(4, -2, 4, int64)) == Values{4, 2, 0, -2});
+  CHECK(linspace(-0x1p63, 0, 3, int64).to_vector<int64_t>() ==
+        std::vector<int64_t>{INT64_MIN, INT64_MIN / 2, 0});
+  CHECK_THROWS_WITH(linspace(0, 1, 3, int64), "linspace: 3 numbers from 0 to 1 are not all whole");
+  CHECK_THROWS_WITH(linspace(0.5, 1, 2, int64), "linspace: 0.5 is no int64");
+  CHECK_THROWS_WITH(linspace(0, 1, -1), Contains("elements >= 0, got -1"));
+  CHECK_THROWS_WITH(linspace(0, INFINITY, 3), Contains("expected finite ends"));
+  CHECK_THROWS_AS(linspace(0, 1, 3, boolean), Error);
+}
+
+TEST_CASE("a tensor like another has its shape and dtype, and the same numbers by the same key") {
+  const Tensor x = zeros({2, 3}, float64);
+  manual_seed(3);
+  const Tensor n = randn_like(x), u = rand_like(x);
+  manual_seed(3);
+  CHECK(difference(n, randn({2, 3}, float64)) == 0);
+  CHECK(difference(u, rand({2, 3}, float64)) == 0);
+  CHECK(values(full_like(x.to(int64), 7)) == Values(6, 7));
+  CHECK(full_like(x.to(int64), 7).dtype() == int64);
+  CHECK_THROWS_WITH(randn_like(x.to(int64)), Contains("randn: expected float32 or float64"));
+
+  const RandomKey key{5, 0};
+  CHECK(values(randperm(9, key)) == values(randperm(9, key)));
+  CHECK(values(randperm(9, key)) != values(randperm(9, {6, 0})));
+  manual_seed(5);
+  CHECK(values(randperm(9)) == values(randperm(9, key)));
+}

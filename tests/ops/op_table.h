@@ -1,0 +1,102 @@
+#pragma once
+// The table of ops: for each, how it is called and on what it is tried. op_checks.h says what every
+// row must pass; a new op needs a row here and no test of its own.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gradus/core/debug/gradcheck.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/tensor/tensor.h"
+
+namespace gradus::testing {
+
+using Tensors = std::vector<Tensor>;
+
+/// An input: its shape, and how it is drawn. Floating inputs are float64 and want a gradient.
+struct Input {
+  Shape shape;
+  std::function<Tensor(const Shape&)> draw;
+};
+using Sample = std::vector<Input>;
+
+/// What a call that throws is tried on.
+inline Tensor f32(const Shape& shape) { return ones(shape); }
+inline Tensor f64(const Shape& shape) { return ones(shape, float64); }
+inline Tensor i64(const Shape& shape) { return ones(shape, int64); }
+
+/// A call that must throw Error with this in its message.
+struct BadCall {
+  std::function<void()> call;
+  std::string message;
+};
+
+struct OpRow {
+  std::string name;  ///< as recorded; of an op that records nothing of its own, what it is called
+  std::string variant = "";  ///< which options, where an op has several rows
+  TensorFunction f;
+  std::vector<Sample> samples;  ///< small: gradients are checked element by element
+  std::vector<Sample> large =
+      {};                        ///< of more than one chunk of work, with a remainder in each loop
+  TensorFunction composed = {};  ///< the same from other, simpler ops
+  std::vector<BadCall> bad = {};
+  bool differentiable = true;
+  bool accepts_empty = true;
+  double eps = 1e-6;  ///< of central differences; larger for what rounds to float32
+};
+
+std::vector<OpRow> arithmetic_rows();
+std::vector<OpRow> function_rows();
+std::vector<OpRow> shape_rows();
+std::vector<OpRow> reduction_rows();
+std::vector<OpRow> product_rows();
+std::vector<OpRow> ordering_rows();
+std::vector<OpRow> indexing_rows();
+std::vector<OpRow> fused_rows();
+std::vector<OpRow> loss_rows();
+std::vector<OpRow> contrastive_rows();
+std::vector<OpRow> attention_rows();
+std::vector<OpRow> recurrent_rows();
+std::vector<OpRow> convolution_rows();
+std::vector<OpRow> vision_rows();
+
+/// All rows.
+const std::vector<OpRow>& op_table();
+
+// ---- how inputs are drawn ----
+
+Input normal(const Shape& shape);
+Input uniform(const Shape& shape, double low, double high);
+/// Normal numbers, none within 0.1 of a kink.
+Input away_from(const Shape& shape, std::vector<double> kinks);
+/// Numbers of which no two are closer than 0.3: for what depends on their order.
+Input distinct(const Shape& shape);
+/// Multiples of 0.5, `offset` added: against an input of another offset, no two are equal.
+Input on_grid(const Shape& shape, double offset);
+/// int64 in [0, n).
+Input indices(const Shape& shape, int64_t n);
+/// bool, true with probability p.
+Input mask(const Shape& shape, double p = 0.5);
+
+// ---- sets of samples for the common kinds of op ----
+
+using Draw = std::function<Input(const Shape&)>;
+/// One input of several shapes: a matrix, rank 0, axes of size 1, an empty axis.
+std::vector<Sample> one_input(const Draw& draw);
+/// Two inputs: equal shapes, broadcast either way, rank 0, an empty axis.
+std::vector<Sample> two_inputs(const Draw& first, const Draw& second);
+std::vector<Sample> one_large(const Draw& draw);
+std::vector<Sample> two_large(const Draw& first, const Draw& second);
+
+/// Functions of one and of two tensors as a row's f.
+template <class F>
+TensorFunction of_one(F f) {
+  return [f](const Tensors& x) { return Tensors{f(x[0])}; };
+}
+template <class F>
+TensorFunction of_two(F f) {
+  return [f](const Tensors& x) { return Tensors{f(x[0], x[1])}; };
+}
+
+}  // namespace gradus::testing

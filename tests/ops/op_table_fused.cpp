@@ -1,0 +1,513 @@
+// Rows of matrix products, normalisation, dropout and losses.
+
+#include <cmath>
+
+#include "gradus/core/ops/ops.h"
+#include "gradus/core/runtime/random.h"
+#include "gradus/core/tensor/autograd.h"
+#include "tests/ops/op_table.h"
+
+namespace gradus::testing {
+using namespace gradus::core;
+
+namespace {
+
+// ---- products ----
+
+/// sum_k a_ik b_kj, the products laid out as (..., i, k, j).
+Tensor product(const Tensor& a, const Tensor& b) {
+  return sum(a.unsqueeze(-1) * b.unsqueeze(-3), -2);
+}
+
+OpRow matmul_row() {
+  return {.name = "matmul",
+          .f = of_two(matmul),
+          .samples = {{normal({2, 3}), normal({3, 2})},
+                      {normal({2, 2, 2}), normal({2, 1})},
+                      {normal({2, 1, 2}), normal({2, 2, 3})},
+                      {normal({2, 1, 1, 2}), normal({3, 2, 1})},
+                      {normal({1, 2}), normal({2, 2, 2})},
+                      {normal({2, 0}), normal({0, 3})},
+                      {normal({0, 2}), normal({2, 2})},
+                      {normal({2, 2}), normal({2, 0})}},
+          .large = {{normal({130, 200}), normal({200, 170})},
+                    {normal({9, 41, 30}), normal({9, 30, 53})},
+                    {normal({3, 1, 70, 33}), normal({2, 33, 21})},
+                    {normal({37, 5, 33}), normal({33, 129})}},
+          .composed = of_two(product),
+          .bad = {{[] {
+                     matmul(f32({3, 4}), f32({5, 6}));
+                   },
+                   "matmul: inner sizes differ: (3, 4) x (5, 6)"},
+                  {[] { matmul(f32({3}), f32({4})); }, "matmul: inner sizes differ: (3,) x (4,)"},
+                  {[] {
+                     matmul(f32({2, 3, 4}), f32({3, 4, 5}));
+                   },
+                   "matmul: shapes do not broadcast: (2,) and (3,)"},
+                  {[] {
+                     matmul(f32({}), f32({2, 2}));
+                   },
+                   "matmul: expected tensors of rank 1 or more"},
+                  {[] {
+                     matmul(f32({2, 2}), f64({2, 2}));
+                   },
+                   "got float32 and float64"},
+                  {[] {
+                     matmul(i64({2, 2}), i64({2, 2}));
+                   },
+                   "got int64 and int64"}}};
+}
+
+OpRow matmul_of_vectors_row() {
+  return {.name = "matmul",
+          .variant = "vectors",
+          .f =
+              [](const Tensors& x) {
+                return Tensors{matmul(x[0], x[0]), matmul(x[0], x[1]), matmul(x[1].mT(), x[0])};
+              },
+          .samples = {{normal({3}), normal({3, 2})},
+                      {normal({2}), normal({2, 2, 2})},
+                      {normal({1}), normal({1, 1})},
+                      {normal({0}), normal({0, 2})}},
+          .large = {{normal({1031}), normal({1031, 71})}},
+          .composed =
+              [](const Tensors& x) {
+                const Tensor column = x[0].unsqueeze(1), row = x[0].unsqueeze(0);
+                return Tensors{product(row, column).reshape({}), product(row, x[1]).squeeze(-2),
+                               product(x[1].mT(), column).squeeze(-1)};
+              }};
+}
+
+std::vector<OpRow> linear_rows() {
+  std::vector<OpRow> rows;
+  for (const Activation activation : activations)
+    for (const bool biased : {false, true}) {
+      OpRow row{.name = "linear",
+                .variant = std::string(biased ? "bias" : "no bias") + ", activation " +
+                           name_of(activation),
+                .f =
+                    [=](const Tensors& x) {
+                      return Tensors{linear(x[0], x[1], biased ? x[2] : Tensor(), activation)};
+                    },
+                .samples = {{normal({2, 3}), normal({2, 3})},
+                            {normal({2, 1, 2}), normal({1, 2})},
+                            {normal({2}), normal({3, 2})},
+                            {normal({2, 0}), normal({2, 0})},
+                            {normal({0, 2}), normal({2, 2})},
+                            {normal({2, 2}), normal({0, 2})}},
+                .large = {{normal({150, 200}), normal({130, 200})},
+                          {normal({5, 31, 17}), normal({211, 17})}},
+                .composed =
+                    [=](const Tensors& x) {
+                      const Tensor z =
+                          product(x[0].rank() == 1 ? x[0].unsqueeze(0) : x[0], x[1].mT());
+                      const Tensor flat = x[0].rank() == 1 ? z.squeeze(-2) : z;
+                      return Tensors{activate(biased ? flat + x[2] : flat, activation)};
+                    }};
+      if (biased)
+        for (auto* samples : {&row.samples, &row.large})
+          for (Sample& sample : *samples) sample.push_back(normal({sample[1].shape[0]}));
+      rows.push_back(std::move(row));
+    }
+  rows[1].bad = {{[] {
+                    linear(f32({2, 3}), f32({3}));
+                  },
+                  "linear: expected a weight of rank 2, (out, in), got (3,)"},
+                 {[] {
+                    linear(f32({2, 3}), f32({4, 2}));
+                  },
+                  "linear: expected x (..., 2) for weight (4, 2), got (2, 3)"},
+                 {[] {
+                    linear(f32({}), f32({4, 2}));
+                  },
+                  "linear: expected x (..., 2)"},
+                 {[] {
+                    linear(f32({2, 3}), f64({4, 3}));
+                  },
+                  "got float32 and float64"},
+                 {[] {
+                    linear(i64({2, 3}), i64({4, 3}));
+                  },
+                  "got int64 and int64"},
+                 {[] {
+                    linear(f32({2, 3}), f32({4, 3}), f32({3}));
+                  },
+                  "linear: expected bias of float32 (4,), got float32 (3,)"},
+                 {[] {
+                    linear(f32({2, 3}), f32({4, 3}), f64({4}));
+                  },
+                  "linear: expected bias of float32 (4,), got float64 (4,)"}};
+  return rows;
+}
+
+// Inputs x, W1, W2 and, with biases, b1, b2.
+std::vector<OpRow> feed_forward_rows() {
+  std::vector<OpRow> rows;
+  for (const Activation activation : activations)
+    for (const bool biased : {false, true}) {
+      OpRow row{.name = "feed_forward",
+                .variant = std::string(biased ? "bias" : "no bias") + ", activation " +
+                           name_of(activation),
+                .f =
+                    [=](const Tensors& x) {
+                      return Tensors{feed_forward(x[0], x[1], biased ? x[3] : Tensor(), activation,
+                                                  x[2], biased ? x[4] : Tensor())};
+                    },
+                .samples = {{normal({2, 3}), normal({4, 3}), normal({2, 4})},
+                            {normal({2, 1, 2}), normal({1, 2}), normal({3, 1})},
+                            {normal({0, 2}), normal({2, 2}), normal({2, 2})},
+                            {normal({2, 2}), normal({0, 2}), normal({2, 0})}},
+                .large = {{normal({150, 40}), normal({260, 40}), normal({70, 260})},
+                          {normal({5, 31, 17}), normal({33, 17}), normal({17, 33})}},
+                .composed =
+                    [=](const Tensors& x) {
+                      const Tensor z = product(x[0], x[1].mT());
+                      const Tensor h = activate(biased ? z + x[3] : z, activation);
+                      const Tensor y = product(h, x[2].mT());
+                      return Tensors{biased ? y + x[4] : y};
+                    }};
+      if (biased)
+        for (auto* samples : {&row.samples, &row.large})
+          for (Sample& sample : *samples)
+            for (size_t i : {1, 2}) sample.push_back(normal({sample[i].shape[0]}));
+      rows.push_back(std::move(row));
+    }
+  rows[0].bad = {{[] {
+                    feed_forward(f32({2, 3}), f32({4, 2}), {}, Activation::relu, f32({3, 4}), {});
+                  },
+                  "feed_forward: expected x (..., 2) for weight (4, 2), got (2, 3)"},
+                 {[] {
+                    feed_forward(f32({2, 3}), f32({4, 3}), {}, Activation::relu, f32({3, 5}), {});
+                  },
+                  "feed_forward: expected x (..., 5) for weight (3, 5), got (2, 4)"}};
+  return rows;
+}
+
+OpRow tied_row() {
+  return {.name = "linear",
+          .variant = "x is the weight, and the bias made of it",
+          .f = of_one([](const Tensor& x) {
+            return linear(x, x, sum(x, 1), Activation::gelu_tanh) +
+                   embedding(x, arange(x.size(0))) * sum(x);
+          }),
+          .samples = {{normal({2, 2})}, {normal({1, 1})}, {normal({0, 0})}},
+          .large = {{normal({203, 203})}},
+          .composed = of_one([](const Tensor& x) {
+            return gelu_tanh(product(x, x.mT()) + sum(x, 1)) + x * sum(x);
+          })};
+}
+
+// ---- rows ----
+
+std::vector<OpRow> softmax_rows() {
+  std::vector<OpRow> rows;
+  for (int64_t dim : {-1, 0}) {
+    const std::string variant = "along " + std::to_string(dim);
+    const std::vector<Sample> samples{{normal({2, 3})}, {normal({2, 1, 2})}, {normal({4})},
+                                      {normal({1, 1})}, {normal({0, 2})},    {normal({2, 0})}};
+    const std::vector<Sample> large{{normal({71, 1031})}, {normal({3, 40009})}};
+    rows.push_back({.name = "softmax",
+                    .variant = variant,
+                    .f = of_one([dim](const Tensor& x) { return softmax(x, dim); }),
+                    .samples = samples,
+                    .large = large,
+                    .composed = of_one(
+                        [dim](const Tensor& x) { return exp(x) / sum(exp(x), dim, keepdim); })});
+    rows.push_back({.name = "log_softmax",
+                    .variant = variant,
+                    .f = of_one([dim](const Tensor& x) { return log_softmax(x, dim); }),
+                    .samples = samples,
+                    .large = large,
+                    .composed = of_one(
+                        [dim](const Tensor& x) { return x - log(sum(exp(x), dim, keepdim)); })});
+  }
+  rows[0].bad = {{[] { softmax(f32({})); }, "softmax: axis -1 is out of range for rank 0"},
+                 {[] { softmax(f32({2}), 1); }, "softmax: axis 1 is out of range for rank 1"},
+                 {[] { softmax(i64({2})); }, "softmax: expected float32 or float64, got int64"}};
+  rows[1].bad = {
+      {[] { log_softmax(f32({2}), -2); }, "log_softmax: axis -2 is out of range for rank 1"},
+      {[] { log_softmax(i64({2})); }, "log_softmax: expected float32 or float64, got int64"}};
+  return rows;
+}
+
+std::vector<OpRow> layer_norm_rows() {
+  auto normalized = [](const Tensor& x) {
+    return (x - mean(x, -1, keepdim)) / sqrt(var(x, {-1}, 0, keepdim) + 1e-5);
+  };
+  std::vector<OpRow> rows{
+      {.name = "layer_norm",
+       .f = [](const Tensors& x) { return Tensors{layer_norm(x[0], x[1], x[2])}; },
+       .samples = {{normal({2, 4}), normal({4}), normal({4})},
+                   {normal({2, 1, 3}), normal({3}), normal({3})},
+                   {normal({3}), normal({3}), normal({3})},
+                   {normal({0, 3}), normal({3}), normal({3})},
+                   {normal({2, 0}), normal({0}), normal({0})}},
+       .large = {{normal({71, 1031}), normal({1031}), normal({1031})},
+                 {normal({2003, 33}), normal({33}), normal({33})}},
+       .composed = [=](const Tensors& x) { return Tensors{normalized(x[0]) * x[1] + x[2]}; },
+       .bad = {{[] { layer_norm(f32({})); }, "layer_norm: expected rank 1 or more, got shape ()"},
+               {[] { layer_norm(i64({3})); }, "layer_norm: expected float32 or float64, got int64"},
+               {[] {
+                  layer_norm(f32({2, 3}), f32({2}));
+                },
+                "layer_norm: expected weight of float32 (3,), got float32 (2,)"},
+               {[] {
+                  layer_norm(f32({2, 3}), f32({3}), f64({3}));
+                },
+                "layer_norm: expected bias of float32 (3,), got float64 (3,)"},
+               {[] { layer_norm(f32({3}), {}, {}, -1); }, "layer_norm: eps is -1, below 0"}}},
+      {.name = "layer_norm",
+       .variant = "no weight, no bias",
+       .f = of_one([](const Tensor& x) { return layer_norm(x); }),
+       .samples = {{normal({2, 4})}, {normal({3})}, {normal({0, 3})}},
+       .large = {{normal({71, 1031})}},
+       .composed = of_one(normalized)},
+      {.name = "layer_norm",
+       .variant = "no bias, large eps, beside a residual",
+       .f = [](const Tensors& x) { return Tensors{x[0] + layer_norm(x[0], x[1], {}, 0.5)}; },
+       .samples = {{normal({2, 3}), normal({3})},
+                   {normal({2, 1}), normal({1})},
+                   {normal({0, 2}), normal({2})}},
+       .large = {{normal({71, 1031}), normal({1031})}},
+       .composed =
+           [](const Tensors& x) {
+             const Tensor centred = x[0] - mean(x[0], -1, keepdim);
+             return Tensors{x[0] +
+                            centred * pow(mean(centred * centred, -1, keepdim) + 0.5, -0.5) * x[1]};
+           }}};
+  return rows;
+}
+
+OpRow rms_norm_row() {
+  return {
+      .name = "rms_norm",
+      .f =
+          [](const Tensors& x) {
+            return Tensors{rms_norm(x[0], x[1], 1e-3), rms_norm(x[0])};
+          },
+      .samples = {{normal({2, 4}), normal({4})},
+                  {normal({2, 1, 3}), normal({3})},
+                  {normal({3}), normal({3})},
+                  {normal({0, 3}), normal({3})},
+                  {normal({2, 0}), normal({0})}},
+      .large = {{normal({71, 1031}), normal({1031})}, {normal({2003, 33}), normal({33})}},
+      .composed =
+          [](const Tensors& x) {
+            const Tensor square = mean(x[0] * x[0], -1, keepdim);
+            return Tensors{x[0] * pow(square + 1e-3, -0.5) * x[1], x[0] * pow(square + 1e-6, -0.5)};
+          },
+      .bad = {{[] { rms_norm(f32({})); }, "rms_norm: expected rank 1 or more, got shape ()"},
+              {[] { rms_norm(i64({3})); }, "rms_norm: expected float32 or float64, got int64"},
+              {[] {
+                 rms_norm(f32({2, 3}), f32({2}));
+               },
+               "rms_norm: expected weight of float32 (3,), got float32 (2,)"},
+              {[] { rms_norm(f32({3}), {}, -1); }, "rms_norm: eps is -1, below 0"}}};
+}
+
+/// The gradient of a fused op under create_graph: its graph hangs on aliases of the op's inputs.
+OpRow alias_row() {
+  auto gradient_of = [](auto normalized) {
+    return of_one([=](const Tensor& x) {
+      const Tensor y = normalized(x);
+      return grad({sum(y * y * y * x)}, {x}, {.create_graph = true})[0];
+    });
+  };
+  return {.name = "alias",
+          .f = gradient_of([](const Tensor& x) { return layer_norm(x, {}, {}, 0.1); }),
+          .samples = {{normal({2, 3})}, {normal({2})}, {normal({2, 1, 2})}, {normal({0, 3})}},
+          .large = {{normal({71, 1031})}},
+          .composed = gradient_of([](const Tensor& x) {
+            return (x - mean(x, -1, keepdim)) / sqrt(var(x, {-1}, 0, keepdim) + 0.1);
+          })};
+}
+
+std::vector<OpRow> dropout_rows() {
+  const RandomKey key{3, 5};
+  return {{.name = "dropout",
+           .f = of_one([=](const Tensor& x) { return dropout(x, 0.4, key); }),
+           .samples = one_input([](const Shape& s) { return normal(s); }),
+           .large = one_large([](const Shape& s) { return normal(s); }),
+           .composed = of_one([=](const Tensor& x) {
+             const Tensor kept = gt(dropout(ones(x.shape()), 0.4, key), 0);
+             return where(kept, x / 0.6, zeros_like(x));
+           }),
+           .bad = {{[] { dropout(f32({2}), 1.5); },
+                    "dropout: expected a probability from 0 to 1, got 1.5"},
+                   {[] { dropout(f32({2}), -0.1, {}); },
+                    "dropout: expected a probability from 0 to 1, got -0.1"},
+                   {[] { dropout(f32({2}), NAN); }, "dropout: expected a probability"},
+                   {[] { dropout(i64({2}), 0.5); },
+                    "dropout: expected float32 or float64, got int64"}}},
+          {.name = "dropout",
+           .variant = "from the thread's generator",
+           .f = of_one([=](const Tensor& x) {
+             default_generator().set_state(key);
+             return dropout(x, 0.4);
+           }),
+           .samples = one_input([](const Shape& s) { return normal(s); }),
+           .composed = of_one([=](const Tensor& x) { return dropout(x, 0.4, key); })}};
+}
+
+// ---- losses ----
+
+constexpr int64_t ignored = 1;  // a class that is to be ignored
+
+/// Class indices with `ignored` among them, but never at the first place.
+Input targets(const Shape& shape, int64_t classes) {
+  return {shape, [classes](const Shape& s) {
+            const Tensor t = randint(0, classes, s);
+            Tensor first = zeros({std::max<int64_t>(s.numel(), 1)}, boolean);
+            first[0].fill_(1);
+            return where(logical_and(first.slice(0, 0, s.numel()).reshape(s), eq(t, ignored)),
+                         t * 0.0, t);
+          }};
+}
+
+/// -sum_c w_c t_c log p_c with t from one-hot rows; mean as PyTorch's.
+Tensor cross_entropy_by_hand(const Tensor& x, const Tensor& t, const CrossEntropyOptions& options) {
+  const Dtype dtype = x.dtype();
+  const int64_t classes = x.size(-1);
+  const double e = options.label_smoothing;
+  const Tensor w = options.class_weights.defined() ? options.class_weights : ones({classes}, dtype);
+  const Tensor log_p = x - log(sum(exp(x), -1, keepdim));
+  const bool by_index = t.dtype() == int64;
+  const Tensor counts = (by_index ? ne(t, static_cast<double>(options.ignore_index))
+                                  : ones(x.select(-1, 0).shape(), boolean))
+                            .to(dtype);
+  const Tensor hot = by_index ? eq(t.unsqueeze(-1), arange(classes)).to(dtype) : t;
+  const Tensor smooth = hot * (1 - e) + e / static_cast<double>(classes);
+  const Tensor losses = -sum(smooth * log_p * w, -1) * counts;
+  if (options.reduction == Reduction::none) return losses;
+  const Tensor total = sum(losses);
+  if (options.reduction == Reduction::sum) return total;
+  return total / (by_index ? sum(sum(hot * w, -1) * counts) : sum(counts));
+}
+
+OpRow cross_entropy_row(const std::string& variant, const CrossEntropyOptions& options) {
+  auto in_dtype = [options](Dtype dtype) {
+    CrossEntropyOptions own = options;
+    if (own.class_weights.defined()) own.class_weights = own.class_weights.to(dtype);
+    return own;
+  };
+  return {.name = "cross_entropy",
+          .variant = variant,
+          .f = of_two([=](const Tensor& x, const Tensor& t) {
+            return cross_entropy(x, t, in_dtype(x.dtype()));
+          }),
+          .samples = {{normal({3, 4}), targets({3}, 4)},
+                      {normal({2, 2, 4}), targets({2, 2}, 4)},
+                      {normal({4}), targets({}, 4)},
+                      {normal({0, 4}), targets({0}, 4)}},
+          .large = {{normal({17003, 4}), targets({17003}, 4)}},
+          .composed = of_two([=](const Tensor& x, const Tensor& t) {
+            return cross_entropy_by_hand(x, t, in_dtype(x.dtype()));
+          })};
+}
+
+std::vector<OpRow> cross_entropy_rows() {
+  const Tensor weights = tensor({0.5, 2, 1, 0.25}, float64);
+  std::vector<OpRow> rows{
+      cross_entropy_row("", {}),
+      cross_entropy_row("sum, weights", {.reduction = Reduction::sum, .class_weights = weights}),
+      cross_entropy_row("none, smoothing", {.reduction = Reduction::none, .label_smoothing = 0.1}),
+      cross_entropy_row("ignore, weights", {.ignore_index = ignored, .class_weights = weights}),
+      cross_entropy_row(
+          "none, ignore, weights",
+          {.reduction = Reduction::none, .ignore_index = ignored, .class_weights = weights}),
+      cross_entropy_row(
+          "ignore, smoothing, weights",
+          {.ignore_index = ignored, .label_smoothing = 0.2, .class_weights = weights})};
+  rows[0].large.push_back({normal({37, 1031}), targets({37}, 1031)});
+  const CrossEntropyOptions some{.label_smoothing = 0.1, .class_weights = weights};
+  for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+    CrossEntropyOptions options = some;
+    options.reduction = reduction;
+    OpRow row = cross_entropy_row(
+        "probabilities, reduction " + std::to_string(static_cast<int>(reduction)), options);
+    row.samples = {{normal({3, 4}), uniform({3, 4}, 0, 1)},
+                   {normal({2, 1, 4}), uniform({2, 1, 4}, 0, 1)},
+                   {normal({4}), uniform({4}, 0, 1)},
+                   {normal({0, 4}), uniform({0, 4}, 0, 1)}};
+    row.large = {{normal({17003, 4}), uniform({17003, 4}, 0, 1)}};
+    rows.push_back(std::move(row));
+  }
+  auto ce = [](const Tensor& x, const Tensor& t, const CrossEntropyOptions& o = {}) {
+    return [=] { cross_entropy(x, t, o); };
+  };
+  const Tensor two = tensor({0, 3}, int64), x = f32({2, 3});
+  rows[0].bad = {
+      {ce(x, two), "cross_entropy: target 3 at position 1 is outside [0, 3)"},
+      {ce(x, two * -1.0), "cross_entropy: target -3 at position 1 is outside [0, 3)"},
+      {ce(x, i64({3})),
+       "cross_entropy: expected targets of int64 (2,) or float32 (2, 3), got int64 (3,)"},
+      {ce(x, f64({2, 3})), "got float64 (2, 3)"},
+      {ce(f32({}), two), "cross_entropy: expected logits (..., classes), got shape ()"},
+      {ce(f32({2, 0}), two), "cross_entropy: expected logits (..., classes), got shape (2, 0)"},
+      {ce(i64({2, 3}), two), "cross_entropy: expected logits of float32 or float64, got int64"},
+      {ce(x, i64({2}), {.label_smoothing = 1.5}),
+       "cross_entropy: expected label smoothing from 0 to 1, got 1.5"},
+      {ce(x, i64({2}), {.class_weights = f32({2})}),
+       "cross_entropy: expected class weights of float32 (3,), got float32 (2,)"},
+      {ce(x, i64({2}), {.class_weights = f32({3}).requires_grad_()}),
+       "cross_entropy: class weights get no gradient; detach them"}};
+  return rows;
+}
+
+std::vector<OpRow> other_loss_rows() {
+  std::vector<OpRow> rows;
+  for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+    auto reduced = [reduction](const Tensor& losses) {
+      return reduction == Reduction::none  ? losses
+             : reduction == Reduction::sum ? sum(losses)
+                                           : sum(losses) / static_cast<double>(losses.numel());
+    };
+    const std::vector<Sample> samples{{normal({2, 3}), uniform({2, 3}, 0, 1)},
+                                      {normal({}), uniform({}, 0, 1)},
+                                      {normal({0, 2}), uniform({0, 2}, 0, 1)}};
+    const std::vector<Sample> large{{normal({71, 1031}), uniform({71, 1031}, 0, 1)}};
+    const std::string variant = "reduction " + std::to_string(static_cast<int>(reduction));
+    rows.push_back(
+        {.name = "mse_loss",
+         .variant = variant,
+         .f = of_two([=](const Tensor& x, const Tensor& t) { return mse_loss(x, t, reduction); }),
+         .samples = samples,
+         .large = large,
+         .composed = of_two([=](const Tensor& x, const Tensor& t) {
+           return reduced(x * x - 2.0 * x * t + t * t);
+         })});
+    rows.push_back({.name = "binary_cross_entropy_with_logits",
+                    .variant = variant,
+                    .f = of_two([=](const Tensor& x, const Tensor& t) {
+                      return binary_cross_entropy_with_logits(x, t, reduction);
+                    }),
+                    .samples = samples,
+                    .large = large,
+                    .composed = of_two([=](const Tensor& x, const Tensor& t) {
+                      return reduced(-(t * log(sigmoid(x)) + (1.0 - t) * log(sigmoid(-x))));
+                    })});
+  }
+  rows[0].bad = {
+      {[] {
+         mse_loss(f32({2}), f32({2, 1}));
+       },
+       "mse_loss: expected a target of float32 (2,), got float32 (2, 1)"},
+      {[] { mse_loss(i64({2}), i64({2})); }, "mse_loss: expected float32 or float64, got int64"}};
+  rows[1].bad = {
+      {[] { binary_cross_entropy_with_logits(f32({2}), f64({2})); },
+       "binary_cross_entropy_with_logits: expected targets of float32 (2,), got float64 (2,)"}};
+  return rows;
+}
+
+}  // namespace
+
+std::vector<OpRow> fused_rows() {
+  std::vector<OpRow> rows{matmul_row(), matmul_of_vectors_row(), tied_row(), alias_row(),
+                          rms_norm_row()};
+  for (auto some : {linear_rows, feed_forward_rows, softmax_rows, layer_norm_rows, dropout_rows,
+                    cross_entropy_rows, other_loss_rows})
+    for (OpRow& row : some()) rows.push_back(std::move(row));
+  return rows;
+}
+
+}  // namespace gradus::testing

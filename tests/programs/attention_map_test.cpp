@@ -1,0 +1,151 @@
+// train_bert and attention_map as a user runs them.
+
+#include <nlohmann/json.hpp>
+
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/word_tokenizer.h"
+#include "gradus/models/models.h"
+#include "tests/support/programs.h"
+#include "tests/support/train_bench.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr const char* tiny =
+    " --layers 1 --heads 2 --dim 16 --context 24 --batch 8 --warmup 2 "
+    "--eval-batches 2 --eval-every 10 --lr 0.01";
+
+/// A folder with an untrained model and its tokenizer.
+template <class Model>
+std::string saved(const TemporaryFolder& folder, const std::string& name,
+                  const models::Tokenizer& tokenizer, typename Model::Config config) {
+  if constexpr (requires { config.vocab; })
+    config.vocab = tokenizer.vocab_size();
+  else
+    config.source_vocab = config.target_vocab = tokenizer.vocab_size();
+  manual_seed(1);
+  models::save_model(folder / name, Model(config), &tokenizer);
+  return "--model '" + (folder / name) + "' --out '" + (folder / (name + "/a.png")) + "' ";
+}
+
+}  // namespace
+
+TEST_CASE("train_bert: learns, says how well, goes on to the same bits") {
+  const Bench bench;
+  const std::string flags = "--data '" + (bench / "text.txt") + "'" + tiny;
+  const Result whole = run("train_bert", flags + bench.out("whole") + " --steps 20");
+  INFO(whole.output);
+  REQUIRE(whole.status == 0);
+  CHECK_THAT(whole.output, Contains("final: step 20 train_loss ") &&
+                               Contains(" masked_accuracy ") && Contains(" next_accuracy ") &&
+                               Contains(" seconds "));
+  CHECK_THAT(whole.output, Contains("[CLS]") && Contains("<"));  // what it fills in
+  REQUIRE(run("train_bert", flags + bench.out() + " --steps 10 --decay-steps 20").status == 0);
+  REQUIRE(run("train_bert", "--resume --steps 20" + bench.out()).status == 0);
+  REQUIRE(run("train_bert", flags + bench.out("whole") + " --steps 20 --decay-steps 20 --overwrite")
+              .status == 0);
+  CHECK(bench.file("out/model.safetensors") == bench.file("whole/model.safetensors"));
+  CHECK_THAT(bench.file("out/loss.csv"), Contains("step,train_loss,val_loss,masked_accuracy,"));
+  const auto model = models::load_model<models::Bert>(bench / "out");
+  CHECK(model.config.dim == 16);
+}
+
+TEST_CASE("train_bert: every tokenizer, and what is no text for it") {
+  const Bench bench;
+  const std::string data =
+      "--data '" + (bench / "text.txt") + "'" + std::string(tiny) + " --steps 2";
+  for (const char* tokenizer : {"char", "word", "bpe --vocab 300"}) {
+    const Result result = run("train_bert", data + bench.out(std::string(tokenizer).substr(0, 4)) +
+                                                " --tokenizer " + tokenizer);
+    INFO(result.output);
+    CHECK(result.status == 0);
+  }
+  auto refused = [&](const std::string& text, const std::string& why) {
+    write_file_atomically(bench / "bad.txt", text);
+    const Result result =
+        run("train_bert", "--data '" + (bench / "bad.txt") + "'" + tiny + bench.out("bad"));
+    INFO(result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(why));
+  };
+  refused("", "train_bert: ");
+  refused("one line", "train_bert: ");
+  refused("good\n\xff\xfe bad\n" + sample_text(), "byte");
+  CHECK_THAT(run("train_bert", "--heads 3 --dim 16 --data '" + (bench / "text.txt") + "'").output,
+             Contains("heads must divide dim"));
+}
+
+TEST_CASE("train_bert: what it shows of a text is visible, each example on a line") {
+  const Bench bench;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += std::string("a\0b\x1b[2J c d e f g h\n", 20);
+  write_file_atomically(bench / "odd.txt", text);
+  const Result result = run("train_bert", "--data '" + (bench / "odd.txt") + "' --tokenizer char" +
+                                              tiny + " --steps 1" + bench.out());
+  INFO(result.output);
+  REQUIRE(result.status == 0);
+  CHECK_THAT(result.output, Contains("\u2400") && Contains("\u241b"));
+  CHECK(result.output.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
+  const TemporaryFolder folder;
+  const models::CharTokenizer letters("abc ", {"[PAD]", "[UNK]", "[START]", "[END]"}),
+      plain("abc ");
+  const models::WordTokenizer words("a b c cat",
+                                    {.special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}});
+  const std::vector<std::pair<std::string, int>> kinds{
+      {saved<models::GPT>(folder, "gpt", plain, {.context = 8, .layers = 2, .heads = 2, .dim = 8}),
+       1},
+      {saved<models::Bert>(folder, "bert", words,
+                           {.context = 8, .layers = 1, .heads = 2, .dim = 8}),
+       1},
+      {saved<models::Transformer>(folder, "transformer", letters,
+                                  {.context = 8, .layers = 2, .heads = 2, .dim = 8}),
+       3},
+      {saved<models::RNNTranslator>(folder, "rnn", letters, {.context = 8, .dim = 4, .hidden = 4}),
+       1}};
+  for (const auto& [flags, pictures] : kinds) {
+    const std::string page = folder / "page.html";
+    const Result result = run("attention_map", flags + "--text 'a cab' --html '" + page + "'");
+    INFO(flags << result.output);
+    REQUIRE(result.status == 0);
+    const std::string dir = flags.substr(9, flags.find('\'', 9) - 9);
+    for (int i = 1; i <= 3; ++i) {
+      const std::string file = dir + (i == 1 ? "/a.png" : "/a-" + std::to_string(i) + ".png");
+      CHECK(std::filesystem::exists(file) == (i <= pictures));
+    }
+    CHECK_THAT(read_file(page), Contains("</html>"));
+    std::filesystem::remove(page);
+  }
+  const std::string& transformer = kinds[2].first;
+  CHECK_THAT(run("attention_map", transformer + "--text ab --target bca").output,
+             Contains("ab -> bca\n"));
+  auto refused = [](const std::string& flags, const std::string& why) {
+    const Result result = run("attention_map", flags);
+    INFO(flags << result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(why));
+  };
+  refused(kinds[0].first + "--text ''", "--text: expected 1 to 8 tokens, got 0");
+  refused(kinds[0].first + "--text 'abcabcabc'", "--text: expected 1 to 8 tokens, got 9");
+  refused(kinds[0].first + "--text 'xyz'", "character \"x\"");
+  refused(transformer + "--text ab --target 'abcabcabc'", "--target: expected 1 to 7 tokens");
+  refused("--model '" + (folder / "none") + "'", "config.json");
+  refused(kinds[0].first + "--text ab --target a", "--target is what a translator writes");
+  refused(kinds[1].first + "--text a --target a", "--target is what a translator writes");
+  // A picture that has no place, and not for want of gnuplot.
+  refused(kinds[0].first + "--text ab --out ''", "--out: expected a file");
+  refused(kinds[0].first + "--text ab --out '" + folder.path.string() + "'",
+          "--out: expected a file");
+  refused(kinds[0].first + "--text ab --html '" + (folder / "gpt/a.png") + "'", "--html");
+  refused(kinds[0].first + "--text ab --out /dev/null/a.png", "cannot make the folder /dev/null");
+  write_file_atomically(folder / "bert/config.json", "{\"model\": \"vase\"}");
+  refused(kinds[1].first, "expected a gpt, bert, transformer or rnn, got");
+  models::CharTokenizer("ab").save(folder / "gpt/tokenizer.json");
+  refused(kinds[0].first, "the model has 4 tokens, the tokenizer 2");
+}

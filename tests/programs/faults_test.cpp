@@ -1,0 +1,230 @@
+// What goes wrong under a training run: damaged checkpoints, a full disk, a folder that goes away,
+// signals. The run says so in a line, and what was good stays good.
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/damaged_files.h"
+#include "tests/support/paths.h"
+#include "tests/support/train_bench.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string often = " --eval-every 2 --dropout 0.1 --decay-steps 100";
+
+/// A file's bytes without those of its middle.
+std::string without_middle(std::string bytes) {
+  return bytes.replace(bytes.size() / 2, 8, std::string(8, '\x55'));
+}
+
+std::string without_seconds(const std::string& csv) {
+  std::istringstream in(csv);
+  std::string all;
+  for (std::string line; std::getline(in, line);) all += line.substr(0, line.rfind(',')) + '\n';
+  return all;
+}
+
+/// All that a run ends with, but for the time it took.
+void check_same(const Bench& bench, const std::string& a, const std::string& b) {
+  for (const char* file : {"/model.safetensors", "/loss.csv", "/best/model.safetensors"})
+    CHECK(bench.file(a + file) == bench.file(b + file));
+  CHECK(without_seconds(bench.file(a + "/steps.csv")) ==
+        without_seconds(bench.file(b + "/steps.csv")));
+}
+
+/// Fails with one line.
+std::string failure(const Result& result) {
+  INFO(result.output);
+  CHECK(result.status == 1);
+  const size_t begin = result.output.rfind('\n', result.output.size() - 2) + 1;
+  return result.output.substr(begin);
+}
+
+}  // namespace
+
+TEST_CASE("faults: a damaged checkpoint is passed over for the one before it", "[faults]") {
+  const Bench bench;
+  const std::string flags = bench.flags + often;
+  REQUIRE(run("train_gpt", flags + " --steps 6" + bench.out("whole")).status == 0);
+  REQUIRE(run("train_gpt", flags + " --steps 4" + bench.out()).status == 0);
+  const std::string newest = bench / "out/checkpoint.safetensors",
+                    before = bench / "out/checkpoint.previous.safetensors";
+  const std::string good = read_file(newest), older = read_file(before);
+  CHECK(load_safetensors(before).metadata.at("step") == "2");
+
+  const int damage = GENERATE(0, 1, 2, 3);
+  if (damage == 0) overwrite(newest, without_middle(good));
+  if (damage == 1) overwrite(newest, good.substr(0, good.size() / 2));
+  if (damage == 2) overwrite(newest, "");
+  if (damage == 3) fs::remove(newest);
+  CHECK(read_file(before) == older);  // another file
+  CHECK_THAT(run("train_gpt", flags + " --steps 6" + bench.out()).output,
+             Contains("holds a run that has done 2 steps: --resume"));
+  CHECK(run("train_gpt", "--eval-only" + bench.out()).status == 0);
+  {
+    Process killed("train_gpt", "--resume --steps 1000" + bench.out());
+    REQUIRE(killed.read_until("so this takes the checkpoint before it"));
+    REQUIRE(killed.read_until("resumed at step 2 of"));
+    killed.finish(SIGKILL);
+  }
+  const Result resumed = run("train_gpt", "--resume --steps 6" + bench.out());
+  INFO(resumed.output);
+  REQUIRE(resumed.status == 0);
+  check_same(bench, "out", "whole");
+  CHECK(load_safetensors(before).metadata.at("step") == "4");
+}
+
+TEST_CASE("faults: without a checkpoint --resume says what to do", "[faults]") {
+  const Bench bench;
+  const std::string flags = bench.flags + often + " --steps 4" + bench.out();
+  CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
+             Contains("out holds no checkpoint") && Contains("is --out right?"));
+  REQUIRE(run("train_gpt", flags).status == 0);
+  for (const char* name : {"checkpoint", "checkpoint.previous"})
+    overwrite(bench / ("out/" + std::string(name) + ".safetensors"), "no checkpoint");
+  const std::vector<std::string> files = bench.run_files();
+  CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
+             Contains("checkpoint.safetensors: ") &&
+                 Contains("checkpoint.previous.safetensors: ") &&
+                 Contains("begin anew, with --overwrite"));
+  CHECK_THAT(failure(run("train_gpt", flags)), Contains("--overwrite begins anew"));
+  fs::remove(bench.path / "out/checkpoint.previous.safetensors");
+  CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
+             Contains("there is no checkpoint before it: begin anew, with --overwrite"));
+  CHECK(bench.run_files() == files);
+  fs::remove(bench.path / "out/checkpoint.safetensors");
+  CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
+             Contains("out holds no checkpoint") && Contains("begin anew, with --overwrite"));
+  CHECK(run("train_gpt", flags + " --overwrite").status == 0);
+}
+
+TEST_CASE("faults: a full disk ends a run, which goes on when there is room", "[faults]") {
+  const Bench bench;
+  const std::string flags = bench.flags + often;
+  REQUIRE(run("train_gpt", flags + " --steps 6" + bench.out("whole")).status == 0);
+  REQUIRE(run("train_gpt", flags + " --steps 4" + bench.out()).status == 0);
+  const auto checkpoint = fs::file_size(bench.path / "out/checkpoint.safetensors");
+  REQUIRE(fs::file_size(bench.path / "out/model.safetensors") + 2048 < checkpoint);
+  const std::string good = bench.file("out/checkpoint.safetensors");
+  // The longest file allowed, in units of 512 bytes, and what does not fit. (clang's OpenMP writes a
+  // file of 1024 bytes of its own.)
+  const auto& [blocks, file] = GENERATE_COPY(table<uintmax_t, std::string>(
+      {{2, "model.safetensors"}, {checkpoint / 512 - 1, "checkpoint.safetensors"}}));
+  INFO(file);
+  const std::string limit = "trap '' XFSZ; ulimit -f " + std::to_string(blocks) + "; ";
+  const std::string said = failure(run("train_gpt", "--resume --steps 6" + bench.out(), limit));
+  CHECK_THAT(said, Contains(file) && Contains("File too large"));
+  if (file == "checkpoint.safetensors")
+    CHECK_THAT(said, Contains("; saved is step 4; go on with --resume"));
+  CHECK(bench.file("out/checkpoint.safetensors") == good);
+  for (const std::string& name : bench.names()) CHECK_THAT(name, !Contains(".tmp"));
+  REQUIRE(run("train_gpt", "--resume --steps 6" + bench.out()).status == 0);
+  check_same(bench, "out", "whole");
+}
+
+TEST_CASE("faults: a disk that is full from the start", "[faults]") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 2" + bench.out();
+  CHECK_THAT(failure(run("train_gpt", flags, "trap '' XFSZ; ulimit -f 2; ")),
+             Contains("model.safetensors") && Contains("File too large; nothing is saved"));
+  CHECK(bench.names() == std::vector<std::string>{"loss.csv", "steps.csv"});
+  CHECK_THAT(failure(run("train_gpt", flags)), Contains("--overwrite replaces it"));
+  CHECK(run("train_gpt", flags + " --overwrite").status == 0);
+}
+
+TEST_CASE("faults: the folder of a run goes away, or a file is in its place", "[faults]") {
+  const Bench bench;
+  const bool file = GENERATE(false, true);
+  Process process("train_gpt", bench.flags + " --steps 1000000 --eval-every 300" + bench.out());
+  REQUIRE(process.read_until("step 300 train"));
+  fs::rename(bench.path / "out", bench.path / "elsewhere");
+  if (file) std::ofstream(bench.path / "out") << "x";
+  CHECK_THAT(failure(process.finish()),
+             Contains("saved is step") &&
+                 Contains(bench / "out" +
+                          (file ? " is not the folder that this run began in" : ": No such file")));
+  CHECK(bench.has("out") == file);
+  // All is there, and goes on.
+  const int64_t step = bench.checkpoint_step("elsewhere");
+  CHECK(step >= 300);
+  CHECK(run("train_gpt", "--resume --steps " + std::to_string(step + 1) + bench.out("elsewhere"))
+            .status == 0);
+}
+
+TEST_CASE("faults: a run whose folder was moved leaves that of the next run alone", "[faults]") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 1000000 --eval-every 1000000" + bench.out();
+  Process first("train_gpt", flags);
+  REQUIRE(first.read_until("step 0 train"));
+  fs::rename(bench.path / "out", bench.path / "elsewhere");
+  Process second("train_gpt", flags + " --seed 6");
+  REQUIRE(second.read_until("step 0 train"));
+  const std::vector<std::string> files = bench.run_files();
+  CHECK_THAT(failure(first.finish(SIGTERM)),
+             Contains(bench / "out is not the folder that this run began in; saved is step 0"));
+  CHECK(bench.run_files() == files);
+  CHECK(second.finish(SIGTERM).status == 130);
+  CHECK(bench.checkpoint_step("elsewhere") == 0);
+}
+
+TEST_CASE("faults: output that nobody can read is status 1, and the run is whole", "[faults]") {
+  if (!fs::exists("/dev/full")) return;
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 2" + bench.out();
+  CHECK(run("train_gpt", flags + " > /dev/full").status == 1);
+  CHECK(bench.checkpoint_step() == 2);
+}
+
+TEST_CASE("faults: SIGTERM and SIGINT save; a second one ends at once", "[faults]") {
+  const Bench bench;
+  const int signal = GENERATE(SIGTERM, SIGINT);
+  Process process("train_gpt", bench.flags + " --steps 1000000 --eval-every 1000000" + bench.out());
+  REQUIRE(process.read_until("step 0 train"));
+  const Result result = process.finish(signal);
+  INFO(result.output);
+  CHECK(result.status == 130);
+  CHECK_THAT(result.output,
+             Contains("interrupted: saved at step") && Contains("go on with --resume"));
+  const std::string step = std::to_string(bench.checkpoint_step() + 1);
+  CHECK(run("train_gpt", "--resume --steps " + step + bench.out()).status == 0);
+}
+
+TEST_CASE("faults: SIGHUP saves, unless nohup has it ignored", "[faults]") {
+  const Bench bench;
+  const std::string flags = " --eval-every 1000000" + bench.out(), begun = "step 0 train";
+  {
+    Process process("train_gpt", bench.flags + " --steps 1000000" + flags);
+    REQUIRE(process.read_until(begun));
+    const Result result = process.finish(SIGHUP);
+    CHECK(result.status == 130);
+    CHECK_THAT(result.output, Contains("interrupted: saved at step"));
+  }
+  const int64_t step = bench.checkpoint_step() + 1;
+  CHECK(run("train_gpt", "--resume --steps " + std::to_string(step) + bench.out()).status == 0);
+  Process process("train_gpt", bench.flags + " --overwrite --steps 3000" + flags, "trap '' HUP; ");
+  REQUIRE(process.read_until(begun));
+  const Result result = process.finish(SIGHUP);
+  CHECK(result.status == 0);
+  CHECK_THAT(result.output, Contains("final: step 3000"));
+}
+
+TEST_CASE("faults: a run whose output nobody reads any more saves and ends", "[faults]") {
+  do_not_ignore({SIGPIPE});
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 1000000 --eval-every 100" + bench.out();
+  const std::string program = "'" + gradus::testing::program_path("train_gpt") + "' ",
+                    said = bench / "said";
+  // The last line that head reads is that of step 0.
+  const std::string command = "(" + program + flags + " 2>'" + said + "'; echo $? >'" + said +
+                              ".status') | grep -m1 'step 0 train' >/dev/null";
+  REQUIRE(std::system(command.c_str()) == 0);
+  CHECK(bench.file("said.status") == "130\n");
+  const std::string step = std::to_string(bench.checkpoint_step());
+  CHECK(bench.file("said") == "interrupted: saved at step " + step + "; go on with --resume\n");
+  CHECK(bench.rows("out/steps.csv").size() == std::stoul(step));
+  CHECK(run("train_gpt", "--resume --steps " + step + bench.out()).status == 0);
+}

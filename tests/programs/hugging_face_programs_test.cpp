@@ -1,0 +1,238 @@
+// Programs on folders of Hugging Face's as they are, PyTorch on folders that gradus wrote, and damaged
+// files.
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "gradus/core/core.h"
+#include "gradus/models/bert.h"
+#include "gradus/models/data/images/png.h"
+#include "gradus/models/folder/hugging_face.h"
+#include "gradus/models/gpt.h"
+#include "gradus/models/vit.h"
+#include "tests/golden/golden.h"
+#include "tests/support/compare.h"
+#include "tests/support/damaged_files.h"
+#include "tests/support/paths.h"
+#include "tests/support/programs.h"
+
+using Catch::Matchers::Contains;
+using namespace gradus;
+using nlohmann::json;
+
+namespace {
+
+const std::string folders = gradus::testing::source_path("tests/golden/hugging_face/");
+
+/// A python3 that has torch; "" if there is none.
+std::string python_with_torch() {
+  for (const char* python : {"python3", "/usr/bin/python3"})
+    if (std::system((std::string(python) + " -c 'import torch' 2>/dev/null").c_str()) == 0)
+      return python;
+  return "";
+}
+
+/// Whether all tensors of both files are the same.
+void check_same_files(const std::string& a, const std::string& b) {
+  const NamedTensors x = load_safetensors(a).tensors, y = load_safetensors(b).tensors;
+  REQUIRE(x.size() == y.size());
+  std::map<std::string, Tensor> named(y.begin(), y.end());
+  for (const auto& [name, tensor] : x) {
+    CAPTURE(name);
+    REQUIRE(named.contains(name));
+    CHECK(golden::same(tensor, named.at(name)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Hugging Face: programs take its folders as they are", "[hugging_face][programs]") {
+  TemporaryFolder scratch;
+  const Result text =
+      run("generate", "--model " + folders + "gpt2 --prompt 'the cat' --tokens 20 --seed 2 " +
+                          "--temperature 5 --top-k 0 --stop '<|endoftext|>'");
+  CAPTURE(text.output);
+  CHECK(text.status == 0);
+  CHECK_THAT(text.output, Catch::Matchers::StartsWith("the cat"));
+
+  const std::string picture = scratch / "picture.png";
+  models::write_png(
+      picture, {.channels = 3, .height = 9, .width = 9, .bytes = std::vector<uint8_t>(3 * 81, 77)});
+  const Result said = run("classify", "--model " + folders + "vit " + picture);
+  CHECK(said.status == 0);
+  CHECK_THAT(said.output, Contains("goldfish, Carassius auratus"));
+
+  for (const char* name : {"gpt2", "bert"}) {
+    const Result drawn = run("attention_map", "--model " + folders + name + " --text 'the cat' " +
+                                                  "--out " + (scratch / "a.png"));
+    CHECK(drawn.status == 0);
+  }
+  const std::string quick = " --steps 2 --eval-every 1 --eval-batches 1 --batch 2 --warmup 1";
+  const std::string data = scratch / "text";
+  write_file_atomically(data, sample_text());
+  const Result trained = run("train_gpt", "--data " + data + " --init-from " + folders +
+                                              "gpt2 --out " + (scratch / "gpt") + quick);
+  CHECK(trained.status == 0);
+  const auto config = models::load_config<models::GPT>(scratch / "gpt");
+  CHECK(config.vocab == 304);  // more than the tokenizer's 293
+  CHECK(config.activation == Activation::gelu_tanh);
+  const Result resumed =
+      run("train_gpt", "--data " + data + " --out " + (scratch / "gpt") + " --resume --steps 3");
+  CHECK(resumed.status == 0);
+  CHECK(run("train_bert", "--data " + data + " --init-from " + folders + "bert --out " +
+                              (scratch / "bert") + quick)
+            .status == 0);
+  CHECK(models::load_config<models::Bert>(scratch / "bert").hidden == 20);
+  std::filesystem::copy(folders + "bert", scratch / "single");
+  json config_of_one = json::parse(read_file(scratch / "single/config.json"));
+  config_of_one["type_vocab_size"] = 1;
+  write_file_atomically(scratch / "single/config.json", config_of_one.dump());
+  const Result single =
+      run("train_bert", "--data " + data + " --init-from " + (scratch / "single") + " --out " +
+                            (scratch / "single-out") + quick);
+  CHECK(single.status == 1);
+  CHECK_THAT(single.output,
+             Contains("config.json: type_vocab_size: a pair of texts needs 2, got 1"));
+  const Result wrong =
+      run("train_gpt", "--init-from " + folders + "vit --out " + (scratch / "none"));
+  CHECK(wrong.status == 1);
+  CHECK_THAT(wrong.output, Contains("expected a model of kind \"gpt\", got a vit"));
+}
+
+TEST_CASE("convert: to Hugging Face's form and back is the same model",
+          "[hugging_face][programs]") {
+  TemporaryFolder scratch;
+  for (const std::string name : {"gpt2", "bert", "vit"}) {
+    const std::string ours = scratch / name + "-ours", theirs = scratch / name + "-theirs",
+                      again = scratch / name + "-again";
+    auto convert = [](const std::string& from, const std::string& to, const char* format) {
+      const Result done = run("convert", "--model " + from + " --to " + to + " --format " + format);
+      CAPTURE(done.output);
+      CHECK(done.status == 0);
+    };
+    convert(folders + name, ours, "gradus");
+    CHECK_FALSE(models::is_hugging_face(ours));
+    convert(ours, theirs, "hugging-face");
+    CHECK(models::is_hugging_face(theirs));
+    convert(theirs, again, "gradus");
+    for (const char* file : {"config.json", "model.safetensors"})
+      CHECK(read_file(ours + '/' + file) == read_file(again + '/' + file));
+    const char* more = name == "vit" ? "/images.json" : "/tokenizer.json";
+    CHECK(read_file(ours + more) == read_file(again + more));
+    const Result twice = run("convert", "--model " + ours + " --to " + theirs);
+    CHECK(twice.status == 1);
+    CHECK_THAT(twice.output, Contains("holds a model already"));
+  }
+  CHECK(run("convert", "--model " + folders + "gpt2").status == 1);
+
+  std::filesystem::copy(folders + "gpt2", scratch / "roles");
+  json config = json::parse(read_file(scratch / "roles/config.json"));
+  config.update({{"bos_token_id", 5}, {"eos_token_id", 292}});
+  write_file_atomically(scratch / "roles/config.json", config.dump());
+  write_file_atomically(scratch / "roles/tokenizer_config.json",
+                        R"({"bos_token": {"content": "<s>"}, "eos_token": "<|endoftext|>"})");
+  const Result said = run("convert", "--model " + (scratch / "roles") + " --to " + (scratch / "r"));
+  CHECK(said.status == 0);
+  CHECK(said.output == "not kept: " + (scratch / "roles/config.json") + ": bos_token_id: 5\n" +
+                           "not kept: " + (scratch / "roles/tokenizer_config.json") +
+                           ": bos_token: \"<s>\"\nwrote " + (scratch / "r") + '\n');
+  CHECK(models::not_kept(scratch / "r", models::load_tokenizer(scratch / "r").get()).empty());
+  CHECK(models::not_kept(folders + "vit", nullptr).empty());
+  models::BertClassifier classifier(
+      {.bert = {.vocab = 7, .layers = 1, .heads = 1, .dim = 4}, .classes = 2});
+  models::save_hugging_face(scratch / "texts", classifier);
+  const std::string labels = scratch / "texts/config.json";
+  CHECK(models::not_kept(scratch / "texts", nullptr).empty());
+  config = json::parse(read_file(labels));
+  config["id2label"]["1"] = "good";
+  write_file_atomically(labels, config.dump());
+  CHECK(models::not_kept(scratch / "texts", nullptr) ==
+        std::vector<std::string>{labels + R"(: id2label: ["LABEL_0","good"])"});
+}
+
+TEST_CASE("Hugging Face: PyTorch reads what gradus wrote, and weights.py moves weights",
+          "[hugging_face][python]") {
+  const std::string python = python_with_torch();
+  if (python.empty()) {
+    WARN("no python3 with torch here: not checked");
+    return;
+  }
+  TemporaryFolder scratch;
+  auto succeeds = [&](const std::string& arguments) {
+    CAPTURE(arguments);
+    CHECK(std::system((python + ' ' + arguments + " >/dev/null").c_str()) == 0);
+  };
+  const std::string check =
+      gradus::testing::source_path("tests/golden/scripts/check_hugging_face.py ");
+  models::save_hugging_face(scratch / "gpt2", models::load_model<models::GPT>(folders + "gpt2"));
+  models::save_hugging_face(scratch / "bert", models::load_model<models::Bert>(folders + "bert"));
+  models::save_hugging_face(scratch / "vit", models::load_model<models::ViT>(folders + "vit"));
+  for (const std::string name : {"gpt2", "bert", "vit"})
+    succeeds(check + name + ' ' + (scratch / name));
+  std::filesystem::create_directory(scratch / "weights");
+  succeeds(check + "weights " + (scratch / "weights"));
+
+  const std::string weights = gradus::testing::source_path("examples/weights.py "),
+                    original = folders + "gpt2/model.safetensors";
+  succeeds(weights + "to-torch " + original + ' ' + (scratch / "pytorch_model.bin"));
+  succeeds(weights + "to-safetensors " + (scratch / "pytorch_model.bin") + ' ' +
+           (scratch / "model.safetensors"));
+  check_same_files(scratch / "model.safetensors", original);
+}
+
+TEST_CASE("Hugging Face: damaged files are refused or are other valid ones",
+          "[hugging_face][hostile]") {
+  TemporaryFolder scratch;
+  const std::string dir = scratch / "gpt2", config = dir + "/config.json";
+  std::filesystem::copy(folders + "gpt2", dir);
+  json small = json::parse(read_file(config));
+  for (const char* key : {"task_specific_params", "initializer_range", "use_cache"})
+    small.erase(key);
+  write_file_atomically(config, small.dump());
+  CHECK(count_taken(config, [&] {
+          try {
+            models::load_model<models::GPT>(dir);
+          } catch (const Error& e) {  // sizes that differ are seen when the weights come
+            const std::string message = e.what();
+            if (message.find(dir + "/model.safetensors") == std::string::npos) throw;
+            core::fail(config, ": ", message);
+          }
+        }) > 0);
+  const std::string index = scratch / "vit/model.safetensors.index.json";
+  std::filesystem::copy(folders + "vit", scratch / "vit");
+  json files = {
+      {"weight_map",
+       {{"x", "model-00001-of-00002.safetensors"}, {"y", "model-00002-of-00002.safetensors"}}}};
+  write_file_atomically(index, files.dump());
+  count_taken(index, [&] {
+    try {
+      models::load_model<models::ViT>(scratch / "vit");
+    } catch (const Error& e) {
+      core::fail(index, ": ", e.what());
+    }
+  });
+  const std::string tokenizer = scratch / "tokenizer.json";
+  json pieces = {{"[UNK]", 0}, {"a", 1}, {"##b", 2}};
+  write_file_atomically(
+      tokenizer, json{{"added_tokens", {{{"id", 0}, {"content", "[UNK]"}}}},
+                      {"normalizer", {{"type", "BertNormalizer"}, {"lowercase", true}}},
+                      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                      {"model", {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"vocab", pieces}}}}
+                     .dump());
+  CHECK(count_taken(tokenizer, [&] {
+          const auto read = models::load_tokenizer(tokenizer);
+          for (int64_t id = 0; id < read->vocab_size(); ++id) read->decode({id});
+        }) > 0);
+}
+
+TEST_CASE("generate: ids outside the tokenizer's are never chosen", "[hugging_face]") {
+  const models::GPT model({.vocab = 9, .context = 8, .layers = 1, .heads = 1, .dim = 4});
+  const auto ids = models::generate(model, {1, 8},
+                                    {.tokens = 200, .sampling = {.temperature = 100}, .vocab = 3});
+  CHECK(ids.size() == 200);
+  CHECK(*std::max_element(ids.begin(), ids.end()) == 2);
+  CHECK_THROWS_WITH(models::generate(model, {1}, {.vocab = 10}),
+                    Contains("generate: expected vocab from 0 to 9, got 10"));
+  CHECK_THROWS_WITH(models::generate(model, {1}, {.vocab = -1}), Contains("got -1"));
+}

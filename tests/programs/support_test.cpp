@@ -1,0 +1,309 @@
+// What the programs are made of: flags, logs, numbers, folders.
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <limits>
+
+#include "examples/support/flags.h"
+#include "examples/support/text.h"
+#include "examples/training/finite.h"
+#include "examples/training/loss_log.h"
+#include "examples/training/run_folder.h"
+#include "examples/training/step_log.h"
+#include "examples/training/task.h"
+#include "gradus/core/ops/factories.h"
+#include "tests/support/programs.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+using models::parse_number;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Settings {
+  int64_t size = 4;
+  double rate = 0.5;
+  uint64_t seed = 7;
+  bool fast = false;
+  std::string name = "x", note;
+  Flags flags{"About."};
+
+  Settings() {
+    flags.group("Stored", true);
+    flags.add("--size", size, 1, 100, "how large");
+    flags.add("--the-rate", rate, 0, 1, "how fast");
+    flags.add("--seed", seed, "of all");
+    flags.add("--fast", fast, "hurry");
+    flags.add("--name", name, "NAME", "whose");
+    flags.group("Not stored");
+    flags.add("--note", note, "TEXT", "why", "none");
+  }
+  bool parse(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "program");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    return flags.parse(static_cast<int>(argv.size()), argv.data());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("flags: read, stored, restored", "[support]") {
+  Settings first;
+  REQUIRE(first.parse({"--size", "100", "--the-rate=0.1", "--seed", "18446744073709551615",
+                       "--fast", "--note", "a", "--size", "99"}));
+  CHECK(first.size == 99);  // the last one counts
+  CHECK(first.seed == std::numeric_limits<uint64_t>::max());
+  CHECK(first.flags.given("--fast"));
+  CHECK(!first.flags.given("--name"));
+  const std::string json = first.flags.to_json();
+  CHECK(json == R"({"size":99,"the_rate":0.1,"seed":18446744073709551615,"fast":true,"name":"x"})");
+
+  Settings second;
+  REQUIRE(second.parse({"--name", "y", "--size", "99"}));
+  second.flags.restore(json, "FILE", {"--name"});
+  CHECK(second.size == 99);
+  CHECK(second.rate == 0.1);
+  CHECK(second.seed == first.seed);
+  CHECK(second.fast);
+  CHECK(second.name == "y");
+  CHECK(second.note.empty());
+
+  Settings third;
+  REQUIRE(third.parse({"--size", "98"}));
+  CHECK_THROWS_WITH(third.flags.restore(json, "FILE", {"--name"}),
+                    Contains("--size") && Contains("FILE") && Contains("99") && Contains("98"));
+  CHECK_THROWS_WITH(Settings().parse({"--size", "0"}), Contains("--size: expected a whole number "
+                                                                "from 1 to 100, got \"0\""));
+  CHECK_THROWS_WITH(Settings().parse({"--the-rate", "inf"}), Contains("from 0 to 1, got \"inf\""));
+  CHECK_THROWS(Settings().parse({"--fast=false"}));  // a switch takes no value
+  CHECK_THROWS_WITH(Settings().parse({"--note", "--fast"}),
+                    Contains("--note: expected a value, got \"--fast\""));
+  CHECK_THAT(Settings().flags.help(), Contains("  --the-rate X        how fast; default 0.5\n") &&
+                                          Contains("\nNot stored\n") && Contains("default none"));
+}
+
+TEST_CASE("numbers are read whole or not at all", "[support]") {
+  CHECK(parse_number<int64_t>("-12") == -12);
+  CHECK(parse_number<int64_t>("9223372036854775807") == std::numeric_limits<int64_t>::max());
+  for (const char* text : {"", " 1", "1 ", "+1", "1x", "0x1", "1.0", "9223372036854775808"})
+    CHECK(!parse_number<int64_t>(text));
+  CHECK(!parse_number<uint64_t>("-1"));
+  CHECK(parse_number<double>("1e-5") == 1e-5);
+  for (const char* text : {"", "nan", "inf", "-inf", "1e999", "1,5", "1e"})
+    CHECK(!parse_number<double>(text));
+
+  CHECK(with_commas(0) == "0");
+  CHECK(with_commas(999) == "999");
+  CHECK(with_commas(1234567) == "1,234,567");
+  CHECK(as_clock(65.4) == "1:05");
+  CHECK(as_clock(7265) == "2:01:05");
+  CHECK(shown("a\nb") == "\"a b\"");
+  CHECK(shown(std::string(300, '9')) == '"' + std::string(40, '9') + "...\"");
+}
+
+TEST_CASE("the scores of batches are weighed by their examples", "[support]") {
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  const Score all = mean_score(
+      {{.loss = 2, .examples = 3, .more = {{"right", 1, 1}, {"none", unknown, 0}}},
+       {.loss = 6, .examples = 1, .more = {{"right", 0.5, 3}, {"none", 0, 0}, {"once", 4, 2}}}});
+  CHECK(all.loss == 3);
+  CHECK(all.examples == 4);
+  REQUIRE(all.more.size() == 2);  // nothing is said of what there is none of
+  CHECK(all.more[0].name == "right");
+  CHECK(all.more[0].value == 0.625);
+  CHECK(all.more[0].examples == 4);
+  CHECK(all.more[1].name == "once");
+  CHECK(all.more[1].value == 4);
+}
+
+TEST_CASE("the first tensor that is not finite is found", "[support]") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor good = full({1000}, 3e38f), count = from_data(std::vector<int64_t>{1}, {1});
+  CHECK(first_not_finite({}) == "");
+  CHECK(first_not_finite({{"a", good}, {"b", count}}) == "");
+  for (const float bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN()})
+    for (const int64_t at : {0, 500, 999}) {
+      const Tensor t = good.clone();
+      t.data<float>()[at] = bad;
+      CHECK(first_not_finite({{"a", good}, {"b", count}, {"c", t}}) == "c");
+    }
+}
+
+TEST_CASE("the log of steps is cut where a run goes on", "[support]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "steps.csv", header = "step,loss,lr,grad_norm,seconds\n";
+  StepLog log(path);
+  log.cut_after(3);  // there is no file yet
+  CHECK(!scratch.has("steps.csv"));
+  log.add({1, 2.5, 1e-3, 0.25, 0.1234});
+  log.add({2, 2.25, 2e-3, 0.5, 1});
+  CHECK(!scratch.has("steps.csv"));  // rows wait
+  log.flush();
+  log.flush();
+  const std::string one = header + "1,2.5,0.001,0.25,0.123\n",
+                    two = one + "2,2.25,0.002,0.5,1.000\n";
+  CHECK(read_file(path) == two);
+
+  auto cut = [&](const std::string& content, int64_t step) {
+    write_file_atomically(path, content);
+    StepLog(path).cut_after(step);
+    return read_file(path);
+  };
+  CHECK(cut(two, 2) == two);
+  CHECK(cut(two, 1) == one);
+  CHECK(cut(two, 0) == header);
+  CHECK(cut(two + "3,1,1", 2) == two);  // cut short
+  CHECK(cut(two.substr(0, two.size() - 1), 1) == one);
+  CHECK(cut(two + "nonsense\n", 2) == two);
+  CHECK(cut(header, 5) == header);  // it was removed, and begun anew
+  CHECK(cut(header + "7,1,1,1,1\n", 5) == header);
+  const std::string go_on = "remove the file to go on without its rows";
+  CHECK_THROWS_WITH(cut(two, 3), Contains("ends at step 2, before the checkpoint's 3; " + go_on));
+  CHECK_THROWS_WITH(cut(two + "3,1,1", 3), Contains("ends at step 2"));
+  CHECK_THROWS_WITH(cut(header + "1,2", 1), Contains("ends at step 0"));
+  CHECK(read_file(path) == header + "1,2");
+  CHECK_THROWS_WITH(cut(two + "nonsense\n", 5), Contains("\"nonsense\" is no row of a step"));
+  CHECK_THROWS_WITH(cut("step\n" + two, 5), Contains("is not its header"));
+  CHECK(cut("step,lo", 0) == "");
+  CHECK(cut("", 0) == "");
+  CHECK_THROWS_WITH(cut("step,lo", 5), Contains("ends at step 0"));
+  CHECK_THROWS_WITH(cut("", 5), Contains("ends at step 0"));
+  CHECK_THROWS_WITH(StepLog(scratch / "none/steps.csv").flush(), Contains("none/steps.csv"));
+}
+
+TEST_CASE("a run's folder is locked, and cleared of what is the run's", "[support]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "a/b";
+  RunFolder folder(path, {"c.bin", "m.bin"});
+  folder.lock();  // nothing there: nothing to lock, nothing made
+  CHECK(!scratch.has("a"));
+  folder.make();
+  RunFolder second(path, {"c.bin", "m.bin"});
+  CHECK_THROWS_WITH(second.lock(), Contains("another process is training in " + path));
+  CHECK_THROWS_WITH(second.make(), Contains("another process"));
+
+  folder.expect_no_run();
+  for (const char* name : {"c.bin.tmp", "m.bin.tmp12-3", "m.bin.tmpx", "other.tmp", "m.bin"})
+    write_file_atomically(folder / name, "x");
+  folder.remove_leftovers();
+  CHECK(!scratch.has("a/b/c.bin.tmp"));
+  CHECK(!scratch.has("a/b/m.bin.tmp12-3"));
+  CHECK(scratch.has("a/b/m.bin.tmpx"));
+  CHECK(scratch.has("a/b/other.tmp"));
+  CHECK_THROWS_WITH(folder.expect_no_run(), Contains("m.bin") && Contains("--overwrite"));
+  write_file_atomically(folder / "c.bin", "no checkpoint");
+  CHECK_THROWS_WITH(folder.expect_no_run(), Contains("can't be read"));
+  folder.remove_run();
+  folder.expect_no_run();
+  CHECK(scratch.has("a/b/other.tmp"));
+
+  RunFolder tokens(path, {"c.bin"}, {"t.bin"});
+  for (const char* name : {"t.bin", "t.bin.tmp"}) write_file_atomically(tokens / name, "x");
+  tokens.expect_no_run();
+  tokens.remove_leftovers();
+  tokens.remove_run();
+  CHECK(scratch.has("a/b/t.bin"));
+  CHECK(!scratch.has("a/b/t.bin.tmp"));
+
+  RunFolder file(folder / "other.tmp", {"c.bin"});
+  CHECK_THROWS_WITH(file.lock(), Contains("other.tmp"));
+}
+
+TEST_CASE("a run's folder that was moved is not written to by its name", "[support]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "run";
+  RunFolder folder(path, {"c.bin"});
+  folder.make();
+  folder.expect_in_place();
+  fs::rename(path, scratch / "moved");
+  CHECK_THROWS_WITH(folder.expect_in_place(), Contains(path) && Contains("No such file"));
+  fs::create_directory(path);
+  CHECK_THROWS_WITH(folder.expect_in_place(),
+                    Contains(path + " is not the folder that this run began in"));
+  fs::remove(path);
+  fs::create_directory_symlink(scratch / "moved", path);
+  folder.expect_in_place();  // by another way
+}
+
+TEST_CASE("the checkpoint before stays until there is a new one, wherever a run is killed",
+          "[support]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "run", now = path + "/c.bin",
+                    before = path + "/c.previous.bin", coming = before + ".tmp";
+  const auto write = [&](const std::string& text) {
+    return [&, text] { write_file_atomically(now, text); };
+  };
+  {
+    RunFolder folder(path, {"c.bin", "c.previous.bin"});
+    folder.make();
+    folder.replace_checkpoint(write("1"));
+    CHECK(!scratch.has("run/c.previous.bin"));
+    folder.replace_checkpoint(write("2"));
+    CHECK(read_file(before) == "1");
+    fs::copy_file(now, coming);  // stale
+    folder.replace_checkpoint([&] {
+      CHECK(read_file(now) == "2");
+      CHECK(read_file(before) == "1");
+      CHECK(fs::equivalent(coming, now));
+      write("3")();
+    });
+    CHECK(read_file(before) == "2");
+    CHECK_THROWS_WITH(folder.replace_checkpoint([] { fail("full"); }), Contains("full"));
+    CHECK(read_file(before) == "2");
+    CHECK(!fs::exists(coming));
+  }
+  const auto lock = [&] { RunFolder(path, {"c.bin", "c.previous.bin"}).lock(); };
+  fs::create_hard_link(now, coming);  // killed before the new one was there
+  lock();
+  CHECK(read_file(now) == "3");
+  CHECK(read_file(before) == "2");
+  CHECK(!fs::exists(coming));
+  fs::create_hard_link(now, coming);  // and after
+  write("4")();
+  lock();
+  CHECK(read_file(now) == "4");
+  CHECK(read_file(before) == "3");
+  CHECK(!fs::exists(coming));
+  fs::create_hard_link(before, coming);  // whose renaming does nothing
+  lock();
+  CHECK(read_file(before) == "3");
+  CHECK(!fs::exists(coming));
+}
+
+TEST_CASE("the log of losses: its best, though the row is gone, and a damaged header",
+          "[support]") {
+  const TemporaryFolder scratch;
+  LossLog log(scratch.path.string());
+  CHECK(!log.best());
+  log.add({0, 4, 3.00000012345});
+  log.add({2, 3, 2.25, {{"accuracy", 0.5}}});
+  log.add({4, 2, 2.25, {{"accuracy", 0.5}}});
+  CHECK(log.best()->step == 2);
+  LossLog read(scratch.path.string());
+  read.read_up_to(1);
+  CHECK(read.best()->step == 0);
+  CHECK(read.best()->validation_loss == 3);  // of 7 digits
+  CHECK(LossLog::number(3.00000012345) == "3");
+  read.read_up_to(4);
+  CHECK(read.best()->step == 2);
+
+  const std::string path = scratch / "loss.csv";
+  for (const char* bad :
+       {"", "\n", "step,train_loss\n", "step,train_loss,val_loss2\n", "0,1,2\n"}) {
+    write_file_atomically(path, bad);
+    CHECK_THROWS_WITH(read.read_up_to(4), Contains("loss.csv: line 1 is not its header; remove"));
+  }
+  write_file_atomically(path, "step,train_loss,val_loss\n");
+  read.read_up_to(4);
+  CHECK(!read.best());
+  fs::remove(path);
+  read.read_up_to(4);
+  read.set_best({2, 2.25});
+  read.add({6, 2, 2.5});
+  CHECK(read.best()->step == 2);
+  read.add({8, 2, 2});
+  CHECK(read.best()->step == 8);
+}

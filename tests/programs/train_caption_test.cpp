@@ -1,0 +1,120 @@
+// train_caption and caption: what they learn, write, refuse and say.
+
+#include "gradus/core/ops/ops.h"
+#include "gradus/models/data/images/shapes.h"
+#include "gradus/models/models.h"
+#include "tests/support/compare.h"
+#include "tests/support/image_bench.h"
+
+using namespace gradus;
+using namespace gradus::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string caption_flags =
+    " --data shapes:60 --batch 8 --eval-batches 2 --warmup 2 --eval-every 5 --seed 5 --noise 0.01"
+    " --filters 4 --convolutions 2 --dim 8 --hidden 16 --dropout 0.1";
+/// The held-out pictures of --data shapes:N are the last fifth.
+double exact_of(const models::Captioner& model, const models::Tokenizer& tokenizer,
+                const models::ImageInfo& info, int64_t first, int64_t n) {
+  const models::ShapeImages data = models::draw_shapes(first, n);
+  const auto said = model.captions(
+      data.images.range(0, n, info.stats).images,
+      {.start = tokenizer.special("[START]"), .stop = tokenizer.special("[END]"), .tokens = 15});
+  double right = 0;
+  for (size_t i = 0; i < said.size(); ++i) {
+    const std::string text = tokenizer.decode(said[i].tokens);
+    right += text == data.captions[i] || text == models::turned_caption(data.captions[i]);
+  }
+  return right / static_cast<double>(n);
+}
+
+}  // namespace
+
+TEST_CASE("train_caption: learns, draws, and caption says what pictures show") {
+  const Bench bench;
+  // Enough to say something of each picture, and of some the right thing.
+  const Result result =
+      run("train_caption",
+          " --data shapes:200 --batch 32 --filters 8 --dim 16 --hidden 32 --shift 0 --warmup 5"
+          " --lr 1e-2 --seed 3 --steps 120" +
+              bench.out());
+  INFO(result.output);
+  REQUIRE(result.status == 0);
+  double numbers[5];
+  const std::string final = line_of(result.output, "final: ");
+  REQUIRE(std::sscanf(final.c_str(),
+                      "final: step %lf train_loss %lf val_loss %lf exact %lf seconds %lf",
+                      &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]) == 5);
+  CHECK(numbers[1] < 1);
+  CHECK_THAT(result.output, Contains("160 train, 40 validate") &&
+                                Contains("4 convolutions, 4 x 4 places of 32 numbers") &&
+                                Contains("caption --model "));
+  CHECK_THAT(bench.file("out/loss.csv"), Contains("step,train_loss,val_loss,exact\n0,"));
+  // Eight images, three times as large, two grey pixels between.
+  CHECK(size_of(bench, "out/attention.png").first == 8 * 98 - 2);
+  CHECK(size_of(bench, "out/attention.png").second % 98 == 96);
+  CHECK(size_of(bench, "out/example.png") == std::pair<int64_t, int64_t>(32, 32));
+
+  // The last line's share is that of a model read anew, one picture at a time or all at once.
+  const auto model = models::load_model<models::Captioner>(bench / "out");
+  const auto tokenizer = models::load_tokenizer(models::tokenizer_path(bench / "out"));
+  const models::ImageInfo info = models::load_image_info(bench / "out");
+  CHECK(exact_of(model, *tokenizer, info, 160, 40) == Approx(numbers[3]).margin(1e-4));
+  const std::string flags = "--model '" + (bench / "out") + "' ", image = bench / "out/example.png";
+  const Result said = run("caption", flags + '\'' + image + "' --beams 1");
+  const auto best = model.captions(
+      models::normalize(models::to_tensor(models::read_png(image)).unsqueeze(0), info.stats),
+      {.start = tokenizer->special("[START]"), .stop = tokenizer->special("[END]"), .tokens = 15});
+  CHECK(said.status == 0);
+  CHECK(said.output == image + ": " + tokenizer->decode(best[0].tokens) + '\n');
+
+  models::write_png(bench / "grey.png", picture(1, 32, 9));
+  CHECK_THAT(run("caption", flags + '\'' + (bench / "grey.png") + '\'').output,
+             Contains("grey.png: grey: taken as three equal colours"));
+  models::write_png(bench / "large.png", picture(3, 33, 0));
+  refused("caption", flags + '\'' + (bench / "large.png") + '\'',
+          "large.png: expected 32 x 32 pixels, got 33 x 33");
+  refused("caption", flags + '\'' + (bench / "none.png") + '\'', "none.png");
+  refused("caption", flags + '\'' + (bench / "out/config.json") + '\'', "config.json");
+  refused("caption", flags, "expected PNG files");
+  refused("caption", flags + "--beams 0 x.png", "--beams");
+  refused("caption", "--model '" + (bench / "none") + "' x.png", "none/config.json");
+  models::save_image_info(bench / "out", {{{0.5}, {0.2}}});
+  refused("caption", flags + '\'' + image + '\'', "images.json: 1 channels, the model has 3");
+  models::WordTokenizer("a b").save(models::tokenizer_path(bench / "out"));
+  refused("caption", flags + '\'' + image + '\'', "tokenizer.json: 6 tokens, the model has 22");
+}
+
+TEST_CASE("train_caption: a run that was killed ends with the bits of one that was not") {
+  ends_with_the_same_bits("train_caption", caption_flags, {"/tokenizer.json", "/attention.png"});
+}
+
+TEST_CASE("programs of captions refuse what makes captions untrue, and touch nothing") {
+  const Bench bench;
+  for (const char* program : {"train_caption"})
+    for (const auto& [flags, why] : std::vector<std::pair<std::string, std::string>>{
+             {"--data mnist:x", "have captions, got \"mnist:x\""},
+             {"--data shapes:1", "of at least 2 pictures"},
+             {"--data shapes:20 --flip 0.5", "--flip: captions name left and right, got 0.5"},
+             {"--data shapes:20 --grey 0.1", "--grey: captions name colours, got 0.1"},
+             {"--data shapes:20 --rotate 16", "--rotate: captions hold to 15 degrees, got 16"},
+             {"--data shapes:20 --context 5", "--context 5: the longest caption has 10 tokens"},
+             {"--vocab 3", "--vocab"}})
+      refused(program, flags + bench.out(), why);
+  CHECK(!bench.has("out"));
+}
+
+TEST_CASE("a caption of two shapes turned round says the same") {
+  CHECK(models::turned_caption("a red circle above a blue square") ==
+        "a blue square below a red circle");
+  CHECK(models::turned_caption("a red circle right of a blue square") ==
+        "a blue square left of a red circle");
+  CHECK(models::turned_caption("a red circle") == "a red circle");
+  for (const std::string& caption : models::shape_captions()) {
+    const std::string turned = models::turned_caption(caption);
+    CHECK(models::turned_caption(turned) == caption);
+    CHECK((turned == caption) == (caption.size() < 20));
+  }
+}

@@ -1,0 +1,129 @@
+// train_mae and train_contrastive: what they learn without labels, write, refuse and say.
+
+#include "examples/pictures/image_pictures.h"
+#include "gradus/core/ops/ops.h"
+#include "gradus/models/models.h"
+#include "tests/support/compare.h"
+#include "tests/support/image_bench.h"
+
+using namespace gradus;
+using namespace gradus::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string tiny =
+    " --data shapes:90 --layers 1 --heads 2 --dim 8 --patch 8 --batch 8 --eval-batches 2 --warmup 2"
+    " --eval-every 5 --seed 5 --probe-images 60";
+const std::vector<std::string> programs{"train_mae", "train_contrastive"};
+
+}  // namespace
+
+TEST_CASE("train_mae and train_contrastive: train, draw, are judged and go on") {
+  for (const std::string& program : programs) {
+    const Bench bench;
+    const Result result = run(program, tiny + " --steps 6" + bench.out());
+    INFO(result.output);
+    REQUIRE(result.status == 0);
+    double train_loss, loss, said_probe, random_probe, neighbours, seconds;
+    REQUIRE(std::sscanf(line_of(result.output, "final: ").c_str(),
+                        "final: step 6 train_loss %lf val_loss %lf probe %lf random_probe %lf"
+                        " neighbours %lf seconds %lf",
+                        &train_loss, &loss, &said_probe, &random_probe, &neighbours,
+                        &seconds) == 6);
+    CHECK((bench.has("out/embeddings.png") || bench.has("out/embeddings.csv")));
+    if (program == "train_mae") {
+      // 32 pixels, three times as large, two grey ones between: eight rows of three.
+      const models::ImageBytes painted = models::read_png(bench / "out/painted.png");
+      CHECK(painted.height == 8 * 98 - 2);
+      CHECK(painted.width == 3 * 98 - 2);
+    }
+    // The probes are those of the model in the folder.
+    const models::ViT encoder =
+        program == "train_mae"
+            ? models::load_model<models::MAE>(bench / "out").encoder
+            : models::load_model<models::SimCLR<models::ViT>>(bench / "out").encoder;
+    const models::ImageSplit data = models::read_images("shapes:90");
+    const auto features = [&](const models::ImageData& part, int64_t count) {
+      const NoGrad no_grad;
+      const models::ImageBatch all = part.range(0, count, data.train.stats());
+      return models::LabelledFeatures{encoder.features(all.images), all.labels};
+    };
+    const double probe =
+        models::linear_probe(features(data.train, 60), features(data.test, data.test.size()));
+    CHECK(std::abs(probe - said_probe) < 1e-4);
+
+    const Result judged = run(program, "--eval-only" + bench.out());
+    CHECK_THAT(judged.output, Contains(judgement(result.output)));
+    CHECK_THAT(run(program, "--resume --steps 7" + bench.out()).output, Contains("final: step 7 "));
+    CHECK(run(program, tiny + " --steps 1 --overwrite" + bench.out()).status == 0);
+  }
+}
+
+TEST_CASE("train_mae and train_contrastive: killed runs end with the bits of those that were not") {
+  ends_with_the_same_bits("train_mae", tiny + " --dropout 0.1", {"/painted.png"});
+  ends_with_the_same_bits("train_contrastive", tiny + " --dropout 0.1", {});
+}
+
+TEST_CASE("train_mae and train_contrastive refuse what they cannot train on, and touch nothing") {
+  const Bench bench;
+  for (const auto& [command, why] : std::vector<std::pair<std::string, std::string>>{
+           {"train_mae --data shapes:50 --mask-ratio 0", "a mask_ratio of 0 hides 0 of 64"},
+           {"train_mae --data shapes:50 --decoder-heads 3", "decoder_heads must divide"},
+           {"train_mae --probe-images 1", "--probe-images: expected"},
+           {"train_contrastive --data shapes:50 --batch 2", "expected batches of 3"},
+           {"train_contrastive --data shapes:5 --batch 4", "and 2 held out"},
+           {"train_contrastive --data shapes:50 --batch 64", "only 40 images train"},
+           {"train_contrastive --data shapes:50 --patch 5", "patch must divide image"},
+           {"train_contrastive --data shapes:50 --temperature 0", "--temperature"}}) {
+    const size_t space = command.find(' ');
+    refused(command.substr(0, space), command.substr(space) + bench.out(), why);
+  }
+  CHECK(!bench.has("out"));
+}
+
+TEST_CASE("features in the plane: the two directions in which they vary most") {
+  // x = 3 a u + b v + 7 with orthonormal u, v and a, b of variance 1 that do not go together.
+  const Tensor a = tensor({1.0, 1.0, -1.0, -1.0}).to(float64).unsqueeze(1),
+               b = tensor({1.0, -1.0, 1.0, -1.0}).to(float64).unsqueeze(1),
+               u = tensor({{0.6, 0.8, 0.0}}).to(float64), v = tensor({{0.0, 0.0, 1.0}}).to(float64);
+  const Tensor plane = principal_plane(3.0 * matmul(a, u) + matmul(b, v) + 7.0);
+  CHECK(plane.shape() == Shape{4, 2});
+  const std::vector<double> at = plane.to_vector<double>();
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(std::abs(at[2 * i]) == Approx(3));
+    CHECK(std::abs(at[2 * i + 1]) == Approx(1));
+  }
+  CHECK(at[0] == Approx(at[2]));
+  CHECK(at[0] == Approx(-at[4]));
+  CHECK(at[1] == Approx(at[5]));
+  CHECK(at[1] == Approx(-at[3]));
+  CHECK(principal_plane(ones({3, 5})).to_vector<double>() == std::vector<double>(6, 0.0));
+  CHECK(principal_plane(ones({1, 1})).shape() == Shape{1, 2});
+  CHECK_THROWS_WITH(principal_plane(ones({0, 4})), Contains("expected features (N, D)"));
+
+  const Picture picture = embedding_plane(
+      "e.png", ones({3, 2}), from_data(std::vector<int64_t>{2, 0, 2}, {3}), {"x", "y", "z"});
+  REQUIRE(picture.series.size() == 2);  // no image is of class y
+  CHECK(picture.series[0].name == "x");
+  CHECK(picture.series[1].points.size() == 2);
+}
+
+TEST_CASE("train_cnn_attention: trains, draws where it looks, goes on; classify knows it") {
+  const Bench bench;
+  const std::string flags =
+      " --data shapes:50 --filters 4 --batch 8 --eval-batches 2 --warmup 2 --eval-every 5 --seed 5"
+      " --decay-steps 100";
+  const Result whole = run("train_cnn_attention", flags + " --steps 9" + bench.out("whole"));
+  INFO(whole.output);
+  REQUIRE(whole.status == 0);
+  CHECK_THAT(whole.output, Contains("\nfinal: step 9 ") && Contains(" accuracy "));
+  CHECK(models::read_png(bench / "whole/attention.png").width == 8 * 98 - 2);
+  REQUIRE(run("train_cnn_attention", flags + " --steps 5" + bench.out("part")).status == 0);
+  REQUIRE(run("train_cnn_attention", "--resume --steps 9" + bench.out("part")).status == 0);
+  CHECK(bench.file("part/model.safetensors") == bench.file("whole/model.safetensors"));
+  const Result said = run(
+      "classify", "--model '" + (bench / "whole") + "' '" + (bench / "whole/example.png") + "'");
+  INFO(said.output);
+  CHECK(said.status == 0);
+}

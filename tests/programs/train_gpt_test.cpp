@@ -1,0 +1,445 @@
+// train_gpt: runs that are killed, interrupted, resumed, repeated and that diverge; and its
+// numbers, computed here again.
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+#include "gradus/core/files/safetensors.h"
+#include "gradus/core/runtime/random.h"
+#include "gradus/core/tensor/autograd.h"
+#include "gradus/models/data/text/text_data.h"
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/folder/model_folder.h"
+#include "gradus/models/gpt.h"
+#include "gradus/nn/layers.h"
+#include "gradus/optim/optim.h"
+#include "tests/support/train_bench.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// A warm-up that never ends makes the learning rate differ at each step, but not with --steps.
+const std::string warming = " --lr 10 --warmup 1000000 --min-lr 1";
+
+}  // namespace
+
+TEST_CASE("train_gpt: a run that was killed ends with the bits of one that was not") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --dropout 0.1 --eval-every 20" + warming;
+  {
+    Process part("train_gpt", flags + " --steps 1000000" + bench.out("part"));
+    REQUIRE(part.read_until("step 20 train"));
+    part.finish(SIGKILL);
+  }
+  const int64_t step = bench.checkpoint_step("part");
+  REQUIRE(step >= 20);
+  REQUIRE(step < 1000000);
+  // What kill -9 may leave: rows that no checkpoint knows, the last cut short, and files half
+  // written.
+  std::ofstream(bench / "part/steps.csv", std::ios::app) << step + 1 << ",1,1,1,1\n"
+                                                         << step + 2 << ",1.5,0";
+  for (const char* leftover : {"model.safetensors.tmp", "best/model.safetensors.tmp",
+                               "checkpoint.safetensors.tmp123-4", "loss.png.tmp"})
+    write_file_atomically(bench / (std::string("part/") + leftover), "half");
+  write_file_atomically(bench / "part/mine.tmp", "not the program's");
+
+  const std::string steps = " --steps " + std::to_string(step + 30);
+  const Result resumed = run("train_gpt", "--resume" + steps + bench.out("part"));
+  INFO(resumed.output);
+  REQUIRE(resumed.status == 0);
+  CHECK_THAT(resumed.output, Contains("resumed at step " + std::to_string(step)));
+  REQUIRE(run("train_gpt", flags + steps + bench.out("whole")).status == 0);
+  CHECK(bench.file("part/model.safetensors") == bench.file("whole/model.safetensors"));
+  CHECK(bench.file("part/best/model.safetensors") == bench.file("whole/best/model.safetensors"));
+  CHECK(bench.file("part/loss.csv") == bench.file("whole/loss.csv"));
+
+  const Rows rows = bench.rows("whole/steps.csv", true);
+  CHECK(std::ssize(rows) == step + 30);
+  CHECK(bench.rows("part/steps.csv", true) == rows);
+  CHECK(rows[4][0] == 5);
+  CHECK(rows[4][2] == Approx(10 * 5 / 1000001.0));  // the fifth of a million steps to 10
+  CHECK(bench.names("part") ==
+        std::vector<std::string>{"best", "checkpoint.previous.safetensors",
+                                 "checkpoint.safetensors", "config.json", "loss.csv", "loss.png",
+                                 "mine.tmp", "model.safetensors", "steps.csv", "tokenizer.json"});
+  CHECK(bench.names("part/best") ==
+        std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.json"});
+}
+
+TEST_CASE("train_gpt: an interrupt at a step with an estimate loses no row") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --eval-every 1" + warming;
+  {
+    Process part("train_gpt", flags + " --steps 1000000" + bench.out("part"));
+    REQUIRE(part.read_until("step 3 train"));
+    const Result interrupted = part.finish(SIGTERM);
+    CHECK(interrupted.status == 130);
+    CHECK_THAT(interrupted.output, Contains("--resume"));
+  }
+  const int64_t step = bench.checkpoint_step("part");
+  CHECK(bench.rows("part/loss.csv").back()[0] == static_cast<double>(step));
+  CHECK(bench.rows("part/steps.csv").back()[0] == static_cast<double>(step));
+  const std::string steps = " --steps " + std::to_string(step + 2);
+  REQUIRE(run("train_gpt", "--resume" + steps + bench.out("part")).status == 0);
+  REQUIRE(run("train_gpt", flags + steps + bench.out("whole")).status == 0);
+  CHECK(bench.file("part/best/model.safetensors") == bench.file("whole/best/model.safetensors"));
+  CHECK(bench.file("part/loss.csv") == bench.file("whole/loss.csv"));
+  CHECK(bench.file("part/model.safetensors") == bench.file("whole/model.safetensors"));
+  for (const std::string& name : bench.names("part")) CHECK_THAT(name, !Contains(".tmp"));
+}
+
+TEST_CASE("train_gpt: loss.png is drawn while the run goes on") {
+  const Bench bench;
+  Process process("train_gpt", bench.flags + " --eval-every 5 --steps 1000000" + bench.out());
+  for (int i = 0; i < 5000 && !bench.has("out/loss.png"); ++i) usleep(2000);
+  CHECK(bench.has("out/loss.png"));
+  CHECK(process.finish(SIGINT).status == 130);  // and had not ended
+  CHECK(bench.has("out/checkpoint.safetensors"));
+  const std::string png = bench.file("out/loss.png");
+  CHECK(png.substr(0, 4) == "\x89PNG");
+  CHECK(png.substr(png.size() - 8, 4) == "IEND");
+  CHECK(!bench.has("out/loss.png.tmp"));
+}
+
+// ---- its numbers ----
+
+namespace {
+
+/// The mean cross entropy of `targets`, by hand.
+double cross_entropy_of(const models::GPT& model, const std::vector<int64_t>& inputs,
+                        const std::vector<int64_t>& targets) {
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const int64_t n = std::ssize(inputs), vocab = model.config.vocab;
+  const std::vector<float> logits = model(from_data(inputs, {1, n})).to_vector<float>();
+  double sum = 0;
+  for (int64_t t = 0; t < n; ++t) {
+    const float* row = logits.data() + t * vocab;
+    double total = 0;
+    for (int64_t v = 0; v < vocab; ++v) total += std::exp(static_cast<double>(row[v]));
+    sum += std::log(total) - static_cast<double>(row[targets[static_cast<size_t>(t)]]);
+  }
+  return sum / static_cast<double>(n);
+}
+
+double cross_entropy_of(const models::GPT& model, const models::TokenBatch& batch) {
+  double sum = 0;
+  const int64_t n = batch.inputs.size(0);
+  for (int64_t i = 0; i < n; ++i)
+    sum += cross_entropy_of(model, batch.inputs[i].to_vector<int64_t>(),
+                            batch.targets[i].to_vector<int64_t>());
+  return sum / static_cast<double>(n);
+}
+
+/// The model that a run with this seed begins with.
+models::GPT first_model(uint64_t seed, const models::GPTConfig& config) {
+  manual_seed(seed);
+  return models::GPT(config);
+}
+
+double number_after(const std::string& text, const std::string& label) {
+  const size_t at = text.rfind(label);
+  REQUIRE(at != std::string::npos);
+  return std::stod(text.substr(at + label.size()));
+}
+
+}  // namespace
+
+TEST_CASE("train_gpt: the loss over the validation part is the mean over all its tokens") {
+  // 312 windows of 16 in the last tenth and 7 tokens more; the last 56, a batch of their own, and what
+  // follows are unlike the rest.
+  std::string text = sample_text(49000).substr(0, 49000);
+  for (int i = 0; text.size() < 50000; ++i) text += static_cast<char>('A' + i * i % 26);
+  const Bench bench(text);
+  const Result result = run("train_gpt", bench.flags + " --steps 20 --lr 1e-2" + bench.out());
+  REQUIRE(result.status == 0);
+  const models::GPT model = models::load_model<models::GPT>(bench / "out");
+  const std::vector<int64_t> ids =
+      models::CharTokenizer::load(bench / "out/tokenizer.json").encode(text.substr(45000));
+  double sum = 0;
+  int windows = 0;
+  for (auto at = ids.begin(); ids.end() - at > 1; ++windows) {
+    const auto end = at + std::min<int64_t>(16, ids.end() - at - 1);
+    sum += static_cast<double>(end - at) * cross_entropy_of(model, {at, end}, {at + 1, end + 1});
+    at = end;
+  }
+  CHECK(windows == 313);
+  CHECK(number_after(result.output, "val_loss ") == Approx(sum / 4999).margin(6e-5).epsilon(0));
+}
+
+TEST_CASE("train_gpt: the losses it logs are those of its batches and its model") {
+  const std::string text = sample_text();
+  const Bench bench(text);
+  const models::CharTokenizer tokenizer(text);
+  const models::TextData data(tokenizer.encode(text), 16);
+  const models::GPTConfig config{
+      .vocab = tokenizer.vocab_size(), .context = 16, .layers = 1, .heads = 2, .dim = 16};
+  const models::GPT model = first_model(5, config);
+  using Split = models::TextData::Split;
+
+  SECTION("of accumulated batches, the mean") {
+    REQUIRE(
+        run("train_gpt", bench.flags + " --accumulate 3 --steps 1 --clip 0" + bench.out()).status ==
+        0);
+    double mean = 0;
+    for (int64_t i = 0; i < 3; ++i)
+      mean += cross_entropy_of(model, data.random_batch(Split::train, 4, 5, 0, i)) / 3;
+    const Rows rows = bench.rows("out/steps.csv");
+    CHECK(rows[0][1] == Approx(mean).epsilon(1e-5));
+    CHECK(rows[0][3] > 0);  // the gradient's norm, even if nothing is clipped
+  }
+  SECTION("of an estimate, without dropout") {
+    REQUIRE(run("train_gpt", bench.flags + " --dropout 0.5 --steps 1" + bench.out()).status == 0);
+    const Rows rows = bench.rows("out/loss.csv");
+    REQUIRE(rows[0][0] == 0);
+    auto estimate = [&](Split part) {
+      return (cross_entropy_of(model, data.random_batch(part, 4, ~uint64_t{5}, 0, 0)) +
+              cross_entropy_of(model, data.random_batch(part, 4, ~uint64_t{5}, 0, 1))) /
+             2;
+    };
+    CHECK(rows[0][1] == Approx(estimate(Split::train)).epsilon(1e-5));
+    CHECK(rows[0][2] == Approx(estimate(Split::validation)).epsilon(1e-5));
+  }
+}
+
+// ---- what must not be lost ----
+
+TEST_CASE("train_gpt: a run that diverges leaves its good files as they were") {
+  const Bench bench;
+  // The decay makes each matrix a billion times larger at each step.
+  const std::string bad = bench.flags + " --lr 1000 --min-lr 1000 --warmup 0 --weight-decay 1e6";
+  for (const char* eval : {" --eval-every 2", " --eval-every 100"}) {
+    // The first 2 steps' losses are finite; what they make of the model is not.
+    REQUIRE(run("train_gpt", bad + eval + " --overwrite --steps 1" + bench.out()).status == 0);
+    const std::vector<std::string> before = bench.run_files();
+    const Result result = run("train_gpt", "--resume --steps 2" + bench.out());
+    INFO(result.output);
+    CHECK(result.status == 1);
+    CHECK_THAT(result.output, Contains("not finite at step 2") && Contains("saved is step 1"));
+    CHECK(bench.run_files() == before);
+  }
+}
+
+TEST_CASE("train_gpt: neither a loss nor a state that is not finite is saved") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 2" + bench.out()).status == 0);
+  std::string steps;
+  SECTION("the optimiser's alone, which moves no parameter any more") {
+    bench.fill_tensor("optimizer.exp_avg_sq.0", std::numeric_limits<float>::infinity());
+    steps = "4";
+  }
+  SECTION("an estimate's alone, of numbers that are finite but too large") {
+    bench.fill_tensor("model.ln_f.weight", 3e38f);
+    std::filesystem::remove(bench.path / "out/loss.csv");  // so that the loss is estimated again
+    steps = "2";
+  }
+  const std::vector<std::string> before = bench.run_files();
+  const Result result = run("train_gpt", "--resume --steps " + steps + bench.out());
+  INFO(result.output);
+  CHECK(result.status == 1);
+  CHECK_THAT(result.output, Contains("not finite at step " + steps));
+  CHECK(bench.run_files() == before);
+}
+
+TEST_CASE("train_gpt: --detect-anomaly names the op that made a loss that is not finite") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 2" + bench.out()).status == 0);
+  bench.fill_tensor("model.ln_f.weight", 3e38f);
+  const Result plain = run("train_gpt", "--resume --steps 4" + bench.out());
+  const std::vector<std::string> before = bench.run_files();
+  CHECK(plain.status == 1);
+  CHECK_THAT(plain.output, Contains("the loss is not finite at step 3; saved is step 2, from where "
+                                    "--resume --detect-anomaly names the op"));
+  const Result traced = run("train_gpt", "--resume --detect-anomaly --steps 4" + bench.out());
+  CHECK(traced.status == 1);
+  CHECK_THAT(traced.output, Contains("anomaly: layer_norm made a NaN or an infinity of shape") &&
+                                Contains("at step 3; saved is step 2"));
+  CHECK(bench.run_files() == before);
+}
+
+TEST_CASE("train_gpt: a run is not overwritten unless asked to") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 3" + bench.out();
+  REQUIRE(run("train_gpt", flags).status == 0);
+  const std::vector<std::string> before = bench.run_files();
+  const Result refused = run("train_gpt", flags + " --lr 0.1");
+  CHECK(refused.status == 1);
+  CHECK(one_line(refused.output));
+  CHECK_THAT(refused.output,
+             Contains("3 steps") && Contains("--resume") && Contains("--overwrite"));
+  CHECK(bench.run_files() == before);
+
+  // Asked to, but in vain: what was there stays.
+  CHECK(run("train_gpt", flags + " --overwrite --heads 3").status == 1);
+  CHECK(bench.run_files() == before);
+  CHECK(run("train_gpt", flags + " --overwrite --lr 0.1 --steps 2").status == 0);
+  CHECK(bench.checkpoint_step() == 2);
+  CHECK(bench.rows("out/steps.csv").size() == 2);
+
+  for (const char* name : {"out/checkpoint.safetensors", "out/checkpoint.previous.safetensors"})
+    std::filesystem::remove(bench.path / name);
+  CHECK_THAT(run("train_gpt", flags).output, Contains("model.safetensors"));
+}
+
+TEST_CASE("train_gpt: two runs do not share a folder") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --eval-every 1000000 --steps 1000000" + bench.out();
+  Process first("train_gpt", flags);
+  REQUIRE(first.read_until("step 0 train"));
+  const std::vector<std::string> before = bench.run_files();
+  for (const std::string& again : {flags, flags + " --overwrite", "--resume" + bench.out()}) {
+    const Result second = run("train_gpt", again);
+    CHECK(second.status == 1);
+    CHECK(one_line(second.output));
+    CHECK_THAT(second.output, Contains("another process is training in"));
+  }
+  CHECK(bench.run_files() == before);
+  CHECK(run("generate", "--model '" + (bench / "out") + "' --tokens 5").status == 0);
+  first.finish(SIGKILL);
+  CHECK(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);  // the lock is gone
+}
+
+TEST_CASE("train_gpt: what a checkpoint stores is checked") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 2" + bench.out()).status == 0);
+  const std::string path = bench / "out/checkpoint.safetensors", good = read_file(path);
+  auto refused = [&](const std::string& key, const std::string& value, const std::string& why) {
+    bench.change_metadata([&](auto& metadata) {
+      if (value.empty())
+        metadata.erase(key);
+      else
+        metadata[key] = value;
+    });
+    const Result result = run("train_gpt", "--resume" + bench.out());
+    INFO(key << ' ' << value.substr(0, 300) << '\n' << result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(why) && Contains("checkpoint.safetensors"));
+    CHECK(result.output.size() < 400);
+    write_file_atomically(path, good);
+  };
+  const Json options = Json::parse(load_safetensors(path).metadata.at("options"));
+  auto refused_option = [&](const std::string& key, const Json& value) {
+    Json changed = options;
+    changed[key] = value;
+    refused("options", changed.dump(), key);
+  };
+  refused_option("heads", 0);
+  refused_option("accumulate", 0);
+  refused_option("batch", 65537);
+  refused_option("layers", -1);
+  refused_option("layers", 1e30);
+  refused_option("layers", 1.0);
+  refused_option("layers", "1");
+  refused_option("dropout", 1.5);
+  refused_option("lr", nullptr);
+  refused_option("lr", std::string(1000, 'x'));
+  refused_option("bias", 1);
+  refused_option("data", 7);
+  refused_option("seed", -1);
+  refused_option("unheard_of", 1);
+  Json missing = options;
+  missing.erase("context");
+  refused("options", missing.dump(), "context");
+  refused("options", "{", "JSON");
+  refused("options", "[1]", "options");
+  refused("options", "7", "options");
+  refused_option("heads", {1, 2});
+  refused("options", "{\"heads\":" + std::string(100000, '[') + std::string(100000, ']') + "}",
+          "deep");
+  refused("options", "", "options");
+  for (const char* step : {"", "two", "-1", "2x", "99999999999999999999", " 2"})
+    refused("step", step, "step");
+  for (const char* seconds : {"", "soon", "nan", "-1", "1e999", "1,5"})
+    refused("seconds", seconds, "seconds");
+  refused("data", "", "data");
+  CHECK(run("train_gpt", "--resume" + bench.out()).status == 0);
+
+  const Result other = run("train_gpt", "--resume --heads 1" + bench.out());
+  CHECK(other.status == 1);
+  CHECK_THAT(other.output, Contains("--heads"));
+  CHECK(run("train_gpt", "--resume --heads 2" + bench.out()).status == 0);
+}
+
+TEST_CASE("train_gpt: a checkpoint of an earlier version goes on") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 2" + bench.out();
+  REQUIRE(run("train_gpt", flags + " --bias --lr 1e-5").status == 0);
+  const Json now =
+      Json::parse(load_safetensors(bench / "out/checkpoint.safetensors").metadata.at("options"));
+  CHECK(now["min_lr"].get<double>() == Approx(1e-6));  // a tenth of --lr
+
+  // As version 0.1.0 wrote it.
+  Json earlier = Json::parse(R"({"accumulate":1,"batch":4,"beta2":0.99,"bias":true,"clip":1.0,
+    "context":16,"data":"","dim":16,"dropout":0.0,"eval_batches":2,"eval_every":250,"heads":2,
+    "layers":1,"lr":1e-05,"min_lr":1e-06,"seed":5,"steps":2,"warmup":2,"weight_decay":0.1})");
+  earlier["data"] = bench / "text.txt";
+  bench.change_metadata([&](auto& metadata) {
+    metadata["options"] = earlier.dump();
+    metadata["text"] = metadata["data"];
+    for (const char* later : {"data", "best_step", "best_loss"}) metadata.erase(later);
+    metadata["seconds"] = "5000.5";
+  });
+  std::filesystem::remove(bench.path / "out/steps.csv");
+  const Result result = run("train_gpt", "--resume --bias --steps 4" + bench.out());
+  INFO(result.output);
+  CHECK(result.status == 0);
+  const Rows rows = bench.rows("out/steps.csv");
+  REQUIRE(rows.size() == 2);  // of the steps since
+  for (const auto& row : rows) CHECK(row.back() == Approx(5000.5).margin(60));
+  CHECK_THAT(result.output, Contains("seconds 50"));
+}
+
+TEST_CASE("train_gpt: each option of the training reaches it") {
+  const Bench bench;
+  const std::string options =
+      " --bias --dropout 0.2 --steps 7 --batch 3 --accumulate 2 --lr 0.03 --min-lr 0.01 --warmup 3"
+      " --beta2 0.8 --weight-decay 0.7 --clip 0.05 --eval-every 3 --eval-batches 1 --seed 77"
+      " --layers 2 --heads 4 --dim 8 --context 10";
+  REQUIRE(
+      run("train_gpt", "--data '" + (bench / "text.txt") + "'" + options + bench.out()).status ==
+      0);
+
+  const models::CharTokenizer tokenizer(bench.file("text.txt"));
+  const models::TextData data(tokenizer.encode(bench.file("text.txt")), 10);
+  manual_seed(77);
+  models::GPT model({.vocab = tokenizer.vocab_size(),
+                     .context = 10,
+                     .layers = 2,
+                     .heads = 4,
+                     .dim = 8,
+                     .dropout = 0.2,
+                     .bias = true});
+  optim::AdamW optimizer(optim::decay_groups(model.parameters()),
+                         {.beta2 = 0.8, .weight_decay = 0.7});
+  const Rows rows = bench.rows("out/steps.csv", true);
+  REQUIRE(rows.size() == 7);
+  for (int64_t step = 0; step < 7; ++step) {
+    const double lr =
+        optim::schedule::cosine(step, {.lr = 0.03, .min_lr = 0.01, .warmup = 3, .steps = 7});
+    optimizer.set_lr(lr);
+    optimizer.zero_grad();
+    double loss = 0;
+    for (int64_t i = 0; i < 2; ++i) {
+      const auto [x, y] = data.random_batch(models::TextData::Split::train, 3, 77, step, i);
+      const Tensor half = model.loss(x, y) / 2;
+      half.backward();
+      loss += half.item();
+    }
+    const double norm = optimizer.step({.max_grad_norm = 0.05});
+    CHECK(norm > 0.05);
+    const std::vector<double> expected{static_cast<double>(step + 1), loss, lr, norm};
+    for (size_t i = 0; i < 4; ++i)
+      CHECK(rows[static_cast<size_t>(step)][i] == Approx(expected[i]).epsilon(1e-5));
+  }
+  const models::GPT trained = models::load_model<models::GPT>(bench / "out");
+  const auto got = trained.state_dict(), expected = model.state_dict();
+  REQUIRE(got.size() == expected.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    CHECK(got[i].second.to_vector<float>() == expected[i].second.to_vector<float>());
+  CHECK(bench.rows("out/loss.csv").size() == 4);  // steps 0, 3, 6 and 7
+}

@@ -1,0 +1,218 @@
+// train_gpt: where a run begins, when it ends, what it validates on, and damaged logs.
+
+#include <algorithm>
+#include <cstdio>
+
+#include "gradus/core/tensor/autograd.h"
+#include "gradus/models/models.h"
+#include "tests/support/train_bench.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+
+TEST_CASE("train_gpt: the best model is kept, and no better one for long ends the run") {
+  const Bench bench;
+  // Ever larger steps: the loss falls at first, then rises.
+  const std::string flags = bench.flags + " --eval-every 2 --eval-batches 4 --clip 0 --min-lr 5" +
+                            " --lr 5 --warmup 200 --steps 60";
+  const Result result = run("train_gpt", flags + " --patience 3" + bench.out());
+  INFO(result.output);
+  REQUIRE(result.status == 0);
+  const Rows rows = bench.rows("out/loss.csv");
+  const auto best = std::min_element(rows.begin(), rows.end(),
+                                     [](const auto& a, const auto& b) { return a[2] < b[2]; });
+  REQUIRE(rows.end() - best == 4);  // and three that are not better
+  REQUIRE(best != rows.begin());
+  CHECK_THAT(result.output, Contains("stopped: 3 estimates without a better validation loss"));
+  // What is in best/ is the model of that step.
+  const std::string step = std::to_string(static_cast<int>((*best)[0]));
+  REQUIRE(run("train_gpt", flags + bench.out("again")).status == 0);  // to the end: the same best
+  CHECK(bench.file("again/best/model.safetensors") == bench.file("out/best/model.safetensors"));
+  CHECK_THAT(result.output, Contains("best: the model of step " + step));
+  REQUIRE(run("train_gpt", flags + " --overwrite --steps " + step + bench.out("again")).status ==
+          0);
+  const auto at_best = models::load_model<models::GPT>(bench / "again"),
+             kept = models::load_model<models::GPT>(bench / "out/best");
+  CHECK(at_best.config.dim == kept.config.dim);
+  // A run that has given up gives up again, and goes on with more patience.
+  CHECK_THAT(run("train_gpt", "--resume" + bench.out()).output, Contains("stopped: 3"));
+  const int64_t stopped = bench.checkpoint_step();
+  CHECK(run("train_gpt", "--resume --patience 4" + bench.out()).status == 0);
+  CHECK(bench.checkpoint_step() > stopped);
+}
+
+TEST_CASE("train_gpt: a run begins with another's weights, or only says how good they are") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 3" + bench.out("first")).status == 0);
+  const std::string data = "--data '" + (bench / "text.txt") + "'";
+  const std::string from = data + " --init-from '" + (bench / "first") + "'";
+  const Result begun = run("train_gpt", from + " --steps 1 --lr 0 --min-lr 0" + bench.out());
+  INFO(begun.output);
+  REQUIRE(begun.status == 0);
+  CHECK_THAT(begun.output, Contains("with the weights in " + (bench / "first")));
+  CHECK(bench.file("out/model.safetensors") == bench.file("first/model.safetensors"));
+  CHECK(bench.file("out/config.json") == bench.file("first/config.json"));
+  REQUIRE(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);
+
+  auto final_loss = [](const std::string& output) {
+    const size_t at = output.find(" val_loss ", output.find("final: "));
+    return at == std::string::npos ? output : output.substr(at, 16);
+  };
+  const std::vector<std::string> names = bench.names("first");
+  const Result asked = run("train_gpt", "--eval-only" + bench.out("first"));
+  CHECK(asked.status == 0);
+  CHECK(final_loss(asked.output) == final_loss(begun.output));
+  CHECK(bench.names("first") == names);
+  const Result elsewhere = run("train_gpt", from + " --eval-only" + bench.out("nowhere"));
+  CHECK(final_loss(elsewhere.output) == final_loss(begun.output));
+  CHECK(!bench.has("nowhere"));
+
+  auto refused = [&](const std::string& arguments, const std::string& why) {
+    const Result result = run("train_gpt", arguments);
+    INFO(result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(why));
+  };
+  refused(from + " --dim 32" + bench.out("other"), "--dim contradicts");
+  refused(from + " --resume" + bench.out(), "--init-from begins with another's");
+  refused("--eval-only --resume" + bench.out(), "--eval-only trains nothing");
+  refused("--init-from /nowhere" + bench.out("other"), "/nowhere/config.json");
+  const std::string before = bench.file("first/model.safetensors");
+  for (const char* same : {"first", "first/best"})
+    refused(
+        data + " --init-from '" + (bench / same) + "/.' --overwrite --steps 1" + bench.out("first"),
+        "lies in --out, which --overwrite empties");
+  CHECK(bench.file("first/model.safetensors") == before);
+  CHECK(!bench.has("other"));
+  write_file_atomically(bench / "other.txt", sample_text() + "\xc3\xa9");
+  refused("--data '" + (bench / "other.txt") + "' --init-from '" + (bench / "first") + "'" +
+              bench.out("other"),
+          "is not among");
+}
+
+TEST_CASE("train_gpt: a text of its own validates, and samples are shown on the way") {
+  const Bench bench;
+  write_file_atomically(bench / "val.txt", sample_text().substr(0, 500));
+  const std::string flags = bench.flags + " --val-data '" + (bench / "val.txt") + "' --steps 4" +
+                            " --sample-every 2" + bench.out();
+  const Result result = run("train_gpt", flags);
+  INFO(result.output);
+  REQUIRE(result.status == 0);
+  CHECK_THAT(result.output, Contains("at step 2:\n--- a sample ---") && Contains("at step 4:"));
+  CHECK_THAT(result.output, Contains("500 validate"));
+
+  const std::string text = bench.file("text.txt"), validation = bench.file("val.txt");
+  const models::CharTokenizer tokenizer(text + validation);
+  const models::TextData data(tokenizer.encode(text), tokenizer.encode(validation), 16);
+  CHECK(data.length(models::Split::train) == std::ssize(text));
+  const auto model = models::load_model<models::GPT>(bench / "out");
+  const NoGrad no_grad;
+  const auto [x, y] = data.windows(models::Split::validation, 0, 1000);
+  const auto [u, v] = data.after_windows(models::Split::validation);
+  REQUIRE(x.shape() == Shape{31, 16});
+  REQUIRE(u.shape() == Shape{1, 3});
+  const double whole = (496 * model.loss(x, y).item() + 3 * model.loss(u, v).item()) / 499;
+  char expected[32];
+  std::snprintf(expected, sizeof expected, " val_loss %.4f", whole);
+  CHECK_THAT(result.output, Contains(expected));
+  // Looking at samples changes nothing.
+  REQUIRE(run("train_gpt", flags + " --overwrite --sample-every 0").status == 0);
+  CHECK(models::load_model<models::GPT>(bench / "out").wte.weight.to_vector<float>() ==
+        model.wte.weight.to_vector<float>());
+}
+
+TEST_CASE("train_gpt: logs that are damaged are not cut short in silence") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --eval-every 2 --steps 6" + bench.out()).status == 0);
+  auto refused = [&](const std::string& name, const std::string& from, const std::string& to) {
+    const std::string good = bench.file(name);
+    std::string bad = good;
+    REQUIRE(bad.find(from) != std::string::npos);
+    write_file_atomically(bench / name, bad.replace(bad.find(from), from.size(), to));
+    const Result result = run("train_gpt", "--resume --steps 8" + bench.out());
+    INFO(result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(name));
+    write_file_atomically(bench / name, good);
+  };
+  refused("out/loss.csv", "\n2,", "\n2;");
+  refused("out/loss.csv", "val_loss", "val_loss,more");
+  refused("out/steps.csv", "step,", "Step,");
+  refused("out/steps.csv", "\n3,", "\nx,");
+  refused("out/steps.csv",
+          bench.file("out/steps.csv").substr(bench.file("out/steps.csv").find("\n6,") + 1), "");
+  refused("out/loss.csv", bench.file("out/loss.csv"), "");
+  CHECK(run("train_gpt", "--resume --steps 8" + bench.out()).status == 0);
+}
+
+TEST_CASE("train_gpt: best/ is made good where a run was killed before it was written") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --eval-every 2 --steps 4 --lr 0.01" + bench.out();
+  REQUIRE(run("train_gpt", flags).status == 0);
+  const Rows rows = bench.rows("out/loss.csv");
+  REQUIRE(rows.back()[2] < rows.front()[2]);
+  const std::string best = bench.file("out/best/model.safetensors");
+  CHECK(best == bench.file("out/model.safetensors"));
+  std::filesystem::remove_all(bench.path / "out/best");
+  REQUIRE(run("train_gpt", "--resume" + bench.out()).status == 0);
+  CHECK(bench.file("out/best/model.safetensors") == best);
+}
+
+TEST_CASE("train_gpt: best/ stays the best where the log of losses is lost") {
+  const Bench bench;
+  // Ever larger steps: what follows is worse.
+  const std::string flags =
+      bench.flags + " --eval-every 2 --eval-batches 4 --clip 0 --min-lr 5" + " --lr 5 --warmup 200";
+  REQUIRE(run("train_gpt", flags + " --steps 60" + bench.out("whole")).status == 0);
+  const Rows rows = bench.rows("whole/loss.csv");
+  const auto best = std::min_element(rows.begin(), rows.end(),
+                                     [](const auto& a, const auto& b) { return a[2] < b[2]; });
+  REQUIRE(best != rows.begin());
+  REQUIRE(rows.end() - best > 4);
+  const auto step = static_cast<int64_t>((*best)[0]);
+  REQUIRE(run("train_gpt", flags + " --steps " + std::to_string(step + 2) + bench.out()).status ==
+          0);
+  const std::string model = bench.file("out/best/model.safetensors");
+  CHECK(model == bench.file("whole/best/model.safetensors"));
+  CHECK(bench.metadata().at("best_step") == std::to_string(step));
+  for (const char* log : {"out/loss.csv", "out/steps.csv"}) std::filesystem::remove(bench / log);
+  const Result resumed = run("train_gpt", "--resume --steps 60" + bench.out());
+  INFO(resumed.output);
+  CHECK(resumed.status == 0);
+  CHECK(bench.file("out/best/model.safetensors") == model);
+  CHECK_THAT(resumed.output, Contains("best: the model of step " + std::to_string(step)));
+  CHECK(bench.metadata()["best_loss"] == bench.metadata("whole")["best_loss"]);
+  CHECK_THAT(run("train_gpt", "--resume --steps 61 --patience 2" + bench.out()).output,
+             Contains("stopped: 2 estimates"));
+}
+
+TEST_CASE("train_gpt: a run goes on with its own flags given again") {
+  const Bench bench;
+  const std::string own = " --warmup 2 --decay-steps 5 --steps 2";
+  REQUIRE(run("train_gpt", bench.flags + own + bench.out()).status == 0);
+  const Result resumed = run("train_gpt", "--resume --decay-steps 5 --steps 3" + bench.out());
+  INFO(resumed.output);
+  CHECK(resumed.status == 0);
+}
+
+TEST_CASE(
+    "train_gpt: what is not a run's is not overwritten, and an empty text validates nothing") {
+  const Bench bench;
+  std::filesystem::create_directory(bench.path / "out");
+  write_file_atomically(bench / "out/config.json", "{\"mine\": 1}");
+  const Result result = run("train_gpt", bench.flags + " --steps 1" + bench.out());
+  CHECK(result.status == 1);
+  CHECK_THAT(result.output, Contains("holds config.json"));
+  CHECK(bench.file("out/config.json") == "{\"mine\": 1}");
+
+  write_file_atomically(bench / "empty.txt", "");
+  const Result empty = run("train_gpt", bench.flags + " --val-data '" + (bench / "empty.txt") +
+                                            "'" + bench.out("other"));
+  CHECK(empty.status == 1);
+  CHECK_THAT(empty.output, Contains("too few to validate"));
+  CHECK(run("train_gpt", bench.flags + " --warmup 9 --decay-steps 5" + bench.out("other")).status ==
+        1);
+  CHECK(!bench.has("other"));
+}

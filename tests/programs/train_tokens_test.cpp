@@ -1,0 +1,381 @@
+// train_gpt and generate with characters, words and byte pairs, in memory and on disk, and with
+// each option of the model.
+
+#include <cstdio>
+#include <numbers>
+
+#include "examples/tasks/corpus.h"
+#include "gradus/core/tensor/autograd.h"
+#include "gradus/models/models.h"
+#include "tests/support/train_bench.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A learning rate that does not depend on --steps.
+const std::string constant = " --lr 1e-2 --min-lr 1e-2 --warmup 0";
+
+/// Other words in its last tenth, characters of several bytes, and lines.
+std::string mixed_text() {
+  std::string text;
+  for (int i = 0; text.size() < 9000; ++i)
+    text += "line " + std::to_string(i * 7919 % 100) + ", \"the caf\u00e9\" of the text.\n";
+  while (text.size() < 10000) text += "unheard zzz of \u65e5\u672c zzz\n";
+  return text;
+}
+
+std::string last_line(const std::string& output) {
+  return output.substr(output.rfind('\n', output.size() - 2) + 1);
+}
+
+double number_after(const std::string& text, const std::string& label) {
+  const size_t at = text.rfind(label);
+  REQUIRE(at != std::string::npos);
+  return std::stod(text.substr(at + label.size()));
+}
+
+/// The nine tenths of a text's bytes that train.
+std::string training_part(const std::string& text) {
+  size_t at = text.size() * 9 / 10;
+  while ((text[at] & 0xc0) == 0x80) --at;
+  return text.substr(0, at);
+}
+
+}  // namespace
+
+TEST_CASE("train_gpt: words and byte pairs, in memory and on disk, resumed and at once") {
+  const std::string text = mixed_text();
+  const Bench bench(text);
+  const std::string kind = GENERATE("char", "word", "bpe");
+  INFO(kind);
+  const std::string flags = bench.flags + constant + " --eval-every 1 --vocab 300 --tokenizer ";
+  const Result whole = run("train_gpt", flags + kind + " --steps 4" + bench.out("whole"));
+  INFO(whole.output);
+  REQUIRE(whole.status == 0);
+  CHECK_THAT(last_line(whole.output), Contains("final: step 4") && Contains(" bits_per_byte "));
+  CHECK_THAT(bench.file("whole/loss.csv"), Contains("step,train_loss,val_loss,bits_per_byte\n"));
+
+  REQUIRE(run("train_gpt", flags + kind + " --steps 2" + bench.out("part")).status == 0);
+  REQUIRE(run("train_gpt", "--resume --steps 4" + bench.out("part")).status == 0);
+  const std::string disk = flags + kind + " --on-disk --steps 2" + bench.out("disk");
+  REQUIRE(run("train_gpt", disk).status == 0);
+  const std::string file = kind == "char" ? "disk/text.tokens" : "disk/train.tokens";
+  REQUIRE(bench.has(file));
+  const auto written = fs::last_write_time(bench.path / file);
+  const std::string tokens = bench.file(file);
+  REQUIRE(run("train_gpt", "--resume --steps 3" + bench.out("disk")).status == 0);
+  CHECK(fs::last_write_time(bench.path / file) == written);  // found
+  write_file_atomically(bench / file, tokens.substr(0, tokens.size() - 1) + '\0');
+  REQUIRE(run("train_gpt", "--resume --steps 4" + bench.out("disk")).status == 0);
+  CHECK(bench.file(file) == tokens);  // made anew
+  for (const char* other : {"part/", "disk/"})
+    for (const char* same : {"model.safetensors", "tokenizer.json", "loss.csv"})
+      CHECK(bench.file(other + std::string(same)) == bench.file(std::string("whole/") + same));
+
+  // Another text of the same length.
+  std::string changed = text;
+  changed[100] = changed[100] == 'x' ? 'y' : 'x';
+  write_file_atomically(bench / "text.txt", changed);
+  CHECK_THAT(run("train_gpt", "--resume --steps 5" + bench.out("part")).output,
+             Contains("the data is not what the run"));
+  CHECK_THAT(run("train_gpt", "--resume --steps 5" + bench.out("disk")).output,
+             Contains("the data is not what the run") || Contains("is not among"));
+}
+
+TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
+  const Bench bench(mixed_text());
+  const std::string flags = bench.flags + constant + " --on-disk --steps 2 --tokenizer bpe";
+  const Result trained = run("train_gpt", flags + bench.out("a"));
+  INFO(trained.output);
+  REQUIRE(trained.status == 0);
+  fs::create_directory(bench.path / "tmp");
+  const std::string tmp = "TMPDIR='" + (bench / "tmp") + "' ",
+                    before = bench.file("a/train.tokens");
+  const auto final_loss = [](const std::string& output) {
+    const size_t at = output.rfind(" val_loss ");
+    return at == std::string::npos ? output : output.substr(at, 40);
+  };
+  // Found where they are.
+  CHECK(final_loss(
+            run("train_gpt", "--eval-only" + bench.out("a"), "export TMPDIR=/nowhere; ").output) ==
+        final_loss(trained.output));
+  // Another text: the run's own tokens stay.
+  write_file_atomically(bench / "other.txt", mixed_text() + mixed_text());
+  const Result other =
+      run("train_gpt", "--eval-only --data '" + (bench / "other.txt") + "'" + bench.out("a"), tmp);
+  INFO(other.output);
+  CHECK(other.status == 0);
+  CHECK(bench.file("a/train.tokens") == before);
+  CHECK(fs::is_empty(bench.path / "tmp"));
+  // Another's model: nothing is made.
+  const std::vector<std::string> names = bench.names(".");
+  const std::string from = flags.substr(0, flags.find(" --layers")) +
+                           " --on-disk --eval-only --init-from '" + (bench / "a") + "'";
+  const Result elsewhere = run("train_gpt", from + bench.out("b"), tmp);
+  INFO(elsewhere.output);
+  CHECK(final_loss(elsewhere.output) == final_loss(trained.output));
+  CHECK(bench.names(".") == names);
+  CHECK(fs::is_empty(bench.path / "tmp"));
+}
+
+TEST_CASE("train_gpt: what validates is not learned from, and costs so many bits a byte") {
+  const std::string text = mixed_text(), train = training_part(text);
+  const Bench bench(text);
+  const std::string flags = bench.flags + " --steps 1 --vocab 270 --tokenizer ";
+  const bool own = GENERATE(false, true);
+  std::string more = bench.out(), learned = train, validation = text.substr(train.size());
+  if (own) {
+    learned = text, validation = text.substr(100, 900);
+    write_file_atomically(bench / "val.txt", validation);
+    more += " --val-data '" + (bench / "val.txt") + "'";
+  }
+  const Result result = run("train_gpt", flags + "bpe" + more);
+  INFO(result.output);
+  REQUIRE(result.status == 0);
+  const auto bpe = models::BPETokenizer::train(learned, {.vocab_size = 270});
+  bpe.save(bench / "expected.json");
+  CHECK(bench.file("out/tokenizer.json") == bench.file("expected.json"));
+
+  const models::TextData data(bpe.encode(learned), bpe.encode(validation), 16);
+  const auto model = models::load_model<models::GPT>(bench / "out");
+  const NoGrad no_grad;
+  const auto [x, y] = data.windows(models::Split::validation, 0, 10000);
+  const auto [u, v] = data.after_windows(models::Split::validation);
+  const auto windows = static_cast<double>(y.numel()), rest = static_cast<double>(v.numel());
+  const double sum = windows * model.loss(x, y).item() + rest * model.loss(u, v).item();
+  const double loss = sum / (windows + rest);
+  const std::vector<int64_t> tokens = bpe.encode(validation);  // all but the first are foretold
+  const double bits =
+      sum / (std::numbers::ln2 *
+             static_cast<double>(bpe.decode({tokens.begin() + 1, tokens.end()}).size()));
+  CHECK(number_after(result.output, "val_loss ") == Approx(loss).margin(6e-5).epsilon(0));
+  CHECK(number_after(result.output, "bits_per_byte ") == Approx(bits).margin(6e-5).epsilon(0));
+
+  REQUIRE(run("train_gpt", flags + "word --overwrite" + more).status == 0);
+  models::WordTokenizer(learned, {.max_words = 270, .special = {"[UNK]"}})
+      .save(bench / "expected.json");
+  CHECK(bench.file("out/tokenizer.json") == bench.file("expected.json"));
+}
+
+TEST_CASE("generate: text of words and of byte pairs as it comes") {
+  const Bench bench(mixed_text());
+  const std::string kind = GENERATE("word", "bpe");
+  INFO(kind);
+  REQUIRE(run("train_gpt",
+              bench.flags + constant + " --steps 30 --vocab 280 --tokenizer " + kind + bench.out())
+              .status == 0);
+  const auto model = models::load_model<models::GPT>(bench / "out");
+  const auto tokenizer = models::load_tokenizer(bench / "out/tokenizer.json");
+  const std::string prompt = "line 7, \"the";
+  const std::vector<int64_t> ids = tokenizer->encode(prompt);
+  models::GenerateOptions options{.tokens = 60, .sampling = {.temperature = 2}, .seed = 4};
+  const std::string ask = "--model '" + (bench / "out") + "' --prompt '" + prompt +
+                          "' --temperature 2 --top-k 0 --seed 4 --tokens 60";
+  auto text_of = [&](const std::vector<int64_t>& more) {
+    std::vector<int64_t> all = ids;
+    all.insert(all.end(), more.begin(), more.end());
+    return prompt + tokenizer->decode(all).substr(tokenizer->decode(ids).size()) + '\n';
+  };
+  const std::vector<int64_t> more = models::generate(model, ids, options);
+  CHECK(run("generate", ask).output == text_of(more));
+  for (const int64_t id : more) {  // one that can be named
+    const std::string stop = tokenizer->decode({id});
+    if (tokenizer->is_special(id) || stop.find('\'') != std::string::npos ||
+        tokenizer->encode(stop) != std::vector{id})
+      continue;
+    options.stop_token = id;
+    CHECK(run("generate", ask + " --stop '" + stop + "'").output ==
+          text_of(models::generate(model, ids, options)));
+    break;
+  }
+  CHECK_THAT(run("generate", ask + " --stop 'of the text'").output, Contains("takes one token"));
+  const Result empty = run("generate", ask + " --prompt ''");
+  CHECK(empty.status == 1);
+  CHECK_THAT(empty.output, Contains("--prompt must hold a token"));
+}
+
+TEST_CASE("generate: a folder of another kind of model is refused by its name") {
+  const TemporaryFolder scratch;
+  models::save_model(scratch / "bert", models::Bert({.vocab = 9, .layers = 1, .dim = 8}));
+  const Result result = run("generate", "--model '" + scratch / "bert'");
+  CHECK(result.status == 1);
+  CHECK(one_line(result.output));
+  CHECK_THAT(result.output, Contains("expected a model of kind \"gpt\", got \"bert\""));
+}
+
+TEST_CASE("text from tokens that come one by one", "[support]") {
+  const std::string text = "\"One\" two: it's (three) \"four\", five.";
+  const models::WordTokenizer words(text);
+  TokenText pieces(words);
+  std::string sum;
+  for (const int64_t id : words.encode(text)) sum += pieces.add(id);
+  CHECK(sum == text);
+
+  std::string long_text;
+  for (int i = 0; i < 700; ++i) long_text += "\u00e9" + std::to_string(i);
+  const auto bytes = models::BPETokenizer::train("", {.vocab_size = 256});
+  TokenText some(bytes);
+  sum.clear();
+  for (const int64_t id : bytes.encode(long_text)) sum += some.add(id);
+  CHECK(sum == long_text);
+}
+
+TEST_CASE("train_gpt: each option of the model reaches it") {
+  const Bench bench;
+  int runs = 0;
+  for (const char* positions : {"learned", "sinusoidal", "rotary"})
+    for (const char* norm : {"layer", "rms"})
+      for (const char* layers : {"", " --gated --activation silu --hidden 24"})
+        for (const int kv_heads : {0, 1}) {
+          const std::string flags = std::string(" --positions ") + positions + " --norm " + norm +
+                                    layers + " --kv-heads " + std::to_string(kv_heads);
+          INFO(flags);
+          const Result result =
+              run("train_gpt", bench.flags + constant + flags +
+                                   " --eval-batches 1 --steps 1 --overwrite" + bench.out());
+          REQUIRE(result.status == 0);
+          const Json config = Json::parse(bench.file("out/config.json"));
+          CHECK(config["positions"] == positions);
+          CHECK(config["norm"] == norm);
+          CHECK(config["kv_heads"] == kv_heads);
+          CHECK(config["gated"] == (*layers != 0));
+          CHECK(config["hidden"] == (*layers ? 24 : 0));
+          if (++runs % 7 == 0) {
+            CHECK(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);
+            CHECK(run("generate", "--tokens 20 --model '" + (bench / "out'")).status == 0);
+          }
+        }
+  CHECK_THAT(run("train_gpt", "--resume --norm layer" + bench.out()).output,
+             Contains("--norm contradicts"));
+}
+
+TEST_CASE("train_gpt: a run from before there were tokenizers goes on") {
+  const Bench bench;
+  const std::string flags = bench.flags + constant + " --eval-every 2";
+  REQUIRE(run("train_gpt", flags + " --steps 2" + bench.out()).status == 0);
+  bench.change_metadata([](auto& metadata) {
+    Json options = Json::parse(metadata["options"]);
+    for (const char* later :
+         {"tokenizer", "vocab", "on_disk", "gated", "hidden", "kv_heads", "positions", "norm"})
+      CHECK(options.erase(later) == 1);
+    metadata["options"] = options.dump();
+  });
+  std::string losses = "step,train_loss,val_loss\n";
+  for (const auto& row : bench.rows("out/loss.csv"))
+    losses += std::to_string(static_cast<int>(row[0])) + ',' + std::to_string(row[1]) + ',' +
+              std::to_string(row[2]) + '\n';
+  write_file_atomically(bench / "out/loss.csv", losses);
+  for (const char* steps : {"4", "6"}) {
+    const Result result = run("train_gpt", std::string("--resume --steps ") + steps + bench.out());
+    INFO(result.output);
+    REQUIRE(result.status == 0);
+  }
+  REQUIRE(run("train_gpt", flags + " --steps 6" + bench.out("whole")).status == 0);
+  CHECK(bench.file("out/model.safetensors") == bench.file("whole/model.safetensors"));
+  const std::string now = bench.file("out/loss.csv");
+  INFO(now);
+  CHECK_THAT(now, Contains("step,train_loss,val_loss,bits_per_byte\n0,") && Contains(",nan\n2,"));
+  CHECK(now.substr(now.find("\n4,")) ==
+        bench.file("whole/loss.csv").substr(bench.file("whole/loss.csv").find("\n4,")));
+}
+
+TEST_CASE("train_gpt: what is wrong with a text or a tokenizer is said with the file's name") {
+  const Bench bench(mixed_text());
+  auto refused = [&](const std::string& arguments, const std::string& why) {
+    const Result result = run("train_gpt", arguments + bench.out());
+    INFO(arguments << '\n' << result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(why));
+    CHECK(!bench.has("out/model.safetensors"));
+  };
+  const std::string bad = bench / "bad.txt", short_text = bench / "short.txt";
+  write_file_atomically(bad, std::string(1000, 'a') + "\xff" + std::string(1000, 'b'));
+  write_file_atomically(short_text, "abc abc abc");
+  const std::string data = "--data '" + (bench / "text.txt") + "'", disk = " --on-disk";
+  for (const std::string& where : {std::string(), disk}) {
+    for (const char* kind : {"char", "word"})
+      refused("--tokenizer " + std::string(kind) + " --data '" + bad + "'" + where, "bad.txt: ");
+    refused(data + " --val-data '" + bad + "'" + where,
+            "bad.txt: CharTokenizer: expected UTF-8, got an invalid sequence at byte 1000");
+    refused(data + " --tokenizer word --val-data '" + bad + "'" + where, "byte 1000");
+    for (const char* kind : {"char", "word", "bpe"})
+      refused("--tokenizer " + std::string(kind) + " --data '" + short_text + "'" + where,
+              "too few to");
+  }
+  refused("--on-disk", "--on-disk needs a file");
+  refused("--on-disk --data /nowhere", "/nowhere");
+  refused(data + " --tokenizer bpe --vocab 255", "256");
+  refused(data + " --tokenizer letters", "char, word, bpe");
+  // Byte pairs take any bytes.
+  write_file_atomically(bad, std::string(1000, 'a') + std::string(3, '\0') + "\xff\xfe");
+  CHECK(run("train_gpt", "--data '" + bad + "' --tokenizer bpe --vocab 256" + small + constant +
+                             " --steps 1" + bench.out())
+            .status == 0);
+  const Result chosen =
+      run("train_gpt", "--init-from '" + (bench / "out") + "' --vocab 300" + bench.out("other"));
+  CHECK(chosen.status == 1);
+  CHECK_THAT(chosen.output, Contains("--init-from takes that folder's tokenizer"));
+}
+
+TEST_CASE("a corpus on disk is that in memory, and its characters are those of its head",
+          "[support]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "text.txt";
+  write_file_atomically(path, mixed_text());
+  for (const TokenizerKind kind :
+       {TokenizerKind::characters, TokenizerKind::words, TokenizerKind::bpe}) {
+    CorpusOptions options{.data = path, .val_data = "", .tokenizer = {kind, 300}};
+    const Corpus memory(options, "", "", 16);
+    options.on_disk = true;
+    const Corpus disk(options, "", folder / "run", 16);
+    for (const models::Split part : {models::Split::train, models::Split::validation}) {
+      REQUIRE(disk.data().length(part) == memory.data().length(part));
+      const auto a = disk.data().windows(part, 0, 10000).targets,
+                 b = memory.data().windows(part, 0, 10000).targets;
+      CHECK(a.to_vector<int64_t>() == b.to_vector<int64_t>());
+      CHECK(disk.bytes(a) == memory.bytes(b));
+    }
+    CHECK(disk.opening() == memory.opening());
+    CHECK(disk.id() != memory.id());
+  }
+  // What lies there is taken if it is of the same text and tokenizer, else made anew.
+  const std::string tokens = folder / "run/train.tokens";
+  const auto make = [&](const std::string& text, bool read_only = false) {
+    write_file_atomically(path, text);
+    const CorpusOptions of_words{
+        .data = path, .val_data = "", .tokenizer = {TokenizerKind::words, 300}, .on_disk = true};
+    const Corpus corpus(of_words, "", folder / "run", 16, read_only);
+    return corpus.data().windows(models::Split::train, 0, 10000).targets.to_vector<int64_t>();
+  };
+  const std::string text = mixed_text(), head = "other words ";
+  const std::string another = head + text.substr(head.size());  // of the same length
+  const auto ids = make(text);
+  const std::string file = read_file(tokens);
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(tokens, old);
+  CHECK(make(text) == ids);
+  CHECK(fs::last_write_time(tokens) == old);
+  const auto its = make(another, true);
+  CHECK(its != ids);
+  CHECK(read_file(tokens) == file);
+  CHECK(make(another) == its);
+  CHECK(read_file(tokens) != file);
+  CHECK(make(text) == ids);
+  CHECK(read_file(tokens) == file);
+  std::string unknown = file;
+  std::fill_n(unknown.begin() + 48, 16, '\0');  // as earlier versions wrote it
+  write_file_atomically(tokens, unknown);
+  CHECK(make(text) == ids);
+  CHECK(read_file(tokens) == file);
+  write_file_atomically(path, mixed_text());
+  // Its last tenth has a z. The head ends within a character.
+  CorpusOptions options{.data = path, .val_data = "", .tokenizer = {}, .on_disk = true};
+  options.head = static_cast<int64_t>(mixed_text().find("\u00e9")) + 1;
+  CHECK_THROWS_WITH(Corpus(options, "", folder / "run", 16),
+                    Contains("text.txt") && Contains("is not among"));
+}

@@ -1,0 +1,80 @@
+#pragma once
+// Comparing tensors with each other, with numbers, and messages with what they should say.
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gradus/core/ops/ops.h"
+#include "gradus/core/tensor/autograd.h"
+#include "gradus/core/tensor/tensor.h"
+
+namespace gradus::testing {
+
+/// A tensor's numbers in row-major order.
+using Values = std::vector<double>;
+inline Values values(const Tensor& x) { return x.to_vector<double>(); }
+
+/// The largest |a - b| / (1 + |b|); infinite if shapes or dtypes differ or only one side is NaN.
+inline double difference(const Tensor& a, const Tensor& b) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined() ? 0 : infinity;
+  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return infinity;
+  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
+    const double d = std::abs(x[i] - y[i]) / (1 + std::abs(y[i]));
+    worst = std::isnan(d) ? infinity : std::max(worst, d);
+  }
+  return worst;
+}
+
+/// The same against float64 numbers in row-major order.
+inline double difference(const Tensor& a, const std::vector<double>& numbers) {
+  return difference(a.to(float64), from_data(numbers, a.shape()));
+}
+
+inline double tolerance(Dtype dtype) { return dtype == float64 ? 1e-10 : 1e-5; }
+
+/// What the call throws as Error, or "" if it throws nothing.
+inline std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// The gradients of sum(f(x...) * dy) for a fixed random dy, f's output appended.
+inline std::vector<Tensor> output_and_gradients(const std::function<Tensor(std::vector<Tensor>)>& f,
+                                                std::vector<Tensor> inputs) {
+  std::vector<Tensor> leaves, wanted;
+  for (const Tensor& x : inputs) {
+    leaves.push_back(x.defined() ? x.detach() : x);
+    if (!x.defined() || !is_floating(x.dtype())) continue;
+    leaves.back().requires_grad_();
+    wanted.push_back(leaves.back());
+  }
+  const Tensor y = f(leaves);
+  manual_seed(99);
+  const Tensor dy = randn(y.shape(), float64).to(y.dtype());
+  std::vector<Tensor> results = grad({y}, wanted, {.grad_outputs = {dy}});
+  results.push_back(y.detach());
+  return results;
+}
+
+/// The largest difference between outputs and gradients of two functions of the same inputs.
+inline double difference(const std::function<Tensor(std::vector<Tensor>)>& f,
+                         const std::function<Tensor(std::vector<Tensor>)>& g,
+                         const std::vector<Tensor>& inputs) {
+  const auto a = output_and_gradients(f, inputs), b = output_and_gradients(g, inputs);
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, difference(a[i], b[i]));
+  return worst;
+}
+
+}  // namespace gradus::testing

@@ -1,0 +1,13 @@
+#pragma once
+// Where the tests find the source tree and the programs.
+
+#include <string>
+
+namespace gradus::testing {
+
+/// The path of a file or folder of the source tree: source_path("tests/golden").
+std::string source_path(const std::string& path);
+/// The path of a built program: program_path("train_gpt").
+std::string program_path(const std::string& name);
+
+}  // namespace gradus::testing

@@ -1,0 +1,106 @@
+#pragma once
+// The programs as a user runs them.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <initializer_list>
+#include <string>
+
+#include "tests/support/child.h"
+#include "tests/support/paths.h"
+#include "tests/support/temporary_folder.h"
+
+struct Result {
+  int status;
+  std::string output;  // stdout and stderr
+};
+
+/// Who began the tests (nohup, say) may have had signals ignored, and programs would go on ignoring
+/// them.
+inline void do_not_ignore(std::initializer_list<int> signals) {
+  for (const int signal : signals) std::signal(signal, SIG_DFL);
+}
+
+/// A program that runs while the test goes on. Killed at the end of its scope.
+class Process {
+ public:
+  /// `arguments` as the shell takes them, and what it is to do `before`.
+  Process(const std::string& program, const std::string& arguments,
+          const std::string& before = "") {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    const std::string command =
+        before + "exec '" + gradus::testing::program_path(program) + "' " + arguments;
+    pid_ = fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) {
+      do_not_ignore({SIGHUP, SIGINT, SIGTERM, SIGPIPE});
+      for (const int output : {STDOUT_FILENO, STDERR_FILENO}) dup2(ends[1], output);
+      close(ends[0]);
+      close(ends[1]);
+      execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+      _exit(127);
+    }
+    close(ends[1]);
+    pipe_ = ends[0];
+  }
+  ~Process() {
+    if (pid_ > 0) finish(SIGKILL);
+    close(pipe_);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  /// Reads until the output has this text; false if it ends before.
+  bool read_until(const std::string& text) {
+    while (output_.find(text) == std::string::npos)
+      if (!read_some()) return false;
+    return true;
+  }
+  /// Sends the signal, if it is one, and waits for the end.
+  Result finish(int signal = 0) {
+    if (signal) kill(pid_, signal);
+    while (read_some()) {
+    }
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    remove_leftovers(pid_);
+    pid_ = 0;
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output_};
+  }
+
+ private:
+  bool read_some() {
+    char buffer[4096];
+    ssize_t n;
+    while ((n = read(pipe_, buffer, sizeof buffer)) < 0 && errno == EINTR) {
+    }
+    if (n > 0) output_.append(buffer, static_cast<size_t>(n));
+    return n > 0;
+  }
+  pid_t pid_ = 0;
+  int pipe_ = -1;
+  std::string output_;
+};
+
+inline Result run(const std::string& program, const std::string& arguments = "",
+                  const std::string& before = "") {
+  return Process(program, arguments, before).finish();
+}
+
+/// Some text with structure, of at least `characters`.
+inline std::string sample_text(size_t characters = 12000) {
+  std::string text;
+  for (int i = 0; text.size() < characters; ++i)
+    text += "line " + std::to_string(i * 7919 % 1000) + " of the text\n";
+  return text;
+}
+
+/// Flags of a small model and short estimates.
+inline const std::string small =
+    " --layers 1 --heads 2 --dim 16 --context 16 --batch 4 --eval-batches 2 --warmup 2";

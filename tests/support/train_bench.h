@@ -1,0 +1,81 @@
+#pragma once
+// A folder to train in, for the tests of train_gpt.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "gradus/core/files/safetensors.h"
+#include "tests/support/programs.h"
+
+using Json = nlohmann::json;
+using Rows = std::vector<std::vector<double>>;
+
+/// A scratch folder with a text and the flags that train on it.
+struct Bench : TemporaryFolder {
+  std::string flags;
+  explicit Bench(const std::string& text = sample_text()) {
+    gradus::write_file_atomically(*this / "text.txt", text);
+    flags = "--data '" + (*this / "text.txt") + "'" + small + " --seed 5";
+  }
+  std::string out(const std::string& name = "out") const {
+    return " --out '" + (*this / name) + "'";
+  }
+  std::string file(const std::string& name) const { return gradus::read_file(*this / name); }
+  /// Checkpoint, model and losses: all that a run must not lose.
+  std::vector<std::string> run_files(const std::string& name = "out") const {
+    std::vector<std::string> all;
+    for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",
+                          "tokenizer.json", "loss.csv", "steps.csv", "best/model.safetensors",
+                          "best/config.json", "best/tokenizer.json"})
+      all.push_back(has(name + '/' + f) ? file(name + '/' + f) : "");
+    return all;
+  }
+  std::map<std::string, std::string> metadata(const std::string& name = "out") const {
+    return gradus::load_safetensors(*this / (name + "/checkpoint.safetensors")).metadata;
+  }
+  int64_t checkpoint_step(const std::string& name = "out") const {
+    return std::stoll(metadata(name).at("step"));
+  }
+  /// The numbers of a CSV file below its header; the last column, if it differs from run to run,
+  /// off.
+  Rows rows(const std::string& name, bool timed = false) const {
+    std::istringstream lines(file(name));
+    std::string line, cell;
+    std::getline(lines, line);
+    Rows rows;
+    while (std::getline(lines, line)) {
+      std::istringstream cells(line);
+      rows.emplace_back();
+      while (std::getline(cells, cell, ',')) rows.back().push_back(std::stod(cell));
+      if (timed) rows.back().pop_back();
+    }
+    return rows;
+  }
+  /// Rewrites the checkpoint with other metadata, or with this number in one of its tensors.
+  template <class Change>
+  void change_metadata(Change&& change) const {
+    const std::string path = *this / "out/checkpoint.safetensors";
+    gradus::SafetensorsFile checkpoint = gradus::load_safetensors(path);
+    change(checkpoint.metadata);
+    gradus::save_safetensors(path, checkpoint.tensors, checkpoint.metadata);
+  }
+  void fill_tensor(const std::string& name, float number) const {
+    const std::string path = *this / "out/checkpoint.safetensors";
+    const gradus::SafetensorsFile checkpoint = gradus::load_safetensors(path);
+    for (const auto& [key, tensor] : checkpoint.tensors)
+      if (key == name) std::fill_n(tensor.data<float>(), tensor.numel(), number);
+    gradus::save_safetensors(path, checkpoint.tensors, checkpoint.metadata);
+  }
+  std::vector<std::string> names(const std::string& folder = "out") const {
+    std::vector<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(path / folder))
+      all.push_back(entry.path().filename().string());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+};
+
+inline bool one_line(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n') == 1;
+}
