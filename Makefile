@@ -335,7 +335,7 @@ STRIP_FROM_PATH = build/include .
 STRIP_FROM_INC_PATH = build/include
 INCLUDE_PATH = build/include
 FILTER_PATTERNS = *.h="awk -f build/docs.awk"
-EXCLUDE_SYMBOLS = *::detail gradus::*::detail::* gradus::detail::*
+EXCLUDE_SYMBOLS = $(foreach hidden,detail internal,*::$(hidden) gradus::*::$(hidden)::* gradus::$(hidden)::*)
 JAVADOC_AUTOBRIEF = YES
 DISTRIBUTE_GROUP_DOC = YES
 BUILTIN_STL_SUPPORT = YES
@@ -437,15 +437,8 @@ $(STATIC) $(SUPPORT): $(BUILD)/obj/sources
 	$(quiet)ar rcs $@ $(filter %.o,$^)
 
 # The shared library exports what is named gradus::, but for these namespaces, classes and functions.
-internal := kernel blas internal core::Engine core::all_finite core::sum_in_place core::take_input \
-  core::take_grad \
-  $(addprefix models::detail::,append_utf8 base_letters bert_roles bytes_in_order capitals category_changes \
-    category_of check_ids check_utf8 end_of_word is_text_classifier is_theirs kind_of kind_of_theirs load_folder_tokenizer \
-    load_their_weights lower_case lower_case_text next_code_point other_decompositions read_code_point \
-    read_their_config read_their_weights read_tokenizer spell their_config their_labels their_merges their_model \
-    their_special their_tokens their_type their_weights their_wordpiece_options tokens_by_id train_bpe unspell \
-    without_accents \
-    TheirFile TheirKey TheirLayer TheirModel TokenizerFile)
+internal := kernel blas internal models::internal core::Engine core::all_finite core::sum_in_place \
+  core::take_input core::take_grad
 
 # The linker's list of exports, by the compiler's names: _ZN6gradus4core4NodeD2Ev is gradus::core::Node's
 # destructor. Weak symbols with lambdas or packs among their arguments are left out: templates that each

@@ -82,7 +82,7 @@ Bert::Bert(const BertConfig& c)
 }
 
 Tensor Bert::operator()(const BertInput& in) const {
-  detail::check_ids("Bert", "ids", in.ids);
+  internal::check_ids("Bert", "ids", in.ids);
   const int64_t B = in.ids.size(0), T = in.ids.size(1);
   check(T <= config.context, "Bert: ", T, " tokens do not fit a context of ", config.context);
   check(!in.segments.defined() || in.segments.shape() == in.ids.shape(),

@@ -117,7 +117,7 @@ Tensor Captioner::logits(const Tensor& states, const Tensor& contexts,
 }
 
 Captioner::Reading Captioner::read(const Tensor& images, const Tensor& ids) const {
-  detail::check_ids("Captioner", "words", ids);
+  internal::check_ids("Captioner", "words", ids);
   State state = look(images);
   check(ids.size(0) == images.size(0), "Captioner: ", images.size(0), " images, ", ids.size(0),
         " captions");

@@ -56,7 +56,7 @@ void detail::check_beams(const char* op, int64_t sources, int64_t beams) {
   check(beams >= 1 && beams <= most, op, ": expected from 1 to ", most, " beams, got ", beams);
 }
 
-void detail::check_ids(const char* op, const char* what, const Tensor& ids) {
+void internal::check_ids(const char* op, const char* what, const Tensor& ids) {
   check(ids.defined() && ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0, op,
         ": expected ", what, " (B, T) of int64, none empty, got ",
         ids.defined() ? ids.shape() : Shape{});
@@ -77,7 +77,7 @@ Tensor detail::SourceRows::index() const { return from_data(source_, {size()}); 
 
 void detail::SourceRows::check_next(const Tensor& ids, int64_t room) const {
   check_no_graph(op_);
-  check_ids(op_, "target ids", ids);
+  internal::check_ids(op_, "target ids", ids);
   check(ids.size(0) == size() && ids.size(1) <= room, op_, ": expected ids (", size(),
         ", T) with T up to ", room, ", got ", ids.shape());
 }

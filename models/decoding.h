@@ -33,12 +33,15 @@ class Decoder {
   virtual void clear() = 0;
 };
 
+namespace internal {
+/// Throws Error, opening with `op`, unless ids are (B, T) of int64, none empty; `what`: "target ids".
+void check_ids(const char* op, const char* what, const Tensor& ids);
+}  // namespace internal
+
 namespace detail {
 /// Throws Error, opening with `op`, unless so many beams of each source are a number of rows that a
 /// decoder can have.
 void check_beams(const char* op, int64_t sources, int64_t beams);
-/// Throws Error, opening with `op`, unless ids are (B, T) of int64, none empty; `what`: "target ids".
-void check_ids(const char* op, const char* what, const Tensor& ids);
 /// Each tensor that is defined becomes its rows `rows`.
 void select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows);
 

@@ -96,7 +96,7 @@ GPT::GPT(const GPTConfig& c)
 }
 
 Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
-  detail::check_ids("GPT", "ids", ids);
+  internal::check_ids("GPT", "ids", ids);
   check(ids.size(1) <= config.context - offset, "GPT: ", offset + ids.size(1),
         " tokens do not fit a context of ", config.context);
   const int64_t length = ids.size(1);

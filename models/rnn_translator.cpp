@@ -67,7 +67,7 @@ RNNTranslator::RNNTranslator(const RNNTranslatorConfig& c)
       head(child("head", nn::Linear(c.dim, c.target_vocab))) {}
 
 RNNTranslator::State RNNTranslator::read(const Tensor& source, const Tensor& lengths) const {
-  detail::check_ids("RNNTranslator", "source ids", source);
+  internal::check_ids("RNNTranslator", "source ids", source);
   const int64_t B = source.size(0), S = source.size(1), H = config.hidden;
   const Tensor mask = nn::padding_mask(lengths, B, S);
   const auto [annotations, last] =
@@ -102,8 +102,8 @@ Tensor RNNTranslator::logits(const Tensor& states, const Tensor& contexts,
 
 Tensor RNNTranslator::operator()(const Tensor& source, const Tensor& lengths,
                                  const Tensor& target) const {
-  detail::check_ids("RNNTranslator", "source ids", source);
-  detail::check_ids("RNNTranslator", "target ids", target);
+  internal::check_ids("RNNTranslator", "source ids", source);
+  internal::check_ids("RNNTranslator", "target ids", target);
   check(source.size(0) == target.size(0), "RNNTranslator: ", source.size(0), " sources, ",
         target.size(0), " targets");
   check(target.size(1) <= config.context, "RNNTranslator: ", target.size(1),
@@ -153,7 +153,7 @@ std::vector<RecurrentState> select(const std::vector<RecurrentState>& layers, co
 RNNTranslatorDecoder::RNNTranslatorDecoder(const RNNTranslator& model, const Tensor& source,
                                            const Tensor& lengths, int64_t beams)
     : model_(&model) {
-  detail::check_ids("RNNTranslator", "source ids", source);
+  internal::check_ids("RNNTranslator", "source ids", source);
   rows_ = {"RNNTranslator", source.size(0), beams};
   state_ = model.read(source, lengths);
   detail::select_rows({&state_.annotations, &state_.keys, &state_.mask}, rows_.index());

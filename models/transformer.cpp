@@ -117,8 +117,8 @@ Tensor Transformer::memory_of(const Tensor& source, const Tensor& mask) const {
 
 Tensor Transformer::operator()(const Tensor& source, const Tensor& lengths,
                                const Tensor& target) const {
-  detail::check_ids("Transformer", "source ids", source);
-  detail::check_ids("Transformer", "target ids", target);
+  internal::check_ids("Transformer", "source ids", source);
+  internal::check_ids("Transformer", "target ids", target);
   check(source.size(0) == target.size(0), "Transformer: ", source.size(0), " sources, ",
         target.size(0), " targets");
   const Tensor mask = nn::padding_mask(lengths, source.size(0), source.size(1));
@@ -149,7 +149,7 @@ TransformerDecoder Transformer::decoder(const Tensor& source, const Tensor& leng
 TransformerDecoder::TransformerDecoder(const Transformer& model, const Tensor& source,
                                        const Tensor& lengths, int64_t beams)
     : model_(&model) {
-  detail::check_ids("Transformer", "source ids", source);
+  internal::check_ids("Transformer", "source ids", source);
   rows_ = {"Transformer", source.size(0), beams};
   mask_ = nn::padding_mask(lengths, source.size(0), source.size(1));
   const Tensor memory = model.memory_of(source, mask_);

@@ -93,17 +93,17 @@ std::string visible(const std::string& token, bool spaces) {
   for (size_t at = 0; at < token.size();) {
     const size_t start = at;
     char32_t c = 0;
-    if (!models::detail::read_code_point(token, at, c)) {
+    if (!models::internal::read_code_point(token, at, c)) {
       result += in_hex("<%02X>", static_cast<unsigned char>(token[start]));
       at = start + 1;
     } else if (c == ' ' && !spaces) {
       result += ' ';
     } else if (c < 0x20 || c == ' ') {
       // U+2400 on are pictures of the control characters.
-      models::detail::append_utf8(result, c == ' '    ? U'␣'
-                                          : c == '\n' ? U'↵'
-                                          : c == '\t' ? U'⇥'
-                                                      : 0x2400 + c);
+      models::internal::append_utf8(result, c == ' '    ? U'␣'
+                                            : c == '\n' ? U'↵'
+                                            : c == '\t' ? U'⇥'
+                                                        : 0x2400 + c);
     } else if (is_invisible(c)) {
       result += in_hex("<U+%04X>", c);
     } else {
@@ -117,7 +117,7 @@ int64_t columns_of(const std::string& visible_text) {
   int64_t columns = 0;
   char32_t c = 0;
   for (size_t at = 0; at < visible_text.size();) {
-    models::detail::read_code_point(visible_text, at, c);
+    models::internal::read_code_point(visible_text, at, c);
     columns += (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xd7a3) ||
                        (c >= 0xf900 && c <= 0xfaff) || (c >= 0xff00 && c <= 0xff60) || c >= 0x1f000
                    ? 2

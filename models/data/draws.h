@@ -8,7 +8,7 @@
 #include "gradus/core/runtime/random.h"
 #include "gradus/models/data/text/text_data.h"
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 /// A stream of random numbers: a function of its key alone.
 class Draws {
@@ -63,4 +63,4 @@ inline RandomKey row_key(RandomKey key, int64_t row) {
 }
 inline Draws row_draws(RandomKey key, int64_t row) { return Draws(row_key(key, row)); }
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

@@ -45,7 +45,7 @@ void save_tokenizer(const std::string& dir, const WordPieceTokenizer& tokenizer,
   config["do_lower_case"] = tokenizer.options().lower_case;
   config["strip_accents"] = tokenizer.options().strip_accents;
   config["tokenize_chinese_chars"] = tokenizer.options().split_cjk;
-  for (const auto& [role, name] : detail::bert_roles)
+  for (const auto& [role, name] : internal::bert_roles)
     if (tokenizer.has_special(name)) config[role] = name;
   write_json(in_folder(dir, "tokenizer_config.json"), config);
 }
@@ -67,17 +67,17 @@ void save_images(const std::string& dir, const ImageInfo& images, const Json& si
 
 bool is_hugging_face(const std::string& dir) {
   const std::string path = config_path(dir);
-  return detail::is_theirs(parse_json(path.c_str(), read_file(path)));
+  return internal::is_theirs(parse_json(path.c_str(), read_file(path)));
 }
 
 std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer) {
   const std::string path = config_path(dir), beside = in_folder(dir, "tokenizer_config.json");
   const nlohmann::json config = parse_json(path.c_str(), read_file(path));
   std::vector<std::string> lines;
-  if (!detail::is_theirs(config)) return lines;
-  const std::string kind = detail::kind_of_theirs(path, config);
+  if (!internal::is_theirs(config)) return lines;
+  const std::string kind = internal::kind_of_theirs(path, config);
   if (kind == "bert-classifier") {
-    const std::vector<std::string> names = detail::their_labels(path, config);
+    const std::vector<std::string> names = internal::their_labels(path, config);
     for (size_t i = 0; i < names.size() && lines.empty(); ++i)
       if (names[i] != "LABEL_" + std::to_string(i))
         lines.push_back(path + ": id2label: " + shown(names));
@@ -108,8 +108,8 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
                              const nn::Module& model, const HuggingFaceParts& parts) {
   const std::vector<std::string> labels =
       parts.images ? parts.images->class_names : std::vector<std::string>{};
-  Json config = detail::their_config(kind, ours, labels);
-  const NamedTensors tensors = detail::their_weights(kind, ours, model);
+  Json config = internal::their_config(kind, ours, labels);
+  const NamedTensors tensors = internal::their_weights(kind, ours, model);
   check(!parts.images || kind == "vit", "save_hugging_face: a ", kind, " takes no images");
   config["torch_dtype"] = name_of(tensors.front().second.dtype());
   auto id_of = [&](const char* name) {

@@ -7,13 +7,13 @@
 
 namespace gradus::models {
 
-using detail::TheirKey;
-using detail::TheirModel;
+using internal::TheirKey;
+using internal::TheirModel;
 using nlohmann::json;
 
 namespace {
 
-constexpr auto conv1d = detail::TheirLayer::conv1d, head = detail::TheirLayer::head;
+constexpr auto conv1d = internal::TheirLayer::conv1d, head = internal::TheirLayer::head;
 
 // In functions: a user's global may load a folder before main, or after its end.
 
@@ -200,11 +200,11 @@ void check_required(const std::string& path, const TheirModel& model, const json
 
 }  // namespace
 
-bool detail::is_theirs(const json& config) {
+bool internal::is_theirs(const json& config) {
   return config.is_object() && config.contains("model_type") && !config.contains("model");
 }
 
-const TheirModel& detail::their_model(const std::string& path, const json& config) {
+const TheirModel& internal::their_model(const std::string& path, const json& config) {
   const json& type = config["model_type"];
   std::string known;
   for (const TheirModel* model : all_of_theirs()) {
@@ -214,20 +214,20 @@ const TheirModel& detail::their_model(const std::string& path, const json& confi
   fail(path, ": model_type: expected ", known, ", got ", shown(type));
 }
 
-const TheirModel& detail::their_model(const std::string& kind) {
+const TheirModel& internal::their_model(const std::string& kind) {
   for (const TheirModel* model : all_of_theirs())
     if (is_of_kind(*model, kind)) return *model;
   fail("save_hugging_face: expected a gpt, bert, bert-classifier or vit, got ", shown(kind));
 }
 
-std::string detail::kind_of_theirs(const std::string& path, const json& config) {
+std::string internal::kind_of_theirs(const std::string& path, const json& config) {
   const TheirModel& model = their_model(path, config);
   const std::string architecture = architecture_of(config);
   const bool classifies = architecture == text_classifier || architecture == token_classifier;
   return &model == &bert() && classifies ? bert_classifier : model.kind;
 }
 
-bool detail::is_text_classifier(const json& config) {
+bool internal::is_text_classifier(const json& config) {
   return architecture_of(config) == text_classifier;
 }
 
@@ -252,7 +252,7 @@ void check_problem(const std::string& path, const json& config) {
 
 }  // namespace
 
-std::vector<std::string> detail::their_labels(const std::string& path, const json& config) {
+std::vector<std::string> internal::their_labels(const std::string& path, const json& config) {
   const auto names = config.find("id2label");
   std::vector<std::string> labels;
   if (names == config.end() || names->is_null()) {
@@ -279,8 +279,8 @@ std::vector<std::string> detail::their_labels(const std::string& path, const jso
   return labels;
 }
 
-void detail::read_their_config(const std::string& path, const json& config, const std::string& kind,
-                               const Fields& ours) {
+void internal::read_their_config(const std::string& path, const json& config,
+                                 const std::string& kind, const Fields& ours) {
   const TheirModel& model = their_model(path, config);
   check(is_of_kind(model, kind), path, ": expected a model of kind \"", kind, "\", got a ",
         model.type);
@@ -332,8 +332,8 @@ void check_expressible(const TheirModel& model, const Fields& ours) {
 
 }  // namespace
 
-nlohmann::ordered_json detail::their_config(const std::string& kind, const Fields& ours,
-                                            const std::vector<std::string>& labels) {
+nlohmann::ordered_json internal::their_config(const std::string& kind, const Fields& ours,
+                                              const std::vector<std::string>& labels) {
   const TheirModel& model = their_model(kind);
   check_expressible(model, ours);
   const auto values = nlohmann::ordered_json::parse(as_theirs(model, ours).to_json());

@@ -11,7 +11,7 @@
 #include "gradus/models/folder/fields.h"
 #include "gradus/nn/module.h"
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 /// A number of their configuration that is an entry of ours.
 struct TheirKey {
@@ -88,4 +88,4 @@ void load_their_weights(TheirFile file, const std::string& config_path,
 /// A model's parameters under their names.
 NamedTensors their_weights(const std::string& kind, const Fields& ours, const nn::Module& model);
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

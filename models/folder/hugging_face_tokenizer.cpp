@@ -9,7 +9,7 @@
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 using nlohmann::json;
 
@@ -251,7 +251,7 @@ struct Folder {
     return std::filesystem::exists(file(name), error);
   }
   void expect(const char* key, std::initializer_list<json> wanted) const {
-    detail::expect(config, config_file + ": ", key, wanted);
+    internal::expect(config, config_file + ": ", key, wanted);
   }
   bool flag(const char* key, bool otherwise) const {
     return flag_in(config_file + ": ", config, key, otherwise);
@@ -261,7 +261,7 @@ struct Folder {
     expect("tokenizer_class", {name, name + "Fast"});
     const std::string model = file("config.json");
     if (!config.contains("tokenizer_class"))
-      detail::expect(object_in(model), model + ": ", "tokenizer_class", {name, name + "Fast"});
+      internal::expect(object_in(model), model + ": ", "tokenizer_class", {name, name + "Fast"});
   }
   std::unique_ptr<Tokenizer> load_file() const;
   std::unique_ptr<Tokenizer> load_bpe() const;
@@ -341,4 +341,4 @@ std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir) {
   return tokenizer;
 }
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

@@ -15,9 +15,9 @@
 
 namespace gradus::models {
 
-using detail::TheirFile;
-using detail::TheirLayer;
-using detail::TheirModel;
+using internal::TheirFile;
+using internal::TheirLayer;
+using internal::TheirModel;
 using nlohmann::json;
 
 namespace {
@@ -288,7 +288,7 @@ std::set<std::string> shards_in(const std::string& index) {
 
 }  // namespace
 
-detail::TheirFile detail::read_their_weights(const std::string& dir) {
+internal::TheirFile internal::read_their_weights(const std::string& dir) {
   const std::string path = weights_path(dir), index = path + ".index.json",
                     pickled = in_folder(dir, "pytorch_model.bin");
   if (is_there(path)) return {path, load_safetensors(path).tensors};
@@ -306,8 +306,9 @@ detail::TheirFile detail::read_their_weights(const std::string& dir) {
   return {path, load_safetensors(path).tensors};  // which says what is wrong
 }
 
-void detail::load_their_weights(TheirFile file, const std::string& config_path, const json& config,
-                                nn::Module& model, bool new_heads, bool drawn) {
+void internal::load_their_weights(TheirFile file, const std::string& config_path,
+                                  const json& config, nn::Module& model, bool new_heads,
+                                  bool drawn) {
   const std::string path = file.path;
   const TheirModel& theirs = their_model(config_path, config);
   const NamedTensors targets = model.state_dict();
@@ -332,8 +333,8 @@ void detail::load_their_weights(TheirFile file, const std::string& config_path, 
 
 // ---- saving ----
 
-NamedTensors detail::their_weights(const std::string& kind, const Fields& ours,
-                                   const nn::Module& model) {
+NamedTensors internal::their_weights(const std::string& kind, const Fields& ours,
+                                     const nn::Module& model) {
   const TheirModel& theirs = their_model(kind);
   NamedTensors all;
   const Field *classes = ours.find("classes"), *tokens = ours.find("tokens"),

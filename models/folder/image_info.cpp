@@ -94,7 +94,7 @@ ImageInfo load_theirs(const std::string& dir, const json& config) {
                   numbers_in(path, file, "image_std", 0)};
   if (is_off("do_normalize") && channels != config.end() && *channels == 1) info.stats = {{0}, {1}};
   check_channels(path, info.stats);
-  info.class_names = detail::their_labels(config_path(dir), config);
+  info.class_names = internal::their_labels(config_path(dir), config);
   return info;
 }
 
@@ -103,7 +103,7 @@ ImageInfo load_theirs(const std::string& dir, const json& config) {
 ImageInfo load_image_info(const std::string& dir) {
   if (const std::string config = config_path(dir); std::filesystem::exists(config))
     if (const json theirs = parse_json(config.c_str(), read_file(config));
-        detail::is_theirs(theirs))
+        internal::is_theirs(theirs))
       return load_theirs(dir, theirs);
   const std::string path = in_folder(dir, "images.json");
   const json file = parse_json(path.c_str(), read_file(path));

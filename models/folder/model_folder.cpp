@@ -55,7 +55,7 @@ json read_json_file(const std::string& path) {
 }
 
 std::string kind_in(const std::string& path, const json& config) {
-  if (detail::is_theirs(config)) return detail::kind_of_theirs(path, config);
+  if (internal::is_theirs(config)) return internal::kind_of_theirs(path, config);
   check(!config.is_object() || config.contains("model"), path,
         ": expected a model, or a model_type as Hugging Face's have it, and there is neither");
   return naming(path, [&] { return json_text(config, "model"); });
@@ -75,8 +75,8 @@ void expect_kind(const std::string& dir, const std::string& kind) {
 
 void read_config(const std::string& dir, const std::string& kind, const Fields& config) {
   const std::string path = config_path(dir);
-  if (const json file = read_json_file(path); detail::is_theirs(file))
-    return detail::read_their_config(path, file, kind, config);
+  if (const json file = read_json_file(path); internal::is_theirs(file))
+    return internal::read_their_config(path, file, kind, config);
   expect_kind(dir, kind);
   std::string found;
   with_kind(found, config).read_json(path, read_file(path));
@@ -109,25 +109,25 @@ std::optional<json> their_config_in(const std::string& dir) {
   std::error_code error;
   if (!std::filesystem::exists(config_path(dir), error)) return {};
   json config = read_json_file(config_path(dir));
-  return detail::is_theirs(config) ? std::optional(std::move(config)) : std::nullopt;
+  return internal::is_theirs(config) ? std::optional(std::move(config)) : std::nullopt;
 }
 }  // namespace
 
 void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options) {
   if (const std::optional<json> config = their_config_in(dir))
-    return detail::load_their_weights(detail::read_their_weights(dir), config_path(dir), *config,
-                                      model, options.new_heads, /*drawn=*/true);
+    return internal::load_their_weights(internal::read_their_weights(dir), config_path(dir),
+                                        *config, model, options.new_heads, /*drawn=*/true);
   load_into(weights_path(dir), load_safetensors(weights_path(dir)).tensors, model);
 }
 
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options) {
   if (const std::optional<json> config = their_config_in(dir)) {
-    detail::TheirFile file = detail::read_their_weights(dir);
+    internal::TheirFile file = internal::read_their_weights(dir);
     // Twice as many and some more: heads that the file lacks.
     nn::Module& model = make_undrawn(dir, 2 * count_numbers(file.tensors) + 1'000'000, make);
-    return detail::load_their_weights(std::move(file), config_path(dir), *config, model,
-                                      options.new_heads, /*drawn=*/false);
+    return internal::load_their_weights(std::move(file), config_path(dir), *config, model,
+                                        options.new_heads, /*drawn=*/false);
   }
   const NamedTensors tensors = load_safetensors(weights_path(dir)).tensors;
   load_into(weights_path(dir), tensors, make_undrawn(dir, count_numbers(tensors), make));

@@ -25,7 +25,7 @@ namespace {
 Texts words_of(const std::string& text) {
   Texts words;
   for (size_t at = 0; at < text.size();) {
-    const size_t end = models::detail::end_of_word(text, at);
+    const size_t end = models::internal::end_of_word(text, at);
     REQUIRE(end > at);
     words.push_back(text.substr(at, end - at));
     at = end;
@@ -192,8 +192,8 @@ struct GPT2Files {
 
   GPT2Files() {
     int64_t id = 0;
-    for (const uint8_t byte : models::detail::bytes_in_order())
-      vocab[models::detail::spell(std::string(1, static_cast<char>(byte)))] = id++;
+    for (const uint8_t byte : models::internal::bytes_in_order())
+      vocab[models::internal::spell(std::string(1, static_cast<char>(byte)))] = id++;
     for (const char* token : {"ab", "abc", "\u0120ab", "<|endoftext|>"}) vocab[token] = id++;
   }
   BPETokenizer load(const Texts& special = {"<|endoftext|>"}) const {

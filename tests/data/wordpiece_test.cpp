@@ -326,7 +326,8 @@ TEST_CASE("Hugging Face: settings beside a tokenizer are followed or refused", "
 }
 
 TEST_CASE("Unicode: accents, categories and Hangul", "[wordpiece]") {
-  using models::detail::Category, models::detail::category_of, models::detail::without_accents;
+  using models::internal::Category, models::internal::category_of,
+      models::internal::without_accents;
   CHECK(without_accents(U'e') == U"e");
   CHECK(without_accents(0xe9) == U"e");
   CHECK(without_accents(0x1ec7) == U"e");  // two accents
@@ -354,7 +355,7 @@ TEST_CASE("Unicode: every character's lower case and decomposition are Python's"
     uint32_t h = 0x811c9dc5;
     for (uint32_t c = range[0]; c <= range[1].get<uint32_t>(); ++c) {
       std::string bytes;
-      for (const char32_t part : text_of(c)) models::detail::append_utf8(bytes, part);
+      for (const char32_t part : text_of(c)) models::internal::append_utf8(bytes, part);
       bytes += '\0';
       for (const char byte : bytes) h = (h ^ static_cast<unsigned char>(byte)) * 0x01000193u;
     }
@@ -362,8 +363,8 @@ TEST_CASE("Unicode: every character's lower case and decomposition are Python's"
   };
   for (const json& range : ranges) {
     CAPTURE(range.dump());
-    CHECK(hash(range, models::detail::without_accents) == range[2]);
-    CHECK(hash(range, models::detail::lower_case_text) == range[3]);
+    CHECK(hash(range, models::internal::without_accents) == range[2]);
+    CHECK(hash(range, models::internal::lower_case_text) == range[3]);
   }
 }
 

@@ -55,7 +55,7 @@ void check_message(const std::string& message) {
            "a control character in the message: " + message);
   for (size_t at = 0; at < message.size();) {
     char32_t code_point;
-    expect(gradus::models::detail::read_code_point(message, at, code_point),
+    expect(gradus::models::internal::read_code_point(message, at, code_point),
            "a message that is not UTF-8: " + message);
   }
 }

@@ -47,7 +47,7 @@ void check_options(AugmentOptions o) {
 
 /// Draws numbers in one order whatever is left out, so that an option does not change another's.
 Change draw_change(const AugmentOptions& o, const Size& size, RandomKey key) {
-  detail::Draws draws(key);
+  internal::Draws draws(key);
   const auto chance = [&](double probability) { return draws.uniform() < probability; };
   const auto around = [&](double most) { return most * (2 * draws.uniform() - 1); };
   const auto height = static_cast<double>(size.height), width = static_cast<double>(size.width);

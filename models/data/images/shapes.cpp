@@ -73,7 +73,7 @@ std::string caption_of(const Scene& scene) {
   return text + ' ' + relations[scene.relation] + " a " + name_of_class(scene.shapes[1].id);
 }
 
-Scene draw_scene(const ShapesOptions& o, detail::Draws& draws) {
+Scene draw_scene(const ShapesOptions& o, internal::Draws& draws) {
   const auto within = [&](double low, double high) { return low + (high - low) * draws.uniform(); };
   const auto size = static_cast<double>(o.size);
   Scene scene;
@@ -110,7 +110,7 @@ Scene draw_scene(const ShapesOptions& o, detail::Draws& draws) {
 }
 
 /// The picture: edges are smooth by 4 x 4 points a pixel.
-void paint(const Scene& scene, const ShapesOptions& o, detail::Draws& draws, uint8_t* to) {
+void paint(const Scene& scene, const ShapesOptions& o, internal::Draws& draws, uint8_t* to) {
   const int64_t size = o.size, plane = size * size;
   std::vector<double> picture(static_cast<size_t>(3 * plane), 0.02 + 0.28 * draws.uniform());
   for (const Shape2D& s : scene.shapes) {
@@ -159,7 +159,7 @@ ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options) 
   std::vector<std::string> captions(static_cast<size_t>(n)), names;
   parallel_for(n, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      detail::Draws draws = detail::row_draws({options.seed ^ key_of_shapes, 0}, first + i);
+      internal::Draws draws = internal::row_draws({options.seed ^ key_of_shapes, 0}, first + i);
       const Scene scene = draw_scene(options, draws);
       paint(scene, options, draws, pixels.data() + i * bytes);
       labels[static_cast<size_t>(i)] = scene.shapes[0].id;

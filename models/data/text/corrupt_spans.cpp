@@ -13,7 +13,7 @@ namespace {
 
 /// n as a sum of `parts` numbers of at least 1: parts - 1 of the n - 1 places between units, drawn
 /// by selection sampling (Knuth, volume 2, algorithm 3.4.2 S).
-std::vector<int64_t> random_sum(int64_t n, int64_t parts, detail::Draws& draws) {
+std::vector<int64_t> random_sum(int64_t n, int64_t parts, internal::Draws& draws) {
   std::vector<int64_t> lengths{1};
   int64_t cuts = parts - 1;
   for (int64_t left = n - 1; left > 0; --left) {
@@ -53,7 +53,7 @@ CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSp
   check(found == tokens.end(), "corrupt_spans: token ", found == tokens.end() ? 0 : *found,
         " at place ", found - tokens.begin(), " is a sentinel");
 
-  detail::Draws draws(key);
+  internal::Draws draws(key);
   // Kept are spans + 1 pieces, of which the first and the last may be empty.
   const std::vector<int64_t> gone = random_sum(taken, spans, draws);
   std::vector<int64_t> kept = random_sum(n - taken + 2, spans + 1, draws);

@@ -11,7 +11,7 @@
 
 namespace gradus::models {
 
-using detail::Draws;
+using internal::Draws;
 
 namespace {
 
@@ -269,12 +269,12 @@ void MaskedPairs::write_row(const SplitData& data, const Example& example, Draws
 MaskedBatch MaskedPairs::random_batch(Split part, int64_t batch, uint64_t seed, int64_t step,
                                       int64_t index) const {
   const RandomKey key =
-      detail::batch_key("MaskedPairs", "examples", part, batch, seed, step, index);
+      internal::batch_key("MaskedPairs", "examples", part, batch, seed, step, index);
   const SplitData& data = of(part);
   check(!data.starts.empty(), "MaskedPairs: nothing is held out");
   const MaskedBatch out = empty_batch(batch);
   for (int64_t row = 0; row < batch; ++row) {
-    Draws draws = detail::row_draws(key, row);
+    Draws draws = internal::row_draws(key, row);
     Example example = data.starts[static_cast<size_t>(draws.below(std::ssize(data.starts)))];
     example.is_next = draws.uniform() < 0.5;
     write_row(data, example, draws, out, row);

@@ -11,7 +11,7 @@
 
 namespace gradus::models {
 
-namespace detail {
+namespace internal {
 class Draws;
 }
 
@@ -94,10 +94,10 @@ class MaskedPairs {
   int64_t fill(int64_t first, int64_t last, int64_t tokens) const;
   int64_t end_of_a(const SplitData& data, const Example& example) const;
   Range elsewhere(const SplitData& data, const Example& example, int64_t end_of_a,
-                  detail::Draws& draws) const;
-  void write_row(const SplitData& data, const Example& example, detail::Draws& draws,
+                  internal::Draws& draws) const;
+  void write_row(const SplitData& data, const Example& example, internal::Draws& draws,
                  const MaskedBatch& batch, int64_t row) const;
-  void mask_row(int64_t length, detail::Draws& draws, int64_t* ids, int64_t* targets) const;
+  void mask_row(int64_t length, internal::Draws& draws, int64_t* ids, int64_t* targets) const;
   MaskedBatch empty_batch(int64_t rows) const;
 
   MaskedPairsOptions options_;

@@ -72,12 +72,12 @@ PairBatch PairSource::gather(const std::vector<TokenPair>& rows) const {
 
 PairBatch PairSource::random_batch(Split part, int64_t batch, uint64_t seed, int64_t step,
                                    int64_t index) const {
-  const RandomKey key = detail::batch_key(name_, "pairs", part, batch, seed, step, index);
+  const RandomKey key = internal::batch_key(name_, "pairs", part, batch, seed, step, index);
   check(num_pairs(part) > 0, name_, ": no pairs are held out");
   std::vector<TokenPair> rows;
   for (int64_t i = 0; i < batch; ++i)
     rows.push_back(
-        pair(part, detail::row_choice(key, i, num_pairs(part)), detail::row_key(key, i)));
+        pair(part, internal::row_choice(key, i, num_pairs(part)), internal::row_key(key, i)));
   return gather(rows);
 }
 
@@ -88,7 +88,7 @@ PairBatch PairSource::pairs(Split part, int64_t first, int64_t batch) const {
   const RandomKey key{key_of_fixed + (part == Split::train ? 0 : 1), 0};
   std::vector<TokenPair> rows;
   for (int64_t i = first; i < first + std::min(batch, num_pairs(part) - first); ++i)
-    rows.push_back(pair(part, i, detail::row_key(key, i)));
+    rows.push_back(pair(part, i, internal::row_key(key, i)));
   return gather(rows);
 }
 

@@ -15,8 +15,8 @@ namespace {
 bool is_blank(std::string_view text) {
   char32_t code_point;
   for (size_t at = 0; at < text.size();)
-    if (!detail::read_code_point(text, at, code_point) ||
-        detail::kind_of(code_point) != detail::Kind::space)
+    if (!internal::read_code_point(text, at, code_point) ||
+        internal::kind_of(code_point) != internal::Kind::space)
       return false;
   return true;
 }
@@ -25,7 +25,7 @@ bool is_blank(std::string_view text) {
 const char* parse(std::string_view line, TextPair& pair) {
   char32_t code_point;
   for (size_t at = 0; at < line.size();)
-    if (!detail::read_code_point(line, at, code_point)) return "invalid UTF-8";
+    if (!internal::read_code_point(line, at, code_point)) return "invalid UTF-8";
   const size_t tab = line.find('\t');
   if (tab == std::string_view::npos)
     return line.empty() ? "an empty line" : "no tab between source and target";

@@ -34,7 +34,7 @@ class DifferentNumbers {
   }
   int64_t total_, taken_ = 0;
   std::unordered_map<int64_t, int64_t> moved_;
-  detail::Draws draws_;
+  internal::Draws draws_;
 };
 
 // ---- dates ----
@@ -171,7 +171,7 @@ std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOpt
     strings += std::pow(static_cast<double>(alphabet.size()), static_cast<double>(length));
   check(n >= 0 && 2 * static_cast<double>(n) <= strings, "reversal_pairs: expected at most ",
         strings / 2, " pairs, half of all that there are, got ", n);
-  detail::Draws draws({seed ^ key_of_reversals, 0});
+  internal::Draws draws({seed ^ key_of_reversals, 0});
   std::unordered_set<std::string> seen;
   std::vector<TextPair> pairs;
   while (std::ssize(pairs) < n) {

@@ -78,10 +78,10 @@ TokenBatch TextData::gather(Split part, const std::vector<int64_t>& starts, int6
 
 TokenBatch TextData::random_batch(Split part, int64_t batch, uint64_t seed, int64_t step,
                                   int64_t index) const {
-  const RandomKey key = detail::batch_key("text data", "windows", part, batch, seed, step, index);
+  const RandomKey key = internal::batch_key("text data", "windows", part, batch, seed, step, index);
   std::vector<int64_t> starts;
   for (int64_t i = 0; i < batch; ++i)
-    starts.push_back(detail::row_choice(key, i, length(part) - context_));
+    starts.push_back(internal::row_choice(key, i, length(part) - context_));
   return gather(part, starts, context_);
 }
 

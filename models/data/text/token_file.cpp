@@ -94,9 +94,9 @@ size_t last_cut(const std::string& text) {
     if (!is_space(text[at]) || at + 1 == text.size()) continue;
     size_t end = at + 1;
     char32_t next;
-    const bool whole = detail::read_code_point(text, end, next);
+    const bool whole = internal::read_code_point(text, end, next);
     if (!whole && at + 4 >= text.size()) continue;  // its other bytes are still to come
-    if (!whole || detail::kind_of(next) != detail::Kind::space) return at;
+    if (!whole || internal::kind_of(next) != internal::Kind::space) return at;
   }
   return 0;
 }

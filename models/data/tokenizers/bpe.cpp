@@ -2,7 +2,7 @@
 
 #include "gradus/models/data/tokenizers/utf8.h"
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 namespace {
 
@@ -97,4 +97,4 @@ std::string unspell(std::string_view text) {
   return out;
 }
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

@@ -10,7 +10,7 @@
 
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 /// Where the word that begins at text[at] ends, by GPT-2's rule. at < text.size().
 size_t end_of_word(std::string_view text, size_t at);
@@ -42,4 +42,4 @@ struct BPETable {
 /// + 255: appends tokens and merges to the table.
 void train_bpe(const std::string& text, const BPEOptions& options, BPETable& table);
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

@@ -15,8 +15,8 @@
 
 namespace gradus::models {
 
-using detail::BPETable;
-using detail::pair_key;
+using internal::BPETable;
+using internal::pair_key;
 using nlohmann::json;
 
 BPETokenizer::BPETokenizer(const BPETable& table) {
@@ -28,7 +28,7 @@ BPETokenizer::BPETokenizer(const BPETable& table) {
     const auto id = static_cast<int32_t>(ids.size());
     if (!ids.emplace(token, id).second)
       fail(table.in_vocab(), "token ", shown(json(token)), " stands twice in the vocabulary");
-    pieces_.push_back(special.contains(token) ? token : detail::unspell(token));
+    pieces_.push_back(special.contains(token) ? token : internal::unspell(token));
     if (pieces_.back().empty())
       fail(table.in_vocab(), "token ", shown(json(token)), " is empty or holds a character that ",
            "stands for no byte");
@@ -45,7 +45,7 @@ BPETokenizer::BPETokenizer(const BPETable& table) {
   for (size_t byte = 0; byte < 256; ++byte) {
     if (byte_ids_[byte] < 0)
       fail(table.in_vocab(), "expected a token for each byte, but there is none for ", byte, ", ",
-           shown(json(detail::spell(std::string(1, static_cast<char>(byte))))));
+           shown(json(internal::spell(std::string(1, static_cast<char>(byte))))));
     made[static_cast<size_t>(byte_ids_[byte])] = true;
   }
   for (size_t i = 0; i < table.merges.size(); ++i) {
@@ -84,7 +84,7 @@ BPETokenizer BPETokenizer::train(const std::string& text, const BPEOptions& opti
   check(options.min_count >= 1, "BPETokenizer: expected min_count >= 1, got ", options.min_count);
   auto place = [] { return "BPETokenizer: "; };
   BPETable table{options.special, options.special, {}, place, [&](size_t) { return place(); }};
-  detail::train_bpe(text, options, table);
+  internal::train_bpe(text, options, table);
   return BPETokenizer(table);
 }
 
@@ -169,7 +169,7 @@ std::vector<int64_t> BPETokenizer::encode(const std::string& text) const {
   std::vector<int32_t> seen;  // the tokens of all different words, one word's behind the other's
   std::unordered_map<std::string_view, std::pair<size_t, size_t>> words;  // where those begin, end
   for (size_t at = 0; at < text.size();) {
-    const size_t end = detail::end_of_word(text, at);
+    const size_t end = internal::end_of_word(text, at);
     check(end - at < size_t{1} << 31, "encode: a word of ", end - at, " bytes at byte ", at);
     const std::string_view word(text.data() + at, end - at);
     const auto [found, is_new] = words.try_emplace(word);
@@ -185,7 +185,7 @@ std::vector<int64_t> BPETokenizer::encode(const std::string& text) const {
 }
 
 std::string BPETokenizer::decode(const std::vector<int64_t>& ids) const {
-  detail::check_ids(ids, vocab_size());
+  internal::check_ids(ids, vocab_size());
   std::string text;
   for (const int64_t id : ids) text += pieces_[static_cast<size_t>(id)];
   return text;
@@ -195,7 +195,7 @@ std::string BPETokenizer::decode(const std::vector<int64_t>& ids) const {
 
 std::string BPETokenizer::spelled(int64_t id) const {
   const std::string& piece = pieces_[static_cast<size_t>(id)];
-  return is_special(id) ? piece : detail::spell(piece);
+  return is_special(id) ? piece : internal::spell(piece);
 }
 
 std::vector<std::string> BPETokenizer::spelled_merges() const {
@@ -218,11 +218,11 @@ std::string BPETokenizer::to_json() const {
 namespace {
 
 /// Of our file, or of one of Hugging Face's.
-BPETable read_table(const detail::TokenizerFile& file) {
+BPETable read_table(const internal::TokenizerFile& file) {
   const auto in_merge = [](size_t i) { return "merge " + std::to_string(i) + " "; };
   if (file.is_theirs())
-    return {detail::their_tokens(file.root), detail::their_special(file.root),
-            detail::their_merges(file.root), [] { return std::string(); }, in_merge};
+    return {internal::their_tokens(file.root), internal::their_special(file.root),
+            internal::their_merges(file.root), [] { return std::string(); }, in_merge};
   file.check_type("bpe");
   check(file.root.contains("merges"), "expected an array of merges for merges");
   return {file.strings("vocab", "tokens", true), file.strings("special", "names", false),
@@ -232,7 +232,7 @@ BPETable read_table(const detail::TokenizerFile& file) {
 /// vocab.json's tokens, in the order of their ids.
 std::vector<std::string> read_vocab(const std::string& in_vocab, const std::string& path) {
   const std::string text = read_file(path);
-  return detail::tokens_by_id(in_vocab, parse_json((in_vocab + "the file").c_str(), text));
+  return internal::tokens_by_id(in_vocab, parse_json((in_vocab + "the file").c_str(), text));
 }
 
 /// merges.txt's lines, but for the first if that is a "#version".
@@ -253,11 +253,12 @@ std::vector<std::string> read_merges(const std::string& path, size_t& first_line
 
 }  // namespace
 
-BPETokenizer::BPETokenizer(const detail::TokenizerFile& file) : BPETokenizer(read_table(file)) {}
+BPETokenizer::BPETokenizer(const internal::TokenizerFile& file) : BPETokenizer(read_table(file)) {}
 
 BPETokenizer BPETokenizer::load(const std::string& path) {
   std::optional<BPETokenizer> tokenizer;
-  detail::read_tokenizer("BPETokenizer", path, [&](const auto& file) { tokenizer.emplace(file); });
+  internal::read_tokenizer("BPETokenizer", path,
+                           [&](const auto& file) { tokenizer.emplace(file); });
   return *std::move(tokenizer);
 }
 

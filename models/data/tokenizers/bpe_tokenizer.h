@@ -12,7 +12,7 @@
 
 namespace gradus::models {
 
-namespace detail {
+namespace internal {
 struct BPETable;
 }
 
@@ -41,7 +41,7 @@ class BPETokenizer : public Tokenizer {
   /// right one has. The vocabulary is smaller than asked for where no pair occurs min_count times.
   /// Throws Error unless vocab_size has room for the special tokens and 256 bytes.
   static BPETokenizer train(const std::string& text, const BPEOptions& options);
-  explicit BPETokenizer(const detail::TokenizerFile& file);
+  explicit BPETokenizer(const internal::TokenizerFile& file);
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::string decode(const std::vector<int64_t>& ids) const override;
@@ -71,7 +71,7 @@ class BPETokenizer : public Tokenizer {
   };
   class Merger;
 
-  explicit BPETokenizer(const detail::BPETable& table);
+  explicit BPETokenizer(const internal::BPETable& table);
   std::string spelled(int64_t id) const;
   std::vector<std::string> spelled_merges() const;
 

@@ -11,7 +11,7 @@
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/data/tokenizers/bpe.h"
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 namespace {
 
@@ -181,4 +181,4 @@ void train_bpe(const std::string& text, const BPEOptions& options, BPETable& tab
   }
 }
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

@@ -13,7 +13,7 @@
 
 namespace gradus::models {
 
-using detail::next_code_point;
+using internal::next_code_point;
 using nlohmann::json;
 
 void CharTokenizer::add(char32_t code_point, std::string character) {
@@ -34,7 +34,7 @@ CharTokenizer::CharTokenizer(const std::string& text, const std::vector<std::str
   for (auto& [code_point, character] : characters) add(code_point, std::move(character));
 }
 
-CharTokenizer::CharTokenizer(const detail::TokenizerFile& file)
+CharTokenizer::CharTokenizer(const internal::TokenizerFile& file)
     : Tokenizer((file.check_type("char"), file.strings("special", "names", false))),
       vocab_(special_tokens()) {
   for (std::string& character : file.strings("vocab", "characters", true)) {
@@ -61,7 +61,7 @@ std::vector<int64_t> CharTokenizer::encode(const std::string& text) const {
 }
 
 std::string CharTokenizer::decode(const std::vector<int64_t>& ids) const {
-  detail::check_ids(ids, vocab_size());
+  internal::check_ids(ids, vocab_size());
   std::string text;
   text.reserve(ids.size());
   for (const int64_t id : ids) text += vocab_[static_cast<size_t>(id)];
@@ -76,7 +76,8 @@ std::string CharTokenizer::to_json() const {
 
 CharTokenizer CharTokenizer::load(const std::string& path) {
   std::optional<CharTokenizer> tokenizer;
-  detail::read_tokenizer("CharTokenizer", path, [&](const auto& file) { tokenizer.emplace(file); });
+  internal::read_tokenizer("CharTokenizer", path,
+                           [&](const auto& file) { tokenizer.emplace(file); });
   return *std::move(tokenizer);
 }
 

@@ -16,7 +16,7 @@ class CharTokenizer : public Tokenizer {
  public:
   /// The vocabulary of `text`. Throws Error if it is empty or, naming the byte, not UTF-8.
   explicit CharTokenizer(const std::string& text, const std::vector<std::string>& special = {});
-  explicit CharTokenizer(const detail::TokenizerFile& file);
+  explicit CharTokenizer(const internal::TokenizerFile& file);
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::string decode(const std::vector<int64_t>& ids) const override;

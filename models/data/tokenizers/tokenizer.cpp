@@ -24,7 +24,7 @@ Tokenizer::Tokenizer(const std::vector<std::string>& special, int64_t first) {
 
 void Tokenizer::add_special(const std::string& name, int64_t id) {
   check(!name.empty(), "special tokens: expected names, got an empty one");
-  detail::check_utf8("special tokens", name);
+  internal::check_utf8("special tokens", name);
   if (!special_ids_.emplace(name, id).second)
     fail("special tokens: ", shown(json(name)), " stands there twice");
   special_places_.emplace(id, special_names_.size());
@@ -55,7 +55,7 @@ int64_t Tokenizer::count_unknown(const std::vector<int64_t>& ids) const {
 
 void Tokenizer::save(const std::string& path) const { write_file_atomically(path, to_json()); }
 
-namespace detail {
+namespace internal {
 
 void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size) {
   for (size_t i = 0; i < ids.size(); ++i)
@@ -94,15 +94,15 @@ void read_tokenizer(const char* op, const std::string& path,
   }
 }
 
-}  // namespace detail
+}  // namespace internal
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return detail::load_folder_tokenizer(path);
+  if (std::filesystem::is_directory(path, error)) return internal::load_folder_tokenizer(path);
   std::unique_ptr<Tokenizer> tokenizer;
-  detail::read_tokenizer("load_tokenizer", path, [&](const detail::TokenizerFile& file) {
+  internal::read_tokenizer("load_tokenizer", path, [&](const internal::TokenizerFile& file) {
     const std::string type =
-        file.is_theirs() ? detail::their_type(file.root) : json_text(file.root, "type");
+        file.is_theirs() ? internal::their_type(file.root) : json_text(file.root, "type");
     if (type == "char")
       tokenizer = std::make_unique<CharTokenizer>(file);
     else if (type == "word")

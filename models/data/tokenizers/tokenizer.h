@@ -70,7 +70,7 @@ class Tokenizer {
 /// and what is wrong.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
-namespace detail {
+namespace internal {
 struct TokenizerFile;
 }
 

@@ -9,7 +9,7 @@
 
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 /// A tokenizer's file, read: a JSON object.
 struct TokenizerFile {
@@ -57,4 +57,4 @@ std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 /// Throws decode's Error on an id outside [0, vocab_size).
 void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size);
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

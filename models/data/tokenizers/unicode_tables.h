@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 // Where the category changes, from U+0080 on: the first code point of its category times 8, plus the
 // category; code points that are not assigned (Cn) or no characters (Cs) change nothing.
@@ -522,4 +522,4 @@ inline constexpr Capitals capitals[] = {
     {0x10c80, 0x10cb2, 64, 1},   {0x118a0, 0x118bf, 32, 1},   {0x16e40, 0x16e5f, 32, 1},
     {0x1e900, 0x1e921, 34, 1}};
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

@@ -7,7 +7,7 @@
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/data/tokenizers/unicode_tables.h"
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 Category category_of(char32_t c) {
   if (c < 0x80) {
@@ -115,4 +115,4 @@ void append_utf8(std::string& text, char32_t c) {
   for (int i = more - 1; i >= 0; --i) text += static_cast<char>(0x80 | (c >> (6 * i) & 0x3f));
 }
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 
 /// What a character is to a tokenizer: Unicode's general categories L, N, M, the property
 /// White_Space, and all else (punctuation, symbols, control characters, private use).
@@ -51,4 +51,4 @@ void check_utf8(const char* op, std::string_view text);
 /// Appends a code point in UTF-8.
 void append_utf8(std::string& text, char32_t code_point);
 
-}  // namespace gradus::models::detail
+}  // namespace gradus::models::internal

@@ -14,7 +14,7 @@
 
 namespace gradus::models {
 
-using detail::Kind;
+using internal::Kind;
 using nlohmann::json;
 
 namespace {
@@ -30,13 +30,13 @@ void for_each_word(const char* op, std::string_view text, bool lower_case, Use&&
   };
   for (size_t at = 0; at < text.size();) {
     const size_t start = at;
-    const char32_t code_point = detail::next_code_point(op, text, at);
-    const Kind kind = detail::kind_of(code_point);
+    const char32_t code_point = internal::next_code_point(op, text, at);
+    const Kind kind = internal::kind_of(code_point);
     if (kind == Kind::space || kind == Kind::other) end_word();
     if (kind == Kind::space) continue;
     if (word.empty()) begin = start;
     if (lower_case)
-      detail::append_utf8(word, detail::lower_case(code_point));
+      internal::append_utf8(word, internal::lower_case(code_point));
     else
       word.append(text, start, at - start);
     if (kind == Kind::other) end_word();
@@ -84,7 +84,7 @@ WordTokenizer::WordTokenizer(const std::string& text, const WordTokenizerOptions
   for (auto& [word, count] : words) add(std::move(word));
 }
 
-WordTokenizer::WordTokenizer(const detail::TokenizerFile& file)
+WordTokenizer::WordTokenizer(const internal::TokenizerFile& file)
     : Tokenizer((file.check_type("word"), file.strings("special", "names", false))),
       vocab_(special_tokens()) {
   const auto lower = file.root.find("lower_case");
@@ -115,7 +115,7 @@ std::vector<int64_t> WordTokenizer::encode(const std::string& text) const {
 }
 
 std::string WordTokenizer::decode(const std::vector<int64_t>& ids) const {
-  detail::check_ids(ids, vocab_size());
+  internal::check_ids(ids, vocab_size());
   std::string text;
   bool space = false;          // wanted before the next word, unless that joins
   bool quote_is_open = false;  // "plain" quotes open and close in turns
@@ -144,7 +144,8 @@ std::string WordTokenizer::to_json() const {
 
 WordTokenizer WordTokenizer::load(const std::string& path) {
   std::optional<WordTokenizer> tokenizer;
-  detail::read_tokenizer("WordTokenizer", path, [&](const auto& file) { tokenizer.emplace(file); });
+  internal::read_tokenizer("WordTokenizer", path,
+                           [&](const auto& file) { tokenizer.emplace(file); });
   return *std::move(tokenizer);
 }
 

@@ -31,7 +31,7 @@ class WordTokenizer : public Tokenizer {
   /// The vocabulary: the special tokens, then the words of `text`, the most frequent first, those
   /// of equal frequency in the order of their bytes. Throws Error on a text without words.
   explicit WordTokenizer(const std::string& text, const WordTokenizerOptions& options = {});
-  explicit WordTokenizer(const detail::TokenizerFile& file);
+  explicit WordTokenizer(const internal::TokenizerFile& file);
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::string decode(const std::vector<int64_t>& ids) const override;

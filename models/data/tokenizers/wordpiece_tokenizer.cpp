@@ -14,7 +14,7 @@
 
 namespace gradus::models {
 
-using detail::Category;
+using internal::Category;
 using nlohmann::json;
 
 namespace {
@@ -33,9 +33,9 @@ bool is_punctuation(char32_t c, Category category) {
 
 /// What of a character is left, without accents and in lower case if so wanted.
 std::u32string normal_form(char32_t c, const WordPieceOptions& o) {
-  if (!o.strip_accents) return o.lower_case ? detail::lower_case_text(c) : std::u32string{c};
-  std::u32string parts = detail::without_accents(c);
-  if (o.lower_case) std::ranges::transform(parts, parts.begin(), detail::lower_case);
+  if (!o.strip_accents) return o.lower_case ? internal::lower_case_text(c) : std::u32string{c};
+  std::u32string parts = internal::without_accents(c);
+  if (o.lower_case) std::ranges::transform(parts, parts.begin(), internal::lower_case);
   return parts;
 }
 
@@ -53,8 +53,8 @@ void for_each_word(const std::string& text, const WordPieceOptions& o, Use&& use
     end_word();
   };
   for (size_t at = 0; at < text.size();) {
-    const char32_t c = detail::next_code_point("encode", text, at);
-    const Category category = detail::category_of(c);
+    const char32_t c = internal::next_code_point("encode", text, at);
+    const Category category = internal::category_of(c);
     const bool is_space = c == '\t' || c == '\n' || c == '\r' || c == ' ';
     // Among them what Unicode has as white space: U+000B, U+000C, U+0085.
     const bool is_control = category == Category::control || c < ' ' || c == 0x85 || c == 0xfffd;
@@ -65,7 +65,7 @@ void for_each_word(const std::string& text, const WordPieceOptions& o, Use&& use
     }
     const bool alone = o.split_cjk && is_chinese(c);
     for (const char32_t part : normal_form(c, o)) {
-      if (alone || is_punctuation(part, detail::category_of(part)))
+      if (alone || is_punctuation(part, internal::category_of(part)))
         add_alone(part);
       else
         word += part;
@@ -76,7 +76,7 @@ void for_each_word(const std::string& text, const WordPieceOptions& o, Use&& use
 
 std::string to_utf8(std::u32string_view text) {
   std::string bytes;
-  for (const char32_t c : text) detail::append_utf8(bytes, c);
+  for (const char32_t c : text) internal::append_utf8(bytes, c);
   return bytes;
 }
 
@@ -91,7 +91,7 @@ WordPieceTokenizer::WordPieceTokenizer(std::vector<std::string> pieces,
   for (int64_t id = 0; id < vocab_size(); ++id) {
     const std::string& piece = pieces_[static_cast<size_t>(id)];
     check(!piece.empty(), "WordPieceTokenizer: piece ", id, " is empty");
-    detail::check_utf8("WordPieceTokenizer: a piece", piece);
+    internal::check_utf8("WordPieceTokenizer: a piece", piece);
     const auto found = special.find(piece);
     const bool is_new = found == special.end() ? ids_.emplace(piece, id).second
                                                : std::exchange(found->second, id) < 0;
@@ -132,7 +132,7 @@ std::vector<int64_t> WordPieceTokenizer::encode(const std::string& text) const {
 }
 
 std::string WordPieceTokenizer::decode(const std::vector<int64_t>& ids) const {
-  detail::check_ids(ids, vocab_size());
+  internal::check_ids(ids, vocab_size());
   std::string text;
   for (const int64_t id : ids) {
     const std::string& piece = pieces_[static_cast<size_t>(id)];
@@ -167,8 +167,8 @@ bool flag_in(const json& root, const char* key) {
 }
 
 /// Of our file, or of one of Hugging Face's.
-WordPieceOptions options_of(const detail::TokenizerFile& file) {
-  if (file.is_theirs()) return detail::their_wordpiece_options(file.root);
+WordPieceOptions options_of(const internal::TokenizerFile& file) {
+  if (file.is_theirs()) return internal::their_wordpiece_options(file.root);
   file.check_type("wordpiece");
   return {flag_in(file.root, "lower_case"), flag_in(file.root, "strip_accents"),
           flag_in(file.root, "split_cjk"), file.strings("special", "names", false)};
@@ -176,8 +176,8 @@ WordPieceOptions options_of(const detail::TokenizerFile& file) {
 
 }  // namespace
 
-WordPieceTokenizer::WordPieceTokenizer(const detail::TokenizerFile& file)
-    : WordPieceTokenizer(file.is_theirs() ? detail::their_tokens(file.root)
+WordPieceTokenizer::WordPieceTokenizer(const internal::TokenizerFile& file)
+    : WordPieceTokenizer(file.is_theirs() ? internal::their_tokens(file.root)
                                           : file.strings("vocab", "pieces", true),
                          options_of(file)) {
   for (const std::string& name : options_.special)
@@ -186,8 +186,8 @@ WordPieceTokenizer::WordPieceTokenizer(const detail::TokenizerFile& file)
 
 WordPieceTokenizer WordPieceTokenizer::load(const std::string& path) {
   std::optional<WordPieceTokenizer> tokenizer;
-  detail::read_tokenizer("WordPieceTokenizer", path,
-                         [&](const auto& file) { tokenizer.emplace(file); });
+  internal::read_tokenizer("WordPieceTokenizer", path,
+                           [&](const auto& file) { tokenizer.emplace(file); });
   return *std::move(tokenizer);
 }
 

@@ -32,7 +32,7 @@ class WordPieceTokenizer : public Tokenizer {
   /// twice.
   explicit WordPieceTokenizer(std::vector<std::string> pieces,
                               const WordPieceOptions& options = {});
-  explicit WordPieceTokenizer(const detail::TokenizerFile& file);
+  explicit WordPieceTokenizer(const internal::TokenizerFile& file);
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::string decode(const std::vector<int64_t>& ids) const override;
