@@ -2,7 +2,13 @@
 
 #include "gradus/core/kernels/blas.h"
 #include "gradus/core/kernels/softmax.h"
+#include "gradus/core/ops/loss.h"
+#include "gradus/core/ops/matmul.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 
@@ -85,14 +91,15 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
 /// Queries over the temperature, and keys: a (N, D), and b (M, D) or, if `alike`, of a's shape.
 std::pair<Tensor, Tensor> queries_and_keys(const char* op, const Tensor& a, const Tensor& b,
                                            bool alike, const ContrastiveOptions& options) {
-  check(is_floating(a.dtype()) && a.dtype() == b.dtype() && a.rank() == 2 && b.rank() == 2 &&
-            a.numel() > 0 && a.size(1) == b.size(1) && (!alike || a.size(0) == b.size(0)),
-        op, ": expected (N, D) and (", alike ? 'N' : 'M', ", D) of one floating dtype, got ",
-        a.dtype(), " ", a.shape(), " and ", b.dtype(), " ", b.shape());
+  check_shape(op, "the first input", a, {"N", "D"});
+  check_shape(op, "the second input", b, {alike ? Dim(a.size(0)) : Dim("M"), a.size(1)});
+  check_floating(op, a);
+  check_same_dtype(op, a, b);
+  check(a.numel() > 0, op, ": expected N and D of at least 1, got ", a.shape());
   const Tensor t = options.learned_temperature.defined() ? options.learned_temperature
                                                          : scalar(options.temperature, a.dtype());
-  check(t.numel() == 1 && t.dtype() == a.dtype(), op, ": expected a temperature of one element of ",
-        a.dtype(), ", got ", t.dtype(), " ", t.shape());
+  check_same_dtype(op, a, t);
+  check(t.numel() == 1, op, ": expected a temperature of one element, got ", t.shape());
   check(t.item() > 0 && std::isfinite(t.item()), op,
         ": expected a finite temperature above 0, got ", t.item());
   const Tensor q = options.cosine ? normalize(a, -1) : a;
@@ -106,10 +113,11 @@ Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& ne
   const ProfileScope scope("info_nce");
   const auto [a, p] = queries_and_keys("info_nce", anchors, positives, true, options);
   const bool shared = negatives.rank() == 2;
-  check(negatives.dtype() == a.dtype() && negatives.rank() == (shared ? 2 : 3) &&
-            negatives.size(-1) == a.size(1) && (shared || negatives.size(0) == a.size(0)),
-        "info_nce: expected negatives (K, D) or (N, K, D) for anchors ", a.dtype(), " ", a.shape(),
-        ", got ", negatives.dtype(), " ", negatives.shape());
+  check_same_dtype("info_nce", a, negatives);
+  if (shared)
+    check_shape("info_nce", "negatives", negatives, {"K", a.size(1)});
+  else
+    check_shape("info_nce", "negatives", negatives, {a.size(0), "K", a.size(1)});
   const Tensor n = options.cosine ? normalize(negatives, -1) : negatives;
   const Tensor others = shared ? matmul(a, n.mT()) : matmul(n, a.unsqueeze(-1)).squeeze(-1);
   return cross_entropy(cat({sum(a * p, -1, keepdim), others}, 1), zeros({a.size(0)}, int64));

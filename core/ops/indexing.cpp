@@ -3,6 +3,8 @@
 #include <numeric>
 
 #include "gradus/core/kernels/odometer.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/prelude.h"
 
 namespace gradus {
@@ -75,9 +77,7 @@ void scatter_into(const char* op, const Tensor& y, int64_t dim, const Tensor& in
                   const Tensor& src) {
   const int d = normalize_dim(op, dim, y.rank());
   check_index_shape(op, y.shape(), d, index);
-  check(src.shape() == index.shape(), op, ": index ", index.shape(), " and src ", src.shape(),
-        " differ in shape");
-  check(src.dtype() == y.dtype(), op, ": expected src of ", y.dtype(), ", got ", src.dtype());
+  check_tensor(op, "src", src, y.dtype(), index.shape());
   const Tensor flat = checked_index(op, "index", index, y.shape()[d]);
   dispatch_number(op, y.dtype(), [&]<class T>(TypeTag<T>) {
     for_each_named<T>(y, d, flat, src, [](T& into, T value) { into += value; });
@@ -174,7 +174,7 @@ void add_entries(const T* from, const Blocks& blocks, const int64_t* index, int6
 void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
               const Tensor& src) {
   const int d = normalize_dim(op, dim, y.rank());
-  check(index.rank() == 1, op, ": expected a vector of indices, got shape ", index.shape());
+  check_shape(op, "index", index, {"n"});
   check_tensor(op, "src", src, y.dtype(), y.shape().with(d, index.numel()));
   const Tensor flat = checked_index(op, "index", index, y.shape()[d]),
                x = src.detach().contiguous();
@@ -209,7 +209,7 @@ void select_into(const char* op, const char* what, const Tensor& x, int dim, con
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   ProfileScope scope("index_select");
   const int d = normalize_dim("index_select", dim, x.rank());
-  check(index.rank() == 1, "index_select: expected a vector of indices, got shape ", index.shape());
+  check_shape("index_select", "index", index, {"n"});
   const Tensor y = empty(x.shape().with(d, index.numel()), x.dtype());
   select_into("index_select", "index", x, d, index, y);
   record("index_select", {y}, {x, index}, saves_input(1),
@@ -233,7 +233,7 @@ Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Ten
 // y[...] = weight[ids[...]]                                    dweight[ids[...]] += dy[...]
 Tensor embedding(const Tensor& weight, const Tensor& ids) {
   ProfileScope scope("embedding");
-  check(weight.rank() == 2, "embedding: expected a weight (n, d), got shape ", weight.shape());
+  check_shape("embedding", "weight", weight, {"n", "d"});
   Shape shape = ids.shape();
   shape.push_back(weight.shape()[1]);
   const Tensor y = empty(shape, weight.dtype());
@@ -320,7 +320,7 @@ void draw(const T* p, int64_t k, int64_t n, bool replacement, RandomKey key, int
 
 Tensor multinomial(const Tensor& probs, int64_t n, bool replacement) {
   ProfileScope scope("multinomial");
-  check(probs.rank() >= 1, "multinomial: expected rank >= 1, got shape ", probs.shape());
+  check_shape("multinomial", "probs", probs, {"...", "k"});
   check(n >= 1, "multinomial: expected at least one draw, got ", n);
   const Tensor p = probs.detach().contiguous(), out = empty(probs.shape().with(-1, n), int64);
   const int64_t k = probs.size(-1), rows = out.numel() / n;

@@ -1,7 +1,12 @@
 #include "gradus/core/ops/loss.h"
 
 #include "gradus/core/kernels/cross_entropy.h"
+#include "gradus/core/ops/activation.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
 
 namespace gradus {
 
@@ -18,7 +23,7 @@ Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& count) {
 }
 
 void check_alike(const char* op, const char* name, const Tensor& x, const Tensor& target) {
-  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
+  check_floating(op, x);
   check_tensor(op, name, target, x.dtype(), x.shape());
 }
 
@@ -156,9 +161,9 @@ void cross_entropy_rule(Backward& back, const Tensor& weights, const Tensor& lse
 
 /// The shape of the targets for logits (..., C).
 Shape rows_of(const char* op, const char* what, const Tensor& x) {
-  check(is_floating(x.dtype()), op, ": expected ", what, " of float32 or float64, got ", x.dtype());
-  check(x.rank() >= 1 && x.shape().back() >= 1, op, ": expected ", what,
-        " (..., classes), got shape ", x.shape());
+  check_shape(op, what, x, {"...", "C"});
+  check(x.shape().back() >= 1, op, ": expected at least one class, got ", what, " ", x.shape());
+  check_floating(op, x);
   return x.shape().without(-1);
 }
 

@@ -5,7 +5,9 @@
 #include "gradus/core/kernels/layer_norm.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/kernels/softmax.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
 
 namespace gradus {
 
@@ -126,10 +128,12 @@ void norm_backward(Backward& back, bool centred, const Tensor& x, const Tensor& 
 /// Throws Error unless weight and bias, where defined, are of the size of x's axis.
 void check_norm(const char* op, const Tensor& x, int axis, const Tensor& weight, const Tensor& bias,
                 double eps) {
-  const int least = axis < 0 ? -axis : axis + 1;
-  check(x.rank() >= least, op, ": expected rank ", least, " or more, got shape ", x.shape());
-  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
-  check(eps >= 0, op, ": eps is ", eps, ", below 0");
+  if (axis < 0)
+    check_shape(op, "x", x, {"...", "C"});
+  else
+    check_shape(op, "x", x, {"N", "C", "..."});
+  check_floating(op, x);
+  check(eps >= 0, op, ": expected eps >= 0, got ", eps);
   if (weight.defined()) check_tensor(op, "weight", weight, x.dtype(), {x.size(axis)});
   if (bias.defined()) check_tensor(op, "bias", bias, x.dtype(), {x.size(axis)});
 }
@@ -350,7 +354,7 @@ Tensor length_of(const Tensor& x, int axis, double p) {
 // y = x / max(|x|, eps), both divided by a constant first
 Tensor normalize(const Tensor& x, int64_t dim, double eps, double p) {
   const ProfileScope scope("normalize");
-  check(is_floating(x.dtype()), "normalize: expected float32 or float64, got ", x.dtype());
+  check_floating("normalize", x);
   check(p >= 1, "normalize: expected p >= 1, got ", p);
   check(eps >= 0 && std::isfinite(eps), "normalize: expected eps >= 0, got ", eps);
   const int axis = normalize_dim("normalize", dim, x.rank());
@@ -362,9 +366,8 @@ Tensor normalize(const Tensor& x, int64_t dim, double eps, double p) {
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
   const ProfileScope scope("cosine_similarity");
-  check(a.dtype() == b.dtype(), "cosine_similarity: dtypes differ: ", a.dtype(), " and ",
-        b.dtype());
-  check(is_floating(a.dtype()), "cosine_similarity: expected float32 or float64, got ", a.dtype());
+  check_same_dtype("cosine_similarity", a, b);
+  check_floating("cosine_similarity", a);
   const Shape shape = broadcast_shapes("cosine_similarity", a.shape(), b.shape());
   const int axis = normalize_dim("cosine_similarity", dim, shape.size());
   return sum(normalize(a.expand(shape), axis, eps) * normalize(b.expand(shape), axis, eps), axis);

@@ -5,7 +5,10 @@
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/ops/axis_rows.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 

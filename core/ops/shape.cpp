@@ -1,7 +1,9 @@
 #include "gradus/core/ops/shape.h"
 
 #include "gradus/core/kernels/elementwise.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
 
 namespace gradus {
 
@@ -316,7 +318,7 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start
 namespace {
 /// How far each place of x's matrices lies to the right of the diagonal: (n, m).
 Tensor right_of_diagonal(const char* op, const Tensor& x) {
-  check(x.rank() >= 2, op, ": expected rank >= 2, got shape ", x.shape());
+  check_shape(op, "x", x, {"...", "n", "m"});
   return arange(x.size(-1)) - arange(x.size(-2)).unsqueeze(1);
 }
 }  // namespace
