@@ -28,10 +28,24 @@ Tensor composed_match(const std::vector<Tensor>& in, bool others) {
 /// Rows of s at a time, and those (or columns) that one thread works on.
 constexpr int64_t block = 256, chunk = 64;
 
-/// The loss of q (n, d), k (m, d) and targets t (n); its gradients where dq or dk is not null.
+/// Queries q (n, d), keys k (m, d) and targets t (n); dq and dk, where not null, receive the loss's
+/// gradients. `others`: see composed_match.
 template <class T>
-double match(int64_t n, int64_t m, int64_t d, const T* q, const T* k, const int64_t* t, bool others,
-             T* dq, T* dk) {
+struct Matching {
+  int64_t n, m, d;
+  const T *q, *k;
+  const int64_t* t;
+  bool others;
+  T *dq, *dk;
+};
+
+/// The loss, and its gradients.
+template <class T>
+double match(const Matching<T>& p) {
+  const int64_t n = p.n, m = p.m, d = p.d;
+  const T *q = p.q, *k = p.k;
+  const int64_t* t = p.t;
+  T *dq = p.dq, *dk = p.dk;
   const T g = T{1} / static_cast<T>(n);
   const int products = 1 + (dq != nullptr) + (dk != nullptr);
   ProfileScope::count(2.0 * products * static_cast<double>(n) * static_cast<double>(m * d), 0);
@@ -44,7 +58,7 @@ double match(int64_t n, int64_t m, int64_t d, const T* q, const T* k, const int6
       T* x = s.data() + begin * m;
       blas::gemm_serial<T>({false, true, count, m, d, q + first * d, d, k, d, x, m});
       for (int64_t i = first; i < first + count; ++i, x += m) {
-        if (others) x[i] = -std::numeric_limits<T>::infinity();
+        if (p.others) x[i] = -std::numeric_limits<T>::infinity();
         const kernel::LogSumExp<T> lse = kernel::log_sum_exp(x, m);
         losses[i] = -lse.log_share(x[t[i]]);
         if (!dq && !dk) continue;
@@ -72,9 +86,10 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
   const Tensor dk = Recorder::wanted({k}) ? empty(k.shape(), k.dtype()) : Tensor();
   const Tensor loss = dispatch_floating(op, q.dtype(), [&]<class T>(TypeTag<T>) {
     const Tensor qs = dense(q), ks = dense(k), t = dense(targets);
-    const double loss = match(q.size(0), k.size(0), q.size(1), qs.data<T>(), ks.data<T>(),
-                              t.data<int64_t>(), others, data_or_null<T>(dq), data_or_null<T>(dk));
-    return scalar(loss, q.dtype());
+    const Matching<T> problem{q.size(0),    k.size(0),           q.size(1),
+                              qs.data<T>(), ks.data<T>(),        t.data<int64_t>(),
+                              others,       data_or_null<T>(dq), data_or_null<T>(dk)};
+    return scalar(match(problem), q.dtype());
   });
   record_fused(
       op, {loss}, {q, k, targets}, saves_nothing,

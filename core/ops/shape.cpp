@@ -1,6 +1,7 @@
 #include "gradus/core/ops/shape.h"
 
 #include "gradus/core/kernels/elementwise.h"
+#include "gradus/core/ops/axis_rows.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/reduction.h"
@@ -388,9 +389,9 @@ Tensor repeat(const Tensor& x, const Shape& sizes) {
   for (int axis = sizes.size() - 1; axis >= 0; --axis) {
     const int64_t times = sizes[axis];
     if (times == 1) continue;
-    int64_t outer = 1, n = 1;
-    for (int i = 0; i < sizes.size(); ++i) (i < axis ? outer : n) *= shape[i];
-    y = y.reshape({outer, 1, n}).expand({outer, times, n}).contiguous();
+    const Blocks b(shape, axis);
+    const int64_t n = b.n * b.inner;
+    y = y.reshape({b.outer, 1, n}).expand({b.outer, times, n}).contiguous();
     copied = true;
     check(!__builtin_mul_overflow(shape[axis], times, &shape[axis]), "repeat: too many elements");
   }
