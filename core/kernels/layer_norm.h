@@ -1,5 +1,9 @@
 #pragma once
-// Layer norm of rows, with the mean taken off or (RMS norm) not, and its gradient.
+// Layer norm of a row, or RMS norm, and its gradients.
+//
+// Composed form: composed_norm in ops/normalization.cpp, d = x - mean(x), y = d / sqrt(mean(d d) +
+// eps) weight + bias, nine ops. The kernel reads a row from memory once in each direction and its
+// backward saves x, mean and rstd instead of every intermediate tensor.
 
 #include <algorithm>
 #include <cmath>
@@ -8,96 +12,120 @@
 
 namespace gradus::kernel {
 
-/// The mean and variance (divisor n) of n numbers, or of `pieces` times n, each piece `step` after
-/// the last. Both are corrected by the sum of x - mean, which rounding leaves over: Chan, Golub,
-/// LeVeque 1983, "Algorithms for Computing the Sample Variance". Variances below about 1e-30 and
-/// below eps may be rounded to 0. Unless `centred`, 0 stands for the mean.
+/// `pieces` times n elements, each piece `step` elements after the one before.
 template <class T>
-std::pair<double, double> mean_and_variance(const T* x, int64_t n, double eps, bool centred,
-                                            int64_t pieces = 1, int64_t step = 0) {
-  const auto count = static_cast<double>(n * pieces);
-  // the means of both numbers of f
-  auto means_of = [=](auto zero, auto f) {
-    std::pair<double, double> total;
-    for (int64_t p = 0; p < pieces; ++p) {
-      const auto sums = blocked_sums<decltype(zero)>(n, [=, from = x + p * step](int64_t j) {
-        return f(static_cast<decltype(zero)>(from[j]));
-      });
-      total.first += sums.first, total.second += sums.second;
-    }
-    return std::pair{total.first / count, total.second / count};
-  };
-  auto statistics = [&](auto zero) {
-    using S = decltype(zero);
-    const S first = centred ? static_cast<S>(means_of(zero,
-                                                      [](S v) {
-                                                        return std::pair{v, S{0}};
-                                                      })
-                                                 .first)
-                            : S{0};
-    const auto [rest, square] = means_of(zero, [=](S v) {
-      return std::pair{v - first, (v - first) * (v - first)};
-    });
-    if (!centred) return std::pair{0.0, square};
-    return std::pair{static_cast<double>(first) + rest, std::max(square - rest * rest, 0.0)};
-  };
-  const auto found = statistics(T{});
-  // T's range was left, upwards or where eps does not hide it, or there is what is not finite.
-  if (!std::isfinite(found.second) || std::max(found.second, eps) < 1e-30)
-    return statistics(double{});
-  return found;
+struct Pieces {
+  const T* x;
+  int64_t n, pieces = 1, step = 0;
+};
+
+/// The means of f(v).first and f(v).second over all elements v, which are converted to S first.
+template <class S, class T, class F>
+[[gnu::always_inline]] inline std::pair<double, double> means_of(const Pieces<T>& all, F f) {
+  double first = 0, second = 0;
+  for (int64_t p = 0; p < all.pieces; ++p) {
+    const auto sums = blocked_sums<S>(
+        all.n, [=, from = all.x + p * all.step](int64_t j) { return f(static_cast<S>(from[j])); });
+    first += sums.first;
+    second += sums.second;
+  }
+  const auto count = static_cast<double>(all.n * all.pieces);
+  return {first / count, second / count};
 }
 
-/// y = (x - mean) rstd weight + bias with rstd = 1/sqrt(var + eps), for a row of n; weight and bias
-/// may be null. Mean and rstd are kept for the gradient.
-template <class T>
-void layer_norm_row(const T* x, const T* weight, const T* bias, int64_t n, double eps, bool centred,
-                    T* y, T* mean_out, T* rstd_out) {
-  const auto moments = mean_and_variance(x, n, eps, centred);
-  const T mean = static_cast<T>(moments.first);
-  const T rstd = static_cast<T>(1 / std::sqrt(moments.second + eps));
-  if (weight && bias)
-    simd_for(n, [=](int64_t j) { y[j] = (x[j] - mean) * rstd * weight[j] + bias[j]; });
-  else if (weight)
-    simd_for(n, [=](int64_t j) { y[j] = (x[j] - mean) * rstd * weight[j]; });
-  else if (bias)
-    simd_for(n, [=](int64_t j) { y[j] = (x[j] - mean) * rstd + bias[j]; });
-  else
-    simd_for(n, [=](int64_t j) { y[j] = (x[j] - mean) * rstd; });
-  *mean_out = mean;
-  *rstd_out = rstd;
+/// Mean and variance, computed in S; unless `centred`, 0 and the mean square. Both are corrected by
+/// the mean of x - mean, which is not quite 0: Chan, Golub, LeVeque 1983, "Algorithms for Computing
+/// the Sample Variance".
+template <class S, class T>
+std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
+  S center = 0;
+  if (centred)
+    center = static_cast<S>(means_of<S>(all, [](S v) { return std::pair{v, S{0}}; }).first);
+  const auto [rest, square] = means_of<S>(all, [=](S v) {
+    return std::pair{v - center, (v - center) * (v - center)};
+  });
+  if (!centred) return {0.0, square};
+  return {static_cast<double>(center) + rest, std::max(square - rest * rest, 0.0)};
 }
 
-/// With xhat = (x - mean) rstd and g = dy weight:
-///   dx = rstd (g - mean(g) - xhat mean(g xhat))    dweight += dy xhat    dbias += dy
-/// for a row of n; unless `centred`, without mean(g). dx may be null, and dweight and dbias may: not
-/// wanted. With `accumulate` dx is added to what stands there. dx may be dy.
+/// Mean and variance (divisor n) of all elements; unless `centred`, 0 and the mean square. Computed
+/// in T, or in double if T's range was exceeded. Variances below about 1e-30 and below eps may be
+/// rounded to 0.
 template <class T>
-void layer_norm_backward_row(const T* dy, const T* x, const T* weight, T mean, T rstd, int64_t n,
-                             bool centred, bool accumulate, T* dx, T* dweight, T* dbias) {
-  auto xhat = [=](int64_t j) { return (x[j] - mean) * rstd; };
-  if (dweight)
+std::pair<double, double> mean_and_variance(const Pieces<T>& all, double eps, bool centred) {
+  const auto moments = moments_in<T>(all, centred);
+  const bool underflow = std::max(moments.second, eps) < 1e-30;  // and eps does not hide it
+  if (!std::isfinite(moments.second) || underflow) return moments_in<double>(all, centred);
+  return moments;
+}
+
+/// A row x, its mean (0 for RMS norm) and rstd = 1/sqrt(var + eps).
+template <class T>
+struct NormalizedRow {
+  const T* x;
+  T mean, rstd;
+  /// (x - mean) rstd
+  [[gnu::always_inline]] T xhat(int64_t j) const { return (x[j] - mean) * rstd; }
+};
+
+/// Layer norm of rows of n, or RMS norm unless `centred`. weight and bias may be null.
+template <class T>
+struct LayerNorm {
+  int64_t n;
+  bool centred;
+  const T* weight = nullptr;
+  const T* bias = nullptr;
+
+  /// y = xhat weight + bias. Returns what the gradients need.
+  NormalizedRow<T> forward(const T* x, double eps, T* y) const {
+    const auto moments = mean_and_variance(Pieces<T>{x, n}, eps, centred);
+    const NormalizedRow<T> row{x, static_cast<T>(moments.first),
+                               static_cast<T>(1 / std::sqrt(moments.second + eps))};
+    if (weight && bias)
+      simd_for(n, [=, w = weight, b = bias](int64_t j) { y[j] = row.xhat(j) * w[j] + b[j]; });
+    else if (weight)
+      simd_for(n, [=, w = weight](int64_t j) { y[j] = row.xhat(j) * w[j]; });
+    else if (bias)
+      simd_for(n, [=, b = bias](int64_t j) { y[j] = row.xhat(j) + b[j]; });
+    else
+      simd_for(n, [=](int64_t j) { y[j] = row.xhat(j); });
+    return row;
+  }
+
+  /// dweight += dy xhat, dbias += dy.
+  void add_parameter_gradients(const NormalizedRow<T>& row, const T* dy, T* dweight,
+                               T* dbias) const {
     simd_for(n, [=](int64_t j) {
-      dweight[j] += dy[j] * xhat(j);
+      dweight[j] += dy[j] * row.xhat(j);
       dbias[j] += dy[j];
     });
-  if (!dx) return;
-  auto finish = [&](auto g) {
+  }
+
+  /// With g = dy weight: dx = rstd (g - mean(g) - xhat mean(g xhat)), without mean(g) for RMS norm;
+  /// dx += with `accumulate`. dx may be dy.
+  void input_gradient(const NormalizedRow<T>& row, const T* dy, bool accumulate, T* dx) const {
+    if (weight)
+      input_gradient_of(
+          row, [=, w = weight](int64_t j) { return dy[j] * w[j]; }, accumulate, dx);
+    else
+      input_gradient_of(
+          row, [=](int64_t j) { return dy[j]; }, accumulate, dx);
+  }
+
+ private:
+  template <class G>
+  void input_gradient_of(NormalizedRow<T> row, G g, bool accumulate, T* dx) const {
     const auto sums = blocked_sums<T>(n, [=](int64_t j) {
-      return std::pair{g(j), g(j) * xhat(j)};
+      return std::pair{g(j), g(j) * row.xhat(j)};
     });
     const auto count = static_cast<double>(n);
     const T a = centred ? static_cast<T>(sums.first / count) : T{0};
     const T b = static_cast<T>(sums.second / count);
     if (accumulate)
-      simd_for(n, [=](int64_t j) { dx[j] += rstd * (g(j) - a - xhat(j) * b); });
+      simd_for(n, [=](int64_t j) { dx[j] += row.rstd * (g(j) - a - row.xhat(j) * b); });
     else
-      simd_for(n, [=](int64_t j) { dx[j] = rstd * (g(j) - a - xhat(j) * b); });
-  };
-  if (weight)
-    finish([=](int64_t j) { return dy[j] * weight[j]; });
-  else
-    finish([=](int64_t j) { return dy[j]; });
-}
+      simd_for(n, [=](int64_t j) { dx[j] = row.rstd * (g(j) - a - row.xhat(j) * b); });
+  }
+};
 
 }  // namespace gradus::kernel

@@ -89,8 +89,8 @@ std::pair<Tensor, Tensor> halves(const Tensor& x) {
 // y = act(a) b        da = dy b act'(a)    db = dy act(a)
 Tensor gated(const Tensor& x, Activation activation) {
   const ProfileScope scope("gated");
-  check(x.rank() >= 1 && x.size(-1) % 2 == 0, "gated: expected a last axis of even size, got ",
-        x.shape());
+  check_shape("gated", "x", x, {"...", "2n"});
+  check(x.size(-1) % 2 == 0, "gated: expected a last axis of even size, got ", x.shape());
   named_op(activation);
   const Tensor y = empty(x.shape().with(-1, x.size(-1) / 2), x.dtype());
   dispatch_floating("gated", x.dtype(), [&]<class T>(TypeTag<T>) {

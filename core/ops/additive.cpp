@@ -1,7 +1,10 @@
 #include "gradus/core/ops/additive.h"
 
 #include "gradus/core/kernels/additive.h"
+#include "gradus/core/ops/activation.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
 
 namespace gradus {
 

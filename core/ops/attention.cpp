@@ -1,6 +1,10 @@
 #include "gradus/core/ops/attention.h"
 
 #include "gradus/core/kernels/attention.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/matmul.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
 
 namespace gradus {

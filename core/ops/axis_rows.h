@@ -6,6 +6,15 @@
 
 namespace gradus::core {
 
+/// A tensor seen along an axis as (outer, n, inner).
+struct Blocks {
+  int64_t outer = 1, n, inner = 1;
+  Blocks(const Shape& shape, int dim) : n(shape[dim]) {
+    for (int i = 0; i < dim; ++i) outer *= shape[i];
+    for (int i = dim + 1; i < shape.size(); ++i) inner *= shape[i];
+  }
+};
+
 /// x with `dim` moved to the end, as contiguous rows outside the graph.
 struct AxisRows {
   Tensor tensor;

@@ -2,7 +2,13 @@
 
 #include "gradus/core/kernels/blas.h"
 #include "gradus/core/kernels/softmax.h"
+#include "gradus/core/ops/loss.h"
+#include "gradus/core/ops/matmul.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 
@@ -22,10 +28,24 @@ Tensor composed_match(const std::vector<Tensor>& in, bool others) {
 /// Rows of s at a time, and those (or columns) that one thread works on.
 constexpr int64_t block = 256, chunk = 64;
 
-/// The loss of q (n, d), k (m, d) and targets t (n); its gradients where dq or dk is not null.
+/// Queries q (n, d), keys k (m, d) and targets t (n); dq and dk, where not null, receive the loss's
+/// gradients. `others`: see composed_match.
 template <class T>
-double match(int64_t n, int64_t m, int64_t d, const T* q, const T* k, const int64_t* t, bool others,
-             T* dq, T* dk) {
+struct Matching {
+  int64_t n, m, d;
+  const T *q, *k;
+  const int64_t* t;
+  bool others;
+  T *dq, *dk;
+};
+
+/// The loss, and its gradients.
+template <class T>
+double match(const Matching<T>& p) {
+  const int64_t n = p.n, m = p.m, d = p.d;
+  const T *q = p.q, *k = p.k;
+  const int64_t* t = p.t;
+  T *dq = p.dq, *dk = p.dk;
   const T g = T{1} / static_cast<T>(n);
   const int products = 1 + (dq != nullptr) + (dk != nullptr);
   ProfileScope::count(2.0 * products * static_cast<double>(n) * static_cast<double>(m * d), 0);
@@ -38,7 +58,7 @@ double match(int64_t n, int64_t m, int64_t d, const T* q, const T* k, const int6
       T* x = s.data() + begin * m;
       blas::gemm_serial<T>({false, true, count, m, d, q + first * d, d, k, d, x, m});
       for (int64_t i = first; i < first + count; ++i, x += m) {
-        if (others) x[i] = -std::numeric_limits<T>::infinity();
+        if (p.others) x[i] = -std::numeric_limits<T>::infinity();
         const kernel::LogSumExp<T> lse = kernel::log_sum_exp(x, m);
         losses[i] = -lse.log_share(x[t[i]]);
         if (!dq && !dk) continue;
@@ -66,9 +86,10 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
   const Tensor dk = Recorder::wanted({k}) ? empty(k.shape(), k.dtype()) : Tensor();
   const Tensor loss = dispatch_floating(op, q.dtype(), [&]<class T>(TypeTag<T>) {
     const Tensor qs = dense(q), ks = dense(k), t = dense(targets);
-    const double loss = match(q.size(0), k.size(0), q.size(1), qs.data<T>(), ks.data<T>(),
-                              t.data<int64_t>(), others, data_or_null<T>(dq), data_or_null<T>(dk));
-    return scalar(loss, q.dtype());
+    const Matching<T> problem{q.size(0),    k.size(0),           q.size(1),
+                              qs.data<T>(), ks.data<T>(),        t.data<int64_t>(),
+                              others,       data_or_null<T>(dq), data_or_null<T>(dk)};
+    return scalar(match(problem), q.dtype());
   });
   record_fused(
       op, {loss}, {q, k, targets}, saves_nothing,
@@ -85,14 +106,15 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
 /// Queries over the temperature, and keys: a (N, D), and b (M, D) or, if `alike`, of a's shape.
 std::pair<Tensor, Tensor> queries_and_keys(const char* op, const Tensor& a, const Tensor& b,
                                            bool alike, const ContrastiveOptions& options) {
-  check(is_floating(a.dtype()) && a.dtype() == b.dtype() && a.rank() == 2 && b.rank() == 2 &&
-            a.numel() > 0 && a.size(1) == b.size(1) && (!alike || a.size(0) == b.size(0)),
-        op, ": expected (N, D) and (", alike ? 'N' : 'M', ", D) of one floating dtype, got ",
-        a.dtype(), " ", a.shape(), " and ", b.dtype(), " ", b.shape());
+  check_shape(op, "the first input", a, {"N", "D"});
+  check_shape(op, "the second input", b, {alike ? Dim(a.size(0)) : Dim("M"), a.size(1)});
+  check_floating(op, a);
+  check_same_dtype(op, a, b);
+  check(a.numel() > 0, op, ": expected N and D of at least 1, got ", a.shape());
   const Tensor t = options.learned_temperature.defined() ? options.learned_temperature
                                                          : scalar(options.temperature, a.dtype());
-  check(t.numel() == 1 && t.dtype() == a.dtype(), op, ": expected a temperature of one element of ",
-        a.dtype(), ", got ", t.dtype(), " ", t.shape());
+  check_same_dtype(op, a, t);
+  check(t.numel() == 1, op, ": expected a temperature of one element, got ", t.shape());
   check(t.item() > 0 && std::isfinite(t.item()), op,
         ": expected a finite temperature above 0, got ", t.item());
   const Tensor q = options.cosine ? normalize(a, -1) : a;
@@ -106,10 +128,11 @@ Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& ne
   const ProfileScope scope("info_nce");
   const auto [a, p] = queries_and_keys("info_nce", anchors, positives, true, options);
   const bool shared = negatives.rank() == 2;
-  check(negatives.dtype() == a.dtype() && negatives.rank() == (shared ? 2 : 3) &&
-            negatives.size(-1) == a.size(1) && (shared || negatives.size(0) == a.size(0)),
-        "info_nce: expected negatives (K, D) or (N, K, D) for anchors ", a.dtype(), " ", a.shape(),
-        ", got ", negatives.dtype(), " ", negatives.shape());
+  check_same_dtype("info_nce", a, negatives);
+  if (shared)
+    check_shape("info_nce", "negatives", negatives, {"K", a.size(1)});
+  else
+    check_shape("info_nce", "negatives", negatives, {a.size(0), "K", a.size(1)});
   const Tensor n = options.cosine ? normalize(negatives, -1) : negatives;
   const Tensor others = shared ? matmul(a, n.mT()) : matmul(n, a.unsqueeze(-1)).squeeze(-1);
   return cross_entropy(cat({sum(a * p, -1, keepdim), others}, 1), zeros({a.size(0)}, int64));

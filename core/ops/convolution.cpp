@@ -2,7 +2,11 @@
 
 #include "gradus/core/kernels/blas.h"
 #include "gradus/core/kernels/convolution.h"
+#include "gradus/core/ops/matmul.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 

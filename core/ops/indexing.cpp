@@ -3,6 +3,9 @@
 #include <numeric>
 
 #include "gradus/core/kernels/odometer.h"
+#include "gradus/core/ops/axis_rows.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/prelude.h"
 
 namespace gradus {
@@ -75,9 +78,7 @@ void scatter_into(const char* op, const Tensor& y, int64_t dim, const Tensor& in
                   const Tensor& src) {
   const int d = normalize_dim(op, dim, y.rank());
   check_index_shape(op, y.shape(), d, index);
-  check(src.shape() == index.shape(), op, ": index ", index.shape(), " and src ", src.shape(),
-        " differ in shape");
-  check(src.dtype() == y.dtype(), op, ": expected src of ", y.dtype(), ", got ", src.dtype());
+  check_tensor(op, "src", src, y.dtype(), index.shape());
   const Tensor flat = checked_index(op, "index", index, y.shape()[d]);
   dispatch_number(op, y.dtype(), [&]<class T>(TypeTag<T>) {
     for_each_named<T>(y, d, flat, src, [](T& into, T value) { into += value; });
@@ -102,12 +103,18 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 namespace {
-/// y, the caller's own, after into(op, y, dim, index, src), as an op of x, index and src, whose
-/// gradient is from(dy, dim, index).
-Tensor added(const char* op, const Tensor& x, const Tensor& y, int64_t dim, const Tensor& index,
-             const Tensor& src, decltype(&scatter_into) into, decltype(&gather) from) {
-  into(op, y, dim, index, src);
-  record(op, {y}, {x, index, src}, saves_input(1), [dim, from](Backward& b) {
+/// An op that adds src into y by an index, and the op that reads dsrc from dy by it.
+struct Adding {
+  const char* op;
+  decltype(&scatter_into) into;
+  decltype(&gather) from;
+};
+
+/// y, with src added along dim, as an op of x (undefined: y was zeros), index and src.
+Tensor added(const Adding& how, int64_t dim, const Tensor& x, const Tensor& index,
+             const Tensor& src, const Tensor& y) {
+  how.into(how.op, y, dim, index, src);
+  record(how.op, {y}, {x, index, src}, saves_input(1), [dim, from = how.from](Backward& b) {
     if (b.needs(0)) b.give(0, b.grad());
     if (b.needs(2)) b.give(2, from(b.grad(), dim, b.input(1)));
   });
@@ -118,28 +125,19 @@ Tensor added(const char* op, const Tensor& x, const Tensor& y, int64_t dim, cons
 // y = x, y[index_i] += src_i                                   dx = dy, dsrc_i = dy[index_i]
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("scatter_add");
-  return added("scatter_add", x, x.detach().clone(), dim, index, src, scatter_into, gather);
+  return added({"scatter_add", scatter_into, gather}, dim, x, index, src, x.detach().clone());
 }
 
 // y = 0, y[index_i] += src_i                                   dsrc_i = dy[index_i]
 Tensor scatter_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("scatter_sum");
-  const Tensor y = zeros(shape, src.dtype());
-  return added("scatter_sum", {}, y, dim, index, src, scatter_into, gather);
+  return added({"scatter_sum", scatter_into, gather}, dim, {}, index, src,
+               zeros(shape, src.dtype()));
 }
 
 // ---- whole entries along an axis: index_select, index_add, embedding ----
 
 namespace {
-
-/// A tensor seen along an axis as (outer, n, inner).
-struct Blocks {
-  int64_t outer = 1, n, inner = 1;
-  Blocks(const Shape& shape, int dim) : n(shape[dim]) {
-    for (int i = 0; i < dim; ++i) outer *= shape[i];
-    for (int i = dim + 1; i < shape.size(); ++i) inner *= shape[i];
-  }
-};
 
 /// to (outer, m, inner) = entries index[0 ... m) of from (outer, n, inner).
 template <class T>
@@ -174,7 +172,7 @@ void add_entries(const T* from, const Blocks& blocks, const int64_t* index, int6
 void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
               const Tensor& src) {
   const int d = normalize_dim(op, dim, y.rank());
-  check(index.rank() == 1, op, ": expected a vector of indices, got shape ", index.shape());
+  check_shape(op, "index", index, {"n"});
   check_tensor(op, "src", src, y.dtype(), y.shape().with(d, index.numel()));
   const Tensor flat = checked_index(op, "index", index, y.shape()[d]),
                x = src.detach().contiguous();
@@ -209,7 +207,7 @@ void select_into(const char* op, const char* what, const Tensor& x, int dim, con
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   ProfileScope scope("index_select");
   const int d = normalize_dim("index_select", dim, x.rank());
-  check(index.rank() == 1, "index_select: expected a vector of indices, got shape ", index.shape());
+  check_shape("index_select", "index", index, {"n"});
   const Tensor y = empty(x.shape().with(d, index.numel()), x.dtype());
   select_into("index_select", "index", x, d, index, y);
   record("index_select", {y}, {x, index}, saves_input(1),
@@ -220,20 +218,20 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 // y = x, y[index_i] += src[i]                                  dx = dy, dsrc[i] = dy[index_i]
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("index_add");
-  return added("index_add", x, x.detach().clone(), dim, index, src, add_into, index_select);
+  return added({"index_add", add_into, index_select}, dim, x, index, src, x.detach().clone());
 }
 
 // y = 0, y[index_i] += src[i]                                  dsrc[i] = dy[index_i]
 Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("index_sum");
-  const Tensor y = zeros(shape, src.dtype());
-  return added("index_sum", {}, y, dim, index, src, add_into, index_select);
+  return added({"index_sum", add_into, index_select}, dim, {}, index, src,
+               zeros(shape, src.dtype()));
 }
 
 // y[...] = weight[ids[...]]                                    dweight[ids[...]] += dy[...]
 Tensor embedding(const Tensor& weight, const Tensor& ids) {
   ProfileScope scope("embedding");
-  check(weight.rank() == 2, "embedding: expected a weight (n, d), got shape ", weight.shape());
+  check_shape("embedding", "weight", weight, {"n", "d"});
   Shape shape = ids.shape();
   shape.push_back(weight.shape()[1]);
   const Tensor y = empty(shape, weight.dtype());
@@ -273,15 +271,21 @@ Tensor one_hot(const Tensor& ids, int64_t classes, Dtype dtype) {
 
 namespace {
 
-/// Throws Error unless each row of p (rows, k) can be drawn from n times.
+/// How often a row of k weights is drawn from.
+struct Draws {
+  int64_t k, n;
+  bool replacement;
+};
+
+/// Throws Error unless each row of p (rows, k) can be drawn from that often.
 template <class T>
-void check_weights(const T* p, int64_t rows, int64_t k, int64_t n, bool replacement) {
+void check_weights(const T* p, int64_t rows, const Draws& draws) {
   const FlushDenormals flush;  // as in the draws: a denormal weight counts as 0
   for (int64_t row = 0; row < rows; ++row) {
     double total = 0;
     int64_t non_zero = 0;
-    for (int64_t i = 0; i < k; ++i) {
-      const double weight = static_cast<double>(p[row * k + i]);
+    for (int64_t i = 0; i < draws.k; ++i) {
+      const double weight = static_cast<double>(p[row * draws.k + i]);
       check(weight >= 0 && std::isfinite(weight), "multinomial: weight ", weight, " at position ",
             i, " of row ", row, ": expected finite weights >= 0");
       total += weight;
@@ -289,19 +293,19 @@ void check_weights(const T* p, int64_t rows, int64_t k, int64_t n, bool replacem
     }
     check(total > 0 && std::isfinite(total), "multinomial: the weights of row ", row, " sum to ",
           total);
-    check(replacement || n <= non_zero, "multinomial: ", n, " draws without replacement from row ",
-          row, ", which has ", non_zero, " non-zero weights");
+    check(draws.replacement || draws.n <= non_zero, "multinomial: ", draws.n,
+          " draws without replacement from row ", row, ", which has ", non_zero,
+          " non-zero weights");
   }
 }
 
-/// n draws from one row of k weights by the inverse of the cumulative sum; the first uses the
+/// Draws from one row of weights by the inverse of the cumulative sum; the first draw uses the
 /// `first`-th uniform number of key.
 template <class T>
-void draw(const T* p, int64_t k, int64_t n, bool replacement, RandomKey key, int64_t first,
-          int64_t* out) {
-  std::vector<double> weights(p, p + k), cumulative(weights.size());
-  for (int64_t j = 0; j < n; ++j) {
-    if (j == 0 || !replacement)
+void draw(const T* p, const Draws& draws, RandomKey key, int64_t first, int64_t* out) {
+  std::vector<double> weights(p, p + draws.k), cumulative(weights.size());
+  for (int64_t j = 0; j < draws.n; ++j) {
+    if (j == 0 || !draws.replacement)
       std::partial_sum(weights.begin(), weights.end(), cumulative.begin());
     const auto number = static_cast<uint64_t>(first + j);
     const auto words = philox(key, number / 2);
@@ -312,7 +316,7 @@ void draw(const T* p, int64_t k, int64_t n, bool replacement, RandomKey key, int
     if (at == cumulative.end())
       at = std::lower_bound(cumulative.begin(), cumulative.end(), cumulative.back());
     out[j] = at - cumulative.begin();
-    if (!replacement) weights[static_cast<size_t>(out[j])] = 0;
+    if (!draws.replacement) weights[static_cast<size_t>(out[j])] = 0;
   }
 }
 
@@ -320,17 +324,18 @@ void draw(const T* p, int64_t k, int64_t n, bool replacement, RandomKey key, int
 
 Tensor multinomial(const Tensor& probs, int64_t n, bool replacement) {
   ProfileScope scope("multinomial");
-  check(probs.rank() >= 1, "multinomial: expected rank >= 1, got shape ", probs.shape());
+  check_shape("multinomial", "probs", probs, {"...", "k"});
   check(n >= 1, "multinomial: expected at least one draw, got ", n);
   const Tensor p = probs.detach().contiguous(), out = empty(probs.shape().with(-1, n), int64);
   const int64_t k = probs.size(-1), rows = out.numel() / n;
   dispatch_floating("multinomial", probs.dtype(), [&]<class T>(TypeTag<T>) {
     const T* weights = p.data<T>();
     int64_t* indices = out.data<int64_t>();
-    check_weights(weights, rows, k, n, replacement);
+    const Draws draws{k, n, replacement};
+    check_weights(weights, rows, draws);
     const RandomKey key = default_generator().reserve(2 * rows * n);
     parallel_for_each(rows, grain / std::max<int64_t>(k * n, 1), [&](int64_t row) {
-      draw(weights + row * k, k, n, replacement, key, row * n, indices + row * n);
+      draw(weights + row * k, draws, key, row * n, indices + row * n);
     });
   });
   return out;

@@ -1,7 +1,12 @@
 #include "gradus/core/ops/loss.h"
 
 #include "gradus/core/kernels/cross_entropy.h"
+#include "gradus/core/ops/activation.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
 
 namespace gradus {
 
@@ -18,7 +23,7 @@ Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& count) {
 }
 
 void check_alike(const char* op, const char* name, const Tensor& x, const Tensor& target) {
-  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
+  check_floating(op, x);
   check_tensor(op, name, target, x.dtype(), x.shape());
 }
 
@@ -86,10 +91,15 @@ struct CrossEntropyForward {
   double denominator = 1;  // what the mean divides by
 };
 
+/// Contiguous inputs; class weights may be undefined.
+struct CrossEntropyInputs {
+  Tensor logits, targets, weights;
+};
+
 template <class T>
-CrossEntropyForward cross_entropy_forward(const Tensor& logits, const Tensor& targets,
-                                          const Tensor& weights,
+CrossEntropyForward cross_entropy_forward(const CrossEntropyInputs& in,
                                           const CrossEntropyOptions& options) {
+  const auto& [logits, targets, weights] = in;
   const int64_t classes = logits.shape().back(), rows = targets.numel();
   const auto row = cross_entropy_kernel<T>(classes, weights, options.label_smoothing);
   Tensor losses = empty(targets.shape(), logits.dtype());
@@ -112,53 +122,57 @@ CrossEntropyForward cross_entropy_forward(const Tensor& logits, const Tensor& ta
   return {scalar(total / denominator, logits.dtype()), lse, denominator};
 }
 
-/// dx for the rows of logits x; dx may be x. `dy` has one element a row, or one in all.
+/// The logits' gradient dx, which may be the logits. `dy` has one element per row, or one in all.
 template <class T>
-void cross_entropy_backward(const Tensor& x, const Tensor& targets, const Tensor& weights,
-                            const Tensor& lse, const Tensor& dy, double denominator,
-                            const CrossEntropyOptions& options, const Tensor& dx) {
+void cross_entropy_backward(const CrossEntropyInputs& in, const CrossEntropyForward& forward,
+                            const CrossEntropyOptions& options, const Tensor& dy,
+                            const Tensor& dx) {
+  const auto& [x, targets, weights] = in;
   const int64_t classes = x.shape().back(), rows = targets.numel();
   const auto row = cross_entropy_kernel<T>(classes, weights, options.label_smoothing);
   const T *px = x.data<T>(), *pdy = dy.data<T>();
-  const auto* plse = reinterpret_cast<const kernel::LogSumExp<T>*>(lse.data<T>());
+  const auto* plse = reinterpret_cast<const kernel::LogSumExp<T>*>(forward.lse.data<T>());
   const int64_t* t = targets.data<int64_t>();
+  const auto denominator = static_cast<T>(forward.denominator);
   T* pdx = dx.data<T>();
   const bool each = options.reduction == Reduction::none;
   parallel_for_each(rows, kernel::rows_per_chunk<T>(classes), [&](int64_t i) {
     if (t[i] == options.ignore_index)
       std::fill_n(pdx + i * classes, classes, T{0});
     else
-      row.row_gradient(px + i * classes, t[i], plse[i],
-                       pdy[each ? i : 0] / static_cast<T>(denominator), pdx + i * classes);
+      row.row_gradient(px + i * classes, t[i], plse[i], pdy[each ? i : 0] / denominator,
+                       pdx + i * classes);
   });
 }
 
-/// Inputs logits (0), targets (1), weights (2). The gradient is written over the logits where
-/// nobody else holds them.
-void cross_entropy_rule(Backward& back, const Tensor& weights, const Tensor& lse,
-                        double denominator, const CrossEntropyOptions& options) {
-  const Tensor targets = back.input(1).contiguous(), dy = back.grad().contiguous();
-  if (weights.defined()) back.input(2);  // unchanged?
-  Tensor x = take_input(back, 0), dx;
-  if (x.defined() && x.is_contiguous()) {
-    x = x.detach();
-    dx = x;
+/// Inputs logits (0), targets (1), weights (2). The gradient overwrites the logits where nobody else
+/// holds them. `weights` are the contiguous ones.
+void cross_entropy_rule(Backward& back, const Tensor& weights, const CrossEntropyForward& forward,
+                        const CrossEntropyOptions& options) {
+  CrossEntropyInputs in{{}, back.input(1).contiguous(), weights};
+  const Tensor dy = back.grad().contiguous();
+  if (weights.defined()) back.input(2);  // throws if changed
+  in.logits = take_input(back, 0);
+  Tensor dx;
+  if (in.logits.defined() && in.logits.is_contiguous()) {
+    in.logits = in.logits.detach();
+    dx = in.logits;
   } else {
-    x = (x.defined() ? x : back.input(0)).contiguous();
-    dx = empty_like(x);
+    in.logits = (in.logits.defined() ? in.logits : back.input(0)).contiguous();
+    dx = empty_like(in.logits);
   }
-  dispatch_floating("cross_entropy", x.dtype(), [&]<class T>(TypeTag<T>) {
-    cross_entropy_backward<T>(x, targets, weights, lse, dy, denominator, options, dx);
+  dispatch_floating("cross_entropy", dx.dtype(), [&]<class T>(TypeTag<T>) {
+    cross_entropy_backward<T>(in, forward, options, dy, dx);
   });
-  x = {};
+  in.logits = {};  // else give() would find another owner of dx
   back.give(0, std::move(dx));
 }
 
 /// The shape of the targets for logits (..., C).
 Shape rows_of(const char* op, const char* what, const Tensor& x) {
-  check(is_floating(x.dtype()), op, ": expected ", what, " of float32 or float64, got ", x.dtype());
-  check(x.rank() >= 1 && x.shape().back() >= 1, op, ": expected ", what,
-        " (..., classes), got shape ", x.shape());
+  check_shape(op, what, x, {"...", "C"});
+  check(x.shape().back() >= 1, op, ": expected at least one class, got ", what, " ", x.shape());
+  check_floating(op, x);
   return x.shape().without(-1);
 }
 
@@ -204,18 +218,19 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
   const ProfileScope scope("cross_entropy");
   check_cross_entropy(logits, targets, options);
   if (targets.dtype() != int64) return cross_entropy_of_probabilities(logits, targets, options);
-  const Tensor x = dense(logits), t = dense(targets), weights = dense(options.class_weights);
-  check_targets("cross_entropy", t, x.shape().back(), options.ignore_index);
-  const CrossEntropyForward made = dispatch_floating(
-      "cross_entropy", x.dtype(),
-      [&]<class T>(TypeTag<T>) { return cross_entropy_forward<T>(x, t, weights, options); });
+  const CrossEntropyInputs in{dense(logits), dense(targets), dense(options.class_weights)};
+  check_targets("cross_entropy", in.targets, logits.shape().back(), options.ignore_index);
+  CrossEntropyForward forward =
+      dispatch_floating("cross_entropy", logits.dtype(),
+                        [&]<class T>(TypeTag<T>) { return cross_entropy_forward<T>(in, options); });
+  const Tensor loss = std::exchange(forward.loss, {});  // a rule must not hold its own output
   record_fused(
-      "cross_entropy", {made.loss}, {logits, targets, options.class_weights}, saves_nothing,
+      "cross_entropy", {loss}, {logits, targets, options.class_weights}, saves_nothing,
       [options](auto& in) { return composed_cross_entropy(in[0], in[1], options); },
-      [options, weights, lse = made.lse, denominator = made.denominator](Backward& back) {
-        cross_entropy_rule(back, weights, lse, denominator, options);
+      [options, weights = in.weights, forward](Backward& back) {
+        cross_entropy_rule(back, weights, forward, options);
       });
-  return made.loss;
+  return loss;
 }
 
 // loss = -w_t x_t, 0 where t is to be ignored

@@ -5,7 +5,9 @@
 #include "gradus/core/kernels/odometer.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/ops/activation_table.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 

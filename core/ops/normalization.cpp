@@ -5,7 +5,9 @@
 #include "gradus/core/kernels/layer_norm.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/kernels/softmax.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
 
 namespace gradus {
 
@@ -88,36 +90,54 @@ Tensor composed_norm(bool centred, const Tensor& x, const Tensor& weight, const 
   return y;
 }
 
-/// Gives all three gradients, made in one pass over x and dy. dx is added in place where that can
-/// be, else written over dy where nobody else holds it. `weight` may be undefined.
+/// What the gradients of a norm of rows need beside its inputs.
+struct NormStatistics {
+  bool centred;
+  Tensor mean, rstd;  // one element per row
+};
+
+/// Where x's gradient is written: the sum that it is added to, or dy where nobody else holds it, or
+/// a new tensor.
+Tensor room_for_dx(const Tensor& total, const Tensor& dy) {
+  if (total.defined()) return total;
+  return dy.is_sole_owner() ? dy : empty_like(dy);
+}
+
+/// Gives the gradients of x, weight and bias, computed in one pass over x and dy.
 template <class T>
-void norm_backward(Backward& back, bool centred, const Tensor& x, const Tensor& weight,
-                   const Tensor& mean, const Tensor& rstd) {
+void norm_backward(Backward& back, const NormStatistics& stats, const Tensor& x,
+                   const Tensor& weight) {
   const Tensor total = sum_in_place(back, 0);
   Tensor dy = take_grad(back).contiguous(), dx, dweight, dbias;
-  const int64_t n = x.shape().back(), rows = mean.numel();
-  if (back.needs(0)) dx = total.defined() ? total : dy.is_sole_owner() ? dy : empty_like(dy);
+  const int64_t n = x.shape().back(), rows = stats.mean.numel();
+  if (back.needs(0)) dx = room_for_dx(total, dy);
   if (back.needs(1)) dweight = empty({n}, x.dtype());
   if (back.needs(2)) dbias = empty({n}, x.dtype());
 
   const int64_t grain = kernel::rows_per_partial(rows, n * static_cast<int64_t>(sizeof(T)));
   const int64_t chunks = kernel::partial_count(rows, grain);
-  const bool either = dweight.defined() || dbias.defined();
-  const Scratch<T> dweights(either ? chunks * n : 0), dbiases(either ? chunks * n : 0);
-  const T *px = x.data<T>(), *pdy = dy.data<T>(), *pw = data_or_null<T>(weight);
-  const T *pmean = mean.data<T>(), *prstd = rstd.data<T>();
+  const bool parameters = dweight.defined() || dbias.defined();
+  const Scratch<T> dweights(parameters ? chunks * n : 0), dbiases(parameters ? chunks * n : 0);
+  const T *px = x.data<T>(), *pdy = dy.data<T>();
+  const T *pmean = stats.mean.data<T>(), *prstd = stats.rstd.data<T>();
   T* pdx = data_or_null<T>(dx);
+  const kernel::LayerNorm<T> norm{n, stats.centred, data_or_null<T>(weight)};
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
-    T* dw = either ? dweights.data() + begin / grain * n : nullptr;
-    T* db = either ? dbiases.data() + begin / grain * n : nullptr;
-    if (either) std::fill_n(dw, n, T{0}), std::fill_n(db, n, T{0});
-    for (int64_t i = begin; i < end; ++i)
-      kernel::layer_norm_backward_row(pdy + i * n, px + i * n, pw, pmean[i], prstd[i], n, centred,
-                                      total.defined(), pdx ? pdx + i * n : nullptr, dw, db);
+    T* dw = dweights.data() + begin / grain * n;
+    T* db = dbiases.data() + begin / grain * n;
+    if (parameters) {
+      std::fill_n(dw, n, T{0});
+      std::fill_n(db, n, T{0});
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const kernel::NormalizedRow<T> row{px + i * n, pmean[i], prstd[i]};
+      if (parameters) norm.add_parameter_gradients(row, pdy + i * n, dw, db);
+      if (pdx) norm.input_gradient(row, pdy + i * n, total.defined(), pdx + i * n);
+    }
   });
   if (dweight.defined()) kernel::add_partials(dweights.data(), chunks, n, dweight.data<T>());
   if (dbias.defined()) kernel::add_partials(dbiases.data(), chunks, n, dbias.data<T>());
-  dy = {};  // else give() found another owner of dx
+  dy = {};  // else give() would find another owner of dx
   if (dweight.defined()) back.give(1, std::move(dweight));
   if (dbias.defined()) back.give(2, std::move(dbias));
   if (dx.defined() && !total.defined()) back.give(0, std::move(dx));
@@ -126,10 +146,12 @@ void norm_backward(Backward& back, bool centred, const Tensor& x, const Tensor& 
 /// Throws Error unless weight and bias, where defined, are of the size of x's axis.
 void check_norm(const char* op, const Tensor& x, int axis, const Tensor& weight, const Tensor& bias,
                 double eps) {
-  const int least = axis < 0 ? -axis : axis + 1;
-  check(x.rank() >= least, op, ": expected rank ", least, " or more, got shape ", x.shape());
-  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
-  check(eps >= 0, op, ": eps is ", eps, ", below 0");
+  if (axis < 0)
+    check_shape(op, "x", x, {"...", "C"});
+  else
+    check_shape(op, "x", x, {"N", "C", "..."});
+  check_floating(op, x);
+  check(eps >= 0, op, ": expected eps >= 0, got ", eps);
   if (weight.defined()) check_tensor(op, "weight", weight, x.dtype(), {x.size(axis)});
   if (bias.defined()) check_tensor(op, "bias", bias, x.dtype(), {x.size(axis)});
 }
@@ -150,37 +172,44 @@ Tensor row_scales(const Tensor& x, const Tensor& rstd, T least, int most) {
   return scales;
 }
 
+struct NormOptions {
+  bool centred;         // false: RMS norm
+  double eps;           // added to the variance
+  bool scaled = false;  // rows were scaled into T's range already
+};
+
 // xhat = (x - mean) rstd, y = xhat w + b        with g = dy w:
 // dx = rstd (g - mean(g) - xhat mean(g xhat))    dw = sum(dy xhat)    db = sum(dy)
-// and for RMS norm without either mean.
-Tensor norm_rows(const char* op, bool centred, const Tensor& x, const Tensor& weight,
-                 const Tensor& bias, double eps, bool scaled = false) {
+// RMS norm: the same without either mean.
+Tensor norm_rows(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const NormOptions& o) {
   const ProfileScope scope(op);
-  check_norm(op, x, -1, weight, bias, eps);
+  check_norm(op, x, -1, weight, bias, o.eps);
   const int64_t n = x.shape().back(), rows = x.numel() / std::max<int64_t>(n, 1);
-  Tensor y = empty_like(x);
-  const Tensor mean = empty({rows}, x.dtype()), rstd = empty({rows}, x.dtype());
+  Tensor y = empty_like(x), scales;
+  const NormStatistics stats{o.centred, empty({rows}, x.dtype()), empty({rows}, x.dtype())};
   const Tensor from = dense(x), w = dense(weight), b = dense(bias);
-  Tensor scales;
   dispatch_floating("norm", x.dtype(), [&]<class T>(TypeTag<T>) {
-    constexpr int most = std::numeric_limits<T>::max_exponent / 2 - 4;
-    const T *px = from.data<T>(), *pw = data_or_null<T>(w), *pb = data_or_null<T>(b);
-    T *py = y.data<T>(), *pmean = mean.data<T>(), *prstd = rstd.data<T>();
-    parallel_for_each(rows, kernel::rows_per_chunk<T>(n), [=](int64_t i) {
-      kernel::layer_norm_row(px + i * n, pw, pb, n, eps, centred, py + i * n, pmean + i, prstd + i);
+    const kernel::LayerNorm<T> norm{n, o.centred, data_or_null<T>(w), data_or_null<T>(b)};
+    const T* px = from.data<T>();
+    T *py = y.data<T>(), *mean = stats.mean.data<T>(), *rstd = stats.rstd.data<T>();
+    parallel_for_each(rows, kernel::rows_per_chunk<T>(n), [=, eps = o.eps](int64_t i) {
+      const auto row = norm.forward(px + i * n, eps, py + i * n);
+      mean[i] = row.mean;
+      rstd[i] = row.rstd;
     });
-    if (!scaled) scales = row_scales(from, rstd, std::ldexp(T{1}, -3 * most / 2), most);
+    constexpr int most = std::numeric_limits<T>::max_exponent / 2 - 4;
+    if (!o.scaled) scales = row_scales(from, stats.rstd, std::ldexp(T{1}, -3 * most / 2), most);
   });
-  if (scales.defined()) return norm_rows(op, centred, x * scales, weight, bias, eps, true);
+  if (scales.defined()) return norm_rows(op, x * scales, weight, bias, {o.centred, o.eps, true});
   record_fused(
       op, {y}, {x, weight, bias}, saves_nothing,
-      [centred, eps](auto& in) { return composed_norm(centred, in[0], in[1], in[2], eps); },
-      [centred, mean, rstd, weighted = weight.defined()](Backward& back) {
+      [o](auto& in) { return composed_norm(o.centred, in[0], in[1], in[2], o.eps); },
+      [stats, weighted = weight.defined()](Backward& back) {
         const Tensor x = back.input(0).contiguous();
         const Tensor w = weighted ? back.input(1).contiguous() : Tensor();
-        dispatch_floating("norm", x.dtype(), [&]<class T>(TypeTag<T>) {
-          norm_backward<T>(back, centred, x, w, mean, rstd);
-        });
+        dispatch_floating("norm", x.dtype(),
+                          [&]<class T>(TypeTag<T>) { norm_backward<T>(back, stats, x, w); });
       });
   return y;
 }
@@ -188,11 +217,11 @@ Tensor norm_rows(const char* op, bool centred, const Tensor& x, const Tensor& we
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  return norm_rows("layer_norm", true, x, weight, bias, eps);
+  return norm_rows("layer_norm", x, weight, bias, {.centred = true, .eps = eps});
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  return norm_rows("rms_norm", false, x, weight, {}, eps);
+  return norm_rows("rms_norm", x, weight, {}, {.centred = false, .eps = eps});
 }
 
 // ---- batch norm and group norm ----
@@ -215,10 +244,13 @@ void batch_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
   T* stat = stats.data<T>();
   parallel_for_each(channels, kernel::rows_per_chunk<T>(x.size(0) * n), [&](int64_t c) {
     const T* first = x.data<T>() + c * n;
-    const auto moments = kernel::mean_and_variance(first, n, eps, true, x.size(0), step);
-    const T mean = stat[c] = static_cast<T>(moments.first);
+    const auto moments =
+        kernel::mean_and_variance(kernel::Pieces<T>{first, n, x.size(0), step}, eps, true);
+    const T mean = static_cast<T>(moments.first);
+    const T rstd = static_cast<T>(1 / std::sqrt(moments.second + eps));
+    stat[c] = mean;
     stat[channels + c] = static_cast<T>(moments.second);
-    const T rstd = stat[2 * channels + c] = static_cast<T>(1 / std::sqrt(moments.second + eps));
+    stat[2 * channels + c] = rstd;
     for (int64_t i = c * n; i < x.numel(); i += step)
       simd_for(n, [=, x = x.data<T>() + i, y = y.data<T>() + i, w = w[c], b = b[c]](int64_t j) {
         y[j] = (x[j] - mean) * rstd * w + b;
@@ -226,11 +258,14 @@ void batch_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
   });
 }
 
-/// dx may be dy.
+/// Where batch norm's gradients are written; dx may be dy.
+struct BatchNormGradients {
+  Tensor dx, dweight, dbias;
+};
+
 template <class T>
 void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                         const Tensor& stats, const Tensor& dx, const Tensor& dweight,
-                         const Tensor& dbias) {
+                         const Tensor& stats, const BatchNormGradients& d) {
   const int64_t channels = x.size(1), n = x.size(2), step = channels * n;
   const auto count = static_cast<double>(x.size(0) * n);
   const T* stat = stats.data<T>();
@@ -242,11 +277,11 @@ void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
       total += blocked_sum<T>(n, [=](int64_t j) { return g[j]; });
       product += blocked_sum<T>(n, [=](int64_t j) { return g[j] * ((from[j] - mean) * rstd); });
     }
-    dbias.data<T>()[c] = static_cast<T>(total);
-    dweight.data<T>()[c] = static_cast<T>(product);
+    d.dbias.data<T>()[c] = static_cast<T>(total);
+    d.dweight.data<T>()[c] = static_cast<T>(product);
     const T a = static_cast<T>(total / count), b = static_cast<T>(product / count);
     for (int64_t i = c * n; i < x.numel(); i += step)
-      simd_for(n, [=, g = dy.data<T>() + i, x = x.data<T>() + i, dx = dx.data<T>() + i,
+      simd_for(n, [=, g = dy.data<T>() + i, x = x.data<T>() + i, dx = d.dx.data<T>() + i,
                    scale = weight.data<T>()[c] * rstd](int64_t j) {
         dx[j] = scale * (g[j] - a - (x[j] - mean) * rstd * b);
       });
@@ -286,16 +321,16 @@ BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight, const Tensor& 
         return scale_channels(d / std, in[1], in[2]);
       },
       [stats](Backward& back) {
-        const Tensor dy = take_grad(back).contiguous(),
-                     dx = dy.is_sole_owner() ? dy : empty_like(dy);
-        const Tensor dw = empty({dy.size(1)}, dy.dtype()), db = empty_like(dw);
+        const Tensor dy = take_grad(back).contiguous();
+        const Tensor x = back.input(0).contiguous(), weight = back.input(1).contiguous();
+        const BatchNormGradients d{dy.is_sole_owner() ? dy : empty_like(dy), empty_like(weight),
+                                   empty_like(weight)};
         dispatch_floating("batch_norm", dy.dtype(), [&]<class T>(TypeTag<T>) {
-          batch_norm_backward<T>(dy, back.input(0).contiguous(), back.input(1).contiguous(), stats,
-                                 dx, dw, db);
+          batch_norm_backward<T>(dy, x, weight, stats, d);
         });
-        back.give(0, dx);
-        back.give(1, dw);
-        back.give(2, db);
+        back.give(0, d.dx);
+        back.give(1, d.dweight);
+        back.give(2, d.dbias);
       });
   return {y, stats[0].clone(), stats[1].clone()};
 }
@@ -350,7 +385,7 @@ Tensor length_of(const Tensor& x, int axis, double p) {
 // y = x / max(|x|, eps), both divided by a constant first
 Tensor normalize(const Tensor& x, int64_t dim, double eps, double p) {
   const ProfileScope scope("normalize");
-  check(is_floating(x.dtype()), "normalize: expected float32 or float64, got ", x.dtype());
+  check_floating("normalize", x);
   check(p >= 1, "normalize: expected p >= 1, got ", p);
   check(eps >= 0 && std::isfinite(eps), "normalize: expected eps >= 0, got ", eps);
   const int axis = normalize_dim("normalize", dim, x.rank());
@@ -362,9 +397,8 @@ Tensor normalize(const Tensor& x, int64_t dim, double eps, double p) {
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
   const ProfileScope scope("cosine_similarity");
-  check(a.dtype() == b.dtype(), "cosine_similarity: dtypes differ: ", a.dtype(), " and ",
-        b.dtype());
-  check(is_floating(a.dtype()), "cosine_similarity: expected float32 or float64, got ", a.dtype());
+  check_same_dtype("cosine_similarity", a, b);
+  check_floating("cosine_similarity", a);
   const Shape shape = broadcast_shapes("cosine_similarity", a.shape(), b.shape());
   const int axis = normalize_dim("cosine_similarity", dim, shape.size());
   return sum(normalize(a.expand(shape), axis, eps) * normalize(b.expand(shape), axis, eps), axis);

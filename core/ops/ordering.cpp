@@ -1,6 +1,10 @@
 #include "gradus/core/ops/ordering.h"
 
+#include <optional>
+
 #include "gradus/core/ops/axis_rows.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/prelude.h"
 
 namespace gradus {

@@ -2,15 +2,13 @@
 
 #include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/kernels/math.h"
+#include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 
 namespace {
-
-void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
-  check(a.dtype() == b.dtype(), op, ": dtypes differ: ", a.dtype(), " and ", b.dtype());
-}
 
 /// y = f(x) for floating x.
 template <class F, class RuleFn>
@@ -67,10 +65,6 @@ auto wrapping(F f) {
   };
 }
 
-void check_divisible(const Tensor& a) {
-  check(is_floating(a.dtype()), "div: expected float32 or float64, got ", a.dtype());
-}
-
 /// Hands input i its gradient, if it wants one, summed over the axes along which it was broadcast.
 void give_summed(Backward& b, int i, const Tensor& gradient) {
   if (b.needs(i)) b.give(i, sum_to(gradient, b.input_shape(i)));
@@ -102,7 +96,7 @@ Tensor operator*(const Tensor& a, const Tensor& b) {
 
 // d(a/b) = da / b - db a / b^2
 Tensor operator/(const Tensor& a, const Tensor& b) {
-  check_divisible(a);
+  check_floating("div", a);
   return binary("div", a, b, saves_inputs, std::divides<>(), [](Backward& b) {
     const Tensor scaled = b.grad() / b.input(1);
     give_summed(b, 0, scaled);
@@ -122,7 +116,7 @@ Tensor operator*(const Tensor& a, double s) {
 
 // d(s/x) = -s / x^2
 Tensor operator/(double s, const Tensor& x) {
-  check_divisible(x);
+  check_floating("div", x);
   return with_scalar(
       "scalar_div", x, s, saves_input(0), [](auto u, auto v) { return v / u; },
       [s](Backward& b) {
@@ -132,7 +126,7 @@ Tensor operator/(double s, const Tensor& x) {
 }
 
 Tensor operator/(const Tensor& a, double s) {
-  check_divisible(a);
+  check_floating("div", a);
   return with_scalar(
       "div_scalar", a, s, saves_nothing, [](auto x, auto v) { return x / v; },
       [s](Backward& b) { b.give(0, b.grad() / s); });
@@ -146,7 +140,7 @@ Tensor operator*(double s, const Tensor& b) { return b * s; }
 
 // d(a^b) = da b a^(b-1) + db a^b log a; where b = 0 the first is 0, where a = 0 <= b the second
 Tensor pow(const Tensor& a, const Tensor& b) {
-  check(is_floating(a.dtype()), "pow: expected float32 or float64, got ", a.dtype());
+  check_floating("pow", a);
   return binary(
       "pow", a, b, saves_inputs,
       [](auto x, auto y) { return static_cast<decltype(x)>(std::pow(x, y)); },

@@ -4,7 +4,10 @@
 
 #include "gradus/core/kernels/recurrent.h"
 #include "gradus/core/ops/activation_table.h"
+#include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 
@@ -157,7 +160,7 @@ void run_backward(Backward& back, const Problem& p, const Kept& kept) {
 void check_inputs(const char* op, const Problem& p, const Inputs& in) {
   const Tensor& x = in[x_gates];
   const int64_t H = p.sequences.hidden, G = gates_of(p.cell) * H;
-  check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
+  check_floating(op, x);
   const Shape state{x.size(0), H};
   const std::pair<const char*, Shape> expected[] = {{"x_gates", {x.size(0), x.size(1), G}},
                                                     {"h_gates", {x.size(0), G}},
@@ -210,8 +213,8 @@ RecurrentState run_cell(const char* op, Recurrence cell, const Tensor& x, const 
                         const RecurrentState& before) {
   const ProfileScope scope(op);
   const int64_t gates = gates_of(cell);
-  check(x.rank() == 2 && x.size(1) % gates == 0, op, ": expected x_gates (B, ", gates, " H), got ",
-        x.shape());
+  check_shape(op, "x_gates", x, {"B", "G H"});
+  check(x.size(1) % gates == 0, op, ": expected x_gates (B, ", gates, " H), got ", x.shape());
   const bool reads =
       cell == Recurrence::lstm ? before.c.defined() : cell != Recurrence::gru || before.h.defined();
   check(z.defined() && reads, op, ": expected h_gates and the state before, got none");
@@ -255,12 +258,15 @@ RecurrentOutput recurrent(Recurrence cell, const Tensor& x_gates, const Tensor& 
                           const RecurrentOptions& options) {
   const ProfileScope scope("recurrent");
   const int64_t gates = gates_of(cell);
-  check(weight.rank() == 2 && weight.size(1) > 0 && weight.size(0) == gates * weight.size(1),
-        "recurrent: expected a weight (", gates, " H, H), got ", weight.shape());
-  check(x_gates.rank() == 3 && x_gates.size(1) > 0, "recurrent: expected x_gates (B, T, ", gates,
-        " H) of at least one step, got ", x_gates.shape());
-  const auto out = run("recurrent", cell, {x_gates, {}, weight, bias, first.h, first.c},
-                       weight.size(1), options);
+  check_shape("recurrent", "weight", weight, {"G H", "H"});
+  const int64_t hidden = weight.size(1);
+  check(hidden > 0, "recurrent: expected at least one hidden unit, got weight ", weight.shape());
+  check_shape("recurrent", "weight", weight, {gates * hidden, hidden});
+  check_shape("recurrent", "x_gates", x_gates, {"B", "T", gates * hidden});
+  check(x_gates.size(1) > 0, "recurrent: expected at least one step, got x_gates ",
+        x_gates.shape());
+  const auto out =
+      run("recurrent", cell, {x_gates, {}, weight, bias, first.h, first.c}, hidden, options);
   return {out[0], {out[1], out.size() > 2 ? out[2] : Tensor()}};
 }
 

@@ -5,7 +5,10 @@
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/ops/axis_rows.h"
+#include "gradus/core/ops/normalization.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/shape.h"
 
 namespace gradus {
 
@@ -353,15 +356,13 @@ namespace {
 template <class Acc, class X, class Y>
 bool add_up(const Tensor& x, int dim, bool reverse, const Tensor& y) {
   constexpr int64_t tile = 256;  // columns whose sums run side by side
-  const Shape& shape = y.shape();
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < shape.size(); ++i) (i < dim ? outer : inner) *= i == dim ? 1 : shape[i];
-  const int64_t n = shape[dim], tiles = (inner + tile - 1) / tile;
+  const Blocks blocks(y.shape(), dim);
+  const int64_t n = blocks.n, inner = blocks.inner, tiles = (inner + tile - 1) / tile;
   const X* from = x.data<X>();
   Y* to = y.data<Y>();
   std::atomic<bool> overflow{false};
   const int64_t grain = kernel::reduction_grain / std::max<int64_t>(n * std::min(inner, tile), 1);
-  parallel_for_each(outer * tiles, grain, [&, n](int64_t unit) {
+  parallel_for_each(blocks.outer * tiles, grain, [&, n](int64_t unit) {
     const int64_t column = unit % tiles * tile, width = std::min(tile, inner - column);
     Acc total[tile];
     std::fill(total, total + width, Acc{});

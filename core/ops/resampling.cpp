@@ -1,5 +1,7 @@
 #include "gradus/core/ops/resampling.h"
 
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
 
 namespace gradus {

@@ -50,13 +50,12 @@ Tensor rotated(const Tensor& x, const Tensor& table, int64_t heads, double direc
 }  // namespace
 
 Tensor rotary(const Tensor& x, const Tensor& positions, int64_t heads) {
-  check(is_floating(x.dtype()), "rotary: expected float32 or float64, got ", x.dtype());
-  check(x.rank() >= 3 && x.size(-1) % 2 == 0, "rotary: expected x (..., T, heads, D), D even, got ",
-        x.shape());
-  const Shape expected{x.size(-3), x.size(-1)};
-  check_tensor("rotary", "positions", positions, x.dtype(), expected);
+  check_shape("rotary", "x", x, {"...", "T", "heads", "D"});
+  check_floating("rotary", x);
+  check(x.size(-1) % 2 == 0, "rotary: expected an even D, got x ", x.shape());
+  check_tensor("rotary", "positions", positions, x.dtype(), {x.size(-3), x.size(-1)});
   check(heads >= 0 && heads <= x.size(-2), "rotary: expected 0 to ", x.size(-2),
-        " heads to turn, got ", heads);
+        " heads to rotate, got ", heads);
   return rotated(x, positions.detach(), heads, 1);
 }
 

@@ -1,7 +1,10 @@
 #include "gradus/core/ops/shape.h"
 
 #include "gradus/core/kernels/elementwise.h"
+#include "gradus/core/ops/axis_rows.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
 
 namespace gradus {
 
@@ -316,7 +319,7 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start
 namespace {
 /// How far each place of x's matrices lies to the right of the diagonal: (n, m).
 Tensor right_of_diagonal(const char* op, const Tensor& x) {
-  check(x.rank() >= 2, op, ": expected rank >= 2, got shape ", x.shape());
+  check_shape(op, "x", x, {"...", "n", "m"});
   return arange(x.size(-1)) - arange(x.size(-2)).unsqueeze(1);
 }
 }  // namespace
@@ -386,9 +389,9 @@ Tensor repeat(const Tensor& x, const Shape& sizes) {
   for (int axis = sizes.size() - 1; axis >= 0; --axis) {
     const int64_t times = sizes[axis];
     if (times == 1) continue;
-    int64_t outer = 1, n = 1;
-    for (int i = 0; i < sizes.size(); ++i) (i < axis ? outer : n) *= shape[i];
-    y = y.reshape({outer, 1, n}).expand({outer, times, n}).contiguous();
+    const Blocks b(shape, axis);
+    const int64_t n = b.n * b.inner;
+    y = y.reshape({b.outer, 1, n}).expand({b.outer, times, n}).contiguous();
     copied = true;
     check(!__builtin_mul_overflow(shape[axis], times, &shape[axis]), "repeat: too many elements");
   }

@@ -279,8 +279,7 @@ TEST_CASE("norms: of the smallest numbers without eps") {
 }
 
 TEST_CASE("layer_norm: refuses what does not fit") {
-  CHECK(error_of([] { layer_norm(scalar(1)); }) ==
-        "layer_norm: expected rank 1 or more, got shape ()");
+  CHECK(error_of([] { layer_norm(scalar(1)); }) == "layer_norm: expected x (..., C), got ()");
   CHECK(error_of([] {
           layer_norm(ones({2, 3}, int64));
         }) == "layer_norm: expected float32 or float64, got int64");
@@ -290,7 +289,9 @@ TEST_CASE("layer_norm: refuses what does not fit") {
   CHECK(error_of([] {
           layer_norm(ones({2, 3}), {}, ones({3}, float64));
         }) == "layer_norm: expected bias of float32 (3,), got float64 (3,)");
-  CHECK(error_of([] { layer_norm(ones({2, 3}), {}, {}, -1); }) == "layer_norm: eps is -1, below 0");
+  CHECK(error_of([] {
+          layer_norm(ones({2, 3}), {}, {}, -1);
+        }) == "layer_norm: expected eps >= 0, got -1");
 }
 
 // ---- dropout ----

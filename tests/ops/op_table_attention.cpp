@@ -162,7 +162,7 @@ std::vector<OpRow> gated_rows() {
                     gated(ones({2, 3}), Activation::silu);
                   },
                   "gated: expected a last axis of even size, got (2, 3)"},
-                 {[] { gated(ones({}), Activation::silu); }, "gated: expected a last axis"},
+                 {[] { gated(ones({}), Activation::silu); }, "gated: expected x (..., 2n), got ()"},
                  {[] {
                     gated(ones({2, 4}, int64), Activation::silu);
                   },
@@ -205,11 +205,11 @@ OpRow rotary_row() {
           .bad = {{[] {
                      rotary(ones({2, 3, 3}), ones({2, 3}), 1);
                    },
-                   "rotary: expected x (..., T, heads, D), D even, got (2, 3, 3)"},
+                   "rotary: expected an even D, got x (2, 3, 3)"},
                   {[] {
                      rotary(ones({3, 4}), ones({3, 4}), 1);
                    },
-                   "rotary: expected x"},
+                   "rotary: expected x (..., T, heads, D), got (3, 4)"},
                   {[] {
                      rotary(ones({2, 3, 4}), ones({3, 4}), 1);
                    },
@@ -225,7 +225,7 @@ OpRow rotary_row() {
                   {[] {
                      rotary(ones({2, 3, 4}), ones({2, 4}), 4);
                    },
-                   "rotary: expected 0 to 3 heads to turn, got 4"},
+                   "rotary: expected 0 to 3 heads to rotate, got 4"},
                   {[] {
                      rotary(ones({2, 3, 4}, int64), ones({2, 4}), 3);
                    },

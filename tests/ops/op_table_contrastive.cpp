@@ -116,73 +116,70 @@ std::vector<BadCall> bad_calls() {
     return [=] { clip_loss(a, a, {.learned_temperature = temperature}); };
   };
   const std::string range = ": expected a finite temperature above 0, got ";
-  return {
-      {with(0), "nt_xent" + range + "0"},
-      {with(-1), "nt_xent" + range + "-1"},
-      {with(NAN), "nt_xent" + range},
-      {with(INFINITY), "nt_xent" + range + "inf"},
-      {with(1e-60), "nt_xent" + range + "0"},  // in float32
-      {learned(zeros({1})), "clip_loss" + range + "0"},
-      {learned(full({}, NAN)), "clip_loss" + range},
-      {learned(ones({2})), "temperature of one element"},
-      {learned(ones({}, float64)), "temperature of one element of float32, got float64"},
-      {[=] { nt_xent(a); }, "nt_xent: expected (2N, D) with N >= 2, got (3, 2)"},
-      {[=] {
-         nt_xent(ones({2, 5}));
-       },
-       "nt_xent: expected (2N, D) with N >= 2, got (2, 5)"},
-      {[=] {
-         nt_xent(ones({2, 5}), ones({3, 5}));
-       },
-       "nt_xent: shapes differ: (2, 5) and (3, 5)"},
-      {[=] {
-         nt_xent(ones({1, 5}), ones({1, 5}));
-       },
-       "nt_xent: expected (2N, D) with N >= 2"},
-      {[=] { nt_xent(ones({4})); }, "nt_xent: expected (N, D) and (N, D) of one floating dtype"},
-      {[=] {
-         nt_xent(ones({0, 4}));
-       },
-       "nt_xent: expected (N, D) and (N, D)"},
-      {[=] {
-         clip_loss(ones({1, 5}), ones({1, 5}));
-       },
-       "clip_loss: expected at least two pairs, got (1, 5)"},
-      {[=] {
-         clip_loss(a, ones({4, 2}));
-       },
-       "clip_loss: expected (N, D) and (N, D) of one floating dtype, got float32 (3, 2) and "
-       "float32 (4, 2)"},
-      {[=] { clip_loss(a, b); }, "got float32 (3, 2) and float64 (3, 2)"},
-      {[=] { clip_loss(a.to(int64), a.to(int64)); }, "clip_loss: expected (N, D) and (N, D)"},
-      {[=] {
-         info_nce(a, ones({3, 4}), a);
-       },
-       "info_nce: expected (N, D) and (N, D)"},
-      {[=] {
-         info_nce(a, a, ones({2, 4, 2}));
-       },
-       "info_nce: expected negatives (K, D) or (N, K, D) for anchors float32 (3, 2), got float32 "
-       "(2, 4, 2)"},
-      {[=] {
-         info_nce(a, a, ones({4, 3}));
-       },
-       "info_nce: expected negatives"},
-      {[=] { info_nce(a, a, ones({2})); }, "info_nce: expected negatives"},
-      {[=] { info_nce(a, a, b); }, "info_nce: expected negatives"},
-      {[=] {
-         contrastive_cross_entropy(a, ones({4, 3}), t);
-       },
-       "contrastive_cross_entropy: expected (N, D) and (M, D) of one floating dtype, got float32 "
-       "(3, 2) and float32 (4, 3)"},
-      {[=] { contrastive_cross_entropy(a, a, t.slice(0, 0, 2)); },
-       "contrastive_cross_entropy: expected targets of int64 (3,), got int64 (2,)"},
-      {[=] { contrastive_cross_entropy(a, a, t.to(float32)); },
-       "contrastive_cross_entropy: expected targets of int64 (3,), got float32 (3,)"},
-      {[=] { contrastive_cross_entropy(a, a, t + 3); },
-       "contrastive_cross_entropy: target 3 is outside [0, 3)"},
-      {[=] { contrastive_cross_entropy(a, a, t - 100); },
-       "contrastive_cross_entropy: target -100 is outside [0, 3)"}};
+  return {{with(0), "nt_xent" + range + "0"},
+          {with(-1), "nt_xent" + range + "-1"},
+          {with(NAN), "nt_xent" + range},
+          {with(INFINITY), "nt_xent" + range + "inf"},
+          {with(1e-60), "nt_xent" + range + "0"},  // in float32
+          {learned(zeros({1})), "clip_loss" + range + "0"},
+          {learned(full({}, NAN)), "clip_loss" + range},
+          {learned(ones({2})), "temperature of one element"},
+          {learned(ones({}, float64)), "clip_loss: dtypes differ: float32 and float64"},
+          {[=] { nt_xent(a); }, "nt_xent: expected (2N, D) with N >= 2, got (3, 2)"},
+          {[=] {
+             nt_xent(ones({2, 5}));
+           },
+           "nt_xent: expected (2N, D) with N >= 2, got (2, 5)"},
+          {[=] {
+             nt_xent(ones({2, 5}), ones({3, 5}));
+           },
+           "nt_xent: shapes differ: (2, 5) and (3, 5)"},
+          {[=] {
+             nt_xent(ones({1, 5}), ones({1, 5}));
+           },
+           "nt_xent: expected (2N, D) with N >= 2"},
+          {[=] { nt_xent(ones({4})); }, "nt_xent: expected the first input (N, D), got (4,)"},
+          {[=] {
+             nt_xent(ones({0, 4}));
+           },
+           "nt_xent: expected N and D of at least 1, got (0, 4)"},
+          {[=] {
+             clip_loss(ones({1, 5}), ones({1, 5}));
+           },
+           "clip_loss: expected at least two pairs, got (1, 5)"},
+          {[=] {
+             clip_loss(a, ones({4, 2}));
+           },
+           "clip_loss: expected the second input (3, 2), got (4, 2)"},
+          {[=] { clip_loss(a, b); }, "clip_loss: dtypes differ: float32 and float64"},
+          {[=] { clip_loss(a.to(int64), a.to(int64)); },
+           "clip_loss: expected float32 or float64, got int64"},
+          {[=] {
+             info_nce(a, ones({3, 4}), a);
+           },
+           "info_nce: expected the second input (3, 2), got (3, 4)"},
+          {[=] {
+             info_nce(a, a, ones({2, 4, 2}));
+           },
+           "info_nce: expected negatives (3, K, 2), got (2, 4, 2)"},
+          {[=] {
+             info_nce(a, a, ones({4, 3}));
+           },
+           "info_nce: expected negatives (K, 2), got (4, 3)"},
+          {[=] { info_nce(a, a, ones({2})); }, "info_nce: expected negatives"},
+          {[=] { info_nce(a, a, b); }, "info_nce: dtypes differ: float32 and float64"},
+          {[=] {
+             contrastive_cross_entropy(a, ones({4, 3}), t);
+           },
+           "contrastive_cross_entropy: expected the second input (M, 2), got (4, 3)"},
+          {[=] { contrastive_cross_entropy(a, a, t.slice(0, 0, 2)); },
+           "contrastive_cross_entropy: expected targets of int64 (3,), got int64 (2,)"},
+          {[=] { contrastive_cross_entropy(a, a, t.to(float32)); },
+           "contrastive_cross_entropy: expected targets of int64 (3,), got float32 (3,)"},
+          {[=] { contrastive_cross_entropy(a, a, t + 3); },
+           "contrastive_cross_entropy: target 3 is outside [0, 3)"},
+          {[=] { contrastive_cross_entropy(a, a, t - 100); },
+           "contrastive_cross_entropy: target -100 is outside [0, 3)"}};
 }
 
 }  // namespace

@@ -245,7 +245,7 @@ std::vector<OpRow> layer_norm_rows() {
        .large = {{normal({71, 1031}), normal({1031}), normal({1031})},
                  {normal({2003, 33}), normal({33}), normal({33})}},
        .composed = [=](const Tensors& x) { return Tensors{normalized(x[0]) * x[1] + x[2]}; },
-       .bad = {{[] { layer_norm(f32({})); }, "layer_norm: expected rank 1 or more, got shape ()"},
+       .bad = {{[] { layer_norm(f32({})); }, "layer_norm: expected x (..., C), got ()"},
                {[] { layer_norm(i64({3})); }, "layer_norm: expected float32 or float64, got int64"},
                {[] {
                   layer_norm(f32({2, 3}), f32({2}));
@@ -255,7 +255,8 @@ std::vector<OpRow> layer_norm_rows() {
                   layer_norm(f32({2, 3}), f32({3}), f64({3}));
                 },
                 "layer_norm: expected bias of float32 (3,), got float64 (3,)"},
-               {[] { layer_norm(f32({3}), {}, {}, -1); }, "layer_norm: eps is -1, below 0"}}},
+               {[] { layer_norm(f32({3}), {}, {}, -1); },
+                "layer_norm: expected eps >= 0, got -1"}}},
       {.name = "layer_norm",
        .variant = "no weight, no bias",
        .f = of_one([](const Tensor& x) { return layer_norm(x); }),
@@ -296,13 +297,13 @@ OpRow rms_norm_row() {
             const Tensor square = mean(x[0] * x[0], -1, keepdim);
             return Tensors{x[0] * pow(square + 1e-3, -0.5) * x[1], x[0] * pow(square + 1e-6, -0.5)};
           },
-      .bad = {{[] { rms_norm(f32({})); }, "rms_norm: expected rank 1 or more, got shape ()"},
+      .bad = {{[] { rms_norm(f32({})); }, "rms_norm: expected x (..., C), got ()"},
               {[] { rms_norm(i64({3})); }, "rms_norm: expected float32 or float64, got int64"},
               {[] {
                  rms_norm(f32({2, 3}), f32({2}));
                },
                "rms_norm: expected weight of float32 (3,), got float32 (2,)"},
-              {[] { rms_norm(f32({3}), {}, -1); }, "rms_norm: eps is -1, below 0"}}};
+              {[] { rms_norm(f32({3}), {}, -1); }, "rms_norm: expected eps >= 0, got -1"}}};
 }
 
 /// The gradient of a fused op under create_graph: its graph hangs on aliases of the op's inputs.
@@ -442,9 +443,9 @@ std::vector<OpRow> cross_entropy_rows() {
       {ce(x, i64({3})),
        "cross_entropy: expected targets of int64 (2,) or float32 (2, 3), got int64 (3,)"},
       {ce(x, f64({2, 3})), "got float64 (2, 3)"},
-      {ce(f32({}), two), "cross_entropy: expected logits (..., classes), got shape ()"},
-      {ce(f32({2, 0}), two), "cross_entropy: expected logits (..., classes), got shape (2, 0)"},
-      {ce(i64({2, 3}), two), "cross_entropy: expected logits of float32 or float64, got int64"},
+      {ce(f32({}), two), "cross_entropy: expected logits (..., C), got ()"},
+      {ce(f32({2, 0}), two), "cross_entropy: expected at least one class, got logits (2, 0)"},
+      {ce(i64({2, 3}), two), "cross_entropy: expected float32 or float64, got int64"},
       {ce(x, i64({2}), {.label_smoothing = 1.5}),
        "cross_entropy: expected label smoothing from 0 to 1, got 1.5"},
       {ce(x, i64({2}), {.class_weights = f32({2})}),

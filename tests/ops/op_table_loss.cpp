@@ -76,7 +76,7 @@ std::vector<OpRow> nll_rows() {
       {[=] { nll_loss(x, ones({3}, int64)); },
        "nll_loss: expected targets of int64 (2,), got int64 (3,)"},
       {[=] { nll_loss(scalar(1), scalar(1, int64)); },
-       "nll_loss: expected log-probabilities (..., classes), got shape ()"},
+       "nll_loss: expected log-probabilities (..., C), got ()"},
       {[=] { nll_loss(x, zeros({2}, int64), {.class_weights = ones({2})}); },
        "nll_loss: expected class weights of float32 (3,), got float32 (2,)"}};
   return rows;

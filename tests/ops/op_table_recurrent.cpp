@@ -142,11 +142,11 @@ std::vector<BadCall> refused_sequences() {
   const Shape x{2, 3, 8}, w{8, 2};
   auto lengths = [&](const Tensor& t) { return call(x, w, {}, {.lengths = t}); };
   return {
-      {call(x, {8, 3}), op + "expected a weight (4 H, H), got (8, 3)"},
-      {call(x, {0, 0}), op + "expected a weight (4 H, H), got (0, 0)"},
-      {call({2, 3, 4}, w), op + "expected x_gates of float32 (2, 3, 8), got float32 (2, 3, 4)"},
-      {call({2, 8}, w), op + "expected x_gates (B, T, 4 H) of at least one step, got (2, 8)"},
-      {call({2, 0, 8}, w), op + "expected x_gates (B, T, 4 H) of at least one step, got (2, 0, 8)"},
+      {call(x, {8, 3}), op + "expected weight (12, 3), got (8, 3)"},
+      {call(x, {0, 0}), op + "expected at least one hidden unit, got weight (0, 0)"},
+      {call({2, 3, 4}, w), op + "expected x_gates (B, T, 8), got (2, 3, 4)"},
+      {call({2, 8}, w), op + "expected x_gates (B, T, 8), got (2, 8)"},
+      {call({2, 0, 8}, w), op + "expected at least one step, got x_gates (2, 0, 8)"},
       {call(x, w, {ones({2, 3}), {}}), op + "expected h of float32 (2, 2), got float32 (2, 3)"},
       {call(x, w, {{}, ones({2, 2}, float64)}),
        op + "expected c of float32 (2, 2), got float64 (2, 2)"},
@@ -275,7 +275,7 @@ std::vector<OpRow> recurrent_rows() {
          gru_cell(ones({2, 6}), ones({2, 6}, float64), ones({2, 2}));
        },
        "gru_cell: expected h_gates of float32 (2, 6), got float64 (2, 6)"},
-      {[] { rnn_cell(ones({6}), ones({6})); }, "rnn_cell: expected x_gates (B, 1 H), got (6,)"}};
+      {[] { rnn_cell(ones({6}), ones({6})); }, "rnn_cell: expected x_gates (B, G H), got (6,)"}};
   for (const Recurrence cell : all_cells) {
     OpRow plain = sequence_row({.cell = cell});
     plain.accepts_empty = false;

@@ -260,9 +260,9 @@ std::vector<OpRow> scatter_rows() {
   rows[0].bad.push_back({[] {
                            scatter_add(f32({2, 3}), 1, i64({2, 3}), f32({2, 2}));
                          },
-                         "scatter_add: index (2, 3) and src (2, 2) differ in shape"});
+                         "scatter_add: expected src of float32 (2, 3), got float32 (2, 2)"});
   rows[0].bad.push_back({[] { scatter_add(f32({3}), 0, i64({2}), f64({2})); },
-                         "scatter_add: expected src of float32, got float64"});
+                         "scatter_add: expected src of float32 (2,), got float64 (2,)"});
   rows[1].bad.push_back({[] { scatter_sum({-3}, 0, i64({2}), f32({2})); }, "negative size"});
   return rows;
 }
@@ -347,7 +347,7 @@ std::vector<OpRow> entry_rows() {
   rows[0].bad.push_back({[] {
                            index_select(f32({3}), 0, i64({1, 2}));
                          },
-                         "index_select: expected a vector of indices, got shape (1, 2)"});
+                         "index_select: expected index (n,), got (1, 2)"});
   rows[0].bad.push_back(
       {[] { index_select(f32({3}), 1, i64({2})); }, "index_select: axis 1 is out of range"});
   rows[1].bad.push_back({[] {
@@ -391,8 +391,8 @@ std::vector<OpRow> embedding_rows() {
        .bad = refused_indices("embedding", "id", [](const Tensor& i) {
          embedding(f32({3, 2}), i);
        })}};
-  rows[1].bad.push_back({[] { embedding(f32({3}), i64({2})); },
-                         "embedding: expected a weight (n, d), got shape (3,)"});
+  rows[1].bad.push_back(
+      {[] { embedding(f32({3}), i64({2})); }, "embedding: expected weight (n, d), got (3,)"});
   rows[1].bad.push_back({[] {
                            embedding(f32({3, 2}), i64({1, 1, 1, 1, 1, 1, 1, 1}));
                          },

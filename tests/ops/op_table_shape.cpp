@@ -375,13 +375,13 @@ std::vector<OpRow> cutting_rows() {
            .samples = samples_of({{3, 4}, {2, 3, 2}, {1, 1}, {0, 2}}),
            .large = {{normal({3, 171, 203})}},
            .composed = of_one([=](const Tensor& x) { return square(triangle(x, 1, true)); }),
-           .bad = {{[] { tril(ones({3})); }, "tril: expected rank >= 2, got shape (3,)"}}},
+           .bad = {{[] { tril(ones({3})); }, "tril: expected x (..., n, m), got (3,)"}}},
           {.name = "triu",
            .f = of_one([](const Tensor& x) { return square(triu(x, -1)); }),
            .samples = samples_of({{4, 3}, {2, 3, 2}, {1, 1}, {0, 2}}),
            .large = {{normal({3, 171, 203})}},
            .composed = of_one([=](const Tensor& x) { return square(triangle(x, -1, false)); }),
-           .bad = {{[] { triu(ones({3})); }, "triu: expected rank >= 2, got shape (3,)"}}}};
+           .bad = {{[] { triu(ones({3})); }, "triu: expected x (..., n, m), got (3,)"}}}};
 }
 
 }  // namespace

@@ -255,8 +255,7 @@ std::vector<OpRow> batch_norm_rows() {
              return Tensors{composed_batch_norm(x[0], 1e-5) * beside(x[0], x[1]) +
                             beside(x[0], x[2])};
            },
-       .bad = {{[] { batch_norm(f32({3})); },
-                "batch_norm: expected rank 2 or more, got shape (3,)"},
+       .bad = {{[] { batch_norm(f32({3})); }, "batch_norm: expected x (N, C, ...), got (3,)"},
                {[] {
                   batch_norm(i64({3, 2}));
                 },
@@ -280,7 +279,7 @@ std::vector<OpRow> batch_norm_rows() {
                {[] {
                   batch_norm(f32({3, 2}), {}, {}, -1);
                 },
-                "batch_norm: eps is -1, below 0"}}},
+                "batch_norm: expected eps >= 0, got -1"}}},
       {.name = "batch_norm",
        .variant = "no weight, large eps, beside a residual",
        .f = [](const Tensors& x) { return Tensors{x[0] + batch_norm(x[0], {}, {}, 0.5).y}; },
@@ -306,7 +305,7 @@ std::vector<OpRow> batch_norm_rows() {
                },
                "batch_norm_by: expected"},
               {[] { batch_norm_by(f32({2}), f32({2}), f32({2})); },
-               "batch_norm_by: expected rank 2 or more"}}};
+               "batch_norm_by: expected x (N, C, ...)"}}};
   for (auto* samples : {&by.samples, &by.large})
     for (Sample& sample : *samples)
       for (int i = 0; i < 2; ++i) sample.push_back(sample[1]);
@@ -334,7 +333,7 @@ std::vector<OpRow> batch_norm_rows() {
                   group_norm(f32({2, 4, 3}), 0);
                 },
                 "group_norm: 0 groups"},
-               {[] { group_norm(f32({2}), 1); }, "group_norm: expected rank 2 or more"},
+               {[] { group_norm(f32({2}), 1); }, "group_norm: expected x (N, C, ...), got (2,)"},
                {[] {
                   group_norm(f32({2, 4}), 2, f32({2}));
                 },

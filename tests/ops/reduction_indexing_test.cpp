@@ -385,20 +385,20 @@ TEST_CASE("indexing refuses bad input before it writes", "[indexing]") {
   CHECK_THROWS_WITH(gather(x, 1, zeros({2, 1})), "gather: expected index of int64, got float32");
   CHECK_THROWS_WITH(gather(x, 2, x), StartsWith("gather: axis 2"));
   CHECK_THROWS_WITH(scatter_add(x, 1, zeros({2, 2}, int64), zeros({2, 3})),
-                    "scatter_add: index (2, 2) and src (2, 3) differ in shape");
+                    "scatter_add: expected src of float32 (2, 2), got float32 (2, 3)");
   CHECK_THROWS_WITH(scatter_add(x, 1, zeros({2, 2}, int64), zeros({2, 2}, float64)),
-                    "scatter_add: expected src of float32, got float64");
+                    "scatter_add: expected src of float32 (2, 2), got float64 (2, 2)");
   CHECK_THROWS_WITH(scatter_sum({2, 5}, 1, full({2, 2}, 5, int64), zeros({2, 2})),
                     "scatter_sum: index 5 at position (0, 0) is outside [0, 5)");
   CHECK_THROWS_WITH(index_select(x, 1, list),
                     "index_select: index 7 at position 3 is outside [0, 5)");
-  CHECK_THROWS_WITH(index_select(x, 1, x), StartsWith("index_select: expected a vector"));
+  CHECK_THROWS_WITH(index_select(x, 1, x), StartsWith("index_select: expected index (n,)"));
   CHECK_THROWS_WITH(index_add(x, 1, list, zeros({2, 3})),
                     "index_add: expected src of float32 (2, 4), got float32 (2, 3)");
   CHECK_THROWS_WITH(index_add(x, 1, list, zeros({2, 4})), Contains("index 7 at position 3"));
   CHECK_THROWS_WITH(embedding(x, tensor({{0, 1}, {2, 0}}, int64)),
                     "embedding: id 2 at position (1, 0) is outside [0, 2)");
-  CHECK_THROWS_WITH(embedding(zeros({2}), list), StartsWith("embedding: expected a weight (n, d)"));
+  CHECK_THROWS_WITH(embedding(zeros({2}), list), StartsWith("embedding: expected weight (n, d)"));
 }
 
 // ---- random tensors ----
@@ -437,7 +437,8 @@ TEST_CASE("multinomial refuses bad weights", "[random]") {
   CHECK_THROWS_WITH(multinomial(ones({2}), 0),
                     StartsWith("multinomial: expected at least one draw"));
   CHECK_THROWS_WITH(multinomial(ones({2}, int64), 1), StartsWith("multinomial: expected float"));
-  CHECK_THROWS_WITH(multinomial(scalar(1), 1), StartsWith("multinomial: expected rank >= 1"));
+  CHECK_THROWS_WITH(multinomial(scalar(1), 1),
+                    StartsWith("multinomial: expected probs (..., k), got ()"));
 }
 
 TEST_CASE("random tensors have the moments they should", "[random]") {
