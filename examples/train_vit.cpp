@@ -36,7 +36,7 @@ class ViTTask : public ClassifierTask<ViT> {
   /// down, patches across). Without a class token's answer: what the patches attend to.
   Tensor attention(const Tensor& images) const {
     const AttentionTrace trace;
-    model_(images);
+    model_.encode(model_.embed(images));  // all tokens, also in the last layer
     const models::ViTConfig& c = model_.config;
     const Tensor weights = mean(trace.weights().back(), 1);  // (B, 1 + patches, 1 + patches)
     const Tensor rows =

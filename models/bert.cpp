@@ -67,11 +67,12 @@ Bert::Bert(const BertConfig& c)
       dropout(c.dropout),
       blocks(children("blocks", c.layers,
                       [&](int64_t) {
-                        return nn::PostNormBlock(c.dim, {.heads = c.heads,
-                                                         .hidden = c.hidden,
-                                                         .activation = c.activation,
-                                                         .dropout = c.dropout,
-                                                         .eps = c.norm_eps});
+                        return nn::Block(c.dim, {.heads = c.heads,
+                                                 .hidden = c.hidden,
+                                                 .activation = c.activation,
+                                                 .dropout = c.dropout,
+                                                 .norm_first = false,
+                                                 .eps = c.norm_eps});
                       })),
       pooler(child("pooler", nn::Linear(c.dim, c.dim))),
       transform(child("transform", nn::Linear(c.dim, c.dim))),
@@ -94,7 +95,7 @@ Tensor Bert::operator()(const BertInput& in) const {
   Tensor x = words(in.ids) + (positions.weight.slice(0, 0, T) + kinds);
   x = dropout(embedding_norm(x));
   const Tensor mask = in.mask.defined() ? in.mask.reshape({B, 1, 1, T}) : Tensor();
-  for (const nn::PostNormBlock& block : blocks) x = block(x, mask);
+  for (const nn::Block& block : blocks) x = block(x, mask);
   return x;
 }
 

@@ -50,7 +50,7 @@ struct Bert : nn::Module {
   nn::Embedding words, positions, segments;  ///< rows that are added up
   nn::LayerNorm embedding_norm;              ///< of their sum
   nn::Dropout dropout;                       ///< of the embeddings
-  std::vector<nn::PostNormBlock> blocks;     ///< the encoder
+  std::vector<nn::Block> blocks;             ///< the encoder, post-norm
   nn::Linear pooler;                         ///< dim -> dim
   nn::Linear transform;                      ///< of the masked words' head: dim -> dim
   nn::LayerNorm transform_norm;              ///< behind transform and its activation

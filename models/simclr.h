@@ -6,6 +6,7 @@
 
 #include "gradus/core/ops/contrastive.h"
 #include "gradus/core/ops/shape.h"
+#include "gradus/core/runtime/error.h"
 #include "gradus/models/folder/fields.h"
 #include "gradus/models/vit.h"
 
@@ -31,11 +32,6 @@ struct ProjectionHead : nn::Module {
         out(child("out", nn::Linear(hidden, projection))) {}
   Tensor operator()(const Tensor& h) const { return out(in(h, Activation::relu)); }
 };
-
-namespace detail {
-/// Throws Error unless a and b are views of the same two or more images.
-void check_views(const Tensor& a, const Tensor& b);
-}  // namespace detail
 
 template <class E>
 struct SimCLRConfig {
@@ -81,7 +77,7 @@ struct SimCLR : nn::Module {
   /// NT-Xent of two views of each image, (B, C, H, W) both. Throws Error unless B >= 2: there must
   /// be others to tell them from.
   Tensor loss(const Tensor& a, const Tensor& b) const {
-    detail::check_views(a, b);
+    check_views(a, b);
     return nt_xent((*this)(cat({a, b}, 0)), {.temperature = config.temperature});
   }
 
@@ -91,6 +87,13 @@ struct SimCLR : nn::Module {
     core::check(c.encoder.classes == 0, "SimCLR: the encoder has no head: classes must be 0, got ",
                 c.encoder.classes);
     return c;
+  }
+  static void check_views(const Tensor& a, const Tensor& b) {
+    core::check(a.defined() && b.defined() && a.rank() == 4 && a.shape() == b.shape(),
+                "SimCLR: expected two views (B, C, H, W) of each image, got ",
+                a.defined() ? a.shape() : Shape{}, " and ", b.defined() ? b.shape() : Shape{});
+    core::check(a.size(0) >= 2, "SimCLR: expected two images or more, got ", a.size(0),
+                ": a view is told from those of other images");
   }
 };
 

@@ -29,7 +29,8 @@ nn::BlockOptions block_options(const TransformerConfig& c) {
           .hidden = c.hidden,
           .activation = c.activation,
           .dropout = c.dropout,
-          .hidden_dropout = c.dropout};
+          .hidden_dropout = c.dropout,
+          .norm_first = c.pre_norm};
 }
 
 /// Matrices as torch.nn.Transformer's, embeddings normal with standard deviation dim^-0.5.
@@ -74,11 +75,10 @@ Transformer::Transformer(const TransformerConfig& c)
       positions(child("positions", nn::SinusoidalPositions(c.context, c.dim))),
       dropout(c.dropout),
       encoder(children("encoder", c.layers,
-                       [&](int64_t) { return nn::PostNormBlock(c.dim, block_options(c)); })),
+                       [&](int64_t) { return nn::Block(c.dim, block_options(c)); })),
       encoder_norm(child("encoder_norm", nn::LayerNorm(c.dim))),
-      decoder_blocks(
-          children("decoder", c.layers,
-                   [&](int64_t) { return nn::PostNormDecoderBlock(c.dim, block_options(c)); })),
+      decoder_blocks(children("decoder", c.layers,
+                              [&](int64_t) { return nn::DecoderBlock(c.dim, block_options(c)); })),
       decoder_norm(child("decoder_norm", nn::LayerNorm(c.dim))),
       head(child("head",
                  c.tie ? nn::Linear(target_embedding.weight) : nn::Linear(c.dim, c.target_vocab))) {
@@ -93,21 +93,13 @@ Tensor Transformer::embed(const nn::Embedding& embedding, const Tensor& ids, int
 }
 
 Tensor Transformer::encode(Tensor x, const Tensor& mask) const {
-  for (const nn::PostNormBlock& block : encoder)
-    x = config.pre_norm ? block.Block::operator()(x, mask) : block(x, mask);
+  for (const nn::Block& block : encoder) x = block(x, mask);
   return encoder_norm(x);
 }
 
-Tensor Transformer::decode_block(size_t layer, const Tensor& y, const nn::KeysAndValues& memory,
-                                 const Tensor& mask, nn::KeyValueCache* cache) const {
-  const nn::PostNormDecoderBlock& block = decoder_blocks[layer];
-  return config.pre_norm ? block.DecoderBlock::operator()(y, memory, mask, cache)
-                         : block(y, memory, mask, cache);
-}
-
 Tensor Transformer::decode(Tensor y, const Tensor& memory, const Tensor& mask) const {
-  for (size_t i = 0; i < decoder_blocks.size(); ++i)
-    y = decode_block(i, y, decoder_blocks[i].cross.keys_and_values(memory), mask);
+  for (const nn::DecoderBlock& block : decoder_blocks)
+    y = block(y, block.cross.keys_and_values(memory), mask);
   return decoder_norm(y);
 }
 
@@ -153,7 +145,7 @@ TransformerDecoder::TransformerDecoder(const Transformer& model, const Tensor& s
   rows_ = {"Transformer", source.size(0), beams};
   mask_ = nn::padding_mask(lengths, source.size(0), source.size(1));
   const Tensor memory = model.memory_of(source, mask_);
-  for (const nn::PostNormDecoderBlock& block : model.decoder_blocks) {
+  for (const nn::DecoderBlock& block : model.decoder_blocks) {
     memories_.push_back(block.cross.keys_and_values(memory));
     layers_.push_back(block.attn.make_cache(rows_.size(), capacity()));
   }
@@ -169,7 +161,7 @@ Tensor TransformerDecoder::next_logits(const Tensor& ids) {
   rows_.check_next(ids, room());
   Tensor y = model_->embed(model_->target_embedding, ids, capacity() - room());
   for (size_t i = 0; i < layers_.size(); ++i)
-    y = model_->decode_block(i, y, memories_[i], mask_, &layers_[i]);
+    y = model_->decoder_blocks[i](y, memories_[i], mask_, &layers_[i]);
   return model_->head(model_->decoder_norm(y.select(1, -1)));
 }
 

@@ -38,11 +38,11 @@ struct Transformer : nn::Module {
   nn::Embedding source_embedding, target_embedding;  ///< one if the vocabulary is shared
   nn::SinusoidalPositions positions;                 ///< added to both
   nn::Dropout dropout;                               ///< of the embedded tokens
-  std::vector<nn::PostNormBlock> encoder;            ///< called as pre-norm ones if config.pre_norm
+  std::vector<nn::Block> encoder;                    ///< pre-norm if config.pre_norm
   nn::LayerNorm encoder_norm;                        ///< of what they give
-  std::vector<nn::PostNormDecoderBlock> decoder_blocks;  ///< each with its cross-attention
-  nn::LayerNorm decoder_norm;                            ///< of what they give
-  nn::Linear head;                                       ///< dim -> target_vocab
+  std::vector<nn::DecoderBlock> decoder_blocks;      ///< pre-norm if config.pre_norm
+  nn::LayerNorm decoder_norm;                        ///< of what they give
+  nn::Linear head;                                   ///< dim -> target_vocab
   explicit Transformer(const TransformerConfig& config);
 
   /// Logits of each target token's next one: source (B, S) int64, of which lengths (B) int64 say how
@@ -69,8 +69,6 @@ struct Transformer : nn::Module {
   friend class TransformerDecoder;
   Tensor embed(const nn::Embedding& embedding, const Tensor& ids, int64_t offset) const;
   Tensor memory_of(const Tensor& source, const Tensor& mask) const;
-  Tensor decode_block(size_t layer, const Tensor& y, const nn::KeysAndValues& memory,
-                      const Tensor& mask, nn::KeyValueCache* cache = nullptr) const;
 };
 
 /// A Transformer's targets, with the keys and values of the sources and of the tokens read.

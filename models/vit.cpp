@@ -1,7 +1,6 @@
 #include "gradus/models/vit.h"
 
 #include "gradus/core/internal.h"
-#include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
@@ -83,17 +82,17 @@ Tensor ViT::embed(const Tensor& images) const {
   return x.transpose(1, 2) + positions.slice(1, 1);
 }
 
-Tensor ViT::encode(const Tensor& embedded, bool token_alone) const {
+Tensor ViT::encode(const Tensor& embedded, Tokens tokens) const {
   const Tensor first = class_token + positions.slice(1, 0, 1);
   Tensor x = dropout(cat({first.expand({embedded.size(0), 1, config.dim}), embedded}, 1));
-  for (const nn::Block& block : blocks)
-    x = token_alone && &block == &blocks.back() ? block.first(1, x) : block(x);
-  return ln_f(x);
+  for (size_t i = 0; i + 1 < blocks.size(); ++i) x = blocks[i](x);
+  const nn::Block& last = blocks.back();
+  return ln_f(tokens == Tokens::class_token ? last.first(1, x) : last(x));
 }
 
 Tensor ViT::features(const Tensor& images) const {
   if (config.pooling == Pooling::mean) return mean(encode(embed(images)).slice(1, 1), 1);
-  return encode(embed(images), !AttentionTrace::active()).select(1, 0);
+  return encode(embed(images), Tokens::class_token).select(1, 0);
 }
 
 Tensor ViT::operator()(const Tensor& images) const {

@@ -50,11 +50,15 @@ struct ViT : nn::Module {
   /// Each patch of images (B, channels, image, image) with its position: (B, patches, dim), from
   /// left to right and top to bottom. Throws Error for images of another shape.
   Tensor embed(const Tensor& images) const;
-  /// The class token and some embedded patches (B, n, dim) in each other's context: (B, 1 + n, dim),
-  /// or the class token alone: (B, 1, dim), the last block's work for all others saved.
-  Tensor encode(const Tensor& embedded, bool token_alone = false) const;
-  /// What stands for an image: (B, channels, image, image) -> (B, dim). Under an AttentionTrace the
-  /// last block, too, is asked for all tokens.
+  /// Tokens that encode() returns.
+  enum class Tokens { all, class_token };
+  /// The blocks' output for the class token and embedded patches (B, n, dim), any subset of an
+  /// image's: (B, 1 + n, dim), or with Tokens::class_token (B, 1, dim), where the last block computes
+  /// no other token (see nn::Block::first).
+  Tensor encode(const Tensor& embedded, Tokens tokens = Tokens::all) const;
+  /// Features of an image as config.pooling says: (B, channels, image, image) -> (B, dim). With
+  /// Pooling::token, an AttentionTrace sees one query of the last block, the class token; to trace
+  /// all, call encode(embed(images)).
   Tensor features(const Tensor& images) const;
   /// How many numbers features() gives an image.
   int64_t feature_size() const { return config.dim; }

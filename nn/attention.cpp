@@ -110,8 +110,8 @@ void KeyValueCache::reorder(const Tensor& rows) {
 // ---- many heads ----
 
 namespace {
-// Checked before the layers are made whose sizes follow from it.
-MultiHeadAttentionOptions settled(int64_t dim, MultiHeadAttentionOptions o) {
+/// The options with defaults filled in. Throws Error where they do not fit.
+MultiHeadAttentionOptions resolve(int64_t dim, MultiHeadAttentionOptions o) {
   constexpr const char* op = "MultiHeadAttention";
   constexpr int64_t most = int64_t{1} << 30;
   check(dim > 0 && dim <= most && o.heads > 0 && o.heads <= most, op,
@@ -131,12 +131,6 @@ MultiHeadAttentionOptions settled(int64_t dim, MultiHeadAttentionOptions o) {
   check(o.rotary == 0 || o.key_dim % 2 == 0, op, ": rotary places need an even key_dim, got ",
         o.key_dim);
   return o;
-}
-
-Linear projection(int64_t dim, const MultiHeadAttentionOptions& given) {
-  const MultiHeadAttentionOptions o = settled(dim, given);
-  return Linear(dim, o.heads * o.key_dim + o.kv_heads * (o.key_dim + o.value_dim),
-                {.bias = o.bias});
 }
 
 /// (B, T, heads D) -> (B, heads, T, D)
@@ -159,19 +153,24 @@ void check_sequence(const Tensor& x, const char* what) {
 }
 }  // namespace
 
+struct MultiHeadAttention::Resolved : MultiHeadAttentionOptions {};
+
 MultiHeadAttention::MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options)
-    : heads(options.heads),
-      kv_heads(settled(dim, options).kv_heads),
-      key_dim(settled(dim, options).key_dim),
-      value_dim(settled(dim, options).value_dim),
-      causal(options.causal),
-      qkv(child("qkv", projection(dim, options))),
-      proj(child("proj", Linear(heads * value_dim, dim, {.bias = options.bias}))),
-      positions(options.rotary > 0
-                    ? buffer("positions", sinusoidal_positions(options.rotary, key_dim),
-                             /*persistent=*/false)
-                    : Tensor()),
-      dropout(options.dropout) {}
+    : MultiHeadAttention(dim, Resolved{resolve(dim, options)}) {}
+
+MultiHeadAttention::MultiHeadAttention(int64_t dim, const Resolved& o)
+    : heads(o.heads),
+      kv_heads(o.kv_heads),
+      key_dim(o.key_dim),
+      value_dim(o.value_dim),
+      causal(o.causal),
+      qkv(child("qkv",
+                Linear(dim, heads * key_dim + kv_heads * (key_dim + value_dim), {.bias = o.bias}))),
+      proj(child("proj", Linear(heads * value_dim, dim, {.bias = o.bias}))),
+      positions(o.rotary > 0 ? buffer("positions", sinusoidal_positions(o.rotary, key_dim),
+                                      /*persistent=*/false)
+                             : Tensor()),
+      dropout(o.dropout) {}
 
 /// With queries and keys turned by their places, the first of which is `offset`.
 Tensor MultiHeadAttention::rotated(const Tensor& x, int64_t offset) const {
@@ -212,22 +211,14 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache) con
 }
 
 KeyValueCache MultiHeadAttention::make_cache(int64_t batch, int64_t capacity) const {
-  return KeyValueCache(batch, kv_heads, capacity, key_dim, proj.weight.dtype(), value_dim);
+  return KeyValueCache(batch, kv_heads, capacity, key_dim, proj.dtype(), value_dim);
 }
-
-namespace {
-/// x through rows [begin, end) of a layer.
-Tensor through_rows(const Linear& layer, const Tensor& x, int64_t begin, int64_t end) {
-  const Tensor bias = layer.bias.defined() ? layer.bias.slice(0, begin, end) : Tensor();
-  return linear(x, layer.weight.slice(0, begin, end), bias);
-}
-}  // namespace
 
 KeysAndValues MultiHeadAttention::keys_and_values(const Tensor& memory) const {
   check_sequence(memory, "memory");
-  const int64_t keys = heads * key_dim, values = keys + kv_heads * key_dim;
-  return {by_heads(through_rows(qkv, memory, keys, values), kv_heads),
-          by_heads(through_rows(qkv, memory, values, qkv.weight.size(0)), kv_heads)};
+  const int64_t keys = heads * key_dim, values = keys + kv_heads * key_dim;  // their first rows
+  return {by_heads(qkv.rows(memory, keys, values), kv_heads),
+          by_heads(qkv.rows(memory, values, values + kv_heads * value_dim), kv_heads)};
 }
 
 Tensor MultiHeadAttention::cross(const Tensor& x, const KeysAndValues& memory,
@@ -235,7 +226,7 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const KeysAndValues& memory,
   check(!causal && !positions.defined(),
         "MultiHeadAttention: cross-attention has neither causal order nor rotary places");
   check_sequence(x, "x");
-  const Tensor q = by_heads(through_rows(qkv, x, 0, heads * key_dim), heads);
+  const Tensor q = by_heads(qkv.rows(x, 0, heads * key_dim), heads);
   return output(scaled_dot_product_attention(q, memory.keys, memory.values,
                                              {.mask = mask, .dropout = dropout.p}));
 }

@@ -122,7 +122,9 @@ struct MultiHeadAttention : Module {
   KeysAndValues keys_and_values(const Tensor& memory) const;
 
  private:
-  Tensor rotated(const Tensor& qkv, int64_t offset) const;
+  struct Resolved;  // checked options, defaults filled in
+  MultiHeadAttention(int64_t dim, const Resolved& options);
+  Tensor rotated(const Tensor& x, int64_t offset) const;
   Tensor output(const Tensor& y) const;
 };
 

@@ -25,6 +25,20 @@ Linear::Linear(const Tensor& weight_, const Tensor& bias_)
     : weight(param("weight", checked_weight(weight_, bias_))),
       bias(bias_.defined() ? param("bias", bias_) : bias_) {}
 
+Tensor Linear::operator()(const Tensor& x, Activation activation) const {
+  return linear(x, weight, bias, activation);
+}
+
+Tensor Linear::rows(const Tensor& x, int64_t begin, int64_t end) const {
+  const Tensor b = bias.defined() ? bias.slice(0, begin, end) : bias;
+  return linear(x, weight.slice(0, begin, end), b);
+}
+
+Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
+                    const Linear& second) {
+  return gradus::feed_forward(x, first.weight, first.bias, activation, second.weight, second.bias);
+}
+
 Embedding::Embedding(int64_t count, int64_t dim)
     : weight(param("weight", init::normal(init::parameter_shape("Embedding", {count, dim})))) {}
 
@@ -105,7 +119,7 @@ MLP::MLP(int64_t dim, const MLPOptions& o)
 
 Tensor MLP::operator()(const Tensor& x) const {
   if (!gated && (hidden_dropout.p == 0 || !is_training()))
-    return dropout(feed_forward(x, fc.weight, fc.bias, activation, proj.weight, proj.bias));
+    return dropout(feed_forward(x, fc, activation, proj));
   const Tensor hidden = gated ? gradus::gated(fc(x), activation) : fc(x, activation);
   return dropout(proj(hidden_dropout(hidden)));
 }

@@ -9,18 +9,25 @@
 namespace gradus::nn {
 
 struct LinearOptions {
-  bool bias = true;  ///< whether there is one
+  bool bias = true;  ///< add a bias
 };
-/// act(x W^T + b): (..., in) -> (..., out).
+/// act(x W^T + b). Nothing else multiplies by the weight than the three functions below, so a packed,
+/// quantised or low-rank weight would be handled here only.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
-  /// With parameters that exist already, such as an embedding's that is tied to the output.
+  /// With existing parameters: tied to an embedding, for example.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
-  Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {
-    return linear(x, weight, bias, activation);
-  }
+  /// (..., in) -> (..., out).
+  Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
+  /// Output features [begin, end) only: (..., in) -> (..., end - begin).
+  Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
+  /// Of inputs and outputs.
+  Dtype dtype() const { return weight.dtype(); }
 };
+/// second(act(first(x))) as one op, which keeps one hidden tensor for backward instead of two.
+Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
+                    const Linear& second);
 
 /// Rows of a table by ids: (...) int64 -> (..., dim).
 struct Embedding : Module {

@@ -1,107 +1,93 @@
 #pragma once
-// The transformer's blocks, a paper each: (B, T, dim) -> (B, T, dim).
+// Transformer blocks: (B, T, dim) -> (B, T, dim).
 
 #include "gradus/nn/attention.h"
 
 namespace gradus::nn {
 
+/// A sublayer f with its residual connection. norm_first: x + f(norm(x)), pre-norm (Radford et al.
+/// 2019, "Language Models are Unsupervised Multitask Learners", section 2.3; Xiong et al. 2020, arXiv
+/// 2002.04745). Otherwise norm(x + f(x)), post-norm (Vaswani et al. 2017, section 3.1; Devlin et al.
+/// 2019).
+template <class Sublayer>
+Tensor residual(bool norm_first, const Norm& norm, const Tensor& x, const Sublayer& f) {
+  if (norm_first) return x + f(norm(x));
+  return norm(x + f(x));
+}
+
 struct BlockOptions {
-  int64_t heads = 1;                         ///< of queries; dim must be a multiple
-  int64_t kv_heads = 0;                      ///< 0: as many as heads
-  int64_t hidden = 0;                        ///< of the MLP; 0: 4 dim
+  int64_t heads = 1;                         ///< query heads; must divide dim
+  int64_t kv_heads = 0;                      ///< key/value heads, a divisor of heads; 0: heads
+  int64_t hidden = 0;                        ///< hidden size of the MLP; 0: 4 dim
   Activation activation = Activation::gelu;  ///< of the MLP
-  bool gated = false;                        ///< the MLP's hidden layer
-  bool causal = false;                       ///< a token sees itself and those before it only
-  bool bias = true;                          ///< in every linear layer and norm
-  double dropout = 0;                        ///< of attention weights and of what is added to x
-  double hidden_dropout = 0;                 ///< of the MLP's hidden numbers
-  NormKind norm = NormKind::layer;           ///< of ln1 and ln2
-  double eps = 1e-5;                         ///< of the norms
-  int64_t rotary = 0;                        ///< the most places, for rotary positions
+  bool gated = false;                        ///< gated MLP: act(a) b
+  bool causal = false;              ///< tokens attend only to themselves and earlier tokens
+  bool bias = true;                 ///< in all linear layers and norms
+  double dropout = 0;               ///< of attention weights and sublayer outputs
+  double hidden_dropout = 0;        ///< of the MLP's hidden layer
+  bool norm_first = true;           ///< pre-norm; false: post-norm
+  NormKind norm = NormKind::layer;  ///< kind of all norms
+  double eps = 1e-5;                ///< of all norms
+  int64_t rotary = 0;               ///< rotary positions: the maximum length; 0: none
 };
-/// The pre-norm transformer block (Radford et al. 2019, "Language Models are Unsupervised Multitask
-/// Learners", section 2.3).
+/// An encoder block, or a decoder-only block if causal: self-attention, then an MLP.
 struct Block : Module {
-  Norm ln1;                 ///< before attention
+  bool norm_first;          ///< pre-norm, see residual()
+  Norm ln1;                 ///< of attention
   MultiHeadAttention attn;  ///< dim -> dim
-  Norm ln2;                 ///< before the MLP
+  Norm ln2;                 ///< of the MLP
   MLP mlp;                  ///< dim -> dim
   Block(int64_t dim, const BlockOptions& options);
 
-  /// mask: as MultiHeadAttention's.
+  /// mask: as for MultiHeadAttention.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}) const {
-    const Tensor h = x + attn(ln1(x), mask);
-    return h + mlp(ln2(h));
+    const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) { return attn(y, mask); });
+    return residual(norm_first, ln2, h, mlp);
   }
-  /// x holds the next T tokens, which see the cache's too and are appended to it. Causal only.
+  /// x holds the next T tokens; they attend to the cached ones too and are appended to the cache.
+  /// Causal attention only.
   Tensor operator()(const Tensor& x, KeyValueCache& cache) const {
-    const Tensor h = x + attn(ln1(x), cache);
-    return h + mlp(ln2(h));
+    const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) { return attn(y, cache); });
+    return residual(norm_first, ln2, h, mlp);
   }
-  /// What becomes of x's first `count` tokens alone, which see all: (B, count, dim), at the price of
-  /// keys and values for the others. Throws Error if attention is causal or rotary, and unless count
+  /// Output for the first `count` tokens only; they attend to all of x: (B, count, dim). Saves the
+  /// other tokens' queries and MLP. Throws Error if attention is causal or rotary, and unless count
   /// is from 1 to T.
   Tensor first(int64_t count, const Tensor& x) const;
 };
 
-/// The post-norm block of an encoder (Vaswani et al. 2017, section 3.1; BERT's: Devlin et al. 2019).
-struct PostNormBlock : Block {
-  using Block::Block;
-  Tensor first(int64_t count, const Tensor& x) const = delete;  // norms stand elsewhere here
-  Tensor operator()(const Tensor& x, const Tensor& mask = {}) const {
-    const Tensor h = ln1(x + attn(x, mask));
-    return ln2(h + mlp(h));
-  }
-};
-
 struct LlamaBlockOptions {
-  int64_t heads = 1;       ///< of queries; dim must be a multiple
-  int64_t kv_heads = 0;    ///< 0: as many as heads
-  int64_t hidden = 0;      ///< of the SwiGLU; 0: its default
-  int64_t context = 1024;  ///< the most places
-  double dropout = 0;      ///< of attention weights and of what is added to x
+  int64_t heads = 1;       ///< query heads; must divide dim
+  int64_t kv_heads = 0;    ///< key/value heads, a divisor of heads; 0: heads
+  int64_t hidden = 0;      ///< hidden size of the SwiGLU; 0: its default
+  int64_t context = 1024;  ///< maximum length
+  double dropout = 0;      ///< of attention weights and sublayer outputs
 };
-/// Today's decoder block: RMSNorm, rotary positions, SwiGLU, no biases. Touvron et al. 2023, arXiv
-/// 2302.13971, section 2.2.
-struct LlamaBlock : Block {
-  LlamaBlock(int64_t dim, const LlamaBlockOptions& options);
-};
+/// The decoder block of Llama: pre-norm with RMSNorm, rotary positions, SwiGLU, no biases. Touvron et
+/// al. 2023, arXiv 2302.13971, section 2.2.
+Block llama_block(int64_t dim, const LlamaBlockOptions& options);
 
-/// The block of a decoder with attention to what the encoder made of the source; pre-norm (Xiong et
-/// al. 2020, arXiv 2002.04745).
+/// The decoder block of an encoder-decoder: causal self-attention, cross-attention to the encoder's
+/// output, then an MLP.
 struct DecoderBlock : Module {
-  Norm ln1;                  ///< before self-attention
+  bool norm_first;           ///< pre-norm, see residual()
+  Norm ln1;                  ///< of self-attention
   MultiHeadAttention attn;   ///< causal
-  Norm ln2;                  ///< before cross-attention
+  Norm ln2;                  ///< of cross-attention
   MultiHeadAttention cross;  ///< to the encoder's output
-  Norm ln3;                  ///< before the MLP
+  Norm ln3;                  ///< of the MLP
   MLP mlp;                   ///< dim -> dim
   DecoderBlock(int64_t dim, const BlockOptions& options);
 
-  /// x (B, T, dim); `memory` is what cross.keys_and_values makes of the encoder's output, memory_mask
-  /// as cross-attention's. With a cache, x holds the next tokens.
+  /// x (B, T, dim). memory: cross.keys_and_values of the encoder's output; memory_mask: as for
+  /// MultiHeadAttention::cross. With a cache, x holds the next tokens.
   Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask = {},
                     KeyValueCache* cache = nullptr) const {
-    const Tensor h = x + itself(ln1(x), cache);
-    const Tensor g = h + cross.cross(ln2(h), memory, memory_mask);
-    return g + mlp(ln3(g));
-  }
-
- protected:
-  /// Self-attention, with a cache or without.
-  Tensor itself(const Tensor& x, KeyValueCache* cache) const {
-    return cache ? attn(x, *cache) : attn(x);
-  }
-};
-
-/// The same with the norms behind, as published first: Vaswani et al. 2017, section 3.1.
-struct PostNormDecoderBlock : DecoderBlock {
-  using DecoderBlock::DecoderBlock;
-  Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask = {},
-                    KeyValueCache* cache = nullptr) const {
-    const Tensor h = ln1(x + itself(x, cache));
-    const Tensor g = ln2(h + cross.cross(h, memory, memory_mask));
-    return ln3(g + mlp(g));
+    const Tensor h = residual(norm_first, ln1, x,
+                              [&](const Tensor& y) { return cache ? attn(y, *cache) : attn(y); });
+    const Tensor g = residual(norm_first, ln2, h,
+                              [&](const Tensor& y) { return cross.cross(y, memory, memory_mask); });
+    return residual(norm_first, ln3, g, mlp);
   }
 };
 

@@ -191,8 +191,8 @@ TEST_CASE("lecture: nothing leaks from the future in layers", "[lecture]") {
   const nn::MultiHeadAttention plain(16, {.heads = 4, .causal = true}),
       turned(16, {.heads = 4, .kv_heads = 2, .rotary = 40, .causal = true});
   const nn::Block block(16, {.heads = 4, .causal = true});
-  const nn::PostNormBlock post(16, {.heads = 2, .causal = true});
-  const nn::LlamaBlock llama(16, {.heads = 4, .kv_heads = 2, .context = 40});
+  const nn::Block post(16, {.heads = 2, .causal = true, .norm_first = false});
+  const nn::Block llama = nn::llama_block(16, {.heads = 4, .kv_heads = 2, .context = 40});
   check_no_leak(
       "attention", [&](auto& in) { return plain(in); }, x, other);
   check_no_leak(
@@ -200,19 +200,19 @@ TEST_CASE("lecture: nothing leaks from the future in layers", "[lecture]") {
   check_no_leak(
       "Block", [&](auto& in) { return block(in); }, x, other);
   check_no_leak(
-      "PostNormBlock", [&](auto& in) { return post(in); }, x, other);
+      "post-norm Block", [&](auto& in) { return post(in); }, x, other);
   check_no_leak(
-      "LlamaBlock", [&](auto& in) { return llama(in); }, x, other);
+      "llama_block", [&](auto& in) { return llama(in); }, x, other);
 
   const nn::DecoderBlock decoder(16, {.heads = 4});
-  const nn::PostNormDecoderBlock post_decoder(16, {.heads = 4});
+  const nn::DecoderBlock post_decoder(16, {.heads = 4, .norm_first = false});
   const Tensor source = randn({2, 5, 16});
   const nn::KeysAndValues memory = decoder.cross.keys_and_values(source),
                           post_memory = post_decoder.cross.keys_and_values(source);
   check_no_leak(
       "DecoderBlock", [&](auto& in) { return decoder(in, memory); }, x, other);
   check_no_leak(
-      "PostNormDecoderBlock", [&](auto& in) { return post_decoder(in, post_memory); }, x, other);
+      "post-norm DecoderBlock", [&](auto& in) { return post_decoder(in, post_memory); }, x, other);
 }
 
 TEST_CASE("lecture: nothing leaks from the future in a GPT of any form", "[lecture]") {

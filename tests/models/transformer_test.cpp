@@ -74,14 +74,14 @@ TEST_CASE("blocks of encoder and decoder give PyTorch's outputs and gradients, e
           "[transformer][golden]") {
   for (const auto& [name, activation] :
        {std::pair{"relu", Activation::relu}, std::pair{"gelu", Activation::gelu}}) {
-    const nn::BlockOptions options{.heads = 2, .hidden = 24, .activation = activation};
-    nn::Block pre(8, options);
-    nn::PostNormBlock post(8, options);
+    const nn::BlockOptions norm_first{.heads = 2, .hidden = 24, .activation = activation};
+    nn::BlockOptions norm_last = norm_first;
+    norm_last.norm_first = false;
+    nn::Block pre(8, norm_first), post(8, norm_last);
     compare(std::string("encoder_pre_") + name, pre, [&](auto& in) { return pre(in[0], keep()); });
     compare(std::string("encoder_post_") + name, post,
             [&](auto& in) { return post(in[0], keep()); });
-    nn::DecoderBlock pre_decoder(8, options);
-    nn::PostNormDecoderBlock post_decoder(8, options);
+    nn::DecoderBlock pre_decoder(8, norm_first), post_decoder(8, norm_last);
     auto with = [](const auto& block) {
       return
           [&block](auto& in) { return block(in[0], block.cross.keys_and_values(in[1]), keep()); };
@@ -93,7 +93,7 @@ TEST_CASE("blocks of encoder and decoder give PyTorch's outputs and gradients, e
 
 TEST_CASE("today's block gives the outputs and gradients of its formulas in PyTorch",
           "[transformer][golden]") {
-  nn::LlamaBlock block(16, {.heads = 4, .kv_heads = 2, .hidden = 24, .context = 9});
+  nn::Block block = nn::llama_block(16, {.heads = 4, .kv_heads = 2, .hidden = 24, .context = 9});
   compare(
       "llama", block, [&](auto& in) { return block(in[0]); },
       1e-7);  // places are of float32

@@ -103,7 +103,8 @@ TEST_CASE("ViT: the class token alone becomes what it becomes among all tokens",
   std::vector<Tensor> inputs = model.parameters();
 
   inputs.push_back(patches);
-  const Tensor alone = model.encode(patches, true), all = model.encode(patches).slice(1, 0, 1);
+  const Tensor alone = model.encode(patches, models::ViT::Tokens::class_token),
+               all = model.encode(patches).slice(1, 0, 1);
   CHECK(golden::difference(alone, all) < 1e-12);
   const auto of_alone = grad({alone}, inputs, {.grad_outputs = {dy}, .allow_unused = true});
   const auto of_all = grad({all}, inputs, {.grad_outputs = {dy}, .allow_unused = true});
@@ -111,9 +112,12 @@ TEST_CASE("ViT: the class token alone becomes what it becomes among all tokens",
     REQUIRE(of_alone[i].defined() == of_all[i].defined());
     if (of_all[i].defined()) CHECK(golden::difference(of_alone[i], of_all[i]) < 1e-11);
   }
+  // A trace changes nothing; all tokens are traced where all are asked for.
   const Tensor images = randn({2, 3, 6, 6}, float64), untraced = model.features(images);
   const AttentionTrace trace;
-  CHECK(golden::difference(model.features(images), untraced) < 1e-12);
+  CHECK(golden::same(model.features(images), untraced));
+  CHECK(trace.weights().back().shape() == Shape{2, 2, 1, 10});
+  CHECK(golden::difference(model.encode(model.embed(images)).select(1, 0), untraced) < 1e-12);
   CHECK(trace.weights().back().shape() == Shape{2, 2, 10, 10});
 }
 

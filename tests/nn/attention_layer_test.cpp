@@ -248,11 +248,11 @@ TEST_CASE("feed-forward layers: gates and dropout within", "[nn]") {
   CHECK_THROWS_WITH(nn::RMSNorm(4, -1), Contains("RMSNorm: expected eps >= 0"));
   for (const int64_t dim : {INT64_MAX, INT64_MIN}) {  // which 8/3 of do not fit
     CHECK(nn::SwiGLU::hidden_size(dim) % 8 == 0);
-    CHECK_THROWS_AS(nn::LlamaBlock(dim, {}), Error);
+    CHECK_THROWS_AS(nn::llama_block(dim, {}), Error);
     CHECK_THROWS_AS(nn::SwiGLU(dim), Error);
   }
   CHECK(nn::SwiGLU::hidden_size(INT64_MAX) > 0);
   // Without places it would see a set and not a sequence.
-  CHECK_THROWS_WITH(nn::LlamaBlock(8, {.context = 0}),
-                    Contains("LlamaBlock: expected context > 0"));
+  CHECK_THROWS_WITH(nn::llama_block(8, {.context = 0}),
+                    Contains("llama_block: expected context > 0"));
 }

@@ -79,10 +79,20 @@ Tensor mlp_of(const Parameters& p, const std::string& prefix, const Tensor& x,
 Tensor block_of(const Parameters& p, const std::string& prefix, const Tensor& x,
                 const nn::BlockOptions& o) {
   const int64_t kv_heads = o.kv_heads == 0 ? o.heads : o.kv_heads;
-  const Tensor h = x + attention_of(p, prefix + "attn.", norm_of(p, prefix + "ln1", x, o.eps),
-                                    o.heads, kv_heads, o.causal, o.dropout);
-  return h +
-         mlp_of(p, prefix + "mlp.", norm_of(p, prefix + "ln2", h, o.eps), o.activation, o.dropout);
+  const auto attend = [&](const Tensor& y) {
+    return attention_of(p, prefix + "attn.", y, o.heads, kv_heads, o.causal, o.dropout);
+  };
+  const auto mlp = [&](const Tensor& y) {
+    return mlp_of(p, prefix + "mlp.", y, o.activation, o.dropout);
+  };
+  const auto ln1 = [&](const Tensor& y) { return norm_of(p, prefix + "ln1", y, o.eps); };
+  const auto ln2 = [&](const Tensor& y) { return norm_of(p, prefix + "ln2", y, o.eps); };
+  if (o.norm_first) {
+    const Tensor h = x + attend(ln1(x));
+    return h + mlp(ln2(h));
+  }
+  const Tensor h = ln1(x + attend(x));
+  return ln2(h + mlp(h));
 }
 
 /// The same numbers drawn, both must give the same: outputs, and the gradients of x.
@@ -188,6 +198,7 @@ TEST_CASE("the transformer block: every option, with and without a cache", "[nn]
                                     .activation = Activation::gelu_tanh,
                                     .causal = true,
                                     .dropout = 0.4,
+                                    .norm_first = false,
                                     .eps = 0.01}}) {
     const nn::Block block(16, o);
     const Parameters p = randomised(block);
@@ -213,19 +224,24 @@ TEST_CASE("the transformer block: every option, with and without a cache", "[nn]
 TEST_CASE("the transformer block: the first tokens alone are those of all", "[nn]") {
   manual_seed(4);
   const Tensor x = randn({2, 7, 16});
-  const nn::Block block(16, {.heads = 4, .kv_heads = 2, .hidden = 24});
-  for (const int64_t count : {1, 3, 7})
-    check_same([&](const Tensor& t) { return block.first(count, t); },
-               [&](const Tensor& t) { return block(t).slice(1, 0, count); }, x);
+  const nn::BlockOptions options{.heads = 4, .kv_heads = 2, .hidden = 24};
+  nn::BlockOptions post_norm = options;
+  post_norm.norm_first = false;
+  for (const nn::Block& block : {nn::Block(16, options), nn::Block(16, post_norm)})
+    for (const int64_t count : {1, 3, 7})
+      check_same([&](const Tensor& t) { return block.first(count, t); },
+                 [&](const Tensor& t) { return block(t).slice(1, 0, count); }, x);
+  const nn::Block block(16, options);
   for (const int64_t count : {-1, 0, 8})
     CHECK_THROWS_WITH(block.first(count, x), Contains("Block::first: expected 1 to 7 tokens, got " +
                                                       std::to_string(count)));
   CHECK_THROWS_AS(block.first(1, x[0]), Error);
   for (const nn::BlockOptions& o :
        {nn::BlockOptions{.heads = 4, .causal = true}, nn::BlockOptions{.heads = 4, .rotary = 9}})
-    CHECK_THROWS_WITH(nn::Block(16, o).first(1, x),
-                      Contains("Block::first: expected attention without causal order or rotary"));
-  CHECK_THROWS_WITH(nn::LlamaBlock(16, {.heads = 4}).first(1, x), Contains("Block::first: "));
+    CHECK_THROWS_WITH(
+        nn::Block(16, o).first(1, x),
+        Contains("Block::first: expected attention that is neither causal nor rotary"));
+  CHECK_THROWS_WITH(nn::llama_block(16, {.heads = 4}).first(1, x), Contains("Block::first: "));
 }
 
 TEST_CASE("GPT: every option of its configuration", "[gpt]") {
