@@ -2,6 +2,7 @@
 // Optimisers, gradient clipping and learning-rate schedules.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
+#include "gradus/optim/elementwise.h"
 #include "gradus/optim/optimizer.h"
 #include "gradus/optim/optimizers.h"
 #include "gradus/optim/schedule.h"

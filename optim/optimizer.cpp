@@ -6,36 +6,18 @@
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/profiler.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/optim/chunks.h"
 
 namespace gradus::optim {
 
 namespace {
-// Elements of a chunk of work. Sums are taken by chunks, so results depend on it, but not on
-// threads.
-constexpr int64_t grain = 16384;
-
-// The chunks of several arrays in one row: which array, and where in it.
-class Chunks {
- public:
-  void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }
-  int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
-  std::pair<size_t, int64_t> operator[](int64_t chunk) const {
-    const auto at = std::upper_bound(ends_.begin(), ends_.end(), chunk);
-    return {static_cast<size_t>(at - ends_.begin()),
-            (chunk - (at == ends_.begin() ? 0 : at[-1])) * grain};
-  }
-
- private:
-  std::vector<int64_t> ends_;
-};
-
 double norm_of(const std::vector<Tensor>& gradients) {
   Chunks chunks;
   for (const Tensor& g : gradients) chunks.add(g.numel());
   return std::sqrt(parallel_sum<double>(chunks.count(), 1, [&](int64_t c, int64_t) {
     const std::pair<size_t, int64_t> at = chunks[c];
     const Tensor& gradient = gradients[at.first];
-    const int64_t n = std::min(grain, gradient.numel() - at.second);
+    const int64_t n = std::min(Chunks::grain, gradient.numel() - at.second);
     return dispatch_floating("grad_norm", gradient.dtype(), [&]<class T>(TypeTag<T>) {
       const T* g = gradient.data<T>() + at.second;
       return simd_sum<double>(
@@ -83,13 +65,8 @@ double clip_grad_norm(const std::vector<Tensor>& params, double max_norm) {
 }
 
 Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
-                     std::vector<std::string> state_names, Update update)
-    : name_(name),
-      groups_(std::move(groups.list)),
-      state_names_(std::move(state_names)),
-      update_(std::move(update)) {
-  check(std::ssize(state_names_) <= max_state, name_, ": remembers ", state_names_.size(),
-        " quantities of a parameter, at most ", max_state, " can be");
+                     std::vector<State> states)
+    : name_(name), groups_(std::move(groups.list)), states_(std::move(states)) {
   set_lr(lr);
   bool any = false;
   for (size_t i = 0; i < groups_.size(); ++i) {
@@ -102,7 +79,7 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double
     for (const Tensor& p : group.params) {
       check_parameter(p);
       any = any || p.requires_grad();
-      slots_.push_back({.param = p, .state = {}, .step = 0, .group = i});
+      slots_.push_back({.param = p, .state = {}, .dtype = p.dtype(), .step = 0, .group = i});
       if (p.requires_grad()) make_state(slots_.back());
     }
   }
@@ -132,9 +109,22 @@ void Optimizer::check_parameter(const Tensor& p) const {
   }
 }
 
+std::vector<Tensor> Optimizer::initial_state(const Tensor& param) const {
+  NoGrad no_grad;
+  std::vector<Tensor> state;
+  for (const State& s : states_) {
+    Tensor value = s.initial ? s.initial(param.detach()) : zeros(param.shape(), param.dtype());
+    check(value.defined(), name_, ": the initial ", s.name, " is undefined");
+    const bool shared = value.impl().storage == param.impl().storage;
+    state.push_back(shared ? value.clone() : value.contiguous());
+  }
+  return state;
+}
+
 void Optimizer::make_state(Slot& slot) const {
-  for (size_t k = 0; k < state_names_.size(); ++k)
-    if (!slot.state[k].defined()) slot.state[k] = zeros(slot.param.shape(), slot.param.dtype());
+  if (!slot.state.empty()) return;
+  slot.state = initial_state(slot.param);
+  slot.dtype = slot.param.dtype();
 }
 
 void Optimizer::set_lr(double lr) {
@@ -146,27 +136,10 @@ void Optimizer::zero_grad() {
   for (const Slot& slot : slots_) slot.param.set_grad({});
 }
 
-template <class T>
-void Optimizer::update_slot(const Slot& slot, const Tensor& grad, int64_t begin,
-                            double grad_scale) const {
-  const ParameterGroup& group = groups_[slot.group];
-  Chunk<T> chunk{std::min(grain, grad.numel() - begin),
-                 slot.param.data<T>() + begin,
-                 grad.data<T>() + begin,
-                 {},
-                 lr_ * group.lr_scale,
-                 *group.weight_decay,
-                 grad_scale,
-                 slot.step};
-  for (size_t k = 0; k < state_names_.size(); ++k) chunk.state[k] = slot.state[k].data<T>() + begin;
-  if constexpr (std::is_same_v<T, float>)
-    update_.of_float(chunk);
-  else
-    update_.of_double(chunk);
-}
-
 double Optimizer::step(const StepOptions& options) {
   check_max_norm(name_, options.max_grad_norm);
+  check(!options.grad_norm || !(*options.grad_norm < 0), name_,
+        ": expected a gradient norm >= 0, got ", options.grad_norm.value_or(0));
   ProfileScope scope(name_);
   NoGrad no_grad;
   std::vector<Slot*> live;
@@ -174,32 +147,37 @@ double Optimizer::step(const StepOptions& options) {
   for (Slot& slot : slots_) {
     const Tensor g = slot.param.grad();
     if (!g.defined() || !slot.param.requires_grad()) continue;
-    if (slot.state[0].defined() && slot.state[0].dtype() != slot.param.dtype())
+    if (!slot.state.empty() && slot.dtype != slot.param.dtype())
       fail(label(static_cast<size_t>(&slot - slots_.data()), slot.param),
            ": its dtype has changed to ", slot.param.dtype(), " since its last update");
     gradients.push_back(g.contiguous());
     live.push_back(&slot);
   }
   const bool clip = std::isfinite(options.max_grad_norm);
-  const double norm = clip ? norm_of(gradients) : 0;
+  const double norm = options.grad_norm ? *options.grad_norm : clip ? norm_of(gradients) : 0;
   const double factor = clip ? clip_factor(norm, options.max_grad_norm) : 1;
-
-  Chunks chunks;
-  for (Slot* slot : live) {
-    make_state(*slot);
-    chunks.add(slot->param.numel());
-  }
-  for (Slot* slot : live) {  // nothing is refused any more
-    begin_in_place(name_, slot->param);
-    ++slot->step;
-  }
-  parallel_for_each(chunks.count(), 1, [&](int64_t c) {
-    const std::pair<size_t, int64_t> at = chunks[c];
-    dispatch_floating(name_, gradients[at.first].dtype(), [&]<class T>(TypeTag<T>) {
-      update_slot<T>(*live[at.first], gradients[at.first], at.second, factor);
-    });
-  });
+  for (Slot* slot : live) make_state(*slot);
+  update(begin_updates(live, std::move(gradients)), factor);
   return norm;
+}
+
+std::vector<Optimizer::Update> Optimizer::begin_updates(const std::vector<Slot*>& live,
+                                                        std::vector<Tensor> gradients) {
+  std::vector<Update> updates;
+  updates.reserve(live.size());  // nothing below throws
+  for (size_t i = 0; i < live.size(); ++i) {
+    Slot& slot = *live[i];
+    const ParameterGroup& group = groups_[slot.group];
+    begin_in_place(name_, slot.param);
+    ++slot.step;
+    updates.push_back({.param = slot.param,
+                       .grad = std::move(gradients[i]),
+                       .state = slot.state,
+                       .lr = lr_ * group.lr_scale,
+                       .weight_decay = *group.weight_decay,
+                       .step = slot.step});
+  }
+  return updates;
 }
 
 Tensor Optimizer::steps() const {
@@ -209,14 +187,13 @@ Tensor Optimizer::steps() const {
 }
 
 NamedTensors Optimizer::named_state(const Tensor& steps) const {
+  std::vector<std::vector<Tensor>> of_slot;
+  for (const Slot& slot : slots_)
+    of_slot.push_back(slot.state.empty() ? initial_state(slot.param) : slot.state);
   NamedTensors state{{"step", steps}};
-  for (size_t k = 0; k < state_names_.size(); ++k)
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      const Tensor& own = slots_[i].state[k];
-      const Tensor& p = slots_[i].param;
-      state.emplace_back(state_names_[k] + '.' + std::to_string(i),
-                         own.defined() ? own : zeros(p.shape(), p.dtype()));
-    }
+  for (size_t k = 0; k < states_.size(); ++k)
+    for (size_t i = 0; i < of_slot.size(); ++i)
+      state.emplace_back(states_[k].name + '.' + std::to_string(i), of_slot[i][k]);
   return state;
 }
 
@@ -227,6 +204,34 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
   for (Slot& slot : slots_) make_state(slot);
   load_named(name_, named_state(counts), state);
   for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = counts.data<int64_t>()[i];
+}
+
+// ---- TensorOptimizer ----
+
+TensorOptimizer::TensorOptimizer(const char* name, ParameterGroups groups, double lr,
+                                 double weight_decay, std::vector<State> states, Rule rule)
+    : Optimizer(name, std::move(groups), lr, weight_decay, std::move(states)),
+      rule_(std::move(rule)) {}
+
+void TensorOptimizer::update(std::span<const Update> updates, double grad_scale) {
+  for (const Update& u : updates) {
+    Parameter p{.param = u.param,
+                .grad = u.grad * grad_scale,  // a copy: parameters may share a gradient
+                .state = {u.state.begin(), u.state.end()},
+                .lr = u.lr,
+                .weight_decay = u.weight_decay,
+                .step = u.step};
+    rule_(p);
+    NamedTensors own, assigned;
+    const auto keep = [&](const std::string& name, const Tensor& to, const Tensor& from) {
+      if (from.defined() && &from.impl() == &to.impl()) return;  // written in place, or not at all
+      own.emplace_back(name, to);
+      assigned.emplace_back(name, from);
+    };
+    keep("param", u.param, p.param);
+    for (size_t k = 0; k < u.state.size(); ++k) keep(states()[k].name, u.state[k], p.state.at(k));
+    load_named(name(), own, assigned);
+  }
 }
 
 }  // namespace gradus::optim

@@ -1,133 +1,158 @@
 #pragma once
-// Optimizer: what all optimisers share. An optimiser itself is its options and one update rule.
+// Optimizer: parameter groups, state, clipping and saving, shared by all optimisers. An optimiser
+// is its options and one update rule: per element (elementwise.h) or per tensor (TensorOptimizer).
 
 #include <optional>
+#include <span>
 
 #include "gradus/core/files/safetensors.h"
 
 namespace gradus::optim {
 
-/// Parameters that are updated alike.
+/// Parameters that share a learning rate and a weight decay.
 struct ParameterGroup {
-  std::vector<Tensor> params;  ///< each once in all groups
-  double lr_scale = 1;         ///< their learning rate is lr_scale times the optimiser's
+  std::vector<Tensor> params;  ///< no parameter twice, neither here nor in another group
+  double lr_scale = 1;         ///< the group's learning rate is lr_scale times the optimiser's
   std::optional<double> weight_decay = {};  ///< default: the optimiser's
 };
 
 /// Groups, or a plain list of parameters as one group.
 struct ParameterGroups {
-  std::vector<ParameterGroup> list;  ///< each updated with its own lr_scale and weight_decay
+  std::vector<ParameterGroup> list;  ///< each with its own lr_scale and weight_decay
   ParameterGroups(std::vector<Tensor> params) : list{{.params = std::move(params)}} {}
   ParameterGroups(std::initializer_list<Tensor> params) : list{{.params = params}} {}
   ParameterGroups(std::vector<ParameterGroup> groups) : list(std::move(groups)) {}
   ParameterGroups(std::initializer_list<ParameterGroup> groups) : list(groups) {}
 };
 
-/// Two groups: matrices (rank >= 2) with the optimiser's weight decay; biases and norms without
-/// any.
+/// Two groups: matrices (rank >= 2) with the optimiser's weight decay, biases and norms without.
 ParameterGroups decay_groups(const std::vector<Tensor>& params);
 
-/// sqrt of the sum of all squared gradients, added up in double precision in a fixed order.
-/// Parameters without a gradient count nothing.
+/// The gradients' global norm: sqrt of the sum of all squared elements, summed in double precision
+/// in a fixed order. Parameters without a gradient are skipped.
 double grad_norm(const std::vector<Tensor>& params);
 
-/// Scales the gradients by min(1, max_norm / (norm + 1e-6)) and returns their norm before. An
-/// optimiser's step() does the same, without writing the gradients, if given max_grad_norm.
+/// Scales the gradients by min(1, max_norm / (norm + 1e-6)) and returns the norm before scaling.
+/// Optimizer::step does the same, without writing the gradients, if given max_grad_norm.
 double clip_grad_norm(const std::vector<Tensor>& params, double max_norm);
 
+/// Options of one step.
 struct StepOptions {
   double max_grad_norm = std::numeric_limits<double>::infinity();  ///< clips as clip_grad_norm does
+  /// The norm to clip by, where it covers more than this optimiser's gradients: parameters may be
+  /// sharded over several optimisers or processes. Default: the norm of this optimiser's gradients.
+  std::optional<double> grad_norm = {};
 };
 
-/// Updates parameters by their gradients. Those without a gradient are skipped, and so are those
-/// that require none (frozen ones), until they do. What an optimiser remembers of each parameter
-/// has the parameter's shape and dtype; a frozen one's is made at its first update. Messages call a
-/// parameter by its place in the list, from 0.
-///
-/// An optimiser of your own is its options and one update rule, a template over float and double:
-///   struct Signs : optim::Optimizer {
-///     Signs(optim::ParameterGroups params, double lr)
-///         : Optimizer("Signs", std::move(params), lr, 0, {}, [](const auto& c) {
-///             for (int64_t i = 0; i < c.n; ++i) c.param[i] -= (c.grad[i] > 0 ? 1 : -1) * c.lr;
-///           }) {}
-///   };
+/// A tensor that an optimiser keeps per parameter, such as a running mean of its gradients.
+struct State {
+  std::string name;  ///< "exp_avg": saved as "exp_avg.0", "exp_avg.1", ...
+  std::function<Tensor(const Tensor& param)> initial;  ///< its initial value; default: zeros_like
+  State(const char* name, std::function<Tensor(const Tensor& param)> initial = {})
+      : name(name), initial(std::move(initial)) {}
+};
+
+/// Updates parameters by their gradients. Skips parameters without a gradient and frozen ones
+/// (requires_grad() false); a frozen parameter's state is allocated at its first update. Messages
+/// name a parameter by its position in the list, from 0.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// How many quantities an optimiser can remember of a parameter.
-  static constexpr int max_state = 3;
-  /// A stretch of one parameter, with what an update rule needs.
-  template <class T>
-  struct Chunk {
-    int64_t n;                ///< how many numbers
-    T* param;                 ///< to be updated
-    const T* grad;            ///< as backward left it
-    T* state[max_state];      ///< in the order of the state's names; the others are null
-    double lr, weight_decay;  ///< the group's: lr times lr_scale
-    double grad_scale;        ///< what the gradient is to be multiplied by: clipping
-    int64_t step;             ///< which update of this parameter it is, from 1
-  };
-
-  /// One update of all parameters that have a gradient, in one parallel pass. Returns the
-  /// gradients' norm before clipping; 0 where max_grad_norm is infinite, when it is not computed.
+  /// Updates all parameters that have a gradient. Returns the gradients' norm before clipping, or 0
+  /// if there is neither a max_grad_norm nor a grad_norm. Throws Error, with nothing changed, if a
+  /// parameter's dtype has changed since its last update.
   double step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
 
   double lr() const { return lr_; }  ///< before the groups' lr_scale
-  /// Sets the learning rate of the steps to come.
+  /// Sets the learning rate from the next step on.
   void set_lr(double lr);
   const std::vector<ParameterGroup>& groups() const { return groups_; }  ///< in the order given
 
-  /// All that later steps depend on but for parameters, options and learning rate: "step", the
-  /// number of updates of each parameter, and for each remembered quantity a tensor a parameter,
-  /// "exp_avg.0".
+  /// Everything that later steps depend on except parameters, options and learning rate: "step",
+  /// the number of updates of each parameter, and one tensor per state and parameter, "exp_avg.0".
   NamedTensors state_dict() const;
-  /// Restores it. Throws one Error listing all names that do not fit; then nothing has been
-  /// changed.
+  /// Restores it. Throws one Error that lists all names that do not fit, with nothing changed.
   void load_state_dict(const NamedTensors& state);
 
  protected:
-  /// As the public class says, with `rule` as what turns gradients into updates: it is called as
-  /// rule(chunk) for a Chunk<float> or a Chunk<double>, on several threads at once, and must not
-  /// throw. It remembers a tensor a parameter for each of `state_names`, at most max_state.
-  template <class Rule>
+  /// One parameter in a step.
+  struct Update {
+    const Tensor& param;
+    Tensor grad;                    ///< contiguous, not clipped
+    std::span<const Tensor> state;  ///< in the order of the States
+    double lr, weight_decay;        ///< the group's: lr includes lr_scale
+    int64_t step;                   ///< number of this update of the parameter, from 1
+  };
+
   Optimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
-            std::vector<std::string> state_names, const Rule& rule)
-      : Optimizer(name, std::move(groups), lr, weight_decay, std::move(state_names),
-                  Update{rule, rule}) {}
+            std::vector<State> states);
+  /// Writes the parameters and their state in place, with each gradient multiplied by `grad_scale`
+  /// (clipping). Gradients are not recorded meanwhile.
+  virtual void update(std::span<const Update> updates, double grad_scale) = 0;
+
+  const char* name() const { return name_; }  ///< opens the error messages
+  const std::vector<State>& states() const { return states_; }
 
  private:
-  struct Update {
-    std::function<void(const Chunk<float>&)> of_float;
-    std::function<void(const Chunk<double>&)> of_double;
-  };
-  Optimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
-            std::vector<std::string> state_names, Update update);
-
   struct Slot {  // a parameter and what belongs to it
     Tensor param;
-    Tensor state[max_state];
+    std::vector<Tensor> state;  // empty until allocated
+    Dtype dtype;                // the parameter's when the state was allocated
     int64_t step = 0;
     size_t group = 0;
   };
   std::string label(size_t i, const Tensor& p) const;
   void check_parameter(const Tensor& p) const;
+  std::vector<Tensor> initial_state(const Tensor& param) const;
   void make_state(Slot& slot) const;
-  template <class T>
-  void update_slot(const Slot& slot, const Tensor& grad, int64_t begin, double grad_scale) const;
+  std::vector<Update> begin_updates(const std::vector<Slot*>& live, std::vector<Tensor> gradients);
   NamedTensors named_state(const Tensor& steps) const;
   Tensor steps() const;
 
   const char* name_;
   std::vector<ParameterGroup> groups_;
   double lr_;
-  std::vector<std::string> state_names_;
+  std::vector<State> states_;
   std::vector<Slot> slots_;
-  Update update_;
+};
+
+/// An optimiser whose rule reads a whole parameter at a time, with ordinary ops: for rules with a
+/// matrix product, or a norm per tensor.
+///   struct NormalizedSGD : optim::TensorOptimizer {
+///     NormalizedSGD(optim::ParameterGroups params, double lr, double beta)
+///         : TensorOptimizer("NormalizedSGD", std::move(params), lr, 0, {"u"}, [=](auto& p) {
+///             p.state[0] = beta * p.state[0] + p.grad;
+///             p.param -= p.lr * p.state[0] / sqrt(sum(p.state[0] * p.state[0]));
+///           }) {}
+///   };
+class TensorOptimizer : public Optimizer {
+ public:
+  /// One parameter, with what an update rule needs. The rule writes `param` and `state`, in place
+  /// or by assignment: an assigned tensor is copied, and must have the old one's shape and dtype.
+  struct Parameter {
+    Tensor param;
+    Tensor grad;                ///< after clipping; a copy
+    std::vector<Tensor> state;  ///< in the order of the States
+    double lr, weight_decay;    ///< the group's: lr includes lr_scale
+    int64_t step;               ///< number of this update of the parameter, from 1
+  };
+
+ protected:
+  using Rule = std::function<void(Parameter&)>;
+  /// Calls `rule` for one parameter after another, in the order given. If it throws, the parameters
+  /// before the one at fault have been updated.
+  TensorOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
+                  std::vector<State> states, Rule rule);
+
+ private:
+  void update(std::span<const Update> updates, double grad_scale) override;
+
+  Rule rule_;
 };
 
 }  // namespace gradus::optim

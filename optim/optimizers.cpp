@@ -12,7 +12,7 @@ namespace gradus::optim {
 
 namespace {
 template <class T>
-void sgd(const Optimizer::Chunk<T>& c, const SGDOptions& o) {
+void sgd(const ElementwiseOptimizer::Chunk<T>& c, const SGDOptions& o) {
   T *p = c.param, *u = c.state[0];
   const T *grad = c.grad, lr = static_cast<T>(c.lr), momentum = static_cast<T>(o.momentum);
   const T decay = static_cast<T>(c.weight_decay), scale = static_cast<T>(c.grad_scale);
@@ -32,7 +32,7 @@ void sgd(const Optimizer::Chunk<T>& c, const SGDOptions& o) {
   }
 }
 
-std::vector<std::string> sgd_state(double momentum) {
+std::vector<State> sgd_state(double momentum) {
   if (momentum == 0) return {};
   return {"momentum"};
 }
@@ -43,8 +43,9 @@ void check_momentum(const char* name, double momentum) {
 }  // namespace
 
 SGD::SGD(ParameterGroups params, const SGDOptions& options)
-    : Optimizer("SGD", std::move(params), options.lr, options.weight_decay,
-                sgd_state(options.momentum), [options](const auto& c) { sgd(c, options); }) {
+    : ElementwiseOptimizer("SGD", std::move(params), options.lr, options.weight_decay,
+                           sgd_state(options.momentum),
+                           [options](const auto& c) { sgd(c, options); }) {
   check_momentum("SGD", options.momentum);
   check(!options.nesterov || options.momentum > 0, "SGD: nesterov needs momentum > 0");
 }
@@ -54,7 +55,7 @@ SGD::SGD(ParameterGroups params, const SGDOptions& options)
 namespace {
 /// Decoupled (AdamW), the decay acts on p, not through the moments.
 template <bool decoupled, class T, class Options>
-void adam(const Optimizer::Chunk<T>& c, const Options& o) {
+void adam(const ElementwiseOptimizer::Chunk<T>& c, const Options& o) {
   T *p = c.param, *m = c.state[0], *v = c.state[1];
   const double t = static_cast<double>(c.step);
   const T beta1 = static_cast<T>(o.beta1), rest1 = static_cast<T>(1 - o.beta1);
@@ -81,14 +82,16 @@ void check_adam(const char* name, const Options& options) {
 }  // namespace
 
 Adam::Adam(ParameterGroups params, const AdamOptions& options)
-    : Optimizer("Adam", std::move(params), options.lr, options.weight_decay,
-                {"exp_avg", "exp_avg_sq"}, [options](const auto& c) { adam<false>(c, options); }) {
+    : ElementwiseOptimizer("Adam", std::move(params), options.lr, options.weight_decay,
+                           {"exp_avg", "exp_avg_sq"},
+                           [options](const auto& c) { adam<false>(c, options); }) {
   check_adam("Adam", options);
 }
 
 AdamW::AdamW(ParameterGroups params, const AdamWOptions& options)
-    : Optimizer("AdamW", std::move(params), options.lr, options.weight_decay,
-                {"exp_avg", "exp_avg_sq"}, [options](const auto& c) { adam<true>(c, options); }) {
+    : ElementwiseOptimizer("AdamW", std::move(params), options.lr, options.weight_decay,
+                           {"exp_avg", "exp_avg_sq"},
+                           [options](const auto& c) { adam<true>(c, options); }) {
   check_adam("AdamW", options);
 }
 
@@ -97,7 +100,7 @@ AdamW::AdamW(ParameterGroups params, const AdamWOptions& options)
 namespace {
 /// The state: square_avg, and as wanted momentum_buffer and grad_avg.
 template <bool centered, bool with_momentum, class T>
-void rmsprop(const Optimizer::Chunk<T>& c, const RMSpropOptions& o) {
+void rmsprop(const ElementwiseOptimizer::Chunk<T>& c, const RMSpropOptions& o) {
   T *p = c.param, *v = c.state[0], *u = c.state[1], *m = c.state[with_momentum ? 2 : 1];
   const T alpha = static_cast<T>(o.alpha), rest = static_cast<T>(1 - o.alpha);
   const T eps = static_cast<T>(o.eps), momentum = static_cast<T>(o.momentum);
@@ -117,8 +120,8 @@ void rmsprop(const Optimizer::Chunk<T>& c, const RMSpropOptions& o) {
   });
 }
 
-std::vector<std::string> rmsprop_state(const RMSpropOptions& options) {
-  std::vector<std::string> names{"square_avg"};
+std::vector<State> rmsprop_state(const RMSpropOptions& options) {
+  std::vector<State> names{"square_avg"};
   if (options.momentum > 0) names.push_back("momentum_buffer");
   if (options.centered) names.push_back("grad_avg");
   return names;
@@ -126,13 +129,14 @@ std::vector<std::string> rmsprop_state(const RMSpropOptions& options) {
 }  // namespace
 
 RMSprop::RMSprop(ParameterGroups params, const RMSpropOptions& options)
-    : Optimizer("RMSprop", std::move(params), options.lr, options.weight_decay,
-                rmsprop_state(options), [o = options](const auto& c) {
-                  if (o.momentum > 0)
-                    o.centered ? rmsprop<true, true>(c, o) : rmsprop<false, true>(c, o);
-                  else
-                    o.centered ? rmsprop<true, false>(c, o) : rmsprop<false, false>(c, o);
-                }) {
+    : ElementwiseOptimizer("RMSprop", std::move(params), options.lr, options.weight_decay,
+                           rmsprop_state(options), [o = options](const auto& c) {
+                             if (o.momentum > 0)
+                               o.centered ? rmsprop<true, true>(c, o) : rmsprop<false, true>(c, o);
+                             else
+                               o.centered ? rmsprop<true, false>(c, o)
+                                          : rmsprop<false, false>(c, o);
+                           }) {
   check(options.alpha >= 0 && options.alpha < 1, "RMSprop: expected alpha in [0, 1), got ",
         options.alpha);
   check(options.eps >= 0, "RMSprop: expected eps >= 0, got ", options.eps);

@@ -1,7 +1,7 @@
 #pragma once
 // SGD, Adam, AdamW and RMSprop, as PyTorch defines them. What each remembers has PyTorch's names.
 
-#include "gradus/optim/optimizer.h"
+#include "gradus/optim/elementwise.h"
 
 namespace gradus::optim {
 
@@ -13,7 +13,7 @@ struct SGDOptions {
 };
 /// g += weight_decay p;  u = momentum u + g;  p -= lr u, or with Nesterov's
 /// momentum p -= lr (g + momentum u).
-class SGD : public Optimizer {
+class SGD : public ElementwiseOptimizer {
  public:
   SGD(ParameterGroups params, const SGDOptions& options = {});
 };
@@ -26,7 +26,7 @@ struct AdamOptions {
 };
 /// g += weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
 /// p -= lr m / (1-beta1^t) / (sqrt(v / (1-beta2^t)) + eps). Kingma & Ba 2015, arXiv 1412.6980.
-class Adam : public Optimizer {
+class Adam : public ElementwiseOptimizer {
  public:
   Adam(ParameterGroups params, const AdamOptions& options = {});
 };
@@ -39,7 +39,7 @@ struct AdamWOptions {
 };
 /// Adam whose weight decay bypasses the moments: p = (1 - lr weight_decay) p - Adam's step.
 /// Loshchilov & Hutter 2019, arXiv 1711.05101.
-class AdamW : public Optimizer {
+class AdamW : public ElementwiseOptimizer {
  public:
   AdamW(ParameterGroups params, const AdamWOptions& options = {});
 };
@@ -56,7 +56,7 @@ struct RMSpropOptions {
 /// u = momentum u + g / (sqrt(v) + eps);  p -= lr u. Centered: sqrt(v - m^2) with m = alpha m +
 /// (1-alpha) g, and where rounding makes that difference negative, 0 (PyTorch: NaN). Tieleman &
 /// Hinton 2012, lecture 6.5; Graves 2013, arXiv 1308.0850, section 4.2.
-class RMSprop : public Optimizer {
+class RMSprop : public ElementwiseOptimizer {
  public:
   RMSprop(ParameterGroups params, const RMSpropOptions& options = {});
 };

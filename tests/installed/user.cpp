@@ -19,10 +19,10 @@ void expect(bool ok, const char* what) {
 }
 
 /// An optimiser of the user's own: the step is lr times the gradient's sign.
-class SignSGD : public optim::Optimizer {
+class SignSGD : public optim::ElementwiseOptimizer {
  public:
   SignSGD(optim::ParameterGroups groups, double lr)
-      : Optimizer("SignSGD", std::move(groups), lr, 0, {}, [](const auto& c) {
+      : ElementwiseOptimizer("SignSGD", std::move(groups), lr, 0, {}, [](const auto& c) {
           for (int64_t i = 0; i < c.n; ++i) c.param[i] -= (c.grad[i] > 0 ? 1 : -1) * c.lr;
         }) {}
 };

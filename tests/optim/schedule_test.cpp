@@ -24,9 +24,9 @@ std::vector<double> rates(const schedule::PlateauOptions& options,
 }
 
 /// Moves each parameter by lr, down its gradient.
-struct Signs : optim::Optimizer {
+struct Signs : optim::ElementwiseOptimizer {
   Signs(optim::ParameterGroups params, double lr)
-      : Optimizer("Signs", std::move(params), lr, 0, {"moves"}, [](const auto& c) {
+      : ElementwiseOptimizer("Signs", std::move(params), lr, 0, {"moves"}, [](const auto& c) {
           for (int64_t i = 0; i < c.n; ++i) {
             c.param[i] -= (c.grad[i] > 0 ? 1 : -1) * c.lr;
             ++c.state[0][i];
@@ -34,9 +34,10 @@ struct Signs : optim::Optimizer {
         }) {}
 };
 
-struct Forgetful : optim::Optimizer {
-  explicit Forgetful(optim::ParameterGroups params)
-      : Optimizer("Forgetful", std::move(params), 1, 0, {"a", "b", "c", "d"}, [](const auto&) {}) {}
+struct Greedy : optim::ElementwiseOptimizer {
+  explicit Greedy(optim::ParameterGroups params)
+      : ElementwiseOptimizer("Greedy", std::move(params), 1, 0, {"a", "b", "c", "d"},
+                             [](const auto&) {}) {}
 };
 
 }  // namespace
@@ -139,6 +140,5 @@ TEST_CASE("a user's optimiser is its options and one rule", "[optim]") {
   CHECK(q.item() == 2);
   CHECK(signs.state_dict()[1].first == "moves.0");
   CHECK(signs.state_dict()[1].second.to_vector<int>() == std::vector<int>{2, 2});
-  CHECK_THROWS_WITH(Forgetful({p}),
-                    "Forgetful: remembers 4 quantities of a parameter, at most 3 can be");
+  CHECK_THROWS_WITH(Greedy({p}), "Greedy: expected at most 3 states, got 4");
 }

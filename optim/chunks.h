@@ -1,0 +1,31 @@
+#pragma once
+// Chunks: several arrays cut into pieces of work.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace gradus::optim {
+
+/// Numbers the chunks of several arrays consecutively. Sums are taken per chunk, so their rounding
+/// depends on `grain`, and not on the number of threads.
+class Chunks {
+ public:
+  static constexpr int64_t grain = 16384;  ///< elements per chunk
+
+  /// Appends an array of n elements.
+  void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }
+  int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }  ///< chunks of all arrays
+  /// The chunk's array, and its first element there.
+  std::pair<size_t, int64_t> operator[](int64_t chunk) const {
+    const auto at = std::upper_bound(ends_.begin(), ends_.end(), chunk);
+    return {static_cast<size_t>(at - ends_.begin()),
+            (chunk - (at == ends_.begin() ? 0 : at[-1])) * grain};
+  }
+
+ private:
+  std::vector<int64_t> ends_;
+};
+
+}  // namespace gradus::optim

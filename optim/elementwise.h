@@ -1,0 +1,54 @@
+#pragma once
+// ElementwiseOptimizer: optimisers that update each element on its own, in one parallel pass.
+
+#include "gradus/optim/optimizer.h"
+
+namespace gradus::optim {
+
+/// An optimiser whose rule updates each element by its gradient and state alone. The rule is a
+/// template over float and double, a loop over a chunk of one parameter:
+///   struct Signs : optim::ElementwiseOptimizer {
+///     Signs(optim::ParameterGroups params, double lr)
+///         : ElementwiseOptimizer("Signs", std::move(params), lr, 0, {}, [](const auto& c) {
+///             for (int64_t i = 0; i < c.n; ++i) c.param[i] -= (c.grad[i] > 0 ? 1 : -1) * c.lr;
+///           }) {}
+///   };
+class ElementwiseOptimizer : public Optimizer {
+ public:
+  static constexpr int max_state = 3;  ///< states per parameter, at most
+  /// Consecutive elements of one parameter, with what an update rule needs.
+  template <class T>
+  struct Chunk {
+    int64_t n;                ///< number of elements
+    T* param;                 ///< updated by the rule
+    const T* grad;            ///< before clipping
+    T* state[max_state];      ///< in the order of the States; the rest are null
+    double lr, weight_decay;  ///< the group's: lr includes lr_scale
+    double grad_scale;        ///< clipping: multiply the gradient by it
+    int64_t step;             ///< number of this update of the parameter, from 1
+  };
+
+ protected:
+  /// Calls rule(chunk) with a Chunk<float> or a Chunk<double>, on several threads at once; it must
+  /// not throw. Each of `states`, at most max_state, has its parameter's shape and dtype.
+  template <class Rule>
+  ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
+                       std::vector<State> states, const Rule& rule)
+      : ElementwiseOptimizer(name, std::move(groups), lr, weight_decay, std::move(states),
+                             Rules{rule, rule}) {}
+
+ private:
+  struct Rules {
+    std::function<void(const Chunk<float>&)> of_float;
+    std::function<void(const Chunk<double>&)> of_double;
+  };
+  ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
+                       std::vector<State> states, Rules rules);
+  void update(std::span<const Update> updates, double grad_scale) override;
+  template <class T>
+  void update_chunk(const Update& update, int64_t begin, double grad_scale) const;
+
+  Rules rules_;
+};
+
+}  // namespace gradus::optim
