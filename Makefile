@@ -114,9 +114,13 @@ flags = -std=c++20 $(march) $(wide) -fopenmp -fno-math-errno \
 sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
   $(if $(findstring g++,$(compiler)),$(if $(findstring clang,$(compiler)),,-Wno-maybe-uninitialized)))
 
-# Tests have no loops worth optimising, and compile faster without.
-quick = $(filter-out tests/bench/%,$(filter tests/%,$(1)))
-optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(SANITIZE)$(quick),-O1,-O3))
+# Tests have no loops worth optimising: compile them fast instead, with Catch2 and the standard library
+# precompiled, unless ccache does the work (it cannot cache such a compilation).
+quick = $(filter-out tests/bench/% tests/fuzz/% tests/support/%,$(filter tests/%,$(1)))
+optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if $(SANITIZE)$(filter tests/support/%,$(1)),-O1,-O3)))
+PRECOMPILED := $(if $(filter ccache,$(notdir $(CXX))),,$(BUILD)/obj/tests/support/precompiled.h)
+precompiled = $(if $(PRECOMPILED),$(if $(quick), \
+  $(if $(findstring clang,$(compiler)),-include-pch $(PRECOMPILED).gch,-include $(PRECOMPILED))))
 # Two files contain the paths of the source tree and the programs.
 folders := -DGRADUS_SOURCE_DIR='"$(CURDIR)"' -DGRADUS_BIN_DIR='"$(CURDIR)/$(BUILD)/bin"'
 includes = -Ibuild/include $(if $(filter core/kernels/blas.cpp,$(1)),$(BLAS_CFLAGS:-I%=-isystem%)) \
@@ -224,12 +228,18 @@ $(BUILD)/obj/sources: FORCE
 $(BUILD)/obj/%.o: %.cpp $(BUILD)/obj/flags | packages $(LINKS)
 	$(call say,CXX   $<)
 	@mkdir -p $(@D)
-	$(quiet)$(call compile,$<) -MMD -MP -c $< -o $@
+	$(quiet)$(call compile,$<) $(call precompiled,$<) -MMD -MP -c $< -o $@
 
 build/embedded/%.inc: examples/%
 	@mkdir -p $(@D)
 	@{ printf 'R"embedded('; cat $<; printf ')embedded"\n'; } > $@
 $(call objects,$(SUPPORT_SRC)): | $(EMBEDDED)
+
+$(BUILD)/obj/tests/support/precompiled.h.gch: tests/support/precompiled.h $(BUILD)/obj/flags | packages
+	$(call say,CXX   $<)
+	@mkdir -p $(@D)
+	$(quiet)$(call compile,$(firstword $(TEST_SRC))) -x c++-header -c $< -o $@
+$(call objects,$(TEST_SRC)): $(addsuffix .gch,$(PRECOMPILED))
 
 $(STATIC): $(call objects,$(LIBRARY_SRC))
 $(SUPPORT): $(call objects,$(SUPPORT_SRC))
