@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Checks the law of size and prints the table; `make law` runs it. Exits with 1 if a limit is exceeded.
+
+Code lines are neither blank nor comment. Tests are only reported. A comment `long: why` allows more: in a file's first ten lines for the
+file, in a function or directly above it for its length and its parameters.
+"""
+import os
+import re
+import sys
+from collections import Counter
+
+FILE, FUNCTION, PARAMETERS, FOLDER, SPINE = 400, 50, 6, 25, 3500
+ROOMS = {  # name: (limit, folders, folders left out)
+    "core without ops, kernels": (3500, ["core"], ["core/ops", "core/kernels"]),
+    "core/ops": (5000, ["core/ops"], []),
+    "core/kernels": (3500, ["core/kernels"], []),
+    "nn and optim": (2500, ["nn", "optim"], []),
+    "models without data, folder": (3500, ["models"], ["models/data", "models/folder"]),
+    "models/data": (5000, ["models/data"], []),
+    "models/folder": (3000, ["models/folder"], []),
+    "examples": (7500, ["examples"], []),
+}
+LARGE_FOLDERS = {"core/ops", "tests/ops"}  # one file per family of ops
+
+LITERAL = re.compile(r'R"(?P<d>[^(\s]*)\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*.*?\*/',
+                     re.DOTALL)
+
+
+def bare_code(text):
+    """The text without comments, literals and preprocessor lines; line numbers stay."""
+    def blank(match):
+        found = match.group()
+        lines = "\n" * found.count("\n")
+        return lines if found.startswith(("//", "/*")) else '""' + lines
+
+    text = re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])", "", text)  # 1'000
+    text = LITERAL.sub(blank, text)
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m.group().count("\n"), text, flags=re.MULTILINE)
+
+
+def code_lines(text):
+    """The numbers of the lines that hold code, literals and preprocessor lines included."""
+    def blank(match):
+        found = match.group()
+        return re.sub(r"[^\n]", "", found) if found.startswith(("//", "/*")) else found
+
+    return {i for i, line in enumerate(LITERAL.sub(blank, text).split("\n"), 1) if line.strip()}
+
+
+def parameter_count(head):
+    """How many parameters the function declared by `head` has, or None if `head` declares no function."""
+    head = re.sub(r"\boperator\s*(\(\)|[^\s(\w]+)", "operator_", head)
+    match = re.search(r"[\w\]>]\s*\(", head)
+    if not match or re.match(r"\s*(return|if|for|while|switch|using|static_assert|throw|else|case)\b", head):
+        return None
+    if re.search(r"(?<![=!<>])=(?!=)", head[:match.end()]):
+        return None
+    depth, count, empty = 0, 1, True
+    for i in range(match.end(), len(head)):
+        c = head[i]
+        if c in "([{" or (c == "<" and head[i - 1] not in " <"):
+            depth += 1
+        elif c in ")]}" or (c == ">" and head[i - 1] not in " -"):
+            if c == ")" and depth == 0:
+                return 0 if empty else count
+            depth -= 1
+        elif c == "," and depth == 0:
+            count += 1
+        empty = empty and c.isspace()
+    return None
+
+
+def scope_of(head, outer):
+    """What the brace after `head` opens: a namespace, type, function or block."""
+    plain = re.sub(r"\btemplate\s*<[^{}]*?>\s*(?=[a-zA-Z\[:])", "", head)
+    if outer not in ("namespace", "type"):
+        return "block"
+    if re.search(r"\bnamespace\b|\bextern\b\s*\"\"\s*$", plain):
+        return "namespace"
+    if re.search(r"\b(class|struct|union|enum)\b[^()]*$", plain) and not re.search(r"\)\s*(const)?\s*$", plain):
+        return "type"
+    return "function" if parameter_count(plain) is not None else "block"
+
+
+def functions(text):
+    """Yields (first line, last line, parameters) of each function; a declaration ends where it begins."""
+    stack, head, start = ["namespace"], "", 1
+    opened = []
+    line = 1
+    for c in bare_code(text):
+        if c == "\n":
+            line += 1
+        if c == "{":
+            scope = scope_of(head, stack[-1])
+            opened.append((start, parameter_count(head)) if scope == "function" else None)
+            stack.append(scope)
+        elif c == "}":
+            if len(stack) == 1:
+                raise ValueError(f"line {line}: a brace too many")
+            stack.pop()
+            function = opened.pop()
+            if function:
+                yield function[0], line, function[1] or 0
+        elif c == ";" and stack[-1] in ("namespace", "type"):
+            count = parameter_count(head)
+            if count is not None:
+                yield start, start, count
+        if c in "{};":
+            head = ""
+            continue
+        if not head.strip():
+            start = line
+            head = ""
+        head += c
+
+
+def lambda_parameters(text):
+    """Yields (line, parameters) of each lambda."""
+    code = bare_code(text)
+    for match in re.finditer(r"\]\s*\(", code):
+        count = parameter_count("f" + code[match.end() - 1:match.end() + 2000])
+        yield code.count("\n", 0, match.start()) + 1, count or 0
+
+
+def excused(lines, first, last):
+    """True if a comment in these lines, or in the comment above them, says why they are long."""
+    first -= 1
+    while first > 0 and re.match(r"\s*(//|template|\[\[)", lines[first - 1]):
+        first -= 1
+    return any(re.search(r"// ?long: \w", line) for line in lines[first:last])
+
+
+def check_file(path):
+    """Returns the file's code lines and a list of what exceeds a limit."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    lines, code, problems = text.split("\n"), code_lines(text), []
+    wide = sys.maxsize if path.startswith("tests/") else PARAMETERS
+    if len(code) > FILE and not excused(lines, 1, 10):
+        problems.append(f"{path}: {len(code)} lines of code, at most {FILE}")
+    for first, last, parameters in functions(text):
+        size = sum(first <= i <= last for i in code)
+        if size > FUNCTION and not excused(lines, first, last):
+            problems.append(f"{path}:{first}: a function of {size} lines, at most {FUNCTION}")
+        if parameters > wide and not excused(lines, first, last):
+            problems.append(f"{path}:{first}: {parameters} parameters, at most {PARAMETERS}")
+    for line, parameters in lambda_parameters(text):
+        if parameters > wide and not excused(lines, line, line + 2):
+            problems.append(f"{path}:{line}: a lambda of {parameters} parameters, at most {PARAMETERS}")
+    return len(code), problems
+
+
+def spine():
+    """The files of the README's weekend's reading, in reading order."""
+    with open("README.md", encoding="utf-8") as f:
+        section = re.search(r"^## A weekend's reading\n(.*?)^## ", f.read(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"`([a-z_/]+\.(?:h|cpp))`", section.group(1)) if section else []
+
+
+def row(name, value, limit, problems):
+    mark = "" if value <= limit else "   too many"
+    print(f"{name:<30}{value:>7} of {limit:>5}{mark}")
+    if mark:
+        problems.append(f"{name}: {value}, at most {limit}")
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    sizes, problems, notes, folders = {}, [], [], Counter()
+    for room in ("core", "nn", "optim", "models", "examples", "tests"):
+        for folder, _, names in os.walk(room):
+            for name in sorted(names):
+                folders[folder] += not name.endswith(".pyc")
+                if name.endswith((".h", ".cpp")):
+                    path = os.path.join(folder, name)
+                    sizes[path], found = check_file(path)
+                    (notes if room == "tests" else problems).extend(found)
+
+    def total(inside, outside):
+        return sum(n for path, n in sizes.items() if any(path.startswith(f + "/") for f in inside) and
+                   not any(path.startswith(f + "/") for f in outside))
+
+    print("Lines of code in the spine, the README's weekend's reading:")
+    files = spine()
+    for path in files:
+        print(f"  {path:<36}{sizes.get(path, 0):>5}")
+        if path not in sizes:
+            problems.append(f"README.md: {path} does not exist")
+    row("the spine", sum(sizes.get(path, 0) for path in files), SPINE, problems)
+    if not files:
+        problems.append("README.md: no files in the section \"A weekend's reading\"")
+    print("\nand in the rooms:")
+    for name, (limit, inside, outside) in ROOMS.items():
+        row(name, total(inside, outside), limit, problems)
+    print(f"{'tests':<30}{total(['tests'], []):>7}")
+    for folder, count in sorted(folders.items()):
+        if count > FOLDER and folder not in LARGE_FOLDERS:
+            problems.append(f"{folder}: {count} files, at most {FOLDER}")
+    print("\nTests beyond the limits, which are only reported:", *(notes or ["none"]), sep="\n  ")
+    print(f"\nThe law of size: {len(sizes)} files, {len(problems)} beyond a limit", *problems, sep="\n  ")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
