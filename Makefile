@@ -248,9 +248,8 @@ $(STATIC) $(SUPPORT): $(BUILD)/obj/sources
 	@mkdir -p $(@D) && rm -f $@
 	$(quiet)ar rcs $@ $(filter %.o,$^)
 
-# The shared library exports all names in gradus:: except those of these namespaces, classes and functions.
-internal := kernel blas internal models::internal core::Engine core::all_finite core::sum_in_place \
-  core::take_input core::take_grad
+# The shared library exports everything in gradus:: except these namespaces.
+internal := kernel blas internal models::internal
 
 $(BUILD)/obj/exports: $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources Makefile .ci/exports.awk
 	@nm -g --defined-only $(filter %.o,$^) | awk -v internal='$(internal)' -f .ci/exports.awk > $@

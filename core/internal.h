@@ -1,7 +1,6 @@
 #pragma once
-// For the library's own .cpp files: there what users write as core::check, core::record,
-// core::empty needs no prefix, nor does what no user sees, gradus::internal. No public header
-// includes this.
+// For the library's own .cpp files: makes core:: (check, record, empty, ...) and internal::, which
+// users do not see, available without a prefix. No public header includes this.
 
 namespace gradus {
 namespace core {}

@@ -227,7 +227,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, bool, T, T>(y, condition, a, b, [](bool c, T u, T v) { return c ? u : v; });
   });
-  record("where", {y}, {condition, a, b}, saves_input(0), [](Backward& back) {
+  record("where", {y}, {condition, a, b}, saves_input(0).allow_infinite(), [](Backward& back) {
     const Tensor condition = back.input(0);
     if (back.needs(1)) give_summed(back, 1, masked_fill(back.grad(), logical_not(condition), 0));
     if (back.needs(2)) give_summed(back, 2, masked_fill(back.grad(), condition, 0));
@@ -246,7 +246,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
     kernel::map<T, T, bool>(y, x, mask,
                             [v = static_cast<T>(value)](T u, bool m) { return m ? v : u; });
   });
-  record("masked_fill", {y}, {x, mask}, saves_input(1),
+  record("masked_fill", {y}, {x, mask}, saves_input(1).allow_infinite(),
          [](Backward& b) { b.give(0, masked_fill(b.grad(), b.input(1), 0)); });
   return y;
 }

@@ -16,12 +16,18 @@ ModeScope::ModeScope(bool Modes::*mode, bool value)
   newest = this;
 }
 
-// A newer scope of the same switch goes on deciding, and inherits what to go back to.
 ModeScope::~ModeScope() {
-  ModeScope* heir = newer_;
-  while (heir && heir->mode_ != mode_) heir = heir->newer_;
-  (heir ? heir->before_ : current.*mode_) = before_;
-  (newer_ ? newer_->older_ : newest) = older_;
+  ModeScope* newer = newer_;
+  while (newer && newer->mode_ != mode_) newer = newer->newer_;
+  if (newer)  // it stays in force, and restores this scope's value instead
+    newer->before_ = before_;
+  else
+    current.*mode_ = before_;
+
+  if (newer_)
+    newer_->older_ = older_;
+  else
+    newest = older_;
   if (older_) older_->newer_ = newer_;
 }
 

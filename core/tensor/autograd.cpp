@@ -30,10 +30,10 @@ Tensor core::view_of(const Tensor& x, const Shape& shape, const Shape& strides, 
 namespace {
 bool bit(uint32_t mask, size_t i) { return (mask >> std::min<size_t>(i, 31)) & 1u; }
 
-/// AnomalyMode's look at an op; where() and masked_fill are asked for the infinities that they give.
-void check_outputs(const std::string& name, const std::vector<Tensor>& outputs,
+/// AnomalyMode's check of an op's outputs.
+void check_outputs(const char* name, const std::vector<Tensor>& outputs,
                    const std::vector<Tensor>& inputs) {
-  if (name == "masked_fill" || name == "where" || !all_finite(inputs)) return;
+  if (!all_finite(inputs)) return;
   for (const Tensor& y : outputs)
     check(all_finite({y}), "anomaly: ", name, " made a NaN or an infinity of shape ", y.shape(),
           " from finite inputs");
@@ -50,7 +50,7 @@ bool Recorder::wanted(const std::vector<Tensor>& inputs) {
 void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
                       const std::vector<Tensor>& inputs, Saves saves, Rule rule,
                       Composed composed) {
-  if (core::modes().anomaly) check_outputs(name, outputs, inputs);
+  if (core::modes().anomaly && !saves.allows_infinite) check_outputs(name, outputs, inputs);
   static std::atomic<uint64_t> counter{0};
   const std::shared_ptr<Node> node(new Node, &Node::destroy);
   node->name_ = name;
@@ -79,8 +79,8 @@ void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
   node->composed_ = std::move(composed);
 }
 
-/// A chain of nodes is destroyed in a loop, not by recursion: one that nobody reads any more waits
-/// for the one loop that runs on this thread. Nothing is allocated, since memory may be what is short.
+/// Destroys a chain of nodes in a loop instead of by recursion: a node released while another is
+/// being destroyed is linked into this thread's list. Allocates nothing: memory may have run out.
 void Node::destroy(Node* node) {
   static thread_local constinit Node* waiting = nullptr;
   static thread_local constinit bool looping = false;
@@ -93,7 +93,16 @@ void Node::destroy(Node* node) {
   looping = false;
 }
 
-// ---- the tensor's side ----
+const Tensor& Node::saved(const std::vector<Saved>& list, const char* what, size_t i) const {
+  check(i < list.size() && list[i].tensor.defined(), name_, ": backward: ", what, " ", i,
+        " was not saved");
+  const Tensor& x = list[i].tensor;
+  check(x.impl().storage->version == list[i].version, name_, ": ", what, " ", i, " of shape ",
+        x.shape(), " was changed in place after it was saved for backward");
+  return x;
+}
+
+// ---- methods of Tensor ----
 
 bool Tensor::requires_grad() const { return impl().requires_grad || impl().node; }
 bool Tensor::is_leaf() const { return !impl().node; }
@@ -101,8 +110,8 @@ Tensor Tensor::grad() const { return impl().grad; }
 Tensor Tensor::detach() const { return view_of(*this, shape(), strides()); }
 
 Tensor Tensor::requires_grad_(bool on) const {
-  check(is_leaf(), "requires_grad_: the tensor was made by ", is_leaf() ? "" : impl().node->name(),
-        "; only a leaf can be marked");
+  check(is_leaf(), "requires_grad_: the tensor was computed by ",
+        is_leaf() ? "" : impl().node->name(), "; expected a leaf");
   check(!on || is_floating(dtype()), "requires_grad_: expected float32 or float64, got ", dtype());
   impl().requires_grad = on;
   return *this;
@@ -123,16 +132,20 @@ Tensor Tensor::retain_grad() const {
 }
 
 namespace {
-/// Whether `hook` captures the tensor: then each copy of it makes one more owner. Seen three times,
-/// because other threads may take handles meanwhile.
-bool holds(const std::function<Tensor(const Tensor&)>& hook,
-           const std::shared_ptr<TensorImpl>& tensor) {
-  for (int i = 0; i < 3; ++i) {
-    const long before = tensor.use_count();
-    const auto copy = hook;
-    if (tensor.use_count() <= before) return false;
-  }
-  return true;
+using HookFunction = std::function<Tensor(const Tensor&)>;
+
+/// Whether copying `hook` added an owner of `tensor`, as it does if the hook captures a handle.
+bool copy_adds_owner(const HookFunction& hook, const std::shared_ptr<TensorImpl>& tensor) {
+  const long before = tensor.use_count();
+  const HookFunction copy = hook;
+  return tensor.use_count() > before;
+}
+
+/// Whether `hook` captures `tensor`. A std::function cannot be inspected, only copied. Another
+/// thread may copy a handle during one trial, hence three.
+bool captures(const HookFunction& hook, const std::shared_ptr<TensorImpl>& tensor) {
+  return copy_adds_owner(hook, tensor) && copy_adds_owner(hook, tensor) &&
+         copy_adds_owner(hook, tensor);
 }
 }  // namespace
 
@@ -140,10 +153,9 @@ int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   static std::atomic<int64_t> counter{0};
   check(requires_grad(), "register_hook: the tensor does not require grad");
   check(static_cast<bool>(hook), "register_hook: the hook is empty");
-  check(
-      !holds(hook, impl_),
-      "register_hook: the hook holds the tensor that it is registered with, so that neither would "
-      "ever be freed; let it use its argument, or capture detach()");
+  check(!captures(hook, impl_),
+        "register_hook: the hook holds the tensor it is registered on, so neither would ever be "
+        "freed; use the hook's argument, or capture detach()");
   auto& hooks = impl().node ? impl().node->outputs_[static_cast<size_t>(impl().output_index)].hooks
                             : impl().hooks;
   hooks.push_back({++counter, std::move(hook)});

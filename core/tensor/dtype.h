@@ -1,5 +1,5 @@
 #pragma once
-// Dtype: the element types of tensors, and the bridge from the run-time tag to a C++ type.
+// Dtype: the element types of tensors, and dispatch from the run-time tag to a C++ type.
 
 #include <cmath>
 #include <concepts>
@@ -13,11 +13,11 @@
 
 namespace gradus {
 
-/// An element's type: float, double, int64_t or bool.
+/// An element type: float, double, int64_t or bool.
 enum class Dtype : uint8_t { float32, float64, int64, boolean };
 
 ///@{
-/// For short: zeros({2, 3}, float64).
+/// Short names: zeros({2, 3}, float64).
 inline constexpr Dtype float32 = Dtype::float32;
 inline constexpr Dtype float64 = Dtype::float64;
 inline constexpr Dtype int64 = Dtype::int64;
@@ -30,24 +30,23 @@ inline const char* name_of(Dtype dtype) {
   const auto i = static_cast<size_t>(dtype);
   return i < std::size(names) ? names[i] : "?";
 }
-/// As name_of.
+/// Prints name_of(dtype).
 inline std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << name_of(dtype); }
 
-/// Bytes of one element.
+/// Bytes per element.
 inline int64_t size_of(Dtype dtype) {
   return dtype == Dtype::float32 ? 4 : dtype == Dtype::boolean ? 1 : 8;
 }
-/// Whether such elements can have gradients.
+/// Whether the dtype is float32 or float64; only these have gradients.
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
 
-/// Throws Error, opening with `op`, if a C++ number that takes this dtype would lose its fraction
-/// or overflow.
+/// Throws Error, opening with `op`, if `value` would lose its fraction or overflow as this dtype.
 inline void check_number(const char* op, Dtype dtype, double value) {
   const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
   core::check(dtype != Dtype::int64 || whole, op, ": ", value, " is no int64");
 }
 
-/// The C++ types that tensors hold.
+/// The C++ element types.
 template <class T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, int64_t> ||
     std::same_as<T, bool>;
@@ -59,29 +58,29 @@ inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
                                   : std::same_as<T, int64_t> ? int64
                                                              : boolean;
 
-/// v as To. Throws Error, opening with `op`, where a whole number is wanted and v is NaN or out of
-/// To's range; a fraction is cut off, as a cast does.
+/// Converts v to To, truncating fractions as a cast does. Throws Error, opening with `op`, if To is
+/// an integer type and v is NaN or out of its range.
 template <class To, class From>
 To number_as(const char* op, From v) {
   if constexpr (std::same_as<To, bool>) {
     return v != From{};
   } else if constexpr (std::integral<To> && std::floating_point<From>) {
-    // The limits' neighbours outside, both powers of two and so exact.
+    // The bounds low <= v < above are powers of two (or 0), so From holds them exactly.
     constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From above = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
     const From whole = std::trunc(v);
     core::check(whole >= low && whole < above, op, ": ", v,
-                " does not fit the whole numbers asked for");
+                " does not fit the requested integer type");
     return static_cast<To>(v);
   } else if constexpr (std::integral<To> && !std::same_as<From, bool>) {
-    core::check(std::in_range<To>(v), op, ": ", v, " does not fit the whole numbers asked for");
+    core::check(std::in_range<To>(v), op, ": ", v, " does not fit the requested integer type");
     return static_cast<To>(v);
   } else {
     return static_cast<To>(v);
   }
 }
 
-/// A C++ type as a value, to be passed to a generic lambda.
+/// A C++ type as a value, for generic lambdas.
 template <class T>
 struct TypeTag {
   using type = T;  ///< the type itself
@@ -97,14 +96,14 @@ decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
   return f(TypeTag<double>{});
 }
 
-/// As dispatch_floating, over float, double and int64_t.
+/// As dispatch_floating, for float, double and int64_t.
 template <class F>
 decltype(auto) dispatch_number(const char* op, Dtype dtype, F&& f) {
   if (dtype == Dtype::int64) return f(TypeTag<int64_t>{});
   return dispatch_floating(op, dtype, std::forward<F>(f));
 }
 
-/// As dispatch_floating, over every dtype.
+/// As dispatch_floating, for every dtype.
 template <class F>
 decltype(auto) dispatch_any(Dtype dtype, F&& f) {
   if (dtype == Dtype::boolean) return f(TypeTag<bool>{});

@@ -5,7 +5,7 @@
 
 namespace gradus {
 
-// ---- what a rule sees ----
+// ---- Backward: a rule's view of its op ----
 
 size_t Backward::input_index(int i) const {
   check(i >= 0 && i < std::ssize(node_.edges_), node_.name(), ": backward: no input ", i, " of ",
@@ -19,22 +19,13 @@ size_t Backward::output_index(int i) const {
   return static_cast<size_t>(i);
 }
 
-const Tensor& Backward::saved(const char* what, int index) const {
-  const bool is_input = what[0] == 'i';
-  const size_t i = is_input ? input_index(index) : output_index(index);
-  const auto& list = is_input ? node_.saved_inputs_ : node_.saved_outputs_;
-  check(i < list.size() && list[i].tensor.defined(), node_.name(), ": backward: ", what, " ", i,
-        " was not saved");
-  const Tensor& x = list[i].tensor;
-  check(x.impl().storage->version == list[i].version, node_.name(), ": ", what, " ", i,
-        " of shape ", x.shape(), " was changed in place after it was saved for backward");
-  return x;
+Tensor Backward::input(int i) const {
+  return node_.saved(node_.saved_inputs_, "input", input_index(i));
 }
 
-Tensor Backward::input(int i) const { return saved("input", i); }
-
 Tensor Backward::output(int index) const {
-  Tensor y = saved("output", index).detach();
+  const Tensor& saved = node_.saved(node_.saved_outputs_, "output", output_index(index));
+  Tensor y = saved.detach();
   y.impl().node = node_.shared_from_this();
   y.impl().output_index = index;
   return y;
@@ -66,9 +57,9 @@ void Backward::give(int index, Tensor gradient) {
   engine_.add(node_.edges_[i], std::move(gradient));
 }
 
-// ---- memory that a rule may write to ----
+// ---- memory that a rule may overwrite ----
 
-Tensor core::sum_in_place(const Backward& back, int i) {
+Tensor Engine::sum_in_place(const Backward& back, int i) {
   const Edge& edge = back.node_.edges()[back.input_index(i)];
   if (!back.needs(i) || back.create_graph()) return {};
   const Tensor* sum = back.engine_.sum_at(edge);
@@ -77,30 +68,35 @@ Tensor core::sum_in_place(const Backward& back, int i) {
              : Tensor();
 }
 
-Tensor core::take_input(const Backward& back, int i) {
-  back.input(i);  // checks
+Tensor Engine::take_input(const Backward& back, int i) {
+  back.input(i);  // throws if it was not saved or has changed
   Tensor& saved = back.node_.saved_inputs_[static_cast<size_t>(i)].tensor;
   if (!back.engine_.frees_graph() || !saved.is_sole_owner()) return {};
   return std::exchange(saved, {});
 }
 
-Tensor core::take_grad(const Backward& back, int i) {
+Tensor Engine::take_grad(const Backward& back, int i) {
   Tensor g = back.grad(i);
   back.engine_.gradients(back.node_)[back.output_index(i)] = {};
   return g;
 }
 
-// ---- the engine ----
+Tensor internal::sum_in_place(const Backward& back, int i) { return Engine::sum_in_place(back, i); }
+Tensor internal::take_input(const Backward& back, int i) { return Engine::take_input(back, i); }
+Tensor internal::take_grad(const Backward& back, int i) { return Engine::take_grad(back, i); }
+
+// ---- which gradients are computed ----
 
 bool Engine::wants(const Edge& edge) const {
-  if (!pruned_) return edge && (!edge.leaf || edge.leaf->requires_grad);  // frozen since?
+  // A leaf may have been frozen since the forward pass.
+  if (!pruned_) return edge && (!edge.leaf || edge.leaf->requires_grad);
   if (edge.leaf) return targets_.contains(edge.leaf.get());
   return edge.node && (targets_.contains(edge.node.get()) || needed_.contains(edge.node.get()));
 }
 
 void Engine::prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
   pruned_ = true;
-  auto oldest = std::numeric_limits<uint64_t>::max();  // no older node leads to a target
+  auto oldest = std::numeric_limits<uint64_t>::max();  // no smaller number leads to a target
   for (const Tensor& x : inputs) {
     const Edge edge = edge_of(x);
     targets_.insert(edge.leaf ? static_cast<void*>(edge.leaf.get()) : edge.node.get());
@@ -120,11 +116,13 @@ void Engine::prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor
     if (std::any_of(node->edges_.begin(), node->edges_.end(), wanted)) needed_.insert(node);
 }
 
+// ---- sums of gradients ----
+
 std::vector<Tensor>& Engine::gradients(const Node& node) { return pending_.at(&node); }
 
 Tensor* Engine::sum_at(const Edge& edge) {
   if (edge.leaf) {
-    if (!pruned_ && edge.leaf->hooks.empty()) return &edge.leaf->grad;
+    if (!sums_apart(*edge.leaf)) return &edge.leaf->grad;
     const auto found = leaf_sums_.find(edge.leaf.get());
     return found == leaf_sums_.end() ? nullptr : &found->second;
   }
@@ -137,13 +135,10 @@ void Engine::add(const Edge& edge, Tensor gradient) {
     check(gradient.dtype() == edge.leaf->dtype, "backward: a leaf of shape ", edge.leaf->shape,
           " became ", edge.leaf->dtype, " after the forward pass, which gives it a gradient of ",
           gradient.dtype());
-    if (!pruned_ && edge.leaf->hooks.empty()) {
-      accumulate_into(*edge.leaf, std::move(gradient));
-    } else {
-      const auto [at, fresh] = leaf_sums_.try_emplace(edge.leaf.get());
-      if (fresh) leaves_.push_back(edge.leaf);
-      add_to(at->second, std::move(gradient));
-    }
+    if (!sums_apart(*edge.leaf)) return accumulate_into(*edge.leaf, std::move(gradient));
+    const auto [at, fresh] = leaf_sums_.try_emplace(edge.leaf.get());
+    if (fresh && !edge.leaf->hooks.empty()) arrived_.push_back(edge.leaf);
+    add_to(at->second, std::move(gradient));
     return;
   }
   auto [at, fresh] = pending_.try_emplace(edge.node.get());
@@ -168,15 +163,17 @@ void Engine::add_to(Tensor& sum, Tensor gradient) {
 }
 
 void Engine::accumulate_into(TensorImpl& tensor, Tensor gradient) {
-  if (gradient.requires_grad()) gradient = gradient.detach();  // a hook's result may carry a graph
+  if (gradient.requires_grad()) gradient = gradient.detach();  // a hook may return one with a graph
   if (!tensor.grad.defined() && !(gradient.is_sole_owner() && gradient.is_contiguous()))
-    gradient = gradient.clone();  // a stored gradient is its tensor's alone
+    gradient = gradient.clone();  // .grad shares its storage with nothing
   add_to(tensor.grad, std::move(gradient));
 }
 
+// ---- hooks ----
+
 Tensor Engine::call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient) {
   const auto calls = hooks;  // a hook may remove itself
-  // What a hook writes in place must change no other tensor's gradient.
+  // A hook may write in place; that must change no other tensor's gradient.
   if (!calls.empty() && !gradient.is_sole_owner()) gradient = gradient.clone();
   for (const auto& hook : calls) {
     Tensor replaced = hook.call(gradient);
@@ -187,20 +184,60 @@ Tensor Engine::call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gra
   return gradient;
 }
 
+std::unordered_map<const TensorImpl*, uint64_t> Engine::last_consumers() const {
+  std::unordered_map<const TensorImpl*, uint64_t> last;
+  std::vector<const Node*> nodes;
+  std::unordered_set<const Node*> seen;
+  auto visit = [&](const Node* node) {
+    if (node && (!pruned_ || needed_.contains(node)) && seen.insert(node).second)
+      nodes.push_back(node);
+  };
+  for (const auto& [node, sums] : pending_) visit(node);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (const Edge& edge : nodes[i]->edges_) {
+      visit(edge.node.get());
+      if (!edge.leaf) continue;
+      uint64_t& number = last.try_emplace(edge.leaf.get(), nodes[i]->number_).first->second;
+      number = std::min(number, nodes[i]->number_);
+    }
+  return last;
+}
+
+void Engine::complete_leaves() {
+  if (arrived_.empty() && waiting_.empty()) return;
+  if (!last_consumers_) last_consumers_ = last_consumers();
+  constexpr auto consumed_already = std::numeric_limits<uint64_t>::max();
+  for (const auto& leaf : std::exchange(arrived_, {})) {
+    const auto found = last_consumers_->find(leaf.get());
+    waiting_[found == last_consumers_->end() ? consumed_already : found->second].push_back(leaf);
+  }
+  // Nodes run in descending order of their numbers.
+  while (!waiting_.empty() && (queue_.empty() || waiting_.begin()->first > queue_.top()->number_)) {
+    const Leaves leaves = std::move(waiting_.begin()->second);
+    waiting_.erase(waiting_.begin());
+    for (const auto& leaf : leaves) complete(*leaf);
+  }
+}
+
+void Engine::complete(TensorImpl& leaf) {
+  Tensor& sum = leaf_sums_.at(&leaf);
+  sum = call_hooks(leaf.hooks, std::move(sum));
+  if (pruned_) return;
+  accumulate_into(leaf, std::move(sum));
+  leaf_sums_.erase(&leaf);
+}
+
+// ---- the walk ----
+
 void Engine::run() {
   const GradMode mode(create_graph_);
-  // A rule is looked at as a whole, not op by op.
-  const core::ModeScope rules_ops(&core::Modes::anomaly, false);
-  while (!queue_.empty()) {
+  // Anomaly mode checks a rule's results, not each op inside it.
+  const core::ModeScope ops_of_rules(&core::Modes::anomaly, false);
+  for (complete_leaves(); !queue_.empty(); complete_leaves()) {
     const std::shared_ptr<Node> node = queue_.top();
     queue_.pop();
     run_node(*node);
     pending_.erase(node.get());
-  }
-  for (const auto& leaf : leaves_) {
-    Tensor& sum = leaf_sums_.at(leaf.get());
-    sum = call_hooks(leaf->hooks, std::move(sum));
-    if (!pruned_) accumulate_into(*leaf, std::exchange(sum, {}));
   }
 }
 
@@ -230,7 +267,7 @@ void Engine::run_node(Node& node) {
     node.composed_ = nullptr;
     node.saved_inputs_.clear();
     node.saved_outputs_.clear();
-    node.freed_ = true;  // its edges stay, so that a later pass that needs it finds it
+    node.freed_ = true;  // the edges stay, so that a later pass reaches this node and throws
   }
 }
 
@@ -238,7 +275,7 @@ void Engine::seed(const char* op, const Tensor& output, Tensor gradient) {
   check(output.defined() && output.requires_grad(), op, ": the output does not require grad");
   if (!gradient.defined()) {
     check(output.numel() == 1, op, ": an output of shape ", output.shape(),
-          " needs its gradient given; only one element has 1 as default");
+          " needs an explicit gradient; only a one-element output defaults to 1");
     gradient = ones_like(output);
   }
   check_tensor(op, "an output gradient", gradient, output.dtype(), output.shape());
@@ -260,7 +297,7 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph) const {
 }
 
 namespace {
-/// As grad(), but that the results may be views of each other and of the output gradients.
+/// As grad(), but the results may share memory with each other and with the output gradients.
 std::vector<Tensor> shared_grad(const std::vector<Tensor>& outputs,
                                 const std::vector<Tensor>& inputs, const GradOptions& options) {
   check(options.grad_outputs.empty() || options.grad_outputs.size() == outputs.size(),
@@ -331,7 +368,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 // ---- anomaly mode ----
 
-bool core::all_finite(const std::vector<Tensor>& tensors) {
+bool internal::all_finite(const std::vector<Tensor>& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
     if (!x.defined() || !is_floating(x.dtype())) return true;
     const Tensor flat = x.detach().contiguous();

@@ -1,6 +1,5 @@
 #pragma once
-// Tensor: a shared handle to an n-dimensional strided array, and to its place in the autograd
-// graph.
+// Tensor: a shared handle to an n-dimensional strided array and its autograd state.
 
 #include <functional>
 
@@ -16,13 +15,13 @@ class Node;
 struct TensorImpl;
 }  // namespace core
 
-struct ValuesAndIndices;  // of max and min along an axis: gradus/core/ops/ordering.h
+struct ValuesAndIndices;  // gradus/core/ops/ordering.h
 
-/// A tensor. Copying a Tensor copies the handle, not the numbers: both see the same storage, the
-/// same .grad and the same graph. A default-constructed Tensor is undefined and good for nothing
-/// but assignment and defined().
+/// A tensor. Copying a Tensor copies the handle, not the elements: both share storage, .grad and
+/// graph. A default-constructed Tensor is undefined; it can only be assigned to and asked whether
+/// it is defined().
 ///
-/// Views (reshape where it can, transpose, slice, ...) share the storage and are differentiable.
+/// Views (transpose, slice, reshape where possible, ...) share the storage and are differentiable.
 /// Axes count from 0, or from the last with -1, -2, .... Every method throws Error on bad arguments
 /// before it changes anything.
 class Tensor {
@@ -33,15 +32,15 @@ class Tensor {
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
-  /// Another handle's tensor. Not of a passing one: `x[0] = y` would change nothing, and does not
-  /// compile; write x[0].copy_(y).
+  /// Makes this handle refer to another tensor. Not for temporaries: `x[0] = y` would change
+  /// nothing and does not compile; write x[0].copy_(y).
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
 
-  // ---- what it is ----
-  bool defined() const { return impl_ != nullptr; }  ///< false of a default-constructed one
+  // ---- properties ----
+  bool defined() const { return impl_ != nullptr; }  ///< false if default-constructed
   ///@{
-  /// (3, 4) of three rows of four. Of a passing tensor, matmul(x, w).shape(), a copy.
+  /// The sizes of the axes: (3, 4) for three rows of four. A copy if the tensor is a temporary.
   const Shape& shape() const&;
   Shape shape() const&& { return shape(); }
   ///@}
@@ -50,22 +49,22 @@ class Tensor {
   const Shape& strides() const&;
   Shape strides() const&& { return strides(); }
   ///@}
-  int rank() const { return shape().size(); }  ///< how many axes
+  int rank() const { return shape().size(); }  ///< number of axes
   /// The size of an axis.
   int64_t size(int64_t dim) const;
-  int64_t numel() const { return shape().numel(); }  ///< how many elements; 1 of rank 0
+  int64_t numel() const { return shape().numel(); }  ///< number of elements; 1 for rank 0
   Dtype dtype() const;                               ///< float32, float64, int64 or boolean
-  /// True if the elements lie in row-major order without gaps.
+  /// Whether the elements are in row-major order without gaps.
   bool is_contiguous() const;
-  /// The first element. Throws Error if T is not the tensor's element type.
+  /// Pointer to the first element. Throws Error if T is not the tensor's element type.
   template <class T>
   requires Element<std::remove_const_t<T>> T* data() const {
     return static_cast<T*>(raw_data(dtype_of<std::remove_const_t<T>>));
   }
 
-  // ---- numbers in and out ----
-  /// The one element of a tensor of one element, of any dtype, as a C++ number. Throws Error where
-  /// T is a whole number whose range does not hold it, or it is NaN.
+  // ---- elements as C++ values ----
+  /// The element of a one-element tensor of any dtype, converted to T. Throws Error if T is an
+  /// integer type and the element is NaN or out of its range.
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
@@ -74,8 +73,8 @@ class Tensor {
       return number_as<T>("item", number_as<Wide>("item", *data<From>()));
     });
   }
-  /// The elements in row-major order, each converted to T as item() does: float, double, bool or a
-  /// whole number of any width.
+  /// The elements in row-major order, converted to T as item() does: float, double, bool or any
+  /// integer type.
   template <class T>
   std::vector<T> to_vector() const {
     const Tensor x = detach().contiguous();
@@ -86,63 +85,62 @@ class Tensor {
     });
     return out;
   }
-  /// As a person reads it: nested brackets, aligned columns, large tensors abridged, then shape and
-  /// dtype.
+  /// Formats the tensor for reading: nested brackets, aligned columns, large tensors abridged, then
+  /// dtype and shape.
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
-  /// To int64 fractions are cut off; throws Error on NaN and on what is out of range.
+  /// Converts to `dtype`, to int64 by truncation. Throws Error on NaN and values out of range.
   Tensor to(Dtype dtype) const;
-  /// This tensor if it is contiguous, else a contiguous copy.
+  /// Returns this tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
-  /// A copy with storage of its own.
+  /// A contiguous copy in new storage.
   Tensor clone() const;
 
   // ---- views (differentiable) ----
-  /// The same elements in another shape; one size may be -1. A view where strides allow, else a
-  /// copy.
+  /// The same elements in another shape; one size may be -1. A view if strides allow, else a copy.
   Tensor reshape(const Shape& shape) const;
-  /// As reshape, but throws Error where a copy would be needed.
+  /// As reshape, but throws Error if a copy would be needed.
   Tensor view(const Shape& shape) const;
-  /// Axes [start, end] (both included) merged into one.
+  /// Merges axes start to end, both included, into one.
   Tensor flatten(int64_t start = 0, int64_t end = -1) const;
-  /// Two axes exchanged.
+  /// Swaps two axes.
   Tensor transpose(int64_t dim0, int64_t dim1) const;
-  /// The last two axes exchanged.
+  /// Swaps the last two axes.
   Tensor mT() const { return transpose(-2, -1); }
-  /// Axes in the order given.
+  /// Reorders the axes.
   Tensor permute(const Shape& order) const;
-  /// Elements start, start+step, ... before end along `dim`. Negative start and end count from the
-  /// end, both are clamped as in Python; step > 0.
+  /// Elements start, start+step, ... before end along `dim`. As in Python, negative start and end
+  /// count from the end and both are clamped; step > 0.
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
-  /// Entry `index` along `dim`; the axis is dropped.
+  /// Entry `index` along `dim`, without that axis.
   Tensor select(int64_t dim, int64_t index) const;
   /// select(0, index).
   Tensor operator[](int64_t index) const { return select(0, index); }
-  /// The entries along the first axis that `index`, int64 of any shape, lists: index's shape, then
-  /// this one's without its first axis. C[x] are the vectors of the characters x.
+  /// Gathers entries along the first axis at `index`, int64 of any shape. The result has index's
+  /// shape followed by this shape without its first axis: an embedding table C gives C[ids].
   Tensor operator[](const Tensor& index) const;
-  /// Stretched to `shape` as broadcasting does, without a copy; -1 keeps a size.
+  /// Broadcasts to `shape` without a copy; -1 keeps a size.
   Tensor expand(const Shape& shape) const;
-  /// Without the axis, which must have size 1; without an argument: without all axes of size 1.
+  /// Removes the axis, which must have size 1.
   Tensor squeeze(int64_t dim) const;
-  Tensor squeeze() const;  ///< all axes of size 1
-  /// With a new axis of size 1 at `dim`.
+  Tensor squeeze() const;  ///< removes all axes of size 1
+  /// Inserts an axis of size 1 at `dim`.
   Tensor unsqueeze(int64_t dim) const;
-  /// Pieces of the sizes given along `dim`, as views; their gradients come back as one tensor.
+  /// Splits into views of the given sizes along `dim`; backward joins their gradients in one
+  /// tensor.
   std::vector<Tensor> split(const Shape& sizes, int64_t dim) const;
-  /// Pieces of `size` (the last may be smaller) along `dim`.
-  template <WholeNumber I>  // so that split({2}, 0) is that of sizes
+  /// Splits into views of `size` (the last may be smaller) along `dim`.
+  template <WholeNumber I>  // split({2}, 0) must call the overload above
   std::vector<Tensor> split(I size, int64_t dim) const {
     return split_evenly(number_as<int64_t>("split", size), dim);
   }
-  /// `n` pieces of nearly equal size, as torch.chunk.
+  /// Splits into `n` views of nearly equal size, as torch.chunk.
   std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
 
   // ---- ops as methods, for chains: x.exp().sum(-1).log() ----
   ///@{
-  /// The function of that name, which says more: x.sum(1) is sum(x, 1).
-  // Each is the function of that name, which says more (gradus/core/ops/): x.sum(1) is sum(x, 1).
+  /// As the function of that name (gradus/core/ops/): x.sum(1) is sum(x, 1).
   Tensor sum(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor mean(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor var(const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false) const;
@@ -153,7 +151,7 @@ class Tensor {
   Tensor min() const;
   ValuesAndIndices max(Axis dim, KeepDim keep = false) const;
   ValuesAndIndices min(Axis dim, KeepDim keep = false) const;
-  /// Where the largest of all elements stands, counted in row-major order.
+  /// The row-major index of the largest element.
   Tensor argmax() const;
   Tensor argmax(Axis dim, KeepDim keep = false) const;
   Tensor exp() const;
@@ -172,9 +170,9 @@ class Tensor {
   Tensor masked_fill(const Tensor& mask, double value) const;
   ///@}
 
-  // ---- in place: only where no gradient is recorded; each raises the version ----
-  // Each returns another handle to this tensor.
-  // What is read may overlap what is written: the result is as if it had been copied first.
+  // ---- in place: only where no gradient is recorded ----
+  // Each increments the storage's version and returns a handle to this tensor. The operand may
+  // overlap this tensor: it is read as if copied first.
   /// Sets every element.
   Tensor fill_(double value) const;
   /// Sets every element to 0.
@@ -187,16 +185,15 @@ class Tensor {
   Tensor mul_(double factor) const;
 
   // ---- with assignment: x += y, and so on ----
-  // y is broadcast to x's shape. Where no gradient is recorded for x or y, x is written in place:
-  // every handle to it and every view of it sees that, as with add_. Where one is recorded, x += y
-  // is x = x + y: this handle gets a new tensor, other handles keep the old one, so that a sum in a
-  // loop, loss += term, has the right gradient. A leaf that wants a gradient is not written while
-  // gradients are recorded: that throws Error, open a NoGrad scope:
+  // y is broadcast to x's shape. If no gradient is recorded for x or y, x is overwritten in place,
+  // and all its handles and views see the change, as with add_. Otherwise x += y means x = x + y:
+  // this handle refers to a new tensor and other handles keep the old one, so accumulating in a
+  // loop, loss += term, gives the right gradient. On a leaf that requires grad this throws Error
+  // while gradients are recorded; open a NoGrad scope:
   //   { NoGrad no_grad; w -= lr * w.grad(); }
-  // Not for a passing handle, x[0] += y does not compile, and not for a const one: there
-  // x[0].add_(y).
+  // Temporary and const handles do not compile: instead of x[0] += y write x[0].add_(y).
   ///@{
-  /// As above: in place where no gradient is recorded, else x = x + y.
+  /// In place if no gradient is recorded, else x = x + y; see above.
   Tensor& operator+=(const Tensor& y) &;
   Tensor& operator-=(const Tensor& y) &;
   Tensor& operator*=(const Tensor& y) &;
@@ -208,41 +205,46 @@ class Tensor {
   ///@}
 
   // ---- autograd ----
-  /// True if gradients flow to or through this tensor.
+  /// Whether gradients flow to or through this tensor.
   bool requires_grad() const;
-  /// Marks a leaf (a tensor that no recorded op made) as wanting a gradient; floating dtypes only.
+  /// Sets whether a leaf (a tensor not computed by a recorded op) requires grad; floating dtypes
+  /// only.
   Tensor requires_grad_(bool on = true) const;
-  /// True if no recorded op made it.
+  /// Whether it was not computed by a recorded op.
   bool is_leaf() const;
-  /// The gradient that backward() has summed here: undefined before the first. Never carries a
+  /// The gradient accumulated by backward(); undefined before the first call. Never carries a
   /// graph.
   Tensor grad() const;
-  /// Asks for the gradient of a tensor that an op made: from the next backward() on it is summed
-  /// into this handle's grad(), as a leaf's is, without a graph and after the hooks. Does nothing
-  /// on a leaf, and the second time. Throws Error on a tensor that wants no gradient.
+  /// Keeps the gradient of a non-leaf: from the next backward() on it is accumulated in grad() as a
+  /// leaf's is, after the hooks and without a graph. Does nothing on a leaf or when called again.
+  /// Throws Error if the tensor does not require grad.
   Tensor retain_grad() const;
-  /// Replaces the gradient (undefined clears it). Throws Error unless shape and dtype are this
-  /// tensor's.
+  /// Replaces the gradient; undefined clears it. Throws Error unless shape and dtype match.
   void set_grad(Tensor grad) const;
-  /// The same numbers, out of the graph.
+  /// A view of the same storage, outside the graph.
   Tensor detach() const;
-  /// d(this)/d(leaves), summed into the leaves' grad(). `gradient`: the gradient of this tensor, 1
-  /// if left out (then it must have one element). Unless `retain_graph`, the graph is freed on the
-  /// way. Passes of several threads that reach one leaf must not run at the same time.
+  /// Accumulates d(this)/d(leaf) into the grad() of every leaf. `gradient` is the gradient of this
+  /// tensor; the default, 1, requires one element. Frees the graph on the way unless
+  /// `retain_graph`. If a hook or rule throws, leaves keep what they had accumulated by then.
+  /// Passes on several threads that reach the same leaf must not run at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
-  /// Calls `hook` with this tensor's whole gradient in each backward pass, before it is passed on
-  /// or stored; a defined result replaces it, and so does what the hook writes in place. Returns an
-  /// id for remove_hook. Throws Error if the hook holds this tensor: neither would ever be freed.
+  /// Calls `hook` with this tensor's gradient in each backward pass, as soon as its last
+  /// contribution has been added and before earlier ops run backward; then the gradient is passed
+  /// on or, for a leaf, accumulated in grad(). If the hook returns a defined tensor or writes in
+  /// place, that becomes the gradient. Hooks run in the order of registration; several leaves whose
+  /// last contributions come from the same op, in the order of their first contributions. Returns
+  /// an id for remove_hook. Throws Error if the hook holds this tensor: neither would ever be
+  /// freed.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
-  /// Takes a hook away again; of an unknown id it does nothing.
+  /// Removes a hook; does nothing if the id is unknown.
   void remove_hook(int64_t id) const;
 
   // ---- for ops ----
-  /// What the tensor is made of. Throws Error where it is undefined.
+  /// The data shared by all handles. Throws Error if undefined.
   core::TensorImpl& impl() const;
-  /// Null where it is undefined.
+  /// The same, null if undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
-  /// True if nothing else holds this tensor's storage: not another handle, view, saved tensor or
+  /// Whether nothing else holds this tensor's storage: no other handle, view, saved tensor or
   /// .grad.
   bool is_sole_owner() const;
 
@@ -252,14 +254,14 @@ class Tensor {
   std::shared_ptr<core::TensorImpl> impl_;
 };
 
-/// As to_string() writes it.
+/// Prints to_string().
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 namespace core {
-/// Uninitialised, for ops to fill. All other factories: gradus/core/ops/factories.h.
+/// An uninitialised tensor, for ops to fill. All other factories: gradus/core/ops/factories.h.
 Tensor empty(const Shape& shape, Dtype dtype = float32);
-Tensor empty_like(const Tensor& x);  ///< of x's shape and dtype
-/// Throws Error unless x is defined and of this dtype and shape:
+Tensor empty_like(const Tensor& x);  ///< with x's shape and dtype
+/// Throws Error unless x is defined and has this dtype and shape:
 /// "cross_entropy: expected targets of int64 (3,), got float32 (2,)".
 void check_tensor(const char* op, const char* what, const Tensor& x, Dtype dtype,
                   const Shape& shape);

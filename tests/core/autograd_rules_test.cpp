@@ -1,4 +1,4 @@
-// What a graph's owner adds to it: hooks, and ops with rules of their own.
+// Custom ops: rules, and the memory that they may overwrite.
 
 #include <catch2/catch.hpp>
 
@@ -8,138 +8,9 @@
 
 using namespace gradus;
 using namespace gradus::core;
+using namespace gradus::internal;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
-
-// ---- hooks ----
-
-TEST_CASE("hooks see the whole gradient and may replace it", "[autograd]") {
-  const Tensor x = leaf({1, 2});
-  std::vector<Values> seen;
-  const int64_t id = x.register_hook([&](const Tensor& g) {
-    seen.push_back(values(g));
-    CHECK_FALSE(grad_enabled());
-    return Tensor();
-  });
-  x.register_hook([](const Tensor& g) { return g * 10.0; });
-  (sum(x * 3.0) + sum(x)).backward();
-  CHECK(seen == std::vector<Values>{{4, 4}});  // once, both uses added up
-  CHECK(values(x.grad()) == Values{40, 40});
-  sum(x).backward();
-  CHECK(values(x.grad()) == Values{50, 50});  // applied to the pass's gradient, not to the sum
-  CHECK(values(grad({sum(x)}, {x})[0]) == Values{10, 10});
-  x.remove_hook(id);
-  x.remove_hook(id);
-  sum(x).backward();
-  CHECK(seen.size() == 3);
-}
-
-TEST_CASE("hooks on tensors inside the graph", "[autograd]") {
-  const Tensor x = leaf({1, 2});
-  const Tensor h = x * 2.0;
-  int calls = 0;
-  int64_t id = 0;
-  id = h.register_hook([&](const Tensor& g) {  // removes itself
-    ++calls;
-    h.remove_hook(id);
-    return g * 5.0;
-  });
-  const Tensor y = sum(h) + sum(h);
-  y.backward({}, true);
-  CHECK(values(x.grad()) == Values{20, 20});
-  y.backward({}, true);
-  CHECK(values(x.grad()) == Values{24, 24});
-  CHECK(calls == 1);
-  h.register_hook([](const Tensor& g) { return g * -1.0; });
-  CHECK(values(grad({y}, {h}, {.retain_graph = true})[0]) == Values{-2, -2});
-
-  const auto pieces = x.split(1, 0);  // of one of several outputs
-  pieces[1].register_hook([](const Tensor& g) { return g * 7.0; });
-  x.set_grad({});
-  sum(pieces[0] + pieces[1]).backward();
-  CHECK(values(x.grad()) == Values{1, 7});
-
-  // Under create_graph what a hook does is part of the gradient's graph.
-  const Tensor z = leaf({3});
-  z.register_hook([](const Tensor& g) { return g * g; });
-  const Tensor d = grad({z * z}, {z}, {.create_graph = true})[0];
-  CHECK(d.item() == 36);
-  CHECK(d.requires_grad());
-}
-
-TEST_CASE("hooks are called in the order of their registration", "[autograd]") {
-  const Tensor x = leaf({1, 2}), made = leaf({1, 2}) * 1.0;
-  for (const Tensor& t : {x, made}) {
-    t.register_hook([](const Tensor& g) { return g * 2.0; });
-    t.register_hook([](const Tensor&) { return Tensor(); });
-    t.register_hook([](const Tensor& g) { return g + 1.0; });
-    CHECK(values(grad({sum(t * 5.0)}, {t})[0]) == Values{11, 11});
-  }
-  x.register_hook([](const Tensor& g) { return g.to(float32); });
-  CHECK_THROWS_WITH(sum(x).backward(),
-                    "hook: expected a gradient of float64 (2,), got float32 (2,)");
-}
-
-TEST_CASE("a hook sees what kernels add in place, and not what earlier passes left", "[autograd]") {
-  const Tensor w = tensor({{1, 2}, {3, 4}}, float64).requires_grad_();
-  const Tensor x = tensor({{5, 6}}, float64), ids = tensor({0, 0, 1}, int64);
-  std::vector<Values> seen;
-  w.register_hook([&](const Tensor& g) {
-    seen.push_back(values(g));
-    return g * 10.0;
-  });
-  const Values expected{5 + 5 + 2, 5 + 6 + 2, 6 + 5 + 1, 6 + 6 + 1};
-  Values stored(4);
-  for (int pass = 1; pass <= 3; ++pass) {
-    // dw of each: x's row, x's column, and how often each row is taken.
-    (sum(linear(x, w)) + sum(matmul(x, w)) + sum(embedding(w, ids))).backward();
-    for (double& g : stored) g = 0;
-    for (size_t i = 0; i < 4; ++i) stored[i] = pass * 10 * expected[i];
-    CHECK(values(w.grad()) == stored);
-  }
-  CHECK(seen == std::vector<Values>{expected, expected, expected});
-}
-
-TEST_CASE("a stored gradient carries no graph, whatever a hook returns", "[autograd]") {
-  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
-  x.register_hook([&](const Tensor& g) {
-    const GradMode on(true);
-    return g * w;
-  });
-  for (int pass = 0; pass < 2; ++pass) {
-    sum(x).backward();
-    CHECK_FALSE(x.grad().requires_grad());
-  }
-  CHECK(values(x.grad()) == Values{6, 8});
-  const Tensor y = leaf({1, 2});
-  y.register_hook([&](const Tensor&) { return w; });
-  sum(y).backward();
-  CHECK_FALSE(y.grad().requires_grad());
-  CHECK(y.grad().impl().storage != w.impl().storage);
-}
-
-TEST_CASE("hooks: what is refused", "[autograd]") {
-  const Tensor x = leaf({1, 2});
-  CHECK_THROWS_WITH(tensor({1}).register_hook([](const Tensor& g) { return g; }),
-                    "register_hook: the tensor does not require grad");
-  CHECK_THROWS_WITH(x.register_hook(nullptr), "register_hook: the hook is empty");
-  x.register_hook([](const Tensor& g) { return g[0]; });
-  CHECK_THROWS_WITH(sum(x).backward(), "hook: expected a gradient of float64 (2,), got float64 ()");
-}
-
-TEST_CASE("a hook or a rule may run another backward pass", "[autograd]") {
-  const Tensor x = leaf({2}), inner = leaf({5});
-  x.register_hook([&](const Tensor&) {
-    const GradMode on(true);
-    (inner * inner).backward();
-    return Tensor();
-  });
-  (x * x).backward();
-  CHECK(x.grad().item() == 4);
-  CHECK(inner.grad().item() == 10);
-}
-
-// ---- ops of one's own ----
 
 TEST_CASE("a user's op: several inputs and outputs, each gradient only where wanted",
           "[autograd]") {
@@ -363,20 +234,6 @@ TEST_CASE("kernels that add into a sum leave alone what is strided or another's 
   }
 }
 
-TEST_CASE("AnomalyMode finds infinities and NaN in either dtype, in grad and create_graph alike",
-          "[autograd]") {
-  const AnomalyMode anomaly;
-  for (Dtype dtype : {float32, float64}) {
-    const Tensor x = tensor({1, 0}, dtype).requires_grad_(), nothing = zeros({2}, dtype);
-    CHECK_THROWS_WITH(sum(sqrt(x)).backward(), Contains("the backward of sqrt made"));    // 1/0
-    CHECK_THROWS_WITH(sqrt(x).backward(nothing), Contains("the backward of sqrt made"));  // 0/0
-    for (bool create_graph : {false, true})
-      CHECK_THROWS_WITH(grad({sum(sqrt(x))}, {x}, {.create_graph = create_graph}),
-                        Contains("the backward of sqrt made"));
-    CHECK_FALSE(x.grad().defined());
-  }
-}
-
 TEST_CASE("a loop over slices adds their gradients into one sum", "[autograd]") {
   const int64_t T = 64, n = 4096, bytes = T * n * 4;
   const Tensor x = randn({T, n}).requires_grad_();
@@ -386,7 +243,7 @@ TEST_CASE("a loop over slices adds their gradients into one sum", "[autograd]") 
   const int64_t live = memory_stats().live;
   reset_peak_memory();
   total.backward();
-  // x's gradient is set aside once: a padded one for each step would come on top, and cost T times
+  // x's gradient is allocated once; a padded gradient per step would need more memory and T times
   // the work.
   CHECK(memory_stats().peak - live < bytes * 3 / 2);
   CHECK(values(x.grad()) == Values(static_cast<size_t>(T * n), 1.0));

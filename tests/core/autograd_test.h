@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the graph, its engine and its rules share.
+// Helpers for the tests of the graph, the engine and rules.
 
 #include <vector>
 
@@ -9,12 +9,12 @@
 
 namespace gradus::testing {
 
-/// A float64 vector that wants a gradient.
+/// A float64 vector that requires grad.
 inline Tensor leaf(std::initializer_list<double> numbers) {
   return tensor(numbers, float64).requires_grad_();
 }
 
-/// x -> x, with a rule of the test's own.
+/// The identity with a custom rule.
 template <class RuleFn>
 Tensor identity(const char* name, const Tensor& x, core::Saves saves, RuleFn rule) {
   Tensor y = x.detach().clone();

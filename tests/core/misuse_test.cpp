@@ -1,5 +1,4 @@
-// Calls that look right and would mean something else: they work as they look, do not compile, or
-// throw.
+// Calls that could be misread: they do what they appear to do, do not compile, or throw.
 
 #include <catch2/catch.hpp>
 #include <concepts>
@@ -38,13 +37,13 @@ static_assert(std::is_constructible_v<nn::RMSNorm, int, double> &&
               !std::is_constructible_v<nn::RMSNorm, int, bool>);  // 1e-6 or 1?
 static_assert(!HasData<int> && !HasData<unsigned> && !HasData<char> && !HasData<long double>);
 
-// x[0] = y would assign to a passing handle.
+// x[0] = y would assign to a temporary handle.
 static_assert(!std::is_assignable_v<Tensor, const Tensor&> &&
               !std::is_assignable_v<Tensor, Tensor>);
 static_assert(std::is_assignable_v<Tensor&, const Tensor&> &&
               std::is_assignable_v<Tensor&, Tensor>);
 
-// A registered layer or parameter can't be replaced behind the module's back.
+// A registered layer or parameter cannot be replaced without the module's knowledge.
 static_assert(!std::is_assignable_v<nn::Linear&, nn::Linear> && !std::is_assignable_v<Net&, Net>);
 static_assert(!std::is_assignable_v<decltype((std::declval<nn::Linear&>().weight)), Tensor>);
 static_assert(!std::is_assignable_v<decltype((std::declval<nn::LayerNorm&>().bias)), Tensor>);
@@ -53,12 +52,12 @@ static_assert(
 static_assert(std::is_copy_constructible_v<Net> &&
               std::is_nothrow_move_constructible_v<nn::Linear>);
 
-// A copy of a cache would share its memory and not its length.
+// A copy of a cache would share its memory but not its length.
 static_assert(!std::is_copy_constructible_v<nn::KeyValueCache>);
 static_assert(!std::is_copy_assignable_v<nn::KeyValueCache>);
 static_assert(std::is_nothrow_move_constructible_v<nn::KeyValueCache>);
 
-// keepdim is no axis, true neither, nor is it a number of degrees of freedom.
+// Neither keepdim nor true is an axis or a number of degrees of freedom.
 template <class... A>
 concept Summable = requires(const Tensor& x, A... a) {
   sum(x, a...);
@@ -122,7 +121,7 @@ TEST_CASE("a custom rule that asks for what its op has not is told so") {
         if (call == 1) b.grad(bad);
         if (call == 2) b.needs(bad);
         if (call == 3) b.has_grad(bad);
-        if (call == 4) core::sum_in_place(b, bad);
+        if (call == 4) internal::sum_in_place(b, bad);
       });
       CHECK_THROWS_WITH(y.backward(ones({2})),
                         Contains("double: backward: no ") && Contains(" of 1"));
