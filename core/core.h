@@ -1,5 +1,5 @@
 #pragma once
-// Everything of core that a user needs.
+// Core's public headers.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/core/debug/build_info.h"

@@ -1,14 +1,14 @@
 #pragma once
-// The one place that says which version this is; the Makefile reads it here. Before 1.0 a new minor
-// version may change what programs rely on, and with it the shared library's SONAME.
+// The version, defined only here; the Makefile reads it from this file. Before 1.0 a new minor
+// version may break compatibility, and then changes the shared library's SONAME.
 
 ///@{
-/// The version that a program is compiled with.
+/// The version a program is compiled with.
 #define GRADUS_VERSION_MAJOR 0
 #define GRADUS_VERSION_MINOR 1
 #define GRADUS_VERSION_PATCH 0
 ///@}
-/// For comparisons: 10000 major + 100 minor + patch.
+/// 10000 major + 100 minor + patch, for comparisons.
 #define GRADUS_VERSION \
   (GRADUS_VERSION_MAJOR * 10000 + GRADUS_VERSION_MINOR * 100 + GRADUS_VERSION_PATCH)
 

@@ -3,15 +3,15 @@
 
 namespace gradus {
 
-/// The version of the library that the program runs with: "0.1.0". GRADUS_VERSION (core/version.h)
-/// is the one that it was compiled with.
+/// The version of the library the program runs with: "0.1.0". GRADUS_VERSION (core/version.h) is
+/// the version it was compiled with.
 std::string version();
 
-/// A few lines naming the version, the compiler, vector width, threads and their runtime, BLAS with
-/// its kernels and why they were chosen.
+/// Describes the build, one line each: version, compiler, vector width, threads and their runtime,
+/// blas_info().
 std::string build_info();
 
-/// The BLAS in use, its kernels and why they were chosen, on one line.
+/// Describes the BLAS in use, its kernels and why they were chosen, in one line.
 std::string blas_info();
 
 }  // namespace gradus

@@ -9,7 +9,7 @@ namespace gradus {
 
 namespace {
 
-/// The graph's ops and tensors on their way into DOT, from the root down.
+/// Writes a graph's ops and tensors as DOT, from the root down.
 class Drawing {
  public:
   explicit Drawing(const NamedTensors& names) {
@@ -42,8 +42,8 @@ class Drawing {
     return {edge.node ? static_cast<const void*>(edge.node.get()) : edge.leaf.get(), edge.index};
   }
 
-  /// Draws the tensor that the edge leads to, where it has not been; what it is called in DOT. An
-  /// op's output that is not known has no box: arrows come from the op.
+  /// Draws the tensor that the edge leads to, once; returns its DOT id. An op's output that is not
+  /// known has no box: arrows start at the op.
   std::string visit(const Edge& edge) {
     if (edge.node && seen_.insert(edge.node.get()).second) ops_.push_back(edge.node.get());
     if (edge.leaf) know(Tensor(edge.leaf));
@@ -57,12 +57,12 @@ class Drawing {
     return id;
   }
 
-  /// "n0", "n1", ... in the order in which they are asked for.
+  /// "n0", "n1", ... in the order of the first calls.
   std::string id_of(const void* what) {
     return 'n' + std::to_string(ids_.try_emplace(what, ids_.size()).first->second);
   }
 
-  /// "x1 | 2 | grad -1.5", with the shape in place of the numbers of larger tensors.
+  /// "x1 | 2 | grad -1.5", with the shape instead of the value for larger tensors.
   void box(const std::string& id, const Known& known) {
     const Tensor& x = known.tensor;
     out_ << "  " << id << " [shape=record, label=\"{";
@@ -76,7 +76,7 @@ class Drawing {
     out_ << "}\"];\n";
   }
 
-  /// A name as a record's label takes it.
+  /// Escapes a name for a record label.
   static std::string escaped(const std::string& name) {
     std::string text;
     for (const char c : name) {

@@ -8,8 +8,8 @@ namespace gradus {
 
 namespace {
 
-/// A leaf with x's numbers and strides in storage of its own, so that `f` runs the kernels that it
-/// would run on x.
+/// A leaf with x's elements and strides in its own storage, so that `f` runs the same kernels as
+/// for x.
 Tensor fresh_leaf(const Tensor& x) {
   const NoGrad no_grad;
   int64_t extent = 1;
@@ -27,8 +27,8 @@ std::vector<Tensor> fresh_leaves(const std::vector<Tensor>& inputs) {
   return leaves;
 }
 
-/// Throws Error unless each element of x has a place of its own: where the axes, from the smallest
-/// stride up, each step over all that the smaller ones span.
+/// Throws Error if elements of x share memory. They do not if each axis, from the smallest stride
+/// up, steps over the whole span of the previous ones.
 void check_no_overlap(const char* op, size_t input, const Tensor& x) {
   std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
   for (int i = 0; i < x.rank(); ++i)
@@ -64,8 +64,8 @@ std::vector<Tensor> floating_outputs(const TensorFunction& f, const std::vector<
 /// d output[j] / d input[i] for one output and one input: row j, column i.
 using Jacobian = std::vector<std::vector<double>>;
 
-/// The Jacobians of f's `output`-th output by backward passes, one for each of its elements; in the
-/// order of those inputs that require grad.
+/// The Jacobians of `output` with respect to `inputs`, by one backward pass per element of
+/// `output`.
 std::vector<Jacobian> analytic_jacobians(const Tensor& output, const std::vector<Tensor>& inputs) {
   std::vector<Jacobian> jacobians(inputs.size());
   for (size_t k = 0; k < inputs.size(); ++k)
@@ -84,7 +84,7 @@ std::vector<Jacobian> analytic_jacobians(const Tensor& output, const std::vector
   return jacobians;
 }
 
-/// f's floating outputs with element i of input `k` moved by `step`.
+/// The floating outputs of f with `step` added to element i of input k.
 std::vector<std::vector<double>> values_at(const TensorFunction& f,
                                            const std::vector<Tensor>& inputs, size_t k, int64_t i,
                                            double step) {
@@ -97,7 +97,7 @@ std::vector<std::vector<double>> values_at(const TensorFunction& f,
   return values;
 }
 
-/// As gradcheck; `name` opens the messages, and inputs from `own` on are called output gradients.
+/// As gradcheck; `name` opens the message, which calls inputs from `own` on output gradients.
 GradcheckResult compare(const char* name, const TensorFunction& f,
                         const std::vector<Tensor>& inputs, size_t own,
                         const GradcheckOptions& options) {
@@ -133,7 +133,7 @@ GradcheckResult compare(const char* name, const TensorFunction& f,
   return {};
 }
 
-/// Numbers in [-1, 1) that depend on `stream` alone: no generator's state is touched.
+/// Values in [-1, 1) that depend only on `stream`; changes no generator's state.
 Tensor fixed_random(const Shape& shape, uint64_t stream) {
   std::vector<double> values(static_cast<size_t>(shape.numel()));
   for (size_t i = 0; i < values.size(); ++i) {

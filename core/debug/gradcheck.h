@@ -6,30 +6,30 @@
 namespace gradus {
 
 struct GradcheckOptions {
-  double eps = 1e-6;   ///< half of the step: differences are taken over 2 eps
-  double atol = 1e-5;  ///< what they may differ by whatever their size
-  double rtol = 1e-3;  ///< and, more than that, by this part of the numeric one
+  double eps = 1e-6;   ///< step in each direction: differences span 2 eps
+  double atol = 1e-5;  ///< absolute tolerance
+  double rtol = 1e-3;  ///< relative tolerance, times |numeric|
 };
-/// What is checked: tensors of inputs, each output a tensor.
+/// The function to check, from inputs to outputs.
 using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-/// What a check found: `ok`, or the first difference in words (input, element, analytic, numeric).
+/// The result of a check.
 struct GradcheckResult {
-  bool ok = true;       ///< whether all agree
-  std::string message;  ///< empty if they do
-  /// Whether all agree.
+  bool ok = true;       ///< whether all gradients agree
+  std::string message;  ///< if not: the first difference (input, element, analytic, numeric)
+  /// Equals `ok`.
   explicit operator bool() const { return ok; }
 };
 
-/// Compares the gradients of every floating output of `f` with respect to every input that requires
-/// grad with central differences (f(x+eps) - f(x-eps)) / 2 eps, element by element:
-/// |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64. f must
-/// be a function of its inputs alone.
+/// Compares the gradient of every floating output of `f` with respect to every input that requires
+/// grad with the central difference (f(x + eps) - f(x - eps)) / (2 eps), per element:
+/// |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64, and f
+/// must depend on nothing but its inputs.
 GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 
-/// The same for the gradients of f's gradients, with random output gradients. It takes the gradients
-/// as they are: whether they are f's, gradcheck says.
+/// The same for second derivatives: checks the gradients of f's gradients, with random output
+/// gradients. It does not check the first derivatives themselves; gradcheck does.
 GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options = {});
 

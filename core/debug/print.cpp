@@ -1,4 +1,4 @@
-// Tensors as a person reads them.
+// Formatting tensors as text.
 
 #include <iomanip>
 
@@ -9,16 +9,16 @@ namespace gradus {
 
 namespace {
 
-constexpr int64_t abridge_above = 1000;  // elements; beyond, each axis shows its ends
+constexpr int64_t abridge_above = 1000;  // elements; larger tensors show only each axis's ends
 constexpr int64_t edge_items = 3;
 
-/// How all numbers of one tensor are written, so that they line up.
+/// The number format shared by all elements of a tensor.
 struct Format {
   bool scientific = false;
   int precision = 0;
   int width = 0;
 
-  /// A tensor of one element.
+  /// Formats a one-element tensor.
   std::string write(const Tensor& x) const {
     std::ostringstream out;
     const double v = x.item();
@@ -34,7 +34,7 @@ struct Format {
   }
 };
 
-/// The indices of an axis that are shown; -1 stands for the gap.
+/// The indices shown along an axis; -1 marks the gap.
 std::vector<int64_t> shown_indices(int64_t size, bool abridged) {
   std::vector<int64_t> out;
   for (int64_t i = 0; i < size; ++i) {
@@ -47,7 +47,7 @@ std::vector<int64_t> shown_indices(int64_t size, bool abridged) {
   return out;
 }
 
-/// f(element) for each that is shown.
+/// Calls f(element) for each element shown.
 void visit(const Tensor& x, bool abridged, const std::function<void(const Tensor&)>& f) {
   if (x.rank() == 0) return f(x);
   for (int64_t i : shown_indices(x.shape()[0], abridged))

@@ -1,5 +1,5 @@
 #pragma once
-// A checksum of bytes in memory: fast, for damage, not against forgery.
+// A fast checksum that detects damage, not forgery.
 
 #include <array>
 #include <bit>
@@ -9,19 +9,19 @@
 
 namespace gradus::internal {
 
-/// Four chains of 64 bits, in which words take turns. A step is that of XXH64 and maps one-to-one,
-/// both from the chain and from the word, so that no change within one word goes unseen.
+/// Four 64-bit chains over interleaved words. Each step is that of XXH64, one-to-one in both the
+/// chain and the word, so a change within one word is always detected.
 class Checksum {
  public:
-  /// Adds bytes, filled up with zeros to a multiple of 32: the result depends on how bytes are
-  /// divided among calls, unless the pieces are multiples of 32.
+  /// Adds bytes, zero-padded to a multiple of 32. So the result depends on how bytes are divided
+  /// among calls, unless every piece is a multiple of 32 long.
   void add(const void* bytes, size_t n) {
     const char* from = static_cast<const char*>(bytes);
     for (; n >= sizeof(Words); n -= sizeof(Words), from += sizeof(Words))
       add_words(from, sizeof(Words));
     if (n > 0) add_words(from, n);
   }
-  /// 16 hexadecimal digits.
+  /// The checksum as 16 hexadecimal digits.
   std::string digits() const {
     uint64_t all = 0;
     for (uint64_t chain : chains_) all = step(all, chain);

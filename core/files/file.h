@@ -1,16 +1,16 @@
 #pragma once
-// Whole files.
+// Reading and writing whole files.
 
 #include <string>
 
 namespace gradus {
 
-/// The whole content of a file. Throws Error naming it if it cannot be read.
+/// Returns the content of a file. Throws Error naming the file if it cannot be read.
 std::string read_file(const std::string& path);
 
-/// Puts a file with these bytes in the place of `path`, which after an Error or a crash is as
-/// before or complete. The new file is called `path`.tmp until it is whole and on the disk. Writers
-/// of one path, threads or processes, take turns; what a killed one left, the next uses up.
+/// Replaces the file at `path` atomically: after an Error or a crash it is either unchanged or
+/// complete. The new file is written as `path`.tmp and renamed once it is on disk. Concurrent
+/// writers of one path, threads or processes, take turns; a leftover `path`.tmp is reused.
 void write_file_atomically(const std::string& path, const std::string& bytes);
 
 }  // namespace gradus

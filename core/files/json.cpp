@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Builds a value from the parser's events. nlohmann's own builder neither bounds the depth nor
-/// sees names that stand twice, and watched by a callback it takes quadratic time.
+/// Builds a value from the parser's events. nlohmann's builder limits no depth and detects no
+/// duplicate names, and takes quadratic time with a callback.
 class Builder : public nlohmann::json_sax<json> {
  public:
   explicit Builder(const char* what) : what_(what) {}
@@ -44,18 +44,18 @@ class Builder : public nlohmann::json_sax<json> {
   }
 
  private:
-  json& place(json value) {
+  json& insert(json value) {
     if (open_.empty()) return root = std::move(value);
     if (open_.back()->is_object()) return *named_ = std::move(value);
     return open_.back()->get_ref<json::array_t&>().emplace_back(std::move(value));
   }
   bool add(json value) {
-    place(std::move(value));
+    insert(std::move(value));
     return true;
   }
   bool open(json empty) {
     check(open_.size() < 16, what_, " is nested too deep");
-    open_.push_back(&place(std::move(empty)));
+    open_.push_back(&insert(std::move(empty)));
     return true;
   }
   bool close() {
@@ -64,14 +64,14 @@ class Builder : public nlohmann::json_sax<json> {
   }
 
   const char* what_;
-  std::vector<json*> open_;  // the arrays and objects around the next value
-  json* named_ = nullptr;    // where the open object wants its next value
+  std::vector<json*> open_;  // the arrays and objects enclosing the next value
+  json* named_ = nullptr;    // where the innermost open object stores the next value
 };
 
 }  // namespace
 
 json parse_json(const char* what, const std::string& text) {
-  const size_t zero = text.find('\0');  // the parser would take it for the end
+  const size_t zero = text.find('\0');  // the parser would stop there
   check(zero == std::string::npos, what, " holds a zero byte at its byte ", zero + 1);
   Builder builder(what);
   json::sax_parse(text, &builder);

@@ -20,7 +20,7 @@ std::string joined(const char* what, const std::vector<std::string>& names) {
   return text;
 }
 
-/// A name as messages show it, without quotes.
+/// A name formatted for messages, without quotes.
 std::string plain(const std::string& name) {
   const std::string quoted = shown(name);
   return quoted.substr(1, quoted.size() - 2);
@@ -69,7 +69,7 @@ void load_named(const char* op, const NamedTensors& target, const NamedTensors& 
   NoGrad no_grad;
   std::set<const Storage*> written;
   for (const auto& [name, tensor] : target) written.insert(tensor.impl().storage.get());
-  // What a copy would overwrite before it is read is set aside first.
+  // Clone sources that a copy could overwrite before they are read.
   NamedTensors copies;
   for (const auto& [name, tensor] : state) {
     const auto at = expected.find(name);

@@ -68,17 +68,17 @@ void File::sync() { succeeded(std::fflush(file_) == 0 && ::fsync(descriptor()) =
 
 namespace {
 
-/// Opens `beside`, empty, once it is this writer's turn: the file is locked until it is closed.
+/// Opens and empties `beside` once no other writer holds it; it stays locked until closed.
 std::unique_ptr<File> open_in_turn(const std::string& context, const std::string& beside) {
   for (;;) {
-    // A link is not followed, a pipe not waited for.
+    // Does not follow links or wait for pipes.
     auto file =
         std::make_unique<File>(context, beside, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
     file->size();  // it must be a regular file
-    // Where the file system has no locks, it goes without.
+    // Continues without a lock if the file system has none.
     while (::flock(file->descriptor(), LOCK_EX) != 0 && errno == EINTR) {
     }
-    // The writer before may have renamed or removed the file that we waited for.
+    // The previous writer may have renamed or removed the file while we waited.
     struct stat ours, named;
     file->succeeded(::fstat(file->descriptor(), &ours) == 0);
     if (::lstat(beside.c_str(), &named) != 0 || ours.st_dev != named.st_dev ||
@@ -104,8 +104,7 @@ void replace_file(const char* op, const std::string& path, const std::function<v
     ::unlink(beside.c_str());
     throw;
   }
-  // The new name must reach the disk as well. Where a directory can't be synced, the rename stands
-  // all the same.
+  // The rename must reach the disk too; directories that cannot be synced are left as they are.
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {

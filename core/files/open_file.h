@@ -1,5 +1,5 @@
 #pragma once
-// Files piece by piece.
+// Open files and mappings.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,29 +9,29 @@
 
 namespace gradus::internal {
 
-/// An open file, buffered, that closes itself. Its errors open with `context`: the operation and
+/// A buffered file, closed on destruction. Error messages open with `context`: the operation and
 /// the path.
 class File {
  public:
-  /// `flags` as open(2) takes them.
+  /// Opens the file; `flags` as for open(2).
   File(std::string context, const std::string& path, int flags);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   int descriptor() const { return ::fileno(file_); }
-  /// Throws Error with the reason why the last system call failed, unless it succeeded.
+  /// Unless `ok`, throws Error with the reason for the last system call's failure.
   void succeeded(bool ok) const;
-  /// The file's size. Throws Error if it is a directory, a pipe or the like.
+  /// The size in bytes. Throws Error unless it is a regular file.
   uint64_t size() const;
-  /// Reads up to n bytes; fewer only at the end of the file.
+  /// Reads up to n bytes, fewer only at the end of the file; returns how many.
   size_t read(void* to, size_t n);
-  /// Throws Error if there are fewer.
+  /// Reads n bytes. Throws Error if there are fewer.
   void read_exactly(void* to, size_t n);
   void write(const void* from, size_t n);
-  /// Goes on at the file's first byte.
+  /// Moves to the first byte.
   void rewind();
-  /// Waits until all that was written is on the disk.
+  /// Flushes all writes to disk.
   void sync();
 
  private:
@@ -39,7 +39,7 @@ class File {
   std::FILE* file_ = nullptr;
 };
 
-/// A file's bytes in memory, read as they are touched. What is written to them stays there.
+/// A file mapped into memory: pages are read on first access, and writes do not reach the file.
 class Mapping {
  public:
   explicit Mapping(const File& file);
@@ -51,7 +51,7 @@ class Mapping {
   std::byte* data = nullptr;
 };
 
-/// As write_file_atomically, with what fill(file) writes. Errors open with `op`.
+/// As write_file_atomically, with the content written by fill(file). Errors open with `op`.
 void replace_file(const char* op, const std::string& path, const std::function<void(File&)>& fill);
 
 }  // namespace gradus::internal

@@ -18,16 +18,15 @@ namespace {
 
 using nlohmann::json;
 
-static_assert(std::endian::native == std::endian::little,
-              "safetensors holds little-endian numbers");
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
 constexpr uint64_t max_header_bytes = 100'000'000;
-// What is read and written at a time, so that a cache holds it; a multiple of 32.
-constexpr size_t near = 1 << 18;
+// Bytes written at a time, so that they stay in cache; a multiple of 32.
+constexpr size_t block_bytes = 1 << 18;
 constexpr char metadata_key[] = "__metadata__";
 
-// Our own files carry both entries in their metadata, so that a bit flipped in one's name does not
-// pass for a file of others, who write neither.
+// Our files have both entries in their metadata, so that a bit flipped in the name of one does not
+// make the file look like another program's, which has neither.
 constexpr char checksum_key[] = "gradus.checksum", format_key[] = "gradus.format";
 
 char* bytes_of(const Tensor& t) {
@@ -40,7 +39,7 @@ char* bytes_of(const Tensor& t) {
 float float_from_half(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, fraction = h & 0x3ffu;
   const uint32_t exponent = (h >> 10) & 0x1fu;
-  if (exponent == 0) {  // zero and subnormal numbers: fraction 2^-24
+  if (exponent == 0) {  // zero and subnormals: fraction 2^-24
     const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
     return sign ? -magnitude : magnitude;
   }
@@ -72,12 +71,12 @@ void convert_all(const std::byte* from, const Tensor& t) {
 template <class From>
 constexpr auto convert_integers = convert_all<From, int64_t, int64_from<From>>;
 
-/// How one of the format's element types is stored, and how it becomes one of ours.
+/// One of the format's element types and its conversion to one of ours.
 struct StoredType {
   const char* name;
   uint64_t bytes;
   Dtype dtype;
-  void (*convert)(const std::byte* from, const Tensor& to);  // null: it is one of ours
+  void (*convert)(const std::byte* from, const Tensor& to);  // null: stored as is
 };
 
 const StoredType stored_types[] = {
@@ -136,8 +135,8 @@ Entry parse_entry(const std::string& name, const json& value, uint64_t data_byte
   const std::vector<int64_t> sizes = whole_numbers(value, "shape");
   check(sizes.size() <= max_rank, "expected at most ", max_rank, " axes, got ", sizes.size());
   entry.shape = sizes;
-  // Strides are products of sizes, so these must not overflow even where another size is 0; nor may
-  // the bytes in memory, of which an element has at most 8.
+  // Strides are products of sizes, so these must not overflow even if another size is 0. Nor may
+  // the size in memory, at most 8 bytes per element.
   int64_t bytes = 8;
   for (int64_t size : sizes)
     check(!__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes), "shape ", entry.shape,
@@ -156,7 +155,7 @@ Entry parse_entry(const std::string& name, const json& value, uint64_t data_byte
   return entry;
 }
 
-/// The tensors in the order of their data, which they must cover without overlap or gap.
+/// The tensors in the order of their data. Throws Error if they overlap or leave gaps.
 std::vector<Entry> parse_entries(const json& header, uint64_t data_bytes) {
   std::vector<Entry> entries;
   for (const auto& [name, value] : header.items()) {
@@ -194,8 +193,8 @@ std::map<std::string, std::string> parse_metadata(const json& header) {
   return metadata;
 }
 
-/// Takes our own entries out of the metadata, the checksum out of the header too, and returns it;
-/// files of others have none.
+/// Removes our own entries from the metadata, and the checksum from the header too. Returns the
+/// checksum; files written by other programs have none.
 std::optional<std::string> take_checksum(json& header,
                                          std::map<std::string, std::string>& metadata) {
   const bool ours = metadata.erase(format_key) > 0;
@@ -206,7 +205,7 @@ std::optional<std::string> take_checksum(json& header,
   return checksum.mapped();
 }
 
-/// The checksum of all that the header says, taken without its own entry; the data are to follow.
+/// Starts a checksum with the header, which must not contain the checksum; the data follow.
 Checksum checksum_of(const json& header) {
   const std::string text = header.dump();
   Checksum checksum;
@@ -214,7 +213,7 @@ Checksum checksum_of(const json& header) {
   return checksum;
 }
 
-/// The header's text.
+/// Returns the header's text.
 std::string_view read_header(const Mapping& file) {
   check(file.bytes >= 8, "expected at least 8 bytes, got ", file.bytes);
   uint64_t header_bytes = 0;
@@ -228,8 +227,7 @@ std::string_view read_header(const Mapping& file) {
   return text;
 }
 
-/// A look at the file's own bytes where they are elements of ours and lie as these must, else a
-/// tensor with memory of its own.
+/// A tensor that uses the mapped bytes if they need no conversion and are aligned, else a copy.
 Tensor make_tensor(const Entry& entry, const std::shared_ptr<const Mapping>& file,
                    std::byte* from) {
   const auto element = static_cast<uintptr_t>(size_of(entry.type->dtype));
@@ -272,7 +270,7 @@ SafetensorsFile read_safetensors(const std::shared_ptr<const Mapping>& file) {
   return result;
 }
 
-/// The header of a file of ours that holds the tensors in this order, without its checksum.
+/// Creates the header for the tensors in this order, without the checksum.
 json make_header(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
   json header = {{metadata_key, metadata}};
   header[metadata_key][format_key] = "1";
@@ -287,8 +285,8 @@ json make_header(const NamedTensors& tensors, const std::map<std::string, std::s
   return header;
 }
 
-/// The bytes that open a file: the header's length and the header, padded so that the data begin at a
-/// multiple of 64 bytes, as vectors like it.
+/// The bytes before the data: the header's length and the header, padded so that the data are
+/// aligned to 64 bytes.
 std::string opening(json& header, const std::string& checksum) {
   header[metadata_key][checksum_key] = checksum;
   std::string text = header.dump();
@@ -315,8 +313,8 @@ void check_names(const NamedTensors& tensors, const std::map<std::string, std::s
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata) {
   check_names(tensors, metadata);
-  // Large elements first, so that each tensor's data is aligned to its element size: readers that
-  // map the file into memory want it.
+  // Large elements first, so that each tensor's data is aligned to its element size, for readers
+  // that map the file.
   NamedTensors ordered = tensors;
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
     return size_of(a.second.dtype()) > size_of(b.second.dtype());
@@ -335,13 +333,13 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
     for (const auto& [name, tensor] : ordered) {
       const Tensor t = tensor.detach().contiguous();
       const size_t bytes = static_cast<size_t>(t.numel() * size_of(t.dtype()));
-      for (size_t at = 0; at < bytes; at += near) {
-        const size_t n = std::min(near, bytes - at);
+      for (size_t at = 0; at < bytes; at += block_bytes) {
+        const size_t n = std::min(block_bytes, bytes - at);
         checksum.add(bytes_of(t) + at, n);
         file.write(bytes_of(t) + at, n);
       }
     }
-    // Known only now: the checksum, which takes the place of that of no data.
+    // The checksum is known only now: write the header again.
     start = opening(header, checksum.digits());
     file.rewind();
     file.write(start.data(), start.size());

@@ -1,5 +1,5 @@
 #pragma once
-// The safetensors file format: 8 bytes header length (little endian), a JSON header, raw numbers.
+// The safetensors file format: header length (8 bytes, little endian), JSON header, raw elements.
 // https://github.com/huggingface/safetensors
 
 #include <map>
@@ -12,25 +12,27 @@ namespace gradus {
 /// Tensors by name, in the order of registration or of the file.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-/// What load_safetensors reads.
+/// The content of a safetensors file.
 struct SafetensorsFile {
-  NamedTensors tensors;                         ///< in the order of the file
+  NamedTensors tensors;                         ///< in file order
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Writes the tensors in the place of `path`, as write_file_atomically does. The header's __metadata__ also
-/// gets the entries gradus.format and gradus.checksum, which may not be given; the checksum covers
-/// all that the file says.
+/// Replaces the file at `path` with the tensors, atomically as write_file_atomically. Adds the
+/// entries gradus.format and gradus.checksum to the header's __metadata__; `metadata` must not
+/// contain them. The checksum covers the header and the data.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
-/// Maps a file into memory and checks all of it, in time linear in its size. F32, F64 and I64 are the
-/// file's own bytes, copied where they are written to; BOOL, F16 and BF16 (as float32), other integers
-/// (as int64) and what is not aligned have memory of their own. So while the tensors live the file may
-/// be replaced and removed, as save_safetensors does, but not shortened or written over. Throws Error, naming the file and what is wrong, on a header
-/// longer than 100,000,000 bytes or than the file, on bad JSON, unknown dtypes, offsets that
-/// overlap, leave gaps, overflow or do not fit their shape, on bytes missing or left over, and on
-/// content that does not match its checksum. Files of others have none, and pass.
+/// Maps a file into memory and validates all of it, in time linear in its size. Aligned F32, F64
+/// and I64 tensors use the mapping, copying pages on write; all others are copied: BOOL, F16 and
+/// BF16 (to float32), other integers (to int64). While the tensors live, the file may be replaced
+/// or removed, as save_safetensors does, but not truncated or overwritten.
+///
+/// Throws Error, naming the file and the problem, on a header longer than 100,000,000 bytes or than
+/// the file, bad JSON, unknown dtypes, offsets that overlap, leave gaps, overflow or do not match
+/// their shape, missing or extra bytes, and content that does not match its checksum. Files written
+/// by other programs have no checksum and are accepted.
 SafetensorsFile load_safetensors(const std::string& path);
 
 }  // namespace gradus

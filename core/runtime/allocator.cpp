@@ -40,13 +40,13 @@ constexpr bool caching = true;
 constexpr int64_t alignment = 64;
 constexpr int64_t map_from = int64_t{1} << 18;  // bytes; see map()
 constexpr int64_t huge_page = int64_t{1} << 21;
-// More than an x86-64 or arm64 process can address: refused without asking the system.
+// More than an x86-64 or arm64 process can address; refused without a system call.
 constexpr int64_t max_bytes = int64_t{1} << 47;
-// A thread reports what it has freed once it is this much.
+// Bytes a thread frees between reports.
 constexpr int64_t report_step = int64_t{1} << 26;
 
-// Block sizes: multiples of 64 up to 512, then every power of two in 8 steps, so that a block is at
-// most an eighth larger than what was asked for.
+// Block sizes: multiples of 64 up to 512, then 8 steps per power of two, so that a block is at most
+// an eighth larger than requested.
 constexpr int classes = 8 + 8 * (47 - 9);
 
 int class_of(int64_t bytes) {
@@ -61,9 +61,9 @@ int64_t class_size(int c) {
   return static_cast<int64_t>(c % 8 + 9) << (c / 8 + 5);
 }
 
-// Large blocks are mapped: the C library would keep most of what it is given back, in pieces that
-// fit no other size (204 MB where 88 were held, with map 123). From 2 MB on they lie on huge pages:
-// fewer page faults and TLB misses (memory is swept 1.4 times as fast).
+// Large blocks are mapped: the C library would keep most of what is freed, in pieces that fit no
+// other size (204 MB instead of 123 with map, where 88 were held). From 2 MB on they use huge
+// pages: fewer page faults and TLB misses (sweeping memory is 1.4 times as fast).
 #if defined(__linux__)
 bool mapped(int64_t bytes) { return caching && bytes >= map_from; }
 
@@ -105,11 +105,11 @@ void system_free(void* block, int64_t bytes) {
 // The free blocks of one class, linked through their first bytes.
 struct FreeBlock {
   FreeBlock* next;
-  int64_t size;  // set where the block leaves its class for the system
+  int64_t size;  // set when the block is evicted
 };
 
-// Each thread frees into and takes from its own shard, so that threads rarely meet at a lock. A
-// thread whose shard lacks a block looks into the others' before it asks the system.
+// Each thread frees into and takes from its own shard, so that threads rarely contend for a lock.
+// If its shard has no block, it tries the others before the system.
 struct alignas(64) Shard {
   std::mutex mutex;
   std::array<FreeBlock*, classes> free{};
@@ -121,7 +121,7 @@ struct alignas(64) Shard {
     if (block) free[static_cast<size_t>(c)] = block->next;
     return reinterpret_cast<std::byte*>(block);
   }
-  // Returns 0, or where it is time to report them the bytes freed here since the last report.
+  // Returns the bytes freed here since the last report if they should be reported, else 0.
   int64_t put(int c, std::byte* data) {
     auto* block = reinterpret_cast<FreeBlock*>(data);
     std::lock_guard lock(mutex);
@@ -130,8 +130,8 @@ struct alignas(64) Shard {
     freed += class_size(c);
     return freed < report_step ? 0 : std::exchange(freed, 0);
   }
-  // Gives blocks of class `smallest` or above back to the system until they hold `bytes`, one of
-  // each class in turn, going on from class `turn`. Returns how many bytes they hold.
+  // Returns blocks of class `smallest` or above to the system, one per class in turn starting at
+  // class `turn`, until they amount to `bytes`. Returns the number of bytes.
   int64_t evict(int64_t bytes, int smallest, int& turn) {
     FreeBlock* evicted = nullptr;
     int64_t sum = 0;
@@ -207,7 +207,7 @@ class Allocator {
     peak_ = live_.load();
   }
 
-  // Around fork: no other thread may be halfway through a list that the child inherits.
+  // Around fork: no other thread may be modifying a list that the child inherits.
   void lock_all() {
     mutex_.lock();
     for (Shard& shard : shards_) shard.mutex.lock();
@@ -257,21 +257,21 @@ class Allocator {
 
   // ---- how much is cached; under mutex_ ----
   //
-  // Each class keeps its own blocks, so sizes that vary at random would fill them all. What is
-  // held, live and cached, stays below 5/4 of the most that was lately live, and 16 MB: training
-  // steps of fixed shapes hold 1.15 times their peak. A miss beyond that first gives cached blocks
-  // back, of each class in turn: if a step needs a little more than the limit, it then misses a
-  // little, where the least recently used block would be just the next one wanted.
+  // Each class keeps its own blocks, so sizes that vary at random would fill all classes. Live and
+  // cached memory together stay below 5/4 of the recent peak plus 16 MB; training steps of fixed
+  // shapes need 1.15 times their peak. A miss beyond the limit first evicts cached blocks, one per
+  // class in turn: a step that needs slightly more than the limit then has few misses, whereas the
+  // least recently used block would be the next one needed.
   //
-  // "Lately" is the current window and the last. A window ends when 64 times the peak has been
-  // freed, many training steps, so that a small model does not keep for ever what a large one
-  // before it held.
+  // "Recent" is the current window and the previous one. A window ends when 64 times the peak has
+  // been freed, many training steps, so that a small model does not keep forever the memory of a
+  // large one before it.
 
   int64_t high(int64_t live) const { return std::max({high_, window_, mark_.load(), live}); }
   int64_t limit(int64_t live) const { return high(live) / 4 * 5 + (int64_t{16} << 20); }
 
-  // Gives cached blocks back until at most `most` bytes are held; 1 MB at least, and large ones
-  // first, so that a series of small misses does not come here each time.
+  // Evicts cached blocks until at most `most` bytes are held. Evicts at least 1 MB, large blocks
+  // first, so that a series of small misses does not evict each time.
   void shrink(int64_t most) {
     int64_t excess = held_.load() - most;
     if (excess <= 0) return;
@@ -304,18 +304,18 @@ class Allocator {
   }
 
   std::atomic<int64_t> live_{0};
-  std::atomic<int64_t> mark_{0};  // the most that was live since collect_mark()
+  std::atomic<int64_t> mark_{0};  // maximum of live_ since collect_mark()
   std::atomic<int64_t> held_{0};  // from the system: live and cached
   std::atomic<int64_t> system_allocations_{0};
   std::atomic<size_t> next_shard_{0};
   std::array<Shard, 16> shards_;
 
-  std::mutex mutex_;    // guards what follows; a shard's mutex is locked after it, never before
-  int64_t peak_ = 0;    // the most that was live from reset_peak() to collect_mark()
+  std::mutex mutex_;    // guards the members below; locked before a shard's mutex, never after
+  int64_t peak_ = 0;    // maximum of live_ from reset_peak() to collect_mark()
   int64_t window_ = 0;  // ... in this window, to collect_mark()
-  int64_t high_ = 0;    // ... in the window before
+  int64_t high_ = 0;    // ... in the previous window
   int64_t freed_ = 0;   // bytes freed in this window
-  int turn_ = 0;        // the class that gives up a block next
+  int turn_ = 0;        // the class to evict from next
   size_t first_shard_ = 0;
 };
 
@@ -325,7 +325,7 @@ Allocator& allocator() {
   return instance;
 }
 
-// A forked child has only the thread that forked: no other can unlock a mutex there.
+// A forked child has only the forking thread: no other could unlock a mutex there.
 [[maybe_unused]] const int at_fork =
     pthread_atfork([] { allocator().lock_all(); }, [] { allocator().unlock_all(); },
                    [] { allocator().unlock_all(); });

@@ -1,14 +1,14 @@
 #pragma once
-// Memory: 64-byte aligned blocks from a caching allocator. A freed block is kept and handed out
-// again, so that after its first step a training loop asks the system for no memory: the C library
-// would give large blocks back and have them faulted in again, page by page.
+// Memory: 64-byte aligned blocks from a caching allocator. Freed blocks are kept for reuse, so
+// after its first step a training loop allocates nothing from the system; the C library would
+// return large blocks and fault them in again, page by page.
 //
-// What is held, live and cached, stays below 5/4 of the most that was lately live, and 16 MB, also
-// where shapes vary from step to step. "Lately" are the last 64 to 128 times that much memory
-// allocated and freed, some dozen training steps: so a large model's memory comes back to the
-// system while a smaller one runs after it, and at once with release_cached_memory().
+// Live and cached memory together stay below 5/4 of the recent peak of live memory plus 16 MB, even
+// if shapes vary from step to step. "Recent" covers the last 64 to 128 times that peak in freed
+// bytes, some dozens of training steps: a large model's memory returns to the system while a
+// smaller one runs after it, or at once with release_cached_memory().
 //
-// A forked child may go on using gradus, with threads of its own.
+// A forked child may continue to use gradus, with its own threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,33 +17,32 @@
 
 namespace gradus {
 
-/// What the allocator holds, in bytes (rounded up to its block sizes).
+/// Memory held by the allocator, in bytes (rounded up to its block sizes).
 struct MemoryStats {
-  int64_t live = 0;                ///< held by tensors now
-  int64_t peak = 0;                ///< the most that was ever live since reset_peak_memory()
-  int64_t cached = 0;              ///< freed by tensors and kept for reuse
-  int64_t system_allocations = 0;  ///< how often memory was asked of the system
+  int64_t live = 0;                ///< in use by tensors
+  int64_t peak = 0;                ///< maximum of `live` since reset_peak_memory()
+  int64_t cached = 0;              ///< freed and kept for reuse
+  int64_t system_allocations = 0;  ///< number of allocations from the system
 };
-/// What it holds now, of all threads.
+/// The current statistics, over all threads.
 MemoryStats memory_stats();
 
-/// Sets the peak to what is live now.
+/// Sets the peak to the memory live now.
 void reset_peak_memory();
 
-/// Gives the cached blocks back to the system.
+/// Returns the cached blocks to the system.
 void release_cached_memory();
 
-/// The bytes of n elements of `size` bytes each. Throws Error if n is negative or they are too
-/// many.
+/// Returns n * size, the bytes of n elements. Throws Error if n is negative or too large.
 int64_t array_bytes(int64_t n, int64_t size);
 
 /// A block of memory shared by the tensors that view it. Under a sanitizer blocks are not cached,
-/// so that overruns show.
+/// so that overruns are detected.
 class Storage {
  public:
-  /// Uninitialised memory of `bytes` bytes. Throws Error if there is none.
+  /// Allocates `bytes` uninitialised bytes. Throws Error if out of memory.
   explicit Storage(int64_t bytes);
-  /// Memory that lies within what `owner` keeps.
+  /// Refers to memory kept alive by `owner`.
   Storage(std::shared_ptr<const void> owner, std::byte* data, int64_t bytes)
       : owner_(std::move(owner)), data_(data), bytes_(bytes) {}
   ~Storage();
@@ -52,9 +51,9 @@ class Storage {
 
   /// Aligned to 64 bytes.
   std::byte* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }  ///< as asked for
+  int64_t bytes() const { return bytes_; }  ///< as requested
 
-  /// How often the content was changed in place: backward compares it with what it was on saving.
+  /// Number of in-place changes; backward compares it with the value when a tensor was saved.
   uint64_t version = 0;
 
  private:
@@ -63,13 +62,13 @@ class Storage {
   int64_t bytes_;
 };
 
-/// Scratch memory for a kernel, from the same cache: `Scratch<float> s(n); s[0]`, s.data().
+/// Temporary memory for a kernel, from the same cache: `Scratch<float> s(n); s[0] = 1;`
 template <class T>
 class Scratch {
  public:
   explicit Scratch(int64_t n) : storage_(array_bytes(n, sizeof(T))) {}
   ///@{
-  /// Uninitialised at first.
+  /// The elements, uninitialised.
   T* data() const { return reinterpret_cast<T*>(storage_.data()); }
   T& operator[](int64_t i) const { return data()[i]; }
   ///@}

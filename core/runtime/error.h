@@ -1,5 +1,5 @@
 #pragma once
-// Errors: every bad input is reported by one exception type with one clear sentence.
+// Errors: one exception type for every bad input, with a one-sentence message.
 
 #include <sstream>
 #include <stdexcept>
@@ -7,8 +7,8 @@
 
 namespace gradus {
 
-/// The one exception that gradus throws. The message opens with the operation that refused and
-/// says what was expected and what came.
+/// The only exception type that gradus throws. The message opens with the operation and says what
+/// was expected and what it got.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -16,7 +16,7 @@ class Error : public std::runtime_error {
 
 namespace core {
 
-/// Throws Error with the parts streamed one after the other.
+/// Throws Error; the message concatenates the parts, streamed.
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   std::ostringstream message;
@@ -24,7 +24,7 @@ template <class... Parts>
   throw Error(message.str());
 }
 
-/// Throws Error with the parts streamed one after the other unless `ok`.
+/// Throws Error as fail() does, unless `ok`.
 template <class... Parts>
 void check(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

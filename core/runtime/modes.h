@@ -1,24 +1,24 @@
 #pragma once
-// Modes: switches that belong to a thread and last as long as a scope object. A parallel loop's
-// workers see those of the thread whose loop it is.
+// Modes: per-thread switches set by scope objects. The workers of a parallel loop see the modes of
+// the thread that runs the loop.
 
 namespace gradus {
 
 namespace core {
 
-/// A thread's switches, as they stand while no scope is open.
+/// A thread's switches; the values here hold while no scope is open.
 struct Modes {
   bool grad = true;        ///< ops are recorded
   bool eval = false;       ///< layers behave as in evaluation
-  bool anomaly = false;    ///< ops and their backward look for NaN and infinities
+  bool anomaly = false;    ///< ops and their backward rules check for NaN and infinities
   bool skip_init = false;  ///< initialisers give zeros
 };
 
-/// The calling thread's.
+/// The calling thread's switches.
 Modes& modes();
 
-/// Sets one switch while it lives. Scopes may end in any order: the one opened last among those
-/// that live decides. Must end on the thread that opened it.
+/// Sets one switch for its lifetime. Scopes may end in any order: the newest one alive decides.
+/// Must be destroyed on the thread that created it.
 class ModeScope {
  public:
   ModeScope(bool Modes::*mode, bool value);
@@ -28,7 +28,7 @@ class ModeScope {
 
  private:
   bool Modes::*mode_;
-  bool before_;                                    // what the switch goes back to
+  bool before_;                                    // the value to restore
   ModeScope *older_ = nullptr, *newer_ = nullptr;  // this thread's open scopes
 };
 
@@ -36,27 +36,27 @@ class ModeScope {
 
 /// Whether ops on this thread record gradients.
 inline bool grad_enabled() { return core::modes().grad; }
-/// Whether layers on this thread behave as in training: dropout is on. Threads start so.
+/// Whether layers on this thread behave as in training (dropout is on). The default.
 inline bool is_training() { return !core::modes().eval; }
 
-/// While it lives, ops on this thread record gradients (true) or do not (false).
+/// For its lifetime, ops on this thread record gradients (true) or do not (false).
 struct GradMode : core::ModeScope {
   [[nodiscard]] explicit GradMode(bool on) : ModeScope(&core::Modes::grad, on) {}
 };
 
-/// While it lives, no gradients are recorded on this thread.
+/// For its lifetime, no gradients are recorded on this thread.
 struct NoGrad : GradMode {
   [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
-/// While it lives, layers behave as in evaluation (true) or training (false): dropout is off or on.
+/// For its lifetime, layers on this thread behave as in evaluation (true: dropout is off) or as in
+/// training (false).
 struct EvalMode : core::ModeScope {
   [[nodiscard]] explicit EvalMode(bool on = true) : ModeScope(&core::Modes::eval, on) {}
 };
 
-/// While it lives, each op that is recorded on this thread, and each rule of a backward pass, is
-/// looked at: throws Error naming the first op that made a NaN or an infinity from finite numbers,
-/// forward or backward.
+/// For its lifetime, checks each op recorded on this thread and each backward rule: throws Error
+/// naming the first op that computed a NaN or an infinity from finite values, forward or backward.
 struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };

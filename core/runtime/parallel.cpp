@@ -15,7 +15,7 @@
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/modes.h"
 
-// Null in a program that is linked -static, which nobody unloads.
+// Null in a program linked with -static, which cannot be unloaded.
 #pragma weak dladdr
 #pragma weak dlopen
 
@@ -25,13 +25,13 @@ namespace {
 
 constexpr int most_threads = 1024;
 
-// Starts at OpenMP's own number on first use.
+// Initially OpenMP's setting.
 std::atomic<int>& thread_count() {
   static std::atomic<int> count{std::min(omp_get_max_threads(), most_threads)};
   return count;
 }
 
-// This thread runs chunks of a parallel loop.
+// Whether this thread is running chunks of a parallel loop.
 thread_local constinit bool in_loop = false;
 
 void cpu_relax() {
@@ -47,9 +47,9 @@ void run_alone(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
   for (int64_t c = 0; c < chunks; ++c) chunk(context, c);
 }
 
-// One loop at a time. The caller opens a loop, takes chunks off a counter as the workers do, closes
-// it when none is left, and waits for those workers that are inside. Without workers (threads
-// cannot be made) it does all the work itself.
+// Runs one loop at a time. The caller opens the loop, takes chunks from a counter as the workers
+// do, closes it when none is left, and waits for the workers still inside. If no threads can be
+// created it does all the work itself.
 class Pool {
  public:
   void run(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
@@ -74,7 +74,7 @@ class Pool {
   }
 
  private:
-  // Where the system refuses a thread we go on with those that there are.
+  // If the system refuses to create a thread, continues with the existing ones.
   void start_workers(int wanted) {
     try {
       for (; workers_ < wanted; ++workers_) {
@@ -96,11 +96,11 @@ class Pool {
 
   void serve(int index) {
     for (uint32_t seen = 0;;) {
-      // More workers than are wanted now sleep until the number changes.
+      // Surplus workers sleep until the thread count changes.
       for (int threads; index >= (threads = num_threads()) - 1;) thread_count().wait(threads);
       seen = wait_for_loop(seen);
       // Either the caller, closing the loop, sees this worker inside, or this worker sees that the
-      // loop was closed (all of this is sequentially consistent).
+      // loop is closed (these operations are sequentially consistent).
       active_.fetch_add(1);
       if (epoch_.load() == seen) {
         core::modes() = modes_;
@@ -110,8 +110,8 @@ class Pool {
     }
   }
 
-  // Returns the epoch of an open loop other than `seen`. Spins for as long as the gaps between the
-  // loops of a training step last, then sleeps.
+  // Returns the epoch of an open loop other than `seen`. Spins for about the time between the loops
+  // of a training step, then sleeps.
   uint32_t wait_for_loop(uint32_t seen) {
     using clock = std::chrono::steady_clock;
     auto sleep_at = clock::now() + std::chrono::milliseconds(1);
@@ -126,18 +126,18 @@ class Pool {
     }
   }
 
-  std::mutex mutex_;  // held by the thread whose loop runs; guards workers_ and the loop
+  std::mutex mutex_;  // held by the thread running a loop; guards workers_ and the loop
   int workers_ = 0;
   void (*chunk_)(void*, int64_t) = nullptr;
   void* context_ = nullptr;
   int64_t chunks_ = 0;
-  core::Modes modes_;                           // of the thread whose loop it is
-  alignas(64) std::atomic<int64_t> next_{0};    // the next chunk to do
+  core::Modes modes_;                           // of the thread running the loop
+  alignas(64) std::atomic<int64_t> next_{0};    // the next chunk
   alignas(64) std::atomic<uint32_t> epoch_{0};  // odd while a loop is open
-  alignas(64) std::atomic<int> active_{0};      // workers that are looking into the loop
+  alignas(64) std::atomic<int> active_{0};      // workers inside the loop
 };
 
-// What holds this code, a plugin perhaps, stays loaded when it is closed: the workers run in it.
+// Keeps the library or plugin that contains this code loaded: the workers run in it.
 void stay_loaded() {
   Dl_info here;
   if (dladdr && dlopen && dladdr(reinterpret_cast<void*>(&num_threads), &here) != 0)
@@ -150,8 +150,8 @@ Pool& pool() {
   return instance;
 }
 
-// A forked child has none of the workers, and nobody there would unlock the pool or leave a loop:
-// it begins with a new pool. (One forked inside a body should exec or exit: nobody ends that loop.)
+// A forked child inherits no workers, so a locked pool would never be unlocked nor an open loop
+// closed: it starts with a new pool. (A child forked inside a body must exec or exit.)
 [[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
   if (!in_loop) new (&pool()) Pool;
 });
@@ -172,7 +172,7 @@ bool in_parallel_region() { return in_loop || omp_in_parallel(); }
 void detail::run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
   if (chunks == 1 || num_threads() == 1 || in_parallel_region())
     return run_alone(chunks, chunk, context);
-  // The first exception is kept for the caller; chunks not begun by then are left out.
+  // Keeps the first exception for the caller; chunks not started by then are skipped.
   struct Guarded {
     void (*chunk)(void*, int64_t);
     void* context;

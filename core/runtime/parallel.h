@@ -1,11 +1,11 @@
 #pragma once
-// Threads and vector loops: the only place in gradus that starts threads or speaks OpenMP. What is
-// for users stands in threads.h.
+// Threads and vector loops: the only file in gradus that starts threads or uses OpenMP. The public
+// part is threads.h.
 //
-// The threads are a pool of our own rather than an OpenMP team, for one reason: the caller works
-// through the chunks itself and waits for no thread that has not begun. So a loop is never slower
-// than on one thread, where a team's barrier waits until the system has run each of its threads: up
-// to 30 ms a loop, measured, when other programs use the processors.
+// The threads are a pool instead of an OpenMP team: the caller works through the chunks itself and
+// does not wait for threads that have not started. So a loop is never slower than on one thread,
+// while a team's barrier waits until every thread has been scheduled: up to 30 ms per loop,
+// measured, when other programs use the processors.
 
 #include <omp.h>
 
@@ -20,14 +20,14 @@
 
 namespace gradus {
 
-/// While it lives, this thread rounds to nearest, traps nothing and flushes denormal numbers to zero
-/// (x86: FTZ and DAZ; aarch64: FZ), as every thread of a loop does; then its mode is as before,
-/// flags and all.
+/// For its lifetime, this thread rounds to nearest, traps nothing and flushes denormals to zero
+/// (x86: FTZ and DAZ; aarch64: FZ), as every thread of a loop does. Then restores the mode, flags
+/// included.
 class FlushDenormals {
  public:
 #if defined(__x86_64__)
   FlushDenormals() : mode_(_mm_getcsr()) {
-    if ((mode_ & ~0x3fu) != 0x9fc0u) _mm_setcsr(0x9fc0u);  // below 0x40: flags
+    if ((mode_ & ~0x3fu) != 0x9fc0u) _mm_setcsr(0x9fc0u);  // bits below 0x40 are flags
   }
   ~FlushDenormals() {
     if (_mm_getcsr() != mode_) _mm_setcsr(mode_);
@@ -50,17 +50,17 @@ class FlushDenormals {
 #endif
 };
 
-/// f(i) for i in [0, n) as one vector loop: iterations must not depend on each other. Always
-/// inlined, f by value: behind a reference to f the pointers it holds would be gathered anew for
-/// each element.
+/// Calls f(i) for i in [0, n) in one vector loop: iterations must be independent. Always inlined,
+/// and f by value: through a reference, the pointers it captures would be reloaded for each
+/// element.
 template <class F>
 [[gnu::always_inline]] inline void simd_for(int64_t n, F f) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-/// The sum of f(i) for i in [0, n) as one vector loop. For n of some thousands at most (a flat
-/// float32 sum loses digits with n); else blocked_sum.
+/// The sum of f(i) for i in [0, n) in one vector loop. A flat float32 sum loses digits as n grows:
+/// for more than a few thousand elements use blocked_sum.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_sum(int64_t n, F f) {
   T s{};
@@ -69,8 +69,8 @@ template <class T, class F>
   return s;
 }
 
-/// The sum of f(i) for i in [0, n), n as large as you like: vector loops over blocks, whose sums
-/// are added in double.
+/// The sum of f(i) for i in [0, n), for any n: vector loops over blocks, whose sums are added in
+/// double.
 template <class T, class F>
 [[gnu::always_inline]] inline double blocked_sum(int64_t n, F f) {
   constexpr int64_t block = 1024;
@@ -81,7 +81,7 @@ template <class T, class F>
   return total;
 }
 
-/// The same for f(i) that are pairs, whose firsts and seconds are summed each.
+/// The same for pairs f(i): sums of the first and of the second members.
 template <class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> blocked_sums(int64_t n, F f) {
   constexpr int64_t block = 1024;
@@ -100,7 +100,7 @@ template <class T, class F>
   return {firsts, seconds};
 }
 
-/// The largest of `start` and f(i) for i in [0, n), as one vector loop. NaN is passed over.
+/// The maximum of `start` and f(i) for i in [0, n), in one vector loop. Ignores NaN.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_max(int64_t n, T start, F f) {
   T m = start;
@@ -109,7 +109,7 @@ template <class T, class F>
     const T v = f(i);
     m = v > m ? v : m;
   }
-  // OpenMP lets a maximum begin at the least finite number (clang's does), above -infinity.
+  // OpenMP may initialise a max reduction with the lowest finite number (clang's does).
   if (m == std::numeric_limits<T>::lowest()) {
     m = start;
     for (int64_t i = 0; i < n; ++i) m = f(i) > m ? f(i) : m;
@@ -117,8 +117,8 @@ template <class T, class F>
   return m;
 }
 
-/// Runs f with OpenMP told that this thread may use one thread, for a BLAS that would otherwise
-/// start a team of its own; the thread's setting is restored after.
+/// Runs f with OpenMP limited to one thread on this thread, so that an OpenMP BLAS starts no team;
+/// restores the setting afterwards.
 template <class F>
 void with_single_openmp_thread(F&& f) {
   const int before = omp_get_max_threads();

@@ -17,7 +17,7 @@ double now_ms() {
 
 double total_ms(const ProfileRow& row) { return row.forward_ms + row.backward_ms; }
 
-// A count per second in units of 1e9; "-" where nothing was counted.
+// A count per second in units of 1e9; "-" if nothing was counted.
 std::string rate(double count, double ms) {
   if (count == 0 || ms <= 0) return "-";
   char text[32];
@@ -76,7 +76,7 @@ std::string Profile::table() const {
 }
 
 void ProfileScope::begin(const char* name, bool backward) {
-  if (current_->open_scope_) return;  // nested: counts for the scope that is open
+  if (current_->open_scope_) return;  // nested: counts towards the open scope
   auto it = current_->rows_.find(name);
   if (it == current_->rows_.end()) it = current_->rows_.emplace(name, ProfileRow{.op = name}).first;
   current_->open_scope_ = this;
@@ -90,8 +90,12 @@ void ProfileScope::end() {
   const double ms = now_ms() - start_ms_;
   if (!current_ || current_->open_scope_ != this) return;  // the profile ended before this scope
   ProfileRow& row = *current_->open_row_;
-  (backward_ ? row.backward_ms : row.forward_ms) += ms;
-  if (!backward_) ++row.calls;
+  if (backward_) {
+    row.backward_ms += ms;
+  } else {
+    row.forward_ms += ms;
+    ++row.calls;
+  }
   current_->open_scope_ = nullptr;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where a step's time goes, by op.
+// Profiling: time per op.
 
 #include <cstdint>
 #include <map>
@@ -10,17 +10,17 @@ namespace gradus {
 
 class ProfileScope;
 
-/// What one op took while a Profile was open.
+/// The cost of one op while a Profile was open.
 struct ProfileRow {
-  std::string op;                          ///< its name
+  std::string op;                          ///< name
   int64_t calls = 0;                       ///< forward calls
-  double forward_ms = 0, backward_ms = 0;  ///< in all, of what ran within the Profile
-  double flops = 0, bytes = 0;  ///< of matrix multiplications, and bytes moved where the op says so
+  double forward_ms = 0, backward_ms = 0;  ///< total time
+  double flops = 0, bytes = 0;  ///< of matrix multiplications; moved, if the op reports it
 };
 
-/// Records, while it lives, the time of each op called on this thread and of each backward rule.
-/// Nested ops count for the outermost only. Of nested profiles the innermost records; they end in any
-/// order, on the thread that began them.
+/// For its lifetime, records the time of each op called on this thread and of each backward rule.
+/// Nested ops count towards the outermost one only. Of nested profiles only the innermost records;
+/// they may end in any order, on the thread that created them.
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:
@@ -28,9 +28,9 @@ class Profile {
   ~Profile();
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
-  /// Rows, the most expensive first.
+  /// One row per op, the most expensive first.
   std::vector<ProfileRow> rows() const;
-  /// Op, calls, ms forward, ms backward, GFLOP/s, GB/s and share as an aligned table.
+  /// Formats the rows as a table: op, calls, ms forward, ms backward, GFLOP/s, GB/s, share.
   std::string table() const;
 
  private:
@@ -41,8 +41,8 @@ class Profile {
   std::map<std::string, ProfileRow, std::less<>> rows_;
 };
 
-/// Marks the calling scope as op `name` for an open Profile; costs one test of a thread-local
-/// pointer otherwise.
+/// Attributes the time of the enclosing scope to op `name` in an open Profile; without one it costs
+/// a test of a thread-local pointer.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, bool backward = false) {
@@ -53,14 +53,14 @@ class ProfileScope {
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
-  /// Adds to the outermost open scope's counts.
+  /// Adds to the counts of the outermost open scope.
   static void count(double flops, double bytes) {
     if (current_) add(flops, bytes);
   }
 
  private:
   friend class Profile;
-  static inline thread_local constinit Profile* current_ = nullptr;  // the innermost of this thread
+  static inline thread_local constinit Profile* current_ = nullptr;  // this thread's innermost
 
   static void add(double flops, double bytes);
   void begin(const char* name, bool backward);

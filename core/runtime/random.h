@@ -1,6 +1,6 @@
 #pragma once
-// Random numbers from a counter-based generator: the number drawn for element i is a function of
-// (seed, counter, i) alone, so it is the same at any thread count.
+// Random numbers from a counter-based generator: the number drawn for element i depends only on
+// (seed, counter, i), so it is the same at any thread count.
 // Philox4x32-10: Salmon, Moraes, Dror, Shaw 2011, "Parallel Random Numbers: As Easy as 1, 2, 3".
 
 #include <array>
@@ -8,16 +8,16 @@
 
 namespace gradus {
 
-/// Where a random op's numbers come from: a seed and the first counter of its own range.
+/// The source of a random op's numbers: a seed and the first counter of the op's range.
 struct RandomKey {
-  uint64_t seed = 0;     ///< of the stream of numbers
-  uint64_t counter = 0;  ///< the first block of four words
+  uint64_t seed = 0;     ///< selects the stream
+  uint64_t counter = 0;  ///< first block of four words
 };
 
-/// Philox4x32-10: four random 32-bit words, a bijection of the counter for each key.
+/// Philox4x32-10: returns four random 32-bit words, a bijection of the counter for each key.
 inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                           std::array<uint32_t, 2> key) {
-  // 32-bit words in 64-bit variables: a loop over blocks is then vectorised without conversions.
+  // 32-bit words in 64-bit variables, so that a loop over blocks vectorises without conversions.
   constexpr uint64_t word = 0xFFFFFFFFu;
   uint64_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   uint64_t k0 = key[0], k1 = key[1];
@@ -42,15 +42,15 @@ inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
 }
 
 namespace core {
-/// A stream of random keys. Its state is two numbers that can be saved and set.
+/// A stream of random keys. Its state is two integers that can be saved and restored.
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
-  /// A key for an op that draws `numbers` 32-bit words; the stream moves past them, to the next
-  /// whole block of four. Throws Error if `numbers` is negative.
+  /// Returns a key for an op that draws `numbers` 32-bit words and advances the stream past them,
+  /// in whole blocks of four. Throws Error if `numbers` is negative.
   RandomKey reserve(int64_t numbers);
-  RandomKey state() const { return state_; }  ///< seed, and the counter of the next key
-  /// Puts it back to where state() was taken.
+  RandomKey state() const { return state_; }  ///< the seed and the counter of the next key
+  /// Restores a state returned by state().
   void set_state(RandomKey state) { state_ = state; }
 
  private:
@@ -58,8 +58,8 @@ class Generator {
 };
 }  // namespace core
 
-/// The calling thread's generator, which every random op draws from unless told otherwise. Threads
-/// begin with seeds of their own, in the order in which they first draw: seed each with manual_seed
+/// The calling thread's generator, the default source of every random op. Threads start with
+/// different seeds, assigned in the order in which they first draw; call manual_seed on each thread
 /// for numbers that do not depend on that order.
 core::Generator& default_generator();
 
@@ -67,7 +67,7 @@ core::Generator& default_generator();
 void manual_seed(uint64_t seed);
 
 ///@{
-/// A uniform number in [0, 1) with 24 (float) or 53 bits from words of one Philox block.
+/// A uniform number in [0, 1) with 24 (float) or 53 (double) random bits, from words of one block.
 inline float uniform_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 inline double uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>(((static_cast<uint64_t>(high) << 32) | low) >> 11) * 0x1p-53;

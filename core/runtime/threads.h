@@ -1,11 +1,11 @@
 #pragma once
 // Loops over several threads.
 //
-// parallel_for splits [0, n) into chunks whose size the caller fixes and the number of threads does
-// not change, so a chunk always computes the same bits. Sums over chunks are combined in chunk
-// order. Bodies work on raw pointers. While a loop runs, each of its threads rounds to nearest, traps
-// no exception and flushes denormal numbers to zero (one denormal gradient costs as much as a hundred
-// normal ones), whatever the caller's floating-point mode is, which is restored after.
+// parallel_for splits [0, n) into chunks of a size fixed by the caller, whatever the number of
+// threads, so a chunk always computes the same bits. Sums over chunks are combined in chunk order.
+// Bodies work on raw pointers. While a loop runs, its threads round to nearest, trap no
+// floating-point exception and flush denormals to zero (one denormal gradient costs as much as a
+// hundred normal ones); the caller's floating-point mode is restored afterwards.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,30 +13,30 @@
 
 namespace gradus {
 
-/// The number of threads that gradus uses: set_num_threads' value, or at first OpenMP's own
-/// (OMP_NUM_THREADS, else the number of processors), but at most 1024.
+/// The number of threads gradus uses: the value passed to set_num_threads, by default OpenMP's
+/// (OMP_NUM_THREADS, else the number of processors), at most 1024.
 int num_threads();
 
-/// Sets the number of threads that gradus uses from now on; OpenMP's own number stays.
-/// Throws Error unless 1 <= n <= 1024.
+/// Sets the number of threads gradus uses; OpenMP's own setting is unchanged. Throws Error unless
+/// 1 <= n <= 1024.
 void set_num_threads(int n);
 
-/// True inside a loop that gradus runs on several threads, or a parallel region of the caller's own
-/// OpenMP.
+/// Whether the caller is inside a loop that gradus runs on several threads, or an OpenMP parallel
+/// region.
 bool in_parallel_region();
 
 namespace detail {
 
-/// Calls chunk(context, c) for c in [0, chunks), as parallel_for says.
+/// Calls chunk(context, c) for c in [0, chunks); see parallel_for.
 void run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context);
 
 }  // namespace detail
 
-/// Calls body(begin, end) for each chunk [begin, end) of [0, n), `grain` long but for the last, on
-/// up to num_threads() threads; on this thread alone where there is one chunk, where this thread is
-/// already in a parallel region, or while another thread's loop has the others. A chunk is worth
-/// its while from some 10 microseconds of work on: 16,384 additions, say. An exception thrown by a
-/// body is thrown again here.
+/// Calls body(begin, end) for each chunk [begin, end) of [0, n), on up to num_threads() threads.
+/// Chunks have `grain` elements, the last one may have fewer. Runs on this thread alone if there is
+/// one chunk, if this thread is already in a parallel region, or while another thread's loop uses
+/// the workers. A chunk should take at least 10 microseconds, such as 16,384 additions. Rethrows
+/// the first exception thrown by a body.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   if (n <= 0) return;
@@ -56,7 +56,7 @@ void parallel_for_each(int64_t n, int64_t grain, const Body& body) {
   });
 }
 
-/// The sum of chunk_sum(begin, end) over the chunks of [0, n), added in chunk order.
+/// Returns the sum of chunk_sum(begin, end) over the chunks of [0, n), added in chunk order.
 template <class T, class ChunkSum>
 T parallel_sum(int64_t n, int64_t grain, ChunkSum&& chunk_sum) {
   grain = grain < 1 ? 1 : grain;

@@ -1,6 +1,6 @@
 #pragma once
-// Shape: the sizes (or strides) of a tensor's axes, kept inline so that a tensor's metadata needs
-// no allocation of its own.
+// Shape: the sizes (or strides) of a tensor's axes, stored inline so that metadata needs no
+// allocation.
 
 #include <algorithm>
 #include <array>
@@ -14,11 +14,11 @@
 
 namespace gradus {
 
-/// The largest number of axes a tensor can have.
+/// Maximum number of axes.
 inline constexpr int max_rank = 8;
 
-/// A short list of int64: sizes, strides or axes. Prints as `(3, 4)`. At most max_rank entries.
-/// Entries count from 0, or from the last with -1, -2, ...; one that is not there throws Error.
+/// A short list of int64: sizes, strides or axes; at most max_rank entries. Prints as `(3, 4)`.
+/// Entries count from 0, or from the last with -1, -2, ...; others throw Error.
 class Shape {
  public:
   Shape() = default;
@@ -31,12 +31,12 @@ class Shape {
     return s;
   }
 
-  int size() const { return rank_; }         ///< how many axes
-  bool empty() const { return rank_ == 0; }  ///< of rank 0
+  int size() const { return rank_; }         ///< number of entries
+  bool empty() const { return rank_ == 0; }  ///< rank 0
   ///@{
   /// Entry i.
-  int64_t& operator[](int i) { return values_[place(i)]; }
-  int64_t operator[](int i) const { return values_[place(i)]; }
+  int64_t& operator[](int i) { return values_[index(i)]; }
+  int64_t operator[](int i) const { return values_[index(i)]; }
   ///@}
   ///@{
   /// The last entry.
@@ -44,51 +44,50 @@ class Shape {
   int64_t back() const { return (*this)[-1]; }
   ///@}
   ///@{
-  /// The entries, one after the other.
+  /// Iterators over the entries.
   int64_t* begin() { return values_.data(); }
   int64_t* end() { return values_.data() + rank_; }
   const int64_t* begin() const { return values_.data(); }
   const int64_t* end() const { return values_.data() + rank_; }
   ///@}
 
-  /// One more entry, at the end. Throws Error where there are max_rank.
+  /// Appends an entry. Throws Error if there are max_rank already.
   void push_back(int64_t value) {
     core::check(rank_ < max_rank, "shape: more than ", max_rank, " axes");
     values_[static_cast<size_t>(rank_++)] = value;
   }
-  /// Without the last entry.
+  /// Removes the last entry.
   void pop_back() { erase(-1); }
-  /// Before entry `at`, or at the end.
+  /// Inserts before entry `at`, or at the end.
   void insert(int at, int64_t value) {
     core::check(at >= 0 && at <= rank_, "shape: no place ", at, " to insert at in ", *this);
     push_back(value);
     std::rotate(begin() + at, end() - 1, end());
   }
-  /// Without entry `at`.
+  /// Removes entry `at`.
   void erase(int at) {
-    int64_t* entry = values_.data() + place(at);
+    int64_t* entry = values_.data() + index(at);
     std::copy(entry + 1, end(), entry);
     --rank_;
   }
-  /// The same with `value` for entry `at`.
+  /// A copy with entry `at` set to `value`.
   Shape with(int at, int64_t value) const {
     Shape s = *this;
     s[at] = value;
     return s;
   }
-  /// The same without entry `at`.
+  /// A copy without entry `at`.
   Shape without(int at) const {
     Shape s = *this;
     s.erase(at);
     return s;
   }
-  /// Whether rank and entries are the same.
+  /// Compares ranks and entries.
   bool operator==(const Shape& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
   }
 
-  /// The product of the entries: a tensor's number of elements. Throws Error if int64 can't hold
-  /// it.
+  /// The product of the entries: a tensor's number of elements. Throws Error if it overflows int64.
   int64_t numel() const {
     int64_t n = 1;
     bool overflow = false;
@@ -100,7 +99,7 @@ class Shape {
     return n;
   }
 
-  /// Prints (3, 4); of one entry (3,).
+  /// Prints (3, 4), or (3,) for one entry.
   friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
     out << '(';
     for (int i = 0; i < shape.rank_; ++i) out << (i ? ", " : "") << shape[i];
@@ -108,7 +107,7 @@ class Shape {
   }
 
  private:
-  size_t place(int i) const {
+  size_t index(int i) const {
     core::check(i >= -rank_ && i < rank_, "shape: no entry ", i, " in ", *this);
     return static_cast<size_t>(i < 0 ? i + rank_ : i);
   }
@@ -120,12 +119,12 @@ class Shape {
   int rank_ = 0;
 };
 
-/// A whole number that is no bool: what an axis is given as.
+/// An integer type other than bool: the types accepted as an axis.
 template <class T>
 concept WholeNumber = std::integral<T> && !std::same_as<T, bool>;
 
-/// One axis, counted from the last if negative. No bool is one, so that sort(x, true) does not
-/// compile.
+/// One axis, counted from the last if negative. Not constructible from bool, so sort(x, true) does
+/// not compile.
 class Axis {
  public:
   template <WholeNumber I>
@@ -136,7 +135,7 @@ class Axis {
   int64_t axis_;
 };
 
-/// The axes that a reduction goes over: one, several in braces, or none given: all.
+/// The axes to reduce: one, several in braces, or (the default) all.
 struct Axes : Shape {
   Axes() = default;
   template <WholeNumber I>
@@ -147,32 +146,32 @@ struct Axes : Shape {
 
 /// Whether a reduction keeps the reduced axes with size 1: sum(x, 0, keepdim).
 struct KeepDim {
-  bool on;  ///< false: they are dropped
+  bool on;  ///< false: the axes are removed
   template <std::same_as<bool> B>
   constexpr KeepDim(B value) : on(value) {}
 };
-/// sum(x, 0, keepdim).
+/// Keeps the axes: sum(x, 0, keepdim).
 inline constexpr KeepDim keepdim{true};
 
 /// The strides, in elements, of a row-major tensor of this shape.
 Shape contiguous_strides(const Shape& shape);
 
-/// shape.numel(). Throws Error, opening with `op`, if a size is negative or there are more elements
-/// than can be counted.
+/// Returns shape.numel(). Throws Error, opening with `op`, if a size is negative or the number of
+/// elements is too large.
 int64_t checked_numel(const char* op, const Shape& shape);
 
-/// NumPy's broadcast of two shapes: aligned at the last axis, size 1 stretches.
-/// Throws Error, opening with `op`, if they do not fit.
+/// The NumPy broadcast of two shapes: aligned at the last axis, size 1 stretches. Throws Error,
+/// opening with `op`, if they do not broadcast.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-/// The index of the element of row-major number i.
+/// The index of the i-th element in row-major order.
 Shape index_of(const Shape& shape, int64_t i);
 
-/// An axis given as in Python (-1 is the last) as an index in [0, rank). Throws Error, opening with
-/// `op`, if it is out of range.
+/// Converts a possibly negative axis (-1 is the last) to one in [0, rank). Throws Error, opening
+/// with `op`, if it is out of range.
 int normalize_dim(const char* op, int64_t dim, int rank);
 
-/// Along height and width; a single number is both.
+/// A height and a width; a single number sets both.
 struct Size2d {
   int64_t height, width;  ///< in pixels
   Size2d(int64_t both) : height(both), width(both) {}

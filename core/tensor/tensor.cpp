@@ -17,7 +17,7 @@ Shape contiguous_strides(const Shape& shape) {
 }
 
 int64_t checked_numel(const char* op, const Shape& shape) {
-  int64_t product = 1;  // of the sizes but 0, as strides are made of them
+  int64_t product = 1;  // of the nonzero sizes, as in strides
   for (int64_t s : shape) {
     check(s >= 0, op, ": negative size in shape ", shape);
     check(!__builtin_mul_overflow(product, std::max<int64_t>(s, 1), &product) &&
@@ -53,7 +53,7 @@ int normalize_dim(const char* op, int64_t dim, int rank) {
   return static_cast<int>(dim < 0 ? dim + rank : dim);
 }
 
-// ---- what a tensor is ----
+// ---- properties ----
 
 TensorImpl& Tensor::impl() const {
   check(defined(), "tensor: used before it was given a value; a grad() has one after backward()");
@@ -84,7 +84,7 @@ void* Tensor::raw_data(Dtype wanted) const {
   return t.storage->data() + t.offset * size_of(t.dtype);
 }
 
-// ---- memory for one ----
+// ---- new tensors ----
 
 Tensor core::empty(const Shape& shape, Dtype dtype) {
   const int64_t numel = checked_numel("empty", shape);
@@ -107,14 +107,14 @@ void core::check_tensor(const char* op, const char* what, const Tensor& x, Dtype
 // ---- copies and conversion ----
 
 namespace {
-/// x's elements as a fresh contiguous tensor of `dtype`.
+/// Copies x to a new contiguous tensor of `dtype`.
 Tensor copy_as(const Tensor& x, Dtype dtype) {
   Tensor y = empty(x.shape(), dtype);
   kernel::convert(x, y);
   return y;
 }
 
-/// Throws Error if x's elements include one that dtype can't hold.
+/// Throws Error if `dtype` cannot hold some element of x.
 void check_convertible(const char* op, const Tensor& x, Dtype dtype) {
   if (dtype != int64 || !is_floating(x.dtype())) return;
   const Tensor flat = x.detach().contiguous();
@@ -124,15 +124,15 @@ void check_convertible(const char* op, const Tensor& x, Dtype dtype) {
   });
 }
 
-/// The elements that x's storage spends on it: the last one's offset, and one more.
+/// The offset in x's storage just past its last element.
 int64_t end_of(const TensorImpl& x) {
   int64_t end = x.offset + 1;
   for (int i = 0; i < x.shape.size(); ++i) end += (x.shape[i] - 1) * x.strides[i];
   return end;
 }
 
-/// `source` for an op that writes `x` element by element: a copy, where it shares memory with x
-/// otherwise than each element with its own.
+/// Returns `source` for an op that overwrites `x` element by element: a copy if they overlap,
+/// unless each element coincides with its counterpart.
 Tensor apart_from(const Tensor& x, const Tensor& source) {
   const TensorImpl &to = x.impl(), &from = source.impl();
   if (to.storage != from.storage || x.numel() == 0 || source.numel() == 0) return source;
@@ -142,7 +142,7 @@ Tensor apart_from(const Tensor& x, const Tensor& source) {
   return same || !meet ? source : source.detach().clone();
 }
 
-/// x = f(x, y), element by element in place.
+/// x = f(x, y) in place, per element.
 template <class F>
 void write_over(const char* op, const Tensor& x, const Tensor& y, const F& f) {
   check(y.dtype() == x.dtype(), op, ": dtypes differ: ", x.dtype(), " and ", y.dtype());
@@ -189,7 +189,7 @@ Tensor Tensor::fill_(double value) const {
 
 Tensor Tensor::copy_(const Tensor& source) const {
   check(!(grad_enabled() && source.requires_grad()),
-        "copy_: the source wants a gradient; in-place ops record none");
+        "copy_: the source requires grad; in-place ops record no gradient");
   check(broadcast_shapes("copy_", shape(), source.shape()) == shape(), "copy_: source of shape ",
         source.shape(), " does not broadcast to ", shape());
   check_convertible("copy_", source, dtype());
@@ -200,7 +200,7 @@ Tensor Tensor::copy_(const Tensor& source) const {
 
 Tensor Tensor::add_(const Tensor& other, double alpha) const {
   check(!(grad_enabled() && other.requires_grad()),
-        "add_: the addend wants a gradient; in-place ops record none");
+        "add_: the addend requires grad; in-place ops record no gradient");
   check(broadcast_shapes("add_", shape(), other.shape()) == shape(), "add_: addend of shape ",
         other.shape(), " does not broadcast to ", shape());
   check_number("add_", dtype(), alpha);
@@ -226,19 +226,20 @@ Tensor Tensor::mul_(double factor) const {
 
 namespace {
 
-/// Throws Error unless x may take what `x op y` gives: y (its shape) broadcasts to it, and it is no
-/// leaf that wants a gradient while gradients are recorded. Returns whether a gradient is recorded.
-bool records(const char* op, const Tensor& x, const Shape& y, bool y_wants_grad) {
+/// Returns whether `x op= y` records a gradient; `y` is y's shape. Throws Error if y does not
+/// broadcast to x, or if x is a leaf that requires grad while gradients are recorded.
+bool records(const char* op, const Tensor& x, const Shape& y, bool y_requires_grad) {
   check(broadcast_shapes(op, x.shape(), y) == x.shape(), op, ": shape ", y,
         " does not broadcast to ", x.shape());
-  if (!grad_enabled() || !(x.requires_grad() || y_wants_grad)) return false;
-  check(!(x.is_leaf() && x.requires_grad()), op,
-        ": on a leaf that requires grad while gradients are recorded; open a NoGrad scope to write "
-        "it in place, or make a new tensor with the op that has no =");
+  if (!grad_enabled() || !(x.requires_grad() || y_requires_grad)) return false;
+  check(
+      !(x.is_leaf() && x.requires_grad()), op,
+      ": on a leaf that requires grad while gradients are recorded; open a NoGrad scope to change "
+      "it in place, or use the op without =");
   return true;
 }
 
-/// x op= y, x again.
+/// Performs x op= y and returns x.
 template <class Op>
 Tensor& assign(const char* name, Tensor& x, const Tensor& y, const Op& op) {
   if (records(name, x, y.shape(), y.requires_grad())) return x = op(x, y);

@@ -1,4 +1,4 @@
-// Tensor's methods that are ops of the same name.
+// Tensor methods that call the op of the same name.
 
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/activation.h"

@@ -1,4 +1,5 @@
-// Memory that is seen twice: what one name writes must not change what another reads.
+// Shared memory: an op that writes through one tensor must not change what it reads through
+// another.
 
 #include <catch2/catch.hpp>
 
@@ -12,7 +13,7 @@ using Catch::Contains;
 
 namespace {
 
-/// op(x, source(x)) in place must give what op gives with a copy of the source.
+/// Checks that op(x, source(x)) in place gives the same as with a copy of the source.
 template <class Op, class Source>
 void check_as_copied(const Tensor& x, Op op, Source source) {
   const Tensor expected = x.clone();
@@ -46,7 +47,7 @@ TEST_CASE("in-place ops on overlapping memory give what a copy of the source giv
   };
   check_as_copied(x, shifted(copy, 1), [](const Tensor& t) { return t; });
   check_as_copied(x, shifted(add, 3), [](const Tensor& t) { return t; });
-  // By hand.
+  // Expected values computed by hand.
   const Tensor y = tensor({1, 2, 3, 4});
   y.slice(0, 1).copy_(y.slice(0, 0, 3));
   CHECK(values(y) == Values{1, 1, 2, 3});
@@ -78,7 +79,7 @@ TEST_CASE("gradients returned by grad share memory with nothing") {
   CHECK(values(results[1].detach()) == Values{10, 20});
   CHECK(values(results[2].detach()) == Values{10, 20});
   CHECK(values(dy) == Values{10, 20});
-  // An expanded gradient has elements of its own too.
+  // An expanded gradient gets its own elements too.
   const Tensor dx = grad({sum(x)}, {x}, {.create_graph = create_graph})[0];
   CHECK(dx.is_contiguous());
   const NoGrad no_grad;

@@ -34,7 +34,7 @@ struct Case {
   int64_t pad = 0;  // elements between the rows
 };
 
-// op(A) op(B), rows side by side.
+// op(A) op(B) in row-major order.
 template <class T>
 blas::Product<T> product(const Case& t, const std::vector<T>& a, const std::vector<T>& b,
                          std::vector<T>& c) {
@@ -52,8 +52,8 @@ blas::Product<T> product(const Case& t, const std::vector<T>& a, const std::vect
           .add = t.add};
 }
 
-// The largest error of gemm, in units of the rounding error that k additions may leave; -1 if it
-// wrote between the rows of C.
+// The largest error of gemm in units of the rounding error of k additions; -1 if it wrote between
+// the rows of C.
 template <class T>
 double error_of(const Case& t, bool serial) {
   const int64_t lda = (t.trans_a ? t.m : t.k) + t.pad, ldb = (t.trans_b ? t.k : t.n) + t.pad;
@@ -95,7 +95,7 @@ double error_of(const Case& t, bool serial) {
   return worst;
 }
 
-// The last three pass the ends of the blocks of k, of rows and of columns.
+// The last three exceed the block sizes of k, rows and columns.
 const int64_t sizes[][3] = {{1, 1, 1},      {1, 7, 5},      {7, 1, 5},      {5, 7, 1},
                             {1, 1000, 300}, {1000, 1, 300}, {1, 130, 9001}, {3, 5, 200},
                             {64, 64, 64},   {129, 65, 33},  {301, 203, 97}, {65, 400, 128},

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// While it lives, no file can grow beyond `bytes`: a write fails with EFBIG.
+/// For its lifetime, writes that would make a file larger than `bytes` fail with EFBIG.
 struct FileSizeLimit {
   explicit FileSizeLimit(rlim_t bytes) : action(std::signal(SIGXFSZ, SIG_IGN)) {
     REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -36,7 +36,7 @@ struct FileSizeLimit {
   void (*action)(int);
 };
 
-/// Starts a process that calls f and ends, with 1 if f throws.
+/// Forks a process that calls f and exits, with status 1 if f throws.
 template <class F>
 pid_t in_child(F&& f) {
   const pid_t child = ::fork();
@@ -58,7 +58,7 @@ int exit_status(pid_t child) {
   return status;
 }
 
-/// What writer number i writes: its letter, so often as only it does.
+/// The content written by writer i: its letter, repeated a number of times unique to it.
 std::string content(int i) {
   return std::string(100'000 + 1000 * static_cast<size_t>(i), static_cast<char>('a' + i));
 }

@@ -1,5 +1,5 @@
-// Products at the sizes where the kernels and the split change their way, against a triple loop in
-// double: steps of rows, columns and depth, strips of rows, vectors' ends, the threads' shares.
+// Products at the sizes where the kernels and the split switch, against a triple loop in double:
+// steps of rows, columns and depth, strips of rows, vector tails, the threads' shares.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -27,7 +27,7 @@ std::vector<T> random_values(int64_t n, uint64_t seed) {
   return v;
 }
 
-// A (m, k) and B (k, n), and what every product of them is compared with.
+// A (m, k), B (k, n) and the reference product.
 template <class T>
 struct Problem {
   Size s;
@@ -69,8 +69,8 @@ struct Problem {
 
 constexpr int64_t pad = 3;  // elements of C between its rows, which stay as they are
 
-// Runs one product and says whether C is right, the padding untouched and, if it calls back, each
-// element handed on once and final. `threads` 0: gemm_serial.
+// Runs one product. Returns whether C is right, the padding unchanged and, with a callback, each
+// element passed on once in its final state. `threads` 0: gemm_serial.
 template <class T>
 bool is_right(const Problem<T>& problem, const blas::Product<T>& operands, bool add, int threads,
               bool call_back) {
@@ -111,7 +111,7 @@ bool is_right(const Problem<T>& problem, const blas::Product<T>& operands, bool 
   return true;
 }
 
-// All transposes, beta 0 and 1, on one thread and several, with a callback and without.
+// All transposes, beta 0 and 1, one thread and several, with and without a callback.
 template <class T>
 void check_size(const Size& s) {
   const Problem<T> problem(s);
@@ -161,8 +161,8 @@ TEST_CASE("gemm: steps of depth and of columns", "[blas]") {
 }
 
 // A step of rows is 512 KB / 4 / (the depth of a step, in whole vectors of 16), in whole blocks of
-// 8: seldom a multiple of the 64 rows of a strip that are handed on at a time. One thread has all
-// rows; more have a share each, in multiples of 32.
+// 8: seldom a multiple of the 64 rows of a strip that are passed on at a time. One thread takes all
+// rows; several take shares in multiples of 32.
 TEST_CASE("gemm: steps of rows that are no multiple of a strip", "[blas]") {
   check_sizes({{512, 3, 256},     // the step itself
                {513, 3, 256},     // depth 256: 512 rows

@@ -17,7 +17,7 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-/// x^2 with `factor` x as its gradient: right for 2.
+/// x^2 with gradient `factor` * x: correct for 2.
 Tensor square(const Tensor& x, double factor) {
   const Tensor y = x.detach() * x.detach();
   record("square", {y}, {x}, saves_input(0),
@@ -25,7 +25,7 @@ Tensor square(const Tensor& x, double factor) {
   return y;
 }
 
-/// x^2 whose gradient is right but not a function of x for further derivatives.
+/// x^2 with the correct gradient, detached from x: second derivatives are wrong.
 Tensor square_once(const Tensor& x) {
   const Tensor y = x.detach() * x.detach();
   record("square_once", {y}, {x}, saves_input(0),
@@ -133,7 +133,7 @@ TEST_CASE("gradcheck refuses what it can't check", "[gradcheck]") {
   CHECK_THROWS_WITH(gradgradcheck([](const Tensors& in) { return Tensors{in[0].detach()}; },
                                   {ones({2}, float64).requires_grad_()}),
                     "gradgradcheck: no output requires grad");
-  // A gradient that is missing altogether counts as 0.
+  // A missing gradient counts as 0.
   CHECK_FALSE(gradcheck([](const Tensors& in) { return Tensors{in[0].detach()}; },
                         {ones({2}, float64).requires_grad_()}));
 }
@@ -160,18 +160,18 @@ TEST_CASE("gradcheck refuses each kind of wrong gradient", "[gradcheck]") {
       [&](const Tensor& a, const Tensor& dy) { return right(a, dy) * (1.0 - last); },
       [&](const Tensor& a, const Tensor& dy) { return right(a, dy) + last * 1e-2; },
       [&](const Tensor& a, const Tensor& dy) { return right(a, dy) * 1.01; },
-      // The diagonal alone, all but the diagonal, and the transposed.
+      // Only the diagonal, all but the diagonal, and the transpose.
       [](const Tensor& a, const Tensor& dy) { return dy * (sum(a) + a); },
       [&](const Tensor& a, const Tensor& dy) { return right(a, dy) - dy * (sum(a) + a); },
       [](const Tensor& a, const Tensor& dy) { return a * sum(dy) + dy * sum(a); },
-      // Right for a gradient of ones alone.
+      // Correct only for a gradient of ones.
       [&](const Tensor& a, const Tensor& dy) { return right(a, ones_like(dy)); },
   };
   for (size_t i = 0; i < wrong.size(); ++i) {
     INFO(i);
     CHECK_FALSE(check_rule(wrong[i]).first);
   }
-  // Right in itself, but a further derivative loses dy, or x.
+  // Correct, but second derivatives miss dy, or x.
   CHECK(check_rule([&](const Tensor& a, const Tensor& dy) { return right(a, dy.detach()); }) ==
         std::pair{true, false});
   CHECK(check_rule([&](const Tensor& a, const Tensor& dy) { return right(a.detach(), dy); }) ==
@@ -221,7 +221,7 @@ TEST_CASE("gradcheck: eps, atol and rtol, and their defaults", "[gradcheck]") {
   CHECK_FALSE(gradcheck(cube, {zero}, {.eps = 0.1}));
   CHECK(gradcheck(cube, {zero}, {.eps = 0.1, .atol = 0.011}));
 
-  // Of x^4 the second derivative's difference is 12 x^2 + 4 eps^2.
+  // The central difference of the gradient of x^4 is 12 x^2 + 4 eps^2.
   const auto quartic = [](const Tensors& in) { return Tensors{pow(in[0], 4)}; };
   const Tensor one = ones({1}, float64).requires_grad_();
   CHECK(gradgradcheck(quartic, {one}));

@@ -37,7 +37,7 @@ std::vector<float> sweep(float limit = largest) {
   return x;
 }
 
-/// f over x as kernels run it: in a vector loop, denormals flushed.
+/// f applied to x as in kernels: in a vector loop, with denormals flushed.
 template <class F>
 std::vector<float> evaluate(const std::vector<float>& x, F f) {
   std::vector<float> y(x.size());
@@ -48,7 +48,7 @@ std::vector<float> evaluate(const std::vector<float>& x, F f) {
   return y;
 }
 
-/// |got - want| in units of the last place of want; 0 where both over- or underflow.
+/// |got - want| in units in the last place of want; 0 if both overflow or underflow.
 double ulps(float got, double want) {
   if (std::isnan(want)) return std::isnan(got) ? 0 : inf;
   if (std::fabs(want) < smallest) return std::fabs(got) <= smallest ? 0 : inf;
@@ -59,7 +59,7 @@ double ulps(float got, double want) {
   return std::isnan(error) ? inf : error;
 }
 
-/// The largest of error(x, f(x), truth(x)) over x.
+/// The maximum of error(x, f(x), truth(x)) over x.
 template <class F, class Truth, class Error>
 double worst(const std::vector<float>& x, F f, Truth truth, Error error) {
   const std::vector<float> y = evaluate(x, f);
@@ -80,7 +80,7 @@ double bound(double with_fma) { return with_fma + (kernel::detail::has_fma ? 0 :
 
 TEST_CASE("elementary functions stay within their error bounds", "[kernel][math]") {
   const std::vector<float> all = sweep(), moderate = sweep(1e5f);
-  // kernel:: of a float against kernel:: of a double, which is std::'s (tested below)
+  // kernel:: functions of float against those of double, which equal std::'s (tested below)
   auto error = [](const std::vector<float>& x, auto f) {
     return worst(x, f, f, [](float, float got, double want) { return ulps(got, want); });
   };
@@ -199,7 +199,7 @@ TEST_CASE("double overloads are the standard library's", "[kernel][math]") {
     REQUIRE(kernel::sigmoid(x) == 1 / (1 + std::exp(-x)));
     REQUIRE(kernel::softplus(x) == std::fmax(x, 0.0) + std::log1p(std::exp(-a)));
 
-    // GELU: the formulas as they are written in papers, and slopes against central differences
+    // GELU: the papers' formulas, and derivatives against central differences
     const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x), h = 1e-5;
     auto slope = [&](auto f) { return Approx((f(x + h) - f(x - h)) / (2 * h)).margin(1e-8); };
     REQUIRE(kernel::gelu_with_slope(x).value ==

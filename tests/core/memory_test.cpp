@@ -40,7 +40,7 @@ bool computes() {
   return sum(product).item<double>() == 128.0 * 192 * 256;
 }
 
-// True if a loop's chunks run on two threads at least: the first waits for another.
+// Whether a loop's chunks run on at least two threads: the first chunk waits for another.
 bool computes_on_workers() {
   std::atomic<int> begun{0};
   parallel_for(2, 1, [&](int64_t, int64_t) {
@@ -49,7 +49,7 @@ bool computes_on_workers() {
   return begun == 2;
 }
 
-// Frees so many bytes that the allocator takes what is live now, and 1 MB, for its usual peak.
+// Frees enough bytes that the allocator's recent peak becomes the memory live now plus 1 MB.
 void forget_peak() {
   for (int i = 0; i < 500'000; ++i) Storage block(1 << 20);
 }
@@ -105,13 +105,14 @@ TEST_CASE("what is held stays near the most that was live, whatever the sizes", 
   if (!caches()) return;
   constexpr int64_t most = 64 << 20, slack = 8 << 20;
   const int64_t live = memory_stats().live;
-  // The peak that counts forgets what earlier tests had live: see the next test.
+  // Makes the recent peak forget earlier tests: see the next test.
   forget_peak();
   std::mt19937 random(1);
   std::vector<std::unique_ptr<Storage>> blocks;
   int64_t held = 0;
   for (int round = 0; round < 300; ++round) {
-    // As a step of its own batch size does: some dozen blocks of few sizes, the small ones shared.
+    // Like a training step with its own batch size: a dozen blocks of few sizes, sharing small
+    // sizes.
     const int64_t unit = static_cast<int64_t>(1 + random() % 400'000);
     while (memory_stats().live - live + 4 * unit < most && blocks.size() < 60)
       blocks.push_back(std::make_unique<Storage>(unit * static_cast<int64_t>(1 + random() % 3)));
@@ -254,5 +255,5 @@ TEST_CASE("scratch memory", "[memory]") {
   CHECK(s.data()[99] == 99.0f);
 }
 
-// Destroyed after the static variables that tests create: must not crash at exit.
+// Destroyed after static variables created by tests: must not crash at exit.
 static const Storage outlives_everything(4096);

@@ -1,4 +1,4 @@
-// Modes of a thread: in whatever order their scopes end, and inside parallel loops.
+// Modes: scopes that end in any order, and modes inside parallel loops.
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -44,7 +44,7 @@ TEST_CASE("a loop's workers see the modes of the thread whose loop it is", "[mod
   auto count = [](auto&& holds) {
     std::atomic<int> found{0}, threads{0};
     const auto caller = std::this_thread::get_id();
-    // Until another thread had its turn: on a busy machine that may take long.
+    // Repeats until another thread has run a chunk, which may take long on a busy machine.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (threads == 0 && std::chrono::steady_clock::now() < deadline) {
       found = 0;

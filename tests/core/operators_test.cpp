@@ -50,7 +50,7 @@ concept AssignsAny = requires(A a, B b) {
 || requires(A a, B b) { std::forward<A>(a) *= b; }
 || requires(A a, B b) { std::forward<A>(a) /= b; };
 static_assert(Assigns<Tensor&, Tensor> && Assigns<Tensor&, double> && Assigns<Tensor&, int>);
-// x[0] += y would change what nobody sees, or not; a const handle can't get a new tensor.
+// x[0] += y could change only a temporary; a const handle cannot refer to a new tensor.
 static_assert(!AssignsAny<Tensor, Tensor> && !AssignsAny<Tensor, double>);
 static_assert(!AssignsAny<const Tensor&, Tensor> && !AssignsAny<const Tensor&, double>);
 static_assert(!AssignsAny<const Tensor, Tensor>);

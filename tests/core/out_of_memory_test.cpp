@@ -1,4 +1,4 @@
-// Where the system refuses memory: an Error, nothing half done, and the library goes on.
+// Out of memory: throws Error, changes nothing, and the library continues to work.
 
 #include <catch2/catch.hpp>
 #include <optional>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t large = 16 << 20;  // float32: 64 MB
 
-/// Whether f throws an Error of memory within 32 MB.
+/// Whether f throws an out-of-memory Error when limited to 32 MB.
 template <class F>
 bool refused(const F& f) {
   release_cached_memory();

@@ -1,5 +1,5 @@
-// Which random words an op reads: the blocks [counter, counter + words/4) of the thread's generator
-// and no others, so that no two draws share a number; and randint's ranges beyond 32 bits.
+// The random words an op reads: exactly the blocks [counter, counter + words/4) of the thread's
+// generator, so that no two draws share a number; and randint ranges beyond 32 bits.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -31,7 +31,7 @@ double uniform53(RandomKey key, int64_t i) {
   return static_cast<double>(pair(key, i) >> 11) * 0x1p-53;
 }
 
-// Box & Muller: a pair of numbers from two words, or in float64 from two pairs of words.
+// Box-Muller: two numbers from two words, in float64 from two pairs of words.
 double normal(RandomKey key, int64_t i, Dtype dtype) {
   const int64_t first = i / 2 * 2;
   const double u =
@@ -63,8 +63,8 @@ Values each(int64_t n, const std::function<double(int64_t)>& f) {
   return out;
 }
 
-// An op that draws: its n numbers, the same from Philox's words themselves, and the blocks of four
-// words that it needs.
+// An op that draws: its n numbers, the same computed from Philox's words, and the number of blocks
+// of four words it needs.
 struct Draw {
   std::string name;
   std::function<Tensor(int64_t n)> draw;
@@ -72,8 +72,8 @@ struct Draw {
   std::function<int64_t(int64_t n)> blocks;
 };
 
-// Attention over n keys of equal scores and values that are the identity's rows: its output is the
-// dropped weights, 0 or 1/(n(1-p)), of 2 heads of 3 queries; times n.
+// Attention over n keys with equal scores, whose values are the rows of the identity: the output is
+// the weights after dropout, 0 or 1/(n(1-p)), for 2 heads and 3 queries; times n.
 Tensor attention_weights(int64_t n, Dtype dtype) {
   const Tensor q = zeros({2, 3, 1}, dtype), k = zeros({2, n, 1}, dtype);
   const Tensor v = eye(n, dtype).unsqueeze(0).expand({2, n, n});
@@ -149,7 +149,7 @@ double largest_difference(const Values& a, const Values& b) {
 
 TEST_CASE("a draw reads the next words of the generator, and moves it past them", "[random]") {
   for (const Draw& op : draws()) {
-    // A counter beyond 32 bits: its upper half is the words' too.
+    // A counter beyond 32 bits: the words depend on its upper half too.
     default_generator().set_state({0x123456789abcdef0, 0x1fffffffe});
     for (int64_t n : sizes)
       for (int repeat = 0; repeat < 2; ++repeat) {
@@ -265,7 +265,7 @@ TEST_CASE("randint fills ranges beyond 32 bits and at the ends of int64", "[rand
     if (width < 100) continue;
     CHECK(squares / n == Approx(1.0 / 3).margin(0.01));
     for (int count : tenths) CHECK(count == Approx(n / 10).margin(250));
-    // No value that a range of 32 bits, stretched, would leave out: the lowest bits vary.
+    // The lowest bits vary: a scaled 32-bit number would leave values out.
     int odd = 0;
     for (int64_t x : drawn) odd += static_cast<int>(x & 1);
     CHECK(odd == Approx(n / 2).margin(350));

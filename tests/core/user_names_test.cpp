@@ -1,5 +1,4 @@
-// A user's file: `using namespace gradus` leaves the names that people give to their own things to
-// them.
+// A user's file with `using namespace gradus`: common names remain free for the user.
 
 #include <gradus/gradus.h>
 
@@ -23,8 +22,8 @@ struct Engine {};
 struct Adam {};
 struct Checkpoint {};
 
-// Templates that take anything: a function of gradus beside them would be ambiguous or, with
-// Tensors, found through their namespace.
+// Templates that accept anything: a gradus function of the same name would be ambiguous or, with
+// Tensor arguments, found by argument-dependent lookup.
 template <class... T>
 int check(const T&...) {
   return 1;
