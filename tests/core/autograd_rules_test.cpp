@@ -1,8 +1,10 @@
-// Custom ops: rules, and the memory that they may overwrite.
+// Custom ops, the memory that rules may overwrite, and AnomalyMode.
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "gradus/core/debug/gradcheck.h"
+#include "gradus/core/runtime/random.h"
 #include "gradus/core/tensor/reuse.h"
 #include "tests/core/autograd_test.h"
 
@@ -175,6 +177,47 @@ TEST_CASE("sum_in_place hands out a sum that exists and is nobody else's", "[aut
   CHECK(values(x.grad()) == Values{3, 3});
 }
 
+namespace {
+
+/// Checks f's gradient where it is added to a sum that is strided, or that has other owners.
+void check_added(const std::function<Tensor(const Tensor&)>& f, const Tensor& start,
+                 const Tensor& side) {
+  const Tensor alone = start.clone().requires_grad_(), y = f(alone);
+  const Tensor dy = randn(y.shape(), float64);
+  y.backward(dy);
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    return norm(a - b).item() <= 1e-12 * norm(b).item();
+  };
+  {  // a transposed gradient has come first
+    const Tensor x = start.clone().requires_grad_(), h = x * 1.0;
+    const Tensor first = sum(f(h) * dy);
+    (first + sum(exp(h.mT()) * side)).backward();
+    CHECK(same(x.grad(), alone.grad() + exp(start) * side.mT()));
+  }
+  {  // one that is also another's, and the caller's
+    const Tensor x = start.clone().requires_grad_(), other = ones({4, 4}, float64);
+    const Tensor k = other.requires_grad_(), h = x * 1.0, given = side.clone();
+    const Tensor y = f(h), both = h + k * 1.0;
+    const auto g = grad({both, y}, {x, k, both}, {.grad_outputs = {given, dy}});
+    CHECK(same(g[0], alone.grad() + side));
+    CHECK(same(g[1], side));
+    CHECK(same(g[2], side));
+    CHECK(same(given, side));
+  }
+  {  // a leaf's stored gradient that the user holds in another layout
+    const Tensor x = start.clone().requires_grad_(), stored = side.mT().clone();
+    for (const Tensor& earlier : {stored.mT(), scalar(2, float64).expand({4, 4})}) {
+      const Tensor before = earlier.clone();
+      x.set_grad(earlier);
+      f(x).backward(dy);
+      CHECK(same(x.grad(), alone.grad() + before));
+      CHECK(same(earlier, before));
+    }
+  }
+}
+
+}  // namespace
+
 TEST_CASE("kernels that add into a sum leave alone what is strided or another's too",
           "[autograd]") {
   manual_seed(7);
@@ -199,38 +242,7 @@ TEST_CASE("kernels that add into a sum leave alone what is strided or another's 
   const Tensor start = randn({4, 4}, float64), side = randn({4, 4}, float64);
   for (const Op& op : ops) {
     INFO(op.name);
-    const Tensor alone = start.clone().requires_grad_(), y = op.f(alone);
-    const Tensor dy = randn(y.shape(), float64);
-    y.backward(dy);
-    const auto same = [](const Tensor& a, const Tensor& b) {
-      return norm(a - b).item() <= 1e-12 * norm(b).item();
-    };
-    {  // a transposed gradient has come first
-      const Tensor x = start.clone().requires_grad_(), h = x * 1.0;
-      const Tensor first = sum(op.f(h) * dy);
-      (first + sum(exp(h.mT()) * side)).backward();
-      CHECK(same(x.grad(), alone.grad() + exp(start) * side.mT()));
-    }
-    {  // one that is also another's, and the caller's
-      const Tensor x = start.clone().requires_grad_(), other = ones({4, 4}, float64);
-      const Tensor k = other.requires_grad_(), h = x * 1.0, given = side.clone();
-      const Tensor y = op.f(h), both = h + k * 1.0;
-      const auto g = grad({both, y}, {x, k, both}, {.grad_outputs = {given, dy}});
-      CHECK(same(g[0], alone.grad() + side));
-      CHECK(same(g[1], side));
-      CHECK(same(g[2], side));
-      CHECK(same(given, side));
-    }
-    {  // a leaf's stored gradient that the user holds in another layout
-      const Tensor x = start.clone().requires_grad_(), stored = side.mT().clone();
-      for (const Tensor& earlier : {stored.mT(), scalar(2, float64).expand({4, 4})}) {
-        const Tensor before = earlier.clone();
-        x.set_grad(earlier);
-        op.f(x).backward(dy);
-        CHECK(same(x.grad(), alone.grad() + before));
-        CHECK(same(earlier, before));
-      }
-    }
+    check_added(op.f, start, side);
   }
 }
 
@@ -248,4 +260,78 @@ TEST_CASE("a loop over slices adds their gradients into one sum", "[autograd]") 
   CHECK(memory_stats().peak - live < bytes * 3 / 2);
   CHECK(values(x.grad()) == Values(static_cast<size_t>(T * n), 1.0));
   CHECK_FALSE(x.grad().requires_grad());
+}
+
+// ---- AnomalyMode ----
+
+TEST_CASE("AnomalyMode names the op whose backward made a NaN or an infinity", "[autograd]") {
+  const Tensor x = leaf({0, 4});
+  auto loss = [&] { return sum(exp(sqrt(x)) * 2.0); };
+  CHECK_NOTHROW(loss().backward());
+  {
+    const AnomalyMode anomaly;
+    CHECK_THROWS_WITH(loss().backward(),
+                      "anomaly: the backward of sqrt made a NaN or an infinity for input 0 of "
+                      "shape (2,)");
+    CHECK_THROWS_WITH(grad({loss()}, {x}), Contains("the backward of sqrt"));
+    CHECK_NOTHROW(sum(x * x).backward());
+    // Infinite inputs are not the op's fault.
+    const Tensor infinite = full({2}, INFINITY, float64);
+    CHECK_NOTHROW((x * 2.0).backward(infinite));
+  }
+  CHECK_NOTHROW(loss().backward());
+
+  // Kernels that add to an existing sum are checked too.
+  const Tensor w = ones({2, 2}, float64).requires_grad_(), data = full({1, 2}, 1e300, float64);
+  const AnomalyMode anomaly;
+  sum(w).backward();
+  const Tensor huge = full({1, 2}, 1e300, float64);
+  CHECK_THROWS_WITH(linear(data, w).backward(huge), Contains("the backward of linear"));
+  CHECK_THROWS_WITH(matmul(data, w).backward(huge), Contains("the backward of matmul"));
+}
+
+TEST_CASE("AnomalyMode changes no bit of a gradient", "[autograd]") {
+  manual_seed(3);
+  const Tensor w = randn({37, 37}).requires_grad_(), b = randn({37}).requires_grad_();
+  const Tensor x = randn({129, 37});
+  auto gradients = [&] {
+    w.set_grad({});
+    b.set_grad({});
+    Tensor y = x;
+    for (int i = 0; i < 3; ++i) y = tanh(linear(layer_norm(y, w[0], b), w, b));
+    mean(y * matmul(x, w)).backward();
+    return std::pair(w.grad().to_vector<float>(), b.grad().to_vector<float>());
+  };
+  const auto expected = gradients();
+  const AnomalyMode anomaly;
+  CHECK(gradients() == expected);
+}
+
+TEST_CASE("AnomalyMode names the op that made a NaN or an infinity", "[autograd]") {
+  const Tensor x = leaf({0, 4}), infinite = leaf({INFINITY, 1});
+  CHECK_NOTHROW(log(x));
+  const AnomalyMode anomaly;
+  CHECK_THROWS_WITH(log(x),
+                    "anomaly: log made a NaN or an infinity of shape (2,) from finite inputs");
+  CHECK_THROWS_WITH(x / 0.0, Contains("a NaN or an infinity"));
+  // Neither infinite inputs nor infinities asked for are the op's fault.
+  CHECK_NOTHROW(infinite * 0.0);
+  const Tensor mask = from_data(std::vector<bool>{true, false}, {2});
+  CHECK(values(softmax(masked_fill(x, mask, -INFINITY), -1)) == Values{0, 1});
+  const NoGrad no_grad;
+  CHECK_NOTHROW(log(x));
+}
+
+TEST_CASE("AnomalyMode finds infinities and NaN in either dtype, in grad and create_graph alike",
+          "[autograd]") {
+  const AnomalyMode anomaly;
+  for (Dtype dtype : {float32, float64}) {
+    const Tensor x = tensor({1, 0}, dtype).requires_grad_(), nothing = zeros({2}, dtype);
+    CHECK_THROWS_WITH(sum(sqrt(x)).backward(), Contains("the backward of sqrt made"));    // 1/0
+    CHECK_THROWS_WITH(sqrt(x).backward(nothing), Contains("the backward of sqrt made"));  // 0/0
+    for (bool create_graph : {false, true})
+      CHECK_THROWS_WITH(grad({sum(sqrt(x))}, {x}, {.create_graph = create_graph}),
+                        Contains("the backward of sqrt made"));
+    CHECK_FALSE(x.grad().defined());
+  }
 }

@@ -7,6 +7,7 @@
 #include <cfenv>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <stdexcept>
@@ -27,6 +28,21 @@ struct Threads {
   ~Threads() { set_num_threads(before); }
   int before;
 };
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The words of a line of a profile's table: op, calls, ms, ms, GFLOP/s, GB/s, share.
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
 
 }  // namespace
 
@@ -242,29 +258,21 @@ TEST_CASE("a profile's table has a line for each op, the longest first, and thei
     ProfileScope backward("middle", true);
     wait(2);
   }
-  std::vector<std::string> lines;
-  std::istringstream table(profile.table());
-  for (std::string line; std::getline(table, line);) lines.push_back(line);
+  const std::vector<std::string> lines = lines_of(profile.table());
   REQUIRE(lines.size() == 5);
   for (const std::string& line : lines) CHECK(line.size() == lines[0].size());
-  const auto fields = [&](size_t i) {  // op, calls, ms, ms, GFLOP/s, GB/s, share
-    std::istringstream in(lines[i]);
-    std::vector<std::string> words;
-    for (std::string word; in >> word;) words.push_back(word);
-    return words;
-  };
   double shares = 0, forward_ms = 0, backward_ms = 0, before = 1e300;
-  std::vector<std::string> slow, middle, quick;
+  std::map<std::string, std::vector<std::string>> rows;
   for (size_t i = 1; i < 4; ++i) {
-    const auto words = fields(i);
+    const auto words = words_of(lines[i]);
     const double forward = std::stod(words[2]), backward = std::stod(words[3]);
     CHECK(forward + backward <= before + 0.002);
     before = forward + backward;
     shares += std::stod(words[6]), forward_ms += forward, backward_ms += backward;
-    (words[0] == "middle" ? middle : words[0] == "quick" ? quick : slow) = words;
+    rows[words[0]] = words;
   }
+  const auto slow = rows[std::string(40, 'n')], middle = rows["middle"], quick = rows["quick"];
   REQUIRE((!slow.empty() && !middle.empty() && !quick.empty()));
-  CHECK(slow[0] == std::string(40, 'n'));
   CHECK(slow[1] == "2");
   CHECK(slow[3] == "0.000");
   CHECK(slow[4] == "-");
@@ -274,7 +282,7 @@ TEST_CASE("a profile's table has a line for each op, the longest first, and thei
   CHECK(std::stod(middle[3]) >= 2);
   CHECK(quick[4] != "-");
   CHECK(quick[5] == "-");
-  const auto total = fields(4);
+  const auto total = words_of(lines[4]);
   CHECK(total[0] == "total");
   CHECK(total[1] == "3");
   CHECK(std::stod(total[2]) == Approx(forward_ms).margin(0.003));
