@@ -41,7 +41,7 @@ Tensor Backward::grad(int index) const {
 
 bool Backward::has_grad(int i) const { return engine_.gradients(node_)[output_index(i)].defined(); }
 
-bool Backward::needs(int i) const { return engine_.wants(node_.edges_[input_index(i)]); }
+bool Backward::needs(int i) const { return engine_.needs(node_.edges_[input_index(i)]); }
 const Shape& Backward::input_shape(int i) const { return node_.input_meta_[input_index(i)].first; }
 bool Backward::create_graph() const { return engine_.create_graph(); }
 
@@ -87,7 +87,7 @@ Tensor internal::take_grad(const Backward& back, int i) { return Engine::take_gr
 
 // ---- which gradients are computed ----
 
-bool Engine::wants(const Edge& edge) const {
+bool Engine::needs(const Edge& edge) const {
   // A leaf may have been frozen since the forward pass.
   if (!pruned_) return edge && (!edge.leaf || edge.leaf->requires_grad);
   if (edge.leaf) return targets_.contains(edge.leaf.get());
@@ -111,9 +111,9 @@ void Engine::prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor
   for (size_t i = 0; i < order.size(); ++i)
     for (const Edge& edge : order[i]->edges_) visit(edge.node.get());
   std::sort(order.begin(), order.end(), [](Node* a, Node* b) { return a->number_ < b->number_; });
-  auto wanted = [this](const Edge& edge) { return wants(edge); };
+  auto is_needed = [this](const Edge& edge) { return needs(edge); };
   for (Node* node : order)  // inputs before their consumers
-    if (std::any_of(node->edges_.begin(), node->edges_.end(), wanted)) needed_.insert(node);
+    if (std::any_of(node->edges_.begin(), node->edges_.end(), is_needed)) needed_.insert(node);
 }
 
 // ---- sums of gradients ----

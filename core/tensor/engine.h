@@ -38,7 +38,8 @@ class Engine {
 
   // For Backward.
   bool create_graph() const { return create_graph_; }
-  bool wants(const Edge& edge) const;
+  /// Whether the gradient along `edge` is computed in this pass.
+  bool needs(const Edge& edge) const;
   std::vector<Tensor>& gradients(const Node& node);
   void add(const Edge& edge, Tensor gradient);
   void check_finite(const Node& node, int input, const Tensor& gradient) const;
