@@ -87,7 +87,7 @@ TEST_CASE("gradients returned by grad share memory with nothing") {
   CHECK(values(dx.detach()) == Values{5, 1});
 }
 
-TEST_CASE("what a hook writes in place is its own tensor's gradient alone") {
+TEST_CASE("a hook's in-place write changes only its own tensor's gradient") {
   const Tensor x = tensor({1, 2}).requires_grad_(), y = tensor({3, 4}).requires_grad_();
   x.register_hook([](const Tensor& g) {
     g.mul_(100);
@@ -109,7 +109,7 @@ TEST_CASE("what a hook writes in place is its own tensor's gradient alone") {
   CHECK(values(z.grad()) == Values{3, 3});
 }
 
-TEST_CASE("a hook that holds its own tensor is refused, one that holds another's is not") {
+TEST_CASE("a hook may not hold its own tensor, but may hold another") {
   const int64_t before = memory_stats().live;
   {
     const Tensor x = tensor({1, 2}).requires_grad_(), y = x * 2.0;

@@ -14,8 +14,7 @@ using namespace gradus::internal;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
 
-TEST_CASE("a user's op: several inputs and outputs, each gradient only where wanted",
-          "[autograd]") {
+TEST_CASE("a custom op: several inputs and outputs, gradients only where needed", "[autograd]") {
   // (a, b) -> (a b, a + b, the sign's index)
   std::vector<std::string> log;
   auto op = [&log](const Tensor& a, const Tensor& b) {
@@ -45,7 +44,7 @@ TEST_CASE("a user's op: several inputs and outputs, each gradient only where wan
   CHECK(gradgradcheck([&](const std::vector<Tensor>& in) { return op(in[0], in[1]); }, {a, b}));
 }
 
-TEST_CASE("a user's op of more inputs and outputs than a mask has bits", "[autograd]") {
+TEST_CASE("a custom op with more inputs and outputs than a mask has bits", "[autograd]") {
   constexpr int count = 40;
   std::vector<Tensor> inputs;
   for (int i = 0; i < count; ++i) inputs.push_back(leaf({i + 1.0}));
@@ -71,7 +70,7 @@ TEST_CASE("a user's op of more inputs and outputs than a mask has bits", "[autog
                       "squares: backward: input " + std::to_string(i) + " was not saved");
 }
 
-TEST_CASE("a rule is held to its word", "[autograd]") {
+TEST_CASE("a rule that breaks its contract throws", "[autograd]") {
   const Tensor x = leaf({1, 2});
   auto run = [&](auto rule) { sum(identity("mine", x, saves_nothing, rule)).backward(); };
   CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, ones({3}, float64)); }),
@@ -108,7 +107,7 @@ TEST_CASE("a wrong rule is refused by gradcheck", "[autograd]") {
              Contains("input 0") && Contains("(0,)") && Contains("analytic 1.01, numeric"));
 }
 
-TEST_CASE("take_grad and take_input give away what nobody else holds", "[autograd]") {
+TEST_CASE("take_grad and take_input release only what has no other owner", "[autograd]") {
   bool grad_is_ours = false, input_is_ours = false;
   auto taker = [&](const Tensor& x) {
     return identity("taker", x, saves_input(0), [&](Backward& b) {
@@ -151,7 +150,7 @@ TEST_CASE("take_grad and take_input give away what nobody else holds", "[autogra
   CHECK_FALSE(grad_is_ours);
 }
 
-TEST_CASE("sum_in_place hands out a sum that exists and is nobody else's", "[autograd]") {
+TEST_CASE("sum_in_place returns an existing sum that has no other owner", "[autograd]") {
   std::vector<bool> in_place;
   auto adder = [&](const Tensor& x) {
     return identity("adder", x, saves_nothing, [&](Backward& b) {
@@ -218,8 +217,7 @@ void check_added(const std::function<Tensor(const Tensor&)>& f, const Tensor& st
 
 }  // namespace
 
-TEST_CASE("kernels that add into a sum leave alone what is strided or another's too",
-          "[autograd]") {
+TEST_CASE("kernels do not add in place to sums that are strided or shared", "[autograd]") {
   manual_seed(7);
   const Tensor w = randn({4, 4}, float64), rows = tensor({0, 2, 2}, int64);
   struct Op {

@@ -59,7 +59,7 @@ TEST_CASE("diamonds: gradients add up over paths", "[autograd]") {
   CHECK(z.grad().item() == std::pow(2.0, 50));
 }
 
-TEST_CASE("a leaf used twice, and passes that add up", "[autograd]") {
+TEST_CASE("a leaf used twice, and accumulation over passes", "[autograd]") {
   const Tensor x = leaf({2, 5});
   sum(x * x).backward();
   CHECK(values(x.grad()) == Values{4, 10});
@@ -71,7 +71,7 @@ TEST_CASE("a leaf used twice, and passes that add up", "[autograd]") {
   CHECK_FALSE(x.grad().defined());
 }
 
-TEST_CASE("each leaf's gradient has storage of its own", "[autograd]") {
+TEST_CASE("each leaf's gradient has its own storage", "[autograd]") {
   const Tensor a = leaf({1, 2}), b = leaf({3, 4}), given = tensor({1, 1}, float64);
   (a + b).backward(given);
   CHECK(a.grad().impl().storage != b.grad().impl().storage);
@@ -400,7 +400,7 @@ TEST_CASE("to_dot draws the graph", "[autograd]") {
 
 // ---- threads ----
 
-TEST_CASE("several threads may each run a graph of their own", "[autograd]") {
+TEST_CASE("several threads may run their own graphs", "[autograd]") {
   const Tensor data = randn({64, 96}), shared = randn({96, 96});
   auto train = [&](uint64_t seed) {
     manual_seed(seed);

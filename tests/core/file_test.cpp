@@ -125,7 +125,7 @@ TEST_CASE("a writer that was killed leaves one file, which the next writer consu
   CHECK(folder.files() == 1);
 }
 
-TEST_CASE("what stands in the way beside a file is named, not followed or waited for", "[file]") {
+TEST_CASE("an obstacle at the temporary path is reported, not followed or waited for", "[file]") {
   TemporaryFolder folder;
   const std::string path = folder / "x", beside = path + ".tmp", victim = folder / "victim";
   std::ofstream(victim) << "untouched";

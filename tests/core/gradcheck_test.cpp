@@ -83,7 +83,7 @@ TEST_CASE("gradgradcheck sees a gradient that is cut off from its input", "[grad
       StartsWith("gradgradcheck: d output 0 at (0,) / d input 0 at (0,): analytic 0, numeric"));
 }
 
-TEST_CASE("gradcheck: several inputs and outputs, integers, what is not reached", "[gradcheck]") {
+TEST_CASE("gradcheck: several inputs and outputs, integers, unused inputs", "[gradcheck]") {
   manual_seed(2);
   const Tensor ids = tensor({0, 2, 2}, int64);
   const auto f = [](const Tensors& in) {
@@ -96,7 +96,7 @@ TEST_CASE("gradcheck: several inputs and outputs, integers, what is not reached"
   CHECK((first && second));
 }
 
-TEST_CASE("gradcheck: strided inputs are checked as they lie and left as they are", "[gradcheck]") {
+TEST_CASE("gradcheck: strided inputs keep their strides and values", "[gradcheck]") {
   manual_seed(3);
   const Tensor x =
       randn({4, 6}, float64).transpose(0, 1).slice(0, 1, 6, 2).detach().requires_grad_();

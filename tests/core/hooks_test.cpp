@@ -115,7 +115,7 @@ TEST_CASE("a stored gradient carries no graph, whatever a hook returns", "[autog
   CHECK(y.grad().impl().storage != w.impl().storage);
 }
 
-TEST_CASE("hooks: what is refused", "[autograd]") {
+TEST_CASE("hooks: errors", "[autograd]") {
   const Tensor x = leaf({1, 2});
   CHECK_THROWS_WITH(tensor({1}).register_hook([](const Tensor& g) { return g; }),
                     "register_hook: the tensor does not require grad");
@@ -295,7 +295,7 @@ TEST_CASE("a hook may run a backward pass that reaches the same leaf", "[autogra
   CHECK(x.grad().item() == 13);
 }
 
-TEST_CASE("hooks of leaves are called in the order in which gradients came to them") {
+TEST_CASE("hooks of leaves are called in the order in which gradients become complete") {
   std::vector<Tensor> leaves;
   std::vector<int> order;
   for (int i = 0; i < 20; ++i) {
@@ -329,7 +329,7 @@ TEST_CASE("a chain whose hooks keep earlier tensors is freed in a loop, not by r
 
 // ---- retain_grad ----
 
-TEST_CASE("retain_grad: a made tensor keeps its gradient") {
+TEST_CASE("retain_grad: a non-leaf keeps its gradient") {
   const int64_t before = memory_stats().live;
   {
     const Tensor x = leaf({1, 2}), h = x * 3.0, other = x * 1.0;

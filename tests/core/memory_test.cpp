@@ -87,7 +87,7 @@ TEST_CASE("live and peak are exact", "[memory]") {
   CHECK(memory_stats().peak == live + 64);
 }
 
-TEST_CASE("a freed block is handed out again", "[memory]") {
+TEST_CASE("a freed block is reused", "[memory]") {
   if (!caches()) return;
   { Storage s(3000000); }
   const MemoryStats before = memory_stats();
@@ -101,7 +101,7 @@ TEST_CASE("a freed block is handed out again", "[memory]") {
   CHECK(memory_stats().live == before.live);
 }
 
-TEST_CASE("what is held stays near the most that was live, whatever the sizes", "[memory]") {
+TEST_CASE("memory held stays near the peak of live memory for any sizes", "[memory]") {
   if (!caches()) return;
   constexpr int64_t most = 64 << 20, slack = 8 << 20;
   const int64_t live = memory_stats().live;
@@ -125,7 +125,7 @@ TEST_CASE("what is held stays near the most that was live, whatever the sizes", 
   CHECK(memory_stats().live == live);
 }
 
-TEST_CASE("a large model's memory comes back while a small one runs after it", "[memory]") {
+TEST_CASE("a large model's memory returns to the system while a small one runs", "[memory]") {
   if (!caches()) return;
   const int64_t live = memory_stats().live;
   {
@@ -138,7 +138,7 @@ TEST_CASE("a large model's memory comes back while a small one runs after it", "
   CHECK(memory_stats().cached <= (live + (1 << 20)) / 4 * 5 + (20 << 20));
 }
 
-TEST_CASE("the same blocks again and again ask the system for nothing", "[memory]") {
+TEST_CASE("repeating the same allocations needs no memory from the system", "[memory]") {
   if (!caches()) return;
   forget_peak();
   const auto round = [] {  // like a training step: much is kept, then freed among temporaries
@@ -233,7 +233,7 @@ TEST_CASE("impossible sizes throw and change nothing", "[memory]") {
 }
 
 #if defined(__linux__)
-TEST_CASE("what is cached goes back to a system that refuses more", "[memory][fork]") {
+TEST_CASE("cached memory is released when the system refuses more", "[memory][fork]") {
   if (!caches()) return;
   CHECK(in_child([] {
           { Storage one(256 << 20), two(256 << 20); }

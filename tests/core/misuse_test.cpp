@@ -97,7 +97,7 @@ TEST_CASE("sums: no axes are all axes, and keepdim is no axis") {
   CHECK(var(x, {}, 0).item() == Approx(35.0 / 12));
 }
 
-TEST_CASE("a shape's entries count from the end, and those that are not there are refused") {
+TEST_CASE("a shape's entries count from the end; other indices throw") {
   Shape shape{2, 3, 4};
   CHECK(shape[-1] == 4);
   CHECK(shape[-3] == 2);
@@ -111,7 +111,7 @@ TEST_CASE("a shape's entries count from the end, and those that are not there ar
   CHECK_THROWS_AS(shape.erase(3), Error);
 }
 
-TEST_CASE("a custom rule that asks for what its op has not is told so") {
+TEST_CASE("a custom rule that asks for an input or output its op lacks throws") {
   const Tensor x = ones({2}).requires_grad_();
   for (int bad : {-1, 1, 7})
     for (int call = 0; call < 5; ++call) {

@@ -13,7 +13,7 @@
 using namespace gradus;
 using namespace gradus::core;
 
-TEST_CASE("modes that end in another order than they began", "[modes]") {
+TEST_CASE("modes that end in a different order", "[modes]") {
   auto outer = std::make_unique<NoGrad>();
   auto inner = std::make_unique<NoGrad>();
   outer.reset();
@@ -38,7 +38,7 @@ TEST_CASE("modes that end in another order than they began", "[modes]") {
   CHECK(is_training());
 }
 
-TEST_CASE("a loop's workers see the modes of the thread whose loop it is", "[modes]") {
+TEST_CASE("a loop's workers see the modes of the thread that runs it", "[modes]") {
   const int before = num_threads();
   set_num_threads(3);
   auto count = [](auto&& holds) {

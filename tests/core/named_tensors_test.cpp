@@ -26,7 +26,7 @@ TEST_CASE("load_named: a module takes its own weight transposed", "[named_tensor
   CHECK(numbers(module.weight) == std::vector<int>{1, 3, 2, 4});
 }
 
-TEST_CASE("load_named: two tensors swap, three go round", "[named_tensors]") {
+TEST_CASE("load_named: two tensors swap, three rotate", "[named_tensors]") {
   const Tensor a = tensor({1, 2}), b = tensor({3, 4}), c = tensor({5, 6});
   load_named("load", {{"a", a}, {"b", b}}, {{"a", b}, {"b", a}});
   CHECK(numbers(a) == std::vector<int>{3, 4});
@@ -64,7 +64,7 @@ TEST_CASE("load_named: an optimiser's moments swap", "[named_tensors]") {
   CHECK(numbers(after[2].second) == std::vector<int>{10, 20});
 }
 
-TEST_CASE("load_named: nothing is copied aside for a state that shares no memory or is its own",
+TEST_CASE("load_named: a state that shares no memory, or is the target itself, is not cloned",
           "[named_tensors]") {
   const Tensor a = ones({1000}), b = zeros({1000}), other = full({1000}, 7);
   reset_peak_memory();
@@ -75,7 +75,7 @@ TEST_CASE("load_named: nothing is copied aside for a state that shares no memory
   CHECK(numbers(b) == std::vector<int>(1000, 7));
 }
 
-TEST_CASE("load_named: a message is not endless", "[named_tensors]") {
+TEST_CASE("load_named: a long message is abridged", "[named_tensors]") {
   const Tensor x = ones({1});
   NamedTensors many;
   for (int i = 0; i < 1000; ++i) many.emplace_back("name." + std::to_string(i), x.clone());
@@ -93,7 +93,7 @@ TEST_CASE("load_named: a message is not endless", "[named_tensors]") {
   CHECK_THROWS_WITH(load_named("load", {{"bell\a", x}}, {}), Contains("missing: bell\\u0007"));
 }
 
-TEST_CASE("load_named: what is not strict still refuses what does not fit", "[named_tensors]") {
+TEST_CASE("load_named: mismatched shapes throw even if not strict", "[named_tensors]") {
   const Tensor a = zeros({2}), b = zeros({3});
   const NamedTensors target{{"a", a}, {"b", b}};
   const auto load = [&](const NamedTensors& state) { load_named("load", target, state, false); };

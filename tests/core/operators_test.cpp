@@ -147,7 +147,7 @@ TEST_CASE("assignments write in place where no gradient is recorded") {
   CHECK(n.to_vector<int>() == std::vector<int>{63, 15});  // nothing that threw has changed it
 }
 
-TEST_CASE("an update by hand: in place under NoGrad, refused where gradients are recorded") {
+TEST_CASE("a manual update: in place under NoGrad, an error while gradients are recorded") {
   Tensor w = tensor({1, 2}).requires_grad_();
   const Tensor handle = w;
   sum(w * w).backward();
@@ -168,7 +168,7 @@ TEST_CASE("an update by hand: in place under NoGrad, refused where gradients are
   CHECK_THROWS_WITH(y.backward(), Contains("changed in place"));
 }
 
-TEST_CASE("a sum in a loop has its gradients") {
+TEST_CASE("a sum accumulated in a loop has the right gradients") {
   const Tensor w = tensor({1, 1}).requires_grad_();
   Tensor loss = zeros({});
   const Tensor start = loss;
@@ -193,7 +193,7 @@ TEST_CASE("a sum in a loop has its gradients") {
   CHECK(z.shape() == Shape{});
 }
 
-TEST_CASE("methods are the functions of their names") {
+TEST_CASE("methods equal the functions of the same names") {
   manual_seed(2);
   const Tensor x = rand({3, 4}, float64) + 0.5, m = randn({4, 2}, float64);
   const auto same = [](const Tensor& a, const Tensor& b) { CHECK(difference(a, b) == 0); };
@@ -238,7 +238,7 @@ TEST_CASE("a tensor of indices lists entries along the first axis") {
         block[2].reshape({4}).to_vector<float>());
 }
 
-TEST_CASE("numbers beside tensors, and the mean of what is true") {
+TEST_CASE("numbers as operands, and the mean of a bool tensor") {
   const Tensor x = tensor({-1, 0, 2});
   CHECK(maximum(x, 0.5).to_vector<float>() == std::vector<float>{0.5, 0.5, 2});
   CHECK(minimum(x, 0).to_vector<float>() == std::vector<float>{-1, 0, 0});
@@ -250,7 +250,7 @@ TEST_CASE("numbers beside tensors, and the mean of what is true") {
   CHECK((tensor({{1, 2}, {3, 4}}) > 2).mean(0).to_vector<float>() == std::vector<float>{0.5, 0.5});
 }
 
-TEST_CASE("what an in-place op returns is a handle that lives on") {
+TEST_CASE("an in-place op returns a handle that stays valid") {
   const Tensor& w = zeros({2}).requires_grad_();  // bound to what it returns
   CHECK(w.requires_grad());
   const Tensor x = ones({2});

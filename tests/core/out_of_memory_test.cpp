@@ -32,7 +32,7 @@ bool refused(const F& f) {
 
 }  // namespace
 
-TEST_CASE("a step for which there is no memory leaves the optimiser as it was", "[memory][fork]") {
+TEST_CASE("an optimiser step that runs out of memory changes nothing", "[memory][fork]") {
   if (!caches()) return;
   CHECK(in_child([] {
           const Tensor a = ones({4}).requires_grad_(), b = zeros({large});
@@ -50,7 +50,7 @@ TEST_CASE("a step for which there is no memory leaves the optimiser as it was", 
         }) == 0);
 }
 
-TEST_CASE("gradients that cannot all be clipped stay as they are", "[memory][fork]") {
+TEST_CASE("clipping that runs out of memory changes no gradient", "[memory][fork]") {
   if (!caches()) return;
   CHECK(in_child([] {
           const Tensor p = ones({4}).requires_grad_(), q = ones({large}).requires_grad_();
@@ -61,7 +61,7 @@ TEST_CASE("gradients that cannot all be clipped stay as they are", "[memory][for
         }) == 0);
 }
 
-TEST_CASE("a graph is freed where there is no memory left", "[memory][fork]") {
+TEST_CASE("a graph can be freed when there is no memory left", "[memory][fork]") {
   if (!caches()) return;
   CHECK(in_child([] {
           const Tensor x = ones({1}).requires_grad_();
@@ -80,7 +80,7 @@ TEST_CASE("a graph is freed where there is no memory left", "[memory][fork]") {
         }) == 0);
 }
 
-TEST_CASE("a product for which BLAS has no memory is refused", "[memory][fork]") {
+TEST_CASE("a product for which BLAS has no memory throws", "[memory][fork]") {
   if (!caches()) return;
   CHECK(in_child([] {
           const Tensor a = ones({400, 400}, float64);

@@ -109,7 +109,7 @@ TEST_CASE("parallel_for inside parallel_for stays on its thread", "[parallel]") 
   CHECK(visits == std::vector<int>(64, 1));
 }
 
-TEST_CASE("set_num_threads refuses nonsense", "[parallel]") {
+TEST_CASE("set_num_threads refuses counts out of range", "[parallel]") {
   const int before = num_threads();
   CHECK_THROWS_WITH(set_num_threads(0), Catch::Contains("set_num_threads: expected 1 to 1024"));
   CHECK_THROWS_AS(set_num_threads(-4), Error);
@@ -126,7 +126,7 @@ TEST_CASE("simd_sum and simd_max", "[parallel]") {
 }
 
 #if defined(__x86_64__) || defined(__aarch64__)
-TEST_CASE("denormals are flushed in regions and nowhere else", "[parallel]") {
+TEST_CASE("denormals are flushed in parallel loops only", "[parallel]") {
   volatile float tiny = std::numeric_limits<float>::min();
   const auto half = [&] { return tiny * 0.5f; };
   CHECK(half() > 0);
@@ -240,7 +240,7 @@ TEST_CASE("simd_max of nothing but -infinity is -infinity") {
     CHECK(simd_max(n, -infinity, [=](int64_t i) { return p[i]; }) == -infinity);
 }
 
-TEST_CASE("a profile's table has a line for each op, the longest first, and their total",
+TEST_CASE("a profile's table has one line per op, the most expensive first, and the total",
           "[profiler]") {
   const Profile profile;
   const auto wait = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };

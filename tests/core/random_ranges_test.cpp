@@ -178,7 +178,7 @@ TEST_CASE("draws longer than a chunk read the next words too", "[random]") {
   }
 }
 
-TEST_CASE("different draws one after the other share no number", "[random]") {
+TEST_CASE("consecutive draws share no numbers", "[random]") {
   manual_seed(77);
   for (int64_t n : {1, 3, 4, 5, 1000}) {
     Values all;
@@ -191,8 +191,7 @@ TEST_CASE("different draws one after the other share no number", "[random]") {
   }
 }
 
-TEST_CASE("drawing nothing, or where dropout is off, leaves the generator where it is",
-          "[random]") {
+TEST_CASE("drawing nothing, or dropout that is off, does not advance the generator", "[random]") {
   manual_seed(3);
   randn({0, 3}), rand({0}), randint(0, 5, {2, 0}), randperm(0);
   const Tensor x = ones({2, 3, 4});
@@ -206,7 +205,7 @@ TEST_CASE("drawing nothing, or where dropout is off, leaves the generator where 
   CHECK(default_generator().state().counter == 0);
 }
 
-TEST_CASE("a draw that is refused leaves the generator where it is", "[random]") {
+TEST_CASE("a draw that throws does not advance the generator", "[random]") {
   manual_seed(3);
   const Tensor x = ones({2, 3, 4});
   CHECK_THROWS_AS(rand({2}, int64), Error);

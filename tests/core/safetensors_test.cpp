@@ -50,7 +50,7 @@ void check_same_bits(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("safetensors: what is saved comes back bit by bit", "[safetensors]") {
+TEST_CASE("safetensors: a round trip preserves every bit", "[safetensors]") {
   TemporaryFolder folder;
   const std::string path = folder / "x.safetensors";
   Tensor f = from_data<float>({1, -0.0f, std::numeric_limits<float>::denorm_min(),
@@ -109,7 +109,7 @@ TEST_CASE("safetensors: views are written in row-major order, same-typed tensors
   CHECK(file.tensors[2].second.to_vector<int>() == std::vector<int>{4, 5, 6, 7, 4, 5, 6, 7});
 }
 
-TEST_CASE("safetensors: each tensor lies at a multiple of its element's size", "[safetensors]") {
+TEST_CASE("safetensors: each tensor is aligned to its element size", "[safetensors]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
   save_safetensors(path, {{"bool", zeros({3}, boolean)},
@@ -199,7 +199,7 @@ TEST_CASE("safetensors: whole numbers of every width, with and without sign", "[
     }
 }
 
-TEST_CASE("safetensors: what can't be written leaves what was there", "[safetensors]") {
+TEST_CASE("safetensors: a failed save changes nothing", "[safetensors]") {
   TemporaryFolder folder;
   const Tensor x = ones({2});
   CHECK_THROWS_WITH(save_safetensors(folder / "no/such", {{"x", x}}),
@@ -223,7 +223,7 @@ TEST_CASE("safetensors: what can't be written leaves what was there", "[safetens
   CHECK_THROWS_WITH(load_safetensors(folder / "pipe"), Contains("not a regular file"));
 }
 
-TEST_CASE("safetensors: a checksum stands in the header, and only there", "[safetensors]") {
+TEST_CASE("safetensors: the checksum is in the header only", "[safetensors]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
   save_safetensors(path, {{"w", tensor({1, 2, 3, 4, 5, 6, 7, 8, -9})}, {"flags", eye(3, boolean)}},
@@ -287,7 +287,7 @@ TEST_CASE("safetensors: the checksum's entries are reserved", "[safetensors]") {
                       "save_safetensors: the metadata can't hold \"" + std::string(key) + "\"");
 }
 
-TEST_CASE("safetensors: the order of the data's words counts", "[safetensors]") {
+TEST_CASE("safetensors: the checksum depends on the order of words", "[safetensors]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
   std::vector<int64_t> values(40);
@@ -306,7 +306,7 @@ TEST_CASE("safetensors: the order of the data's words counts", "[safetensors]") 
     }
 }
 
-TEST_CASE("a checkpoint whose optimiser is another one changes nothing", "[safetensors]") {
+TEST_CASE("a checkpoint of another optimiser changes nothing", "[safetensors]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
   nn::Linear model(2, 2), other(2, 2);
@@ -342,8 +342,7 @@ TEST_CASE("a checkpoint from before there were checksums loads", "[safetensors]"
   }
 }
 
-TEST_CASE("safetensors: as many tensors as a header can hold take no longer each",
-          "[safetensors]") {
+TEST_CASE("safetensors: loading takes time linear in the number of tensors", "[safetensors]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
   NamedTensors tensors;
@@ -359,8 +358,7 @@ TEST_CASE("safetensors: as many tensors as a header can hold take no longer each
   CHECK(tensors[99'999].second.item() == 99'999);
 }
 
-TEST_CASE("safetensors: tensors are the file's own bytes, which stay as they are",
-          "[safetensors]") {
+TEST_CASE("safetensors: tensors map the file, which never changes", "[safetensors]") {
   const TemporaryFolder dir;
   const std::string path = dir / "x.safetensors";
   save_safetensors(path, {{"x", tensor({1, 2, 3})}});

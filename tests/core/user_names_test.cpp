@@ -41,7 +41,7 @@ int generate(const T&...) {
   return 4;
 }
 
-TEST_CASE("a user's own names are the only ones of their kind") {
+TEST_CASE("common names remain free for users") {
   const Module module{};
   const Linear linear{};
   const MLP mlp{};
