@@ -23,7 +23,7 @@ import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, "..", "golden"))
+sys.path.append(os.path.join(HERE, "..", "golden", "scripts"))
 from peers import own_environment, tuned_environment
 
 KINDS = {  # program, its flags, the default of --steps, the figure
@@ -54,7 +54,7 @@ def part(data, prefix):
 
 
 def our_parameter_name(name):
-    from make_golden import our_name
+    from golden import our_name
     return our_name(name).replace("mlp.0", "mlp.fc").replace("mlp.2", "mlp.proj")
 
 
