@@ -64,8 +64,9 @@ SUPPORT_SRC := $(sort $(wildcard examples/*/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
 test_rooms := core ops nn optim models data programs
 test_files := $(foreach room,$(or $(ROOM),$(test_rooms)),$(wildcard tests/$(room)/*.cpp))
-TEST_SRC := $(sort $(wildcard tests/support/*.cpp) $(if $(TESTS), \
-  $(foreach test,$(TESTS),$(or $(filter %/$(test).cpp,$(test_files)),$(error no file of tests $(test)))),$(test_files)))
+# tests/support comes first: Catch2's main takes longest to compile.
+TEST_SRC := $(wildcard tests/support/*.cpp) $(sort $(if $(TESTS), \
+  $(foreach test,$(TESTS),$(or $(filter %/$(test).cpp,$(test_files)),$(error no test file $(test)))),$(test_files)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/*.cpp))
 TWIN_SRC := tests/bench/twin_data.cpp
 BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
@@ -238,7 +239,7 @@ $(call objects,$(SUPPORT_SRC)): | $(EMBEDDED)
 $(BUILD)/obj/tests/support/precompiled.h.gch: tests/support/precompiled.h $(BUILD)/obj/flags | packages
 	$(call say,CXX   $<)
 	@mkdir -p $(@D)
-	$(quiet)$(call compile,$(firstword $(TEST_SRC))) -x c++-header -c $< -o $@
+	$(quiet)$(call compile,$(lastword $(TEST_SRC))) -x c++-header -c $< -o $@
 $(call objects,$(TEST_SRC)): $(addsuffix .gch,$(PRECOMPILED))
 
 $(STATIC): $(call objects,$(LIBRARY_SRC))

@@ -1,12 +1,11 @@
-"""Training programs killed at any moment must lose nothing: each run, gone on with until it ends, leaves
-the same folder, bit by bit, as one that was never killed.
+"""Kills training programs at random moments. Each run, resumed until it ends, must leave the same folder, bit by bit,
+as an uninterrupted run.
 
 usage: python3 tests/crash.py [run ...] [--kills 200] [--seed 1] [--bin build/bin]
 
-Of each run there is first one that nobody disturbs. Then it is begun again, killed with SIGKILL (at a
-time drawn from the whole run, start and end included, or just when a file is being saved), gone on with
-by --resume, which may be killed as well, and so on; when it is through, its folder is compared with the
-first one's. Only seconds may differ.
+Each run is first executed without interruption. Then it is started again, killed with SIGKILL (at a random time
+between start and end, or while a file is being saved), resumed with --resume, which may be killed as well, and so on;
+finally its folder is compared with the first one. Only seconds may differ.
 """
 import argparse
 import json
@@ -53,7 +52,7 @@ def write_data(folder):
 
 
 def safetensors(path):
-    """The file's metadata, without what tells the time, and all the rest."""
+    """The file's metadata without times, and the rest of the file."""
     with open(path, "rb") as f:
         header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
         data = f.read()
@@ -79,7 +78,7 @@ def files(folder):
 
 
 def difference(whole, folder):
-    """What differs between two runs' folders, or None."""
+    """The first difference between two runs' folders, or None."""
     if files(whole) != files(folder):
         return f"files {sorted(set(files(whole)) ^ set(files(folder)))}"
     for name in files(whole):
@@ -98,14 +97,14 @@ def is_saving(folder):
 
 
 class Chain:
-    """A run that is killed and gone on with, in a folder of its own."""
+    """A run that is killed and resumed, in its own folder."""
 
     def __init__(self, binaries, command, folder, draw):
         self.command = [os.path.join(binaries, command.split()[0])] + command.split()[1:] + ["--out", "run"]
         self.folder = folder
         self.checkpoint = os.path.join(folder, "run", "checkpoint.safetensors")
         self.draw = draw
-        self.early = self.torn = 0  # kills before a first checkpoint, and while a file was written
+        self.early = self.torn = 0  # kills before the first checkpoint, and during a write
         os.makedirs(folder)
         write_data(folder)
 
@@ -123,7 +122,7 @@ class Chain:
         return self.output()
 
     def resumed(self):
-        """The command to go on with; what --resume says where no checkpoint is yet must be clear."""
+        """The command to continue with. If there is no checkpoint yet, --resume must say so clearly."""
         resume = [self.command[0], "--resume", "--out", "run"]
         if os.path.exists(self.checkpoint):
             return resume
@@ -133,7 +132,7 @@ class Chain:
         return self.command + ["--overwrite"]
 
     def kill_within(self, process, seconds):
-        """Kills it at some time, or while it saves. False if it has ended before."""
+        """Kills it at a random time, or while it saves. False if it ended before."""
         end = time.monotonic() + self.draw.uniform(0, seconds)
         if self.draw.random() < 0.4:
             while process.poll() is None and not (time.monotonic() > end and is_saving(self.folder)):
@@ -151,7 +150,7 @@ class Chain:
         return True
 
     def run(self, kills, seconds):
-        """Kills it up to so many times and lets it end. Returns how often, and its output."""
+        """Kills it up to `kills` times and lets it end. Returns the number of kills, and its output."""
         done = 0
         process = self.start(self.command)
         while done < kills and self.kill_within(process, seconds):
@@ -161,8 +160,8 @@ class Chain:
 
 
 def test(binaries, name, kills, seed, scratch):
-    """Kills a run so many times. Returns how many of these did no harm, how many there were, of those how
-    many were before a first checkpoint and how many amid a file, and what harm was done."""
+    """Kills a run `kills` times. Returns the numbers of harmless kills, of all kills, of kills before the first
+    checkpoint and of kills during a write, and a description of the harm."""
     draw = random.Random(f"{seed} {name}")
     whole = Chain(binaries, RUNS[name], os.path.join(scratch, name, "whole"), draw)
     begin = time.monotonic()
@@ -181,7 +180,7 @@ def test(binaries, name, kills, seed, scratch):
         except (RuntimeError, OSError, ValueError) as error:
             killed, wrong = max(killed, 1), str(error)
         done, early, torn = done + killed, early + chain.early, torn + chain.torn
-        if killed == 0:  # it was through sooner than the first
+        if killed == 0:  # it ended sooner than the first run
             seconds *= 0.8
         if wrong is None:
             harmless += killed

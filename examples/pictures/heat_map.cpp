@@ -68,9 +68,9 @@ void check_heat_map(const HeatMap& map) {
 
 namespace {
 
-/// Whether it leaves no ink or turns the text around it: the control characters from 0x80 on, the
-/// soft hyphen, the spaces that are not U+0020, joiners, marks of direction, the byte order mark,
-/// and what no font has.
+/// True if the character is invisible or changes the text's direction: control characters from 0x80
+/// on, the soft hyphen, spaces other than U+0020, joiners, direction marks, the byte order mark,
+/// and characters that no font has.
 bool is_invisible(char32_t c) {
   return (c >= 0x7f && c <= 0xa0) || c == 0xad || c == 0x61c || c == 0x1680 || c == 0x180e ||
          (c >= 0x2000 && c <= 0x200f) || (c >= 0x2028 && c <= 0x202f) ||
@@ -99,7 +99,7 @@ std::string visible(const std::string& token, bool spaces) {
     } else if (c == ' ' && !spaces) {
       result += ' ';
     } else if (c < 0x20 || c == ' ') {
-      // U+2400 on are pictures of the control characters.
+      // From U+2400 on: symbols for control characters.
       models::internal::append_utf8(result, c == ' '    ? U'␣'
                                             : c == '\n' ? U'↵'
                                             : c == '\t' ? U'⇥'

@@ -14,7 +14,7 @@ namespace gradus {
 
 using models::ImageData;
 
-// ---- which class is taken for which ----
+// ---- confusion matrix ----
 
 Tensor confusion_matrix(const Tensor& labels, const Tensor& said, int64_t classes) {
   core::check(labels.rank() == 1 && labels.shape() == said.shape(),
@@ -51,7 +51,7 @@ Tensor principal_plane(const Tensor& features) {
   Tensor covariance = matmul(x.mT(), x) / static_cast<double>(x.size(0));
   std::vector<Tensor> directions;
   for (int k = 0; k < 2; ++k) {
-    // No direction is special to the first guess: 1, cos 1, cos 2, ...
+    // The first guess, 1, cos 1, cos 2, ..., favours no direction.
     Tensor v = normalize(cos(arange(x.size(1)).to(float64)).unsqueeze(1), 0);
     for (int step = 0; step < 300; ++step) v = normalize(matmul(covariance, v), 0);
     const Tensor variance = sum(v * matmul(covariance, v));
@@ -111,7 +111,7 @@ void draw_attention(const std::string& path, const Tensor& images, const Tensor&
 
 namespace {
 
-/// The images that a classifier takes wrongly, those that it is surest of first.
+/// The misclassified images, the most confident first.
 std::vector<int64_t> mistakes(const Tensor& logits, const std::vector<int64_t>& labels,
                               const std::vector<int64_t>& said) {
   const std::vector<double> sure = max(softmax(logits), 1).values.to_vector<double>();
@@ -140,7 +140,7 @@ void show_mistakes(const std::string& dir, const ImageData& data, const Tensor& 
   std::vector<int64_t> wrong = mistakes(logits, labels, said);
   const std::string path = dir + "/mistakes.png";
   if (wrong.empty()) {
-    std::filesystem::remove(path);  // of an earlier look
+    std::filesystem::remove(path);  // from an earlier run
     std::printf("mistakes: none\n");
     return;
   }

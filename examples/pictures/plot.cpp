@@ -15,26 +15,26 @@
 namespace gradus {
 namespace {
 
-/// A string as gnuplot's commands take it: in single quotes, between which nothing else has a
-/// meaning; a quote as a string of its own, for gnuplot misreads some doubled ones.
+/// A string for gnuplot's commands, in single quotes, which disable all escapes. A quote becomes a
+/// separate string, because gnuplot misreads some doubled quotes.
 std::string in_quotes(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? "'.\"'\".'" : c == '\n' ? " " : std::string(1, c);
   return result + "'";
 }
 
-/// A string as the shell takes it.
+/// A string quoted for the shell.
 std::string shell_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
   return result + "'";
 }
 
-/// A text as a picture shows it: one line of valid UTF-8.
+/// A text for a picture: one line of valid UTF-8.
 std::string printed(const std::string& text) { return in_quotes(visible(text, false)); }
 
-/// A number's, token's or class's name beside an axis, where gnuplot reads % as printf does. Spaces
-/// are marked before and after what is written, not between words.
+/// A label on an axis, where gnuplot reads % as printf does. Leading and trailing spaces are made
+/// visible.
 std::string tic_name(const std::string& token, int64_t most) {
   const size_t begin = token.find_first_not_of(' '), end = token.find_last_not_of(' ') + 1;
   const auto marks = [](size_t n) { return n == 0 ? "" : visible(std::string(n, ' ')); };
@@ -44,7 +44,7 @@ std::string tic_name(const std::string& token, int64_t most) {
                                marks(token.size() - end);
   if (columns_of(name) > most) {
     while (!name.empty() && columns_of(name) >= most) {
-      while ((name.back() & 0xc0) == 0x80) name.pop_back();  // a character's last bytes
+      while ((name.back() & 0xc0) == 0x80) name.pop_back();  // continuation bytes
       name.pop_back();
     }
     name += "…";
@@ -97,16 +97,16 @@ void send(const Picture& picture, const std::string& path, Gnuplot& gnuplot) {
 
 // ---- matrices ----
 
-/// Where things stand in a heat map, in pixels from the upper left corner.
+/// The layout of a heat map, in pixels from the upper left corner.
 struct Layout {
   int64_t rows = 0, columns = 0;  // of the largest panel
-  bool shared = true;             // all panels have the same names: only those outside show them
+  bool shared = true;             // all panels have the same names: only the outer ones show them
   int font = 11, line = 20;
-  int64_t most = 44;                                 // characters of a name
-  int64_t cell = 1, step_right = 0, step_down = 0;   // pixels of a number, from panel to panel
+  int64_t most = 44;                                 // characters per name
+  int64_t cell = 1, step_right = 0, step_down = 0;   // pixels per value, between panels
   int64_t left = 0, right = 0, top = 0, bottom = 0;  // of the panels
   int64_t width = 0, height = 0;
-  int64_t column_names = 0, bar = 0;  // pixels high: names, scale of shades
+  int64_t column_names = 0, bar = 0;  // heights in pixels: names, colour scale
 };
 
 Layout layout_of(const HeatMap& map) {
@@ -114,7 +114,7 @@ Layout layout_of(const HeatMap& map) {
   const Panel& first = map.panels[0];
   const int64_t count = std::ssize(map.panels), across = std::min(map.across, count);
   if (count > 1) l.font = 9, l.line = 17, l.most = 14;
-  int64_t beside = 4, under = 2;  // characters of the longest names; of numbers
+  int64_t beside = 4, under = 2;  // characters of the longest names; of indices
   for (const Panel& panel : map.panels) {
     l.rows = std::max(l.rows, panel.values.size(0));
     l.columns = std::max(l.columns, panel.values.size(1));
@@ -124,7 +124,7 @@ Layout layout_of(const HeatMap& map) {
     for (const std::string& name : panel.columns)
       under = std::max(under, columns_of(visible(name)));
   }
-  // The picture's size, about: 900 pixels for a panel, 1500 for many; a number takes 1 to 44.
+  // The picture's size is about 900 pixels for one panel, 1500 for several; a value takes 1 to 44.
   const int64_t longest = std::max(l.rows, l.columns);
   const int64_t side = count == 1 ? 900 : std::clamp<int64_t>(1500 / across, 130, 450);
   l.cell = std::clamp<int64_t>(side / longest, 1, count == 1 ? 44 : 30);
@@ -148,18 +148,18 @@ Layout layout_of(const HeatMap& map) {
   l.bar = std::clamp<int64_t>(l.bottom - l.top, 110, 320);
   l.right = l.left + across * l.step_right - gap;
   const double title = letter * static_cast<double>(columns_of(map.title));
-  l.width = std::max(l.right + 110, static_cast<int64_t>(title) + 30);  // with the scale of shades
+  l.width = std::max(l.right + 110, static_cast<int64_t>(title) + 30);  // with the colour scale
   l.height = std::max(l.bottom + 12 + (map.names_on_top ? 0 : l.column_names + x_label),
                       l.top + l.bar + 16);
   return l;
 }
 
-/// set xtics (...): names at the places that leave room for them.
+/// set xtics (...): as many names as there is room for.
 std::string tics(const char* axis, const std::vector<std::string>& names, bool shown,
                  const Layout& l) {
   if (!shown) return "unset " + std::string(axis) + '\n';
   if (names.empty()) {
-    int64_t apart = 1;  // 1, 2, 5, 10, 20, ... so that the numbers have room
+    int64_t apart = 1;  // 1, 2, 5, 10, 20, ... so that the labels fit
     for (int64_t i = 0; apart * l.cell < 4 * l.font; ++i) apart = apart * (i % 3 == 1 ? 5 : 4) / 2;
     return "set " + std::string(axis) + " scale 0.4 norotate textcolor rgb '#222222' 0," +
            std::to_string(apart) + '\n';
@@ -173,8 +173,8 @@ std::string tics(const char* axis, const std::vector<std::string>& names, bool s
          (axis == std::string("xtics") ? " right" : "") + '\n';
 }
 
-/// Numbers as gnuplot's matrix. A single row or column is no image to it: it is sent twice, and the
-/// second lies outside the axes.
+/// Values as gnuplot's matrix. gnuplot draws no image of a single row or column: it is sent twice,
+/// the second time outside the axes.
 void send_matrix(const Tensor& values, Gnuplot& gnuplot) {
   const int64_t rows = values.size(0), columns = values.size(1);
   const std::vector<double> numbers = values.to_vector<double>();
@@ -192,7 +192,7 @@ void send_matrix(const Tensor& values, Gnuplot& gnuplot) {
   gnuplot << text << "e\n";
 }
 
-/// A text at a place, in pixels from the upper left corner.
+/// A text at a position, in pixels from the upper left corner.
 std::string label(const std::string& text, double x, double y, const Layout& l,
                   const char* how = "center") {
   if (text.empty()) return "";
@@ -229,7 +229,7 @@ void send_panel(const HeatMap& map, size_t i, const Layout& l, Gnuplot& gnuplot)
   gnuplot << "unset label\nunset colorbox\n";
 }
 
-/// Of all numbers that are finite.
+/// The largest magnitude of all finite values.
 double largest_magnitude(const HeatMap& map) {
   double largest = 0;
   for (const Panel& panel : map.panels)
@@ -252,7 +252,7 @@ void send(const HeatMap& map, const std::string& path, Gnuplot& gnuplot) {
           << "\nset colorbox user origin " << double(l.right + 24) / w << ','
           << 1 - double(l.top + l.bar) / h << " size " << 16 / w << ','
           << double(l.bar) / h
-          // What is no number lies on this ground.
+          // NaN shows this background.
           << "\nset object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#f6e7a8' "
              "fillstyle solid noborder\n"
           << label(map.title, w / 2, l.line, l)
@@ -267,8 +267,8 @@ void send(const HeatMap& map, const std::string& path, Gnuplot& gnuplot) {
 
 // ---- both ----
 
-/// Sends it to a gnuplot that yields to training and outlives a Ctrl-C and its terminal, as does the
-/// shell that waits for it; whatever it wrote if it failed is removed.
+/// Sends the commands to gnuplot, which runs at low priority and, like the shell that waits for it,
+/// survives Ctrl-C and a closed terminal. Partial output of a failure is removed.
 template <class Drawing>
 void draw(const Drawing& drawing, const std::string& path) {
   Gnuplot gnuplot("trap '' HUP INT TERM; (nice gnuplot || rm -f " + shell_quoted(path) +
@@ -282,7 +282,7 @@ std::string draw_beside(const Drawing& drawing) {
   const std::string beside = drawing.path + ".tmp";
   if (!std::ofstream(beside)) return "cannot write " + beside;
 
-  // gnuplot may end early; then this thread's writing to it must fail and not end the process.
+  // If gnuplot ends early, writing to it must fail rather than end the process.
   sigset_t pipe, before;
   sigemptyset(&pipe);
   sigaddset(&pipe, SIGPIPE);
@@ -324,7 +324,7 @@ std::string draw_picture(const Picture& picture) {
 std::string draw_picture(const HeatMap& map) {
   check_heat_map(map);
   const Layout l = layout_of(map);
-  constexpr int64_t most = 16000;  // pixels either way
+  constexpr int64_t most = 16000;  // pixels in either direction
   if (l.width > most || l.height > most)
     return "a picture of " + std::to_string(l.width) + " x " + std::to_string(l.height) +
            " pixels is too large to draw";

@@ -1,5 +1,5 @@
 #pragma once
-// Pictures of curves and of matrices: the only place that knows gnuplot.
+// Plots of curves and matrices: the only files that use gnuplot.
 
 #include <chrono>
 #include <future>
@@ -12,40 +12,40 @@
 
 namespace gradus {
 
-/// A curve, or a cloud: its name in the legend and its points (x, y).
+/// A curve or point cloud: its name in the legend and its points (x, y).
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
 };
 
-/// What is drawn, and the PNG file that it becomes.
+/// A plot and its PNG file.
 struct Picture {
   std::string path, title, x_label, y_label;
   std::vector<Series> series;
-  bool log_y = false;   ///< a logarithmic axis, without what is not above 0
-  bool clouds = false;  ///< points that no line joins, the legend beside them
+  bool log_y = false;   ///< logarithmic axis; values that are not positive are left out
+  bool clouds = false;  ///< points without lines, legend at the side
 };
 
-/// Draws it. Returns why it could not (gnuplot is not installed, say; what was at the path stays),
-/// or nothing.
+/// Draws the plot. Returns the reason on failure (gnuplot is not installed, for example; an
+/// existing file stays), else nothing.
 std::string draw_picture(const Picture& picture);
-/// Likewise. Throws Error where check_heat_map does.
+/// Draws the heat map likewise. Throws Error as check_heat_map does.
 std::string draw_picture(const HeatMap& map);
 
-/// The curves' points as a CSV file: name, x, y. Throws Error if it can't be written.
+/// Writes the curves' points as a CSV file: name, x, y. Throws Error if that fails.
 void write_csv(const std::string& path, const Picture& picture);
-/// Draws it or, where it can't, writes its numbers as a CSV file, path.csv for path.png. Returns the
-/// line to be printed: the file, and why it is no picture. Throws Error if neither can be written.
+/// Draws the picture or, if that fails, writes its values to path.csv instead of path.png. Returns
+/// a line to print: the file, and why it is not a picture. Throws Error if both fail.
 std::string draw_or_write(const Picture& picture);
 std::string draw_or_write(const HeatMap& map);
 
-/// Draws pictures beside whatever else goes on, one at a time and none within ten seconds of the
-/// one before, so that training does not notice.
+/// Draws pictures in the background, one at a time and at most one every ten seconds, so that
+/// training is not slowed down.
 class BackgroundPlot {
  public:
-  /// Draws this picture, or a later one in its place.
+  /// Draws this picture, or a later one instead.
   void draw(Picture picture);
-  /// Waits until the last picture is drawn. Returns why it could not be, or nothing.
+  /// Waits for the last picture. Returns the reason if it failed, else nothing.
   std::string finish();
 
  private:

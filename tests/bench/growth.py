@@ -2,8 +2,8 @@
 
 usage: python3 tests/bench/growth.py [--seconds 2] [--rounds 3]
 
-A training step of gpt-char (4 layers of 128, 4 heads, 12 x 64 characters) in which one size changes; one
-process a measurement, rounds side by side, medians.
+A training step of gpt-char (4 layers of 128, 4 heads, 12 x 64 characters) with one size changed. Medians of rounds, one
+process per measurement.
 """
 import argparse
 import json
@@ -13,9 +13,9 @@ import subprocess
 import sys
 
 SERIES = {
-    "length": ("one sequence of", [512, 1024, 2048, 4096, 8192, 16384]),
+    "length": ("sequence length", [512, 1024, 2048, 4096, 8192, 16384]),
     "width": ("width, heads of 32", [64, 128, 256, 512, 1024]),
-    "batch": ("windows of 64", [1, 3, 12, 48, 192]),
+    "batch": ("windows of 64 tokens", [1, 3, 12, 48, 192]),
 }
 
 
@@ -47,7 +47,7 @@ def main():
     options = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     for series, (what, sizes) in SERIES.items():
-        print(f"| {what} | ms | GFLOP/s | MB | ms, 1 thread | {cores} threads are faster by |\n|---|---|---|---|---|---|")
+        print(f"| {what} | ms | GFLOP/s | MB | ms, 1 thread | speed-up by {cores} threads |\n|---|---|---|---|---|---|")
         for size in sizes:
             (one, _, _), (ms, mb, gflops) = medians(options, f"{series}-{size}", [1, cores])
             print(f"| {size:,} | {short(ms)} | {gflops:.0f} | {mb:,.0f} | {short(one)} | {one / ms:.2f} |", flush=True)

@@ -1,4 +1,4 @@
-// The benchmark: one JSON line a workload, or with --profile a table of where its time goes.
+// The benchmark: one JSON line per workload, or with --profile a table of time per op.
 
 #include <gradus/core/kernels/blas.h>
 #include <gradus/core/runtime/parallel.h>
@@ -29,7 +29,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Seconds of each run of f, for `seconds` and at least three times.
+/// Runs f for `seconds`, at least three times, and returns the seconds of each run.
 std::vector<double> time_runs(const std::function<void()>& f, double seconds) {
   std::vector<double> times;
   const double start = now();
@@ -41,7 +41,7 @@ std::vector<double> time_runs(const std::function<void()>& f, double seconds) {
   return times;
 }
 
-/// FLOP/s of a large matrix product: what the machine's GEMM reaches on these threads.
+/// FLOP/s of a large matrix product on these threads.
 double gemm_rate() {
   constexpr int64_t n = 1536;
   const Tensor a = randn({n, n}), b = randn({n, n}), c = empty({n, n});
@@ -62,7 +62,7 @@ double gemm_rate() {
   return 2.0 * n * n * n / *std::min_element(times.begin(), times.end());
 }
 
-/// Bytes/s at which all threads together read memory.
+/// Memory read bandwidth of all threads together, in bytes/s.
 double read_rate() {
   constexpr int64_t n = 64 << 20;
   const Tensor x = zeros({n});
@@ -86,7 +86,7 @@ double flops_of(const std::function<void()>& step) {
   return flops;
 }
 
-/// v to `digits` decimal places.
+/// v rounded to `digits` decimal places.
 double rounded(double v, int digits) {
   const double scale = std::pow(10.0, digits);
   return std::round(v * scale) / scale;

@@ -1,11 +1,11 @@
-"""Ours beside PyTorch, workload by workload: both alternate within one run, one process a measurement.
+"""Compares gradus with PyTorch, workload by workload: both alternate within one run, one process per measurement.
 
 usage: python3 tests/bench/peers.py [workload ...] [--seconds 4] [--rounds 3] [--threads N] [--level x86-64-v3]
 
-PyTorch gets its best: OpenBLAS's OpenMP build with kernels for this processor, and tcmalloc, where they
-are installed (Debian: python3-torch libopenblas-openmp-dev libtcmalloc-minimal4). The ratio is the median
-of the rounds' ratios; below 1, ours is faster. --level holds both to an instruction set: ours as built by
-`make ARCH=x86-64-v3 build/x86-64-v3/bin/bench`, all libraries by the variables that they read.
+PyTorch runs with its best settings: OpenBLAS's OpenMP build with kernels for this processor, and tcmalloc, if
+installed (Debian: python3-torch libopenblas-openmp-dev libtcmalloc-minimal4). The ratio is the median of the rounds'
+ratios; below 1, gradus is faster. --level restricts both to an instruction set: gradus as built by
+`make ARCH=x86-64-v3 build/x86-64-v3/bin/bench`, the libraries by their environment variables.
 """
 import argparse
 import glob
@@ -18,20 +18,20 @@ import sys
 SHARED = ["mlp", "gpt-char", "gpt-baby", "gpt2-124M", "lstm", "seq2seq", "bert", "vit", "contrastive",
           "cnn-attention", "conv", "attention-512", "attention-1024", "attention-2048", "attention-4096", "attention-8192"]
 
-# By level: OpenBLAS's kernels, PyTorch's own, and oneDNN's, of which it has none below SSE 4.1.
+# Per level: the kernels of OpenBLAS, PyTorch and oneDNN, which has none below SSE 4.1.
 LEVELS = {"x86-64": {"OPENBLAS_CORETYPE": "Nehalem", "ATEN_CPU_CAPABILITY": "default", "DNNL_MAX_CPU_ISA": "SSE41"},
           "x86-64-v3": {"OPENBLAS_CORETYPE": "Haswell", "ATEN_CPU_CAPABILITY": "avx2", "DNNL_MAX_CPU_ISA": "AVX2"},
           "x86-64-v4": {"OPENBLAS_CORETYPE": "SkylakeX", "ATEN_CPU_CAPABILITY": "avx512"}}
 
 
 def own_environment(level=None):
-    """Ours finds its BLAS kernels by itself, unless it is held to fewer."""
+    """gradus's environment: it finds its BLAS kernels by itself, unless restricted."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("OPENBLAS_")}
     return dict(env, **LEVELS.get(level, {}))
 
 
 def tuned_environment(threads, level=None):
-    """The environment in which PyTorch runs fastest here."""
+    """The environment in which PyTorch runs fastest."""
     env = dict(own_environment(level), OMP_NUM_THREADS=str(threads))
     with open("/proc/cpuinfo", encoding="utf-8") as f:
         if not level and " avx512f" in f.read():

@@ -3,7 +3,7 @@
 usage: python3 torch_peer.py [workload ...] [--seconds 4]
 
 A training step is zero_grad, forward, loss, backward, clip and AdamW in float32 on random input. peers.py
-runs this beside ours with the settings that make PyTorch fastest.
+runs it with the settings that make PyTorch fastest.
 """
 import argparse
 import json
@@ -61,7 +61,7 @@ class GPT(nn.Module):
         self.wte, self.wpe = nn.Embedding(vocab, dim), nn.Embedding(context, dim)
         self.blocks = nn.Sequential(*(Block(dim, heads, bias) for _ in range(layers)))
         self.ln_f = nn.LayerNorm(dim)
-        for table in (self.wte, self.wpe):  # as GPT-2: large logits make denormal gradients, which are slow
+        for table in (self.wte, self.wpe):  # as in GPT-2: larger logits lead to denormal gradients, which are slow
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, ids):
@@ -91,7 +91,7 @@ class Seq2Seq(nn.Module):
 
 
 class Bert(nn.Module):
-    """BERT with both its heads, as our models/bert.h has it, out of PyTorch's encoder layers."""
+    """BERT with both heads, as in models/bert.h, made of PyTorch's encoder layers."""
 
     def __init__(self, vocab, context, layers, heads, dim, dropout=0.0):
         super().__init__()
@@ -101,7 +101,7 @@ class Bert(nn.Module):
         self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(dim, heads, 4 * dim, dropout, F.gelu, eps,
                                                                batch_first=True) for _ in range(layers))
         for block in self.blocks:
-            block.dropout.p = 0.0  # BERT has none within its feed-forward layers
+            block.dropout.p = 0.0  # BERT has no dropout inside its feed-forward layers
         self.pooler, self.transform = nn.Linear(dim, dim), nn.Linear(dim, dim)
         self.transform_norm, self.next = nn.LayerNorm(dim, eps), nn.Linear(dim, 2)
         self.decoder = nn.Linear(dim, vocab)
@@ -123,7 +123,7 @@ class Bert(nn.Module):
         return self.decoder(self.transform_norm(F.gelu(self.transform(hidden))))
 
     def losses(self, ids, segments, mask, targets, is_next):
-        """Of the masked words alone, and of the next sentence."""
+        """The losses of the masked words and of the next sentence."""
         hidden, places = self.hidden(ids, segments, mask), targets.flatten() != -100
         said = self.word_logits(hidden.flatten(0, 1)[places])
         pooled = torch.tanh(self.pooler(hidden[:, 0]))
@@ -199,7 +199,7 @@ class Contrastive(nn.Module):
 
 
 class AttentionCNN(nn.Module):
-    """Two convolutions with pooling, and a transformer block over the map that is left."""
+    """Two convolutions with pooling, and a transformer block over the remaining map."""
 
     def __init__(self):
         super().__init__()

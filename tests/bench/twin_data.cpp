@@ -1,10 +1,10 @@
-// What a twin of a run in another framework needs to take the same steps: twins.py's other half.
+// Writes what another framework needs to repeat a run's steps, for twins.py.
 //
 //   build/bin/twin_data RUN OUT
 //
 // Reads the folder RUN that train_bert or train_gpt wrote, and writes OUT/weights.safetensors, the
-// weights that the run began with, and OUT/data.safetensors: the batches of all its steps, one
-// behind the other ("train.ids", (steps, B, T), and so on), and all of the validation part
+// weights that the run started with, and OUT/data.safetensors: the batches of all its steps,
+// concatenated ("train.ids", (steps, B, T), and so on), and the whole validation part
 // ("validation.ids", (N, T)).
 
 #include <gradus/gradus.h>
@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// All fields of the batches of steps 0, 1, ..., a tensor each, and of the validation part's.
+/// All fields of the batches of steps 0, 1, ... and of the validation part, one tensor per field.
 template <class Batch>
 NamedTensors data_of(const std::vector<std::pair<const char*, Tensor Batch::*>>& fields,
                      int64_t steps, const std::function<Batch(int64_t)>& train,
@@ -54,7 +54,7 @@ struct Run {
   }
 };
 
-/// The model that a run begins with.
+/// The model that the run starts with.
 template <class Model>
 NamedTensors first_weights(const Run& run) {
   manual_seed(run.seed);

@@ -1,13 +1,13 @@
-"""How good our models get beside PyTorch's of the same size: the same first weights, batches, masks, steps.
+"""Compares the quality of trained models with PyTorch's of the same size: same initial weights, batches, masks, steps.
 
 usage: /usr/bin/python3 tests/bench/twins.py bert|gpt [--steps N] [--data FILE] [--threads N] [--flags='...']
 
-Trains with train_bert, or with train_gpt on byte pairs; has twin_data write what that run saw; trains the
-benchmark's PyTorch model (torch_peer.py) on it with the same AdamW, learning rates, clipping and dropout;
-and prints both models' figure on the whole validation part, the training's seconds, and ours / torch.
-On a busy machine PyTorch's two threads wait for each other: --threads 1. Losses agree to six digits for
-some hundred steps; then a high learning rate makes rounding grow, and a BERT's figures differ by up to 5%
-either way: look at several seeds, --flags='--seed N'.
+Trains with train_bert, or with train_gpt on byte pairs; twin_data writes that run's weights and batches; then the
+benchmark's PyTorch model (torch_peer.py) trains on them with the same AdamW, learning rates, clipping and dropout.
+Prints both models' figure on the whole validation part, the seconds of training, and ours / torch. On a busy machine PyTorch's
+two threads wait for each other: use --threads 1. Losses agree to six digits for some hundred steps; then a high
+learning rate amplifies rounding, and a BERT's figures differ by up to 5% in both directions: compare several seeds,
+--flags='--seed N'.
 """
 import argparse
 import csv
@@ -23,7 +23,7 @@ import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, "..", "golden"))
+sys.path.append(os.path.join(HERE, "..", "golden", "scripts"))
 from peers import own_environment, tuned_environment
 
 KINDS = {  # program, its flags, the default of --steps, the figure
@@ -54,7 +54,7 @@ def part(data, prefix):
 
 
 def our_parameter_name(name):
-    from make_golden import our_name
+    from golden import our_name
     return our_name(name).replace("mlp.0", "mlp.fc").replace("mlp.2", "mlp.proj")
 
 
@@ -72,7 +72,7 @@ def make_model(kind, config):
 
 
 def load(model, weights):
-    """Ours into the twin; what it has and we have not is 0 and stays so."""
+    """Loads our weights into the twin. Biases that only the twin has stay 0."""
     import torch
     left = dict(weights)
     with torch.no_grad():
@@ -139,7 +139,7 @@ def train_twin(kind, run, out):
         optimizer.step()
         first = loss.item() if first is None else first
     seconds = time.perf_counter() - start
-    apart = abs(first / float(steps[0]["loss"]) - 1)  # dropout's choices are not the same
+    apart = abs(first / float(steps[0]["loss"]) - 1)  # dropout masks differ
     assert apart < (0.02 if config["dropout"] > 0 else 1e-4), \
         f"twins: the first loss is {first:.6f}, ours was {steps[0]['loss']}: not the same data or weights"
     model.eval()

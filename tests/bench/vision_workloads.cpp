@@ -43,7 +43,7 @@ Workload contrastive() {
       *model, [=] { return model->loss(a, b); }, 128);
 }
 
-/// Two 3 x 3 convolutions with pooling, and a transformer block over the 8 x 8 map that is left.
+/// Two 3 x 3 convolutions with pooling, and a transformer block over the remaining 8 x 8 map.
 struct AttentionCNN : nn::Module {
   nn::Conv2d a, b;
   nn::Block block;
@@ -66,7 +66,7 @@ Workload cnn_attention() {
       *model, [=] { return model->loss(images, labels); }, 64);
 }
 
-/// Forward and backward, the image's gradient too.
+/// Forward and backward, including the image's gradient.
 Workload conv() {
   const nn::Conv2d layer(64, 64, 3, {.padding = 1});
   const Tensor images = randn({32, 64, 32, 32}).requires_grad_(), dy = randn({32, 64, 32, 32});

@@ -19,7 +19,7 @@ Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t 
           items, 0};
 }
 
-/// Of a model whose loss takes inputs x and targets y.
+/// A training step of a model whose loss takes inputs x and targets y.
 template <class Model>
 Workload trainer(std::shared_ptr<Model> model, Tensor x, Tensor y, int64_t items,
                  bool clip = true) {
@@ -136,7 +136,7 @@ Workload generation() {
             const NoGrad no_grad;
             const EvalMode eval;
             const int64_t length = decoder->capacity() - decoder->room();
-            if (length >= 2 * context) {  // keep near the length that is measured
+            if (length >= 2 * context) {  // stay near the measured length
               decoder->clear();
               decoder->next_logits(randint(0, 50257, {1, context}));
             }

@@ -1,5 +1,5 @@
 #pragma once
-// What speed is measured on: training steps on random input, in float32.
+// The benchmark's workloads: training steps on random input, in float32.
 
 #include <cstdint>
 #include <functional>
@@ -10,30 +10,31 @@
 
 namespace gradus::bench {
 
-/// A workload made ready: `step` is what is timed.
+/// A prepared workload: `step` is timed.
 struct Workload {
   std::function<void()> step;
-  int64_t items;        ///< tokens or examples a step
-  double weight_bytes;  ///< of generation: what must be read for a token; else 0
+  int64_t items;        ///< tokens or examples per step
+  double weight_bytes;  ///< for generation: bytes of weights read per token; else 0
 };
 
 struct NamedWorkload {
   std::string name;
   std::function<Workload()> make;
-  bool growth = false;  ///< one of a series in which one size grows; run only when named
+  bool growth = false;  ///< part of a series in which one size grows; runs only if named
 };
 
 /// zero_grad, forward, loss, backward, clip, AdamW; `loss` keeps the model alive.
 Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
                  bool clip = true);
 
-/// Of images: vit, contrastive, cnn-attention, conv (a 3x3 convolution alone, 64 to 64 channels of 32 x 32, batch 32).
+/// Image workloads: vit, contrastive, cnn-attention, conv (a single 3x3 convolution, 64 to 64
+/// channels of 32 x 32, batch 32).
 std::vector<NamedWorkload> vision_workloads();
 
-/// All workloads: those of images, mlp, gpt-char, gpt-baby, gpt2-124M, lstm (2 layers of 256, 64 sequences of 64),
-/// seq2seq, bert, attention-512 ... -16384, generate-124M; and those of growth.py, gpt-char with
-/// another length, width or batch: length-512 ... -16384 (one sequence), width-64 ... -1024 (heads
-/// of 32), batch-1 ... -192.
+/// All workloads: the image workloads, mlp, gpt-char, gpt-baby, gpt2-124M, lstm (2 layers of 256, 64
+/// sequences of 64), seq2seq, bert, attention-512 ... -16384, generate-124M; and growth.py's, gpt-char
+/// with another length, width or batch: length-512 ... -16384 (one sequence), width-64 ... -1024
+/// (heads of 32), batch-1 ... -192.
 const std::vector<NamedWorkload>& workloads();
 
 }  // namespace gradus::bench

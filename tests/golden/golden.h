@@ -1,5 +1,5 @@
 #pragma once
-// Reading the golden data that make_golden.py wrote, and comparing with it.
+// Reads golden data, which scripts/make_*.py wrote, and compares results with it.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace golden {
 
-/// One of the files, by name.
+/// A golden file, by name.
 class File {
  public:
   explicit File(const std::string& name)
@@ -28,7 +28,7 @@ class File {
         return gradus::is_floating(tensor.dtype()) ? tensor.to(dtype).detach() : tensor;
     gradus::core::fail("golden: there is no ", name);
   }
-  /// All tensors whose names start with `prefix`, without it.
+  /// All tensors whose names start with `prefix`, which is removed from the names.
   gradus::NamedTensors with_prefix(const std::string& prefix,
                                    gradus::Dtype dtype = gradus::float64) const {
     gradus::NamedTensors found;
@@ -52,7 +52,7 @@ inline double difference(const gradus::Tensor& actual, const gradus::Tensor& exp
   return gradus::norm(a - b).item() / gradus::norm(b).item();
 }
 
-/// True if every number and the shape are the same.
+/// True if shape, dtype and all values are equal.
 inline bool same(const gradus::Tensor& a, const gradus::Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          a.to_vector<double>() == b.to_vector<double>();

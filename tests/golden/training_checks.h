@@ -1,5 +1,5 @@
 #pragma once
-// Training as PyTorch trained.
+// Compares training with PyTorch's.
 
 #include <catch2/catch.hpp>
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace golden {
 
-/// In float64 and float32: 20 steps from the file's weights on its batches, by the sum of what
-/// losses(model, step, dtype) gives, a std::vector<Tensor>. Compares the first gradients and all
-/// losses, which the file has as (20, losses), or (20) where it is one.
+/// Trains in float64 and float32 for 20 steps from the file's weights on its batches, and compares
+/// the first gradients and all losses. losses(model, step, dtype) returns a std::vector<Tensor>,
+/// whose sum is minimised; the file has them as (20, losses), or (20) for a single loss.
 template <class Model, class Losses>
 void check_training(const File& file, const typename Model::Config& config, Losses&& losses) {
   using namespace gradus;

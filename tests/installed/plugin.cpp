@@ -1,4 +1,4 @@
-// A plugin that holds gradus, hidden, and uses its threads.
+// A plugin that contains gradus with hidden symbols, and uses its threads.
 #include <gradus/gradus.h>
 
 using namespace gradus;

@@ -1,4 +1,4 @@
-// Opens the plugin, uses it, closes it, and lives on while its threads go to sleep.
+// Opens the plugin, uses it, closes it, and goes on while its threads go to sleep.
 #include <dlfcn.h>
 #include <unistd.h>
 

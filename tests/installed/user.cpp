@@ -1,5 +1,5 @@
-// A program of a user's own against the installed library: what must hold across a shared library's
-// border. .ci/run builds and runs it.
+// A user's program against the installed library: what must work across the boundary of a shared
+// library. tests/installed/run builds and runs it.
 
 #include <gradus/gradus.h>
 
@@ -18,7 +18,7 @@ void expect(bool ok, const char* what) {
   std::exit(1);
 }
 
-/// An optimiser of the user's own: the step is lr times the gradient's sign.
+/// A user's optimiser: the step is lr times the gradient's sign.
 class SignSGD : public optim::ElementwiseOptimizer {
  public:
   SignSGD(optim::ParameterGroups groups, double lr)
@@ -74,7 +74,7 @@ void polymorphism() {
   expect(net.out.bias.to_vector<float>()[0] == before[0] - 0.5f, "an optimiser of one's own");
 }
 
-/// What a thread's scopes set is seen on both sides.
+/// Both sides see the same thread-local scopes.
 void scopes() {
   const Tensor x = ones({2}).requires_grad_();
   {

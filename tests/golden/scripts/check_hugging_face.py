@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks with PyTorch what gradus wrote: of a folder, that its model gives the outputs that make_hugging_face.py
-recorded; of weights.py, that every tensor survives both ways, and what is refused.
+"""Checks with PyTorch what gradus wrote: a folder's model gives the outputs that make_hugging_face.py recorded;
+weights.py converts every tensor in both directions, and refuses bad files.
 
 usage: /usr/bin/python3 check_hugging_face.py gpt2|bert|vit DIR
        /usr/bin/python3 check_hugging_face.py weights DIR          (an empty folder)

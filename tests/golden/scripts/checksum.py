@@ -1,4 +1,4 @@
-"""The checksum of core/files/checksum.h once more, for the file in tests/core/safetensors_test.cpp."""
+"""Prints the checksum of the file in tests/core/safetensors_test.cpp, as core/files/checksum.h computes it."""
 
 import json
 import struct

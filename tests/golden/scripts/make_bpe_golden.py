@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Byte pair encoding by its definition, slow and plain: writes bpe.json beside this script.
+"""Makes bpe.json: byte pair encoding by its definition, slow and simple.
 
 The splitting rule is GPT-2's pattern with \\p{L}, \\p{N} and \\s written out as character classes, since `re` has no
-properties; training counts all pairs anew for each merge, encoding looks at all pairs anew for each merge.
+properties. Training recounts all pairs for each merge, and so does encoding.
 """
 import collections
 import json

@@ -1,23 +1,17 @@
 #!/usr/bin/env python3
-"""Makes common_ops.safetensors: PyTorch's outputs and gradients of the ops that its users reach for.
-
-usage: python3 make_common_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
+"""Makes common_ops.safetensors: PyTorch's outputs and gradients of common ops.
 
 For each case: its inputs in.0, in.1, ...; out; dy, the gradient of out; grad.0, ... of the inputs that have one. Cases
-called *_wide have float32 numbers of every size as inputs, zeros, infinities and NaN among them, and float64's results
-on those very numbers: what a right float32 op comes to as well. tests/ops/common_golden_test.cpp holds the same cases. The
-same PyTorch writes the same bytes.
+called *_wide have float32 inputs of every magnitude, with zeros, infinities and NaN, and float64 results for these
+inputs, which a correct float32 op matches. tests/ops/common_golden_test.cpp holds the same cases.
 """
 import math
-import sys
 
 import torch
 import torch.nn.functional as F
 
-sys.dont_write_bytecode = True
-from make_golden import save
+from golden import F64, begin, record_functions, save
 
-F64 = torch.float64
 INF, NAN = math.inf, math.nan
 CASES = {}
 
@@ -36,6 +30,7 @@ def positive(*shape):
 
 
 # ---- reductions and orderings ----
+
 
 def declare_reductions():
     x = normal(4, 5, 3)
@@ -61,6 +56,7 @@ def declare_reductions():
 
 # ---- shapes ----
 
+
 def declare_shapes():
     cases((normal(3, 4, 2),), {
         "flip": lambda x: x.flip(0, 2), "roll": lambda x: x.roll(1, 1), "roll_back": lambda x: x.roll((-2, 5), (0, 1)),
@@ -71,8 +67,9 @@ def declare_shapes():
 
 # ---- functions ----
 
+
 class Expm1(torch.autograd.Function):
-    """torch.expm1 with the gradient dy e^x: dy (y + 1), PyTorch's, has lost its digits where x is far below 0."""
+    """torch.expm1 with the gradient dy e^x: PyTorch's dy (y + 1) loses its digits far below 0."""
 
     @staticmethod
     def forward(ctx, x):
@@ -85,7 +82,7 @@ class Expm1(torch.autograd.Function):
 
 
 def elu(x, alpha):
-    """torch.nn.functional.elu, which computes exp(x) - 1, with expm1."""
+    """torch.nn.functional.elu, with expm1 instead of exp(x) - 1."""
     return torch.where(x > 0, x, alpha * Expm1.apply(torch.where(x > 0, 0, x)))
 
 
@@ -107,8 +104,9 @@ def declare_functions():
 
 # ---- lengths and angles ----
 
+
 def cosine(a, b, dim, eps):
-    """As torch.nn.functional.cosine_similarity, but for the gradient of what is shorter than eps."""
+    """torch.nn.functional.cosine_similarity, except for the gradient of vectors shorter than eps."""
     return (F.normalize(a, dim=dim, eps=eps) * F.normalize(b, dim=dim, eps=eps)).sum(dim)
 
 
@@ -133,7 +131,7 @@ def declare_lengths():
     cases((wide,), {"normalize_wide": F.normalize, "normalize_1_wide": lambda x: F.normalize(x, p=1)})
     other = (positive(12, 4) * sizes.flip(0).unsqueeze(1)).float().to(F64)
     cases((wide, other), {"cosine_wide": lambda a, b: cosine(a, b, 1, 1e-8)})
-    # what is squared on the way leaves float32's range
+    # intermediate squares leave float32's range
     cases(((normal(5, 7) * torch.tensor([1e-30, 1e-20, 1, 1e20, 1e37], dtype=F64).unsqueeze(1)).float().to(F64),),
           {"std_wide": lambda x: x.std(1), "cumsum_wide": lambda x: x.cumsum(1)})
     factors = torch.tensor([[1e30, 1e30, 1e-30, 1e-30], [1e-37, 1e37, 3, -1], [1e20, 0, 1e20, 1e20], [3, 2, 1, 1]],
@@ -142,26 +140,10 @@ def declare_lengths():
 
 
 def main():
-    torch.manual_seed(12)
+    begin(12)
     for declare in (declare_reductions, declare_shapes, declare_functions, declare_lengths):
         declare()
-    out = {}
-    for name, (function, given) in CASES.items():
-        inputs = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in given]
-        y = function(*inputs)
-        for i, x in enumerate(inputs):
-            out[f"{name}.in.{i}"] = x
-        out[name + ".out"] = y
-        if not y.requires_grad:
-            continue
-        dy = torch.randn_like(y).float().to(F64)
-        y.backward(dy)
-        out[name + ".dy"] = dy
-        for i, x in enumerate(inputs):
-            if x.grad is not None:
-                out[f"{name}.grad.{i}"] = x.grad
-    save("common_ops", out)
-    print(len(CASES), "cases")
+    save("common_ops", record_functions(CASES, lambda y: torch.randn_like(y).float().to(F64)))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,14 @@
 #!/usr/bin/env python3
 """Makes contrastive.safetensors: contrastive losses as F.cross_entropy of the logits, and their gradients.
 
-usage: python3 make_contrastive_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
-
-For each case: its inputs in.0, in.1, ..., the temperature the last of them; loss; grad.0, ... of the inputs.
-tests/ops/contrastive_test.cpp holds the same cases. The same PyTorch writes the same bytes.
+For each case: its inputs in.0, in.1, ..., of which the last is the temperature; loss; grad.0, ... of the inputs.
+tests/ops/contrastive_test.cpp holds the same cases.
 """
-import sys
-
 import torch
 import torch.nn.functional as F
 
-sys.dont_write_bytecode = True
-from make_golden import save
+from golden import F64, begin, save
 
-F64 = torch.float64
 OUT = {}
 
 
@@ -61,13 +55,18 @@ def case(name, function, *shapes, temperature, scale=1, targets=None):
         OUT[key + "loss"] = loss
 
 
-torch.manual_seed(1)
-case("own_negatives", own_negatives, (5, 7), (5, 7), (5, 3, 7), temperature=0.5)
-case("shared_negatives", own_negatives, (5, 7), (5, 7), (11, 7), temperature=0.5)
-case("among_keys", among_keys, (67, 5), (131, 5), temperature=0.7, targets=torch.randint(0, 131, (67,)))
-case("nt_xent", nt_xent, (26, 3), temperature=0.2)
-case("nt_xent_blocks", nt_xent, (274, 5), temperature=0.6, scale=0.5)
-case("nt_xent_smallest", nt_xent, (4, 1), temperature=1.5)
-case("clip", clip, (13, 6), (13, 6), temperature=0.3)
-case("clip_blocks", clip, (263, 4), (263, 4), temperature=0.9, scale=0.7)
-save("contrastive", OUT)
+def main():
+    begin(1)
+    case("own_negatives", own_negatives, (5, 7), (5, 7), (5, 3, 7), temperature=0.5)
+    case("shared_negatives", own_negatives, (5, 7), (5, 7), (11, 7), temperature=0.5)
+    case("among_keys", among_keys, (67, 5), (131, 5), temperature=0.7, targets=torch.randint(0, 131, (67,)))
+    case("nt_xent", nt_xent, (26, 3), temperature=0.2)
+    case("nt_xent_blocks", nt_xent, (274, 5), temperature=0.6, scale=0.5)
+    case("nt_xent_smallest", nt_xent, (4, 1), temperature=1.5)
+    case("clip", clip, (13, 6), (13, 6), temperature=0.3)
+    case("clip_blocks", clip, (263, 4), (263, 4), temperature=0.9, scale=0.7)
+    save("contrastive", OUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,18 +1,13 @@
 #!/usr/bin/env python3
 """Makes convolution.safetensors: PyTorch's outputs and gradients of convolutions, in float64.
 
-usage: python3 make_convolution_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
-
-For each case x, weight, bias, y and the gradients dy, dx, dweight, dbias. The cases stand in
-tests/ops/convolution_test.cpp, too. The same PyTorch writes the same bytes.
+For each case x, weight, bias, y and the gradients dy, dx, dweight, dbias. tests/ops/convolution_test.cpp holds
+the same cases.
 """
-import sys
-
 import torch
 import torch.nn.functional as F
 
-sys.dont_write_bytecode = True
-from make_golden import save
+from golden import F64, begin, save
 
 # name: x, weight, stride, padding, dilation, groups
 CASES = {
@@ -28,16 +23,21 @@ CASES = {
     "wide_padding": ((1, 2, 3, 2), (2, 2, 2, 2), 1, (3, 4), 1, 1),
 }
 
-torch.manual_seed(0)
-torch.set_default_dtype(torch.float64)
-out = {}
-for name, (x_shape, w_shape, stride, padding, dilation, groups) in CASES.items():
-    x, weight = (torch.randn(s, requires_grad=True) for s in (x_shape, w_shape))
-    bias = torch.randn(w_shape[0], requires_grad=True)
-    y = F.conv2d(x, weight, bias, stride, padding, dilation, groups)
-    dy = torch.randn_like(y)
-    y.backward(dy)
-    for key, t in dict(x=x, weight=weight, bias=bias, y=y, dy=dy, dx=x.grad, dweight=weight.grad,
-                       dbias=bias.grad).items():
-        out[f"{name}.{key}"] = t
-save("convolution", out)
+
+def main():
+    begin(0, F64)
+    out = {}
+    for name, (x_shape, w_shape, stride, padding, dilation, groups) in CASES.items():
+        x, weight = (torch.randn(s, requires_grad=True) for s in (x_shape, w_shape))
+        bias = torch.randn(w_shape[0], requires_grad=True)
+        y = F.conv2d(x, weight, bias, stride, padding, dilation, groups)
+        dy = torch.randn_like(y)
+        y.backward(dy)
+        for key, t in dict(x=x, weight=weight, bias=bias, y=y, dy=dy, dx=x.grad, dweight=weight.grad,
+                           dbias=bias.grad).items():
+            out[f"{name}.{key}"] = t
+    save("convolution", out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,69 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the golden data that tests compare with: PyTorch's numbers for modules, optimisers and a GPT.
-
-usage: python3 make_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
-
-Writes *.safetensors beside itself. The same PyTorch writes the same bytes.
-"""
-import json
+"""Makes modules, optimisers, gpt and gpt_bias.safetensors: PyTorch's modules, optimiser steps, and a GPT's training."""
 import math
-import os
-import struct
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-GOLDEN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64", torch.uint8: "U8", torch.bool: "BOOL"}
-
-
-def save(name, tensors):
-    """Writes a safetensors file: header length, JSON header, numbers."""
-    header, blobs, at = {}, [], 0
-    for key, tensor in tensors.items():
-        blob = tensor.detach().contiguous().numpy().tobytes()
-        header[key] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, at + len(blob)]}
-        blobs.append(blob)
-        at += len(blob)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(os.path.join(GOLDEN, name + ".safetensors"), "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
-    print(name, 8 + len(text) + at, "bytes")
-
+from golden import F64, begin, record, save
 
 # ---- modules, in float64 ----
-
-OUR_NAMES = {  # PyTorch's names in its attention and encoder layer -> ours
-    "in_proj_weight": "qkv.weight", "in_proj_bias": "qkv.bias",
-    "out_proj.weight": "proj.weight", "out_proj.bias": "proj.bias",
-    "norm1": "ln1", "norm2": "ln2", "linear1": "mlp.fc", "linear2": "mlp.proj", "self_attn": "attn",
-}
-
-
-def our_name(name):
-    for theirs, ours in OUR_NAMES.items():
-        name = name.replace(theirs, ours)
-    return name
-
-
-def record(out, case, module, inputs, call=None):
-    """Adds a module's parameters, inputs, output, a random gradient of the output, and all gradients."""
-    with torch.no_grad():
-        for p in module.parameters():  # so that no bias is zero and no norm is the identity
-            p.add_(0.1 * torch.randn_like(p))
-    inputs = [x.requires_grad_() if x.is_floating_point() else x for x in inputs]
-    y = call(*inputs) if call else module(*inputs)
-    dy = torch.randn_like(y)
-    y.backward(dy)
-    for name, p in module.named_parameters():
-        out[f"{case}.param.{our_name(name)}"], out[f"{case}.grad.{our_name(name)}"] = p, p.grad
-    for i, x in enumerate(inputs):
-        out[f"{case}.in.{i}"] = x
-        if x.grad is not None:
-            out[f"{case}.din.{i}"] = x.grad
-    out[f"{case}.out"], out[f"{case}.dout"] = y, dy
 
 
 class MLP(nn.Module):
@@ -77,8 +22,7 @@ class MLP(nn.Module):
 
 
 def modules():
-    torch.manual_seed(1)
-    torch.set_default_dtype(torch.float64)
+    begin(1, F64)
     B, T, C, H = 2, 5, 8, 2
     out = {}
     record(out, "linear", nn.Linear(6, 4), [torch.randn(3, 5, 6)])
@@ -88,7 +32,7 @@ def modules():
     record(out, "mlp_erf", MLP(C, "none", True), [torch.randn(B, T, C)])
     record(out, "mlp_tanh", MLP(C, "tanh", False), [torch.randn(B, T, C)])
 
-    causal = torch.ones(T, T, dtype=torch.bool).triu(1)  # PyTorch: True may not be seen
+    causal = torch.ones(T, T, dtype=torch.bool).triu(1)  # PyTorch: True masks out
     keep = torch.rand(T, T) < 0.6
     keep.fill_diagonal_(True)
     added = torch.randn(T, T)
@@ -105,9 +49,9 @@ def modules():
 
 # ---- optimisers, in float64 ----
 
+
 def optimisers():
-    torch.manual_seed(2)
-    torch.set_default_dtype(torch.float64)
+    begin(2, F64)
     cases = {
         "sgd": (torch.optim.SGD, dict(lr=0.1)),
         "sgd_decay": (torch.optim.SGD, dict(lr=0.1, weight_decay=0.1)),
@@ -128,7 +72,7 @@ def optimisers():
     out = {f"start.{i}": p for i, p in enumerate(start)}
     for i in range(len(shapes)):
         out[f"grads.{i}"] = torch.stack([g[i] for g in grads])
-    # The last parameter has no gradient in the steps 3, 7, 11, ...: it is skipped there.
+    # In steps 3, 7, 11, ... the last parameter has no gradient and is skipped.
     for clip in (False, True):
         for case, (optimiser, options) in cases.items():
             params = [p.clone().requires_grad_() for p in start]
@@ -151,6 +95,7 @@ def optimisers():
 
 
 # ---- a GPT, its first gradients, and 50 steps of AdamW ----
+
 
 class Block(nn.Module):
     def __init__(self, c):
@@ -240,12 +185,11 @@ def train(model, batches, dtype, out, key):
 
 
 def gpt(name, config, seed):
-    torch.manual_seed(seed)
-    torch.set_default_dtype(torch.float32)
+    begin(seed)
     model = GPT(config)
     out = {f"param.{n}": p.detach().clone() for n, p in model.named_parameters()}
     start = {n: p.clone() for n, p in model.state_dict().items()}
-    # Each token follows from the one before, but for some noise: there is something to learn.
+    # Each token is a function of the previous one plus noise, so there is something to learn.
     V, T = config["vocab"], config["context"]
     batches = torch.randint(0, V, (50, 4, T + 1))
     for t in range(T):
@@ -264,9 +208,12 @@ def gpt(name, config, seed):
     save(name, out)
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
+def main():
     modules()
     optimisers()
     gpt("gpt", dict(vocab=23, context=16, layers=2, heads=2, dim=32, bias=False, tie=True, approximate="none"), 3)
     gpt("gpt_bias", dict(vocab=19, context=12, layers=3, heads=4, dim=24, bias=True, tie=False, approximate="tanh"), 4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,29 +1,21 @@
 #!/usr/bin/env python3
-"""Makes hugging_face/{gpt2,bert,vit}: small folders as transformers writes them, and what the models give.
-
-usage: /usr/bin/python3 make_hugging_face.py       (Debian: python3-torch; made with PyTorch 1.13.1)
+"""Makes hugging_face/{gpt2,bert,vit}: small folders as transformers writes them, and the models' outputs.
 
 The models are written out as functions of a state_dict with transformers' names; expected.safetensors holds inputs and
-outputs. gpt2 is as the hub has it: names without a prefix, buffers among them, the output tied, a vocabulary larger
-than the tokenizer's. bert has the names of its first files, LayerNorm.gamma, and repeats tied tensors. vit is in
-float16 and in two files. Also wordpiece.json: token ids by BERT's published rules, in plain Python.
+outputs. gpt2 is like the hub's: names without a prefix, buffers among the parameters, a tied output layer, a vocabulary
+larger than the tokenizer's. bert has the names of its first files, LayerNorm.gamma, and repeats tied tensors. vit is
+float16 in two files. Also wordpiece.json: token ids by BERT's published rules, in plain Python.
 """
 import json
 import math
 import os
-import sys
 import unicodedata
 
 import torch
 import torch.nn.functional as F
 
-sys.dont_write_bytecode = True
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-import make_golden
+from golden import GOLDEN, begin, save
 from make_bpe_golden import ORDER, SPELL, train
-from make_golden import GOLDEN, save
-
-make_golden.DTYPES[torch.float16] = "F16"
 
 
 def write(path, text):
@@ -58,6 +50,7 @@ def pair(name, *shape):
 
 
 # ---- GPT-2 ----
+
 
 def gpt2_logits(state, ids, heads, layers, eps):
     def conv1d(name, x):
@@ -109,6 +102,7 @@ def gpt2():
 
 
 # ---- BERT ----
+
 
 def bert_outputs(state, ids, segments, mask, heads, layers, eps):
     state = {k[5:] if k.startswith("bert.") else k: v for k, v in state.items()}
@@ -168,6 +162,7 @@ def bert(vocab):
 
 
 # ---- ViT ----
+
 
 def vit_logits(state, images, patch, heads, layers, eps):
     e = "vit.embeddings."
@@ -324,8 +319,7 @@ def unicode_ranges():
 
 
 def main():
-    torch.manual_seed(9)
-    torch.set_num_threads(1)
+    begin(9)
     vocab = wordpiece_vocab()
     gpt2()
     bert(vocab)

@@ -1,22 +1,17 @@
 #!/usr/bin/env python3
-"""Makes images.safetensors: images seen through affine maps by PyTorch's affine_grid and grid_sample, in float64.
-
-usage: python3 make_image_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
+"""Makes images.safetensors: images under affine maps, by PyTorch's affine_grid and grid_sample, in float64.
 
 images (N, C, H, W), theta (N, 2, 3) as affine_grid takes it, warped (N, C, H, W): bilinear, zeros outside,
-align_corners=False. The same PyTorch writes the same bytes.
+align_corners=False.
 """
-import sys
-
 import torch
 import torch.nn.functional as F
 
-sys.dont_write_bytecode = True
-from make_golden import save
+from golden import begin, save
 
 
 def main():
-    torch.manual_seed(5)
+    begin(5)
     images = torch.rand(8, 2, 7, 10, dtype=torch.float64)
     theta = torch.eye(2, 3, dtype=torch.float64) + 0.5 * torch.randn(8, 2, 3, dtype=torch.float64)
     theta[0] = torch.eye(2, 3)

@@ -1,31 +1,27 @@
 #!/usr/bin/env python3
-"""Makes magnitudes.safetensors: outputs and gradients at numbers of every size, from 1e-4 to the largest finite.
+"""Makes magnitudes.safetensors: outputs and gradients at every magnitude, from 1e-4 to the largest finite value.
 
-usage: python3 make_magnitude_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
-
-All inputs are float32 numbers (but those of the cases called *_double), and the scores that are made of them are
-exact in float32: small integers times powers of two, so near each other, however large, that softmax has something to
-tell apart. The results are float64's on those very numbers, each row's largest score subtracted first: what a right
-float32 kernel comes to as well. Where a sum itself is rounded (a score plus a mask of -1e9) float32 has a truth of its
-own, *32. tests/ops/magnitude_golden_test.cpp holds the same cases. The same PyTorch writes the same bytes.
+All inputs are float32 (except in cases called *_double), and scores computed from them are exact in float32: small
+integers times powers of two, close enough to each other at every magnitude for softmax to tell them apart. Results are
+float64's for these inputs, with each row's largest score subtracted first; a correct float32 kernel matches them. Where
+a sum itself is rounded (a score plus a mask of -1e9), float32 has its own expected result, *32.
+tests/ops/magnitude_golden_test.cpp holds the same cases.
 """
 import math
-import sys
 
 import torch
 import torch.nn.functional as F
 
-sys.dont_write_bytecode = True
-from make_golden import save
+from golden import F64, begin, save
 
-F32, F64 = torch.float32, torch.float64
+F32 = torch.float32
 SIZES = [1e-4, 1e-2, 1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e9, 1e20, 1e30, 3e38]
 DOUBLE_SIZES = [1e300, 1.7e308]
 OUT = {}
 
 
 def exact(x):
-    """As stored: in float32, if that is the same."""
+    """In float32 if that is exact, as it is stored."""
     narrow = x.detach().to(F32)
     return narrow if x.dtype == F64 and torch.equal(narrow.to(F64), x) else x.detach().clone()
 
@@ -120,6 +116,7 @@ def declare_rows(suffix, sizes, dtype):
 
 # ---- functions of numbers: value and slope, with their limits where float64 itself overflows ----
 
+
 def declare_points(suffix, sizes, dtype):
     inf = math.inf
     x = torch.tensor(sizes + ([20.0, 50.0, 90.0, 200.0] if dtype == F32 else []), dtype=dtype).to(F64)
@@ -153,6 +150,7 @@ def declare_waves(suffix, sizes, dtype):
 
 
 # ---- attention ----
+
 
 class Rounded(torch.autograd.Function):
     """x as float32 has it; the gradient passes."""
@@ -253,6 +251,7 @@ def declare_attention():
 
 # ---- NaN, and zero to a power ----
 
+
 def declare_special():
     nan, inf = math.nan, math.inf
     a = torch.tensor([nan, 1.0, nan, 2.0, 3.0, inf, nan], dtype=F64)
@@ -272,8 +271,7 @@ def declare_special():
 
 
 def main():
-    torch.manual_seed(12)
-    torch.set_num_threads(1)
+    begin(12)
     declare_rows("", SIZES, F32)
     declare_rows("_double", DOUBLE_SIZES, F64)
     declare_points("", SIZES, F32)

@@ -1,19 +1,15 @@
 #!/usr/bin/env python3
 """Makes ops.safetensors: PyTorch's float64 outputs and gradients of single ops and short formulas.
 
-usage: python3 make_op_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
-
 For each case: its inputs in.0, in.1, ...; out; dy, the random gradient of out; grad.0, ... of the inputs
-that have one. tests/ops/op_table_golden.cpp holds the same cases. The same PyTorch writes the same bytes.
+that have one. tests/ops/op_table_golden.cpp holds the same cases.
 """
 import math
-import sys
 
 import torch
 import torch.nn.functional as F
 
-sys.dont_write_bytecode = True
-from make_golden import save
+from golden import begin, record_functions, save
 
 CASES = {}
 
@@ -45,6 +41,7 @@ def indices(n, *shape):
 
 # ---- element by element ----
 
+
 def wide(*shape):
     """Numbers from -12 to 12: tails as well."""
     return torch.linspace(-12, 12, math.prod(shape), dtype=torch.float64).reshape(shape)
@@ -70,6 +67,7 @@ def declare_pointwise():
 
 # ---- reductions and orderings ----
 
+
 def declare_reductions():
     x = normal(4, 5, 3)
     cases((x,), {
@@ -85,6 +83,7 @@ def declare_reductions():
 
 # ---- views and indexing ----
 
+
 def declare_indexing():
     cases((normal(4, 6),), {
         "views": lambda x: (x.t()[1:5:2] * x.reshape(6, 4)[::3]).unsqueeze(1).expand(2, 3, 4).flatten(1),
@@ -98,6 +97,7 @@ def declare_indexing():
 
 
 # ---- products, norms, losses ----
+
 
 def declare_products():
     cases((normal(2, 1, 3, 4), normal(5, 4, 2)), {"matmul": torch.matmul})
@@ -144,6 +144,7 @@ def declare_losses():
 
 # ---- attention ----
 
+
 def attend(q, k, v, seen, bias=0, scale=None):
     """softmax(q k^T scale + bias) v over the keys that are seen; 0 where none is."""
     group = q.shape[-3] // k.shape[-3]
@@ -175,27 +176,11 @@ def declare_attention():
 
 
 def main():
-    torch.manual_seed(11)
+    begin(11)
     for declare in (declare_pointwise, declare_reductions, declare_indexing, declare_products, declare_losses,
                     declare_attention):
         declare()
-    out = {}
-    for name, (function, given) in CASES.items():
-        inputs = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in given]
-        y = function(*inputs)
-        for i, x in enumerate(inputs):
-            out[f"{name}.in.{i}"] = x
-        out[name + ".out"] = y
-        if not y.requires_grad:
-            continue
-        dy = torch.randn_like(y)
-        y.backward(dy)
-        out[name + ".dy"] = dy
-        for i, x in enumerate(inputs):
-            if x.grad is not None:
-                out[f"{name}.grad.{i}"] = x.grad
-    save("ops", out)
-    print(len(CASES), "cases")
+    save("ops", record_functions(CASES))
 
 
 if __name__ == "__main__":

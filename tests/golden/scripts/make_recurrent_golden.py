@@ -1,20 +1,15 @@
 #!/usr/bin/env python3
 """Makes recurrent.safetensors: PyTorch's outputs and gradients of recurrent layers and cells, in float64.
 
-usage: python3 make_recurrent_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
-
 For each case: param.NAME and grad.NAME, as PyTorch names them; x and dx; if given h0, c0 and their gradients dh0, dc0;
-lengths; output, h and, of LSTM, c, and the gradients that they are given: d_output, d_h, d_c. Of a cell output is left
-out. The cases' options stand in tests/nn/recurrent_test.cpp, too. The same PyTorch writes the same bytes.
+lengths; output, h and, for LSTM, c, with their random gradients d_output, d_h, d_c. A cell has no output.
+tests/nn/recurrent_test.cpp holds the same cases.
 """
-import sys
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-sys.dont_write_bytecode = True
-from make_golden import save
+from golden import F64, begin, save
 
 B, T, INPUT, HIDDEN = 4, 6, 3, 4
 LENGTHS = torch.tensor([3, 6, 1, 4])
@@ -62,8 +57,7 @@ def cell(out, case, kind, **options):
 
 
 def main():
-    torch.manual_seed(7)
-    torch.set_default_dtype(torch.float64)
+    begin(7, F64)
     out = {}
     kinds = {"tanh": (nn.RNN, nn.RNNCell, {}), "relu": (nn.RNN, nn.RNNCell, {"nonlinearity": "relu"}),
              "lstm": (nn.LSTM, nn.LSTMCell, {}), "gru": (nn.GRU, nn.GRUCell, {})}

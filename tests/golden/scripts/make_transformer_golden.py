@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
 """Makes transformer.safetensors: PyTorch's attention and transformer layers, outputs and all gradients.
 
-usage: python3 make_transformer_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
-
-Each case holds its parameters by our names, inputs in.0, in.1, ..., out, dout and all gradients, as make_golden.py's
-record writes them. The same PyTorch writes the same bytes.
+Each case holds what golden.record adds: its parameters by our names, inputs in.0, in.1, ..., out, dout, all gradients.
 """
-import sys
+import functools
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-sys.dont_write_bytecode = True
-import make_golden
-from make_golden import record, save
+import golden
+from golden import F64, LAYER_NAMES, begin, save
 
 B, S, T, C, H = 2, 5, 4, 8, 2
+NAMES = {
+    "multihead_attn": "cross", "norm3": "ln3", "encoder.layers": "encoder", "decoder.layers": "decoder",
+    "encoder.norm": "encoder_norm", "decoder.norm": "decoder_norm", **LAYER_NAMES}
+record = functools.partial(golden.record, names=NAMES)
 
 
 def padding():
-    """True where a source token may be seen: the second row has two fewer."""
+    """True for source tokens that are not padding: the second row has two fewer."""
     keep = torch.ones(B, S, dtype=torch.bool)
     keep[1, S - 2:] = False
     return keep
@@ -98,12 +98,9 @@ class Llama(nn.Module):
 
 
 def main():
-    torch.manual_seed(5)
-    torch.set_default_dtype(torch.float64)
-    torch.backends.mha.set_fastpath_enabled(False) if hasattr(torch.backends, "mha") else None
-    make_golden.OUR_NAMES = {
-        "multihead_attn": "cross", "norm3": "ln3", "encoder.layers": "encoder", "decoder.layers": "decoder",
-        "encoder.norm": "encoder_norm", "decoder.norm": "decoder_norm", **make_golden.OUR_NAMES}
+    begin(5, F64)
+    if hasattr(torch.backends, "mha"):
+        torch.backends.mha.set_fastpath_enabled(False)
     out, keep = {}, padding()
     out["keep"] = keep
     attention(out, keep)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Makes models/data/tokenizers/unicode_tables.h from Python's unicodedata (Python 3.11: Unicode 14); clang-format lays it out.
+"""Makes models/data/tokenizers/unicode_tables.h from Python's unicodedata (Python 3.11: Unicode 14).
 
-usage: /usr/bin/python3 make_unicode_tables.py > ../../models/data/unicode_tables.h
+usage: /usr/bin/python3 tests/golden/scripts/make_unicode_tables.py > models/data/tokenizers/unicode_tables.h; make format
 """
 import unicodedata
 

@@ -1,21 +1,16 @@
 #!/usr/bin/env python3
 """Makes vision.safetensors: PyTorch's outputs and gradients of pooling, interpolation and norms of channels, in float64.
 
-usage: python3 make_vision_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
-
 For each op: x, y, dy (the gradient that y is given) and dx. For each norm the same for three steps of training (x.0 ...,
 their gradients summed in grad.NAME), running statistics after each, then x.eval in evaluation; param.NAME. nearest.N.M are
 the places that nearest interpolation from N to M takes in float32 and in float64. The cases' options stand in
-tests/ops/vision_test.cpp, too. The same PyTorch writes the same bytes.
+tests/ops/vision_test.cpp, too.
 """
-import sys
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-sys.dont_write_bytecode = True
-from make_golden import save
+from golden import F64, begin, save
 
 OPS = {
     "max_2": lambda x: F.max_pool2d(x, 2),
@@ -43,8 +38,7 @@ NORMS = {
 
 
 def main():
-    torch.manual_seed(11)
-    torch.set_default_dtype(torch.float64)
+    begin(11, F64)
     out = {}
     for name, op in OPS.items():
         # relu: ties, of which the first takes a maximum's gradient

@@ -1,22 +1,15 @@
 #!/usr/bin/env python3
 """Makes vision_models.safetensors: small vision models in PyTorch, their losses and the gradients of all parameters.
 
-usage: python3 make_vision_models_golden.py       (Debian: python3-torch; made with PyTorch 1.13.1)
-
-Written from the papers, with our names of parameters. The same PyTorch writes the same bytes.
+Written from the papers, with our names of parameters.
 """
 import math
-import os
-import sys
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-sys.dont_write_bytecode = True
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
-import make_golden
-from make_golden import our_name, save
+from golden import F64, VIT_NAMES, begin, our_name, perturb, save
 from torch_peer import Block, ViT, full_attention
 
 
@@ -149,22 +142,17 @@ class CNNAttention(nn.Module):
 
 def record(out, case, model, *inputs):
     """Adds the model's parameters, moved so that none is 0, its loss, and their gradients."""
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(0.1 * torch.randn_like(p))
+    perturb(model)
     loss = model.loss(*inputs)
     loss.backward()
     out[case + ".loss"] = loss.detach()
     for name, p in model.named_parameters():
-        out[case + ".param." + our_name(name)] = p.detach().clone()
-        out[case + ".grad." + our_name(name)] = p.grad
+        out[case + ".param." + our_name(name, VIT_NAMES)] = p.detach().clone()
+        out[case + ".grad." + our_name(name, VIT_NAMES)] = p.grad
 
 
 def main():
-    torch.manual_seed(9)
-    torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)
-    make_golden.OUR_NAMES = {"mlp.0": "mlp.fc", "mlp.2": "mlp.proj"}
+    begin(9, F64)
     out = {"images": torch.randn(4, 2, 6, 6), "order": torch.stack([torch.randperm(9) for _ in range(4)])}
     record(out, "mae", MAE(), out["images"], out["order"])
     out.update({"ids": torch.randint(0, 9, (4, 5)), "lengths": torch.tensor([5, 3, 1, 4])})
