@@ -14,8 +14,8 @@ namespace gradus::core {
 using kernel::ValueAndSlope;
 
 /// Each has at(x), the value and the slope. An activation whose gradient is seen from its output
-/// y, so that nothing else is kept for backward, has from_output and gradient(dy, y) for numbers and
-/// tensors. Another one's gradient(dy, x), for tensors, is made of its input.
+/// y, so that nothing else is kept for backward, has from_output and gradient(dy, y) for numbers
+/// and tensors. Another one's gradient(dy, x), for tensors, is made of its input.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>
