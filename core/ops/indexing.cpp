@@ -103,18 +103,18 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 namespace {
-/// An op that adds src into y by an index, and the op that reads dsrc from dy by it.
+/// How an op adds src into y by an index, and how dsrc is read from dy.
 struct Adding {
-  const char* op;
   decltype(&scatter_into) into;
   decltype(&gather) from;
 };
 
-/// y, with src added along dim, as an op of x (undefined: y was zeros), index and src.
-Tensor added(const Adding& how, int64_t dim, const Tensor& x, const Tensor& index,
-             const Tensor& src, const Tensor& y) {
-  how.into(how.op, y, dim, index, src);
-  record(how.op, {y}, {x, index, src}, saves_input(1), [dim, from = how.from](Backward& b) {
+/// y with src added along dim, as an op of the inputs x, index and src; x is undefined if y was
+/// zeros.
+Tensor added(const char* op, const Adding& how, const Tensor& y, int64_t dim,
+             const std::vector<Tensor>& inputs) {
+  how.into(op, y, dim, inputs[1], inputs[2]);
+  record(op, {y}, inputs, saves_input(1), [dim, from = how.from](Backward& b) {
     if (b.needs(0)) b.give(0, b.grad());
     if (b.needs(2)) b.give(2, from(b.grad(), dim, b.input(1)));
   });
@@ -125,14 +125,14 @@ Tensor added(const Adding& how, int64_t dim, const Tensor& x, const Tensor& inde
 // y = x, y[index_i] += src_i                                   dx = dy, dsrc_i = dy[index_i]
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("scatter_add");
-  return added({"scatter_add", scatter_into, gather}, dim, x, index, src, x.detach().clone());
+  return added("scatter_add", {scatter_into, gather}, x.detach().clone(), dim, {x, index, src});
 }
 
 // y = 0, y[index_i] += src_i                                   dsrc_i = dy[index_i]
 Tensor scatter_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("scatter_sum");
-  return added({"scatter_sum", scatter_into, gather}, dim, {}, index, src,
-               zeros(shape, src.dtype()));
+  return added("scatter_sum", {scatter_into, gather}, zeros(shape, src.dtype()), dim,
+               {{}, index, src});
 }
 
 // ---- whole entries along an axis: index_select, index_add, embedding ----
@@ -218,14 +218,14 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 // y = x, y[index_i] += src[i]                                  dx = dy, dsrc[i] = dy[index_i]
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("index_add");
-  return added({"index_add", add_into, index_select}, dim, x, index, src, x.detach().clone());
+  return added("index_add", {add_into, index_select}, x.detach().clone(), dim, {x, index, src});
 }
 
 // y = 0, y[index_i] += src[i]                                  dsrc[i] = dy[index_i]
 Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("index_sum");
-  return added({"index_sum", add_into, index_select}, dim, {}, index, src,
-               zeros(shape, src.dtype()));
+  return added("index_sum", {add_into, index_select}, zeros(shape, src.dtype()), dim,
+               {{}, index, src});
 }
 
 // y[...] = weight[ids[...]]                                    dweight[ids[...]] += dy[...]
