@@ -104,8 +104,17 @@ class Scan {
     return it != end;
   }
 
+  /// The names in the table of activations.
+  void take_activations() {
+    static const std::regex name("const char\\* name = \"(\\w+)\"");
+    const std::string& text = sources_.at(source_path("core/ops/activation_table.h"));
+    for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it)
+      names_.insert((*it)[1]);
+  }
+
   /// A name that is no literal: the nearest constant or parameter of that name above.
   void resolve(const Call& call, const std::string& path) {
+    if (call.argument == "A::name") return take_activations();
     const std::string before = sources_.at(path).substr(0, call.at);
     const std::regex declaration(
         "(\\w+)?(\\()?\\s*const char\\* (\\w+)\\b(\\s*=\\s*\"([^\"]*)\")?");
