@@ -1,7 +1,7 @@
 #pragma once
-// Every activation's value and slope for kernels, and its gradient as an op. Pointwise ops and fused
-// layers share these. A new activation is a struct and a table entry here, and an enum entry and a
-// function in ops/activation.h.
+// Every activation's value and slope for kernels, and its gradient as an op. Pointwise ops and
+// fused layers share these. A new activation is a struct and a table entry here, and an enum entry
+// and a function in ops/activation.h.
 
 #include <tuple>
 
@@ -14,8 +14,9 @@ namespace gradus::core {
 using kernel::ValueAndSlope;
 
 /// An activation has a name, as its op is called, and at(x), its value and slope. If the gradient
-/// can be computed from the output y, from_output is true, gradient(dy, y) takes numbers and tensors,
-/// and backward keeps only y. Otherwise gradient(dy, x) takes tensors and backward keeps the input.
+/// can be computed from the output y, from_output is true, gradient(dy, y) takes numbers and
+/// tensors, and backward keeps only y. Otherwise gradient(dy, x) takes tensors and backward keeps
+/// the input.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>
