@@ -14,7 +14,7 @@ namespace {
 
 // ---- products ----
 
-/// sum_k a_ik b_kj, the products laid out as (..., i, k, j).
+/// sum_k a_ik b_kj, from products of shape (..., i, k, j).
 Tensor product(const Tensor& a, const Tensor& b) {
   return sum(a.unsqueeze(-1) * b.unsqueeze(-3), -2);
 }
@@ -306,7 +306,7 @@ OpRow rms_norm_row() {
               {[] { rms_norm(f32({3}), {}, -1); }, "rms_norm: expected eps >= 0, got -1"}}};
 }
 
-/// The gradient of a fused op under create_graph: its graph hangs on aliases of the op's inputs.
+/// The gradient of a fused op under create_graph, whose graph starts at aliases of the op's inputs.
 OpRow alias_row() {
   auto gradient_of = [](auto normalized) {
     return of_one([=](const Tensor& x) {
@@ -354,7 +354,7 @@ std::vector<OpRow> dropout_rows() {
 
 constexpr int64_t ignored = 1;  // a class that is to be ignored
 
-/// Class indices with `ignored` among them, but never at the first place.
+/// Class indices, some of them `ignored`, but never the first.
 Input targets(const Shape& shape, int64_t classes) {
   return {shape, [classes](const Shape& s) {
             const Tensor t = randint(0, classes, s);
@@ -365,7 +365,7 @@ Input targets(const Shape& shape, int64_t classes) {
           }};
 }
 
-/// -sum_c w_c t_c log p_c with t from one-hot rows; mean as PyTorch's.
+/// -sum_c w_c t_c log p_c with t from one-hot rows; the mean divides as PyTorch's does.
 Tensor cross_entropy_by_hand(const Tensor& x, const Tensor& t, const CrossEntropyOptions& options) {
   const Dtype dtype = x.dtype();
   const int64_t classes = x.size(-1);

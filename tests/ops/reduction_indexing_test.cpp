@@ -1,5 +1,5 @@
-// Values, edge cases and messages of reductions, orderings, indexing and random tensors. Numbers
-// are worked by hand or come from PyTorch 1.13.1.
+// Values, edge cases and messages of reductions, orderings, indexing and random tensors. Expected
+// values are computed by hand or come from PyTorch 1.13.1.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -36,7 +36,7 @@ void check_values(const Tensor& got, const Shape& shape, const std::vector<doubl
 
 Tensor matrix() { return tensor({{1, -2, 3}, {0.5, 4, -1}}, float64); }
 
-/// Numbers without ties, in [0, 1): gradients of orderings are well defined.
+/// Values in [0, 1) without ties, so that gradients of orderings are well defined.
 Tensor distinct(const Shape& shape) {
   const int64_t n = shape.numel();
   return (randperm(n).to(float64) / static_cast<double>(std::max<int64_t>(n, 1))).reshape(shape);
@@ -452,7 +452,7 @@ TEST_CASE("random tensors have the moments they should", "[random]") {
     CHECK(mean(z2 * z2).item() == Approx(3).margin(0.05));
     CHECK(mean(lt(z, -1.0).to(float64)).item() == Approx(0.158655).margin(0.0015));
     CHECK(mean(gt(z, 3.0).to(float64)).item() == Approx(0.00134990).margin(0.00015));
-    // Neighbours are independent: each pair of Box-Muller's is.
+    // Neighbours are independent, as Box-Muller's pairs are.
     CHECK(mean(z.slice(0, 1) * z.slice(0, 0, -1)).item() == Approx(0).margin(0.005));
     CHECK(mean(z2.slice(0, 1) * z2.slice(0, 0, -1)).item() == Approx(1).margin(0.015));
     CHECK(mean(u).item() == Approx(0.5).margin(0.0015));
