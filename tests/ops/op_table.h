@@ -54,6 +54,7 @@ std::vector<OpRow> product_rows();
 std::vector<OpRow> ordering_rows();
 std::vector<OpRow> indexing_rows();
 std::vector<OpRow> fused_rows();
+std::vector<OpRow> fused_loss_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpRow> contrastive_rows();
 std::vector<OpRow> attention_rows();

@@ -1,4 +1,4 @@
-// Rows of the losses composed of other ops. (Those with kernels: op_table_fused.cpp.)
+// Rows of the losses composed of other ops. (The others: op_table_fused_loss.cpp.)
 
 #include "gradus/core/ops/ops.h"
 #include "tests/ops/op_table.h"
