@@ -1,24 +1,28 @@
 #pragma once
-// Cross entropy of a row of logits x against a class index t, straight from the logits. With label
-// smoothing e over C classes of weights w (1 where there are none):
+// Cross entropy of a row of logits x against a class index t. With label smoothing e over C classes
+// with weights w (1 if there are none):
 //   loss = (1 - e) w_t (lse - x_t) + e/C sum_c w_c (lse - x_c)        lse = log sum_c exp(x_c)
+//
+// Composed form: composed_cross_entropy in ops/loss.cpp, log_softmax and gather. The kernel stores
+// two values per row instead of C log-probabilities: one pass over the logits forward, one
+// backward, where the gradient may overwrite the logits.
 
 #include "gradus/core/kernels/softmax.h"
 
 namespace gradus::kernel {
 
-/// The numbers that all rows share.
+/// The parameters shared by all rows.
 template <class T>
 struct CrossEntropy {
   int64_t classes;
-  const T* weights;  // one a class, or null
+  const T* weights;  // one per class, or null
   T weight_sum;      // of all classes
   T smoothing;
 
   T weight(int64_t c) const { return weights ? weights[c] : T{1}; }
   T share() const { return smoothing / static_cast<T>(classes); }
 
-  /// The loss of a row; lse is kept for the gradient.
+  /// The loss of a row. lse_out is what the gradient needs.
   T row_loss(const T* x, int64_t target, LogSumExp<T>* lse_out) const {
     const LogSumExp<T> lse = log_sum_exp(x, classes);
     *lse_out = lse;

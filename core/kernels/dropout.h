@@ -1,6 +1,6 @@
 #pragma once
-// Dropout's mask: which elements are kept is a function of a random key and the element's index
-// alone, so that every op that drops, and every way of splitting its work, agrees on it.
+// Dropout's mask, a function of a random key and the element's index only. Backward recomputes it
+// instead of saving it, and it does not depend on how work is split among threads.
 
 #include <algorithm>
 
@@ -9,12 +9,11 @@
 
 namespace gradus::kernel {
 
-/// scale[e - begin] = 0 where dropout drops element e, 1/(1-p) where it keeps it, for e in
-/// [begin, end). Element e has word e % 4 of Philox block e / 4 and is kept where its uniform
-/// number is >= p.
+/// scale[e - begin] = 0 if dropout drops element e, else 1/(1-p), for e in [begin, end). Element e
+/// uses word e % 4 of Philox block e / 4 and is kept if its uniform number is >= p.
 template <class T>
 void dropout_scale(RandomKey key, double p, int64_t begin, int64_t end, T* scale) {
-  constexpr int64_t blocks = 16;  // a vector of 32-bit words for each of a block's four
+  constexpr int64_t blocks = 16;  // computed at once: one vector per word of a block
   const T keep = p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};
   const auto limit = static_cast<float>(p);
   T buffer[4 * blocks];

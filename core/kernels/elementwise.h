@@ -1,5 +1,7 @@
 #pragma once
-// Element-by-element loops over strided, broadcast tensors: the kernel under every pointwise op.
+// Elementwise loops over strided, broadcast tensors: the kernel of every pointwise op. Axes that
+// are contiguous for all operands are merged, so most calls are one vector loop without index
+// arithmetic.
 
 #include <type_traits>
 
@@ -8,11 +10,11 @@
 
 namespace gradus::kernel {
 
-/// Elements a chunk of work holds: large enough to be worth a thread, small enough to stay in L2.
+/// Elements per chunk of work: large enough for a thread, small enough for L2.
 inline constexpr int64_t elementwise_grain = 16384;
 
-/// N operands walked together over one shape: axes merged where all operands' strides allow, so
-/// that most calls become a single loop. Operand 0 is the output.
+/// Walks N operands together over one shape, with axes merged where all operands' strides allow.
+/// Operand 0 is the output.
 template <int N>
 struct Walk {
   Shape shape;                   // merged axes, at least one
@@ -46,7 +48,7 @@ struct Walk {
     }
   }
 
-  /// The operands' offsets at the start of the `row`-th inner loop.
+  /// The operands' offsets at the start of inner loop `row`.
   std::array<int64_t, N> offsets(int64_t row) const {
     std::array<int64_t, N> at{};
     for (int axis = shape.size() - 2; axis >= 0; --axis) {
@@ -59,8 +61,8 @@ struct Walk {
 };
 
 namespace detail {
-/// One inner loop of n elements: y[i] = f(x[i]...), with the strides that matter made constants.
-/// Flattened: f may be too long for the compiler to inline by itself, and a call is no vector code.
+/// One inner loop of n elements, y[i] = f(x[i]...), specialised for the common strides. Flattened
+/// because a call to an f that the compiler did not inline would prevent vectorisation.
 template <class Y, class F, class... X>
 [[gnu::flatten]] void loop(int64_t n, const F& f, Y* y, int64_t sy,
                            std::pair<const X*, int64_t>... x) {
@@ -68,7 +70,7 @@ template <class Y, class F, class... X>
     simd_for(n, [=](int64_t i) { y[i] = f(x.first[i]...); });
     return;
   }
-  if constexpr (sizeof...(X) == 2) {  // a row and a broadcast number, either way round
+  if constexpr (sizeof...(X) == 2) {  // a row and a broadcast element, in either order
     auto [p, q] = std::make_pair(x...);
     if (sy == 1 && p.second == 1 && q.second == 0) {
       simd_for(n, [=, u = p.first, v = *q.first](int64_t i) { y[i] = f(u[i], v); });
@@ -106,19 +108,19 @@ void map(std::index_sequence<I...>, const F& f, const Tensor& y,
 }
 }  // namespace detail
 
-/// y = f(x...) element by element: y has the full shape, each x broadcasts to it. y may be one of
-/// the x (same elements in the same places).
+/// y = f(x...), elementwise: y has the full shape and each x broadcasts to it. y may be one of the
+/// x if its elements have the same positions.
 ///   map<float, float, float>(y, a, b, [](float a, float b) { return a + b; });
 template <class Y, class... X, class F>
 void map(const Tensor& y, const std::conditional_t<true, Tensor, X>&... x, const F& f) {
   detail::map<Y, X...>(std::index_sequence_for<X...>{}, f, y, {&y, &x...});
 }
 
-/// The type in which T's arithmetic runs: int64 wraps around, which only unsigned numbers may.
+/// The type that T's arithmetic uses: unsigned for int64, whose overflow must wrap around.
 template <class T>
 using Wrapping = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>;
 
-/// y = x converted to y's dtype and broadcast to y's shape; what becomes int64 must fit it.
+/// Copies x, converted to y's dtype and broadcast to y's shape. Values converted to int64 must fit.
 void convert(const Tensor& x, const Tensor& y);
 
 }  // namespace gradus::kernel

@@ -1,20 +1,18 @@
 #pragma once
-// Elementary functions for vector loops: no branch, no call, no table, so that a loop over them in
-// simd_for becomes straight vector code. The float versions are polynomials of our own; the double
-// versions call std::, so that one kernel template serves both float32 training and float64
-// gradient checks.
+// Elementary functions for vector loops, without branches, calls or tables, so that simd_for turns
+// a loop over them into vector code. The float versions are polynomials; the double versions call
+// std::, so that one kernel template serves float32 training and float64 gradient checks.
 //
 // Each float function is within the stated number of ulp (units in the last place of the result) of
-// the true value, and right at zeros, infinities, NaN and where the result over- or underflows.
-// Denormal arguments count as zero and denormal results may be flushed to zero, as everywhere in
-// gradus' kernels. The polynomials are minimax fits (Remez' algorithm in 50 digits), rounded; those
+// the true value, and correct at zeros, infinities, NaN and where the result over- or underflows.
+// Denormal arguments count as zero and denormal results may be flushed to zero, as in all of
+// gradus' kernels. The polynomials are minimax fits (Remez algorithm in 50 digits), rounded; those
 // of exp, erf and gelu were then improved by a random search over neighbouring floats for the
-// least maximal error of the float evaluation itself. In brackets the maximal error measured
-// against double precision over every 13th float; without FMA instructions it is up to 0.3 ulp
-// more.
+// smallest maximum error of the float evaluation. The number in parentheses is the maximum error
+// measured against double precision over every 13th float; without FMA it is up to 0.3 ulp larger.
 //
-// g++ makes a branch of a ternary and moves into it what one arm alone needs, which may leave the
-// loop scalar: hence select(). Where the functions meet a caller's ternary, the same holds.
+// g++ turns a ternary into a branch and moves work into it that only one arm needs, which may leave
+// the loop scalar: hence select(). The same applies to ternaries around calls of these functions.
 
 #include <bit>
 #include <cmath>
@@ -24,7 +22,7 @@
 
 namespace gradus::kernel {
 
-/// A function's value and its slope at the same point.
+/// A function's value and derivative at one point.
 template <class T>
 struct ValueAndSlope {
   T value, slope;
@@ -39,14 +37,15 @@ inline constexpr float smallest_normal = std::numeric_limits<float>::min();
 // log(2) in two parts: n * ln2_high is exact for |n| < 2^10.
 inline constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
 
-// x + shift rounds |x| < 2^22 to an integer: the sum's low bits hold it, and sum - shift is it.
+// x + shift rounds |x| < 2^22 to an integer, held in the sum's low bits; sum - shift is that
+// integer.
 inline constexpr float shift = 0x1.8p+23f;
 
 [[gnu::always_inline]] inline uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 [[gnu::always_inline]] inline float from_bits(uint32_t b) { return std::bit_cast<float>(b); }
 
-// condition ? a : b, with both computed: the mask alone is conditional, so that no compiler moves
-// the work that leads to a or b behind a branch.
+// condition ? a : b with both computed. Only the mask is conditional, so that no compiler moves the
+// computation of a or b into a branch.
 [[gnu::always_inline]] inline float select(bool condition, float a, float b) {
   const uint32_t mask = condition ? 0xffffffffu : 0u;
   return from_bits((bits(a) & mask) | (bits(b) & ~mask));
@@ -83,8 +82,8 @@ template <class... Floats>
   return multiply_add(polynomial(x, rest...), x, c0);
 }
 
-// The same for many coefficients, four at a time: two multiplications more, but a chain of
-// dependent operations three times shorter, which else would outlast what a processor looks ahead.
+// The same for many coefficients, four at a time (Estrin's scheme): two more multiplications, but a
+// dependency chain a third as long, short enough for out-of-order execution to hide.
 [[gnu::always_inline]] inline float cubics(float x, float x2, float, float c0, float c1, float c2,
                                            float c3) {
   return multiply_add(multiply_add(c3, x, c2), x2, multiply_add(c1, x, c0));
@@ -100,7 +99,7 @@ template <class... Floats>
   return cubics(x, x2, x2 * x2, c...);
 }
 
-// e^x for -87.33 <= x <= 88.72: x = n log 2 + r, |r| <= log(2) / 2, and 2^n goes into the exponent.
+// e^x for -87.33 <= x <= 88.72: x = n log 2 + r, |r| <= log(2) / 2; 2^n is added to the exponent.
 [[gnu::always_inline]] inline float exp_in_range(float x) {
   const float shifted = fused(x, log2_e, shift), n = shifted - shift;
   const float r = fused(n, -ln2_low, fused(n, -ln2_high, x));
@@ -117,7 +116,7 @@ template <class... Floats>
 }
 
 // sin(x + quarters pi / 2). x = n pi / 2 + r, |r| <= pi / 4, with pi / 2 in three parts: the first
-// product is exact, and so is its difference from x.
+// product and its difference from x are exact.
 [[gnu::always_inline]] inline float sin_from(float x, uint32_t quarters) {
   const float shifted = fused(x, 0x1.45f306p-1f, shift), n = shifted - shift;
   float r = fused(n, -0x1.921fb6p+0f, x);
@@ -162,7 +161,7 @@ inline double log(double x) { return std::log(x); }
 /// log(1 + x) within 2 ulp (1.26); -infinity at -1, NaN below.
 [[gnu::always_inline]] inline float log1p(float x) {
   using namespace detail;
-  // Near 0 by the series in x itself. Else log(u + lost) = log u + lost / u, u being 1 + x rounded.
+  // Near 0 the series in x; else log(u + lost) = log u + lost / u, where u is 1 + x rounded.
   const float u = 1.0f + x, lost = x - (u - 1.0f);
   const float far = log(u) + lost / select(u == 0.0f, 1.0f, u);
   float y = select(absolute(x - 0.0607f) < 0.3535f, add_log1p(0.0f, x), far);
@@ -207,7 +206,7 @@ inline double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm
   const float q = multiply_add(r * r, p, r);
   const float power = from_bits((bits(shifted) << 23) + bits(1.0f));
   const float e = multiply_add(power, q, multiply_add(power, 0.5f, -0.5f));
-  // a + a^3 (...), which is more exact for small a
+  // a + a^3 (...), more accurate for small a
   const float z = a * a;
   const float small =
       multiply_add(a, z * polynomial(z, -3.333300312e-01f, 1.331232906e-01f, -5.013447345e-02f), a);
@@ -248,18 +247,18 @@ template <class T>
 }
 inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-/// sin x within 2 ulp (1.54) for |x| <= 1e5. Beyond, the error grows with |x|, until from 1e7 on no
-/// digit is right: take std::sin there.
+/// sin x within 2 ulp (1.54) for |x| <= 1e5. The error grows with |x|, and from 1e7 on no digit is
+/// correct: use std::sin there.
 [[gnu::always_inline]] inline float sin(float x) { return detail::sin_from(x, 0); }
 inline double sin(double x) { return std::sin(x); }
 
-/// cos x within 2 ulp (1.54) for |x| <= 1e5; beyond, as sin.
+/// cos x within 2 ulp (1.54) for |x| <= 1e5; beyond that, as sin.
 [[gnu::always_inline]] inline float cos(float x) { return detail::sin_from(x, 1); }
 inline double cos(double x) { return std::cos(x); }
 
 // ---- GELU: x Phi(x), with Phi the normal distribution function and phi its density ----
 
-/// x Phi(x) and its slope Phi(x) + x phi(x), which share exp(-x^2 / 2).
+/// x Phi(x) and its derivative Phi(x) + x phi(x), which share exp(-x^2 / 2).
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_with_slope(float x) {
   using namespace detail;
   float a = absolute(x);
@@ -281,10 +280,10 @@ inline double cos(double x) { return std::cos(x); }
   return {value, select(x < 0.0f, slope_at_minus_a, 1.0f - slope_at_minus_a)};
 }
 
-/// x (1 + tanh u) / 2 = x sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3), and its slope.
+/// x (1 + tanh u) / 2 = x sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3), and its derivative.
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_tanh_with_slope(float x) {
   using namespace detail;
-  // Beyond 9.9, sigmoid(2u) is 1 or as good as 0.
+  // Beyond 9.9, sigmoid(2u) is 1 or negligible.
   const float low = select(x < -9.9f, -9.9f, x);
   const float c = select(low > 9.9f, 9.9f, low);
   const float z = c * c;

@@ -1,12 +1,12 @@
 #pragma once
-// Walking over several strided arrays of one shape at once, in row-major order.
+// Iteration over several strided arrays of one shape, in row-major order.
 
 #include "gradus/core/tensor/shape.h"
 
 namespace gradus::kernel {
 
-/// N offsets that move together over `sizes`, each with strides of its own. `sizes` and `strides`
-/// must outlive it.
+/// N offsets that advance together over `sizes`, each with its own strides. `sizes` and `strides`
+/// must outlive the odometer.
 ///   Odometer<2> at(shape, {&x_strides, &y_strides});
 ///   for (int64_t i = 0; i < shape.numel(); ++i, at.next()) y[at.offset[1]] = x[at.offset[0]];
 template <int N>
@@ -14,7 +14,7 @@ class Odometer {
  public:
   std::array<int64_t, N> offset{};
 
-  /// Stands at the element of row-major number `start`.
+  /// Starts at the element of row-major index `start`.
   Odometer(const Shape& sizes, const std::array<const Shape*, N>& strides, int64_t start = 0)
       : sizes_(sizes), strides_(strides) {
     for (int axis = sizes.size() - 1; axis >= 0 && start > 0; --axis) {
@@ -24,7 +24,7 @@ class Odometer {
     }
   }
 
-  /// On to the next element; after the last, back at the first.
+  /// Moves to the next element, and from the last to the first.
   void next() {
     for (int axis = sizes_.size() - 1; axis >= 0; --axis) {
       int64_t& i = index_[static_cast<size_t>(axis)];

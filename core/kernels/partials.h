@@ -1,6 +1,6 @@
 #pragma once
-// Column sums over many rows: each chunk of rows sums its own columns, and the chunks' sums are
-// added in chunk order, so that the bits do not depend on the number of threads.
+// Column sums over many rows: each chunk of rows computes partial sums, which are added in chunk
+// order, so that the bits do not depend on the number of threads.
 
 #include <algorithm>
 
@@ -8,8 +8,8 @@
 
 namespace gradus::kernel {
 
-/// The rows of one chunk: 32 KB of them or a 32nd of all, whichever is more, so that the partial
-/// sums stay small beside the rows; but 1,024 at most, or float32 sums would lose digits.
+/// Rows per chunk: 32 KB or 1/32 of all rows, whichever is more, so that there are few partial
+/// sums; at most 1,024, to keep float32 sums accurate.
 inline int64_t rows_per_partial(int64_t rows, int64_t row_bytes) {
   const int64_t many = std::max(32768 / std::max<int64_t>(row_bytes, 1), (rows + 31) / 32);
   return std::clamp<int64_t>(many, 1, 1024);
@@ -19,7 +19,7 @@ inline int64_t partial_count(int64_t rows, int64_t rows_per_chunk) {
   return (rows + rows_per_chunk - 1) / rows_per_chunk;
 }
 
-/// out[j] = the sum over chunks c of partials[c][j], in order of c.
+/// out[j] = sum over chunks c of partials[c][j], in order of c.
 template <class T>
 void add_partials(const T* partials, int64_t chunks, int64_t n, T* out) {
   constexpr int64_t width = 256;
@@ -35,7 +35,7 @@ void add_partials(const T* partials, int64_t chunks, int64_t n, T* out) {
   }
 }
 
-/// sums[j] += the sum over rows of x (rows, n).
+/// Adds the column sums of x (rows, n) to sums.
 template <class T>
 void add_columns(const T* x, int64_t rows, int64_t n, T* sums) {
   for (int64_t i = 0; i < rows; ++i, x += n) simd_for(n, [=](int64_t j) { sums[j] += x[j]; });

@@ -1,7 +1,9 @@
 #pragma once
-// Recurrent layers over whole sequences. Rows of a batch do not touch each other, so each thread
-// takes rows of its own through all steps and waits for nobody; the recurrent weight is packed once
-// and stays in the caches of whoever reads it.
+// Recurrent layers over whole sequences.
+//
+// Composed form: `composed` in ops/recurrent.cpp, one matmul and a dozen pointwise ops per step.
+// The kernel packs the recurrent weight once for all steps, fuses each step's pointwise work into
+// one loop, and runs each thread through all steps of its own sequences without synchronisation.
 
 #include <type_traits>
 
@@ -12,11 +14,11 @@
 
 namespace gradus::kernel {
 
-/// A matrix packed for many products: panels of columns, each in one piece.
+/// A matrix packed for many products: panels of columns, each contiguous.
 template <class T>
 class PackedMatrix {
  public:
-  /// (k, n) as it lies in memory or, transposed, from (n, k).
+  /// Packs `matrix` (k, n) or, transposed, (n, k).
   PackedMatrix(const T* matrix, bool transposed, int64_t k, int64_t n)
       : k_(k), n_(n), panels_(whole_panels(n) * k) {
     const Product<T> g{
@@ -26,9 +28,9 @@ class PackedMatrix {
         detail::pack_panel(g, 0, k, j, std::min(width, n - j), panels_.data() + j * k);
     });
   }
-  /// n rounded up to whole panels, of which a product writes all.
+  /// n rounded up to whole panels; a product writes all of them.
   static int64_t whole_panels(int64_t n) { return (n + width - 1) / width * width; }
-  /// C (m, n) = A (m, k) times the matrix or, with `add`, C += it; rows of C are whole panels.
+  /// C (m, n) = A (m, k) times the matrix or, with `add`, C +=; rows of C are whole panels.
   void multiply(int64_t m, const T* a, bool add, T* c, int64_t ldc) const {
     const int64_t steps = (k_ + detail::k_step - 1) / detail::k_step, step = (k_ - 1) / steps + 1;
     for (int64_t j = 0; j < n_; j += width)
@@ -45,21 +47,21 @@ class PackedMatrix {
 
 // ---- the cells: one row, one step, unit j ----
 
-/// H hidden units: (H), or (gates * H), gate after gate. c: of LSTM, as all that is called so.
+/// One step of one row with H hidden units; gates are concatenated, (gates * H). c is LSTM's state.
 template <class T>
 struct CellForward {
   int64_t H;
   const T *x, *z;  ///< (gates * H): from the input and from h
-  T *h, *c;        ///< before the step, then after it
-  T *y, *c_after;  ///< h and c after it once more
-  T* kept;         ///< what backward reads: (kept * H); may be z
+  T *h, *c;        ///< before the step; overwritten with the state after it
+  T *y, *c_after;  ///< second copies of h and c after the step
+  T* kept;         ///< what backward needs: (kept * H); may be z
 };
 template <class T>
 struct CellBackward {
   int64_t H;
-  const T *kept, *h_before, *c_before, *h, *c;  ///< before the step and after it
-  const T* dy;                                  ///< of y
-  T *dh, *dc;  ///< in: from the next step; out: what goes back but for the product with the weight
+  const T *kept, *h_before, *c_before, *h, *c;  ///< states before and after the step
+  const T* dy;                                  ///< the gradient of y
+  T *dh, *dc;  ///< in: from the next step; out: for the last step, without the weight's product
   T *dx, *dz;  ///< (gates * H)
 };
 
@@ -111,7 +113,7 @@ struct Lstm {
 /// arXiv 1406.1078, with r applied after the product with h. Kept: r, z, n, h_n.
 struct Gru {
   static constexpr int64_t gates = 3, kept = 4;
-  static constexpr bool direct = true;  // h goes on past the product, too
+  static constexpr bool direct = true;  // h also reaches h' without the product
   template <class T>
   [[gnu::always_inline]] static void forward(const CellForward<T>& s, int64_t j) {
     const int64_t H = s.H;
@@ -135,20 +137,20 @@ struct Gru {
 
 // ---- sequences ----
 
-/// Which rows a thread takes, and in which order time runs for each.
+/// The sequences of a batch, and the order of their steps.
 struct Sequences {
   int64_t time, hidden;
-  std::vector<int64_t> lengths;  ///< one a row
+  std::vector<int64_t> lengths;  ///< one per row
   bool reverse;
 
   int64_t length(int64_t b) const { return lengths[static_cast<size_t>(b)]; }
-  /// Where row b's step s stands in memory, counted in rows of (batch, time, .).
+  /// The index of row b's step s in (batch * time, .).
   int64_t at(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
-  /// body(n, rows) for each thread's n rows, the longest first; `work`: a row's at a step.
+  /// Calls body(n, rows) for each thread's n rows, longest first; `work` is a row's work per step.
   template <class Body>
   void for_parts(int64_t work, Body body) const {
     const auto batch = static_cast<int64_t>(lengths.size());
-    // A row's bits do not depend on what it shares a part with.
+    // A row's bits do not depend on the other rows of its part.
     const int64_t threads = work * time * batch < 1 << 18 ? 1 : num_threads();
     const int64_t parts = std::min(std::max<int64_t>(threads, (batch + 63) / 64), batch);
     parallel_for_each(parts, 1, [&](int64_t part) {
@@ -161,11 +163,11 @@ struct Sequences {
   }
 };
 
-/// What goes through the steps: (batch, time, .) or (batch, .), and null where there is none.
+/// The tensors of a forward pass, (batch, time, .) or (batch, .); optional ones may be null.
 template <class T>
 struct RecurrentForward {
-  const T *x, *z;    ///< z: what is added to the product with the weight
-  int64_t z_stride;  ///< 0: all rows alike
+  const T *x, *z;    ///< z is added to the product with the weight
+  int64_t z_stride;  ///< 0: the same z for all rows
   const T *h0, *c0;
   T *y, *h_last, *c_last;
   T *kept, *c;  ///< for a backward pass
@@ -175,16 +177,16 @@ struct RecurrentBackward {
   const T *h0, *c0, *y, *kept, *c;
   const T *dy, *dh_last, *dc_last;
   T *dx, *dz, *dh0, *dc0;
-  T* h_before;  ///< (batch, time, hidden), of which with dz the weight's gradient is made
+  T* h_before;  ///< (batch, time, hidden); with dz it gives the weight's gradient
 };
 
-/// The i-th of rows of n, or `none` where there are no rows.
+/// Row i of rows of n elements, or `none` if rows is null.
 template <class T>
 T* row_or(T* rows, int64_t i, int64_t n, std::type_identity_t<T>* none) {
   return rows ? rows + i * n : none;
 }
 
-/// The weight is W^T (hidden, gates * hidden); null: z is all.
+/// The weight is W^T (hidden, gates * hidden); null: the gates are z alone.
 template <class Cell, class T>
 void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
                        const RecurrentForward<T>& a) {

@@ -1,11 +1,10 @@
 #pragma once
-// The kernel under sum, mean, var and norm: sums over any axes of a strided array, without copying
-// it.
+// The kernel of sum, mean, var and norm: sums over any axes of a strided array, without copying it.
 //
-// Axes are put in order of stride and merged, which leaves one of two cases. Rows: the innermost
-// axis is summed over. Columns: the innermost axis stays, and whole rows are added. Float32 sums
-// run in float32 vectors over short blocks, and the blocks' sums are added in double. Long sums are
-// cut into pieces for the threads; shape and strides alone say where.
+// Axes are sorted by stride and merged, which leaves two cases. Rows: the innermost axis is summed
+// over. Columns: the innermost axis is kept and whole rows are added. float32 sums run in float32
+// vectors over short blocks, whose sums are added in double. Long sums are split into pieces for
+// threads; the split depends only on shape and strides.
 
 #include <type_traits>
 
@@ -15,11 +14,11 @@
 
 namespace gradus::kernel {
 
-/// How a sum over some axes of x runs; y holds the axes that stay, contiguous.
+/// How a sum over some axes of x runs; y (contiguous) has the axes that are kept.
 struct SumPlan {
-  Shape kept, kept_x, kept_y;  // outer axes that stay: sizes, x's strides, y's strides
-  Shape reduced, reduced_x;    // outer axes that are summed over: sizes, x's strides
-  bool columns = false;        // the inner axis stays; else it is summed over
+  Shape kept, kept_x, kept_y;  // outer kept axes: sizes, x's strides, y's strides
+  Shape reduced, reduced_x;    // outer reduced axes: sizes, x's strides
+  bool columns = false;        // the inner axis is kept; false: it is summed over
   int64_t inner = 1, inner_x = 1, inner_y = 0;
 
   SumPlan(const Shape& shape, const Shape& strides, const std::array<bool, max_rank>& is_reduced) {
@@ -30,10 +29,11 @@ struct SumPlan {
     int64_t y = 1;
     for (int i = shape.size() - 1; i >= 0; --i) {
       const bool gone = is_reduced[static_cast<size_t>(i)];
-      if (shape[i] != 1) (gone ? go : stay).push_back({shape[i], strides[i], gone ? 0 : y});
+      std::vector<StridedAxis>& axes = gone ? go : stay;
+      if (shape[i] != 1) axes.push_back({shape[i], strides[i], gone ? 0 : y});
       if (!gone) y *= shape[i];
     }
-    // By falling stride; repeats (stride 0) outermost.
+    // In order of decreasing stride; broadcast axes (stride 0) outermost.
     for (std::vector<StridedAxis>* axes : {&stay, &go}) {
       auto key = [](const StridedAxis& a) { return a.x == 0 ? INT64_MAX : a.x; };
       std::stable_sort(axes->begin(), axes->end(),
@@ -50,26 +50,35 @@ struct SumPlan {
     columns = go.empty() || (!stay.empty() && stay.back().x != 0 &&
                              (go.back().x == 0 || stay.back().x < go.back().x));
     if (std::vector<StridedAxis>& from = columns ? stay : go; !from.empty()) {
-      inner = from.back().size, inner_x = from.back().x, inner_y = from.back().y;
+      inner = from.back().size;
+      inner_x = from.back().x;
+      inner_y = from.back().y;
       from.pop_back();
     }
-    for (const StridedAxis& a : stay)
-      kept.push_back(a.size), kept_x.push_back(a.x), kept_y.push_back(a.y);
-    for (const StridedAxis& a : go) reduced.push_back(a.size), reduced_x.push_back(a.x);
+    for (const StridedAxis& a : stay) {
+      kept.push_back(a.size);
+      kept_x.push_back(a.x);
+      kept_y.push_back(a.y);
+    }
+    for (const StridedAxis& a : go) {
+      reduced.push_back(a.size);
+      reduced_x.push_back(a.x);
+    }
   }
 };
 
-/// Elements that are worth a thread's while.
+/// Elements per chunk of work.
 inline constexpr int64_t reduction_grain = 32768;
 
-/// Into how many pieces each of `units` sums of `n` elements is cut, so that there is work for many
-/// threads; `n` for a piece is never below reduction_grain.
+/// The number of pieces that each of `units` sums of `n` elements is split into, so that there is
+/// work for many threads. A piece has at least reduction_grain elements.
 inline int64_t sum_pieces(int64_t n, int64_t units) {
   const int64_t wanted = (64 + units - 1) / std::max<int64_t>(units, 1);
   return std::clamp<int64_t>(n / reduction_grain, 1, wanted);
 }
 
-/// The sum of term(x[i * stride]) for i in [0, n): vectors over blocks, blocks in Acc.
+/// The sum of term(x[i * stride]) for i in [0, n): vector loops over blocks, whose sums are added
+/// in Acc.
 template <class Acc, class X, class Term>
 Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
   using Value = decltype(term(*x));
@@ -82,8 +91,8 @@ Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
       total += simd_sum<Value>(m, [=](int64_t i) { return term(p[i * stride]); });
       continue;
     }
-    const X *q = p + quarter, *r = q + quarter,
-            *s = r + quarter;  // four chains of additions at once
+    // Four independent chains of additions.
+    const X *q = p + quarter, *r = q + quarter, *s = r + quarter;
     total += simd_sum<Value>(
         quarter, [=](int64_t i) { return (term(p[i]) + term(q[i])) + (term(r[i]) + term(s[i])); });
     for (int64_t i = 4 * quarter; i < m; ++i) total += term(p[i]);
@@ -95,7 +104,7 @@ template <class Acc, class X, class Y, class Term, class Finish>
 void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
   const int64_t outputs = plan.kept.numel(), outer = plan.reduced.numel();
   const int64_t length = outer * plan.inner;
-  // The sum of elements [begin, end) of output k, whose elements start at `from`.
+  // The sum of elements [begin, end) of output k, the first of which is at `from`.
   auto sum_range = [&](const X* from, int64_t k, int64_t begin, int64_t end) {
     auto term_k = [&term, k](X v) { return term(v, k); };
     if (outer == 1)
@@ -135,10 +144,16 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
 }
 
-/// total[j] += the terms of rows [begin, end) of `width` columns, eight rows at a time.
+/// A part of a column sum: `width` columns, the first of output k, over rows [begin, end).
+struct ColumnPart {
+  int64_t k, width, begin, end;
+};
+
+/// Adds the terms of the part's rows to total[j], eight rows at a time.
 template <class Acc, class X, class Term>
-void add_rows(const SumPlan& plan, const X* x, int64_t k, int64_t width, int64_t begin, int64_t end,
-              const Term& term, Acc* total) {
+void add_rows(const SumPlan& plan, const X* x, const ColumnPart& part, const Term& term,
+              Acc* total) {
+  const int64_t k = part.k, width = part.width, begin = part.begin, end = part.end;
   Odometer<1> row(plan.reduced, {&plan.reduced_x}, begin);
   auto next = [&] {
     const X* p = x + row.offset[0];
@@ -175,7 +190,7 @@ void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, con
   const int64_t rows = plan.reduced.numel(), units = plan.kept.numel() * tiles;
   const int64_t pieces = sum_pieces(rows * tile, units);
   const Scratch<Acc> partial(pieces > 1 ? units * pieces * tile : 0);
-  // Calls body(first column's offset in x, in y, number of columns) for a tile of columns.
+  // Calls body(the first column's offset in x, the one in y, number of columns) for a tile.
   auto with_tile = [&](int64_t unit, auto&& body) {
     const Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, unit / tiles);
     const int64_t column = unit % tiles * tile;
@@ -191,7 +206,7 @@ void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, con
       Acc total[max_tile];
       std::fill(total, total + width, Acc{});
       const int64_t piece = part % pieces;
-      add_rows(plan, x + from, k, width, rows * piece / pieces, rows * (piece + 1) / pieces, term,
+      add_rows(plan, x + from, {k, width, rows * piece / pieces, rows * (piece + 1) / pieces}, term,
                total);
       if (pieces > 1)
         std::copy(total, total + width, partial.data() + part * tile);
@@ -210,7 +225,7 @@ void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, con
   });
 }
 
-/// y[k] = finish(the sum of term(x_i, k) over the elements i of output k), summed in Acc; k is the
+/// y[k] = finish(sum of term(x_i, k) over the elements i of output k), summed in Acc; k is the
 /// output's offset in y, which is contiguous.
 template <class Acc, class X, class Y, class Term, class Finish>
 void reduce(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {

@@ -1,5 +1,9 @@
 #pragma once
 // Softmax of a row, its logarithm, and their gradients.
+//
+// Composed form: e = exp(x - max(x)), y = e / sum(e). The kernel works on a row while it is in the
+// first-level cache and allocates only the output, where the composed form reads and writes memory
+// once per op; backward needs only y and dy and may overwrite dy.
 
 #include <algorithm>
 
@@ -8,17 +12,17 @@
 
 namespace gradus::kernel {
 
-/// Rows of n elements that make one chunk of work, about 32 KB.
+/// Rows of n elements per chunk of work, about 32 KB.
 template <class T>
 int64_t rows_per_chunk(int64_t n) {
   return std::max<int64_t>(32768 / (std::max<int64_t>(n, 1) * static_cast<int64_t>(sizeof(T))), 1);
 }
 
-/// Elements that stay in the first-level cache between the two loops over them.
+/// Elements per block, few enough to stay in the first-level cache between two loops.
 inline constexpr int64_t softmax_block = 2048;
 
-/// log(sum_j exp(x_j)) as the largest x_j and the rest of it. In one number the second would drown
-/// in a large first: the logarithms of seven equal shares of 1e9 would be 0.
+/// log(sum_j exp(x_j)) as a sum of two parts: the largest x_j and the rest. A single number would
+/// lose the rest beside a large maximum: seven equal logits of 1e9 would get log-probability 0.
 template <class T>
 struct LogSumExp {
   T largest, rest;
@@ -26,9 +30,9 @@ struct LogSumExp {
   [[gnu::always_inline]] T log_share(T x) const { return (x - largest) - rest; }
 };
 
-/// Of a row of n, read once from memory: the sum is kept relative to the largest element so far,
-/// and rescaled when a block brings a larger one. 0 for a row that is all -inf, so that
-/// exp(log_share(x_j)) is 0 there. NaN if any element is.
+/// log(sum_j exp(x_j)) of a row of n in one pass over memory: the sum is relative to the largest
+/// element so far and is rescaled when a block has a larger one. 0 for a row that is all -inf, so
+/// that exp(log_share(x_j)) is 0 there. NaN if any element is NaN.
 template <class T>
 LogSumExp<T> log_sum_exp(const T* x, int64_t n) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -48,7 +52,7 @@ LogSumExp<T> log_sum_exp(const T* x, int64_t n) {
   return {shift, total == 0 ? T{0} : log(static_cast<T>(total))};
 }
 
-/// y = exp(x) / sum(exp(x)); 0 where all of x is -inf. y may be x.
+/// y = exp(x) / sum(exp(x)); 0 if all of x is -inf. y may be x.
 template <class T>
 void softmax_row(const T* x, int64_t n, T* y) {
   constexpr T infinity = std::numeric_limits<T>::infinity();

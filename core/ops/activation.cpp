@@ -8,7 +8,7 @@ namespace gradus {
 
 namespace {
 
-/// dy times the slope by what A keeps, written over dy where nobody else holds it.
+/// dy times the slope, from what A keeps; overwrites dy if nobody else holds it.
 template <class A>
 Tensor gradient(Tensor dy, const Tensor& kept) {
   const Tensor dx = dy.is_sole_owner() && dy.is_contiguous() ? dy : empty_like(dy);
@@ -24,13 +24,13 @@ Tensor gradient(Tensor dy, const Tensor& kept) {
 }
 
 template <class A>
-Tensor pointwise(const char* name, const Tensor& x) {
-  const ProfileScope scope(name);
+Tensor pointwise(const Tensor& x) {
+  const ProfileScope scope(A::name);
   const Tensor y = empty_like(x);
-  dispatch_floating(name, x.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_floating(A::name, x.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, T>(y, x, [](T v) { return A::at(v).value; });
   });
-  record(name, {y}, {x}, A::from_output ? saves_output : saves_input(0), [](Backward& b) {
+  record(A::name, {y}, {x}, A::from_output ? saves_output : saves_input(0), [](Backward& b) {
     const Tensor kept = A::from_output ? b.output() : b.input(0);
     b.give(0, b.create_graph() ? A::gradient(b.grad(), kept) : gradient<A>(take_grad(b), kept));
   });
@@ -39,46 +39,29 @@ Tensor pointwise(const char* name, const Tensor& x) {
 
 }  // namespace
 
-Tensor relu(const Tensor& x) { return pointwise<Relu>("relu", x); }
-Tensor tanh(const Tensor& x) { return pointwise<Tanh>("tanh", x); }
-Tensor sigmoid(const Tensor& x) { return pointwise<Sigmoid>("sigmoid", x); }
-Tensor gelu(const Tensor& x) { return pointwise<Gelu>("gelu", x); }
-Tensor gelu_tanh(const Tensor& x) { return pointwise<GeluTanh>("gelu_tanh", x); }
-Tensor silu(const Tensor& x) { return pointwise<Silu>("silu", x); }
-Tensor quick_gelu(const Tensor& x) { return pointwise<QuickGelu>("quick_gelu", x); }
-
-namespace {
-struct NamedOp {
-  const char* name;
-  Tensor (*op)(const Tensor&);
-};
-/// In the order of enum Activation.
-constexpr NamedOp named_ops[] = {{"none", [](const Tensor& x) { return x; }},
-                                 {"relu", relu},
-                                 {"tanh", tanh},
-                                 {"sigmoid", sigmoid},
-                                 {"gelu", gelu},
-                                 {"gelu_tanh", gelu_tanh},
-                                 {"silu", silu},
-                                 {"quick_gelu", quick_gelu}};
-
-static_assert(std::size(named_ops) == activations.size());
-
-const NamedOp& named_op(Activation activation) {
-  const auto i = static_cast<size_t>(activation);
-  check(i < std::size(named_ops), "activation: none has the number ", i);
-  return named_ops[i];
+const char* core::name_of(Activation activation) {
+  return with_activation(activation, [](auto act) -> const char* {
+    if constexpr (std::is_same_v<decltype(act), Identity>)
+      return "none";
+    else
+      return act.name;
+  });
 }
-}  // namespace
 
-const char* core::name_of(Activation activation) { return named_op(activation).name; }
-Tensor core::activate(const Tensor& x, Activation activation) { return named_op(activation).op(x); }
+Tensor core::activate(const Tensor& x, Activation activation) {
+  return with_activation(activation, [&](auto act) {
+    if constexpr (std::is_same_v<decltype(act), Identity>)
+      return x;
+    else
+      return pointwise<decltype(act)>(x);
+  });
+}
 
 // ---- gates ----
 
 namespace {
 
-/// The halves of x's last axis, outside the graph.
+/// The two halves of x's last axis, outside the graph.
 std::pair<Tensor, Tensor> halves(const Tensor& x) {
   const int64_t n = x.size(-1) / 2;
   return {x.detach().slice(-1, 0, n), x.detach().slice(-1, n)};
@@ -91,7 +74,6 @@ Tensor gated(const Tensor& x, Activation activation) {
   const ProfileScope scope("gated");
   check_shape("gated", "x", x, {"...", "2n"});
   check(x.size(-1) % 2 == 0, "gated: expected a last axis of even size, got ", x.shape());
-  named_op(activation);
   const Tensor y = empty(x.shape().with(-1, x.size(-1) / 2), x.dtype());
   dispatch_floating("gated", x.dtype(), [&]<class T>(TypeTag<T>) {
     with_activation(activation, [&](auto act) {

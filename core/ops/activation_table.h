@@ -1,7 +1,7 @@
 #pragma once
-// Every activation in one place: its value and slope for kernels, and its gradient as ops write it.
-// Pointwise ops and fused layers both use these. A new one is a struct in the table
-// here, a name in ops/activation.h, and its op in activation.cpp.
+// Every activation's value and slope for kernels, and its gradient as an op. Pointwise ops and
+// fused layers share these. A new activation is a struct and a table entry here, and an enum entry
+// and a function in ops/activation.h.
 
 #include <tuple>
 
@@ -13,9 +13,10 @@ namespace gradus::core {
 
 using kernel::ValueAndSlope;
 
-/// Each has at(x), the value and the slope. An activation whose gradient is seen from its output
-/// y, so that nothing else is kept for backward, has from_output and gradient(dy, y) for numbers and
-/// tensors. Another one's gradient(dy, x), for tensors, is made of its input.
+/// An activation has a name, as its op is called, and at(x), its value and slope. If the gradient
+/// can be computed from the output y, from_output is true, gradient(dy, y) takes numbers and
+/// tensors, and backward keeps only y. Otherwise gradient(dy, x) takes tensors and backward keeps
+/// the input.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>
@@ -29,6 +30,7 @@ struct Identity {
 };
 
 struct Relu {
+  static constexpr const char* name = "relu";
   static constexpr bool from_output = true;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -44,6 +46,7 @@ struct Relu {
 };
 
 struct Tanh {
+  static constexpr const char* name = "tanh";
   static constexpr bool from_output = true;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -57,6 +60,7 @@ struct Tanh {
 };
 
 struct Sigmoid {
+  static constexpr const char* name = "sigmoid";
   static constexpr bool from_output = true;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -71,6 +75,7 @@ struct Sigmoid {
 
 // gelu'(x) = Phi(x) + x phi(x), phi the normal density
 struct Gelu {
+  static constexpr const char* name = "gelu";
   static constexpr bool from_output = false;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -84,6 +89,7 @@ struct Gelu {
 };
 
 struct GeluTanh {
+  static constexpr const char* name = "gelu_tanh";
   static constexpr bool from_output = false;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
@@ -112,19 +118,23 @@ struct Swish {
     return dy * (s + s * beta * (x * (1.0 - s)));
   }
 };
-using Silu = Swish<1000>;
-using QuickGelu = Swish<1702>;
+struct Silu : Swish<1000> {
+  static constexpr const char* name = "silu";
+};
+struct QuickGelu : Swish<1702> {
+  static constexpr const char* name = "quick_gelu";
+};
 
-/// All of them, in the order of enum Activation.
+/// All activations, in the order of enum Activation.
 using ActivationTable = std::tuple<Identity, Relu, Tanh, Sigmoid, Gelu, GeluTanh, Silu, QuickGelu>;
 static_assert(std::tuple_size_v<ActivationTable> == activations.size());
 
-/// f(the activation's struct).
+/// Calls f with the activation's struct.
 template <size_t i = 0, class F>
 auto with_activation(Activation activation, F&& f) {
   if constexpr (i + 1 < activations.size())
     if (activation != activations[i]) return with_activation<i + 1>(activation, f);
-  check(activation == activations[i], "activation: none has the number ", int(activation));
+  check(activation == activations[i], "activation: no activation has the number ", int(activation));
   return f(std::tuple_element_t<i, ActivationTable>{});
 }
 

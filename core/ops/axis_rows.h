@@ -1,5 +1,5 @@
 #pragma once
-// A tensor as rows along one of its axes. Internal to core: for ops that go along an axis.
+// A tensor seen as rows along one of its axes. Internal to core, for ops that work along an axis.
 
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/tensor/tensor.h"
@@ -15,12 +15,12 @@ struct Blocks {
   }
 };
 
-/// x with `dim` moved to the end, as contiguous rows outside the graph.
+/// x with `dim` moved to the end, as contiguous rows, outside the graph.
 struct AxisRows {
   Tensor tensor;
   int dim;
   int64_t rows, n;
-  Shape shape, kept;  // x's shape, and with size 1 along dim
+  Shape shape, kept;  // x's shape; the same with size 1 along dim
 
   AxisRows(const char* op, const Tensor& x, int64_t axis)
       : dim(normalize_dim(op, axis, x.rank())), n(x.shape()[dim]), shape(x.shape()), kept(shape) {
@@ -35,14 +35,14 @@ struct AxisRows {
   Shape output(KeepDim keep) const { return keep.on ? kept : kept.without(dim); }
   /// The shape of rows of `k` elements.
   Shape rows_of(int64_t k) const { return tensor.shape().with(-1, k); }
-  /// Rows with their axis back in its place.
+  /// Rows with their axis moved back to dim.
   Tensor move_back(const Tensor& y) const {
     Shape order;
     for (int i = 0; i + 1 < y.rank(); ++i) order.push_back(i);
     order.insert(dim, y.rank() - 1);
     return y.permute(order).contiguous();
   }
-  /// body(row, row's number) for each row, in parallel.
+  /// Calls body(row, its index) for each row, in parallel.
   template <class T, class Body>
   void for_each(const Body& body) const {
     const T* x = tensor.data<T>();

@@ -7,7 +7,7 @@
 
 namespace gradus {
 
-// ---- of one number, or a sequence ----
+// ---- constants and sequences ----
 
 Tensor full(const Shape& shape, double value, Dtype dtype) {
   Tensor x = empty(shape, dtype);
@@ -42,7 +42,7 @@ Tensor arange(double start, double end, double step, Dtype dtype) {
 }
 
 namespace {
-/// As linspace, for whole numbers: unsigned, which may wrap around on the way.
+/// linspace for int64, in unsigned arithmetic, whose intermediate results may wrap around.
 void linspace_of_whole(double start, double end, int64_t n, int64_t* out) {
   for (double number : {start, end}) check_number("linspace", int64, number);
   const auto from = static_cast<uint64_t>(static_cast<int64_t>(start));
@@ -65,8 +65,8 @@ Tensor linspace(double start, double end, int64_t n, Dtype dtype) {
   dispatch_number("linspace", dtype, [&]<class T>(TypeTag<T>) {
     T* out = x.data<T>();
     if constexpr (std::is_same_v<T, int64_t>) return linspace_of_whole(start, end, n, out);
-    // Each half is counted from its own end, so that both ends are exact. Divided first, the
-    // largest numbers do not overflow.
+    // Each half counts from its own end, so that both ends are exact. Dividing before subtracting
+    // avoids overflow.
     const auto gaps = static_cast<double>(n - 1);
     const double step = n < 3 ? 0 : end / gaps - start / gaps;
     for (int64_t i = 0; i < n; ++i)
@@ -82,11 +82,11 @@ Tensor eye(int64_t n, Dtype dtype) {
   return x;
 }
 
-// ---- of numbers that are there already ----
+// ---- given values ----
 
 namespace {
 
-/// The shape of a nested list, as its first entries have it.
+/// The shape of a nested list, judged by its first entries.
 Shape shape_of(const NestedList& values) {
   Shape shape;
   for (const NestedList* at = &values; at->is_list(); at = &at->list()[0]) {
@@ -96,8 +96,8 @@ Shape shape_of(const NestedList& values) {
   return shape;
 }
 
-/// Calls f with each number of `values`, which stand `depth` lists deep in what has this shape.
-/// Throws Error where they do not have it.
+/// Calls f with each number of `values`, a list at nesting level `depth` of a list of this shape.
+/// Throws Error if the shape does not match.
 template <class F>
 void for_each_number(const NestedList& values, const Shape& shape, int depth, const F& f) {
   const bool is_list = depth < shape.size();
@@ -129,14 +129,15 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
   });
   return x;
 }
-// ---- of random numbers ----
+
+// ---- random values ----
 
 namespace {
 
-/// Philox blocks made at a time; a chunk of work.
+/// Philox blocks computed at a time, and per chunk of work.
 constexpr int64_t batch_blocks = 256, chunk_blocks = 16 * batch_blocks;
 
-/// Elements that one block of four words makes: 4 float32, or 2 of eight bytes.
+/// Elements per block of four words: 4 of float32, or 2 of eight bytes.
 template <class T>
 constexpr int64_t per_block = 16 / static_cast<int64_t>(sizeof(T));
 
@@ -148,8 +149,8 @@ void fill_words(RandomKey key, int64_t first, int64_t count, uint32_t (*words)[b
   });
 }
 
-/// Fills y: each block's words w make elements through fill(w, number of blocks, values), where
-/// values is per_block<T> rows of batch_blocks.
+/// A tensor filled by fill(words, number of blocks, values), which converts each block's words to
+/// elements; values is per_block<T> rows of batch_blocks.
 template <class T, class Fill>
 Tensor generate(const Shape& shape, Dtype dtype, const Fill& fill) {
   const Tensor y = empty(shape, dtype);
@@ -163,7 +164,7 @@ Tensor generate(const Shape& shape, Dtype dtype, const Fill& fill) {
       const int64_t count = std::min(batch_blocks, end - first);
       fill_words(key, first, count, words);
       fill(words, count, values);
-      const int64_t whole = std::min(count, n / per_block<T> - first);  // the last may not be
+      const int64_t whole = std::min(count, n / per_block<T> - first);  // the last may be partial
       T* to = out + first * per_block<T>;
       for (int64_t i = 0; i < whole; ++i)
         for (int64_t k = 0; k < per_block<T>; ++k) *to++ = values[k][i];
@@ -182,7 +183,7 @@ template <class T>
     return uniform_double(words[2 * k][i], words[2 * k + 1][i]);
 }
 
-/// Likewise in (0, 1].
+/// The k-th uniform number in (0, 1] of block i.
 template <class T>
 [[gnu::always_inline]] inline T positive(uint32_t (*words)[batch_blocks], size_t k, int64_t i) {
   if constexpr (std::is_same_v<T, float>)
@@ -191,8 +192,8 @@ template <class T>
     return 1 - uniform<double>(words, k, i);
 }
 
-/// Rows of uniform u in (0, 1] and v in [0, 1) become rows of independent Normal(0, 1) numbers.
-/// Box & Muller 1958: radius sqrt(-2 log u), angle 2 pi v.
+/// Converts uniform u in (0, 1] and v in [0, 1) to independent Normal(0, 1) numbers in place. Box &
+/// Muller 1958: radius sqrt(-2 log u), angle 2 pi v.
 template <class T>
 void box_muller(int64_t n, T* u, T* v) {
   simd_for(n, [=](int64_t i) {
@@ -203,7 +204,8 @@ void box_muller(int64_t n, T* u, T* v) {
   });
 }
 
-/// The high 64 bits of a 64 x 64 bit product: a uniform `bits` to a uniform number in [0, n).
+/// Maps uniform 64-bit `bits` to a uniform number in [0, n): the high half of their 128-bit
+/// product.
 inline uint64_t scale_to(uint64_t bits, uint64_t n) {
   const uint64_t low = (bits & 0xFFFFFFFFu) * (n & 0xFFFFFFFFu);
   const uint64_t mid1 = (bits >> 32) * (n & 0xFFFFFFFFu) + (low >> 32);
@@ -259,7 +261,8 @@ Tensor randperm(int64_t n) {
   return randperm(n, default_generator().reserve(4 * n));
 }
 
-// Fisher & Yates, as Durstenfeld 1964: place i is exchanged with one of the places 0 ... i.
+// Fisher & Yates, as in Durstenfeld 1964: position i is swapped with one of the positions 0, ...,
+// i.
 Tensor randperm(int64_t n, RandomKey key) {
   ProfileScope scope("randperm");
   check(n >= 0, "randperm: expected n >= 0, got ", n);

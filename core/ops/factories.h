@@ -1,6 +1,5 @@
 #pragma once
-// New tensors: of one number, of a sequence, of numbers that are there already, of random ones.
-// None of them records anything.
+// New tensors: constants, sequences, given values, random values. None of these records a graph.
 
 #include <span>
 #include <type_traits>
@@ -10,10 +9,10 @@
 
 namespace gradus {
 
-// ---- of one number, or a sequence ----
+// ---- constants and sequences ----
 
 ///@{
-/// All elements 0, 1 or `value`; the forms of x have its shape and dtype.
+/// A tensor filled with 0, 1 or `value`; the _like forms take x's shape and dtype.
 Tensor zeros(const Shape& shape, Dtype dtype = float32);
 Tensor zeros_like(const Tensor& x);
 Tensor ones(const Shape& shape, Dtype dtype = float32);
@@ -23,30 +22,30 @@ Tensor full_like(const Tensor& x, double value);
 ///@}
 /// A tensor of rank 0.
 Tensor scalar(double value, Dtype dtype = float32);
-/// start, start+step, ... before end. Throws Error if step is 0 or leads away from end, and where
-/// the dtype is int64 and one of the three is no whole number.
+/// start, start + step, ... up to but excluding end. Throws Error if step is 0 or has the wrong
+/// sign, or if the dtype is int64 and one of the three is not an integer.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
-/// 0, 1, ... end - 1, int64.
+/// 0, 1, ..., end - 1 as int64.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
-/// n numbers at equal distances from start to end, both of them included; one is start. Throws
-/// Error if n < 0, if start or end is not finite, and where the dtype is int64 and one of the
-/// numbers is not whole.
+/// n evenly spaced values from start to end inclusive; start alone if n is 1. Throws Error if n <
+/// 0, if start or end is not finite, or if the dtype is int64 and one of the values is not an
+/// integer.
 Tensor linspace(double start, double end, int64_t n, Dtype dtype = float32);
 /// The (n, n) identity matrix.
 Tensor eye(int64_t n, Dtype dtype = float32);
 
-// ---- of numbers that are there already ----
+// ---- given values ----
 
 namespace core {
 
-/// The C++ types of numbers that make tensors: float, double, bool and whole numbers that are no
-/// characters.
+/// The C++ types that tensors can be made from: float, double, bool and the integer types other
+/// than characters.
 template <class T>
 concept Number = std::same_as<T, float> || std::same_as<T, double> ||
     (std::integral<T> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
      !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>);
 
-/// A number, or a list of such: what braces within braces make.
+/// A number or a list of NestedLists, as nested braces write it.
 class NestedList {
  public:
   template <Number T>
@@ -61,15 +60,15 @@ class NestedList {
         is_bool_(list.size() > 0 &&
                  std::all_of(list.begin(), list.end(), [](const auto& x) { return x.is_bool_; })),
         list_(list) {}
-  /// A list that a caller was given.
+  /// A list that the caller received as a parameter.
   template <class L>
   requires std::same_as<L, std::initializer_list<double>> NestedList(const L& list)
       : is_list_(true), list_(list.begin(), list.end()) {}
 
-  bool is_list() const { return is_list_; }  ///< else a number
-  bool is_bool() const { return is_bool_; }  ///< whether all that it is made of is true or false
-  const std::vector<NestedList>& list() const { return list_; }  ///< its entries; of a number: none
-  /// The number as a tensor's element. Throws Error where T is int64 and it is not whole.
+  bool is_list() const { return is_list_; }  ///< false: a number
+  bool is_bool() const { return is_bool_; }  ///< true if every number in it is a bool
+  const std::vector<NestedList>& list() const { return list_; }  ///< empty for a number
+  /// The number as a tensor element. Throws Error if T is int64 and it is not an integer.
   template <Element T>
   T as() const {
     if constexpr (std::same_as<T, int64_t>) {
@@ -88,13 +87,13 @@ class NestedList {
       return std::in_range<int64_t>(value);
   }
   double number_ = 0;
-  int64_t whole_ = 0;  // the number, if it is one of int64
+  int64_t whole_ = 0;  // the number, if it fits int64 exactly
   bool is_whole_ = false, is_list_ = false, is_bool_ = false;
   std::vector<NestedList> list_;
 };
 
-/// `values` as float32, float64, bool, or, of whole numbers, int64. Throws Error unless there are
-/// shape.numel() of them, each within int64.
+/// A copy of `values` as float32, float64, bool or, for integers, int64. Throws Error unless there
+/// are shape.numel() values and each fits.
 template <Number T, class Values>
 Tensor copied_from(const Values& values, const Shape& shape) {
   using To = std::conditional_t<WholeNumber<T>, int64_t, T>;
@@ -108,29 +107,29 @@ Tensor copied_from(const Values& values, const Shape& shape) {
 
 }  // namespace core
 
-/// Numbers typed in: tensor(3.5) has rank 0, tensor({1, 2}) the shape (2), tensor({{1, 2}, {3, 4}})
-/// (2, 2), a column tensor({{1}, {2}}) (2, 1), and so on. Throws Error where rows are of different
-/// lengths, and where the dtype is int64 and a value is no whole number. For a vector's values:
-/// from_data.
+/// A tensor from literals: tensor(3.5) has rank 0, tensor({1, 2}) shape (2),
+/// tensor({{1, 2}, {3, 4}}) shape (2, 2), tensor({{1}, {2}}) shape (2, 1). Throws Error if rows
+/// differ in length, or if the dtype is int64 and a value is not an integer. For the values of a
+/// std::vector, use from_data.
 Tensor tensor(const core::NestedList& values, Dtype dtype);
-/// Likewise, boolean where all are true or false, else float32, of whole numbers too.
+/// The same with dtype bool if every value is a bool, else float32 (for integers too).
 inline Tensor tensor(const core::NestedList& values) {
   return tensor(values, values.is_bool() ? boolean : float32);
 }
 
-/// A copy of the values, in row-major order; without a shape, a vector of them. Of float it is
-/// float32, of double float64, of bool bool, and of whole numbers, whatever their width, int64.
-/// Throws Error unless there are shape.numel() values, and where one is beyond int64.
+/// A copy of `values`, in row-major order. The dtype is float32 for float, float64 for double, bool
+/// for bool, and int64 for integers of any width. Throws Error unless there are shape.numel()
+/// values and each fits the dtype.
 template <core::Number T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape) {
   return core::copied_from<T>(values, shape);
 }
-/// A vector of the values.
+/// The same as a vector.
 template <core::Number T>
 Tensor from_data(const std::vector<T>& values) {
   return core::copied_from<T>(values, {std::ssize(values)});
 }
-/// Rows, all of one length: (rows, columns).
+/// The same from rows of equal length: (rows, columns).
 template <core::Number T>
 Tensor from_data(const std::vector<std::vector<T>>& rows) {
   const size_t columns = rows.empty() ? 0 : rows[0].size();
@@ -142,28 +141,27 @@ Tensor from_data(const std::vector<std::vector<T>>& rows) {
   }
   return from_data(values, {std::ssize(rows), static_cast<int64_t>(columns)});
 }
-/// Bytes, such as an image's, as the floating numbers 0 to 255: divide by 255 for those from 0 to 1.
-/// Throws Error unless there are shape.numel() of them. (from_data makes int64 of bytes, as of all
-/// whole numbers.)
+/// Bytes, such as pixels, as floating-point values 0 to 255. Throws Error unless there are
+/// shape.numel() of them. (from_data converts bytes to int64, as it does all integers.)
 Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtype = float32);
 
-// ---- of random numbers ----
-// Element i is a function of the thread's generator and of i alone, so the numbers are the same at
+// ---- random values ----
+// Element i depends only on the calling thread's generator and on i, so the values are the same at
 // any thread count.
 
-/// Normal(0, 1) numbers (Box-Muller).
+/// Normal(0, 1) values (Box-Muller).
 Tensor randn(const Shape& shape, Dtype dtype = float32);
-/// Of x's shape and dtype.
+/// Normal(0, 1) values in x's shape and dtype.
 Tensor randn_like(const Tensor& x);
-/// Uniform in [0, 1).
+/// Uniform values in [0, 1).
 Tensor rand(const Shape& shape, Dtype dtype = float32);
-/// Of x's shape and dtype.
+/// Uniform values in [0, 1) in x's shape and dtype.
 Tensor rand_like(const Tensor& x);
 /// Uniform integers in [low, high), int64.
 Tensor randint(int64_t low, int64_t high, const Shape& shape);
-/// A random permutation of 0 ... n-1, int64.
+/// A random permutation of 0, ..., n - 1, int64.
 Tensor randperm(int64_t n);
-/// The permutation that `key` determines; it uses the counters key.counter + 1 ... + n-1.
+/// The permutation determined by `key`; it uses the counters key.counter + 1, ..., + n - 1.
 Tensor randperm(int64_t n, RandomKey key);
 
 }  // namespace gradus

@@ -12,10 +12,10 @@ namespace gradus {
 
 namespace {
 
-/// Elements that are worth a thread's while.
+/// Elements per chunk of work.
 constexpr int64_t grain = 16384;
 
-/// A row-major element number as a position: 3, or (1, 2).
+/// The position of the i-th element in row-major order, as text: 3, or (1, 2).
 std::string position(const Shape& shape, int64_t i) {
   std::ostringstream out;
   const Shape at = index_of(shape, i);
@@ -26,7 +26,7 @@ std::string position(const Shape& shape, int64_t i) {
   return out.str();
 }
 
-/// Throws Error unless index is int64 with all values in [0, n); returns it contiguous.
+/// A contiguous copy of index. Throws Error unless it is int64 with all values in [0, n).
 Tensor checked_index(const char* op, const char* what, const Tensor& index, int64_t n) {
   check(index.dtype() == int64, op, ": expected ", what, " of int64, got ", index.dtype());
   const Tensor flat = index.contiguous();
@@ -41,7 +41,7 @@ Tensor checked_index(const char* op, const char* what, const Tensor& index, int6
   return flat;
 }
 
-// ---- element by element along an axis: gather, scatter_add ----
+// ---- elements along an axis: gather, scatter_add ----
 
 void check_index_shape(const char* op, const Shape& shape, int dim, const Tensor& index) {
   check(index.rank() == shape.size(), op, ": index ", index.shape(), " and x ", shape,
@@ -52,8 +52,8 @@ void check_index_shape(const char* op, const Shape& shape, int dim, const Tensor
           " to index along");
 }
 
-/// For each element of `index` (contiguous): body(the element of x that it names along dim, the
-/// element of y in the index's own place). A line along dim belongs to one thread, so body may add
+/// Calls body(the element of x that it selects along dim, the element of y at its position) for
+/// each element of `index` (contiguous). A line along dim belongs to one thread, so body may add
 /// into x.
 template <class T, class Body>
 void for_each_named(const Tensor& x, int dim, const Tensor& index, const Tensor& y,
@@ -73,7 +73,7 @@ void for_each_named(const Tensor& x, int dim, const Tensor& index, const Tensor&
   });
 }
 
-/// y += src at the places that index names along dim, where y is a tensor of the caller's own.
+/// y += src at the positions along dim given by index. y is the caller's own tensor.
 void scatter_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
                   const Tensor& src) {
   const int d = normalize_dim(op, dim, y.rank());
@@ -103,18 +103,18 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 namespace {
-/// An op that adds src into y by an index, and the op that reads dsrc from dy by it.
+/// How an op adds src into y by an index, and how dsrc is read from dy.
 struct Adding {
-  const char* op;
   decltype(&scatter_into) into;
   decltype(&gather) from;
 };
 
-/// y, with src added along dim, as an op of x (undefined: y was zeros), index and src.
-Tensor added(const Adding& how, int64_t dim, const Tensor& x, const Tensor& index,
-             const Tensor& src, const Tensor& y) {
-  how.into(how.op, y, dim, index, src);
-  record(how.op, {y}, {x, index, src}, saves_input(1), [dim, from = how.from](Backward& b) {
+/// y with src added along dim, as an op of the inputs x, index and src; x is undefined if y was
+/// zeros.
+Tensor added(const char* op, const Adding& how, const Tensor& y, int64_t dim,
+             const std::vector<Tensor>& inputs) {
+  how.into(op, y, dim, inputs[1], inputs[2]);
+  record(op, {y}, inputs, saves_input(1), [dim, from = how.from](Backward& b) {
     if (b.needs(0)) b.give(0, b.grad());
     if (b.needs(2)) b.give(2, from(b.grad(), dim, b.input(1)));
   });
@@ -125,17 +125,17 @@ Tensor added(const Adding& how, int64_t dim, const Tensor& x, const Tensor& inde
 // y = x, y[index_i] += src_i                                   dx = dy, dsrc_i = dy[index_i]
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("scatter_add");
-  return added({"scatter_add", scatter_into, gather}, dim, x, index, src, x.detach().clone());
+  return added("scatter_add", {scatter_into, gather}, x.detach().clone(), dim, {x, index, src});
 }
 
 // y = 0, y[index_i] += src_i                                   dsrc_i = dy[index_i]
 Tensor scatter_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("scatter_sum");
-  return added({"scatter_sum", scatter_into, gather}, dim, {}, index, src,
-               zeros(shape, src.dtype()));
+  return added("scatter_sum", {scatter_into, gather}, zeros(shape, src.dtype()), dim,
+               {{}, index, src});
 }
 
-// ---- whole entries along an axis: index_select, index_add, embedding ----
+// ---- entries along an axis: index_select, index_add, embedding ----
 
 namespace {
 
@@ -148,9 +148,9 @@ void copy_entries(const T* from, const Blocks& blocks, const int64_t* index, int
   });
 }
 
-/// Entries index[0 ... m) of to (outer, n, inner) += from (outer, m, inner). Each chunk owns some
-/// of the inner columns, and takes the entries in order: no two threads meet, and repeats add up in
-/// order.
+/// Adds from (outer, m, inner) to entries index[0 ... m) of to (outer, n, inner). Each chunk owns
+/// some of the inner columns and takes the entries in order, so threads do not conflict and repeats
+/// add up in order.
 template <class T>
 void add_entries(const T* from, const Blocks& blocks, const int64_t* index, int64_t m, T* to) {
   const int64_t inner = blocks.inner;
@@ -168,7 +168,8 @@ void add_entries(const T* from, const Blocks& blocks, const int64_t* index, int6
   });
 }
 
-/// y (contiguous, the caller's own) += src along dim, at the places that the vector `index` names.
+/// y += src at the positions along dim listed in the vector `index`. y is contiguous and the
+/// caller's own tensor.
 void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
               const Tensor& src) {
   const int d = normalize_dim(op, dim, y.rank());
@@ -181,8 +182,8 @@ void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
   });
 }
 
-/// The rule of index_select and embedding: dy's entries go where the vector `index` took x's from.
-/// Only those are touched where there is a sum to add to.
+/// The gradient of index_select and embedding: adds dy's entries at the positions in the vector
+/// `index`. If a sum exists already, only those entries are touched.
 void give_entries(Backward& b, int dim, const Tensor& index, const Tensor& dy) {
   if (const Tensor sum = sum_in_place(b, 0); sum.defined())
     add_into("index_sum", sum, dim, index, dy);
@@ -190,7 +191,7 @@ void give_entries(Backward& b, int dim, const Tensor& index, const Tensor& dy) {
     b.give(0, index_sum(b.input_shape(0), dim, index, dy));
 }
 
-/// Entries of x along dim by `index` of any shape, into y.
+/// Copies the entries of x along dim given by `index`, of any shape, into y.
 void select_into(const char* op, const char* what, const Tensor& x, int dim, const Tensor& index,
                  const Tensor& y) {
   const Tensor flat = checked_index(op, what, index, x.shape()[dim]),
@@ -218,14 +219,14 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 // y = x, y[index_i] += src[i]                                  dx = dy, dsrc[i] = dy[index_i]
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("index_add");
-  return added({"index_add", add_into, index_select}, dim, x, index, src, x.detach().clone());
+  return added("index_add", {add_into, index_select}, x.detach().clone(), dim, {x, index, src});
 }
 
 // y = 0, y[index_i] += src[i]                                  dsrc[i] = dy[index_i]
 Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("index_sum");
-  return added({"index_sum", add_into, index_select}, dim, {}, index, src,
-               zeros(shape, src.dtype()));
+  return added("index_sum", {add_into, index_select}, zeros(shape, src.dtype()), dim,
+               {{}, index, src});
 }
 
 // y[...] = weight[ids[...]]                                    dweight[ids[...]] += dy[...]
@@ -271,16 +272,16 @@ Tensor one_hot(const Tensor& ids, int64_t classes, Dtype dtype) {
 
 namespace {
 
-/// How often a row of k weights is drawn from.
+/// n draws from a row of k weights.
 struct Draws {
   int64_t k, n;
   bool replacement;
 };
 
-/// Throws Error unless each row of p (rows, k) can be drawn from that often.
+/// Throws Error unless these draws are possible from each row of p (rows, k).
 template <class T>
 void check_weights(const T* p, int64_t rows, const Draws& draws) {
-  const FlushDenormals flush;  // as in the draws: a denormal weight counts as 0
+  const FlushDenormals flush;  // as in draw: a denormal weight counts as 0
   for (int64_t row = 0; row < rows; ++row) {
     double total = 0;
     int64_t non_zero = 0;
@@ -312,7 +313,7 @@ void draw(const T* p, const Draws& draws, RandomKey key, int64_t first, int64_t*
     const size_t word = number % 2 * 2;
     const double target = uniform_double(words[word], words[word + 1]) * cumulative.back();
     auto at = std::upper_bound(cumulative.begin(), cumulative.end(), target);
-    // Rounded up to the whole sum: then it is the last weight that is not 0.
+    // The target was rounded up to the sum: take the last non-zero weight.
     if (at == cumulative.end())
       at = std::lower_bound(cumulative.begin(), cumulative.end(), cumulative.back());
     out[j] = at - cumulative.begin();

@@ -17,7 +17,7 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
   return reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
-/// The same, where the mean is the sum over `count`.
+/// The same, with the mean computed as sum / count.
 Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& count) {
   return reduction == Reduction::mean ? sum(losses) / count : reduce(losses, reduction);
 }
@@ -27,9 +27,9 @@ void check_alike(const char* op, const char* name, const Tensor& x, const Tensor
   check_tensor(op, name, target, x.dtype(), x.shape());
 }
 
-// ---- cross entropy, as the formula says ----
+// ---- cross entropy, composed ----
 
-/// sum_c w_c log p_c, w_c 1 where there are no weights.
+/// sum_c w_c log p_c, with w_c = 1 if there are no weights.
 Tensor weighted_sum(const Tensor& log_p, const Tensor& weights) {
   return sum(weights.defined() ? log_p * weights : log_p, -1);
 }
@@ -44,7 +44,7 @@ Tensor cross_entropy_of_probabilities(const Tensor& logits, const Tensor& target
   return reduce(-weighted_sum(log_p * t, options.class_weights), options.reduction);
 }
 
-/// -w_t x_t for each target t, and w_t: 1 where there are no weights, 0 where t is to be ignored.
+/// -w_t x_t for each target t, and w_t: 1 if there are no weights, 0 if t is ignored.
 std::pair<Tensor, Tensor> at_targets(const Tensor& x, const Tensor& targets, int64_t ignore_index,
                                      const Tensor& weights) {
   const Tensor ignored = targets == static_cast<double>(ignore_index);
@@ -55,8 +55,8 @@ std::pair<Tensor, Tensor> at_targets(const Tensor& x, const Tensor& targets, int
   return {masked_fill(losses, ignored, 0), masked_fill(w, ignored, 0)};
 }
 
-/// loss = -(1 - e) w_t log p_t - e/C sum_c w_c log p_c, 0 where t is to be ignored; the mean
-/// divides by the sum of w_t over the targets that count.
+/// loss = -(1 - e) w_t log p_t - e/C sum_c w_c log p_c, 0 if t is ignored; the mean divides by the
+/// sum of w_t over the targets not ignored.
 Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets,
                               const CrossEntropyOptions& options) {
   const double e = options.label_smoothing;
@@ -70,7 +70,7 @@ Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets,
   return reduce(losses, options.reduction, sum(w));
 }
 
-// ---- and in one pass over the logits ----
+// ---- cross entropy, fused ----
 
 /// The kernel's parameters for these options; `weights` must outlive them.
 template <class T>
@@ -87,7 +87,7 @@ kernel::CrossEntropy<T> cross_entropy_kernel(int64_t classes, const Tensor& weig
 
 struct CrossEntropyForward {
   Tensor loss;             // as reduced
-  Tensor lse;              // (rows, 2): the LogSumExp of each row that counts
+  Tensor lse;              // (rows, 2): the LogSumExp of each row not ignored
   double denominator = 1;  // what the mean divides by
 };
 
@@ -145,8 +145,8 @@ void cross_entropy_backward(const CrossEntropyInputs& in, const CrossEntropyForw
   });
 }
 
-/// Inputs logits (0), targets (1), weights (2). The gradient overwrites the logits where nobody else
-/// holds them. `weights` are the contiguous ones.
+/// Inputs logits (0), targets (1), weights (2). The gradient overwrites the logits where nobody
+/// else holds them. `weights` are the contiguous ones.
 void cross_entropy_rule(Backward& back, const Tensor& weights, const CrossEntropyForward& forward,
                         const CrossEntropyOptions& options) {
   CrossEntropyInputs in{{}, back.input(1).contiguous(), weights};
@@ -195,7 +195,7 @@ void check_cross_entropy(const Tensor& logits, const Tensor& targets,
   check_class_weights("cross_entropy", logits, options.class_weights);
 }
 
-/// Throws Error unless each target is a class or the one to be ignored.
+/// Throws Error unless each target is a class or ignore_index.
 void check_targets(const char* op, const Tensor& targets, int64_t classes, int64_t ignore_index) {
   const int64_t* t = targets.data<int64_t>();
   for (int64_t i = 0; i < targets.numel(); ++i)
@@ -203,7 +203,7 @@ void check_targets(const char* op, const Tensor& targets, int64_t classes, int64
           " at position ", i, " is outside [0, ", classes, ")");
 }
 
-/// As check_targets, and that they are indices for x (..., C).
+/// Throws Error unless targets are class indices (or ignore_index) for x (..., C).
 void check_indices(const char* op, const char* what, const Tensor& x, const Tensor& targets,
                    int64_t ignore_index) {
   check_tensor(op, "targets", targets, int64, rows_of(op, what, x));
@@ -233,7 +233,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
   return loss;
 }
 
-// loss = -w_t x_t, 0 where t is to be ignored
+// loss = -w_t x_t, 0 if t is ignored
 Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOptions& options) {
   const ProfileScope scope("nll_loss");
   check_indices("nll_loss", "log-probabilities", log_probs, targets, options.ignore_index);
@@ -257,7 +257,7 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   return reduce(abs(input - target), reduction);
 }
 
-// With m = min(d, beta) both cases are m/beta (d - m/2), which overflows nowhere and has no branch
+// With m = min(d, beta) both cases are m/beta (d - m/2), which never overflows and has no branch
 // whose gradient would be 0 times infinity.
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
   const ProfileScope scope("smooth_l1_loss");

@@ -29,9 +29,9 @@ void for_rows(const Tensor& x, const Tensor& y, F f) {
                     [=](int64_t i) { f(px + i * n, py + i * n, n); });
 }
 
-/// An op on each row of an axis whose gradient is worked out from its output: forward(x, n, y) and
-/// backward(y, dy, n, dx) on raw rows; rule(y, dy) is the formula of the gradient. An axis other
-/// than the last changes places with it.
+/// An op on rows along an axis whose gradient is computed from its output: forward(x, n, y) and
+/// backward(y, dy, n, dx) work on raw rows, formula(y, dy) is the gradient as ops. An axis other
+/// than the last is swapped with the last.
 template <class Forward, class RowBackward, class Formula>
 Tensor row_op(const char* name, const Tensor& x, int64_t dim, Forward forward, RowBackward backward,
               Formula formula) {
@@ -80,7 +80,7 @@ Tensor log_softmax(const Tensor& x, int64_t dim) {
 
 namespace {
 
-// RMS norm is layer norm that is not `centred`: it takes no mean off.
+// RMS norm is layer norm without centring: the mean is not subtracted.
 Tensor composed_norm(bool centred, const Tensor& x, const Tensor& weight, const Tensor& bias,
                      double eps) {
   const Tensor d = centred ? x - mean(x, -1, keepdim) : x;
@@ -156,9 +156,9 @@ void check_norm(const char* op, const Tensor& x, int axis, const Tensor& weight,
   if (bias.defined()) check_tensor(op, "bias", bias, x.dtype(), {x.size(axis)});
 }
 
-/// A power of two for each row of x (..., n): 1, but for finite rows whose rstd is none of `least` or
-/// more, because a square or the deviation's reciprocal left T's range: those it brings to 2^most,
-/// where eps is nothing to them. Undefined where there are no such rows.
+/// A power of two per row of x (..., n): 1, except for finite rows whose rstd is below `least` or
+/// NaN because a square or the deviation's reciprocal left T's range. Those are scaled to 2^most,
+/// where eps is negligible beside them. Undefined if there are no such rows.
 template <class T>
 Tensor row_scales(const Tensor& x, const Tensor& rstd, T least, int most) {
   const NoGrad no_grad;
@@ -228,14 +228,14 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 
 namespace {
 
-/// y (N, C, ...) times weight plus bias (C), where defined.
+/// y (N, C, ...) times weight plus bias (C), if defined.
 Tensor scale_channels(Tensor y, const Tensor& weight, const Tensor& bias) {
   const Shape shape = Shape::filled(y.rank() - 1, 1).with(0, y.size(1));
   if (weight.defined()) y = y * weight.reshape(shape);
   return bias.defined() ? y + bias.reshape(shape) : y;
 }
 
-/// Of x (N, C, n), contiguous as all that is given; stats (3, C): mean, var, rstd.
+/// Batch norm of x (N, C, n); stats (3, C) receives mean, var and rstd. All tensors are contiguous.
 template <class T>
 void batch_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                         const Tensor& y, const Tensor& stats) {
@@ -290,7 +290,7 @@ void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
 
 }  // namespace
 
-// With xhat = (x - mean) rstd, y = xhat w + b, and the means and sums of a channel:
+// With xhat = (x - mean) rstd, y = xhat w + b, and means and sums over a channel:
 // dx = rstd w (dy - mean(dy) - xhat mean(dy xhat))        dw = sum(dy xhat)        db = sum(dy)
 BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   const ProfileScope scope("batch_norm");
@@ -354,12 +354,12 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const T
   return scale_channels(layer_norm(rows, {}, {}, eps).reshape(x.shape()), weight, bias);
 }
 
-// ---- vectors of length 1 ----
+// ---- unit vectors ----
 
 namespace {
 
-/// For each vector along dim a power of two next to its largest |x_i|, or to eps if that is larger:
-/// what x is divided by, exactly, so that |x| stays within the number's range.
+/// For each vector along dim, the power of two just below its largest |x_i|, or below eps if that
+/// is larger. Dividing x by it is exact and keeps |x| within range.
 Tensor length_scale(const Tensor& x, int axis, double eps) {
   const NoGrad no_grad;
   const Tensor largest = max(abs(x), axis, keepdim).values, scale = empty_like(largest);
@@ -372,7 +372,7 @@ Tensor length_scale(const Tensor& x, int axis, double eps) {
   return scale;
 }
 
-/// (sum of |x_i|^p)^(1/p), its axis kept.
+/// (sum |x_i|^p)^(1/p), keeping the axis.
 Tensor length_of(const Tensor& x, int axis, double p) {
   if (p == 2) return norm(x, axis, keepdim);
   if (std::isinf(p)) return max(abs(x), axis, keepdim).values;
@@ -382,7 +382,7 @@ Tensor length_of(const Tensor& x, int axis, double p) {
 
 }  // namespace
 
-// y = x / max(|x|, eps), both divided by a constant first
+// y = x / max(|x|, eps), after dividing x and eps by length_scale
 Tensor normalize(const Tensor& x, int64_t dim, double eps, double p) {
   const ProfileScope scope("normalize");
   check_floating("normalize", x);
@@ -417,7 +417,7 @@ Tensor dropout(const Tensor& x, double p, RandomKey key) {
     T* py = y.data<T>();
     parallel_for(x.numel(), 32768 / sizeof(T), [=](int64_t begin, int64_t end) {
       kernel::dropout_scale(key, p, begin, end, py + begin);
-      // What is dropped is 0 even if it was not finite.
+      // A dropped element is 0 even if it was not finite.
       simd_for(end - begin, [in = px + begin, out = py + begin](int64_t i) {
         out[i] = out[i] == 0 ? T{0} : in[i] * out[i];
       });

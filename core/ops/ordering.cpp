@@ -9,11 +9,11 @@
 
 namespace gradus {
 
-// ---- the largest and the smallest ----
+// ---- maxima and minima ----
 
 namespace {
 
-/// max and min as one: the element whose key is largest is wanted.
+/// max and min in one: both look for the element with the largest key.
 struct Largest {
   template <class T>
   static auto key(T x) {
@@ -29,12 +29,12 @@ struct Smallest {
     if constexpr (std::is_floating_point_v<T>)
       return -x;
     else
-      return ~Largest::key(x);  // not -x, which overflows for the least int64
+      return ~Largest::key(x);  // not -x, which overflows for the smallest int64
   }
 };
 
-/// The index in [begin, end), which is not empty, of the first NaN, or else of the first x with the
-/// largest key.
+/// The index in [begin, end), not empty, of the first NaN or, if there is none, of the first x with
+/// the largest key.
 template <class Which, class T>
 int64_t best_of(const T* x, int64_t begin, int64_t end) {
   constexpr int block = 1024;
@@ -78,7 +78,7 @@ ValuesAndIndices extreme(const char* op, const Tensor& x, Axis dim, KeepDim keep
   return {values, indices};
 }
 
-/// Where the largest (smallest) of all elements stands in x, which is contiguous.
+/// The index of the maximum (minimum) of all elements of x, which is contiguous.
 template <class Which>
 int64_t place_of_extreme(const char* op, const Tensor& x) {
   check(x.numel() > 0, op, ": a tensor of shape ", x.shape(), " has no elements");
@@ -141,8 +141,8 @@ Tensor argmin(const Tensor& x) { return place_of_all<Smallest>("argmin", x); }
 
 namespace {
 
-/// Writes the first k of each row's elements in their order, and where they stood. Equal elements
-/// keep their order; NaN counts as largest. `values` may be null.
+/// Writes the first k elements of each row in sorted order, and their indices. Equal elements keep
+/// their order; NaN counts as largest. `values` may be null.
 template <class T>
 void first_in_order(const AxisRows& rows, int64_t k, bool descending, T* values, int64_t* indices) {
   struct Entry {
@@ -168,7 +168,7 @@ void first_in_order(const AxisRows& rows, int64_t k, bool descending, T* values,
   });
 }
 
-/// The first k along an axis, or all where no number is given.
+/// The first k elements along an axis in sorted order, or all of them.
 ValuesAndIndices in_order(const char* op, const Tensor& x, Axis dim, std::optional<int64_t> first,
                           bool descending, bool want_values = true) {
   const ProfileScope scope(op);

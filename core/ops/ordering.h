@@ -1,42 +1,41 @@
 #pragma once
-// What depends on the order of numbers: the largest and smallest, sorting. NaN is never passed
-// over.
+// Maxima, minima and sorting. NaN is never skipped.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
-/// Elements, and where along the axis they stand.
+/// Elements and their indices along the axis.
 struct ValuesAndIndices {
   Tensor values;   ///< x's dtype
   Tensor indices;  ///< int64
 };
 ///@{
-/// The largest (smallest) along dim and where it stands (the first, if several). NaN counts as
-/// largest (smallest). The gradient goes to that one element.
+/// The maximum (minimum) along dim and the index of its first occurrence; NaN if there is one. The
+/// gradient flows to that one element.
 ValuesAndIndices max(const Tensor& x, Axis dim, KeepDim keep = false);
 ValuesAndIndices min(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
-/// The largest (smallest) of all elements; the gradient goes to the first of them.
+/// The maximum (minimum) of all elements; the gradient flows to its first occurrence.
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 ///@}
 ///@{
-/// Where the largest (smallest) stands along dim, int64; as max and min, the first and NaN first.
+/// The index of the maximum (minimum) along dim, int64, as max and min return it.
 Tensor argmax(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor argmin(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
-/// Where it stands among all elements in row-major order: a tensor of rank 0, int64.
+/// The row-major index of the maximum (minimum) of all elements: rank 0, int64.
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 ///@}
-/// Stable sort along dim; NaN counts as largest.
+/// Sorts along dim, stably; NaN counts as largest.
 ValuesAndIndices sort(const Tensor& x, Axis dim = -1, bool descending = false);
-/// The places that sort takes its elements from, int64.
+/// The indices that sort returns, int64.
 Tensor argsort(const Tensor& x, Axis dim = -1, bool descending = false);
-/// The k largest along dim, in descending order.
+/// The k largest elements along dim, in descending order.
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
 
 }  // namespace gradus

@@ -38,7 +38,7 @@ Tensor binary(const char* name, const Tensor& a, const Tensor& b, Saves saves, F
   return y;
 }
 
-/// y = f(x, s) for a C++ number s, which takes x's dtype.
+/// y = f(x, s) for a C++ number s, converted to x's dtype.
 template <class F, class RuleFn>
 Tensor with_scalar(const char* name, const Tensor& x, double s, Saves saves, F f, RuleFn rule) {
   const ProfileScope scope(name);
@@ -52,7 +52,7 @@ Tensor with_scalar(const char* name, const Tensor& x, double s, Saves saves, F f
   return y;
 }
 
-/// f for floating numbers; for int64 as unsigned, which wraps around.
+/// f, computed in unsigned arithmetic for int64, which wraps around.
 template <class F>
 auto wrapping(F f) {
   return [f](auto x, auto y) {
@@ -65,7 +65,7 @@ auto wrapping(F f) {
   };
 }
 
-/// Hands input i its gradient, if it wants one, summed over the axes along which it was broadcast.
+/// Gives input i its gradient, if needed, summed over the axes along which it was broadcast.
 void give_summed(Backward& b, int i, const Tensor& gradient) {
   if (b.needs(i)) b.give(i, sum_to(gradient, b.input_shape(i)));
 }
@@ -165,11 +165,11 @@ Tensor pow(const Tensor& x, double p) {
       });
 }
 
-// ---- choice ----
+// ---- selection ----
 
 namespace {
-/// Each operand's gradient: dy, half of it where both are equal, 0 where the operand has lost. No
-/// NaN loses.
+/// An operand's gradient is dy, half of it where both are equal, 0 where the operand lost. NaN
+/// never loses.
 template <class Loses>
 Rule extremum_rule(Loses loses) {
   return [loses](Backward& back) {
@@ -333,7 +333,7 @@ Tensor log1p(const Tensor& x) {
       [](Backward& b) { b.give(0, b.grad() / (b.input(0) + 1.0)); });
 }
 
-// e^x from x: y + 1 has lost its digits where x is far below 0
+// The gradient is e^x, computed from x: y + 1 would lose all digits for large negative x.
 Tensor expm1(const Tensor& x) {
   return unary(
       "expm1", x, saves_input(0), [](auto v) { return kernel::expm1(v); },
@@ -341,7 +341,7 @@ Tensor expm1(const Tensor& x) {
 }
 
 namespace {
-/// A function of steps, whose gradient is 0.
+/// A piecewise constant function, whose gradient is 0.
 template <class F>
 Tensor stepwise(const char* name, const Tensor& x, F f) {
   const NoGrad no_grad;
@@ -360,7 +360,7 @@ Tensor round(const Tensor& x) {
 }
 
 namespace {
-/// How many elements of x, float32, are beyond `limit` in size.
+/// The number of elements of x (float32) with |x_i| > limit.
 int64_t count_beyond(const Tensor& x, float limit) {
   const Tensor flat = x.detach().contiguous();
   const float* p = flat.data<float>();
@@ -372,7 +372,7 @@ int64_t count_beyond(const Tensor& x, float limit) {
       });
 }
 
-/// y = fast(x) where |x| <= 1e5, beyond exact(x), which only tensors with such elements pay for.
+/// y = fast(x) where |x| <= 1e5, else exact(x), which costs time only if x has such elements.
 template <class Fast, class Exact, class RuleFn>
 Tensor periodic(const char* name, const Tensor& x, Fast fast, Exact exact, RuleFn rule) {
   constexpr float limit = 1e5;
@@ -416,7 +416,7 @@ Tensor elu(const Tensor& x, double alpha) {
       "elu", x, saves_input(0),
       [alpha](auto v) { return kernel::elu(v, static_cast<decltype(v)>(alpha)); },
       [alpha](Backward& b) {
-        // Masked within exp as well: its own gradient is finite too.
+        // Masked inside exp too, so that its own gradient is finite.
         const Tensor x = b.input(0), above = gt(x.detach(), 0);
         const Tensor below = exp(masked_fill(x, above, 0)) * alpha;
         b.give(0, b.grad() * masked_fill(below, above, 1));

@@ -1,5 +1,6 @@
 #pragma once
-// What every op's .cpp needs: recording, checks, threads, profiling. Other ops are included by name.
+// What every op's .cpp needs: recording, checks, threads, profiling. Other ops are included by
+// name.
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/parallel.h"

@@ -13,7 +13,7 @@ namespace gradus {
 
 namespace {
 
-/// f(the cell's struct in kernels/recurrent.h).
+/// Calls f with the cell's struct from kernels/recurrent.h.
 template <class F>
 auto with_cell(Recurrence cell, F&& f) {
   if (cell == Recurrence::rnn_tanh) return f(kernel::Rnn<Tanh>{});
@@ -23,13 +23,13 @@ auto with_cell(Recurrence cell, F&& f) {
   return f(kernel::Gru{});
 }
 
-/// A run over all steps, or one step of a cell: then T is 1, and z is given and there is no weight.
+/// Inputs of a run over all steps, or of a single step: T = 1, with z_gates and no weight.
 enum Input { x_gates, z_gates, the_weight, the_bias, first_h, first_c, input_count };
-using Inputs = std::vector<Tensor>;  // undefined where there is none
+using Inputs = std::vector<Tensor>;  // missing ones are undefined
 
 struct Problem {
   Recurrence cell;
-  bool given[input_count];  // which inputs there are
+  bool given[input_count];  // which inputs are defined
   kernel::Sequences sequences;
   bool padded;
 
@@ -55,7 +55,7 @@ RecurrentState composed_cell(Recurrence cell, const Tensor& x, const Tensor& z,
   return {(1.0 - u) * n + u * s.h, {}};
 }
 
-/// The output, h and, of LSTM, c.
+/// The output, h and, for LSTM, c.
 std::vector<Tensor> composed(const Problem& p, const Inputs& in) {
   const int64_t B = in[x_gates].size(0), T = in[x_gates].size(1), H = p.sequences.hidden;
   const Tensor lengths = from_data(p.sequences.lengths, {B, 1});
@@ -83,8 +83,8 @@ std::vector<Tensor> composed(const Problem& p, const Inputs& in) {
 
 // ---- the kernels ----
 
-/// f(the cell's struct, a TypeTag, the weight packed or null where there is none) for a product of
-/// each h with the `weight` (G, H), transposed or as it is.
+/// Calls f(the cell's struct, a TypeTag, the packed weight or null). The weight (G, H) is packed
+/// for products with rows of h, transposed or not.
 template <class F>
 void with_kernel(const Problem& p, Dtype dtype, const Tensor& weight, bool transposed, F&& f) {
   with_cell(p.cell, [&](auto kind) {
@@ -101,7 +101,7 @@ void with_kernel(const Problem& p, Dtype dtype, const Tensor& weight, bool trans
   });
 }
 
-/// What backward reads beside inputs and outputs: gates (B, T, kept H) and c (B, T, H).
+/// What backward needs besides inputs and outputs: gates (B, T, kept H) and c (B, T, H).
 struct Kept {
   Tensor gates, c;
 };
@@ -129,12 +129,12 @@ void run_backward(Backward& back, const Problem& p, const Kept& kept) {
   const Tensor y = back.output().detach(), h0 = input(first_h), c0 = input(first_c);
   const Tensor w = input(the_weight), dy = arrived(0), dh_last = arrived(1);
   const Tensor dc_last = p.lstm() ? arrived(2) : Tensor();
-  // Padding has gradient 0, and so has h before it.
+  // Padding has gradient 0, and so has the h before it.
   auto room = [&](bool wanted, const Shape& shape) {
     return !wanted ? Tensor() : p.padded ? zeros(shape, y.dtype()) : empty(shape, y.dtype());
   };
   const Shape gates = back.input_shape(x_gates);
-  Tensor dx = p.padded ? Tensor() : take_input(back, x_gates);  // not needed any more
+  Tensor dx = p.padded ? Tensor() : take_input(back, x_gates);  // no longer needed
   dx = dx.defined() && dx.is_contiguous() ? dx.detach() : room(true, gates);
   const Tensor dz = p.gru() ? room(true, gates) : dx;
   const Tensor h_before = room(back.needs(the_weight), y.shape());
@@ -156,7 +156,7 @@ void run_backward(Backward& back, const Problem& p, const Kept& kept) {
   back.give(x_gates, std::move(dx));
 }
 
-/// Shapes and dtypes of what is given: `gates` alike, states (B, H), lengths.
+/// Throws Error unless the given inputs have matching shapes and dtypes.
 void check_inputs(const char* op, const Problem& p, const Inputs& in) {
   const Tensor& x = in[x_gates];
   const int64_t H = p.sequences.hidden, G = gates_of(p.cell) * H;
@@ -179,7 +179,7 @@ void check_inputs(const char* op, const Problem& p, const Inputs& in) {
     check(n >= 1 && n <= x.size(1), op, ": expected lengths from 1 to ", x.size(1), ", got ", n);
 }
 
-/// The output, h and, of LSTM, c. `hidden`: H.
+/// The output, h and, for LSTM, c; `hidden` is H.
 std::vector<Tensor> run(const char* op, Recurrence cell, const Inputs& in, int64_t hidden,
                         const RecurrentOptions& options) {
   const Tensor& x = in[x_gates];

@@ -16,12 +16,12 @@ namespace gradus {
 
 namespace {
 
-/// The axes that a reduction of x goes over, checked.
+/// The axes of a reduction, checked, and the shapes that result.
 struct Reduced {
   std::array<bool, max_rank> reduced{};
   Shape with_ones;    // x's shape with 1 for each reduced axis
   Shape without;      // x's shape without the reduced axes
-  int64_t count = 1;  // elements that go into one output
+  int64_t count = 1;  // elements per output
 
   Reduced(const char* op, const Shape& shape, const Axes& dims) {
     for (int64_t dim : dims) {
@@ -40,11 +40,11 @@ struct Reduced {
     }
   }
   const Shape& output(KeepDim keep) const { return keep.on ? with_ones : without; }
-  /// A tensor of the reduced shape as one that broadcasts to the input's.
+  /// A tensor of the reduced shape, reshaped so that it broadcasts to the input.
   Tensor restore(const Tensor& y) const { return y.reshape(with_ones); }
 };
 
-/// y_k = finish(sum of term(x_i, k)) over the elements of each output.
+/// y_k = finish(sum of term(x_i, k) over the elements of output k).
 template <class T, class Y = T, class Term, class Finish = std::identity>
 void reduce_to(const Tensor& x, const Reduced& axes, const Tensor& y, const Term& term,
                const Finish& finish = {}) {
@@ -53,7 +53,7 @@ void reduce_to(const Tensor& x, const Reduced& axes, const Tensor& y, const Term
                       y.data<Y>(), term, [finish](Acc s) { return static_cast<Y>(finish(s)); });
 }
 
-/// Sums of int64, by halves of 32 bits, which do not overflow as the whole may.
+/// Sums int64 in 32-bit halves, so that overflow is detected.
 void sum_whole_numbers(const Tensor& x, const Reduced& axes, const Tensor& y) {
   constexpr int64_t half = int64_t{1} << 32;
   const Tensor high = empty_like(y);
@@ -95,14 +95,14 @@ Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
   ProfileScope scope("mean");
   const Reduced axes("mean", x.shape(), dims);
   const Tensor y = empty(axes.output(keep), x.dtype());
-  // Each element in double: their sum may leave float32's range, or cancel to its last digit.
+  // Each term in double: the sum may leave float32's range or cancel down to its last digit.
   dispatch_floating("mean", x.dtype(), [&]<class T>(TypeTag<T>) {
     reduce_to<T>(
         x, axes, y, [](T v, int64_t) { return static_cast<double>(v); },
         [n = static_cast<double>(axes.count)](double s) { return s / n; });
   });
   record("mean", {y}, {x}, saves_nothing, [axes](Backward& b) {
-    // Of no elements the mean is NaN, but none has a gradient.
+    // The mean of no elements is NaN; there is no gradient to compute then.
     const Tensor share =
         axes.restore(b.grad()) / static_cast<double>(std::max<int64_t>(axes.count, 1));
     b.give(0, share.expand(b.input_shape(0)));
@@ -112,8 +112,8 @@ Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
 
 namespace {
 
-/// finish(sum of (x_i - mean)^2), the sum in double. Each output's first element is taken from all
-/// of its elements beforehand, so that of equal ones the result is 0.
+/// finish(sum of (x_i - mean)^2), summed in double. Each output's first element is subtracted from
+/// all of its elements beforehand, so that the result is exactly 0 if they are equal.
 template <class Finish>
 Tensor of_squared_distances(const char* op, const Tensor& x, const Reduced& axes, KeepDim keep,
                             const Finish& finish) {
@@ -139,7 +139,7 @@ Tensor of_squared_distances(const char* op, const Tensor& x, const Reduced& axes
   return y;
 }
 
-/// n - correction, but not below 0.
+/// max(n - correction, 0).
 double degrees_of_freedom(const Reduced& axes, int64_t correction) {
   return std::max(static_cast<double>(axes.count) - static_cast<double>(correction), 0.0);
 }
@@ -168,8 +168,8 @@ Tensor std_dev(const Tensor& x, const Axes& dims, int64_t correction, KeepDim ke
   const Tensor y = of_squared_distances("std_dev", x, axes, keep,
                                         [divisor](double s) { return std::sqrt(s / divisor); });
   record("std_dev", {y}, {x}, {1, 1}, [axes, dims, divisor](Backward& b) {
-    // In double, or a spread that is small or large beside x would be lost. Masked before and after
-    // the division, so that its own gradient is finite too; what is NaN stays so by x - mean.
+    // In double, or a deviation much smaller or larger than x would be lost. Masked before and
+    // after the division, so that its own gradient is finite; NaN propagates through x - mean.
     const Tensor x = b.input(0).to(float64), y = b.output().to(float64), dy = b.grad().to(float64);
     const Tensor flat = logical_not(gt(y, 0));
     const Tensor ratio = masked_fill(dy / masked_fill(y, flat, 1), flat, 0);
@@ -192,7 +192,7 @@ Tensor norm(const Tensor& x, const Axes& dims, KeepDim keep) {
   });
   record("norm", {y}, {x}, saves_inputs_and_output, [axes](Backward& b) {
     const Tensor y = b.output(), is_zero = eq(y, 0);
-    // Masked before and after the division, so that its own gradient is finite too.
+    // Masked before and after the division, so that its own gradient is finite.
     const Tensor ratio = masked_fill(b.grad() / masked_fill(y, is_zero, 1), is_zero, 0);
     b.give(0, b.input(0) * axes.restore(ratio));
   });
@@ -206,7 +206,7 @@ namespace {
 template <class T>
 T logsumexp_of(const T* x, int64_t n) {
   const T top = simd_max(n, -std::numeric_limits<T>::infinity(), [=](int64_t i) { return x[i]; });
-  if (std::isinf(top)) {  // the largest says it all, but for a NaN that simd_max passed over
+  if (std::isinf(top)) {  // the result, unless there is a NaN, which simd_max skips
     const bool any_nan = std::any_of(x, x + n, [](T v) { return v != v; });
     return any_nan ? std::numeric_limits<T>::quiet_NaN() : top;
   }
@@ -221,7 +221,7 @@ T logsumexp_of(const T* x, int64_t n) {
 }  // namespace
 
 // y = log(sum of exp x_i) = max + log(sum of exp(x_i - max))   dx = dy softmax(x)
-// (exp(x_i - y) would lose the logarithm beside a large maximum)
+// (exp(x_i - y) would lose the logarithm if the maximum is large)
 Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep) {
   ProfileScope scope("logsumexp");
   const AxisRows rows("logsumexp", x, dim);
@@ -240,14 +240,14 @@ Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep) {
 
 namespace {
 
-/// A number as mantissa * 2^exponent, whose products neither over- nor underflow.
+/// A number as mantissa * 2^exponent, so that products neither overflow nor underflow.
 struct Scaled {
   double mantissa;  // 0, infinite, NaN or 0.5 <= |mantissa| < 1
   int64_t exponent = 0;
 
   explicit Scaled(double v) {
     constexpr double least = std::numeric_limits<double>::min();
-    int e = 0;  // a denormal number counts as 0: frexp would multiply it by 2^54, and flush it
+    int e = 0;  // a denormal number counts as 0, as frexp would flush it
     mantissa = std::abs(v) < least ? v * 0 : std::frexp(v, &e);
     exponent = std::isfinite(v) ? e : 0;
   }
@@ -263,19 +263,20 @@ struct Scaled {
 
 template <class T>
 T product_of(const T* x, int64_t n) {
-  double p[4] = {1, 1, 1, 1};  // four chains of products at once
+  double p[4] = {1, 1, 1, 1};  // four independent chains of multiplications
   int64_t i = 0;
   for (; i + 4 <= n; i += 4)
     for (int64_t k = 0; k < 4; ++k) p[k] *= static_cast<double>(x[i + k]);
   for (; i < n; ++i) p[0] *= static_cast<double>(x[i]);
   const double product = (p[0] * p[1]) * (p[2] * p[3]);
   if (std::isnormal(product)) return static_cast<T>(product);
-  Scaled exact(1);  // it may have left double's range on the way alone
+  Scaled exact(1);  // only an intermediate product may have left double's range
   for (i = 0; i < n; ++i) exact = exact * Scaled(static_cast<double>(x[i]));
   return static_cast<T>(exact.value());
 }
 
-/// The magnitude as an unsigned number, which has room for that of the least int64 too.
+/// The product, with the magnitude as an unsigned number, which also fits that of the smallest
+/// int64.
 int64_t product_of(const int64_t* x, int64_t n) {
   if (std::find(x, x + n, 0) != x + n) return 0;
   uint64_t size = 1;
@@ -290,7 +291,7 @@ int64_t product_of(const int64_t* x, int64_t n) {
   return static_cast<int64_t>(negative ? -size : size);
 }
 
-/// dx_i = dy * the product of all x but x_i = dy * that of those before * that of those after.
+/// dx_i = dy * (product of the elements before x_i) * (product of the elements after x_i).
 template <class T>
 void product_gradient(const T* x, T dy, int64_t n, T* dx) {
   std::vector<Scaled> before(static_cast<size_t>(n), Scaled(1));
@@ -304,7 +305,7 @@ void product_gradient(const T* x, T dy, int64_t n, T* dx) {
   }
 }
 
-/// The product by halves: what is left over when the number is odd is carried along.
+/// The product by repeatedly multiplying the two halves; an odd element is carried along.
 Tensor prod_composed(const Tensor& x, int dim, const Shape& shape) {
   if (x.size(dim) == 0) return sum(x, dim).reshape(shape) + 1.0;
   Tensor y = x.to(float64);
@@ -317,7 +318,7 @@ Tensor prod_composed(const Tensor& x, int dim, const Shape& shape) {
 
 }  // namespace
 
-// y = the product of x_i                                       dx_i = dy * product of the others
+// y = product of x_i                                           dx_i = dy * product of the others
 Tensor prod(const Tensor& x, Axis dim, KeepDim keep) {
   if (x.dtype() == boolean) return prod(x.to(int64), dim, keep);
   ProfileScope scope("prod");
@@ -351,11 +352,11 @@ Tensor prod(const Tensor& x) { return prod(x.reshape({-1}), 0); }
 
 namespace {
 
-/// y_i = x_0 + ... + x_i along dim, or from the last element back; added up in Acc. Returns whether
-/// a sum overflowed.
+/// y_i = x_0 + ... + x_i along dim, or from the last element backwards, summed in Acc. Returns true
+/// if a sum overflowed.
 template <class Acc, class X, class Y>
 bool add_up(const Tensor& x, int dim, bool reverse, const Tensor& y) {
-  constexpr int64_t tile = 256;  // columns whose sums run side by side
+  constexpr int64_t tile = 256;  // columns summed side by side
   const Blocks blocks(y.shape(), dim);
   const int64_t n = blocks.n, inner = blocks.inner, tiles = (inner + tile - 1) / tile;
   const X* from = x.data<X>();
@@ -414,7 +415,7 @@ Tensor cumsum(const Tensor& x, Axis dim) {
 // ---- any and all ----
 
 namespace {
-/// finish(how many elements equal `counted`).
+/// finish(number of elements equal to `counted`).
 template <class Finish>
 Tensor of_count(const char* op, const Tensor& x, const Axes& dims, KeepDim keep, bool counted,
                 const Finish& finish) {

@@ -6,9 +6,9 @@ namespace gradus {
 
 namespace {
 
-/// Turns forth (direction 1) or back (-1); y may be x.
-void turn(const Tensor& x, const Tensor& positions, int64_t heads, double direction,
-          const Tensor& y) {
+/// Rotates forwards (direction 1) or backwards (-1); y may be x.
+void rotate(const Tensor& x, const Tensor& positions, int64_t heads, double direction,
+            const Tensor& y) {
   const int64_t time = x.size(-3), all = x.size(-2), dim = x.size(-1);
   if (x.numel() == 0) return;
   dispatch_floating("rotary", x.dtype(), [&]<class T>(TypeTag<T>) {
@@ -31,17 +31,17 @@ void turn(const Tensor& x, const Tensor& positions, int64_t heads, double direct
 }
 
 // y_2i = c x_2i - s x_2i+1, y_2i+1 = c x_2i+1 + s x_2i with (s, c) = positions[2i, 2i+1]; the
-// gradient turns the other way.
+// gradient rotates the other way.
 Tensor rotated(const Tensor& x, const Tensor& table, int64_t heads, double direction) {
   const ProfileScope scope("rotary");
   const Tensor y = empty(x.shape(), x.dtype());
-  turn(x.detach().contiguous(), table.contiguous(), heads, direction, y);
+  rotate(x.detach().contiguous(), table.contiguous(), heads, direction, y);
   record("rotary", {y}, {x, table}, saves_input(1), [heads, direction](Backward& back) {
     const Tensor table = back.input(1);
     if (back.create_graph()) return back.give(0, rotated(back.grad(), table, heads, -direction));
     const Tensor dy = take_grad(back).contiguous();
     Tensor dx = dy.is_sole_owner() ? dy : empty_like(dy);
-    turn(dy, table.contiguous(), heads, -direction, dx);
+    rotate(dy, table.contiguous(), heads, -direction, dx);
     back.give(0, std::move(dx));
   });
   return y;

@@ -1,16 +1,16 @@
 #pragma once
-// Rotary positions. Su et al. 2021, arXiv 2104.09864, equation 34.
+// Rotary position embedding. Su et al. 2021, arXiv 2104.09864, equation 34.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
-/// Turns each pair of neighbours (x_2i, x_2i+1) of the first `heads` heads by the angle of their
-/// place, whose sine and cosine stand side by side in `positions`, and leaves the other heads:
-/// x (..., T, N, D), D even, positions (T, D) as nn::sinusoidal_positions makes them, x's dtype ->
-/// x's shape. The product of a turned query and a turned key depends on how far they are apart and
-/// not on where they are. No gradient goes to `positions`. (Some libraries turn x_i and x_i+D/2
-/// instead: their weights' rows have another order.)
+/// Rotates each pair (x_2i, x_2i+1) of the first `heads` heads by its position's angle and leaves
+/// the other heads unchanged: x (..., T, N, D), D even -> the same shape. positions (T, D), of x's
+/// dtype, holds sine and cosine of each angle side by side, as nn::sinusoidal_positions returns
+/// them; it gets no gradient. The product of a rotated query and a rotated key depends only on the
+/// distance between them. (Some libraries rotate (x_i, x_i+D/2) instead; the rows of their weights
+/// are in a different order.)
 Tensor rotary(const Tensor& x, const Tensor& positions, int64_t heads);
 
 }  // namespace gradus

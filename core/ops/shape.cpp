@@ -12,7 +12,7 @@ namespace gradus {
 
 namespace {
 
-/// The shape asked for, with -1 worked out.
+/// The requested shape with -1 replaced by the size that fits.
 Shape resolve_shape(const char* op, const Tensor& x, Shape shape) {
   int unknown = -1;
   Shape others = shape;
@@ -29,8 +29,8 @@ Shape resolve_shape(const char* op, const Tensor& x, Shape shape) {
   return shape;
 }
 
-/// The strides with which x's storage reads as `shape`, if there are such: each new axis must lie
-/// within a run of old axes that are contiguous among themselves.
+/// Finds the strides with which x's storage can be viewed as `shape`; false if there are none. Each
+/// new axis must lie within a run of old axes that are contiguous among themselves.
 bool view_strides(const Tensor& x, const Shape& shape, Shape& strides) {
   strides = contiguous_strides(shape);
   if (x.numel() == 0 || x.is_contiguous()) return true;
@@ -122,7 +122,7 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) cons
   auto clamped = [n](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
   start = clamped(start);
   end = std::max(clamped(end), start);
-  step = std::min(step, std::max<int64_t>(n, 1));  // beyond n it makes no difference, but overflows
+  step = std::min(step, std::max<int64_t>(n, 1));  // a larger step selects the same and overflows
   const int64_t count = (end - start) / step + ((end - start) % step != 0);
   const int64_t own = strides()[axis];
   Tensor y =
@@ -227,7 +227,7 @@ std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& size
   return pieces;
 }
 
-// ---- joining and cutting ----
+// ---- joining and splitting ----
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
   const ProfileScope scope("cat");
@@ -317,7 +317,7 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start
 }
 
 namespace {
-/// How far each place of x's matrices lies to the right of the diagonal: (n, m).
+/// Each matrix position's offset to the right of the diagonal: (n, m).
 Tensor right_of_diagonal(const char* op, const Tensor& x) {
   check_shape(op, "x", x, {"...", "n", "m"});
   return arange(x.size(-1)) - arange(x.size(-2)).unsqueeze(1);
@@ -332,9 +332,9 @@ Tensor triu(const Tensor& x, int64_t diagonal) {
   return masked_fill(x, right_of_diagonal("triu", x) < static_cast<double>(diagonal), 0);
 }
 
-// ---- moved, repeated, padded ----
+// ---- flipping, rolling, repeating, padding ----
 
-// Copied into a view of y that runs backwards.
+// Copies into a view of y with negative strides.
 Tensor flip(const Tensor& x, const Axes& dims) {
   const ProfileScope scope("flip");
   const Tensor y = empty(x.shape(), x.dtype());
@@ -377,7 +377,7 @@ Tensor roll(const Tensor& x, int64_t shift) {
   return roll(x.reshape({-1}), shift, 0).reshape(x.shape());
 }
 
-// Axis by axis, the last first: (outer, 1, n) stretched to (outer, times, n).
+// Axis by axis, last first: (outer, 1, n) is expanded to (outer, times, n).
 Tensor repeat(const Tensor& x, const Shape& sizes) {
   const int added = sizes.size() - x.rank();
   check(added >= 0, "repeat: expected a number for each axis of ", x.shape(), ", got ", sizes);

@@ -1,40 +1,39 @@
 #pragma once
-// Joining, expanding and cutting tensors to shape. Views themselves are Tensor's methods; their
-// gradients stand in shape.cpp with these.
+// Joining, repeating and padding tensors. Views are Tensor's methods, implemented in shape.cpp too.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
-/// Joined along an existing axis. All other sizes and the dtype must agree.
+/// Concatenates along an existing axis. All other sizes and the dtype must agree.
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 namespace core {
-/// Joined along a new axis at `dim`; all shapes must agree.
+/// Stacks along a new axis at `dim`; all shapes must agree.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
 }  // namespace core
 /// As Tensor::split, for any number of pieces.
 std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim);
-/// x's entries along dim as views without that axis; their gradients come back as one tensor, so
-/// that a loop over them takes linear time.
+/// The entries of x along dim, as views without that axis. Their gradients are returned as one
+/// tensor, so a loop over them takes linear time.
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
-/// x in reverse order along the axes listed; a copy.
+/// A copy of x in reverse order along the given axes.
 Tensor flip(const Tensor& x, const Axes& dims);
-/// x moved on by `shift` places along dim; what leaves at one end comes in at the other.
+/// x shifted cyclically by `shift` positions along dim.
 Tensor roll(const Tensor& x, int64_t shift, Axis dim);
-/// Each shift along its axis.
+/// x shifted along several axes, shifts[i] along dims[i].
 Tensor roll(const Tensor& x, const Shape& shifts, const Axes& dims);
-/// Moved on in row-major order.
+/// x shifted as if it were flat, in row-major order.
 Tensor roll(const Tensor& x, int64_t shift);
-/// A copy of x laid out sizes[i] times along axis i, as torch.Tensor.repeat. More sizes than axes:
-/// new axes come first.
+/// A copy of x repeated sizes[i] times along axis i, like torch.Tensor.repeat. If there are more
+/// sizes than axes, new axes come first.
 Tensor repeat(const Tensor& x, const Shape& sizes);
-/// x with `value` around it: padding lists how many before and after, for the last axis, then for
-/// the one before it, and so on, as torch.nn.functional.pad: {left, right, top, bottom}. Throws
-/// Error on negative numbers; cut with slice.
+/// x padded with `value`. `padding` lists how many elements to add before and after along the last
+/// axis, then along the one before it, and so on: {left, right, top, bottom}, as in
+/// torch.nn.functional.pad. Throws Error for negative padding; use slice to crop.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, double value = 0);
-/// x summed down to `shape`, which broadcasts to x's: the backward of broadcasting.
+/// x summed to `shape`, which must broadcast to x's shape: the backward of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
-/// Zeros of `shape` with x at the places that slice(dim, start, ., step) of it shows: the backward
+/// Zeros of `shape` with x at the positions that slice(dim, start, end, step) reads: the backward
 /// of slice.
 Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start, int64_t step = 1);
 ///@{

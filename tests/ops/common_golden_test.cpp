@@ -1,5 +1,5 @@
-// The ops that PyTorch's users reach for against PyTorch's outputs and gradients; the cases stand
-// in golden/scripts/make_common_golden.py.
+// Commonly used ops against PyTorch's outputs and gradients; the cases are defined in
+// golden/scripts/make_common_golden.py.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -103,7 +103,7 @@ Cases function_cases() {
           {"cosine_short", [](const Tensors& x) { return cosine_similarity(x[0], x[1], 1, 0.3); }}};
 }
 
-/// Every *_wide case is one of these.
+/// The functions of the *_wide cases.
 std::function<Tensor(const Tensors&)> wide_case(const std::string& name) {
   if (name == "std") return on_one([](const Tensor& x) { return std_dev(x, 1); });
   for (const Cases& some : {function_cases(), reduction_cases()})
@@ -116,7 +116,7 @@ struct Result {
   Tensors gradients;
 };
 
-/// f of the case's inputs in `dtype`; what takes no gradient counts as taking zeros.
+/// f of the case's inputs in `dtype`; inputs without a gradient count as having gradient 0.
 Result result_of(const golden::File& file, const std::string& name,
                  const std::function<Tensor(const Tensors&)>& f, Dtype dtype) {
   Tensors inputs;
@@ -133,8 +133,8 @@ Result result_of(const golden::File& file, const std::string& name,
   return result;
 }
 
-/// Each number within `tolerance` of the expected one, in a matrix relative to its row's largest;
-/// what is beyond float32's range is infinite, and what is about its least may be 0.
+/// Each element within `tolerance` of the expected one, in a matrix relative to its row's maximum;
+/// values beyond float32's range are infinite, and those near its smallest may be 0.
 void check_each(const Tensor& got, const Tensor& expected, double tolerance) {
   REQUIRE(got.shape() == expected.shape());
   const auto a = got.to_vector<double>(), b = expected.to_vector<double>();

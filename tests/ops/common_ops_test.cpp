@@ -1,5 +1,5 @@
-// Values, edge cases and messages of the ops that PyTorch's users reach for. Numbers are worked by
-// hand or come from PyTorch 1.13.1.
+// Values, edge cases and messages of commonly used ops. Expected values are computed by hand or
+// come from PyTorch 1.13.1.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -170,7 +170,7 @@ TEST_CASE("unbind: views, and a loop over them holds memory in proportion to its
   const Tensor x = zeros({2, 3});
   unbind(x, 1)[2].fill_(7);
   CHECK(x.to_vector<double>() == Doubles{0, 0, 7, 0, 0, 7});
-  // The gradient's own graph of a recurrence over n steps.
+  // The gradient's graph for a recurrence over n steps.
   auto bytes = [](int64_t n) {
     const Tensor steps = ones({n, 8}, float64).requires_grad_();
     Tensor h = zeros({8}, float64);
@@ -232,7 +232,7 @@ TEST_CASE("normalize and cosine_similarity of the longest and the shortest vecto
                    {0.64 * unit, -0.48 * unit}, tolerance);
     }
   }
-  // Three of the largest numbers: their norm is no float32.
+  // Three of the largest numbers: float32 cannot hold their norm.
   check_same(normalize(tensor({3e38, 3e38, 3e38}), 0).to_vector<double>(),
              Doubles(3, 1 / std::sqrt(3.0)));
   check_same(normalize(tensor({{1, NaN}, {3, 4}, {0, 0}, {inf, 1}})).to_vector<double>(),

@@ -1,4 +1,5 @@
-// Contrastive losses: the formulas written out, PyTorch's numbers, numbers of every size, memory.
+// Contrastive losses: against the written-out formulas and PyTorch's values, at all magnitudes, and
+// their memory.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -126,7 +127,7 @@ TEST_CASE("contrastive: PyTorch's losses and gradients", "[contrastive][golden]"
         const Tensors found = grad({loss}, wanted);
         for (size_t i = 0; i < found.size(); ++i) {
           const Tensor expected = file.get(key + "grad." + std::to_string(i));
-          // A cosine of vectors of one number is a sign: its gradient is 0.
+          // The cosine of one-element vectors is a sign: its gradient is 0.
           if (norm(expected).item() < 1e-12)
             CHECK(norm(found[i]).item() < 1e-4);
           else
@@ -152,7 +153,7 @@ TEST_CASE("contrastive: CLIP's logit scale exp(s) is a temperature exp(-s)", "[c
 }
 
 TEST_CASE("contrastive: numbers of every size", "[contrastive]") {
-  // float32 against float64 on the same numbers.
+  // float32 against float64 on the same values.
   const auto check = [](const Tensor& z, const ContrastiveOptions& options, double tolerance) {
     CAPTURE(options.temperature, options.cosine);
     const Tensor x = z.to(float64).detach().requires_grad_(),
@@ -170,7 +171,7 @@ TEST_CASE("contrastive: numbers of every size", "[contrastive]") {
     check(z, {.temperature = 1e-3}, 1e-2);  // similarities to a thousandth of a last place of 1000
     check(z, {.temperature = 1, .cosine = false}, 1e-4);
   }
-  // A zero vector is like nothing.
+  // A zero vector has similarity 0 to everything.
   Tensor z = randn({6, 3});
   z[1].zero_();
   z.requires_grad_();
@@ -187,7 +188,7 @@ TEST_CASE("contrastive: what cannot be told apart costs log(2N - 1)", "[contrast
     CHECK(norm(grad({loss}, {z})[0]).item() < 1e-8);
     CHECK(clip_loss(z, z).item() == Approx(std::log(2 * N)).epsilon(1e-12));
   }
-  // And what is told apart perfectly, nothing.
+  // Perfectly separated pairs have loss 0.
   const Tensor apart = cat({eye(5, float64), eye(5, float64)}, 0);
   CHECK(nt_xent_of(apart, 1e-2).item() < 1e-40);
   CHECK(clip_loss(eye(5), eye(5), {.temperature = 1e-2}).item() < 1e-20);

@@ -1,4 +1,4 @@
-// New tensors: typed in, from vectors and bytes, of a sequence, of random numbers.
+// New tensors: from literals, vectors and bytes, sequences, random values.
 
 #include "gradus/core/ops/factories.h"
 
@@ -38,14 +38,14 @@ TEST_CASE("tensor: braces mean what they look like") {
   CHECK(values(tensor({size, size}, float64)) == Values{9, 9});
   CHECK(values(tensor({{true, false}}, boolean)) == Values{1, 0});
   CHECK(values(tensor({2, 0}, boolean)) == Values{1, 0});
-  // A mask is one without being told; whole numbers are float32.
+  // All bools make a bool tensor; integers make float32.
   CHECK(tensor({{true, false}, {false, false}}).dtype() == boolean);
   CHECK(values(tensor({{true, false}})) == Values{1, 0});
   CHECK(tensor(true).dtype() == boolean);
   for (const Tensor& x : {tensor({1, 0}), tensor({{true}, {1}}), tensor({}), tensor(1)})
     CHECK(x.dtype() == float32);
   CHECK(tensor({true, false}, float64).dtype() == float64);
-  // Whole numbers keep all of their digits.
+  // Integers keep all of their digits.
   CHECK(tensor({(int64_t{1} << 53) + 1, INT64_MIN}, int64).to_vector<int64_t>() ==
         std::vector<int64_t>{(int64_t{1} << 53) + 1, INT64_MIN});
   CHECK(tensor({5.0}, int64).item<int64_t>() == 5);

@@ -1,5 +1,4 @@
-// Kernels over more than one chunk, block or piece of work, against loops in double written out
-// here.
+// Kernels over more than one chunk, block or piece of work, against plain loops in double.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -23,7 +22,7 @@ Tensor as(const Values& v, const Shape& shape, Dtype dtype) {
   return from_data(v, shape).to(dtype);
 }
 
-// Numbers of x, whatever its strides, read one by one through its data.
+// x's elements, read one by one through its strides.
 double at(const Tensor& x, std::initializer_list<int64_t> index) {
   int64_t offset = 0;
   int axis = 0;
@@ -47,7 +46,7 @@ TEST_CASE("long inputs: elementwise loops over strides, broadcasts and chunks", 
             product.push_back(at(x, {a, b, c, d}) * at(other, {a, 0, c, 0}) + at(x, {a, b, c, d}));
     const Tensor expected = as(product, {31, 48, 9, 2}, dtype);
     CHECK(relative_distance(x * other + x, expected) < tolerance(dtype));
-    // Copied in the order of memory, and in that of another view.
+    // Copied in memory order, and in the order of another view.
     CHECK(relative_distance((x * other + x).permute({3, 0, 1, 2}).contiguous(),
                             expected.permute({3, 0, 1, 2})) < tolerance(dtype));
   }
@@ -107,7 +106,7 @@ TEST_CASE("long inputs: softmax and its kin over blocks of a row", "[long]") {
     for (int64_t n : {2047, 2048, 2049, 4097}) {
       CAPTURE(dtype, n);
       manual_seed(42);
-      // The largest stands in the first, the second or the last block: sums are rescaled or not.
+      // The maximum is in the first, second or last block: sums are rescaled or not.
       const Tensor x = randn({3, n}, dtype) * 4, dy = randn({3, n}, dtype);
       const Tensor peaks = zeros({3, n}, dtype);
       {

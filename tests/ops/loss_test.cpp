@@ -19,7 +19,7 @@ Tensor indices(const std::vector<int64_t>& values) {
   return from_data(values, {static_cast<int64_t>(values.size())});
 }
 
-/// By the definition, from softmax on, one-hot targets and all.
+/// By definition, from softmax and one-hot targets.
 Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets,
                               const CrossEntropyOptions& o) {
   const int64_t classes = logits.shape().back();
@@ -208,7 +208,7 @@ TEST_CASE("cross_entropy: the gradient is written over logits that nobody else h
   CHECK(difference(logits, copy) == 0);
   CHECK(difference(w.grad(), dw * 2.0) < 1e-6);
   CHECK(difference(h.grad(), dh * 2.0) < 1e-6);
-  // a view of the logits goes in: what the view is of must not be held by anybody either
+  // logits given as a view: nobody else may hold the base of the view either
   const Tensor base = linear(h, w);
   cross_entropy(base.reshape({2, rows / 2, classes}), t.reshape({2, rows / 2})).backward();
   CHECK(difference(base, copy) == 0);

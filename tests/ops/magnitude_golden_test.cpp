@@ -1,5 +1,5 @@
-// Outputs and gradients at numbers of every size, from 1e-4 to the largest finite, in both dtypes;
-// the cases stand in golden/scripts/make_magnitude_golden.py.
+// Outputs and gradients at all magnitudes, from 1e-4 to the largest finite number, in both dtypes;
+// the cases are defined in golden/scripts/make_magnitude_golden.py.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -39,8 +39,8 @@ double error(double got, double expected) {
   return std::isfinite(got) && std::isfinite(expected) ? e : inf;
 }
 
-// The largest error over the largest finite number expected, or `floor` if that is more.
-// `otherwise` holds what is as good; it may be empty.
+// The largest error relative to the largest finite expected number, or to `floor` if that is
+// larger. `otherwise` holds alternative expected values, or is empty.
 double distance(const Values& got, const Values& expected, double floor,
                 const Values& otherwise = {}) {
   if (got.size() != expected.size()) return inf;
@@ -87,20 +87,20 @@ Cases row_cases(const std::string& group, Dtype dtype) {
       {"layer_norm", [](const Tensor& x) { return layer_norm(x); }}};
 }
 
-// What PyTorch gives where the dtype overflows on the way; empty if it does not. float64 does so
-// only in the cases of its own.
+// PyTorch's values where an intermediate result overflows the dtype; empty if none does. float64
+// overflows only in its own cases.
 Values otherwise(const std::string& key, Dtype dtype) {
   const bool narrow = key.find("_double") == std::string::npos;
   return narrow == (dtype == float32) && file().has(key) ? numbers(key, dtype) : Values{};
 }
 
-// Whether layer norm of the i-th row is to be had in float32: the mean of neighbours beyond 1e5 is
-// no float32 number, nor is the variance of what is spread over more than 1e19.
+// True if float32 can hold layer norm's statistics for the i-th row: not the mean of neighbours
+// beyond 1e5, nor the variance of values spread over more than 1e19.
 bool is_within_float32(size_t i, double size) {
   return i % 4 == 2 || size < (i % 4 == 3 ? 1e19 : 2e5);
 }
 
-// Each row by itself: a large one must not hide what goes wrong in a small one.
+// Row by row, so that large rows do not hide errors in small ones.
 void compare_rows(const std::string& group, const std::string& name, Dtype dtype) {
   const std::string key = group + '.' + name;
   const Tensor x = file().get(group + ".x", dtype).requires_grad_();
@@ -142,7 +142,7 @@ const Cases& waves() {
   return all;
 }
 
-// Each number by itself, relative to it or to `floor`.
+// Element by element, relative to the element or to `floor`.
 void compare_points(const std::string& group, const Cases& cases, Dtype dtype, double floor) {
   for (const auto& [name, f] : cases) {
     const Tensor x = file().get(group + ".x", dtype).requires_grad_();
@@ -154,7 +154,7 @@ void compare_points(const std::string& group, const Cases& cases, Dtype dtype, d
     const Values slope = numbers(group + '.' + name + ".dx", dtype);
     const Values or_dx = otherwise(group + '.' + name + ".dx_pytorch", dtype);
     for (size_t i = 0; i < given.size(); ++i) {
-      // At infinity these are 0 times infinity, which some call NaN.
+      // At infinity these are 0 times infinity, which may be NaN.
       if (std::isinf(given[i]) && (name == "silu" || name.starts_with("gelu"))) continue;
       INFO(group << '.' << name << ' ' << dtype << " at " << given[i]);
       CHECK(distance({out[i]}, {want[i]}, floor) < tolerance(dtype));
@@ -183,8 +183,8 @@ struct Attention {
     return get(dtype == float32 && file().has(name + '.' + what + "32") ? what + "32" : what);
   }
 
-  // The score's large part is column 0 of q: of dk it is compared by itself. Gradients count
-  // relative to the terms that they are sums of.
+  // The score's large part comes from column 0 of q, so dk's column 0 is compared separately.
+  // Gradients are compared relative to the terms that they sum.
   void compare(const char* op, const Tensor& y, const Tensor& dq, const Tensor& dk,
                const Tensor& dv) const {
     const auto off = [](const Tensor& got, const Tensor& expected, double floor) {
@@ -202,7 +202,7 @@ struct Attention {
   }
 };
 
-// With `mask_gradient` the formula is what runs.
+// With `mask_gradient` the composed form runs.
 void compare_attention(const Attention& a, bool mask_gradient) {
   const Tensor q = a.q.detach().requires_grad_(), k = a.k.detach().requires_grad_();
   const Tensor v = a.v.detach().requires_grad_();

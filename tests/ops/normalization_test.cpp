@@ -110,7 +110,7 @@ TEST_CASE("softmax: infinities, NaN and large numbers") {
   const Tensor x = tensor({-inf, -inf}).requires_grad_();
   softmax(x).backward(tensor({1, 2}));
   CHECK(difference(x.grad(), {0, 0}) == 0);
-  // a block later in the row brings a larger number than all before
+  // a later block has a larger element than all before it
   const Tensor rising = arange(0, 5000, 1, float64) * 0.01;
   CHECK(difference(log_softmax(rising), rising - logsumexp(rising, 0)) < 1e-13);
 }
@@ -348,7 +348,7 @@ TEST_CASE("norms of rows up to the largest numbers are those of the rows scaled 
     const double largest = dtype == float32 ? 3.4e38 : 1.79e308;
     for (const double size : {1.0, 0.5, 1e-3, 1e-10}) {
       CAPTURE(dtype, size);
-      // Beside it a row as usual, which keeps its bits.
+      // An ordinary row beside it keeps its bits.
       const Tensor huge = tensor({{1, -1, 0.25, -0.5}}).to(dtype) * largest * size,
                    usual = randn({1, 4}, dtype), small = tensor({{1, -1, 0.25, -0.5}}).to(dtype);
       const Tensor x = cat({huge, usual}, 0).requires_grad_();

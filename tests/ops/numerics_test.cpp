@@ -1,5 +1,5 @@
-// Values of every magnitude, NaN and the ends of the number types: what goes wrong silently goes
-// wrong there. Expected numbers are worked out by hand or are PyTorch's.
+// All magnitudes, NaN and the limits of the number types, where errors tend to be silent. Expected
+// values are computed by hand or come from PyTorch.
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -50,7 +50,7 @@ Tensor keys_of(int64_t n, Dtype dtype) {
   return from_data(k, {1, n, 4}).to(dtype);
 }
 
-/// softmax(q k^T + mask) v as the lecture writes it.
+/// softmax(q k^T + mask) v, composed.
 Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
   const Tensor scores = matmul(q, k.mT());
   return matmul(softmax(mask.defined() ? scores + mask : scores), v);
@@ -112,7 +112,7 @@ TEST_CASE("attention: a finite mask over a whole row leaves the row's softmax") 
   for (size_t i = 0; i < 3; ++i)
     CHECK(relative_distance(got[i], expected[i]) <
           (hidden == -1e4 && dtype == float32 ? 3e-3 : 1e-5));
-  // By hand: one query under the mask weighs all keys alike, so each value gets dy / n.
+  // By hand: a fully masked query weighs all keys equally, so each value gets dy / n.
   const Tensor alone = v.detach().requires_grad_();
   const Tensor y = scaled_dot_product_attention(zeros({1, 1, 4}, dtype), k, alone,
                                                 {.mask = full({1, n}, hidden, dtype)});
@@ -155,7 +155,7 @@ TEST_CASE("long rows lose no digits") {
              std::vector<double>(3, 1.0 / static_cast<double>(n)));
   CHECK(log_softmax(x).slice(0, 0, 1).item() ==
         Approx(-std::log(static_cast<double>(n))).epsilon(1e-6));
-  // The gradient of a bias under n rows, and of softmax, whose sum over the row is 0.
+  // The gradient of a bias over n rows, and of softmax, which sums to 0 over a row.
   const Tensor bias = zeros({3}).requires_grad_();
   layer_norm(ones({n, 3}), ones({3}), bias).backward(full({n, 3}, 0.1));
   CHECK(bias.grad().slice(0, 0, 1).item() == Approx(0.1 * static_cast<double>(n)).epsilon(1e-5));
@@ -172,7 +172,7 @@ TEST_CASE("means, norms and layer norm of what leaves the range when summed or s
 }
 
 TEST_CASE("layer norm of rows whose mean no float32 holds divides by their deviation") {
-  // 2^23 and 2^23 + 1 in turn: the mean lies halfway, the variance is 1/4.
+  // 2^23 and 2^23 + 1 alternating: the mean is halfway, the variance is 1/4.
   const Tensor row = tensor({0x1p23, 0x1p23 + 1}).expand({32, 2}).reshape({64});
   const Tensor y = layer_norm(row);
   CHECK(y[1].item() - y[0].item() == Approx(2).epsilon(1e-3));
@@ -180,7 +180,7 @@ TEST_CASE("layer norm of rows whose mean no float32 holds divides by their devia
 }
 
 TEST_CASE("sin and cos of large numbers stay in [-1, 1] and are right") {
-  // Values of the double functions at the float's value, by PyTorch.
+  // The double functions at the float's value, from PyTorch.
   const Tensor x = tensor({0.5, 1e5, 1e7, 1e10, 1e20, 3e38, -1e20});
   check_same(sin(x).to_vector<double>(),
              {0.479425538604203, 0.0357487979, 0.4205477931907825, -0.4875060250875107,
@@ -188,7 +188,7 @@ TEST_CASE("sin and cos of large numbers stay in [-1, 1] and are right") {
   check_same(cos(x).to_vector<double>(),
              {0.8775825618903728, -0.9993608074, -0.9072703861817396, 0.8731196226768559,
               0.7542592830701055, -0.4842947835419069, 0.7542592830701055});
-  // One large element changes no bit of the others, and NaN beside it hides nothing.
+  // One large element changes no bit of the others, with or without a NaN beside it.
   CHECK(sin(x)[0].item() == sin(tensor({0.5}))[0].item());
   check_same(sin(tensor({NaN, 1e20, inf})).to_vector<double>(), {NaN, 0.6565766778545903, NaN});
   for (double slope : gradient([](const Tensor& x) { return sin(x); }, x))
@@ -234,7 +234,7 @@ TEST_CASE("attention with grouped heads at the largest rank has second derivativ
   CHECK(result.ok);
 }
 
-// ---- whole numbers ----
+// ---- integers ----
 
 TEST_CASE("what is no int64 is refused, not cut off") {
   CHECK_THROWS_WITH(arange(0, 1, 0.25), "arange: 0.25 is no int64");
@@ -272,7 +272,7 @@ TEST_CASE("sums of int64 that overflow are refused; others are exact") {
   CHECK(sum(whole({-1, -(1L << 32), 1L << 40, -3})).item<int64_t>() == (1L << 40) - (1L << 32) - 4);
   CHECK(sum(full({3, 70000}, -5, int64), 1).to_vector<int64_t>() ==
         std::vector<int64_t>(3, -350000));
-  // Element by element int64 wraps around, as in NumPy.
+  // Elementwise int64 arithmetic wraps around, as in NumPy.
   CHECK((whole({top}) + whole({1})).item<int64_t>() == INT64_MIN);
   CHECK((whole({top}) * 2.0).item<int64_t>() == -2);
   CHECK((whole({INT64_MIN}) - whole({1})).item<int64_t>() == top);

@@ -40,7 +40,7 @@ namespace {
 
 // ---- running a row ----
 
-/// Gradient-wanting leaves with the inputs' numbers, floating ones in `dtype`.
+/// Leaves that require gradients with the inputs' values, floating ones in `dtype`.
 Tensors leaves_of(const Tensors& inputs, Dtype dtype) {
   const NoGrad no_grad;
   Tensors leaves;
@@ -59,8 +59,7 @@ Tensors wanted(const Tensors& tensors) {
   return out;
 }
 
-/// Random gradients for those outputs that want one: the same for the same shapes, whichever they
-/// are.
+/// Random gradients for the outputs that require one; they depend only on the shapes.
 Tensors output_gradients(const Tensors& outputs) {
   const RandomKey state = default_generator().state();
   manual_seed(20);
@@ -91,8 +90,8 @@ Tensors gradients_of(const Tensors& leaves) {
   return out;
 }
 
-/// The sum of the outputs, each times a constant: its backward hands each a gradient that nobody
-/// else holds. Undefined if no output wants one.
+/// The sum of the outputs, each times a constant: its backward gives each output a gradient that
+/// nobody else holds. Undefined if no output requires one.
 Tensor projection(const Tensors& outputs) {
   const Tensors ys = wanted(outputs), factors = output_gradients(outputs);
   Tensor total;
@@ -140,7 +139,7 @@ Tensors as_dtype(const Tensors& tensors, Dtype dtype) {
   return out;
 }
 
-/// f of tensors made on the way, which only the graph holds when f has returned.
+/// f of intermediate tensors, which only the graph holds once f has returned.
 TensorFunction on_passing_inputs(const TensorFunction& f) {
   return [&f](const Tensors& x) {
     Tensors made;
@@ -153,7 +152,7 @@ TensorFunction on_passing_inputs(const TensorFunction& f) {
 
 using Layout = std::function<Tensor(const Tensor&)>;
 
-/// Storage of `shape` filled with what must not be read: NaN, an index out of range, true.
+/// Storage of `shape` filled with values that must not be read: NaN, an index out of range, true.
 Tensor poisoned(const Shape& shape, Dtype dtype) {
   return full(shape, is_floating(dtype) ? NAN : dtype == int64 ? -1e18 : 1, dtype);
 }
@@ -174,7 +173,7 @@ Tensor every_second(const Tensor& x) {
   return view;
 }
 
-/// Rows in one piece each, but apart from each other.
+/// Contiguous rows with gaps between them.
 Tensor rows_apart(const Tensor& x) {
   if (x.rank() == 0) return x;
   Shape larger = x.shape();
@@ -184,7 +183,7 @@ Tensor rows_apart(const Tensor& x) {
   return view;
 }
 
-/// Entry 0 of an axis in place of all others: with stride 0.
+/// Entry 0 of an axis repeated with stride 0.
 Tensor repeated(const Tensor& x, int64_t dim) {
   if (x.rank() == 0 || x.size(dim) == 0) return x;
   return x.slice(dim, 0, 1).clone().expand(x.shape());
@@ -200,7 +199,7 @@ const std::vector<std::pair<const char*, Layout>>& layouts() {
   return all;
 }
 
-/// Leaves whose `only`-th input (-1: all) lies in memory as `layout` says.
+/// Leaves of which input `only` (-1: all) is laid out in memory by `layout`.
 Tensors laid_out(const Tensors& inputs, const Layout& layout, int only) {
   const NoGrad no_grad;
   Tensors leaves;
@@ -222,7 +221,7 @@ Tensors contiguous_leaves(const Tensors& tensors) {
   return leaves;
 }
 
-/// Output gradients handed over as they are; they must not be written to.
+/// Output gradients shared with the caller, which must not be written to.
 Run run_with(const TensorFunction& f, const Tensors& leaves, const Layout& layout) {
   const Tensors outputs = f(leaves), ys = wanted(outputs);
   Tensors gradients = output_gradients(outputs);

@@ -1,4 +1,4 @@
-// Every row of the table through every check.
+// Runs every row of the table through every check.
 
 #include "tests/ops/op_table.h"
 
@@ -96,7 +96,7 @@ std::string describe(const Sample& sample) {
   return out.str();
 }
 
-/// A text as a number (FNV-1a): each sample draws what it did, whatever rows stand before its own.
+/// A text's FNV-1a hash, as a seed: a sample draws the same values whatever rows precede it.
 uint64_t number_of(const std::string& text) {
   uint64_t number = 0xcbf29ce484222325;
   for (const char c : text) number = (number ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -1,6 +1,6 @@
 #pragma once
-// The table of ops: for each, how it is called and on what it is tried. op_checks.h says what every
-// row must pass; a new op needs a row here and no test of its own.
+// The table of ops: how each is called, and its sample inputs. op_checks.h has the checks that
+// every row must pass; a new op needs a row here and no test of its own.
 
 #include <functional>
 #include <string>
@@ -14,14 +14,14 @@ namespace gradus::testing {
 
 using Tensors = std::vector<Tensor>;
 
-/// An input: its shape, and how it is drawn. Floating inputs are float64 and want a gradient.
+/// An input: its shape and how it is drawn. Floating inputs are float64 and require a gradient.
 struct Input {
   Shape shape;
   std::function<Tensor(const Shape&)> draw;
 };
 using Sample = std::vector<Input>;
 
-/// What a call that throws is tried on.
+/// Inputs for calls that throw.
 inline Tensor f32(const Shape& shape) { return ones(shape); }
 inline Tensor f64(const Shape& shape) { return ones(shape, float64); }
 inline Tensor i64(const Shape& shape) { return ones(shape, int64); }
@@ -54,6 +54,7 @@ std::vector<OpRow> product_rows();
 std::vector<OpRow> ordering_rows();
 std::vector<OpRow> indexing_rows();
 std::vector<OpRow> fused_rows();
+std::vector<OpRow> fused_loss_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpRow> contrastive_rows();
 std::vector<OpRow> attention_rows();
@@ -68,11 +69,11 @@ const std::vector<OpRow>& op_table();
 
 Input normal(const Shape& shape);
 Input uniform(const Shape& shape, double low, double high);
-/// Normal numbers, none within 0.1 of a kink.
+/// Normal values, none within 0.1 of a kink.
 Input away_from(const Shape& shape, std::vector<double> kinks);
-/// Numbers of which no two are closer than 0.3: for what depends on their order.
+/// Values at least 0.3 apart, for ops that depend on their order.
 Input distinct(const Shape& shape);
-/// Multiples of 0.5, `offset` added: against an input of another offset, no two are equal.
+/// Multiples of 0.5 plus `offset`: never equal to those of an input with another offset.
 Input on_grid(const Shape& shape, double offset);
 /// int64 in [0, n).
 Input indices(const Shape& shape, int64_t n);
@@ -89,7 +90,7 @@ std::vector<Sample> two_inputs(const Draw& first, const Draw& second);
 std::vector<Sample> one_large(const Draw& draw);
 std::vector<Sample> two_large(const Draw& first, const Draw& second);
 
-/// Functions of one and of two tensors as a row's f.
+/// A function of one or two tensors as a row's f.
 template <class F>
 TensorFunction of_one(F f) {
   return [f](const Tensors& x) { return Tensors{f(x[0])}; };

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// What a row of the table varies. Masks and biases are made for the shapes at hand.
+/// The options of a row. Masks and biases are created for its shapes.
 struct Setting {
   std::string variant;
   bool causal = false, bool_mask = false, bias = false;
@@ -22,8 +22,8 @@ struct Setting {
   std::optional<double> scale = {};
 };
 
-/// A mask for weights (..., Tq, Tk) that broadcasts over batch and heads. Query 0 sees no key at
-/// all.
+/// A mask for weights (..., Tq, Tk) that broadcasts over batch and heads. Query 0 attends to no
+/// key.
 Tensor some_mask(int64_t queries, int64_t keys) {
   const Tensor i = arange(queries).unsqueeze(1), j = arange(keys);
   return logical_and(gt(i, 0), ne((i + j).to(float64) - 3.0, 0));
@@ -48,7 +48,7 @@ Tensor attention(const Setting& s, const Tensors& x) {
   return scaled_dot_product_attention(x[0], x[1], x[2], options_of(s, x[0], x[1].size(-2)));
 }
 
-/// The formula, word by word: each query by itself would say the same.
+/// The formula, written out.
 Tensor attention_by_hand(const Setting& s, const Tensors& x) {
   const Tensor &q = x[0], &k = x[1], &v = x[2];
   const int64_t group = q.size(-3) / k.size(-3), queries = q.size(-2), keys = k.size(-2);

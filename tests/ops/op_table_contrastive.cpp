@@ -9,7 +9,7 @@ namespace {
 
 Tensor unit(const Tensor& x) { return x / sqrt(sum(x * x, -1, keepdim)); }
 
-/// -log softmax(s)_i,t_i, its mean: s (N, M), true in `own` (N, M) at t_i.
+/// The mean of -log softmax(s)_i,t_i: s (N, M); `own` (N, M) is true at t_i.
 Tensor by_formula(const Tensor& s, const Tensor& own) {
   return mean(log(sum(exp(s), -1)) - sum(s * own.to(s.dtype()), -1));
 }

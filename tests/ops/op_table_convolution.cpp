@@ -7,8 +7,8 @@ namespace gradus::testing {
 
 namespace {
 
-/// Each output is the sum over channels and a window's places of products, which are made one place
-/// at a time by broadcasting.
+/// Each output is a sum of products over channels and window positions, computed one position at a
+/// time by broadcasting.
 Tensor by_places(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Conv2dOptions& o) {
   const auto [s, p, d] = std::tuple{o.stride, o.padding, o.dilation};

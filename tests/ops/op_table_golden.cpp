@@ -1,4 +1,4 @@
-// Ops and short formulas against PyTorch's float64 outputs and gradients; the cases stand in
+// Ops and short formulas against PyTorch's float64 outputs and gradients; the cases are defined in
 // golden/scripts/make_op_golden.py.
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,4 @@
-// Rows of the losses that are made of other ops. (Those with kernels, and what they are like:
-// op_table_fused.cpp.)
+// Rows of the losses composed of other ops. (The others: op_table_fused_loss.cpp.)
 
 #include "gradus/core/ops/ops.h"
 #include "tests/ops/op_table.h"
@@ -135,7 +134,7 @@ std::vector<OpRow> margin_rows() {
   return rows;
 }
 
-/// A loss of an input and a target of one shape.
+/// A loss of an input and a target of the same shape.
 OpRow row_of(const std::string& name, const std::string& variant,
              const std::function<Tensor(const Tensor&, const Tensor&)>& f,
              const std::function<Tensor(const Tensor&, const Tensor&)>& composed, const Draw& x,

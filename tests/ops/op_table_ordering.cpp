@@ -1,4 +1,4 @@
-// Rows of what depends on the order of numbers.
+// Rows of maxima, minima and sorting.
 
 #include "gradus/core/ops/ops.h"
 #include "tests/ops/op_table.h"
@@ -10,7 +10,7 @@ namespace {
 
 Tensor square(const Tensor& x) { return x * x; }
 
-/// What is largest (smallest) of each row: values and indices from a sort.
+/// Each row's maximum (minimum): values and indices from a sort.
 template <class F>
 OpRow extreme_row(const std::string& name, F f, bool descending) {
   return {.name = name,
@@ -56,7 +56,7 @@ OpRow extreme_of_all_row(const std::string& name, F f, bool descending) {
           .accepts_empty = false};
 }
 
-/// Where it stands. Of equals the first, as in a stable sort.
+/// Its index; of equal elements the first, as in a stable sort.
 template <class F>
 OpRow place_row(const std::string& name, F f, bool descending) {
   return {.name = name,

@@ -1,4 +1,4 @@
-// Rows of the ops that work element by element.
+// Rows of elementwise ops.
 
 #include <cmath>
 #include <numbers>
@@ -19,7 +19,7 @@ const Draw between_grid = [](const Shape& shape) { return on_grid(shape, 0.25); 
 
 Tensor truth(const Shape& shape) { return ones(shape, boolean); }
 
-/// What every op of two tensors refuses.
+/// Calls that every op of two tensors refuses.
 template <class F>
 std::vector<BadCall> refused_by_two(const std::string& name, F f) {
   return {{[f] {
@@ -89,7 +89,7 @@ std::vector<OpRow> comparison_rows() {
     return of_two([f](const Tensor& a, const Tensor& b) { return logical_not(f(a, b)); });
   };
   auto turned = [](auto f) { return [f](const Tensor& a, const Tensor& b) { return f(b, a); }; };
-  // Each stated by another: a = b unless a < b or b < a, and so on.
+  // Each in terms of another: a = b unless a < b or b < a, and so on.
   add_comparison(
       rows, "eq", equal, [](const Tensor& x) { return eq(x, 0.5); },
       no([](const Tensor& a, const Tensor& b) { return logical_or(lt(a, b), lt(b, a)); }));

@@ -1,4 +1,4 @@
-// Rows of products, running sums, any and all, and of vectors' lengths and angles.
+// Rows of products, cumulative sums, any and all, and of vectors' lengths and angles.
 
 #include <cmath>
 
@@ -89,7 +89,7 @@ std::vector<OpRow> running_rows() {
                 "cumsum: an int64 sum along axis 1 of (2, 3) overflows"}}}};
 }
 
-/// any or all, from how many are true.
+/// any or all, from the number of true elements.
 template <class F, class Composed>
 OpRow truth_row(const std::string& name, F f, double p, Composed from_count) {
   auto small = [](const Shape& shape) { return mask(shape); };
@@ -126,7 +126,7 @@ std::vector<OpRow> truth_rows() {
               [](const Tensor& count, double n) { return eq(count, n); })};
 }
 
-/// No number near 0, no two of equal size.
+/// No value near 0, no two of equal magnitude.
 Input off(const Shape& shape) {
   return {shape, [](const Shape& s) {
             const Tensor sizes = distinct(s).draw(s) + 1.2;
@@ -134,7 +134,7 @@ Input off(const Shape& shape) {
           }};
 }
 
-/// Lengths of 1 and, as eps is 1.2, the shorter left shorter.
+/// Unit vectors, except that vectors shorter than eps = 1.2 stay shorter.
 std::vector<OpRow> length_rows() {
   auto over = [](const Tensor& x, const Tensor& length, double eps) {
     return x / maximum(length, full({}, eps, x.dtype()));

@@ -16,7 +16,7 @@ const char* name_of(Recurrence cell) {
   return names[static_cast<int>(cell)];
 }
 
-// ---- as the papers write them, gate by gate ----
+// ---- the papers' formulas, gate by gate ----
 
 /// Gate g of sums (B, G H).
 Tensor gate(const Tensor& x, int64_t g, int64_t H) { return x.slice(1, g * H, (g + 1) * H); }
@@ -38,20 +38,20 @@ Tensors cell_by_hand(Recurrence cell, const Tensor& x, const Tensor& z, const Te
   return {logistic(sum_of(3)) * tanh(next), next};
 }
 
-/// What a row of the table varies.
+/// The options of a row.
 struct Setting {
   Recurrence cell;
   bool reverse = false, lengths = false, bias = false, state = false;
 };
 
-/// From 1 to `time`, row by row otherwise.
+/// Lengths from 1 to `time` that differ from row to row.
 std::vector<int64_t> some_lengths(const Setting& s, int64_t batch, int64_t time) {
   std::vector<int64_t> all;
   for (int64_t b = 0; b < batch; ++b) all.push_back(s.lengths ? (b * 5 + 1) % time + 1 : time);
   return all;
 }
 
-/// x (0), weight (1), then those of bias, h and c that there are.
+/// Inputs x (0), weight (1), then bias, h and c if used.
 Tensors sequence(const Setting& s, const Tensors& in) {
   size_t next = 2;
   const Tensor bias = s.bias ? in[next++] : Tensor();

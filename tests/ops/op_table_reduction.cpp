@@ -1,4 +1,4 @@
-// Rows of reductions, and of what reads and adds by index.
+// Rows of reductions and of indexing.
 
 #include <cmath>
 
@@ -16,8 +16,7 @@ Tensor square(const Tensor& x) { return x * x; }
 
 // ---- sums ----
 
-/// A reduction in its three forms (of all, over one axis, over several with keepdim) as three
-/// outputs.
+/// A reduction in its three forms (all axes, one axis, several with keepdim) as three outputs.
 template <class F>
 OpRow sums_row(const std::string& name, F f, TensorFunction composed) {
   const std::string not_floating = name + ": expected float32 or float64, got int64";
@@ -267,7 +266,7 @@ std::vector<OpRow> scatter_rows() {
   return rows;
 }
 
-/// Along the first of three axes: the same with the first and the last axis exchanged.
+/// Along the first of three axes: the same with the first and last axes swapped.
 std::vector<OpRow> first_axis_rows() {
   auto turned = [](const Tensor& x) { return x.transpose(0, 2); };
   const Shape sum_shape{3, 2, 2};

@@ -1,5 +1,5 @@
-// No op without a row: the sources are searched for every name that is recorded, and the table for
-// a row of that name whose graph has it.
+// Every op has a row: the sources are searched for all recorded names, and the table for a row of
+// that name whose graph contains it.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -35,13 +35,13 @@ std::string without_comments(const std::string& text) {
 
 using Sources = std::map<std::string, std::string>;  // path -> text
 
-/// A call of a function: where, and its first argument as written.
+/// A call of a function: its position in the text, and its first argument as written.
 struct Call {
   size_t at;
   std::string argument;
 };
 
-/// Skips what is balanced between `open` and `close` from text[at] == open on; npos if it isn't.
+/// The position after the `close` that matches the `open` at text[at]; npos if there is none.
 size_t skip_balanced(const std::string& text, size_t at, char open, char close) {
   for (int depth = 0; at < text.size(); ++at) {
     if (text[at] == open) ++depth;
@@ -74,8 +74,8 @@ std::vector<Call> calls_of(const std::string& function, const std::string& text)
   return calls;
 }
 
-/// Searches sources for the names that reach record() and record_fused(): literals,
-/// constants, and what is passed to functions that pass their own first argument on.
+/// Searches sources for the names that reach record() and record_fused(): literals, constants, and
+/// arguments of functions that pass their first argument on.
 class Scan {
  public:
   explicit Scan(Sources sources) : sources_(std::move(sources)) {
@@ -86,8 +86,8 @@ class Scan {
   const std::set<std::string>& names() const { return names_; }
 
  private:
-  /// All calls of a function: those in its own file must be understood; in others only literals are
-  /// taken, since a function there may have the same name.
+  /// Follows all calls of a function. Those in its own file must be understood; in other files only
+  /// literals are taken, since another function may have the same name.
   void follow(const std::string& function, const std::string& home) {
     if (!seen_.insert({function, home}).second) return;
     for (const auto& [path, text] : sources_)
@@ -104,8 +104,17 @@ class Scan {
     return it != end;
   }
 
-  /// A name that is no literal: the nearest constant or parameter of that name above.
+  /// The names in the table of activations.
+  void take_activations() {
+    static const std::regex name("const char\\* name = \"(\\w+)\"");
+    const std::string& text = sources_.at(source_path("core/ops/activation_table.h"));
+    for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it)
+      names_.insert((*it)[1]);
+  }
+
+  /// Resolves a name that is not a literal: the nearest constant or parameter of that name above.
   void resolve(const Call& call, const std::string& path) {
+    if (call.argument == "A::name") return take_activations();
     const std::string before = sources_.at(path).substr(0, call.at);
     const std::regex declaration(
         "(\\w+)?(\\()?\\s*const char\\* (\\w+)\\b(\\s*=\\s*\"([^\"]*)\")?");
@@ -136,7 +145,7 @@ std::set<std::string> recorded_in_library() {
   return Scan(std::move(sources)).names();
 }
 
-/// The names of the nodes that the row's own samples make.
+/// The names of the nodes recorded by the row's samples.
 std::set<std::string> recorded_by(const OpRow& row) {
   std::set<std::string> names;
   for (const Sample& sample : row.samples) {

@@ -1,4 +1,4 @@
-// Rows of views, copies, and of what joins and cuts tensors.
+// Rows of views, copies, joining and splitting.
 
 #include "gradus/core/ops/ops.h"
 #include "tests/ops/op_table.h"
@@ -16,7 +16,7 @@ std::vector<Sample> samples_of(std::initializer_list<Shape> shapes) {
   return samples;
 }
 
-/// Numbers with which a function that only moves elements becomes one with second derivatives.
+/// Factors that give a function that only moves elements second derivatives.
 Tensor square(const Tensor& x) { return x * x; }
 
 std::vector<OpRow> copy_rows() {

@@ -12,7 +12,8 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// x with `value` around it, cut into the places of windows: a tensor a place, in row-major order.
+/// x padded with `value`, sliced at each window position: one tensor per position, in row-major
+/// order.
 Tensors places(const Tensor& x, Size2d kernel, Size2d stride, Size2d padding, Size2d dilation,
                double value) {
   const Tensor padded =
