@@ -18,6 +18,7 @@
 // trained.
 
 #include "gradus/core/files/named_tensors.h"
+#include "gradus/nn/init.h"
 
 namespace gradus::nn {
 
@@ -47,6 +48,12 @@ class Module {
   /// names pass.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
+  /// Calls rule(name, parameter) for each of named_parameters(), which may overwrite them in place:
+  /// no gradients are recorded. Does nothing while a model folder is loaded (load_model), since its
+  /// weights follow.
+  void initialise(
+      const std::function<void(const std::string& name, const Tensor& parameter)>& rule);
+
   /// Whether the parameters are trained: frozen ones get no gradient, and optimisers leave them.
   void requires_grad_(bool wanted = true);
   /// Clears the parameters' gradients.
@@ -58,7 +65,18 @@ class Module {
  protected:
   Module() : registry_(std::make_shared<Registry>()) {}
 
-  /// Registers `value` as a parameter and returns the handle to it.
+  /// Registers a new float32 parameter, initialiser(shape), and returns the handle to it:
+  ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
+  /// While a model folder is loaded (load_model) it is zeros, and no initialiser runs: the file's
+  /// weights follow. Throws Error on sizes below 1 and, while loading, on more elements than the
+  /// file holds. `layer` opens the messages: by default the function that calls, a constructor.
+  Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
+               const char* layer = __builtin_FUNCTION());
+  /// Registers a new float32 parameter whose elements are all `value`.
+  Tensor param(const std::string& name, const Shape& shape, double value,
+               const char* layer = __builtin_FUNCTION());
+  /// Registers an existing tensor as a parameter, such as one that is tied to another layer's, and
+  /// returns the handle to it. `init::normal({n, n})` as `value` draws while loading, too.
   Tensor param(const std::string& name, Tensor value);
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);

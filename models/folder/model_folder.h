@@ -21,7 +21,6 @@
 
 #include "gradus/models/data/tokenizers/tokenizer.h"
 #include "gradus/models/folder/fields.h"
-#include "gradus/nn/init.h"
 #include "gradus/nn/module.h"
 
 namespace gradus::models {
