@@ -1,8 +1,8 @@
 #pragma once
 // Initialisers. Each comes as a function that returns a new tensor, and as an Initialiser for
-// Module::param(). Shapes are the weights': (out, in) for a matrix, (out, in, height, width, ...) for
-// a convolution; fan_in is in * height * width ..., fan_out is out * height * width .... All draw
-// from the thread's generator.
+// Module::param(). Shapes are the weights': (out, in) for a matrix, (out, in, height, width, ...)
+// for a convolution; fan_in is in * height * width ..., fan_out is out * height * width .... All
+// draw from the thread's generator.
 
 #include <functional>
 
@@ -16,9 +16,11 @@ using Initialiser = std::function<Tensor(const Shape& shape)>;
 
 namespace init {
 
+///@{
 /// Uniform in [low, high).
 Tensor uniform(const Shape& shape, double low, double high);
 Initialiser uniform(double low, double high);
+///@}
 /// Normal with the given mean and standard deviation.
 Tensor normal(const Shape& shape, double mean = 0, double std = 1);
 /// Normal with mean 0 and standard deviation 1.
@@ -27,23 +29,33 @@ Initialiser normal();
 Tensor trunc_normal(const Shape& shape, double mean = 0, double std = 1, double low = -2,
                     double high = 2);
 
+///@{
 /// Uniform within sqrt(6 / ((1 + a^2) fan_in)). a is the negative slope of a leaky ReLU: 0 for
 /// ReLU; the default, sqrt(5), is torch.nn.Linear's and gives 1/sqrt(fan_in). He et al. 2015, arXiv
 /// 1502.01852.
 Tensor kaiming_uniform(const Shape& shape, double a = 2.23606797749978969641);
 Initialiser kaiming_uniform();
+///@}
+///@{
 /// Normal with standard deviation sqrt(2 / ((1 + a^2) fan_in)).
 Tensor kaiming_normal(const Shape& shape, double a = 0);
 Initialiser kaiming_normal();
+///@}
+///@{
 /// Uniform within gain sqrt(6 / (fan_in + fan_out)). Glorot & Bengio 2010.
 Tensor xavier_uniform(const Shape& shape, double gain = 1);
 Initialiser xavier_uniform();
+///@}
+///@{
 /// Normal with standard deviation gain sqrt(2 / (fan_in + fan_out)).
 Tensor xavier_normal(const Shape& shape, double gain = 1);
 Initialiser xavier_normal();
+///@}
+///@{
 /// Uniform within 1/sqrt(fan_in), as PyTorch's biases; `fan_in` is that of the bias's weight.
 Tensor uniform_fan_in(const Shape& shape, int64_t fan_in);
 Initialiser uniform_fan_in(int64_t fan_in);
+///@}
 
 }  // namespace init
 

@@ -1,6 +1,6 @@
 #pragma once
-// Module: the base of layers and models. A layer is a struct that derives from Module, registers its
-// parameters and child layers by name as it creates them, and has an operator():
+// Module: the base of layers and models. A layer is a struct that derives from Module, registers
+// its parameters and child layers by name as it creates them, and has an operator():
 //
 //   struct Classifier : Module {
 //     Linear hidden, out;
@@ -12,24 +12,24 @@
 //
 // Registrations are permanent: a module can be copied (both copies share the parameters) but not
 // assigned to, so `model.out = Linear(256, 5)` does not compile. Declare your own parameters const,
-// `const Tensor scale;` with `scale(param("scale", {dim}, 1))`, so that no other tensor can silently
-// replace them; buffers likewise: they change in place, by copy_, mul_, add_. A layer created without
-// child() is unknown to its parent: its parameters are neither listed nor trained.
+// `const Tensor scale;` with `scale(param("scale", {dim}, 1))`, so that no other tensor can
+// silently replace them; buffers likewise: they change in place, by copy_, mul_, add_. A layer
+// created without child() is unknown to its parent: its parameters are neither listed nor trained.
 
 #include "gradus/core/files/named_tensors.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::nn {
 
-/// Named parameters, buffers and children, in order of registration. Copying a module copies handles,
-/// as copying a Tensor does: both copies share the parameters. A tied parameter is listed, counted
-/// and saved once, under its first name.
+/// Named parameters, buffers and children, in order of registration. Copying a module copies
+/// handles, as copying a Tensor does: both copies share the parameters. A tied parameter is listed,
+/// counted and saved once, under its first name.
 class Module {
  public:
   Module(const Module&) = default;
   Module& operator=(const Module&) = delete;
 
-  /// The trainable tensors, frozen ones included.
+  /// All parameters, frozen ones too.
   std::vector<Tensor> parameters() const;
   /// The parameters with their names, such as "blocks.0.attn.qkv.weight".
   NamedTensors named_parameters() const;
@@ -79,8 +79,8 @@ class Module {
   Tensor param(const std::string& name, Tensor value);
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
-  /// Registers a layer, whose names are prefixed with `name` and a dot, and returns it. Throws Error
-  /// if this module is part of it.
+  /// Registers a layer, whose names are prefixed with `name` and a dot, and returns it. Throws
+  /// Error if this module is part of it.
   template <class M>
   M child(const std::string& name, M module) {
     check_name(name);

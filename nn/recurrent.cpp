@@ -20,7 +20,8 @@ Recurrence chosen(Recurrence cell, Activation activation) {
   return rectified ? Recurrence::rnn_relu : cell;
 }
 
-/// param(name, shape, initialiser) creates each. All are uniform within 1/sqrt(hidden), as PyTorch's.
+/// param(name, shape, initialiser) creates each. All are uniform within 1/sqrt(hidden), as
+/// PyTorch's.
 template <class Param>
 RecurrentWeights make_weights(Recurrence cell, int64_t input, int64_t hidden, bool bias,
                               const std::string& suffix, Param param) {
