@@ -21,7 +21,7 @@ struct Block : nn::Module {
         up(child("up", nn::Linear(dim, 4 * dim))),
         down(child("down", nn::Linear(4 * dim, dim))),
         dropout(p),
-        scale(param("scale", full({dim}, 0.1))) {}
+        scale(param("scale", {dim}, 0.1)) {}
   Tensor operator()(const Tensor& x) const { return x + scale * dropout(down(gelu(up(norm(x))))); }
 };
 

@@ -5,7 +5,6 @@
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/tensor/autograd.h"
 #include "gradus/models/decoding.h"
-#include "gradus/nn/init.h"
 
 namespace gradus::models {
 
@@ -22,15 +21,11 @@ BertClassifierConfig checked(BertClassifierConfig c) {
 }
 
 /// Matrices and tables normal with standard deviation 0.02, biases 0.
-void initialise(const nn::Module& module) {
-  if (nn::init::Skip::active()) return;
-  NoGrad no_grad;
-  for (const auto& [name, p] : module.named_parameters()) {
-    if (p.rank() >= 2)
-      p.copy_(nn::init::normal(p.shape(), 0, 0.02));
-    else if (name.ends_with("bias"))
-      p.zero_();
-  }
+void draw(const std::string& name, const Tensor& p) {
+  if (p.rank() >= 2)
+    p.copy_(nn::init::normal(p.shape(), 0, 0.02));
+  else if (name.ends_with("bias"))
+    p.zero_();
 }
 
 /// Where a token was masked: places in (B T), in order.
@@ -79,7 +74,7 @@ Bert::Bert(const BertConfig& c)
       transform_norm(child("transform_norm", nn::LayerNorm(c.dim, {.eps = c.norm_eps}))),
       decoder(child("decoder", nn::Linear(words.weight, zeros({c.vocab})))),
       next(child("next", nn::Linear(c.dim, 2))) {
-  initialise(*this);
+  initialise(draw);
 }
 
 Tensor Bert::operator()(const BertInput& in) const {
@@ -136,7 +131,7 @@ BertClassifier::BertClassifier(const BertClassifierConfig& c)
       bert(child("bert", Bert(c.bert))),
       dropout(c.bert.dropout),
       head(child("head", nn::Linear(c.bert.dim, c.classes))) {
-  initialise(head);
+  head.initialise(draw);
 }
 
 Tensor BertClassifier::operator()(const BertInput& input) const {

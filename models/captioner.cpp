@@ -9,7 +9,6 @@
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/nn/init.h"
 
 namespace gradus::models {
 
@@ -32,6 +31,16 @@ nn::Conv2d make_convolution(const CaptionerConfig& c, int64_t i) {
   const int64_t out = c.filters << std::min(i, c.convolutions - 1);
   const int64_t in = i == 0 ? c.channels : i == c.convolutions ? out : out / 2;
   return nn::Conv2d(in, out, 3, {.stride = i < c.convolutions ? 2 : 1, .padding = 1});
+}
+
+/// He et al. 2015: ReLUs keep the variance.
+void initialise_before_relu(nn::Conv2d& conv) {
+  conv.initialise([](const std::string& name, const Tensor& p) {
+    if (name == "weight")
+      p.copy_(nn::init::kaiming_normal(p.shape()));
+    else
+      p.zero_();
+  });
 }
 
 RecurrentState select(const RecurrentState& state, const Tensor& rows) {
@@ -77,12 +86,7 @@ Captioner::Captioner(const CaptionerConfig& c)
       cell(child("cell", make_cell(c))),
       readout(child("readout", nn::Linear(c.hidden + c.features(), c.dim))),
       head(child("head", nn::Linear(c.dim, c.vocab))) {
-  if (nn::init::Skip::active()) return;
-  const NoGrad no_grad;
-  for (const nn::Conv2d& conv : convolutions) {  // He et al. 2015: relus keep the variance
-    conv.weight.copy_(nn::init::kaiming_normal(conv.weight.shape()));
-    conv.bias.zero_();
-  }
+  for (nn::Conv2d& conv : convolutions) initialise_before_relu(conv);
 }
 
 Tensor Captioner::annotations(const Tensor& images) const {

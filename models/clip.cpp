@@ -9,7 +9,6 @@
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/nn/init.h"
 
 namespace gradus::models {
 
@@ -28,7 +27,7 @@ const double most_scale = std::log(100.0);
 
 TextEncoder::TextEncoder(const CLIPConfig& c)
     : tokens(child("tokens", nn::Embedding(c.vocab, c.text_dim))),
-      positions(param("positions", zeros({1, c.context, c.text_dim}))),
+      positions(param("positions", {1, c.context, c.text_dim}, 0)),
       blocks(children("blocks", c.text_layers,
                       [&](int64_t) {
                         return nn::Block(c.text_dim, {.heads = c.text_heads,
@@ -72,11 +71,10 @@ CLIP::CLIP(const CLIPConfig& c)
       image_projection(
           child("image_projection", nn::Linear(c.image.dim, c.shared, {.bias = false}))),
       text_projection(child("text_projection", nn::Linear(c.text_dim, c.shared, {.bias = false}))),
-      logit_scale(param("logit_scale", scalar(std::log(1 / 0.07)))) {
+      logit_scale(param("logit_scale", {}, std::log(1 / 0.07))) {
   detail::initialise_vit(*this);
-  if (nn::init::Skip::active()) return;
-  const NoGrad no_grad;
-  text.tokens.weight.copy_(nn::init::normal(text.tokens.weight.shape(), 0, 0.02));
+  text.tokens.initialise(
+      [](const std::string&, const Tensor& p) { p.copy_(nn::init::normal(p.shape(), 0, 0.02)); });
 }
 
 Tensor CLIP::image_features(const Tensor& images) const {

@@ -7,7 +7,6 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/resampling.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/nn/init.h"
 
 namespace gradus::models {
 
@@ -16,13 +15,23 @@ CNNAttentionConfig checked(CNNAttentionConfig c) {
   CNNAttention::fields(c).check("CNNAttention");
   return c;
 }
+
+/// He et al. 2015: ReLUs keep the variance.
+void initialise_before_relu(nn::Conv2d& conv) {
+  conv.initialise([](const std::string& name, const Tensor& p) {
+    if (name == "weight")
+      p.copy_(nn::init::kaiming_normal(p.shape()));
+    else
+      p.zero_();
+  });
+}
 }  // namespace
 
 SelfAttention2d::SelfAttention2d(int64_t channels)
     : query(child("query", nn::Conv2d(channels, std::max<int64_t>(channels / 8, 1), 1))),
       key(child("key", nn::Conv2d(channels, std::max<int64_t>(channels / 8, 1), 1))),
       value(child("value", nn::Conv2d(channels, channels, 1))),
-      gamma(param("gamma", scalar(0))) {}
+      gamma(param("gamma", {}, 0)) {}
 
 Tensor SelfAttention2d::operator()(const Tensor& x) const {
   auto places = [](const Tensor& map) {
@@ -52,12 +61,8 @@ CNNAttention::CNNAttention(const CNNAttentionConfig& c)
                             : std::nullopt),
       head(c.classes > 0 ? std::optional(child("head", nn::Linear(feature_size(), c.classes)))
                          : std::nullopt) {
-  if (nn::init::Skip::active()) return;
-  const NoGrad no_grad;
-  for (const nn::Conv2d& conv : {conv1, conv2}) {  // He et al. 2015: relus keep the variance
-    conv.weight.copy_(nn::init::kaiming_normal(conv.weight.shape()));
-    conv.bias.zero_();
-  }
+  initialise_before_relu(conv1);
+  initialise_before_relu(conv2);
 }
 
 Tensor CNNAttention::features(const Tensor& images) const {

@@ -5,7 +5,6 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/nn/init.h"
 
 namespace gradus::models {
 
@@ -35,19 +34,17 @@ nn::Block make_block(const GPTConfig& c) {
                            .rotary = c.positions == Positions::rotary ? c.context : 0});
 }
 
-void initialise(const GPT& model) {
-  if (nn::init::Skip::active()) return;
-  NoGrad no_grad;
+void draw_weights(GPT& model) {
   const double std = 0.02,
                residual_std = std / std::sqrt(2.0 * static_cast<double>(model.config.layers));
-  for (const auto& [name, p] : model.named_parameters()) {
+  model.initialise([=](const std::string& name, const Tensor& p) {
     if (name.ends_with(".bias"))
       p.zero_();
     else if (name.ends_with(".proj.weight"))
       p.copy_(nn::init::normal(p.shape(), 0, residual_std));
     else if (p.rank() >= 2)
       p.copy_(nn::init::normal(p.shape(), 0, std));
-  }
+  });
 }
 }  // namespace
 
@@ -92,7 +89,7 @@ GPT::GPT(const GPTConfig& c)
       ln_f(child("ln_f", nn::Norm(c.norm, c.dim, c.norm_eps, c.bias))),
       head(child("head",
                  c.tie ? nn::Linear(wte.weight) : nn::Linear(c.dim, c.vocab, {.bias = false}))) {
-  initialise(*this);
+  draw_weights(*this);
 }
 
 Tensor GPT::embed(const Tensor& ids, int64_t offset) const {

@@ -80,9 +80,8 @@ MAE::MAE(const MAEConfig& c)
     : config(checked(c)),
       encoder(child("encoder", ViT(c.encoder))),
       decoder_embed(child("decoder_embed", nn::Linear(c.encoder.dim, c.decoder_dim))),
-      mask_token(param("mask_token", zeros({1, 1, c.decoder_dim}))),
-      decoder_positions(
-          param("decoder_positions", zeros({1, 1 + c.encoder.patches(), c.decoder_dim}))),
+      mask_token(param("mask_token", {1, 1, c.decoder_dim}, 0)),
+      decoder_positions(param("decoder_positions", {1, 1 + c.encoder.patches(), c.decoder_dim}, 0)),
       decoder_blocks(children("decoder_blocks", c.decoder_layers,
                               [&](int64_t) {
                                 return nn::Block(c.decoder_dim, {.heads = c.decoder_heads,

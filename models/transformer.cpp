@@ -9,7 +9,6 @@
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/nn/init.h"
 
 namespace gradus::models {
 
@@ -34,18 +33,16 @@ nn::BlockOptions block_options(const TransformerConfig& c) {
 }
 
 /// Matrices as torch.nn.Transformer's, embeddings normal with standard deviation dim^-0.5.
-void initialise(const Transformer& model) {
-  if (nn::init::Skip::active()) return;
-  NoGrad no_grad;
+void draw_weights(Transformer& model) {
   const double std = 1 / std::sqrt(static_cast<double>(model.config.dim));
-  for (const auto& [name, p] : model.named_parameters()) {
+  model.initialise([std](const std::string& name, const Tensor& p) {
     if (name.ends_with("embedding.weight"))
       p.copy_(nn::init::normal(p.shape(), 0, std));
     else if (p.rank() >= 2)
       p.copy_(nn::init::xavier_uniform(p.shape()));
     else if (name.ends_with(".bias"))
       p.zero_();
-  }
+  });
 }
 }  // namespace
 
@@ -82,7 +79,7 @@ Transformer::Transformer(const TransformerConfig& c)
       decoder_norm(child("decoder_norm", nn::LayerNorm(c.dim))),
       head(child("head",
                  c.tie ? nn::Linear(target_embedding.weight) : nn::Linear(c.dim, c.target_vocab))) {
-  initialise(*this);
+  draw_weights(*this);
 }
 
 Tensor Transformer::embed(const nn::Embedding& embedding, const Tensor& ids, int64_t offset) const {

@@ -5,7 +5,6 @@
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/nn/init.h"
 
 namespace gradus::models {
 
@@ -17,24 +16,17 @@ ViTConfig checked(ViTConfig c) {
   check(c.dim % c.heads == 0, "ViT: heads must divide dim: dim ", c.dim, ", heads ", c.heads);
   return c;
 }
-
-/// Zeros, which count where the weights are about to be loaded.
-Tensor table(const Shape& shape) {
-  return nn::init::Skip::active() ? nn::init::normal(shape) : zeros(shape);
-}
 }  // namespace
 
-void detail::initialise_vit(const nn::Module& module) {
-  if (nn::init::Skip::active()) return;
-  NoGrad no_grad;
-  for (const auto& [name, p] : module.named_parameters()) {
+void detail::initialise_vit(nn::Module& module) {
+  module.initialise([](const std::string& name, const Tensor& p) {
     if (p.rank() == 2 || p.rank() == 4)
       p.copy_(nn::init::xavier_uniform({p.size(0), p.numel() / p.size(0)}).reshape(p.shape()));
     else if (p.rank() == 3)
       p.copy_(nn::init::normal(p.shape(), 0, 0.3));
     else if (name.ends_with("bias"))
       p.zero_();
-  }
+  });
 }
 
 Fields ViT::fields(ViTConfig& c) {
@@ -57,8 +49,8 @@ Fields ViT::fields(ViTConfig& c) {
 ViT::ViT(const ViTConfig& c)
     : config(checked(c)),
       patch(child("patch", nn::Conv2d(c.channels, c.dim, c.patch, {.stride = c.patch}))),
-      class_token(param("class_token", zeros({1, 1, c.dim}))),
-      positions(param("positions", table({1, 1 + c.patches(), c.dim}))),
+      class_token(param("class_token", {1, 1, c.dim}, 0)),
+      positions(param("positions", {1, 1 + c.patches(), c.dim}, 0)),
       dropout(c.dropout),
       blocks(children(
           "blocks", c.layers,

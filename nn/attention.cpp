@@ -8,7 +8,6 @@
 #include "gradus/core/ops/rotary.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/nn/init.h"
 #include "gradus/nn/positions.h"
 
 namespace gradus::nn {
@@ -35,13 +34,12 @@ std::optional<Linear> part(Score score, int64_t in, int64_t hidden, bool bias) {
 
 Attention::Attention(Score score_, int64_t query_dim, int64_t key_dim, int64_t hidden)
     : score(checked_score(score_, query_dim, key_dim)),
-      w(score == Score::bilinear ? param("w", init::kaiming_uniform(init::parameter_shape(
-                                                  "Attention", {query_dim, key_dim})))
+      w(score == Score::bilinear ? param("w", {query_dim, key_dim}, init::kaiming_uniform())
                                  : Tensor()),
       query(part(score, query_dim, hidden == 0 ? query_dim : hidden, true)),
       key(part(score, key_dim, hidden == 0 ? query_dim : hidden, false)),
       v(score == Score::additive
-            ? param("v", init::kaiming_uniform({1, hidden == 0 ? query_dim : hidden}))
+            ? param("v", {1, hidden == 0 ? query_dim : hidden}, init::kaiming_uniform())
             : Tensor()) {
   if (query) child("query", *query);
   if (key) child("key", *key);

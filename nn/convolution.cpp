@@ -1,7 +1,6 @@
 #include "gradus/nn/convolution.h"
 
 #include "gradus/core/internal.h"
-#include "gradus/nn/init.h"
 
 namespace gradus::nn {
 
@@ -9,13 +8,13 @@ namespace {
 Shape filter_shape(int64_t in, int64_t out, Size2d kernel, int64_t groups) {
   check(groups >= 1 && in >= 1 && in % groups == 0 && out % groups == 0,
         "Conv2d: groups must divide the channels: in ", in, ", out ", out, ", groups ", groups);
-  return init::parameter_shape("Conv2d", {out, in / groups, kernel.height, kernel.width});
+  return {out, in / groups, kernel.height, kernel.width};
 }
 }  // namespace
 
 Conv2d::Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& o)
-    : weight(param("weight", init::kaiming_uniform(filter_shape(in, out, kernel, o.groups)))),
-      bias(o.bias ? param("bias", init::uniform_fan_in({out}, weight.numel() / out)) : Tensor()),
+    : weight(param("weight", filter_shape(in, out, kernel, o.groups), init::kaiming_uniform())),
+      bias(o.bias ? param("bias", {out}, init::uniform_fan_in(weight.numel() / out)) : Tensor()),
       options{o.stride, o.padding, o.dilation, o.groups} {}
 
 }  // namespace gradus::nn

@@ -9,16 +9,6 @@
 namespace gradus::nn::init {
 
 namespace {
-thread_local int64_t numbers_left = 0;  // that initialisers may still give under Skip
-
-/// What an initialiser gives under Skip.
-Tensor skipped(const Shape& shape) {
-  check(shape.numel() <= numbers_left, "init: ", shape, " is more than the ", numbers_left,
-        " numbers that are left to the model");
-  numbers_left -= shape.numel();
-  return zeros(shape);
-}
-
 struct Fans {
   double in, out;
 };
@@ -32,30 +22,22 @@ Fans fans(const char* op, const Shape& shape) {
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
-// The x in [low, high] whose normal_cdf is p, by bisection down to neighbouring doubles.
+// The x in [low, high] with normal_cdf(x) = p, by bisection down to adjacent doubles.
 double inverse_normal_cdf(double p, double low, double high) {
   for (int i = 0; i < 64; ++i) {
     const double middle = 0.5 * (low + high);
-    (normal_cdf(middle) < p ? low : high) = middle;
+    if (normal_cdf(middle) < p)
+      low = middle;
+    else
+      high = middle;
   }
   return 0.5 * (low + high);
 }
 }  // namespace
 
-Skip::Skip(int64_t numbers)
-    : ModeScope(&core::Modes::skip_init, true), before_(std::exchange(numbers_left, numbers)) {}
-Skip::~Skip() { numbers_left = before_; }
-
-Shape parameter_shape(const char* op, const Shape& shape) {
-  for (int64_t size : shape) check(size > 0, op, ": expected sizes > 0, got ", shape);
-  checked_numel(op, shape);
-  return shape;
-}
-
 Tensor uniform(const Shape& shape, double low, double high) {
   check(low <= high && std::isfinite(high - low), "init::uniform: expected low <= high, got ", low,
         " and ", high);
-  if (Skip::active()) return skipped(shape);
   NoGrad no_grad;
   Tensor x = rand(shape);
   return x.mul_(high - low).add_(scalar(low));
@@ -65,7 +47,6 @@ Tensor normal(const Shape& shape, double mean, double std) {
   check(std >= 0 && std::isfinite(std) && std::isfinite(mean),
         "init::normal: expected a finite mean and standard deviation >= 0, got ", mean, " and ",
         std);
-  if (Skip::active()) return skipped(shape);
   NoGrad no_grad;
   Tensor x = randn(shape);
   x.mul_(std);
@@ -77,7 +58,6 @@ Tensor trunc_normal(const Shape& shape, double mean, double std, double low, dou
             std::isfinite(std),
         "init::trunc_normal: expected std > 0 and low < high, got std ", std, ", low ", low,
         ", high ", high);
-  if (Skip::active()) return skipped(shape);
   const double a = (low - mean) / std, b = (high - mean) / std;
   const double from = normal_cdf(a), to = normal_cdf(b);
   Tensor u = rand(shape, float64), x = empty(shape);
@@ -113,6 +93,30 @@ Tensor uniform_fan_in(const Shape& shape, int64_t fan_in) {
   check(fan_in > 0, "init::uniform_fan_in: expected fan_in > 0, got ", fan_in);
   const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
   return uniform(shape, -bound, bound);
+}
+
+// ---- for param() ----
+
+Initialiser uniform(double low, double high) {
+  return [=](const Shape& shape) { return uniform(shape, low, high); };
+}
+Initialiser normal() {
+  return [](const Shape& shape) { return normal(shape); };
+}
+Initialiser kaiming_uniform() {
+  return [](const Shape& shape) { return kaiming_uniform(shape); };
+}
+Initialiser kaiming_normal() {
+  return [](const Shape& shape) { return kaiming_normal(shape); };
+}
+Initialiser xavier_uniform() {
+  return [](const Shape& shape) { return xavier_uniform(shape); };
+}
+Initialiser xavier_normal() {
+  return [](const Shape& shape) { return xavier_normal(shape); };
+}
+Initialiser uniform_fan_in(int64_t fan_in) {
+  return [=](const Shape& shape) { return uniform_fan_in(shape, fan_in); };
 }
 
 }  // namespace gradus::nn::init

@@ -5,7 +5,7 @@
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/nn/init.h"
+#include "gradus/nn/loading.h"
 
 namespace gradus::nn {
 
@@ -18,8 +18,8 @@ const Tensor& checked_weight(const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 Linear::Linear(int64_t in, int64_t out, const LinearOptions& options)
-    : weight(param("weight", init::kaiming_uniform(init::parameter_shape("Linear", {out, in})))),
-      bias(options.bias ? param("bias", init::uniform_fan_in({out}, in)) : Tensor()) {}
+    : weight(param("weight", {out, in}, init::kaiming_uniform())),
+      bias(options.bias ? param("bias", {out}, init::uniform_fan_in(in)) : Tensor()) {}
 
 Linear::Linear(const Tensor& weight_, const Tensor& bias_)
     : weight(param("weight", checked_weight(weight_, bias_))),
@@ -40,14 +40,13 @@ Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
 }
 
 Embedding::Embedding(int64_t count, int64_t dim)
-    : weight(param("weight", init::normal(init::parameter_shape("Embedding", {count, dim})))) {}
+    : weight(param("weight", {count, dim}, init::normal())) {}
 
 Tensor Embedding::operator()(const Tensor& ids) const { return embedding(weight, ids); }
 
 Norm::Norm(NormKind kind_, int64_t dim, double eps_, bool biased)
-    : weight(param("weight", ones(init::parameter_shape(
-                                 kind_ == NormKind::rms ? "RMSNorm" : "LayerNorm", {dim})))),
-      bias(biased && kind_ == NormKind::layer ? param("bias", zeros({dim})) : Tensor()),
+    : weight(param("weight", {dim}, 1, kind_ == NormKind::rms ? "RMSNorm" : "LayerNorm")),
+      bias(biased && kind_ == NormKind::layer ? param("bias", {dim}, 0) : Tensor()),
       eps(eps_),
       kind(kind_) {
   check(eps >= 0, kind == NormKind::rms ? "RMSNorm" : "LayerNorm", ": expected eps >= 0, got ",
@@ -59,10 +58,9 @@ Tensor Norm::operator()(const Tensor& x) const {
 }
 
 BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& o)
-    : weight(o.affine ? param("weight", ones(init::parameter_shape("BatchNorm", {channels})))
-                      : Tensor()),
-      bias(o.affine ? param("bias", zeros({channels})) : Tensor()),
-      running_mean(buffer("running_mean", zeros(init::parameter_shape("BatchNorm", {channels})))),
+    : weight(o.affine ? param("weight", {channels}, 1) : Tensor()),
+      bias(o.affine ? param("bias", {channels}, 0) : Tensor()),
+      running_mean(buffer("running_mean", zeros(checked_sizes("BatchNorm", {channels})))),
       running_var(buffer("running_var", ones({channels}))),
       eps(o.eps),
       momentum(o.momentum) {
@@ -86,8 +84,8 @@ Tensor BatchNorm::operator()(const Tensor& x) const {
 }
 
 GroupNorm::GroupNorm(int64_t groups_, int64_t channels, double eps_)
-    : weight(param("weight", ones(init::parameter_shape("GroupNorm", {channels})))),
-      bias(param("bias", zeros({channels}))),
+    : weight(param("weight", {channels}, 1)),
+      bias(param("bias", {channels}, 0)),
       groups(groups_),
       eps(eps_) {
   check(groups >= 1 && channels % groups == 0 && eps >= 0, "GroupNorm: ", channels, " channels in ",

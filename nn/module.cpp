@@ -3,7 +3,9 @@
 #include <set>
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/nn/loading.h"
 
 namespace gradus::nn {
 
@@ -14,6 +16,26 @@ Tensor Module::param(const std::string& name, Tensor value) {
   value.requires_grad_();
   add({name, Kind::parameter, value, nullptr});
   return value;
+}
+
+Tensor Module::param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
+                     const char* layer) {
+  checked_sizes(layer, shape);
+  if (Loading* loading = Loading::current()) {
+    loading->count(layer, name, shape);
+    return param(name, zeros(shape));
+  }
+  const Tensor value = initialiser(shape);
+  check(value.defined() && value.shape() == shape, layer, ": parameter '", name,
+        "': expected an initialiser that returns ", shape, ", got ",
+        value.defined() ? value.shape() : Shape{});
+  return param(name, value);
+}
+
+Tensor Module::param(const std::string& name, const Shape& shape, double value, const char* layer) {
+  checked_sizes(layer, shape);
+  if (Loading* loading = Loading::current()) loading->count(layer, name, shape);
+  return param(name, full(shape, value));
 }
 
 Tensor Module::buffer(const std::string& name, Tensor value, bool persistent) {
@@ -107,6 +129,13 @@ void Module::load_state_dict(const NamedTensors& state, bool strict) {
     if (entry.kind != Kind::temporary_buffer)
       target.emplace_back(std::move(entry.name), std::move(entry.tensor));
   load_named("load_state_dict", target, state, strict);
+}
+
+void Module::initialise(
+    const std::function<void(const std::string& name, const Tensor& parameter)>& rule) {
+  if (Loading::current()) return;
+  const NoGrad no_grad;
+  for (const auto& [name, parameter] : named_parameters()) rule(name, parameter);
 }
 
 void Module::requires_grad_(bool wanted) {

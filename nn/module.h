@@ -1,6 +1,6 @@
 #pragma once
-// Module: what has parameters. A layer is a struct that derives from Module, registers its
-// parameters and child layers by name as they are made, and has an operator():
+// Module: the base of layers and models. A layer is a struct that derives from Module, registers
+// its parameters and child layers by name as it creates them, and has an operator():
 //
 //   struct Classifier : Module {
 //     Linear hidden, out;
@@ -10,60 +10,77 @@
 //   };
 //   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
 //
-// What is registered stays: a module can be copied (both have the same parameters then), not
+// Registrations are permanent: a module can be copied (both copies share the parameters) but not
 // assigned to, so `model.out = Linear(256, 5)` does not compile. Declare your own parameters const,
-// `const Tensor scale;` with `scale(param("scale", ones({dim})))`, and no other can take their
-// place unseen either; buffers likewise, whose numbers change in place, by copy_, mul_, add_. A
-// layer that is made without child() can't be seen from here: its parameters are not listed and not
-// trained.
+// `const Tensor scale;` with `scale(param("scale", {dim}, 1))`, so that no other tensor can
+// silently replace them; buffers likewise: they change in place, by copy_, mul_, add_. A layer
+// created without child() is unknown to its parent: its parameters are neither listed nor trained.
 
 #include "gradus/core/files/named_tensors.h"
+#include "gradus/nn/init.h"
 
 namespace gradus::nn {
 
-/// Named parameters, buffers and children, in the order in which they were registered. Copying a
-/// module copies handles, as copying a Tensor does: both have the same parameters. A parameter tied
-/// to several places is listed, counted and saved once, under its first name.
+/// Named parameters, buffers and children, in order of registration. Copying a module copies
+/// handles, as copying a Tensor does: both copies share the parameters. A tied parameter is listed,
+/// counted and saved once, under its first name.
 class Module {
  public:
   Module(const Module&) = default;
   Module& operator=(const Module&) = delete;
 
-  /// What is trained.
+  /// All parameters, frozen ones too.
   std::vector<Tensor> parameters() const;
-  /// The same with names such as "blocks.0.attn.qkv.weight".
+  /// The parameters with their names, such as "blocks.0.attn.qkv.weight".
   NamedTensors named_parameters() const;
-  /// What belongs to the module's state and is not trained.
+  /// The tensors of the module's state that are not trained.
   NamedTensors named_buffers() const;
-  /// How many numbers the parameters hold.
+  /// The number of elements of all parameters.
   int64_t num_parameters() const;
 
-  /// Parameters and persistent buffers by name, outside the graph: not copies. To keep numbers that
-  /// training will change, save them or clone each.
+  /// Parameters and persistent buffers by name, detached but not copied: training goes on changing
+  /// them. For a snapshot, save them or clone each.
   NamedTensors state_dict() const;
-  /// Copies the tensors of `state` into those of the same names; a tied parameter may come under
+  /// Copies the tensors of `state` into those of the same names; a tied parameter may appear under
   /// any of its names. Throws one Error listing all names that are missing, unexpected, or of
   /// another shape or dtype; then nothing has been changed. Unless `strict`, missing and unexpected
-  /// names pass.
+  /// names are accepted.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
-  /// Whether the parameters are trained: frozen ones get no gradient, and optimisers leave them.
+  /// Calls rule(name, parameter) for each of named_parameters(), which may overwrite them in place:
+  /// no gradients are recorded. Does nothing while a model folder is loaded (load_model), since its
+  /// weights follow.
+  void initialise(
+      const std::function<void(const std::string& name, const Tensor& parameter)>& rule);
+
+  /// Sets whether the parameters require grad. Optimisers skip frozen ones.
   void requires_grad_(bool wanted = true);
   /// Clears the parameters' gradients.
   void zero_grad();
-  /// Converts parameters and floating-point buffers, in place: every handle to them sees it. Their
-  /// gradients are cleared.
+  /// Converts parameters and floating-point buffers in place, for every handle to them, and clears
+  /// their gradients.
   void to(Dtype dtype);
 
  protected:
   Module() : registry_(std::make_shared<Registry>()) {}
 
-  /// Registers `value` as a parameter and returns the handle to it.
+  /// Registers a new float32 parameter, initialiser(shape), and returns the handle to it:
+  ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
+  /// While a model folder is loaded (load_model) it is zeros, and no initialiser runs: the file's
+  /// weights follow. Throws Error on sizes below 1 and, while loading, on more elements than the
+  /// file holds. `layer` opens the messages: by default the function that calls, a constructor.
+  Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
+               const char* layer = __builtin_FUNCTION());
+  /// Registers a new float32 parameter whose elements are all `value`.
+  Tensor param(const std::string& name, const Shape& shape, double value,
+               const char* layer = __builtin_FUNCTION());
+  /// Registers an existing tensor as a parameter, such as one that is tied to another layer's, and
+  /// returns the handle to it. `init::normal({n, n})` as `value` draws while loading, too.
   Tensor param(const std::string& name, Tensor value);
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
-  /// Registers a layer: its names follow `name` and a dot. Returns the layer. Throws Error if this
-  /// module is part of it.
+  /// Registers a layer, whose names are prefixed with `name` and a dot, and returns it. Throws
+  /// Error if this module is part of it.
   template <class M>
   M child(const std::string& name, M module) {
     check_name(name);

@@ -1,7 +1,7 @@
 #include "gradus/nn/positions.h"
 
 #include "gradus/core/internal.h"
-#include "gradus/nn/init.h"
+#include "gradus/nn/loading.h"
 
 namespace gradus::nn {
 
@@ -14,7 +14,7 @@ Tensor rows(const char* op, const Tensor& table, int64_t length, int64_t offset)
 }  // namespace
 
 Tensor sinusoidal_positions(int64_t length, int64_t dim) {
-  Tensor table = empty(init::parameter_shape("sinusoidal_positions", {length, dim}));
+  Tensor table = empty(checked_sizes("sinusoidal_positions", {length, dim}));
   float* p = table.data<float>();
   for (int64_t t = 0; t < length; ++t)
     for (int64_t i = 0; i < dim; ++i) {
@@ -26,8 +26,7 @@ Tensor sinusoidal_positions(int64_t length, int64_t dim) {
 }
 
 LearnedPositions::LearnedPositions(int64_t context, int64_t dim)
-    : weight(param("weight",
-                   init::normal(init::parameter_shape("LearnedPositions", {context, dim})))) {}
+    : weight(param("weight", {context, dim}, init::normal())) {}
 
 Tensor LearnedPositions::operator()(int64_t length, int64_t offset) const {
   return rows("LearnedPositions", weight, length, offset);

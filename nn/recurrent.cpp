@@ -3,7 +3,6 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/shape.h"
-#include "gradus/nn/init.h"
 
 namespace gradus::nn {
 
@@ -21,7 +20,8 @@ Recurrence chosen(Recurrence cell, Activation activation) {
   return rectified ? Recurrence::rnn_relu : cell;
 }
 
-/// param(name, value) registers each. All are uniform within 1/sqrt(hidden), as PyTorch's.
+/// param(name, shape, initialiser) creates each. All are uniform within 1/sqrt(hidden), as
+/// PyTorch's.
 template <class Param>
 RecurrentWeights make_weights(Recurrence cell, int64_t input, int64_t hidden, bool bias,
                               const std::string& suffix, Param param) {
@@ -30,7 +30,7 @@ RecurrentWeights make_weights(Recurrence cell, int64_t input, int64_t hidden, bo
         ": expected sizes > 0, got input ", input, ", hidden ", hidden);
   const int64_t rows = gates_of(cell) * hidden;
   auto make = [&](const char* what, const Shape& shape) {
-    return param(what + suffix, init::uniform_fan_in(init::parameter_shape(name, shape), hidden));
+    return param(what + suffix, shape, init::uniform_fan_in(hidden));
   };
   const Tensor ih = make("weight_ih", {rows, input}), hh = make("weight_hh", {rows, hidden});
   if (!bias) return {ih, hh, {}, {}};
@@ -54,7 +54,9 @@ RecurrentLayers::RecurrentLayers(Recurrence kind, int64_t input_, int64_t hidden
           made.push_back(make_weights(
               cell, i < directions ? input : directions * hidden, hidden, options.bias,
               "_l" + std::to_string(i / directions) + (i % directions == 1 ? "_reverse" : ""),
-              [this](const std::string& name, const Tensor& x) { return param(name, x); }));
+              [this](const std::string& name, const Shape& shape, const Initialiser& initialiser) {
+                return param(name, shape, initialiser, name_of(cell));
+              }));
         return made;
       }()) {}
 
@@ -100,7 +102,9 @@ RecurrentCell::RecurrentCell(Recurrence kind, int64_t input, int64_t hidden,
     : cell(chosen(kind, options.nonlinearity)),
       weights(make_weights(
           cell, input, hidden, options.bias, "",
-          [this](const std::string& name, const Tensor& x) { return param(name, x); })) {}
+          [this](const std::string& name, const Shape& shape, const Initialiser& initialiser) {
+            return param(name, shape, initialiser, name_of(cell));
+          })) {}
 
 RecurrentState RecurrentCell::operator()(const Tensor& x, const RecurrentState& before) const {
   const RecurrentWeights& w = weights;

@@ -15,7 +15,7 @@ void append(NamedTensors& out, const std::string& prefix, const NamedTensors& te
   for (const auto& [name, tensor] : tensors) out.emplace_back(prefix + name, tensor);
 }
 
-/// The tensors whose names open with `prefix`, without it.
+/// The tensors whose names start with `prefix`, renamed without it.
 NamedTensors part(const NamedTensors& tensors, const std::string& prefix) {
   NamedTensors out;
   for (const auto& [name, tensor] : tensors)
@@ -46,7 +46,7 @@ Checkpoint::Checkpoint(const std::string& path) : path_(path), file_(load_safete
 }
 
 void Checkpoint::restore(nn::Module& model, optim::Optimizer& optimizer) const {
-  NamedTensors before;  // what to go back to if the optimiser's part does not fit
+  NamedTensors before;  // restored if the optimiser's part does not fit
   for (const auto& [name, tensor] : model.state_dict()) before.emplace_back(name, tensor.clone());
   try {
     model.load_state_dict(part(file_.tensors, model_prefix));

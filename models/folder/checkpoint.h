@@ -1,5 +1,5 @@
 #pragma once
-// All that a training run needs to go on as if it had never stopped, in one file.
+// The complete state of a training run in one file, so that it can resume as if never interrupted.
 
 #include <map>
 #include <string>
@@ -12,7 +12,7 @@
 namespace gradus::models {
 
 /// Writes the model's and the optimiser's state, the thread's random state and `metadata` to one
-/// safetensors file, in such a way that a crash leaves the old file or the new one.
+/// safetensors file, atomically: a crash leaves either the old file or the new one.
 void save_checkpoint(const std::string& path, const nn::Module& model,
                      const optim::Optimizer& optimizer,
                      const std::map<std::string, std::string>& metadata);
@@ -20,13 +20,13 @@ void save_checkpoint(const std::string& path, const nn::Module& model,
 /// A checkpoint read from disk.
 class Checkpoint {
  public:
-  /// Throws Error, naming the file, if it is no checkpoint or damaged: the checksum in it shows any
-  /// flipped bit. A checkpoint from before there were checksums is taken as it is.
+  /// Throws Error, naming the file, if it is no checkpoint or is damaged: its checksum detects any
+  /// flipped bit. Older checkpoints, without a checksum, are read unchecked.
   explicit Checkpoint(const std::string& path);
-  /// What save_checkpoint was given.
+  /// The metadata given to save_checkpoint.
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
-  /// Puts model, optimiser and the thread's random state back to where they were. Throws Error,
-  /// naming the file and what does not fit; then nothing has been changed.
+  /// Restores the model, the optimiser and the thread's random state. Throws Error, naming the file
+  /// and what does not fit; then nothing has been changed.
   void restore(nn::Module& model, optim::Optimizer& optimizer) const;
 
  private:

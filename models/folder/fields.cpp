@@ -35,14 +35,14 @@ std::string join(const Parts&... parts) {
   return out.str();
 }
 
-/// " from 0 to 1", or " of at least 0" where the upper limit is only there to be safe.
+/// " from 0 to 1", or " of at least 0" if the upper limit is only a safeguard.
 std::string limits(double least, double most) {
   const auto whole = [](double x) { return join(static_cast<int64_t>(x)); };
   if (most >= 1e15) return " of at least " + whole(least);
   return " from " + join(least) + " to " + (most == std::floor(most) ? whole(most) : join(most));
 }
 
-/// The text as a value of T, if it is one.
+/// Parses the text as a T; nothing if it is not one.
 template <class T>
 std::optional<T> read(const std::string& text) {
   if constexpr (std::is_same_v<T, std::string>)
@@ -74,7 +74,8 @@ bool has_type(const T*, const nlohmann::json& json) {
 }
 bool has_type(const Choice&, const nlohmann::json& json) { return json.is_string(); }
 
-/// Whether the text is a value of the field's type within its limits; then, if `writing`, it is set.
+/// Whether the text is of the field's type and within its limits. If so and `writing`, sets the
+/// value.
 template <class T>
 bool assign(const Field& field, T* value, const std::string& text, bool writing) {
   std::optional<T> given = read<T>(text);
@@ -117,7 +118,7 @@ std::string Field::to_text() const {
   if (const auto* text = std::get_if<std::string*>(&value)) return **text;
   if (const auto* choice = std::get_if<Choice>(&value)) return choice->name();
   if (const auto* number = std::get_if<double*>(&value); number && !std::isfinite(**number))
-    return join(**number);  // which JSON has no words for
+    return join(**number);  // JSON cannot express it
   return to_json(*this).dump();
 }
 

@@ -1,53 +1,123 @@
 #include "gradus/models/folder/hugging_face.h"
 
-#include <filesystem>
-
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
-#include "gradus/models/folder/hugging_face_parts.h"
+#include "gradus/models/folder/folder_files.h"
+#include "gradus/models/folder/hugging_face_config.h"
+#include "gradus/models/folder/hugging_face_weights.h"
 
 namespace gradus::models {
 
+using namespace internal;
 using Json = nlohmann::ordered_json;
+
+bool is_hugging_face(const std::string& dir) {
+  return is_hugging_face_config(read_json(config_path(dir)));
+}
+
+// ---- what is lost ----
 
 namespace {
 
-std::string in_folder(const std::string& dir, const char* file) {
-  return (std::filesystem::path(dir) / file).string();
+constexpr const char* end_of_text = "<|endoftext|>";
+
+void add_class_names(std::vector<std::string>& lines, const HuggingFaceConfig& config) {
+  const std::vector<std::string> names = class_names_in(config);
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] != default_class_name(i)) {
+      lines.push_back(config.path + ": id2label: " + shown(names));
+      return;
+    }
 }
 
-void write_json(const std::string& path, const Json& json) {
-  write_file_atomically(path,
-                        json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+void add_token_ids(std::vector<std::string>& lines, const HuggingFaceConfig& config,
+                   const Tokenizer* tokenizer) {
+  const bool has_end = tokenizer && tokenizer->has_special(end_of_text);
+  for (const std::string key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    const auto id = config.values.find(key);
+    if (id == config.values.end() || id->is_null()) continue;
+    if (key == "pad_token_id" || !has_end || *id != tokenizer->special(end_of_text))
+      lines.push_back(config.path + ": " + key + ": " + shown(*id));
+  }
 }
 
-/// What both of their tokenizers' configurations have.
+void add_token_names(std::vector<std::string>& lines, const std::string& path) {
+  if (!file_exists(path)) return;
+  const nlohmann::json settings = read_json_object(path);
+  for (const std::string key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+    nlohmann::json name = settings.value(key, nlohmann::json());
+    if (name.is_object()) name = name.value("content", nlohmann::json());
+    if (!name.is_null() && (key == "pad_token" || name != end_of_text))
+      lines.push_back(path + ": " + key + ": " + shown(name));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer) {
+  const std::string path = config_path(dir);
+  HuggingFaceConfig config{path, read_json(path)};
+  std::vector<std::string> lines;
+  if (!is_hugging_face_config(config.values)) return lines;
+  const std::string kind = kind_in(config);
+  if (kind == "bert-classifier") add_class_names(lines, config);
+  if (kind != "gpt") return lines;
+  add_token_ids(lines, config, tokenizer);
+  add_token_names(lines, in_folder(dir, "tokenizer_config.json"));
+  return lines;
+}
+
+// ---- saving ----
+
+namespace {
+
+/// The entries that both kinds of tokenizer_config.json share.
 Json tokenizer_config(const char* type, const Json& context) {
   return {{"tokenizer_class", type}, {"model_max_length", context}};
 }
 
-void save_tokenizer(const std::string& dir, const BPETokenizer& tokenizer, Json config) {
+void save_bpe(const std::string& dir, const BPETokenizer& tokenizer, const Json& context) {
   tokenizer.save_gpt2(in_folder(dir, "vocab.json"), in_folder(dir, "merges.txt"));
+  Json config = tokenizer_config("GPT2Tokenizer", context);
   config["add_prefix_space"] = false;
-  // transformers takes <|endoftext|> for these where it is not told, and adds it where it is new.
-  const bool has_end = tokenizer.has_special("<|endoftext|>");
+  // Without these keys transformers takes <|endoftext|>, and adds it to a vocabulary without it.
+  const bool has_end = tokenizer.has_special(end_of_text);
   for (const char* key : {"bos_token", "eos_token", "unk_token"})
-    config[key] = has_end ? Json("<|endoftext|>") : Json();
+    config[key] = has_end ? Json(end_of_text) : Json();
   config["additional_special_tokens"] = tokenizer.special_tokens();
   write_json(in_folder(dir, "tokenizer_config.json"), config);
 }
 
-void save_tokenizer(const std::string& dir, const WordPieceTokenizer& tokenizer, Json config) {
+void save_wordpiece(const std::string& dir, const WordPieceTokenizer& tokenizer,
+                    const Json& context) {
   tokenizer.save_vocab(in_folder(dir, "vocab.txt"));
+  Json config = tokenizer_config("BertTokenizer", context);
   config["do_lower_case"] = tokenizer.options().lower_case;
   config["strip_accents"] = tokenizer.options().strip_accents;
   config["tokenize_chinese_chars"] = tokenizer.options().split_cjk;
-  for (const auto& [role, name] : internal::bert_roles)
+  for (const auto& [role, name] : bert_roles)
     if (tokenizer.has_special(name)) config[role] = name;
   write_json(in_folder(dir, "tokenizer_config.json"), config);
+}
+
+void save_tokenizer(const std::string& dir, const Tokenizer& tokenizer, const Json& context) {
+  if (const auto* bpe = dynamic_cast<const BPETokenizer*>(&tokenizer))
+    save_bpe(dir, *bpe, context);
+  else if (const auto* pieces = dynamic_cast<const WordPieceTokenizer*>(&tokenizer))
+    save_wordpiece(dir, *pieces, context);
+  else
+    tokenizer.save(tokenizer_path(dir));
+}
+
+/// Throws Error if the folder holds a tokenizer.json that would be read instead of the tokenizer.
+void check_no_other_tokenizer(const std::string& dir, const Tokenizer* tokenizer) {
+  const bool is_bpe = dynamic_cast<const BPETokenizer*>(tokenizer) != nullptr;
+  if (!is_bpe && !dynamic_cast<const WordPieceTokenizer*>(tokenizer)) return;
+  check(!file_exists(tokenizer_path(dir)), "save_hugging_face: ", tokenizer_path(dir),
+        " is there, and would be read in place of ", is_bpe ? "vocab.json" : "vocab.txt");
 }
 
 void save_images(const std::string& dir, const ImageInfo& images, const Json& size) {
@@ -63,80 +133,33 @@ void save_images(const std::string& dir, const ImageInfo& images, const Json& si
               {"image_std", images.stats.std}});
 }
 
+/// Adds the ids of the tokens that begin, end and pad texts.
+void add_token_ids(Json& config, const std::string& kind, const Tokenizer* tokenizer) {
+  auto id_of = [&](const char* name) {
+    const bool is_there = tokenizer && tokenizer->has_special(name);
+    return is_there ? Json(tokenizer->special(name)) : Json();
+  };
+  if (kind == "gpt") config["bos_token_id"] = config["eos_token_id"] = id_of(end_of_text);
+  if (const Json pad = id_of("[PAD]"); !pad.is_null()) config["pad_token_id"] = pad;
+}
+
 }  // namespace
 
-bool is_hugging_face(const std::string& dir) {
-  const std::string path = config_path(dir);
-  return internal::is_theirs(parse_json(path.c_str(), read_file(path)));
-}
-
-std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer) {
-  const std::string path = config_path(dir), beside = in_folder(dir, "tokenizer_config.json");
-  const nlohmann::json config = parse_json(path.c_str(), read_file(path));
-  std::vector<std::string> lines;
-  if (!internal::is_theirs(config)) return lines;
-  const std::string kind = internal::kind_of_theirs(path, config);
-  if (kind == "bert-classifier") {
-    const std::vector<std::string> names = internal::their_labels(path, config);
-    for (size_t i = 0; i < names.size() && lines.empty(); ++i)
-      if (names[i] != "LABEL_" + std::to_string(i))
-        lines.push_back(path + ": id2label: " + shown(names));
-  }
-  if (kind != "gpt") return lines;
-  const char* end = "<|endoftext|>";
-  const bool has_end = tokenizer && tokenizer->has_special(end);
-  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    const auto id = config.find(key);
-    const bool is_end =
-        has_end && *key != 'p' && id != config.end() && *id == tokenizer->special(end);
-    if (id != config.end() && !id->is_null() && !is_end)
-      lines.push_back(path + ": " + key + ": " + shown(*id));
-  }
-  std::error_code error;
-  if (!std::filesystem::exists(beside, error)) return lines;
-  const nlohmann::json settings = parse_json(beside.c_str(), read_file(beside));
-  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
-    nlohmann::json name = settings.is_object() ? settings.value(key, nlohmann::json()) : settings;
-    if (name.is_object()) name = name.value("content", nlohmann::json());
-    if (!name.is_null() && (*key == 'p' || name != end))
-      lines.push_back(beside + ": " + key + ": " + shown(name));
-  }
-  return lines;
-}
-
-void save_hugging_face_files(const std::string& dir, const std::string& kind, const Fields& ours,
+void save_hugging_face_files(const std::string& dir, const std::string& kind, const Fields& fields,
                              const nn::Module& model, const HuggingFaceParts& parts) {
-  const std::vector<std::string> labels =
-      parts.images ? parts.images->class_names : std::vector<std::string>{};
-  Json config = internal::their_config(kind, ours, labels);
-  const NamedTensors tensors = internal::their_weights(kind, ours, model);
+  Json config = make_hugging_face_config(
+      kind, fields, parts.images ? parts.images->class_names : std::vector<std::string>{});
+  const NamedTensors tensors = hugging_face_tensors(kind, fields, model);
   check(!parts.images || kind == "vit", "save_hugging_face: a ", kind, " takes no images");
   config["torch_dtype"] = name_of(tensors.front().second.dtype());
-  auto id_of = [&](const char* name) {
-    const bool is_there = parts.tokenizer && parts.tokenizer->has_special(name);
-    return is_there ? Json(parts.tokenizer->special(name)) : Json();
-  };
-  if (kind == "gpt") config["bos_token_id"] = config["eos_token_id"] = id_of("<|endoftext|>");
-  if (const Json pad = id_of("[PAD]"); !pad.is_null()) config["pad_token_id"] = pad;
+  add_token_ids(config, kind, parts.tokenizer);
+  check_no_other_tokenizer(dir, parts.tokenizer);
 
-  const auto* bpe = dynamic_cast<const BPETokenizer*>(parts.tokenizer);
-  const auto* pieces = dynamic_cast<const WordPieceTokenizer*>(parts.tokenizer);
-  std::error_code error;
-  check((!bpe && !pieces) || !std::filesystem::exists(tokenizer_path(dir), error),
-        "save_hugging_face: ", tokenizer_path(dir), " is there, and would be read in place of ",
-        bpe ? "vocab.json" : "vocab.txt");
-  std::filesystem::create_directories(dir, error);
-  check(std::filesystem::is_directory(dir, error), "save_hugging_face: cannot make the folder ",
-        dir);
+  create_folder("save_hugging_face", dir);
   save_safetensors(weights_path(dir), tensors, {{"format", "pt"}});
-  const Field* length = ours.find("context");
-  const Json context = length ? Json::parse(length->to_text()) : Json();
-  if (bpe)
-    save_tokenizer(dir, *bpe, tokenizer_config("GPT2Tokenizer", context));
-  else if (pieces)
-    save_tokenizer(dir, *pieces, tokenizer_config("BertTokenizer", context));
-  else if (parts.tokenizer)
-    parts.tokenizer->save(tokenizer_path(dir));
+  const Field* context = fields.find("context");
+  if (parts.tokenizer)
+    save_tokenizer(dir, *parts.tokenizer, context ? Json::parse(context->to_text()) : Json());
   if (parts.images) save_images(dir, *parts.images, config["image_size"]);
   write_json(config_path(dir), config);
 }

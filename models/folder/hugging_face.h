@@ -1,14 +1,14 @@
 #pragma once
-// Folders as Hugging Face's transformers writes and reads them: config.json with a model_type,
+// Folders in the format of Hugging Face's transformers: config.json with a model_type,
 // model.safetensors with its parameters' names, the tokenizer's files or preprocessor_config.json.
-// Reading one takes nothing of its own: load_model and the like (model_folder.h), load_tokenizer
-// and load_image_info take such a folder for ours.
+// Reading needs nothing from here: load_model and the rest of model_folder.h, load_tokenizer and
+// load_image_info accept such folders as they accept ours.
 //
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
 //   bert  Bert, BertClassifier    (BertForPreTraining, ...ForSequence-, ...ForTokenClassification)
 //   vit   ViT whose features are the class token's            (ViTForImageClassification, ViTModel)
 //
-// Of a model's dropouts theirs may differ; the one of hidden states is ours for all.
+// Where transformers has several dropout probabilities, the one of hidden states is used for all.
 
 #include <string>
 #include <vector>
@@ -18,14 +18,14 @@
 
 namespace gradus::models {
 
-/// Whether DIR/config.json is one of Hugging Face's. Throws Error, naming the file, if it is
-/// missing or no JSON.
+/// Whether DIR/config.json is Hugging Face's. Throws Error, naming the file, if it is missing or
+/// not JSON.
 bool is_hugging_face(const std::string& dir);
 
-/// What such a folder says that has no place in one that is written anew, ours or theirs, each as
-/// "FILE: KEY: VALUE": the names of a text classifier's classes, which ids and tokens begin and end a
-/// GPT-2's texts unless it is <|endoftext|> of the tokenizer, and what pads them. Nothing of a folder
-/// of ours. Throws Error, naming the file, on one that cannot be read.
+/// What is lost when such a folder is saved again, in our format or Hugging Face's. Each entry is
+/// "FILE: KEY: VALUE": a text classifier's class names; a GPT-2's ids and tokens that begin and end
+/// texts, unless they are the tokenizer's <|endoftext|>, and those that pad them. Empty for a
+/// folder of ours. Throws Error, naming the file, if one cannot be read.
 std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer);
 
 /// What goes into a folder beside the model.
@@ -38,13 +38,13 @@ struct HuggingFaceParts {
 void save_hugging_face_files(const std::string& dir, const std::string& kind, const Fields& config,
                              const nn::Module& model, const HuggingFaceParts& parts);
 
-/// Writes a GPT, Bert, BertClassifier or ViT as transformers has it, making DIR if need be:
-/// config.json, model.safetensors, and of a byte-level BPETokenizer vocab.json and merges.txt, of a
-/// WordPieceTokenizer vocab.txt, with a tokenizer_config.json; another tokenizer is written as our
-/// tokenizer.json, which transformers does not read. Images' means and deviations become
-/// preprocessor_config.json; biases that a GPT lacks, zeros. Throws Error, before it writes, on what
-/// theirs has no place for: rotary or sinusoidal positions, RMS norms, gates, shared key/value
-/// heads, pooling by the mean; and where an earlier tokenizer.json would be read instead.
+/// Writes a GPT, Bert, BertClassifier or ViT in transformers' format and creates DIR if needed:
+/// config.json and model.safetensors; for a byte-level BPETokenizer vocab.json and merges.txt, for
+/// a WordPieceTokenizer vocab.txt, each with a tokenizer_config.json; for another tokenizer our
+/// tokenizer.json, which transformers does not read. ImageInfo becomes preprocessor_config.json.
+/// Biases that a GPT lacks become zeros. Throws Error, before it writes, on what the format cannot
+/// express: rotary or sinusoidal positions, RMS norms, gates, shared key/value heads, mean pooling;
+/// and if DIR holds a tokenizer.json, which would be read instead.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

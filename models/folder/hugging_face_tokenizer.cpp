@@ -1,13 +1,12 @@
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "gradus/core/files/file.h"
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
+#include "gradus/models/folder/folder_files.h"
 
 namespace gradus::models::internal {
 
@@ -15,15 +14,15 @@ using nlohmann::json;
 
 namespace {
 
-/// object[key]; null where it is missing.
+/// object[key]; null if it is missing.
 const json& part(const json& object, const char* key) {
-  static const auto& null = *new json;  // of use before main and after its end
+  static const auto& null = *new json;  // never destroyed: in use before main and after it
   if (!object.is_object()) return null;
   const auto found = object.find(key);
   return found == object.end() ? null : *found;
 }
 
-/// Throws Error, opening with `where` and the key, unless object[key] is one of these, or missing.
+/// Throws Error, opening with `where` and the key, if object[key] exists and is none of `wanted`.
 void expect(const json& object, const std::string& where, const char* key,
             std::initializer_list<json> wanted) {
   const json& got = part(object, key);
@@ -33,7 +32,7 @@ void expect(const json& object, const std::string& where, const char* key,
   fail(where, key, ": expected ", all, ", got ", shown(got));
 }
 
-/// Throws Error unless object has this "type".
+/// Throws Error unless root[key] has this "type".
 void expect_type(const json& root, const char* key, const char* type) {
   const json& got = part(part(root, key), "type");
   if (got != type) fail(key, ".type: expected ", shown(type), ", got ", shown(got));
@@ -54,8 +53,8 @@ void for_each_added(const json& root, F&& f) {
   }
 }
 
-/// The tokens that a post-processor puts around a text A: "[CLS] A [SEP]"; its type, if it is one
-/// that has no place for them.
+/// The tokens that a post-processor adds around a text A: "[CLS] A [SEP]". Returns its type if it
+/// is of an unknown one.
 std::string around(const json& processor) {
   const json& type = part(processor, "type");
   if (processor.is_null() || type == "ByteLevel") return "A";
@@ -77,7 +76,7 @@ std::string around(const json& processor) {
   return all;
 }
 
-/// Throws Error unless the post-processor adds nothing, or what `wanted` says.
+/// Throws Error unless the post-processor adds nothing or is `wanted`.
 void expect_around(const json& root, const std::string& wanted) {
   const json& processor = part(root, "post_processor");
   std::string found = around(processor);
@@ -119,7 +118,7 @@ std::vector<std::string> tokens_by_id(const std::string& in_vocab, const json& i
 
 std::string their_type(const json& root) {
   const json &model = part(root, "model"), &type = part(model, "type");
-  // The oldest files do not say.
+  // The oldest files have no type.
   const bool untyped = type.is_null() && model.is_object();
   if (type == "BPE" || (untyped && model.contains("merges"))) return "bpe";
   if (type == "WordPiece" || (untyped && model.contains("max_input_chars_per_word")))
@@ -174,7 +173,7 @@ std::vector<std::string> their_merges(const json& root) {
 
 namespace {
 
-/// object[key], which may be missing or null.
+/// object[key], or `otherwise` if it is missing or null.
 bool flag_in(const std::string& where, const json& object, const char* key, bool otherwise) {
   const json& value = part(object, key);
   if (!value.is_null() && !value.is_boolean())
@@ -205,22 +204,18 @@ WordPieceOptions their_wordpiece_options(const json& root) {
 
 namespace {
 
-/// An object in a file; an empty one if there is no such file.
+/// The object in a file; an empty one if the file does not exist.
 json object_in(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return json::object();
-  json file = parse_json(path.c_str(), read_file(path));
-  if (!file.is_object()) fail(path, ": expected a JSON object, got ", shown(file));
-  return file;
+  return internal::file_exists(path) ? internal::read_json_object(path) : json::object();
 }
 
-/// The name of a token: a text, or an object that has it.
+/// The text of a token, which is a string or an object with a "content"; else "".
 std::string name_of_token(const json& token) {
   const json& name = token.is_object() ? part(token, "content") : token;
   return name.is_string() ? name.get<std::string>() : "";
 }
 
-/// These special tokens and those that tokenizer_config.json names.
+/// `names` and the special tokens in tokenizer_config.json.
 std::vector<std::string> special_in(const json& config, std::vector<std::string> names) {
   auto add = [&](const json& token) {
     const std::string name = name_of_token(token);
@@ -237,7 +232,7 @@ std::vector<std::string> special_in(const json& config, std::vector<std::string>
   return names;
 }
 
-/// A folder with its tokenizer_config.json.
+/// A model folder and its tokenizer_config.json.
 struct Folder {
   std::string dir, config_file;
   json config;
@@ -245,18 +240,15 @@ struct Folder {
   explicit Folder(const std::string& at) : dir(at), config_file(file("tokenizer_config.json")) {
     config = object_in(config_file);
   }
-  std::string file(const char* name) const { return (std::filesystem::path(dir) / name).string(); }
-  bool has(const char* name) const {
-    std::error_code error;
-    return std::filesystem::exists(file(name), error);
-  }
+  std::string file(const char* name) const { return internal::in_folder(dir, name); }
+  bool has(const char* name) const { return internal::file_exists(file(name)); }
   void expect(const char* key, std::initializer_list<json> wanted) const {
     internal::expect(config, config_file + ": ", key, wanted);
   }
   bool flag(const char* key, bool otherwise) const {
     return flag_in(config_file + ": ", config, key, otherwise);
   }
-  /// Throws Error unless the tokenizer is of this class, which may have "Fast" behind it.
+  /// Throws Error unless the tokenizer's class is `name` or `name`Fast.
   void expect_class(const std::string& name) const {
     expect("tokenizer_class", {name, name + "Fast"});
     const std::string model = file("config.json");
@@ -271,7 +263,7 @@ struct Folder {
 
 std::unique_ptr<Tokenizer> Folder::load_file() const {
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(file("tokenizer.json"));
-  // What overrides the normalizer.
+  // These settings would override the normalizer.
   if (const auto* pieces = dynamic_cast<const WordPieceTokenizer*>(tokenizer.get())) {
     expect("do_lower_case", {pieces->options().lower_case});
     expect("strip_accents", {pieces->options().strip_accents});
@@ -305,8 +297,8 @@ std::unique_ptr<Tokenizer> Folder::load_wordpiece() const {
   return std::make_unique<WordPieceTokenizer>(WordPieceTokenizer::load_vocab(file("vocab.txt"), o));
 }
 
-/// Throws Error on tokens that are to be found in a text before it is split, or that are no part of
-/// the vocabulary.
+/// Throws Error on added tokens that are not special (they are matched before a text is split) or
+/// not in the vocabulary.
 void Folder::check_added(const Tokenizer& tokenizer) const {
   auto check_one = [&](const std::string& where, const std::string& name, const std::string& id,
                        bool special) {

@@ -1,98 +1,42 @@
+#include "gradus/models/folder/hugging_face_weights.h"
+
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/shape.h"
-#include "gradus/models/folder/hugging_face_parts.h"
-#include "gradus/models/folder/model_folder.h"
-#include "gradus/nn/init.h"
+#include "gradus/models/folder/folder_files.h"
 
-namespace gradus::models {
+namespace gradus::models::internal {
 
-using internal::TheirFile;
-using internal::TheirLayer;
-using internal::TheirModel;
 using nlohmann::json;
 
 namespace {
 
-// ---- names ----
+// ---- a file's tensors ----
 
-/// What stands in `name` where `pattern` has a *, "" where it has none; nothing if they differ.
-std::optional<std::string> number_in(const std::string& pattern, const std::string& name) {
-  const size_t star = pattern.find('*');
-  if (star == std::string::npos) return name == pattern ? std::optional("") : std::nullopt;
-  const std::string before = pattern.substr(0, star), behind = pattern.substr(star + 1);
-  if (name.size() <= before.size() + behind.size() || !name.starts_with(before) ||
-      !name.ends_with(behind))
-    return {};
-  const std::string number =
-      name.substr(before.size(), name.size() - before.size() - behind.size());
-  const bool whole = std::all_of(number.begin(), number.end(), [](char c) { return isdigit(c); });
-  return whole ? std::optional(number) : std::nullopt;
-}
-
-std::string with_number(std::string pattern, const std::string& number) {
-  if (const size_t star = pattern.find('*'); star != std::string::npos)
-    pattern.replace(star, 1, number);
-  return pattern;
-}
-
-/// A parameter of ours as they have it.
-struct Place {
-  const TheirLayer* layer = nullptr;
-  std::vector<std::string> names;  // without the prefix
-  bool has_prefix = false;         // in files of more than the bare model
-  bool is_transposed = false;
-};
-
-std::optional<Place> place_in(const std::vector<TheirLayer>& layers, const std::string& name) {
-  for (const TheirLayer& layer : layers)
-    for (const char* end : {"", ".weight", ".bias"})
-      if (const auto number = number_in(std::string(layer.ours) + end, name)) {
-        Place place{&layer, {}, false, layer.kind == TheirLayer::conv1d && end[1] == 'w'};
-        for (const char* theirs : layer.theirs)
-          place.names.push_back(with_number(theirs, *number) + end);
-        return place;
-      }
-  return {};
-}
-
-/// The place of a parameter; a classifier's, "bert.words.weight", is that of its encoder.
-std::optional<Place> place_of(const TheirModel& model, std::string name) {
-  if (name.starts_with(model.prefix)) name.erase(0, std::string(model.prefix).size());
-  std::optional<Place> place = place_in(model.layers, name);
-  if (place)
-    place->has_prefix = true;
-  else
-    place = place_in(model.outside, name);
-  return place;
-}
-
-/// A file's tensors by their names without the prefix and as newer files have them.
-struct Named {
+/// A file's tensors by their names without the prefix, in the spelling of newer files.
+struct PlainTensors {
   std::map<std::string, Tensor> tensors;
-  std::set<std::string> outside;  // that had no prefix where others have it
+  std::set<std::string> unprefixed;  // names without the prefix in a file where others have it
 };
 
-Named named(const TheirModel& model, TheirFile& file) {
-  Named all;
+PlainTensors plain_tensors(const HuggingFaceModel& model, HuggingFaceFile& file) {
+  PlainTensors all;
   const std::string prefix = model.prefix;
-  const bool prefixed = std::any_of(file.tensors.begin(), file.tensors.end(),
-                                    [&](const auto& t) { return t.first.starts_with(prefix); });
+  const bool has_prefix = std::any_of(file.tensors.begin(), file.tensors.end(),
+                                      [&](const auto& t) { return t.first.starts_with(prefix); });
   for (auto& [name, tensor] : file.tensors) {
-    const bool inside = name.starts_with(prefix);
-    std::string plain = inside ? name.substr(prefix.size()) : name;
-    // The names of BERT's first files, which were TensorFlow's.
+    const bool prefixed = name.starts_with(prefix);
+    std::string plain = prefixed ? name.substr(prefix.size()) : name;
+    // BERT's first files keep TensorFlow's names.
     if (plain.ends_with(".gamma")) plain.replace(plain.size() - 5, 5, "weight");
     if (plain.ends_with(".beta")) plain.replace(plain.size() - 4, 4, "bias");
-    if (prefixed && !inside) all.outside.insert(plain);
+    if (has_prefix && !prefixed) all.unprefixed.insert(plain);
     if (!all.tensors.emplace(plain, std::move(tensor)).second)
       fail("the tensor ", shown(plain), " stands there twice, as ", shown(name), " too");
   }
@@ -100,7 +44,7 @@ Named named(const TheirModel& model, TheirFile& file) {
   return all;
 }
 
-bool same_numbers(const Tensor& a, const Tensor& b) {
+bool has_equal_elements(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   return dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) {
     return std::equal(a.data<T>(), a.data<T>() + a.numel(), b.data<T>());
@@ -109,7 +53,7 @@ bool same_numbers(const Tensor& a, const Tensor& b) {
 
 // ---- loading ----
 
-/// What is wrong with a file, all of it.
+/// Collects all that is wrong with a file.
 class Problems {
  public:
   void add(const char* what, const std::string& name) {
@@ -121,7 +65,7 @@ class Problems {
   void report() const {
     std::string text;
     for (const auto& [what, names] : by_kind_) {
-      constexpr size_t most = 300;  // characters, after which no more names are begun
+      constexpr size_t most = 300;  // characters of names; the name that exceeds it is the last
       text += std::string("; ") + what + ':';
       const size_t begin = text.size();
       size_t i = 0;
@@ -136,143 +80,143 @@ class Problems {
   std::map<std::string, std::vector<std::string>> by_kind_;
 };
 
-template <class... Parts>
-std::string joined(const Parts&... parts) {
+std::string mismatch(const std::string& name, const Tensor& got, Dtype dtype, const Shape& shape) {
   std::ostringstream out;
-  (out << ... << parts);
+  out << name << " (expected " << dtype << ' ' << shape << ", got " << got.dtype() << ' '
+      << got.shape() << ')';
   return out.str();
 }
 
-/// The loading of one file into one model: first all is checked, then copied.
-class Loading {
+/// Loads one file into one model: first everything is checked, then copied.
+class WeightLoader {
  public:
-  Loading(const TheirModel& model, TheirFile& file, bool bare_is_enough,
-          std::vector<std::string> needed_heads)
+  /// `optional_heads`: the file may lack heads, except for the layers in `required_heads`.
+  WeightLoader(const HuggingFaceModel& model, HuggingFaceFile& file, bool optional_heads,
+               std::vector<std::string> required_heads)
       : model_(model),
-        file_(named(model, file)),
-        heads_may_lack_(bare_is_enough),
-        needed_(std::move(needed_heads)) {}
+        file_(plain_tensors(model, file)),
+        optional_heads_(optional_heads),
+        required_heads_(std::move(required_heads)) {}
 
   void check_all(const NamedTensors& targets) {
-    take_repeated(targets);
+    resolve_tied(targets);
     for (const auto& [name, target] : targets) check_target(name, target);
-    for (const char* name : model_.refused)
+    for (const char* name : model_.unsupported)
       if (file_.tensors.contains(name)) problems_.add("unexpected", name);
     for (const auto& [name, tensor] : file_.tensors)
-      if (!used_.contains(name) && !is_passed_over(name)) problems_.add("unexpected", name);
+      if (!used_.contains(name) && !is_ignored(name)) problems_.add("unexpected", name);
     problems_.report();
   }
+
+  /// The file's, once checked.
   Dtype dtype() const { return dtype_.value_or(float32); }
 
-  /// Into the same targets once they are of dtype().
-  void copy(const NamedTensors& targets, bool drawn) {
+  /// Copies into the same targets, now of dtype(). Returns those that the file lacks.
+  NamedTensors copy(const NamedTensors& targets) {
     const NoGrad no_grad;
+    NamedTensors missing;
     for (size_t i = 0; i < targets.size(); ++i) {
-      Tensor target = targets[i].second;
-      const Place& place = places_[i];
-      if (place.names.empty()) {
-        if (!drawn && target.rank() >= 2)
-          target.copy_(nn::init::normal(target.shape(), 0, 0.02).to(target.dtype()));
-        continue;
-      }
-      const int64_t rows = target.size(0) / std::ssize(place.names);
-      for (size_t part = 0; part < place.names.size(); ++part) {
-        const auto found = file_.tensors.find(place.names[part]);
-        const int64_t first = static_cast<int64_t>(part) * rows;
-        Tensor from = found->second.to(target.dtype());
-        target.slice(0, first, first + rows).copy_(place.is_transposed ? from.mT() : from);
-        file_.tensors.erase(found);  // each is held twice for the time of its copy alone
-      }
+      if (sources_[i].names.empty())
+        missing.push_back(targets[i]);
+      else
+        copy_one(sources_[i], targets[i].second);
     }
+    return missing;
   }
 
  private:
-  /// Where two names mean one parameter of ours they must be equal, and one will do.
-  void take_repeated(const NamedTensors& targets) {
-    const bool own_head = std::any_of(targets.begin(), targets.end(),
-                                      [](const auto& t) { return t.first == "head.weight"; });
-    for (const auto& [name, of] : model_.repeated) {
+  /// Checks that tied tensors are equal where the file has both, and keeps the first only.
+  void resolve_tied(const NamedTensors& targets) {
+    const bool has_own_head = std::any_of(targets.begin(), targets.end(),
+                                          [](const auto& t) { return t.first == "head.weight"; });
+    for (const auto& [name, first_name] : model_.tied) {
       const auto repeated = file_.tensors.find(name);
-      if (repeated == file_.tensors.end() || (own_head && name == std::string("lm_head.weight")))
+      if (repeated == file_.tensors.end() ||
+          (has_own_head && name == std::string("lm_head.weight")))
         continue;
-      const auto first = file_.tensors.find(of);
+      const auto first = file_.tensors.find(first_name);
       if (first == file_.tensors.end()) {
-        file_.tensors.emplace(of, repeated->second);
-      } else if (!same_numbers(repeated->second, first->second)) {
-        fail("the tensors ", name, " and ", of, " differ: expected one, tied");
+        file_.tensors.emplace(first_name, repeated->second);
+      } else if (!has_equal_elements(repeated->second, first->second)) {
+        fail("the tensors ", name, " and ", first_name, " differ: expected one, tied");
       }
       file_.tensors.erase(name);
     }
   }
 
   void check_target(const std::string& name, const Tensor& target) {
-    const std::optional<Place> place = place_of(model_, name);
-    check(place.has_value(), "a ", model_.type, " of theirs has no parameter ", shown(name));
-    places_.push_back(*place);
-    const bool is_there = std::any_of(place->names.begin(), place->names.end(),
-                                      [&](const auto& n) { return file_.tensors.contains(n); });
-    if (!is_there && may_lack(*place)) {
-      places_.back().names.clear();
+    const std::optional<HuggingFaceParameter> source = find_parameter(model_, name);
+    check(source.has_value(), "Hugging Face's ", model_.type, " has no parameter ", shown(name));
+    sources_.push_back(*source);
+    const bool is_there =
+        std::any_of(source->names.begin(), source->names.end(),
+                    [&](const std::string& n) { return file_.tensors.contains(n); });
+    if (!is_there && may_lack(*source)) {
+      sources_.back().names.clear();
       return;
     }
     Shape shape = target.shape();
-    shape[0] /= std::ssize(place->names);
-    if (place->is_transposed) std::swap(shape[0], shape[1]);
-    for (const std::string& theirs : place->names) {
-      used_.insert(theirs);
-      const auto found = file_.tensors.find(theirs);
-      if (found == file_.tensors.end()) {
-        problems_.add("missing", place->has_prefix ? model_.prefix + theirs : theirs);
-        continue;
-      }
-      const Tensor& tensor = found->second;
-      if (!dtype_ && is_floating(tensor.dtype())) dtype_ = tensor.dtype();
-      if (tensor.shape() != shape || tensor.dtype() != dtype())
-        problems_.add("mismatched", joined(theirs, " (expected ", dtype(), ' ', shape, ", got ",
-                                           tensor.dtype(), ' ', tensor.shape(), ')'));
-    }
+    shape[0] /= std::ssize(source->names);
+    if (source->is_transposed) std::swap(shape[0], shape[1]);
+    for (const std::string& hf_name : source->names) check_source(*source, hf_name, shape);
   }
 
-  bool may_lack(const Place& place) const {
-    return heads_may_lack_ && place.layer->kind == TheirLayer::head &&
-           std::find(needed_.begin(), needed_.end(), place.layer->ours) == needed_.end();
+  void check_source(const HuggingFaceParameter& source, const std::string& name,
+                    const Shape& shape) {
+    used_.insert(name);
+    const auto found = file_.tensors.find(name);
+    if (found == file_.tensors.end())
+      return problems_.add("missing", source.has_prefix ? model_.prefix + name : name);
+    const Tensor& tensor = found->second;
+    if (!dtype_ && is_floating(tensor.dtype())) dtype_ = tensor.dtype();
+    if (tensor.shape() != shape || tensor.dtype() != dtype())
+      problems_.add("mismatched", mismatch(name, tensor, dtype(), shape));
   }
 
-  /// Buffers, and heads of other tasks.
-  bool is_passed_over(const std::string& name) const {
-    if (file_.outside.contains(name)) return true;
-    for (const auto& [repeated, of] : model_.repeated)
+  bool may_lack(const HuggingFaceParameter& source) const {
+    return optional_heads_ && source.layer->kind == HuggingFaceLayer::head &&
+           std::find(required_heads_.begin(), required_heads_.end(), source.layer->layer) ==
+               required_heads_.end();
+  }
+
+  /// Buffers, tied tensors and heads of other tasks.
+  bool is_ignored(const std::string& name) const {
+    if (file_.unprefixed.contains(name)) return true;
+    for (const auto& [repeated, first_name] : model_.tied)
       if (name == repeated) return true;
-    for (const TheirLayer& layer : model_.layers)
-      if (layer.kind == TheirLayer::head && name.starts_with(layer.theirs[0])) return true;
-    for (const TheirLayer& layer : model_.outside)
-      if (name.starts_with(layer.theirs[0])) return true;
+    for (const HuggingFaceLayer& layer : model_.layers)
+      if (layer.kind == HuggingFaceLayer::head && name.starts_with(layer.hf_layers[0])) return true;
+    for (const HuggingFaceLayer& layer : model_.unprefixed)
+      if (name.starts_with(layer.hf_layers[0])) return true;
     return std::any_of(model_.ignored.begin(), model_.ignored.end(),
                        [&](const char* pattern) { return number_in(pattern, name).has_value(); });
   }
 
-  const TheirModel& model_;
-  Named file_;
-  bool heads_may_lack_;
-  std::vector<std::string> needed_;
-  std::vector<Place> places_;  // of each target; without names: it keeps what it has
+  void copy_one(const HuggingFaceParameter& source, const Tensor& target) {
+    const int64_t rows = target.size(0) / std::ssize(source.names);
+    int64_t first = 0;
+    for (const std::string& name : source.names) {
+      const auto found = file_.tensors.find(name);
+      const Tensor from = found->second.to(target.dtype());
+      target.slice(0, first, first + rows).copy_(source.is_transposed ? from.mT() : from);
+      file_.tensors.erase(found);  // so that only one tensor at a time is in memory twice
+      first += rows;
+    }
+  }
+
+  const HuggingFaceModel& model_;
+  PlainTensors file_;
+  bool optional_heads_;
+  std::vector<std::string> required_heads_;
+  std::vector<HuggingFaceParameter> sources_;  // per target; without names if the file lacks it
   std::set<std::string> used_;
   std::optional<Dtype> dtype_;
   Problems problems_;
 };
 
-std::string in_folder(const std::string& dir, const std::string& file) {
-  return (std::filesystem::path(dir) / file).string();
-}
-
-bool is_there(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
-
 /// The files that a model.safetensors.index.json names, each once.
 std::set<std::string> shards_in(const std::string& index) {
-  const json file = parse_json(index.c_str(), read_file(index));
+  const json file = read_json(index);
   const auto map = file.is_object() ? file.find("weight_map") : file.end();
   if (!file.is_object() || map == file.end() || !map->is_object() || map->empty())
     fail(index, ": expected an object weight_map of names and files");
@@ -288,83 +232,93 @@ std::set<std::string> shards_in(const std::string& index) {
 
 }  // namespace
 
-internal::TheirFile internal::read_their_weights(const std::string& dir) {
+HuggingFaceFile read_hugging_face_weights(const std::string& dir) {
   const std::string path = weights_path(dir), index = path + ".index.json",
                     pickled = in_folder(dir, "pytorch_model.bin");
-  if (is_there(path)) return {path, load_safetensors(path).tensors};
-  if (is_there(index)) {
-    TheirFile all{index, {}};
+  if (file_exists(path)) return {path, load_safetensors(path).tensors};
+  if (file_exists(index)) {
+    HuggingFaceFile all{index, {}};
     for (const std::string& shard : shards_in(index))
       for (auto& named : load_safetensors(in_folder(dir, shard)).tensors)
         all.tensors.push_back(std::move(named));
     return all;
   }
   for (const std::string& file : {pickled, pickled + ".index.json"})
-    check(!is_there(file), path, ": there is only a ",
+    check(!file_exists(file), path, ": there is only a ",
           std::filesystem::path(file).filename().string(),
           "; to convert it: python3 examples/weights.py to-safetensors ", file, ' ', path);
-  return {path, load_safetensors(path).tensors};  // which says what is wrong
+  return {path, load_safetensors(path).tensors};  // throws: the file is missing
 }
 
-void internal::load_their_weights(TheirFile file, const std::string& config_path,
-                                  const json& config, nn::Module& model, bool new_heads,
-                                  bool drawn) {
-  const std::string path = file.path;
-  const TheirModel& theirs = their_model(config_path, config);
+NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
+                                       nn::Module& model, const LoadOptions& options) {
+  const HuggingFaceModel& hf_model = hugging_face_model(config);
   const NamedTensors targets = model.state_dict();
-  // A classifier of ours on an encoder of theirs has a new head; one of theirs must have its own, and
-  // one of texts the pooler below it.
+  // Our classifier on a bare encoder gets a new head. A folder of a classifier must have its head,
+  // and one of whole texts the pooler below it.
   const bool classifies = std::any_of(targets.begin(), targets.end(), [&](const auto& t) {
-    return t.first.starts_with(theirs.prefix);
+    return t.first.starts_with(hf_model.prefix);
   });
-  const std::string kind = kind_of_theirs(config_path, config);
-  std::vector<std::string> needed;
-  if (kind != theirs.kind && !new_heads) needed = {"head"};
-  if (!needed.empty() && is_text_classifier(config)) needed.push_back("pooler");
+  std::vector<std::string> required_heads;
+  if (kind_in(config) != hf_model.kind && !options.new_heads) {
+    required_heads.push_back("head");
+    if (architecture_of(config) == text_classifier) required_heads.push_back("pooler");
+  }
   try {
-    Loading loading(theirs, file, new_heads || classifies, needed);
-    loading.check_all(targets);
-    model.to(loading.dtype());
-    loading.copy(model.state_dict(), drawn);
+    WeightLoader loader(hf_model, file, options.new_heads || classifies, required_heads);
+    loader.check_all(targets);
+    model.to(loader.dtype());
+    return loader.copy(model.state_dict());
   } catch (const Error& e) {
-    fail(path, ": ", e.what());
+    fail(file.path, ": ", e.what());
   }
 }
 
 // ---- saving ----
 
-NamedTensors internal::their_weights(const std::string& kind, const Fields& ours,
-                                     const nn::Module& model) {
-  const TheirModel& theirs = their_model(kind);
-  NamedTensors all;
-  const Field *classes = ours.find("classes"), *tokens = ours.find("tokens"),
-              *bias = ours.find("bias");
-  const bool is_bare = kind == "vit" && classes->to_text() == "0";
-  auto is_wanted = [&](const Place& place) {
-    if (!tokens) return true;  // no classifier, which has its encoder's layers and one head
-    const std::string layer = place.layer->ours;
-    if (layer == "pooler") return tokens->to_text() == "false";
-    return place.has_prefix || layer == "head";
-  };
-  auto add = [&](const std::string& name, const Tensor& tensor) {
-    const Place place = place_of(theirs, name).value();
-    if (!is_wanted(place)) return;
-    const int64_t rows = tensor.size(0) / std::ssize(place.names);
-    for (size_t i = 0; i < place.names.size(); ++i) {
-      const int64_t first = static_cast<int64_t>(i) * rows;
-      const Tensor part = place.names.size() == 1 ? tensor : tensor.slice(0, first, first + rows);
-      all.emplace_back((place.has_prefix && !is_bare ? theirs.prefix : "") + place.names[i],
-                       place.is_transposed ? part.mT() : part);
-    }
-  };
+namespace {
+
+/// Adds one of our parameters under its Hugging Face names.
+void add_tensor(NamedTensors& all, const HuggingFaceParameter& parameter, const std::string& prefix,
+                const Tensor& tensor) {
+  const int64_t rows = tensor.size(0) / std::ssize(parameter.names);
+  int64_t first = 0;
+  for (const std::string& name : parameter.names) {
+    const Tensor part = parameter.names.size() == 1 ? tensor : tensor.slice(0, first, first + rows);
+    all.emplace_back((parameter.has_prefix ? prefix : "") + name,
+                     parameter.is_transposed ? part.mT() : part);
+    first += rows;
+  }
+}
+
+/// Whether Hugging Face's classifier, of tokens or of whole texts, has the parameter.
+bool is_in_classifier(const HuggingFaceParameter& parameter, bool of_tokens) {
+  const std::string layer = parameter.layer->layer;
+  if (layer == "pooler") return !of_tokens;
+  return parameter.has_prefix || layer == "head";
+}
+
+}  // namespace
+
+NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
+                                  const nn::Module& model) {
+  const HuggingFaceModel& hf_model = hugging_face_model(kind);
+  const Field *tokens = fields.find("tokens"), *bias = fields.find("bias");
+  const bool is_bare = kind == "vit" && fields.find("classes")->to_text() == "0";
   const bool lacks_biases = bias && bias->to_text() == "false";
+  NamedTensors all;
+  auto add = [&](const std::string& name, const Tensor& tensor) {
+    const HuggingFaceParameter parameter = find_parameter(hf_model, name).value();
+    if (!tokens || is_in_classifier(parameter, tokens->to_text() == "true"))
+      add_tensor(all, parameter, is_bare ? "" : hf_model.prefix, tensor);
+  };
   for (const auto& [name, tensor] : model.state_dict()) {
     add(name, tensor);
-    // Theirs always has biases, but for the output.
+    // Hugging Face's layers all have biases, except for the output.
     if (lacks_biases && (name.starts_with("blocks.") || name == "ln_f.weight"))
       add(name.substr(0, name.size() - 6) + "bias", zeros({tensor.size(0)}, tensor.dtype()));
   }
   return all;
 }
 
-}  // namespace gradus::models
+}  // namespace gradus::models::internal

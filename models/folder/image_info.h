@@ -1,5 +1,5 @@
 #pragma once
-// What the folder of a model of images holds beside its weights and its configuration: images.json.
+// What the folder of an image model holds besides weights and configuration: images.json.
 
 #include <string>
 #include <vector>
@@ -8,20 +8,21 @@
 
 namespace gradus::models {
 
-/// How pictures become what a model takes, and what it tells apart.
+/// How images are normalised for a model, and the classes it distinguishes.
 struct ImageInfo {
-  ChannelStats stats;                         ///< one mean and one deviation a channel
-  std::vector<std::string> class_names = {};  ///< none: it tells no classes apart
+  ChannelStats stats;                         ///< mean and standard deviation per channel
+  std::vector<std::string> class_names = {};  ///< empty for a model without classes
 };
 
-/// DIR/images.json, or preprocessor_config.json where Hugging Face's folder has that instead.
+/// DIR/images.json, or preprocessor_config.json where a Hugging Face folder has that instead.
 std::string image_info_path(const std::string& dir);
-/// The file that names the classes: images.json, or config.json of Hugging Face's folder.
+/// The file that names the classes: images.json, or config.json in a Hugging Face folder.
 std::string class_names_path(const std::string& dir);
-/// Writes it into a model's folder, which exists: after save_model. Throws Error if it can't.
+/// Writes images.json into an existing model folder: after save_model. Throws Error if it cannot.
 void save_image_info(const std::string& dir, const ImageInfo& info);
-/// Reads it. Throws Error, naming the file, if it is missing or damaged: numbers that are not finite,
-/// deviations not above 0, another number of means than of deviations, or none.
+/// Reads a folder's ImageInfo. Throws Error, naming the file, if it is missing or damaged: values
+/// that are not finite, standard deviations not above 0, means and deviations of different number,
+/// or none.
 ImageInfo load_image_info(const std::string& dir);
 
 }  // namespace gradus::models

@@ -1,23 +1,29 @@
 #include "gradus/models/folder/model_folder.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "gradus/core/files/file.h"
 #include "gradus/core/files/json.h"
 #include "gradus/core/files/safetensors.h"
 #include "gradus/core/internal.h"
-#include "gradus/models/folder/hugging_face_parts.h"
+#include "gradus/models/folder/folder_files.h"
+#include "gradus/models/folder/hugging_face_config.h"
+#include "gradus/models/folder/hugging_face_weights.h"
+#include "gradus/nn/init.h"
+#include "gradus/nn/loading.h"
 
 namespace gradus::models {
 
+using namespace internal;
 using nlohmann::json;
 
-namespace {
-std::string in_folder(const std::string& dir, const char* file) {
-  return (std::filesystem::path(dir) / file).string();
-}
+std::string config_path(const std::string& dir) { return in_folder(dir, "config.json"); }
+std::string weights_path(const std::string& dir) { return in_folder(dir, "model.safetensors"); }
+std::string tokenizer_path(const std::string& dir) { return in_folder(dir, "tokenizer.json"); }
 
-/// The configuration's entries behind that of the model's kind.
+namespace {
+
+/// The model's kind, followed by the configuration's fields.
 Fields with_kind(std::string& kind, const Fields& config) {
   Fields all;
   all.add("model", kind, "what kind of model it is");
@@ -25,7 +31,7 @@ Fields with_kind(std::string& kind, const Fields& config) {
   return all;
 }
 
-/// f(); its errors then open with the file's name.
+/// f(), with the path prepended to the message of an Error.
 template <class F>
 decltype(auto) naming(const std::string& path, F&& f) {
   try {
@@ -34,37 +40,25 @@ decltype(auto) naming(const std::string& path, F&& f) {
     fail(path, ": ", error.what());
   }
 }
-}  // namespace
 
-std::string config_path(const std::string& dir) { return in_folder(dir, "config.json"); }
-std::string weights_path(const std::string& dir) { return in_folder(dir, "model.safetensors"); }
-std::string tokenizer_path(const std::string& dir) { return in_folder(dir, "tokenizer.json"); }
+}  // namespace
 
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  check(std::filesystem::is_directory(dir, error), "save_model: cannot make the folder ", dir);
+  create_folder("save_model", dir);
   save_safetensors(weights_path(dir), model.state_dict());
   write_file_atomically(config_path(dir), with_kind(kind, config).to_json(true) + '\n');
 }
 
-namespace {
-json read_json_file(const std::string& path) {
-  return naming(path, [&] { return parse_json("the file", read_file(path)); });
-}
-
-std::string kind_in(const std::string& path, const json& config) {
-  if (internal::is_theirs(config)) return internal::kind_of_theirs(path, config);
-  check(!config.is_object() || config.contains("model"), path,
-        ": expected a model, or a model_type as Hugging Face's have it, and there is neither");
-  return naming(path, [&] { return json_text(config, "model"); });
-}
-}  // namespace
+// ---- configurations ----
 
 std::string model_kind(const std::string& dir) {
   const std::string path = config_path(dir);
-  return kind_in(path, read_json_file(path));
+  const json config = read_json(path);
+  if (is_hugging_face_config(config)) return kind_in({path, config});
+  check(!config.is_object() || config.contains("model"), path,
+        ": expected a model, or a model_type as Hugging Face's have it, and there is neither");
+  return naming(path, [&] { return json_text(config, "model"); });
 }
 
 void expect_kind(const std::string& dir, const std::string& kind) {
@@ -74,63 +68,69 @@ void expect_kind(const std::string& dir, const std::string& kind) {
 }
 
 void read_config(const std::string& dir, const std::string& kind, const Fields& config) {
-  const std::string path = config_path(dir);
-  if (const json file = read_json_file(path); internal::is_theirs(file))
-    return internal::read_their_config(path, file, kind, config);
+  if (const auto hf_config = find_hugging_face_config(dir))
+    return read_fields(*hf_config, kind, config);
   expect_kind(dir, kind);
   std::string found;
-  with_kind(found, config).read_json(path, read_file(path));
+  with_kind(found, config).read_json(config_path(dir), read_file(config_path(dir)));
 }
+
+// ---- weights ----
 
 namespace {
-int64_t count_numbers(const NamedTensors& tensors) {
-  int64_t numbers = 0;
-  for (const auto& [name, tensor] : tensors) numbers += tensor.numel();
-  return numbers;
+
+int64_t count_elements(const NamedTensors& tensors) {
+  int64_t elements = 0;
+  for (const auto& [name, tensor] : tensors) elements += tensor.numel();
+  return elements;
 }
 
-nn::Module& make_undrawn(const std::string& dir, int64_t numbers,
-                         const std::function<nn::Module&()>& make) {
+/// Calls `make` without initialising: its parameters may have `elements` elements in all.
+nn::Module& make_uninitialised(const std::string& dir, int64_t elements,
+                               const std::function<nn::Module&()>& make) {
   return naming(config_path(dir), [&]() -> nn::Module& {
-    const nn::init::Skip skip(numbers);
+    const Loading loading(elements);
     return make();
   });
 }
 
-void load_into(const std::string& path, const NamedTensors& tensors, nn::Module& model) {
+void load_into(nn::Module& model, const std::string& path, const NamedTensors& tensors) {
   naming(path, [&] {
     if (!tensors.empty()) model.to(tensors.front().second.dtype());
     model.load_state_dict(tensors);
   });
 }
 
-/// DIR/config.json if it is one of Hugging Face's.
-std::optional<json> their_config_in(const std::string& dir) {
-  std::error_code error;
-  if (!std::filesystem::exists(config_path(dir), error)) return {};
-  json config = read_json_file(config_path(dir));
-  return internal::is_theirs(config) ? std::optional(std::move(config)) : std::nullopt;
+/// Draws the matrices of new heads; their biases and norms have their initial values already.
+void initialise_heads(const NamedTensors& heads) {
+  const NoGrad no_grad;
+  for (const auto& [name, p] : heads)
+    if (p.rank() >= 2) p.copy_(nn::init::normal(p.shape(), 0, 0.02).to(p.dtype()));
 }
+
 }  // namespace
 
 void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options) {
-  if (const std::optional<json> config = their_config_in(dir))
-    return internal::load_their_weights(internal::read_their_weights(dir), config_path(dir),
-                                        *config, model, options.new_heads, /*drawn=*/true);
-  load_into(weights_path(dir), load_safetensors(weights_path(dir)).tensors, model);
+  if (const auto hf_config = find_hugging_face_config(dir))
+    load_hugging_face_weights(read_hugging_face_weights(dir), *hf_config, model, options);
+  else
+    load_into(model, weights_path(dir), load_safetensors(weights_path(dir)).tensors);
 }
 
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options) {
-  if (const std::optional<json> config = their_config_in(dir)) {
-    internal::TheirFile file = internal::read_their_weights(dir);
-    // Twice as many and some more: heads that the file lacks.
-    nn::Module& model = make_undrawn(dir, 2 * count_numbers(file.tensors) + 1'000'000, make);
-    return internal::load_their_weights(std::move(file), config_path(dir), *config, model,
-                                        options.new_heads, /*drawn=*/false);
+  if (const auto hf_config = find_hugging_face_config(dir)) {
+    HuggingFaceFile file = read_hugging_face_weights(dir);
+    // Twice as many and some more, for heads that the file lacks.
+    nn::Module& model = make_uninitialised(dir, 2 * count_elements(file.tensors) + 1'000'000, make);
+    initialise_heads(load_hugging_face_weights(std::move(file), *hf_config, model, options));
+    return;
   }
   const NamedTensors tensors = load_safetensors(weights_path(dir)).tensors;
-  load_into(weights_path(dir), tensors, make_undrawn(dir, count_numbers(tensors), make));
+  // A few more: where sizes differ a little, load_state_dict names the parameters.
+  const int64_t elements = count_elements(tensors);
+  nn::Module& model = make_uninitialised(dir, elements + elements / 64, make);
+  load_into(model, weights_path(dir), tensors);
 }
 
 }  // namespace gradus::models

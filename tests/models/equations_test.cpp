@@ -1,4 +1,4 @@
-// examples/guide/equations.md names functions and tests: they must be there.
+// The functions and tests named in examples/guide/equations.md must exist.
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -12,7 +12,7 @@ using namespace gradus;
 
 namespace {
 
-/// All text of the headers below these folders, or of the tests.
+/// The concatenated text of the headers, or of the tests, below these folders.
 std::string text_of(const std::vector<std::string>& folders, const std::string& extension) {
   std::string text;
   for (const std::string& folder : folders)

@@ -1,5 +1,5 @@
-// Whatever a file holds, reading it takes time linear in its size: tests "[.growth]" shows how long
-// each takes at 1, 2, 4 and 8 MB.
+// Reading any file, valid or not, takes time linear in its size. tests "[.growth]" prints the times
+// for 1, 2, 4 and 8 MB.
 
 #include <zlib.h>
 
@@ -21,7 +21,7 @@ using namespace gradus::models;
 
 namespace {
 
-/// begin piece(0) piece(1) ... end, of n bytes or a little more.
+/// begin piece(0) piece(1) ... end, at least n bytes long.
 std::string repeated(size_t n, const std::string& begin,
                      const std::function<std::string(size_t)>& piece, const std::string& end) {
   std::string bytes = begin;
@@ -41,7 +41,7 @@ std::string with_commas_between(size_t i, const std::string& piece) {
   return (i ? "," : "") + piece;
 }
 
-/// A word of four letters and digits, another for each i.
+/// A word of four letters and digits, different for each i.
 std::string word(size_t i) {
   std::string text;
   for (int k = 0; k < 4; ++k, i /= 36) text += "abcdefghijklmnopqrstuvwxyz0123456789"[i % 36];
@@ -78,7 +78,7 @@ using namespace std::string_literals;
 
 struct Format {
   const char* name;
-  std::function<std::string(size_t)> make;       // a file of about so many bytes
+  std::function<std::string(size_t)> make;       // a file of about n bytes
   std::function<void(const std::string&)> read;  // may throw Error
 };
 
@@ -87,7 +87,7 @@ std::string tokenizer_json(const std::string& type, const std::string& more,
   return "{\"type\":\"" + type + "\"," + more + "\"vocab\":[" + vocab + "]}";
 }
 
-/// What merges make of letters: pairs of them, and pairs of those, for a file of n bytes.
+/// Merges of letters into pairs, and of pairs into quadruples, for a file of n bytes.
 struct Merges {
   std::vector<std::string> merged, merges;
 };

@@ -402,10 +402,11 @@ TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
   with("gelu", "erf"), refuses("gelu: \"erf\" is no value of an earlier version");
   with("layerz", 2), refuses("config.json: \"layerz\" is no entry of it");
   with("vocab", 24), refuses("wte.weight (expected float32 (24, 32), got float32 (23, 32))");
-  with("vocab", 1000), refuses("config.json: init: (1000, 32) is more than the");
+  with("vocab", 1000),
+      refuses("config.json: Embedding: parameter 'weight': (1000, 32) is more than the");
   with("dim", int64_t{1} << 40), refuses("config.json: dim: expected");
-  with("bias", true), refuses("numbers that are left to the model");
-  with("layers", 10000), refuses("numbers that are left to the model");
+  with("bias", true), refuses("elements left in the file of weights");
+  with("layers", 10000), refuses("elements left in the file of weights");
   with("context", 8), refuses("wpe.weight (expected float32 (8, 32), got float32 (16, 32))");
   with("heads", 3), refuses("config.json: GPT: heads must divide dim: dim 32, heads 3");
   write_file_atomically(config, text);

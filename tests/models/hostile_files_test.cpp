@@ -1,4 +1,4 @@
-// Damaged and malicious files: each is read as it was meant, or refused by an Error that names it.
+// Damaged and malicious files: each is read correctly or refused with an Error that names it.
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -107,7 +107,7 @@ TEST_CASE("hostile files: a damaged config.json is refused or is another valid o
     models::GPTConfig c;
     try {
       c = models::load_model<models::GPT>(folder.path.string()).config;
-    } catch (const Error& e) {  // sizes that differ are seen when the weights come
+    } catch (const Error& e) {  // wrong sizes show up only when the weights are loaded
       const std::string message = e.what();
       if (message.find(folder / "model.safetensors") == std::string::npos) throw;
       fail(folder / "config.json", ": ", message);
@@ -197,7 +197,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
       with[key] = "PLACE";
       std::string bytes = with.dump();
       bytes.replace(bytes.find("\"PLACE\""), 7, other);
-      // What no double can hold is refused before its key is known.
+      // A number too large for a double is refused before its key is known.
       const bool too_large = other.find(huge) != std::string::npos && other.back() == '9';
       refuses(too_large || other[0] == '[' ? "" : key, bytes);
     }
@@ -205,7 +205,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
     refuses("\"" + key + "\" twice", "{\"" + key + "\": 1, " + good.dump().substr(1));
     refuses("not JSON at its byte", "{\"" + key + "\": NaN, " + good.dump().substr(1));
   }
-  // Too large for the weights that are there.
+  // Too large for the file of weights.
   for (const char* key : {"vocab", "context", "layers", "heads", "dim"}) {
     json with = good;
     with[key] = INT64_MAX;

@@ -1,6 +1,6 @@
-// Folders of Hugging Face's: small ones that tests/golden/scripts/make_hugging_face.py wrote with PyTorch are
-// loaded and give PyTorch's numbers, are written again as they were, and are refused by name where
-// they are damaged or ask for what there is not.
+// Hugging Face folders, small ones that tests/golden/scripts/make_hugging_face.py wrote with PyTorch:
+// they load and give PyTorch's outputs, are written back unchanged, and are refused by name where
+// they are damaged or ask for a model that gradus does not have.
 
 #include "gradus/models/folder/hugging_face.h"
 
@@ -28,7 +28,7 @@ const std::string all_folders = gradus::testing::source_path("tests/golden/huggi
 
 json json_in(const std::string& path) { return json::parse(read_file(path)); }
 
-/// A copy of one of the golden folders, to be changed.
+/// A modifiable copy of a golden folder.
 struct Copy {
   TemporaryFolder folder;
   std::string dir;
@@ -36,7 +36,7 @@ struct Copy {
     std::filesystem::copy(all_folders + name, dir);
   }
   std::string operator/(const std::string& file) const { return dir + '/' + file; }
-  /// config.json with these keys changed; null: without them.
+  /// Changes keys of config.json; null removes a key.
   void change_config(const json& changes, const std::string& file = "config.json") const {
     json config = json_in(*this / file);
     for (const auto& [key, value] : changes.items()) {
@@ -49,7 +49,7 @@ struct Copy {
   void put(const NamedTensors& tensors) const {
     save_safetensors(*this / "model.safetensors", tensors);
   }
-  /// The weights with each name as rename(name) has it; "": without it.
+  /// Renames the weights by rename(name); "" removes one.
   void rename(const std::function<std::string(const std::string&)>& rename) const {
     NamedTensors renamed;
     for (const auto& [name, tensor] : tensors())
@@ -63,12 +63,12 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// What the models should give.
+/// PyTorch's outputs.
 golden::File expected(const std::string& name) {
   return golden::File("hugging_face/" + name + "/expected");
 }
 
-// A user's global may load before main: the library's own tables must be there.
+// A user's global may load before main: the library's tables must exist by then.
 const bool loaded_before_main = [] {
   try {
     const models::GPT model = models::load_model<models::GPT>(all_folders + "gpt2");
@@ -108,7 +108,7 @@ double vit_difference(const models::ViT& model) {
   return difference(model(file.get("images", float32)), file.get("logits", float32));
 }
 
-/// The tensors of all files of a folder, by name.
+/// The tensors in all files of a folder, by name.
 std::map<std::string, Tensor> weights_in(const std::string& dir) {
   std::map<std::string, Tensor> all;
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {
@@ -120,7 +120,7 @@ std::map<std::string, Tensor> weights_in(const std::string& dir) {
   return all;
 }
 
-/// Expects that every tensor in `saved` is in `original`, and those in neither list are missing.
+/// Expects that every tensor in `saved` is in `original`, and that all others are excepted.
 void check_same_weights(const std::string& saved, const std::string& original,
                         const std::function<std::string(const std::string&)>& their_name,
                         const std::function<bool(const std::string&)>& may_miss) {
@@ -136,7 +136,7 @@ void check_same_weights(const std::string& saved, const std::string& original,
     if (!may_miss(name)) FAIL_CHECK("not saved: " << name);
 }
 
-/// Expects that all that the saved config.json says is what the original says, or the default.
+/// Expects that every entry of the saved config.json equals the original's, or the default.
 void check_same_config(const std::string& saved, const std::string& original) {
   const json a = json_in(saved + "/config.json"), b = json_in(original + "/config.json");
   for (const auto& [key, value] : a.items()) {
@@ -251,7 +251,7 @@ TEST_CASE("Hugging Face: a GPT of ours without biases is written with zeros", "[
                       Contains(message));
   };
   refused({.positions = models::Positions::rotary},
-          "a gpt2 of theirs has positions learned, this model has rotary");
+          "Hugging Face's gpt2 has positions learned, this model has rotary");
   refused({.norm = nn::NormKind::rms}, "has norm layer, this model has rms");
   refused({.gated = true}, "has gated false, this model has true");
   refused({.kv_heads = 2}, "has kv_heads 0, this model has 2");
@@ -333,7 +333,7 @@ TEST_CASE("Hugging Face: a classifier on a BERT without heads has new ones", "[h
   CHECK(max(abs(classifier.head.weight)).item() > 0);
   CHECK(difference(classifier.bert(input), fresh(input)) == 0);
 
-  for (const bool tokens : {false, true}) {  // and is one of theirs when it is saved
+  for (const bool tokens : {false, true}) {  // saved, it is a Hugging Face classifier
     const models::BertClassifier mine(
         {.bert = models::load_config<models::Bert>(copy.dir), .classes = 4, .tokens = tokens});
     const std::string to = copy / "saved" + (tokens ? "1" : "0");
@@ -459,13 +459,13 @@ TEST_CASE("Hugging Face: a configuration that asks for another model is refused"
   refused("vit", {{"id2label", {{"0", "a"}, {"2", "b"}}}},
           "id2label: expected a name for each number from 0 to 1, but there is none for 1");
   refused("vit", {{"id2label", 3}}, "id2label: expected an object");
-  // What would take more memory than the file has numbers.
+  // Models of more elements than the file holds.
   refused("gpt2", {{"n_layer", 10000}}, "more than the");
   refused("gpt2", {{"n_embd", 1000000}}, "more than the");
   refused("bert", {{"vocab_size", 1000000000}}, "more than the");
   refused("vit", {{"image_size", 99999}}, "more than the");
 
-  const Copy copy("gpt2");  // what does not matter, and what is missing
+  const Copy copy("gpt2");  // irrelevant and missing keys are accepted
   copy.change_config({{"summary_type", "cls_index"},
                       {"future", {{"x", 1}}},
                       {"activation_function", "gelu_pytorch_tanh"},
@@ -474,7 +474,7 @@ TEST_CASE("Hugging Face: a configuration that asks for another model is refused"
                       {"layer_norm_epsilon", nullptr},
                       {"architectures", nullptr}});
   CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
-  json renamed = json_in(all_folders + "gpt2/config.json");  // as other models call the same
+  json renamed = json_in(all_folders + "gpt2/config.json");  // with the aliases
   for (const auto& [now, before] : {std::pair("hidden_size", "n_embd"),
                                     {"num_hidden_layers", "n_layer"},
                                     {"num_attention_heads", "n_head"},
@@ -562,7 +562,7 @@ TEST_CASE("Hugging Face: weights that do not fit are refused by name", "[hugging
   copy.put(good);
   models::Bert other({.vocab = 7, .layers = 1, .heads = 2, .dim = 8});
   CHECK_THROWS_WITH(models::load_weights(copy.dir, other),
-                    Contains("a gpt2 of theirs has no parameter \"words.weight\""));
+                    Contains("Hugging Face's gpt2 has no parameter \"words.weight\""));
 
   std::filesystem::remove(copy / "model.safetensors");
   CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir), Contains("model.safetensors"));

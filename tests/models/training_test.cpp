@@ -1,4 +1,4 @@
-// Whole training steps: their bits, their threads and their memory.
+// Whole training steps: reproducible to the bit, for any number of threads, without growing memory.
 
 #include <catch2/catch.hpp>
 #include <thread>
@@ -15,7 +15,7 @@ using namespace gradus::core;
 
 namespace {
 
-// A model wide enough that its loops are shared by several threads.
+// A model wide enough that several threads share its loops.
 struct Run {
   models::GPT model;
   optim::AdamW optimizer;

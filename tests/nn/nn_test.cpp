@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gradus/core/core.h"
+#include "gradus/nn/loading.h"
 #include "tests/golden/golden.h"
 
 using namespace gradus;
@@ -357,13 +358,41 @@ TEST_CASE("initialisers have their bounds and moments", "[nn]") {
   CHECK_THROWS_WITH(nn::init::trunc_normal({3}, 0, 1, 2, -2), Contains("low < high"));
 }
 
-TEST_CASE("initialisers can be skipped", "[nn]") {
+TEST_CASE("a layer that is made while a folder is loaded draws nothing", "[nn]") {
   manual_seed(1);
   const RandomKey before = default_generator().state();
-  const nn::init::Skip skip;
-  const nn::Linear layer(3, 2);
-  CHECK(layer.weight.to_vector<float>() == std::vector<float>(6, 0.0f));
+  bool has_run = false;
+  {
+    const internal::Loading loading(6 + 2 + 2 * 4);
+    nn::Linear layer(3, 2);
+    CHECK(layer.weight.to_vector<float>() == std::vector<float>(6, 0.0f));
+    layer.initialise([&](const std::string&, const Tensor&) { has_run = true; });
+    const nn::LayerNorm norm(4);
+    CHECK(norm.weight.to_vector<float>() == std::vector<float>(4, 1.0f));
+    CHECK_THROWS_WITH(nn::LayerNorm(1),
+                      "LayerNorm: parameter 'weight': (1,) is more than the 0 elements left in the "
+                      "file of weights");
+  }
+  CHECK_FALSE(has_run);
   CHECK(default_generator().state().counter == before.counter);
+  nn::Linear layer(3, 2);
+  CHECK(default_generator().state().counter != before.counter);
+  std::string names;
+  layer.initialise([&](const std::string& name, const Tensor& p) { p.fill_(3), names += name; });
+  CHECK(names == "weightbias");
+  CHECK(layer.bias.to_vector<float>() == std::vector<float>(2, 3.0f));
+}
+
+TEST_CASE("a parameter has the shape that was asked for", "[nn]") {
+  struct Square : nn::Module {
+    explicit Square(int64_t n) {
+      param("w", {n, n}, [](const Shape&) { return ones({1}); });
+    }
+  };
+  CHECK_THROWS_WITH(Square(2),
+                    "Square: parameter 'w': expected an initialiser that returns (2, 2), "
+                    "got (1,)");
+  CHECK_THROWS_WITH(Square(0), "Square: expected sizes > 0, got (0, 0)");
 }
 
 TEST_CASE("positions", "[nn]") {

@@ -62,7 +62,7 @@ struct Own : nn::Module {
   const OwnConfig config;
   const Tensor weight;
   explicit Own(const OwnConfig& c)
-      : config(c), weight(param("weight", nn::init::normal({c.size, c.size}))) {}
+      : config(c), weight(param("weight", {c.size, c.size}, nn::init::normal())) {}
 };
 
 }  // namespace
@@ -169,7 +169,7 @@ TEST_CASE("a model folder takes any model that describes its configuration", "[f
   // More numbers than the file of weights holds.
   write_file_atomically(path, good);
   with("7", "8");
-  CHECK_THROWS_WITH(models::load_model<Own>(dir), Contains("(8, 8) is more than the 49 numbers"));
+  CHECK_THROWS_WITH(models::load_model<Own>(dir), Contains("(8, 8) is more than the 49 elements"));
 
   OwnConfig config{.size = 0};
   CHECK_THROWS_WITH(Own::fields(config).check("Own"),

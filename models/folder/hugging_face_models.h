@@ -1,0 +1,91 @@
+#pragma once
+// How Hugging Face's models correspond to ours: one table per model, read when loading and saving.
+// For the library's own use: no public header includes this.
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gradus::models::internal {
+
+/// An entry of a Hugging Face config.json that corresponds to a field of our configuration.
+struct HuggingFaceKey {
+  const char* key;
+  const char* field;
+  const char* initial;                 ///< the value if the key is missing, as they document it
+  const char* alias = nullptr;         ///< another name of the key, read as well
+  std::vector<const char*> also = {};  ///< keys written with the same value, but not read
+  bool null_is_zero = false;           ///< 0 is written as null
+};
+
+/// A layer, or a single parameter. Its parameters are `layer`, `layer`.weight and `layer`.bias. A *
+/// stands for a number.
+struct HuggingFaceLayer {
+  enum Kind {
+    linear,
+    conv1d,  ///< a linear layer whose weight is (in, out)
+    head,    ///< a linear layer or norm above the encoder, which files may lack
+  };
+  const char* layer;                   ///< ours
+  std::vector<const char*> hf_layers;  ///< if several, ours concatenates them
+  Kind kind = linear;
+};
+
+/// A model, by the model_type of its config.json.
+struct HuggingFaceModel {
+  const char* type;
+  const char* kind;    ///< ours
+  const char* prefix;  ///< of the names in `layers`, in files of more than the bare model
+  std::vector<HuggingFaceKey> keys;
+  nlohmann::json required;  ///< the only values of these keys that we support
+  std::vector<std::pair<const char*, const char*>> fixed;  ///< our other fields and their values
+  std::vector<HuggingFaceLayer> layers;
+  std::vector<HuggingFaceLayer> unprefixed;               ///< layers without the prefix
+  std::vector<std::pair<const char*, const char*>> tied;  ///< a tensor that repeats another one
+  std::vector<const char*> ignored;                       ///< tensors that are no parameters
+  std::vector<const char*> unsupported = {};              ///< tensors that ours has no place for
+};
+
+/// A Hugging Face config.json, an object with a "model_type".
+struct HuggingFaceConfig {
+  std::string path;
+  nlohmann::json values;
+};
+
+/// Whether this is a Hugging Face config.json, not ours.
+bool is_hugging_face_config(const nlohmann::json& config);
+/// DIR/config.json; nothing if it is missing or ours. Throws Error, naming the file, if it is not
+/// JSON.
+std::optional<HuggingFaceConfig> find_hugging_face_config(const std::string& dir);
+
+/// The table of a configuration's model. Throws Error, naming the file, if there is none.
+const HuggingFaceModel& hugging_face_model(const HuggingFaceConfig& config);
+/// The table of our kind of model. Throws Error if there is none.
+const HuggingFaceModel& hugging_face_model(const std::string& kind);
+/// Whether the table is that of our kind of model; BERT's also serves its classifier.
+bool has_kind(const HuggingFaceModel& model, const std::string& kind);
+/// Our kind of model for a configuration. Throws Error, naming the file, if there is none.
+std::string kind_in(const HuggingFaceConfig& config);
+
+/// The class in transformers that wrote the configuration, such as "GPT2LMHeadModel"; "" if the
+/// configuration does not say.
+std::string architecture_of(const HuggingFaceConfig& config);
+inline constexpr const char* text_classifier = "BertForSequenceClassification";
+inline constexpr const char* token_classifier = "BertForTokenClassification";
+
+/// The names in Hugging Face's files of one of our parameters.
+struct HuggingFaceParameter {
+  const HuggingFaceLayer* layer = nullptr;
+  std::vector<std::string> names;  ///< without the prefix; if several, ours concatenates them
+  bool has_prefix = false;         ///< in files of more than the bare model
+  bool is_transposed = false;
+};
+/// Finds our parameter `name`. A classifier's "bert.words.weight" is its encoder's.
+std::optional<HuggingFaceParameter> find_parameter(const HuggingFaceModel& model, std::string name);
+/// What `name` has in place of the * in `pattern`, a number ("" without a *); nothing if the two
+/// differ.
+std::optional<std::string> number_in(const std::string& pattern, const std::string& name);
+
+}  // namespace gradus::models::internal

@@ -1,0 +1,31 @@
+#pragma once
+// Weights under Hugging Face's names. For the library's own use: no public header includes this.
+
+#include "gradus/core/files/safetensors.h"
+#include "gradus/models/folder/hugging_face_models.h"
+#include "gradus/models/folder/model_folder.h"
+#include "gradus/nn/module.h"
+
+namespace gradus::models::internal {
+
+/// All tensors of a folder, from one file or several.
+struct HuggingFaceFile {
+  std::string path;  ///< of the file, or of the index of several
+  NamedTensors tensors;
+};
+/// Reads DIR/model.safetensors or the files in DIR/model.safetensors.index.json. Throws Error,
+/// naming the file, if both are missing or one is damaged.
+HuggingFaceFile read_hugging_face_weights(const std::string& dir);
+
+/// Copies a file's tensors into a model of ours, converted to the file's dtype. Returns the model's
+/// parameters that the file may lack, and does: they keep their values. Throws Error, opening with
+/// the file's path and listing what is missing, unexpected or of another shape; then nothing has
+/// been changed.
+NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
+                                       nn::Module& model, const LoadOptions& options);
+
+/// A model's parameters under Hugging Face's names.
+NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
+                                  const nn::Module& model);
+
+}  // namespace gradus::models::internal
