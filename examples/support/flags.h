@@ -44,10 +44,13 @@ class Flags {
   /// A checkpoint of an earlier version may lack these, and means their defaults.
   void added_later(const std::vector<std::string>& names);
 
-  /// Reads the command line; false after --help, which it answers on stdout. Throws Error, naming
-  /// the flag, on what is wrong.
+  /// Reads the command line. Returns false after --help, which prints the help to stdout. Throws
+  /// Error, naming the flag, on a flag that is unknown or has a bad value.
   bool parse(int argc, char** argv);
-  /// Whether the command line gave it.
+  /// Reads the flags declared here and ignores all others, --help included: for a program whose
+  /// flags depend on what some of them say.
+  void parse_known(int argc, char** argv);
+  /// True if the command line gave the flag.
   bool given(const std::string& name) const;
   std::string help() const;
 
@@ -81,6 +84,7 @@ class Flags {
   static std::string kind_of(const std::string*) { return "TEXT"; }
   static std::string kind_of(const models::Choice&) { return "NAME"; }
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
+  bool read_command_line(int argc, char** argv, bool known_only);
   models::Fields stored() const;
   /// Where a file's value has replaced one that the command line gave: puts that back if it may
   /// change, else throws Error.

@@ -40,11 +40,14 @@ struct Settings {
     flags.group("Not stored");
     flags.add("--note", note, "TEXT", "why", "none");
   }
-  bool parse(std::vector<std::string> arguments) {
+  bool parse(std::vector<std::string> arguments, bool known_only = false) {
     arguments.insert(arguments.begin(), "program");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
-    return flags.parse(static_cast<int>(argv.size()), argv.data());
+    const auto argc = static_cast<int>(argv.size());
+    if (!known_only) return flags.parse(argc, argv.data());
+    flags.parse_known(argc, argv.data());
+    return true;
   }
 };
 
@@ -83,6 +86,21 @@ TEST_CASE("flags: read, stored, restored", "[support]") {
                     Contains("--note: expected a value, got \"--fast\""));
   CHECK_THAT(Settings().flags.help(), Contains("  --the-rate X        how fast; default 0.5\n") &&
                                           Contains("\nNot stored\n") && Contains("default none"));
+}
+
+TEST_CASE("flags: known ones are read among others", "[support]") {
+  Settings settings;
+  settings.parse({"--other", "3", "--size=7", "--help", "--fast", "--more=--note", "--note", "a b"},
+                 true);
+  CHECK(settings.size == 7);
+  CHECK(settings.fast);
+  CHECK(settings.note == "a b");
+  CHECK(settings.rate == 0.5);
+  CHECK(settings.flags.given("--size"));
+  CHECK(!settings.flags.given("--the-rate"));
+  CHECK_THROWS_WITH(Settings().parse({"--other", "3", "--size", "0"}, true),
+                    Contains("--size: expected a whole number from 1 to 100"));
+  CHECK_THROWS_WITH(Settings().parse({"--note"}, true), Contains("--note"));
 }
 
 TEST_CASE("numbers are read whole or not at all", "[support]") {
@@ -165,7 +183,7 @@ TEST_CASE("the log of steps is cut where a run goes on", "[support]") {
   CHECK_THROWS_WITH(cut(two + "3,1,1", 3), Contains("ends at step 2"));
   CHECK_THROWS_WITH(cut(header + "1,2", 1), Contains("ends at step 0"));
   CHECK(read_file(path) == header + "1,2");
-  CHECK_THROWS_WITH(cut(two + "nonsense\n", 5), Contains("\"nonsense\" is no row of a step"));
+  CHECK_THROWS_WITH(cut(two + "nonsense\n", 5), Contains("\"nonsense\" is not a row of a step"));
   CHECK_THROWS_WITH(cut("step\n" + two, 5), Contains("is not its header"));
   CHECK(cut("step,lo", 0) == "");
   CHECK(cut("", 0) == "");
@@ -222,7 +240,7 @@ TEST_CASE("a run's folder that was moved is not written to by its name", "[suppo
   CHECK_THROWS_WITH(folder.expect_in_place(), Contains(path) && Contains("No such file"));
   fs::create_directory(path);
   CHECK_THROWS_WITH(folder.expect_in_place(),
-                    Contains(path + " is not the folder that this run began in"));
+                    Contains(path + " is no longer the folder of this run"));
   fs::remove(path);
   fs::create_directory_symlink(scratch / "moved", path);
   folder.expect_in_place();  // by another way
