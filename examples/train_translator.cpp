@@ -1,10 +1,10 @@
-// Trains a model that reads one text and writes another, and draws what it looked at.
+// Trains an encoder-decoder that translates one text into another, and draws the alignment.
 //
 //   build/bin/train_translator --model rnn|transformer [--pairs FILE.tsv] --out DIR
 //   build/bin/train_translator --data denoise [--text FILE] --out DIR
 //
-// By default it learns to write dates, which it finds in seventeen forms, as ISO 8601 does. With
-// --data denoise it needs no pairs: it learns to put back what was taken out of a text's lines.
+// By default it learns to rewrite dates, given in seventeen formats, in ISO 8601. With --data
+// denoise it needs no pairs: it learns to restore spans removed from the lines of a text.
 
 #include <gradus/gradus.h>
 
@@ -99,7 +99,7 @@ class TranslationTask : public Task {
   Model model_;
 };
 
-/// The tokens of a row of targets: those before [END].
+/// The tokens of a row of targets, up to [END].
 std::vector<int64_t> tokens_of(const Tensor& targets) {
   std::vector<int64_t> ids = targets.to_vector<int64_t>();
   std::erase(ids, -100);
@@ -127,11 +127,11 @@ TaskInfo TranslationTask<Model>::info() const {
                      with_commas(corpus_.tokenizer->vocab_size()) + " different tokens\n"};
 }
 
-/// All held-out pairs: the loss of their tokens, and how many are translated exactly.
+/// All validation pairs. `exact`: fraction translated exactly.
 template <class Model>
 Evaluation TranslationTask<Model>::validation() {
   const int64_t pairs = corpus_.pairs->num_pairs(Split::validation), at_once = 256;
-  return {(pairs + at_once - 1) / at_once, static_cast<double>(pairs), [this](int64_t i) {
+  return {num_batches(pairs, at_once), static_cast<double>(pairs), [this](int64_t i) {
             const PairBatch batch = corpus_.pairs->pairs(Split::validation, i * at_once, at_once);
             const auto found = translate(batch);
             double exact = 0;
@@ -159,24 +159,21 @@ void TranslationTask<Model>::show() {
   draw_alignment(source_of(batch, longest), found[static_cast<size_t>(longest)].tokens);
 }
 
-/// What each token of a translation was made from.
+/// Draws the attention of each token of a translation to the source.
 template <class Model>
 void TranslationTask<Model>::draw_alignment(const std::vector<int64_t>& source,
                                             const std::vector<int64_t>& translation) const {
-  auto names = [this](const std::vector<int64_t>& ids) {
-    std::vector<std::string> names;
-    for (const int64_t id : ids) names.push_back(corpus_.tokenizer->decode({id}));
-    return names;
-  };
+  const models::Tokenizer& tokenizer = *corpus_.tokenizer;
   std::vector<int64_t> inputs = translation, outputs = translation;
-  inputs.insert(inputs.begin(), corpus_.tokenizer->special("[START]"));
-  outputs.push_back(corpus_.tokenizer->special("[END]"));
+  inputs.insert(inputs.begin(), tokenizer.special("[START]"));
+  outputs.push_back(tokenizer.special("[END]"));
   const Tensor weights = model_.alignment(from_data(source, {1, std::ssize(source)}), {},
                                           from_data(inputs, {1, std::ssize(inputs)}))[0];
-  std::printf("alignment: %s\n",
-              draw_or_write(alignment(training_.out + "/alignment.png", "What it looked at",
-                                      weights, names(source), names(outputs)))
-                  .c_str());
+  std::printf(
+      "alignment: %s\n",
+      draw_or_write(alignment(training_.out + "/alignment.png", "Alignment", weights,
+                              token_texts(tokenizer, source), token_texts(tokenizer, outputs)))
+          .c_str());
 }
 
 template <class Model>

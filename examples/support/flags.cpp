@@ -81,8 +81,7 @@ bool Flags::read_command_line(int argc, char** argv, bool known_only) {
     return false;
   } catch (const CLI::ParseError& e) {
     const std::string message = e.what();
-    core::fail(message.substr(0, 100), message.size() > 100 ? "..." : "",
-               " (see --help)");
+    core::fail(message.substr(0, 100), message.size() > 100 ? "..." : "", " (see --help)");
   }
   for (size_t i = 0; i < flags_.size(); ++i) {
     flags_[i].given = options[i]->count() > 0;

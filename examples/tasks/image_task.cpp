@@ -52,11 +52,11 @@ ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, i
 Evaluation ImageTask::evaluation(Split part, int64_t images) const {
   const ImageData& data = corpus_.part(part);
   const int64_t batch = images_.batch, count = std::min(images, data.size()),
-                batches = (count + batch - 1) / batch;
+                batches = num_batches(count, batch);
   const bool is_whole = count == data.size();
   return {batches, static_cast<double>(count),
           [this, part, &data, batch, batches, is_whole](int64_t i) {
-            // All images in batches of one size or two that differ by one.
+            // All images, in batches whose sizes differ by at most one.
             const int64_t first = i * data.size() / batches, next = (i + 1) * data.size() / batches;
             const uint64_t seed = ~training_.seed;
             return score(part, make_views(is_whole ? data.range(first, next - first)

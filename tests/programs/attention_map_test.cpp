@@ -136,14 +136,14 @@ TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
   refused(kinds[0].first + "--text 'xyz'", "character \"x\"");
   refused(transformer + "--text ab --target 'abcabcabc'", "--target: expected 1 to 7 tokens");
   refused("--model '" + (folder / "none") + "'", "config.json");
-  refused(kinds[0].first + "--text ab --target a", "--target is what a translator writes");
-  refused(kinds[1].first + "--text a --target a", "--target is what a translator writes");
+  refused(kinds[0].first + "--text ab --target a", "--target needs a translator");
+  refused(kinds[1].first + "--text a --target a", "--target needs a translator");
   // A picture that has no place, and not for want of gnuplot.
   refused(kinds[0].first + "--text ab --out ''", "--out: expected a file");
   refused(kinds[0].first + "--text ab --out '" + folder.path.string() + "'",
           "--out: expected a file");
   refused(kinds[0].first + "--text ab --html '" + (folder / "gpt/a.png") + "'", "--html");
-  refused(kinds[0].first + "--text ab --out /dev/null/a.png", "cannot make the folder /dev/null");
+  refused(kinds[0].first + "--text ab --out /dev/null/a.png", "cannot create the folder /dev/null");
   write_file_atomically(folder / "bert/config.json", "{\"model\": \"vase\"}");
   refused(kinds[1].first, "expected a gpt, bert, transformer or rnn, got");
   models::CharTokenizer("ab").save(folder / "gpt/tokenizer.json");

@@ -67,7 +67,7 @@ TEST_CASE("faults: a damaged checkpoint is passed over for the one before it", "
   CHECK(run("train_gpt", "--eval-only" + bench.out()).status == 0);
   {
     Process killed("train_gpt", "--resume --steps 1000" + bench.out());
-    REQUIRE(killed.read_until("so this takes the checkpoint before it"));
+    REQUIRE(killed.read_until("using the previous checkpoint instead"));
     REQUIRE(killed.read_until("resumed at step 2 of"));
     killed.finish(SIGKILL);
   }
@@ -90,15 +90,15 @@ TEST_CASE("faults: without a checkpoint --resume says what to do", "[faults]") {
   CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
              Contains("checkpoint.safetensors: ") &&
                  Contains("checkpoint.previous.safetensors: ") &&
-                 Contains("begin anew, with --overwrite"));
-  CHECK_THAT(failure(run("train_gpt", flags)), Contains("--overwrite begins anew"));
+                 Contains("start over with --overwrite"));
+  CHECK_THAT(failure(run("train_gpt", flags)), Contains("--overwrite starts over"));
   fs::remove(bench.path / "out/checkpoint.previous.safetensors");
   CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
-             Contains("there is no checkpoint before it: begin anew, with --overwrite"));
+             Contains("there is no previous checkpoint: start over with --overwrite"));
   CHECK(bench.run_files() == files);
   fs::remove(bench.path / "out/checkpoint.safetensors");
   CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
-             Contains("out holds no checkpoint") && Contains("begin anew, with --overwrite"));
+             Contains("out holds no checkpoint") && Contains("start over with --overwrite"));
   CHECK(run("train_gpt", flags + " --overwrite").status == 0);
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("faults: a full disk ends a run, which goes on when there is room", "[
   const std::string said = failure(run("train_gpt", "--resume --steps 6" + bench.out(), limit));
   CHECK_THAT(said, Contains(file) && Contains("File too large"));
   if (file == "checkpoint.safetensors")
-    CHECK_THAT(said, Contains("; saved is step 4; go on with --resume"));
+    CHECK_THAT(said, Contains("; the last checkpoint is of step 4; continue with --resume"));
   CHECK(bench.file("out/checkpoint.safetensors") == good);
   for (const std::string& name : bench.names()) CHECK_THAT(name, !Contains(".tmp"));
   REQUIRE(run("train_gpt", "--resume --steps 6" + bench.out()).status == 0);
@@ -144,9 +144,9 @@ TEST_CASE("faults: the folder of a run goes away, or a file is in its place", "[
   fs::rename(bench.path / "out", bench.path / "elsewhere");
   if (file) std::ofstream(bench.path / "out") << "x";
   CHECK_THAT(failure(process.finish()),
-             Contains("saved is step") &&
+             Contains("the last checkpoint is of step") &&
                  Contains(bench / "out" +
-                          (file ? " is not the folder that this run began in" : ": No such file")));
+                          (file ? " is no longer the folder of this run" : ": No such file")));
   CHECK(bench.has("out") == file);
   // All is there, and goes on.
   const int64_t step = bench.checkpoint_step("elsewhere");
@@ -165,7 +165,8 @@ TEST_CASE("faults: a run whose folder was moved leaves that of the next run alon
   REQUIRE(second.read_until("step 0 train"));
   const std::vector<std::string> files = bench.run_files();
   CHECK_THAT(failure(first.finish(SIGTERM)),
-             Contains(bench / "out is not the folder that this run began in; saved is step 0"));
+             Contains(bench /
+                      "out is no longer the folder of this run; the last checkpoint is of step 0"));
   CHECK(bench.run_files() == files);
   CHECK(second.finish(SIGTERM).status == 130);
   CHECK(bench.checkpoint_step("elsewhere") == 0);
@@ -188,7 +189,7 @@ TEST_CASE("faults: SIGTERM and SIGINT save; a second one ends at once", "[faults
   INFO(result.output);
   CHECK(result.status == 130);
   CHECK_THAT(result.output,
-             Contains("interrupted: saved at step") && Contains("go on with --resume"));
+             Contains("interrupted: saved at step") && Contains("continue with --resume"));
   const std::string step = std::to_string(bench.checkpoint_step() + 1);
   CHECK(run("train_gpt", "--resume --steps " + step + bench.out()).status == 0);
 }
@@ -224,7 +225,7 @@ TEST_CASE("faults: a run whose output nobody reads any more saves and ends", "[f
   REQUIRE(std::system(command.c_str()) == 0);
   CHECK(bench.file("said.status") == "130\n");
   const std::string step = std::to_string(bench.checkpoint_step());
-  CHECK(bench.file("said") == "interrupted: saved at step " + step + "; go on with --resume\n");
+  CHECK(bench.file("said") == "interrupted: saved at step " + step + "; continue with --resume\n");
   CHECK(bench.rows("out/steps.csv").size() == std::stoul(step));
   CHECK(run("train_gpt", "--resume --steps " + step + bench.out()).status == 0);
 }

@@ -72,7 +72,7 @@ TEST_CASE("train_caption: learns, draws, and caption says what pictures show") {
 
   models::write_png(bench / "grey.png", picture(1, 32, 9));
   CHECK_THAT(run("caption", flags + '\'' + (bench / "grey.png") + '\'').output,
-             Contains("grey.png: grey: taken as three equal colours"));
+             Contains("grey.png: grey: read as three equal channels"));
   models::write_png(bench / "large.png", picture(3, 33, 0));
   refused("caption", flags + '\'' + (bench / "large.png") + '\'',
           "large.png: expected 32 x 32 pixels, got 33 x 33");
@@ -95,11 +95,12 @@ TEST_CASE("programs of captions refuse what makes captions untrue, and touch not
   const Bench bench;
   for (const char* program : {"train_caption"})
     for (const auto& [flags, why] : std::vector<std::pair<std::string, std::string>>{
-             {"--data mnist:x", "have captions, got \"mnist:x\""},
+             {"--data mnist:x", "which alone have captions, got \"mnist:x\""},
              {"--data shapes:1", "of at least 2 pictures"},
-             {"--data shapes:20 --flip 0.5", "--flip: captions name left and right, got 0.5"},
-             {"--data shapes:20 --grey 0.1", "--grey: captions name colours, got 0.1"},
-             {"--data shapes:20 --rotate 16", "--rotate: captions hold to 15 degrees, got 16"},
+             {"--data shapes:20 --flip 0.5",
+              "--flip: expected 0, captions name left and right, got 0.5"},
+             {"--data shapes:20 --grey 0.1", "--grey: expected 0, captions name colours, got 0.1"},
+             {"--data shapes:20 --rotate 16", "--rotate: expected at most 15 degrees"},
              {"--data shapes:20 --context 5", "--context 5: the longest caption has 10 tokens"},
              {"--vocab 3", "--vocab"}})
       refused(program, flags + bench.out(), why);

@@ -69,9 +69,12 @@ TEST_CASE("train_clip: a run that was killed ends with the bits of one that was 
 
 TEST_CASE("train_clip refuses what it cannot train on, and touches nothing") {
   const Bench bench;
-  refused("train_clip", "--data mnist:x" + bench.out(), "have captions, got \"mnist:x\"");
-  refused("train_clip", "--data shapes:4" + bench.out(), "too few pictures to tell one from");
-  refused("train_clip", "--data shapes:50 --batch 1" + bench.out(), "--batch: a picture is told");
+  refused("train_clip", "--data mnist:x" + bench.out(),
+          "which alone have captions, got \"mnist:x\"");
+  refused("train_clip", "--data shapes:4" + bench.out(),
+          "expected at least 2 pictures without a caption in common");
+  refused("train_clip", "--data shapes:50 --batch 1" + bench.out(),
+          "--batch: expected at least 2 pictures");
   refused("train_clip", "--data shapes:50 --patch 5" + bench.out(), "patch must divide image");
   refused("train_clip", "--data shapes:50 --context 5" + bench.out(),
           "--context 5: the longest caption has 10 tokens");

@@ -109,7 +109,8 @@ TEST_CASE("train_digits: refuses what is no set of digits") {
     CHECK(result.status == 1);
     CHECK_THAT(result.output, Contains(why));
   };
-  refused("--images x --out '" + (data / "a") + "'", "--images and --labels go together");
+  refused("--images x --out '" + (data / "a") + "'",
+          "--images and --labels: expected both or neither");
   write_file_atomically(data / "labels", idx({99}, std::vector<uint8_t>(99)));
   refused(data.flags, "got (100, 4, 3) and (99,)");
   write_file_atomically(data / "labels", "no IDX file");

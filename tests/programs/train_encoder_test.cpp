@@ -71,8 +71,8 @@ TEST_CASE("train_mae and train_contrastive refuse what they cannot train on, and
            {"train_mae --data shapes:50 --mask-ratio 0", "a mask_ratio of 0 hides 0 of 64"},
            {"train_mae --data shapes:50 --decoder-heads 3", "decoder_heads must divide"},
            {"train_mae --probe-images 1", "--probe-images: expected"},
-           {"train_contrastive --data shapes:50 --batch 2", "expected batches of 3"},
-           {"train_contrastive --data shapes:5 --batch 4", "and 2 held out"},
+           {"train_contrastive --data shapes:50 --batch 2", "expected batches of at least 3"},
+           {"train_contrastive --data shapes:5 --batch 4", "at least 2 for validation"},
            {"train_contrastive --data shapes:50 --batch 64", "only 40 images train"},
            {"train_contrastive --data shapes:50 --patch 5", "patch must divide image"},
            {"train_contrastive --data shapes:50 --temperature 0", "--temperature"}}) {

@@ -219,7 +219,8 @@ TEST_CASE("train_gpt: a run that diverges leaves its good files as they were") {
     const Result result = run("train_gpt", "--resume --steps 2" + bench.out());
     INFO(result.output);
     CHECK(result.status == 1);
-    CHECK_THAT(result.output, Contains("not finite at step 2") && Contains("saved is step 1"));
+    CHECK_THAT(result.output,
+               Contains("not finite at step 2") && Contains("the last checkpoint is of step 1"));
     CHECK(bench.run_files() == before);
   }
 }
@@ -252,12 +253,12 @@ TEST_CASE("train_gpt: --detect-anomaly names the op that made a loss that is not
   const Result plain = run("train_gpt", "--resume --steps 4" + bench.out());
   const std::vector<std::string> before = bench.run_files();
   CHECK(plain.status == 1);
-  CHECK_THAT(plain.output, Contains("the loss is not finite at step 3; saved is step 2, from where "
-                                    "--resume --detect-anomaly names the op"));
+  CHECK_THAT(plain.output, Contains("the loss is not finite at step 3; the last checkpoint is of "
+                                    "step 2; --resume --detect-anomaly names the op"));
   const Result traced = run("train_gpt", "--resume --detect-anomaly --steps 4" + bench.out());
   CHECK(traced.status == 1);
   CHECK_THAT(traced.output, Contains("anomaly: layer_norm made a NaN or an infinity of shape") &&
-                                Contains("at step 3; saved is step 2"));
+                                Contains("at step 3; the last checkpoint is of step 2"));
   CHECK(bench.run_files() == before);
 }
 

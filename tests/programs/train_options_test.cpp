@@ -23,7 +23,7 @@ TEST_CASE("train_gpt: the best model is kept, and no better one for long ends th
                                      [](const auto& a, const auto& b) { return a[2] < b[2]; });
   REQUIRE(rows.end() - best == 4);  // and three that are not better
   REQUIRE(best != rows.begin());
-  CHECK_THAT(result.output, Contains("stopped: 3 estimates without a better validation loss"));
+  CHECK_THAT(result.output, Contains("stopped: 3 evaluations without a better validation loss"));
   // What is in best/ is the model of that step.
   const std::string step = std::to_string(static_cast<int>((*best)[0]));
   REQUIRE(run("train_gpt", flags + bench.out("again")).status == 0);  // to the end: the same best
@@ -75,7 +75,7 @@ TEST_CASE("train_gpt: a run begins with another's weights, or only says how good
     CHECK_THAT(result.output, Contains(why));
   };
   refused(from + " --dim 32" + bench.out("other"), "--dim contradicts");
-  refused(from + " --resume" + bench.out(), "--init-from begins with another's");
+  refused(from + " --resume" + bench.out(), "--resume and --init-from exclude");
   refused("--eval-only --resume" + bench.out(), "--eval-only trains nothing");
   refused("--init-from /nowhere" + bench.out("other"), "/nowhere/config.json");
   const std::string before = bench.file("first/model.safetensors");
@@ -185,7 +185,7 @@ TEST_CASE("train_gpt: best/ stays the best where the log of losses is lost") {
   CHECK_THAT(resumed.output, Contains("best: the model of step " + std::to_string(step)));
   CHECK(bench.metadata()["best_loss"] == bench.metadata("whole")["best_loss"]);
   CHECK_THAT(run("train_gpt", "--resume --steps 61 --patience 2" + bench.out()).output,
-             Contains("stopped: 2 estimates"));
+             Contains("stopped: 2 evaluations"));
 }
 
 TEST_CASE("train_gpt: a run goes on with its own flags given again") {

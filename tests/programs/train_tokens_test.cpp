@@ -195,7 +195,7 @@ TEST_CASE("generate: text of words and of byte pairs as it comes") {
   CHECK_THAT(run("generate", ask + " --stop 'of the text'").output, Contains("takes one token"));
   const Result empty = run("generate", ask + " --prompt ''");
   CHECK(empty.status == 1);
-  CHECK_THAT(empty.output, Contains("--prompt must hold a token"));
+  CHECK_THAT(empty.output, Contains("--prompt: expected at least one token"));
 }
 
 TEST_CASE("generate: a folder of another kind of model is refused by its name") {
@@ -307,7 +307,7 @@ TEST_CASE("train_gpt: what is wrong with a text or a tokenizer is said with the 
       refused("--tokenizer " + std::string(kind) + " --data '" + short_text + "'" + where,
               "too few to");
   }
-  refused("--on-disk", "--on-disk needs a file");
+  refused("--on-disk", "--on-disk: expected a file");
   refused("--on-disk --data /nowhere", "/nowhere");
   refused(data + " --tokenizer bpe --vocab 255", "256");
   refused(data + " --tokenizer letters", "char, word, bpe");
@@ -319,7 +319,7 @@ TEST_CASE("train_gpt: what is wrong with a text or a tokenizer is said with the 
   const Result chosen =
       run("train_gpt", "--init-from '" + (bench / "out") + "' --vocab 300" + bench.out("other"));
   CHECK(chosen.status == 1);
-  CHECK_THAT(chosen.output, Contains("--init-from takes that folder's tokenizer"));
+  CHECK_THAT(chosen.output, Contains("--init-from uses its folder's tokenizer"));
 }
 
 TEST_CASE("a corpus on disk is that in memory, and its characters are those of its head",

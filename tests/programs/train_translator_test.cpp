@@ -129,7 +129,7 @@ TEST_CASE("train_translator: bad pairs are one line and status 1, or skipped and
   refused("a\tb\n\nc\td\n", "line 2: an empty line");
   refused("a\t\n", "line 1: an empty target");
   refused("a\tb\n\xff\tb\n", "line 2: invalid UTF-8");
-  refused("", "nothing to learn");
+  refused("", "expected a text, got none");
   refused("a\tb\n", "none is left to validate");
   refused("a\tb\na\tc\n", "none is left to validate");
 

@@ -69,7 +69,7 @@ TEST_CASE("train_vit: trains, draws, is judged and goes on") {
   CHECK(judged.status == 0);
   CHECK_THAT(judged.output, Contains(judgement(result.output)) && !Contains("may have trained it"));
   CHECK_THAT(train("--eval-only --data shapes:40" + bench.out()).output,
-             Contains("what is held out here may have trained it"));
+             Contains("it may have been trained on this validation set"));
   const models::ViT model = models::load_model<models::ViT>(bench / "out");
   const models::ImageInfo info = models::load_image_info(bench / "out");
   const models::ImageData held_out = models::read_images("shapes:50").test;
@@ -130,7 +130,7 @@ TEST_CASE("train_vit learns digits of four kinds; classify tells them, grey or n
   CHECK(c[0] == 2);
   CHECK((p[0] >= p[1] && p[1] >= p[2] && p[0] + p[1] + p[2] <= 1.0001));
   const std::string lines = first.substr(0, first.find('/'));
-  CHECK_THAT(said.output, Contains("rgb.png: coloured, but all of it grey: taken as grey") &&
+  CHECK_THAT(said.output, Contains("rgb.png: stored in colour but all grey: read as grey") &&
                               Contains("rgb.png\n" + lines));
   const Result all = run("classify", model + "--top 99 " + named("out/example.png"));
   CHECK(std::count(all.output.begin(), all.output.end(), '\n') == 11);
@@ -138,7 +138,7 @@ TEST_CASE("train_vit learns digits of four kinds; classify tells them, grey or n
   rgb.bytes[5] = 17;
   models::write_png(bench / "rgb.png", rgb);
   refused("classify", model + named("two.png") + ' ' + named("rgb.png"),
-          "rgb.png: expected a grey picture, got one with colours");
+          "rgb.png: expected a grey picture, got a coloured one");
   models::write_png(bench / "large.png", picture(1, 9, 0));
   refused("classify", model + named("large.png"), "large.png: expected 8 x 8 pixels, got 9 x 9");
   refused("classify", model + named("none.png"), "none.png");
@@ -226,7 +226,7 @@ TEST_CASE("images to learn from: captions where asked for, and an id that tells 
   CHECK(told.captions(Split::validation)[3] == all.captions[19]);
   CHECK(told.part(Split::validation).image(3) == all.images.image(19));
   CHECK_THROWS_WITH(read_image_corpus({.data = "mnist:x", .captioned = true}),
-                    Contains("only shapes:N") && Contains("have captions, got \"mnist:x\""));
+                    Contains("expected shapes:N") && Contains("have captions, got \"mnist:x\""));
 }
 
 TEST_CASE("pictures of a classifier: counts, shades and where it looks") {
