@@ -31,18 +31,18 @@ ImageTask::ImageTask(const ImageOptions& images, const TrainOptions& training, i
       views_(views),
       batches_(
           [this](int64_t step, int64_t index) {
-            const int64_t place = step * training_.accumulate + index;
-            return make_views(corpus_.images.train.shuffled(images_.batch, training_.seed, place),
-                              training_.seed, place, true);
+            const int64_t batch = step * training_.accumulate + index;
+            return make_views(corpus_.images.train.shuffled(images_.batch, training_.seed, batch),
+                              training_.seed, batch, true);
           },
           training_.accumulate) {}
 
-ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, int64_t place,
+ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, int64_t index,
                                        bool changed) const {
   Views views;
   for (int64_t view = 0; view < views_; ++view) {
     const Tensor images = changed ? models::augment(batch.images, images_.augment, seed,
-                                                    place * views_ + view, batch.ids)
+                                                    index * views_ + view, batch.ids)
                                   : batch.images;
     views.push_back({models::normalize(images, image_info_.stats), batch.labels, batch.ids});
   }

@@ -92,7 +92,7 @@ class ImageTask : public Task {
 
  private:
   Evaluation evaluation(Split part, int64_t images) const;
-  Views make_views(const models::ImageBatch& batch, uint64_t seed, int64_t place,
+  Views make_views(const models::ImageBatch& batch, uint64_t seed, int64_t index,
                    bool changed) const;
 
   const int64_t views_;

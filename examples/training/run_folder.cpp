@@ -26,7 +26,7 @@ void RunFolder::lock() {
   if (fd_ >= 0 || !fs::exists(path_, error)) return;
   const int fd = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   core::check(fd >= 0, "cannot use the folder ", path_, ": ", std::strerror(errno));
-  // Without support for locks the run goes on unlocked.
+  // On a file system without locks, train unlocked.
   const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const bool writable = ::access(path_.c_str(), W_OK | X_OK) == 0;
   const int reason = errno;

@@ -1,4 +1,4 @@
-// train_clip: what it learns, writes, refuses and says.
+// train_clip: training, files, errors and output.
 
 #include <set>
 
@@ -21,7 +21,7 @@ const std::string clip_flags =
 
 }  // namespace
 
-TEST_CASE("train_clip: trains, draws, is judged and goes on") {
+TEST_CASE("train_clip: trains, draws, evaluates and resumes") {
   const Bench bench;
   const Result result = run("train_clip", clip_flags + " --steps 6" + bench.out());
   INFO(result.output);
@@ -39,7 +39,7 @@ TEST_CASE("train_clip: trains, draws, is judged and goes on") {
   const Result judged = run("train_clip", "--eval-only" + bench.out());
   CHECK_THAT(judged.output, Contains(judgement(result.output)));
 
-  // The held-out pictures' mean loss, from the folder alone.
+  // The mean validation loss, recomputed from the folder.
   const auto model = models::load_model<models::CLIP>(bench / "out");
   const auto tokenizer = models::load_tokenizer(models::tokenizer_path(bench / "out"));
   const models::ShapeImages data = models::draw_shapes(48, 12);
@@ -63,11 +63,11 @@ TEST_CASE("train_clip: trains, draws, is judged and goes on") {
   CHECK(std::abs(loss - numbers[1]) < 1e-3);
 }
 
-TEST_CASE("train_clip: a run that was killed ends with the bits of one that was not") {
+TEST_CASE("train_clip: a killed run ends with the bits of an uninterrupted one") {
   ends_with_the_same_bits("train_clip", clip_flags, {"/tokenizer.json", "/pictures.png"});
 }
 
-TEST_CASE("train_clip refuses what it cannot train on, and touches nothing") {
+TEST_CASE("train_clip refuses bad data and options, and writes nothing") {
   const Bench bench;
   refused("train_clip", "--data mnist:x" + bench.out(),
           "which alone have captions, got \"mnist:x\"");
