@@ -16,61 +16,35 @@ namespace {
 
 using Factory = std::function<std::unique_ptr<optim::Optimizer>(const std::vector<Tensor>&)>;
 
+template <class Optimiser, class Options>
+Factory made(const Options& options) {
+  return [=](const std::vector<Tensor>& p) { return std::make_unique<Optimiser>(p, options); };
+}
+
 const std::vector<std::pair<std::string, Factory>>& optimisers() {
   static const std::vector<std::pair<std::string, Factory>> all = {
-      {"sgd", [](auto p) { return std::make_unique<optim::SGD>(p, optim::SGDOptions{.lr = 0.1}); }},
-      {"sgd_decay",
-       [](auto p) {
-         return std::make_unique<optim::SGD>(p, optim::SGDOptions{.lr = 0.1, .weight_decay = 0.1});
-       }},
+      {"sgd", made<optim::SGD>(optim::SGDOptions{.lr = 0.1})},
+      {"sgd_decay", made<optim::SGD>(optim::SGDOptions{.lr = 0.1, .weight_decay = 0.1})},
       {"sgd_momentum",
-       [](auto p) {
-         return std::make_unique<optim::SGD>(
-             p, optim::SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1});
-       }},
+       made<optim::SGD>(optim::SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1})},
       {"sgd_nesterov",
-       [](auto p) {
-         return std::make_unique<optim::SGD>(
-             p, optim::SGDOptions{.lr = 0.05, .momentum = 0.9, .nesterov = true});
-       }},
-      {"adam",
-       [](auto p) { return std::make_unique<optim::Adam>(p, optim::AdamOptions{.lr = 0.02}); }},
+       made<optim::SGD>(optim::SGDOptions{.lr = 0.05, .momentum = 0.9, .nesterov = true})},
+      {"adam", made<optim::Adam>(optim::AdamOptions{.lr = 0.02})},
       {"adam_decay",
-       [](auto p) {
-         return std::make_unique<optim::Adam>(
-             p, optim::AdamOptions{
-                    .lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1});
-       }},
-      {"adamw",
-       [](auto p) { return std::make_unique<optim::AdamW>(p, optim::AdamWOptions{.lr = 0.02}); }},
+       made<optim::Adam>(optim::AdamOptions{
+           .lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1})},
+      {"adamw", made<optim::AdamW>(optim::AdamWOptions{.lr = 0.02})},
       {"adamw_options",
-       [](auto p) {
-         return std::make_unique<optim::AdamW>(
-             p, optim::AdamWOptions{
-                    .lr = 0.02, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.3});
-       }},
-      {"rmsprop",
-       [](auto p) {
-         return std::make_unique<optim::RMSprop>(p, optim::RMSpropOptions{.lr = 0.02});
-       }},
-      {"rmsprop_momentum",
-       [](auto p) {
-         return std::make_unique<optim::RMSprop>(
-             p, optim::RMSpropOptions{.lr = 0.02, .alpha = 0.9, .eps = 1e-3, .momentum = 0.8});
-       }},
-      {"rmsprop_centered",
-       [](auto p) {
-         return std::make_unique<optim::RMSprop>(
-             p, optim::RMSpropOptions{
-                    .lr = 0.02, .alpha = 0.8, .centered = true, .weight_decay = 0.1});
-       }},
+       made<optim::AdamW>(optim::AdamWOptions{
+           .lr = 0.02, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.3})},
+      {"rmsprop", made<optim::RMSprop>(optim::RMSpropOptions{.lr = 0.02})},
+      {"rmsprop_momentum", made<optim::RMSprop>(optim::RMSpropOptions{
+                               .lr = 0.02, .alpha = 0.9, .eps = 1e-3, .momentum = 0.8})},
+      {"rmsprop_centered", made<optim::RMSprop>(optim::RMSpropOptions{
+                               .lr = 0.02, .alpha = 0.8, .centered = true, .weight_decay = 0.1})},
       {"rmsprop_all",
-       [](auto p) {
-         return std::make_unique<optim::RMSprop>(
-             p,
-             optim::RMSpropOptions{
-                 .lr = 0.02, .alpha = 0.9, .momentum = 0.5, .centered = true, .weight_decay = 0.2});
-       }},
+       made<optim::RMSprop>(optim::RMSpropOptions{
+           .lr = 0.02, .alpha = 0.9, .momentum = 0.5, .centered = true, .weight_decay = 0.2})},
   };
   return all;
 }

@@ -47,7 +47,8 @@ void check_same_files(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-TEST_CASE("Hugging Face: programs read its folders", "[hugging_face][programs]") {
+TEST_CASE("Hugging Face: generate, classify and attention_map read its folders",
+          "[hugging_face][programs]") {
   TemporaryFolder scratch;
   const Result text =
       run("generate", "--model " + folders + "gpt2 --prompt 'the cat' --tokens 20 --seed 2 " +
@@ -68,6 +69,10 @@ TEST_CASE("Hugging Face: programs read its folders", "[hugging_face][programs]")
                                                   "--out " + (scratch / "a.png"));
     CHECK(drawn.status == 0);
   }
+}
+
+TEST_CASE("Hugging Face: training starts from its folders", "[hugging_face][programs]") {
+  TemporaryFolder scratch;
   const std::string quick = " --steps 2 --eval-every 1 --eval-batches 1 --batch 2 --warmup 1";
   const std::string data = scratch / "text";
   write_file_atomically(data, sample_text());
