@@ -102,7 +102,7 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
             "only evaluate the run in --out or the model in --init-from");
 }
 
-// ---- the frame ----
+// ---- running ----
 
 namespace {
 

@@ -213,7 +213,7 @@ TEST_CASE("a run's folder is locked, and only the run's files are removed", "[su
   CHECK(scratch.has("a/b/other.tmp"));
   CHECK_THROWS_WITH(folder.expect_no_run(), Contains("m.bin") && Contains("--overwrite"));
   write_file_atomically(folder / "c.bin", "no checkpoint");
-  CHECK_THROWS_WITH(folder.expect_no_run(), Contains("can't be read"));
+  CHECK_THROWS_WITH(folder.expect_no_run(), Contains("cannot be read"));
   folder.remove_run();
   folder.expect_no_run();
   CHECK(scratch.has("a/b/other.tmp"));

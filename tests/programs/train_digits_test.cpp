@@ -95,7 +95,7 @@ TEST_CASE("train_digits: --init-from brings its configuration") {
   const std::string labels = read_file(data / "labels");
   write_file_atomically(data / "labels", labels.substr(0, labels.size() - 2) + '\1' + '\0');
   CHECK_THAT(run("train_digits", "--resume --steps 9 --out '" + (data / "out") + "'").output,
-             Contains("the data is not what the run in"));
+             Contains("the data differs from that of the run in"));
   CHECK_THAT(
       run("train_gpt", "--init-from '" + (data / "out") + "' --out '" + (data / "a") + "'").output,
       Contains("expected a model of kind \"gpt\", got \"digit-net\""));

@@ -81,9 +81,9 @@ TEST_CASE("train_gpt: words and byte pairs, in memory and on disk, resumed and a
   changed[100] = changed[100] == 'x' ? 'y' : 'x';
   write_file_atomically(bench / "text.txt", changed);
   CHECK_THAT(run("train_gpt", "--resume --steps 5" + bench.out("part")).output,
-             Contains("the data is not what the run"));
+             Contains("the data differs from that of the run"));
   CHECK_THAT(run("train_gpt", "--resume --steps 5" + bench.out("disk")).output,
-             Contains("the data is not what the run") || Contains("is not among"));
+             Contains("the data differs from that of the run") || Contains("is not among"));
 }
 
 TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
@@ -192,7 +192,7 @@ TEST_CASE("generate: text of words and of byte pairs as it comes") {
           text_of(models::generate(model, ids, options)));
     break;
   }
-  CHECK_THAT(run("generate", ask + " --stop 'of the text'").output, Contains("takes one token"));
+  CHECK_THAT(run("generate", ask + " --stop 'of the text'").output, Contains("expected one token"));
   const Result empty = run("generate", ask + " --prompt ''");
   CHECK(empty.status == 1);
   CHECK_THAT(empty.output, Contains("--prompt: expected at least one token"));
