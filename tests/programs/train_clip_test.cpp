@@ -32,7 +32,8 @@ TEST_CASE("train_clip: trains, draws, evaluates and resumes") {
                       "final: step 6 train_loss %lf val_loss %lf retrieval %lf zero_shot %lf "
                       "seconds %lf",
                       &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]) == 5);
-  CHECK_THAT(result.output, Contains("images 1 layers of width 8, texts 1 of 8, a space of 8"));
+  CHECK_THAT(result.output,
+             Contains("images 1 layers of width 8, texts 1 of 8, a joint embedding of 8"));
   CHECK(size_of(bench, "out/pictures.png").second == 8 * 98 - 2);
   CHECK((bench.has("out/similarity.png") || bench.has("out/similarity.csv")));
   CHECK(bench.file("out/best/tokenizer.json") == bench.file("out/tokenizer.json"));
