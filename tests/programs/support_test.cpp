@@ -178,7 +178,7 @@ TEST_CASE("the log of steps is cut where a run resumes", "[support]") {
   CHECK(cut(two + "nonsense\n", 2) == two);
   CHECK(cut(header, 5) == header);  // removed and started again
   CHECK(cut(header + "7,1,1,1,1\n", 5) == header);
-  const std::string go_on = "remove the file to go on without its rows";
+  const std::string go_on = "remove the file to continue without its rows";
   CHECK_THROWS_WITH(cut(two, 3), Contains("ends at step 2, before the checkpoint's 3; " + go_on));
   CHECK_THROWS_WITH(cut(two + "3,1,1", 3), Contains("ends at step 2"));
   CHECK_THROWS_WITH(cut(header + "1,2", 1), Contains("ends at step 0"));
