@@ -169,8 +169,7 @@ int run(int argc, char** argv) {
   const EvalMode eval;
   const std::vector<AttentionGroup> groups = groups_of(o);
   check_paths(o);
-  for (const std::string& file : {o.out, o.html})
-    make_folder_of(file);
+  for (const std::string& file : {o.out, o.html}) make_folder_of(file);
   for (size_t i = 0; i < groups.size(); ++i) {
     const AttentionGroup& group = groups[i];
     const std::string title = group.name + ": layers from top to bottom, heads from left to right";

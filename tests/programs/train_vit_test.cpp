@@ -85,7 +85,8 @@ TEST_CASE("train_vit: trains, draws, evaluates and resumes") {
   const Result judged = train("--eval-only" + bench.out());
   INFO(judged.output);
   CHECK(judged.status == 0);
-  CHECK_THAT(judged.output, Contains(judgement(result.output)) && !Contains("may have been trained on this"));
+  CHECK_THAT(judged.output,
+             Contains(judgement(result.output)) && !Contains("may have been trained on this"));
   CHECK_THAT(train("--eval-only --data shapes:40" + bench.out()).output,
              Contains("it may have been trained on this validation set"));
   const models::ViT model = models::load_model<models::ViT>(bench / "out");
