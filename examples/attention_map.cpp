@@ -1,5 +1,5 @@
-// Draws what a trained model looks at: each head's weights of a GPT, a BERT or a translator, as a
-// picture and as a page to explore in a browser.
+// Draws the attention maps of a trained GPT, BERT or translator, as a picture and as an interactive
+// page for a browser.
 //
 //   build/bin/attention_map --model DIR --text "..." --html FILE
 
@@ -12,6 +12,7 @@
 #include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
+#include "examples/support/folder.h"
 #include "examples/support/text.h"
 #include "examples/support/tokenizers.h"
 
@@ -25,35 +26,32 @@ struct Options {
 };
 using Ids = std::vector<int64_t>;
 
-/// A model's tokenizer.
+/// The tokenizer in a model's folder.
 class Tokens {
  public:
   Tokens(const std::string& dir, int64_t vocab) : tokenizer_(load_tokenizer_for(dir, vocab)) {}
   const models::Tokenizer& operator*() const { return *tokenizer_; }
   const models::Tokenizer* operator->() const { return tokenizer_.get(); }
-  /// At least one and at most `most` tokens.
+  /// Encodes a flag's text. Throws Error unless it has 1 to `most` tokens.
   Ids encode(const std::string& flag, const std::string& text, int64_t most) const {
     const Ids ids = tokenizer_->encode(text);
     core::check(!ids.empty() && std::ssize(ids) <= most, flag, ": expected 1 to ", most,
                 " tokens, got ", ids.size());
     return ids;
   }
-  std::vector<std::string> names(const Ids& ids) const {
-    std::vector<std::string> names;
-    for (const int64_t id : ids) names.push_back(tokenizer_->decode({id}));
-    return names;
-  }
+  std::vector<std::string> names(const Ids& ids) const { return token_texts(*tokenizer_, ids); }
 
  private:
   std::unique_ptr<models::Tokenizer> tokenizer_;
 };
 
-Tensor row_of(const Ids& ids) { return from_data(ids, {1, std::ssize(ids)}); }
+/// (1, T).
+Tensor batch_of(const Ids& ids) { return from_data(ids, {1, std::ssize(ids)}); }
 
 std::vector<AttentionGroup> look(const models::GPT& model, const Tokens& tokens, const Options& o) {
   const Ids ids = tokens.encode("--text", o.text, model.config.context);
   const AttentionTrace trace;
-  model(row_of(ids));
+  model(batch_of(ids));
   return {
       {"self-attention", tokens.names(ids), tokens.names(ids), stacked_layers(trace.weights())}};
 }
@@ -64,12 +62,12 @@ std::vector<AttentionGroup> look(const models::Bert& model, const Tokens& tokens
   ids.insert(ids.begin(), tokens->special("[CLS]"));
   ids.push_back(tokens->special("[SEP]"));
   const AttentionTrace trace;
-  model({row_of(ids)});
+  model({batch_of(ids)});
   return {
       {"self-attention", tokens.names(ids), tokens.names(ids), stacked_layers(trace.weights())}};
 }
 
-/// What a translator reads and writes: --target or, where that is not given, its own translation.
+/// What a translator reads and writes: --text, and --target or else its own translation.
 struct Translation {
   Ids source, inputs, outputs;  // inputs: [START] y; outputs: y [END]
 };
@@ -80,7 +78,7 @@ Translation translation(const Model& model, const Tokens& tokens, const Options&
                 most = model.config.context - 1;
   Translation t{tokens.encode("--text", o.text, model.config.context), {start}, {}};
   t.outputs = o.target.empty()
-                  ? models::translate(model, row_of(t.source), {},
+                  ? models::translate(model, batch_of(t.source), {},
                                       {.start = start, .stop = stop, .tokens = most})[0]
                         .tokens
                   : tokens.encode("--target", o.target, most);
@@ -95,8 +93,8 @@ std::vector<AttentionGroup> look(const models::Transformer& model, const Tokens&
                                  const Options& o) {
   const Translation t = translation(model, tokens, o);
   const AttentionTrace trace;
-  model(row_of(t.source), {}, row_of(t.inputs));
-  // The encoder's layers, then of each layer of the decoder its own attention and that to the source.
+  model(batch_of(t.source), {}, batch_of(t.inputs));
+  // The trace holds the encoder's layers, then self- and cross-attention of each decoder layer.
   const auto layers = static_cast<size_t>(model.config.layers);
   std::vector<Tensor> encoder, own, cross;
   for (size_t i = 0; i < trace.weights().size(); ++i)
@@ -110,27 +108,26 @@ std::vector<AttentionGroup> look(const models::Transformer& model, const Tokens&
 std::vector<AttentionGroup> look(const models::RNNTranslator& model, const Tokens& tokens,
                                  const Options& o) {
   const Translation t = translation(model, tokens, o);
-  const Tensor weights = model.alignment(row_of(t.source), {}, row_of(t.inputs));  // (1, T, S)
+  const Tensor weights = model.alignment(batch_of(t.source), {}, batch_of(t.inputs));  // (1, T, S)
   return {{"attention to the source", tokens.names(t.outputs), tokens.names(t.source),
            weights.unsqueeze(0)}};
 }
 
-/// All kinds of model that this program knows.
 template <class Model>
 std::vector<AttentionGroup> load_and_look(const Options& o) {
-  // Heads above the encoder are not looked at.
+  // A head on top of a BERT has no attention and may be missing.
   const auto model = models::load_model<Model>(o.model, {.new_heads = true});
   int64_t vocab = 0;
   if constexpr (requires { model.config.vocab; }) {
     vocab = model.config.vocab;
-    core::check(o.target.empty(), "--target is what a translator writes; this model is a ",
-                Model::kind);
+    core::check(o.target.empty(), "--target needs a translator; this model is a ", Model::kind);
   } else {
     vocab = model.config.target_vocab;
   }
   return look(model, Tokens(o.model, vocab), o);
 }
 
+/// The attention maps of the model in --model, whatever its kind.
 std::vector<AttentionGroup> groups_of(const Options& o) {
   const std::string kind = models::model_kind(o.model);
   if (kind == models::GPT::kind) return load_and_look<models::GPT>(o);
@@ -141,39 +138,32 @@ std::vector<AttentionGroup> groups_of(const Options& o) {
              shown(kind));
 }
 
-/// out/attention.png of the first group, out/attention-2.png of the second, and so on.
+/// out/attention.png for the first group, out/attention-2.png for the second, and so on.
 std::string picture_path(const std::string& path, size_t group) {
   if (group == 0) return path;
   const size_t dot = path.ends_with(".png") ? path.size() - 4 : path.size();
   return path.substr(0, dot) + '-' + std::to_string(group + 1) + ".png";
 }
 
-void make_folder_of(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  core::check(!error, "cannot make the folder ", folder.string(), ": ", error.message());
-}
-
 void check_paths(const Options& o) {
   const std::filesystem::path out = o.out;
   core::check(out.has_filename() && !std::filesystem::is_directory(out),
               "--out: expected a file, got ", shown(o.out));
-  core::check(o.html != o.out, "--html: --out is the same file");
+  core::check(o.html != o.out, "--html: expected another file than --out");
 }
 
 int run(int argc, char** argv) {
   Options o;
   Flags flags(
-      "Draws what a trained GPT, BERT or translator looks at, each layer's heads in a row.\n"
+      "Draws the attention maps of a trained GPT, BERT or translator, one row per layer.\n"
       "  attention_map --model DIR --text \"...\" --html FILE");
-  flags.group("What is looked at");
-  flags.add("--model", o.model, "DIR", "folder that a training program wrote");
-  flags.add("--text", o.text, "TEXT", "what the model reads");
-  flags.add("--target", o.target, "TEXT", "what a translator writes", "its own translation");
-  flags.group("Where it goes");
-  flags.add("--out", o.out, "FILE", "picture; a translator has more of them, FILE-2 and FILE-3");
-  flags.add("--html", o.html, "FILE", "page to explore in a browser", "none");
+  flags.group("Input");
+  flags.add("--model", o.model, "DIR", "folder written by a training program");
+  flags.add("--text", o.text, "TEXT", "input text");
+  flags.add("--target", o.target, "TEXT", "target text of a translator", "its own translation");
+  flags.group("Output");
+  flags.add("--out", o.out, "FILE", "picture; a translator also writes FILE-2 and FILE-3");
+  flags.add("--html", o.html, "FILE", "interactive page for a browser", "none");
   if (!flags.parse(argc, argv)) return 0;
   const NoGrad no_grad;
   const EvalMode eval;
@@ -189,7 +179,7 @@ int run(int argc, char** argv) {
                     .c_str());
   }
   if (o.html.empty()) return 0;
-  write_attention_page(o.html, "What " + o.model + " looks at", groups);
+  write_attention_page(o.html, "Attention maps of " + o.model, groups);
   std::printf("page: %s\n", o.html.c_str());
   return 0;
 }

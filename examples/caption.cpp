@@ -1,4 +1,4 @@
-// Says what pictures show, in words, by a model that train_caption wrote.
+// Captions pictures with a model trained by train_caption.
 //
 //   build/bin/caption --model DIR IMAGE.png ...
 
@@ -36,10 +36,10 @@ PictureReader load(const std::string& folder, int64_t beams) {
 int run(int argc, char** argv) {
   int64_t beams = 4;
   Flags flags(
-      "Says what pictures show: a caption of each, by a model that train_caption wrote.\n"
+      "Captions pictures with a model trained by train_caption.\n"
       "  caption --model DIR IMAGE.png ...");
   flags.group("Flags");
-  flags.add("--beams", beams, 1, 1000, "captions kept side by side while one is found");
+  flags.add("--beams", beams, 1, 1000, "beam width");
   return read_pictures(argc, argv, flags, "out/caption",
                        [&](const std::string& folder) { return load(folder, beams); });
 }

@@ -1,4 +1,4 @@
-// Says what images show, by a model that train_vit or train_cnn_attention wrote.
+// Classifies images with a model trained by train_vit or train_cnn_attention.
 //
 //   build/bin/classify --model DIR IMAGE.png ...
 
@@ -17,7 +17,7 @@ using models::ImageInfo;
 
 namespace {
 
-/// "  0.9731  a red circle", a line for each of the likeliest classes.
+/// One line per class, most likely first: "  0.9731  a red circle".
 std::string likeliest(const Tensor& probs, int64_t most, const std::vector<std::string>& names) {
   const auto [values, indices] = topk(probs, std::min(most, probs.numel()));
   const std::vector<double> p = values.to_vector<double>();
@@ -43,7 +43,7 @@ PictureReader load(const std::string& dir, int64_t top) {
           }};
 }
 
-/// All kinds of model that this program knows.
+/// Loads a classifier of either kind.
 PictureReader load_any(const std::string& dir, int64_t top) {
   const std::string kind = models::model_kind(dir);
   if (kind == models::ViT::kind) return load<models::ViT>(dir, top);
@@ -55,11 +55,12 @@ PictureReader load_any(const std::string& dir, int64_t top) {
 int run(int argc, char** argv) {
   int64_t top = 5;
   Flags flags(
-      "Says what images show: for each the likeliest classes, with probabilities, by a model that\n"
-      "train_vit or train_cnn_attention wrote.\n"
+      "Classifies images with a model trained by train_vit or train_cnn_attention: prints the "
+      "most\n"
+      "likely classes of each with their probabilities.\n"
       "  classify --model DIR IMAGE.png ...");
   flags.group("Flags");
-  flags.add("--top", top, 1, 1e15, "classes to name");
+  flags.add("--top", top, 1, 1e15, "number of classes to print");
   return read_pictures(argc, argv, flags, "out/vit",
                        [&](const std::string& dir) { return load_any(dir, top); });
 }

@@ -1,5 +1,5 @@
-// Writes a model's folder anew, in Hugging Face's form or in ours: weights, configuration, and the
-// tokenizer or what images need.
+// Converts a model folder to Hugging Face's format or to gradus's: weights, configuration, and
+// tokenizer or image statistics.
 //
 //   build/bin/convert --model DIR --to DIR --format hugging-face|gradus
 
@@ -49,18 +49,19 @@ void convert(const Options& o) {
 int run(int argc, char** argv) {
   Options o;
   Flags flags(
-      "Writes a GPT, BERT or ViT as Hugging Face's transformers has it, or one of theirs as ours.\n"
+      "Converts a GPT, BERT or ViT to the format of Hugging Face's transformers, or back to "
+      "gradus's.\n"
       "  convert --model DIR --to DIR --format hugging-face|gradus");
   flags.group("Flags");
-  flags.add("--model", o.model, "DIR", "folder of the model");
-  flags.add("--to", o.to, "DIR", "folder to write");
+  flags.add("--model", o.model, "DIR", "model folder to read");
+  flags.add("--to", o.to, "DIR", "model folder to write");
   models::Fields format;
-  format.add("format", o.format, {"hugging-face", "gradus"}, "of the folder that is written");
+  format.add("format", o.format, {"hugging-face", "gradus"}, "format to write");
   flags.add(format);
   if (!flags.parse(argc, argv)) return 0;
   core::check(!o.to.empty(), "--to: expected a folder");
   core::check(!std::filesystem::exists(models::config_path(o.to)), "--to: ", o.to,
-              " holds a model already");
+              " already holds a model");
   const std::string kind = models::model_kind(o.model);
   if (kind == models::GPT::kind)
     convert<models::GPT>(o);

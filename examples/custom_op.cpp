@@ -1,5 +1,4 @@
-// An op of your own: forward in plain C++, backward as a rule, both checked against finite
-// differences.
+// A custom op: forward in plain C++, backward as a rule, checked against finite differences.
 //
 // The op is the softsign y = x / (1 + |x|), with dy/dx = 1 / (1 + |x|)^2.
 
@@ -10,17 +9,17 @@
 
 using namespace gradus;
 
-/// x / (1 + |x|), element by element, for float64 tensors.
+/// x / (1 + |x|) elementwise, float64 only.
 Tensor softsign(const Tensor& x) {
   core::check(x.dtype() == float64, "softsign: expected float64, got ", x.dtype());
 
-  // Forward: read the input's numbers, write the output's.
+  // Forward: read the input's elements, write the output's.
   const Tensor in = x.detach().contiguous();
   const Tensor y = core::empty(x.shape(), float64);
   for (int64_t i = 0; i < in.numel(); ++i)
     y.data<double>()[i] = in.data<double>()[i] / (1 + std::abs(in.data<double>()[i]));
 
-  // Backward: given dL/dy, hand over dL/dx. Written with ops, so it can be differentiated again.
+  // Backward: given dL/dy, compute dL/dx. Written with ops, it can be differentiated again.
   core::record("softsign", {y}, {x}, core::saves_input(0), [](core::Backward& b) {
     const Tensor slope = 1.0 / pow(abs(b.input(0)) + 1.0, 2);
     b.give(0, b.grad() * slope);
@@ -28,7 +27,7 @@ Tensor softsign(const Tensor& x) {
   return y;
 }
 
-/// The same with a mistake in its rule: the square is missing.
+/// The same with a wrong backward rule: the square is missing.
 Tensor wrong_softsign(const Tensor& x) {
   const Tensor y = softsign(x.detach());
   core::record("wrong_softsign", {y}, {x}, core::saves_input(0),

@@ -1,4 +1,4 @@
-// Continues a text with a model that train_gpt wrote, or a GPT-2 as Hugging Face has it.
+// Continues a text with a model trained by train_gpt, or with a GPT-2 in Hugging Face's format.
 //
 //   build/bin/generate --model DIR --prompt "..." --tokens 300 --temperature 0.8 --top-k 40
 
@@ -21,22 +21,24 @@ int run(int argc, char** argv) {
       .tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
   int64_t threads = num_threads();
   Flags flags(
-      "Continues a text with a model that train_gpt wrote, or a GPT-2 as Hugging Face has it.\n"
+      "Continues a text with a model trained by train_gpt, or with a GPT-2 in Hugging Face's "
+      "format.\n"
       "  generate --model DIR --prompt \"...\"");
-  flags.group("The text");
-  flags.add("--model", folder, "DIR", "folder that train_gpt wrote, or of a GPT-2");
-  flags.add("--prompt", prompt, "TEXT", "what the text begins with", "a line break");
+  flags.group("Text");
+  flags.add("--model", folder, "DIR", "model folder written by train_gpt, or a GPT-2's");
+  flags.add("--prompt", prompt, "TEXT", "text to continue", "a line break");
   flags.add("--tokens", options.tokens, 0, 1e15,
-            "tokens (characters, words or byte pairs) to write");
-  flags.add("--stop", stop, "TOKEN", "token that ends the text", "none");
-  flags.group("How");
+            "tokens to generate (characters, words or byte pairs)");
+  flags.add("--stop", stop, "TOKEN", "stop at this token", "none");
+  flags.group("Sampling");
   flags.add("--temperature", options.sampling.temperature, 0, 1e6,
-            "divides the logits: above 1 bolder; 0: always the likeliest");
-  flags.add("--top-k", options.sampling.top_k, 0, 1e15, "only the k likeliest; 0: all");
+            "divides the logits: above 1 more random; 0: greedy");
+  flags.add("--top-k", options.sampling.top_k, 0, 1e15,
+            "sample from the k most likely tokens; 0: all");
   flags.add("--top-p", options.sampling.top_p, 1e-9, 1,
-            "only the likeliest that have this probability together");
-  flags.add("--seed", options.seed, "of the choices");
-  flags.add("--threads", threads, 1, 1024, "threads to compute with");
+            "sample from the most likely tokens with this total probability");
+  flags.add("--seed", options.seed, "random seed");
+  flags.add("--threads", threads, 1, 1024, "number of threads");
   if (!flags.parse(argc, argv)) return 0;
   set_num_threads(static_cast<int>(threads));
 
@@ -47,11 +49,11 @@ int run(int argc, char** argv) {
     options.stop_token = tokenizer->special(stop);
   } else if (!stop.empty()) {
     const std::vector<int64_t> ids = tokenizer->encode(stop);
-    core::check(ids.size() == 1, "generate: --stop takes one token, got ", ids.size());
+    core::check(ids.size() == 1, "generate: --stop: expected one token, got ", ids.size());
     options.stop_token = ids[0];
   }
   const std::vector<int64_t> ids = tokenizer->encode(prompt);
-  core::check(!ids.empty(), "generate: --prompt must hold a token, got ", shown(prompt));
+  core::check(!ids.empty(), "generate: --prompt: expected at least one token, got ", shown(prompt));
   TokenText text(*tokenizer);
   for (const int64_t id : ids) text.add(id);
   options.on_token = [&](int64_t id) { print_now(text.add(id)); };

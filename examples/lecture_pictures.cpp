@@ -1,5 +1,5 @@
-// Draws what lectures on attention draw on the blackboard, from the library's own numbers: position
-// codes, rotary scores, how far gradients reach, and why scores are divided by sqrt(d).
+// Draws the figures of a lecture on attention, computed by the library: position codes, rotary
+// scores, how far gradients reach, and why scores are divided by sqrt(d).
 //
 //   build/bin/lecture_pictures --out DIR
 
@@ -7,18 +7,18 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 
 #include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
+#include "examples/support/folder.h"
 
 using namespace gradus;
 
 namespace {
 
-/// Where pictures go, and whether their numbers go beside them.
+/// Where pictures go; `csv`: write their data beside them.
 struct Output {
   std::string folder;
   bool csv = false;
@@ -34,25 +34,27 @@ struct Output {
 // ---- sinusoidal positions ----
 
 void draw_positions(const Output& out) {
-  HeatMap map = heat_map(out.path("positions"), "sinusoidal positions: 50 places, 128 dimensions",
-                         {"", nn::sinusoidal_positions(50, 128)});
+  HeatMap map =
+      heat_map(out.path("positions"), "sinusoidal positions: 50 positions, 128 dimensions",
+               {"", nn::sinusoidal_positions(50, 128)});
   map.x_label = "dimension (even: sine, odd: cosine)";
-  map.y_label = "place";
+  map.y_label = "position";
   map.shades = Shades::diverging;
   std::printf(
-      "Sinusoidal positions. Each row is a place's code, between -1 and 1. On the left neighbours\n"
-      "differ, on the right only places far apart do: a clock with hands from fast to slow.\n");
+      "Sinusoidal positions. Each row encodes a position in values from -1 to 1. On the left,\n"
+      "neighbours differ; on the right, only distant positions do: a clock with fast and slow "
+      "hands.\n");
   out.draw(map);
 }
 
 // ---- rotary positions ----
 
-/// The scores of q, turned by `place`, with k turned by place, place + 1, ...: (distances).
-Tensor rotary_scores(const Tensor& q, const Tensor& k, int64_t place, int64_t distances) {
+/// Scores of q rotated to `position` with k rotated to position, position + 1, ...: (distances).
+Tensor rotary_scores(const Tensor& q, const Tensor& k, int64_t position, int64_t distances) {
   const int64_t D = q.size(0);
-  const Tensor turns = nn::sinusoidal_positions(place + distances, D).slice(0, place);
-  const Tensor keys = rotary(k.expand({distances, 1, D}).contiguous(), turns, 1);
-  const Tensor query = rotary(q.reshape({1, 1, D}), turns.slice(0, 0, 1), 1);
+  const Tensor angles = nn::sinusoidal_positions(position + distances, D).slice(0, position);
+  const Tensor keys = rotary(k.expand({distances, 1, D}).contiguous(), angles, 1);
+  const Tensor query = rotary(q.reshape({1, 1, D}), angles.slice(0, 0, 1), 1);
   return matmul(keys.reshape({distances, D}), query.reshape({D})) / std::sqrt(double(D));
 }
 
@@ -62,13 +64,13 @@ void draw_rotary(const Output& out) {
   manual_seed(1);
   const Tensor q = randn({D}), k = randn({D}), same = ones({D});
   Picture picture{out.path("rotary"),
-                  "rotary positions: score of one query and one key",
+                  "rotary positions: score of a query and a key",
                   "distance between them",
                   "q . k / sqrt(d)",
                   {}};
   for (const auto& [name, a, b] :
        {std::tuple<const char*, Tensor, Tensor>{"q = k = (1, ..., 1)", same, same},
-        {"q and k drawn at random", q, k}}) {
+        {"q and k random", q, k}}) {
     Series series{name, {}};
     const std::vector<double> scores = rotary_scores(a, b, 0, distances).to_vector<double>();
     for (size_t d = 0; d < scores.size(); ++d) series.points.push_back({double(d), scores[d]});
@@ -77,10 +79,11 @@ void draw_rotary(const Output& out) {
   const double moved =
       (rotary_scores(q, k, 0, distances) - rotary_scores(q, k, 1000, distances)).abs().max().item();
   std::printf(
-      "Rotary positions. The score of a query and a key changes with the distance between them; "
-      "for\n"
-      "a query that equals the key it falls off, in waves. It does not depend on where they are:\n"
-      "1000 places further on no score differs by more than %.0e.\n",
+      "Rotary positions. The score of a query and a key depends on their distance; if they are "
+      "equal\n"
+      "it falls off in waves. It does not depend on their positions: 1000 positions later no "
+      "score\n"
+      "differs by more than %.0e.\n",
       moved);
   out.draw(picture);
 }
@@ -89,7 +92,7 @@ void draw_rotary(const Output& out) {
 
 constexpr int64_t steps = 100, width = 32, batch = 16;
 
-/// An LSTM whose forget gates are about sigmoid(bias); as PyTorch makes them about sigmoid(0).
+/// An LSTM whose forget gates are about sigmoid(bias); PyTorch's default is about sigmoid(0).
 nn::LSTM lstm_with_forget_bias(double bias) {
   nn::LSTM lstm(width, width);
   const NoGrad no_grad;
@@ -97,10 +100,10 @@ nn::LSTM lstm_with_forget_bias(double bias) {
   return lstm;
 }
 
-/// Of (B, T, width).
+/// The last step of (B, T, width): (B, width).
 Tensor last(const Tensor& outputs) { return outputs.select(1, steps - 1); }
 
-/// |d(last output . dy)/d(x_t)| against how far t is from the end, the mean of `batch` sequences.
+/// |d(last output . dy)/d(x_t)| by the distance of t from the end, the mean over `batch` sequences.
 Series reach(const std::string& name, const std::function<Tensor(const Tensor&)>& last_output) {
   manual_seed(2);
   const Tensor x = randn({batch, steps, width}).requires_grad_(), dy = randn({batch, width});
@@ -118,7 +121,7 @@ void draw_gradients(const Output& out) {
   const nn::LSTM lstm(width, width), remembering = lstm_with_forget_bias(3);
   const nn::MultiHeadAttention attention(width, {.heads = 4, .causal = true});
   Picture picture{out.path("gradients"),
-                  "how much of an input's gradient is left, by distance",
+                  "gradient norm of an input, by distance",
                   "distance from the last output",
                   "norm of the gradient",
                   {},
@@ -129,12 +132,11 @@ void draw_gradients(const Output& out) {
       reach("LSTM, forget gate 0.5", [&](const Tensor& x) { return last(lstm(x).output); }),
       reach("tanh RNN", [&](const Tensor& x) { return last(rnn(x).output); })};
   std::printf(
-      "How far gradients reach. The gradient of the last output with respect to an input d places\n"
-      "before, of untrained layers. In a tanh RNN it falls exponentially: each step multiplies it "
-      "by\n"
-      "diag(1 - h^2) U. In an LSTM the cell's path multiplies it by the forget gate. Attention "
-      "reaches\n"
-      "every place in one step.\n");
+      "How far gradients reach. The gradient of the last output with respect to an input d steps\n"
+      "earlier, in untrained layers. In a tanh RNN it decays exponentially: each step multiplies "
+      "it\n"
+      "by diag(1 - h^2) U. In an LSTM the cell's path multiplies it by the forget gate. Attention\n"
+      "reaches every position in one step.\n");
   for (const Series& s : picture.series)
     std::printf("  %-26s at distance 1: %.1e, at %d: %.1e\n", s.name.c_str(), s.points[1].second,
                 static_cast<int>(steps - 1), s.points.back().second);
@@ -158,11 +160,9 @@ void draw_scaling(const Output& out) {
   map.panels = {{"q . k", plain}, {"q . k / sqrt(d)", scaled}};
   const auto largest = [](const Tensor& weights) { return weights.max(-1).values.mean().item(); };
   std::printf(
-      "Why scores are divided by sqrt(d). Of d normal numbers each, q . k has variance d: here "
-      "%.0f.\n"
-      "Softmax of such scores is nearly all or nothing (mean largest weight %.2f), and its "
-      "gradient\n"
-      "nearly 0. Divided by sqrt(d) they have variance 1, and the weights are soft (%.2f).\n",
+      "Why scores are divided by sqrt(d). For standard normal q and k, q . k has variance d: here\n"
+      "%.0f. Softmax of such scores is nearly one-hot (mean largest weight %.2f), with a gradient\n"
+      "near 0. Divided by sqrt(d) they have variance 1, and the weights are soft (%.2f).\n",
       scores.var().item(), largest(plain), largest(scaled));
   out.draw(map);
 }
@@ -170,17 +170,14 @@ void draw_scaling(const Output& out) {
 int run(int argc, char** argv) {
   Output out{"out/lecture"};
   Flags flags(
-      "Draws what lectures on attention draw: position codes, rotary scores, how far gradients\n"
+      "Draws the figures of a lecture on attention: position codes, rotary scores, how far "
+      "gradients\n"
       "reach, scaled scores.");
   flags.group("Output");
-  flags.add("--out", out.folder, "DIR", "folder of the pictures");
-  flags.add("--csv", out.csv, "write the numbers too, as CSV files");
+  flags.add("--out", out.folder, "DIR", "output folder");
+  flags.add("--csv", out.csv, "also write the data as CSV files");
   if (!flags.parse(argc, argv)) return 0;
-  std::error_code error;
-  std::filesystem::create_directories(out.folder, error);
-  core::check(!error, "lecture_pictures: cannot make the folder ", out.folder, ": ",
-              error.message());
-
+  make_folder(out.folder);
   draw_positions(out);
   draw_rotary(out);
   draw_gradients(out);

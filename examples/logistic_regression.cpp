@@ -1,6 +1,6 @@
 // Logistic regression by hand: no layers, no optimiser. Two blobs of points, a weight and a bias as
-// plain tensors, and the loop that training any net is made of: forward, backward, a step down the
-// gradient, forget the gradient.
+// plain tensors, and the training loop of any net: forward, backward, a step down the gradient,
+// clearing the gradients.
 
 #include <gradus/gradus.h>
 
@@ -21,20 +21,20 @@ int main() {
 
   const double lr = 0.5;
   for (int step = 0; step <= 200; ++step) {
-    // Forward: a score for each point, squashed to the probability of class 1.
+    // Forward: a score per point, squashed to the probability of class 1.
     const Tensor p = sigmoid(x.matmul(w) + b);
-    // Minus the logarithm of the true class's probability, on the mean. binary_cross_entropy(p, y)
-    // is the same; binary_cross_entropy_with_logits takes the scores, whose p may round to 0 or 1.
+    // The mean of -log(probability of the true class). binary_cross_entropy(p, y) is the same;
+    // binary_cross_entropy_with_logits takes the scores, and is exact where p rounds to 0 or 1.
     const Tensor loss = -(y * log(p) + (1 - y) * log(1 - p)).mean();
 
     // Backward: fills w.grad() and b.grad().
     loss.backward();
     {
-      const NoGrad no_grad;  // what is done to the weights here is no part of any graph
+      const NoGrad no_grad;  // the update is not recorded
       w -= lr * w.grad();
       b -= lr * b.grad();
     }
-    // Gradients add up from pass to pass: clear them.
+    // Gradients accumulate over backward passes: clear them.
     w.set_grad({});
     b.set_grad({});
 

@@ -1,7 +1,7 @@
-// The next character of a name from the three before it, each of them a learned vector: Bengio et
-// al. 2003, "A Neural Probabilistic Language Model". Parameters are plain tensors, updated by hand.
+// Predicts the next character of a name from the embeddings of the three before it: Bengio et al.
+// 2003, "A Neural Probabilistic Language Model". Parameters are plain tensors, updated by hand.
 //
-//   build/bin/name_model names.txt      one name a line; without, the words of gradus's own source
+//   build/bin/name_model [names.txt]    one name per line; default: the words of gradus's source
 
 #include <gradus/gradus.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t context = 3, dim = 10, hidden = 200, batch = 32, steps = 20000;
 
-// Characters to numbers and back; 0 is '.', which stands before and after each name.
+// Characters to ids and back; id 0 is '.', which surrounds each name.
 struct Vocabulary {
   std::string chars = ".";
   explicit Vocabulary(const std::vector<std::string>& names) {
@@ -60,13 +60,13 @@ struct Model {
       : C(randn({vocab, dim})),
         W1(randn({context * dim, hidden}) * (5.0 / 3 / std::sqrt(context * dim))),
         b1(zeros({hidden})),
-        W2(randn({hidden, vocab}) * 0.01),  // small: at first all characters are as likely
+        W2(randn({hidden, vocab}) * 0.01),  // small: all characters start equally likely
         b2(zeros({vocab})) {
     for (const Tensor& p : parameters()) p.requires_grad_();
   }
   std::vector<Tensor> parameters() const { return {C, W1, b1, W2, b2}; }
   Tensor operator()(const Tensor& x) const {
-    // (n, context, dim), then a row of all three vectors for each example
+    // (n, context, dim) -> (n, context * dim)
     const Tensor e = C[x].view({-1, context * dim});
     const Tensor h = tanh(e.matmul(W1) + b1);
     return h.matmul(W2) + b2;
@@ -78,7 +78,7 @@ double loss_of(const Model& model, const Examples& data) {
   return cross_entropy(model(data.x), data.y).item();
 }
 
-/// The lines of a file, or the words of the library's source that are as long as names.
+/// The lines of a file, or the words of 4 to 12 letters in the library's source.
 std::vector<std::string> read_names(int argc, char** argv) {
   std::set<std::string> names;
   std::string text = argc > 1 ? read_file(argv[1]) : source_text(), name;
@@ -98,7 +98,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> names = read_names(argc, argv);
   const Vocabulary vocabulary(names);
 
-  // 90 % of the names to train on, 10 % to see how it does on others.
+  // 90 % of the names for training, 10 % for validation.
   manual_seed(2147483647);
   std::vector<std::string> train_names, dev_names;
   const std::vector<int64_t> order = randperm(std::ssize(names)).to_vector<int64_t>();
@@ -116,7 +116,7 @@ int run(int argc, char** argv) {
               static_cast<long long>(train.y.numel()), static_cast<long long>(count));
 
   for (int64_t step = 0; step < steps; ++step) {
-    const Tensor some = randint(0, train.x.size(0), {batch});  // a minibatch, drawn at random
+    const Tensor some = randint(0, train.x.size(0), {batch});  // a random minibatch
     const Tensor loss = cross_entropy(model(train.x[some]), train.y[some]);
 
     for (const Tensor& p : parameters) p.set_grad({});
@@ -125,15 +125,14 @@ int run(int argc, char** argv) {
     const double lr = optim::schedule::step(step, {.lr = 0.1, .every = steps / 2, .factor = 0.1});
     {
       NoGrad no_grad;
-      for (Tensor p : parameters) p -= lr * p.grad();  // a copied handle, the same numbers
+      for (Tensor p : parameters) p -= lr * p.grad();  // another handle to the same tensor
     }
     if (step % 2000 == 0)
-      std::printf("step %5lld  loss of the batch %.4f\n", static_cast<long long>(step),
-                  loss.item());
+      std::printf("step %5lld  batch loss %.4f\n", static_cast<long long>(step), loss.item());
   }
   std::printf("train loss %.4f, dev loss %.4f\n\n", loss_of(model, train), loss_of(model, dev));
 
-  // Names of its own, each character drawn with the probability that the model gives it.
+  // New names, each character sampled from the predicted distribution.
   NoGrad no_grad;
   for (int i = 0; i < 20; ++i) {
     std::string name;

@@ -1,5 +1,5 @@
-// A layer of your own, stacked: residual blocks of LayerNorm, Linear, GELU, Linear, Dropout and a
-// learnable scale, trained on a function of eight numbers, saved, loaded, and fine-tuned in part.
+// A custom layer, stacked: residual blocks of LayerNorm, Linear, GELU, Linear, Dropout and a
+// learnable scale, trained on a function of eight variables, saved, loaded and partly fine-tuned.
 
 #include <gradus/gradus.h>
 
@@ -14,7 +14,7 @@ struct Block : nn::Module {
   nn::LayerNorm norm;
   nn::Linear up, down;
   nn::Dropout dropout;
-  const Tensor scale;  // of the branch, one number a channel
+  const Tensor scale;  // of the residual branch, (dim)
 
   Block(int64_t dim, double p)
       : norm(child("norm", nn::LayerNorm(dim))),
@@ -65,7 +65,7 @@ void train(Model& model, const Tensor& x, const Tensor& y, int64_t steps, double
     loss.backward();
     const double norm = optimizer.step({.max_grad_norm = 1});
     if (step % 250 == 0)
-      std::printf("  step %4lld   loss %.4f   norm of the gradient %.2f   lr %.5f\n",
+      std::printf("  step %4lld   loss %.4f   gradient norm %.2f   lr %.5f\n",
                   static_cast<long long>(step), loss.item(), norm, optimizer.lr());
   }
 }
@@ -78,9 +78,9 @@ int main(int argc, char** argv) {
   Model model(8, 32, 3, 0.05);
   for (const auto& [name, p] : model.named_parameters())
     std::printf("%-22s %6lld\n", name.c_str(), static_cast<long long>(p.numel()));
-  std::printf("%-22s %6lld\n\n", "in all", static_cast<long long>(model.num_parameters()));
+  std::printf("%-22s %6lld\n\n", "total", static_cast<long long>(model.num_parameters()));
 
-  std::printf("training; the test loss is %.4f\n", evaluate(model, test_x, test_y));
+  std::printf("training; initial test loss %.4f\n", evaluate(model, test_x, test_y));
   train(model, x, y, 1500, 3e-3);
   std::printf("test loss %.4f\n\n", evaluate(model, test_x, test_y));
 
@@ -92,16 +92,16 @@ int main(int argc, char** argv) {
   loaded.load_state_dict(load_safetensors(path).tensors);
   std::printf("saved and loaded: test loss %.4f\n\n", evaluate(loaded, test_x, test_y));
 
-  // Fine-tuning on another target: all but the last layers are frozen.
+  // Fine-tune on another target with all but the last layers frozen.
   for (const Tensor& p : loaded.parameters()) p.requires_grad_(false);
   for (const Tensor& p : loaded.norm.parameters()) p.requires_grad_();
   for (const Tensor& p : loaded.out.parameters()) p.requires_grad_();
   const Tensor before = loaded.blocks[0].up.weight.clone(), head = loaded.out.weight.clone();
-  std::printf("fine-tuning; the test loss is %.4f\n", evaluate(loaded, test_x, 2 - test_y));
+  std::printf("fine-tuning; initial test loss %.4f\n", evaluate(loaded, test_x, 2 - test_y));
   train(loaded, x, 2 - y, 500, 1e-2);
   std::printf("test loss %.4f; changed: a block %s, the head %s\n",
               evaluate(loaded, test_x, 2 - test_y),
               any(loaded.blocks[0].up.weight != before).item<bool>() ? "yes" : "no",
               any(loaded.out.weight != head).item<bool>() ? "yes" : "no");
-  std::printf("the first model's test loss is still %.4f\n", evaluate(model, test_x, test_y));
+  std::printf("test loss of the first model is still %.4f\n", evaluate(model, test_x, test_y));
 }

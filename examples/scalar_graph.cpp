@@ -1,4 +1,4 @@
-// A graph of numbers by hand: one neuron, its gradients worked out twice, and its picture.
+// A scalar graph: one neuron, its gradients by autograd and by hand, and a picture of the graph.
 //
 //   build/bin/scalar_graph [FILE.dot]       then: dot -Tpng FILE.dot -o FILE.png
 
@@ -17,20 +17,20 @@ int main(int argc, char** argv) {
     return path == "--help" ? 0 : 1;
   }
 
-  // Leaves: two inputs, two weights and a bias. They ask for gradients.
+  // Leaves: two inputs, two weights and a bias, all of which require gradients.
   const Tensor x1 = scalar(2, float64).requires_grad_();
   const Tensor x2 = scalar(0, float64).requires_grad_();
   const Tensor w1 = scalar(-3, float64).requires_grad_();
   const Tensor w2 = scalar(1, float64).requires_grad_();
   const Tensor b = scalar(6.7, float64).requires_grad_();
 
-  // Each op computes its number and leaves a node that remembers its inputs.
+  // Each op computes its value and records a node with edges to its inputs.
   const Tensor n = x1 * w1 + x2 * w2 + b;
   const Tensor y = tanh(n);
-  n.retain_grad();  // a leaf keeps its gradient; what an op made, if it is asked to
+  n.retain_grad();  // only leaves keep their gradient by default
   std::printf("n = x1 w1 + x2 w2 + b = %.4f,  y = tanh(n) = %.4f\n", n.item(), y.item());
 
-  // Backward walks the nodes from y to the leaves and multiplies local derivatives: the chain rule.
+  // Backward walks the graph from y to the leaves, multiplying local derivatives: the chain rule.
   y.backward();
 
   // The same by hand. dy/dn = 1 - tanh(n)^2; n is linear in everything else.
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   const Tensor second = grad({first}, {b})[0];
   std::printf("d2y/db2 %10.4f%10.4f   = -2 y dy/dn\n", second.item(), -2 * y.item() * dn);
 
-  // The graph as Graphviz draws it, with names, numbers and gradients.
+  // The graph in Graphviz's format, with names, values and gradients.
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
   write_file_atomically(

@@ -1,5 +1,5 @@
-// Trains a BERT on a text, to fill in masked words and to tell whether one piece of it follows
-// another, and shows what it fills in.
+// Trains a BERT on a text, by masked words and next-sentence prediction, and shows its predictions
+// for masked words.
 //
 //   build/bin/train_bert --data FILE --out DIR
 
@@ -33,7 +33,7 @@ class BertTask : public Task {
   BertTask(const Options& options, const TrainOptions& training)
       : o_(options),
         training_(training),
-        text_(o_.data.empty() ? source_text() : read_file(o_.data)),
+        text_(read_text(o_.data)),
         tokenizer_(make_tokenizer(o_.tokenizer, training.begins_with(), text_,
                                   {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})),
         data_(text_, *tokenizer_, {.length = o_.model.context}),
@@ -57,7 +57,7 @@ class BertTask : public Task {
   }
   Evaluation validation() override {
     const int64_t examples = data_.num_examples(Split::validation), at_once = 64;
-    return evaluation((examples + at_once - 1) / at_once, [this](int64_t i) {
+    return evaluation(num_batches(examples, at_once), [this](int64_t i) {
       return data_.examples(Split::validation, i * at_once, at_once);
     });
   }
@@ -70,7 +70,7 @@ class BertTask : public Task {
   models::BertConfig config() const {
     models::BertConfig config = o_.model;
     core::check(config.segments >= 2, models::config_path(training_.begins_with()),
-                ": type_vocab_size: a pair of texts needs 2, got ", config.segments);
+                ": type_vocab_size: expected at least 2 for pairs of texts, got ", config.segments);
     config.vocab = vocab_for<models::Bert>(training_.begins_with(), *tokenizer_);
     return config;
   }
@@ -88,10 +88,10 @@ class BertTask : public Task {
 TaskInfo BertTask::info() const {
   const MaskedPairs::Report& r = data_.report();
   std::ostringstream out;
-  out << "text   " << (o_.data.empty() ? "gradus's own source" : o_.data) << ": "
-      << with_commas(r.tokens) << " tokens, " << with_commas(tokenizer_->vocab_size())
-      << " different and " << with_commas(r.unknown) << " unknown; " << with_commas(r.train_tokens)
-      << " train, the last " << with_commas(r.validation_tokens) << " validate\nmodel  "
+  out << "text   " << name_of_text(o_.data) << ": " << with_commas(r.tokens) << " tokens, "
+      << with_commas(tokenizer_->vocab_size()) << " different and " << with_commas(r.unknown)
+      << " unknown; " << with_commas(r.train_tokens) << " train, the last "
+      << with_commas(r.validation_tokens) << " validate\nmodel  "
       << with_commas(model_.num_parameters()) << " parameters: " << o_.model.layers
       << " layers of width " << o_.model.dim << " with " << o_.model.heads << " heads, context "
       << o_.model.context << '\n';
@@ -103,7 +103,7 @@ TaskInfo BertTask::info() const {
           .opening = out.str()};
 }
 
-/// The loss is that of the masked tokens alone.
+/// The loss is that of the masked tokens only.
 Evaluation BertTask::evaluation(int64_t batches, std::function<MaskedBatch(int64_t)> batch) const {
   return {batches, static_cast<double>(batches), [this, batch](int64_t i) {
             const models::BertAnswers a = model_.answers(batch(i));
@@ -116,7 +116,7 @@ Evaluation BertTask::evaluation(int64_t batches, std::function<MaskedBatch(int64
           }};
 }
 
-/// Some held-out text with what the model puts in place of the masked words.
+/// Prints held-out text with predictions for the masked words: <right>, <wrong not right>.
 void BertTask::show() {
   const MaskedBatch batch = data_.examples(Split::validation, 0, 3);
   const std::vector<int64_t> said =
@@ -144,13 +144,13 @@ int run(int argc, char** argv) {
   training.steps = 4000, training.eval_every = 500, training.lr = 3e-3, training.warmup = 600;
   training.beta2 = 0.98, training.weight_decay = 0.01, training.out = "out/bert";
   Flags flags(
-      "Trains a BERT on a text and shows what it fills in for masked words.\n"
+      "Trains a BERT on a text and shows its predictions for masked words.\n"
       "  train_bert --data FILE --out DIR");
-  flags.group("What is trained", true);
-  flags.add("--data", o.data, "FILE", "UTF-8 text, empty lines between its documents",
-            "gradus's own source");
+  flags.group("Model and data", true);
+  flags.add("--data", o.data, "FILE", "UTF-8 text; empty lines separate documents",
+            name_of_text(""));
   add_tokenizer_flags(flags, o.tokenizer);
-  flags.add("--batch", o.batch, 1, 65536, "examples of --context tokens in a batch");
+  flags.add("--batch", o.batch, 1, 65536, "examples per batch, of --context tokens each");
   flags.add(models::Bert::fields(o.model), {"vocab", "segments"});
   add_training_flags(flags, training);
   return run_training(argc, argv, flags, training,

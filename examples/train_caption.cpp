@@ -1,4 +1,4 @@
-// Trains a model that says what pictures show, word by word, and draws where it looked for each.
+// Trains a model that captions pictures, and draws its attention map of each word.
 //
 //   build/bin/train_caption --data shapes:N --out DIR
 
@@ -23,7 +23,7 @@ struct CaptionerOptions {
 };
 
 void add_flags(Flags& flags, CaptionerOptions& o) {
-  flags.add("--beams", o.beams, 1, 1000, "captions kept side by side while one is found");
+  flags.add("--beams", o.beams, 1, 1000, "beam width");
   add_flags(flags, o.images);
 }
 
@@ -41,7 +41,7 @@ class CaptionerTask : public CaptionTask {
     const std::string side = std::to_string(c.grid());
     return info_of("captioner", "cross entropy (nats a token)", model_,
                    std::to_string(c.convolutions + 1) + " convolutions, " + side + " x " + side +
-                       " places of " + std::to_string(c.features()) + " numbers, a state of " +
+                       " positions of " + std::to_string(c.features()) + " features, a state of " +
                        std::to_string(c.hidden));
   }
   Tensor loss(int64_t step, int64_t index) override {
@@ -53,7 +53,7 @@ class CaptionerTask : public CaptionTask {
   std::string what_next(const std::string& dir) const override { return try_with("caption", dir); }
 
  protected:
-  /// `exact`: the share of pictures whose caption is one of the true ones, word for word.
+  /// `exact`: fraction of pictures captioned exactly as one of the true captions.
   Score score(Split part, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     const models::TextBatch tokens = texts(part, ids);
@@ -98,14 +98,14 @@ void CaptionerTask::show() {
   write_example();
 }
 
-/// A row an image: the image, then where the model looked for each word of its caption.
+/// One row per image: the image, then an attention map per word of its caption.
 void CaptionerTask::draw_attention_maps(const Tensor& images,
                                         const std::vector<models::Hypothesis>& said) const {
   const int64_t n = images.size(0);
   size_t longest = 1;
   for (const models::Hypothesis& one : said) longest = std::max(longest, one.tokens.size());
   const auto T = static_cast<int64_t>(longest);
-  std::vector<int64_t> read;  // what is read before each word is chosen
+  std::vector<int64_t> read;  // the decoder's inputs
   for (const models::Hypothesis& one : said) {
     read.push_back(tokenizer_->special("[START]"));
     for (size_t t = 1; t < longest; ++t)
@@ -127,13 +127,14 @@ void CaptionerTask::draw_attention_maps(const Tensor& images,
   const std::string path = training_.out + "/attention.png";
   models::write_png(path,
                     models::image_grid(cat(pictures, 0), 1 + T, picture_scale(images.size(2))));
-  std::printf("attention: %s shows, row by row, where it looked for each word of\n", path.c_str());
+  std::printf("attention: %s shows the attention map of each word, one row per caption:\n",
+              path.c_str());
 }
 
 int run(int argc, char** argv) {
   return train_on_images<Captioner, CaptionerTask>(
       argc, argv,
-      "Trains a model that says what pictures show.\n"
+      "Trains a model that captions pictures.\n"
       "  train_caption --data shapes:N --out DIR",
       CaptionerOptions{}, {.steps = 2500, .lr = 3e-3, .weight_decay = 0.01, .out = "out/caption"});
 }

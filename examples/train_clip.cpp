@@ -1,5 +1,5 @@
-// Trains two encoders that put pictures and sentences into one space, and draws how well unseen
-// pictures fit their captions there.
+// Trains a CLIP, an image and a text encoder with a joint embedding, and draws the similarity of
+// unseen pictures and captions.
 //
 //   build/bin/train_clip --data shapes:N --out DIR
 
@@ -22,10 +22,11 @@ class CLIPTask : public CaptionTask {
  public:
   CLIPTask(const ImageOptions& images, const TrainOptions& training, const CLIPConfig& config)
       : CaptionTask(images, training), model_(of_data(config)) {
-    core::check(images.batch >= 2, "--batch: a picture is told from others: expected 2 or more");
+    core::check(images.batch >= 2, "--batch: expected at least 2 pictures to contrast, got ",
+                images.batch);
     for (const Split part : {Split::train, Split::validation})
       core::check(different(part)[0].numel() >= 2, "--data ", images.data,
-                  ": too few pictures to tell one from others");
+                  ": expected at least 2 pictures without a caption in common in each part");
   }
 
   nn::Module& model() override { return model_; }
@@ -34,14 +35,14 @@ class CLIPTask : public CaptionTask {
     return info_of("CLIP", "contrastive cross entropy", model_,
                    "images " + std::to_string(c.image.layers) + " layers of width " +
                        std::to_string(c.image.dim) + ", texts " + std::to_string(c.text_layers) +
-                       " of " + std::to_string(c.text_dim) + ", a space of " +
+                       " of " + std::to_string(c.text_dim) + ", a joint embedding of " +
                        std::to_string(c.shared));
   }
   Tensor loss(int64_t step, int64_t index) override {
     const models::ImageBatch batch = views(step, index)[0];
     return model_.loss(batch.images, texts(Split::train, batch.ids));
   }
-  /// Over hundreds of pictures of which no two have a caption in common.
+  /// On batches of up to 100 pictures, no two with a caption in common.
   Evaluation estimate(Split part, int64_t) override {
     std::vector<Tensor> batches = different(part);
     if (std::ssize(batches) > training_.eval_batches)
@@ -55,8 +56,8 @@ class CLIPTask : public CaptionTask {
   void show() override;
 
  protected:
-  /// `retrieval`: the share of pictures that fit their own caption best; `zero_shot`: of those of one
-  /// shape, if there are any, for which "a" and its class's name is the best of all classes'.
+  /// `retrieval`: fraction of pictures most similar to their own caption. `zero_shot`: of the
+  /// pictures of a single shape, the fraction most similar to "a " + the name of their class.
   Score score(Split part, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     const models::TextBatch tokens = texts(part, ids);
@@ -93,14 +94,14 @@ class CLIPTask : public CaptionTask {
   CLIP model_;
 };
 
-/// Cosines of unseen pictures and their captions; and the pictures.
+/// Draws the cosine similarity of unseen pictures and captions, and the pictures.
 void CLIPTask::show() {
   const Tensor all = all_different(Split::validation, 16)[0];
   const models::ImageBatch batch = corpus_.part(Split::validation).batch(all);
   const Tensor image = model_.image_features(models::normalize(batch.images, image_info_.stats)),
                text = model_.text_features(texts(Split::validation, batch.ids));
   HeatMap map = heat_map(training_.out + "/similarity.png",
-                         "How well captions fit pictures that it has not seen: cosines",
+                         "Cosine similarity of unseen pictures and captions",
                          {"", matmul(text, image.mT()), captions(Split::validation, batch.ids)});
   map.x_label = "picture", map.shades = Shades::diverging, map.largest = 1;
   std::printf("similarity: %s\n", draw_or_write(map).c_str());
@@ -115,7 +116,7 @@ int run(int argc, char** argv) {
   images.batch = 128;
   return train_on_images<CLIP, CLIPTask>(
       argc, argv,
-      "Trains two encoders that put pictures and sentences into one space.\n"
+      "Trains a CLIP: an image and a text encoder with a joint embedding.\n"
       "  train_clip --data shapes:N --out DIR",
       images, {.steps = 2000, .warmup = 200, .lr = 2e-3, .weight_decay = 0.05, .out = "out/clip"});
 }

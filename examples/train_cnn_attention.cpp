@@ -1,5 +1,5 @@
-// Trains a small convolutional net with self-attention over its feature map to tell what images show,
-// and draws what it takes for what and where it looks.
+// Trains a small convolutional net with self-attention over its feature map to classify images, and
+// draws its confusions and attention maps.
 //
 //   build/bin/train_cnn_attention --data mnist:DIR|cifar10:DIR|shapes:N --out DIR
 
@@ -24,16 +24,16 @@ class CNNAttentionTask : public ClassifierTask<CNNAttention> {
     return info_of("CNN", "cross entropy", model_,
                    "convolutions of " + std::to_string(c.filters) + " and " +
                        std::to_string(2 * c.filters) + " filters" +
-                       (c.attention ? ", attention over their map" : ""));
+                       (c.attention ? ", self-attention" : ""));
   }
   void show() override {
     ClassifierTask::show();
     const CNNAttentionConfig& c = model_.config;
-    if (!c.attention || c.image % c.grid() != 0) return;  // no map that lies on the pixels
+    if (!c.attention || c.image % c.grid() != 0) return;  // the map does not align with the pixels
     const Tensor images = corpus_.part(Split::validation).range(0, 16).images;
-    const Tensor looks = model_.attention_maps(models::normalize(images, image_info_.stats));
+    const Tensor maps = model_.attention_maps(models::normalize(images, image_info_.stats));
     const std::string path = training_.out + "/attention.png";
-    draw_attention(path, images, mean(looks, 1));  // the mean over the places that look
+    draw_attention(path, images, mean(maps, 1));  // averaged over the queries
     std::printf("attention: %s\n", path.c_str());
   }
 };
@@ -41,7 +41,7 @@ class CNNAttentionTask : public ClassifierTask<CNNAttention> {
 int run(int argc, char** argv) {
   return train_on_images<CNNAttention, CNNAttentionTask>(
       argc, argv,
-      "Trains a convolutional net with self-attention to tell what images show.\n"
+      "Trains a convolutional net with self-attention to classify images.\n"
       "  train_cnn_attention --data mnist:DIR --out DIR",
       ClassifierOptions{.images = {.augment = {.shift = 2, .rotate = 10, .zoom = 0.1}}},
       {.steps = 2000, .lr = 2e-3, .weight_decay = 0.05, .out = "out/cnn_attention"});

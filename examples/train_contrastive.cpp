@@ -1,5 +1,5 @@
-// Trains a vision transformer without labels, by SimCLR: to tell that two changed views are of one
-// image. Labels are read only to say how good its features are.
+// Trains a vision transformer without labels, by SimCLR: two augmented views of an image attract,
+// views of other images repel. Labels are used only to evaluate the features.
 //
 //   build/bin/train_contrastive --data mnist:DIR|cifar10:DIR|shapes:N --out DIR
 
@@ -20,12 +20,13 @@ class ContrastiveTask : public EncoderTask {
   ContrastiveTask(const EncoderOptions& options, const TrainOptions& training,
                   const Model::Config& config)
       : EncoderTask(options, training, 2), model_(with_encoder_fitted(config)) {
-    core::check(options.images.batch >= 3 && corpus_.part(Split::validation).size() >= 2,
-                "--batch, --data: a view is told from those of other images: expected batches of 3 "
-                "or more, and 2 held out");
+    core::check(
+        options.images.batch >= 3 && corpus_.part(Split::validation).size() >= 2,
+        "--batch, --data: expected batches of at least 3 images and at least 2 for validation");
     const int64_t train = corpus_.part(Split::train).size();
-    core::check(options.images.batch <= train, "--batch ", options.images.batch, ": only ", train,
-                " images train, and copies of one would be told from each other");
+    core::check(options.images.batch <= train, "--batch ", options.images.batch,
+                ": expected at most the ", train,
+                " training images, for a batch must not repeat one");
   }
 
   nn::Module& model() override { return model_; }
@@ -54,8 +55,7 @@ int run(int argc, char** argv) {
   model.encoder.pooling = models::Pooling::mean;
   return train_on_images<Model, ContrastiveTask>(
       argc, argv,
-      "Trains a vision transformer on images without their labels: two views of one belong "
-      "together.\n"
+      "Trains a vision transformer on images without labels, by SimCLR.\n"
       "  train_contrastive --data mnist:DIR --out DIR",
       EncoderOptions{.images = {.batch = 256,
                                 .augment = {.shift = 3,

@@ -1,6 +1,6 @@
-// Trains a small network to read digits: MNIST's, or any other images in IDX files.
+// Trains a small network to classify digits: MNIST's, or any other images in IDX files.
 //
-//   build/bin/train_digits --images FILE --labels FILE        without, it draws digits of its own
+//   build/bin/train_digits [--images FILE --labels FILE]      default: generated digits
 
 #include <gradus/gradus.h>
 
@@ -27,10 +27,10 @@ struct DigitNet : nn::Module {
   static constexpr const char* kind = "digit-net";
   static models::Fields fields(DigitNetConfig& c) {
     models::Fields fields;
-    fields.add("pixels", c.pixels, 1, 1e6, "numbers of an image");
+    fields.add("pixels", c.pixels, 1, 1e6, "pixels of an image");
     fields.add("hidden", c.hidden, 1, 1e6, "units of the hidden layer");
-    fields.add("classes", c.classes, 1, 256, "what an image can be");
-    fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a hidden unit");
+    fields.add("classes", c.classes, 1, 256, "number of classes");
+    fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
     fields.add("activation", c.activation, "of the hidden layer");
     return fields;
   }
@@ -52,7 +52,8 @@ struct Options {
 };
 
 Digits read_digits(const Options& o) {
-  core::check(o.images.empty() == o.labels.empty(), "--images and --labels go together");
+  core::check(o.images.empty() == o.labels.empty(),
+              "--images and --labels: expected both or neither");
   if (o.images.empty()) return drawn_digits(10000, 0);
   const Digits digits{models::read_idx(o.images) / 255, models::read_idx(o.labels, int64)};
   core::check(digits.images.rank() >= 2 && digits.labels.rank() == 1 &&
@@ -62,7 +63,7 @@ Digits read_digits(const Options& o) {
   return digits;
 }
 
-/// The first four fifths train, the last validates.
+/// The first four fifths are the training set, the last fifth the validation set.
 class DigitTask : public Task {
  public:
   DigitTask(const Options& options, const TrainOptions& training)
@@ -103,7 +104,7 @@ class DigitTask : public Task {
   const Options o_;
   const TrainOptions training_;
   const Digits digits_;
-  const int64_t first_;  // that validates
+  const int64_t first_;  // image of the validation set
   const models::Batches<2> batches_;
   DigitNet model_;
 };
@@ -122,13 +123,13 @@ TaskInfo DigitTask::info() const {
                      " validate\nmodel  " + with_commas(model_.num_parameters()) + " parameters\n"};
 }
 
-/// The first image of the validation part that it gets wrong.
+/// Prints the first validation image that is misclassified.
 void DigitTask::show() {
   const Tensor images = digits_.images.slice(0, first_), labels = digits_.labels.slice(0, first_);
   const Tensor said = model_(images).argmax(1), wrong = said != labels;
   if (wrong.max().item() == 0) return;
   const int64_t i = wrong.to(int64).argmax().item<int64_t>();
-  std::printf("a %lld that it takes for a %lld:\n", labels[i].item<long long>(),
+  std::printf("a %lld classified as a %lld:\n", labels[i].item<long long>(),
               said[i].item<long long>());
   for (int64_t row = 0; row < images.size(1); ++row) {
     for (const double ink : images[i][row].flatten().to_vector<double>())
@@ -141,11 +142,13 @@ int run(int argc, char** argv) {
   Options o;
   TrainOptions training;
   training.out = "out/digits";
-  Flags flags("Trains a small network to read digits.\n  train_digits --images FILE --labels FILE");
-  flags.group("What is trained", true);
-  flags.add("--images", o.images, "FILE", "IDX file; its last fifth validates", "drawn digits");
-  flags.add("--labels", o.labels, "FILE", "IDX file of which digit each is", "drawn digits");
-  flags.add("--batch", o.batch, 1, 1e6, "images in a batch");
+  Flags flags(
+      "Trains a small network to classify digits.\n  train_digits --images FILE --labels FILE");
+  flags.group("Model and data", true);
+  flags.add("--images", o.images, "FILE",
+            "IDX file of images; the last fifth is the validation set", "drawn digits");
+  flags.add("--labels", o.labels, "FILE", "IDX file of labels", "drawn digits");
+  flags.add("--batch", o.batch, 1, 1e6, "images per batch");
   flags.add(DigitNet::fields(o.model), {"pixels", "classes"});
   add_training_flags(flags, training);
   return run_training(argc, argv, flags, training,

@@ -1,9 +1,9 @@
-// Trains a small GPT on a text, by characters, words or byte pairs, and writes text with it.
+// Trains a small GPT on a text, on characters, words or byte pairs, and samples from it.
 //
-//   build/bin/train_gpt --data FILE --out DIR        --help lists the flags, --resume goes on
+//   build/bin/train_gpt --data FILE --out DIR        see --help; --resume continues
 //
-// A batch is a function of seed and step alone, and a checkpoint holds all else that a step depends
-// on, so a run that was killed and resumed ends with the same bits as one that was not.
+// A batch depends only on seed and step, and a checkpoint holds everything else that a step depends
+// on, so a run that was killed and resumed ends with the same bits as an uninterrupted one.
 
 #include <gradus/gradus.h>
 
@@ -47,17 +47,17 @@ class TextTask : public Task {
     const int64_t batches = training_.eval_batches;
     const int64_t tokens = batches * o_.batch * o_.model.context;
     return evaluation(batches, tokens, [this, part, step](int64_t i) {
-      // Other batches than those of training.
+      // ~seed: other batches than in training.
       return text_.data().random_batch(part, o_.batch, ~training_.seed, step, i);
     });
   }
-  /// Over the validation part once, without gaps.
+  /// Every token of the validation part, once.
   Evaluation validation() override {
     const models::TextData& data = text_.data();
     const int64_t windows = data.num_windows(Split::validation), context = o_.model.context;
     const int64_t tokens = data.length(Split::validation) - 1;
     const int64_t at_once = std::max<int64_t>(1, 4096 / context);
-    const int64_t batches = (windows + at_once - 1) / at_once;
+    const int64_t batches = num_batches(windows, at_once);
     return evaluation(batches + (tokens > windows * context), tokens, [=, &data](int64_t i) {
       return i < batches ? data.windows(Split::validation, i * at_once, at_once)
                          : data.after_windows(Split::validation);
@@ -68,8 +68,8 @@ class TextTask : public Task {
   }
   void show() override;
   std::string what_next(const std::string& dir) const override {
-    return "in " + dir + ": model.safetensors and what else makes it; more of its text:\n" +
-           "  build/bin/generate --model " + dir + " --prompt \"...\"\n";
+    return "model in " + dir + "; to generate text:\n" + "  build/bin/generate --model " + dir +
+           " --prompt \"...\"\n";
   }
 
  private:
@@ -100,8 +100,7 @@ TaskInfo TextTask::info() const {
           .opening = out.str()};
 }
 
-/// Tokenizers that cut a text into more or fewer tokens compare by what a byte of it costs:
-/// loss * tokens / (ln 2 * bytes).
+/// bits_per_byte = loss * tokens / (ln 2 * bytes) compares models with different tokenizers.
 Evaluation TextTask::evaluation(int64_t batches, int64_t tokens,
                                 std::function<TokenBatch(int64_t)> batch) const {
   return {batches, static_cast<double>(tokens), [this, batch](int64_t i) {
@@ -131,11 +130,11 @@ int run(int argc, char** argv) {
   TrainOptions training;
   training.sample_every = 500;
   Flags flags(
-      "Trains a small GPT on a text and writes a sample.\n"
+      "Trains a small GPT on a text and prints a sample.\n"
       "  train_gpt --data FILE --out DIR");
-  flags.group("What is trained", true);
+  flags.group("Model and data", true);
   add_corpus_flags(flags, o.text);
-  flags.add("--batch", o.batch, 1, 65536, "windows of --context tokens in a batch");
+  flags.add("--batch", o.batch, 1, 65536, "windows per batch, of --context tokens each");
   flags.add(models::GPT::fields(o.model), {"vocab"});
   flags.added_later({"--no-tie", "--activation"});
   add_training_flags(flags, training);
@@ -147,7 +146,7 @@ int run(int argc, char** argv) {
        .make_task = [&] {
          const bool chosen = flags.given("--tokenizer") || flags.given("--vocab");
          core::check(training.init_from.empty() || !chosen,
-                     "--init-from takes that folder's tokenizer, without --tokenizer and --vocab");
+                     "--init-from uses its folder's tokenizer: expected no --tokenizer or --vocab");
          return std::make_unique<TextTask>(o, training);
        }});
 }

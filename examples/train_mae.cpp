@@ -1,5 +1,5 @@
-// Trains a masked autoencoder: a vision transformer that sees a quarter of an image's patches, and a
-// decoder that paints the rest. No label is read but to say how good the encoder's features are.
+// Trains a masked autoencoder: a vision transformer that sees a quarter of an image's patches, and
+// a decoder that reconstructs the rest. Labels are used only to evaluate the features.
 //
 //   build/bin/train_mae --data mnist:DIR|cifar10:DIR|shapes:N --out DIR
 
@@ -46,7 +46,7 @@ class MAETask : public EncoderTask {
                   {images, model_.masked(images, painted.hidden, 0.5),
                    models::denormalize(model_.reconstructed(x, painted), image_info_.stats)},
                   picture_scale(images.size(2))));
-    std::printf("painted: %s shows images, what of them was seen, and what became of it\n",
+    std::printf("painted: %s shows images, their visible patches, and reconstructions\n",
                 path.c_str());
   }
 
@@ -68,12 +68,12 @@ class MAETask : public EncoderTask {
 };
 
 int run(int argc, char** argv) {
-  // Patches as they are: of drawings with empty grounds most have no deviation to divide by.
+  // Not normalised: most patches of drawings are empty, with no deviation to divide by.
   MAEConfig model{.normalise = false};
   model.encoder.pooling = models::Pooling::mean;
   return train_on_images<MAE, MAETask>(
       argc, argv,
-      "Trains a masked autoencoder on images, without their labels.\n"
+      "Trains a masked autoencoder on images without labels.\n"
       "  train_mae --data mnist:DIR --out DIR",
       EncoderOptions{.images = {.batch = 128, .augment = {.shift = 2}}},
       {.steps = 2000, .warmup = 200, .lr = 2e-3, .weight_decay = 0.05, .out = "out/mae"}, model);

@@ -1,14 +1,13 @@
-// Trains a model that reads one text and writes another, and draws what it looked at.
+// Trains an encoder-decoder that translates one text into another, and draws the alignment.
 //
 //   build/bin/train_translator --model rnn|transformer [--pairs FILE.tsv] --out DIR
 //   build/bin/train_translator --data denoise [--text FILE] --out DIR
 //
-// By default it learns to write dates, which it finds in seventeen forms, as ISO 8601 does. With
-// --data denoise it needs no pairs: it learns to put back what was taken out of a text's lines.
+// By default it learns to rewrite dates, given in seventeen formats, in ISO 8601. With --data
+// denoise it needs no pairs: it learns to restore spans removed from the lines of a text.
 
 #include <gradus/gradus.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -100,7 +99,7 @@ class TranslationTask : public Task {
   Model model_;
 };
 
-/// The tokens of a row of targets: those before [END].
+/// The tokens of a row of targets, up to [END].
 std::vector<int64_t> tokens_of(const Tensor& targets) {
   std::vector<int64_t> ids = targets.to_vector<int64_t>();
   std::erase(ids, -100);
@@ -128,11 +127,11 @@ TaskInfo TranslationTask<Model>::info() const {
                      with_commas(corpus_.tokenizer->vocab_size()) + " different tokens\n"};
 }
 
-/// All held-out pairs: the loss of their tokens, and how many are translated exactly.
+/// All validation pairs. `exact`: fraction translated exactly.
 template <class Model>
 Evaluation TranslationTask<Model>::validation() {
   const int64_t pairs = corpus_.pairs->num_pairs(Split::validation), at_once = 256;
-  return {(pairs + at_once - 1) / at_once, static_cast<double>(pairs), [this](int64_t i) {
+  return {num_batches(pairs, at_once), static_cast<double>(pairs), [this](int64_t i) {
             const PairBatch batch = corpus_.pairs->pairs(Split::validation, i * at_once, at_once);
             const auto found = translate(batch);
             double exact = 0;
@@ -160,24 +159,21 @@ void TranslationTask<Model>::show() {
   draw_alignment(source_of(batch, longest), found[static_cast<size_t>(longest)].tokens);
 }
 
-/// What each token of a translation was made from.
+/// Draws the attention of each token of a translation to the source.
 template <class Model>
 void TranslationTask<Model>::draw_alignment(const std::vector<int64_t>& source,
                                             const std::vector<int64_t>& translation) const {
-  auto names = [this](const std::vector<int64_t>& ids) {
-    std::vector<std::string> names;
-    for (const int64_t id : ids) names.push_back(corpus_.tokenizer->decode({id}));
-    return names;
-  };
+  const models::Tokenizer& tokenizer = *corpus_.tokenizer;
   std::vector<int64_t> inputs = translation, outputs = translation;
-  inputs.insert(inputs.begin(), corpus_.tokenizer->special("[START]"));
-  outputs.push_back(corpus_.tokenizer->special("[END]"));
+  inputs.insert(inputs.begin(), tokenizer.special("[START]"));
+  outputs.push_back(tokenizer.special("[END]"));
   const Tensor weights = model_.alignment(from_data(source, {1, std::ssize(source)}), {},
                                           from_data(inputs, {1, std::ssize(inputs)}))[0];
-  std::printf("alignment: %s\n",
-              draw_or_write(alignment(training_.out + "/alignment.png", "What it looked at",
-                                      weights, names(source), names(outputs)))
-                  .c_str());
+  std::printf(
+      "alignment: %s\n",
+      draw_or_write(alignment(training_.out + "/alignment.png", "Alignment", weights,
+                              token_texts(tokenizer, source), token_texts(tokenizer, outputs)))
+          .c_str());
 }
 
 template <class Model>
@@ -185,19 +181,19 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
   typename Model::Config config;
   if constexpr (std::is_same_v<Model, models::Transformer>) config.layers = 2;
   Flags flags(
-      "Trains a model that reads one text and writes another.\n"
+      "Trains an encoder-decoder that translates one text into another.\n"
       "  train_translator --model rnn|transformer --pairs FILE.tsv --out DIR\n"
       "  train_translator --data denoise --text FILE --out DIR");
-  flags.group("What is trained", true);
+  flags.group("Model and data", true);
   flags.add("--model", o.model, "KIND", "rnn or transformer");
   add_pair_corpus_flags(flags, o.corpus);
-  flags.add("--batch", o.batch, 1, 65536, "pairs in a batch");
-  flags.add("--label-smoothing", o.label_smoothing, 0, 1, "share of a target that all tokens have");
+  flags.add("--batch", o.batch, 1, 65536, "pairs per batch");
+  flags.add("--label-smoothing", o.label_smoothing, 0, 1, "label smoothing");
   models::Fields schedule;
   schedule.add("schedule", o.schedule, {"cosine", "transformer"},
-               "of the learning rate (transformer: with Adam)");
+               "learning-rate schedule (transformer: with Adam)");
   flags.add(schedule);
-  flags.add("--beams", o.beams, 1, 1000, "targets kept side by side in a translation");
+  flags.add("--beams", o.beams, 1, 1000, "beam width");
   flags.add(Model::fields(config), {"source_vocab", "target_vocab"});
   add_training_flags(flags, training);
   return run_training(
@@ -208,31 +204,18 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
        .make_task = [&] { return std::make_unique<TranslationTask<Model>>(o, training, config); }});
 }
 
-/// The last value of a flag on a command line that is yet to be read.
-std::string value_of(int argc, char** argv, const std::string& flag, std::string otherwise = "") {
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word == flag && i + 1 < argc) otherwise = argv[i + 1];
-    if (word.starts_with(flag + '=')) otherwise = word.substr(flag.size() + 1);
-  }
-  return otherwise;
-}
-
-/// That of --model or, where it is not given, of the folder that the run begins with. It decides
-/// which other flags there are.
-std::string kind_of_model(int argc, char** argv, const std::string& otherwise,
-                          const std::string& out) {
-  const bool goes_on = std::any_of(argv, argv + argc, [](const std::string& word) {
-    return word == "--resume" || word == "--eval-only";
-  });
-  const std::string asked = value_of(argc, argv, "--model"),
-                    dir = value_of(argc, argv, "--init-from",
-                                   goes_on ? value_of(argc, argv, "--out", out) : "");
-  if (dir.empty() || !std::filesystem::exists(models::config_path(dir)))
-    return asked.empty() ? otherwise : asked;
+/// The kind of model, which decides what other flags there are: --model, or the kind in the folder
+/// that the run starts from.
+std::string kind_of_model(int argc, char** argv, Options o, TrainOptions training) {
+  Flags flags("");
+  flags.add("--model", o.model, "KIND", "rnn or transformer");
+  add_training_flags(flags, training);
+  flags.parse_known(argc, argv);
+  const std::string& dir = training.begins_with();
+  if (dir.empty() || !std::filesystem::exists(models::config_path(dir))) return o.model;
   const std::string found = models::model_kind(dir);
-  core::check(asked.empty() || asked == found, "--model ", shown(asked), ": the model in ", dir,
-              " is of the kind ", shown(found));
+  core::check(!flags.given("--model") || o.model == found, "--model ", shown(o.model),
+              ": the model in ", dir, " is of the kind ", shown(found));
   return found;
 }
 
@@ -241,7 +224,7 @@ int run(int argc, char** argv) {
   TrainOptions training;
   training.steps = 1500, training.eval_every = 250, training.beta2 = 0.98;
   training.weight_decay = 0.01, training.out = "out/translator";
-  o.model = kind_of_model(argc, argv, o.model, training.out);
+  o.model = kind_of_model(argc, argv, o, training);
   if (o.model == models::RNNTranslator::kind)
     return run_with<models::RNNTranslator>(argc, argv, o, training);
   core::check(o.model == models::Transformer::kind, "--model: expected rnn or transformer, got ",

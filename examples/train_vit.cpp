@@ -1,5 +1,4 @@
-// Trains a vision transformer to tell what images show, and draws what it takes for what and where it
-// looks.
+// Trains a vision transformer to classify images, and draws its confusions and attention maps.
 //
 //   build/bin/train_vit --data mnist:DIR|cifar10:DIR|shapes:N --out DIR
 
@@ -32,8 +31,8 @@ class ViTTask : public ClassifierTask<ViT> {
   }
 
  private:
-  /// What the class token attends to in the last layer, the heads' mean: (B, C, H, W) -> (B, patches
-  /// down, patches across). Without a class token's answer: what the patches attend to.
+  /// Attention of the class token in the last layer, averaged over heads: (B, C, H, W) -> (B,
+  /// patches down, patches across). With mean pooling: averaged over the patches' queries.
   Tensor attention(const Tensor& images) const {
     const AttentionTrace trace;
     model_.encode(model_.embed(images));  // all tokens, also in the last layer
@@ -48,7 +47,7 @@ class ViTTask : public ClassifierTask<ViT> {
 int run(int argc, char** argv) {
   return train_on_images<ViT, ViTTask>(
       argc, argv,
-      "Trains a vision transformer to tell what images show.\n"
+      "Trains a vision transformer to classify images.\n"
       "  train_vit --data mnist:DIR --out DIR",
       ClassifierOptions{.images = {.augment = {.shift = 1, .rotate = 5, .zoom = 0.05}}},
       {.steps = 2500, .lr = 2e-3, .weight_decay = 0.05, .eval_every = 500, .out = "out/vit"});

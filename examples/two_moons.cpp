@@ -1,4 +1,4 @@
-// A small network learns to tell two interleaved half circles apart, and draws what it learnt.
+// Trains a small network to separate two interleaved half circles, and draws its decision.
 
 #include <gradus/gradus.h>
 
@@ -8,7 +8,7 @@
 
 using namespace gradus;
 
-/// Two inputs, two hidden layers of 32, one logit.
+/// Two inputs, two hidden layers of 32 units, one logit.
 struct Classifier : nn::Module {
   nn::Linear first, second, out;
   Classifier()
@@ -23,7 +23,7 @@ struct Points {
   Tensor x, y;  // (n, 2); (n), 0 or 1
 };
 
-/// n points: the upper moon is class 0, the lower, shifted one class 1; with some noise.
+/// n noisy points: the upper moon is class 0, the lower, shifted one class 1.
 Points two_moons(int64_t n) {
   const Tensor y = gt(rand({n}), 0.5).to(float32);
   const Tensor angle = rand({n}) * std::numbers::pi;
@@ -38,7 +38,7 @@ double accuracy(const Classifier& model, const Points& points) {
   return mean(eq(predicted, points.y).to(float32)).item();
 }
 
-/// The plane as characters: what the model says at each place.
+/// Prints the plane as characters, by the predicted probability at each point.
 void draw(const Classifier& model) {
   const NoGrad no_grad;
   for (double v = 1.3; v > -0.9; v -= 0.15) {

@@ -4,8 +4,8 @@
 usage: python3 weights.py to-safetensors IN.bin OUT.safetensors           (or IN.bin.index.json, of several parts)
        python3 weights.py to-torch IN.safetensors OUT.bin
 
-Needs PyTorch 1.13 or newer and nothing else; runs no code that a file holds. A tensor that is the same memory as
-another (tied weights) is written once; the metadata name it, and to-torch ties it again.
+Needs only PyTorch 1.13 or newer, and runs no code from files. Tensors that share memory (tied weights) are written
+once and named in the metadata; to-torch ties them again.
 """
 import inspect
 import json
@@ -29,7 +29,7 @@ def expect(condition, path, what):
 # ---- PyTorch's files ----
 
 def parts_in(index):
-    """The files that an index names, which lie beside it."""
+    """The files named by an index, in its folder."""
     with open(index, "rb") as f:
         try:
             names = set(json.load(f)["weight_map"].values())
@@ -44,28 +44,28 @@ def state_dict_in(path):
         state = {}
         for part in parts_in(path):
             more = state_dict_in(part)
-            expect(not state.keys() & more.keys(), part, "a name stands there that an earlier part has")
+            expect(not state.keys() & more.keys(), part, "a name that an earlier part already has")
             state.update(more)
         return state
-    # A pickle runs what code it likes unless PyTorch reads tensors and nothing else.
+    # Unpickling runs arbitrary code unless PyTorch is told to read tensors only.
     expect("weights_only" in inspect.signature(torch.load).parameters, path,
-           f"PyTorch {torch.__version__} would run code that the file holds: expected 1.13 or newer")
+           f"PyTorch {torch.__version__} would run code in the file: expected 1.13 or newer")
     with open(path, "rb") as f:
         try:
             state = torch.load(f, map_location="cpu", weights_only=True)
-        except Exception as e:  # of any type, by what is wrong with the file
+        except Exception as e:  # the type depends on the damage
             why = " ".join(str(e).split("WeightsUnpickler error:")[-1].split())
-            expect(False, path, f"expected a state_dict, and nothing that runs code: {type(e).__name__}: {why[:200]}")
-    for key in ("state_dict", "model"):  # checkpoints hold it beside other things
+            expect(False, path, f"expected a state_dict that runs no code: {type(e).__name__}: {why[:200]}")
+    for key in ("state_dict", "model"):  # checkpoints hold it among other things
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
     expect(isinstance(state, dict) and all(isinstance(t, torch.Tensor) for t in state.values()), path,
-           "expected a state_dict, names and tensors")
+           "expected a state_dict of names and tensors")
     for name, tensor in state.items():
-        expect(isinstance(name, str) and name != "__metadata__", path, f"{name!r}: safetensors has no place for such a name")
+        expect(isinstance(name, str) and name != "__metadata__", path, f"{name!r}: safetensors cannot store this name")
         expect(tensor.layout == torch.strided and tensor.device.type == "cpu", path,
-               f"{name}: expected a dense tensor with its numbers, got {tensor.layout} on {tensor.device}")
-        expect(tensor.dtype in NAMES, path, f"{name}: safetensors holds no {tensor.dtype}")
+               f"{name}: expected a dense tensor in memory, got {tensor.layout} on {tensor.device}")
+        expect(tensor.dtype in NAMES, path, f"{name}: safetensors has no {tensor.dtype}")
     return state
 
 
@@ -74,11 +74,11 @@ def to_safetensors(source, target):
     for name, tensor in state_dict_in(source).items():
         memory = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
         first = seen.setdefault(memory, name) if tensor.numel() else name
-        if first == name or name == "format":  # that means something else in the metadata
+        if first == name or name == "format":  # "format" has another meaning in the metadata
             tensors[name] = tensor.detach()
         else:
             metadata[name] = first
-    # Large elements first, so that each tensor is aligned to its own.
+    # Large elements first, so that each tensor is aligned.
     names = sorted(tensors, key=lambda name: -tensors[name].element_size())
     header, at = {"__metadata__": metadata}, 0
     for name in names:
@@ -98,7 +98,7 @@ def to_safetensors(source, target):
 
 def once_each(pairs):
     if len(dict(pairs)) < len(pairs):
-        raise ValueError("a name stands there twice")
+        raise ValueError("duplicate name")
     return dict(pairs)
 
 
@@ -107,12 +107,12 @@ def are_counts(numbers):
 
 
 def tensor_in(path, name, entry, data):
-    """The tensor that an entry of the header describes, and where its bytes begin and end."""
+    """The tensor described by an entry of the header, and the begin and end of its bytes."""
     expect(isinstance(entry, dict) and entry.keys() == {"dtype", "shape", "data_offsets"}, path,
            f"{name}: expected dtype, shape and data_offsets")
     kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    expect(isinstance(kind, str) and kind in DTYPES, path, f"{name}: PyTorch holds no {kind}")
-    expect(are_counts(shape), path, f"{name}: expected a shape of whole numbers from 0, got {shape}")
+    expect(isinstance(kind, str) and kind in DTYPES, path, f"{name}: PyTorch has no {kind}")
+    expect(are_counts(shape), path, f"{name}: expected a shape of integers >= 0, got {shape}")
     expect(are_counts(offsets) and len(offsets) == 2 and offsets[0] <= offsets[1] <= len(data), path,
            f"{name}: data_offsets: expected a begin and an end in the {len(data)} bytes, got {offsets}")
     begin, end = offsets
@@ -126,25 +126,25 @@ def read_safetensors(path):
     """Tensors by name, and the metadata."""
     with open(path, "rb") as f:
         head, left = f.read(8), os.fstat(f.fileno()).st_size - 8
-        expect(len(head) == 8 and struct.unpack("<Q", head)[0] <= left, path, "expected safetensors: the header is cut short")
+        expect(len(head) == 8 and struct.unpack("<Q", head)[0] <= left, path, "expected safetensors: the header is truncated")
         try:
             header = json.loads(f.read(struct.unpack("<Q", head)[0]), object_pairs_hook=once_each)
         except (ValueError, RecursionError) as e:
             expect(False, path, f"expected safetensors: the header is not JSON: {e}")
         data = bytearray(f.read())
-    expect(isinstance(header, dict), path, "expected safetensors: the header is no object")
+    expect(isinstance(header, dict), path, "expected safetensors: the header is not an object")
     metadata = header.pop("__metadata__", {})
     expect(isinstance(metadata, dict) and all(isinstance(v, str) for v in metadata.values()), path,
-           "__metadata__: expected names and texts")
-    tensors, places = {}, []
+           "__metadata__: expected strings")
+    tensors, ranges = {}, []
     for name, entry in header.items():
-        tensors[name], place = tensor_in(path, name, entry, data)
-        places.append(place)
+        tensors[name], byte_range = tensor_in(path, name, entry, data)
+        ranges.append(byte_range)
     at = 0
-    for begin, end in sorted(places):
-        expect(begin == at, path, f"expected tensors one behind the other: one ends at byte {at}, the next begins at {begin}")
+    for begin, end in sorted(ranges):
+        expect(begin == at, path, f"expected contiguous tensors: one ends at byte {at}, the next begins at {begin}")
         at = end
-    expect(at == len(data), path, f"{len(data) - at} bytes behind the last tensor")
+    expect(at == len(data), path, f"{len(data) - at} bytes after the last tensor")
     return tensors, metadata
 
 

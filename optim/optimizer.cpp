@@ -93,7 +93,7 @@ std::string Optimizer::label(size_t i, const Tensor& p) const {
   return out.str();
 }
 
-/// As the next of slots_.
+/// Checks p as the next parameter of slots_.
 void Optimizer::check_parameter(const Tensor& p) const {
   const size_t i = slots_.size();
   check(p.defined(), name_, ": parameter ", i, " is undefined");

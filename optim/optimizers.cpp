@@ -5,8 +5,7 @@
 
 namespace gradus::optim {
 
-// Each element is read and written once. The rules' numbers are those of T, so that the loops are
-// vector loops.
+// Each element is read and written once. Scalars are converted to T so that the loops vectorise.
 
 // ---- SGD ----
 
@@ -98,7 +97,7 @@ AdamW::AdamW(ParameterGroups params, const AdamWOptions& options)
 // ---- RMSprop ----
 
 namespace {
-/// The state: square_avg, and as wanted momentum_buffer and grad_avg.
+/// States: square_avg, then momentum_buffer and grad_avg if used.
 template <bool centered, bool with_momentum, class T>
 void rmsprop(const ElementwiseOptimizer::Chunk<T>& c, const RMSpropOptions& o) {
   T *p = c.param, *v = c.state[0], *u = c.state[1], *m = c.state[with_momentum ? 2 : 1];

@@ -1,6 +1,5 @@
 #pragma once
-// Learning rates as plain functions of the step. `step` counts the updates done before, so the
-// first is step 0:
+// Learning rates as plain functions of the step. `step` is the number of updates done, 0 at first:
 //   for (int64_t step = 0; step < steps; ++step) {
 //     optimizer.set_lr(schedule::cosine(
 //         step, {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = steps}));
@@ -11,16 +10,16 @@
 
 namespace gradus::optim::schedule {
 
-/// lr.
+/// lr at every step.
 double constant(int64_t step, double lr);
 
 /// lr (step+1) / (warmup+1) for step < warmup, then lr.
 double linear_warmup(int64_t step, double lr, int64_t warmup);
 
 struct StepDecayOptions {
-  double lr = 1e-3;     ///< at first
+  double lr = 1e-3;     ///< initial learning rate
   int64_t every = 1;    ///< updates between two changes
-  double factor = 0.1;  ///< of each change
+  double factor = 0.1;  ///< multiplies lr at each change
 };
 /// lr, multiplied by `factor` after each `every` updates: lr factor^floor(step / every).
 double step(int64_t step, const StepDecayOptions& options);
@@ -29,16 +28,16 @@ double step(int64_t step, const StepDecayOptions& options);
 double exponential(int64_t step, double lr, double factor);
 
 struct DecayOptions {
-  double lr = 1e-3;    ///< the highest
-  double min_lr = 0;   ///< from `steps` on
-  int64_t warmup = 0;  ///< updates until lr is reached, linearly
-  int64_t steps = 0;   ///< when min_lr is reached; must be given
+  double lr = 1e-3;    ///< peak learning rate
+  double min_lr = 0;   ///< final learning rate
+  int64_t warmup = 0;  ///< updates of linear warmup to lr
+  int64_t steps = 0;   ///< step at which min_lr is reached; required
 };
-/// Linear warm-up to lr, then in a straight line down to min_lr.
+/// Linear warmup to lr, then linear decay to min_lr.
 double linear(int64_t step, const DecayOptions& options);
 
 using CosineOptions = DecayOptions;  ///< lr, min_lr, warmup, steps
-/// Linear warm-up to lr, then min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x goes from 0 at
+/// Linear warmup to lr, then min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x goes from 0 at
 /// `warmup` to 1 at `steps`, then min_lr. Loshchilov & Hutter 2017, arXiv 1608.03983, without
 /// restarts.
 double cosine(int64_t step, const CosineOptions& options);
@@ -48,29 +47,27 @@ double cosine(int64_t step, const CosineOptions& options);
 double transformer(int64_t step, int64_t d_model, int64_t warmup = 4000);
 
 struct PlateauOptions {
-  double lr = 1e-3;         ///< to begin with
-  double factor = 0.1;      ///< what lr is multiplied by
-  int64_t patience = 10;    ///< as many losses in a row may be no better
-  double threshold = 1e-4;  ///< better: below the best by this part of it
-  int64_t cooldown = 0;     ///< losses that count for nothing after a reduction
-  double min_lr = 0;        ///< it falls no further
+  double lr = 1e-3;         ///< initial learning rate
+  double factor = 0.1;      ///< multiplies lr at a reduction
+  int64_t patience = 10;    ///< losses in a row without improvement before a reduction
+  double threshold = 1e-4;  ///< minimum improvement, relative to |best|
+  int64_t cooldown = 0;     ///< losses ignored after a reduction
+  double min_lr = 0;        ///< lower bound
 };
-/// A learning rate that falls when the loss stops falling, torch's ReduceLROnPlateau (but that its
-/// threshold is a part of the best loss's size, which for a loss below 0 torch takes the wrong way):
-/// give it each new validation loss (lower is better; NaN is never better). A reduction by less than
-/// 1e-8 is not made.
+/// Reduces the learning rate when the validation loss stops improving (lower is better, NaN never
+/// is): PyTorch's ReduceLROnPlateau, except that the threshold is relative to |best|, since
+/// PyTorch's has the wrong sign for a loss below 0. Reductions of less than 1e-8 are skipped.
 ///   optimizer.set_lr(plateau.step(validation_loss));
 class Plateau {
  public:
   explicit Plateau(const PlateauOptions& options = {});
-  /// Takes the next loss; returns the learning rate from now on.
+  /// Takes the next loss and returns the new learning rate.
   double step(double loss);
-  double lr() const { return lr_; }  ///< of the step to come
-  /// All that later steps depend on but for the options: "lr", "best", "bad" (losses in a row that
-  /// were no better) and "cooldown" (losses that still count for nothing).
+  double lr() const { return lr_; }  ///< the current learning rate
+  /// Everything that later steps depend on except the options: "lr", "best", "bad" (losses in a row
+  /// without improvement) and "cooldown" (losses still to be ignored).
   NamedTensors state_dict() const;
-  /// Restores it. Throws one Error listing all names that do not fit; then nothing has been
-  /// changed.
+  /// Restores it. Throws one Error that lists all names that do not fit, with nothing changed.
   void load_state_dict(const NamedTensors& state);
 
  private:

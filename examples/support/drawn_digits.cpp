@@ -11,7 +11,7 @@ namespace {
 
 constexpr int columns = 5, rows = 7, side = 28;
 
-// A row of dots is a number, its highest bit on the left.
+// One number per row of dots, the highest bit on the left.
 constexpr uint8_t font[10][rows] = {{14, 17, 19, 21, 25, 17, 14}, {4, 12, 4, 4, 4, 4, 14},
                                     {14, 17, 1, 2, 4, 8, 31},     {31, 2, 4, 2, 1, 17, 14},
                                     {2, 6, 10, 18, 31, 2, 2},     {31, 16, 30, 1, 1, 17, 14},
@@ -24,7 +24,7 @@ double dot(int64_t digit, int row, int column) {
   return font[digit][row] >> (columns - 1 - column) & 1;
 }
 
-/// How dark the font is at a point between its dots.
+/// Bilinear interpolation of the dots.
 double ink(int64_t digit, double y, double x) {
   const int row = static_cast<int>(std::floor(y)), column = static_cast<int>(std::floor(x));
   const double v = y - row, u = x - column;
@@ -44,7 +44,7 @@ Digits drawn_digits(int64_t n, uint64_t seed) {
     };
     const auto digit = static_cast<int64_t>(uniform(0, 10));
     const double angle = uniform(-0.3, 0.3), down = uniform(-3, 3), right = uniform(-3, 3);
-    const double height = uniform(2.2, 3.4), width = uniform(2.2, 3.4);  // pixels a dot
+    const double height = uniform(2.2, 3.4), width = uniform(2.2, 3.4);  // pixels per dot
     float* pixel = digits.images.data<float>() + i * side * side;
     for (int row = 0; row < side; ++row)
       for (int column = 0; column < side; ++column) {

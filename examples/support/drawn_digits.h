@@ -5,14 +5,14 @@
 
 namespace gradus {
 
-/// Images of digits, and which ones they are.
+/// Images of digits and their labels.
 struct Digits {
   Tensor images;  ///< (n, height, width) float32 in [0, 1]
   Tensor labels;  ///< (n) int64 in [0, 10)
 };
 
-/// n digits of a font of dots, 28 x 28, each turned, stretched and moved a little, with noise: what
-/// a classifier can learn without a download. Functions of (seed, which) alone.
+/// n digits in a dot-matrix font, 28 x 28, slightly rotated, scaled and shifted, with noise:
+/// training data without a download. Image i depends only on (seed, i).
 Digits drawn_digits(int64_t n, uint64_t seed);
 
 }  // namespace gradus

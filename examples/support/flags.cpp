@@ -57,8 +57,14 @@ void Flags::added_later(const std::vector<std::string>& names) {
 
 // ---- the command line ----
 
-bool Flags::parse(int argc, char** argv) {
+bool Flags::parse(int argc, char** argv) { return read_command_line(argc, argv, false); }
+
+void Flags::parse_known(int argc, char** argv) { read_command_line(argc, argv, true); }
+
+bool Flags::read_command_line(int argc, char** argv, bool known_only) {
   CLI::App app;
+  app.allow_extras(known_only);
+  if (known_only) app.set_help_flag();
   std::vector<CLI::Option*> options;
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   for (Flag& flag : flags_) {
@@ -75,8 +81,7 @@ bool Flags::parse(int argc, char** argv) {
     return false;
   } catch (const CLI::ParseError& e) {
     const std::string message = e.what();
-    core::fail(message.substr(0, 100), message.size() > 100 ? "..." : "",
-               " (--help lists the flags)");
+    core::fail(message.substr(0, 100), message.size() > 100 ? "..." : "", " (see --help)");
   }
   for (size_t i = 0; i < flags_.size(); ++i) {
     flags_[i].given = options[i]->count() > 0;
@@ -102,7 +107,7 @@ std::string Flags::help() const {
     if (group != groups_.end() && group->first == i) out << '\n' << group++->second << '\n';
     std::string line = "  " + flags_[i].name() + ' ' + flags_[i].kind;
     line.resize(std::max<size_t>(line.size() + 1, indent), ' ');
-    line += (flags_[i].turns_off ? "turns off: " : "") + flags_[i].field.meaning;
+    line += (flags_[i].turns_off ? "disable: " : "") + flags_[i].field.meaning;
     if (std::holds_alternative<models::Choice>(flags_[i].field.value))
       line += ", " + flags_[i].field.expected();
     if (!flags_[i].default_shown.empty()) line += "; default " + flags_[i].default_shown;

@@ -15,7 +15,7 @@ using models::ImageBytes;
 
 namespace {
 
-/// Grey as three equal channels, and those as grey.
+/// Converts grey to three equal channels, or three equal channels to grey.
 ImageBytes with_channels(const std::string& path, ImageBytes image, int64_t channels) {
   if (image.channels == channels) return image;
   const auto plane = static_cast<std::ptrdiff_t>(image.bytes.size()) / image.channels;
@@ -23,7 +23,7 @@ ImageBytes with_channels(const std::string& path, ImageBytes image, int64_t chan
   if (image.channels == 3) {
     core::check(
         std::equal(red, red + plane, red + plane) && std::equal(red, red + plane, red + 2 * plane),
-        path, ": expected a grey picture, got one with colours");
+        path, ": expected a grey picture, got a coloured one");
     image.bytes.resize(static_cast<size_t>(plane));
   } else {
     const std::vector<uint8_t> grey = image.bytes;
@@ -31,8 +31,8 @@ ImageBytes with_channels(const std::string& path, ImageBytes image, int64_t chan
       image.bytes.insert(image.bytes.end(), grey.begin(), grey.end());
   }
   std::printf("%s: %s\n", path.c_str(),
-              channels == 1 ? "coloured, but all of it grey: taken as grey"
-                            : "grey: taken as three equal colours");
+              channels == 1 ? "stored in colour but all grey: read as grey"
+                            : "grey: read as three equal channels");
   image.channels = channels;
   return image;
 }
@@ -50,11 +50,11 @@ int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load) {
   std::vector<std::string> paths;
   int64_t threads = num_threads();
-  flags.add("--model", folder, "DIR", "folder that the training wrote");
-  flags.add("--threads", threads, 1, 1024, "threads to compute with");
+  flags.add("--model", folder, "DIR", "folder written by training");
+  flags.add("--threads", threads, 1, 1024, "number of threads");
   flags.rest(paths);
   if (!flags.parse(argc, argv)) return 0;
-  core::check(!paths.empty(), "expected PNG files (--help says more)");
+  core::check(!paths.empty(), "expected PNG files (see --help)");
   set_num_threads(static_cast<int>(threads));
 
   const NoGrad no_grad;

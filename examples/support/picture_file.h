@@ -1,5 +1,5 @@
 #pragma once
-// Pictures in files as a model's input, and the frame of programs that say something of them.
+// PNG files as input of a model, and what the programs share that read them.
 
 #include <cstdint>
 #include <functional>
@@ -11,24 +11,24 @@
 
 namespace gradus {
 
-/// A PNG file's picture, (channels, size, size) of numbers from 0 to 1; grey as three equal channels
-/// and those as grey, which it prints. Throws Error, naming the file, on what is no PNG, of another
-/// size, or coloured where the model knows grey only.
+/// Reads a PNG file: (channels, size, size), values from 0 to 1. Converts grey to three equal
+/// channels and back, and prints that. Throws Error, naming the file, if it is not a PNG, has
+/// another size, or is coloured where grey is expected.
 Tensor read_picture(const std::string& path, int64_t size, int64_t channels);
 
-/// A model that says something of pictures.
+/// A model that describes pictures.
 struct PictureReader {
-  int64_t size, channels;  ///< of the pictures that it takes
-  models::ImageInfo info;  ///< of its folder
-  /// What it says of one: (1, channels, size, size), normalised as `info` has it; printed
-  /// behind the file's name.
+  int64_t size, channels;  ///< of the model's input
+  models::ImageInfo info;  ///< from the model's folder
+  /// The output for a picture (1, channels, size, size) normalised by `info`; printed after the
+  /// file's name.
   std::function<std::string(const Tensor& picture)> say;
 };
 
-/// The frame of a program that looks at pictures: reads the command line (`flags`, --model DIR, which
-/// is `folder` unless given, --threads, PNG files), and prints what the reader that `load` makes of
-/// DIR says of each file, once all are read. Returns the process's exit status. Throws Error as
-/// read_picture does, and if images.json is of another number of channels.
+/// The main function of a program that describes pictures: parses the command line (`flags`,
+/// --model DIR with default `folder`, --threads, PNG files), reads all files, and prints what
+/// load(DIR) says of each. Returns the exit status. Throws Error as read_picture does, and if
+/// images.json has another number of channels than the model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load);
 

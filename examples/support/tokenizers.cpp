@@ -12,9 +12,9 @@ namespace gradus {
 
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& o) {
   models::Fields fields;
-  fields.add("tokenizer", o.kind, {"char", "word", "bpe"}, "what a token is");
+  fields.add("tokenizer", o.kind, {"char", "word", "bpe"}, "unit of a token");
   flags.add(fields);
-  flags.add("--vocab", o.vocab, 1, 1e9, "most words, or tokens of bpe (byte pairs)");
+  flags.add("--vocab", o.vocab, 1, 1e9, "maximum vocabulary size for word and bpe (byte pairs)");
 }
 
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
@@ -33,13 +33,20 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
 
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab) {
   auto tokenizer = models::load_tokenizer(folder);
-  // Characters and words are ours, and counted; models with tokens of others often have more.
+  // Characters and words are counted exactly; other models' vocabularies are often rounded up.
   const bool may_be_fewer = dynamic_cast<models::BPETokenizer*>(tokenizer.get()) ||
                             dynamic_cast<models::WordPieceTokenizer*>(tokenizer.get());
   const int64_t tokens = tokenizer->vocab_size();
   core::check(tokens == vocab || (may_be_fewer && tokens < vocab), folder, ": the model has ",
               vocab, " tokens, the tokenizer ", tokens);
   return tokenizer;
+}
+
+std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
+                                     const std::vector<int64_t>& ids) {
+  std::vector<std::string> texts;
+  for (const int64_t id : ids) texts.push_back(tokenizer.decode({id}));
+  return texts;
 }
 
 std::string TokenText::add(int64_t id) {

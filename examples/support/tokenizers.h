@@ -1,5 +1,5 @@
 #pragma once
-// Which tokenizer a program uses: its flags, how it is made or read, and text from its tokens.
+// Tokenizers of programs: flags, training or loading, and decoding.
 
 #include <algorithm>
 #include <filesystem>
@@ -16,25 +16,25 @@ enum class TokenizerKind { characters, words, bpe };
 
 struct TokenizerOptions {
   TokenizerKind kind = TokenizerKind::characters;
-  int64_t vocab = 4096;  ///< the most tokens of bpe, the most words
+  int64_t vocab = 4096;  ///< maximum vocabulary size of bpe and words
 };
 
-/// --tokenizer char|word|bpe and --vocab.
+/// Declares --tokenizer char|word|bpe and --vocab.
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& options);
 
-/// That of the folder `begins_with` or, if there is none, a new one for `text`, with these special
-/// tokens.
+/// Loads the tokenizer of the folder `begins_with` or, if that is empty, makes one for `text` with
+/// the given special tokens.
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                   const std::string& begins_with,
                                                   const std::string& text,
                                                   const std::vector<std::string>& special = {});
 
-/// The tokenizer in the folder of a model of that many tokens. Byte pairs and pieces of words may be
-/// fewer: models of others often have a round number. Throws Error if they are not as many.
+/// Loads the tokenizer of a model with `vocab` tokens. Throws Error if it has another number of
+/// tokens; byte pairs and word pieces may have fewer, since models often round their vocabulary up.
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
 
-/// How many tokens a model of type Model has that begins with that in `begins_with`, if there is one:
-/// as many as it or, where there are more, as the tokenizer.
+/// The vocabulary size of a Model that starts from the folder `begins_with`: that model's, if there
+/// is one, but at least the tokenizer's.
 template <class Model>
 int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& tokenizer) {
   const int64_t vocab = tokenizer.vocab_size();
@@ -43,14 +43,17 @@ int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& token
   return std::max(vocab, models::load_config<Model>(begins_with).vocab);
 }
 
-/// Puts a text together from tokens that come one by one: what add() gives, one behind the other,
-/// is what the tokenizer would make of all. (Words in "plain quotes" may get a space too many after
-/// hundreds of tokens, for then it forgets the first ones.) Bytes come as they are: a byte pair
-/// may be part of a character.
+/// The text of each token on its own, for labels.
+std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
+                                     const std::vector<int64_t>& ids);
+
+/// Decodes tokens one at a time: the pieces that add() returns concatenate to the decoded text.
+/// (Words in "plain quotes" may get an extra space after hundreds of tokens, as only recent tokens
+/// are kept.) A piece may end within a UTF-8 character.
 class TokenText {
  public:
   explicit TokenText(const models::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-  /// What this token, behind those before it, adds to the text.
+  /// The text that this token adds to that of the tokens before it.
   std::string add(int64_t id);
 
  private:
@@ -59,7 +62,7 @@ class TokenText {
   size_t length_ = 0;  // of their text
 };
 
-/// Writes a text to stdout at once, zeros in it too.
+/// Writes a text, which may contain NUL bytes, to stdout and flushes.
 void print_now(const std::string& text);
 
 }  // namespace gradus

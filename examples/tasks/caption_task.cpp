@@ -15,13 +15,15 @@ namespace {
 
 const ImageOptions& with_true_captions(const ImageOptions& images) {
   const models::AugmentOptions& a = images.augment;
-  core::check(a.flip == 0, "--flip: captions name left and right, got ", a.flip);
-  core::check(a.grey == 0, "--grey: captions name colours, got ", a.grey);
-  core::check(a.rotate <= 15, "--rotate: captions hold to 15 degrees, got ", a.rotate);
+  core::check(a.flip == 0, "--flip: expected 0, captions name left and right, got ", a.flip);
+  core::check(a.grey == 0, "--grey: expected 0, captions name colours, got ", a.grey);
+  core::check(a.rotate <= 15,
+              "--rotate: expected at most 15 degrees, beyond which captions are wrong, got ",
+              a.rotate);
   return images;
 }
 
-/// The words of all captions that there are.
+/// All possible captions, one per line.
 std::string all_captions() {
   std::string text;
   for (const std::string& caption : models::shape_captions()) text += caption + '\n';

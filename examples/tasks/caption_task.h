@@ -1,5 +1,5 @@
 #pragma once
-// Learning from pictures of shapes with captions: what the programs of all such models share.
+// What the programs share that train on captioned pictures of shapes.
 
 #include <memory>
 #include <string>
@@ -10,27 +10,29 @@
 
 namespace gradus {
 
-/// Options of a program that learns from captions: pictures that may be moved a little and, as
-/// captions must stay true, neither flipped, turned far nor made grey.
+/// Default options for captioned pictures: augmentation only by small shifts, so that captions stay
+/// true.
 ImageOptions captioned_images();
 
 /// A picture of two shapes has two true captions, "a red circle above a blue square" and "a blue
-/// square below a red circle". It trains with the one that it was drawn with, either as often.
+/// square below a red circle". It is trained with the one it was generated with; both are equally
+/// frequent.
 class CaptionTask : public ImageTask {
  protected:
-  /// The tokenizer is that of the folder that the run begins with or, if there is none, one of the
-  /// captions' words. Throws Error on augmentation that makes captions untrue.
+  /// Takes the tokenizer of the folder that the run starts from, or else makes one of the captions'
+  /// words. Throws Error on augmentation that makes captions untrue.
   CaptionTask(const ImageOptions& images, const TrainOptions& training);
 
-  /// The captions of a part's images `ids` (B), and their tokens.
+  /// The captions of images `ids` (B) of a part.
   std::vector<std::string> captions(Split part, const Tensor& ids) const;
+  /// Their tokens.
   models::TextBatch texts(Split part, const Tensor& ids) const;
-  /// The part's images in their order as batches of `count` without two that have a true caption in
-  /// common: who has one already is left out. What is left at the end is a batch if it is the only.
+  /// Batches of `count` images of a part, in order, no two of a batch with a true caption in
+  /// common: duplicates are skipped. An incomplete batch is dropped unless it is the only one.
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
-  /// A model's configuration with `vocab` as the tokenizer has it. Throws Error if captions do not
-  /// fit its `context`.
+  /// Sets a configuration's `vocab` to the tokenizer's. Throws Error if a caption exceeds
+  /// `context`.
   template <class Config>
   Config with_words(Config config) const {
     config.vocab = tokenizer_->vocab_size();

@@ -1,5 +1,5 @@
 #pragma once
-// Training a classifier of images: what the programs of all such models share.
+// What the programs share that train a classifier of images.
 
 #include <string>
 
@@ -17,13 +17,12 @@ struct ClassifierOptions {
 
 /// --label-smoothing and the images' flags.
 inline void add_flags(Flags& flags, ClassifierOptions& o) {
-  flags.add("--label-smoothing", o.label_smoothing, 0, 1, "share of a label that all classes have");
+  flags.add("--label-smoothing", o.label_smoothing, 0, 1, "label smoothing");
   add_flags(flags, o.images);
 }
 
-/// A Model's configuration has `image` (height and width), `channels` and `classes`, which the data
-/// decide; called with images (B, C, H, W) it gives logits (B, classes). A program says
-/// what it is, in info().
+/// Model: maps images (B, C, H, W) to logits (B, classes); its configuration has `image` (height
+/// and width), `channels` and `classes`, which are set from the data. A program adds info().
 template <class Model>
 class ClassifierTask : public ImageTask {
  public:
@@ -39,7 +38,7 @@ class ClassifierTask : public ImageTask {
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
   }
   void save(const std::string& dir) const override { write_model(dir, model_); }
-  /// Draws what it takes for what, and a held-out image for `classify`.
+  /// Draws the confusion matrix and mistakes, and writes a held-out image for `classify`.
   void show() override {
     const models::ImageData& data = corpus_.part(Split::validation);
     const auto said = over(Split::validation, [this](const Tensor& x) { return model_(x); });
@@ -64,7 +63,7 @@ class ClassifierTask : public ImageTask {
     c.classes = std::ssize(image_info_.class_names);
     if (const std::string& from = training_.begins_with(); !from.empty())
       core::check(models::load_image_info(from).class_names == image_info_.class_names,
-                  models::class_names_path(from), ": the classes are not those of --data");
+                  models::class_names_path(from), ": its classes differ from those of --data");
     return c;
   }
 

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "examples/support/folder.h"
 #include "examples/support/source_text.h"
 #include "examples/support/text.h"
 #include "gradus/core/files/checksum.h"
@@ -20,34 +21,29 @@ namespace gradus {
 using models::Split, models::TokenFile;
 
 void add_corpus_flags(Flags& flags, CorpusOptions& o) {
-  flags.add("--data", o.data, "FILE", "text (UTF-8); its last tenth validates",
-            "gradus's own source");
-  flags.add("--val-data", o.val_data, "FILE", "text that validates instead", "none");
+  flags.add("--data", o.data, "FILE", "UTF-8 text; the last tenth is the validation set",
+            name_of_text(""));
+  flags.add("--val-data", o.val_data, "FILE", "validation text, instead of that tenth", "none");
   add_tokenizer_flags(flags, o.tokenizer);
-  flags.add("--on-disk", o.on_disk, "keeps text and tokens (in --out) out of memory");
+  flags.add("--on-disk", o.on_disk, "keep text and tokens on disk (in --out) instead of in memory");
   flags.added_later({"--val-data", "--tokenizer", "--vocab", "--on-disk"});
 }
 
-/// A text in memory, or a file that stays on disk.
+/// A text in memory, or a file on disk.
 struct Corpus::Text {
   std::string name, held;
   bool on_disk = false;
   int64_t size = 0;
 
-  Text(const std::string& path, bool stays) : name(path), on_disk(stays) {
-    if (path.empty()) {
-      core::check(!stays, "--on-disk needs a file: give one with --data");
-      name = "gradus's own source";
-      held = source_text();
-    } else if (!stays) {
-      held = read_file(path);
-    }
+  Text(const std::string& path, bool stays) : name(name_of_text(path)), on_disk(stays) {
+    core::check(!stays || !path.empty(), "--on-disk: expected a file, --data FILE");
+    if (!stays) held = read_text(path);
     std::error_code error;
     size = stays ? static_cast<int64_t>(std::filesystem::file_size(path, error)) : std::ssize(held);
     core::check(!error, "cannot read ", path, ": ", error.message());
   }
 
-  /// At most n bytes from byte `first` on.
+  /// Up to n bytes from byte `first`.
   std::string read(int64_t first, int64_t n) const {
     n = std::min(n, size - first);
     if (!on_disk) return held.substr(static_cast<size_t>(first), static_cast<size_t>(n));
@@ -57,20 +53,20 @@ struct Corpus::Text {
     core::check(file.read(bytes.data(), n).good(), "cannot read ", name);
     return bytes;
   }
-  /// Where the character begins that has this byte.
+  /// The first byte of the UTF-8 character that contains byte `at`.
   int64_t begin_of_character(int64_t at) const {
     for (int64_t begin = at; begin >= std::max<int64_t>(0, at - 3) && begin < size; --begin)
       if ((read(begin, 1)[0] & 0xc0) != 0x80) return begin;
-    return at;  // which is none of UTF-8
+    return at;  // not UTF-8
   }
 };
 
-/// A part of a text.
+/// A range of bytes of a text.
 struct Corpus::Range {
   const Text* text;
   int64_t first, size;
 
-  /// f(); its errors then tell where.
+  /// Calls f(); its errors then name the text and the offset.
   template <class F>
   decltype(auto) naming(F&& f) const {
     try {
@@ -81,7 +77,7 @@ struct Corpus::Range {
                  e.what());
     }
   }
-  /// Its beginning, at most `most` bytes.
+  /// Its first `most` bytes, cut at a character.
   std::string head(int64_t most) const {
     if (most >= size) return text->read(first, size);
     return text->read(first, text->begin_of_character(first + most) - first);
@@ -94,7 +90,7 @@ bool is_of_characters(const models::Tokenizer* tokenizer) {
   return dynamic_cast<const models::CharTokenizer*>(tokenizer) != nullptr;
 }
 
-/// A new tokenizer for the texts, the first of which trains.
+/// A new tokenizer for the texts, the first of which is the training part.
 template <class Range>
 std::unique_ptr<models::Tokenizer> new_tokenizer(const TokenizerOptions& o,
                                                  const std::vector<Range>& ranges, int64_t head) {
@@ -108,7 +104,7 @@ std::unique_ptr<models::Tokenizer> new_tokenizer(const TokenizerOptions& o,
   for (const Range& range : ranges) text += range.head(head);
   try {
     return make_tokenizer(o, "", text);
-  } catch (const Error&) {  // in one of them
+  } catch (const Error&) {  // find the text at fault
     for (const Range& range : ranges)
       range.naming([&] { make_tokenizer(o, "", range.head(head)); });
     throw;
@@ -117,8 +113,8 @@ std::unique_ptr<models::Tokenizer> new_tokenizer(const TokenizerOptions& o,
 
 }  // namespace
 
-/// Into what trains and what validates; a text of characters alone not at all, for that is cut
-/// where nine tenths of its tokens are.
+/// Splits the texts into training and validation part. A single text of characters is not split
+/// here: TextData splits its tokens.
 std::vector<Corpus::Range> Corpus::cut(const std::vector<Text>& texts) const {
   std::vector<Range> ranges;
   for (const Text& text : texts) ranges.push_back({&text, 0, text.size});
@@ -144,7 +140,7 @@ std::vector<int64_t> Corpus::encode(const Range& range) {
   return ids;
 }
 
-/// Tells what a range's tokens are made of from other texts and tokenizers.
+/// Identifies the text and the tokenizer of a range's tokens.
 std::string Corpus::source_of(const Range& range) const {
   const std::string tokenizer = tokenizer_->to_json();
   const std::array<int64_t, 4> sizes{range.first, range.size, std::ssize(tokenizer), 0};
@@ -161,7 +157,7 @@ std::string Corpus::source_of(const Range& range) const {
 
 namespace {
 
-/// The token file there, if it is whole and its tokens are made of this.
+/// The token file at `path`, if it is complete and made from `source`.
 std::optional<TokenFile> find_tokens(const std::string& path, const std::string& source,
                                      int64_t vocab_size) {
   try {
@@ -169,7 +165,7 @@ std::optional<TokenFile> find_tokens(const std::string& path, const std::string&
     if (file.source() != source || file.vocab_size() != vocab_size) return {};
     file.verify();
     return file;
-  } catch (const Error&) {  // there is none, or a damaged one
+  } catch (const Error&) {  // missing or damaged
     return {};
   }
 }
@@ -187,7 +183,8 @@ int64_t count_unknown(const TokenFile& file, const models::Tokenizer& tokenizer)
 
 }  // namespace
 
-/// The tokens of a range: those in the file at `path` or else new ones, there unless `read_only`.
+/// The tokens of a range: of the file at `path` if valid, else new ones, written there unless
+/// `read_only`.
 TokenFile Corpus::tokens_of(const Range& range, const std::string& path, bool read_only) {
   constexpr int64_t piece = 1 << 22;
   const std::string source = source_of(range), &text = range.text->name;
@@ -197,7 +194,7 @@ TokenFile Corpus::tokens_of(const Range& range, const std::string& path, bool re
   } else if (!file) {
     TokenFile::write(path, text, *tokenizer_, piece, range.first, range.size, source);
     file.emplace(path);
-    core::check(file->source() == source, path, ": another process writes it, too");
+    core::check(file->source() == source, path, ": another process is writing it");
   }
   unknown_ += count_unknown(*file, *tokenizer_);
   add_id(std::to_string(range.size) + ' ' + file->checksum());
@@ -235,9 +232,7 @@ void Corpus::read(const std::vector<Range>& ranges, const std::vector<Text>& tex
 
 void Corpus::read_from_disk(const std::vector<Range>& ranges, const std::string& folder,
                             bool read_only, int64_t context) {
-  std::error_code error;
-  if (!read_only) std::filesystem::create_directories(folder, error);
-  core::check(!error, "cannot make the folder ", folder, ": ", error.message());
+  if (!read_only) make_folder(folder);
   if (ranges.size() == 1) {
     data_.emplace(tokens_of(ranges[0], folder + "/text.tokens", read_only), context);
   } else {
@@ -269,9 +264,9 @@ double Corpus::bytes(const Tensor& ids) const {
 std::string Corpus::opening() const {
   const int64_t train = data_->length(Split::train), validation = data_->length(Split::validation);
   std::ostringstream out;
-  out << "text   " << (o_.data.empty() ? "gradus's own source" : o_.data) << ": "
-      << with_commas(text_bytes_) << " bytes, " << with_commas(train + validation) << " tokens, "
-      << with_commas(tokenizer_->vocab_size()) << " different";
+  out << "text   " << name_of_text(o_.data) << ": " << with_commas(text_bytes_) << " bytes, "
+      << with_commas(train + validation) << " tokens, " << with_commas(tokenizer_->vocab_size())
+      << " different";
   if (unknown_ > 0) out << " and " << with_commas(unknown_) << " unknown";
   out << "; " << with_commas(train) << " train, "
       << (o_.val_data.empty() ? "the last " : "of " + o_.val_data + ' ') << with_commas(validation)

@@ -1,6 +1,6 @@
 #pragma once
-// The text that a language model learns from: a tokenizer for it, and its tokens in two parts, in
-// memory or on disk.
+// Corpus: the text that a language model is trained on, its tokenizer, and its tokens in two parts,
+// in memory or on disk.
 
 #include <memory>
 #include <optional>
@@ -14,39 +14,38 @@ namespace gradus {
 
 struct CorpusOptions {
   std::string data;      ///< a file; empty: gradus's own source
-  std::string val_data;  ///< a file that validates; empty: the end of `data`
+  std::string val_data;  ///< a validation file; empty: the end of `data`
   TokenizerOptions tokenizer = {};
-  bool on_disk = false;  ///< reads pieces of the files, and the tokens from files of their own
-  int64_t head =
-      1 << 26;  ///< on disk: of how many bytes, from a file's first on, a tokenizer is made
+  bool on_disk = false;    ///< read the text in pieces, and keep the tokens in files
+  int64_t head = 1 << 26;  ///< on disk: bytes at a file's start that a tokenizer is trained on
 };
 
 /// Declares --data, --val-data, --tokenizer, --vocab and --on-disk.
 void add_corpus_flags(Flags& flags, CorpusOptions& options);
 
-/// Nine tenths of a text train, the rest validates: nine tenths of its characters where these are
-/// the tokens, else of its bytes. Words and byte pairs are learned from the training part alone; a
-/// word that it lacks is [UNK]. The characters are those of both parts.
+/// The first nine tenths of a text are the training part, the rest the validation part: of its
+/// characters if these are the tokens, else of its bytes. Words and byte pairs are learned from the
+/// training part only (an unseen word is [UNK]), characters from both parts.
 class Corpus {
  public:
-  /// `begins_with`: a folder whose tokenizer is taken (see make_tokenizer). `folder`: where the tokens
-  /// go, on disk: text.tokens, or train.tokens and validation.tokens. Those that are there are taken if
-  /// it was this text and this tokenizer that they were made of, and they are whole. If it may not be
-  /// written (`read_only`), others go to temporary files. Throws Error, naming the file and the byte, on
-  /// a text that the tokenizer refuses, and on one too short for windows of `context` tokens.
+  /// `begins_with`: a folder whose tokenizer is used (see make_tokenizer). `folder`: on disk, where
+  /// the tokens are stored: text.tokens, or train.tokens and validation.tokens. Existing files are
+  /// reused if they are complete and made of this text with this tokenizer. With `read_only`, new
+  /// ones are temporary. Throws Error, naming the file and the byte, on a text that the tokenizer
+  /// refuses, and on one too short for windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 
   const models::Tokenizer& tokenizer() const { return *tokenizer_; }
   const models::TextData& data() const { return *data_; }
-  /// Tells the texts, and on disk their tokens, from others.
+  /// Identifies the texts, and on disk their tokens.
   const std::string& id() const { return id_; }
-  /// "text   FILE: ...": its name and its size.
+  /// "text   FILE: ...": name and sizes, for the log.
   std::string opening() const;
-  /// How many bytes of text the tokens stand for; words, which lack the white space between them,
-  /// for the text's mean.
+  /// Number of text bytes that the tokens represent. Words, which lack the white space between
+  /// them, count as the text's mean.
   double bytes(const Tensor& ids) const;
-  /// What a text may begin with: a line break, or the text's first token.
+  /// A prompt: a line break if it is a token, else the text's first token.
   std::vector<int64_t> first_tokens() const { return {first_token_}; }
 
  private:

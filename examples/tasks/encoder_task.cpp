@@ -12,7 +12,7 @@ using models::LabelledFeatures, models::ViT;
 void add_flags(Flags& flags, EncoderOptions& o) {
   add_flags(flags, o.images);
   flags.add("--probe-images", o.probe_images, 2, 1e9,
-            "images whose features the last line's classifiers learn from");
+            "training images for the probes of the final evaluation");
 }
 
 EncoderTask::EncoderTask(const EncoderOptions& o, const TrainOptions& training, int64_t views)
@@ -40,7 +40,7 @@ Evaluation EncoderTask::validation() {
   Evaluation whole = ImageTask::validation();
   whole.score = [this, losses = whole.score](int64_t i) {
     Score score = losses(i);
-    if (i == 0)  // they are of all batches: once
+    if (i == 0)  // once: they cover all batches
       for (NamedMean& mean : probes()) score.more.push_back(std::move(mean));
     return score;
   };

@@ -1,6 +1,6 @@
 #pragma once
-// Training an encoder of images without labels: what the programs share that do. Labels only say how
-// good its features are.
+// What the programs share that train an image encoder without labels. Labels are used only to
+// evaluate its features.
 
 #include "examples/tasks/image_task.h"
 
@@ -11,24 +11,24 @@ struct EncoderOptions {
   int64_t probe_images = 10000;
 };
 
-/// The images' flags and --probe-images.
+/// Declares the images' flags and --probe-images.
 void add_flags(Flags& flags, EncoderOptions& options);
 
-/// A program adds a model, its loss, its score() and save(), as in ImageTask.
+/// A program adds a model, loss(), score() and save(), as for ImageTask.
 class EncoderTask : public ImageTask {
  public:
-  /// With, beside the loss, how often classifiers of features of the training part (the first
-  /// --probe-images of it) are right on the held-out part: `probe` a linear one, `neighbours` the
-  /// nearest ones, `random_probe` a linear one on features of an encoder that was not trained.
+  /// Besides the loss: validation accuracy of classifiers on the features of the first
+  /// --probe-images training images. `probe`: linear; `neighbours`: nearest neighbours;
+  /// `random_probe`: linear, on an untrained encoder.
   Evaluation validation() override;
-  /// Draws features of held-out images, up to 2,000, in the plane: embeddings.png.
+  /// Plots the features of up to 2,000 validation images in the plane: embeddings.png.
   void show() override;
 
  protected:
   EncoderTask(const EncoderOptions& options, const TrainOptions& training, int64_t views = 1);
 
   virtual const models::ViT& encoder() const = 0;
-  /// A configuration whose `encoder` is for these images.
+  /// Fits a configuration's `encoder` to the images.
   template <class Config>
   Config with_encoder_fitted(Config config) const {
     config.encoder = fitted(config.encoder);
@@ -36,7 +36,7 @@ class EncoderTask : public ImageTask {
   }
 
  private:
-  /// Of the first images of a part, `most` or all.
+  /// Features of the first `most` images of a part.
   models::LabelledFeatures features_of(const models::ViT& encoder, Split part, int64_t most) const;
   std::vector<NamedMean> probes() const;
 

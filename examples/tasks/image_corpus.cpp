@@ -13,19 +13,20 @@ using models::ImageData;
 void add_flags(Flags& flags, ImageOptions& o) {
   flags.group("Images", true);
   flags.add("--data", o.data, "DATA",
-            o.captioned ? "shapes:N, N drawn pictures with captions; the last fifth validates"
-                        : "mnist:DIR (IDX files), cifar10:DIR, or shapes:N, N drawn pictures");
-  flags.add("--batch", o.batch, 1, 65536, "images in a batch");
+            o.captioned
+                ? "shapes:N, N drawn pictures with captions; the last fifth is the validation set"
+                : "mnist:DIR (IDX files), cifar10:DIR, or shapes:N, N drawn pictures");
+  flags.add("--batch", o.batch, 1, 65536, "images per batch");
   flags.add(models::AugmentOptions::fields(o.augment));
 }
 
 namespace {
 
-/// Drawn pictures of one or two shapes; the last fifth tests, as read_images has it.
+/// Drawn pictures of one or two shapes; the last fifth is the test set, as in read_images.
 ImageCorpus captioned_shapes(const std::string& data) {
   const bool drawn = data.starts_with("shapes:");
   const int64_t n = drawn ? models::parse_number<int64_t>(data.substr(7)).value_or(0) : 0;
-  core::check(n >= 2, "--data: only shapes:N, of at least 2 pictures, have captions, got ",
+  core::check(n >= 2, "--data: expected shapes:N with N >= 2, which alone have captions, got ",
               shown(data));
   models::ShapeImages all = models::draw_shapes(0, n);
   const int64_t train = n - (n + 4) / 5;
@@ -36,7 +37,7 @@ ImageCorpus captioned_shapes(const std::string& data) {
           ""};
 }
 
-/// Of all that is learnt from or held out.
+/// A checksum of all images, labels and captions.
 std::string fingerprint_of(const ImageCorpus& corpus) {
   internal::Checksum sum;
   std::string texts;
@@ -57,7 +58,7 @@ std::string fingerprint_of(const ImageCorpus& corpus) {
 }  // namespace
 
 ImageCorpus read_image_corpus(const ImageOptions& o) {
-  models::augment(zeros({0, 1, 1, 1}), o.augment, 0, 0);  // which says what is wrong with options
+  models::augment(zeros({0, 1, 1, 1}), o.augment, 0, 0);  // throws on bad options
   ImageCorpus corpus = o.captioned ? captioned_shapes(o.data)
                                    : ImageCorpus{models::read_images(o.data), {}, {}, "", ""};
   const Shape shape = corpus.images.train.shape();

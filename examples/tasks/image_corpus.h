@@ -1,5 +1,5 @@
 #pragma once
-// What a program that learns from images reads: its flags, and the images.
+// Images for training: flags and reading.
 
 #include <cstdint>
 #include <string>
@@ -17,19 +17,18 @@ struct ImageOptions {
   std::string data = "shapes:10000";
   int64_t batch = 64;
   models::AugmentOptions augment = {};
-  bool captioned =
-      false;  ///< a program's that needs captions: one or two shapes, and no other data
+  bool captioned = false;  ///< with captions: only shapes:N, one or two shapes each
 };
 
-/// The flags --data, --batch and, one for each, those of augmentation, under a heading of their own.
+/// Declares --data, --batch and the flags of augmentation, under a heading of their own.
 void add_flags(Flags& flags, ImageOptions& options);
 
-/// Images to learn from, and images that are held out.
+/// Training and validation images.
 struct ImageCorpus {
   models::ImageSplit images;
-  std::vector<std::string> train_captions, test_captions;  ///< one an image, where asked for
-  std::string about;                                       ///< a line on what it is
-  std::string id;                                          ///< tells it from others
+  std::vector<std::string> train_captions, test_captions;  ///< one per image, if captioned
+  std::string about;                                       ///< a line for the log
+  std::string id;                                          ///< identifies the data
 
   const models::ImageData& part(Split part) const {
     return part == Split::train ? images.train : images.test;
@@ -39,7 +38,7 @@ struct ImageCorpus {
   }
 };
 
-/// What --data names. Throws Error if there is none.
+/// Reads what --data names. Throws Error if it cannot.
 ImageCorpus read_image_corpus(const ImageOptions& options);
 
 }  // namespace gradus

@@ -31,18 +31,18 @@ ImageTask::ImageTask(const ImageOptions& images, const TrainOptions& training, i
       views_(views),
       batches_(
           [this](int64_t step, int64_t index) {
-            const int64_t place = step * training_.accumulate + index;
-            return make_views(corpus_.images.train.shuffled(images_.batch, training_.seed, place),
-                              training_.seed, place, true);
+            const int64_t batch = step * training_.accumulate + index;
+            return make_views(corpus_.images.train.shuffled(images_.batch, training_.seed, batch),
+                              training_.seed, batch, true);
           },
           training_.accumulate) {}
 
-ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, int64_t place,
+ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, int64_t index,
                                        bool changed) const {
   Views views;
   for (int64_t view = 0; view < views_; ++view) {
     const Tensor images = changed ? models::augment(batch.images, images_.augment, seed,
-                                                    place * views_ + view, batch.ids)
+                                                    index * views_ + view, batch.ids)
                                   : batch.images;
     views.push_back({models::normalize(images, image_info_.stats), batch.labels, batch.ids});
   }
@@ -52,11 +52,11 @@ ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, i
 Evaluation ImageTask::evaluation(Split part, int64_t images) const {
   const ImageData& data = corpus_.part(part);
   const int64_t batch = images_.batch, count = std::min(images, data.size()),
-                batches = (count + batch - 1) / batch;
+                batches = num_batches(count, batch);
   const bool is_whole = count == data.size();
   return {batches, static_cast<double>(count),
           [this, part, &data, batch, batches, is_whole](int64_t i) {
-            // All images in batches of one size or two that differ by one.
+            // All images, in batches whose sizes differ by at most one.
             const int64_t first = i * data.size() / batches, next = (i + 1) * data.size() / batches;
             const uint64_t seed = ~training_.seed;
             return score(part, make_views(is_whole ? data.range(first, next - first)

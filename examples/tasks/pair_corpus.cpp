@@ -19,19 +19,19 @@ using models::DenoisingData, models::PairData, models::TextPair;
 void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& o) {
   models::Fields data;
   data.add("data", o.data, {"dates", "reversal", "addition", "denoise"},
-           "pairs made here (denoise: of --text)");
+           "built-in task (denoise: from --text)");
   flags.add(data);
-  flags.add("--pairs", o.pairs, "FILE", "UTF-8 lines, each source, tab, target", "made here");
-  flags.add("--skip-bad", o.skip_bad, "leaves out lines of --pairs that are none, and counts them");
-  flags.add("--text", o.text, "FILE", "UTF-8 text for --data denoise", "gradus's own source");
+  flags.add("--pairs", o.pairs, "FILE", "UTF-8 lines: source, tab, target", "those of --data");
+  flags.add("--skip-bad", o.skip_bad, "skip and count malformed lines of --pairs");
+  flags.add("--text", o.text, "FILE", "UTF-8 text for --data denoise", name_of_text(""));
   flags.added_later({"--text"});
-  flags.add("--count", o.count, 10, 1e6, "pairs to make");
+  flags.add("--count", o.count, 10, 1e6, "number of pairs to generate");
   add_tokenizer_flags(flags, o.tokenizer);
 }
 
 namespace {
 
-/// What is to be learnt: pairs, or a text whose lines are. `text` is all of it.
+/// Pairs, or for denoising none; `text` is the whole text, of both sides.
 struct Corpus {
   std::vector<TextPair> pairs;
   std::string text;
@@ -52,16 +52,16 @@ std::vector<TextPair> make_or_read_pairs(const PairCorpusOptions& o, uint64_t se
 
 Corpus read_corpus(const PairCorpusOptions& o, uint64_t seed) {
   if (o.data == PairTask::denoise) {
-    core::check(o.pairs.empty(), "--data denoise takes a --text, no --pairs");
-    return {{}, o.text.empty() ? source_text() : read_file(o.text)};
+    core::check(o.pairs.empty(), "--data denoise takes --text, not --pairs");
+    return {{}, read_text(o.text)};
   }
-  core::check(o.text.empty(), "--text is what --data denoise takes");
+  core::check(o.text.empty(), "--text: expected only with --data denoise");
   Corpus corpus{make_or_read_pairs(o, seed), ""};
   for (const auto& [x, y] : corpus.pairs) corpus.text += x + '\n' + y + '\n';
   return corpus;
 }
 
-/// A line on what was left out or is unknown, where there is any.
+/// A line of two counts, or "" if both are 0.
 std::string counted(const char* what, int64_t some, const std::string& of_what, int64_t more,
                     const std::string& of_what_more) {
   if (some + more == 0) return "";
@@ -70,7 +70,7 @@ std::string counted(const char* what, int64_t some, const std::string& of_what, 
 }
 
 std::string lines_on(const PairData::Report& r, const PairCorpusOptions& o) {
-  return "pairs  " + (o.pairs.empty() ? "made here" : o.pairs) + ": " + with_commas(r.train) +
+  return "pairs  " + (o.pairs.empty() ? "generated" : o.pairs) + ": " + with_commas(r.train) +
          " train, " + with_commas(r.validation) + " with other sources validate\n" +
          counted("left out: ", r.too_long, " longer than --context", r.empty,
                  " without tokens on a side") +
@@ -80,10 +80,9 @@ std::string lines_on(const PairData::Report& r, const PairCorpusOptions& o) {
 }
 
 std::string lines_on(const DenoisingData::Report& r, const PairCorpusOptions& o) {
-  return "text   " + (o.text.empty() ? "gradus's own source" : o.text) + ": " +
-         with_commas(r.train) + " lines train, " + with_commas(r.validation) +
-         " other ones validate; " + with_commas(r.tokens) + " tokens, " + with_commas(r.unknown) +
-         " of them unknown\n" +
+  return "text   " + name_of_text(o.text) + ": " + with_commas(r.train) + " lines train, " +
+         with_commas(r.validation) + " other ones validate; " + with_commas(r.tokens) +
+         " tokens, " + with_commas(r.unknown) + " of them unknown\n" +
          counted("left out: ", r.repeated, " that repeat another", r.too_short,
                  " of a single token");
 }
@@ -93,7 +92,7 @@ std::string lines_on(const DenoisingData::Report& r, const PairCorpusOptions& o)
 PairCorpus make_pair_corpus(const PairCorpusOptions& o, const std::string& begins_with,
                             int64_t context, uint64_t seed) {
   const Corpus read = read_corpus(o, seed);
-  core::check(!read.text.empty(), o.pairs + o.text, ": nothing to learn in it");
+  core::check(!read.text.empty(), o.pairs + o.text, ": expected a text, got none");
   const bool denoise = o.data == PairTask::denoise;
   const models::DenoisingOptions lines{.length = context, .seed = seed};
   std::vector<std::string> special{"[PAD]", "[UNK]", "[START]", "[END]"};

@@ -1,5 +1,5 @@
 #pragma once
-// What a program that trains a translator learns from: its flags, and how it is read or made.
+// Pairs of texts for training a translator: flags, and reading or generating them.
 
 #include <cstdint>
 #include <memory>
@@ -16,25 +16,25 @@ enum class PairTask { dates, reversal, addition, denoise };
 
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
-  std::string pairs, text;  ///< files; empty: made here, the library's own source
+  std::string pairs, text;  ///< files; empty: generated pairs, the library's own source
   int64_t count = 20000;
   bool skip_bad = false;
   TokenizerOptions tokenizer;
 };
 
-/// --data, --pairs, --text, --count, --skip-bad and the tokenizer's flags.
+/// Declares --data, --pairs, --text, --count, --skip-bad and the tokenizer's flags.
 void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& options);
 
-/// Pairs as tokens, of one tokenizer for both sides.
+/// Pairs of token sequences; both sides share a tokenizer.
 struct PairCorpus {
-  std::string about;  ///< lines on what it is and what was left out
-  std::string id;     ///< tells it from others
+  std::string about;  ///< lines for the log: sizes, and what was skipped
+  std::string id;     ///< identifies the data
   std::unique_ptr<models::Tokenizer> tokenizer;
   std::unique_ptr<models::PairSource> pairs;
 };
 
-/// Pairs for a model of that context; `begins_with`: as make_tokenizer has it. Prints which lines of
-/// a file were skipped.
+/// Pairs for a model of that context; `begins_with`: see make_tokenizer. Prints which lines of a
+/// file were skipped.
 PairCorpus make_pair_corpus(const PairCorpusOptions& options, const std::string& begins_with,
                             int64_t context, uint64_t seed);
 

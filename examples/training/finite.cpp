@@ -11,7 +11,7 @@ std::string first_not_finite(const NamedTensors& tensors) {
     const Tensor t = tensor.detach().contiguous();
     const bool finite = dispatch_floating("first_not_finite", t.dtype(), [&](auto tag) {
       const auto* p = t.template data<typename decltype(tag)::type>();
-      // x - x is 0 for what is finite, else NaN: a count that needs no branch.
+      // x - x is 0 if x is finite, else NaN: counts without a branch.
       return std::count_if(p, p + t.numel(), [](auto x) { return x - x != 0; }) == 0;
     });
     if (!finite) return name;

@@ -5,7 +5,7 @@
 
 namespace gradus {
 
-/// The name of the first tensor that holds NaN or an infinity; empty if none does.
+/// Returns the name of the first tensor that holds a NaN or an infinity, or "" if none does.
 std::string first_not_finite(const NamedTensors& tensors);
 
 }  // namespace gradus

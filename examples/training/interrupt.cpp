@@ -6,17 +6,17 @@
 namespace gradus {
 namespace {
 
-volatile std::sig_atomic_t came = 0;
+volatile std::sig_atomic_t received = 0;
 
 void on_signal(int) {
-  came = 1;
+  received = 1;
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
 }
 
-/// These come more than once: each write to a pipe that nobody reads makes one, and both the shell
-/// and the system tell that a terminal is closed.
-void on_lost_output(int) { came = 1; }
+/// These arrive repeatedly: every write to a closed pipe raises one, and a closed terminal is
+/// reported by both the shell and the kernel.
+void on_lost_output(int) { received = 1; }
 
 }  // namespace
 
@@ -27,6 +27,6 @@ void catch_interrupts() {
     if (std::signal(signal, on_lost_output) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
-bool interrupted() { return came != 0; }
+bool interrupted() { return received != 0; }
 
 }  // namespace gradus

@@ -2,12 +2,12 @@
 
 namespace gradus {
 
-/// From now on Ctrl-C (SIGINT), SIGTERM, the end of the terminal (SIGHUP) and that of who reads the
-/// output (SIGPIPE) make interrupted() true instead of ending the program, so that it can save first.
-/// A second SIGINT or SIGTERM ends it at once. SIGHUP and SIGPIPE that were ignored (nohup) stay so.
+/// Makes SIGINT (Ctrl-C), SIGTERM, SIGHUP (the terminal closed) and SIGPIPE (nobody reads the
+/// output) set interrupted() instead of ending the program, so that it can save first. A second
+/// SIGINT or SIGTERM ends it at once. Signals that were ignored before (nohup) stay ignored.
 void catch_interrupts();
 
-/// Whether such a signal came.
+/// True once such a signal has arrived.
 bool interrupted();
 
 }  // namespace gradus

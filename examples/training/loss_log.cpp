@@ -13,10 +13,10 @@ namespace gradus {
 
 namespace {
 constexpr int digits = 7;
-constexpr const char* header = "step,train_loss,val_loss";  // and what more there is
-constexpr const char* not_known = "nan";  // by an earlier version; so a stream writes it
+constexpr const char* header = "step,train_loss,val_loss";  // and further columns
+constexpr const char* not_known = "nan";  // as streams print NaN: an earlier version lacked it
 
-/// As loss.csv holds it, so that a resumed run goes on with the same number.
+/// Rounds to the precision of loss.csv, so that a resumed run continues with the same value.
 double rounded(double number) { return std::strtod(LossLog::number(number).c_str(), nullptr); }
 
 std::vector<std::string> cells(const std::string& line) {
@@ -26,7 +26,7 @@ std::vector<std::string> cells(const std::string& line) {
   return parts;
 }
 
-/// The line's cells as a row, if they are as many numbers as there are names.
+/// Parses a line into a row. Returns false unless it has one number per name.
 bool read_row(const std::string& line, const std::vector<std::string>& names, LossLog::Row& row) {
   const std::vector<std::string> parts = cells(line);
   if (parts.size() != names.size() || parts.size() < 3) return false;
@@ -57,12 +57,12 @@ void LossLog::read_up_to(int64_t step) {
   std::string line;
   std::getline(file, line);
   core::check((line + ',').starts_with(std::string(header) + ','), folder_,
-              "/loss.csv: line 1 is not its header; remove the file to go on without its rows");
+              "/loss.csv: line 1 is not its header; remove the file to continue without its rows");
   const std::vector<std::string> names = cells(line);
   for (int number = 2; std::getline(file, line); ++number) {
     Row row{};
     core::check(read_row(line, names, row), folder_, "/loss.csv: line ", number,
-                " is no row of losses; remove the file to go on without its rows");
+                " is not a row of losses; remove the file to continue without its rows");
     if (row.step <= step) append(row);
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The curve of a training run: loss.csv and loss.png.
+// The loss curve of a training run: loss.csv and loss.png.
 
 #include <cstdint>
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace gradus {
 
-/// Numbers by name: {"accuracy", 0.97}.
+/// Named values: {"accuracy", 0.97}.
 using NamedNumbers = std::vector<std::pair<std::string, double>>;
 
-/// Estimates of the losses, kept in FOLDER/loss.csv.
+/// Estimates of the losses, stored in FOLDER/loss.csv.
 class LossLog {
  public:
   struct Row {
@@ -29,25 +29,25 @@ class LossLog {
   };
   explicit LossLog(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Reads loss.csv, if there is one, as far as `step`: a run that is resumed there writes the later
-  /// rows again. Throws Error, naming the line, on what is no row, or not the header.
+  /// Reads loss.csv, if it exists, up to `step`: a run resumed there rewrites the later rows.
+  /// Throws Error, naming the line, on a malformed row or header.
   void read_up_to(int64_t step);
-  /// What best() was at that step, whose row may have been lost since.
+  /// Sets best(), whose row may have been lost.
   void set_best(Best best) { best_ = best; }
-  /// Appends a row, rounded to what loss.csv holds of it, and writes loss.csv.
+  /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv.
   void add(Row row);
-  /// The step with the lowest validation loss, the first if several, if there is one.
+  /// The first step with the lowest validation loss, if any.
   const std::optional<Best>& best() const { return best_; }
   /// The step of the last row; -1 if there is none.
   int64_t last_step() const { return rows_.empty() ? -1 : rows_.back().step; }
   const Row& last() const { return rows_.back(); }
-  /// A number as loss.csv has it.
+  /// Formats a number as in loss.csv.
   static std::string number(double number);
-  /// How many rows there are of later steps.
+  /// Number of rows of later steps.
   int64_t rows_after(int64_t step) const;
   /// "step 250 train 2.0113 val 2.0891 accuracy 0.4312".
   std::string last_line() const;
-  /// The curves of both losses, as FOLDER/loss.png shows them.
+  /// The plot of both losses, FOLDER/loss.png.
   Picture picture(const std::string& title, const std::string& loss_name) const;
 
  private:

@@ -39,7 +39,7 @@ bool Progress::due() {
 }
 
 void Progress::show(const std::string& line, bool stays) {
-  // \r goes to the line's start, ESC [ K clears what stood there.
+  // \r moves to the start of the line, ESC [ K clears it.
   std::printf(terminal_ ? "\r%s\033[K" : "%s\n", line.c_str());
   if (terminal_ && stays) std::putchar('\n');
   std::fflush(stdout);
@@ -50,7 +50,7 @@ void Progress::update(int64_t step, double loss, double seconds_besides) {
   const Clock::time_point now = Clock::now();
   const double took = Seconds(now - last_update_).count();
   training_seconds_ += took;
-  // The average of all steps at first, then of about the last 20.
+  // Averages all steps at first, then about the last 20.
   const double weight = std::max(0.05, 1 / static_cast<double>(step - first_));
   step_seconds_ = std::max(1e-9, step_seconds_ + weight * (took - step_seconds_));
   last_update_ = now;

@@ -6,31 +6,30 @@
 
 namespace gradus {
 
-/// How far a training run is, on stdout: `step 500/2000  loss 1.9123  84,120 tokens/s  1:05 left`.
-/// On a terminal one line that is rewritten, else a line every few seconds.
+/// Prints the progress of a run: `step 500/2000  loss 1.9123  84,120 tokens/s  1:05 left`. Rewrites
+/// one line on a terminal, else prints a line every few seconds.
 class Progress {
  public:
-  /// `done` of `total` steps are behind us; each takes in `items_per_step` of `items` ("tokens").
+  /// `done` of `total` steps are done; each processes `items_per_step` of `items` ("tokens").
   Progress(int64_t done, int64_t total, int64_t items_per_step, std::string items);
   /// Ends the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// One more step, the step-th, is done, with this loss. `seconds_besides`: how long all that is
-  /// not a step (estimates, saving) will still take.
+  /// Reports that step number `step` is done, with this loss. `seconds_besides`: the remaining time
+  /// of everything but steps (evaluation, saving).
   void update(int64_t step, double loss, double seconds_besides);
-  /// Something else takes its time: `done` of `total` parts of it are done.
+  /// Reports progress of something other than steps: `done` of `total` parts.
   void part(const std::string& what, int64_t done, int64_t total);
-  /// Prints a line that stays. The time since the last update is not counted as training's: whoever
-  /// calls this evaluated or saved something.
+  /// Prints a line that stays, and calls go_on().
   void note(const std::string& line);
-  /// The time since the last update is not counted, as note's.
+  /// Does not count the time since the last update as training: it went into evaluation or saving.
   void go_on() { last_update_ = Clock::now(); }
 
  private:
   using Clock = std::chrono::steady_clock;
-  bool due();  // whether it is time to print
+  bool due();  // it is time to print
   void show(const std::string& line, bool stays);
 
   int64_t first_, total_, items_per_step_;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "examples/support/folder.h"
 #include "examples/support/text.h"
 #include "gradus/models/folder/fields.h"
 
@@ -25,22 +26,20 @@ void RunFolder::lock() {
   if (fd_ >= 0 || !fs::exists(path_, error)) return;
   const int fd = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   core::check(fd >= 0, "cannot use the folder ", path_, ": ", std::strerror(errno));
-  // A file system that has no locks is no reason not to train.
+  // On a file system without locks, train unlocked.
   const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const bool writable = ::access(path_.c_str(), W_OK | X_OK) == 0;
   const int reason = errno;
   if (taken || !writable) ::close(fd);
   core::check(!taken, "another process is training in ", path_,
-              "; wait for its end or choose another --out");
+              "; wait for it to end or choose another --out");
   core::check(writable, "cannot write to the folder ", path_, ": ", std::strerror(reason));
   fd_ = fd;
   settle_previous();
 }
 
 void RunFolder::make() {
-  std::error_code error;
-  fs::create_directories(path_, error);
-  core::check(!error, "cannot make the folder ", path_, ": ", error.message());
+  make_folder(path_);
   lock();
 }
 
@@ -51,7 +50,7 @@ void RunFolder::expect_in_place() const {
               std::strerror(errno));
   const bool same =
       ::fstat(fd_, &ours) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
-  core::check(same, path_, " is not the folder that this run began in");
+  core::check(same, path_, " is no longer the folder of this run");
 }
 
 std::string RunFolder::previous_checkpoint() const {
@@ -62,9 +61,9 @@ std::string RunFolder::previous_checkpoint() const {
 models::Checkpoint RunFolder::load_checkpoint(std::string& note) {
   std::error_code error;
   const bool is_there = fs::exists(checkpoint(), error);
-  const std::string before = previous_checkpoint(), begin = "begin anew, with --overwrite";
+  const std::string before = previous_checkpoint(), begin = "start over with --overwrite";
   core::check(is_there || fs::exists(before, error), path_,
-              " holds no checkpoint (a run's first is that of step 0): ",
+              " holds no checkpoint (a run writes its first at step 0): ",
               fs::exists(path_, error) ? begin : "is --out right?");
   try {
     models::Checkpoint newest(checkpoint());
@@ -73,11 +72,11 @@ models::Checkpoint RunFolder::load_checkpoint(std::string& note) {
   } catch (const Error& e) {
     note = e.what();
   }
-  if (!fs::exists(before, error)) core::fail(note, "; there is no checkpoint before it: ", begin);
+  if (!fs::exists(before, error)) core::fail(note, "; there is no previous checkpoint: ", begin);
   try {
     return models::Checkpoint(before);
   } catch (const Error& e) {
-    core::fail(note, "; nor can the one before it be read: ", e.what(), "; ", begin);
+    core::fail(note, "; the previous one cannot be read either: ", e.what(), "; ", begin);
   }
 }
 
@@ -95,30 +94,30 @@ void RunFolder::replace_checkpoint(const std::function<void()>& write) {
   is_good_ = true;
 }
 
-/// What was the checkpoint is the one before, if there is a new one by now.
+/// Makes the old checkpoint the previous one if a new one has replaced it.
 void RunFolder::settle_previous() const {
   std::error_code error;
   if (!fs::exists(coming_previous(), error)) return;
   if (!fs::equivalent(coming_previous(), checkpoint(), error))
     fs::rename(coming_previous(), previous_checkpoint(), error);
-  fs::remove(coming_previous(), error);  // renaming does nothing where both are one file already
+  fs::remove(coming_previous(), error);  // rename() does nothing if both are the same file
 }
 
 void RunFolder::expect_no_run() {
-  const char* const choices = ": --resume goes on with it, --overwrite begins anew";
+  const char* const choices = ": --resume continues it, --overwrite starts over";
   std::error_code error;
   if (fs::exists(checkpoint(), error) || fs::exists(previous_checkpoint(), error)) {
     std::string steps, note;
     try {
       steps = stored_text(load_checkpoint(note).metadata(), "step", "");
     } catch (const Error&) {
-      core::fail(path_, " holds a run whose checkpoint can't be read: --overwrite begins anew");
+      core::fail(path_, " holds a run whose checkpoint cannot be read: --overwrite starts over");
     }
     core::fail(path_, " holds a run that has done ", steps.substr(0, 20), " steps", choices);
   }
   for (const std::string& file : files_)
     core::check(!fs::exists(*this / file, error), path_, " holds ", file,
-                ": --overwrite replaces it and begins anew");
+                ": --overwrite replaces it");
 }
 
 void RunFolder::remove_leftovers() const {
@@ -154,7 +153,7 @@ void RunFolder::remove_run() {
 const std::string& stored_text(const Metadata& metadata, const std::string& key,
                                const std::string& where) {
   const auto found = metadata.find(key);
-  core::check(found != metadata.end(), where, ": no checkpoint of a run: it lacks \"", key, '"');
+  core::check(found != metadata.end(), where, ": not a run's checkpoint: it lacks \"", key, '"');
   return found->second;
 }
 

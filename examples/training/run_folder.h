@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a training run: who may write to it, and what an earlier run left there.
+// The folder of a training run: locking, checkpoints, and what an earlier run left there.
 
 #include <functional>
 #include <map>
@@ -13,8 +13,8 @@ namespace gradus {
 /// A folder that one process at a time may train in.
 class RunFolder {
  public:
-  /// `files`: what a run writes into it, the checkpoint first; `made_again`: what else, which its data
-  /// can be made into again. Nothing is touched yet.
+  /// `files`: what a run writes, the checkpoint first; `made_again`: files that can be recreated
+  /// from the data. Touches nothing yet.
   RunFolder(std::string path, std::vector<std::string> files,
             std::vector<std::string> made_again = {})
       : path_(std::move(path)), files_(std::move(files)), made_again_(std::move(made_again)) {}
@@ -22,24 +22,24 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  /// Locks the folder until this process ends, if there is one, and ends what a killed run was about
-  /// in replace_checkpoint(). Throws Error if another process has locked it or it can't be written.
+  /// Locks the folder, if it exists, until this process ends, and completes a replace_checkpoint()
+  /// that was killed. Throws Error if another process has locked it or it cannot be written.
   void lock();
-  /// Makes the folder, if need be, and locks it.
+  /// Creates the folder if needed, and locks it.
   void make();
-  /// Throws Error if what was locked has been moved away or removed: another run's folder may lie
-  /// there now.
+  /// Throws Error if the locked folder has been moved or removed: its path may now be another
+  /// run's.
   void expect_in_place() const;
-  /// Throws Error, saying how far it is, if a run lies here.
+  /// Throws Error, with the number of steps done, if the folder holds a run.
   void expect_no_run();
-  /// The run's checkpoint; where it can't be read the one before it, and `note` then says why. Throws
-  /// Error, saying what can be done, if there is none that can be read.
+  /// Loads the run's checkpoint or, if it cannot be read, the previous one; `note` then says why.
+  /// Throws Error, saying what can be done, if neither can be read.
   models::Checkpoint load_checkpoint(std::string& note);
-  /// Calls write(), which writes a checkpoint. The one that is there becomes the one before it (where
-  /// the file system has hard links), unless it could not be read. Until the new one is complete the
-  /// one before stays as it is.
+  /// Calls write(), which writes a checkpoint. The existing one becomes the previous one (where the
+  /// file system has hard links), unless it could not be read. The previous one stays untouched
+  /// until the new one is complete.
   void replace_checkpoint(const std::function<void()>& write);
-  /// Removes what killed runs left of files that they were writing.
+  /// Removes partly written files of killed runs.
   void remove_leftovers() const;
   /// Removes an earlier run, its checkpoint first.
   void remove_run();
@@ -47,7 +47,7 @@ class RunFolder {
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& file) const { return path_ + '/' + file; }
   std::string checkpoint() const { return *this / files_.front(); }
-  /// NAME.previous.safetensors: the checkpoint before that.
+  /// NAME.previous.safetensors.
   std::string previous_checkpoint() const;
 
  private:
@@ -57,13 +57,13 @@ class RunFolder {
   std::string path_;
   std::vector<std::string> files_, made_again_;
   int fd_ = -1;
-  bool is_good_ = false;  // the checkpoint there is
+  bool is_good_ = false;  // the existing checkpoint can be read
 };
 
-/// What a checkpoint says about its run.
+/// A checkpoint's metadata about its run.
 using Metadata = std::map<std::string, std::string>;
-/// The text, whole number >= 0, finite number or number of seconds >= 0 under `key`. Throws Error,
-/// opening with `where`, if it is missing or something else.
+/// The value under `key`: a text, an integer >= 0, a finite number, or seconds >= 0. Throws Error,
+/// starting with `where`, if it is missing or malformed.
 const std::string& stored_text(const Metadata& metadata, const std::string& key,
                                const std::string& where);
 int64_t stored_count(const Metadata& metadata, const std::string& key, const std::string& where);

@@ -22,21 +22,21 @@ void StepLog::cut_after(int64_t step) const {
   std::ifstream file(path_);
   if (!file) return;
   uintmax_t keep = 0;
-  int64_t last = 0;  // the last step with a row; rows up to `step` were on the disk with it
+  int64_t last = 0;  // the last step with a row
   std::string line;
-  while (std::getline(file, line) && !file.eof()) {  // at the end: a line without its line break
+  while (std::getline(file, line) && !file.eof()) {  // eof: a line without a line break
     const auto row = models::parse_number<int64_t>(line.substr(0, line.find(',')));
     const bool good = keep == 0 ? line == header : row.has_value();
     core::check(good || last >= step, path_, ": ", shown(line),
-                keep == 0 ? " is not its header" : " is no row of a step",
-                "; remove the file to go on without its rows");
+                keep == 0 ? " is not its header" : " is not a row of a step",
+                "; remove the file to continue without its rows");
     if (good) last = row.value_or(0);
     if (!good || (keep > 0 && last > step)) break;
     keep += line.size() + 1;
   }
   const bool has_no_rows = keep > 0 && last == 0 && line.empty();
   core::check(has_no_rows || last >= step, path_, " ends at step ", last,
-              ", before the checkpoint's ", step, "; remove the file to go on without its rows");
+              ", before the checkpoint's ", step, "; remove the file to continue without its rows");
   file.close();
   std::error_code error;
   std::filesystem::resize_file(path_, keep, error);

@@ -4,21 +4,21 @@
 
 namespace gradus {
 
-/// What is known of each training step, in a CSV file. Rows wait in memory until flush().
+/// A CSV file with one row per training step. Rows stay in memory until flush().
 class StepLog {
  public:
   struct Row {
     int64_t step;
     double loss, lr, grad_norm;
-    double seconds;  ///< since the run began
+    double seconds;  ///< since the start of the run
   };
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  /// Drops the file's rows after `step`, where a resumed run goes on, and a row cut short. Throws
-  /// Error on a line before that which is no row, and if the rows end before `step`; there may be none.
+  /// Drops the rows after `step`, where a run is resumed, and a truncated last row. Throws Error on
+  /// a malformed row up to `step`, and if the rows end before `step`; a file without rows is fine.
   void cut_after(int64_t step) const;
   void add(const Row& row);
-  /// Appends the rows to the file and waits until they are on the disk. Throws Error if it can't.
+  /// Appends the rows to the file and syncs it to disk. Throws Error on failure.
   void flush();
 
  private:

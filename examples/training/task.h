@@ -1,5 +1,5 @@
 #pragma once
-// What a training program says of its model and data. All else is the trainer's.
+// Task: a model and its data, as the trainer sees them.
 
 #include <cstdint>
 #include <functional>
@@ -24,11 +24,11 @@ struct NamedMean {
 /// How good a model is on some examples.
 struct Score {
   double loss = 0;
-  double examples = 1;               ///< how many the loss is the mean over
+  double examples = 1;               ///< over which the loss is averaged
   std::vector<NamedMean> more = {};  ///< other means: {"accuracy", 0.97, 500}
 };
 
-/// The scores of batches as that of all their examples; a mean that is over none is left out.
+/// Averages the scores of batches, weighted by their examples. Means over no examples are omitted.
 Score mean_score(const std::vector<Score>& batches);
 
 /// Batches to score a model on.
@@ -38,45 +38,48 @@ struct Evaluation {
   std::function<Score(int64_t batch)> score;  ///< called under NoGrad and EvalMode
 };
 
-/// A classifier's cross entropy and accuracy on examples x (n, ...) of classes y (n).
+/// Number of batches of up to `batch` examples that hold n examples.
+inline int64_t num_batches(int64_t n, int64_t batch) { return (n + batch - 1) / batch; }
+
+/// Cross entropy and accuracy of a classifier on examples x (n, ...) with classes y (n).
 Evaluation classification(std::function<Tensor(const Tensor& x)> logits, Tensor x, Tensor y);
 
 using models::Split;
 
-/// What a task's texts say of it.
+/// Describes a task in logs, plots and checkpoints.
 struct TaskInfo {
-  std::string model, loss;  ///< for the picture's title and axis: "GPT", "cross entropy"
-  std::string items;        ///< what a batch is made of: "tokens"
-  int64_t batch_items = 1;  ///< how many
-  std::string data_id;      ///< tells data from other data: a resumed run must have the same
+  std::string model, loss;  ///< title and axis of the plot: "GPT", "cross entropy"
+  std::string items;        ///< unit of throughput: "tokens"
+  int64_t batch_items = 1;  ///< items per batch
+  std::string data_id;      ///< identifies the data: a resumed run must have the same
   std::string opening;      ///< lines on data and model: "text   ...\nmodel  ...\n"
 };
 
 struct TrainOptions;
 
-/// A model, and the data that it learns from.
+/// A model and the data it is trained on.
 class Task {
  public:
   virtual ~Task() = default;
   virtual nn::Module& model() = 0;
   virtual TaskInfo info() const = 0;
 
-  /// The mean loss of a step's index-th batch: a function of step, index, the seed, the weights and
-  /// the thread's random state, so that a resumed run takes the steps of one that never stopped.
+  /// Mean loss of a step's index-th batch. Depends only on step, index, the seed, the weights and
+  /// the thread's random state, so that a resumed run repeats the steps of an uninterrupted one.
   virtual Tensor loss(int64_t step, int64_t index) = 0;
   virtual std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options);
   virtual double learning_rate(const TrainOptions& options, int64_t step) const;
 
-  /// What an estimate of a part's loss takes after `step` steps.
+  /// The batches that estimate the loss of a part after `step` steps.
   virtual Evaluation estimate(Split part, int64_t step) = 0;
-  /// All of the validation part.
+  /// The whole validation part.
   virtual Evaluation validation() = 0;
 
   /// Writes the model's folder.
   virtual void save(const std::string& dir) const = 0;
-  /// Prints what the model can do by now.
+  /// Prints a sample of what the model can do.
   virtual void show() {}
-  /// What to do with the finished model in `dir`: lines to print.
+  /// Lines that say how to use the finished model in `dir`.
   virtual std::string what_next(const std::string& dir) const { return "model in " + dir + '\n'; }
 };
 

@@ -19,7 +19,7 @@ namespace gradus {
 namespace {
 constexpr const char* best = "best";  // the folder within the run's
 
-/// While it lives, nothing that draws random numbers changes what the training will draw.
+/// Restores the random state at the end of its scope, so that evaluation does not affect training.
 struct KeepRandomState {
   const RandomKey state = default_generator().state();
   ~KeepRandomState() { default_generator().set_state(state); }
@@ -54,9 +54,9 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   const std::string& data = stored_text(metadata, metadata.contains("text") ? "text" : "data",
                                         where);  // "text": of earlier versions
   if (data != info_.data_id) {
-    const std::string differs = "the data is not what the run in " + o_.out + " began with";
+    const std::string differs = "the data differs from that of the run in " + o_.out;
     core::check(o_.eval_only, differs);
-    std::printf("%s: what is held out here may have trained it\n", differs.c_str());
+    std::printf("%s: it may have been trained on this validation set\n", differs.c_str());
   }
   const int64_t step = stored_count(metadata, "step", where);
   core::check(step <= o_.steps || o_.eval_only, "the run in ", o_.out, " has done ", step,
@@ -66,11 +66,11 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   step_ = saved_step_ = step;
   if (o_.eval_only) return;
   losses_.read_up_to(step_);
-  if (metadata.contains("best_step"))  // not in those of earlier versions
+  if (metadata.contains("best_step"))  // missing in checkpoints of earlier versions
     losses_.set_best(
         {stored_count(metadata, "best_step", where), stored_number(metadata, "best_loss", where)});
   steps_.cut_after(step_);
-  // The run may have been killed before it could. (A step whose row is lost is estimated again.)
+  // The run may have been killed before saving it. (A step whose row is lost is evaluated again.)
   if (is_best() && losses_.last_step() == step_) task_.save(folder_ / best);
 }
 
@@ -85,7 +85,7 @@ void Trainer::introduce() const {
   std::fputs(out.str().c_str(), stdout);
 }
 
-/// Adds the gradient of a step's batch, and gives its share of the loss.
+/// Accumulates the gradient of one batch of a step and returns the batch's share of the loss.
 double Trainer::learn_from(int64_t batch) {
   std::optional<AnomalyMode> anomaly;
   if (o_.detect_anomaly) anomaly.emplace();
@@ -96,7 +96,7 @@ double Trainer::learn_from(int64_t batch) {
     return loss.item();
   } catch (const Error& error) {
     const std::string what = error.what();
-    if (what.starts_with("anomaly: ")) expect_finite(what + ": what it made", false, step_ + 1);
+    if (what.starts_with("anomaly: ")) expect_finite(what + ": its output", false, step_ + 1);
     throw;
   }
 }
@@ -107,7 +107,7 @@ double Trainer::step() {
   optimizer_->zero_grad();
   double loss = 0;
   for (int64_t i = 0; i < o_.accumulate; ++i) loss += learn_from(i);
-  // A bound that no gradient reaches cuts nothing, but has the norm computed.
+  // A bound that no norm reaches clips nothing, but has the norm computed for the log.
   const double any = std::numeric_limits<double>::max();
   const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
   ++step_;
@@ -116,7 +116,7 @@ double Trainer::step() {
   return loss;
 }
 
-/// The mean over all batches; nothing if interrupted, where that counts.
+/// The mean over all batches, or nothing if `may_stop` and interrupted.
 std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::string& what,
                                     Progress& progress, bool may_stop) const {
   const NoGrad no_grad;
@@ -134,23 +134,23 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
 void Trainer::expect_finite(const std::string& what, bool finite, int64_t step) const {
   const bool again = saved_step_ >= 0 && !o_.detect_anomaly;
   core::check(finite, what, " is not finite at step ", step, "; ", saved(),
-              again ? ", from where --resume --detect-anomaly names the op" : "",
-              "; try a smaller --lr");
+              again ? "; --resume --detect-anomaly names the op" : "", "; try a smaller --lr");
 }
 
 std::string Trainer::saved() const {
-  return saved_step_ >= 0 ? "saved is step " + std::to_string(saved_step_) : "nothing is saved";
+  return saved_step_ >= 0 ? "the last checkpoint is of step " + std::to_string(saved_step_)
+                          : "nothing is saved";
 }
 
-/// f(), which writes into the run's folder. Its errors (a full disk, a folder that is gone) then tell
-/// what is saved.
+/// Calls f(), which writes into the run's folder. Errors (a full disk, a missing folder) then also
+/// say what has been saved.
 template <class F>
 void Trainer::writing(F&& f) const {
   try {
     folder_.expect_in_place();
     f();
   } catch (const Error& e) {
-    core::fail(e.what(), "; ", saved(), saved_step_ < 0 ? "" : "; go on with --resume");
+    core::fail(e.what(), "; ", saved(), saved_step_ < 0 ? "" : "; continue with --resume");
   }
 }
 
@@ -166,15 +166,15 @@ Metadata Trainer::metadata() const {
   return metadata;
 }
 
-/// With the row of losses that belongs to this step, if there is one. Nothing changes on disk
-/// unless all of it is finite.
+/// Saves the run, with this step's row of losses if given. Writes nothing unless all values are
+/// finite.
 void Trainer::save(const std::optional<LossLog::Row>& row) {
   for (const NamedTensors& state : {task_.model().state_dict(), optimizer_->state_dict()}) {
     const std::string name = first_not_finite(state);
     expect_finite(name, name.empty(), step_);
   }
   writing([&] {
-    if (saved_step_ < 0) folder_.remove_run();  // that --overwrite gave up
+    if (saved_step_ < 0) folder_.remove_run();  // with --overwrite
     if (row) losses_.add(*row);
     steps_.flush();
     task_.save(o_.out);
@@ -204,7 +204,7 @@ void Trainer::log_and_save(Progress& progress) {
   progress.note(losses_.last_line());
 }
 
-/// Whether the model as it stands is the best so far.
+/// True if the current model is the best so far.
 bool Trainer::is_best() const { return losses_.best() && losses_.best()->step == step_; }
 
 bool Trainer::gives_up() const {
@@ -212,7 +212,7 @@ bool Trainer::gives_up() const {
          losses_.rows_after(losses_.best()->step) >= o_.patience;
 }
 
-/// How long estimates, and the loss over the whole validation part at the end, will still take.
+/// Time that the remaining evaluations will take, that of the whole validation part included.
 double Trainer::seconds_besides_steps() const {
   const int64_t every = o_.eval_every;
   const int64_t estimates = step_ < o_.steps ? (o_.steps - 1) / every - step_ / every + 1 : 0;
@@ -243,25 +243,25 @@ bool Trainer::train() {
   writing([&] { plot_.draw(picture()); });
   const std::optional<Score> validation =
       score(task_.validation(), "loss over the whole validation part", progress, true);
-  if (!validation) {  // interrupted, now or before
+  if (!validation) {  // interrupted during the evaluation or before
     if (saved_step_ < step_) save();
     writing([&] { plot_.finish(); });
     const std::string note =
-        "interrupted: saved at step " + std::to_string(step_) + "; go on with --resume";
+        "interrupted: saved at step " + std::to_string(step_) + "; continue with --resume";
     progress.note(note);
     if (std::ferror(stdout)) std::fprintf(stderr, "%s\n", note.c_str());
     return false;
   }
   if (step_ < o_.steps)
     progress.note("stopped: " + std::to_string(o_.patience) +
-                  " estimates without a better validation loss");
+                  " evaluations without a better validation loss");
   std::string complaint;
   writing([&] { complaint = plot_.finish(); });
   if (!complaint.empty()) progress.note("no loss.png: " + complaint);
   show(progress);
   std::fputs(task_.what_next(o_.out).c_str(), stdout);
   if (!is_best() && std::filesystem::exists(folder_ / best))
-    std::printf("in %s/%s: the model of step %lld, whose validation loss was lowest (%.4f)\n",
+    std::printf("in %s/%s: the model of step %lld, with the lowest validation loss (%.4f)\n",
                 o_.out.c_str(), best, static_cast<long long>(losses_.best()->step),
                 losses_.best()->validation_loss);
   print_final(*validation, trained);

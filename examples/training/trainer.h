@@ -1,6 +1,6 @@
 #pragma once
-// The one training loop: steps, estimates, checkpoints, logs, pictures, progress; interrupts, early
-// stopping, and no step from a loss that is not finite.
+// The training loop: steps, evaluation, checkpoints, logs, plots, progress, interrupts, early
+// stopping. It never steps on a loss that is not finite.
 
 #include <chrono>
 #include <memory>
@@ -17,21 +17,20 @@
 
 namespace gradus {
 
-/// Trains a task, and keeps in its folder all that the run needs to go on: checkpoint.safetensors,
-/// the model as of the last checkpoint, and in best/ the model whose estimated validation loss was
-/// lowest.
+/// Trains a task. Its folder holds checkpoint.safetensors, from which the run can be resumed, the
+/// model as of that checkpoint, and in best/ the model with the lowest estimated validation loss.
 class Trainer {
  public:
   /// `options_json`: the stored flags, for the checkpoint.
   Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder);
 
-  /// Goes on where the checkpoint stands. Throws Error if it is another task's.
+  /// Resumes from the checkpoint. Throws Error if it belongs to other data or has more steps.
   void resume(const models::Checkpoint& checkpoint);
   void introduce() const;
-  /// Trains to the last step, and says how good the model is. False if interrupted; then all is
-  /// saved.
+  /// Trains to the last step and prints the final scores. Returns false if interrupted, with the
+  /// run saved.
   bool train();
-  /// Says how good the model is, and writes nothing. False if interrupted.
+  /// Prints the scores of the model and writes nothing. Returns false if interrupted.
   bool evaluate();
 
  private:
@@ -66,7 +65,7 @@ class Trainer {
   BackgroundPlot plot_;
   int64_t step_ = 0, saved_step_ = -1;                   // steps done
   const double validation_examples_;                     // of the whole validation part
-  double estimate_seconds_ = 0, estimate_examples_ = 1;  // of the last one, with saving
+  double estimate_seconds_ = 0, estimate_examples_ = 1;  // of the last estimate, with saving
   Clock::time_point start_ = Clock::now();
   double seconds_before_ = 0;  // of the run before it was resumed
 };

@@ -15,7 +15,7 @@
 
 namespace gradus {
 
-// ---- what a task has unless it says otherwise ----
+// ---- defaults of a task ----
 
 std::unique_ptr<optim::Optimizer> Task::make_optimizer(const TrainOptions& o) {
   return std::make_unique<optim::AdamW>(
@@ -33,7 +33,7 @@ double Task::learning_rate(const TrainOptions& o, int64_t step) const {
 Evaluation classification(std::function<Tensor(const Tensor&)> logits, Tensor x, Tensor y) {
   constexpr int64_t at_once = 500;
   const int64_t n = y.size(0);
-  return {(n + at_once - 1) / at_once, static_cast<double>(n), [=](int64_t i) {
+  return {num_batches(n, at_once), static_cast<double>(n), [=](int64_t i) {
             const int64_t begin = i * at_once, end = std::min(n, begin + at_once);
             const Tensor said = logits(x.slice(0, begin, end)), truth = y.slice(0, begin, end);
             const auto rows = static_cast<double>(end - begin);
@@ -66,50 +66,52 @@ Score mean_score(const std::vector<Score>& batches) {
 
 void add_training_flags(Flags& flags, TrainOptions& o) {
   const double any = 1e15, below_1 = 0.999999;
-  flags.group("How", true);
-  flags.add("--steps", o.steps, 1, 4e9, "updates of the parameters");
-  flags.add("--accumulate", o.accumulate, 1, 65536, "batches whose mean gradient makes a step");
-  flags.add("--lr", o.lr, 0, 1e6, "highest learning rate");
-  flags.add("--min-lr", o.min_lr, 0, 1e6, "learning rate at the end", "a tenth of --lr");
-  flags.add("--warmup", o.warmup, 0, any, "steps until the learning rate is at its highest");
-  flags.add("--decay-steps", o.decay_steps, 0, any, "step where it is at its end; 0: --steps");
-  flags.add("--beta1", o.beta1, 0, below_1, "AdamW's memory of gradients");
-  flags.add("--beta2", o.beta2, 0, below_1, "AdamW's memory of squared gradients");
-  flags.add("--weight-decay", o.weight_decay, 0, 1e6, "AdamW's weight decay, of matrices");
-  flags.add("--clip", o.clip, 0, 1e6, "longest gradient (norm), longer ones are cut; 0: any");
+  flags.group("Training", true);
+  flags.add("--steps", o.steps, 1, 4e9, "optimiser steps");
+  flags.add("--accumulate", o.accumulate, 1, 65536,
+            "batches per step, whose gradients are averaged");
+  flags.add("--lr", o.lr, 0, 1e6, "peak learning rate");
+  flags.add("--min-lr", o.min_lr, 0, 1e6, "final learning rate", "a tenth of --lr");
+  flags.add("--warmup", o.warmup, 0, any, "steps of linear warmup");
+  flags.add("--decay-steps", o.decay_steps, 0, any,
+            "step at which --min-lr is reached; 0: --steps");
+  flags.add("--beta1", o.beta1, 0, below_1, "AdamW's decay of the running mean of gradients");
+  flags.add("--beta2", o.beta2, 0, below_1,
+            "AdamW's decay of the running mean of squared gradients");
+  flags.add("--weight-decay", o.weight_decay, 0, 1e6, "AdamW's weight decay, for matrices only");
+  flags.add("--clip", o.clip, 0, 1e6, "maximum norm of the gradient; 0: no clipping");
   flags.add("--eval-every", o.eval_every, 1, any,
-            "steps between estimates, which save a checkpoint");
-  flags.add("--eval-batches", o.eval_batches, 1, 65536, "batches that an estimate of a loss takes");
+            "steps between evaluations; each saves a checkpoint");
+  flags.add("--eval-batches", o.eval_batches, 1, 65536, "batches per evaluation");
   flags.add("--patience", o.patience, 0, any,
-            "estimates without a better one that end the run; 0: any number");
-  flags.add("--seed", o.seed, "of weights, batches, dropout and samples");
+            "stop after this many evaluations without improvement; 0: never");
+  flags.add("--seed", o.seed, "seed of weights, batches, dropout and samples");
   flags.added_later({"--decay-steps", "--beta1", "--patience"});
   flags.group("This run");
-  flags.add("--out", o.out, "DIR", "folder for model, checkpoint, losses and their curves");
-  flags.add("--init-from", o.init_from, "DIR", "begins with the model in that folder", "none");
+  flags.add("--out", o.out, "DIR", "output folder: model, checkpoint, losses and their plot");
+  flags.add("--init-from", o.init_from, "DIR", "start from the weights in this folder", "none");
   flags.add("--sample-every", o.sample_every, 0, any,
-            "steps between looks at what the model can do; 0: at the end");
-  flags.add("--threads", o.threads, 1, 1024, "threads to compute with");
+            "steps between samples of the model's output; 0: only at the end");
+  flags.add("--threads", o.threads, 1, 1024, "number of threads");
   flags.add("--resume", o.resume,
-            "goes on from the last checkpoint in --out, which there is from step 0 on; --steps and "
-            "--patience may differ");
-  flags.add("--overwrite", o.overwrite, "begins anew where --out holds a run");
+            "continue from the last checkpoint in --out; --steps and --patience may differ");
+  flags.add("--overwrite", o.overwrite, "start over even if --out holds a run");
   flags.add("--detect-anomaly", o.detect_anomaly,
-            "names the op that first made a NaN or an infinity; slower");
+            "name the op that first produced a NaN or an infinity; slower");
   flags.add("--eval-only", o.eval_only,
-            "only says how good the run in --out or the model of --init-from is");
+            "only evaluate the run in --out or the model in --init-from");
 }
 
-// ---- the frame ----
+// ---- running ----
 
 namespace {
 
 void check_options(const TrainOptions& o) {
-  core::check(!o.resume || !o.overwrite, "--resume goes on with a run, --overwrite gives it up");
+  core::check(!o.resume || !o.overwrite, "--resume and --overwrite exclude each other");
   core::check(!o.resume || o.init_from.empty(),
-              "--resume goes on with a run's own weights, --init-from begins with another's");
+              "--resume and --init-from exclude each other: a resumed run has its own weights");
   core::check(!o.eval_only || (!o.resume && !o.overwrite),
-              "--eval-only trains nothing: it goes with neither --resume nor --overwrite");
+              "--eval-only trains nothing: it excludes --resume and --overwrite");
   if (o.init_from.empty() || !o.overwrite) return;
   for (const char* folder : {"", "/best"}) {
     std::error_code other;
@@ -118,14 +120,14 @@ void check_options(const TrainOptions& o) {
   }
 }
 
-/// What only holds once flags that are stored, or another model's, have their values.
+/// Checks what may have come from a checkpoint or from another model's folder.
 void check_schedule(const TrainOptions& o) {
   core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr);
   core::check(o.decay_steps == 0 || o.decay_steps >= o.warmup, "--decay-steps ", o.decay_steps,
               " is below --warmup ", o.warmup);
 }
 
-/// All that a run may leave in its folder.
+/// All files that a run may write into its folder.
 std::vector<std::string> run_files() {
   std::vector<std::string> files{"checkpoint.safetensors", "checkpoint.previous.safetensors"};
   for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json"})
@@ -161,7 +163,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
     const std::string where = folder.checkpoint();
     std::string note;
     checkpoint.emplace(folder.load_checkpoint(note));
-    if (!note.empty()) std::printf("%s\n  so this takes the checkpoint before it\n", note.c_str());
+    if (!note.empty()) std::printf("%s\n  using the previous checkpoint instead\n", note.c_str());
     if (std::filesystem::exists(models::config_path(o.out)))
       models::expect_kind(o.out, program.kind);
     std::vector<std::string> may_change = program.data_flags;
@@ -179,14 +181,14 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   const std::unique_ptr<Task> task = program.make_task();
   if (!o.init_from.empty()) {
     models::load_weights(o.init_from, task->model(), {.new_heads = true});
-    task->model().to(float32);  // whatever the file had
+    task->model().to(float32);  // whatever dtype the file had
   }
   if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, checkpoint);
   Trainer trainer(*task, o, flags.to_json(), folder);
   if (checkpoint) trainer.resume(*checkpoint);
   checkpoint.reset();
   folder.make();
-  if (!o.resume && !o.overwrite) folder.expect_no_run();  // made by another meanwhile
+  if (!o.resume && !o.overwrite) folder.expect_no_run();  // another run may be new
   folder.remove_leftovers();
   trainer.introduce();
   catch_interrupts();

@@ -1,5 +1,5 @@
 #pragma once
-// The frame of every training program: its flags, its folder, and how a run begins or goes on.
+// What all training programs share: flags, the run folder, starting and resuming a run.
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace gradus {
 
-/// How a model is trained: what all programs have in common. A program sets its own defaults.
+/// Options of all training programs. Each program sets its own defaults.
 struct TrainOptions {
   int64_t steps = 2000, accumulate = 1, warmup = 100, decay_steps = 0;
   double lr = 1e-3, min_lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, clip = 1;
@@ -23,27 +23,27 @@ struct TrainOptions {
   int64_t threads = num_threads(), sample_every = 0;
   bool resume = false, overwrite = false, eval_only = false, detect_anomaly = false;
 
-  /// Whether the weights are those of the checkpoint in `out`.
+  /// True if the weights come from the checkpoint in `out`.
   bool from_checkpoint() const { return resume || (eval_only && init_from.empty()); }
-  /// The folder whose weights and tokenizer the run begins with; empty: none, it begins anew.
+  /// The folder whose weights and tokenizer the run starts from; empty if it starts from scratch.
   const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
-/// Declares the flags of `options`, whose values are the defaults: those of the training, which a
-/// checkpoint stores, and those of this run.
+/// Declares the flags of `options`, with its values as defaults: those of the training, which are
+/// stored in a checkpoint, and those of this run only.
 void add_training_flags(Flags& flags, TrainOptions& options);
 
-/// What a program trains.
+/// What distinguishes a training program.
 struct TrainProgram {
-  const char* kind;                     ///< of model, as its folder has it
+  const char* kind;                     ///< the model's kind, as in config.json
   models::Fields config;                ///< the model's configuration
-  std::vector<std::string> data_flags;  ///< name the data's files, which may have moved on --resume
-  /// Called once all options have their values and the random numbers their seed.
+  std::vector<std::string> data_flags;  ///< flags of data files, which may move before --resume
+  /// Called once all options are set and the generator is seeded.
   std::function<std::unique_ptr<Task>()> make_task;
 };
 
-/// Reads the command line, begins a run or goes on with the one in --out, and trains; returns the
-/// process's exit status.
+/// Parses the command line, starts a run or resumes the one in --out, and trains. Returns the exit
+/// status of the process.
 int run_training(int argc, char** argv, Flags& flags, TrainOptions& options,
                  const TrainProgram& program);
 

@@ -1,5 +1,5 @@
-// Optimisers over several parameters that are longer than a chunk of work (16,384 elements),
-// against the rules written as scalar loops.
+// Optimisers on several parameters longer than a chunk (16,384 elements), against the rules written
+// as scalar loops.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -16,8 +16,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-// Below, at and beyond the chunk's length, and nothing at all. Each tensor has a scale of its own:
-// one chunk cannot stand in for another.
+// Sizes below, at and above the chunk size, and empty. Each tensor has its own scale, so that a
+// mix-up of chunks shows.
 constexpr int64_t sizes[] = {2 * 16384 + 5, 1, 0, 16383, 16384, 16385, 3 * 16384 + 777};
 
 std::vector<Tensor> draw(Dtype dtype, double scale) {
@@ -42,7 +42,7 @@ double plain_norm(const std::vector<Values>& gradients) {
   return std::sqrt(total);
 }
 
-// An element's update: p, and the gradient after clipping; two numbers of state; the step from 1.
+// Updates one element: p, the clipped gradient, two states, the step from 1.
 using Update = std::function<void(double& p, double g, double& a, double& b, int t)>;
 using Make = std::function<std::unique_ptr<optim::Optimizer>(const std::vector<Tensor>&)>;
 
@@ -121,7 +121,7 @@ double distance(const std::vector<Values>& a, const std::vector<Values>& b) {
   return std::sqrt(difference / size);
 }
 
-// The largest of each tensor's own distances: an error in a short one does not hide behind a long.
+// The largest distance of any tensor: an error in a short tensor must show beside long ones.
 double worst_distance(const std::vector<Values>& a, const std::vector<Values>& b) {
   double worst = 0;
   for (size_t i = 0; i < b.size(); ++i)
@@ -153,7 +153,7 @@ void compare_steps(const Method& method, Dtype dtype, bool clip) {
 
 }  // namespace
 
-TEST_CASE("grad_norm is the plain double sum's, over chunks and tensors", "[optim]") {
+TEST_CASE("grad_norm equals the plain sum in double over chunks and tensors", "[optim]") {
   for (Dtype dtype : {float32, float64}) {
     manual_seed(30);
     std::vector<Tensor> params;

@@ -1,9 +1,10 @@
-// Learning-rate schedules beyond those of GPTs; RMSprop's own; an optimiser made by a user.
+// Step, exponential, linear and plateau schedules; details of RMSprop; a user's optimiser.
 
 #include "gradus/optim/schedule.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numbers>
 
 #include "gradus/core/core.h"
 #include "gradus/optim/optim.h"
@@ -14,7 +15,7 @@ namespace schedule = gradus::optim::schedule;
 
 namespace {
 
-/// The rates that a plateau gives to some losses.
+/// The learning rates of a plateau schedule for some losses.
 std::vector<double> rates(const schedule::PlateauOptions& options,
                           const std::vector<double>& losses) {
   schedule::Plateau plateau(options);
@@ -23,7 +24,7 @@ std::vector<double> rates(const schedule::PlateauOptions& options,
   return out;
 }
 
-/// Moves each parameter by lr, down its gradient.
+/// Moves each element by lr against its gradient.
 struct Signs : optim::ElementwiseOptimizer {
   Signs(optim::ParameterGroups params, double lr)
       : ElementwiseOptimizer("Signs", std::move(params), lr, 0, {"moves"}, [](const auto& c) {
@@ -41,6 +42,44 @@ struct Greedy : optim::ElementwiseOptimizer {
 };
 
 }  // namespace
+
+TEST_CASE("learning-rate schedules follow their formulas", "[optim]") {
+  using namespace optim::schedule;
+  CHECK(constant(7, 0.5) == 0.5);
+  CHECK(linear_warmup(0, 1, 4) == Approx(0.2));
+  CHECK(linear_warmup(3, 1, 4) == Approx(0.8));
+  CHECK(linear_warmup(4, 1, 4) == 1);
+  CHECK(linear_warmup(0, 1, 0) == 1);
+
+  const CosineOptions options{.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000};
+  CHECK(cosine(0, options) == Approx(1e-3 / 101));
+  CHECK(cosine(99, options) == Approx(1e-3 * 100 / 101));
+  CHECK(cosine(100, options) == Approx(1e-3));
+  CHECK(cosine(1050, options) == Approx(5.5e-4));
+  CHECK(cosine(575, options) == Approx(1e-4 + 9e-4 * 0.5 * (1 + std::cos(std::numbers::pi / 4))));
+  CHECK(cosine(2000, options) == 1e-4);
+  CHECK(cosine(9999, options) == 1e-4);
+
+  for (int64_t step : {0, 10, 3999, 4000, 20000}) {
+    const double n = static_cast<double>(step + 1);
+    CHECK(optim::schedule::transformer(step, 512, 4000) ==
+          Approx(std::pow(512, -0.5) * std::min(std::pow(n, -0.5), n * std::pow(4000, -1.5))));
+  }
+  // Worked by hand: 512^-0.5 = 0.04419417, 4000^-1.5 = 3.952847e-6, 4000^-0.5 = 0.01581139.
+  CHECK(optim::schedule::transformer(0, 512, 4000) == Approx(1.7469281e-7).epsilon(1e-7));
+  CHECK(optim::schedule::transformer(1999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
+  CHECK(optim::schedule::transformer(3999, 512, 4000) == Approx(6.9877124e-4).epsilon(1e-7));
+  CHECK(optim::schedule::transformer(15999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
+  CHECK(cosine(5, {.lr = 2, .min_lr = 1, .warmup = 5, .steps = 5}) == 1);  // nothing but warm-up
+  CHECK(cosine(4, {.lr = 2, .min_lr = 1, .warmup = 5, .steps = 5}) == Approx(2 * 5.0 / 6));
+  CHECK(cosine(0, {.lr = 2, .warmup = 0, .steps = 4}) == 2);
+  CHECK(cosine(3, {.lr = 2, .min_lr = 0, .warmup = 0, .steps = 4}) ==
+        Approx(1 - std::sqrt(0.5)));  // 1 + cos(3/4 pi)
+  CHECK_THROWS_WITH(constant(-1, 1), Contains("expected step and warmup >= 0, got -1"));
+  CHECK_THROWS_WITH(cosine(0, {.warmup = 10, .steps = 5}),
+                    Contains("expected steps > 0, and >= warmup, got 5 and 10"));
+  CHECK_THROWS_WITH(optim::schedule::transformer(0, 0), Contains("d_model and warmup > 0"));
+}
 
 TEST_CASE("step, exponential and linear schedules: PyTorch's numbers", "[optim]") {
   const double stepped[] = {0.5, 0.5, 0.5, 0.05, 0.05, 0.05, 0.005, 0.005, 0.005, 0.0005};
@@ -79,13 +118,13 @@ TEST_CASE("Plateau: PyTorch's numbers", "[optim]") {
   CHECK(rates({.lr = 1, .factor = 0.5, .patience = 2, .threshold = 0.1}, losses) ==
         Rates{1,    1,    1,    0.5,   0.5,   0.5,   0.5,    0.5,    0.25,   0.25,
               0.25, 0.25, 0.25, 0.125, 0.125, 0.125, 0.0625, 0.0625, 0.0625, 0.03125});
-  // Below zero better is still lower, by a part of the best's size.
+  // Below zero, too, better is lower by a fraction of |best|.
   CHECK(rates({.lr = 1, .factor = 0.5, .patience = 0, .threshold = 0.1}, {-1, -1.05, -1.2}) ==
         Rates{1, 0.5, 0.5});
   CHECK(rates({.lr = 1, .patience = 0}, {INFINITY, NAN, 1}).back() == Approx(0.01));
 }
 
-TEST_CASE("Plateau: saved and restored it goes on as if it had not stopped", "[optim]") {
+TEST_CASE("Plateau: saved and restored, it continues unchanged", "[optim]") {
   const schedule::PlateauOptions options{.lr = 0.5, .factor = 0.5, .patience = 1, .cooldown = 1};
   const double losses[] = {3, 2, 2, 2, 2.5, 1, 1.5, 1.5, 1.5, 1.5, 1.5};
   schedule::Plateau through(options), first(options);
@@ -106,7 +145,7 @@ TEST_CASE("Plateau: saved and restored it goes on as if it had not stopped", "[o
   CHECK_THROWS_WITH(schedule::Plateau({.threshold = -1}), Contains("expected threshold in [0, 1)"));
 }
 
-TEST_CASE("RMSprop: its state, a spread that rounds below zero, options out of range", "[optim]") {
+TEST_CASE("RMSprop: state, a variance that rounds below zero, options out of range", "[optim]") {
   const Tensor p = zeros({2}).requires_grad_();
   optim::RMSprop all({p}, {.lr = 1e-3, .momentum = 0.5, .centered = true});
   std::vector<std::string> names;

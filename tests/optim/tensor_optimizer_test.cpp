@@ -91,7 +91,7 @@ struct Rows : optim::TensorOptimizer {
                         }) {}
 };
 
-/// A rule that a test gives.
+/// An optimiser with any rule.
 struct Free : optim::TensorOptimizer {
   Free(optim::ParameterGroups params, std::vector<optim::State> states, Rule rule)
       : TensorOptimizer("Free", std::move(params), 1, 0, std::move(states), std::move(rule)) {}
@@ -180,7 +180,7 @@ TEST_CASE("a whole-matrix optimiser leaves frozen parameters alone", "[optim]") 
   CHECK(optimiser.state_dict()[0].second.to_vector<int>() == std::vector<int>{2, 1, 0});
 }
 
-TEST_CASE("the gradients' norm may be given from outside", "[optim]") {
+TEST_CASE("the gradient norm may be given from outside", "[optim]") {
   const auto sharded = [](auto make) {
     manual_seed(7);
     const Tensor a = randn({3, 2}), b = randn({2, 2}), ga = randn({3, 2}), gb = randn({2, 2});
@@ -214,7 +214,7 @@ TEST_CASE("the gradients' norm may be given from outside", "[optim]") {
   CHECK(w[0].item() == Approx(-0.25));
 }
 
-TEST_CASE("a tensor rule may assign, and spoils no gradient that parameters share", "[optim]") {
+TEST_CASE("a tensor rule may assign, and leaves shared gradients alone", "[optim]") {
   const Tensor p = tensor({1, 2}).requires_grad_(), q = tensor({3, 4}).requires_grad_();
   sum(p + q).backward();  // hands one gradient to both
   Free shared({p, q}, {}, [](auto& x) {
@@ -226,7 +226,7 @@ TEST_CASE("a tensor rule may assign, and spoils no gradient that parameters shar
   CHECK(q.to_vector<float>() == std::vector<float>{1, 2});
   CHECK(q.grad().to_vector<float>() == std::vector<float>{1, 1});
 
-  // Handles that change places: the values before the rule are what counts.
+  // Assigned handles to other states: their values before the rule count.
   Free moves({p}, {"before", "earlier"}, [](auto& x) {
     x.state[1] = x.state[0];
     x.state[0] = x.param;

@@ -1,4 +1,4 @@
-// train_bert and attention_map as a user runs them.
+// train_bert and attention_map, run as programs.
 
 #include <nlohmann/json.hpp>
 
@@ -30,9 +30,18 @@ std::string saved(const TemporaryFolder& folder, const std::string& name,
   return "--model '" + (folder / name) + "' --out '" + (folder / (name + "/a.png")) + "' ";
 }
 
+/// attention_map fails with one line that contains `why`.
+void refused(const std::string& flags, const std::string& why) {
+  const Result result = run("attention_map", flags);
+  INFO(flags << result.output);
+  CHECK(result.status == 1);
+  CHECK(one_line(result.output));
+  CHECK_THAT(result.output, Contains(why));
+}
+
 }  // namespace
 
-TEST_CASE("train_bert: learns, says how well, goes on to the same bits") {
+TEST_CASE("train_bert: learns, evaluates, resumes to the same bits") {
   const Bench bench;
   const std::string flags = "--data '" + (bench / "text.txt") + "'" + tiny;
   const Result whole = run("train_bert", flags + bench.out("whole") + " --steps 20");
@@ -41,7 +50,7 @@ TEST_CASE("train_bert: learns, says how well, goes on to the same bits") {
   CHECK_THAT(whole.output, Contains("final: step 20 train_loss ") &&
                                Contains(" masked_accuracy ") && Contains(" next_accuracy ") &&
                                Contains(" seconds "));
-  CHECK_THAT(whole.output, Contains("[CLS]") && Contains("<"));  // what it fills in
+  CHECK_THAT(whole.output, Contains("[CLS]") && Contains("<"));  // predictions
   REQUIRE(run("train_bert", flags + bench.out() + " --steps 10 --decay-steps 20").status == 0);
   REQUIRE(run("train_bert", "--resume --steps 20" + bench.out()).status == 0);
   REQUIRE(run("train_bert", flags + bench.out("whole") + " --steps 20 --decay-steps 20 --overwrite")
@@ -52,7 +61,7 @@ TEST_CASE("train_bert: learns, says how well, goes on to the same bits") {
   CHECK(model.config.dim == 16);
 }
 
-TEST_CASE("train_bert: every tokenizer, and what is no text for it") {
+TEST_CASE("train_bert: every tokenizer, and texts it refuses") {
   const Bench bench;
   const std::string data =
       "--data '" + (bench / "text.txt") + "'" + std::string(tiny) + " --steps 2";
@@ -78,7 +87,7 @@ TEST_CASE("train_bert: every tokenizer, and what is no text for it") {
              Contains("heads must divide dim"));
 }
 
-TEST_CASE("train_bert: what it shows of a text is visible, each example on a line") {
+TEST_CASE("train_bert: its sample is printable, one example per line") {
   const Bench bench;
   std::string text;
   for (int i = 0; i < 60; ++i) text += std::string("a\0b\x1b[2J c d e f g h\n", 20);
@@ -124,26 +133,19 @@ TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
   const std::string& transformer = kinds[2].first;
   CHECK_THAT(run("attention_map", transformer + "--text ab --target bca").output,
              Contains("ab -> bca\n"));
-  auto refused = [](const std::string& flags, const std::string& why) {
-    const Result result = run("attention_map", flags);
-    INFO(flags << result.output);
-    CHECK(result.status == 1);
-    CHECK(one_line(result.output));
-    CHECK_THAT(result.output, Contains(why));
-  };
   refused(kinds[0].first + "--text ''", "--text: expected 1 to 8 tokens, got 0");
   refused(kinds[0].first + "--text 'abcabcabc'", "--text: expected 1 to 8 tokens, got 9");
   refused(kinds[0].first + "--text 'xyz'", "character \"x\"");
   refused(transformer + "--text ab --target 'abcabcabc'", "--target: expected 1 to 7 tokens");
   refused("--model '" + (folder / "none") + "'", "config.json");
-  refused(kinds[0].first + "--text ab --target a", "--target is what a translator writes");
-  refused(kinds[1].first + "--text a --target a", "--target is what a translator writes");
-  // A picture that has no place, and not for want of gnuplot.
+  refused(kinds[0].first + "--text ab --target a", "--target needs a translator");
+  refused(kinds[1].first + "--text a --target a", "--target needs a translator");
+  // A picture that cannot be written, although gnuplot is there.
   refused(kinds[0].first + "--text ab --out ''", "--out: expected a file");
   refused(kinds[0].first + "--text ab --out '" + folder.path.string() + "'",
           "--out: expected a file");
   refused(kinds[0].first + "--text ab --html '" + (folder / "gpt/a.png") + "'", "--html");
-  refused(kinds[0].first + "--text ab --out /dev/null/a.png", "cannot make the folder /dev/null");
+  refused(kinds[0].first + "--text ab --out /dev/null/a.png", "cannot create the folder /dev/null");
   write_file_atomically(folder / "bert/config.json", "{\"model\": \"vase\"}");
   refused(kinds[1].first, "expected a gpt, bert, transformer or rnn, got");
   models::CharTokenizer("ab").save(folder / "gpt/tokenizer.json");

@@ -1,5 +1,5 @@
-// What goes wrong under a training run: damaged checkpoints, a full disk, a folder that goes away,
-// signals. The run says so in a line, and what was good stays good.
+// Faults during a training run: damaged checkpoints, a full disk, a folder that disappears,
+// signals. The run reports them in one line and leaves good files intact.
 
 #include <filesystem>
 #include <fstream>
@@ -16,7 +16,7 @@ namespace {
 
 const std::string often = " --eval-every 2 --dropout 0.1 --decay-steps 100";
 
-/// A file's bytes without those of its middle.
+/// A file's bytes without its middle.
 std::string without_middle(std::string bytes) {
   return bytes.replace(bytes.size() / 2, 8, std::string(8, '\x55'));
 }
@@ -28,7 +28,7 @@ std::string without_seconds(const std::string& csv) {
   return all;
 }
 
-/// All that a run ends with, but for the time it took.
+/// The final results of a run, except the time it took.
 void check_same(const Bench& bench, const std::string& a, const std::string& b) {
   for (const char* file : {"/model.safetensors", "/loss.csv", "/best/model.safetensors"})
     CHECK(bench.file(a + file) == bench.file(b + file));
@@ -36,7 +36,7 @@ void check_same(const Bench& bench, const std::string& a, const std::string& b) 
         without_seconds(bench.file(b + "/steps.csv")));
 }
 
-/// Fails with one line.
+/// The output of a failed run: one line.
 std::string failure(const Result& result) {
   INFO(result.output);
   CHECK(result.status == 1);
@@ -46,7 +46,7 @@ std::string failure(const Result& result) {
 
 }  // namespace
 
-TEST_CASE("faults: a damaged checkpoint is passed over for the one before it", "[faults]") {
+TEST_CASE("faults: a damaged checkpoint is replaced by the previous one", "[faults]") {
   const Bench bench;
   const std::string flags = bench.flags + often;
   REQUIRE(run("train_gpt", flags + " --steps 6" + bench.out("whole")).status == 0);
@@ -67,7 +67,7 @@ TEST_CASE("faults: a damaged checkpoint is passed over for the one before it", "
   CHECK(run("train_gpt", "--eval-only" + bench.out()).status == 0);
   {
     Process killed("train_gpt", "--resume --steps 1000" + bench.out());
-    REQUIRE(killed.read_until("so this takes the checkpoint before it"));
+    REQUIRE(killed.read_until("using the previous checkpoint instead"));
     REQUIRE(killed.read_until("resumed at step 2 of"));
     killed.finish(SIGKILL);
   }
@@ -90,19 +90,19 @@ TEST_CASE("faults: without a checkpoint --resume says what to do", "[faults]") {
   CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
              Contains("checkpoint.safetensors: ") &&
                  Contains("checkpoint.previous.safetensors: ") &&
-                 Contains("begin anew, with --overwrite"));
-  CHECK_THAT(failure(run("train_gpt", flags)), Contains("--overwrite begins anew"));
+                 Contains("start over with --overwrite"));
+  CHECK_THAT(failure(run("train_gpt", flags)), Contains("--overwrite starts over"));
   fs::remove(bench.path / "out/checkpoint.previous.safetensors");
   CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
-             Contains("there is no checkpoint before it: begin anew, with --overwrite"));
+             Contains("there is no previous checkpoint: start over with --overwrite"));
   CHECK(bench.run_files() == files);
   fs::remove(bench.path / "out/checkpoint.safetensors");
   CHECK_THAT(failure(run("train_gpt", "--resume" + bench.out())),
-             Contains("out holds no checkpoint") && Contains("begin anew, with --overwrite"));
+             Contains("out holds no checkpoint") && Contains("start over with --overwrite"));
   CHECK(run("train_gpt", flags + " --overwrite").status == 0);
 }
 
-TEST_CASE("faults: a full disk ends a run, which goes on when there is room", "[faults]") {
+TEST_CASE("faults: a full disk ends a run, which resumes when there is room", "[faults]") {
   const Bench bench;
   const std::string flags = bench.flags + often;
   REQUIRE(run("train_gpt", flags + " --steps 6" + bench.out("whole")).status == 0);
@@ -110,8 +110,8 @@ TEST_CASE("faults: a full disk ends a run, which goes on when there is room", "[
   const auto checkpoint = fs::file_size(bench.path / "out/checkpoint.safetensors");
   REQUIRE(fs::file_size(bench.path / "out/model.safetensors") + 2048 < checkpoint);
   const std::string good = bench.file("out/checkpoint.safetensors");
-  // The longest file allowed, in units of 512 bytes, and what does not fit. (clang's OpenMP writes a
-  // file of 1024 bytes of its own.)
+  // The maximum file size in units of 512 bytes, and a file that exceeds it. (clang's OpenMP writes
+  // a file of 1024 bytes itself.)
   const auto& [blocks, file] = GENERATE_COPY(table<uintmax_t, std::string>(
       {{2, "model.safetensors"}, {checkpoint / 512 - 1, "checkpoint.safetensors"}}));
   INFO(file);
@@ -119,7 +119,7 @@ TEST_CASE("faults: a full disk ends a run, which goes on when there is room", "[
   const std::string said = failure(run("train_gpt", "--resume --steps 6" + bench.out(), limit));
   CHECK_THAT(said, Contains(file) && Contains("File too large"));
   if (file == "checkpoint.safetensors")
-    CHECK_THAT(said, Contains("; saved is step 4; go on with --resume"));
+    CHECK_THAT(said, Contains("; the last checkpoint is of step 4; continue with --resume"));
   CHECK(bench.file("out/checkpoint.safetensors") == good);
   for (const std::string& name : bench.names()) CHECK_THAT(name, !Contains(".tmp"));
   REQUIRE(run("train_gpt", "--resume --steps 6" + bench.out()).status == 0);
@@ -136,7 +136,7 @@ TEST_CASE("faults: a disk that is full from the start", "[faults]") {
   CHECK(run("train_gpt", flags + " --overwrite").status == 0);
 }
 
-TEST_CASE("faults: the folder of a run goes away, or a file is in its place", "[faults]") {
+TEST_CASE("faults: the folder of a run is removed, or replaced by a file", "[faults]") {
   const Bench bench;
   const bool file = GENERATE(false, true);
   Process process("train_gpt", bench.flags + " --steps 1000000 --eval-every 300" + bench.out());
@@ -144,11 +144,11 @@ TEST_CASE("faults: the folder of a run goes away, or a file is in its place", "[
   fs::rename(bench.path / "out", bench.path / "elsewhere");
   if (file) std::ofstream(bench.path / "out") << "x";
   CHECK_THAT(failure(process.finish()),
-             Contains("saved is step") &&
+             Contains("the last checkpoint is of step") &&
                  Contains(bench / "out" +
-                          (file ? " is not the folder that this run began in" : ": No such file")));
+                          (file ? " is no longer the folder of this run" : ": No such file")));
   CHECK(bench.has("out") == file);
-  // All is there, and goes on.
+  // Nothing is lost, and the run resumes.
   const int64_t step = bench.checkpoint_step("elsewhere");
   CHECK(step >= 300);
   CHECK(run("train_gpt", "--resume --steps " + std::to_string(step + 1) + bench.out("elsewhere"))
@@ -165,13 +165,14 @@ TEST_CASE("faults: a run whose folder was moved leaves that of the next run alon
   REQUIRE(second.read_until("step 0 train"));
   const std::vector<std::string> files = bench.run_files();
   CHECK_THAT(failure(first.finish(SIGTERM)),
-             Contains(bench / "out is not the folder that this run began in; saved is step 0"));
+             Contains(bench /
+                      "out is no longer the folder of this run; the last checkpoint is of step 0"));
   CHECK(bench.run_files() == files);
   CHECK(second.finish(SIGTERM).status == 130);
   CHECK(bench.checkpoint_step("elsewhere") == 0);
 }
 
-TEST_CASE("faults: output that nobody can read is status 1, and the run is whole", "[faults]") {
+TEST_CASE("faults: unwritable output is status 1, and the run is complete", "[faults]") {
   if (!fs::exists("/dev/full")) return;
   const Bench bench;
   const std::string flags = bench.flags + " --steps 2" + bench.out();
@@ -188,12 +189,12 @@ TEST_CASE("faults: SIGTERM and SIGINT save; a second one ends at once", "[faults
   INFO(result.output);
   CHECK(result.status == 130);
   CHECK_THAT(result.output,
-             Contains("interrupted: saved at step") && Contains("go on with --resume"));
+             Contains("interrupted: saved at step") && Contains("continue with --resume"));
   const std::string step = std::to_string(bench.checkpoint_step() + 1);
   CHECK(run("train_gpt", "--resume --steps " + step + bench.out()).status == 0);
 }
 
-TEST_CASE("faults: SIGHUP saves, unless nohup has it ignored", "[faults]") {
+TEST_CASE("faults: SIGHUP saves, unless ignored by nohup", "[faults]") {
   const Bench bench;
   const std::string flags = " --eval-every 1000000" + bench.out(), begun = "step 0 train";
   {
@@ -212,19 +213,19 @@ TEST_CASE("faults: SIGHUP saves, unless nohup has it ignored", "[faults]") {
   CHECK_THAT(result.output, Contains("final: step 3000"));
 }
 
-TEST_CASE("faults: a run whose output nobody reads any more saves and ends", "[faults]") {
+TEST_CASE("faults: a run whose output is closed saves and ends", "[faults]") {
   do_not_ignore({SIGPIPE});
   const Bench bench;
   const std::string flags = bench.flags + " --steps 1000000 --eval-every 100" + bench.out();
   const std::string program = "'" + gradus::testing::program_path("train_gpt") + "' ",
                     said = bench / "said";
-  // The last line that head reads is that of step 0.
+  // head reads up to the line of step 0.
   const std::string command = "(" + program + flags + " 2>'" + said + "'; echo $? >'" + said +
                               ".status') | grep -m1 'step 0 train' >/dev/null";
   REQUIRE(std::system(command.c_str()) == 0);
   CHECK(bench.file("said.status") == "130\n");
   const std::string step = std::to_string(bench.checkpoint_step());
-  CHECK(bench.file("said") == "interrupted: saved at step " + step + "; go on with --resume\n");
+  CHECK(bench.file("said") == "interrupted: saved at step " + step + "; continue with --resume\n");
   CHECK(bench.rows("out/steps.csv").size() == std::stoul(step));
   CHECK(run("train_gpt", "--resume --steps " + step + bench.out()).status == 0);
 }

@@ -1,4 +1,4 @@
-// Programs on folders of Hugging Face's as they are, PyTorch on folders that gradus wrote, and damaged
+// Programs on Hugging Face's model folders, PyTorch on folders written by gradus, and damaged
 // files.
 
 #include <catch2/catch.hpp>
@@ -25,7 +25,7 @@ namespace {
 
 const std::string folders = gradus::testing::source_path("tests/golden/hugging_face/");
 
-/// A python3 that has torch; "" if there is none.
+/// A python3 with torch; "" if there is none.
 std::string python_with_torch() {
   for (const char* python : {"python3", "/usr/bin/python3"})
     if (std::system((std::string(python) + " -c 'import torch' 2>/dev/null").c_str()) == 0)
@@ -33,7 +33,7 @@ std::string python_with_torch() {
   return "";
 }
 
-/// Whether all tensors of both files are the same.
+/// True if both files hold the same tensors.
 void check_same_files(const std::string& a, const std::string& b) {
   const NamedTensors x = load_safetensors(a).tensors, y = load_safetensors(b).tensors;
   REQUIRE(x.size() == y.size());
@@ -47,7 +47,8 @@ void check_same_files(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-TEST_CASE("Hugging Face: programs take its folders as they are", "[hugging_face][programs]") {
+TEST_CASE("Hugging Face: generate, classify and attention_map read its folders",
+          "[hugging_face][programs]") {
   TemporaryFolder scratch;
   const Result text =
       run("generate", "--model " + folders + "gpt2 --prompt 'the cat' --tokens 20 --seed 2 " +
@@ -68,6 +69,10 @@ TEST_CASE("Hugging Face: programs take its folders as they are", "[hugging_face]
                                                   "--out " + (scratch / "a.png"));
     CHECK(drawn.status == 0);
   }
+}
+
+TEST_CASE("Hugging Face: training starts from its folders", "[hugging_face][programs]") {
+  TemporaryFolder scratch;
   const std::string quick = " --steps 2 --eval-every 1 --eval-batches 1 --batch 2 --warmup 1";
   const std::string data = scratch / "text";
   write_file_atomically(data, sample_text());
@@ -92,15 +97,16 @@ TEST_CASE("Hugging Face: programs take its folders as they are", "[hugging_face]
       run("train_bert", "--data " + data + " --init-from " + (scratch / "single") + " --out " +
                             (scratch / "single-out") + quick);
   CHECK(single.status == 1);
-  CHECK_THAT(single.output,
-             Contains("config.json: type_vocab_size: a pair of texts needs 2, got 1"));
+  CHECK_THAT(
+      single.output,
+      Contains("config.json: type_vocab_size: expected at least 2 for pairs of texts, got 1"));
   const Result wrong =
       run("train_gpt", "--init-from " + folders + "vit --out " + (scratch / "none"));
   CHECK(wrong.status == 1);
   CHECK_THAT(wrong.output, Contains("expected a model of kind \"gpt\", got a vit"));
 }
 
-TEST_CASE("convert: to Hugging Face's form and back is the same model",
+TEST_CASE("convert: to Hugging Face's format and back gives the same model",
           "[hugging_face][programs]") {
   TemporaryFolder scratch;
   for (const std::string name : {"gpt2", "bert", "vit"}) {
@@ -122,7 +128,7 @@ TEST_CASE("convert: to Hugging Face's form and back is the same model",
     CHECK(read_file(ours + more) == read_file(again + more));
     const Result twice = run("convert", "--model " + ours + " --to " + theirs);
     CHECK(twice.status == 1);
-    CHECK_THAT(twice.output, Contains("holds a model already"));
+    CHECK_THAT(twice.output, Contains("already holds a model"));
   }
   CHECK(run("convert", "--model " + folders + "gpt2").status == 1);
 
@@ -181,8 +187,7 @@ TEST_CASE("Hugging Face: PyTorch reads what gradus wrote, and weights.py moves w
   check_same_files(scratch / "model.safetensors", original);
 }
 
-TEST_CASE("Hugging Face: damaged files are refused or are other valid ones",
-          "[hugging_face][hostile]") {
+TEST_CASE("Hugging Face: damaged files are refused unless still valid", "[hugging_face][hostile]") {
   TemporaryFolder scratch;
   const std::string dir = scratch / "gpt2", config = dir + "/config.json";
   std::filesystem::copy(folders + "gpt2", dir);
@@ -193,7 +198,7 @@ TEST_CASE("Hugging Face: damaged files are refused or are other valid ones",
   CHECK(count_taken(config, [&] {
           try {
             models::load_model<models::GPT>(dir);
-          } catch (const Error& e) {  // sizes that differ are seen when the weights come
+          } catch (const Error& e) {  // wrong sizes show when weights are loaded
             const std::string message = e.what();
             if (message.find(dir + "/model.safetensors") == std::string::npos) throw;
             core::fail(config, ": ", message);
@@ -226,7 +231,7 @@ TEST_CASE("Hugging Face: damaged files are refused or are other valid ones",
         }) > 0);
 }
 
-TEST_CASE("generate: ids outside the tokenizer's are never chosen", "[hugging_face]") {
+TEST_CASE("generate: ids outside the tokenizer are never sampled", "[hugging_face]") {
   const models::GPT model({.vocab = 9, .context = 8, .layers = 1, .heads = 1, .dim = 4});
   const auto ids = models::generate(model, {1, 8},
                                     {.tokens = 200, .sampling = {.temperature = 100}, .vocab = 3});

@@ -1,5 +1,4 @@
-// Pictures and pages: what tokens look like in them, that no token breaks them, and the numbers
-// beside them.
+// Pictures and pages: how tokens are shown, that no token breaks them, and their data as tables.
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -18,7 +17,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-/// Width and height of a PNG file; 0 if it is none.
+/// Width and height of a PNG file; 0 if it is not one.
 std::pair<int, int> png_size(const std::string& path) {
   const std::string bytes = read_file(path);
   if (bytes.size() < 24 || bytes.substr(0, 8) != "\x89PNG\r\n\x1a\n") return {0, 0};
@@ -36,7 +35,7 @@ size_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-/// Tokens that mean something to gnuplot, the shell, HTML, JavaScript, CSV or UTF-8.
+/// Tokens with a special meaning to gnuplot, the shell, HTML, JavaScript, CSV or UTF-8.
 std::vector<std::string> nasty(const std::string& file) {
   return {" the",
           "\n",
@@ -67,7 +66,7 @@ struct WithoutPath {
 
 }  // namespace
 
-TEST_CASE("a token is shown as people can see it", "[pictures]") {
+TEST_CASE("tokens are shown with printable characters", "[pictures]") {
   CHECK(visible("cat") == "cat");
   CHECK(visible(" the cat") == "␣the␣cat");
   CHECK(visible(" the cat\n", false) == " the cat↵");
@@ -81,7 +80,7 @@ TEST_CASE("a token is shown as people can see it", "[pictures]") {
   CHECK(visible("\x7f") == "<U+007F>");
   CHECK(visible("a\xe2\x82") == "a<E2><82>");        // the first bytes of €
   CHECK(visible("\xed\xa0\x80") == "<ED><A0><80>");  // a surrogate
-  CHECK(visible("\xc0\xaf") == "<C0><AF>");          // longer than need be
+  CHECK(visible("\xc0\xaf") == "<C0><AF>");          // overlong
   CHECK(visible("\xff"
                 "a\xf4\x90\x80\x80") == "<FF>a<F4><90><80><80>");  // above U+10FFFF
   CHECK(columns_of("ab␣日本") == 7);
@@ -103,7 +102,7 @@ TEST_CASE("a matrix as a table, several as lines", "[pictures]") {
   CHECK(read_file(scratch / "curve.csv") == "name,x,y\n\"a,b\",0,1\n\"a,b\",2,0.5\n");
 }
 
-TEST_CASE("heat maps are drawn whatever their names and numbers", "[pictures]") {
+TEST_CASE("heat maps are drawn whatever their names and values", "[pictures]") {
   const TemporaryFolder scratch;
   const std::vector<std::string> tokens = nasty(scratch / "harm");
   const int64_t n = std::ssize(tokens);
@@ -142,7 +141,7 @@ TEST_CASE("heat maps are drawn whatever their names and numbers", "[pictures]") 
   CHECK(scratch.files() == 0);
 }
 
-TEST_CASE("what can't be drawn is written as numbers", "[pictures]") {
+TEST_CASE("pictures that cannot be drawn are written as tables", "[pictures]") {
   const TemporaryFolder scratch;
   const HeatMap map = heat_map(scratch / "map.png", "", {"", ones({2, 2})});
   const Picture curve{scratch / "curve.png", "", "", "", {{"a", {{0, 1}, {1, 2}}}}};
@@ -159,7 +158,7 @@ TEST_CASE("what can't be drawn is written as numbers", "[pictures]") {
   CHECK_THAT(draw_or_write(huge), StartsWith(scratch / "huge.csv") && Contains("too large"));
   CHECK_THROWS_AS(draw_or_write(heat_map("/proc/nowhere/a.png", "", {"", ones({2, 2})})), Error);
 
-  // Not for want of gnuplot.
+  // Although gnuplot is there.
   std::filesystem::create_directories(scratch / "folder.png/x");
   CHECK_THAT(draw_picture(heat_map(scratch / "folder.png", "", {"", ones({2, 2})})),
              Contains("cannot write " + (scratch / "folder.png")));
@@ -186,7 +185,7 @@ TEST_CASE("an attention page holds its weights, and tokens only as text", "[pict
   const std::string page =
       attention_page("A </title> & <b>", {{"self", tokens, tokens, ones({1, 1, n, n})},
                                           {"cross </script>", {"a", "b"}, tokens, weights}});
-  // Its own two scripts and nothing of a token's; nothing from elsewhere.
+  // Only its own two scripts, none from a token or from elsewhere.
   CHECK(count(page, "<script") == 2);
   CHECK(count(page, "</script") == 2);
   CHECK(count(page, "<!--") == 0);
@@ -220,7 +219,7 @@ TEST_CASE("an attention page holds its weights, and tokens only as text", "[pict
                     Contains("from 0 to 1"));
 }
 
-TEST_CASE("a trace's layers become one tensor", "[pictures]") {
+TEST_CASE("the layers of a trace are stacked into one tensor", "[pictures]") {
   manual_seed(2);
   const Tensor a = rand({2, 3, 4, 5}), b = rand({2, 3, 4, 5});
   const Tensor both = stacked_layers({a, b}, 1);

@@ -1,4 +1,4 @@
-// The programs as a user runs them: exit status, what they print, what they leave on disk.
+// Programs as a user runs them: exit status, output, files.
 
 #include "tests/support/programs.h"
 
@@ -11,7 +11,7 @@ using namespace gradus::core;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
-TEST_CASE("the small examples run and come to what they claim") {
+TEST_CASE("the small examples run and reach their results") {
   const TemporaryFolder scratch;
   const Result graph = run("scalar_graph", scratch / "graph.dot");
   CHECK(graph.status == 0);
@@ -58,21 +58,21 @@ TEST_CASE("the small examples run and come to what they claim") {
              Contains("\n\"q = k = (1, ..., 1)\",0,8\n"));
   CHECK(run("lecture_pictures", "--out /proc/nowhere").status == 1);
 
-  CHECK(run("two_moons").status == 0);  // 0 says that 98% of the test points are classified
+  CHECK(run("two_moons").status == 0);  // status 0: 98% of the test points are classified right
 }
 
-TEST_CASE("a trained model writes text, the same for the same seed") {
+TEST_CASE("a trained model generates text, the same for the same seed") {
   const TemporaryFolder scratch;
   write_file_atomically(scratch / "text.txt", sample_text());
   const std::string folder = "'" + scratch / "out'";
   const Result trained =
       run("train_gpt", "--data '" + scratch / "text.txt'" + small + " --steps 5 --out " + folder);
   REQUIRE(trained.status == 0);
-  // How the output ends: where it lies, what to type next, and the numbers.
+  // The output ends with the folder, the next command and the scores.
   const size_t last = trained.output.rfind('\n', trained.output.size() - 2) + 1;
   CHECK_THAT(trained.output.substr(last), Contains("final: step 5 train_loss "));
   CHECK_THAT(trained.output, Contains("generate --model " + scratch / "out"));
-  // What it begins with: 12,000 characters and some: 9 letters, 10 digits, blank and line break.
+  // The opening: about 12,000 characters of 21 kinds: 9 letters, 10 digits, space, line break.
   CHECK_THAT(trained.output, Contains("text.txt: 12,0") && Contains(" tokens, 21 different") &&
                                  Contains("parameters") && Contains("threads"));
   for (const char* file : {"model.safetensors", "config.json", "tokenizer.json",
@@ -93,7 +93,7 @@ TEST_CASE("a trained model writes text, the same for the same seed") {
   CHECK_THAT(wrong.output, Contains("--top-p") && Contains("1"));
 }
 
-TEST_CASE("bad input to train_gpt is one line and status 1, and leaves what was there") {
+TEST_CASE("train_gpt: bad input is one line and status 1, and changes nothing") {
   const TemporaryFolder scratch;
   const std::string text = scratch / "text.txt", out = " --out '" + scratch / "out'";
   write_file_atomically(text, sample_text());
@@ -158,7 +158,7 @@ TEST_CASE("generate: each option reaches the text") {
       {.vocab = tokenizer.vocab_size(), .context = 12, .layers = 1, .heads = 2, .dim = 16});
   for (const Tensor& p : model.parameters()) {
     const NoGrad no_grad;
-    p.mul_(8);  // so that the tokens differ in likelihood
+    p.mul_(8);  // so that tokens differ in probability
   }
   models::save_model(scratch / "model", model);
   tokenizer.save(scratch / "model/tokenizer.json");

@@ -1,4 +1,4 @@
-// What the programs are made of: flags, logs, numbers, folders.
+// Support of the programs: flags, logs, numbers, folders.
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -40,11 +40,14 @@ struct Settings {
     flags.group("Not stored");
     flags.add("--note", note, "TEXT", "why", "none");
   }
-  bool parse(std::vector<std::string> arguments) {
+  bool parse(std::vector<std::string> arguments, bool known_only = false) {
     arguments.insert(arguments.begin(), "program");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
-    return flags.parse(static_cast<int>(argv.size()), argv.data());
+    const auto argc = static_cast<int>(argv.size());
+    if (!known_only) return flags.parse(argc, argv.data());
+    flags.parse_known(argc, argv.data());
+    return true;
   }
 };
 
@@ -54,7 +57,7 @@ TEST_CASE("flags: read, stored, restored", "[support]") {
   Settings first;
   REQUIRE(first.parse({"--size", "100", "--the-rate=0.1", "--seed", "18446744073709551615",
                        "--fast", "--note", "a", "--size", "99"}));
-  CHECK(first.size == 99);  // the last one counts
+  CHECK(first.size == 99);  // the last one wins
   CHECK(first.seed == std::numeric_limits<uint64_t>::max());
   CHECK(first.flags.given("--fast"));
   CHECK(!first.flags.given("--name"));
@@ -85,7 +88,22 @@ TEST_CASE("flags: read, stored, restored", "[support]") {
                                           Contains("\nNot stored\n") && Contains("default none"));
 }
 
-TEST_CASE("numbers are read whole or not at all", "[support]") {
+TEST_CASE("flags: parse_known ignores unknown ones", "[support]") {
+  Settings settings;
+  settings.parse({"--other", "3", "--size=7", "--help", "--fast", "--more=--note", "--note", "a b"},
+                 true);
+  CHECK(settings.size == 7);
+  CHECK(settings.fast);
+  CHECK(settings.note == "a b");
+  CHECK(settings.rate == 0.5);
+  CHECK(settings.flags.given("--size"));
+  CHECK(!settings.flags.given("--the-rate"));
+  CHECK_THROWS_WITH(Settings().parse({"--other", "3", "--size", "0"}, true),
+                    Contains("--size: expected a whole number from 1 to 100"));
+  CHECK_THROWS_WITH(Settings().parse({"--note"}, true), Contains("--note"));
+}
+
+TEST_CASE("numbers are parsed completely or refused", "[support]") {
   CHECK(parse_number<int64_t>("-12") == -12);
   CHECK(parse_number<int64_t>("9223372036854775807") == std::numeric_limits<int64_t>::max());
   for (const char* text : {"", " 1", "1 ", "+1", "1x", "0x1", "1.0", "9223372036854775808"})
@@ -104,14 +122,14 @@ TEST_CASE("numbers are read whole or not at all", "[support]") {
   CHECK(shown(std::string(300, '9')) == '"' + std::string(40, '9') + "...\"");
 }
 
-TEST_CASE("the scores of batches are weighed by their examples", "[support]") {
+TEST_CASE("scores of batches are weighted by their examples", "[support]") {
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   const Score all = mean_score(
       {{.loss = 2, .examples = 3, .more = {{"right", 1, 1}, {"none", unknown, 0}}},
        {.loss = 6, .examples = 1, .more = {{"right", 0.5, 3}, {"none", 0, 0}, {"once", 4, 2}}}});
   CHECK(all.loss == 3);
   CHECK(all.examples == 4);
-  REQUIRE(all.more.size() == 2);  // nothing is said of what there is none of
+  REQUIRE(all.more.size() == 2);  // means over no examples are omitted
   CHECK(all.more[0].name == "right");
   CHECK(all.more[0].value == 0.625);
   CHECK(all.more[0].examples == 4);
@@ -119,7 +137,7 @@ TEST_CASE("the scores of batches are weighed by their examples", "[support]") {
   CHECK(all.more[1].value == 4);
 }
 
-TEST_CASE("the first tensor that is not finite is found", "[support]") {
+TEST_CASE("first_not_finite finds the first NaN or infinity", "[support]") {
   const float inf = std::numeric_limits<float>::infinity();
   const Tensor good = full({1000}, 3e38f), count = from_data(std::vector<int64_t>{1}, {1});
   CHECK(first_not_finite({}) == "");
@@ -132,7 +150,7 @@ TEST_CASE("the first tensor that is not finite is found", "[support]") {
     }
 }
 
-TEST_CASE("the log of steps is cut where a run goes on", "[support]") {
+TEST_CASE("the log of steps is cut where a run resumes", "[support]") {
   const TemporaryFolder scratch;
   const std::string path = scratch / "steps.csv", header = "step,loss,lr,grad_norm,seconds\n";
   StepLog log(path);
@@ -140,7 +158,7 @@ TEST_CASE("the log of steps is cut where a run goes on", "[support]") {
   CHECK(!scratch.has("steps.csv"));
   log.add({1, 2.5, 1e-3, 0.25, 0.1234});
   log.add({2, 2.25, 2e-3, 0.5, 1});
-  CHECK(!scratch.has("steps.csv"));  // rows wait
+  CHECK(!scratch.has("steps.csv"));  // rows are buffered
   log.flush();
   log.flush();
   const std::string one = header + "1,2.5,0.001,0.25,0.123\n",
@@ -155,17 +173,17 @@ TEST_CASE("the log of steps is cut where a run goes on", "[support]") {
   CHECK(cut(two, 2) == two);
   CHECK(cut(two, 1) == one);
   CHECK(cut(two, 0) == header);
-  CHECK(cut(two + "3,1,1", 2) == two);  // cut short
+  CHECK(cut(two + "3,1,1", 2) == two);  // truncated
   CHECK(cut(two.substr(0, two.size() - 1), 1) == one);
   CHECK(cut(two + "nonsense\n", 2) == two);
-  CHECK(cut(header, 5) == header);  // it was removed, and begun anew
+  CHECK(cut(header, 5) == header);  // removed and started again
   CHECK(cut(header + "7,1,1,1,1\n", 5) == header);
-  const std::string go_on = "remove the file to go on without its rows";
+  const std::string go_on = "remove the file to continue without its rows";
   CHECK_THROWS_WITH(cut(two, 3), Contains("ends at step 2, before the checkpoint's 3; " + go_on));
   CHECK_THROWS_WITH(cut(two + "3,1,1", 3), Contains("ends at step 2"));
   CHECK_THROWS_WITH(cut(header + "1,2", 1), Contains("ends at step 0"));
   CHECK(read_file(path) == header + "1,2");
-  CHECK_THROWS_WITH(cut(two + "nonsense\n", 5), Contains("\"nonsense\" is no row of a step"));
+  CHECK_THROWS_WITH(cut(two + "nonsense\n", 5), Contains("\"nonsense\" is not a row of a step"));
   CHECK_THROWS_WITH(cut("step\n" + two, 5), Contains("is not its header"));
   CHECK(cut("step,lo", 0) == "");
   CHECK(cut("", 0) == "");
@@ -174,11 +192,11 @@ TEST_CASE("the log of steps is cut where a run goes on", "[support]") {
   CHECK_THROWS_WITH(StepLog(scratch / "none/steps.csv").flush(), Contains("none/steps.csv"));
 }
 
-TEST_CASE("a run's folder is locked, and cleared of what is the run's", "[support]") {
+TEST_CASE("a run's folder is locked, and only the run's files are removed", "[support]") {
   const TemporaryFolder scratch;
   const std::string path = scratch / "a/b";
   RunFolder folder(path, {"c.bin", "m.bin"});
-  folder.lock();  // nothing there: nothing to lock, nothing made
+  folder.lock();  // missing: neither locked nor created
   CHECK(!scratch.has("a"));
   folder.make();
   RunFolder second(path, {"c.bin", "m.bin"});
@@ -195,7 +213,7 @@ TEST_CASE("a run's folder is locked, and cleared of what is the run's", "[suppor
   CHECK(scratch.has("a/b/other.tmp"));
   CHECK_THROWS_WITH(folder.expect_no_run(), Contains("m.bin") && Contains("--overwrite"));
   write_file_atomically(folder / "c.bin", "no checkpoint");
-  CHECK_THROWS_WITH(folder.expect_no_run(), Contains("can't be read"));
+  CHECK_THROWS_WITH(folder.expect_no_run(), Contains("cannot be read"));
   folder.remove_run();
   folder.expect_no_run();
   CHECK(scratch.has("a/b/other.tmp"));
@@ -212,7 +230,7 @@ TEST_CASE("a run's folder is locked, and cleared of what is the run's", "[suppor
   CHECK_THROWS_WITH(file.lock(), Contains("other.tmp"));
 }
 
-TEST_CASE("a run's folder that was moved is not written to by its name", "[support]") {
+TEST_CASE("a run's folder that was moved is not written to by its old path", "[support]") {
   const TemporaryFolder scratch;
   const std::string path = scratch / "run";
   RunFolder folder(path, {"c.bin"});
@@ -222,13 +240,13 @@ TEST_CASE("a run's folder that was moved is not written to by its name", "[suppo
   CHECK_THROWS_WITH(folder.expect_in_place(), Contains(path) && Contains("No such file"));
   fs::create_directory(path);
   CHECK_THROWS_WITH(folder.expect_in_place(),
-                    Contains(path + " is not the folder that this run began in"));
+                    Contains(path + " is no longer the folder of this run"));
   fs::remove(path);
   fs::create_directory_symlink(scratch / "moved", path);
-  folder.expect_in_place();  // by another way
+  folder.expect_in_place();  // by another path
 }
 
-TEST_CASE("the checkpoint before stays until there is a new one, wherever a run is killed",
+TEST_CASE("the previous checkpoint stays until a new one is complete, wherever a run is killed",
           "[support]") {
   const TemporaryFolder scratch;
   const std::string path = scratch / "run", now = path + "/c.bin",
@@ -256,25 +274,24 @@ TEST_CASE("the checkpoint before stays until there is a new one, wherever a run 
     CHECK(!fs::exists(coming));
   }
   const auto lock = [&] { RunFolder(path, {"c.bin", "c.previous.bin"}).lock(); };
-  fs::create_hard_link(now, coming);  // killed before the new one was there
+  fs::create_hard_link(now, coming);  // killed before the new one
   lock();
   CHECK(read_file(now) == "3");
   CHECK(read_file(before) == "2");
   CHECK(!fs::exists(coming));
-  fs::create_hard_link(now, coming);  // and after
+  fs::create_hard_link(now, coming);  // and after it
   write("4")();
   lock();
   CHECK(read_file(now) == "4");
   CHECK(read_file(before) == "3");
   CHECK(!fs::exists(coming));
-  fs::create_hard_link(before, coming);  // whose renaming does nothing
+  fs::create_hard_link(before, coming);  // renaming it does nothing
   lock();
   CHECK(read_file(before) == "3");
   CHECK(!fs::exists(coming));
 }
 
-TEST_CASE("the log of losses: its best, though the row is gone, and a damaged header",
-          "[support]") {
+TEST_CASE("the log of losses: the best without its row, and a damaged header", "[support]") {
   const TemporaryFolder scratch;
   LossLog log(scratch.path.string());
   CHECK(!log.best());
@@ -285,7 +302,7 @@ TEST_CASE("the log of losses: its best, though the row is gone, and a damaged he
   LossLog read(scratch.path.string());
   read.read_up_to(1);
   CHECK(read.best()->step == 0);
-  CHECK(read.best()->validation_loss == 3);  // of 7 digits
+  CHECK(read.best()->validation_loss == 3);  // rounded to 7 digits
   CHECK(LossLog::number(3.00000012345) == "3");
   read.read_up_to(4);
   CHECK(read.best()->step == 2);

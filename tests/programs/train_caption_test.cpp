@@ -1,4 +1,4 @@
-// train_caption and caption: what they learn, write, refuse and say.
+// train_caption and caption: training, files, errors and output.
 
 #include "gradus/core/ops/ops.h"
 #include "gradus/models/data/images/shapes.h"
@@ -15,7 +15,7 @@ namespace {
 const std::string caption_flags =
     " --data shapes:60 --batch 8 --eval-batches 2 --warmup 2 --eval-every 5 --seed 5 --noise 0.01"
     " --filters 4 --convolutions 2 --dim 8 --hidden 16 --dropout 0.1";
-/// The held-out pictures of --data shapes:N are the last fifth.
+/// The validation pictures of --data shapes:N: the last fifth.
 double exact_of(const models::Captioner& model, const models::Tokenizer& tokenizer,
                 const models::ImageInfo& info, int64_t first, int64_t n) {
   const models::ShapeImages data = models::draw_shapes(first, n);
@@ -32,9 +32,9 @@ double exact_of(const models::Captioner& model, const models::Tokenizer& tokeniz
 
 }  // namespace
 
-TEST_CASE("train_caption: learns, draws, and caption says what pictures show") {
+TEST_CASE("train_caption learns and draws; caption captions pictures") {
   const Bench bench;
-  // Enough to say something of each picture, and of some the right thing.
+  // Enough to caption each picture, and some of them right.
   const Result result =
       run("train_caption",
           " --data shapes:200 --batch 32 --filters 8 --dim 16 --hidden 32 --shift 0 --warmup 5"
@@ -52,12 +52,12 @@ TEST_CASE("train_caption: learns, draws, and caption says what pictures show") {
                                 Contains("4 convolutions, 4 x 4 places of 32 numbers") &&
                                 Contains("caption --model "));
   CHECK_THAT(bench.file("out/loss.csv"), Contains("step,train_loss,val_loss,exact\n0,"));
-  // Eight images, three times as large, two grey pixels between.
+  // Eight images at three times their size, two grey pixels apart.
   CHECK(size_of(bench, "out/attention.png").first == 8 * 98 - 2);
   CHECK(size_of(bench, "out/attention.png").second % 98 == 96);
   CHECK(size_of(bench, "out/example.png") == std::pair<int64_t, int64_t>(32, 32));
 
-  // The last line's share is that of a model read anew, one picture at a time or all at once.
+  // The final score equals that of the loaded model, one picture at a time or all at once.
   const auto model = models::load_model<models::Captioner>(bench / "out");
   const auto tokenizer = models::load_tokenizer(models::tokenizer_path(bench / "out"));
   const models::ImageInfo info = models::load_image_info(bench / "out");
@@ -72,7 +72,7 @@ TEST_CASE("train_caption: learns, draws, and caption says what pictures show") {
 
   models::write_png(bench / "grey.png", picture(1, 32, 9));
   CHECK_THAT(run("caption", flags + '\'' + (bench / "grey.png") + '\'').output,
-             Contains("grey.png: grey: taken as three equal colours"));
+             Contains("grey.png: grey: read as three equal channels"));
   models::write_png(bench / "large.png", picture(3, 33, 0));
   refused("caption", flags + '\'' + (bench / "large.png") + '\'',
           "large.png: expected 32 x 32 pixels, got 33 x 33");
@@ -87,26 +87,27 @@ TEST_CASE("train_caption: learns, draws, and caption says what pictures show") {
   refused("caption", flags + '\'' + image + '\'', "tokenizer.json: 6 tokens, the model has 22");
 }
 
-TEST_CASE("train_caption: a run that was killed ends with the bits of one that was not") {
+TEST_CASE("train_caption: a killed run ends with the bits of an uninterrupted one") {
   ends_with_the_same_bits("train_caption", caption_flags, {"/tokenizer.json", "/attention.png"});
 }
 
-TEST_CASE("programs of captions refuse what makes captions untrue, and touch nothing") {
+TEST_CASE("captions: augmentation that makes them untrue is refused, and nothing written") {
   const Bench bench;
   for (const char* program : {"train_caption"})
     for (const auto& [flags, why] : std::vector<std::pair<std::string, std::string>>{
-             {"--data mnist:x", "have captions, got \"mnist:x\""},
+             {"--data mnist:x", "which alone have captions, got \"mnist:x\""},
              {"--data shapes:1", "of at least 2 pictures"},
-             {"--data shapes:20 --flip 0.5", "--flip: captions name left and right, got 0.5"},
-             {"--data shapes:20 --grey 0.1", "--grey: captions name colours, got 0.1"},
-             {"--data shapes:20 --rotate 16", "--rotate: captions hold to 15 degrees, got 16"},
+             {"--data shapes:20 --flip 0.5",
+              "--flip: expected 0, captions name left and right, got 0.5"},
+             {"--data shapes:20 --grey 0.1", "--grey: expected 0, captions name colours, got 0.1"},
+             {"--data shapes:20 --rotate 16", "--rotate: expected at most 15 degrees"},
              {"--data shapes:20 --context 5", "--context 5: the longest caption has 10 tokens"},
              {"--vocab 3", "--vocab"}})
       refused(program, flags + bench.out(), why);
   CHECK(!bench.has("out"));
 }
 
-TEST_CASE("a caption of two shapes turned round says the same") {
+TEST_CASE("a turned caption of two shapes means the same") {
   CHECK(models::turned_caption("a red circle above a blue square") ==
         "a blue square below a red circle");
   CHECK(models::turned_caption("a red circle right of a blue square") ==

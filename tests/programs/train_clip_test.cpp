@@ -1,4 +1,4 @@
-// train_clip: what it learns, writes, refuses and says.
+// train_clip: training, files, errors and output.
 
 #include <set>
 
@@ -21,7 +21,7 @@ const std::string clip_flags =
 
 }  // namespace
 
-TEST_CASE("train_clip: trains, draws, is judged and goes on") {
+TEST_CASE("train_clip: trains, draws, evaluates and resumes") {
   const Bench bench;
   const Result result = run("train_clip", clip_flags + " --steps 6" + bench.out());
   INFO(result.output);
@@ -32,14 +32,15 @@ TEST_CASE("train_clip: trains, draws, is judged and goes on") {
                       "final: step 6 train_loss %lf val_loss %lf retrieval %lf zero_shot %lf "
                       "seconds %lf",
                       &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]) == 5);
-  CHECK_THAT(result.output, Contains("images 1 layers of width 8, texts 1 of 8, a space of 8"));
+  CHECK_THAT(result.output,
+             Contains("images 1 layers of width 8, texts 1 of 8, a joint embedding of 8"));
   CHECK(size_of(bench, "out/pictures.png").second == 8 * 98 - 2);
   CHECK((bench.has("out/similarity.png") || bench.has("out/similarity.csv")));
   CHECK(bench.file("out/best/tokenizer.json") == bench.file("out/tokenizer.json"));
   const Result judged = run("train_clip", "--eval-only" + bench.out());
   CHECK_THAT(judged.output, Contains(judgement(result.output)));
 
-  // The held-out pictures' mean loss, from the folder alone.
+  // The mean validation loss, recomputed from the folder.
   const auto model = models::load_model<models::CLIP>(bench / "out");
   const auto tokenizer = models::load_tokenizer(models::tokenizer_path(bench / "out"));
   const models::ShapeImages data = models::draw_shapes(48, 12);
@@ -63,15 +64,18 @@ TEST_CASE("train_clip: trains, draws, is judged and goes on") {
   CHECK(std::abs(loss - numbers[1]) < 1e-3);
 }
 
-TEST_CASE("train_clip: a run that was killed ends with the bits of one that was not") {
+TEST_CASE("train_clip: a killed run ends with the bits of an uninterrupted one") {
   ends_with_the_same_bits("train_clip", clip_flags, {"/tokenizer.json", "/pictures.png"});
 }
 
-TEST_CASE("train_clip refuses what it cannot train on, and touches nothing") {
+TEST_CASE("train_clip refuses bad data and options, and writes nothing") {
   const Bench bench;
-  refused("train_clip", "--data mnist:x" + bench.out(), "have captions, got \"mnist:x\"");
-  refused("train_clip", "--data shapes:4" + bench.out(), "too few pictures to tell one from");
-  refused("train_clip", "--data shapes:50 --batch 1" + bench.out(), "--batch: a picture is told");
+  refused("train_clip", "--data mnist:x" + bench.out(),
+          "which alone have captions, got \"mnist:x\"");
+  refused("train_clip", "--data shapes:4" + bench.out(),
+          "expected at least 2 pictures without a caption in common");
+  refused("train_clip", "--data shapes:50 --batch 1" + bench.out(),
+          "--batch: expected at least 2 pictures");
   refused("train_clip", "--data shapes:50 --patch 5" + bench.out(), "patch must divide image");
   refused("train_clip", "--data shapes:50 --context 5" + bench.out(),
           "--context 5: the longest caption has 10 tokens");

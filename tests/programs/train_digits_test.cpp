@@ -1,4 +1,4 @@
-// train_digits, the drawn digits, and a model folder of a program's own model.
+// train_digits, the drawn digits, and a model folder of a custom model.
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// Bytes as an IDX file of these axes.
+/// An IDX file of these axes and bytes.
 std::string idx(const std::vector<uint32_t>& axes, const std::vector<uint8_t>& bytes) {
   std::string file{'\0', '\0', '\x08', static_cast<char>(axes.size())};
   for (const uint32_t n : axes)
@@ -23,7 +23,7 @@ std::string idx(const std::vector<uint32_t>& axes, const std::vector<uint8_t>& b
   return file.append(bytes.begin(), bytes.end());
 }
 
-/// 4 x 3 images, bright in the half that their label says.
+/// 4 x 3 images, bright in the half given by their label.
 struct Halves : TemporaryFolder {
   std::string flags;
   explicit Halves(uint32_t n = 100) {
@@ -67,7 +67,7 @@ struct Own : nn::Module {
 
 }  // namespace
 
-TEST_CASE("train_digits: learns, says how well, goes on") {
+TEST_CASE("train_digits: learns, evaluates, resumes") {
   const Halves data;
   const Result first = run("train_digits", data.flags + " --steps 40 --lr 0.01");
   INFO(first.output);
@@ -82,7 +82,7 @@ TEST_CASE("train_digits: learns, says how well, goes on") {
   REQUIRE(run("train_digits", data.flags + " --steps 60 --lr 0.01 --overwrite").status == 0);
 }
 
-TEST_CASE("train_digits: another's model comes with its configuration") {
+TEST_CASE("train_digits: --init-from brings its configuration") {
   const Halves data;
   REQUIRE(run("train_digits", data.flags + " --steps 5 --activation tanh").status == 0);
   const std::string files = "--images '" + (data / "images") + "' --labels '" + (data / "labels") +
@@ -91,17 +91,17 @@ TEST_CASE("train_digits: another's model comes with its configuration") {
   CHECK(read_file(data / "next/config.json") == read_file(data / "out/config.json"));
   CHECK_THAT(run("train_digits", files + (data / "other") + "' --hidden 9").output,
              Contains("--hidden contradicts"));
-  // Other labels are other data.
+  // Other labels count as other data.
   const std::string labels = read_file(data / "labels");
   write_file_atomically(data / "labels", labels.substr(0, labels.size() - 2) + '\1' + '\0');
   CHECK_THAT(run("train_digits", "--resume --steps 9 --out '" + (data / "out") + "'").output,
-             Contains("the data is not what the run in"));
+             Contains("the data differs from that of the run in"));
   CHECK_THAT(
       run("train_gpt", "--init-from '" + (data / "out") + "' --out '" + (data / "a") + "'").output,
       Contains("expected a model of kind \"gpt\", got \"digit-net\""));
 }
 
-TEST_CASE("train_digits: refuses what is no set of digits") {
+TEST_CASE("train_digits: refuses malformed data") {
   const Halves data;
   auto refused = [](const std::string& flags, const std::string& why) {
     const Result result = run("train_digits", flags);
@@ -109,7 +109,8 @@ TEST_CASE("train_digits: refuses what is no set of digits") {
     CHECK(result.status == 1);
     CHECK_THAT(result.output, Contains(why));
   };
-  refused("--images x --out '" + (data / "a") + "'", "--images and --labels go together");
+  refused("--images x --out '" + (data / "a") + "'",
+          "--images and --labels: expected both or neither");
   write_file_atomically(data / "labels", idx({99}, std::vector<uint8_t>(99)));
   refused(data.flags, "got (100, 4, 3) and (99,)");
   write_file_atomically(data / "labels", "no IDX file");
@@ -117,7 +118,7 @@ TEST_CASE("train_digits: refuses what is no set of digits") {
   CHECK(!data.has("out"));
 }
 
-TEST_CASE("drawn digits are functions of seed and place") {
+TEST_CASE("drawn digits depend only on seed and index") {
   const Digits few = drawn_digits(20, 3), more = drawn_digits(50, 3), others = drawn_digits(20, 4);
   CHECK(few.images.shape() == Shape{20, 28, 28});
   CHECK(more.images.slice(0, 0, 20).to_vector<float>() == few.images.to_vector<float>());
@@ -155,7 +156,7 @@ TEST_CASE("a model folder takes any model that describes its configuration", "[f
     write_file_atomically(path, text);
     return models::load_config<Own>(dir);
   };
-  CHECK(with(",\n  \"activation\": \"silu\"", "").activation == Activation::tanh);  // its default
+  CHECK(with(",\n  \"activation\": \"silu\"", "").activation == Activation::tanh);  // the default
   auto refused = [&](const std::string& from, const std::string& to, const std::string& why) {
     CHECK_THROWS_WITH(with(from, to), Contains(path) && Contains(why));
   };
@@ -166,7 +167,7 @@ TEST_CASE("a model folder takes any model that describes its configuration", "[f
   refused("true", "1", "fast: expected true or false, got 1");
   refused("silu", "swish", "activation: expected one of none, relu");
   refused("\"size\"", "\"sizes\"", "\"sizes\" is no entry of it");
-  // More numbers than the file of weights holds.
+  // More elements than the weight file holds.
   write_file_atomically(path, good);
   with("7", "8");
   CHECK_THROWS_WITH(models::load_model<Own>(dir), Contains("(8, 8) is more than the 49 elements"));

@@ -1,4 +1,4 @@
-// train_mae and train_contrastive: what they learn without labels, write, refuse and say.
+// train_mae and train_contrastive: training without labels, files, errors and output.
 
 #include "examples/pictures/image_pictures.h"
 #include "gradus/core/ops/ops.h"
@@ -19,7 +19,7 @@ const std::vector<std::string> programs{"train_mae", "train_contrastive"};
 
 }  // namespace
 
-TEST_CASE("train_mae and train_contrastive: train, draw, are judged and go on") {
+TEST_CASE("train_mae and train_contrastive: train, draw, evaluate and resume") {
   for (const std::string& program : programs) {
     const Bench bench;
     const Result result = run(program, tiny + " --steps 6" + bench.out());
@@ -33,12 +33,12 @@ TEST_CASE("train_mae and train_contrastive: train, draw, are judged and go on") 
                         &seconds) == 6);
     CHECK((bench.has("out/embeddings.png") || bench.has("out/embeddings.csv")));
     if (program == "train_mae") {
-      // 32 pixels, three times as large, two grey ones between: eight rows of three.
+      // 32 pixels at three times their size, two grey pixels apart: eight rows of three.
       const models::ImageBytes painted = models::read_png(bench / "out/painted.png");
       CHECK(painted.height == 8 * 98 - 2);
       CHECK(painted.width == 3 * 98 - 2);
     }
-    // The probes are those of the model in the folder.
+    // The probes equal those of the saved model.
     const models::ViT encoder =
         program == "train_mae"
             ? models::load_model<models::MAE>(bench / "out").encoder
@@ -60,19 +60,19 @@ TEST_CASE("train_mae and train_contrastive: train, draw, are judged and go on") 
   }
 }
 
-TEST_CASE("train_mae and train_contrastive: killed runs end with the bits of those that were not") {
+TEST_CASE("train_mae and train_contrastive: killed runs end with the bits of uninterrupted ones") {
   ends_with_the_same_bits("train_mae", tiny + " --dropout 0.1", {"/painted.png"});
   ends_with_the_same_bits("train_contrastive", tiny + " --dropout 0.1", {});
 }
 
-TEST_CASE("train_mae and train_contrastive refuse what they cannot train on, and touch nothing") {
+TEST_CASE("train_mae and train_contrastive refuse bad data and options, and write nothing") {
   const Bench bench;
   for (const auto& [command, why] : std::vector<std::pair<std::string, std::string>>{
            {"train_mae --data shapes:50 --mask-ratio 0", "a mask_ratio of 0 hides 0 of 64"},
            {"train_mae --data shapes:50 --decoder-heads 3", "decoder_heads must divide"},
            {"train_mae --probe-images 1", "--probe-images: expected"},
-           {"train_contrastive --data shapes:50 --batch 2", "expected batches of 3"},
-           {"train_contrastive --data shapes:5 --batch 4", "and 2 held out"},
+           {"train_contrastive --data shapes:50 --batch 2", "expected batches of at least 3"},
+           {"train_contrastive --data shapes:5 --batch 4", "at least 2 for validation"},
            {"train_contrastive --data shapes:50 --batch 64", "only 40 images train"},
            {"train_contrastive --data shapes:50 --patch 5", "patch must divide image"},
            {"train_contrastive --data shapes:50 --temperature 0", "--temperature"}}) {
@@ -82,8 +82,8 @@ TEST_CASE("train_mae and train_contrastive refuse what they cannot train on, and
   CHECK(!bench.has("out"));
 }
 
-TEST_CASE("features in the plane: the two directions in which they vary most") {
-  // x = 3 a u + b v + 7 with orthonormal u, v and a, b of variance 1 that do not go together.
+TEST_CASE("embedding plane: the two directions of largest variance") {
+  // x = 3 a u + b v + 7 with orthonormal u, v and uncorrelated a, b of variance 1.
   const Tensor a = tensor({1.0, 1.0, -1.0, -1.0}).to(float64).unsqueeze(1),
                b = tensor({1.0, -1.0, 1.0, -1.0}).to(float64).unsqueeze(1),
                u = tensor({{0.6, 0.8, 0.0}}).to(float64), v = tensor({{0.0, 0.0, 1.0}}).to(float64);
@@ -109,7 +109,7 @@ TEST_CASE("features in the plane: the two directions in which they vary most") {
   CHECK(picture.series[1].points.size() == 2);
 }
 
-TEST_CASE("train_cnn_attention: trains, draws where it looks, goes on; classify knows it") {
+TEST_CASE("train_cnn_attention: trains, draws attention maps, resumes; classify reads it") {
   const Bench bench;
   const std::string flags =
       " --data shapes:50 --filters 4 --batch 8 --eval-batches 2 --warmup 2 --eval-every 5 --seed 5"

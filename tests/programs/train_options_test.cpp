@@ -1,4 +1,4 @@
-// train_gpt: where a run begins, when it ends, what it validates on, and damaged logs.
+// train_gpt: starting weights, early stopping, validation data, damaged logs.
 
 #include <algorithm>
 #include <cstdio>
@@ -10,9 +10,9 @@
 using namespace gradus;
 using Catch::Matchers::Contains;
 
-TEST_CASE("train_gpt: the best model is kept, and no better one for long ends the run") {
+TEST_CASE("train_gpt: the best model is kept, and early stopping ends the run") {
   const Bench bench;
-  // Ever larger steps: the loss falls at first, then rises.
+  // Growing steps: the loss falls at first, then rises.
   const std::string flags = bench.flags + " --eval-every 2 --eval-batches 4 --clip 0 --min-lr 5" +
                             " --lr 5 --warmup 200 --steps 60";
   const Result result = run("train_gpt", flags + " --patience 3" + bench.out());
@@ -21,12 +21,12 @@ TEST_CASE("train_gpt: the best model is kept, and no better one for long ends th
   const Rows rows = bench.rows("out/loss.csv");
   const auto best = std::min_element(rows.begin(), rows.end(),
                                      [](const auto& a, const auto& b) { return a[2] < b[2]; });
-  REQUIRE(rows.end() - best == 4);  // and three that are not better
+  REQUIRE(rows.end() - best == 4);  // and three without improvement
   REQUIRE(best != rows.begin());
-  CHECK_THAT(result.output, Contains("stopped: 3 estimates without a better validation loss"));
-  // What is in best/ is the model of that step.
+  CHECK_THAT(result.output, Contains("stopped: 3 evaluations without a better validation loss"));
+  // best/ holds the model of that step.
   const std::string step = std::to_string(static_cast<int>((*best)[0]));
-  REQUIRE(run("train_gpt", flags + bench.out("again")).status == 0);  // to the end: the same best
+  REQUIRE(run("train_gpt", flags + bench.out("again")).status == 0);  // the same best
   CHECK(bench.file("again/best/model.safetensors") == bench.file("out/best/model.safetensors"));
   CHECK_THAT(result.output, Contains("best: the model of step " + step));
   REQUIRE(run("train_gpt", flags + " --overwrite --steps " + step + bench.out("again")).status ==
@@ -34,14 +34,14 @@ TEST_CASE("train_gpt: the best model is kept, and no better one for long ends th
   const auto at_best = models::load_model<models::GPT>(bench / "again"),
              kept = models::load_model<models::GPT>(bench / "out/best");
   CHECK(at_best.config.dim == kept.config.dim);
-  // A run that has given up gives up again, and goes on with more patience.
+  // A stopped run stops again, and continues with more patience.
   CHECK_THAT(run("train_gpt", "--resume" + bench.out()).output, Contains("stopped: 3"));
   const int64_t stopped = bench.checkpoint_step();
   CHECK(run("train_gpt", "--resume --patience 4" + bench.out()).status == 0);
   CHECK(bench.checkpoint_step() > stopped);
 }
 
-TEST_CASE("train_gpt: a run begins with another's weights, or only says how good they are") {
+TEST_CASE("train_gpt: --init-from starts from other weights, or evaluates them") {
   const Bench bench;
   REQUIRE(run("train_gpt", bench.flags + " --steps 3" + bench.out("first")).status == 0);
   const std::string data = "--data '" + (bench / "text.txt") + "'";
@@ -75,7 +75,7 @@ TEST_CASE("train_gpt: a run begins with another's weights, or only says how good
     CHECK_THAT(result.output, Contains(why));
   };
   refused(from + " --dim 32" + bench.out("other"), "--dim contradicts");
-  refused(from + " --resume" + bench.out(), "--init-from begins with another's");
+  refused(from + " --resume" + bench.out(), "--resume and --init-from exclude");
   refused("--eval-only --resume" + bench.out(), "--eval-only trains nothing");
   refused("--init-from /nowhere" + bench.out("other"), "/nowhere/config.json");
   const std::string before = bench.file("first/model.safetensors");
@@ -91,7 +91,7 @@ TEST_CASE("train_gpt: a run begins with another's weights, or only says how good
           "is not among");
 }
 
-TEST_CASE("train_gpt: a text of its own validates, and samples are shown on the way") {
+TEST_CASE("train_gpt: --val-data, and samples during training") {
   const Bench bench;
   write_file_atomically(bench / "val.txt", sample_text().substr(0, 500));
   const std::string flags = bench.flags + " --val-data '" + (bench / "val.txt") + "' --steps 4" +
@@ -116,13 +116,13 @@ TEST_CASE("train_gpt: a text of its own validates, and samples are shown on the 
   char expected[32];
   std::snprintf(expected, sizeof expected, " val_loss %.4f", whole);
   CHECK_THAT(result.output, Contains(expected));
-  // Looking at samples changes nothing.
+  // Sampling does not affect training.
   REQUIRE(run("train_gpt", flags + " --overwrite --sample-every 0").status == 0);
   CHECK(models::load_model<models::GPT>(bench / "out").wte.weight.to_vector<float>() ==
         model.wte.weight.to_vector<float>());
 }
 
-TEST_CASE("train_gpt: logs that are damaged are not cut short in silence") {
+TEST_CASE("train_gpt: damaged logs are reported, not truncated") {
   const Bench bench;
   REQUIRE(run("train_gpt", bench.flags + " --eval-every 2 --steps 6" + bench.out()).status == 0);
   auto refused = [&](const std::string& name, const std::string& from, const std::string& to) {
@@ -147,7 +147,7 @@ TEST_CASE("train_gpt: logs that are damaged are not cut short in silence") {
   CHECK(run("train_gpt", "--resume --steps 8" + bench.out()).status == 0);
 }
 
-TEST_CASE("train_gpt: best/ is made good where a run was killed before it was written") {
+TEST_CASE("train_gpt: best/ is restored if a run was killed before writing it") {
   const Bench bench;
   const std::string flags = bench.flags + " --eval-every 2 --steps 4 --lr 0.01" + bench.out();
   REQUIRE(run("train_gpt", flags).status == 0);
@@ -160,9 +160,9 @@ TEST_CASE("train_gpt: best/ is made good where a run was killed before it was wr
   CHECK(bench.file("out/best/model.safetensors") == best);
 }
 
-TEST_CASE("train_gpt: best/ stays the best where the log of losses is lost") {
+TEST_CASE("train_gpt: best/ stays the best if the log of losses is lost") {
   const Bench bench;
-  // Ever larger steps: what follows is worse.
+  // Growing steps: the loss falls at first, then rises.
   const std::string flags =
       bench.flags + " --eval-every 2 --eval-batches 4 --clip 0 --min-lr 5" + " --lr 5 --warmup 200";
   REQUIRE(run("train_gpt", flags + " --steps 60" + bench.out("whole")).status == 0);
@@ -185,10 +185,10 @@ TEST_CASE("train_gpt: best/ stays the best where the log of losses is lost") {
   CHECK_THAT(resumed.output, Contains("best: the model of step " + std::to_string(step)));
   CHECK(bench.metadata()["best_loss"] == bench.metadata("whole")["best_loss"]);
   CHECK_THAT(run("train_gpt", "--resume --steps 61 --patience 2" + bench.out()).output,
-             Contains("stopped: 2 estimates"));
+             Contains("stopped: 2 evaluations"));
 }
 
-TEST_CASE("train_gpt: a run goes on with its own flags given again") {
+TEST_CASE("train_gpt: a run resumes with its own flags given again") {
   const Bench bench;
   const std::string own = " --warmup 2 --decay-steps 5 --steps 2";
   REQUIRE(run("train_gpt", bench.flags + own + bench.out()).status == 0);
@@ -197,8 +197,7 @@ TEST_CASE("train_gpt: a run goes on with its own flags given again") {
   CHECK(resumed.status == 0);
 }
 
-TEST_CASE(
-    "train_gpt: what is not a run's is not overwritten, and an empty text validates nothing") {
+TEST_CASE("train_gpt: foreign files are not overwritten, and an empty validation text is refused") {
   const Bench bench;
   std::filesystem::create_directory(bench.path / "out");
   write_file_atomically(bench / "out/config.json", "{\"mine\": 1}");

@@ -1,5 +1,5 @@
 // train_gpt and generate with characters, words and byte pairs, in memory and on disk, and with
-// each option of the model.
+// every model option.
 
 #include <cstdio>
 #include <numbers>
@@ -19,7 +19,7 @@ namespace {
 // A learning rate that does not depend on --steps.
 const std::string constant = " --lr 1e-2 --min-lr 1e-2 --warmup 0";
 
-/// Other words in its last tenth, characters of several bytes, and lines.
+/// A text of lines, with multi-byte characters and other words in its last tenth.
 std::string mixed_text() {
   std::string text;
   for (int i = 0; text.size() < 9000; ++i)
@@ -38,7 +38,7 @@ double number_after(const std::string& text, const std::string& label) {
   return std::stod(text.substr(at + label.size()));
 }
 
-/// The nine tenths of a text's bytes that train.
+/// The training part of a text: nine tenths of its bytes.
 std::string training_part(const std::string& text) {
   size_t at = text.size() * 9 / 10;
   while ((text[at] & 0xc0) == 0x80) --at;
@@ -68,22 +68,22 @@ TEST_CASE("train_gpt: words and byte pairs, in memory and on disk, resumed and a
   const auto written = fs::last_write_time(bench.path / file);
   const std::string tokens = bench.file(file);
   REQUIRE(run("train_gpt", "--resume --steps 3" + bench.out("disk")).status == 0);
-  CHECK(fs::last_write_time(bench.path / file) == written);  // found
+  CHECK(fs::last_write_time(bench.path / file) == written);  // reused
   write_file_atomically(bench / file, tokens.substr(0, tokens.size() - 1) + '\0');
   REQUIRE(run("train_gpt", "--resume --steps 4" + bench.out("disk")).status == 0);
-  CHECK(bench.file(file) == tokens);  // made anew
+  CHECK(bench.file(file) == tokens);  // recreated
   for (const char* other : {"part/", "disk/"})
     for (const char* same : {"model.safetensors", "tokenizer.json", "loss.csv"})
       CHECK(bench.file(other + std::string(same)) == bench.file(std::string("whole/") + same));
 
-  // Another text of the same length.
+  // A different text of the same length.
   std::string changed = text;
   changed[100] = changed[100] == 'x' ? 'y' : 'x';
   write_file_atomically(bench / "text.txt", changed);
   CHECK_THAT(run("train_gpt", "--resume --steps 5" + bench.out("part")).output,
-             Contains("the data is not what the run"));
+             Contains("the data differs from that of the run"));
   CHECK_THAT(run("train_gpt", "--resume --steps 5" + bench.out("disk")).output,
-             Contains("the data is not what the run") || Contains("is not among"));
+             Contains("the data differs from that of the run") || Contains("is not among"));
 }
 
 TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
@@ -99,11 +99,11 @@ TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
     const size_t at = output.rfind(" val_loss ");
     return at == std::string::npos ? output : output.substr(at, 40);
   };
-  // Found where they are.
+  // The files are reused.
   CHECK(final_loss(
             run("train_gpt", "--eval-only" + bench.out("a"), "export TMPDIR=/nowhere; ").output) ==
         final_loss(trained.output));
-  // Another text: the run's own tokens stay.
+  // A different text: the run's token files stay.
   write_file_atomically(bench / "other.txt", mixed_text() + mixed_text());
   const Result other =
       run("train_gpt", "--eval-only --data '" + (bench / "other.txt") + "'" + bench.out("a"), tmp);
@@ -111,7 +111,7 @@ TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
   CHECK(other.status == 0);
   CHECK(bench.file("a/train.tokens") == before);
   CHECK(fs::is_empty(bench.path / "tmp"));
-  // Another's model: nothing is made.
+  // Another run's model: no file is written.
   const std::vector<std::string> names = bench.names(".");
   const std::string from = flags.substr(0, flags.find(" --layers")) +
                            " --on-disk --eval-only --init-from '" + (bench / "a") + "'";
@@ -148,7 +148,7 @@ TEST_CASE("train_gpt: what validates is not learned from, and costs so many bits
   const auto windows = static_cast<double>(y.numel()), rest = static_cast<double>(v.numel());
   const double sum = windows * model.loss(x, y).item() + rest * model.loss(u, v).item();
   const double loss = sum / (windows + rest);
-  const std::vector<int64_t> tokens = bpe.encode(validation);  // all but the first are foretold
+  const std::vector<int64_t> tokens = bpe.encode(validation);  // all but the first are predicted
   const double bits =
       sum / (std::numbers::ln2 *
              static_cast<double>(bpe.decode({tokens.begin() + 1, tokens.end()}).size()));
@@ -182,7 +182,7 @@ TEST_CASE("generate: text of words and of byte pairs as it comes") {
   };
   const std::vector<int64_t> more = models::generate(model, ids, options);
   CHECK(run("generate", ask).output == text_of(more));
-  for (const int64_t id : more) {  // one that can be named
+  for (const int64_t id : more) {  // one that --stop can name
     const std::string stop = tokenizer->decode({id});
     if (tokenizer->is_special(id) || stop.find('\'') != std::string::npos ||
         tokenizer->encode(stop) != std::vector{id})
@@ -192,10 +192,10 @@ TEST_CASE("generate: text of words and of byte pairs as it comes") {
           text_of(models::generate(model, ids, options)));
     break;
   }
-  CHECK_THAT(run("generate", ask + " --stop 'of the text'").output, Contains("takes one token"));
+  CHECK_THAT(run("generate", ask + " --stop 'of the text'").output, Contains("expected one token"));
   const Result empty = run("generate", ask + " --prompt ''");
   CHECK(empty.status == 1);
-  CHECK_THAT(empty.output, Contains("--prompt must hold a token"));
+  CHECK_THAT(empty.output, Contains("--prompt: expected at least one token"));
 }
 
 TEST_CASE("generate: a folder of another kind of model is refused by its name") {
@@ -207,7 +207,7 @@ TEST_CASE("generate: a folder of another kind of model is refused by its name") 
   CHECK_THAT(result.output, Contains("expected a model of kind \"gpt\", got \"bert\""));
 }
 
-TEST_CASE("text from tokens that come one by one", "[support]") {
+TEST_CASE("TokenText decodes tokens one at a time", "[support]") {
   const std::string text = "\"One\" two: it's (three) \"four\", five.";
   const models::WordTokenizer words(text);
   TokenText pieces(words);
@@ -224,7 +224,7 @@ TEST_CASE("text from tokens that come one by one", "[support]") {
   CHECK(sum == long_text);
 }
 
-TEST_CASE("train_gpt: each option of the model reaches it") {
+TEST_CASE("train_gpt: every model option takes effect") {
   const Bench bench;
   int runs = 0;
   for (const char* positions : {"learned", "sinusoidal", "rotary"})
@@ -253,7 +253,7 @@ TEST_CASE("train_gpt: each option of the model reaches it") {
              Contains("--norm contradicts"));
 }
 
-TEST_CASE("train_gpt: a run from before there were tokenizers goes on") {
+TEST_CASE("train_gpt: a run from before tokenizers were stored resumes") {
   const Bench bench;
   const std::string flags = bench.flags + constant + " --eval-every 2";
   REQUIRE(run("train_gpt", flags + " --steps 2" + bench.out()).status == 0);
@@ -283,7 +283,7 @@ TEST_CASE("train_gpt: a run from before there were tokenizers goes on") {
         bench.file("whole/loss.csv").substr(bench.file("whole/loss.csv").find("\n4,")));
 }
 
-TEST_CASE("train_gpt: what is wrong with a text or a tokenizer is said with the file's name") {
+TEST_CASE("train_gpt: errors in a text or a tokenizer name the file") {
   const Bench bench(mixed_text());
   auto refused = [&](const std::string& arguments, const std::string& why) {
     const Result result = run("train_gpt", arguments + bench.out());
@@ -307,11 +307,11 @@ TEST_CASE("train_gpt: what is wrong with a text or a tokenizer is said with the 
       refused("--tokenizer " + std::string(kind) + " --data '" + short_text + "'" + where,
               "too few to");
   }
-  refused("--on-disk", "--on-disk needs a file");
+  refused("--on-disk", "--on-disk: expected a file");
   refused("--on-disk --data /nowhere", "/nowhere");
   refused(data + " --tokenizer bpe --vocab 255", "256");
   refused(data + " --tokenizer letters", "char, word, bpe");
-  // Byte pairs take any bytes.
+  // Byte pairs accept any bytes.
   write_file_atomically(bad, std::string(1000, 'a') + std::string(3, '\0') + "\xff\xfe");
   CHECK(run("train_gpt", "--data '" + bad + "' --tokenizer bpe --vocab 256" + small + constant +
                              " --steps 1" + bench.out())
@@ -319,11 +319,10 @@ TEST_CASE("train_gpt: what is wrong with a text or a tokenizer is said with the 
   const Result chosen =
       run("train_gpt", "--init-from '" + (bench / "out") + "' --vocab 300" + bench.out("other"));
   CHECK(chosen.status == 1);
-  CHECK_THAT(chosen.output, Contains("--init-from takes that folder's tokenizer"));
+  CHECK_THAT(chosen.output, Contains("--init-from uses its folder's tokenizer"));
 }
 
-TEST_CASE("a corpus on disk is that in memory, and its characters are those of its head",
-          "[support]") {
+TEST_CASE("a corpus on disk equals that in memory", "[support]") {
   const TemporaryFolder folder;
   const std::string path = folder / "text.txt";
   write_file_atomically(path, mixed_text());
@@ -343,7 +342,11 @@ TEST_CASE("a corpus on disk is that in memory, and its characters are those of i
     CHECK(disk.opening() == memory.opening());
     CHECK(disk.id() != memory.id());
   }
-  // What lies there is taken if it is of the same text and tokenizer, else made anew.
+}
+
+TEST_CASE("token files are reused if made from the same text and tokenizer", "[support]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "text.txt";
   const std::string tokens = folder / "run/train.tokens";
   const auto make = [&](const std::string& text, bool read_only = false) {
     write_file_atomically(path, text);
@@ -368,12 +371,17 @@ TEST_CASE("a corpus on disk is that in memory, and its characters are those of i
   CHECK(make(text) == ids);
   CHECK(read_file(tokens) == file);
   std::string unknown = file;
-  std::fill_n(unknown.begin() + 48, 16, '\0');  // as earlier versions wrote it
+  std::fill_n(unknown.begin() + 48, 16, '\0');  // as written by earlier versions
   write_file_atomically(tokens, unknown);
   CHECK(make(text) == ids);
   CHECK(read_file(tokens) == file);
+}
+
+TEST_CASE("a corpus on disk takes its characters from the head of the text", "[support]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "text.txt";
   write_file_atomically(path, mixed_text());
-  // Its last tenth has a z. The head ends within a character.
+  // The last tenth has a z. The head ends within a character.
   CorpusOptions options{.data = path, .val_data = "", .tokenizer = {}, .on_disk = true};
   options.head = static_cast<int64_t>(mixed_text().find("\u00e9")) + 1;
   CHECK_THROWS_WITH(Corpus(options, "", folder / "run", 16),

@@ -1,4 +1,4 @@
-// train_translator: what it reads, what it refuses, how it goes on, and what it says.
+// train_translator: data, errors, resuming and output.
 
 #include <cstdlib>
 
@@ -11,14 +11,14 @@ using Catch::Matchers::EndsWith;
 
 namespace {
 
-/// A model of any kind that is quickly made, and pairs of its own making.
+/// Flags of a small model of either kind on generated pairs.
 const std::string tiny =
     " --layers 1 --dim 8 --batch 4 --eval-batches 1 --warmup 2 --seed 5 --count 40";
 const std::string kinds[] = {" --model transformer --heads 2", " --model rnn --hidden 8"};
 
 Result train(const std::string& flags) { return run("train_translator", flags); }
 
-/// A line of the output that begins so, without its newline.
+/// The last line of the output that starts with `beginning`, without the line break.
 std::string line_of(const std::string& output, const std::string& beginning) {
   const size_t at = output.rfind('\n' + beginning) + 1;
   return at == 0 && !output.starts_with(beginning) ? ""
@@ -43,7 +43,7 @@ const std::string sixteen = [] {
 
 }  // namespace
 
-TEST_CASE("train_translator: both kinds train, go on and are judged without being named again") {
+TEST_CASE("train_translator: both kinds train; resuming and evaluating need no --model") {
   for (const std::string& kind : kinds) {
     const Bench bench;
     const Result result = train(kind + tiny + " --steps 4" + bench.out());
@@ -63,7 +63,7 @@ TEST_CASE("train_translator: both kinds train, go on and are judged without bein
     const size_t at = final.find(" val_loss");
     CHECK_THAT(judged.output, Contains(final.substr(at, final.find(" seconds") - at)));
     CHECK_THAT(train("--resume --steps 5" + bench.out()).output, Contains("final: step 5 "));
-    // Another's weights: --init-from's kind counts, not --out's.
+    // The kind is that of --init-from, not of --out.
     const Result begun = train("--init-from '" + (bench / "out") + "' --steps 1 --lr 0 --count 40" +
                                bench.out("begun"));
     INFO(begun.output);
@@ -84,7 +84,7 @@ TEST_CASE("train_translator: both kinds train, go on and are judged without bein
   CHECK_THAT(train("--model gru").output, Contains("expected rnn or transformer, got \"gru\""));
 }
 
-TEST_CASE("train_translator: a run that was killed ends with the bits of one that was not") {
+TEST_CASE("train_translator: a killed run ends with the bits of an uninterrupted one") {
   for (const std::string& kind : kinds) {
     const Bench bench;
     const std::string flags = kind + tiny + " --dropout 0.1 --eval-every 5 --decay-steps 100000";
@@ -115,7 +115,7 @@ TEST_CASE("train_translator: one thread and two give the same bits") {
   }
 }
 
-TEST_CASE("train_translator: bad pairs are one line and status 1, or skipped and counted") {
+TEST_CASE("train_translator: bad pairs are an error of one line, or skipped and counted") {
   const auto refused = [](const std::string& pairs, const std::string& what) {
     const PairsBench bench(pairs);
     const Result result = train(bench.flags + bench.out());
@@ -129,7 +129,7 @@ TEST_CASE("train_translator: bad pairs are one line and status 1, or skipped and
   refused("a\tb\n\nc\td\n", "line 2: an empty line");
   refused("a\t\n", "line 1: an empty target");
   refused("a\tb\n\xff\tb\n", "line 2: invalid UTF-8");
-  refused("", "nothing to learn");
+  refused("", "expected a text, got none");
   refused("a\tb\n", "none is left to validate");
   refused("a\tb\na\tc\n", "none is left to validate");
 
@@ -142,7 +142,8 @@ TEST_CASE("train_translator: bad pairs are one line and status 1, or skipped and
                                 Contains("an empty line, lines: 1, the first: 19") &&
                                 Contains("14 train, 2 with other sources validate") &&
                                 Contains("left out: 1 longer than --context, 0 without tokens"));
-  CHECK(train(PairsBench("a\tb\nc\td\n").flags + bench.out("two")).status == 0);  // one to validate
+  CHECK(train(PairsBench("a\tb\nc\td\n").flags + bench.out("two")).status ==
+        0);  // one for validation
 
   for (const char* flags : {"--pairs a.tsv --data denoise", "--text a.txt"}) {
     const Result wrong = train(flags + bench.out("wrong"));
@@ -151,7 +152,7 @@ TEST_CASE("train_translator: bad pairs are one line and status 1, or skipped and
   }
 }
 
-TEST_CASE("train_translator: denoises a text, then goes on with pairs in its tokens") {
+TEST_CASE("train_translator: denoising, then --init-from for pairs with its tokenizer") {
   std::string text;
   for (int i = 0; i < 60; ++i) text += "abcdefghijklmnop" + std::to_string(i) + "\n\n";
   const Bench bench(text + text);
@@ -174,7 +175,7 @@ TEST_CASE("train_translator: denoises a text, then goes on with pairs in its tok
   REQUIRE(second.status == 0);
   CHECK_THAT(second.output, Contains("unknown: 3 of 51 source tokens, 0 of 35 target tokens"));
   CHECK(bench.file("second/tokenizer.json") == bench.file("first/tokenizer.json"));
-  // The other way round, a model of pairs has no sentinels.
+  // Conversely, a model trained on pairs has no sentinel tokens.
   REQUIRE(train(pairs.flags + bench.out("plain")).status == 0);
   const Result lacking = train("--data denoise" + of_text + " --init-from '" + (bench / "plain") +
                                "'" + bench.out("new"));
@@ -182,7 +183,7 @@ TEST_CASE("train_translator: denoises a text, then goes on with pairs in its tok
   CHECK_THAT(lacking.output, Contains("the tokenizer lacks [X0]"));
 }
 
-TEST_CASE("train_translator: every choice of model, tokenizer and decoding trains") {
+TEST_CASE("train_translator: every model, tokenizer and decoding option trains") {
   const Bench bench;
   const auto works = [&](const std::string& flags) {
     const Result result = train(flags + tiny + " --steps 2 --overwrite" + bench.out());
@@ -205,7 +206,7 @@ TEST_CASE("train_translator: every choice of model, tokenizer and decoding train
     for (size_t j = 0; j < i; ++j) CHECK(different[i] != different[j]);
 }
 
-TEST_CASE("train_translator: without gnuplot the alignment is numbers") {
+TEST_CASE("train_translator: without gnuplot the alignment is a table") {
   const Bench bench;
   const std::string path = std::getenv("PATH") ? std::getenv("PATH") : "";
   setenv("PATH", bench.path.c_str(), 1);

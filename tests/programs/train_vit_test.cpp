@@ -1,4 +1,4 @@
-// train_vit and classify: what they learn, write, refuse and say; what all programs of images share.
+// train_vit and classify: training, files, errors and output; what all image programs share.
 
 #include "examples/pictures/image_pictures.h"
 #include "examples/tasks/image_corpus.h"
@@ -19,7 +19,7 @@ const std::string tiny =
 
 Result train(const std::string& flags) { return run("train_vit", flags); }
 
-/// A folder with MNIST's files, of four digits that are easily told apart.
+/// A folder with MNIST's files of four easily separable digits.
 struct DigitsBench : Bench {
   DigitsBench() {
     const std::string head(3, '\0');
@@ -39,9 +39,27 @@ struct DigitsBench : Bench {
   }
 };
 
+/// A model folder with inconsistent files, and one of another kind of model.
+void check_inconsistent_folders(const DigitsBench& bench) {
+  const std::string two = '\'' + (bench / "two.png") + '\'';
+  models::save_image_info(bench / "out", {{{0.5}, {0.2}}, {"one", "two"}});
+  refused("classify", "--model '" + (bench / "out") + "' " + two,
+          "images.json: 2 classes, the model has 10");
+  refused("train_vit",
+          "--init-from '" + (bench / "out") + "' --data mnist:'" + (bench / "mnist") + "'" +
+              bench.out("b"),
+          "images.json: its classes differ from those of --data");
+  refused("train_vit", "--init-from '" + (bench / "out") + "' --data shapes:50" + bench.out("b"),
+          "images.json: images of 1 channels, --data has 3");
+  models::save_model(bench / "gpt",
+                     models::GPT({.vocab = 3, .context = 2, .layers = 1, .heads = 1, .dim = 2}));
+  refused("classify", "--model '" + (bench / "gpt") + "' " + two,
+          "expected a classifier of images (vit, cnn_attention), got \"gpt\"");
+}
+
 }  // namespace
 
-TEST_CASE("train_vit: trains, draws, is judged and goes on") {
+TEST_CASE("train_vit: trains, draws, evaluates and resumes") {
   const Bench bench;
   const Result result = train(tiny + " --steps 6" + bench.out());
   INFO(result.output);
@@ -56,20 +74,21 @@ TEST_CASE("train_vit: trains, draws, is judged and goes on") {
                  Contains("1 layers of width 8 with 2 heads, patches of 8 x 8") &&
                  Contains("classify --model "));
   CHECK_THAT(bench.file("out/loss.csv"), Contains("step,train_loss,val_loss,accuracy\n0,"));
-  // 32 pixels, three times as large, two grey ones between.
+  // 32 pixels at three times their size, two grey pixels apart.
   CHECK(size_of(bench, "out/attention.png") == std::pair<int64_t, int64_t>(3 * 98 - 2, 8 * 98 - 2));
   CHECK(size_of(bench, "out/mistakes.png").second == 8 * 98 - 2);
   CHECK(size_of(bench, "out/example.png") == std::pair<int64_t, int64_t>(32, 32));
   CHECK((bench.has("out/confusion.png") || bench.has("out/confusion.csv")));
   CHECK(bench.file("out/best/images.json") == bench.file("out/images.json"));
 
-  // Both judgements are over all held-out images, as they are.
+  // Both evaluations cover all validation images, not augmented.
   const Result judged = train("--eval-only" + bench.out());
   INFO(judged.output);
   CHECK(judged.status == 0);
-  CHECK_THAT(judged.output, Contains(judgement(result.output)) && !Contains("may have trained it"));
+  CHECK_THAT(judged.output,
+             Contains(judgement(result.output)) && !Contains("may have been trained on this"));
   CHECK_THAT(train("--eval-only --data shapes:40" + bench.out()).output,
-             Contains("what is held out here may have trained it"));
+             Contains("it may have been trained on this validation set"));
   const models::ViT model = models::load_model<models::ViT>(bench / "out");
   const models::ImageInfo info = models::load_image_info(bench / "out");
   const models::ImageData held_out = models::read_images("shapes:50").test;
@@ -80,11 +99,11 @@ TEST_CASE("train_vit: trains, draws, is judged and goes on") {
 
   CHECK_THAT(train("--resume --steps 7" + bench.out()).output, Contains("final: step 7 "));
   refused("train_vit", "--resume --data shapes:60 --steps 9" + bench.out(),
-          "the data is not what the run in");
+          "the data differs from that of the run in");
   refused("train_cnn_attention", "--resume" + bench.out(),
           "config.json: expected a model of kind \"cnn_attention\", got \"vit\"");
   refused("train_vit", "--resume --shift 3 --steps 9" + bench.out(), "--shift contradicts");
-  // Another's weights come with its configuration and statistics, on the same classes.
+  // --init-from brings configuration and statistics, and needs the same classes.
   const Result begun = train("--init-from '" + (bench / "out") +
                              "' --data shapes:60 --steps 1 --warmup 0 --lr 0" + bench.out("begun"));
   INFO(begun.output);
@@ -95,12 +114,12 @@ TEST_CASE("train_vit: trains, draws, is judged and goes on") {
   CHECK(anew.status == 0);
 }
 
-TEST_CASE("train_vit: a run that was killed ends with the bits of one that was not") {
+TEST_CASE("train_vit: a killed run ends with the bits of an uninterrupted one") {
   ends_with_the_same_bits("train_vit", tiny + " --dropout 0.1",
                           {"/mistakes.png", "/attention.png"});
 }
 
-TEST_CASE("train_vit learns digits of four kinds; classify tells them, grey or not") {
+TEST_CASE("train_vit learns four digits; classify recognises them, grey or coloured") {
   const DigitsBench bench;
   const Result result = train(bench.flags + " --steps 150" + bench.out());
   INFO(result.output);
@@ -130,7 +149,7 @@ TEST_CASE("train_vit learns digits of four kinds; classify tells them, grey or n
   CHECK(c[0] == 2);
   CHECK((p[0] >= p[1] && p[1] >= p[2] && p[0] + p[1] + p[2] <= 1.0001));
   const std::string lines = first.substr(0, first.find('/'));
-  CHECK_THAT(said.output, Contains("rgb.png: coloured, but all of it grey: taken as grey") &&
+  CHECK_THAT(said.output, Contains("rgb.png: stored in colour but all grey: read as grey") &&
                               Contains("rgb.png\n" + lines));
   const Result all = run("classify", model + "--top 99 " + named("out/example.png"));
   CHECK(std::count(all.output.begin(), all.output.end(), '\n') == 11);
@@ -138,29 +157,17 @@ TEST_CASE("train_vit learns digits of four kinds; classify tells them, grey or n
   rgb.bytes[5] = 17;
   models::write_png(bench / "rgb.png", rgb);
   refused("classify", model + named("two.png") + ' ' + named("rgb.png"),
-          "rgb.png: expected a grey picture, got one with colours");
+          "rgb.png: expected a grey picture, got a coloured one");
   models::write_png(bench / "large.png", picture(1, 9, 0));
   refused("classify", model + named("large.png"), "large.png: expected 8 x 8 pixels, got 9 x 9");
   refused("classify", model + named("none.png"), "none.png");
   refused("classify", model + named("out/config.json"), "config.json");
   refused("classify", model, "expected PNG files");
   refused("classify", "--model '" + (bench / "none") + "' " + named("two.png"), "none/config.json");
-  // A folder whose files do not fit each other.
-  models::save_image_info(bench / "out", {{{0.5}, {0.2}}, {"one", "two"}});
-  refused("classify", model + named("two.png"), "images.json: 2 classes, the model has 10");
-  refused("train_vit",
-          "--init-from '" + (bench / "out") + "' --data mnist:'" + (bench / "mnist") + "'" +
-              bench.out("b"),
-          "images.json: the classes are not those of --data");
-  refused("train_vit", "--init-from '" + (bench / "out") + "' --data shapes:50" + bench.out("b"),
-          "images.json: images of 1 channels, --data has 3");
-  models::save_model(bench / "gpt",
-                     models::GPT({.vocab = 3, .context = 2, .layers = 1, .heads = 1, .dim = 2}));
-  refused("classify", "--model '" + (bench / "gpt") + "' " + named("two.png"),
-          "expected a classifier of images (vit, cnn_attention), got \"gpt\"");
+  check_inconsistent_folders(bench);
 }
 
-TEST_CASE("train_vit refuses what it cannot train on, and touches nothing") {
+TEST_CASE("train_vit refuses bad data and options, and writes nothing") {
   const Bench bench;
   for (const auto& [flags, why] : std::vector<std::pair<std::string, std::string>>{
            {"--data shapes:1", "shapes:N of at least 2 images, got \"shapes:1\""},
@@ -177,7 +184,7 @@ TEST_CASE("train_vit refuses what it cannot train on, and touches nothing") {
   CHECK(!bench.has("out"));
 }
 
-TEST_CASE("a folder's images.json gives back what was saved, and is refused where it is damaged") {
+TEST_CASE("images.json: saved and loaded, and refused if damaged") {
   const Bench bench;
   const std::string path = models::image_info_path(bench.path);
   const models::ImageInfo info{{{0.1, -1e-7, 1.0 / 3}, {1e-300, 2, 0.1}}, {"a \"b\"\n", "", "ü"}};
@@ -211,7 +218,7 @@ TEST_CASE("a folder's images.json gives back what was saved, and is refused wher
   CHECK_THROWS_WITH(models::load_image_info(bench.path), Contains(path));
 }
 
-TEST_CASE("images to learn from: captions where asked for, and an id that tells them from others") {
+TEST_CASE("image corpus: captions if asked for, and an id per data set") {
   const ImageCorpus few = read_image_corpus({.data = "shapes:20"});
   CHECK(few.part(Split::train).size() == 16);
   CHECK(few.captions(Split::train).empty());
@@ -226,20 +233,20 @@ TEST_CASE("images to learn from: captions where asked for, and an id that tells 
   CHECK(told.captions(Split::validation)[3] == all.captions[19]);
   CHECK(told.part(Split::validation).image(3) == all.images.image(19));
   CHECK_THROWS_WITH(read_image_corpus({.data = "mnist:x", .captioned = true}),
-                    Contains("only shapes:N") && Contains("have captions, got \"mnist:x\""));
+                    Contains("expected shapes:N") && Contains("have captions, got \"mnist:x\""));
 }
 
-TEST_CASE("pictures of a classifier: counts, shades and where it looks") {
+TEST_CASE("pictures of a classifier: counts, shades and attention overlays") {
   const Tensor counts = confusion_matrix(from_data(std::vector<int64_t>{0, 0, 2, 2, 2}, {5}),
                                          from_data(std::vector<int64_t>{0, 2, 2, 2, 1}, {5}), 3);
   CHECK(counts.to_vector<float>() == std::vector<float>{1, 0, 1, 0, 0, 0, 0, 1, 2});
   const HeatMap map = confusion_map("a.png", counts, {"x", "y", "z"});
-  CHECK(map.largest == 0.5);  // the first class's share that is taken for the third
+  CHECK(map.largest == 0.5);  // fraction of the first class predicted as the third
   CHECK(map.panels[0].values[1].to_vector<float>() == std::vector<float>{0, 0, 0});
   CHECK(!confusion_map("a.png", confusion_matrix(zeros({2}, int64), zeros({2}, int64), 2), {})
              .largest);
 
-  // The patch with the largest weight is reddest; one with none is as it was.
+  // The patch with the largest weight is reddest; one with weight 0 is unchanged.
   const Tensor images = ones({1, 1, 2, 4}) * 0.5,
                overlay = attention_overlay(images, tensor({{{0.0, 0.2}}}));
   CHECK(overlay.shape() == Shape{1, 3, 2, 4});

@@ -256,22 +256,22 @@ Tensor each_image(const char* op, const Tensor& images, F&& change) {
 
 Fields AugmentOptions::fields(AugmentOptions& o) {
   Fields fields;
-  fields.add("shift", o.shift, 0, 8192, "pixels by which each is moved at most");
-  fields.add("crop_scale", o.crop_scale, 0, 1, "least share of it that fills the image; 0: all");
-  fields.add("crop_aspect", o.crop_aspect, 0, 100, "longest side of that by the shortest; 0: 1");
-  fields.add("flip", o.flip, 0, 1, "probability of exchanging left and right");
-  fields.add("rotate", o.rotate, 0, 180, "degrees by which it is turned at most");
-  fields.add("zoom", o.zoom, 0, 100, "0.1: scaled by 1 / 1.1 to 1.1");
-  fields.add("shear", o.shear, 0, 80, "degrees by which upright lines lean at most");
-  fields.add("brightness", o.brightness, 0, 1, "0.1: times 0.9 to 1.1");
-  fields.add("contrast", o.contrast, 0, 1, "likewise, around its mean");
-  fields.add("saturation", o.saturation, 0, 1, "likewise, around its grey");
-  fields.add("grey", o.grey, 0, 1, "probability of losing all colour");
+  fields.add("shift", o.shift, 0, 8192, "maximum shift in pixels");
+  fields.add("crop_scale", o.crop_scale, 0, 1, "minimum area of a random crop, as a fraction; 0: no crop");
+  fields.add("crop_aspect", o.crop_aspect, 0, 100, "maximum aspect ratio of the crop; 0: 1");
+  fields.add("flip", o.flip, 0, 1, "probability of a horizontal flip");
+  fields.add("rotate", o.rotate, 0, 180, "maximum rotation in degrees");
+  fields.add("zoom", o.zoom, 0, 100, "maximum zoom; 0.1: scaled by 1 / 1.1 to 1.1");
+  fields.add("shear", o.shear, 0, 80, "maximum shear in degrees");
+  fields.add("brightness", o.brightness, 0, 1, "maximum change of brightness; 0.1: times 0.9 to 1.1");
+  fields.add("contrast", o.contrast, 0, 1, "maximum change of contrast, around the mean");
+  fields.add("saturation", o.saturation, 0, 1, "maximum change of saturation, around grey");
+  fields.add("grey", o.grey, 0, 1, "probability of conversion to grey");
   fields.add("blur", o.blur, 0, 1, "probability of a Gaussian blur");
-  fields.add("blur_sigma", o.blur_sigma, 0.1, 32, "its largest deviation in pixels");
-  fields.add("noise", o.noise, 0, 100, "standard deviation of noise, where white is 1");
-  fields.add("erase", o.erase, 0, 1, "probability of a rectangle becoming black");
-  fields.add("erase_area", o.erase_area, 0.02, 1, "its largest share of the area");
+  fields.add("blur_sigma", o.blur_sigma, 0.1, 32, "maximum standard deviation of the blur in pixels");
+  fields.add("noise", o.noise, 0, 100, "standard deviation of added noise; white is 1");
+  fields.add("erase", o.erase, 0, 1, "probability of erasing a rectangle");
+  fields.add("erase_area", o.erase_area, 0.02, 1, "maximum fraction of the area to erase");
   return fields;
 }
 

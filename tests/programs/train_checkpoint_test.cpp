@@ -1,0 +1,117 @@
+// train_gpt: what a checkpoint stores, and checkpoints of earlier versions.
+
+#include "gradus/core/files/safetensors.h"
+#include "tests/support/train_bench.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// A run of 2 steps, whose checkpoint is changed and must be refused.
+struct CheckpointBench : Bench {
+  const std::string path = *this / "out/checkpoint.safetensors";
+  std::string good;
+  Json options;
+
+  CheckpointBench() {
+    REQUIRE(run("train_gpt", flags + " --steps 2" + out()).status == 0);
+    good = read_file(path);
+    options = Json::parse(load_safetensors(path).metadata.at("options"));
+  }
+  void refused(const std::string& key, const std::string& value, const std::string& why) {
+    change_metadata([&](auto& metadata) {
+      if (value.empty())
+        metadata.erase(key);
+      else
+        metadata[key] = value;
+    });
+    const Result result = run("train_gpt", "--resume" + out());
+    INFO(key << ' ' << value.substr(0, 300) << '\n' << result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(why) && Contains("checkpoint.safetensors"));
+    CHECK(result.output.size() < 400);
+    write_file_atomically(path, good);
+  }
+  void refused_option(const std::string& key, const Json& value) {
+    Json changed = options;
+    changed[key] = value;
+    refused("options", changed.dump(), key);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("train_gpt: what a checkpoint stores is checked") {
+  CheckpointBench bench;
+  bench.refused_option("heads", 0);
+  bench.refused_option("accumulate", 0);
+  bench.refused_option("batch", 65537);
+  bench.refused_option("layers", -1);
+  bench.refused_option("layers", 1e30);
+  bench.refused_option("layers", 1.0);
+  bench.refused_option("layers", "1");
+  bench.refused_option("dropout", 1.5);
+  bench.refused_option("lr", nullptr);
+  bench.refused_option("lr", std::string(1000, 'x'));
+  bench.refused_option("bias", 1);
+  bench.refused_option("data", 7);
+  bench.refused_option("seed", -1);
+  bench.refused_option("unheard_of", 1);
+  Json missing = bench.options;
+  missing.erase("context");
+  bench.refused("options", missing.dump(), "context");
+  bench.refused("options", "{", "JSON");
+  bench.refused("options", "[1]", "options");
+  bench.refused("options", "7", "options");
+  bench.refused_option("heads", {1, 2});
+  bench.refused("options",
+                "{\"heads\":" + std::string(100000, '[') + std::string(100000, ']') + "}", "deep");
+  bench.refused("options", "", "options");
+  for (const char* step : {"", "two", "-1", "2x", "99999999999999999999", " 2"})
+    bench.refused("step", step, "step");
+  for (const char* seconds : {"", "soon", "nan", "-1", "1e999", "1,5"})
+    bench.refused("seconds", seconds, "seconds");
+  bench.refused("data", "", "data");
+  CHECK(run("train_gpt", "--resume" + bench.out()).status == 0);
+}
+
+TEST_CASE("train_gpt: a resumed run keeps its model") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 2" + bench.out()).status == 0);
+  const Result other = run("train_gpt", "--resume --heads 1" + bench.out());
+  CHECK(other.status == 1);
+  CHECK_THAT(other.output, Contains("--heads"));
+  CHECK(run("train_gpt", "--resume --heads 2" + bench.out()).status == 0);
+}
+
+TEST_CASE("train_gpt: a checkpoint of an earlier version resumes") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --steps 2" + bench.out();
+  REQUIRE(run("train_gpt", flags + " --bias --lr 1e-5").status == 0);
+  const Json now =
+      Json::parse(load_safetensors(bench / "out/checkpoint.safetensors").metadata.at("options"));
+  CHECK(now["min_lr"].get<double>() == Approx(1e-6));  // a tenth of --lr
+
+  // The format of version 0.1.0.
+  Json earlier = Json::parse(R"({"accumulate":1,"batch":4,"beta2":0.99,"bias":true,"clip":1.0,
+    "context":16,"data":"","dim":16,"dropout":0.0,"eval_batches":2,"eval_every":250,"heads":2,
+    "layers":1,"lr":1e-05,"min_lr":1e-06,"seed":5,"steps":2,"warmup":2,"weight_decay":0.1})");
+  earlier["data"] = bench / "text.txt";
+  bench.change_metadata([&](auto& metadata) {
+    metadata["options"] = earlier.dump();
+    metadata["text"] = metadata["data"];
+    for (const char* later : {"data", "best_step", "best_loss"}) metadata.erase(later);
+    metadata["seconds"] = "5000.5";
+  });
+  std::filesystem::remove(bench.path / "out/steps.csv");
+  const Result result = run("train_gpt", "--resume --bias --steps 4" + bench.out());
+  INFO(result.output);
+  CHECK(result.status == 0);
+  const Rows rows = bench.rows("out/steps.csv");
+  REQUIRE(rows.size() == 2);  // of the later steps
+  for (const auto& row : rows) CHECK(row.back() == Approx(5000.5).margin(60));
+  CHECK_THAT(result.output, Contains("seconds 50"));
+}
