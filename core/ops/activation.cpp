@@ -44,7 +44,7 @@ const char* core::name_of(Activation activation) {
     if constexpr (std::is_same_v<decltype(act), Identity>)
       return "none";
     else
-      return act.name;
+      return decltype(act)::name;
   });
 }
 
