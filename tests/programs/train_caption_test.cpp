@@ -25,7 +25,7 @@ double exact_of(const models::Captioner& model, const models::Tokenizer& tokeniz
   double right = 0;
   for (size_t i = 0; i < said.size(); ++i) {
     const std::string text = tokenizer.decode(said[i].tokens);
-    right += text == data.captions[i] || text == models::turned_caption(data.captions[i]);
+    right += text == data.captions[i] || text == models::swapped_caption(data.captions[i]);
   }
   return right / static_cast<double>(n);
 }
@@ -107,14 +107,14 @@ TEST_CASE("programs of captions refuse what makes captions untrue, and touch not
 }
 
 TEST_CASE("a caption of two shapes turned round says the same") {
-  CHECK(models::turned_caption("a red circle above a blue square") ==
+  CHECK(models::swapped_caption("a red circle above a blue square") ==
         "a blue square below a red circle");
-  CHECK(models::turned_caption("a red circle right of a blue square") ==
+  CHECK(models::swapped_caption("a red circle right of a blue square") ==
         "a blue square left of a red circle");
-  CHECK(models::turned_caption("a red circle") == "a red circle");
+  CHECK(models::swapped_caption("a red circle") == "a red circle");
   for (const std::string& caption : models::shape_captions()) {
-    const std::string turned = models::turned_caption(caption);
-    CHECK(models::turned_caption(turned) == caption);
+    const std::string turned = models::swapped_caption(caption);
+    CHECK(models::swapped_caption(turned) == caption);
     CHECK((turned == caption) == (caption.size() < 20));
   }
 }
