@@ -135,12 +135,13 @@ uncounted = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter $(computes),$(1)
 # The command that compiles source $(1).
 compile = $(CXX) $(optimize) $(flags) $(uncounted) $(CPPFLAGS) $(CXXFLAGS) $(includes)
 link = $(CXX) -fopenmp $(sanitize) $(LDFLAGS)
-libraries = $(BLAS_LDFLAGS) -lopenblas -lpng -lz
+libraries = $(BLAS_LDFLAGS) -lopenblas -lpng -lz -lutf8proc
 program_libraries = -Wl,--as-needed -lboost_iostreams -lboost_filesystem -lboost_system
 # Each header of another library, and the Debian package that contains it.
 headers := catch2/catch.hpp=catch2 nlohmann/json.hpp=nlohmann-json3-dev CLI/CLI.hpp=libcli11-dev \
   gnuplot-iostream.h=libgnuplot-iostream-dev boost/iostreams/stream.hpp=libboost-iostreams-dev \
   boost/filesystem.hpp=libboost-filesystem-dev openblas_config.h=libopenblas-dev png.h=libpng-dev zlib.h=zlib1g-dev \
+  utf8proc.h=libutf8proc-dev \
   $(if $(filter clang%,$(compiler)),omp.h=libomp$(clang_version)-dev)
 
 quiet := $(if $(filter-out 0,$(V)),,@)

@@ -78,7 +78,7 @@ class CaptionerTask : public CaptionTask {
   }
   bool is_true(const models::Hypothesis& said, const std::string& caption) const {
     const std::string text = tokenizer_->decode(said.tokens);
-    return text == caption || text == models::turned_caption(caption);
+    return text == caption || text == models::swapped_caption(caption);
   }
   void draw_attention_maps(const Tensor& images, const std::vector<models::Hypothesis>& said) const;
 

@@ -63,7 +63,7 @@ std::vector<Tensor> CaptionTask::all_different(Split part, int64_t count) const 
   const std::vector<std::string>& all = corpus_.captions(part);
   for (int64_t i = 0; i < std::ssize(all); ++i) {
     const std::string& caption = all[static_cast<size_t>(i)];
-    if (!seen.insert(std::min(caption, models::turned_caption(caption))).second) continue;
+    if (!seen.insert(std::min(caption, models::swapped_caption(caption))).second) continue;
     ids.push_back(i);
     if (std::ssize(ids) == count) close();
   }

@@ -186,13 +186,13 @@ int64_t count_unknown(const TokenFile& file, const models::Tokenizer& tokenizer)
 /// The tokens of a range: of the file at `path` if valid, else new ones, written there unless
 /// `read_only`.
 TokenFile Corpus::tokens_of(const Range& range, const std::string& path, bool read_only) {
-  constexpr int64_t piece = 1 << 22;
   const std::string source = source_of(range), &text = range.text->name;
   std::optional<TokenFile> file = find_tokens(path, source, tokenizer_->vocab_size());
   if (!file && read_only) {
-    file = TokenFile::temporary(text, *tokenizer_, piece, range.first, range.size);
+    file = TokenFile::temporary(text, *tokenizer_, {.first = range.first, .most = range.size});
   } else if (!file) {
-    TokenFile::write(path, text, *tokenizer_, piece, range.first, range.size, source);
+    TokenFile::write(path, text, *tokenizer_,
+                     {.first = range.first, .most = range.size, .source = source});
     file.emplace(path);
     core::check(file->source() == source, path, ": another process is writing it");
   }

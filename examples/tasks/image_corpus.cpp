@@ -58,7 +58,7 @@ std::string fingerprint_of(const ImageCorpus& corpus) {
 }  // namespace
 
 ImageCorpus read_image_corpus(const ImageOptions& o) {
-  models::augment(zeros({0, 1, 1, 1}), o.augment, 0, 0);  // throws on bad options
+  o.augment.check();
   ImageCorpus corpus = o.captioned ? captioned_shapes(o.data)
                                    : ImageCorpus{models::read_images(o.data), {}, {}, "", ""};
   const Shape shape = corpus.images.train.shape();

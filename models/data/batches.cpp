@@ -2,12 +2,13 @@
 
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
+#include "gradus/core/runtime/ceil_div.h"
 
 namespace gradus::models::detail {
 
 namespace {
-// An epoch's order is drawn from counters of its own, which other epochs' do not touch; the key is
-// not the seed itself, with which manual_seed(seed) begins.
+// Each epoch draws its order from a separate range of counters; the key differs from the seed,
+// which manual_seed(seed) uses.
 constexpr int64_t most_rows = int64_t{1} << 32, most_epochs = int64_t{1} << 31;
 constexpr uint64_t key_of_batches = 0x8f1bbcdcbfa53e0au;
 }  // namespace
@@ -27,13 +28,12 @@ BatchOrder::BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions&
           tensors[i].size(0));
   }
   check(options.size >= 1, "Batches: expected a batch of at least 1 row, got ", options.size);
-  check(n_ < most_rows, "Batches: ", n_, " rows are more than can be counted");
+  check(n_ < most_rows, "Batches: ", n_, " rows are too many, expected fewer than 2^32");
   check(batches() >= 1, "Batches: ", n_, " rows make no batch of ", options.size);
 }
 
 int64_t BatchOrder::batches() const {
-  const int64_t whole = n_ / options_.size;
-  return whole + (!options_.drop_last && n_ % options_.size != 0);
+  return options_.drop_last ? n_ / options_.size : ceil_div(n_, options_.size);
 }
 
 Tensor BatchOrder::rows(int64_t epoch, int64_t i) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors of examples, batch by batch.
+// Batches of tensors of examples.
 
 #include <array>
 #include <cstddef>
@@ -12,47 +12,46 @@
 namespace gradus::models {
 
 struct BatchesOptions {
-  int64_t size = 32;       ///< rows of a batch; the last of an epoch has what is left
-  uint64_t seed = 0;       ///< with the epoch's number, of the order of its rows
-  bool shuffle = true;     ///< else: in their own order
-  bool drop_last = false;  ///< leaves out a last batch that would be smaller
+  int64_t size = 32;       ///< rows per batch; the last one of an epoch has the rest
+  uint64_t seed = 0;       ///< determines the order of rows, with the epoch's number
+  bool shuffle = true;     ///< false: rows in their own order
+  bool drop_last = false;  ///< leaves out a smaller last batch
 };
 
 namespace detail {
 
-/// Throws Error unless there is such an epoch.
+/// Throws Error unless the epoch is in range.
 void check_epoch(int64_t epoch);
 
-/// Which rows of n make up which batch: a function of (seed, epoch) alone.
+/// Assigns n rows to batches: a function of (seed, epoch) alone.
 class BatchOrder {
  public:
   BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions& options);
   const BatchesOptions& options() const { return options_; }
-  /// How many batches an epoch has.
+  /// Number of batches per epoch.
   int64_t batches() const;
-  /// The rows of batch i of an epoch: int64 (b), i from 0. Throws Error if there is no such batch.
+  /// Rows of batch i of an epoch: (b) int64, i from 0. Throws Error if there is no such batch.
   Tensor rows(int64_t epoch, int64_t i) const;
 
  private:
   int64_t n_;
   BatchesOptions options_;
-  // The order of the epoch that was asked for last.
+  // The order of the last epoch asked for.
   mutable int64_t ordered_epoch_ = -1;
   mutable Tensor order_;
 };
 
 }  // namespace detail
 
-/// N tensors whose first axes are as long, such as examples and their labels, cut into batches of
-/// the same rows of each. What a batch holds depends on the options and its number alone: not on
-/// what was asked for before, nor on threads; a resumed run sees the batches of an uninterrupted
-/// one.
+/// Cuts N tensors with equally long first axes, such as examples and their labels, into batches of
+/// the same rows of each. A batch depends on the options and its number alone, not on earlier calls
+/// or threads: a resumed run sees the batches of an uninterrupted one.
 ///   const models::Batches train({images, labels}, {.size = 64, .seed = 1});
 ///   for (int64_t step = 0; step < steps; ++step) { const auto [x, y] = train.at(step); ... }
 /// or by epochs:
 ///   for (const auto& [x, y] : train.epoch(3)) ...
-/// Batches are copies; int64 and bool tensors are cut as well. Throws Error if first axes differ,
-/// or an epoch would have no batch. One object belongs to one thread; a copy of it costs nothing.
+/// Batches are copies; any dtype will do. Throws Error if first axes differ or an epoch would have
+/// no batch. Each object belongs to one thread; copies of it are cheap.
 template <size_t N>
 class Batches {
  public:
@@ -62,24 +61,23 @@ class Batches {
   Batches(const Tensor (&tensors)[N], const BatchesOptions& options = {})
       : tensors_(std::begin(tensors), std::end(tensors)), order_(tensors_, options) {}
 
-  /// How many batches an epoch has.
+  /// Number of batches per epoch.
   int64_t size() const { return order_.batches(); }
-  /// The step-th batch of a run that begins with epoch 0 and goes on from epoch to epoch.
+  /// Batch number `step` of a run of consecutive epochs from epoch 0 on.
   Batch at(int64_t step) const { return batch(step / size(), step % size()); }
 
-  /// One epoch's batches, to go through. (Batches themselves have no begin(): each epoch has an
-  /// order of its own.)
+  /// Range of one epoch's batches. (Batches itself has no begin(): each epoch has its own order.)
   class Epoch {
    public:
     Epoch(const Batches& batches, int64_t number) : batches_(batches), number_(number) {}
-    int64_t size() const { return batches_.size(); }  ///< how many batches
+    int64_t size() const { return batches_.size(); }  ///< number of batches
     /// Batch i, from 0. Throws Error if there is no such batch.
     Batch operator[](int64_t i) const { return batches_.batch(number_, i); }
 
-    /// Goes from batch to batch.
+    /// Iterates over the batches.
     struct Iterator {
       const Epoch* epoch;  ///< must outlive it
-      int64_t i;           ///< the batch's number
+      int64_t i;           ///< number of the batch
       ///@{
       /// As of any input iterator.
       Batch operator*() const { return (*epoch)[i]; }
@@ -88,7 +86,7 @@ class Batches {
       ///@}
     };
     ///@{
-    /// The first batch; behind the last.
+    /// The first batch; past the last.
     Iterator begin() const { return {this, 0}; }
     Iterator end() const { return {this, size()}; }
     ///@}
@@ -97,7 +95,7 @@ class Batches {
     Batches batches_;
     int64_t number_;
   };
-  /// Throws Error unless number >= 0.
+  /// The batches of one epoch. Throws Error if number < 0.
   Epoch epoch(int64_t number) const {
     detail::check_epoch(number);
     return Epoch(*this, number);

@@ -1,5 +1,5 @@
 #pragma once
-// The next batch, made while the step runs.
+// Prefetching: makes the next batch while the step runs.
 
 #include <condition_variable>
 #include <cstdint>
@@ -17,27 +17,27 @@
 
 namespace gradus::models {
 
-/// A function (step, index) -> Batch, whose next result a thread of its own makes in advance.
+/// Calls a function (step, index) -> Batch ahead of time, on its own thread.
 ///   models::Prefetch<TokenBatch> batches([&](int64_t step, int64_t index) {
 ///     return data.random_batch(Split::train, 32, seed, step, index);
 ///   });
 ///   for (int64_t step = 0; step < steps; ++step) { const TokenBatch batch = batches.at(step); ... }
-/// What is asked for is what the function gives, whatever was made in advance: another batch than
-/// the next is made there and then. The function must be a pure one, safe to call from two threads
-/// at once (TextData's and PairData's are; Batches' is not, as it remembers an epoch's order), and
-/// must outlive the object with all that it refers to. It sees the modes (NoGrad, EvalMode) of the
-/// thread that asks, as they stand when the batch before is asked for. If it throws, the exception
-/// comes out where that batch is asked for. Its parallel loops run on its thread alone while the
-/// step's have the others.
+/// at() always returns the function's result; a batch other than the prefetched one is made on the
+/// spot. The function must be pure and thread-safe (TextData's and PairData's methods are; those of
+/// Batches are not, because they cache an epoch's order), and everything it refers to must outlive
+/// this object. It sees the modes (NoGrad, EvalMode) that the calling thread had when it asked for
+/// the previous batch. An exception that it throws is rethrown by at() for that batch. Its parallel
+/// loops run on its thread alone while the step uses the others.
 ///
-/// One object belongs to one thread. Destroying it waits for a batch that is being made.
+/// Each object belongs to one thread. The destructor waits for a batch in progress.
 template <class Batch>
 class Prefetch {
  public:
   using Make = std::function<Batch(int64_t step, int64_t index)>;  ///< makes one batch
 
-  /// `indices`: batches a step: after (step, index) comes (step, index + 1), after the step's last
-  /// (step + 1, 0). Throws Error if it is not positive, or the system has no thread left.
+  /// `indices` is the number of batches per step: (step, index + 1) follows (step, index), and
+  /// (step + 1, 0) follows the last of a step. Throws Error if it is below 1 or no thread can be
+  /// started.
   explicit Prefetch(Make make, int64_t indices = 1) : make_(std::move(make)), indices_(indices) {
     core::check(make_ != nullptr, "Prefetch: expected a function");
     core::check(indices >= 1, "Prefetch: expected at least 1 batch a step, got ", indices);
@@ -58,7 +58,7 @@ class Prefetch {
   Prefetch(const Prefetch&) = delete;
   Prefetch& operator=(const Prefetch&) = delete;
 
-  /// make(step, index). The one after it is begun.
+  /// Returns make(step, index) and starts on the next batch.
   Batch at(int64_t step, int64_t index = 0) {
     const Place place{step, index};
     std::optional<Result> result;
@@ -66,7 +66,7 @@ class Prefetch {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return busy_ != place; });
       if (ready_ && ready_->place == place) result = std::move(ready_);
-      wanted_ = next(place);  // in the place of one that is not begun: that is made below
+      wanted_ = next(place);  // replaces one not yet started, which is then made below
       const bool is_ready = ready_ && ready_->place == wanted_;
       if (!is_ready) ready_.reset();
       if (is_ready || busy_ == wanted_) wanted_.reset();
@@ -118,9 +118,9 @@ class Prefetch {
 
   const Make make_;
   const int64_t indices_;
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  std::optional<Place> wanted_, busy_;  // to be made; being made
+  std::optional<Place> wanted_, busy_;  // to make next; being made
   std::optional<Result> ready_;
   core::Modes modes_;
   bool stop_ = false;

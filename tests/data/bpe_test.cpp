@@ -1,5 +1,5 @@
-// Byte pair encoding: by hand, against tests/golden/scripts/make_bpe_golden.py's plain Python, on any bytes,
-// and GPT-2's files, whole and damaged.
+// Byte pair encoding: by hand, against the plain Python of tests/golden/scripts/make_bpe_golden.py,
+// on random bytes, and GPT-2's files, whole and damaged.
 
 #include "gradus/models/data/tokenizers/bpe.h"
 
@@ -33,7 +33,7 @@ Texts words_of(const std::string& text) {
   return words;
 }
 
-/// What tests/golden/scripts/make_bpe_golden.py wrote.
+/// Output of tests/golden/scripts/make_bpe_golden.py.
 const json& golden() {
   static const json all =
       json::parse(read_file(gradus::testing::source_path("tests/golden/bpe.json")));
@@ -46,7 +46,7 @@ BPETokenizer trained(const Texts& special = {}) {
       golden()["text"], {.vocab_size = std::ssize(special) + 256 + merges, .special = special});
 }
 
-/// n bytes of a few kinds: any, ASCII, or mostly UTF-8.
+/// n random bytes: any, ASCII, or mostly UTF-8.
 std::string random_bytes(std::mt19937& random, size_t n) {
   const Texts pieces{"a",        "b",
                      "th",       "e",
@@ -108,16 +108,16 @@ TEST_CASE("BPE: merges learned by hand", "[tokenizer][bpe]") {
   CHECK(bpe.encode(" lowest") == Ids{first + 2, 'e' - '!', 's' - '!', 't' - '!'});
   CHECK(bpe.encode("lo lower") == Ids{first, first + 4});
   CHECK(bpe.encode("").empty());
-  // Nothing occurs twice: no merges, though there would be room.
+  // Nothing occurs twice: no merges, although there is room.
   CHECK(BPETokenizer::train("abc", {.vocab_size = 1000}).vocab_size() == 256);
   CHECK(BPETokenizer::train("abc", {.vocab_size = 1000, .min_count = 1}).num_merges() == 2);
   CHECK(BPETokenizer::train("", {.vocab_size = 256}).encode("a!") == Ids{'a' - '!', 0});
-  // "aaaa" is aa aa, from left to right; of "aaa" the last one stays.
+  // "aaaa" is aa aa, from left to right; "aaa" keeps its last a.
   const auto as = BPETokenizer::train("aaaa aaaa", {.vocab_size = 257});
   CHECK(as.encode("aaa") == Ids{256, 'a' - '!'});
 }
 
-TEST_CASE("BPE: training and encoding are those of plain Python", "[tokenizer][bpe]") {
+TEST_CASE("BPE: training and encoding match plain Python", "[tokenizer][bpe]") {
   TemporaryFolder folder;
   const auto bpe = trained();
   bpe.save(folder / "bpe.json");
@@ -126,7 +126,8 @@ TEST_CASE("BPE: training and encoding are those of plain Python", "[tokenizer][b
     CHECK(bpe.encode(sample["text"]) == sample["ids"].get<Ids>());
 }
 
-TEST_CASE("BPE: special tokens take the first ids and are never made of text", "[tokenizer][bpe]") {
+TEST_CASE("BPE: special tokens have the first ids and are never encoded from text",
+          "[tokenizer][bpe]") {
   const auto plain = trained(), bpe = trained({"<|endoftext|>", "[PAD]"});
   CHECK(bpe.vocab_size() == plain.vocab_size() + 2);
   CHECK(bpe.special("<|endoftext|>") == 0);
@@ -145,7 +146,7 @@ TEST_CASE("BPE: special tokens take the first ids and are never made of text", "
                     Contains("min_count"));
 }
 
-TEST_CASE("BPE: any bytes come back exactly", "[tokenizer][bpe]") {
+TEST_CASE("BPE: decoding restores any bytes", "[tokenizer][bpe]") {
   std::mt19937 random(7);
   std::string text;
   for (int i = 0; i < 40; ++i) text += random_bytes(random, 400);
@@ -217,7 +218,7 @@ TEST_CASE("BPE: GPT-2's files", "[tokenizer][bpe]") {
   CHECK(read_file(files.merges_path) == files.merges);
   CHECK(json::parse(read_file(files.vocab_path)) == files.vocab);
 
-  // Without the line "#version", without a last line's end, with carriage returns: the same.
+  // The same without the line "#version", without a final line break, and with carriage returns.
   for (const char* merges :
        {"a b\nab c\n\u0120 ab", "#version: 0.2\r\na b\r\nab c\r\n\u0120 ab\r\n"}) {
     files.merges = merges;
@@ -226,7 +227,7 @@ TEST_CASE("BPE: GPT-2's files", "[tokenizer][bpe]") {
   files.merges = "#version: 0.2";
   for (const char* token : {"ab", "abc", "\u0120ab", "<|endoftext|>"}) files.vocab.erase(token);
   CHECK(files.load({}).num_merges() == 0);
-  // Ids in any order; a merge that begins with "#"; two merges that make one token.
+  // Ids in any order; a merge that begins with "#"; two merges with the same result.
   files.vocab["!"] = 1;
   files.vocab["\""] = 0;
   files.vocab["##"] = 256;
@@ -237,15 +238,18 @@ TEST_CASE("BPE: GPT-2's files", "[tokenizer][bpe]") {
   CHECK(reordered.encode("\"") == Ids{0});
 }
 
-TEST_CASE("BPE: a vocabulary that contradicts its merges is refused", "[tokenizer][bpe]") {
-  const auto refused = [](auto&& damage, const std::string& message) {
-    GPT2Files files;
-    damage(files);
-    const bool in_merges = message.rfind("line ", 0) == 0;
-    CHECK_THROWS_WITH(
-        files.load(),
-        "BPETokenizer: " + (in_merges ? files.merges_path : files.vocab_path) + ": " + message);
-  };
+/// Checks that GPT-2's files with this damage are refused.
+template <class Damage>
+void refused(Damage&& damage, const std::string& message) {
+  GPT2Files files;
+  damage(files);
+  const bool in_merges = message.rfind("line ", 0) == 0;
+  CHECK_THROWS_WITH(
+      files.load(),
+      "BPETokenizer: " + (in_merges ? files.merges_path : files.vocab_path) + ": " + message);
+}
+
+TEST_CASE("BPE: merges that contradict their vocabulary are refused", "[tokenizer][bpe]") {
   refused([](auto& f) { f.vocab.erase("abc"), f.vocab["<|endoftext|>"] = 257; },
           "line 3 makes \"abc\", which is not in the vocabulary");
   refused([](auto& f) { f.merges = "a b\nab zz\n"; },
@@ -266,6 +270,9 @@ TEST_CASE("BPE: a vocabulary that contradicts its merges is refused", "[tokenize
   refused(
       [](auto& f) { f.merges = "a b\nab c\n"; },
       "token \"\\u0120ab\" is neither a byte nor made by a merge, nor among the special tokens");
+}
+
+TEST_CASE("BPE: a vocabulary that contradicts its merges is refused", "[tokenizer][bpe]") {
   refused([](auto& f) { f.vocab["ab"] = 300; },
           "expected ids from 0 to 259 for the 260 tokens, got 300 for \"ab\"");
   refused([](auto& f) { f.vocab["ab"] = -1; },

@@ -36,7 +36,7 @@ Ids counted(int64_t n) { return arange(n).to_vector<int64_t>(); }
 
 }  // namespace
 
-TEST_CASE("batches: each row once an epoch, the same rows of each tensor", "[data]") {
+TEST_CASE("batches: each row once per epoch, the same rows of each tensor", "[data]") {
   const Tensor x = arange(10).to(float32).unsqueeze(1) * tensor({1, 100}), y = arange(10);
   const models::Batches batches({x, y}, {.size = 4, .seed = 1});
   CHECK(batches.size() == 3);
@@ -70,7 +70,7 @@ TEST_CASE("batches: each row once an epoch, the same rows of each tensor", "[dat
   CHECK(y.to_vector<int64_t>() == counted(10));
 }
 
-TEST_CASE("batches: the order is the seed's and the epoch's alone", "[data]") {
+TEST_CASE("batches: the order depends on seed and epoch alone", "[data]") {
   const Tensor y = arange(100);
   const models::Batches batches({y}, {.size = 7, .seed = 3});
   const Ids first = rows_of(batches);
@@ -87,7 +87,7 @@ TEST_CASE("batches: the order is the seed's and the epoch's alone", "[data]") {
   CHECK(batches.epoch(5)[1][0].to_vector<int64_t>() ==
         batches.at(5 * batches.size() + 1)[0].to_vector<int64_t>());
   CHECK(rows_of(batches) == first);
-  // A run's batches in a row, and in any order.
+  // The batches of a run, in sequence and in any order.
   std::vector<Ids> run;
   for (int64_t epoch = 0; epoch < 3; ++epoch)
     for (const auto& [batch] : batches.epoch(epoch)) run.push_back(batch.to_vector<int64_t>());
@@ -96,12 +96,12 @@ TEST_CASE("batches: the order is the seed's and the epoch's alone", "[data]") {
     CHECK(batches.at(mixed)[0].to_vector<int64_t>() == run[static_cast<size_t>(mixed)]);
   }
   CHECK(batches.epoch(0)[14][0].to_vector<int64_t>() == run[14]);
-  // What manual_seed with the same seed draws is another order.
+  // manual_seed with the same seed draws another order.
   manual_seed(3);
   CHECK(randperm(100).to_vector<int64_t>() != first);
 }
 
-TEST_CASE("batches: every order of three rows is as likely", "[data]") {
+TEST_CASE("batches: all orders of three rows are equally likely", "[data]") {
   const models::Batches batches({arange(3)}, {.size = 3, .seed = 8});
   std::map<Ids, int> counts;
   for (int64_t epoch = 0; epoch < 6000; ++epoch) ++counts[rows_of(batches, epoch)];
@@ -109,7 +109,7 @@ TEST_CASE("batches: every order of three rows is as likely", "[data]") {
   for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 150);  // 5 sigma
 }
 
-TEST_CASE("batches: what does not fit is refused", "[data]") {
+TEST_CASE("batches: bad arguments are refused", "[data]") {
   const Tensor x = zeros({3, 2}), y = zeros({4}, int64);
   CHECK_THROWS_WITH(models::Batches({x, y}), "Batches: tensor 0 has 3 rows, tensor 1 has 4");
   CHECK_THROWS_WITH(models::Batches({x}, {.size = 0}), Contains("at least 1 row, got 0"));
@@ -153,7 +153,7 @@ TEST_CASE("read_idx: images and labels", "[data]") {
   write_file_atomically(path, bytes_of({0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 28}));
   CHECK(models::read_idx(path).shape() == Shape{0, 28});
   CHECK_THROWS_AS(models::read_idx(path, boolean), Error);
-  // More than one piece, and a size of more than one byte.
+  // More than one read, and a size of more than one byte.
   std::string large = bytes_of({0, 0, 8, 2, 0, 0, 1, 44, 0, 0, 1, 244});
   for (int i = 0; i < 300 * 500; ++i) large.push_back(static_cast<char>(i % 251));
   write_file_atomically(path, large);
@@ -179,12 +179,12 @@ TEST_CASE("read_idx: a damaged file is refused, with file and byte", "[data]") {
   };
   CHECK(refused({}) == "byte 0: the file ends within its header");
   CHECK(refused({0, 0, 8}) == "byte 3: the file ends within its header");
-  CHECK(refused({1, 0, 8, 1}) == "byte 0: expected two bytes 0, got 1 and 0");
+  CHECK(refused({1, 0, 8, 1}) == "byte 0: expected two zero bytes, got 1 and 0");
   CHECK(refused({0, 0, 13, 1, 0, 0, 0, 0}) == "byte 2: expected type 8, unsigned bytes, got 13");
   CHECK(refused({0, 0, 8, 0}) == "byte 3: expected 1 to 4 axes, got 0");
   CHECK(refused({0, 0, 8, 5}) == "byte 3: expected 1 to 4 axes, got 5");
   CHECK(refused({0, 0, 8, 2, 0, 0, 0, 1, 0, 0}) ==
-        "byte 10: the file ends within its header, whose axis 1 stands at byte 8");
+        "byte 10: the file ends within its header, in the size of axis 1");
   CHECK(refused({0, 0, 8, 1, 0, 0, 0, 3, 1, 2}) ==
         "byte 10: expected 3 bytes after the header, for the shape (3,), got 2");
   CHECK(refused({0, 0, 8, 1, 0, 0, 0, 1, 1, 2}) ==

@@ -1,4 +1,4 @@
-// Denoising: lines of a text with spans taken out.
+// Denoising: lines of a text with spans removed.
 
 #include "gradus/models/data/text/denoising.h"
 
@@ -31,7 +31,7 @@ std::string lines(int count) {
   return text;
 }
 
-/// A row up to its padding.
+/// A row without its padding.
 Ids row(const Tensor& ids, int64_t i, int64_t padding) {
   Ids tokens = ids[i].to_vector<int64_t>();
   std::erase(tokens, padding);
@@ -41,13 +41,13 @@ Ids row(const Tensor& ids, int64_t i, int64_t padding) {
 }  // namespace
 
 TEST_CASE("denoising: a batch by hand", "[denoising]") {
-  // At a rate of a half in spans of one token there is one way to take them out.
+  // At a rate of a half and spans of one token there is a single way to remove them.
   const models::DenoisingOptions options{.length = 6, .rate = 0.5, .mean_span = 1, .validation = 0};
   const auto special = DenoisingData::special_tokens(options);
   CHECK(special == std::vector<std::string>{"[PAD]", "[UNK]", "[START]", "[END]", "[X0]", "[X1]",
                                             "[X2]", "[X3]"});
   const CharTokenizer tokenizer("abcdefghijklmn", special);
-  // Left out: an empty line, one of one letter, and what was there before. The last is cut in two.
+  // Left out: an empty line, a line of one letter, and repeated lines. The last one is cut in two.
   const DenoisingData data("abcdef\r\n\na\nab?\nabcdef\nabghijkl", tokenizer, options);
   CHECK(data.report().train == 4);
   CHECK(data.report().validation == 0);
@@ -75,24 +75,24 @@ TEST_CASE("denoising: a batch by hand", "[denoising]") {
   CHECK_THROWS_WITH(data.random_batch(Split::validation, 1, 1, 0), Contains("held out"));
 }
 
-TEST_CASE("denoising: source and target rebuild lines of their part alone", "[denoising]") {
+TEST_CASE("denoising: source and target restore lines of their own split", "[denoising]") {
   const std::string text = lines(400);
   const models::DenoisingOptions options{.length = 40, .validation = 0.25, .seed = 7};
   const CharTokenizer tokenizer(text, DenoisingData::special_tokens(options));
   const DenoisingData data(text, tokenizer, options);
-  std::set<Ids> parts[2];
-  for (const Split part : {Split::train, Split::validation})
-    for (int64_t i = 0; i < data.num_pairs(part); ++i)
-      CHECK(parts[part == Split::validation].insert(data.sequence(part, i)).second);
-  const auto& [train, validation] = parts;
+  std::set<Ids> splits[2];
+  for (const Split split : {Split::train, Split::validation})
+    for (int64_t i = 0; i < data.num_pairs(split); ++i)
+      CHECK(splits[split == Split::validation].insert(data.sequence(split, i)).second);
+  const auto& [train, validation] = splits;
   CHECK(train.size() > 300);
   CHECK(std::ssize(validation) ==
         std::llround(0.25 * static_cast<double>(train.size() + validation.size())));
   for (const Ids& sequence : validation) CHECK_FALSE(train.contains(sequence));
 
   const int64_t pad = tokenizer.special("[PAD]"), first = tokenizer.special("[X0]");
-  for (const Split part : {Split::train, Split::validation}) {
-    const models::PairBatch batch = data.random_batch(part, 200, 3, 4);
+  for (const Split split : {Split::train, Split::validation}) {
+    const models::PairBatch batch = data.random_batch(split, 200, 3, 4);
     for (int64_t b = 0; b < 200; ++b) {
       std::map<int64_t, Ids> spans;
       Ids targets = row(batch.targets, b, -100), whole;
@@ -110,7 +110,7 @@ TEST_CASE("denoising: source and target rebuild lines of their part alone", "[de
           whole.insert(whole.end(), spans.at(id).begin(), spans.at(id).end());
         else
           whole.push_back(id);
-      REQUIRE(parts[part == Split::validation].contains(whole));
+      REQUIRE(splits[split == Split::validation].contains(whole));
     }
   }
 }
@@ -125,8 +125,8 @@ TEST_CASE("denoising: batches are functions of their arguments", "[denoising]") 
       for (const int64_t id : x.to_vector<int64_t>()) all.push_back(id);
     return all;
   };
-  auto batch = [&](uint64_t seed, int64_t step, int64_t index, Split part = Split::train) {
-    return ids(data.random_batch(part, 16, seed, step, index));
+  auto batch = [&](uint64_t seed, int64_t step, int64_t index, Split split = Split::train) {
+    return ids(data.random_batch(split, 16, seed, step, index));
   };
   CHECK(batch(1, 2, 3) == batch(1, 2, 3));
   CHECK(batch(1, 2, 3) == ids(again.random_batch(Split::train, 16, 1, 2, 3)));
@@ -135,7 +135,7 @@ TEST_CASE("denoising: batches are functions of their arguments", "[denoising]") 
   CHECK(batch(1, 2, 3) != batch(1, 2, 4));
   CHECK(batch(1, 2, 3) != batch(1, 2, 3, Split::validation));
   CHECK(ids(data.pairs(Split::validation, 3, 5)) == ids(again.pairs(Split::validation, 3, 5)));
-  // A pair is the same in whatever batch, its spans those of no other one.
+  // A pair is the same in any batch; each pair has its own spans.
   const auto one = data.pairs(Split::validation, 4, 1), more = data.pairs(Split::validation, 3, 5);
   CHECK(row(one.targets, 0, -100) == row(more.targets, 1, -100));
   // The spans of a line change from batch to batch.
@@ -144,7 +144,7 @@ TEST_CASE("denoising: batches are functions of their arguments", "[denoising]") 
   std::set<Ids> seen;
   for (int64_t step = 0; step < 30; ++step)
     seen.insert(ids(single.random_batch(Split::train, 1, 1, step)));
-  CHECK(seen.size() > 15);  // of 23 places for a span of four
+  CHECK(seen.size() > 15);  // of 23 positions of a span of four
 }
 
 TEST_CASE("denoising: bad input is refused", "[denoising]") {

@@ -1,4 +1,4 @@
-// Augmentation: exact where pixels only move, PyTorch's resampling, what is drawn and how often.
+// Augmentation: exact moves, PyTorch's resampling, and the distributions of the draws.
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -19,7 +19,7 @@ using models::AugmentOptions;
 
 namespace {
 
-/// True if all bits are the same.
+/// True if all bits are equal.
 bool same(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() &&
          std::equal(
@@ -32,12 +32,12 @@ Tensor random_images(const Shape& shape, double low = 0, double high = 1) {
   return rand(shape) * (high - low) + low;
 }
 
-/// One image for each of n ids, all alike.
+/// n copies of an image.
 Tensor repeat(const Tensor& image, int64_t n) {
   return image.unsqueeze(0).expand({n, image.size(0), image.size(1), image.size(2)});
 }
 
-/// The image moved right and down by whole pixels, 0 where there was none.
+/// The image moved right and down by whole pixels, filled with 0.
 Tensor moved(const Tensor& image, int64_t right, int64_t down) {
   const Tensor out = zeros(image.shape());
   const int64_t h = image.size(1), w = image.size(2);
@@ -71,8 +71,8 @@ const AugmentOptions every_change{.shift = 2,
                                   .noise = 0.1,
                                   .erase = 0.5};
 
-/// Where each pixel of n images of 2 channels came from, in pixels from the image's centre: of an
-/// image whose numbers are their own places, which bilinear reading keeps.
+/// Where each pixel of n images came from, in pixels from the image's centre: augments images whose
+/// two channels are their own coordinates, which bilinear interpolation preserves.
 struct Places {
   static constexpr int64_t size = 33;
   std::vector<float> values;
@@ -86,14 +86,14 @@ struct Places {
   double at(int64_t n, int64_t axis, int64_t right, int64_t down) const {
     return values[static_cast<size_t>(((n * 2 + axis) * size + 16 + down) * size + 16 + right)];
   }
-  /// d(place along axis) / d(right or down), around the middle.
+  /// d(coordinate along axis) / d(right or down), around the middle.
   double slope(int64_t n, int64_t axis, bool down) const {
     return (at(n, axis, down ? 0 : 3, down ? 3 : 0) - at(n, axis, down ? 0 : -3, down ? -3 : 0)) /
            6;
   }
 };
 
-/// Mean and variance, to be those of a uniform number from low to high (6 deviations).
+/// Checks mean and variance of a uniform distribution from low to high (6 deviations).
 void check_uniform(const std::vector<double>& x, double low, double high) {
   const auto n = static_cast<double>(x.size());
   double mean = 0, variance = 0;
@@ -109,7 +109,7 @@ void check_uniform(const std::vector<double>& x, double low, double high) {
 
 }  // namespace
 
-TEST_CASE("augment: without options every bit stays", "[images]") {
+TEST_CASE("augment: without options images are unchanged", "[images]") {
   Tensor x = random_images({3, 2, 5, 7});
   x.data<float>()[3] = std::nanf("");
   x.data<float>()[4] = 1e-42f;
@@ -128,7 +128,7 @@ TEST_CASE("augment: without options every bit stays", "[images]") {
     CHECK(augment(random_images(shape), every_change, 1, 2).shape() == shape);
 }
 
-TEST_CASE("augment: flips and shifts move pixels as they are", "[images]") {
+TEST_CASE("augment: flips and shifts copy pixels exactly", "[images]") {
   Tensor x = random_images({200, 3, 6, 9});
   x.data<float>()[20] = std::nanf("");
   x.data<float>()[25] = std::numeric_limits<float>::infinity();
@@ -178,7 +178,7 @@ TEST_CASE("warp: PyTorch's affine_grid and grid_sample", "[images]") {
   CHECK(difference(models::warp(x, maps), file.get("warped", float32)) < 2e-6);
 }
 
-TEST_CASE("augment: an image's draws are its id's, at any number of threads", "[images]") {
+TEST_CASE("augment: draws depend on the id, not on the number of threads", "[images]") {
   const Tensor x = random_images({150, 3, 13, 11});
   const int before = num_threads();
   set_num_threads(1);
@@ -205,7 +205,7 @@ TEST_CASE("augment: an image's draws are its id's, at any number of threads", "[
   }
 }
 
-TEST_CASE("augment: what is drawn, and how often", "[images]") {
+TEST_CASE("augment: distributions of moves", "[images]") {
   constexpr int64_t n = 4000;
   std::vector<double> angles, zooms, leans, rights, downs;
   const Places turned(n, {.rotate = 30}), zoomed(n, {.zoom = 0.5}), leant(n, {.shear = 20}),
@@ -220,7 +220,7 @@ TEST_CASE("augment: what is drawn, and how often", "[images]") {
     CHECK(leant.slope(i, 1, true) == Approx(1));
     rights.push_back(-shifted.at(i, 0, 0, 0));
     downs.push_back(-shifted.at(i, 1, 0, 0));
-    // A part lies within the image, and has the area and the ratio of sides asked for.
+    // A crop lies within the image and has the area and the aspect ratio asked for.
     const double u = cropped.slope(i, 0, false), v = cropped.slope(i, 1, true);
     CHECK((u < 1 + 1e-5 && v < 1 + 1e-5 && u * v > 0.4 - 1e-3 && u * v < 1 + 1e-5));
     CHECK((u / v < 1.51 && v / u < 1.51));
@@ -236,10 +236,13 @@ TEST_CASE("augment: what is drawn, and how often", "[images]") {
   for (const auto& [right, count] : counts) CHECK(std::abs(count - n / 7) < 130);
   double product = 0;
   for (size_t i = 0; i < rights.size(); ++i) product += rights[i] * downs[i] / n;
-  CHECK(std::abs(product) < 0.4);  // one axis does not tell of the other
+  CHECK(std::abs(product) < 0.4);  // the axes are independent
   check_uniform(leans, -20, 20);
   CHECK((same_area > 0.4 * n && same_area < 0.7 * n));
+}
 
+TEST_CASE("augment: distributions of flips, colours, rectangles and noise", "[images]") {
+  constexpr int64_t n = 4000;
   const Tensor half = full({1, 4, 5}, 0.5);
   int flips = 0, blank = 0;
   const Tensor edge = repeat(tensor({0, 0, 1}).reshape({1, 1, 3}), n);
@@ -262,12 +265,13 @@ TEST_CASE("augment: what is drawn, and how often", "[images]") {
   const Tensor noisy = augment(full({4, 1, 100, 101}, 0.5), {.noise = 0.1}, 1, 0);
   CHECK(noisy.mean().item() == Approx(0.5).margin(0.003));
   CHECK(noisy.var().item() == Approx(0.01).epsilon(0.05));
-  CHECK(((noisy - 0.5).pow(4)).mean().item() == Approx(3e-4).epsilon(0.1));  // as normal ones'
+  CHECK(((noisy - 0.5).pow(4)).mean().item() ==
+        Approx(3e-4).epsilon(0.1));  // fourth moment of a normal distribution
   CHECK(noisy[0][0].flatten().to_vector<float>() != noisy[1][0].flatten().to_vector<float>());
 }
 
-TEST_CASE("augment: moves, flips, leans, turns, scales and cuts, in this order", "[images]") {
-  // An option does not change what another draws: each alone tells its part of the whole.
+TEST_CASE("augment: shifts, flips, shears, rotates, scales and crops, in this order", "[images]") {
+  // Options draw independently: applied one by one they compose the whole.
   const int64_t n = 300;
   const Places whole(n, {.shift = 2,
                          .crop_scale = 0.7,
@@ -296,7 +300,7 @@ TEST_CASE("augment: moves, flips, leans, turns, scales and cuts, in this order",
 }
 
 TEST_CASE("augment: colours by their formulas", "[images]") {
-  // With numbers that no clamp reaches, factors can be told from one option at a time.
+  // With values that no clamp reaches, one option at a time gives its factor.
   const Tensor x = random_images({20, 3, 6, 5}, 0.4, 0.6);
   const auto get = [&](const AugmentOptions& o) { return augment(x, o, 9, 1); };
   const Tensor bright = get({.brightness = 0.3}), contrast = get({.contrast = 0.3}),
@@ -324,7 +328,7 @@ TEST_CASE("augment: colours by their formulas", "[images]") {
   const Tensor grey = get({.grey = 1});
   CHECK(difference(grey.select(1, 0), grey.select(1, 2)) < 1e-6);
   CHECK(difference(grey[0], grey_of(x[0])) < 1e-6);
-  // One channel, or two, have no colour, but a contrast.
+  // One or two channels have no colour, but a contrast.
   for (const int64_t channels : {1, 2}) {
     const Tensor y = x.slice(1, 0, channels).contiguous();
     CHECK(same(augment(y, {.saturation = 1, .grey = 1}, 9, 1), y));
@@ -358,13 +362,13 @@ TEST_CASE("augment: a blur is a Gaussian", "[images]") {
     }
   }
   check_uniform(sigmas, *std::min_element(sigmas.begin(), sigmas.end()), 4);
-  // Beyond the edges an image goes on, so that one colour stays; images smaller than the kernel too.
+  // Edges are replicated, so a constant image stays so, even one smaller than the kernel.
   for (const Shape& shape : {Shape{5, 3, 8, 8}, Shape{5, 1, 1, 3}, Shape{5, 1, 2, 1}})
     CHECK(difference(augment(full(shape, 0.25), {.blur = 1, .blur_sigma = 30}, 1, 1),
                      full(shape, 0.25)) < 1e-6);
 }
 
-TEST_CASE("augment: what is out of range is refused", "[images]") {
+TEST_CASE("augment: options out of range are refused", "[images]") {
   const Tensor x = zeros({2, 3, 4, 4});
   const auto refused = [&](const AugmentOptions& o) {
     return error_of([&] { augment(x, o, 1, 1); });

@@ -1,4 +1,4 @@
-// Image data, pictures made of tensors, and the drawn shapes with their captions.
+// Image data sets, pictures of tensors, and synthetic shapes with captions.
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -21,7 +21,7 @@ namespace {
 
 using Ids = std::vector<int64_t>;
 
-/// n images of 2 channels, 1 x 2, whose bytes count from 0 on.
+/// n images of 2 channels, 1 x 2, whose bytes count up from 0.
 ImageData counting(int64_t n) {
   std::vector<uint8_t> bytes;
   Ids labels;
@@ -51,7 +51,7 @@ TEST_CASE("image data: batches, parts and labels", "[images]") {
   CHECK(batch.ids.to_vector<int64_t>() == Ids{7, 0, 7});
   const Tensor raw = tensor({28, 29, 30, 31, 0, 1, 2, 3, 28, 29, 30, 31}).reshape({3, 2, 1, 2});
   CHECK(difference(batch.images, raw / 255) == 0);
-  // As the formula says, and back again.
+  // The formula, and its inverse.
   const models::ChannelStats stats{{0.1, 0.2}, {0.5, 0.25}};
   batch = data.batch(tensor({7, 0, 7}, int64), stats);
   CHECK(batch.images.to_vector<float>() == models::normalize(raw / 255, stats).to_vector<float>());
@@ -80,11 +80,11 @@ TEST_CASE("image data: mean and deviation", "[images]") {
   CHECK(stats.mean[0] == Approx(0.75));
   CHECK(stats.std[0] == Approx(std::sqrt(3.0) / 4));
   CHECK(stats.mean[1] == Approx(7 / 255.0));
-  CHECK(stats.std[1] == 1);  // of one colour
+  CHECK(stats.std[1] == 1);  // a constant channel
   CHECK(data.part(1, 1).stats().mean[0] == Approx(1));
 }
 
-TEST_CASE("image data: what does not fit is refused", "[images]") {
+TEST_CASE("image data: bad arguments are refused", "[images]") {
   const auto make = [](const Shape& shape, size_t bytes, const Ids& labels) {
     return ImageData(shape, std::vector<uint8_t>(bytes), labels, {"a", "b"});
   };
@@ -117,7 +117,7 @@ TEST_CASE("image data: what does not fit is refused", "[images]") {
   CHECK_THROWS_AS(models::normalize(zeros({2, 2}), {}), Error);
 }
 
-TEST_CASE("image data: shuffled batches hold each image once an epoch", "[images]") {
+TEST_CASE("image data: shuffled batches hold each image once per epoch", "[images]") {
   std::set<Ids> orders;
   for (const int64_t n : {1, 2, 3, 5, 16, 17, 60}) {
     const ImageData data = counting(n);
@@ -132,7 +132,7 @@ TEST_CASE("image data: shuffled batches hold each image once an epoch", "[images
     }
   }
   CHECK(orders.size() > 15);
-  // Batches of any size cut the same row; seeds have rows of their own.
+  // Batches of any size cut the same sequence; each seed has its own.
   const ImageData data = counting(10);
   Ids row, sevens;
   for (int64_t step = 0; step < 21; ++step)
@@ -142,7 +142,7 @@ TEST_CASE("image data: shuffled batches hold each image once an epoch", "[images
       sevens.push_back(id);
   CHECK(row == sevens);
   CHECK(data.shuffled(10, 5, 0).ids.to_vector<int64_t>() != Ids(row.begin(), row.begin() + 10));
-  // Each image is as often at each place: 1000 times, 5 deviations.
+  // Each image is equally often at each position: 1000 times, 5 deviations.
   std::map<std::pair<int64_t, int64_t>, int> counts;
   for (int64_t epoch = 0; epoch < 10000; ++epoch) {
     const auto ids = data.shuffled(10, 9, epoch).ids.to_vector<int64_t>();
@@ -165,7 +165,7 @@ TEST_CASE("image_grid: pixels where they belong", "[images]") {
         std::vector<uint8_t>{0, 0, 255, 255, 128, 128, 128});
   const Tensor rgb = from_data(Values{0.2, 0.4, 0.6}, {1, 3, 1, 1});
   CHECK(models::image_grid(rgb, 1) == ImageBytes{3, 1, 1, {51, 102, 153}});
-  // Row i has image i of each.
+  // Row i holds image i of each tensor.
   const Tensor a = zeros({2, 1, 1, 1}), b = ones({2, 1, 1, 1});
   grid = models::image_grid({a, b}, 1);
   CHECK(grid.bytes == models::image_grid(tensor({0, 1, 0, 1}).reshape({4, 1, 1, 1}), 2).bytes);
@@ -183,7 +183,7 @@ TEST_CASE("image_grid: pixels where they belong", "[images]") {
 
 namespace {
 
-/// Where a colour is on a picture: the middle of the pixels that are nearly it.
+/// Position of a colour in a picture: the mean of the pixels close to it.
 std::pair<double, double> place_of(const ImageBytes& image, const std::string& colour) {
   const std::map<std::string, std::array<double, 3>> colours{
       {"red", {230, 31, 31}},     {"green", {31, 191, 51}},   {"blue", {38, 77, 242}},
@@ -233,7 +233,7 @@ TEST_CASE("draw_shapes: captions are true", "[images]") {
     const bool upright = relation == "above" || relation == "below";
     const double along = upright ? down : right, across = upright ? right : down;
     CHECK((relation == "above" || relation == "left" ? along < 0 : along > 0));
-    CHECK(std::abs(along) > 1.5 * std::abs(across) - 1);  // the middles of pixels: not exact
+    CHECK(std::abs(along) > 1.5 * std::abs(across) - 1);  // means of pixels are not exact
     named_first += first < second;
   }
   CHECK(relations.size() == 4);

@@ -1,6 +1,4 @@
-// Images from files: IDX packed by gzip, MNIST's and CIFAR-10's folders, PNG; damaged ones are refused.
-
-#include <zlib.h>
+// Image files: gzipped IDX, folders of MNIST and CIFAR-10, PNG; damaged files are refused.
 
 #include <catch2/catch.hpp>
 
@@ -11,6 +9,7 @@
 #include "gradus/models/data/images/png.h"
 #include "tests/support/compare.h"
 #include "tests/support/damaged_files.h"
+#include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace gradus;
@@ -20,36 +19,16 @@ using models::ImageBytes;
 
 namespace {
 
-std::string big_endian(uint32_t n) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(n >> shift & 255);
-  return bytes;
-}
-
-/// Bytes as an IDX file of these axes.
+/// An IDX file with these axes and bytes.
 std::string idx(const std::vector<uint32_t>& axes, const std::string& bytes) {
   std::string file{'\0', '\0', '\x08', static_cast<char>(axes.size())};
   for (const uint32_t n : axes) file += big_endian(n);
   return file + bytes;
 }
 
-/// As deflate packs it: `window` 15 + 16 for gzip, 15 for zlib.
-std::string packed(const std::string& bytes, int window) {
-  z_stream z{};
-  REQUIRE(deflateInit2(&z, 9, Z_DEFLATED, window, 9, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(deflateBound(&z, bytes.size()) + 64, '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  z.avail_in = static_cast<uInt>(bytes.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  REQUIRE(deflate(&z, Z_FINISH) == Z_STREAM_END);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
-}
 std::string gzip(const std::string& bytes) { return packed(bytes, 15 + 16); }
 
-/// n bytes that look random.
+/// n pseudo-random bytes.
 std::string noise(size_t n, uint32_t seed = 1) {
   std::string bytes;
   while (bytes.size() < n) bytes += static_cast<char>((seed = seed * 1664525u + 1013904223u) >> 24);
@@ -60,7 +39,7 @@ std::string noise(size_t n, uint32_t seed = 1) {
 
 // ---- IDX and gzip ----
 
-TEST_CASE("read_idx: a packed file is the plain one", "[images]") {
+TEST_CASE("read_idx: a compressed file reads as the plain one", "[images]") {
   const TemporaryFolder folder;
   const std::string bytes = noise(70 * 500), plain = idx({70, 500}, bytes);
   write_file_atomically(folder / "plain", plain);
@@ -68,8 +47,8 @@ TEST_CASE("read_idx: a packed file is the plain one", "[images]") {
   const Tensor x = models::read_idx(folder / "plain");
   CHECK(x.shape() == Shape{70, 500});
   CHECK(difference(models::read_idx(folder / "x.gz"), x) == 0);
-  CHECK(difference(models::read_idx(folder / "x"), x) == 0);  // .gz, as only that is there
-  // Of any name, and in several members, one of them empty and one cut within the header.
+  CHECK(difference(models::read_idx(folder / "x"), x) == 0);  // only .gz exists
+  // Any name, and several members, one of them empty and one cut within the header.
   write_file_atomically(folder / "y", gzip(plain.substr(0, 7)) + gzip("") + gzip(plain.substr(7)));
   CHECK(difference(models::read_idx(folder / "y"), x) == 0);
   write_file_atomically(folder / "x", idx({1}, "\5"));
@@ -79,7 +58,7 @@ TEST_CASE("read_idx: a packed file is the plain one", "[images]") {
   CHECK_THROWS_WITH(models::read_idx(folder / "none"), Contains("none: No such file"));
 }
 
-TEST_CASE("read_idx: a packed file that is damaged is refused", "[images]") {
+TEST_CASE("read_idx: a damaged compressed file is refused", "[images]") {
   const TemporaryFolder folder;
   const std::string path = folder / "x", opening = "read_idx: " + path + ": ";
   const std::string plain = idx({4, 10}, noise(40)), good = gzip(plain);
@@ -105,10 +84,10 @@ TEST_CASE("read_idx: a packed file that is damaged is refused", "[images]") {
   CHECK(refused(gzip("")) == "byte 0: the file ends within its header");
   CHECK(refused(gzip("\x1f\x8b")) == "byte 2: the file ends within its header");
   CHECK(refused({'\x1f', '\x8b'}) == "byte 2: the gzip data end too early");
-  // Nothing is set aside for what so short a file cannot hold.
+  // Nothing is allocated beyond what a file this short can hold.
   CHECK_THAT(refused(gzip(idx({60000, 2000, 2000}, "abc"))),
              Contains("byte 4: the shape (60000, 2000, 2000) has 240000000000 bytes, more than"));
-  // Nor is a bomb unpacked: 64 MB of zeros behind 3 bytes that are asked for.
+  // Nor is a bomb decompressed: 64 MB of zeros after the 3 bytes read.
   CHECK_THAT(refused(gzip(idx({3}, std::string(1 << 26, '\0')))), Contains("expected its end"));
 
   overwrite(path, good);
@@ -118,7 +97,7 @@ TEST_CASE("read_idx: a packed file that is damaged is refused", "[images]") {
         }) < 100);  // gzip's flags, time and system are free
 }
 
-TEST_CASE("read_mnist: the pairs that are there", "[images]") {
+TEST_CASE("read_mnist: the pairs that exist", "[images]") {
   const TemporaryFolder folder;
   const std::string dir = folder.path.string();
   CHECK_THROWS_WITH(models::read_mnist(dir), Contains(dir + ": expected train-images-idx3-ubyte"));
@@ -133,13 +112,13 @@ TEST_CASE("read_mnist: the pairs that are there", "[images]") {
   CHECK(data.test.class_names()[9] == "9");
   const std::string bytes = noise(60);
   CHECK(data.test.image(1).bytes == std::vector<uint8_t>(bytes.end() - 6, bytes.end()));
-  // With images to train on, those that test are whole.
+  // With training images, all test images are kept.
   write_file_atomically(folder / "train-images-idx3-ubyte", idx({3, 2, 3}, noise(18, 2)));
   write_file_atomically(folder / "train-labels-idx1-ubyte", idx({3}, "\1\1\4"));
   data = models::read_mnist(dir);
   CHECK(data.train.size() == 3);
   CHECK(data.test.size() == 10);
-  // What does not fit together.
+  // Files that do not match.
   write_file_atomically(folder / "train-labels-idx1-ubyte", idx({2}, "\1\1"));
   CHECK_THROWS_WITH(models::read_mnist(dir),
                     Contains("ubyte has 3 images, ") && Contains("ubyte has 2 labels"));
@@ -182,7 +161,7 @@ TEST_CASE("read_cifar10: records, names, and what is damaged", "[images]") {
   write_file_atomically(folder / "batches.meta.txt", "a\r\nb\nc\nd\ne\nf\ng\nh\ni\nship\n\n");
   CHECK(models::read_cifar10(dir).train.class_names()[9] == "ship");
   write_file_atomically(folder / "batches.meta.txt", "a\nb\n");
-  CHECK_THROWS_WITH(models::read_cifar10(dir), Contains("expected 10 names, one a line, got 2"));
+  CHECK_THROWS_WITH(models::read_cifar10(dir), Contains("expected 10 names, one per line, got 2"));
   std::filesystem::remove(folder / "batches.meta.txt");
 
   const std::string good = batch({0, 6}, 70);
@@ -209,15 +188,7 @@ TEST_CASE("read_cifar10: records, names, and what is damaged", "[images]") {
 
 namespace {
 
-std::string chunk(const std::string& type, const std::string& data) {
-  const std::string body = type + data;
-  const auto sum =
-      crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
-  return big_endian(static_cast<uint32_t>(data.size())) + body +
-         big_endian(static_cast<uint32_t>(sum));
-}
-
-/// A PNG file made by hand. `rows`: each begins with its filter's byte.
+/// A PNG file made by hand; each of the `rows` begins with its filter byte.
 std::string png(uint32_t width, uint32_t height, int depth, int colour, const std::string& rows,
                 const std::string& chunks = "", bool interlaced = false) {
   const std::string header = big_endian(width) + big_endian(height) + static_cast<char>(depth) +
@@ -237,7 +208,7 @@ using Bytes = std::vector<uint8_t>;
 
 }  // namespace
 
-TEST_CASE("png: what is written is read again, every bit", "[images]") {
+TEST_CASE("png: reading restores what was written, bit for bit", "[images]") {
   const TemporaryFolder folder;
   const std::string path = folder / "x.png";
   for (const int64_t channels : {1, 3})
@@ -270,25 +241,25 @@ TEST_CASE("png: files of every kind", "[images]") {
         ImageBytes{1, 2, 2, {10, 15, 11, 16}});
   CHECK(read(png(2, 1, 8, 2, bytes_of({0, 1, 2, 3, 4, 5, 6}))) ==
         ImageBytes{3, 1, 2, {1, 4, 2, 5, 3, 6}});
-  // A palette of two colours, 4 bits a pixel.
+  // A palette of two colours, 4 bits per pixel.
   const std::string palette = chunk("PLTE", bytes_of({200, 100, 50, 1, 2, 3}));
   CHECK(read(png(2, 1, 4, 3, bytes_of({0, 0x10}), palette)) ==
         ImageBytes{3, 1, 2, {1, 200, 2, 100, 3, 50}});
   // 16 bits: the high byte, rounded.
   CHECK(read(png(3, 1, 16, 0, bytes_of({0, 0, 0, 128, 128, 255, 255}))) ==
         ImageBytes{1, 1, 3, {0, 128, 255}});
-  // Transparent is white, opaque as it is, grey and RGB.
+  // Transparent pixels become white, opaque ones stay, in grey and RGB.
   CHECK(read(png(2, 1, 8, 4, bytes_of({0, 9, 0, 9, 255}))) == ImageBytes{1, 1, 2, {255, 9}});
   CHECK(read(png(2, 1, 8, 6, bytes_of({0, 9, 8, 7, 0, 9, 8, 7, 255}))) ==
         ImageBytes{3, 1, 2, {255, 9, 255, 8, 255, 7}});
   const Bytes half = read(png(1, 1, 8, 4, bytes_of({0, 0, 128}))).bytes;
-  CHECK((half.size() == 1 && half[0] > 120 && half[0] < 200));  // mixed as light
+  CHECK((half.size() == 1 && half[0] > 120 && half[0] < 200));  // blended in linear light
   // Interlaced: the pixels (0, 0), (0, 1), then the second row.
   CHECK(read(png(2, 2, 8, 0, bytes_of({0, 1, 0, 2, 0, 3, 4}), "", true)) ==
         ImageBytes{1, 2, 2, {1, 2, 3, 4}});
 }
 
-TEST_CASE("png: what is damaged or too large is refused", "[images]") {
+TEST_CASE("png: damaged or too large files are refused", "[images]") {
   const TemporaryFolder folder;
   const std::string path = folder / "x.png", opening = "read_png: " + path + ": ";
   const auto refused = [&](const std::string& file) {
@@ -302,13 +273,13 @@ TEST_CASE("png: what is damaged or too large is refused", "[images]") {
   const std::string rows = bytes_of({0, 1, 2});
   CHECK(refused(png(0, 1, 8, 0, rows)) != "");
   CHECK(refused(png(2, 2, 8, 0, rows)) != "");                 // a row is missing
-  CHECK(refused(png(2, 1, 8, 5, rows)) != "");                 // no such kind of colour
+  CHECK(refused(png(2, 1, 8, 5, rows)) != "");                 // invalid colour type
   CHECK(refused(png(2, 1, 4, 3, bytes_of({0, 0x10}))) != "");  // no palette
   CHECK_THAT(refused(png(60000, 60000, 8, 0, rows)), Contains("a picture of 60000 x 60000 pixels"));
   CHECK_THAT(refused(png(8000, 8000, 8, 2, rows)),
              Contains("a picture of 8000 x 8000 pixels in a"));
   CHECK_THROWS_WITH(models::read_png(folder / "none.png"), Contains("none.png: No such file"));
-  // libpng would set aside what a chunk says that it has.
+  // libpng would allocate the stated length of a chunk.
   std::string endless = png(2, 1, 8, 0, rows, chunk("tEXt", "a"));
   endless.replace(33, 4, bytes_of({0x4e, 0x44, 0, 3}));
   CHECK_THAT(refused(endless), Contains("a chunk of 1313079299 bytes at byte 33 of"));
@@ -334,7 +305,7 @@ TEST_CASE("png: what is damaged or too large is refused", "[images]") {
   }
 }
 
-TEST_CASE("write_png: what is no picture is refused, and nothing written", "[images]") {
+TEST_CASE("write_png: an invalid picture is refused, and nothing is written", "[images]") {
   const TemporaryFolder folder;
   const std::string path = folder / "x.png";
   CHECK_THROWS_WITH(

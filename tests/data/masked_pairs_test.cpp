@@ -1,4 +1,4 @@
-// BERT's examples: what they are made of, how often what is masked, and that the parts are apart.
+// BERT's examples: their structure, how often tokens are masked, and that the splits are disjoint.
 
 #include "gradus/models/data/text/masked_pairs.h"
 
@@ -24,7 +24,7 @@ namespace {
 const std::vector<std::string> special{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 constexpr int64_t PAD = 0, UNK = 1, CLS = 2, SEP = 3, MASK = 4;
 
-/// Documents of lines of words, each word once in the text: w0 w1 ....
+/// Documents of lines of words; each word occurs once in the text: w0 w1 ....
 std::string numbered(int documents, int lines, int words, int empty_lines = 1) {
   std::string text;
   int word = 0;
@@ -38,14 +38,14 @@ std::string numbered(int documents, int lines, int words, int empty_lines = 1) {
   return text;
 }
 
-/// A row of a batch, its masked tokens put back.
+/// A row of a batch with its masked tokens restored.
 struct Row {
   Ids a, b;
   bool is_next;
   int64_t told = 0, masked = 0, kept = 0;
 };
 
-/// Checks all that holds for every row, and reads it.
+/// Checks the invariants of a row and reads it.
 Row row_of(const MaskedBatch& batch, int64_t r) {
   const int64_t T = batch.ids.size(1);
   auto of = [&](const Tensor& x) { return x.select(0, r).to_vector<int64_t>(); };
@@ -82,14 +82,14 @@ Row row_of(const MaskedBatch& batch, int64_t r) {
   return row;
 }
 
-/// Word w17's number in the text.
+/// Index of word w17 in the text.
 int64_t place(const models::WordTokenizer& words, int64_t token) {
   return std::stoll(words.decode({token}).substr(1));
 }
 
 }  // namespace
 
-TEST_CASE("masked pairs: both kinds of pairs, of one part alone", "[masked_pairs]") {
+TEST_CASE("masked pairs: both kinds of pairs, of one split alone", "[masked_pairs]") {
   const std::string text = numbered(40, 5, 6, 2);
   const models::WordTokenizer words(text, {.special = special});
   for (const int64_t segment : {0, 7}) {
@@ -102,10 +102,10 @@ TEST_CASE("masked pairs: both kinds of pairs, of one part alone", "[masked_pairs
                        static_cast<double>(data.report().tokens) -
                    0.1) < 0.02);
     const int64_t border = data.report().train_tokens;
-    for (const Split part : {Split::train, Split::validation}) {
+    for (const Split split : {Split::train, Split::validation}) {
       int next = 0;
       std::set<int64_t> seen;
-      const auto batch = data.random_batch(part, 2000, 1, 5);
+      const auto batch = data.random_batch(split, 2000, 1, 5);
       for (int64_t r = 0; r < 2000; ++r) {
         const Row row = row_of(batch, r);
         next += row.is_next;
@@ -114,7 +114,7 @@ TEST_CASE("masked pairs: both kinds of pairs, of one part alone", "[masked_pairs
           for (size_t i = 0; i < piece.size(); ++i) {
             const int64_t at = place(words, piece[i]);
             REQUIRE(at == place(words, piece[0]) + static_cast<int64_t>(i));
-            REQUIRE((at < border) == (part == Split::train));
+            REQUIRE((at < border) == (split == Split::train));
             seen.insert(at);
           }
         };
@@ -125,7 +125,7 @@ TEST_CASE("masked pairs: both kinds of pairs, of one part alone", "[masked_pairs
         REQUIRE(row.a.size() <= 14);
       }
       CHECK(std::abs(next - 1000) < 6 * 23);
-      CHECK(std::ssize(seen) == (part == Split::train ? border : data.report().validation_tokens));
+      CHECK(std::ssize(seen) == (split == Split::train ? border : data.report().validation_tokens));
     }
   }
 }
@@ -160,7 +160,7 @@ TEST_CASE("masked pairs: how many are masked, replaced, kept", "[masked_pairs]")
   CHECK(counts.size() > static_cast<size_t>(words.vocab_size()) * 9 / 10);
 }
 
-TEST_CASE("masked pairs: batches are functions of part, seed, step and index", "[masked_pairs]") {
+TEST_CASE("masked pairs: batches are functions of split, seed, step and index", "[masked_pairs]") {
   const std::string text = numbered(20, 8, 10);
   const models::WordTokenizer words(text, {.special = special});
   const MaskedPairs data(text, words, {.length = 40});
@@ -181,7 +181,7 @@ TEST_CASE("masked pairs: batches are functions of part, seed, step and index", "
   CHECK(batch(2, 2, 3) != one);
   CHECK(batch(1, 3, 3) != one);
   CHECK(batch(1, 2, 4) != one);
-  // Validation is the same whenever it is asked for, in whatever batches.
+  // Validation is the same on every call and in any batches.
   const int64_t n = data.num_examples(Split::validation);
   const MaskedBatch whole = data.examples(Split::validation, 0, n);
   CHECK(whole.ids.size(0) == n);
@@ -198,16 +198,16 @@ TEST_CASE("masked pairs: batches are functions of part, seed, step and index", "
   CHECK_THROWS_WITH(data.random_batch(Split::train, 0, 1, 0), Contains("batch"));
 }
 
-TEST_CASE("masked pairs: examples go through all of a part", "[masked_pairs]") {
+TEST_CASE("masked pairs: examples cover a whole split", "[masked_pairs]") {
   for (const int documents : {1, 2, 30}) {
     const std::string text = numbered(documents, 60 / documents, 5);
     const models::WordTokenizer words(text, {.special = special});
     const MaskedPairs data(text, words, {.length = 24, .validation = 0.3});
-    for (const Split part : {Split::train, Split::validation}) {
+    for (const Split split : {Split::train, Split::validation}) {
       std::set<int64_t> seen;
       int64_t next = 0;
-      const int64_t n = data.num_examples(part);
-      const MaskedBatch batch = data.examples(part, 0, n);
+      const int64_t n = data.num_examples(split);
+      const MaskedBatch batch = data.examples(split, 0, n);
       for (int64_t r = 0; r < n; ++r) {
         const Row row = row_of(batch, r);
         next += row.is_next;
@@ -217,7 +217,7 @@ TEST_CASE("masked pairs: examples go through all of a part", "[masked_pairs]") {
       }
       CAPTURE(documents, n, next);
       CHECK(std::ssize(seen) ==
-            (part == Split::train ? data.report().train_tokens : data.report().validation_tokens));
+            (split == Split::train ? data.report().train_tokens : data.report().validation_tokens));
       CHECK(next > 0);
       CHECK(next < n);
     }
@@ -228,8 +228,8 @@ TEST_CASE("masked pairs: where a text is divided", "[masked_pairs]") {
   auto report = [](const std::string& text, const MaskedPairsOptions& options) {
     return MaskedPairs(text, models::WordTokenizer(text, {.special = special}), options).report();
   };
-  // Ten documents of three lines of two: the last is a tenth. Of three documents no end is near: the
-  // cut is at a line's end within the last one.
+  // Ten documents of three lines of two: the last is a tenth. With three documents no end is near:
+  // the cut is at the end of a line within the last one.
   std::string ten, three;
   for (int d = 0; d < 10; ++d) ten += "a b\nc d\ne f\n\n";
   CHECK(report(ten, {.length = 11}).validation_tokens == 6);
@@ -240,7 +240,7 @@ TEST_CASE("masked pairs: where a text is divided", "[masked_pairs]") {
   CHECK(report(three, {.length = 11}).validation_tokens == 12);
   CHECK(report(three, {.length = 11, .validation = 0.3}).validation_tokens == 40);
   CHECK(report(three, {.length = 11, .validation = 0}).validation_tokens == 0);
-  // Long lines are cut in equal pieces of at most (11 - 3) / 2.
+  // Long lines are cut into equal pieces of at most (11 - 3) / 2.
   CHECK(report("a b c d e f\n" + three, {.length = 11}).segments == 2 + 60);
   CHECK(report("alone\n\n" + three, {.length = 11}).lone == 1);
   CHECK(report(three, {.length = 11, .segment = 4}).segments == 30);
@@ -276,7 +276,7 @@ TEST_CASE("masked pairs: bad input is refused", "[masked_pairs]") {
                                        {.validation = 1},
                                        {.validation = nan}})
     CHECK_THROWS_WITH(MaskedPairs(text, words, bad), Contains("MaskedPairs: expected"));
-  // Unknown words are counted, and never to be told.
+  // Unknown words are counted and never predicted.
   const MaskedPairs unknown("x y w1\nw2\n\nz z z\nw3 w4\n", words, {.length = 13, .validation = 0});
   CHECK(unknown.report().unknown == 5);
   const auto batch = unknown.random_batch(Split::train, 50, 1, 0);

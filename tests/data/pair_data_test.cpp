@@ -1,4 +1,4 @@
-// Pairs of texts: read, divided, batched, and made.
+// Pairs of texts: reading, splitting, batching and synthetic pairs.
 
 #include "gradus/models/data/text/pair_data.h"
 
@@ -93,11 +93,11 @@ TEST_CASE("pair data: a batch by hand", "[pairs]") {
   CHECK(batch.inputs.shape() == Shape{2, 3});
   CHECK(batch.inputs.to_vector<int64_t>() == Ids{2, id('x'), 0, 2, id('y'), id('z')});
   CHECK(batch.targets.to_vector<int64_t>() == Ids{id('x'), 3, -100, id('y'), id('z'), 3});
-  // The last batch has what is left, padded to its own longest.
+  // The last batch has the rest, padded to its own longest.
   const auto last = data.pairs(Split::train, 2, 2);
   CHECK(last.source.to_vector<int64_t>() == Ids{1});
   CHECK(last.inputs.shape() == Shape{1, 2});
-  // What is ignored is what cross_entropy ignores: 5 targets count.
+  // cross_entropy ignores the padding: 5 targets count.
   const Tensor logits = zeros({2, 3, letters.vocab_size()});
   const auto sum = cross_entropy(logits, batch.targets, {.reduction = Reduction::sum});
   CHECK(sum.item<float>() ==
@@ -132,8 +132,8 @@ TEST_CASE("pair data: bad input is refused", "[pairs]") {
   CHECK(PairData({{"a", "b"}, {" ", "b"}}, words, words, {.validation = 0}).report().empty == 1);
 }
 
-TEST_CASE("pair data: no source is on both sides", "[pairs]") {
-  // Each source three times, some of them different only in capitals, which the tokenizer drops.
+TEST_CASE("pair data: no source is in both splits", "[pairs]") {
+  // Each source occurs three times, some differing only in capitals, which the tokenizer drops.
   Pairs pairs;
   for (int copy = 0; copy < 3; ++copy)
     for (int i = 0; i < 500; ++i) {
@@ -146,12 +146,12 @@ TEST_CASE("pair data: no source is on both sides", "[pairs]") {
   const PairData data(pairs, words, words, {.validation = 0.1, .seed = 3});
   CHECK(data.num_pairs(Split::validation) == 150);
   CHECK(data.num_pairs(Split::train) == 1350);
-  auto sources = [&](const PairData& of, Split part) {
+  auto sources = [&](const PairData& of, Split split) {
     std::set<Ids> all;
-    for (int64_t i = 0; i < of.num_pairs(part); ++i) {
-      const auto batch = of.pairs(part, i, 1);
+    for (int64_t i = 0; i < of.num_pairs(split); ++i) {
+      const auto batch = of.pairs(split, i, 1);
       REQUIRE(batch.source.to_vector<int64_t>() ==
-              words.encode(pairs[static_cast<size_t>(of.original(part, i))].source));
+              words.encode(pairs[static_cast<size_t>(of.original(split, i))].source));
       all.insert(batch.source.to_vector<int64_t>());
     }
     return all;
@@ -160,14 +160,14 @@ TEST_CASE("pair data: no source is on both sides", "[pairs]") {
   CHECK(train.size() == 450);
   CHECK(held_out.size() == 50);
   for (const Ids& source : held_out) CHECK_FALSE(train.contains(source));
-  // The split is the seed's, not the order's.
+  // The split depends on the seed, not on the order.
   Pairs reversed(pairs.rbegin(), pairs.rend());
   std::swap(pairs, reversed);
   CHECK(sources(PairData(pairs, words, words, {.validation = 0.1, .seed = 3}), Split::validation) ==
         held_out);
   CHECK(sources(PairData(pairs, words, words, {.validation = 0.1, .seed = 4}), Split::validation) !=
         held_out);
-  // Divided already: training loses what is held out.
+  // Given splits: training loses the held-out sources.
   const PairData given({{"a b", "x"}, {"A B", "y"}, {"b", "z"}}, {{"a B", "x"}}, words, words);
   CHECK(given.report().held_out == 2);
   CHECK(given.num_pairs(Split::train) == 1);
@@ -177,15 +177,15 @@ TEST_CASE("pair data: no source is on both sides", "[pairs]") {
 
 TEST_CASE("pair data: random batches are functions of seed, step and index", "[pairs]") {
   const PairData data(models::addition_pairs(1000, 1), letters, letters);
-  auto batch = [&](uint64_t seed, int64_t step, int64_t index, Split part = Split::train) {
-    return data.random_batch(part, 16, seed, step, index).source.to_vector<int64_t>();
+  auto batch = [&](uint64_t seed, int64_t step, int64_t index, Split split = Split::train) {
+    return data.random_batch(split, 16, seed, step, index).source.to_vector<int64_t>();
   };
   CHECK(batch(1, 2, 3) == batch(1, 2, 3));
   CHECK(batch(1, 2, 3) != batch(2, 2, 3));
   CHECK(batch(1, 2, 3) != batch(1, 3, 3));
   CHECK(batch(1, 2, 3) != batch(1, 2, 4));
   CHECK(batch(1, 2, 3) != batch(1, 2, 3, Split::validation));
-  // Every pair is reached, as often as the others.
+  // All pairs are equally likely.
   std::map<Ids, int> seen;
   const auto big = data.random_batch(Split::validation, 1 << 16, 1, 0);
   CHECK(big.source.size(0) == 1 << 16);
@@ -201,7 +201,7 @@ TEST_CASE("date pairs: right, different, in every form", "[pairs]") {
   CHECK(models::date_pairs(2000, 1) == pairs);
   CHECK(models::date_pairs(2000, 2) != pairs);
   CHECK(models::date_pairs(10, 1) == Pairs(pairs.begin(), pairs.begin() + 10));
-  // The C library reads each back.
+  // The C library parses each form.
   std::unordered_set<std::string> sources;
   std::map<std::string, int> forms;
   const std::regex ordinals("([0-9])(st|nd|rd|th)");
@@ -217,7 +217,7 @@ TEST_CASE("date pairs: right, different, in every form", "[pairs]") {
       const char* end = strptime(plain.c_str(), format, &date);
       if (!end || *end) continue;
       const int weekday = date.tm_wday;
-      REQUIRE(timegm(&date) != -1);  // puts the weekday right
+      REQUIRE(timegm(&date) != -1);  // computes the weekday
       if (std::string(format).find("%a") != std::string::npos ||
           std::string(format).find("%A") != std::string::npos)
         CHECK(weekday == date.tm_wday);
@@ -231,7 +231,7 @@ TEST_CASE("date pairs: right, different, in every form", "[pairs]") {
     CHECK(read);
   }
   CHECK(sources.size() == pairs.size());
-  CHECK(forms.size() == 14);  // 17, of which three differ in capitals and endings alone
+  CHECK(forms.size() == 14);  // 17, three of which differ only in capitals and endings
   for (const auto& [form, count] : forms) CHECK(count > 60);
   const Pairs all = models::date_pairs(17 * 73049, 5);
   sources.clear();
@@ -284,16 +284,16 @@ TEST_CASE("reversal and addition pairs", "[pairs]") {
   CHECK_THROWS_WITH(models::addition_pairs(1, 1, 10), Contains("digits"));
 }
 
-TEST_CASE("corrupt_spans: source and target together are the text", "[pairs]") {
+TEST_CASE("corrupt_spans: source and target together restore the text", "[pairs]") {
   constexpr int64_t first = 1000;
-  std::map<int64_t, int> gone;  // how often each place is taken out
+  std::map<int64_t, int> removed;  // how often each position is removed
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     const int64_t n = seed < 1000 ? 100 : static_cast<int64_t>(2 + seed % 60);
     Ids tokens(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) tokens[static_cast<size_t>(i)] = i;
     const auto [source, target] =
         models::corrupt_spans(tokens, {.first_sentinel = first}, {seed, 0});
-    // Put the spans back.
+    // Restore the spans.
     std::map<int64_t, Ids> spans;
     int64_t sentinel = -1;
     for (const int64_t token : target)
@@ -315,7 +315,7 @@ TEST_CASE("corrupt_spans: source and target together are the text", "[pairs]") {
       REQUIRE_FALSE(spans[token].empty());
       for (const int64_t one : spans[token]) {
         whole.push_back(one);
-        if (n == 100) ++gone[one];
+        if (n == 100) ++removed[one];
         ++taken;
       }
     }
@@ -325,16 +325,18 @@ TEST_CASE("corrupt_spans: source and target together are the text", "[pairs]") {
     REQUIRE(taken == std::clamp<int64_t>(std::llround(0.15 * static_cast<double>(n)), 1, n - 1));
     if (n == 100) REQUIRE(marks == 5);
   }
-  // 15 of 100: but for those near the ends each as often as the others, within six deviations; an
-  // end's own token where a span begins there.
-  for (const int64_t end : {0, 99}) CHECK(std::abs(gone[end] - 1000 * 5 / 87) < 6 * 8);
-  for (int64_t place = 20; place < 80; ++place) CHECK(std::abs(gone[place] - 150) < 6 * 12);
+  // 15 of 100: away from the ends all are equally likely, within six deviations; the first and the
+  // last token are removed only by a span that begins or ends there.
+  for (const int64_t end : {0, 99}) CHECK(std::abs(removed[end] - 1000 * 5 / 87) < 6 * 8);
+  for (int64_t place = 20; place < 80; ++place) CHECK(std::abs(removed[place] - 150) < 6 * 12);
+}
 
+TEST_CASE("corrupt_spans: all arrangements are equally likely, bad input is refused", "[pairs]") {
   const Ids tokens{1, 2, 3, 4, 5, 6};
   auto run = [&](const models::CorruptSpansOptions& o) {
     return models::corrupt_spans(tokens, o, {1, 0});
   };
-  // All ways to take out 3 single tokens of 6, and 5 tokens together.
+  // All ways to remove 3 single tokens of 6, and 5 tokens together.
   std::map<Ids, int> ways, few;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     ++ways[models::corrupt_spans(tokens, {.rate = 0.5, .mean_span = 1, .first_sentinel = 9},
@@ -356,6 +358,6 @@ TEST_CASE("corrupt_spans: source and target together are the text", "[pairs]") {
   CHECK_THROWS_WITH(run({.mean_span = 0.5, .first_sentinel = 9}), Contains("spans of 1 token"));
   CHECK_THROWS_WITH(run({.rate = 0.5, .mean_span = 1, .first_sentinel = 9, .sentinels = 3}),
                     Contains("3 spans need 4 sentinels, got 3"));
-  CHECK_THROWS_WITH(run({.first_sentinel = 6}), Contains("token 6 at place 5 is a sentinel"));
+  CHECK_THROWS_WITH(run({.first_sentinel = 6}), Contains("token 6 at position 5 is a sentinel"));
   CHECK_THROWS_WITH(models::corrupt_spans({1}, {.first_sentinel = 9}, {1, 0}), Contains("got 1"));
 }

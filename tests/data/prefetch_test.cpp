@@ -1,4 +1,4 @@
-// Batches made in advance are those of the function itself, whatever is asked for.
+// Prefetched batches equal those of the function itself, in any order of calls.
 
 #include "gradus/models/data/prefetch.h"
 
@@ -27,7 +27,7 @@ void wait_for(const std::atomic<int>& count, int wanted) {
 }
 }  // namespace
 
-TEST_CASE("prefetch: gives what the function gives, in any order", "[prefetch]") {
+TEST_CASE("prefetch: returns what the function returns, in any order", "[prefetch]") {
   std::atomic<int> calls = 0;
   Prefetch<Place> batches(
       [&](int64_t step, int64_t index) {
@@ -63,7 +63,7 @@ TEST_CASE("prefetch: the next batch is made on another thread, before it is aske
   wait_for(calls, 2);
   CHECK(batches.at(1) != here);
   wait_for(calls, 3);
-  CHECK(batches.at(1) == here);  // again: not kept, made here, and what was ready stays
+  CHECK(batches.at(1) == here);  // again: not kept, made on this thread; the prefetched one stays
   CHECK(batches.at(2) != here);
   wait_for(calls, 5);
   CHECK(batches.at(3) != here);
@@ -71,7 +71,7 @@ TEST_CASE("prefetch: the next batch is made on another thread, before it is aske
   CHECK(calls == 6);  // 0, 1, 2, 1 again, 3, 4
 }
 
-TEST_CASE("prefetch: exceptions come out where their batch is asked for", "[prefetch]") {
+TEST_CASE("prefetch: exceptions are rethrown by at() for their batch", "[prefetch]") {
   Prefetch<int64_t> batches([](int64_t step, int64_t) {
     core::check(step % 3 != 2, "no batch ", step);
     return step;
@@ -88,7 +88,7 @@ TEST_CASE("prefetch: exceptions come out where their batch is asked for", "[pref
   }
   {
     Prefetch<int> thrown([](int64_t step, int64_t) -> int { return step ? throw 1 : 0; });
-    thrown.at(0);  // the next throws, unheard
+    thrown.at(0);  // the next one throws, unobserved
   }
   CHECK_THROWS_WITH(Prefetch<int>(nullptr), Contains("expected a function"));
   CHECK_THROWS_WITH(Prefetch<int>([](int64_t, int64_t) { return 0; }, 0), Contains("batch a step"));
@@ -110,7 +110,7 @@ TEST_CASE("prefetch: ends while a batch is being made", "[prefetch]") {
   CHECK(begun == ended);
 }
 
-TEST_CASE("prefetch: the modes are those of the thread that asks", "[prefetch]") {
+TEST_CASE("prefetch: the modes are those of the calling thread", "[prefetch]") {
   std::atomic<int> calls = 0;
   Prefetch<std::pair<bool, bool>> batches([&](int64_t, int64_t) {
     const std::pair modes(grad_enabled(), is_training());
@@ -123,7 +123,7 @@ TEST_CASE("prefetch: the modes are those of the thread that asks", "[prefetch]")
     CHECK(batches.at(0) == std::pair(false, false));
     wait_for(calls, 2);
   }
-  CHECK(batches.at(1) == std::pair(false, false));  // as when it was begun
+  CHECK(batches.at(1) == std::pair(false, false));  // as when it was started
   wait_for(calls, 3);
   CHECK(batches.at(2) == std::pair(true, true));
 }

@@ -1,5 +1,5 @@
 // A text as training data: where windows begin and end, worked out by hand. The tokens are their
-// own places, 0, 1, 2, ..., so that a batch shows where it comes from.
+// own positions, 0, 1, 2, ..., so that a batch shows where it comes from.
 
 #include "gradus/models/data/text/text_data.h"
 
@@ -33,7 +33,7 @@ Ids starts(const models::TokenBatch& batch) {
 
 }  // namespace
 
-TEST_CASE("text data: windows lie side by side, targets one place further on", "[text_data]") {
+TEST_CASE("text data: windows are consecutive, targets one token later", "[text_data]") {
   const models::TextData data = hundred();
   CHECK(data.num_windows(Split::train) == 22);      // 88 inputs; the last target is token 88
   CHECK(data.num_windows(Split::validation) == 2);  // 90 to 97; the last target is token 98
@@ -46,7 +46,7 @@ TEST_CASE("text data: windows lie side by side, targets one place further on", "
   CHECK(u.to_vector<int64_t>() == Ids{80, 81, 82, 83, 84, 85, 86, 87});
   CHECK(v.to_vector<int64_t>() == Ids{81, 82, 83, 84, 85, 86, 87, 88});
 
-  // What follows them is shorter than a window, and may be nothing.
+  // The rest after them is shorter than a window, and may be empty.
   const auto [p, q] = data.after_windows(Split::validation);
   CHECK(p.shape() == Shape{1, 1});
   CHECK(p.to_vector<int64_t>() == Ids{98});
@@ -54,7 +54,7 @@ TEST_CASE("text data: windows lie side by side, targets one place further on", "
   CHECK(models::TextData(places(50), 4).after_windows(Split::validation).inputs.shape() ==
         Shape{1, 0});
 
-  // One token more and a window more fits: its targets end with the part's last token.
+  // With one more token another window fits: its targets end with the last token of the split.
   CHECK(models::TextData(places(50), 4).num_windows(Split::validation) == 1);  // 45 to 49
   CHECK(models::TextData(places(50), 4)
             .windows(Split::validation, 0, 1)
@@ -62,11 +62,11 @@ TEST_CASE("text data: windows lie side by side, targets one place further on", "
   CHECK(models::TextData(places(51), 4).num_windows(Split::train) == 11);  // 45 tokens: 44 inputs
 }
 
-TEST_CASE("text data: random windows reach both ends of their part and stay inside it",
+TEST_CASE("text data: random windows reach both ends of their split and stay inside it",
           "[text_data]") {
   const models::TextData data = hundred();
-  auto extremes = [&](Split part) {
-    const auto [x, y] = data.random_batch(part, 4000, 1, 0);
+  auto extremes = [&](Split split) {
+    const auto [x, y] = data.random_batch(split, 4000, 1, 0);
     CHECK(x.shape() == Shape{4000, 4});
     const Ids inputs = x.to_vector<int64_t>(), targets = y.to_vector<int64_t>();
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -80,16 +80,16 @@ TEST_CASE("text data: random windows reach both ends of their part and stay insi
   CHECK(extremes(Split::validation) == std::pair<int64_t, int64_t>(90, 99));
 }
 
-TEST_CASE("text data: a random batch is a function of part, seed, step and index", "[text_data]") {
+TEST_CASE("text data: a random batch is a function of split, seed, step and index", "[text_data]") {
   const models::TextData data = hundred();
-  // By a Philox4x32-10 of a few lines of Python: (word 0 << 32 | word 1) mod 86 starts, or 6.
+  // From a few lines of Python for Philox4x32-10: (word 0 << 32 | word 1) mod 86 starts, or 6.
   CHECK(starts(data.random_batch(Split::train, 4, 1337, 0)) == Ids{78, 32, 57, 17});
   CHECK(starts(data.random_batch(Split::train, 4, 1337, 250, 3)) == Ids{31, 18, 60, 83});
   CHECK(starts(data.random_batch(Split::validation, 4, 1337, 7, 1)) == Ids{93, 94, 91, 93});
 
   const models::TextData wide(places(10000), 4);
-  auto batch = [&](uint64_t seed, int64_t step, int64_t index, Split part = Split::train) {
-    return starts(wide.random_batch(part, 8, seed, step, index));
+  auto batch = [&](uint64_t seed, int64_t step, int64_t index, Split split = Split::train) {
+    return starts(wide.random_batch(split, 8, seed, step, index));
   };
   const Ids one = batch(1, 2, 3);
   CHECK(batch(1, 2, 3) == one);
@@ -102,8 +102,7 @@ TEST_CASE("text data: a random batch is a function of part, seed, step and index
 }
 
 TEST_CASE("text data: no two batches share their random numbers", "[text_data]") {
-  // Were the counters of two batches to overlap, the end of one would be the beginning of the
-  // other.
+  // If the counters of two batches overlapped, the end of one would be the beginning of the other.
   const models::TextData data(places(1 << 20), 1);
   constexpr int64_t largest = 1 << 16;
   auto ends = [&](int64_t step, int64_t index) {
@@ -117,13 +116,13 @@ TEST_CASE("text data: no two batches share their random numbers", "[text_data]")
   CHECK(first.first != step.first);
   CHECK(final.second != first.first);
   CHECK(next.first == starts(data.random_batch(Split::train, 8, 1, 0, 1)));
-  // 65,537 windows would reach the first number of the next index.
+  // 65,537 windows would reach the first counter of the next index.
   CHECK_THROWS_WITH(data.random_batch(Split::train, largest + 1, 1, 0), Contains("65537"));
   CHECK_THROWS_WITH(data.random_batch(Split::train, 1, 1, 0, largest), Contains("65536"));
   CHECK_THROWS_WITH(data.random_batch(Split::train, 1, 1, int64_t{1} << 32), Contains("step"));
 }
 
-TEST_CASE("text data: what makes no sense is refused", "[text_data]") {
+TEST_CASE("text data: bad arguments are refused", "[text_data]") {
   const models::TextData data = hundred();
   for (const int64_t batch : {int64_t{0}, int64_t{-1}, -most}) {
     CHECK_THROWS_WITH(data.random_batch(Split::train, batch, 1, 0), Contains("batch"));

@@ -1,4 +1,4 @@
-// Tokens in files, and a text as training data from them.
+// Token files, and training data from them.
 
 #include "gradus/models/data/text/token_file.h"
 
@@ -32,7 +32,7 @@ Ids all_of(const TokenFile& file) {
   return ids;
 }
 
-/// A text of words, lines, runs of white space of every kind, and characters of several bytes.
+/// A text of words, lines, runs of every kind of white space, and multi-byte characters.
 std::string random_text(std::mt19937& random, size_t n) {
   const std::vector<std::string> pieces{
       "the",    "we're",  "caf\u00e9",  "\u65e5\u672c", "12",   "...",  "'",  " ",
@@ -51,7 +51,7 @@ std::string file_of(const TemporaryFolder& folder, const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("token file: a part of a text, and the tokens' checksum", "[token_file]") {
+TEST_CASE("token file: a range of a text, and the checksum of the tokens", "[token_file]") {
   TemporaryFolder folder;
   std::mt19937 random(5);
   const std::string text = random_text(random, 5000), path = file_of(folder, text);
@@ -62,7 +62,7 @@ TEST_CASE("token file: a part of a text, and the tokens' checksum", "[token_file
            {0, size}, {0, 0}, {0, 64}, {1000, 64}, {1001, 3999}, {4000, size}, {size, 1}})
     for (const int64_t piece : {1, 64, 100000}) {
       const auto at = static_cast<size_t>(first), n = static_cast<size_t>(most);
-      const auto written = TokenFile::write(folder / "tokens", path, bpe, piece, first, most);
+      const auto written = TokenFile::write(folder / "tokens", path, bpe, {piece, first, most});
       const TokenFile file(folder / "tokens");
       CHECK(all_of(file) == bpe.encode(text.substr(at, n)));
       CHECK(written.bytes == std::ssize(text.substr(at, n)));
@@ -71,12 +71,13 @@ TEST_CASE("token file: a part of a text, and the tokens' checksum", "[token_file
         CHECK((file.checksum() != other || file.size() == 0));
       checksums.push_back(file.checksum());
     }
-  CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, 64, -1),
+  CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, {.first = -1}),
                     Contains("from byte -1"));
-  CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, 64, 0, -1), Contains("-1 from"));
+  CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, {.most = -1}),
+                    Contains("-1 from"));
 }
 
-TEST_CASE("token file: what is written is read", "[token_file]") {
+TEST_CASE("token file: reading restores what was written", "[token_file]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokens";
   for (const int64_t vocab :
@@ -105,14 +106,14 @@ TEST_CASE("token file: what is written is read", "[token_file]") {
   Ids two(2);
   file.read(100001, 2, two.data());
   CHECK_NOTHROW(file.read(100003, 0, nullptr));
-  CHECK_THROWS_WITH(file.read(100002, 2, two.data()), Contains("are not among the 100003"));
+  CHECK_THROWS_WITH(file.read(100002, 2, two.data()), Contains("only 100003 exist"));
   CHECK_THROWS_WITH(file.read(-1, 1, two.data()), Contains("-1"));
   CHECK_THROWS_WITH(file.read(0, -1, two.data()), Contains("-1 tokens"));
   CHECK_THROWS_WITH(file.read(std::numeric_limits<int64_t>::max(), 2, two.data()),
                     Contains("not among"));
 }
 
-TEST_CASE("token file: what its tokens were made of", "[token_file]") {
+TEST_CASE("token file: the source of its tokens", "[token_file]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokens", source = "0123456789abcdef";
   TokenFile::write(path, {1, 2}, 5);
@@ -121,7 +122,7 @@ TEST_CASE("token file: what its tokens were made of", "[token_file]") {
   CHECK(TokenFile(path).source() == source);
   CHECK_NOTHROW(TokenFile(path).verify());
   const std::string text = file_of(folder, "ab ab");
-  TokenFile::write(path, text, models::CharTokenizer("ab "), 64, 0, 5, source);
+  TokenFile::write(path, text, models::CharTokenizer("ab "), {.most = 5, .source = source});
   CHECK(TokenFile(path).source() == source);
   for (const char* bad : {"0", "0123456789ABCDEF", "0123456789abcdeg", "0123456789abcdef0"})
     CHECK_THROWS_WITH(TokenFile::write(path, {}, 5, bad), Contains("16 hexadecimal digits"));
@@ -134,7 +135,8 @@ TEST_CASE("token file: what its tokens were made of", "[token_file]") {
   }
 }
 
-TEST_CASE("token file: a temporary one has no name and goes with its last copy", "[token_file]") {
+TEST_CASE("token file: a temporary one has no name and is freed with its last copy",
+          "[token_file]") {
   TemporaryFolder folder;
   std::mt19937 random(3);
   const std::string text = random_text(random, 5000), path = file_of(folder, text);
@@ -144,7 +146,7 @@ TEST_CASE("token file: a temporary one has no name and goes with its last copy",
   };
   const auto before = count();
   {
-    const TokenFile file = TokenFile::temporary(path, bpe, 64, 1000, 3000), copy = file;
+    const TokenFile file = TokenFile::temporary(path, bpe, {64, 1000, 3000}), copy = file;
     CHECK(all_of(copy) == bpe.encode(text.substr(1000, 3000)));
     CHECK_NOTHROW(copy.verify());
     CHECK(!std::filesystem::exists(file.path()));
@@ -152,11 +154,11 @@ TEST_CASE("token file: a temporary one has no name and goes with its last copy",
   }
   CHECK(count() == before);
   CHECK_THROWS_WITH(TokenFile::temporary(folder / "none", bpe), Contains("No such file"));
-  CHECK_THROWS_WITH(TokenFile::temporary(path, bpe, 0), Contains("pieces"));
+  CHECK_THROWS_WITH(TokenFile::temporary(path, bpe, {.piece = 0}), Contains("pieces"));
   CHECK(count() == before);
 }
 
-TEST_CASE("token file: a text in pieces has the tokens of the whole", "[token_file]") {
+TEST_CASE("token file: a text in pieces gives the same tokens", "[token_file]") {
   TemporaryFolder folder;
   std::mt19937 random(11);
   for (int round = 0; round < 6; ++round) {
@@ -168,7 +170,8 @@ TEST_CASE("token file: a text in pieces has the tokens of the whole", "[token_fi
     for (const models::Tokenizer* tokenizer :
          std::vector<const models::Tokenizer*>{&chars, &words, &bpe, &cut})
       for (const int64_t piece : {1, 2, 3, 7, 64, 1000, 3000, 1 << 20}) {
-        const auto written = TokenFile::write(folder / "tokens", path, *tokenizer, piece);
+        const auto written =
+            TokenFile::write(folder / "tokens", path, *tokenizer, {.piece = piece});
         const Ids whole = tokenizer->encode(text);
         CHECK(all_of(TokenFile(folder / "tokens")) == whole);
         CHECK(written.bytes == std::ssize(text));
@@ -179,18 +182,18 @@ TEST_CASE("token file: a text in pieces has the tokens of the whole", "[token_fi
   // Nowhere to cut.
   const std::string one(10000, 'a');
   const auto bpe = models::BPETokenizer::train(one, {.vocab_size = 260});
-  TokenFile::write(folder / "tokens", file_of(folder, one), bpe, 16);
+  TokenFile::write(folder / "tokens", file_of(folder, one), bpe, {.piece = 16});
   CHECK(all_of(TokenFile(folder / "tokens")) == bpe.encode(one));
-  TokenFile::write(folder / "tokens", file_of(folder, ""), bpe, 16);
+  TokenFile::write(folder / "tokens", file_of(folder, ""), bpe, {.piece = 16});
   CHECK(TokenFile(folder / "tokens").size() == 0);
 
   const std::string bad = file_of(folder, "ab ab ab\xff ab");
-  CHECK_THROWS_WITH(TokenFile::write(folder / "t", bad, models::CharTokenizer("ab "), 4),
+  CHECK_THROWS_WITH(TokenFile::write(folder / "t", bad, models::CharTokenizer("ab "), {.piece = 4}),
                     Contains(bad) && Contains("in the 4 bytes from byte 5 on: encode: expected "
                                               "UTF-8, got an invalid sequence at byte 3"));
   CHECK_FALSE(folder.has("t"));
   CHECK_THROWS_WITH(TokenFile::write(folder / "t", folder / "none", bpe), Contains("No such file"));
-  CHECK_THROWS_WITH(TokenFile::write(folder / "t", bad, bpe, 0), Contains("pieces"));
+  CHECK_THROWS_WITH(TokenFile::write(folder / "t", bad, bpe, {.piece = 0}), Contains("pieces"));
 }
 
 TEST_CASE("token file: damaged files are refused", "[token_file]") {
@@ -223,11 +226,11 @@ TEST_CASE("token file: damaged files are refused", "[token_file]") {
   }
   with(good + "x");
   with(good + "xy");
-  CHECK(taken <= 8 * 4);  // a vocabulary larger than it was, of 2^16 at most
+  CHECK(taken <= 8 * 4);  // a larger vocabulary, up to 2^16
 
   write_file_atomically(path, "gradtok2" + good.substr(8));
   CHECK_THROWS_WITH(TokenFile(path), "TokenFile: " + path +
-                                         ": byte 0: this is no token file: it does "
+                                         ": byte 0: not a token file: it does "
                                          "not begin with \"gradtok1\"");
   write_file_atomically(path, good.substr(0, 100));
   CHECK_THROWS_WITH(TokenFile(path),
@@ -244,14 +247,14 @@ TEST_CASE("token file: damaged files are refused", "[token_file]") {
   CHECK_THROWS_WITH(TokenFile(folder.path.string()), Contains(folder.path.string()));
 }
 
-TEST_CASE("token file: a file cut short while it is open", "[token_file]") {
+TEST_CASE("token file: a file truncated while open", "[token_file]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokens";
   TokenFile::write(path, Ids(100000, 3), 10);
   const TokenFile file(path);
   const TextData data(file, 16);
   CHECK_NOTHROW(data.random_batch(Split::train, 4, 1, 0));
-  // Another file in its place changes nothing, and after it is cut the next read says so.
+  // Replacing the file changes nothing; after truncation the next read throws.
   const TokenFile before(path);
   TokenFile::write(path, Ids(10, 4), 10);
   CHECK(all_of(before) == Ids(100000, 3));
@@ -260,11 +263,11 @@ TEST_CASE("token file: a file cut short while it is open", "[token_file]") {
   Ids out(10);
   CHECK_THROWS_WITH(
       now.read(0, 10, out.data()),
-      Contains(path) && Contains("become shorter since it was opened: from 84 bytes to 70"));
+      Contains(path) && Contains("truncated after it was opened: from 84 bytes to 70"));
   CHECK_NOTHROW(data.random_batch(Split::train, 4, 1, 0));
 }
 
-TEST_CASE("text data: from files as from memory", "[token_file][text_data]") {
+TEST_CASE("text data: files give the same batches as memory", "[token_file][text_data]") {
   TemporaryFolder folder;
   Ids tokens(1003), more(211);
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -273,15 +276,16 @@ TEST_CASE("text data: from files as from memory", "[token_file][text_data]") {
   TokenFile::write(folder / "b", more, 6000);
   const TokenFile a(folder / "a"), b(folder / "b");
   const auto same = [](const TextData& x, const TextData& y) {
-    for (const Split part : {Split::train, Split::validation}) {
-      REQUIRE(x.length(part) == y.length(part));
-      REQUIRE(x.num_windows(part) == y.num_windows(part));
+    for (const Split split : {Split::train, Split::validation}) {
+      REQUIRE(x.length(split) == y.length(split));
+      REQUIRE(x.num_windows(split) == y.num_windows(split));
       for (int64_t step = 0; step < 5; ++step) {
-        const auto p = x.random_batch(part, 7, 3, step, 1), q = y.random_batch(part, 7, 3, step, 1);
+        const auto p = x.random_batch(split, 7, 3, step, 1),
+                   q = y.random_batch(split, 7, 3, step, 1);
         CHECK(p.inputs.to_vector<int64_t>() == q.inputs.to_vector<int64_t>());
         CHECK(p.targets.to_vector<int64_t>() == q.targets.to_vector<int64_t>());
       }
-      const auto p = x.windows(part, 1, 1000), q = y.windows(part, 1, 1000);
+      const auto p = x.windows(split, 1, 1000), q = y.windows(split, 1, 1000);
       CHECK(p.inputs.to_vector<int64_t>() == q.inputs.to_vector<int64_t>());
       CHECK(p.targets.to_vector<int64_t>() == q.targets.to_vector<int64_t>());
     }

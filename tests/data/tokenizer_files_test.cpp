@@ -1,5 +1,5 @@
-// Tokenizers' files, damaged and malicious: read as they were meant, or refused by a short Error
-// that names the file; and in time that grows as they do.
+// Damaged and malicious tokenizer files: read correctly, or refused by a short Error that names the
+// file, in time linear in their size.
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -23,8 +23,8 @@ using Ids = std::vector<int64_t>;
 
 namespace {
 
-/// Makes these the content of a file, in place: to empty it first would make some file systems
-/// write to the disk each time.
+/// Overwrites a file in place: truncating it first would make some file systems write to disk each
+/// time.
 void write(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::app).close();
   std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << bytes;
@@ -34,7 +34,7 @@ void write(const std::string& path, const std::string& bytes) {
 const std::string text =
     "It's \"quoted\" \\ text, caf\u00e9 \u65e5\u672c: the then there\n\tthe 12 12 thens'\n";
 
-/// What a tokenizer that was taken must be.
+/// Checks a tokenizer that was accepted.
 void check_sound(const models::Tokenizer& tokenizer) {
   REQUIRE(tokenizer.vocab_size() > 0);
   Ids all(static_cast<size_t>(tokenizer.vocab_size()));
@@ -43,12 +43,12 @@ void check_sound(const models::Tokenizer& tokenizer) {
   try {
     for (const int64_t id : tokenizer.encode(text))
       REQUIRE((id >= 0 && id < tokenizer.vocab_size()));
-  } catch (const Error& e) {  // what the vocabulary lacks
+  } catch (const Error& e) {  // text outside the vocabulary
     CHECK_THAT(e.what(), Contains("encode: "));
   }
 }
 
-/// A file with bits flipped, pieces cut out, doubled, or exchanged for others'.
+/// A file with bits flipped, and pieces removed, doubled or replaced by other files'.
 std::string damaged(const std::string& good, std::mt19937& random) {
   std::string bytes = good;
   const size_t at = random() % good.size(), n = random() % 30;
@@ -118,12 +118,11 @@ TEST_CASE("tokenizer files: damaged ones are refused or sound", "[tokenizer][hos
   bpe.save_gpt2(vocab, merges);
   auto load_gpt2 = [&] { check_sound(BPETokenizer::load_gpt2(vocab, merges, special)); };
   CHECK(count_taken(vocab, folder.path.string(), load_gpt2) < 100);
-  // Lines of merges.txt without which the tokens are made all the same, and its first line.
+  // Redundant lines of merges.txt, and its first line.
   CHECK(count_taken(merges, folder.path.string(), load_gpt2) < 150);
 }
 
-TEST_CASE("tokenizer files: BPE's own file lacks something or holds something else",
-          "[tokenizer][hostile]") {
+TEST_CASE("tokenizer files: BPE's own file with missing or wrong content", "[tokenizer][hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokenizer.json";
   const auto bpe = BPETokenizer::train("ab ab abc abc", {.vocab_size = 259, .special = {"[UNK]"}});
@@ -157,7 +156,7 @@ TEST_CASE("tokenizer files: BPE's own file lacks something or holds something el
       [](json& f) {
         f["special"] = {"[UNK]", "[UNK]"};
       },
-      "special tokens: \"[UNK]\" stands there twice");
+      "special tokens: \"[UNK]\" is given twice");
   refused(
       [](json& f) {
         f["special"] = {"[UNK]", "a"};
@@ -167,7 +166,7 @@ TEST_CASE("tokenizer files: BPE's own file lacks something or holds something el
           "token \"\\\"\" stands twice in the vocabulary");
 }
 
-TEST_CASE("tokenizer files: loading takes time as the file is long", "[tokenizer][hostile]") {
+TEST_CASE("tokenizer files: loading takes linear time", "[tokenizer][hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokenizer.json";
   constexpr int n = 300000;
@@ -183,7 +182,7 @@ TEST_CASE("tokenizer files: loading takes time as the file is long", "[tokenizer
   CHECK_THROWS_WITH(models::load_tokenizer(path), Contains("\"n1\" stands twice"));
   BPETokenizer::train("a", {.vocab_size = 256}).save(path);
   json bpe = json::parse(read_file(path));
-  // All chains of the letters a to z up to four long, each longer by its last letter.
+  // All strings of letters up to length four, each extending a shorter one by a letter.
   std::vector<std::string> chains, last;
   for (char c = 'a'; c <= 'z'; ++c) last.emplace_back(1, c);
   for (int length = 2; length <= 4 && chains.size() < n; ++length) {

@@ -10,7 +10,7 @@ using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
 
-TEST_CASE("CharTokenizer: the vocabulary is the text's characters in order", "[tokenizer]") {
+TEST_CASE("CharTokenizer: the vocabulary is the characters of the text in order", "[tokenizer]") {
   const models::CharTokenizer tokenizer("hello\nworld");
   CHECK(tokenizer.vocab_size() == 8);  // \n d e h l o r w
   CHECK(tokenizer.encode("low\n") == std::vector<int64_t>{4, 5, 7, 0});
@@ -20,7 +20,8 @@ TEST_CASE("CharTokenizer: the vocabulary is the text's characters in order", "[t
 }
 
 TEST_CASE("CharTokenizer: a character is a code point, not a byte", "[tokenizer]") {
-  // One to four bytes: a, e acute, Euro sign, musical G clef; and the ends of each length's range.
+  // One to four bytes: a, e acute, Euro sign, musical G clef; and the ends of the range of each
+  // length.
   const std::string text = "a\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e";
   const models::CharTokenizer tokenizer(text);
   CHECK(tokenizer.encode(text) == std::vector<int64_t>{0, 1, 2, 3});
@@ -42,8 +43,9 @@ TEST_CASE("CharTokenizer: bad input is refused", "[tokenizer]") {
       tokenizer.encode("ab\xc3\xa9"),
       "encode: character \"\xc3\xa9\" at byte 2 is not among the 3 of the vocabulary");
   CHECK_THROWS_WITH(tokenizer.encode("a\n"), Contains("character \"\\n\" at byte 1"));
-  CHECK_THROWS_WITH(tokenizer.decode({0, 3}), "decode: expected ids from 0 to 2, got 3 at place 1");
-  CHECK_THROWS_WITH(tokenizer.decode({-1}), Contains("got -1 at place 0"));
+  CHECK_THROWS_WITH(tokenizer.decode({0, 3}),
+                    "decode: expected ids from 0 to 2, got 3 at position 1");
+  CHECK_THROWS_WITH(tokenizer.decode({-1}), Contains("got -1 at position 0"));
 
   // Stray, missing and overlong bytes, surrogates, beyond U+10FFFF.
   for (const char* bad :
@@ -84,12 +86,13 @@ TEST_CASE("CharTokenizer: saved and loaded", "[tokenizer]") {
   refused(R"({"type": "char", "vocab": ["a"], "special": [1]})",
           "expected names in special, got 1");
   refused(R"({"type": "char", "vocab": ["a"], "special": [""]})", "got an empty one");
-  refused(R"({"type": "char", "vocab": ["a"], "special": ["b", "b"]})", "\"b\" stands there twice");
+  refused(R"({"type": "char", "vocab": ["a"], "special": ["b", "b"]})", "\"b\" is given twice");
   std::filesystem::remove(path);
   CHECK_THROWS_WITH(models::CharTokenizer::load(path), Contains(path + ": No such file"));
 }
 
-TEST_CASE("special tokens: the first ids, never made of text, written by name", "[tokenizer]") {
+TEST_CASE("special tokens: the first ids, never encoded from text, decoded by name",
+          "[tokenizer]") {
   const std::vector<std::string> special{"[PAD]", "[UNK]", "[MASK]"};
   const models::CharTokenizer tokenizer("[MASK] abc", special);
   CHECK(tokenizer.vocab_size() == 3 + 10);
@@ -111,7 +114,7 @@ TEST_CASE("special tokens: the first ids, never made of text, written by name", 
   CHECK(tokenizer.decode(literal) == "[MASK]");
   CHECK(tokenizer.decode({2, 0}) == "[MASK][PAD]");
 
-  // What the vocabulary lacks: [UNK] where there is one, counted.
+  // Text outside the vocabulary: [UNK], if there is one, counted.
   const std::vector<int64_t> ids = tokenizer.encode("axb\xc3\xa9");
   CHECK(tokenizer.decode(ids) == "a[UNK]b[UNK]");
   CHECK(tokenizer.count_unknown(ids) == 2);
@@ -175,8 +178,8 @@ TEST_CASE("WordTokenizer: what a word is", "[tokenizer]") {
   using Words = std::vector<std::string>;
   CHECK(words("It's 3.14 km--so_far") ==
         Words{"It", "'", "s", "3", ".", "14", "km", "-", "-", "so", "_", "far"});
-  // A no-break space and an ideographic one separate; a dash, a Euro sign and an emoji stand alone;
-  // accents of their own and the vowel signs of Hindi belong to their word.
+  // No-break and ideographic spaces separate; a dash, a Euro sign and an emoji stand alone;
+  // combining accents and the vowel signs of Hindi belong to their word.
   CHECK(words("a\u00a0b\u3000c\u2014d\u20ac5\U0001f600") ==
         Words{"a", "b", "c", "\u2014", "d", "\u20ac", "5", "\U0001f600"});
   CHECK(words("cafe\u0301 \u0939\u093f\u0928\u094d\u0926\u0940, \u65e5\u672c\u3002") ==
@@ -186,7 +189,7 @@ TEST_CASE("WordTokenizer: what a word is", "[tokenizer]") {
                              "\u00d7", "\u00df", "\u1ec7"});
 }
 
-TEST_CASE("WordTokenizer: decode joins words as print does", "[tokenizer]") {
+TEST_CASE("WordTokenizer: decode joins words as in print", "[tokenizer]") {
   for (const std::string text :
        {"Hello, world! (It's [so] well-known; isn't it?)", "He said: \"Go home.\" And \"stay\".",
         "50% of {them}", "\u201cyes\u201d, \u00bfno?", "1/2 and a_b", "a b"}) {

@@ -1,5 +1,5 @@
-// WordPiece: against tests/golden/scripts/make_hugging_face.py's plain Python, its files, whole and damaged,
-// and the tokenizers of Hugging Face's folders.
+// WordPiece: against the plain Python of tests/golden/scripts/make_hugging_face.py, its files,
+// whole and damaged, and the tokenizers of Hugging Face's folders.
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -45,9 +45,80 @@ json ids_of(const models::Tokenizer& tokenizer) {
   return ids;
 }
 
+/// A folder with a tokenizer.json.
+struct JsonFolder {
+  TemporaryFolder folder{};
+  const std::string path = folder / "tokenizer.json";
+  json good{};
+
+  std::unique_ptr<models::Tokenizer> load(const json& file) const {
+    write_file_atomically(path, file.dump());
+    return models::load_tokenizer(folder.path.string());
+  }
+  /// Checks that the good file with one value changed is refused.
+  void refused(const char* pointer, const json& value, const std::string& message) const {
+    json bad = good;
+    bad[json::json_pointer(pointer)] = value;
+    CHECK_THROWS_WITH(load(bad), Contains(path + ": ") && Contains(message));
+  }
+  /// Loads the tokenizer with these settings next to it.
+  std::unique_ptr<models::Tokenizer> with_settings(const json& settings) const {
+    write_file_atomically(folder / "tokenizer_config.json", settings.dump());
+    return models::load_tokenizer(folder.path.string());
+  }
+  void refused_settings(const json& settings, const std::string& message) const {
+    CAPTURE(settings.dump());
+    CHECK_THROWS_WITH(with_settings(settings),
+                      Contains(folder / "tokenizer_config.json" + ": " + message));
+  }
+};
+
+/// GPT-2's tokenizer in a tokenizer.json.
+JsonFolder gpt2_json() {
+  const auto gpt2 = models::load_tokenizer(folders + "gpt2");
+  const json ours = json::parse(gpt2->to_json());
+  json ids = json::object(), pairs = json::array();
+  for (size_t i = 0; i + 1 < ours["vocab"].size(); ++i)
+    ids[ours["vocab"][i].get<std::string>()] = i;
+  for (const std::string merge : ours["merges"])
+    pairs.push_back({merge.substr(0, merge.find(' ')), merge.substr(merge.find(' ') + 1)});
+  return JsonFolder{
+      .good = {
+          {"version", "1.0"},
+          {"truncation", nullptr},
+          {"added_tokens", {{{"id", 292}, {"content", "<|endoftext|>"}, {"special", true}}}},
+          {"normalizer", nullptr},
+          {"pre_tokenizer",
+           {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+          {"decoder", {{"type", "ByteLevel"}}},
+          {"model", {{"type", "BPE"}, {"unk_token", nullptr}, {"vocab", ids}, {"merges", pairs}}}}};
+}
+
+/// BERT's tokenizer in a tokenizer.json.
+JsonFolder bert_json() {
+  const auto bert = golden_vocab();
+  json added = json::array();
+  for (const std::string& name : bert.special_tokens())
+    added.push_back({{"id", bert.special(name)}, {"content", name}, {"special", true}});
+  return JsonFolder{.good = {{"added_tokens", added},
+                             {"normalizer",
+                              {{"type", "BertNormalizer"},
+                               {"clean_text", true},
+                               {"handle_chinese_chars", true},
+                               {"strip_accents", nullptr},
+                               {"lowercase", true}}},
+                             {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                             {"model",
+                              {{"type", "WordPiece"},
+                               {"unk_token", "[UNK]"},
+                               {"continuing_subword_prefix", "##"},
+                               {"max_input_chars_per_word", 100},
+                               {"vocab", ids_of(bert)}}}}};
+}
+
 }  // namespace
 
-TEST_CASE("WordPiece: the ids of BERT's rules in plain Python", "[wordpiece]") {
+TEST_CASE("WordPiece: ids of BERT's rules in plain Python", "[wordpiece]") {
   const auto uncased = golden_vocab();
   const auto cased = golden_vocab({.lower_case = false, .strip_accents = false});
   const json cases = json::parse(read_file(folders + "wordpiece.json"));
@@ -80,7 +151,7 @@ TEST_CASE("WordPiece: worked by hand", "[wordpiece]") {
   CHECK_THROWS_WITH(WordPieceTokenizer({"\xff"}), Contains("expected UTF-8"));
 }
 
-TEST_CASE("WordPiece: a saved tokenizer is the same, and damage is refused or another valid one",
+TEST_CASE("WordPiece: a saved tokenizer is the same, and damaged files are refused or valid",
           "[wordpiece]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokenizer.json";
@@ -123,206 +194,159 @@ TEST_CASE("Hugging Face: tokenizers are found in a folder", "[wordpiece]") {
   CHECK(gpt2->decode(gpt2->encode("the cat \xff")) == "the cat \xff");
 }
 
-TEST_CASE("Hugging Face: a tokenizer.json of BPE is the one of vocab.json and merges.txt",
-          "[wordpiece]") {
+TEST_CASE("Hugging Face: a tokenizer.json of BPE equals vocab.json and merges.txt", "[wordpiece]") {
   const auto gpt2 = models::load_tokenizer(folders + "gpt2");
-  TemporaryFolder folder;
-  const std::string path = folder / "tokenizer.json";
-  gpt2->save(path);
-  const json ours = json::parse(read_file(path));
-  json ids = json::object(), pairs = json::array();
-  for (size_t i = 0; i + 1 < ours["vocab"].size(); ++i)
-    ids[ours["vocab"][i].get<std::string>()] = i;
-  for (const std::string merge : ours["merges"])
-    pairs.push_back({merge.substr(0, merge.find(' ')), merge.substr(merge.find(' ') + 1)});
-  const json good = {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"added_tokens", {{{"id", 292}, {"content", "<|endoftext|>"}, {"special", true}}}},
-      {"normalizer", nullptr},
-      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
-      {"decoder", {{"type", "ByteLevel"}}},
-      {"model", {{"type", "BPE"}, {"unk_token", nullptr}, {"vocab", ids}, {"merges", pairs}}}};
-  auto load = [&](const json& file) {
-    write_file_atomically(path, file.dump());
-    return models::load_tokenizer(folder.path.string());
-  };
-  check_same(*load(good), *gpt2);
-  json old = good;  // as the first files were
+  const JsonFolder files = gpt2_json();
+  check_same(*files.load(files.good), *gpt2);
+  json old = files.good;  // the format of the first files
   old["model"].erase("type");
-  old["model"]["merges"] = ours["merges"];
-  check_same(*load(old), *gpt2);
+  old["model"]["merges"] = json::parse(gpt2->to_json())["merges"];
+  check_same(*files.load(old), *gpt2);
+  json usual = files.good;  // as in gpt2's own file
+  usual["model"]["dropout"] = 0.0;
+  usual["post_processor"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
+  check_same(*files.load(usual), *gpt2);
+  files.load(files.good);
+  files.refused_settings({{"add_prefix_space", true}}, "add_prefix_space: expected false");
+  files.refused_settings({{"add_bos_token", true}}, "add_bos_token: expected false");
+}
 
-  auto refused = [&](const char* pointer, const json& value, const std::string& message) {
-    json bad = good;
-    bad[json::json_pointer(pointer)] = value;
-    CHECK_THROWS_WITH(load(bad), Contains(path + ": ") && Contains(message));
-  };
-  refused("/model/type", "Unigram", "expected \"BPE\" or \"WordPiece\", got \"Unigram\"");
-  refused("/normalizer", {{"type", "NFC"}}, "normalizer: expected none");
-  refused("/pre_tokenizer/type", "Whitespace", "pre_tokenizer.type: expected \"ByteLevel\"");
-  refused("/pre_tokenizer/add_prefix_space", true, "add_prefix_space: expected false, got true");
-  refused("/pre_tokenizer", nullptr, "got null");
-  refused("/model/byte_fallback", true, "model.byte_fallback: expected false");
-  refused("/model/vocab", json::array(), "model.vocab: expected an object");
-  refused("/model/vocab/a", 9999, "expected ids from 0 to 292");
-  refused("/model/merges", "a b", "model.merges: expected an array");
-  refused("/model/merges/0", 7, "model.merges: expected two tokens, got 7");
-  refused("/model/merges/0", {"a", "\xc3\xbf\xc3\xbf"}, "merge 0 ");
-  refused("/added_tokens/0/id", 5, "model.vocab: id 5 stands for");
-  refused("/added_tokens/0/content", "a", "\"a\" has the id 292, in model.vocab");
-  refused("/added_tokens/0/id", "x", "expected tokens with id and content");
-  refused("/added_tokens", 4, "added_tokens: expected an array");
-  refused("/added_tokens/0/special", false, "added_tokens: expected special tokens, got \"<|endof");
-  refused("/model/dropout", 0.5, "model.dropout: expected 0, got 0.5");
+TEST_CASE("Hugging Face: a tokenizer.json of an unsupported BPE is refused", "[wordpiece]") {
+  const JsonFolder files = gpt2_json();
+  files.refused("/model/type", "Unigram", "expected \"BPE\" or \"WordPiece\", got \"Unigram\"");
+  files.refused("/normalizer", {{"type", "NFC"}}, "normalizer: expected none");
+  files.refused("/pre_tokenizer/type", "Whitespace", "pre_tokenizer.type: expected \"ByteLevel\"");
+  files.refused("/pre_tokenizer/add_prefix_space", true,
+                "add_prefix_space: expected false, got true");
+  files.refused("/pre_tokenizer", nullptr, "got null");
+  files.refused("/model/byte_fallback", true, "model.byte_fallback: expected false");
+  files.refused("/model/vocab", json::array(), "model.vocab: expected an object");
+  files.refused("/model/vocab/a", 9999, "expected ids from 0 to 292");
+  files.refused("/model/merges", "a b", "model.merges: expected an array");
+  files.refused("/model/merges/0", 7, "model.merges: expected two tokens, got 7");
+  files.refused("/model/merges/0", {"a", "\xc3\xbf\xc3\xbf"}, "merge 0 ");
+  files.refused("/added_tokens/0/id", 5, "model.vocab: id 5 stands for");
+  files.refused("/added_tokens/0/content", "a", "\"a\" has the id 292, in model.vocab");
+  files.refused("/added_tokens/0/id", "x", "expected tokens with id and content");
+  files.refused("/added_tokens", 4, "added_tokens: expected an array");
+  files.refused("/added_tokens/0/special", false,
+                "added_tokens: expected special tokens, got \"<|endof");
+  files.refused("/model/dropout", 0.5, "model.dropout: expected 0, got 0.5");
   const json end = {{"SpecialToken", {{"id", "<|endoftext|>"}}}},
              text = {{"Sequence", {{"id", "A"}}}},
              adds = {{"type", "TemplateProcessing"}, {"single", {end, text}}};
-  refused("/post_processor", adds,
-          R"(post_processor: expected none that adds tokens, got "<|endoftext|> A")");
-  refused("/post_processor",
-          {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, adds}}},
-          "<|endoftext|> A");
-  refused("/post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 0}}}, "<s> A ?");
-  json usual = good;  // as gpt2's own is
-  usual["model"]["dropout"] = 0.0;
-  usual["post_processor"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
-  check_same(*load(usual), *gpt2);
-  write_file_atomically(folder / "tokenizer_config.json", R"({"add_prefix_space": true})");
-  CHECK_THROWS_WITH(load(good),
-                    Contains("tokenizer_config.json: add_prefix_space: expected false"));
-  write_file_atomically(folder / "tokenizer_config.json", R"({"add_bos_token": true})");
-  CHECK_THROWS_WITH(load(good), Contains("tokenizer_config.json: add_bos_token: expected false"));
+  files.refused("/post_processor", adds,
+                R"(post_processor: expected none that adds tokens, got "<|endoftext|> A")");
+  files.refused("/post_processor",
+                {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, adds}}},
+                "<|endoftext|> A");
+  files.refused("/post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 0}}}, "<s> A ?");
 }
 
-TEST_CASE("Hugging Face: a tokenizer.json of WordPiece is the one of vocab.txt", "[wordpiece]") {
+TEST_CASE("Hugging Face: a tokenizer.json of WordPiece equals vocab.txt", "[wordpiece]") {
   const auto bert = golden_vocab();
-  TemporaryFolder folder;
-  const std::string path = folder / "tokenizer.json";
-  json added = json::array();
-  for (const std::string& name : bert.special_tokens())
-    added.push_back({{"id", bert.special(name)}, {"content", name}, {"special", true}});
-  const json good = {{"added_tokens", added},
-                     {"normalizer",
-                      {{"type", "BertNormalizer"},
-                       {"clean_text", true},
-                       {"handle_chinese_chars", true},
-                       {"strip_accents", nullptr},
-                       {"lowercase", true}}},
-                     {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-                     {"model",
-                      {{"type", "WordPiece"},
-                       {"unk_token", "[UNK]"},
-                       {"continuing_subword_prefix", "##"},
-                       {"max_input_chars_per_word", 100},
-                       {"vocab", ids_of(bert)}}}};
-  auto load = [&](const json& file) {
-    write_file_atomically(path, file.dump());
-    return models::load_tokenizer(path);
-  };
-  check_same(*load(good), bert);
-  json cased = good;
+  const JsonFolder files = bert_json();
+  check_same(*files.load(files.good), bert);
+  json cased = files.good;
   cased["normalizer"]["lowercase"] = false;
-  CHECK(load(cased)->encode("\xc3\x89t\xc3\xa9") ==
+  CHECK(files.load(cased)->encode("\xc3\x89t\xc3\xa9") ==
         golden_vocab({.lower_case = false, .strip_accents = false}).encode("\xc3\x89t\xc3\xa9"));
-  auto refused = [&](const char* pointer, const json& value, const std::string& message) {
-    json bad = good;
-    bad[json::json_pointer(pointer)] = value;
-    CHECK_THROWS_WITH(load(bad), Contains(path + ": ") && Contains(message));
-  };
-  refused("/normalizer/type", "Sequence", "normalizer.type: expected \"BertNormalizer\"");
-  refused("/normalizer/clean_text", false, "normalizer.clean_text: expected true, got false");
-  refused("/normalizer/lowercase", "yes", "normalizer.lowercase: expected true or false");
-  refused("/model/unk_token", "<unk>", "model.unk_token: expected \"[UNK]\"");
-  refused("/model/continuing_subword_prefix", "@@", "expected \"##\"");
+  files.refused("/normalizer/type", "Sequence", "normalizer.type: expected \"BertNormalizer\"");
+  files.refused("/normalizer/clean_text", false, "normalizer.clean_text: expected true, got false");
+  files.refused("/normalizer/lowercase", "yes", "normalizer.lowercase: expected true or false");
+  files.refused("/model/unk_token", "<unk>", "model.unk_token: expected \"[UNK]\"");
+  files.refused("/model/continuing_subword_prefix", "@@", "expected \"##\"");
   auto special = [](const char* name) { return json{{"SpecialToken", {{"id", name}}}}; };
   const json text = {{"Sequence", {{"id", "A"}}}};
-  json usual = good;  // as bert-base-uncased's own is
+  json usual = files.good;  // as in bert-base-uncased's own file
   usual["post_processor"] = {{"type", "TemplateProcessing"},
                              {"single", {special("[CLS]"), text, special("[SEP]")}}};
-  check_same(*load(usual), bert);
+  check_same(*files.load(usual), bert);
   usual["post_processor"] = {
       {"type", "BertProcessing"}, {"cls", {"[CLS]", 3}}, {"sep", {"[SEP]", 4}}};
-  check_same(*load(usual), bert);
-  refused("/post_processor", {{"type", "TemplateProcessing"}, {"single", {text, special("[SEP]")}}},
-          R"(post_processor: expected "[CLS] A [SEP]", got "A [SEP]")");
-  load(good);
-  auto beside = [&](const json& settings) {
-    write_file_atomically(folder / "tokenizer_config.json", settings.dump());
-    return models::load_tokenizer(folder.path.string());
-  };
-  check_same(*beside({{"do_lower_case", true}, {"tokenizer_class", "BertTokenizer"}}), bert);
-  CHECK_THROWS_WITH(beside({{"do_lower_case", false}}),
-                    Contains("tokenizer_config.json: do_lower_case: expected true, got false"));
-  CHECK_THROWS_WITH(beside({{"tokenize_chinese_chars", false}}),
-                    Contains("tokenize_chinese_chars: expected true, got false"));
+  check_same(*files.load(usual), bert);
+  files.refused("/post_processor",
+                {{"type", "TemplateProcessing"}, {"single", {text, special("[SEP]")}}},
+                R"(post_processor: expected "[CLS] A [SEP]", got "A [SEP]")");
+  files.load(files.good);
+  check_same(*files.with_settings({{"do_lower_case", true}, {"tokenizer_class", "BertTokenizer"}}),
+             bert);
+  files.refused_settings({{"do_lower_case", false}}, "do_lower_case: expected true, got false");
+  files.refused_settings({{"tokenize_chinese_chars", false}},
+                         "tokenize_chinese_chars: expected true, got false");
 }
 
-TEST_CASE("Hugging Face: settings beside a tokenizer are followed or refused", "[wordpiece]") {
-  TemporaryFolder folder;
-  const std::string dir = folder.path.string(), config = folder / "tokenizer_config.json";
-  auto load = [&](const json& settings) {
-    write_file_atomically(config, settings.dump());
-    return models::load_tokenizer(dir);
-  };
-  auto refused = [&](const json& settings, const std::string& message) {
-    CAPTURE(settings.dump());
-    CHECK_THROWS_WITH(load(settings), Contains(config + ": " + message));
-  };
-  auto added = [](const std::string& id, const char* name, bool special) {
-    const json token{{"content", name}, {"special", special}, {"lstrip", false}};
-    return json{{"added_tokens_decoder", {{id, token}}}};
-  };
-  const std::string not_there = "expected special tokens of the vocabulary and their ids, got ";
+namespace {
 
+/// Settings that add a special or ordinary token.
+json added(const std::string& id, const char* name, bool special) {
+  const json token{{"content", name}, {"special", special}, {"lstrip", false}};
+  return json{{"added_tokens_decoder", {{id, token}}}};
+}
+const std::string not_special =
+    "added_tokens_decoder: expected special tokens of the vocabulary and their ids, got ";
+
+}  // namespace
+
+TEST_CASE("Hugging Face: settings next to GPT-2's files are followed or refused", "[wordpiece]") {
+  const JsonFolder files;
+  const TemporaryFolder& folder = files.folder;
   for (const char* file : {"vocab.json", "merges.txt"})
     std::filesystem::copy(folders + "gpt2/" + file, folder / file);
-  // What the folders of gpt2 and of newer ones have.
-  CHECK_NOTHROW(load({{"model_max_length", 1024}}));
+  // Settings of gpt2 and of newer models.
+  CHECK_NOTHROW(files.with_settings({{"model_max_length", 1024}}));
   json newer = added("292", "<|endoftext|>", true);
   newer.update({{"add_prefix_space", false},
                 {"add_bos_token", false},
                 {"tokenizer_class", "GPT2TokenizerFast"},
                 {"errors", "replace"},
                 {"bos_token", {{"content", "<|endoftext|>"}, {"__type", "AddedToken"}}}});
-  CHECK(load(newer)->special_tokens() == std::vector<std::string>{"<|endoftext|>"});
-  refused(
+  CHECK(files.with_settings(newer)->special_tokens() == std::vector<std::string>{"<|endoftext|>"});
+  files.refused_settings(
       {{"tokenizer_class", "CLIPTokenizer"}},
       R"(tokenizer_class: expected "GPT2Tokenizer" or "GPT2TokenizerFast", got "CLIPTokenizer")");
-  refused({{"add_bos_token", true}}, "add_bos_token: expected false, got true");
-  refused({{"add_prefix_space", true}}, "add_prefix_space: expected false, got true");
-  refused(added("293", "covid", true), "added_tokens_decoder: " + not_there + R"("covid" and 293)");
-  refused(added("292", "<|endoftext|>", false), "added_tokens_decoder: " + not_there);
-  refused(added("7", "<|endoftext|>", true), "added_tokens_decoder: " + not_there);
+  files.refused_settings({{"add_bos_token", true}}, "add_bos_token: expected false, got true");
+  files.refused_settings({{"add_prefix_space", true}},
+                         "add_prefix_space: expected false, got true");
+  files.refused_settings(added("293", "covid", true), not_special + R"("covid" and 293)");
+  files.refused_settings(added("292", "<|endoftext|>", false), not_special);
+  files.refused_settings(added("7", "<|endoftext|>", true), not_special);
   write_file_atomically(folder / "added_tokens.json", R"({"<|endoftext|>": 292})");
-  CHECK_NOTHROW(load(newer));
+  CHECK_NOTHROW(files.with_settings(newer));
   write_file_atomically(folder / "added_tokens.json", R"({"covid": 293})");
-  CHECK_THROWS_WITH(load(newer), Contains(folder / "added_tokens.json" + ": " + not_there));
+  CHECK_THROWS_WITH(files.with_settings(newer),
+                    Contains(folder / "added_tokens.json" +
+                             ": expected special tokens of the vocabulary and their ids, got "));
   std::filesystem::remove(folder / "added_tokens.json");
   write_file_atomically(folder / "config.json", R"({"tokenizer_class": "BertJapaneseTokenizer"})");
-  CHECK_NOTHROW(load(newer));
-  CHECK_THROWS_WITH(load(json::object()),
+  CHECK_NOTHROW(files.with_settings(newer));
+  CHECK_THROWS_WITH(files.with_settings(json::object()),
                     Contains(folder / "config.json" + ": tokenizer_class: expected \"GPT2"));
   std::filesystem::remove(folder / "config.json");
+}
 
-  std::filesystem::remove(folder / "vocab.json");
+TEST_CASE("Hugging Face: settings next to a vocab.txt are followed or refused", "[wordpiece]") {
+  const JsonFolder files;
+  const TemporaryFolder& folder = files.folder;
   std::filesystem::copy(folders + "bert/vocab.txt", folder / "vocab.txt");
-  newer = added("0", "[PAD]", true);
+  json newer = added("0", "[PAD]", true);
   newer.update({{"do_lower_case", true},
                 {"do_basic_tokenize", true},
                 {"never_split", nullptr},
                 {"strip_accents", nullptr},
                 {"unk_token", "[UNK]"},
                 {"tokenizer_class", "BertTokenizer"}});
-  check_same(*load(newer), golden_vocab());
+  check_same(*files.with_settings(newer), golden_vocab());
   newer["additional_special_tokens"] = {"[unused0]"};
-  CHECK(load(newer)->special("[unused0]") == 1);
-  refused({{"tokenizer_class", "BertJapaneseTokenizer"}}, "tokenizer_class: expected \"BertTok");
-  refused({{"do_basic_tokenize", false}}, "do_basic_tokenize: expected true, got false");
-  refused({{"never_split", {"a-b"}}}, R"(never_split: expected [], got ["a-b"])");
-  refused({{"unk_token", "<unk>"}}, R"(unk_token: expected "[UNK]", got "<unk>")");
-  refused(added("9999", "covid", true), "added_tokens_decoder: " + not_there);
-  refused(added("6", "the", false), "added_tokens_decoder: " + not_there);
+  CHECK(files.with_settings(newer)->special("[unused0]") == 1);
+  files.refused_settings({{"tokenizer_class", "BertJapaneseTokenizer"}},
+                         "tokenizer_class: expected \"BertTok");
+  files.refused_settings({{"do_basic_tokenize", false}},
+                         "do_basic_tokenize: expected true, got false");
+  files.refused_settings({{"never_split", {"a-b"}}}, R"(never_split: expected [], got ["a-b"])");
+  files.refused_settings({{"unk_token", "<unk>"}}, R"(unk_token: expected "[UNK]", got "<unk>")");
+  files.refused_settings(added("9999", "covid", true), not_special);
+  files.refused_settings(added("6", "the", false), not_special);
 }
 
 TEST_CASE("Unicode: accents, categories and Hangul", "[wordpiece]") {
@@ -348,7 +372,8 @@ TEST_CASE("Unicode: accents, categories and Hangul", "[wordpiece]") {
   CHECK(category_of(0x10ffff) == Category::control);
 }
 
-TEST_CASE("Unicode: every character's lower case and decomposition are Python's", "[wordpiece]") {
+TEST_CASE("Unicode: lower case and decomposition of every character match Python's",
+          "[wordpiece]") {
   const json ranges = json::parse(read_file(folders + "unicode.json"));
   REQUIRE(ranges.size() > 700);
   auto hash = [](const json& range, auto&& text_of) {  // FNV-1a
@@ -368,7 +393,7 @@ TEST_CASE("Unicode: every character's lower case and decomposition are Python's"
   }
 }
 
-TEST_CASE("WordPiece: a dot above that lower case leaves", "[wordpiece]") {
+TEST_CASE("WordPiece: the dot above that lower-casing U+0130 leaves", "[wordpiece]") {
   const std::vector<std::string> pieces{"[UNK]", "i", "i\xcc\x87", "\xcf\x83", "\xcf\x82"};
   const WordPieceTokenizer kept(pieces, {.strip_accents = false}), bare(pieces);
   CHECK(kept.encode("\xc4\xb0 I") == Ids{2, 1});

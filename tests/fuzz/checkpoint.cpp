@@ -25,7 +25,7 @@ std::vector<std::string> seeds() {
   return {before, fuzz::saved(save)};
 }
 
-/// A checkpoint that is refused changes nothing.
+/// Checks that a refused checkpoint changes nothing.
 void run(const std::string& bytes) {
   fuzz::past_checksum(bytes, fuzz::repair_safetensors, [](const std::string& file) {
     const models::Checkpoint checkpoint(fuzz::write(file));

@@ -1,6 +1,6 @@
-// The fuzzers' program: fuzz --target=png CORPUS... -max_total_time=60, and libFuzzer's other options
-// (https://llvm.org/docs/LibFuzzer.html). fuzz --targets lists the targets; fuzz --target=png
-// --seeds=DIR writes a target's seeds.
+// The fuzzing program: fuzz --target=png CORPUS... -max_total_time=60, with libFuzzer's other
+// options (https://llvm.org/docs/LibFuzzer.html). fuzz --targets lists the targets; fuzz
+// --target=png --seeds=DIR writes the seeds of a target.
 
 #include <sanitizer/allocator_interface.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@
 #include "gradus/models/data/tokenizers/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
-// A request for too much memory is refused, as the system would: the library must say so.
+// Huge allocations return null, as without a sanitizer: the library must report them.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 
@@ -37,7 +37,7 @@ std::vector<Target>& targets() {
 const Target* target = nullptr;
 std::filesystem::path folder;
 
-/// Bytes that live between two marks, and the most of them.
+/// Bytes currently allocated, and their maximum.
 std::atomic<int64_t> live{0}, most{0};
 void on_malloc(const volatile void*, size_t n) {
   const int64_t now = live += static_cast<int64_t>(n);
@@ -47,7 +47,7 @@ void on_free(const volatile void* p) {
   if (p) live -= static_cast<int64_t>(__sanitizer_get_allocated_size(p));
 }
 
-/// Messages are short, on one line and in UTF-8.
+/// Checks that a message is short, on one line and UTF-8.
 void check_message(const std::string& message) {
   expect(message.size() < 1500, "a message of " + std::to_string(message.size()) + " bytes");
   for (const char c : message)
@@ -125,8 +125,8 @@ std::string repair_safetensors(std::string bytes) {
   const std::string given = metadata["gradus.checksum"];
   metadata.erase("gradus.checksum");
   const std::string text = header.dump(), data = bytes.substr(8 + length);
-  // Two runs of additions, as the library's: of the header and of each tensor's data in turn, in
-  // pieces of 2^18 bytes, of which small files' tensors have one.
+  // Adds the header, then each tensor's data, as the library does (in pieces of 2^18 bytes; the
+  // tensors of small files have one).
   Checksum checksum;
   checksum.add(text.data(), text.size());
   std::vector<std::pair<uint64_t, uint64_t>> tensors;
@@ -134,7 +134,7 @@ std::string repair_safetensors(std::string bytes) {
     for (const auto& [name, entry] : header.items())
       if (name != "__metadata__") tensors.push_back(entry.at("data_offsets"));
   } catch (const nlohmann::json::exception&) {
-    return bytes;  // refused for more than its checksum
+    return bytes;  // wrong in more than its checksum
   }
   std::sort(tensors.begin(), tensors.end());
   for (const auto& [begin, end] : tensors) {
@@ -148,7 +148,7 @@ std::string repair_safetensors(std::string bytes) {
 
 namespace {
 
-/// The value of --name=value among the arguments.
+/// Value of --name=value among the arguments.
 std::string option(int argc, char** argv, const std::string& name) {
   for (int i = 1; i < argc; ++i)
     if (const std::string given = argv[i]; given.starts_with("--" + name + "="))
@@ -210,7 +210,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const std::exception& e) {
     expect(false, std::string("an exception of another type: ") + e.what());
   }
-  constexpr int64_t always = 8 << 20;  // read_file's first piece and the like
+  constexpr int64_t always = 8 << 20;  // such as read_file's first piece
   const int64_t taken = most - before, may = always + static_cast<int64_t>(target->memory * size);
   expect(taken <= may,
          std::to_string(taken) + " bytes of memory for " + std::to_string(size) + " of input");

@@ -1,4 +1,4 @@
-// Text that tokenizers are made of, and that they encode.
+// Text that tokenizers are trained on and encode.
 
 #include "gradus/models/data/text/token_file.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
@@ -21,7 +21,7 @@ std::vector<std::string> seeds() {
 bool same_file(const Tokenizer& tokenizer, const std::string& bytes,
                const std::vector<int64_t>& ids, int64_t piece) {
   const std::string path = fuzz::path_of("tokens");
-  TokenFile::write(path, fuzz::write(bytes), tokenizer, piece);
+  TokenFile::write(path, fuzz::write(bytes), tokenizer, {.piece = piece});
   const TokenFile file(path);
   file.verify();
   std::vector<int64_t> read(static_cast<size_t>(file.size()));
@@ -29,7 +29,7 @@ bool same_file(const Tokenizer& tokenizer, const std::string& bytes,
   return read == ids;
 }
 
-/// Text comes back from its tokens, and pieces of it have the tokens of the whole.
+/// Checks that decoding restores the text, and that pieces of it give the same tokens.
 void use(const Tokenizer& tokenizer, const std::string& bytes, bool exact) {
   const std::vector<int64_t> ids = tokenizer.encode(bytes);
   const std::string back = tokenizer.decode(ids);

@@ -1,7 +1,7 @@
 #pragma once
-// Hostile input for everything that reads files or text: libFuzzer makes bytes, a target reads them. It
-// may take them or throw Error, with a message for a person; whatever else happens is a finding. So
-// is memory set aside far beyond the bytes' number.
+// Hostile input for everything that reads files or text: libFuzzer makes bytes, a target reads
+// them. The target may accept them or throw Error with a readable message; anything else is a
+// finding, and so is memory far beyond the size of the input.
 
 #include <string>
 #include <string_view>
@@ -12,29 +12,29 @@
 
 namespace fuzz {
 
-/// What is fuzzed under a name.
+/// A named fuzzing target.
 struct Target {
   const char* name;
-  /// Inputs to begin with, which the library itself writes.
+  /// Initial inputs, written by the library itself.
   std::vector<std::string> (*seeds)();
-  /// Reads the bytes; throws Error if they are refused.
+  /// Reads the bytes; throws Error to refuse them.
   void (*run)(const std::string& bytes);
-  /// The bytes of memory that one of input may take.
+  /// Bytes of memory allowed per byte of input.
   size_t memory = 200;
 };
 
-/// Makes a target known: `const fuzz::Register png{{"png", seeds, run}};`.
+/// Registers a target: `const fuzz::Register png{{"png", seeds, run}};`.
 struct Register {
   explicit Register(const Target& target);
 };
 
-/// The path of that name in a folder of this process's own.
+/// Path of that name in a folder private to this process.
 std::string path_of(const std::string& name);
-/// Writes a file there, and returns its path.
+/// Writes a file there and returns its path.
 std::string write(const std::string& bytes, const std::string& name = "file");
-/// Removes a file there, if it is.
+/// Removes a file there, if it exists.
 void remove(const std::string& name);
-/// What `save`, given a path, writes there.
+/// Content of the file that save(path) writes.
 template <class Save>
 std::string saved(Save&& save) {
   const std::string path = path_of("saved");
@@ -42,15 +42,15 @@ std::string saved(Save&& save) {
   return gradus::read_file(path);
 }
 
-/// The first n - 1 pieces that end before a zero byte, and all the rest.
+/// Splits at the first n - 1 zero bytes into n pieces.
 std::vector<std::string> split(std::string_view bytes, size_t n);
 std::string join(const std::vector<std::string>& parts);
 
 /// Ends the process with this finding unless `ok`.
 void expect(bool ok, const std::string& finding);
 
-/// Calls read(bytes). Where it throws Error that speaks of a checksum, calls read(repair(bytes)):
-/// who writes hostile files writes checksums that are right.
+/// Calls read(bytes) and, if that throws Error about a checksum, read(repair(bytes)): hostile files
+/// have correct checksums.
 template <class Repair, class Read>
 void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   try {
@@ -61,7 +61,7 @@ void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   read(repair(bytes));
 }
 
-/// A safetensors file with the checksum that its content has; as it was if it has none.
+/// A safetensors file with its checksum corrected; unchanged if it has none.
 std::string repair_safetensors(std::string bytes);
 
 }  // namespace fuzz

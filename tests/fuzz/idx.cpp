@@ -8,7 +8,7 @@ using namespace gradus;
 
 namespace {
 
-/// Bytes as gzip packs them.
+/// Compresses bytes with gzip.
 std::string packed(const std::string& bytes) {
   z_stream z{};
   deflateInit2(&z, 6, Z_DEFLATED, 16 + 15, 8, Z_DEFAULT_STRATEGY);
@@ -28,7 +28,7 @@ const std::string images = "\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\3abcdefghijkl"s,
                   labels = "\0\0\10\1\0\0\0\2\1\7"s,
                   cube = "\0\0\10\4\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1z"s;
 
-// The first byte says what the others are: 0, images; 1, labels; else any file, 3 packed by gzip.
+// The first byte selects the rest: 0 images, 1 labels, 3 a file to compress, else any file.
 std::vector<std::string> seeds() {
   return {"\0"s + images,
           "\0"s + packed(images),
@@ -51,7 +51,7 @@ void run(const std::string& bytes) {
   }
 }
 
-// Packed bytes may become 1032 each, those int64.
+// A compressed byte expands to at most 1032, each an int64.
 const fuzz::Register target{{"idx", seeds, run, 1032 * 10}};
 
 }  // namespace

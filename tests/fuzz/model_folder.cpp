@@ -1,4 +1,4 @@
-// A model's folder: config.json, images.json and the weights.
+// Model folders: config.json, images.json and the weights.
 
 #include "gradus/models/folder/hugging_face.h"
 #include "gradus/models/folder/image_info.h"
@@ -18,7 +18,7 @@ std::string saved(const typename M::Config& config) {
   return fuzz::join({read_file(config_path(folder())), read_file(weights_path(folder()))});
 }
 
-/// The same in Hugging Face's form.
+/// The same in Hugging Face's format.
 template <class M>
 std::string theirs(const typename M::Config& config) {
   save_hugging_face(folder(), M(config));
@@ -29,9 +29,13 @@ const ViTConfig vit{
     .image = 2, .channels = 1, .patch = 2, .classes = 0, .layers = 1, .heads = 1, .dim = 2};
 const BertConfig bert{.vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2};
 
-std::vector<std::string> seeds() {
-  ViTConfig with_head = vit;
-  with_head.classes = 2;
+ViTConfig vit_with_head() {
+  ViTConfig config = vit;
+  config.classes = 2;
+  return config;
+}
+
+std::vector<std::string> our_seeds() {
   ViTConfig four = vit;  // patches
   four.image = 4;
   return {
@@ -59,7 +63,7 @@ std::vector<std::string> seeds() {
           {.source_vocab = 2, .target_vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2}),
       saved<RNNTranslator>(
           {.source_vocab = 2, .target_vocab = 2, .context = 2, .dim = 2, .hidden = 2}),
-      saved<ViT>(with_head),
+      saved<ViT>(vit_with_head()),
       saved<MAE>({.encoder = four, .decoder_layers = 1, .decoder_heads = 1, .decoder_dim = 4}),
       saved<CLIP>({.image = vit,
                    .vocab = 2,
@@ -77,14 +81,19 @@ std::vector<std::string> seeds() {
                         .dim = 2,
                         .hidden = 2}),
       saved<CNNAttention>({.image = 4, .channels = 1, .classes = 2, .filters = 1}),
-      saved<SimCLR<ViT>>({.encoder = vit, .projection_hidden = 2, .projection = 2}),
-      theirs<GPT>({.vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2}),
-      theirs<Bert>(bert),
-      theirs<BertClassifier>({.bert = bert}),
-      theirs<ViT>(with_head)};
+      saved<SimCLR<ViT>>({.encoder = vit, .projection_hidden = 2, .projection = 2})};
 }
 
-/// Loads a model of the first of the types whose kind it is.
+std::vector<std::string> seeds() {
+  std::vector<std::string> all = our_seeds();
+  all.push_back(theirs<GPT>({.vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2}));
+  all.push_back(theirs<Bert>(bert));
+  all.push_back(theirs<BertClassifier>({.bert = bert}));
+  all.push_back(theirs<ViT>(vit_with_head()));
+  return all;
+}
+
+/// Loads a model of the type with this kind.
 template <class M, class... Others>
 void load(const std::string& kind) {
   if (kind == M::kind)
@@ -109,7 +118,7 @@ void run(const std::string& bytes) {
       });
 }
 
-// images.json; or preprocessor_config.json and config.json, in Hugging Face's form.
+// images.json; or Hugging Face's preprocessor_config.json and config.json.
 std::vector<std::string> info_seeds() {
   const ImageInfo info{{{0.5, 0.25, 0.1}, {0.1, 0.2, 1e-30}}, {"cat", "d\xc3\xb6g"}};
   save_image_info(folder(), info);
@@ -122,7 +131,7 @@ std::vector<std::string> info_seeds() {
                       read_file(config_path(folder()))})};
 }
 
-/// What is read is written and read as the same.
+/// Checks that saving and loading again gives the same.
 void run_info(const std::string& bytes) {
   fuzz::remove("config.json");
   const auto parts = fuzz::split(bytes, 2);

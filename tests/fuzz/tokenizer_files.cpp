@@ -51,7 +51,7 @@ std::vector<std::string> seeds() {
           saved(BPETokenizer::train(text, {.vocab_size = 265, .special = {"<|endoftext|>"}}))};
 }
 
-/// Encodes and decodes with a tokenizer that a file gave, and saves it as the same.
+/// Encodes and decodes with a loaded tokenizer, and checks that saving keeps it the same.
 void use(const Tokenizer& tokenizer) {
   std::vector<int64_t> ids;
   for (int64_t id = 0; id < tokenizer.vocab_size(); ++id) ids.push_back(id);
@@ -75,7 +75,7 @@ const BPETokenizer& gpt2() {
 std::vector<std::string> gpt2_seeds() {
   gpt2().save_gpt2(fuzz::path_of("vocab"), fuzz::path_of("merges"));
   return {fuzz::join({read_file(fuzz::path_of("merges")), read_file(fuzz::path_of("vocab"))}),
-          // Merges alone stand for the same with that vocabulary.
+          // Merges alone go with the vocabulary above.
           read_file(fuzz::path_of("merges"))};
 }
 

@@ -14,6 +14,7 @@
 #include "gradus/models/models.h"
 #include "gradus/optim/optim.h"
 #include "tests/support/damaged_files.h"
+#include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace gradus;
@@ -48,31 +49,7 @@ std::string word(size_t i) {
   return text;
 }
 
-std::string packed(const std::string& bytes) {
-  z_stream z{};
-  REQUIRE(deflateInit2(&z, 1, Z_DEFLATED, 16 + 15, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string to(deflateBound(&z, bytes.size()) + 64, '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  z.avail_in = static_cast<uInt>(bytes.size());
-  z.next_out = reinterpret_cast<Bytef*>(to.data());
-  z.avail_out = static_cast<uInt>(to.size());
-  REQUIRE(deflate(&z, Z_FINISH) == Z_STREAM_END);
-  to.resize(z.total_out);
-  deflateEnd(&z);
-  return to;
-}
-
-std::string big_endian(size_t n) {
-  return {static_cast<char>(n >> 24), static_cast<char>(n >> 16), static_cast<char>(n >> 8),
-          static_cast<char>(n)};
-}
-
-std::string chunk(const std::string& type, const std::string& data) {
-  const std::string all = type + data;
-  return big_endian(data.size()) + all +
-         big_endian(
-             crc32(0, reinterpret_cast<const Bytef*>(all.data()), static_cast<uInt>(all.size())));
-}
+std::string gzip(const std::string& bytes) { return packed(bytes, 15 + 16, 1); }
 
 using namespace std::string_literals;
 
@@ -295,7 +272,7 @@ std::vector<Format> text_formats(const TemporaryFolder& folder) {
       static const BPETokenizer bpe =
           BPETokenizer::train(std::string(5000, 'a') + " the the they then", {.vocab_size = 300});
       use(bpe, read_file(path));
-      TokenFile::write(folder / "tokens", path, bpe, 1 << 12);
+      TokenFile::write(folder / "tokens", path, bpe, {.piece = 1 << 12});
     };
   };
   const auto encode =
@@ -403,14 +380,14 @@ std::vector<Format> image_formats(const TemporaryFolder& folder) {
          std::string noise = idx(2 * n);
          for (size_t i = 8; i < noise.size(); ++i)
            noise[i] = static_cast<char>(i * i * 2654435761u >> 13);
-         return packed(noise);
+         return gzip(noise);
        },
        load_idx},
       {"idx, packed in members",
        [=](size_t n) {
-         const std::string empty = packed("");
-         return packed(idx(10)) + repeated(
-                                      n, "", [&](size_t) { return empty; }, "");
+         const std::string empty = gzip("");
+         return gzip(idx(10)) + repeated(
+                                    n, "", [&](size_t) { return empty; }, "");
        },
        load_idx},
       {"cifar", record,

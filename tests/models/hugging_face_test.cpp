@@ -554,7 +554,7 @@ TEST_CASE("Hugging Face: weights that do not fit are refused by name", "[hugging
   changed = good;
   changed.emplace_back("transformer.ln_f.bias", ones({16}));
   copy.put(changed);
-  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir), Contains("stands there twice"));
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir), Contains("is given twice"));
   models::GPT model(models::load_config<models::GPT>(copy.dir));
   const Tensor before = model.ln_f.weight.clone();
   CHECK_THROWS_AS(models::load_weights(copy.dir, model), Error);

@@ -25,7 +25,7 @@ double exact_of(const models::Captioner& model, const models::Tokenizer& tokeniz
   double right = 0;
   for (size_t i = 0; i < said.size(); ++i) {
     const std::string text = tokenizer.decode(said[i].tokens);
-    right += text == data.captions[i] || text == models::turned_caption(data.captions[i]);
+    right += text == data.captions[i] || text == models::swapped_caption(data.captions[i]);
   }
   return right / static_cast<double>(n);
 }
@@ -107,15 +107,15 @@ TEST_CASE("captions: augmentation that makes them untrue is refused, and nothing
   CHECK(!bench.has("out"));
 }
 
-TEST_CASE("a turned caption of two shapes means the same") {
-  CHECK(models::turned_caption("a red circle above a blue square") ==
+TEST_CASE("swapping a caption's shapes keeps its meaning") {
+  CHECK(models::swapped_caption("a red circle above a blue square") ==
         "a blue square below a red circle");
-  CHECK(models::turned_caption("a red circle right of a blue square") ==
+  CHECK(models::swapped_caption("a red circle right of a blue square") ==
         "a blue square left of a red circle");
-  CHECK(models::turned_caption("a red circle") == "a red circle");
+  CHECK(models::swapped_caption("a red circle") == "a red circle");
   for (const std::string& caption : models::shape_captions()) {
-    const std::string turned = models::turned_caption(caption);
-    CHECK(models::turned_caption(turned) == caption);
-    CHECK((turned == caption) == (caption.size() < 20));
+    const std::string swapped = models::swapped_caption(caption);
+    CHECK(models::swapped_caption(swapped) == caption);
+    CHECK((swapped == caption) == (caption.size() < 20));
   }
 }

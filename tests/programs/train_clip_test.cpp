@@ -49,7 +49,7 @@ TEST_CASE("train_clip: trains, draws, evaluates and resumes") {
   std::set<std::string> seen;
   for (int64_t i = 0; i < 12; ++i) {
     const std::string& caption = data.captions[static_cast<size_t>(i)];
-    if (seen.count(caption) + seen.count(models::turned_caption(caption))) continue;
+    if (seen.count(caption) + seen.count(models::swapped_caption(caption))) continue;
     seen.insert(caption), ids.push_back(i), captions.push_back(caption);
   }
   const NoGrad no_grad;

@@ -1,5 +1,5 @@
 #pragma once
-// What a test does in a child of its own: with bounded memory, say.
+// Running part of a test in a child process, for example with bounded memory.
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -12,8 +12,8 @@
 
 #include "gradus/core/runtime/allocator.h"
 
-/// True if freed blocks are kept. They are not under a sanitizer, whose own allocator neither works
-/// in a child of a process with threads nor with bounded memory.
+/// True if the allocator caches freed blocks. It does not under a sanitizer, whose own allocator
+/// works neither in a child of a multithreaded process nor with bounded memory.
 inline bool caches() {
   gradus::release_cached_memory();
   { gradus::Storage s(1000); }
@@ -22,15 +22,15 @@ inline bool caches() {
   return cached;
 }
 
-/// Removes what clang's OpenMP leaves in shared memory of a process that was killed, or left by
-/// _exit: a later one of the same number would meet it.
+/// Removes the shared memory that clang's OpenMP leaves behind when a process is killed or calls
+/// _exit: a later process with the same id would find it.
 inline void remove_leftovers(pid_t process) {
   shm_unlink(("/__KMP_REGISTERED_LIB_" + std::to_string(process) + '_' + std::to_string(getuid()))
                  .c_str());
 }
 
-/// The status with which a child ends that runs f and exits with its result; not 0 if it hangs for
-/// 20 seconds, or dies.
+/// Runs f in a child that exits with its result; returns the child's status, which is not 0 if it
+/// hangs for 20 seconds or dies.
 template <class F>
 int in_child(const F& f) {
   const pid_t child = fork();
@@ -48,7 +48,7 @@ int in_child(const F& f) {
   return status;
 }
 
-/// From now on this process may take no more than `bytes` of address space beside what it has.
+/// Limits this process to `bytes` more address space than it has now.
 inline void limit_memory(rlim_t bytes) {
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -56,7 +56,7 @@ inline void limit_memory(rlim_t bytes) {
   if (setrlimit(RLIMIT_AS, &bound) != 0) _exit(99);
 }
 
-/// Any number again.
+/// Lifts the limit.
 inline void unlimit_memory() {
   const rlimit bound{RLIM_INFINITY, RLIM_INFINITY};
   setrlimit(RLIMIT_AS, &bound);

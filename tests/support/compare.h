@@ -1,5 +1,5 @@
 #pragma once
-// Comparing tensors with each other, with numbers, and messages with what they should say.
+// Comparing tensors with each other and with numbers, and catching error messages.
 
 #include <cmath>
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace gradus::testing {
 
-/// A tensor's numbers in row-major order.
+/// A tensor's elements in row-major order.
 using Values = std::vector<double>;
 inline Values values(const Tensor& x) { return x.to_vector<double>(); }
 
@@ -32,14 +32,14 @@ inline double difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-/// The same against float64 numbers in row-major order.
+/// The same against float64 values in row-major order.
 inline double difference(const Tensor& a, const std::vector<double>& numbers) {
   return difference(a.to(float64), from_data(numbers, a.shape()));
 }
 
 inline double tolerance(Dtype dtype) { return dtype == float64 ? 1e-10 : 1e-5; }
 
-/// What the call throws as Error, or "" if it throws nothing.
+/// Message of the Error that the call throws, or "" if it throws none.
 inline std::string error_of(const std::function<void()>& call) {
   try {
     call();
@@ -49,7 +49,7 @@ inline std::string error_of(const std::function<void()>& call) {
   return "";
 }
 
-/// The gradients of sum(f(x...) * dy) for a fixed random dy, f's output appended.
+/// Gradients of sum(f(x...) * dy) for a fixed random dy, followed by f's output.
 inline std::vector<Tensor> output_and_gradients(const std::function<Tensor(std::vector<Tensor>)>& f,
                                                 std::vector<Tensor> inputs) {
   std::vector<Tensor> leaves, wanted;
@@ -67,7 +67,7 @@ inline std::vector<Tensor> output_and_gradients(const std::function<Tensor(std::
   return results;
 }
 
-/// The largest difference between outputs and gradients of two functions of the same inputs.
+/// The largest difference between outputs and gradients of two functions on the same inputs.
 inline double difference(const std::function<Tensor(std::vector<Tensor>)>& f,
                          const std::function<Tensor(std::vector<Tensor>)>& g,
                          const std::vector<Tensor>& inputs) {

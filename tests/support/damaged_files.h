@@ -1,5 +1,5 @@
 #pragma once
-// Files with every damage that a small one can have.
+// Damaged copies of a small file: every bit flip, truncation and extension.
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -9,15 +9,15 @@
 #include "gradus/core/files/file.h"
 #include "gradus/core/runtime/error.h"
 
-/// Makes these the content of a file, in place: to empty it first or to replace it would make some
-/// file systems write to the disk each time.
+/// Overwrites a file in place: truncating or replacing it would make some file systems write to
+/// disk each time.
 inline void overwrite(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::app).close();
   std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << bytes;
   std::filesystem::resize_file(path, bytes.size());
 }
 
-/// Whether load() takes the file; if not, sees that its Error names the file, in few words.
+/// True if load() accepts the file; otherwise checks that its Error is short and names the file.
 template <class Load>
 bool taken(const std::string& path, Load&& load) {
   try {
@@ -31,9 +31,9 @@ bool taken(const std::string& path, Load&& load) {
   }
 }
 
-/// Writes the file with every bit flipped (or every n-th of a byte's), cut at every length and
-/// lengthened, and calls load(): it throws Error or finds what is right. Returns how many damaged
-/// files it took.
+/// Calls load() with every bit of the file flipped (or every n-th bit of a byte), with every
+/// truncation and some extensions: it must throw Error or accept the file. Returns the number
+/// accepted.
 template <class Load>
 int count_taken(const std::string& path, Load&& load, int nth = 1) {
   const std::string good = gradus::read_file(path);

@@ -1,10 +1,10 @@
 #pragma once
-// What the tests of programs of images share.
+// Shared by the tests of image programs.
 
 #include "gradus/models/data/images/png.h"
 #include "tests/support/train_bench.h"
 
-/// The program ends with one line that says why.
+/// Checks that the program fails with one line that says why.
 inline void refused(const std::string& program, const std::string& flags, const std::string& why) {
   const Result result = run(program, flags);
   INFO(result.output);
@@ -13,13 +13,13 @@ inline void refused(const std::string& program, const std::string& flags, const 
   CHECK_THAT(result.output, Catch::Matchers::Contains(why));
 }
 
-/// The line that begins so.
+/// The last line with this beginning.
 inline std::string line_of(const std::string& output, const std::string& beginning) {
   const size_t at = output.rfind('\n' + beginning) + 1;
   return at == 0 ? "" : output.substr(at, output.find('\n', at) - at);
 }
 
-/// Height and width of a picture in a folder.
+/// Height and width of a picture in the folder.
 inline std::pair<int64_t, int64_t> size_of(const Bench& bench, const std::string& file) {
   const gradus::models::ImageBytes image = gradus::models::read_png(bench / file);
   return {image.height, image.width};
@@ -30,7 +30,7 @@ inline gradus::models::ImageBytes picture(int64_t channels, int64_t side, uint8_
           std::vector<uint8_t>(static_cast<size_t>(channels * side * side), value)};
 }
 
-/// The last line from the validation loss on, without the time: which --eval-only says again.
+/// The final line from the validation loss on, without the time; --eval-only prints it again.
 inline std::string judgement(const std::string& output) {
   const std::string line = line_of(output, "final: ");
   const size_t at = line.find(" val_loss");
@@ -38,7 +38,7 @@ inline std::string judgement(const std::string& output) {
   return line.substr(at, line.find(" seconds") - at);
 }
 
-/// Killed on the way, gone on with, and compared with a run that was not.
+/// Checks that a run killed midway and resumed equals an uninterrupted one.
 inline void ends_with_the_same_bits(const std::string& program, const std::string& flags,
                                     std::vector<std::string> files) {
   const Bench bench;

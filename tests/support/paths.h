@@ -5,9 +5,9 @@
 
 namespace gradus::testing {
 
-/// The path of a file or folder of the source tree: source_path("tests/golden").
+/// Path of a file or folder in the source tree: source_path("tests/golden").
 std::string source_path(const std::string& path);
-/// The path of a built program: program_path("train_gpt").
+/// Path of a built program: program_path("train_gpt").
 std::string program_path(const std::string& name);
 
 }  // namespace gradus::testing

@@ -1,5 +1,5 @@
 #pragma once
-// The programs as a user runs them.
+// Running the programs as a user does.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,16 +20,16 @@ struct Result {
   std::string output;  // stdout and stderr
 };
 
-/// Who began the tests (nohup, say) may have had signals ignored, and programs would go on ignoring
-/// them.
+/// Restores default handlers: signals that the tests' parent ignores (nohup) would stay ignored in
+/// the programs.
 inline void do_not_ignore(std::initializer_list<int> signals) {
   for (const int signal : signals) std::signal(signal, SIG_DFL);
 }
 
-/// A program that runs while the test goes on. Killed at the end of its scope.
+/// A program running in the background, killed at the end of the scope.
 class Process {
  public:
-  /// `arguments` as the shell takes them, and what it is to do `before`.
+  /// `arguments` and the commands `before` go to the shell.
   Process(const std::string& program, const std::string& arguments,
           const std::string& before = "") {
     int ends[2];
@@ -56,13 +56,13 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  /// Reads until the output has this text; false if it ends before.
+  /// Reads until the output contains the text; false if the output ends first.
   bool read_until(const std::string& text) {
     while (output_.find(text) == std::string::npos)
       if (!read_some()) return false;
     return true;
   }
-  /// Sends the signal, if it is one, and waits for the end.
+  /// Sends the signal unless it is 0, and waits for the end.
   Result finish(int signal = 0) {
     if (signal) kill(pid_, signal);
     while (read_some()) {
@@ -93,7 +93,7 @@ inline Result run(const std::string& program, const std::string& arguments = "",
   return Process(program, arguments, before).finish();
 }
 
-/// Some text with structure, of at least `characters`.
+/// A text with some structure, at least `characters` long.
 inline std::string sample_text(size_t characters = 12000) {
   std::string text;
   for (int i = 0; text.size() < characters; ++i)
@@ -101,6 +101,6 @@ inline std::string sample_text(size_t characters = 12000) {
   return text;
 }
 
-/// Flags of a small model and short estimates.
+/// Flags for a small model and short estimates.
 inline const std::string small =
     " --layers 1 --heads 2 --dim 16 --context 16 --batch 4 --eval-batches 2 --warmup 2";

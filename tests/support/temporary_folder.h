@@ -1,12 +1,12 @@
 #pragma once
-// A folder of a test's own.
+// Temporary folders.
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
-/// A new empty folder, removed with all that is in it when the test ends.
+/// A new empty folder, removed with its content at the end of the scope.
 struct TemporaryFolder {
   std::filesystem::path path;
   TemporaryFolder() {

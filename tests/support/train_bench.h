@@ -1,5 +1,5 @@
 #pragma once
-// A folder to train in, for the tests of train_gpt.
+// A folder to train in, for the tests of training programs.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 using Json = nlohmann::json;
 using Rows = std::vector<std::vector<double>>;
 
-/// A scratch folder with a text and the flags that train on it.
+/// A temporary folder with a text, and the flags that train on it.
 struct Bench : TemporaryFolder {
   std::string flags;
   explicit Bench(const std::string& text = sample_text()) {
@@ -22,7 +22,7 @@ struct Bench : TemporaryFolder {
     return " --out '" + (*this / name) + "'";
   }
   std::string file(const std::string& name) const { return gradus::read_file(*this / name); }
-  /// Checkpoint, model and losses: all that a run must not lose.
+  /// Checkpoint, model and losses: everything that a run must keep.
   std::vector<std::string> run_files(const std::string& name = "out") const {
     std::vector<std::string> all;
     for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",
@@ -37,8 +37,8 @@ struct Bench : TemporaryFolder {
   int64_t checkpoint_step(const std::string& name = "out") const {
     return std::stoll(metadata(name).at("step"));
   }
-  /// The numbers of a CSV file below its header; the last column, if it differs from run to run,
-  /// off.
+  /// Numbers of a CSV file without its header; `timed` drops the last column, which differs between
+  /// runs.
   Rows rows(const std::string& name, bool timed = false) const {
     std::istringstream lines(file(name));
     std::string line, cell;
@@ -52,7 +52,7 @@ struct Bench : TemporaryFolder {
     }
     return rows;
   }
-  /// Rewrites the checkpoint with other metadata, or with this number in one of its tensors.
+  /// Rewrites the checkpoint with changed metadata, or with one tensor filled with a number.
   template <class Change>
   void change_metadata(Change&& change) const {
     const std::string path = *this / "out/checkpoint.safetensors";

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the vision models share.
+// Shared by the tests of vision models.
 
 #include <catch2/catch.hpp>
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace gradus::testing {
 
-/// Loads the case's parameters in float64 and compares loss and gradients with PyTorch's.
+/// Loads a case's parameters in float64 and compares loss and gradients with PyTorch's.
 inline void check_golden(const std::string& name, nn::Module& model,
                          const std::function<Tensor()>& loss) {
   CAPTURE(name);
@@ -32,7 +32,7 @@ inline void check_golden(const std::string& name, nn::Module& model,
   }
 }
 
-/// In float64: the loss's derivative along a random direction of each parameter, against
+/// Compares, in float64, the loss's derivative along a random direction v of each parameter with
 /// (L(p + eps v) - L(p - eps v)) / 2 eps.
 inline void check_gradients(nn::Module& model, const std::function<Tensor()>& loss) {
   model.to(float64);
@@ -54,7 +54,7 @@ inline void check_gradients(nn::Module& model, const std::function<Tensor()>& lo
   }
 }
 
-/// The model that a folder holds once this one has been saved into it.
+/// Saves a model to a folder and loads it again.
 template <class Model>
 Model saved_and_loaded(const Model& model) {
   const TemporaryFolder folder;
@@ -62,7 +62,7 @@ Model saved_and_loaded(const Model& model) {
   return models::load_model<Model>(folder.path);
 }
 
-/// Those of the pictures `ids` (B).
+/// Captions of the pictures `ids` (B).
 inline std::vector<std::string> captions_of(const models::ShapeImages& data, const Tensor& ids) {
   std::vector<std::string> captions;
   for (const int64_t id : ids.to_vector<int64_t>())

@@ -15,7 +15,7 @@ namespace gradus::models {
 
 namespace {
 
-/// ((a, b, s), (c, d, t)), as warp says.
+/// ((a, b, s), (c, d, t)) as in warp.
 using Map = std::array<double, 6>;
 constexpr Map identity{1, 0, 0, 0, 1, 0};
 
@@ -23,7 +23,7 @@ struct Box {
   int64_t top = 0, left = 0, height = 0, width = 0;
 };
 
-/// What was drawn for one image.
+/// The random change of one image.
 struct Change {
   Map map = identity;
   float brightness = 1, contrast = 1, saturation = 1;
@@ -37,15 +37,9 @@ struct Size {
   int64_t plane() const { return height * width; }
 };
 
-// ---- what is drawn ----
+// ---- draws ----
 
-void check_options(AugmentOptions o) {
-  AugmentOptions::fields(o).check("augment");
-  check(o.crop_aspect == 0 || o.crop_aspect >= 1, "augment: expected crop_aspect in [1, 100], got ",
-        o.crop_aspect);
-}
-
-/// Draws numbers in one order whatever is left out, so that an option does not change another's.
+/// Always draws the same sequence of numbers, so that one option does not affect the others' draws.
 Change draw_change(const AugmentOptions& o, const Size& size, RandomKey key) {
   internal::Draws draws(key);
   const auto chance = [&](double probability) { return draws.uniform() < probability; };
@@ -65,7 +59,7 @@ Change draw_change(const AugmentOptions& o, const Size& size, RandomKey key) {
   const double degree = std::numbers::pi / 180, angle = around(o.rotate * degree);
   const double scale = std::exp(around(std::log1p(o.zoom)));
   const double lean = std::tan(around(o.shear * degree));
-  // From a pixel of the new image: back by the shift, flipped, leant, turned, scaled, to the part.
+  // From an output pixel: undo the shift, flip, shear, rotate, scale, move to the crop.
   const double u = crop_w / scale, v = crop_h / scale, cos = std::cos(angle), sin = std::sin(angle);
   const double a = sign * cos * u, b = (lean * cos - sin) * u, c = sign * sin * v,
                d = (lean * sin + cos) * v;
@@ -93,9 +87,9 @@ Change draw_change(const AugmentOptions& o, const Size& size, RandomKey key) {
   return change;
 }
 
-// ---- what is done with it ----
+// ---- changes ----
 
-/// Memory that a thread uses for one image after the other.
+/// A thread's buffers, reused for each image.
 struct Scratch {
   std::vector<float> framed, plane, line;
   explicit Scratch(const Size& s)
@@ -103,9 +97,9 @@ struct Scratch {
         plane(static_cast<size_t>(s.plane())) {}
 };
 
-/// One plane through a map. It is read from a copy in a frame of zeros, one pixel above and on the
-/// left, two below and on the right, to which all places outside are moved: no pixel asks where it
-/// is.
+/// Resamples one plane. Reads from a copy in a frame of zeros, one pixel wide above and on the
+/// left, two below and on the right; coordinates outside are clamped to it, so no pixel needs a
+/// bounds check.
 void warp_plane(const float* from, const Size& s, const Map& m, std::vector<float>& framed,
                 float* to) {
   const int64_t stride = s.width + 3;
@@ -117,7 +111,7 @@ void warp_plane(const float* from, const Size& s, const Map& m, std::vector<floa
   const float* source = framed.data();
   for (int64_t y = 0; y < s.height; ++y) {
     const double v = static_cast<double>(y) - cy;
-    // In the frame's coordinates, which begin at -1.
+    // In coordinates of the frame, which starts at -1.
     const auto x0 = static_cast<float>(m[1] * v + m[2] + cx + 1 - m[0] * cx),
                y0 = static_cast<float>(m[4] * v + m[5] + cy + 1 - m[3] * cx),
                dx = static_cast<float>(m[0]), dy = static_cast<float>(m[3]);
@@ -129,7 +123,7 @@ void warp_plane(const float* from, const Size& s, const Map& m, std::vector<floa
       const auto left = static_cast<int32_t>(px), top = static_cast<int32_t>(py);
       const float fx = px - static_cast<float>(left), fy = py - static_cast<float>(top);
       const float* at = source + (top * static_cast<int32_t>(stride) + left);
-      // Where a weight is 0, the pixel itself: NaN and infinities do not spread.
+      // The pixel itself where a weight is 0, so that NaN and infinities do not spread.
       const float upper = fx == 0 ? at[0] : at[0] + fx * (at[1] - at[0]);
       const float lower = fx == 0 ? at[stride] : at[stride] + fx * (at[stride + 1] - at[stride]);
       row[i] = fy == 0 ? upper : upper + fy * (lower - upper);
@@ -146,8 +140,7 @@ void warp_image(const float* from, const Size& s, const Map& map, Scratch& scrat
     warp_plane(from + c * s.plane(), s, map, scratch.framed, to + c * s.plane());
 }
 
-/// Brightness b, contrast c and saturation s one after the other, with g = grey(x), whose weights
-/// sum to 1:
+/// Brightness b, then contrast c, then saturation s, with g = grey(x), whose weights sum to 1:
 ///   y = b x,  z = c y + (1 - c) mean grey(y),  s z + (1 - s) grey(z)
 ///     = s c b x + (1 - s) c b g + (1 - c) b mean g
 void colour(float* x, const Size& size, const Change& change) {
@@ -155,17 +148,17 @@ void colour(float* x, const Size& size, const Change& change) {
   const bool is_rgb = size.channels == 3;
   float *r = x, *g = x + (is_rgb ? n : 0), *b = x + (is_rgb ? 2 * n : 0);
   const auto grey = [=](int64_t i) { return 0.299f * r[i] + 0.587f * g[i] + 0.114f * b[i]; };
-  const int64_t numbers = is_rgb ? n : size.channels * n;
+  const int64_t values = is_rgb ? n : size.channels * n;
   double mean = 0;
   if (change.contrast != 1)
     mean = (is_rgb ? blocked_sum<float>(n, grey)
-                   : blocked_sum<float>(numbers, [=](int64_t i) { return x[i]; })) /
-           static_cast<double>(numbers);
+                   : blocked_sum<float>(values, [=](int64_t i) { return x[i]; })) /
+           static_cast<double>(values);
   const float all = change.contrast * change.brightness, own = change.saturation * all,
               others = all - own,
               base = (1 - change.contrast) * change.brightness * static_cast<float>(mean);
   if (!is_rgb) {
-    simd_for(numbers, [=](int64_t i) { x[i] = all * x[i] + base; });
+    simd_for(values, [=](int64_t i) { x[i] = all * x[i] + base; });
     return;
   }
   simd_for(n, [=](int64_t i) {
@@ -176,7 +169,7 @@ void colour(float* x, const Size& size, const Change& change) {
   });
 }
 
-/// Convolves a plane with a Gaussian along both axes; beyond the edges its outermost pixels go on.
+/// Convolves a plane with a Gaussian along both axes, with edge pixels replicated.
 void blur(float* x, const Size& s, double sigma, Scratch& scratch) {
   const auto radius = static_cast<int64_t>(std::ceil(3 * sigma));
   std::vector<float> weights;
@@ -210,7 +203,7 @@ void blur(float* x, const Size& s, double sigma, Scratch& scratch) {
     }
 }
 
-/// x += deviation * normal numbers (Box & Muller 1958).
+/// x += deviation * normal noise (Box & Muller 1958).
 void add_noise(float* x, int64_t n, float deviation, RandomKey key) {
   constexpr int64_t blocks = 64;
   std::array<float, 4 * blocks> normal;
@@ -231,23 +224,23 @@ void add_noise(float* x, int64_t n, float deviation, RandomKey key) {
   }
 }
 
-/// Calls change(n, scratch, from, to) for each image, on several threads.
+/// Calls change(n, size, scratch, from, to) for each image, in parallel.
 template <class F>
 Tensor each_image(const char* op, const Tensor& images, F&& change) {
   check(images.rank() == 4 && images.dtype() == float32, op,
         ": expected images (N, C, H, W) of float32, got ", images.dtype(), " ", images.shape());
   const Size size{images.size(1), images.size(2), images.size(3)};
   check(size.height <= 8192 && size.width <= 8192, op,
-        ": expected at most 8192 pixels a side, got ", size.height, " x ", size.width);
+        ": expected at most 8192 pixels per side, got ", size.height, " x ", size.width);
   const Tensor x = images.detach().contiguous(), y = empty(x.shape());
   if (x.numel() == 0) return y;
   const float* from = x.data<float>();
   float* to = y.data<float>();
-  const int64_t numbers = size.channels * size.plane();
-  parallel_for(images.size(0), 1 + 4096 / numbers, [&](int64_t begin, int64_t end) {
+  const int64_t values = size.channels * size.plane();
+  parallel_for(images.size(0), 1 + 4096 / values, [&](int64_t begin, int64_t end) {
     Scratch scratch(size);
     for (int64_t n = begin; n < end; ++n)
-      change(n, size, scratch, from + n * numbers, to + n * numbers);
+      change(n, size, scratch, from + n * values, to + n * values);
   });
   return y;
 }
@@ -257,27 +250,37 @@ Tensor each_image(const char* op, const Tensor& images, F&& change) {
 Fields AugmentOptions::fields(AugmentOptions& o) {
   Fields fields;
   fields.add("shift", o.shift, 0, 8192, "maximum shift in pixels");
-  fields.add("crop_scale", o.crop_scale, 0, 1, "minimum area of a random crop, as a fraction; 0: no crop");
+  fields.add("crop_scale", o.crop_scale, 0, 1,
+             "minimum area of a random crop, as a fraction; 0: no crop");
   fields.add("crop_aspect", o.crop_aspect, 0, 100, "maximum aspect ratio of the crop; 0: 1");
   fields.add("flip", o.flip, 0, 1, "probability of a horizontal flip");
   fields.add("rotate", o.rotate, 0, 180, "maximum rotation in degrees");
   fields.add("zoom", o.zoom, 0, 100, "maximum zoom; 0.1: scaled by 1 / 1.1 to 1.1");
   fields.add("shear", o.shear, 0, 80, "maximum shear in degrees");
-  fields.add("brightness", o.brightness, 0, 1, "maximum change of brightness; 0.1: times 0.9 to 1.1");
+  fields.add("brightness", o.brightness, 0, 1,
+             "maximum change of brightness; 0.1: times 0.9 to 1.1");
   fields.add("contrast", o.contrast, 0, 1, "maximum change of contrast, around the mean");
   fields.add("saturation", o.saturation, 0, 1, "maximum change of saturation, around grey");
   fields.add("grey", o.grey, 0, 1, "probability of conversion to grey");
   fields.add("blur", o.blur, 0, 1, "probability of a Gaussian blur");
-  fields.add("blur_sigma", o.blur_sigma, 0.1, 32, "maximum standard deviation of the blur in pixels");
+  fields.add("blur_sigma", o.blur_sigma, 0.1, 32,
+             "maximum standard deviation of the blur in pixels");
   fields.add("noise", o.noise, 0, 100, "standard deviation of added noise; white is 1");
   fields.add("erase", o.erase, 0, 1, "probability of erasing a rectangle");
   fields.add("erase_area", o.erase_area, 0.02, 1, "maximum fraction of the area to erase");
   return fields;
 }
 
+void AugmentOptions::check() const {
+  AugmentOptions o = *this;
+  fields(o).check("augment");
+  core::check(crop_aspect == 0 || crop_aspect >= 1,
+              "augment: expected crop_aspect in [1, 100], got ", crop_aspect);
+}
+
 Tensor augment(const Tensor& images, const AugmentOptions& options, uint64_t seed, int64_t step,
                const Tensor& ids) {
-  check_options(options);
+  options.check();
   check(step >= 0, "augment: expected a step of at least 0, got ", step);
   Tensor id = ids;
   if (ids.defined()) {
@@ -298,14 +301,14 @@ Tensor augment(const Tensor& images, const AugmentOptions& options, uint64_t see
                                     {word(seed), word(seed >> 32)});
         const Change change = draw_change(
             o, size, {uint64_t{key[0]} << 32 | key[1], uint64_t{key[2]} << 32 | key[3]});
-        const int64_t numbers = size.channels * size.plane();
+        const int64_t values = size.channels * size.plane();
         warp_image(from, size, change.map, scratch, to);
         if (colours) colour(to, size, change);
         for (int64_t c = 0; c < size.channels && change.blur > 0; ++c)
           blur(to + c * size.plane(), size, change.blur, scratch);
-        if (o.noise > 0) add_noise(to, numbers, static_cast<float>(o.noise), change.noise);
+        if (o.noise > 0) add_noise(to, values, static_cast<float>(o.noise), change.noise);
         if (colours || o.noise > 0)
-          simd_for(numbers, [=](int64_t i) { to[i] = std::min(std::max(to[i], 0.0f), 1.0f); });
+          simd_for(values, [=](int64_t i) { to[i] = std::min(std::max(to[i], 0.0f), 1.0f); });
         const Box& box = change.erased;
         for (int64_t y = 0; y < size.channels * box.height; ++y)
           std::fill_n(to + y / box.height * size.plane() + (box.top + y % box.height) * size.width +
@@ -318,14 +321,14 @@ Tensor warp(const Tensor& images, const Tensor& maps) {
   check(images.rank() == 4 && maps.shape() == Shape{images.size(0), 2, 3},
         "warp: expected images (N, C, H, W) and maps (N, 2, 3), got ", images.shape(), " and ",
         maps.shape());
-  const std::vector<double> numbers = maps.to_vector<double>();
-  for (const double v : numbers)
-    check(std::fabs(v) <= 1e6, "warp: expected maps of numbers from -1e6 to 1e6, got ", v);
+  const std::vector<double> values = maps.to_vector<double>();
+  for (const double v : values)
+    check(std::fabs(v) <= 1e6, "warp: expected maps with values from -1e6 to 1e6, got ", v);
   return each_image(
       "warp", images,
       [&](int64_t n, const Size& size, Scratch& scratch, const float* from, float* to) {
         Map map;
-        std::copy_n(numbers.begin() + 6 * n, 6, map.begin());
+        std::copy_n(values.begin() + 6 * n, 6, map.begin());
         warp_image(from, size, map, scratch, to);
       });
 }

@@ -28,7 +28,7 @@ std::vector<std::string> read_names(const std::string& path) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (!line.empty()) names.push_back(line);
   }
-  check(names.size() == classes, "read_cifar10: ", path, ": expected 10 names, one a line, got ",
+  check(names.size() == classes, "read_cifar10: ", path, ": expected 10 names, one per line, got ",
         names.size());
   return names;
 }

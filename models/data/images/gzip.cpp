@@ -16,8 +16,8 @@ namespace gradus::internal {
 struct PackedFile::Inflater {
   z_stream stream{};
   std::array<uint8_t, 1 << 14> input;
-  uint64_t read = 0;            // bytes of the packed file
-  bool between_members = true;  // where the file may end
+  uint64_t read = 0;            // bytes of the compressed file
+  bool between_members = true;  // the file may end here
   Inflater() {
     constexpr int gzip_only = 16, window = 15;
     check(inflateInit2(&stream, window + gzip_only) == Z_OK, "zlib: out of memory");
@@ -36,7 +36,7 @@ PackedFile::PackedFile(std::string context, const std::string& path)
 PackedFile::~PackedFile() = default;
 
 uint64_t PackedFile::most() const {
-  // Deflate's shortest code for its longest match: 2 bits for 258 bytes.
+  // Deflate codes its longest match, 258 bytes, in at least 2 bits.
   constexpr uint64_t ratio = 1032;
   return is_packed() ? size_ * ratio : size_;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Files that may be packed by gzip. For the library's own use: no public header includes this.
+// Files, plain or compressed with gzip. For the library's own use: no public header includes this.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace gradus::internal {
 
-/// A file read from its first byte on; unpacked on the way if its first two bytes say that it is
-/// gzip's (RFC 1952; several members in a row are one content). Errors open with `context`, and
-/// name the byte of the packed file from which it cannot be unpacked.
+/// A file read sequentially, decompressed on the fly if its first two bytes are gzip's (RFC 1952;
+/// consecutive members are concatenated). Errors open with `context` and name the byte of the
+/// compressed file at which decompression fails.
 class PackedFile {
  public:
   PackedFile(std::string context, const std::string& path);
   ~PackedFile();
 
   bool is_packed() const { return inflater_ != nullptr; }
-  /// How many bytes read() can give: a plain file's size; of a packed one no more than this.
+  /// Number of bytes that read() gives in total; for a compressed file an upper bound.
   uint64_t most() const;
-  /// Reads up to n bytes; fewer only at the end, where a packed file's checksums are right and
-  /// nothing follows them.
+  /// Reads up to n bytes; fewer only at the end, once a compressed file's checksums are verified
+  /// and nothing follows them.
   size_t read(void* to, size_t n);
 
  private:
@@ -31,10 +31,10 @@ class PackedFile {
   std::string context_;
   File file_;
   uint64_t size_;
-  std::unique_ptr<Inflater> inflater_;  // of a packed file
+  std::unique_ptr<Inflater> inflater_;  // of a compressed file
 };
 
-/// `path`, or `path`.gz where only that is there.
+/// `path`, or `path`.gz if only that exists.
 std::string plain_or_packed(const std::string& path);
 
 }  // namespace gradus::internal

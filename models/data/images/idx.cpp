@@ -21,13 +21,13 @@ struct IdxBytes {
 
 uint64_t header_bytes(const Shape& shape) { return 4 + 4 * static_cast<uint64_t>(shape.size()); }
 
-/// Reads the header: two zero bytes, the type, the number of axes, and each axis's size as four
-/// bytes, the highest first. Returns the shape.
+/// Reads the header (two zero bytes, the type, the number of axes, and the size of each axis as a
+/// big-endian uint32) and returns the shape.
 Shape read_header(const std::string& context, PackedFile& file) {
   std::array<uint8_t, 4> magic{}, size{};
   size_t got = file.read(magic.data(), magic.size());
   check(got == magic.size(), context, "byte ", got, ": the file ends within its header");
-  check(magic[0] == 0 && magic[1] == 0, context, "byte 0: expected two bytes 0, got ",
+  check(magic[0] == 0 && magic[1] == 0, context, "byte 0: expected two zero bytes, got ",
         int{magic[0]}, " and ", int{magic[1]});
   check(magic[2] == 0x08, context, "byte 2: expected type 8, unsigned bytes, got ", int{magic[2]});
   check(magic[3] >= 1 && magic[3] <= 4, context, "byte 3: expected 1 to 4 axes, got ",
@@ -37,7 +37,7 @@ Shape read_header(const std::string& context, PackedFile& file) {
     const uint64_t at = header_bytes(shape);
     got = file.read(size.data(), size.size());
     check(got == size.size(), context, "byte ", at + got,
-          ": the file ends within its header, whose axis ", axis, " stands at byte ", at);
+          ": the file ends within its header, in the size of axis ", axis);
     uint32_t n = 0;
     for (uint8_t byte : size) n = n << 8 | byte;
     shape.push_back(n);
@@ -45,20 +45,23 @@ Shape read_header(const std::string& context, PackedFile& file) {
   return shape;
 }
 
-/// How many bytes a tensor of this shape has. Throws Error unless so many can follow the header.
+/// Bytes of a tensor of this shape. Throws Error if the file cannot hold them after its header.
 uint64_t checked_length(const std::string& context, const Shape& shape, const PackedFile& file) {
   uint64_t wanted = 1;
   bool overflow = false;
   for (int64_t size : shape)
     overflow = __builtin_mul_overflow(wanted, static_cast<uint64_t>(size), &wanted) || overflow;
   overflow = overflow || wanted > uint64_t{1} << 47;
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) wanted = 0, overflow = false;
+  if (std::ranges::find(shape, 0) != shape.end()) {
+    wanted = 0;
+    overflow = false;
+  }
   check(!overflow, context, "byte 4: no file holds the shape ", shape);
   const uint64_t header = header_bytes(shape), most = std::max(file.most(), header) - header;
   check(file.is_packed() || wanted == most, context, "byte ", header + std::min(wanted, most),
         ": expected ", wanted, " bytes after the header, for the shape ", shape, ", got ", most);
   check(wanted <= most, context, "byte 4: the shape ", shape, " has ", wanted,
-        " bytes, more than the packed file can hold");
+        " bytes, more than the compressed file can hold");
   return wanted;
 }
 
@@ -72,13 +75,13 @@ IdxBytes read_bytes(const std::string& path) {
   const size_t got = file.read(x.bytes.data(), wanted);
   check(got == wanted, context, "byte ", header_bytes(x.shape) + got, " of the content: expected ",
         wanted, " bytes after the header, got ", got);
-  uint8_t more;  // a packed file's checksum is behind its last byte
+  uint8_t more;  // reading on verifies a compressed file's checksum
   check(file.read(&more, 1) == 0, context, "byte ", header_bytes(x.shape) + wanted,
         " of the content: expected its end after ", wanted, " bytes for the shape ", x.shape);
   return x;
 }
 
-/// The pair of files whose names begin so, if it is there.
+/// Reads the pair of files whose names begin with `name`, if it exists.
 std::optional<ImageData> read_pair(const std::string& folder, const std::string& name) {
   const std::string path = folder + "/" + name;
   const std::string images = plain_or_packed(path + "-images-idx3-ubyte"),

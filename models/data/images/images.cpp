@@ -9,6 +9,7 @@
 
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/ops.h"
+#include "gradus/core/runtime/ceil_div.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/models/data/images/cifar.h"
 #include "gradus/models/data/images/idx.h"
@@ -18,11 +19,11 @@ namespace gradus::models {
 
 namespace {
 
-/// Throws Error unless these are numbers for `channels` channels, or none at all.
+/// Throws Error unless these are statistics of `channels` channels, or empty.
 void check_stats(const char* op, const ChannelStats& stats, int64_t channels) {
   if (stats.mean.empty() && stats.std.empty()) return;
   check(std::ssize(stats.mean) == channels && std::ssize(stats.std) == channels, op, ": expected ",
-        channels, " means and deviations, one a channel, got ", stats.mean.size(), " and ",
+        channels, " means and deviations, one per channel, got ", stats.mean.size(), " and ",
         stats.std.size());
   for (size_t c = 0; c < stats.mean.size(); ++c)
     check(std::isfinite(stats.mean[c]) && std::isfinite(stats.std[c]) && stats.std[c] > 0, op,
@@ -30,7 +31,7 @@ void check_stats(const char* op, const ChannelStats& stats, int64_t channels) {
           stats.std[c]);
 }
 
-/// (C, 1, 1), to be broadcast over images.
+/// (C, 1, 1), which broadcasts over images.
 Tensor of_channels(const std::vector<double>& numbers, Dtype dtype) {
   return from_data(numbers, {std::ssize(numbers), 1, 1}).to(dtype);
 }
@@ -41,18 +42,18 @@ void check_images(const char* op, const Tensor& x, const ChannelStats& stats) {
   check_stats(op, stats, x.size(1));
 }
 
-/// Place `place` of an epoch's order of [0, n): a Feistel network over the numbers of 2 h bits,
-/// applied until one below n comes (Black & Rogaway 2002, "Ciphers with Arbitrary Finite Domains").
-/// No list of n numbers is made or kept for it.
-int64_t shuffled_place(int64_t n, uint64_t seed, int64_t epoch, int64_t place) {
+/// Element `index` of an epoch's permutation of [0, n): a Feistel network on numbers of 2 h bits,
+/// applied until the result is below n (Black & Rogaway 2002, "Ciphers with Arbitrary Finite
+/// Domains"). Needs no list of n numbers.
+int64_t shuffled_index(int64_t n, uint64_t seed, int64_t epoch, int64_t index) {
   const int half = (std::bit_width(static_cast<uint64_t>(n - 1)) + 1) / 2;
   const uint64_t mask = (uint64_t{1} << half) - 1;
   const auto word = [](uint64_t bits) { return static_cast<uint32_t>(bits); };
   const auto e = static_cast<uint64_t>(epoch);
-  auto x = static_cast<uint64_t>(place);
+  auto x = static_cast<uint64_t>(index);
   do {
     for (uint32_t round = 0; round < 6; ++round) {
-      const uint64_t left = x >> half, right = x & mask;  // of 32 bits at most
+      const uint64_t left = x >> half, right = x & mask;  // at most 32 bits
       const auto random =
           philox4x32({word(right), round, word(e), word(e >> 32)}, {word(seed), word(seed >> 32)});
       x = right << half | (left ^ (random[0] & mask));
@@ -80,7 +81,7 @@ ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale) {
   const int64_t n = images.size(0), channels = images.size(1), h = images.size(2),
                 w = images.size(3);
   columns = std::min(columns, n);
-  const int64_t rows = (n + columns - 1) / columns;
+  const int64_t rows = ceil_div(n, columns);
   const double high = static_cast<double>(rows) * static_cast<double>(h * scale + gap) - gap,
                wide = static_cast<double>(columns) * static_cast<double>(w * scale + gap) - gap;
   check(high * wide <= most, "image_grid: a picture of ", wide, " x ", high,
@@ -179,7 +180,7 @@ ImageBatch ImageData::batch(const Tensor& ids, const ChannelStats& stats) const 
   for (int64_t i = 0; i < ids.numel(); ++i) batch.labels.data<int64_t>()[i] = label(id[i]);
   batch.images = empty({ids.numel(), image[0], image[1], image[2]});
 
-  // What each byte becomes in each channel.
+  // Value of each byte in each channel.
   std::vector<std::array<float, 256>> table(static_cast<size_t>(image[0]));
   for (size_t c = 0; c < table.size(); ++c)
     for (size_t value = 0; value < 256; ++value) {
@@ -215,8 +216,8 @@ ImageBatch ImageData::shuffled(int64_t batch, uint64_t seed, int64_t step,
         " and ", step);
   const Tensor ids = empty({batch}, int64);
   for (int64_t i = 0; i < batch; ++i) {
-    const int64_t place = step * batch + i;
-    ids.data<int64_t>()[i] = shuffled_place(count_, seed, place / count_, place % count_);
+    const int64_t position = step * batch + i;
+    ids.data<int64_t>()[i] = shuffled_index(count_, seed, position / count_, position % count_);
   }
   return this->batch(ids, stats);
 }
@@ -268,7 +269,7 @@ ImageSplit read_images(const std::string& source) {
   const bool whole = error == std::errc() && end == rest.data() + rest.size();
   check(kind == "shapes" && whole && n >= 2, "read_images: expected mnist:DIR, cifar10:DIR or ",
         "shapes:N of at least 2 images, got \"", source, "\"");
-  return split_images(draw_shapes(0, n, {.max_shapes = 1}).images, n - (n + 4) / 5);
+  return split_images(draw_shapes(0, n, {.max_shapes = 1}).images, n - ceil_div(n, 5));
 }
 
 }  // namespace gradus::models

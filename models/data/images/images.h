@@ -1,5 +1,5 @@
 #pragma once
-// Images with labels, kept as bytes, and what becomes of them: batches and pictures.
+// Labelled images, stored as bytes; batches and pictures of them.
 
 #include <cstdint>
 #include <memory>
@@ -12,80 +12,80 @@ namespace gradus::models {
 
 // ---- pictures ----
 
-/// One picture: a byte for each channel of each pixel, in the order of a tensor (C, H, W).
+/// One picture: one byte per channel and pixel, in the order of a tensor (C, H, W).
 struct ImageBytes {
-  int64_t channels = 0, height = 0, width = 0;  ///< in pixels, the last two
-  std::vector<uint8_t> bytes;                   ///< channels height width of them
+  int64_t channels = 0, height = 0, width = 0;  ///< height and width in pixels
+  std::vector<uint8_t> bytes;                   ///< channels * height * width of them
   bool operator==(const ImageBytes&) const = default;
 };
 
-/// (C, H, W) float32 in [0, 1]: each byte / 255.
+/// Converts to (C, H, W) float32 in [0, 1]: each byte / 255.
 Tensor to_tensor(const ImageBytes& image);
 
-/// Images (N, C, H, W) of numbers from 0 to 1 as one picture: `columns` in a row, each pixel a
-/// square of `scale`, two grey pixels between images. C is 1 or 3; what is outside [0, 1] is
-/// clamped, NaN becomes 0. Throws Error on other shapes and dtypes, and on more than 2^26 pixels.
+/// Arranges images (N, C, H, W) with values from 0 to 1 in one picture, `columns` per row, two grey
+/// pixels between images; each pixel is enlarged to scale x scale. C is 1 or 3; values are clamped
+/// to [0, 1], NaN becomes 0. Throws Error on other shapes and dtypes, and on more than 2^26 pixels.
 ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale = 1);
-/// Row i: image i of each of the tensors, which are of one shape, side by side.
+/// The same for several tensors of one shape: row i is image i of each, side by side.
 ///   write_png("mae.png", image_grid({original, masked, reconstructed}, 4));
 ImageBytes image_grid(const std::vector<Tensor>& columns, int64_t scale = 1);
 
 // ---- data sets ----
 
-/// The mean and the standard deviation of each channel, of numbers from 0 to 1.
+/// Mean and standard deviation of each channel, for values from 0 to 1.
 struct ChannelStats {
-  std::vector<double> mean, std;  ///< one a channel
+  std::vector<double> mean, std;  ///< one per channel
 };
 
-/// (x - mean) / std, each channel of x (N, C, H, W) by its own numbers. Without numbers x itself.
-/// Throws Error unless there are C of each and all are finite and each std above 0.
+/// (x - mean) / std per channel of x (N, C, H, W); x itself if stats are empty. Throws Error unless
+/// there are C of each, all finite, and each std above 0.
 Tensor normalize(const Tensor& x, const ChannelStats& stats);
-/// x std + mean: back again.
+/// Inverse of normalize: x std + mean.
 Tensor denormalize(const Tensor& x, const ChannelStats& stats);
 
-/// Some images with their labels.
+/// A batch of images with their labels.
 struct ImageBatch {
   Tensor images;  ///< (B, C, H, W) float32
   Tensor labels;  ///< (B) int64
-  Tensor ids;     ///< (B) int64: the images' places in their data
+  Tensor ids;     ///< (B) int64: indices of the images in their data set
 };
 
-/// N images of C channels, H x W, and what each shows: one byte for a number, whatever the data set.
-/// A copy, and a part, share the bytes. All methods may be called by several threads at once.
+/// A data set of N labelled images (C, H, W), one byte per value. Copies and parts share the bytes.
+/// Thread-safe: all methods may be called concurrently.
 class ImageData {
  public:
-  /// `shape` (N, C, H, W), `bytes` in this order, N labels from 0 to class_names.size() - 1. Throws
-  /// Error if numbers differ or a label is out of range, naming the image.
+  /// `shape` is (N, C, H, W), `bytes` are in this order, N labels are from 0 to class_names.size()
+  /// - 1. Throws Error if sizes differ or, naming the image, if a label is out of range.
   ImageData(const Shape& shape, std::vector<uint8_t> bytes, std::vector<int64_t> labels,
             std::vector<std::string> class_names);
 
-  int64_t size() const { return count_; }  ///< how many images
+  int64_t size() const { return count_; }  ///< number of images
   /// (N, C, H, W).
   Shape shape() const;
   const std::vector<std::string>& class_names() const {
     return content_->class_names;
-  }                                                                      ///< in the order of labels
-  int64_t classes() const { return std::ssize(content_->class_names); }  ///< how many
-  /// What image i shows. Throws Error if there is no such image, as image() does.
+  }                                                                      ///< by label
+  int64_t classes() const { return std::ssize(content_->class_names); }  ///< number of classes
+  /// Label of image i. Throws Error if there is no such image.
   int64_t label(int64_t i) const;
-  /// Image i as it came, in bytes. Throws Error if there is no such image.
+  /// Bytes of image i. Throws Error if there is no such image.
   ImageBytes image(int64_t i) const;
 
-  /// The images that `ids` lists, int64 (B): (x / 255 - mean) / std, without stats x / 255. Throws
-  /// Error on an id that is not there, and on stats as normalize does.
+  /// The images with these ids, (B) int64, as (x / 255 - mean) / std, or x / 255 without stats.
+  /// Throws Error on an id out of range, and on stats as normalize does.
   ImageBatch batch(const Tensor& ids, const ChannelStats& stats = {}) const;
   /// Images first, first + 1, ..., at most `count` of them.
   ImageBatch range(int64_t first, int64_t count, const ChannelStats& stats = {}) const;
-  /// The step-th batch of a run through epochs that follow each other: each image once an epoch, in
-  /// an order of the seed's and the epoch's own; a batch may end one epoch and begin the next. A
-  /// function of its arguments alone, and so fit for Prefetch and for runs that are resumed.
+  /// Batch number `step` of a run of consecutive epochs: each epoch takes every image once, in an
+  /// order determined by the seed and the epoch; a batch may span two epochs. A pure function of
+  /// its arguments, so it suits Prefetch and resumed runs.
   ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step,
                       const ChannelStats& stats = {}) const;
 
-  /// Images first ... first + count - 1 as data of their own, with ids from 0. Throws Error if they
-  /// are not there.
+  /// Images first ... first + count - 1 as a data set, with ids from 0. Throws Error if they are
+  /// out of range.
   ImageData part(int64_t first, int64_t count) const;
-  /// Of all images. A channel of one colour gets std 1.
+  /// Statistics of all images. A constant channel gets std 1.
   ChannelStats stats() const;
 
  private:
@@ -102,16 +102,17 @@ class ImageData {
   int64_t first_ = 0, count_ = 0;
 };
 
-/// What trains a model, and what says how good it is: no image is in both.
+/// Data to train with and data to test with; no image is in both.
 struct ImageSplit {
-  ImageData train, test;  ///< to learn from, to be tested with
+  ImageData train, test;  ///< the two data sets
 };
 
-/// The first `train` images, and the rest. Throws Error unless both have one.
+/// Splits off the first `train` images. Throws Error if either side is empty.
 ImageSplit split_images(const ImageData& data, int64_t train);
 
-/// Images by name: "mnist:DIR" (read_mnist), "cifar10:DIR" (read_cifar10), or "shapes:N", N drawn
-/// images of one shape each (draw_shapes), of which the last fifth tests. Throws Error on others.
+/// Reads images by name: "mnist:DIR" (read_mnist), "cifar10:DIR" (read_cifar10), or "shapes:N", N
+/// images of one shape each from draw_shapes, the last fifth for testing. Throws Error on other
+/// names.
 ImageSplit read_images(const std::string& source);
 
 }  // namespace gradus::models

@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint64_t most_pixels = 1 << 26;
 
-/// libpng's own summary of a picture, which frees itself. Its functions return and never jump:
-/// setjmp stays within libpng.
+/// RAII for png_image, libpng's simplified API, whose functions return instead of jumping (setjmp
+/// stays within libpng).
 struct Png {
   png_image image{};
   Png() { image.version = PNG_IMAGE_VERSION; }
@@ -27,7 +27,7 @@ struct Png {
   }
 };
 
-/// Channel after channel, from (planar) or to pixel after pixel.
+/// Calls copy(planar index, interleaved index) for each sample.
 template <class Copy>
 void each_sample(int64_t channels, int64_t pixels, Copy&& copy) {
   for (int64_t c = 0; c < channels; ++c)
@@ -35,10 +35,10 @@ void each_sample(int64_t channels, int64_t pixels, Copy&& copy) {
       copy(static_cast<size_t>(c * pixels + k), static_cast<size_t>(k * channels + c));
 }
 
-/// Throws Error unless each chunk lies within the file: libpng sets aside what a chunk's length asks
-/// for before it looks whether so much follows.
+/// Throws Error unless each chunk lies within the file: libpng allocates a chunk's stated length
+/// before it reads the chunk.
 void check_chunks(const std::string& path, const std::string& file) {
-  constexpr size_t around = 12;  // length, the highest byte first; type; checksum
+  constexpr size_t around = 12;  // big-endian length, type, checksum
   for (size_t at = 8; at + around <= file.size() && file.compare(at + 4, 4, "IEND") != 0;) {
     uint64_t length = 0;
     for (size_t i = at; i < at + 4; ++i) length = length << 8 | static_cast<uint8_t>(file[i]);
@@ -58,7 +58,7 @@ ImageBytes read_png(const std::string& path) {
   Png png;
   png.succeeded(png_image_begin_read_from_memory(&png.image, file.data(), file.size()), "read_png",
                 path);
-  // Deflate makes 1032 bytes of one at most, with 8 pixels a byte.
+  // Deflate expands by at most 1032, with up to 8 pixels per byte.
   const uint64_t pixels = uint64_t{png.image.width} * png.image.height;
   check(pixels <= most_pixels && pixels / 8 <= file.size() * 1032, "read_png: ", path,
         ": a picture of ", png.image.width, " x ", png.image.height, " pixels in a file of ",
@@ -71,13 +71,13 @@ ImageBytes read_png(const std::string& path) {
   const png_color white{255, 255, 255};
   png.succeeded(png_image_finish_read(&png.image, &white, rows.data(), 0, nullptr), "read_png",
                 path);
-  // libpng goes on without a chunk of colours that is damaged.
+  // libpng only warns of a damaged colour chunk and skips it.
   check((png.image.warning_or_error & PNG_IMAGE_WARNING) == 0 ||
             std::string_view(png.image.message).find("CRC") == std::string_view::npos,
         "read_png: ", path, ": damaged: ", png.image.message);
   image.bytes.resize(rows.size());
   each_sample(image.channels, image.height * image.width,
-              [&](size_t planar, size_t mixed) { image.bytes[planar] = rows[mixed]; });
+              [&](size_t planar, size_t interleaved) { image.bytes[planar] = rows[interleaved]; });
   return image;
 }
 
@@ -92,7 +92,7 @@ void write_png(const std::string& path, const ImageBytes& image) {
         " bytes for ", channels, " x ", height, " x ", width);
   std::vector<uint8_t> rows(bytes.size());
   each_sample(channels, height * width,
-              [&](size_t planar, size_t mixed) { rows[mixed] = bytes[planar]; });
+              [&](size_t planar, size_t interleaved) { rows[interleaved] = bytes[planar]; });
   Png png;
   png.image.width = static_cast<png_uint_32>(width);
   png.image.height = static_cast<png_uint_32>(height);

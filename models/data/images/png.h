@@ -1,5 +1,5 @@
 #pragma once
-// Pictures in PNG files, by libpng.
+// PNG files, by libpng.
 
 #include <string>
 
@@ -7,16 +7,16 @@
 
 namespace gradus::models {
 
-/// A PNG file's picture: of one channel if it is grey, else of three (red, green, blue). Palettes
-/// are resolved, fewer bits a sample than 8 widened and 16 narrowed to 8, interlaced rows put in
-/// order; what is transparent is laid over white. Samples are sRGB's: 8-bit ones that the file says
-/// nothing else of, or that write_png wrote, are taken as they are. Throws Error naming the file if
-/// it is no PNG or damaged, and if it has more than 2^26 pixels, or more than its size can hold.
+/// Reads a PNG file: one channel if it is grey, else three (red, green, blue). Palettes are
+/// resolved, samples widened or narrowed to 8 bits, interlaced rows put in order, and transparent
+/// pixels blended with white. Samples are sRGB: 8-bit samples without another colour space in the
+/// file, such as those of write_png, are kept exactly. Throws Error naming the file if it is not a
+/// PNG, is damaged, or has more than 2^26 pixels or more than its size can hold.
 ImageBytes read_png(const std::string& path);
 
-/// Puts a PNG file of 8 bits a sample, grey or RGB, in the place of `path`, atomically as
-/// write_file_atomically does. Throws Error unless the picture has 1 or 3 channels, at least one
-/// pixel, at most 2^26 of them and a byte for each channel of each.
+/// Writes a PNG file with 8 bits per sample, grey or RGB, atomically as write_file_atomically does.
+/// Throws Error unless the picture has 1 or 3 channels, 1 to 2^26 pixels, and one byte per channel
+/// and pixel.
 void write_png(const std::string& path, const ImageBytes& image);
 
 }  // namespace gradus::models

@@ -30,9 +30,9 @@ constexpr std::array<Colour, 7> colours{{{"red", {0.9, 0.12, 0.12}},
 constexpr int64_t classes = kinds * std::ssize(colours);
 constexpr std::array<const char*, 4> relations{"above", "below", "left of", "right of"};
 
-/// A shape within the square of half its side, `radius`, around (x, y); y grows downwards.
+/// A shape in the square of side 2 radius around (x, y); y grows downwards.
 struct Shape2D {
-  int64_t id;  // of its class: kind * colours + colour
+  int64_t id;  // class: kind * number of colours + colour
   double x = 0, y = 0, radius = 0;
 };
 
@@ -44,7 +44,7 @@ std::string name_of_class(int64_t id) {
   return std::string(colour_of({id}).name) + ' ' + kind_names[kind_of({id})];
 }
 
-/// Whether a shape of radius 1 around 0 covers a point.
+/// True if a shape of radius 1 around 0 covers the point.
 bool covers(Kind kind, double x, double y) {
   const double u = std::fabs(x), v = std::fabs(y);
   switch (kind) {
@@ -52,7 +52,7 @@ bool covers(Kind kind, double x, double y) {
       return x * x + y * y <= 1;
     case square:
       return u <= 0.85 && v <= 0.85;
-    case triangle:  // its point is above
+    case triangle:  // its apex is at the top
       return y <= 0.85 && u * 1.85 <= y + 1;
     case cross:
       return (u <= 0.32 && v <= 1) || (v <= 0.32 && u <= 1);
@@ -61,9 +61,9 @@ bool covers(Kind kind, double x, double y) {
   }
 }
 
-/// What a caption says.
+/// Content of a caption.
 struct Scene {
-  std::vector<Shape2D> shapes;  // the one that is named first, and the other
+  std::vector<Shape2D> shapes;  // the one named first, and the other
   size_t relation = 0;          // of the first to the other
 };
 
@@ -86,8 +86,8 @@ Scene draw_scene(const ShapesOptions& o, internal::Draws& draws) {
     a.y = within(a.radius + 1, size - 1 - a.radius);
     return scene;
   }
-  // Another class for b. Along one axis the centres lie so far apart that a pixel is free between
-  // the shapes; along the other at most half as far. The one above, or on the left, comes first.
+  // b is of another class. Along one axis the centres are far enough apart to leave a pixel between
+  // the shapes; along the other at most half as far. The upper or left one comes first.
   Shape2D& b = scene.shapes[1];
   b.id = (a.id + 1 + draws.below(classes - 1)) % classes;
   const double distance = within(a.radius + b.radius + 1.5, size - 2 - a.radius - b.radius);
@@ -97,10 +97,14 @@ Scene draw_scene(const ShapesOptions& o, internal::Draws& draws) {
   const double other =
       within(std::max(low, across - distance / 2), std::min(high, across + distance / 2));
   const bool upright = draws.below(2) == 0;
-  (upright ? a.y : a.x) = along;
-  (upright ? b.y : b.x) = along + distance;
-  (upright ? a.x : a.y) = across;
-  (upright ? b.x : b.y) = other;
+  a.x = along;
+  a.y = across;
+  b.x = along + distance;
+  b.y = other;
+  if (upright) {
+    std::swap(a.x, a.y);
+    std::swap(b.x, b.y);
+  }
   scene.relation = upright ? 0 : 2;
   if (draws.below(2) == 1) {
     std::swap(a, b);
@@ -109,7 +113,7 @@ Scene draw_scene(const ShapesOptions& o, internal::Draws& draws) {
   return scene;
 }
 
-/// The picture: edges are smooth by 4 x 4 points a pixel.
+/// Paints the picture, with edges antialiased by 4 x 4 samples per pixel.
 void paint(const Scene& scene, const ShapesOptions& o, internal::Draws& draws, uint8_t* to) {
   const int64_t size = o.size, plane = size * size;
   std::vector<double> picture(static_cast<size_t>(3 * plane), 0.02 + 0.28 * draws.uniform());
@@ -172,7 +176,7 @@ ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options) 
           std::move(captions)};
 }
 
-std::string turned_caption(const std::string& caption) {
+std::string swapped_caption(const std::string& caption) {
   for (size_t i = 0; i < relations.size(); ++i) {
     const std::string relation = std::string(" ") + relations[i] + ' ';
     const size_t at = caption.find(relation);

@@ -1,5 +1,5 @@
 #pragma once
-// Pictures of coloured shapes with captions that the library draws itself.
+// Synthetic pictures of coloured shapes, with captions.
 
 #include <cstdint>
 #include <string>
@@ -11,35 +11,36 @@ namespace gradus::models {
 
 struct ShapesOptions {
   int64_t size = 32;                       ///< height and width in pixels, 20 to 1024
-  int64_t min_shapes = 1, max_shapes = 2;  ///< of a picture: 1 or 2, each as likely
-  double noise = 0.03;  ///< what each number of a pixel is moved by at most, in [0, 1]
-  uint64_t seed = 0;    ///< another seed draws other pictures
+  int64_t min_shapes = 1, max_shapes = 2;  ///< per picture: 1 or 2, equally likely
+  double noise = 0.03;                     ///< largest change of each value, in [0, 1]
+  uint64_t seed = 0;                       ///< each seed draws different pictures
 };
 
-/// Pictures (N, 3, size, size), and a true sentence about each. The label is the shape and colour
-/// that the caption names first: of one shape alone, what the picture shows.
+/// Pictures (N, 3, size, size) with a true caption each. The label is the shape and colour that the
+/// caption names first.
 struct ShapeImages {
   ImageData images;                   ///< with labels
-  std::vector<std::string> captions;  ///< one a picture
+  std::vector<std::string> captions;  ///< one per picture
 };
 
-/// Pictures first ... first + n - 1 of the endless row that the options determine: each is a
-/// function of the options and its number alone, so pictures of other numbers are held out.
+/// Draws pictures first ... first + n - 1 of an endless sequence: each is a function of the options
+/// and its number alone, so pictures with other numbers are held out.
 ///   const auto train = draw_shapes(0, 20000), test = draw_shapes(20000, 1000);
-/// Circles, squares, triangles, crosses and diamonds in seven colours on a dark ground, anywhere and
-/// of any size from a quarter to two fifths of the picture: "a red circle", or two that differ in
+/// Circles, squares, triangles, crosses and diamonds in seven colours on a dark background, at any
+/// position, a quarter to two fifths of the picture in size: "a red circle", or two that differ in
 /// shape or colour: "a red circle above a blue square", "below", "left of", "right of". Two shapes
-/// never touch; along the axis that the caption names they lie at least twice as far apart as along
-/// the other. Either is named first as often, so "a blue square below a red circle" is as true of
-/// that picture. Throws Error unless first >= 0, the options are in range and the pictures no more than 16 GB.
+/// never touch; they are at least twice as far apart along the caption's axis as along the other.
+/// Either shape is named first equally often: "a blue square below a red circle" describes the same
+/// picture. Throws Error unless first >= 0, the options are in range and the pictures take at most
+/// 16 GB.
 ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options = {});
 
-/// What is as true of the same picture: of "a red circle above a blue square" that "a blue square below
-/// a red circle". A caption of one shape is given back.
-std::string turned_caption(const std::string& caption);
+/// The caption of the same picture that names the other shape first: "a blue square below a red
+/// circle" for "a red circle above a blue square". Returns a caption of one shape unchanged.
+std::string swapped_caption(const std::string& caption);
 
-/// All captions that draw_shapes can give with these options, each once: 35 of one shape, 4,760 of
-/// two.
+/// All distinct captions that draw_shapes can give with these options: 35 with one shape, 4,760
+/// with two.
 std::vector<std::string> shape_captions(const ShapesOptions& options = {});
 
 }  // namespace gradus::models

@@ -11,8 +11,8 @@ namespace gradus::models {
 
 namespace {
 
-/// n as a sum of `parts` numbers of at least 1: parts - 1 of the n - 1 places between units, drawn
-/// by selection sampling (Knuth, volume 2, algorithm 3.4.2 S).
+/// Splits n into `parts` random summands of at least 1: draws parts - 1 of the n - 1 positions
+/// between units by selection sampling (Knuth, volume 2, algorithm 3.4.2 S).
 std::vector<int64_t> random_sum(int64_t n, int64_t parts, internal::Draws& draws) {
   std::vector<int64_t> lengths{1};
   int64_t cuts = parts - 1;
@@ -51,23 +51,23 @@ CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSp
   };
   const auto found = std::find_if(tokens.begin(), tokens.end(), is_sentinel);
   check(found == tokens.end(), "corrupt_spans: token ", found == tokens.end() ? 0 : *found,
-        " at place ", found - tokens.begin(), " is a sentinel");
+        " at position ", found - tokens.begin(), " is a sentinel");
 
   internal::Draws draws(key);
-  // Kept are spans + 1 pieces, of which the first and the last may be empty.
-  const std::vector<int64_t> gone = random_sum(taken, spans, draws);
+  // spans + 1 pieces are kept; the first and the last may be empty.
+  const std::vector<int64_t> removed = random_sum(taken, spans, draws);
   std::vector<int64_t> kept = random_sum(n - taken + 2, spans + 1, draws);
   --kept.front();
   CorruptedSpans result;
   auto at = tokens.begin();
-  for (size_t i = 0; i < gone.size(); ++i) {
+  for (size_t i = 0; i < removed.size(); ++i) {
     const int64_t sentinel = options.first_sentinel + static_cast<int64_t>(i);
     result.source.insert(result.source.end(), at, at + kept[i]);
     at += kept[i];
     result.source.push_back(sentinel);
     result.target.push_back(sentinel);
-    result.target.insert(result.target.end(), at, at + gone[i]);
-    at += gone[i];
+    result.target.insert(result.target.end(), at, at + removed[i]);
+    at += removed[i];
   }
   result.source.insert(result.source.end(), at, tokens.end());
   result.target.push_back(options.first_sentinel + spans);

@@ -6,6 +6,7 @@
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/models/data/text/reading.h"
 
 namespace gradus::models {
 
@@ -17,18 +18,9 @@ CorruptSpansOptions span_options(const DenoisingOptions& o) {
 
 std::string sentinel(int64_t i) { return "[X" + std::to_string(i) + "]"; }
 
-/// As many as sequences of so many tokens need.
+/// Number of sentinels that sequences of o.length tokens need.
 int64_t sentinels_for(const DenoisingOptions& o) {
   return span_counts(o.length, span_options(o)).spans + 1;
-}
-
-std::vector<int64_t> encode_line(const Tokenizer& tokenizer, const std::string& line,
-                                 int64_t number) {
-  try {
-    return tokenizer.encode(line);
-  } catch (const Error& e) {
-    fail("DenoisingData: line ", number, ": ", e.what());
-  }
 }
 
 }  // namespace
@@ -59,10 +51,7 @@ DenoisingData::DenoisingData(const std::string& text, const Tokenizer& tokenizer
     return std::span<const int32_t>(tokens_).subspan(static_cast<size_t>(range.begin),
                                                      static_cast<size_t>(range.end - range.begin));
   };
-  auto less = [](const auto& a, const auto& b) {
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-  };
-  std::set<std::span<const int32_t>, decltype(less)> known(less);
+  std::set<std::span<const int32_t>, internal::TokensLess> known;
   report_.repeated = std::erase_if(
       all, [&](const Range& range) { return !known.insert(tokens_of(range)).second; });
   std::vector<std::span<const int32_t>> sequences;
@@ -76,46 +65,46 @@ DenoisingData::DenoisingData(const std::string& text, const Tokenizer& tokenizer
     report_.longest_target = std::max(report_.longest_target, taken + spans + 1);
   }
   const std::vector<bool> is_held_out = held_out(sequences, options.validation, options.seed);
-  for (size_t i = 0; i < all.size(); ++i) (is_held_out[i] ? validation_ : train_).push_back(all[i]);
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<Range>& split = is_held_out[i] ? validation_ : train_;
+    split.push_back(all[i]);
+  }
   report_.train = std::ssize(train_);
   report_.validation = std::ssize(validation_);
   check(!train_.empty(), "DenoisingData: no sequences are left to train: ", report_.validation,
         " are held out, ", report_.too_short, " too short");
 }
 
-/// All lines, in pieces.
+/// Encodes all lines, cut into pieces.
 std::vector<DenoisingData::Range> DenoisingData::read(const std::string& text,
                                                       const Tokenizer& tokenizer, int64_t length) {
   std::vector<Range> all;
   int64_t number = 0;
-  for (size_t at = 0, end; at < text.size(); at = end + 1) {
-    end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    if (line.ends_with('\r')) line.pop_back();
-    const std::vector<int64_t> ids = encode_line(tokenizer, line, ++number);
-    const int64_t first = std::ssize(tokens_), n = std::ssize(ids),
-                  pieces = (n + length - 1) / length;
+  for (size_t at = 0; at < text.size();) {
+    const std::string line(internal::next_line(text, at));
+    const std::vector<int64_t> ids =
+        internal::encode(tokenizer, line, "DenoisingData: line ", ++number, ": ");
+    const int64_t first = std::ssize(tokens_);
     tokens_.insert(tokens_.end(), ids.begin(), ids.end());
-    for (int64_t i = 0; i < pieces; ++i) {
-      const Range piece{first + n * i / pieces, first + n * (i + 1) / pieces};
-      if (piece.end - piece.begin >= 2)
-        all.push_back(piece);
+    internal::for_equal_pieces(first, std::ssize(ids), length, [&](int64_t begin, int64_t end) {
+      if (end - begin >= 2)
+        all.push_back({begin, end});
       else
         ++report_.too_short;
-    }
+    });
   }
   return all;
 }
 
-std::vector<int64_t> DenoisingData::sequence(Split part, int64_t i) const {
-  check(i >= 0 && i < num_pairs(part), "DenoisingData: sequence ", i, " is outside [0, ",
-        num_pairs(part), ")");
-  const auto& [begin, end] = sequences(part)[static_cast<size_t>(i)];
+std::vector<int64_t> DenoisingData::sequence(Split split, int64_t i) const {
+  check(i >= 0 && i < num_pairs(split), "DenoisingData: sequence ", i, " is outside [0, ",
+        num_pairs(split), ")");
+  const auto& [begin, end] = sequences(split)[static_cast<size_t>(i)];
   return {tokens_.begin() + begin, tokens_.begin() + end};
 }
 
-PairSource::TokenPair DenoisingData::pair(Split part, int64_t i, RandomKey key) const {
-  CorruptedSpans corrupted = corrupt_spans(sequence(part, i), spans_, key);
+PairSource::TokenPair DenoisingData::pair(Split split, int64_t i, RandomKey key) const {
+  CorruptedSpans corrupted = corrupt_spans(sequence(split, i), spans_, key);
   return {std::move(corrupted.source), std::move(corrupted.target)};
 }
 

@@ -8,6 +8,7 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/data/draws.h"
+#include "gradus/models/data/text/reading.h"
 
 namespace gradus::models {
 
@@ -18,8 +19,8 @@ namespace {
 constexpr uint64_t key_of_examples = 0x1f83d9abfb41bd6bu;
 constexpr double ignored = -100;  // cross_entropy's ignore_index
 
-Draws draws_of_example(Split part, int64_t i) {
-  return Draws({key_of_examples + (part == Split::train ? 0 : 1), static_cast<uint64_t>(i) << 32});
+Draws draws_of_example(Split split, int64_t i) {
+  return Draws({key_of_examples + (split == Split::train ? 0 : 1), static_cast<uint64_t>(i) << 32});
 }
 
 }  // namespace
@@ -59,20 +60,16 @@ MaskedPairs::MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
 // ---- the text ----
 
 void MaskedPairs::add_segments(const std::string& text, const Tokenizer& tokenizer, int64_t line) {
-  std::vector<int64_t> ids;
-  try {
-    ids = tokenizer.encode(text);
-  } catch (const Error& e) {
-    fail("MaskedPairs: line ", line, options_.segment ? " and those that follow: " : ": ",
-         e.what());
-  }
+  const std::vector<int64_t> ids =
+      internal::encode(tokenizer, text, "MaskedPairs: line ", line,
+                       options_.segment ? " and those that follow: " : ": ");
   report_.unknown += tokenizer.count_unknown(ids);
-  const int64_t n = std::ssize(ids), before = std::ssize(tokens_);
+  const int64_t before = std::ssize(tokens_);
   tokens_.insert(tokens_.end(), ids.begin(), ids.end());
   const int64_t most = options_.segment ? options_.segment : (options_.length - 3) / 2;
-  const int64_t pieces = (n + most - 1) / most;  // of equal length, but for one token
-  for (int64_t i = 0; i < pieces; ++i)
-    segments_.push_back({before + n * i / pieces, before + n * (i + 1) / pieces});
+  internal::for_equal_pieces(before, std::ssize(ids), most, [&](int64_t begin, int64_t end) {
+    segments_.push_back({begin, end});
+  });
 }
 
 void MaskedPairs::read(const std::string& text, const Tokenizer& tokenizer) {
@@ -86,10 +83,7 @@ void MaskedPairs::read(const std::string& text, const Tokenizer& tokenizer) {
     first = std::ssize(segments_);
   };
   for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    at = end + 1;
+    const std::string line(internal::next_line(text, at));
     ++number;
     if (line.find_first_not_of(" \t\r\v\f") == std::string::npos) {
       end_document();
@@ -128,7 +122,7 @@ void MaskedPairs::split(const std::vector<Range>& documents) {
       train_.documents.push_back(range);
     } else if (begin >= cut) {
       validation_.documents.push_back(range);
-    } else {  // the cut is in it
+    } else {  // the document contains the cut
       int64_t middle = cut - begin <= end - cut ? range.first : range.last;
       const int64_t nearest = middle == range.first ? begin : end;
       if (!fits(nearest)) {
@@ -145,8 +139,8 @@ void MaskedPairs::split(const std::vector<Range>& documents) {
 
 // ---- examples ----
 
-/// The end of the segments from `first` on, before `last`, that make up at most so many tokens; at
-/// least one.
+/// End of the segments from `first` on, up to `last`, that hold at most `tokens` tokens; at least
+/// one segment.
 int64_t MaskedPairs::fill(int64_t first, int64_t last, int64_t tokens) const {
   const int64_t most = segments_[static_cast<size_t>(first)].begin + tokens;
   int64_t end = first + 1;
@@ -154,8 +148,8 @@ int64_t MaskedPairs::fill(int64_t first, int64_t last, int64_t tokens) const {
   return end;
 }
 
-/// A leaves a segment of its document for B; where there is but one document, another one too, from
-/// elsewhere.
+/// A leaves one segment of its document for B and, if there is only one document, another one for a
+/// B from elsewhere.
 int64_t MaskedPairs::end_of_a(const SplitData& data, const Example& example) const {
   const Range& document = data.documents[static_cast<size_t>(example.document)];
   int64_t last = document.last - 1;
@@ -164,18 +158,18 @@ int64_t MaskedPairs::end_of_a(const SplitData& data, const Example& example) con
   return fill(example.first, last, (options_.length - 3) / 2);
 }
 
-/// Where another B may begin, and the end of what may follow there.
+/// Start of a random B that does not follow A, and the end of the segments that may continue it.
 MaskedPairs::Range MaskedPairs::elsewhere(const SplitData& data, const Example& example,
                                           int64_t end_of_a, Draws& draws) const {
   const Range& document = data.documents[static_cast<size_t>(example.document)];
   if (data.documents.size() == 1) {
-    // Any segment but A's and the one behind A.
+    // Any segment except A's and the one after A.
     const int64_t others = document.last - document.first - (end_of_a + 1 - example.first);
     const int64_t first = document.first + draws.below(others);
     if (first < example.first) return {first, example.first};
     return {first + end_of_a + 1 - example.first, document.last};
   }
-  // A part's segments lie side by side.
+  // The segments of a split are consecutive.
   const int64_t begin = data.documents.front().first, end = data.documents.back().last,
                 own = document.last - document.first;
   int64_t first = begin + draws.below(end - begin - own);
@@ -186,7 +180,7 @@ MaskedPairs::Range MaskedPairs::elsewhere(const SplitData& data, const Example& 
   return {first, range->last};
 }
 
-void MaskedPairs::prepare(SplitData& data, Split part) const {
+void MaskedPairs::prepare(SplitData& data, Split split) const {
   for (int64_t d = 0; d < std::ssize(data.documents); ++d) {
     const Range& document = data.documents[static_cast<size_t>(d)];
     for (int64_t first = document.first; first + 1 < document.last; ++first)
@@ -194,20 +188,20 @@ void MaskedPairs::prepare(SplitData& data, Split part) const {
   }
   const bool enough =
       !data.starts.empty() && (data.documents.size() > 1 || data.starts.size() >= 2);
-  check(enough, "MaskedPairs: too little text to ", part == Split::train ? "train" : "validate",
+  check(enough, "MaskedPairs: too little text to ", split == Split::train ? "train" : "validate",
         ": ", data.documents.size(), " documents, ", data.starts.size(),
-        " segments with another one behind them, where ",
+        " segments that another one follows, where ",
         "1 in two documents or 2 in one are needed; options.segment cuts lines into segments");
   for (int64_t d = 0; d < std::ssize(data.documents); ++d) {
     const Range& document = data.documents[static_cast<size_t>(d)];
     for (int64_t first = document.first; first + 1 < document.last;) {
-      Draws draws = draws_of_example(part, std::ssize(data.examples));
+      Draws draws = draws_of_example(split, std::ssize(data.examples));
       const Example example{d, first, draws.uniform() < 0.5};
       data.examples.push_back(example);
       const int64_t b = end_of_a(data, example);
       const int64_t a_tokens = tokens_of({first, b});
       first = example.is_next ? fill(b, document.last, options_.length - 3 - a_tokens) : b;
-      // One segment alone is left: it follows the one before.
+      // A single segment is left: it follows the one before.
       if (first + 1 == document.last) data.examples.push_back({d, first - 1, true});
     }
   }
@@ -220,15 +214,16 @@ MaskedBatch MaskedPairs::empty_batch(int64_t rows) const {
 }
 
 void MaskedPairs::mask_row(int64_t length, Draws& draws, int64_t* ids, int64_t* targets) const {
-  std::vector<int64_t> places;
+  std::vector<int64_t> positions;
   for (int64_t t = 0; t < length; ++t)
-    if (!is_special_[static_cast<size_t>(ids[t])]) places.push_back(t);
-  if (places.empty()) return;  // nothing but [UNK]
-  const int64_t n = std::ssize(places);
+    if (!is_special_[static_cast<size_t>(ids[t])]) positions.push_back(t);
+  if (positions.empty()) return;  // only [UNK]
+  const int64_t n = std::ssize(positions);
   const int64_t chosen = std::max<int64_t>(1, std::llround(options_.rate * static_cast<double>(n)));
   for (int64_t i = 0; i < chosen; ++i) {
-    std::swap(places[static_cast<size_t>(i)], places[static_cast<size_t>(i + draws.below(n - i))]);
-    const int64_t t = places[static_cast<size_t>(i)];
+    std::swap(positions[static_cast<size_t>(i)],
+              positions[static_cast<size_t>(i + draws.below(n - i))]);
+    const int64_t t = positions[static_cast<size_t>(i)];
     targets[t] = ids[t];
     const double fate = draws.uniform();
     if (fate < options_.masked)
@@ -266,11 +261,11 @@ void MaskedPairs::write_row(const SplitData& data, const Example& example, Draws
   mask_row(t, draws, ids, batch.targets.data<int64_t>() + row * T);
 }
 
-MaskedBatch MaskedPairs::random_batch(Split part, int64_t batch, uint64_t seed, int64_t step,
+MaskedBatch MaskedPairs::random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                                       int64_t index) const {
   const RandomKey key =
-      internal::batch_key("MaskedPairs", "examples", part, batch, seed, step, index);
-  const SplitData& data = of(part);
+      internal::batch_key("MaskedPairs", "examples", {split, batch, seed, step, index});
+  const SplitData& data = of(split);
   check(!data.starts.empty(), "MaskedPairs: nothing is held out");
   const MaskedBatch out = empty_batch(batch);
   for (int64_t row = 0; row < batch; ++row) {
@@ -282,16 +277,16 @@ MaskedBatch MaskedPairs::random_batch(Split part, int64_t batch, uint64_t seed, 
   return out;
 }
 
-MaskedBatch MaskedPairs::examples(Split part, int64_t first, int64_t batch) const {
-  check(first >= 0 && first < num_examples(part), "MaskedPairs: example ", first,
-        " is outside [0, ", num_examples(part), ")");
+MaskedBatch MaskedPairs::examples(Split split, int64_t first, int64_t batch) const {
+  check(first >= 0 && first < num_examples(split), "MaskedPairs: example ", first,
+        " is outside [0, ", num_examples(split), ")");
   check(batch >= 1, "MaskedPairs: expected a batch of at least 1 example, got ", batch);
-  const int64_t rows = std::min(batch, num_examples(part) - first);
+  const int64_t rows = std::min(batch, num_examples(split) - first);
   const MaskedBatch out = empty_batch(rows);
   for (int64_t row = 0; row < rows; ++row) {
-    Draws draws = draws_of_example(part, first + row);
-    draws.uniform();  // prepare's
-    write_row(of(part), of(part).examples[static_cast<size_t>(first + row)], draws, out, row);
+    Draws draws = draws_of_example(split, first + row);
+    draws.uniform();  // drawn by prepare
+    write_row(of(split), of(split).examples[static_cast<size_t>(first + row)], draws, out, row);
   }
   return out;
 }

@@ -8,6 +8,7 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/data/draws.h"
+#include "gradus/models/data/text/reading.h"
 
 namespace gradus::models {
 
@@ -30,11 +31,9 @@ PairSource::PairSource(const char* name, const Tokenizer& source, const Tokenize
 std::vector<bool> PairSource::held_out(const std::vector<std::span<const int32_t>>& sequences,
                                        double share, uint64_t seed) const {
   check(share >= 0 && share < 1, name_, ": expected a share for validation in [0, 1), got ", share);
-  // Numbered in the order of their tokens; held out are the first of a random order of these.
-  auto less = [](const auto& a, const auto& b) {
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-  };
-  std::map<std::span<const int32_t>, int64_t, decltype(less)> numbers(less);
+  // Numbers the distinct sequences by their tokens; the first numbers of a random permutation are
+  // held out.
+  std::map<std::span<const int32_t>, int64_t, internal::TokensLess> numbers;
   for (const auto& sequence : sequences) numbers.emplace(sequence, 0);
   int64_t count = 0;
   for (auto& [sequence, number] : numbers) number = count++;
@@ -70,25 +69,25 @@ PairBatch PairSource::gather(const std::vector<TokenPair>& rows) const {
   return batch;
 }
 
-PairBatch PairSource::random_batch(Split part, int64_t batch, uint64_t seed, int64_t step,
+PairBatch PairSource::random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                                    int64_t index) const {
-  const RandomKey key = internal::batch_key(name_, "pairs", part, batch, seed, step, index);
-  check(num_pairs(part) > 0, name_, ": no pairs are held out");
+  const RandomKey key = internal::batch_key(name_, "pairs", {split, batch, seed, step, index});
+  check(num_pairs(split) > 0, name_, ": no pairs are held out");
   std::vector<TokenPair> rows;
   for (int64_t i = 0; i < batch; ++i)
     rows.push_back(
-        pair(part, internal::row_choice(key, i, num_pairs(part)), internal::row_key(key, i)));
+        pair(split, internal::row_choice(key, i, num_pairs(split)), internal::row_key(key, i)));
   return gather(rows);
 }
 
-PairBatch PairSource::pairs(Split part, int64_t first, int64_t batch) const {
-  check(first >= 0 && first < num_pairs(part), name_, ": pair ", first, " is outside [0, ",
-        num_pairs(part), ")");
+PairBatch PairSource::pairs(Split split, int64_t first, int64_t batch) const {
+  check(first >= 0 && first < num_pairs(split), name_, ": pair ", first, " is outside [0, ",
+        num_pairs(split), ")");
   check(batch >= 1, name_, ": expected a batch of at least 1 pair, got ", batch);
-  const RandomKey key{key_of_fixed + (part == Split::train ? 0 : 1), 0};
+  const RandomKey key{key_of_fixed + (split == Split::train ? 0 : 1), 0};
   std::vector<TokenPair> rows;
-  for (int64_t i = first; i < first + std::min(batch, num_pairs(part) - first); ++i)
-    rows.push_back(pair(part, i, internal::row_key(key, i)));
+  for (int64_t i = first; i < first + std::min(batch, num_pairs(split) - first); ++i)
+    rows.push_back(pair(split, i, internal::row_key(key, i)));
   return gather(rows);
 }
 

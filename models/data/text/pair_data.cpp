@@ -7,32 +7,22 @@
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/models/data/text/reading.h"
 
 namespace gradus::models {
-
-namespace {
-
-std::vector<int64_t> encode_side(const Tokenizer& tokenizer, const std::string& text,
-                                 const char* side, size_t pair) {
-  try {
-    return tokenizer.encode(text);
-  } catch (const Error& e) {
-    fail("PairData: the ", side, " of pair ", pair, ": ", e.what());
-  }
-}
-
-}  // namespace
 
 std::vector<PairData::Place> PairData::encode(const std::vector<TextPair>& pairs,
                                               const Tokenizer& source, const Tokenizer& target,
                                               const PairDataOptions& options) {
   check(options.max_source >= 1 && options.max_target >= 1,
-        "PairData: expected maxima of 1 token or more, got ", options.max_source, " and ",
-        options.max_target);
+        "PairData: expected max_source and max_target of at least 1 token, got ",
+        options.max_source, " and ", options.max_target);
   std::vector<Place> places;
   for (size_t i = 0; i < pairs.size(); ++i) {
-    const std::vector<int64_t> x = encode_side(source, pairs[i].source, "source", i),
-                               y = encode_side(target, pairs[i].target, "target", i);
+    const std::vector<int64_t> x = internal::encode(source, pairs[i].source,
+                                                    "PairData: the source of pair ", i, ": "),
+                               y = internal::encode(target, pairs[i].target,
+                                                    "PairData: the target of pair ", i, ": ");
     if (x.empty() || y.empty()) {
       ++report_.empty;
     } else if (std::ssize(x) > options.max_source || std::ssize(y) > options.max_target) {
@@ -56,7 +46,10 @@ PairData::PairData(const std::vector<TextPair>& pairs, const Tokenizer& source,
     sources.push_back(std::span(tokens_).subspan(static_cast<size_t>(place.source),
                                                  static_cast<size_t>(place.target - place.source)));
   const std::vector<bool> is_held_out = held_out(sources, options.validation, options.seed);
-  for (size_t i = 0; i < all.size(); ++i) (is_held_out[i] ? validation_ : train_).push_back(all[i]);
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<Place>& split = is_held_out[i] ? validation_ : train_;
+    split.push_back(all[i]);
+  }
   finish(source, target);
 }
 
@@ -83,8 +76,8 @@ void PairData::finish(const Tokenizer& source, const Tokenizer& target) {
   report_.validation = num_pairs(Split::validation);
   const int64_t source_unknown = source.has_special("[UNK]") ? source.special("[UNK]") : -1,
                 target_unknown = target.has_special("[UNK]") ? target.special("[UNK]") : -1;
-  for (const Split part : {Split::train, Split::validation})
-    for (const Place& place : places(part)) {
+  for (const Split split : {Split::train, Split::validation})
+    for (const Place& place : places(split)) {
       const auto x = tokens_.begin() + place.source, y = tokens_.begin() + place.target,
                  end = tokens_.begin() + place.end;
       report_.source_tokens += y - x;
@@ -99,14 +92,14 @@ void PairData::finish(const Tokenizer& source, const Tokenizer& target) {
         report_.held_out, " have held-out sources");
 }
 
-int64_t PairData::original(Split part, int64_t i) const {
-  check(i >= 0 && i < num_pairs(part), "PairData: pair ", i, " is outside [0, ", num_pairs(part),
+int64_t PairData::original(Split split, int64_t i) const {
+  check(i >= 0 && i < num_pairs(split), "PairData: pair ", i, " is outside [0, ", num_pairs(split),
         ")");
-  return places(part)[static_cast<size_t>(i)].original;
+  return places(split)[static_cast<size_t>(i)].original;
 }
 
-PairSource::TokenPair PairData::pair(Split part, int64_t i, RandomKey) const {
-  const Place& place = places(part)[static_cast<size_t>(i)];
+PairSource::TokenPair PairData::pair(Split split, int64_t i, RandomKey) const {
+  const Place& place = places(split)[static_cast<size_t>(i)];
   const auto x = tokens_.begin() + place.source, y = tokens_.begin() + place.target,
              end = tokens_.begin() + place.end;
   return {{x, y}, {y, end}};

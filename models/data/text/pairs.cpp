@@ -1,11 +1,11 @@
 #include "gradus/models/data/text/pairs.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "gradus/core/files/file.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/models/data/text/reading.h"
 #include "gradus/models/data/tokenizers/utf8.h"
 
 namespace gradus::models {
@@ -21,7 +21,7 @@ bool is_blank(std::string_view text) {
   return true;
 }
 
-/// The pair of a line, or what is wrong with it.
+/// Parses a line; returns what is wrong with it, or nullptr.
 const char* parse(std::string_view line, TextPair& pair) {
   char32_t code_point;
   for (size_t at = 0; at < line.size();)
@@ -44,10 +44,7 @@ PairFile read_pairs(const std::string& path, const ReadPairsOptions& options) {
   PairFile file;
   size_t at = text.rfind("\xef\xbb\xbf", 0) == 0 ? 3 : 0;
   while (at < text.size()) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line(text.data() + at, end - at);
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    at = end + 1;
+    const std::string_view line = internal::next_line(text, at);
     ++file.lines;
     TextPair pair;
     if (const char* wrong = parse(line, pair)) {

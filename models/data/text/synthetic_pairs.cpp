@@ -15,8 +15,8 @@ namespace gradus::models {
 
 namespace {
 
-/// Different numbers of [0, total), all equally likely: a shuffle of which only the places touched
-/// are kept (Fisher & Yates).
+/// Draws distinct numbers uniformly from [0, total): a Fisher-Yates shuffle that stores only the
+/// positions it touched.
 class DifferentNumbers {
  public:
   DifferentNumbers(int64_t total, RandomKey key) : total_(total), draws_(key) {}
@@ -51,7 +51,7 @@ int64_t days_of(int64_t year, int64_t month) {
   return month == 2 && leap ? 29 : days[static_cast<size_t>(month - 1)];
 }
 
-/// The dates, one after the other: their places are the days since 1 January 1900, a Monday.
+/// All dates in order: the index counts days since 1 January 1900, a Monday.
 const std::vector<Date>& dates() {
   static const auto all = [] {
     std::vector<Date> list;
@@ -88,17 +88,17 @@ std::string lower(std::string text) {
 
 constexpr int64_t date_forms = 17;
 
-/// The form-th way to write the date `place` days after 1 January 1900.
-std::string written(int64_t place, int64_t form) {
+/// Writes the date `day` days after 1 January 1900 in one of the forms.
+std::string written(int64_t day, int64_t form) {
   static const std::array<std::string, 12> months{"January",   "February", "March",    "April",
                                                   "May",       "June",     "July",     "August",
                                                   "September", "October",  "November", "December"};
   static const std::array<std::string, 7> weekdays{"Monday", "Tuesday",  "Wednesday", "Thursday",
                                                    "Friday", "Saturday", "Sunday"};
-  const Date& date = dates()[static_cast<size_t>(place)];
+  const Date& date = dates()[static_cast<size_t>(day)];
   const std::string d = std::to_string(date.day), y = std::to_string(date.year);
   const std::string &m = months[static_cast<size_t>(date.month - 1)],
-                    &w = weekdays[static_cast<size_t>(place % 7)];
+                    &w = weekdays[static_cast<size_t>(day % 7)];
   const std::string m3 = m.substr(0, 3), w3 = w.substr(0, 3);
   switch (form) {
     case 0:
@@ -149,9 +149,9 @@ std::vector<TextPair> date_pairs(int64_t n, uint64_t seed) {
   DifferentNumbers numbers(total, {seed ^ key_of_dates, 0});
   std::vector<TextPair> pairs;
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t number = numbers.next(), place = number / date_forms;
-    const Date& date = dates()[static_cast<size_t>(place)];
-    pairs.push_back({written(place, number % date_forms),
+    const int64_t number = numbers.next(), day = number / date_forms;
+    const Date& date = dates()[static_cast<size_t>(day)];
+    pairs.push_back({written(day, number % date_forms),
                      std::to_string(date.year) + "-" + two(date.month) + "-" + two(date.day)});
   }
   return pairs;
@@ -166,11 +166,11 @@ std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOpt
         "\"");
   check(shortest >= 1 && shortest <= longest && longest <= 1 << 16,
         "reversal_pairs: expected lengths of 1 to 65,536 letters, got ", shortest, " to ", longest);
-  double strings = 0;  // infinity is many
+  double strings = 0;  // may become infinite
   for (int64_t length = shortest; length <= longest; ++length)
     strings += std::pow(static_cast<double>(alphabet.size()), static_cast<double>(length));
   check(n >= 0 && 2 * static_cast<double>(n) <= strings, "reversal_pairs: expected at most ",
-        strings / 2, " pairs, half of all that there are, got ", n);
+        strings / 2, " pairs, half of all distinct ones, got ", n);
   internal::Draws draws({seed ^ key_of_reversals, 0});
   std::unordered_set<std::string> seen;
   std::vector<TextPair> pairs;

@@ -16,6 +16,7 @@
 #include "gradus/core/files/open_file.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/models/data/text/reading.h"
 #include "gradus/models/data/tokenizers/utf8.h"
 
 namespace gradus::models {
@@ -41,7 +42,7 @@ bool is_source(const std::string& text) {
 
 int64_t width_for(int64_t vocab_size) { return vocab_size <= 1 << 16 ? 2 : 4; }
 
-/// Writes tokens behind a header that it fills in last.
+/// Writes tokens after a header, which it fills in last.
 class Writer {
  public:
   Writer(File& file, int64_t vocab_size, const std::string& source) : file_(file) {
@@ -58,7 +59,7 @@ class Writer {
     for (const int64_t token : tokens) {
       check(token >= 0 && static_cast<uint64_t>(token) < header_.vocab_size,
             "TokenFile: expected tokens from 0 to ", header_.vocab_size - 1, ", got ", token);
-      const char* bytes = reinterpret_cast<const char*>(&token);  // the lowest come first
+      const char* bytes = reinterpret_cast<const char*>(&token);  // little-endian
       buffer_.insert(buffer_.end(), bytes, bytes + header_.width);
       if (buffer_.size() == size_t{1} << 16) flush();
     }
@@ -85,24 +86,24 @@ class Writer {
   std::vector<char> buffer_;
 };
 
-/// White space to every tokenizer; WordPiece drops U+000B and U+000C without a trace.
+/// White space to every tokenizer; WordPiece drops U+000B and U+000C without splitting there.
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-/// The last place where a text, of which more may come, can be cut as TokenFile::write says, or 0.
+/// The last position where TokenFile::write may cut an incomplete text, or 0.
 size_t last_cut(const std::string& text) {
   for (size_t at = text.size(); at-- > 1;) {
     if (!is_space(text[at]) || at + 1 == text.size()) continue;
     size_t end = at + 1;
     char32_t next;
     const bool whole = internal::read_code_point(text, end, next);
-    if (!whole && at + 4 >= text.size()) continue;  // its other bytes are still to come
+    if (!whole && at + 4 >= text.size()) continue;  // the character is incomplete
     if (!whole || internal::kind_of(next) != internal::Kind::space) return at;
   }
   return 0;
 }
 
-/// Calls use(piece, its first byte's place in the file) for the pieces of a text file's `most`
-/// bytes from byte `before` on.
+/// Calls use(piece, offset in the file) for the pieces of a text file's `most` bytes from byte
+/// `before` on.
 void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint64_t most,
                     const std::function<void(const std::string&, uint64_t)>& use) {
   File file("TokenFile: " + path + ": ", path, O_RDONLY);
@@ -129,32 +130,22 @@ void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint
   }
 }
 
-/// A part of a text file, and how it is read.
-struct TextRange {
-  const std::string& path;
-  int64_t piece, first, most;
-};
-
-void check_range(const TextRange& text) {
-  check(text.piece >= 1 && text.piece <= int64_t{1} << 32,
-        "TokenFile: expected pieces of 1 to 2^32 bytes, got ", text.piece);
-  check(text.first >= 0 && text.most >= 0, "TokenFile: expected a range of bytes, got ", text.most,
-        " from byte ", text.first, " on");
+void check_options(const TokenFileOptions& o) {
+  check(o.piece >= 1 && o.piece <= int64_t{1} << 32,
+        "TokenFile: expected pieces of 1 to 2^32 bytes, got ", o.piece);
+  check(o.first >= 0 && o.most >= 0, "TokenFile: expected a range of bytes, got ", o.most,
+        " from byte ", o.first, " on");
 }
 
-TokenFile::Written write_tokens(File& file, const TextRange& text, const Tokenizer& tokenizer,
-                                const std::string& source) {
+TokenFile::Written write_tokens(File& file, const std::string& text_path,
+                                const Tokenizer& tokenizer, const TokenFileOptions& o) {
   TokenFile::Written written;
-  Writer writer(file, tokenizer.vocab_size(), source);
-  for_each_piece(text.path, static_cast<size_t>(text.piece), static_cast<uint64_t>(text.first),
-                 static_cast<uint64_t>(text.most), [&](const std::string& piece, uint64_t at) {
-                   std::vector<int64_t> tokens;
-                   try {
-                     tokens = tokenizer.encode(piece);
-                   } catch (const Error& e) {
-                     fail("TokenFile: ", text.path, ": in the ", piece.size(), " bytes from byte ",
-                          at, " on: ", e.what());
-                   }
+  Writer writer(file, tokenizer.vocab_size(), o.source);
+  for_each_piece(text_path, static_cast<size_t>(o.piece), static_cast<uint64_t>(o.first),
+                 static_cast<uint64_t>(o.most), [&](const std::string& piece, uint64_t at) {
+                   const std::vector<int64_t> tokens =
+                       internal::encode(tokenizer, piece, "TokenFile: ", text_path, ": in the ",
+                                        piece.size(), " bytes from byte ", at, " on: ");
                    writer.add(tokens);
                    written.bytes += std::ssize(piece);
                    written.tokens += std::ssize(tokens);
@@ -164,11 +155,11 @@ TokenFile::Written write_tokens(File& file, const TextRange& text, const Tokeniz
   return written;
 }
 
-/// A new file that has lost its name already.
+/// Opens a new temporary file and removes its name.
 std::unique_ptr<File> open_nameless(std::string& path) {
   std::error_code error;
   const auto folder = std::filesystem::temp_directory_path(error);
-  check(!error, "TokenFile: there is no folder for temporary files: ", error.message());
+  check(!error, "TokenFile: no folder for temporary files: ", error.message());
   path = (folder / "gradus-tokens-XXXXXX").string();
   const int fd = ::mkstemp(path.data());
   check(fd >= 0, "TokenFile: cannot write ", path, ": ", std::strerror(errno));
@@ -201,11 +192,11 @@ TokenFile::TokenFile(std::shared_ptr<const Open> open) : open_(std::move(open)) 
   Header header;
   std::memcpy(&header, open_->content.data, sizeof header);
   check(std::memcmp(header.magic, Header().magic, sizeof header.magic) == 0, context,
-        "byte 0: this is no token file: it does not begin with \"gradtok1\"");
+        "byte 0: not a token file: it does not begin with \"gradtok1\"");
   check(header.vocab_size >= 1 && header.vocab_size <= uint64_t{1} << 32, context,
         "byte 24: expected a vocabulary of 1 to 2^32 tokens, got ", header.vocab_size);
   width_ = width_for(static_cast<int64_t>(header.vocab_size));
-  check(header.width == width_, context, "byte 8: expected ", width_, " bytes a token, got ",
+  check(header.width == width_, context, "byte 8: expected ", width_, " bytes per token, got ",
         header.width);
   check(header.zero == 0, context, "bytes 12 to 15: expected zeros");
   const std::string source = this->source();
@@ -247,10 +238,11 @@ void TokenFile::copy(int64_t first, int64_t n, int64_t* to) const {
 
 void TokenFile::read(int64_t first, int64_t n, int64_t* to) const {
   check(first >= 0 && n >= 0 && first <= count_ && n <= count_ - first, open_->context, n,
-        " tokens from token ", first, " on are not among the ", count_);
+        " tokens from token ", first, " on: only ", count_, " exist");
   const uint64_t now = open_->file->size();
-  check(now >= open_->content.bytes, open_->context, "the file has become shorter since it was ",
-        "opened: from ", open_->content.bytes, " bytes to ", now);
+  check(now >= open_->content.bytes, open_->context,
+        "the file was truncated after it was opened: ", "from ", open_->content.bytes, " bytes to ",
+        now);
   if (width_ == 2)
     copy<uint16_t>(first, n, to);
   else
@@ -258,7 +250,7 @@ void TokenFile::read(int64_t first, int64_t n, int64_t* to) const {
 }
 
 void TokenFile::verify() const {
-  constexpr int64_t piece = 1 << 15;  // a multiple of 32 bytes, as the checksum wants
+  constexpr int64_t piece = 1 << 15;  // a multiple of 32 bytes, as Checksum requires
   std::vector<int64_t> tokens(piece);
   Checksum checksum;
   for (int64_t at = 0; at < count_; at += piece) {
@@ -268,17 +260,15 @@ void TokenFile::verify() const {
                  static_cast<size_t>(n * width_));
   }
   check(checksum.digits() == this->checksum(), open_->context, "byte 32: the tokens' checksum is ",
-        checksum.digits(), ", not the one given there: the file is damaged");
+        checksum.digits(), ", not the one stored there: the file is damaged");
 }
 
 TokenFile::Written TokenFile::write(const std::string& path, const std::string& text_path,
-                                    const Tokenizer& tokenizer, int64_t piece, int64_t first,
-                                    int64_t most, const std::string& source) {
-  const TextRange text{text_path, piece, first, most};
-  check_range(text);
+                                    const Tokenizer& tokenizer, const TokenFileOptions& options) {
+  check_options(options);
   Written written;
   replace_file("TokenFile", path,
-               [&](File& file) { written = write_tokens(file, text, tokenizer, source); });
+               [&](File& file) { written = write_tokens(file, text_path, tokenizer, options); });
   return written;
 }
 
@@ -292,13 +282,12 @@ void TokenFile::write(const std::string& path, const std::vector<int64_t>& token
 }
 
 TokenFile TokenFile::temporary(const std::string& text_path, const Tokenizer& tokenizer,
-                               int64_t piece, int64_t first, int64_t most) {
-  const TextRange text{text_path, piece, first, most};
-  check_range(text);
+                               const TokenFileOptions& options) {
+  check_options(options);
   std::string path;
   std::unique_ptr<File> file = open_nameless(path);
-  write_tokens(*file, text, tokenizer, "");
-  file->rewind();  // which writes what is still buffered
+  write_tokens(*file, text_path, tokenizer, options);
+  file->rewind();  // flushes the buffer
   return TokenFile(std::make_shared<Open>(path, std::move(file)));
 }
 

@@ -11,64 +11,67 @@
 
 namespace gradus::models {
 
-/// A file of token ids, mapped into memory: what is not read takes none.
+/// How TokenFile encodes a text file.
+struct TokenFileOptions {
+  int64_t piece = 1 << 22;  ///< bytes to read and encode at a time, about
+  int64_t first = 0;        ///< first byte of the text to encode
+  int64_t most = std::numeric_limits<int64_t>::max();  ///< maximum number of bytes to encode
+  std::string source = {};  ///< see TokenFile::source(); 16 hexadecimal digits, or empty
+};
+
+/// A memory-mapped file of token ids: only what is read takes memory.
 ///
-/// The file: 64 bytes of header ("gradtok1"; then, little-endian, bytes a token, 2 or 4, as uint32;
-/// four bytes 0; the number of tokens and the size of the vocabulary as uint64; a checksum of the
-/// tokens in 16 hexadecimal digits; what they were made of, in 16 hexadecimal digits, or zeros if
-/// that is not known), then the tokens as uint16 (a vocabulary of at most 65,536) or uint32.
+/// Format: a header of 64 bytes ("gradtok1"; then, little-endian, bytes per token, 2 or 4, as
+/// uint32; four zero bytes; the number of tokens and the vocabulary size as uint64; a checksum of
+/// the tokens in 16 hexadecimal digits; the source in 16 hexadecimal digits, or zeros if unknown),
+/// then the tokens as uint16 (vocabularies up to 65,536) or uint32.
 ///
-/// Opening reads the header and compares the file's length with it; verify() reads all. A file that
-/// is cut short while it is open makes the next read throw Error; only one cut short in the midst
-/// of a read ends the program, with SIGBUS, as it ends any program that maps files. Who writes with
-/// write() need not fear that: it puts a new file in the old one's place, and who has that open
-/// keeps it. A copy of a TokenFile costs nothing; threads may share one.
+/// Opening reads the header and checks the file's length; verify() reads everything. If the file is
+/// truncated while open, the next read throws Error; truncation in the middle of a read ends the
+/// program with SIGBUS, as for any mapped file. write() never causes that: it replaces the file
+/// atomically, and readers keep the old one. Copies are cheap; threads may share one.
 class TokenFile {
  public:
-  /// Throws Error, naming the file and the byte, unless it is such a file, whole.
+  /// Throws Error, naming the file and the byte, unless it is a complete file of this format.
   explicit TokenFile(const std::string& path);
 
-  int64_t size() const { return count_; }             ///< how many tokens
-  int64_t vocab_size() const { return vocab_size_; }  ///< each token is below it
-  /// As it was opened.
+  int64_t size() const { return count_; }             ///< number of tokens
+  int64_t vocab_size() const { return vocab_size_; }  ///< every token is below it
+  /// Path it was opened with.
   const std::string& path() const;
-  /// As the file gives it: tells tokens from others. Only verify() looks whether it is right.
+  /// Checksum stored in the file; only verify() compares it with the tokens.
   std::string checksum() const;
-  /// As write() was given it: tells what the tokens were made of from other texts and tokenizers; 16
-  /// hexadecimal digits, or empty if that is not known.
+  /// Identifies the text and the tokenizer, as given to write(): 16 hexadecimal digits, or empty if
+  /// unknown.
   std::string source() const;
-  /// Copies tokens first ... first + n - 1. Throws Error if there are no such tokens, if the file
-  /// has become shorter, and, naming the byte, on a token outside the vocabulary.
+  /// Copies tokens first ... first + n - 1. Throws Error if these do not exist, if the file has
+  /// been truncated, and, naming the byte, on a token outside the vocabulary.
   void read(int64_t first, int64_t n, int64_t* to) const;
-  /// Reads all tokens. Throws Error on one outside the vocabulary and on a wrong checksum.
+  /// Reads all tokens. Throws Error on one outside the vocabulary or on a wrong checksum.
   void verify() const;
 
-  /// What write() found.
+  /// Statistics of the text written.
   struct Written {
     int64_t bytes = 0;    ///< of text
-    int64_t tokens = 0;   ///< made of it
-    int64_t unknown = 0;  ///< of these, how many are [UNK]
+    int64_t tokens = 0;   ///< encoded from it
+    int64_t unknown = 0;  ///< [UNK] among these
   };
-  /// Writes the tokens of a text file, complete or not at all. The text is read and encoded in
-  /// pieces of about `piece` bytes, each cut before a space, tab or line break that stands
-  /// before what is no white space: there, none of this library's tokenizers makes other tokens than of
-  /// the whole text. A text without such places is taken whole. The text is the file's from byte
-  /// `first` on, at most `most` bytes; `source` is for the caller's use. Throws Error naming the file
-  /// and where in it the tokenizer refused, and on a source that source() could not give.
+  /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces,
+  /// each cut before a space, tab or line break that a character other than white space follows:
+  /// there this library's tokenizers give the same tokens as for the whole text. A text without
+  /// such positions is a single piece. Throws Error naming the file and the piece that the
+  /// tokenizer refuses, and on options out of range.
   static Written write(const std::string& path, const std::string& text_path,
-                       const Tokenizer& tokenizer, int64_t piece = 1 << 22, int64_t first = 0,
-                       int64_t most = std::numeric_limits<int64_t>::max(),
-                       const std::string& source = "");
-  /// Writes tokens that are there already. Throws Error on one outside [0, vocab_size), and on a
-  /// source that source() could not give.
+                       const Tokenizer& tokenizer, const TokenFileOptions& options = {});
+  /// Writes the given tokens. Throws Error on one outside [0, vocab_size), and on a source that is
+  /// neither empty nor 16 hexadecimal digits.
   static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
                     const std::string& source = "");
-  /// The tokens that write() would make of a text, in a file among the system's temporary ones that
-  /// has no name (path() tells the one it had) and goes with the last copy, however the program
-  /// ends. Throws Error as write(), and if there is no such folder.
+  /// The same tokens as write() in an unnamed temporary file, which is freed with the last copy,
+  /// however the program ends; path() is the name it had. Throws Error as write() does, and if
+  /// there is no folder for temporary files.
   static TokenFile temporary(const std::string& text_path, const Tokenizer& tokenizer,
-                             int64_t piece = 1 << 22, int64_t first = 0,
-                             int64_t most = std::numeric_limits<int64_t>::max());
+                             const TokenFileOptions& options = {});
 
  private:
   struct Open;

@@ -6,7 +6,7 @@ namespace gradus::models::internal {
 
 namespace {
 
-/// The kind of the character at text[at], and where it ends. Marks are no letters to GPT-2.
+/// Kind and end of the character at text[at]. GPT-2 does not count marks as letters.
 Kind kind_at(std::string_view text, size_t at, size_t& end) {
   char32_t code_point;
   end = at;
@@ -18,7 +18,7 @@ Kind kind_at(std::string_view text, size_t at, size_t& end) {
   return kind == Kind::mark ? Kind::other : kind;
 }
 
-/// The bytes of a contraction at text[at], or 0.
+/// Length of the contraction at text[at], or 0.
 size_t contraction(std::string_view text, size_t at) {
   if (text[at] != '\'') return 0;
   for (const std::string_view one : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
@@ -54,7 +54,7 @@ size_t end_of_word(std::string_view text, size_t at) {
     for (size_t next; end < text.size() && kind_at(text, end, next) == kind;) end = next;
     return end;
   }
-  // Spaces, but for the last one where a word follows, unless it is the only one.
+  // Spaces, without the last one if a word follows, unless it is the only one.
   size_t last = at;
   kind_at(text, at, end);
   for (size_t next; end < text.size() && kind_at(text, end, next) == Kind::space; end = next)
@@ -65,10 +65,10 @@ size_t end_of_word(std::string_view text, size_t at) {
 const std::array<uint8_t, 256>& bytes_in_order() {
   static const auto all = [] {
     std::array<uint8_t, 256> order{};
-    size_t place = 0;
+    size_t next = 0;
     for (const bool printing : {true, false})
       for (int byte = 0; byte < 256; ++byte)
-        if (prints(byte) == printing) order[place++] = static_cast<uint8_t>(byte);
+        if (prints(byte) == printing) order[next++] = static_cast<uint8_t>(byte);
     return order;
   }();
   return all;

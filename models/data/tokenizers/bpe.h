@@ -12,34 +12,34 @@
 
 namespace gradus::models::internal {
 
-/// Where the word that begins at text[at] ends, by GPT-2's rule. at < text.size().
+/// End of the word that begins at text[at], by GPT-2's rule. at < text.size().
 size_t end_of_word(std::string_view text, size_t at);
 
-/// The bytes in the order of their ids in GPT-2's vocabulary: first those that print, by
-/// themselves in Latin-1 (! to ~, 0xa1 to 0xac, 0xae to 0xff), then the others.
+/// The bytes in the order of their ids in GPT-2's vocabulary: first those that print in Latin-1 (!
+/// to ~, 0xa1 to 0xac, 0xae to 0xff), then the others.
 const std::array<uint8_t, 256>& bytes_in_order();
 
-/// Bytes as GPT-2's files write them, one character a byte: those that print as the character of
+/// Spells bytes as GPT-2's files do, one character per byte: printing bytes as the character of
 /// that code point, the others as U+0100, U+0101, ... (a space is U+0120).
 std::string spell(std::string_view bytes);
-/// The bytes; empty if the text holds a character that stands for none.
+/// The bytes so spelled; empty if a character stands for no byte.
 std::string unspell(std::string_view text);
 
 inline uint64_t pair_key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
 }
 
-/// A tokenizer as files have it.
+/// A tokenizer as stored in files.
 struct BPETable {
   std::vector<std::string> tokens;        // in the order of ids, spelled; special ones by name
   std::vector<std::string> special;       // names, each among the tokens
   std::vector<std::string> merges;        // "left right", spelled
-  std::function<std::string()> in_vocab;  // how errors in tokens open
-  std::function<std::string(size_t)> in_merge;  // how errors in merge i open
+  std::function<std::string()> in_vocab;  // prefix of errors in tokens
+  std::function<std::string(size_t)> in_merge;  // prefix of errors in merge i
 };
 
-/// Learns merges as BPETokenizer::train says, from a text whose bytes have the ids `first` to first
-/// + 255: appends tokens and merges to the table.
+/// Learns merges as BPETokenizer::train does; appends the 256 bytes, the merged tokens and the
+/// merges to the table.
 void train_bpe(const std::string& text, const BPEOptions& options, BPETable& table);
 
 }  // namespace gradus::models::internal

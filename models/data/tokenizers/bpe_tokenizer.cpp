@@ -10,6 +10,7 @@
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/models/data/text/reading.h"
 #include "gradus/models/data/tokenizers/bpe.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 
@@ -20,17 +21,40 @@ using internal::pair_key;
 using nlohmann::json;
 
 BPETokenizer::BPETokenizer(const BPETable& table) {
-  const std::unordered_set<std::string> special(table.special.begin(), table.special.end());
-  std::unordered_map<std::string_view, int32_t> ids;
   check(std::ssize(table.tokens) < int64_t{1} << 31, table.in_vocab(), "more than 2^31 tokens");
+  const Ids ids = add_tokens(table);
+  std::vector<bool> made(pieces_.size());  // tokens that are bytes or results of a merge
+  for (size_t byte = 0; byte < 256; ++byte) {
+    if (byte_ids_[byte] < 0)
+      fail(table.in_vocab(), "expected a token for each byte, but there is none for ", byte, ", ",
+           shown(internal::spell(std::string(1, static_cast<char>(byte)))));
+    made[static_cast<size_t>(byte_ids_[byte])] = true;
+  }
+  for (size_t i = 0; i < table.merges.size(); ++i) {
+    const Merge rule = read_merge(table, i, ids, made);
+    if (!ranks_.emplace(pair_key(rule.left, rule.right), static_cast<int32_t>(i)).second)
+      fail(table.in_merge(i), "merges ", shown(table.merges[i]), ", which an earlier one does");
+    made[static_cast<size_t>(rule.result)] = true;
+    merges_.push_back(rule);
+  }
+  for (size_t id = 0; id < pieces_.size(); ++id)
+    if (!made[id] && !is_special(static_cast<int64_t>(id)))
+      fail(table.in_vocab(), "token ", shown(table.tokens[id]),
+           " is neither a byte nor made by a merge, nor among the special tokens");
+}
+
+/// Fills in pieces, special tokens and bytes; returns the id of each token.
+BPETokenizer::Ids BPETokenizer::add_tokens(const BPETable& table) {
+  const std::unordered_set<std::string> special(table.special.begin(), table.special.end());
+  Ids ids;
   byte_ids_.fill(-1);
   for (const std::string& token : table.tokens) {
     const auto id = static_cast<int32_t>(ids.size());
     if (!ids.emplace(token, id).second)
-      fail(table.in_vocab(), "token ", shown(json(token)), " stands twice in the vocabulary");
+      fail(table.in_vocab(), "token ", shown(token), " stands twice in the vocabulary");
     pieces_.push_back(special.contains(token) ? token : internal::unspell(token));
     if (pieces_.back().empty())
-      fail(table.in_vocab(), "token ", shown(json(token)), " is empty or holds a character that ",
+      fail(table.in_vocab(), "token ", shown(token), " is empty or holds a character that ",
            "stands for no byte");
     if (!special.contains(token) && pieces_.back().size() == 1)
       byte_ids_[static_cast<unsigned char>(pieces_.back()[0])] = id;
@@ -38,42 +62,31 @@ BPETokenizer::BPETokenizer(const BPETable& table) {
   for (const std::string& name : table.special) {
     const auto found = ids.find(name);
     if (found == ids.end())
-      fail(table.in_vocab(), "special token ", shown(json(name)), " is not in the vocabulary");
+      fail(table.in_vocab(), "special token ", shown(name), " is not in the vocabulary");
     add_special(name, found->second);
   }
-  std::vector<bool> made(pieces_.size());  // tokens that are bytes or that some merge made
-  for (size_t byte = 0; byte < 256; ++byte) {
-    if (byte_ids_[byte] < 0)
-      fail(table.in_vocab(), "expected a token for each byte, but there is none for ", byte, ", ",
-           shown(json(internal::spell(std::string(1, static_cast<char>(byte))))));
-    made[static_cast<size_t>(byte_ids_[byte])] = true;
-  }
-  for (size_t i = 0; i < table.merges.size(); ++i) {
-    const std::string& merge = table.merges[i];
-    const size_t space = merge.find(' ');
-    if (space == 0 || space == std::string::npos || space + 1 == merge.size() ||
-        merge.find(' ', space + 1) != std::string::npos)
-      fail(table.in_merge(i), "expected two tokens with a space between, got ", shown(json(merge)));
-    auto known = [&](const std::string& token, bool is_result) {
-      const auto found = ids.find(token);
-      if (found == ids.end() || is_special(found->second))
-        fail(table.in_merge(i), is_result ? "makes " : "merges ", shown(json(token)),
-             ", which is not in the vocabulary");
-      if (!is_result && !made[static_cast<size_t>(found->second)])
-        fail(table.in_merge(i), "merges ", shown(json(token)), ", which no merge before it makes");
-      return found->second;
-    };
-    const std::string a = merge.substr(0, space), b = merge.substr(space + 1);
-    const Merge rule{known(a, false), known(b, false), known(a + b, true)};
-    if (!ranks_.emplace(pair_key(rule.left, rule.right), static_cast<int32_t>(i)).second)
-      fail(table.in_merge(i), "merges ", shown(json(merge)), ", which an earlier one does");
-    made[static_cast<size_t>(rule.result)] = true;
-    merges_.push_back(rule);
-  }
-  for (size_t id = 0; id < pieces_.size(); ++id)
-    if (!made[id] && !is_special(static_cast<int64_t>(id)))
-      fail(table.in_vocab(), "token ", shown(json(table.tokens[id])),
-           " is neither a byte nor made by a merge, nor among the special tokens");
+  return ids;
+}
+
+/// Parses merge i. `made` marks the tokens that precede it.
+BPETokenizer::Merge BPETokenizer::read_merge(const BPETable& table, size_t i, const Ids& ids,
+                                             const std::vector<bool>& made) const {
+  const std::string& merge = table.merges[i];
+  const size_t space = merge.find(' ');
+  if (space == 0 || space == std::string::npos || space + 1 == merge.size() ||
+      merge.find(' ', space + 1) != std::string::npos)
+    fail(table.in_merge(i), "expected two tokens with a space between, got ", shown(merge));
+  auto known = [&](const std::string& token, bool is_result) {
+    const auto found = ids.find(token);
+    if (found == ids.end() || is_special(found->second))
+      fail(table.in_merge(i), is_result ? "makes " : "merges ", shown(token),
+           ", which is not in the vocabulary");
+    if (!is_result && !made[static_cast<size_t>(found->second)])
+      fail(table.in_merge(i), "merges ", shown(token), ", which no merge before it makes");
+    return found->second;
+  };
+  const std::string a = merge.substr(0, space), b = merge.substr(space + 1);
+  return {known(a, false), known(b, false), known(a + b, true)};
 }
 
 BPETokenizer BPETokenizer::train(const std::string& text, const BPEOptions& options) {
@@ -82,24 +95,24 @@ BPETokenizer BPETokenizer::train(const std::string& text, const BPEOptions& opti
         "BPETokenizer: expected a vocab_size from ", least, " (the special tokens and 256 bytes) ",
         "to 2^31 - 1, got ", options.vocab_size);
   check(options.min_count >= 1, "BPETokenizer: expected min_count >= 1, got ", options.min_count);
-  auto place = [] { return "BPETokenizer: "; };
-  BPETable table{options.special, options.special, {}, place, [&](size_t) { return place(); }};
+  auto context = [] { return "BPETokenizer: "; };
+  BPETable table{options.special, options.special, {}, context, [&](size_t) { return context(); }};
   internal::train_bpe(text, options, table);
   return BPETokenizer(table);
 }
 
 // ---- text to tokens and back ----
 
-/// Merges the bytes of one word after the other, in buffers that it keeps.
+/// Merges the bytes of words, one word at a time, and reuses its buffers.
 class BPETokenizer::Merger {
  public:
   explicit Merger(const BPETokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
   /// Appends the tokens of a word.
   ///
-  /// The neighbours that some rule fits wait in a heap, the earliest rule's first, then from left
-  /// to right; those that are there no more are passed over. What one rule's merges bring side by
-  /// side waits until the rule is through, as it would in the definition.
+  /// A heap holds the adjacent pairs that match a rule, ordered by rule, then from left to right;
+  /// stale entries are skipped. Pairs created by a rule's merges enter the heap when the rule is
+  /// done, as in the definition.
   void append(std::string_view word, std::vector<int32_t>& ids) {
     nodes_.clear();
     waiting_.clear();
@@ -118,9 +131,9 @@ class BPETokenizer::Merger {
         std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
         waiting_.pop_back();
       }
-      for (const int32_t place : fresh_) {
-        wait(nodes_[static_cast<size_t>(place)].before);
-        wait(place);
+      for (const int32_t at : fresh_) {
+        wait(nodes_[static_cast<size_t>(at)].before);
+        wait(at);
       }
     }
     for (int32_t i = 0; i >= 0; i = nodes_[static_cast<size_t>(i)].after)
@@ -132,33 +145,33 @@ class BPETokenizer::Merger {
     int32_t id, before, after;  // id -1: merged into the one before
   };
 
-  /// Puts the neighbours at this place and behind it in the heap, if there are any and a rule fits.
-  void wait(int32_t place) {
-    if (place < 0) return;
-    const Node& node = nodes_[static_cast<size_t>(place)];
+  /// Pushes the pair at this position and the next, if it exists and matches a rule.
+  void wait(int32_t at) {
+    if (at < 0) return;
+    const Node& node = nodes_[static_cast<size_t>(at)];
     if (node.after < 0) return;
     const auto found =
         tokenizer_.ranks_.find(pair_key(node.id, nodes_[static_cast<size_t>(node.after)].id));
     if (found == tokenizer_.ranks_.end()) return;
-    waiting_.push_back(static_cast<uint64_t>(found->second) << 32 | static_cast<uint32_t>(place));
+    waiting_.push_back(static_cast<uint64_t>(found->second) << 32 | static_cast<uint32_t>(at));
     std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
   }
 
-  void merge(int32_t place, const Merge& rule) {
-    Node& node = nodes_[static_cast<size_t>(place)];
+  void merge(int32_t at, const Merge& rule) {
+    Node& node = nodes_[static_cast<size_t>(at)];
     if (node.id != rule.left || node.after < 0) return;
     Node& next = nodes_[static_cast<size_t>(node.after)];
     if (next.id != rule.right) return;
     node.id = rule.result;
     node.after = next.after;
-    if (next.after >= 0) nodes_[static_cast<size_t>(next.after)].before = place;
+    if (next.after >= 0) nodes_[static_cast<size_t>(next.after)].before = at;
     next.id = -1;
-    fresh_.push_back(place);
+    fresh_.push_back(at);
   }
 
   const BPETokenizer& tokenizer_;
   std::vector<Node> nodes_;
-  std::vector<uint64_t> waiting_;  // rank << 32 | place
+  std::vector<uint64_t> waiting_;  // rank << 32 | position
   std::vector<int32_t> fresh_;
 };
 
@@ -166,8 +179,8 @@ std::vector<int64_t> BPETokenizer::encode(const std::string& text) const {
   std::vector<int64_t> ids;
   ids.reserve(text.size() / 3);
   Merger merger(*this);
-  std::vector<int32_t> seen;  // the tokens of all different words, one word's behind the other's
-  std::unordered_map<std::string_view, std::pair<size_t, size_t>> words;  // where those begin, end
+  std::vector<int32_t> seen;  // tokens of all distinct words, concatenated
+  std::unordered_map<std::string_view, std::pair<size_t, size_t>> words;  // ranges in `seen`
   for (size_t at = 0; at < text.size();) {
     const size_t end = internal::end_of_word(text, at);
     check(end - at < size_t{1} << 31, "encode: a word of ", end - at, " bytes at byte ", at);
@@ -217,7 +230,7 @@ std::string BPETokenizer::to_json() const {
 
 namespace {
 
-/// Of our file, or of one of Hugging Face's.
+/// Table of our file or of Hugging Face's.
 BPETable read_table(const internal::TokenizerFile& file) {
   const auto in_merge = [](size_t i) { return "merge " + std::to_string(i) + " "; };
   if (file.is_theirs())
@@ -229,25 +242,19 @@ BPETable read_table(const internal::TokenizerFile& file) {
           file.strings("merges", "merges", false), [] { return std::string(); }, in_merge};
 }
 
-/// vocab.json's tokens, in the order of their ids.
+/// Tokens of vocab.json by id.
 std::vector<std::string> read_vocab(const std::string& in_vocab, const std::string& path) {
   const std::string text = read_file(path);
   return internal::tokens_by_id(in_vocab, parse_json((in_vocab + "the file").c_str(), text));
 }
 
-/// merges.txt's lines, but for the first if that is a "#version".
+/// Lines of merges.txt, without the first one if it is a "#version".
 std::vector<std::string> read_merges(const std::string& path, size_t& first_line) {
   const std::string text = read_file(path);
   std::vector<std::string> merges;
   first_line = text.rfind("#version", 0) == 0 ? 2 : 1;
   size_t at = first_line == 2 ? std::min(text.find('\n'), text.size() - 1) + 1 : 0;
-  while (at < text.size()) {
-    size_t end = std::min(text.find('\n', at), text.size());
-    const size_t next = end + 1;
-    if (end > at && text[end - 1] == '\r') --end;
-    merges.push_back(text.substr(at, end - at));
-    at = next;
-  }
+  while (at < text.size()) merges.emplace_back(internal::next_line(text, at));
   return merges;
 }
 

@@ -1,5 +1,5 @@
-// Learning merges. Words are counted once; then each merge touches only the places where its pair
-// stands, so that all merges together cost about the number of places times its logarithm.
+// Learning merges. Words are counted once; each merge then touches only the occurrences of its
+// pair, so all merges together cost about n log n for n positions.
 
 #include <algorithm>
 #include <limits>
@@ -15,16 +15,16 @@ namespace gradus::models::internal {
 
 namespace {
 
-/// The different words of a text, one behind the other, as a list of tokens that can be joined.
+/// The distinct words of a text, concatenated, as a linked list of tokens.
 class Words {
  public:
   explicit Words(const std::string& text, int32_t first_byte_id) {
-    std::unordered_map<std::string_view, size_t> places;
+    std::unordered_map<std::string_view, size_t> positions;
     std::vector<std::string_view> words;
     for (size_t at = 0; at < text.size();) {
       const size_t end = end_of_word(text, at);
       const std::string_view word(text.data() + at, end - at);
-      const auto [found, is_new] = places.emplace(word, words.size());
+      const auto [found, is_new] = positions.emplace(word, words.size());
       if (is_new) {
         words.push_back(word);
         counts_.push_back(0);
@@ -35,50 +35,50 @@ class Words {
     size_t total = 0;
     for (const auto word : words) total += word.size();
     check(total < static_cast<size_t>(std::numeric_limits<int32_t>::max()),
-          "BPETokenizer: the text's different words have ", total, " bytes, more than 2^31");
+          "BPETokenizer: the text's distinct words have ", total, " bytes, more than 2^31");
     std::array<int32_t, 256> ids;
     for (size_t i = 0; i < 256; ++i)
       ids[bytes_in_order()[i]] = first_byte_id + static_cast<int32_t>(i);
     tokens_.reserve(total);
     for (size_t w = 0; w < words.size(); ++w)
       for (size_t i = 0; i < words[w].size(); ++i) {
-        const auto place = static_cast<int32_t>(tokens_.size());
+        const auto position = static_cast<int32_t>(tokens_.size());
         const bool last = i + 1 == words[w].size();
-        tokens_.push_back({ids[static_cast<unsigned char>(words[w][i])], i == 0 ? -1 : place - 1,
-                           last ? -1 : place + 1, static_cast<int32_t>(w)});
+        tokens_.push_back({ids[static_cast<unsigned char>(words[w][i])], i == 0 ? -1 : position - 1,
+                           last ? -1 : position + 1, static_cast<int32_t>(w)});
       }
   }
 
   struct Token {
-    int32_t id, before, after;  // places; -1: none, the word begins or ends here
+    int32_t id, before, after;  // positions; -1 at the start or end of the word
     int32_t word;
   };
   int32_t size() const { return static_cast<int32_t>(tokens_.size()); }
-  Token& operator[](int32_t place) { return tokens_[static_cast<size_t>(place)]; }
-  /// How often the text has the word of this place.
-  int64_t count(int32_t place) { return counts_[static_cast<size_t>((*this)[place].word)]; }
+  Token& operator[](int32_t position) { return tokens_[static_cast<size_t>(position)]; }
+  /// Number of occurrences in the text of the word at this position.
+  int64_t count(int32_t position) { return counts_[static_cast<size_t>((*this)[position].word)]; }
 
  private:
   std::vector<Token> tokens_;
   std::vector<int64_t> counts_;
 };
 
-/// How often each pair of neighbours occurs, and where.
+/// Counts and positions of each pair of adjacent tokens.
 class Pairs {
  public:
-  void add(uint64_t pair, int32_t place, int64_t count) {
+  void add(uint64_t pair, int32_t position, int64_t count) {
     Entry& entry = entries_[pair];
     entry.count += count;
-    entry.places.push_back(place);
+    entry.positions.push_back(position);
     grown_.push_back(pair);
   }
   void remove(uint64_t pair, int64_t count) {
     const auto found = entries_.find(pair);
     if (found != entries_.end()) found->second.count -= count;
   }
-  /// Takes out the most frequent pair, the smallest among equals; false if none occurs min_count
-  /// times. `places`: where it may stand, from left to right.
-  bool take_most_frequent(int64_t min_count, uint64_t& pair, std::vector<int32_t>& places) {
+  /// Removes the most frequent pair, ties by the smallest; false if none occurs min_count times.
+  /// `positions` are the positions where it may occur, from left to right.
+  bool take_most_frequent(int64_t min_count, uint64_t& pair, std::vector<int32_t>& positions) {
     std::sort(grown_.begin(), grown_.end());
     grown_.erase(std::unique(grown_.begin(), grown_.end()), grown_.end());
     for (const uint64_t one : grown_)
@@ -90,16 +90,16 @@ class Pairs {
       queue_.pop();
       const auto found = entries_.find(best.pair);
       if (found == entries_.end()) continue;
-      // Counts that fell are put right when they come up: the queue never has one too small.
+      // Decreased counts are corrected when they reach the top: no count in the queue is too small.
       if (found->second.count != best.count) {
         if (found->second.count < best.count) queue_.push({found->second.count, best.pair});
         continue;
       }
       if (best.count < min_count) return false;
       pair = best.pair;
-      places = std::move(found->second.places);
+      positions = std::move(found->second.positions);
       entries_.erase(found);
-      std::sort(places.begin(), places.end());
+      std::sort(positions.begin(), positions.end());
       return true;
     }
     return false;
@@ -108,7 +108,7 @@ class Pairs {
  private:
   struct Entry {
     int64_t count = 0;
-    std::vector<int32_t> places;
+    std::vector<int32_t> positions;
   };
   struct Candidate {
     int64_t count;
@@ -118,18 +118,18 @@ class Pairs {
     }
   };
   std::unordered_map<uint64_t, Entry> entries_;
-  std::vector<uint64_t> grown_;  // since the last was taken
+  std::vector<uint64_t> grown_;  // pairs added to since the last call
   std::priority_queue<Candidate> queue_;
 };
 
-/// Makes `result` of left and right wherever they stand side by side.
-void join(Words& words, Pairs& pairs, const std::vector<int32_t>& places, int32_t left,
+/// Replaces every adjacent left and right by `result`.
+void join(Words& words, Pairs& pairs, const std::vector<int32_t>& positions, int32_t left,
           int32_t right, int32_t result) {
-  for (const int32_t place : places) {
-    Words::Token& token = words[place];
+  for (const int32_t position : positions) {
+    Words::Token& token = words[position];
     if (token.id != left || token.after < 0 || words[token.after].id != right) continue;
     Words::Token& next = words[token.after];
-    const int64_t count = words.count(place);
+    const int64_t count = words.count(position);
     if (token.before >= 0) {
       const int32_t id = words[token.before].id;
       pairs.remove(pair_key(id, left), count);
@@ -138,8 +138,8 @@ void join(Words& words, Pairs& pairs, const std::vector<int32_t>& places, int32_
     if (next.after >= 0) {
       const int32_t id = words[next.after].id;
       pairs.remove(pair_key(right, id), count);
-      pairs.add(pair_key(result, id), place, count);
-      words[next.after].before = place;
+      pairs.add(pair_key(result, id), position, count);
+      words[next.after].before = position;
     }
     token.id = result;
     token.after = next.after;
@@ -151,7 +151,7 @@ void join(Words& words, Pairs& pairs, const std::vector<int32_t>& places, int32_
 
 void train_bpe(const std::string& text, const BPEOptions& options, BPETable& table) {
   const auto first = static_cast<int32_t>(table.tokens.size());
-  std::unordered_map<std::string, int32_t> ids;  // of each piece, spelled
+  std::unordered_map<std::string, int32_t> ids;  // of pieces, spelled
   for (const uint8_t byte : bytes_in_order()) {
     const std::string piece = spell(std::string(1, static_cast<char>(byte)));
     ids.emplace(piece, static_cast<int32_t>(table.tokens.size()));
@@ -159,17 +159,18 @@ void train_bpe(const std::string& text, const BPEOptions& options, BPETable& tab
   }
   Words words(text, first);
   Pairs pairs;
-  for (int32_t place = 0; place < words.size(); ++place)
-    if (words[place].after >= 0)
-      pairs.add(pair_key(words[place].id, words[place + 1].id), place, words.count(place));
+  for (int32_t position = 0; position < words.size(); ++position)
+    if (words[position].after >= 0)
+      pairs.add(pair_key(words[position].id, words[position + 1].id), position,
+                words.count(position));
 
-  // Two pairs may make one piece, a+bc and ab+c: two merges, but one token. And a piece that is
-  // made anew may stand in a pair that was merged before: its rule is there already.
+  // Two pairs may give the same piece, a+bc and ab+c: two merges, but one token. A piece made a
+  // second time may form a pair that was merged before, whose rule exists already.
   std::unordered_set<uint64_t> merged;
   uint64_t pair;
-  std::vector<int32_t> places;
+  std::vector<int32_t> positions;
   while (std::ssize(table.tokens) < options.vocab_size &&
-         pairs.take_most_frequent(options.min_count, pair, places)) {
+         pairs.take_most_frequent(options.min_count, pair, positions)) {
     const auto left = static_cast<int32_t>(pair >> 32), right = static_cast<int32_t>(pair);
     const std::string &a = table.tokens[static_cast<size_t>(left)],
                       &b = table.tokens[static_cast<size_t>(right)];
@@ -177,7 +178,7 @@ void train_bpe(const std::string& text, const BPEOptions& options, BPETable& tab
     const int32_t result = found->second;
     if (merged.insert(pair).second) table.merges.push_back(a + ' ' + b);
     if (is_new) table.tokens.push_back(found->first);
-    join(words, pairs, places, left, right, result);
+    join(words, pairs, positions, left, right, result);
   }
 }
 

@@ -40,8 +40,7 @@ CharTokenizer::CharTokenizer(const internal::TokenizerFile& file)
   for (std::string& character : file.strings("vocab", "characters", true)) {
     size_t at = 0;
     const char32_t code_point = character.empty() ? 0 : next_code_point("vocab", character, at);
-    if (at == 0 || at < character.size())
-      fail("expected one character, got ", shown(json(character)));
+    if (at == 0 || at < character.size()) fail("expected one character, got ", shown(character));
     add(code_point, std::move(character));
   }
 }

@@ -9,9 +9,9 @@
 
 namespace gradus::models {
 
-/// One token a character (Unicode code point). The vocabulary is the set of characters of a text,
-/// in the order of their code points, after the special tokens. Texts are UTF-8: encode throws
-/// Error, naming the byte, on one that is not.
+/// One token per character (Unicode code point). The vocabulary is the special tokens, then the set
+/// of characters of a text by code point. encode throws Error, naming the byte, on text that is not
+/// UTF-8.
 class CharTokenizer : public Tokenizer {
  public:
   /// The vocabulary of `text`. Throws Error if it is empty or, naming the byte, not UTF-8.
@@ -22,17 +22,17 @@ class CharTokenizer : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(vocab_.size()); }
 
-  /// `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`, without
-  /// "special" if there are none.
+  /// `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`, "special"
+  /// only if there are any.
   std::string to_json() const override;
-  /// Reads what save() wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads a file that save() wrote. Throws Error, naming the file and what is wrong with it.
   static CharTokenizer load(const std::string& path);
 
  private:
   void add(char32_t code_point, std::string character);
 
-  std::vector<std::string> vocab_;  // special tokens' names, then each character in UTF-8
-  std::unordered_map<char32_t, int64_t> ids_;  // code point -> place in vocab_
+  std::vector<std::string> vocab_;  // names of the special tokens, then characters in UTF-8
+  std::unordered_map<char32_t, int64_t> ids_;  // code point -> index in vocab_
 };
 
 }  // namespace gradus::models

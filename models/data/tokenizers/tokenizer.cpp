@@ -26,7 +26,7 @@ void Tokenizer::add_special(const std::string& name, int64_t id) {
   check(!name.empty(), "special tokens: expected names, got an empty one");
   internal::check_utf8("special tokens", name);
   if (!special_ids_.emplace(name, id).second)
-    fail("special tokens: ", shown(json(name)), " stands there twice");
+    fail("special tokens: ", shown(name), " is given twice");
   special_places_.emplace(id, special_names_.size());
   special_names_.push_back(name);
   if (name == "[UNK]") unknown_ = id;
@@ -37,8 +37,8 @@ bool Tokenizer::has_special(const std::string& name) const { return special_ids_
 int64_t Tokenizer::special(const std::string& name) const {
   const auto found = special_ids_.find(name);
   if (found == special_ids_.end())
-    fail("special: the tokenizer has no special token ", shown(json(name)), "; it has ",
-         special_names_.empty() ? "none" : shown(json(special_names_)));
+    fail("special: the tokenizer has no special token ", shown(name), "; it has ",
+         special_names_.empty() ? "none" : shown(special_names_));
   return found->second;
 }
 
@@ -60,7 +60,7 @@ namespace internal {
 void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size) {
   for (size_t i = 0; i < ids.size(); ++i)
     check(0 <= ids[i] && ids[i] < vocab_size, "decode: expected ids from 0 to ", vocab_size - 1,
-          ", got ", ids[i], " at place ", i);
+          ", got ", ids[i], " at position ", i);
 }
 
 void TokenizerFile::check_type(const char* type) const {

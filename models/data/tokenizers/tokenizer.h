@@ -1,5 +1,5 @@
 #pragma once
-// Tokenizers: text to numbers and back.
+// Tokenizers: text to token ids and back.
 
 #include <cstdint>
 #include <memory>
@@ -9,65 +9,65 @@
 
 namespace gradus::models {
 
-/// Text to token ids, 0 ... vocab_size() - 1, and back.
+/// Encodes text as token ids, 0 ... vocab_size() - 1, and decodes them.
 ///
 /// A tokenizer may have special tokens, such as {"[PAD]", "[UNK]", "[START]", "[END]"}: ids that
-/// stand for no text and that programs put between others. encode never makes one, whatever the
-/// text says, but for [UNK], where there is one, in place of what the vocabulary lacks; decode
-/// writes them by name.
+/// stand for no text and that programs insert. encode never produces them from text, except for
+/// [UNK], if there is one, in place of text outside the vocabulary; decode writes their names.
 ///
-/// A tokenizer does not change once it is made: threads may share it.
+/// Tokenizers are immutable: threads may share one.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// Throws Error, naming what and where, on what the vocabulary lacks, if there is no [UNK].
+  /// Token ids of a text. Throws Error, naming what and where, on text outside the vocabulary
+  /// unless there is an [UNK].
   virtual std::vector<int64_t> encode(const std::string& text) const = 0;
-  /// Throws Error on an id outside [0, vocab_size()).
+  /// Text of token ids. Throws Error on an id outside [0, vocab_size()).
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
-  /// Of all tokens, special ones too.
+  /// Number of tokens, special ones included.
   virtual int64_t vocab_size() const = 0;
-  /// All that it is, as a JSON object whose "type" says what kind it is.
+  /// The whole tokenizer as a JSON object; its "type" is the kind of tokenizer.
   virtual std::string to_json() const = 0;
-  /// Writes that, complete or not at all.
+  /// Writes to_json() to a file, atomically.
   void save(const std::string& path) const;
 
-  /// The id of a special token. Throws Error, naming those there are, if it is none of them.
+  /// The id of a special token. Throws Error, listing the special tokens, on another name.
   int64_t special(const std::string& name) const;
-  /// Whether there is a special token of that name.
+  /// True if there is a special token of this name.
   bool has_special(const std::string& name) const;
-  /// Whether the id is a special token's.
+  /// True for the id of a special token.
   bool is_special(int64_t id) const;
-  /// Their names, in the order in which they were given.
+  /// Names of the special tokens, in the order given.
   const std::vector<std::string>& special_tokens() const { return special_names_; }
-  /// How many of the ids are [UNK]: what was not understood. 0 if there is no [UNK].
+  /// Number of [UNK] among the ids; 0 if there is no [UNK].
   int64_t count_unknown(const std::vector<int64_t>& ids) const;
 
  protected:
   Tokenizer() = default;
-  /// Makes these the special tokens, with ids from `first` on. Throws Error on one that is empty,
-  /// not UTF-8 or there already.
+  /// Starts with these special tokens, whose ids count from `first`. Throws Error on a name that is
+  /// empty, repeated or not UTF-8.
   explicit Tokenizer(const std::vector<std::string>& special, int64_t first = 0);
-  /// Makes this a special token too. Throws Error on one that is empty, not UTF-8 or there already.
+  /// Adds a special token. Throws Error on a name that is empty, repeated or not UTF-8.
   void add_special(const std::string& name, int64_t id);
-  /// How many special tokens there are.
+  /// Number of special tokens.
   int64_t num_special() const { return static_cast<int64_t>(special_names_.size()); }
-  /// The id of [UNK], or -1.
+  /// Id of [UNK], or -1.
   int64_t unknown() const { return unknown_; }
-  /// The name of a special token, or nullptr.
+  /// Name of the special token with this id, or nullptr.
   const std::string* special_name(int64_t id) const;
 
  private:
   std::vector<std::string> special_names_;
   std::unordered_map<std::string, int64_t> special_ids_;
-  std::unordered_map<int64_t, size_t> special_places_;  // of each id in special_names_
+  std::unordered_map<int64_t, size_t> special_places_;  // index of each id in special_names_
   int64_t unknown_ = -1;
 };
 
-/// Reads what any tokenizer's save() wrote, or a tokenizer.json of Hugging Face's tokenizers that is a
-/// byte-level BPE as GPT-2's or a WordPiece as BERT's; its added tokens are special. `path` may also be
-/// a model's folder, which has such a tokenizer.json or, as transformers writes them, vocab.json and
-/// merges.txt, or vocab.txt, with a tokenizer_config.json or without. Throws Error, naming the file
-/// and what is wrong.
+/// Reads any tokenizer that save() wrote, or a tokenizer.json of Hugging Face's tokenizers:
+/// byte-level BPE like GPT-2's or WordPiece like BERT's; its added tokens are special. `path` may
+/// also be a model folder with such a tokenizer.json or, as transformers writes them, with
+/// vocab.json and merges.txt, or vocab.txt; tokenizer_config.json is optional. Throws Error, naming
+/// the file and what is wrong.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 namespace internal {

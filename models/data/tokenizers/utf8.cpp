@@ -1,16 +1,16 @@
 #include "gradus/models/data/tokenizers/utf8.h"
 
-#include <algorithm>
-#include <iterator>
+#include <utf8proc.h>
+
+#include <array>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
-#include "gradus/models/data/tokenizers/unicode_tables.h"
 
 namespace gradus::models::internal {
 
 Category category_of(char32_t c) {
-  if (c < 0x80) {
+  if (c < 0x80) {  // the common case, faster than a table look-up
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return Category::letter;
     if (c >= '0' && c <= '9') return Category::number;
     if (c == ' ' || (c >= '\t' && c <= '\r')) return Category::space;
@@ -19,9 +19,24 @@ Category category_of(char32_t c) {
                         c == '|' || c == '~';
     return symbol ? Category::symbol : Category::punctuation;
   }
-  const auto after =
-      std::upper_bound(std::begin(category_changes), std::end(category_changes), c * 8 + 7);
-  return static_cast<Category>(after[-1] % 8);
+  if (c == 0x85) return Category::space;  // of general category Cc
+  const char* general = utf8proc_category_string(static_cast<utf8proc_int32_t>(c));  // "Lu"
+  switch (general[0]) {
+    case 'L':
+      return Category::letter;
+    case 'N':
+      return Category::number;
+    case 'Z':
+      return Category::space;
+    case 'M':
+      return general[1] == 'n' ? Category::nonspacing_mark : Category::mark;
+    case 'P':
+      return Category::punctuation;
+    case 'S':
+      return Category::symbol;
+    default:
+      return Category::control;
+  }
 }
 
 Kind kind_of(char32_t c) {
@@ -41,24 +56,16 @@ Kind kind_of(char32_t c) {
 }
 
 std::u32string without_accents(char32_t c) {
-  if (c < 0xc0) return {c};          // before the first that is decomposed
-  if (c >= 0xac00 && c <= 0xd7a3) {  // the Unicode standard, section 3.12
-    const char32_t index = c - 0xac00, tail = index % 28;
-    std::u32string jamo{0x1100 + index / (21 * 28), 0x1161 + index % (21 * 28) / 28};
-    if (tail > 0) jamo += 0x11a7 + tail;
-    return jamo;
+  if (c < 0xc0) return {c};               // U+00C0 is the first that decomposes
+  std::array<utf8proc_int32_t, 4> parts;  // the longest canonical decomposition
+  const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
+                                             std::ssize(parts), UTF8PROC_DECOMPOSE, nullptr);
+  std::u32string kept;
+  for (utf8proc_ssize_t i = 0; i < count; ++i) {
+    const auto part = static_cast<char32_t>(parts[i]);
+    if (category_of(part) != Category::nonspacing_mark) kept += part;
   }
-  if (category_of(c) == Category::nonspacing_mark) return {};
-  const auto pair = std::ranges::lower_bound(other_decompositions, uint64_t{c} << 42);
-  if (pair != std::end(other_decompositions) && *pair >> 42 == c) {
-    std::u32string parts = without_accents(static_cast<char32_t>(*pair >> 21 & 0x1fffff));
-    if (const auto second = static_cast<char32_t>(*pair & 0x1fffff)) parts += second;
-    return parts;
-  }
-  if (c > 0xffff) return {c};
-  const auto found = std::lower_bound(std::begin(base_letters), std::end(base_letters), c << 16);
-  const bool is_there = found != std::end(base_letters) && *found >> 16 == c;
-  return {is_there ? *found & 0xffff : c};
+  return kept;
 }
 
 std::u32string lower_case_text(char32_t c) {
@@ -67,13 +74,8 @@ std::u32string lower_case_text(char32_t c) {
 }
 
 char32_t lower_case(char32_t c) {
-  const auto after =
-      std::upper_bound(std::begin(capitals), std::end(capitals), c,
-                       [](char32_t value, const Capitals& range) { return value < range.first; });
-  if (after == std::begin(capitals)) return c;
-  const Capitals& range = after[-1];
-  if (c > range.last || (c - range.first) % range.step != 0) return c;
-  return static_cast<char32_t>(static_cast<int32_t>(c) + range.to_lower);
+  if (c == 0x130) return c;  // its lower case is two code points
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
 }
 
 bool read_code_point(std::string_view text, size_t& at, char32_t& code_point) {

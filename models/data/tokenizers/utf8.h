@@ -1,5 +1,5 @@
 #pragma once
-// UTF-8 and the kinds of its characters. For the library's own use: no public header includes this.
+// UTF-8 and properties of characters. For the library's own use: no public header includes this.
 
 #include <cstdint>
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace gradus::models::internal {
 
-/// What a character is to a tokenizer: Unicode's general categories L, N, M, the property
-/// White_Space, and all else (punctuation, symbols, control characters, private use).
+/// Kind of a character as tokenizers distinguish them: Unicode's general categories L, N and M, the
+/// property White_Space, and everything else (punctuation, symbols, control, unassigned).
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
-/// The same in more detail: L, N, White_Space, Mn, the other M, P, C, S.
+/// The same with more detail: L, N, White_Space, Mn, Mc and Me, P, C, S.
 enum class Category : uint8_t {
   letter,
   number,
@@ -19,33 +19,33 @@ enum class Category : uint8_t {
   nonspacing_mark,
   mark,
   punctuation,
-  control,
+  control,  ///< unassigned code points (Cn) too
   symbol
 };
 
-/// As Unicode 14 has it; a code point that it leaves unassigned is what the assigned one before it
-/// is.
+// By libutf8proc, whose version decides which Unicode this is: 15 in Debian 12.
+
 Kind kind_of(char32_t code_point);
 Category category_of(char32_t code_point);
 
-/// What a character's canonical decomposition is without nonspacing marks: "e" of U+00E9, nothing of
-/// an accent, two or three jamo of a Hangul syllable.
+/// The canonical decomposition without nonspacing marks: "e" for U+00E9, nothing for an accent, two
+/// or three jamo for a Hangul syllable.
 std::u32string without_accents(char32_t code_point);
 
-/// Its lower-case form as Unicode 14 has it, U+0130 being alone in having two code points.
+/// The lower-case form: one code point, except for U+0130, which has two.
 std::u32string lower_case_text(char32_t code_point);
-/// The same if that is one code point; else the code point itself.
+/// The same where it is one code point; U+0130 itself.
 char32_t lower_case(char32_t code_point);
 
-/// Reads the UTF-8 character at text[at], moves `at` behind it and gives its code point; false, and
-/// `at` is anywhere behind, unless it is one that the Unicode standard (table 3-7) allows: no stray
-/// or missing bytes, none encoded longer than need be, no surrogates, nothing above U+10FFFF.
+/// Reads the UTF-8 character at text[at] and moves `at` past it. False, with `at` moved by at least
+/// one byte, if it is not well-formed (the Unicode standard, table 3-7): stray or missing bytes,
+/// overlong encodings, surrogates, code points above U+10FFFF.
 bool read_code_point(std::string_view text, size_t& at, char32_t& code_point);
 
-/// The same; throws Error, opening with `op` and naming the byte, where it is false.
+/// The same; throws Error, opening with `op` and naming the byte, instead of returning false.
 char32_t next_code_point(const char* op, std::string_view text, size_t& at);
 
-/// Throws Error, opening with `op` and naming the byte, unless the whole text is UTF-8.
+/// Throws Error, opening with `op` and naming the byte, unless the text is UTF-8.
 void check_utf8(const char* op, std::string_view text);
 
 /// Appends a code point in UTF-8.

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Calls use(word, byte) for each word of a text, in lower case if asked.
+/// Calls use(word, offset in bytes) for each word of a text, lower-cased if asked.
 template <class Use>
 void for_each_word(const char* op, std::string_view text, bool lower_case, Use&& use) {
   std::string word;
@@ -63,7 +63,7 @@ bool joins_right(std::string_view word) {
 
 void WordTokenizer::add(std::string word) {
   if (!ids_.emplace(word, vocab_size()).second)
-    fail("word ", shown(json(word)), " stands twice in the vocabulary");
+    fail("word ", shown(word), " stands twice in the vocabulary");
   vocab_.push_back(std::move(word));
 }
 
@@ -97,7 +97,7 @@ WordTokenizer::WordTokenizer(const internal::TokenizerFile& file)
       same += piece == word;
     });
     if (pieces != 1 || same != 1)
-      fail("expected one word", lower_case_ ? " in lower case" : "", ", got ", shown(json(word)));
+      fail("expected one word", lower_case_ ? " in lower case" : "", ", got ", shown(word));
     add(std::move(word));
   }
 }
@@ -107,7 +107,7 @@ std::vector<int64_t> WordTokenizer::encode(const std::string& text) const {
   for_each_word("encode", text, lower_case_, [&](const std::string& word, size_t at) {
     const auto found = ids_.find(word);
     if (found == ids_.end() && unknown() < 0)
-      fail("encode: word ", shown(json(word)), " at byte ", at, " is not among the ", vocab_size(),
+      fail("encode: word ", shown(word), " at byte ", at, " is not among the ", vocab_size(),
            " of the vocabulary");
     ids.push_back(found == ids_.end() ? unknown() : found->second);
   });
@@ -117,8 +117,8 @@ std::vector<int64_t> WordTokenizer::encode(const std::string& text) const {
 std::string WordTokenizer::decode(const std::vector<int64_t>& ids) const {
   internal::check_ids(ids, vocab_size());
   std::string text;
-  bool space = false;          // wanted before the next word, unless that joins
-  bool quote_is_open = false;  // "plain" quotes open and close in turns
+  bool space = false;          // before the next word, unless it joins to the left
+  bool quote_is_open = false;  // "plain" quotes alternately open and close
   for (const int64_t id : ids) {
     const std::string& word = vocab_[static_cast<size_t>(id)];
     const bool is_text = !is_special(id), is_quote = is_text && word == "\"";

@@ -10,26 +10,25 @@
 namespace gradus::models {
 
 struct WordTokenizerOptions {
-  int64_t max_words = 0;    ///< keeps the most frequent, special tokens not counted; 0: keeps all
-  bool lower_case = false;  ///< "The" and "the" are one word
-  /// With the ids 0, 1, 2, ... in this order.
+  int64_t max_words = 0;    ///< keeps only the most frequent words; 0: all
+  bool lower_case = false;  ///< "The" and "the" are the same word
+  /// They get the ids 0, 1, 2, ... in this order.
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[START]", "[END]"};
 };
 
-/// One token a word. A word is a run of letters, digits and marks (such as accents of their own);
-/// each other character, punctuation or symbol, is a token of its own; white space separates and
-/// is dropped. So "It's 3.14 km" is It ' s 3 . 14 km. What is a letter and what is not, and
-/// what its lower case is, is as Unicode 14 has it.
-/// Texts are UTF-8: encode throws Error, naming the byte, on one that is not.
+/// One token per word. A word is a run of letters, digits and marks (such as combining accents);
+/// every other character (punctuation, symbol) is a token of its own; white space separates tokens
+/// and is dropped: "It's 3.14 km" is It ' s 3 . 14 km. Kinds of characters and lower case follow
+/// Unicode. encode throws Error, naming the byte, on text that is not UTF-8.
 ///
-/// decode(encode(x)) is not always x: white space is lost, so are capitals under lower_case, and
-/// what the vocabulary lacks reads [UNK]. decode puts one space between words, none before
+/// decode(encode(x)) is not always x: white space and, with lower_case, capitals are lost; words
+/// outside the vocabulary become [UNK]. decode puts one space between words, but none before
 /// . , ; : ! ? ) ] } % and closing quotes, none after ( [ { and opening quotes, and none on either
 /// side of ' - / and _ .
 class WordTokenizer : public Tokenizer {
  public:
-  /// The vocabulary: the special tokens, then the words of `text`, the most frequent first, those
-  /// of equal frequency in the order of their bytes. Throws Error on a text without words.
+  /// Vocabulary: the special tokens, then the words of `text` by descending frequency, ties in byte
+  /// order. Throws Error on a text without words.
   explicit WordTokenizer(const std::string& text, const WordTokenizerOptions& options = {});
   explicit WordTokenizer(const internal::TokenizerFile& file);
 
@@ -40,14 +39,14 @@ class WordTokenizer : public Tokenizer {
   /// `{"type": "word", "lower_case": false, "special": ["[PAD]", ...], "vocab": ["the",
   /// ...]}`.
   std::string to_json() const override;
-  /// Reads what save() wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads a file that save() wrote. Throws Error, naming the file and what is wrong with it.
   static WordTokenizer load(const std::string& path);
 
  private:
   void add(std::string word);
 
   bool lower_case_;
-  std::vector<std::string> vocab_;  // special tokens' names, then words
+  std::vector<std::string> vocab_;  // names of the special tokens, then words
   std::unordered_map<std::string, int64_t> ids_;
 };
 

@@ -9,6 +9,7 @@
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/models/data/text/reading.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/data/tokenizers/utf8.h"
 
@@ -31,7 +32,7 @@ bool is_punctuation(char32_t c, Category category) {
   return category == Category::punctuation || (c < 0x80 && category == Category::symbol);
 }
 
-/// What of a character is left, without accents and in lower case if so wanted.
+/// A character after the options' normalisation: without accents, in lower case.
 std::u32string normal_form(char32_t c, const WordPieceOptions& o) {
   if (!o.strip_accents) return o.lower_case ? internal::lower_case_text(c) : std::u32string{c};
   std::u32string parts = internal::without_accents(c);
@@ -56,7 +57,7 @@ void for_each_word(const std::string& text, const WordPieceOptions& o, Use&& use
     const char32_t c = internal::next_code_point("encode", text, at);
     const Category category = internal::category_of(c);
     const bool is_space = c == '\t' || c == '\n' || c == '\r' || c == ' ';
-    // Among them what Unicode has as white space: U+000B, U+000C, U+0085.
+    // U+000B, U+000C and U+0085, which are white space in Unicode, count as control.
     const bool is_control = category == Category::control || c < ' ' || c == 0x85 || c == 0xfffd;
     if (!is_space && is_control) continue;
     if (is_space || category == Category::space) {
@@ -96,7 +97,7 @@ WordPieceTokenizer::WordPieceTokenizer(std::vector<std::string> pieces,
     const bool is_new = found == special.end() ? ids_.emplace(piece, id).second
                                                : std::exchange(found->second, id) < 0;
     if (!is_new)
-      fail("WordPieceTokenizer: piece ", shown(json(piece)), " stands twice in the vocabulary");
+      fail("WordPieceTokenizer: piece ", shown(piece), " stands twice in the vocabulary");
   }
   for (const std::string& name : options.special)
     if (const int64_t id = special.at(name); id >= 0) add_special(name, id);
@@ -119,7 +120,7 @@ void WordPieceTokenizer::cut(const std::u32string& word, std::vector<int64_t>& i
   }
   if (at == word.size()) return;
   if (unknown() < 0)
-    fail("encode: word ", shown(json(to_utf8(word))), " cannot be made of the ", vocab_size(),
+    fail("encode: word ", shown(to_utf8(word)), " cannot be made of the ", vocab_size(),
          " pieces of the vocabulary");
   ids.resize(before);
   ids.push_back(unknown());
@@ -166,7 +167,7 @@ bool flag_in(const json& root, const char* key) {
   return *found;
 }
 
-/// Of our file, or of one of Hugging Face's.
+/// Options of our file or of Hugging Face's.
 WordPieceOptions options_of(const internal::TokenizerFile& file) {
   if (file.is_theirs()) return internal::their_wordpiece_options(file.root);
   file.check_type("wordpiece");
@@ -181,7 +182,7 @@ WordPieceTokenizer::WordPieceTokenizer(const internal::TokenizerFile& file)
                                           : file.strings("vocab", "pieces", true),
                          options_of(file)) {
   for (const std::string& name : options_.special)
-    if (!has_special(name)) fail("special token ", shown(json(name)), " is not in the vocabulary");
+    if (!has_special(name)) fail("special token ", shown(name), " is not in the vocabulary");
 }
 
 WordPieceTokenizer WordPieceTokenizer::load(const std::string& path) {
@@ -195,13 +196,7 @@ WordPieceTokenizer WordPieceTokenizer::load_vocab(const std::string& path,
                                                   const WordPieceOptions& options) {
   const std::string text = read_file(path);
   std::vector<std::string> pieces;
-  for (size_t at = 0; at < text.size();) {
-    size_t end = std::min(text.find('\n', at), text.size());
-    const size_t next = end + 1;
-    if (end > at && text[end - 1] == '\r') --end;
-    pieces.push_back(text.substr(at, end - at));
-    at = next;
-  }
+  for (size_t at = 0; at < text.size();) pieces.emplace_back(internal::next_line(text, at));
   try {
     return WordPieceTokenizer(std::move(pieces), options);
   } catch (const Error& e) {
@@ -213,7 +208,7 @@ void WordPieceTokenizer::save_vocab(const std::string& path) const {
   std::string text;
   for (const std::string& piece : pieces_) {
     if (piece.find('\n') != std::string::npos || piece.ends_with('\r'))
-      fail("save_vocab: ", path, ": a piece with a line break, ", shown(json(piece)));
+      fail("save_vocab: ", path, ": a piece with a line break, ", shown(piece));
     text += piece + '\n';
   }
   write_file_atomically(path, text);

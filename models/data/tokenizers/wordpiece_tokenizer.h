@@ -10,26 +10,26 @@
 namespace gradus::models {
 
 struct WordPieceOptions {
-  bool lower_case = true;     ///< whether capitals become small letters
-  bool strip_accents = true;  ///< e of U+00E9; Hangul syllables become jamo
+  bool lower_case = true;     ///< lower-cases the text
+  bool strip_accents = true;  ///< U+00E9 becomes e; Hangul syllables become jamo
   bool split_cjk = true;      ///< each Chinese character is a word
-  /// Those of them that the vocabulary has are special.
+  /// Special tokens, as far as the vocabulary has them.
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 };
 
-/// WordPiece as BERT's: Devlin et al. 2019, arXiv 1810.04805, and the code that came with it. A text
-/// without its control characters is split at white space; each punctuation character is a word (of
-/// ASCII any that prints and is no letter or digit), and each Chinese character. A word, in lower
-/// case and without accents if so wanted, is cut from the left into the longest pieces that the
-/// vocabulary has, "##" before those that do not begin a word; one that cannot be, or has more than
-/// 100 characters, is [UNK]. All as Unicode 14 has it. Texts are UTF-8: encode throws Error, naming
-/// the byte, on one that is not, and naming the word where there is no [UNK] to take its place.
+/// WordPiece as in BERT: Devlin et al. 2019, arXiv 1810.04805, and the code published with it.
+/// Control characters are dropped and the text is split at white space; each punctuation character
+/// (in ASCII: every printing character but letters and digits) is a word, and so is each Chinese
+/// character. Words, lower-cased and stripped of accents as the options say, are cut from the left
+/// into the longest pieces of the vocabulary, with "##" before pieces inside a word. A word that
+/// cannot be cut so, or has more than 100 characters, is [UNK]. Character classes follow Unicode.
+/// encode throws Error on text that is not UTF-8, naming the byte, and, if there is no [UNK],
+/// naming the word.
 ///
-/// decode puts a space between words: what lay between them, capitals and accents are lost.
+/// decode puts one space between words: the original spacing, capitals and accents are lost.
 class WordPieceTokenizer : public Tokenizer {
  public:
-  /// The pieces in the order of their ids. Throws Error on one that is empty, not UTF-8 or there
-  /// twice.
+  /// Pieces in the order of their ids. Throws Error on one that is empty, repeated or not UTF-8.
   explicit WordPieceTokenizer(std::vector<std::string> pieces,
                               const WordPieceOptions& options = {});
   explicit WordPieceTokenizer(const internal::TokenizerFile& file);
@@ -37,19 +37,19 @@ class WordPieceTokenizer : public Tokenizer {
   std::vector<int64_t> encode(const std::string& text) const override;
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(pieces_.size()); }
-  /// The rules by which it splits.
+  /// The options given.
   const WordPieceOptions& options() const { return options_; }
 
   /// `{"type": "wordpiece", "lower_case": true, "strip_accents": true, "split_cjk": true,
   /// "special": ["[PAD]", ...], "vocab": ["[PAD]", "the", "##s", ...]}`.
   std::string to_json() const override;
-  /// Reads what save() wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads a file that save() wrote. Throws Error, naming the file and what is wrong with it.
   static WordPieceTokenizer load(const std::string& path);
 
-  /// Reads a vocab.txt, a piece a line. Throws Error, naming the file, as the constructor does.
+  /// Reads a vocab.txt, one piece per line. Throws Error as the constructor does, naming the file.
   static WordPieceTokenizer load_vocab(const std::string& path,
                                        const WordPieceOptions& options = {});
-  /// Writes it, complete or not at all.
+  /// Writes a vocab.txt, atomically.
   void save_vocab(const std::string& path) const;
 
  private:
@@ -57,7 +57,7 @@ class WordPieceTokenizer : public Tokenizer {
 
   std::vector<std::string> pieces_;
   WordPieceOptions options_;
-  std::unordered_map<std::string, int64_t> ids_;  // of pieces that are not special
+  std::unordered_map<std::string, int64_t> ids_;  // of the ordinary pieces
 };
 
 }  // namespace gradus::models

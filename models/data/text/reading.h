@@ -1,0 +1,53 @@
+#pragma once
+// Reading texts: lines, pieces of equal length, and encoding with errors that say where. For the
+// library's own use: no public header includes this.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gradus/core/runtime/ceil_div.h"
+#include "gradus/core/runtime/error.h"
+#include "gradus/models/data/tokenizers/tokenizer.h"
+
+namespace gradus::models::internal {
+
+/// The line that begins at text[at], without its line break (LF or CR LF); moves `at` to the next.
+inline std::string_view next_line(std::string_view text, size_t& at) {
+  const size_t end = std::min(text.find('\n', at), text.size());
+  std::string_view line = text.substr(at, end - at);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  at = end + 1;
+  return line;
+}
+
+/// Calls use(begin, end) for as few pieces as possible of [begin, begin + n), each of at most
+/// `most` elements; their lengths differ by at most 1.
+template <class Use>
+void for_equal_pieces(int64_t begin, int64_t n, int64_t most, Use&& use) {
+  const int64_t pieces = gradus::internal::ceil_div(n, most);
+  for (int64_t i = 0; i < pieces; ++i) use(begin + n * i / pieces, begin + n * (i + 1) / pieces);
+}
+
+/// tokenizer.encode(text); errors open with `where`.
+template <class... Where>
+std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text,
+                            const Where&... where) {
+  try {
+    return tokenizer.encode(text);
+  } catch (const Error& e) {
+    core::fail(where..., e.what());
+  }
+}
+
+/// Lexicographic order of token sequences.
+struct TokensLess {
+  bool operator()(std::span<const int32_t> a, std::span<const int32_t> b) const {
+    return std::ranges::lexicographical_compare(a, b);
+  }
+};
+
+}  // namespace gradus::models::internal
