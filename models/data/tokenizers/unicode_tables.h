@@ -1,13 +1,14 @@
 #pragma once
-// Tables of Unicode 14, made by tests/golden/scripts/make_unicode_tables.py. For the library's own use: no
-// public header includes this.
+// Tables of Unicode 14, made by tests/golden/scripts/make_unicode_tables.py. No public header includes
+// this.
+// long: generated tables
 
 #include <cstdint>
 
 namespace gradus::models::internal {
 
 // Where the category changes, from U+0080 on: the first code point of its category times 8, plus the
-// category; code points that are not assigned (Cn) or no characters (Cs) change nothing.
+// category. Unassigned code points (Cn) and surrogates (Cs) change nothing.
 inline constexpr uint32_t category_changes[] = {
     0x406,   0x42a,   0x436,   0x502,   0x50d,   0x517,   0x53d,    0x547,    0x550,    0x55d,
     0x567,   0x56e,   0x577,   0x591,   0x5a7,   0x5a8,   0x5b5,    0x5c7,    0x5c9,    0x5d0,
@@ -329,8 +330,8 @@ inline constexpr uint32_t base_letters[] = {
     0xfb3c05dc, 0xfb3e05de, 0xfb4005e0, 0xfb4105e1, 0xfb4305e3, 0xfb4405e4, 0xfb4605e6, 0xfb4705e7,
     0xfb4805e8, 0xfb4905e9, 0xfb4a05ea, 0xfb4b05d5, 0xfb4c05d1, 0xfb4d05db, 0xfb4e05e4};
 
-// All others: the character times 2^42, plus the first code point times 2^21, plus the second, if there
-// is one. The first of them may be a pair itself.
+// All others: the character times 2^42, plus the first code point times 2^21, plus the second, if any.
+// The first may decompose itself.
 inline constexpr uint64_t other_decompositions[] = {
     0x272c0138e009be,  0x27300138e009d7,  0x2d2c0168e00b3e,  0x2d300168e00b57,  0x2e500172400bd7,
     0x2f280178c00bbe,  0x2f2c0178e00bbe,  0x2f300178c00bd7,  0x332c0198400cd5,  0x352801a8c00d3e,
@@ -455,8 +456,8 @@ inline constexpr uint64_t other_decompositions[] = {
 
 struct Capitals {
   char32_t first, last;
-  int32_t to_lower;  // what is added
-  char32_t step;     // 2: every second one, its lower-case form beside it
+  int32_t to_lower;  // added to the code point
+  char32_t step;     // 2: every second one, followed by its lower-case form
 };
 inline constexpr Capitals capitals[] = {
     {0x41, 0x5a, 32, 1},         {0xc0, 0xd6, 32, 1},         {0xd8, 0xde, 32, 1},

@@ -72,24 +72,25 @@ def table(name, about, numbers, kind="uint32_t"):
 
 
 print("""#pragma once
-// Tables of Unicode 14, made by tests/golden/scripts/make_unicode_tables.py. For the library's own use: no
-// public header includes this.
+// Tables of Unicode 14, made by tests/golden/scripts/make_unicode_tables.py. No public header includes
+// this.
+// long: generated tables
 
 #include <cstdint>
 
-namespace gradus::models::detail {
+namespace gradus::models::internal {
 """)
 print(table("category_changes", """// Where the category changes, from U+0080 on: the first code point of its category times 8, plus the
-// category; code points that are not assigned (Cn) or no characters (Cs) change nothing.""", changes()))
+// category. Unassigned code points (Cn) and surrogates (Cs) change nothing.""", changes()))
 print(table("base_letters", """// Characters whose canonical decomposition is one code point and nonspacing marks, both below U+10000:
 // the character times 2^16, plus that code point. Without Hangul.""", bases()))
-print(table("other_decompositions", """// All others: the character times 2^42, plus the first code point times 2^21, plus the second, if there
-// is one. The first of them may be a pair itself.""", pairs(), "uint64_t"))
+print(table("other_decompositions", """// All others: the character times 2^42, plus the first code point times 2^21, plus the second, if any.
+// The first may decompose itself.""", pairs(), "uint64_t"))
 print(f"""struct Capitals {{
   char32_t first, last;
-  int32_t to_lower;  // what is added
-  char32_t step;     // 2: every second one, its lower-case form beside it
+  int32_t to_lower;  // added to the code point
+  char32_t step;     // 2: every second one, followed by its lower-case form
 }};
 inline constexpr Capitals capitals[] = {{{", ".join(capitals())}}};
 """)
-print("}  // namespace gradus::models::detail")
+print("}  // namespace gradus::models::internal")
