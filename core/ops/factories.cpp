@@ -101,7 +101,8 @@ Shape shape_of(const NestedList& values) {
 template <class F>
 void for_each_number(const NestedList& values, const Shape& shape, int depth, const F& f) {
   const bool is_list = depth < shape.size();
-  check(values.is_list() == is_list, "tensor: a number stands beside a list");
+  check(values.is_list() == is_list,
+        "tensor: expected lists of one depth, got a number beside a list");
   if (!is_list) return f(values);
   check(std::ssize(values.list()) == shape[depth], "tensor: rows of ", shape[depth], " and of ",
         values.list().size(), " numbers");

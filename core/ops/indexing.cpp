@@ -249,11 +249,11 @@ Tensor one_hot(const Tensor& ids, int64_t classes, Dtype dtype) {
   check(ids.dtype() == int64, "one_hot: expected ids of int64, got ", ids.dtype());
   check(classes >= 1 || classes == -1,
         "one_hot: expected a number of classes, or -1 for the largest id's, got ", classes);
-  check(classes >= 1 || ids.numel() > 0, "one_hot: no ids to tell the number of classes from");
+  check(classes >= 1 || ids.numel() > 0, "one_hot: no ids to infer the number of classes from");
   if (classes == -1) {
     const auto largest = max(ids).item<int64_t>();
-    check(largest >= 0 && largest < INT64_MAX, "one_hot: no number of classes has a place for id ",
-          largest);
+    check(largest >= 0 && largest < INT64_MAX,
+          "one_hot: cannot infer the number of classes from id ", largest);
     classes = largest + 1;
   }
   const Tensor flat = checked_index("one_hot", "id", ids, classes);

@@ -297,7 +297,7 @@ BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight, const Tensor& 
   check_norm("batch_norm", x, 1, weight, bias, eps);
   const int64_t size = x.size(0), channels = x.size(1), n = x.shape().without(0).without(0).numel();
   const int64_t count = Shape{size, n}.numel();
-  check(count != 1, "batch_norm: expected more than one number a channel, got x ", x.shape());
+  check(count != 1, "batch_norm: expected more than one element per channel, got x ", x.shape());
   const bool joins = n < 16 && size > 1;  // vectors along the batch
   if (joins || x.rank() != 3) {
     const Tensor from = joins ? x.transpose(0, 1) : x;
@@ -349,7 +349,8 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const T
                   double eps) {
   const ProfileScope scope("group_norm");
   check_norm("group_norm", x, 1, weight, bias, eps);
-  check(groups >= 1 && x.size(1) % groups == 0, "group_norm: ", groups, " groups in x ", x.shape());
+  check(groups >= 1 && x.size(1) % groups == 0, "group_norm: ", groups,
+        " groups do not divide the channels of x ", x.shape());
   const Tensor rows = x.reshape({x.size(0) * groups, x.shape().without(0).numel() / groups});
   return scale_channels(layer_norm(rows, {}, {}, eps).reshape(x.shape()), weight, bias);
 }

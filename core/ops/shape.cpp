@@ -166,7 +166,7 @@ Tensor Tensor::expand(const Shape& requested) const {
 
 Tensor Tensor::squeeze(int64_t dim) const {
   const int axis = normalize_dim("squeeze", dim, rank());
-  check(shape()[axis] == 1, "squeeze: axis ", dim, " of ", shape(), " has not size 1");
+  check(shape()[axis] == 1, "squeeze: axis ", dim, " of ", shape(), " does not have size 1");
   return view(shape().without(axis));
 }
 
@@ -380,10 +380,10 @@ Tensor roll(const Tensor& x, int64_t shift) {
 // Axis by axis, last first: (outer, 1, n) is expanded to (outer, times, n).
 Tensor repeat(const Tensor& x, const Shape& sizes) {
   const int added = sizes.size() - x.rank();
-  check(added >= 0, "repeat: expected a number for each axis of ", x.shape(), ", got ", sizes);
+  check(added >= 0, "repeat: expected a size for each axis of ", x.shape(), ", got ", sizes);
   Shape shape = x.shape();
   for (int i = 0; i < added; ++i) shape.insert(0, 1);
-  for (int64_t times : sizes) check(times >= 0, "repeat: negative number of times in ", sizes);
+  for (int64_t times : sizes) check(times >= 0, "repeat: negative size in ", sizes);
   Tensor y = x;
   bool copied = false;
   for (int axis = sizes.size() - 1; axis >= 0; --axis) {
@@ -410,7 +410,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, double value) {
     const int64_t before = padding[static_cast<size_t>(2 * i)];
     const int64_t after = padding[static_cast<size_t>(2 * i + 1)];
     check(before >= 0 && after >= 0, "pad: negative padding (", before, ", ", after, ") of axis ",
-          axis, "; to cut, use slice");
+          axis, "; use slice to crop");
     start[axis] = before;
     const bool overflow = __builtin_add_overflow(shape[axis], before, &shape[axis]) ||
                           __builtin_add_overflow(shape[axis], after, &shape[axis]);

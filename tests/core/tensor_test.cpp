@@ -301,7 +301,7 @@ TEST_CASE("flatten, squeeze, unsqueeze", "[tensor]") {
   CHECK(y.squeeze().shape() == Shape{3});
   CHECK(y.squeeze(-1).shape() == Shape{1, 3});
   CHECK(zeros({1, 1}).squeeze().shape() == Shape{});
-  CHECK_THROWS_WITH(y.squeeze(1), "squeeze: axis 1 of (1, 3, 1) has not size 1");
+  CHECK_THROWS_WITH(y.squeeze(1), "squeeze: axis 1 of (1, 3, 1) does not have size 1");
   CHECK(x.unsqueeze(0).shape() == Shape{1, 2, 3, 4});
   CHECK(x.unsqueeze(-1).shape() == Shape{2, 3, 4, 1});
   CHECK(scalar(1).unsqueeze(0).shape() == Shape{1});

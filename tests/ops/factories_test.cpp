@@ -58,9 +58,12 @@ TEST_CASE("tensor: what is no box of numbers is refused") {
   CHECK_THROWS_WITH(tensor({{1}, {2, 3}}), "tensor: rows of 1 and of 2 numbers");
   CHECK_THROWS_WITH(tensor({{}, {1}}), "tensor: rows of 0 and of 1 numbers");
   CHECK_THROWS_WITH(tensor({{{1, 2}}, {{3, 4}, {5, 6}}}), "tensor: rows of 1 and of 2 numbers");
-  CHECK_THROWS_WITH(tensor({1, {2}}), "tensor: a number stands beside a list");
-  CHECK_THROWS_WITH(tensor({{1}, 2}), "tensor: a number stands beside a list");
-  CHECK_THROWS_WITH(tensor({{{1}}, {2}}), "tensor: a number stands beside a list");
+  CHECK_THROWS_WITH(tensor({1, {2}}),
+                    "tensor: expected lists of one depth, got a number beside a list");
+  CHECK_THROWS_WITH(tensor({{1}, 2}),
+                    "tensor: expected lists of one depth, got a number beside a list");
+  CHECK_THROWS_WITH(tensor({{{1}}, {2}}),
+                    "tensor: expected lists of one depth, got a number beside a list");
   CHECK_THROWS_WITH(tensor({{{{{{{{{1}}}}}}}}}), "shape: more than 8 axes");
   CHECK_THROWS_WITH(tensor({0.5}, int64), "tensor: 0.5 is no int64");
   CHECK_THROWS_WITH(tensor({{1}, {NAN}}, int64), "tensor: nan is no int64");

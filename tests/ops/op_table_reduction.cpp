@@ -184,11 +184,11 @@ OpRow one_hot_row() {
   row.bad.push_back({[] { one_hot(i64({2}), 0); },
                      "one_hot: expected a number of classes, or -1 for the largest id's, got 0"});
   row.bad.push_back(
-      {[] { one_hot(i64({0})); }, "one_hot: no ids to tell the number of classes from"});
+      {[] { one_hot(i64({0})); }, "one_hot: no ids to infer the number of classes from"});
   row.bad.push_back({[] {
                        one_hot(vector_of({-1, -2}));
                      },
-                     "one_hot: no number of classes has a place for id -1"});
+                     "one_hot: cannot infer the number of classes from id -1"});
   return row;
 }
 

@@ -282,8 +282,8 @@ std::vector<OpRow> moving_rows() {
            .bad = {{[] {
                       repeat(ones({2, 3}), {2});
                     },
-                    "repeat: expected a number for each axis of (2, 3), got (2,)"},
-                   {[] { repeat(ones({2}), {-1}); }, "repeat: negative number of times in (-1,)"},
+                    "repeat: expected a size for each axis of (2, 3), got (2,)"},
+                   {[] { repeat(ones({2}), {-1}); }, "repeat: negative size in (-1,)"},
                    {[] {
                       repeat(ones({2}), {INT64_MAX, 2});
                     },
@@ -312,7 +312,7 @@ std::vector<OpRow> padding_rows() {
        .bad = {{[] {
                   pad(ones({2}), {1, -1});
                 },
-                "pad: negative padding (1, -1) of axis 0; to cut, use slice"},
+                "pad: negative padding (1, -1) of axis 0; use slice to crop"},
                {[] { pad(ones({2}), {1}); },
                 "pad: expected pairs for at most the 1 axes of (2,), got 1 numbers"},
                {[] {

@@ -264,11 +264,11 @@ std::vector<OpRow> batch_norm_rows() {
                {[] {
                   batch_norm(f32({1, 2}));
                 },
-                "batch_norm: expected more than one number a channel, got x (1, 2)"},
+                "batch_norm: expected more than one element per channel, got x (1, 2)"},
                {[] {
                   batch_norm(f32({1, 2, 1, 1}));
                 },
-                "more than one number a channel"},
+                "more than one element per channel"},
                {[] {
                   batch_norm(f32({3, 2}), f32({3}));
                 },
@@ -329,7 +329,7 @@ std::vector<OpRow> batch_norm_rows() {
        .bad = {{[] {
                   group_norm(f32({2, 4, 3}), 3);
                 },
-                "group_norm: 3 groups in x (2, 4, 3)"},
+                "group_norm: 3 groups do not divide the channels of x (2, 4, 3)"},
                {[] {
                   group_norm(f32({2, 4, 3}), 0);
                 },
