@@ -8,10 +8,9 @@ namespace core {
 
 /// A thread's switches; the values here hold while no scope is open.
 struct Modes {
-  bool grad = true;        ///< ops are recorded
-  bool eval = false;       ///< layers behave as in evaluation
-  bool anomaly = false;    ///< ops and their backward rules check for NaN and infinities
-  bool skip_init = false;  ///< initialisers give zeros
+  bool grad = true;      ///< ops are recorded
+  bool eval = false;     ///< layers behave as in evaluation
+  bool anomaly = false;  ///< ops and their backward rules check for NaN and infinities
 };
 
 /// The calling thread's switches.
