@@ -1,7 +1,6 @@
 #include "gradus/core/tensor/engine.h"
 
 #include "gradus/core/internal.h"
-#include "gradus/core/tensor/reuse.h"
 
 namespace gradus {
 
@@ -57,33 +56,8 @@ void Backward::give(int index, Tensor gradient) {
   engine_.add(node_.edges_[i], std::move(gradient));
 }
 
-// ---- memory that a rule may overwrite ----
-
-Tensor Engine::sum_in_place(const Backward& back, int i) {
-  const Edge& edge = back.node_.edges()[back.input_index(i)];
-  if (!back.needs(i) || back.create_graph()) return {};
-  const Tensor* sum = back.engine_.sum_at(edge);
-  return sum && sum->is_sole_owner() && sum->is_contiguous() && back.engine_.may_write(i, *sum)
-             ? *sum
-             : Tensor();
-}
-
-Tensor Engine::take_input(const Backward& back, int i) {
-  back.input(i);  // throws if it was not saved or has changed
-  Tensor& saved = back.node_.saved_inputs_[static_cast<size_t>(i)].tensor;
-  if (!back.engine_.frees_graph() || !saved.is_sole_owner()) return {};
-  return std::exchange(saved, {});
-}
-
-Tensor Engine::take_grad(const Backward& back, int i) {
-  Tensor g = back.grad(i);
-  back.engine_.gradients(back.node_)[back.output_index(i)] = {};
-  return g;
-}
-
-Tensor internal::sum_in_place(const Backward& back, int i) { return Engine::sum_in_place(back, i); }
-Tensor internal::take_input(const Backward& back, int i) { return Engine::take_input(back, i); }
-Tensor internal::take_grad(const Backward& back, int i) { return Engine::take_grad(back, i); }
+Engine::Engine(bool create_graph, bool retain_graph)
+    : create_graph_(create_graph), retain_graph_(retain_graph), anomaly_(core::modes().anomaly) {}
 
 // ---- which gradients are computed ----
 
@@ -364,34 +338,6 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
     taken.insert(x.impl().storage.get());
   }
   return results;
-}
-
-// ---- anomaly mode ----
-
-bool internal::all_finite(const std::vector<Tensor>& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
-    if (!x.defined() || !is_floating(x.dtype())) return true;
-    const Tensor flat = x.detach().contiguous();
-    return dispatch_floating("anomaly", x.dtype(), [&]<class T>(TypeTag<T>) {
-      const T* values = flat.data<T>();
-      return std::all_of(values, values + flat.numel(), [](T v) { return std::isfinite(v); });
-    });
-  });
-}
-
-Engine::Engine(bool create_graph, bool retain_graph)
-    : create_graph_(create_graph), retain_graph_(retain_graph), anomaly_(core::modes().anomaly) {}
-
-bool Engine::may_write(int input, const Tensor& sum) {
-  const bool may = !anomaly_ || all_finite({sum});
-  if (anomaly_ && may) written_.push_back(input);
-  return may;
-}
-
-void Engine::check_finite(const Node& node, int input, const Tensor& gradient) const {
-  check(!anomaly_ || !incoming_finite_ || all_finite({gradient}), "anomaly: the backward of ",
-        node.name(), " made a NaN or an infinity for input ", input, " of shape ",
-        gradient.shape());
 }
 
 }  // namespace gradus
