@@ -8,9 +8,10 @@ namespace core {
 
 /// A thread's switches; the values here hold while no scope is open.
 struct Modes {
-  bool grad = true;      ///< ops are recorded
-  bool eval = false;     ///< layers behave as in evaluation
-  bool anomaly = false;  ///< ops and their backward rules check for NaN and infinities
+  bool grad = true;       ///< ops are recorded
+  bool eval = false;      ///< layers behave as in evaluation
+  bool anomaly = false;   ///< ops and their backward rules check for NaN and infinities
+  bool composed = false;  ///< fused ops return and differentiate their composed forms
 };
 
 /// The calling thread's switches.

@@ -155,6 +155,9 @@ struct Recorder {
   /// As core::record, once wanted(inputs) is known to hold.
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
+  /// Overwrites a fused op's outputs with those of its composed form, which is recorded instead.
+  static void record_composed(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                              const Composed& composed);
 };
 
 /// Records an op: `outputs` were computed from `inputs`; `rule` maps gradients of the outputs to
@@ -176,12 +179,14 @@ template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
                   RuleFn&& rule) {
-  if (Recorder::wanted(inputs))
+  auto all_outputs = [composed = std::forward<ComposedFn>(composed)](const auto& in) {
+    return std::vector<Tensor>{composed(in)};
+  };
+  if (modes().composed)
+    Recorder::record_composed(outputs, inputs, all_outputs);
+  else if (Recorder::wanted(inputs))
     Recorder::record(name, outputs, inputs, {~0u, saves.outputs, saves.allows_infinite},
-                     std::forward<RuleFn>(rule),
-                     [composed = std::forward<ComposedFn>(composed)](const auto& in) {
-                       return std::vector<Tensor>{composed(in)};
-                     });
+                     std::forward<RuleFn>(rule), std::move(all_outputs));
 }
 
 /// Increments the version of x's storage. Every in-place op calls it before writing. Throws Error

@@ -1,0 +1,20 @@
+// The mode in which fused ops give way to their composed forms (Modes::composed). Tests run under it
+// to show that nothing depends on a kernel.
+
+#include "gradus/core/internal.h"
+#include "gradus/core/tensor/autograd.h"
+
+namespace gradus {
+
+void Recorder::record_composed(const std::vector<Tensor>& outputs,
+                               const std::vector<Tensor>& inputs, const Composed& composed) {
+  const std::vector<Tensor> results = composed(inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined()) continue;
+    outputs[i].copy_(results[i].detach());
+    core::record("composed", {outputs[i]}, {results[i]}, saves_nothing,
+                 [](Backward& b) { b.give(0, b.grad()); });
+  }
+}
+
+}  // namespace gradus
