@@ -115,10 +115,11 @@ flags = -std=c++20 $(march) $(wide) -fopenmp -fno-math-errno \
 sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
   $(if $(findstring g++,$(compiler)),$(if $(findstring clang,$(compiler)),,-Wno-maybe-uninitialized)))
 
-# Tests have no loops worth optimising: compile them fast instead, with Catch2 and the standard library
+# Most tests have no loops worth optimising: compile them fast instead, with Catch2 and the standard library
 # precompiled, unless ccache does the work (it cannot cache such a compilation).
-quick = $(filter-out tests/bench/% tests/fuzz/% tests/support/%,$(filter tests/%,$(1)))
-optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if $(SANITIZE)$(filter tests/support/%,$(1)),-O1,-O3)))
+slow := tests/support/% $(addprefix tests/core/,blas_test.cpp gemm_boundaries_test.cpp kernel_math_test.cpp)
+quick = $(filter-out tests/bench/% tests/fuzz/% $(slow),$(filter tests/%,$(1)))
+optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if $(SANITIZE)$(filter $(slow),$(1)),-O1,-O3)))
 PRECOMPILED := $(if $(filter ccache,$(notdir $(CXX))),,$(BUILD)/obj/tests/support/precompiled.h)
 precompiled = $(if $(PRECOMPILED),$(if $(quick), \
   $(if $(findstring clang,$(compiler)),-include-pch $(PRECOMPILED).gch,-include $(PRECOMPILED))))
@@ -240,7 +241,7 @@ $(call objects,$(SUPPORT_SRC)): | $(EMBEDDED)
 $(BUILD)/obj/tests/support/precompiled.h.gch: tests/support/precompiled.h $(BUILD)/obj/flags | packages
 	$(call say,CXX   $<)
 	@mkdir -p $(@D)
-	$(quiet)$(call compile,$(lastword $(TEST_SRC))) -x c++-header -c $< -o $@
+	$(quiet)$(call compile,tests/quick) -x c++-header -c $< -o $@
 $(call objects,$(TEST_SRC)): $(addsuffix .gch,$(PRECOMPILED))
 
 $(STATIC): $(call objects,$(LIBRARY_SRC))
