@@ -263,6 +263,8 @@ $(SHARED): $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources $(BUILD)/obj/flag
 	$(quiet)$(link) -shared -Wl,-soname,libgradus.so.$(abi) -Wl,--version-script=$(BUILD)/obj/exports $(filter %.o,$^) $(libraries) -o $@
 	$(quiet)ln -sf $(@F) $@.$(abi)
 
+# Of a template that tests instantiate too, the linker takes the first instance: the library's, optimised.
+library_first := -Wl,--whole-archive $(STATIC) -Wl,--no-whole-archive
 $(BUILD)/bin/tests: $(call objects,$(TEST_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/bench: $(call objects,$(BENCH_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/fuzz: $(call objects,$(FUZZ_SRC)) $(BUILD)/obj/sources
@@ -271,7 +273,8 @@ $(PROGRAMS): $(BUILD)/bin/%: $(BUILD)/obj/examples/%.o
 $(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench $(BUILD)/bin/fuzz $(BUILD)/bin/twin_data: $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
-	$(quiet)$(link) $(if $(filter %/fuzz,$@),-fsanitize=fuzzer) $(filter %.o,$^) $(SUPPORT) $(STATIC) \
+	$(quiet)$(link) $(if $(filter %/fuzz,$@),-fsanitize=fuzzer) $(if $(filter %/tests,$@),$(library_first)) \
+	  $(filter %.o,$^) $(SUPPORT) $(STATIC) \
 	  $(libraries) $(program_libraries) -o $@
 
 -include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(SOURCES))
