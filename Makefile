@@ -117,7 +117,8 @@ sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
 
 # Most tests have no loops worth optimising: compile them fast instead, with Catch2 and the standard library
 # precompiled, unless ccache does the work (it cannot cache such a compilation).
-slow := tests/support/% $(addprefix tests/core/,blas_test.cpp gemm_boundaries_test.cpp kernel_math_test.cpp)
+slow := tests/support/% $(patsubst %,tests/%_test.cpp,core/blas core/gemm_boundaries core/kernel_math \
+  core/safetensors data/tokenizer_files models/file_growth models/hostile_files)
 quick = $(filter-out tests/bench/% tests/fuzz/% $(slow),$(filter tests/%,$(1)))
 optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if $(SANITIZE)$(filter $(slow),$(1)),-O1,-O3)))
 PRECOMPILED := $(if $(filter ccache,$(notdir $(CXX))),,$(BUILD)/obj/tests/support/precompiled.h)
