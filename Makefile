@@ -115,10 +115,12 @@ flags = -std=c++20 $(march) $(wide) -fopenmp -fno-math-errno \
 sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
   $(if $(findstring g++,$(compiler)),$(if $(findstring clang,$(compiler)),,-Wno-maybe-uninitialized)))
 
-# Tests have no loops worth optimising: compile them fast instead, with Catch2 and the standard library
+# Most tests have no loops worth optimising: compile them fast instead, with Catch2 and the standard library
 # precompiled, unless ccache does the work (it cannot cache such a compilation).
-quick = $(filter-out tests/bench/% tests/fuzz/% tests/support/%,$(filter tests/%,$(1)))
-optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if $(SANITIZE)$(filter tests/support/%,$(1)),-O1,-O3)))
+slow := tests/support/% $(patsubst %,tests/%_test.cpp,core/blas core/gemm_boundaries core/kernel_math \
+  core/safetensors data/tokenizer_files models/file_growth models/hostile_files)
+quick = $(filter-out tests/bench/% tests/fuzz/% $(slow),$(filter tests/%,$(1)))
+optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if $(SANITIZE)$(filter $(slow),$(1)),-O1,-O3)))
 PRECOMPILED := $(if $(filter ccache,$(notdir $(CXX))),,$(BUILD)/obj/tests/support/precompiled.h)
 precompiled = $(if $(PRECOMPILED),$(if $(quick), \
   $(if $(findstring clang,$(compiler)),-include-pch $(PRECOMPILED).gch,-include $(PRECOMPILED))))
@@ -240,7 +242,7 @@ $(call objects,$(SUPPORT_SRC)): | $(EMBEDDED)
 $(BUILD)/obj/tests/support/precompiled.h.gch: tests/support/precompiled.h $(BUILD)/obj/flags | packages
 	$(call say,CXX   $<)
 	@mkdir -p $(@D)
-	$(quiet)$(call compile,$(lastword $(TEST_SRC))) -x c++-header -c $< -o $@
+	$(quiet)$(call compile,tests/quick) -x c++-header -c $< -o $@
 $(call objects,$(TEST_SRC)): $(addsuffix .gch,$(PRECOMPILED))
 
 $(STATIC): $(call objects,$(LIBRARY_SRC))
@@ -262,6 +264,8 @@ $(SHARED): $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources $(BUILD)/obj/flag
 	$(quiet)$(link) -shared -Wl,-soname,libgradus.so.$(abi) -Wl,--version-script=$(BUILD)/obj/exports $(filter %.o,$^) $(libraries) -o $@
 	$(quiet)ln -sf $(@F) $@.$(abi)
 
+# Of a template that tests instantiate too, the linker takes the first instance: the library's, optimised.
+library_first := -Wl,--whole-archive $(STATIC) -Wl,--no-whole-archive
 $(BUILD)/bin/tests: $(call objects,$(TEST_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/bench: $(call objects,$(BENCH_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/fuzz: $(call objects,$(FUZZ_SRC)) $(BUILD)/obj/sources
@@ -270,7 +274,8 @@ $(PROGRAMS): $(BUILD)/bin/%: $(BUILD)/obj/examples/%.o
 $(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench $(BUILD)/bin/fuzz $(BUILD)/bin/twin_data: $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
-	$(quiet)$(link) $(if $(filter %/fuzz,$@),-fsanitize=fuzzer) $(filter %.o,$^) $(SUPPORT) $(STATIC) \
+	$(quiet)$(link) $(if $(filter %/fuzz,$@),-fsanitize=fuzzer) $(if $(filter %/tests,$@),$(library_first)) \
+	  $(filter %.o,$^) $(SUPPORT) $(STATIC) \
 	  $(libraries) $(program_libraries) -o $@
 
 -include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(SOURCES))
