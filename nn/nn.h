@@ -1,5 +1,5 @@
 #pragma once
-// Layers and what they are made of.
+// Layers, initialisers and metrics.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/nn/activations.h"

@@ -1,4 +1,4 @@
-// Show, Attend and Tell against PyTorch, and as its paper has it.
+// Show, Attend and Tell against PyTorch and the paper's equations.
 
 #include "gradus/models/captioner.h"
 
@@ -14,7 +14,7 @@ using gradus::models::Captioner;
 namespace gradus::testing {
 
 namespace {
-/// The golden file's model.
+/// The model of the golden file.
 models::CaptionerConfig small(Recurrence cell) {
   return {.vocab = 9,
           .context = 6,
@@ -26,7 +26,7 @@ models::CaptionerConfig small(Recurrence cell) {
           .hidden = 7,
           .cell = cell};
 }
-/// Calls check(model) with each cell.
+/// Calls check(model) for each kind of cell.
 template <class Check>
 void for_cells(Check check) {
   for (const Recurrence cell :
@@ -72,7 +72,7 @@ TEST_CASE("captioner: decoding word by word gives what the whole caption gives",
             1e-5);
     CHECK(decoder.room() == 1);
     const Tensor moved = ints({5, 1, 0, 3, 2, 2}), next = randint(0, 9, {6, 1});
-    decoder.reorder(moved);  // rows of other images as well
+    decoder.reorder(moved);  // across images, too
     const Tensor others = index_select(images, 0, index_select(rows, 0, moved));
     const Tensor whole = model(others, cat({index_select(ids, 0, moved), next}, 1));
     CHECK(difference(decoder.next_logits(next), whole.select(1, -1)) < 1e-5);
@@ -118,7 +118,7 @@ TEST_CASE("captioner: greedy is the likeliest word each time, and it ends with [
                   0, -1),
               0)
               .item<int64_t>());
-    const int64_t stop = by_hand[3];  // so that it ends after two words, or before
+    const int64_t stop = by_hand[3];  // ends after two words or earlier
     std::vector<int64_t> expected;
     for (size_t i = 1; by_hand[i] != stop; ++i) expected.push_back(by_hand[i]);
     const auto found =

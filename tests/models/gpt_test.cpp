@@ -126,7 +126,7 @@ TEST_CASE("a GPT of today's form names its parameters and refuses what does not 
                                  "blocks.0.mlp.fc.weight", "blocks.0.mlp.proj.weight"});
   const nn::Block block = models::GPT(today).blocks[1];
   CHECK(block.attn.qkv.weight.shape() == Shape{(4 + 2 * 2) * 8, 32});
-  CHECK(block.mlp.fc.weight.shape() == Shape{2 * 88, 32});  // 8/3 32, rounded up to eights
+  CHECK(block.mlp.fc.weight.shape() == Shape{2 * 88, 32});  // 8/3 32, rounded up to a multiple of 8
   models::GPTConfig config = today;
   config.kv_heads = 3;
   CHECK_THROWS_WITH(models::GPT(config),
@@ -173,7 +173,8 @@ TEST_CASE("a GPT refuses bad configurations and inputs", "[gpt]") {
   CHECK_THROWS_WITH(model(zeros({1, 0}, int64)), Contains("GPT: expected ids (B, T)"));
   CHECK_THROWS_AS(model(full({1, 4}, 23, int64)), Error);
   CHECK_THROWS_AS(model(full({1, 4}, -1, int64)), Error);
-  CHECK_THROWS_WITH(model.loss(zeros({1, 4}, int64), zeros({1, 3}, int64)), Contains("one shape"));
+  CHECK_THROWS_WITH(model.loss(zeros({1, 4}, int64), zeros({1, 3}, int64)),
+                    Contains("the same shape"));
 }
 
 TEST_CASE("a GPT with a cache gives the logits of the full forward pass", "[gpt]") {
@@ -249,7 +250,7 @@ TEST_CASE("greedy generation takes the most likely token, cache or not", "[gpt]"
   std::vector<int64_t> text = prompt;
   {
     const NoGrad no_grad;
-    // Up to the context all is seen; then the last half is read again whenever the window is full.
+    // All tokens are read up to the context; then the last half is reread whenever it is full.
     size_t first = 0;
     for (int i = 0; i < 40; ++i) {
       if (text.size() - first > 16) first = text.size() - 8;
@@ -319,7 +320,7 @@ TEST_CASE("tokens are drawn with the probabilities of the logits", "[gpt]") {
   expect({.top_p = 0.65}, {0, 4 / 7.0, 0, 3 / 7.0});
   expect({.top_p = 0.75}, {0, 4 / 9.0, 2 / 9.0, 3 / 9.0});
   expect({.top_k = 3, .top_p = 0.4}, {0, 1, 0, 0});
-  expect({.top_k = 2, .top_p = 0.5}, {0, 1, 0, 0});  // 4/7 of what top_k leaves
+  expect({.top_k = 2, .top_p = 0.5}, {0, 1, 0, 0});  // 4/7 of the top_k
   expect({.top_k = 2, .top_p = 0.6}, {0, 4 / 7.0, 0, 3 / 7.0});
   Generator generator;
   CHECK(models::sample_token(ones({5}), {.top_k = 1}, generator) == 0);

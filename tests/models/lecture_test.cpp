@@ -1,5 +1,5 @@
-// What lectures on attention and transformers claim, as tests: the claim's formula and source stand
-// above each. What is expected comes from the formula or was worked by hand.
+// Claims of lectures on attention and transformers as tests, with formula and source above each.
+// Expected values come from the formula or were worked out by hand.
 //
 //   V17: Vaswani et al. 2017, arXiv 1706.03762     S21: Su et al. 2021, arXiv 2104.09864
 //   B15: Bahdanau et al. 2015, arXiv 1409.0473     L15: Luong et al. 2015, arXiv 1508.04025
@@ -23,7 +23,7 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 
 double sigma(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// Softmax as it is defined.
+/// Softmax by its definition.
 Values softmax_by_hand(Values scores) {
   double sum = 0;
   for (double& s : scores) sum += s = std::exp(s);
@@ -36,7 +36,7 @@ void set(const Tensor& parameter, const Tensor& value) {
   parameter.copy_(value);
 }
 
-/// |d(y . dy)/d(x_t)| of the only sequence's last output y, against t's distance from the end.
+/// |d(y . dy)/d(x_t)| for the last output y of a single sequence, by t's distance from the end.
 Values gradient_by_distance(const std::function<Tensor(const Tensor&)>& outputs, const Tensor& x,
                             const Tensor& dy) {
   const Tensor leaf = x.detach().requires_grad_();
@@ -52,7 +52,7 @@ Values gradient_by_distance(const std::function<Tensor(const Tensor&)>& outputs,
 
 // softmax(s)_i = e^s_i / sum_j e^s_j. Of (8.5, 42, 3.2, 42) a lecture prints rounded weights as if
 // the small ones counted: e^(8.5 - 42) / 2 = 1.4e-15 and e^(3.2 - 42) / 2 = 7e-18, so they are
-// (0, 0.5, 0, 0.5) but for 1e-14.
+// (0, 0.5, 0, 0.5) within 1e-14.
 TEST_CASE("lecture: softmax of far scores is all or nothing", "[lecture]") {
   const Values weights = values(softmax(tensor({8.5, 42, 3.2, 42}, float64)));
   const Values expected{0, 0.5, 0, 0.5};
@@ -142,7 +142,7 @@ TEST_CASE("lecture: a mask belongs before the softmax", "[lecture]") {
   CHECK(difference(after, {1.0 / 8, 2.0 / 8, 0}) < 1e-14);
   CHECK(after.sum().item() == Approx(3.0 / 8).epsilon(1e-14));
 
-  // The library's masks work before it: q = 1, keys ln 1, ln 2, ln 5.
+  // The library masks before the softmax: q = 1, keys ln 1, ln 2, ln 5.
   const Tensor q = ones({1, 1, 1}, float64), k = scores.reshape({1, 3, 1});
   CHECK(difference(attention_weights(q, k, {.mask = !hidden, .scale = 1.0}),
                    {1.0 / 3, 2.0 / 3, 0}) < 1e-14);
@@ -167,8 +167,7 @@ TEST_CASE("lecture: attention weights sum to one, causal ones are a triangle", "
 
 namespace {
 
-/// Changes what stands at `from` and after it: outputs before must keep their bits, those from
-/// there on must not.
+/// Changes inputs from `from` on: earlier outputs must be bit-identical, the others must change.
 void check_no_leak(const std::string& what, const std::function<Tensor(const Tensor&)>& model,
                    const Tensor& x, const Tensor& other) {
   const NoGrad no_grad;
@@ -189,14 +188,14 @@ TEST_CASE("lecture: nothing leaks from the future in layers", "[lecture]") {
   manual_seed(4);
   const Tensor x = randn({2, 37, 16}), other = randn({2, 37, 16}) * 10;
   const nn::MultiHeadAttention plain(16, {.heads = 4, .causal = true}),
-      turned(16, {.heads = 4, .kv_heads = 2, .rotary = 40, .causal = true});
+      rotary_attention(16, {.heads = 4, .kv_heads = 2, .rotary = 40, .causal = true});
   const nn::Block block(16, {.heads = 4, .causal = true});
   const nn::Block post(16, {.heads = 2, .causal = true, .norm_first = false});
   const nn::Block llama = nn::llama_block(16, {.heads = 4, .kv_heads = 2, .context = 40});
   check_no_leak(
       "attention", [&](auto& in) { return plain(in); }, x, other);
   check_no_leak(
-      "rotary", [&](auto& in) { return turned(in); }, x, other);
+      "rotary", [&](auto& in) { return rotary_attention(in); }, x, other);
   check_no_leak(
       "Block", [&](auto& in) { return block(in); }, x, other);
   check_no_leak(
@@ -217,7 +216,7 @@ TEST_CASE("lecture: nothing leaks from the future in layers", "[lecture]") {
 
 TEST_CASE("lecture: nothing leaks from the future in a GPT of any form", "[lecture]") {
   manual_seed(5);
-  const Tensor ids = randint(0, 12, {2, 37}), others = 11 - ids;  // each one another
+  const Tensor ids = randint(0, 12, {2, 37}), others = 11 - ids;  // all different
   for (const auto positions :
        {models::Positions::learned, models::Positions::sinusoidal, models::Positions::rotary})
     for (const auto norm : {nn::NormKind::layer, nn::NormKind::rms})
@@ -241,8 +240,8 @@ TEST_CASE("lecture: nothing leaks from the future in a GPT of any form", "[lectu
 
 // ---- order ----
 
-// Without positions self-attention is a function of a set: SelfAttn(P X) = P SelfAttn(X) for every
-// permutation P, and a query's answer from keys and values does not depend on their order.
+// Without positions self-attention is permutation-equivariant: SelfAttn(P X) = P SelfAttn(X) for
+// every permutation P, and a query's output does not depend on the order of keys and values.
 TEST_CASE("lecture: self-attention without positions knows no order", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(6);
@@ -250,19 +249,20 @@ TEST_CASE("lecture: self-attention without positions knows no order", "[lecture]
   const Tensor order = from_data<int64_t>({3, 0, 6, 1, 5, 2, 4});
   const auto permuted = [&](const Tensor& y) { return index_select(y, 1, order); };
   nn::MultiHeadAttention attention(16, {.heads = 4}), causal(16, {.heads = 4, .causal = true}),
-      turned(16, {.heads = 4, .rotary = 8});
+      rotary_attention(16, {.heads = 4, .rotary = 8});
   nn::Block block(16, {.heads = 4});
-  for (nn::Module* m : std::initializer_list<nn::Module*>{&attention, &causal, &turned, &block})
+  for (nn::Module* m :
+       std::initializer_list<nn::Module*>{&attention, &causal, &rotary_attention, &block})
     m->to(float64);
 
   CHECK(difference(attention(permuted(x)), permuted(attention(x))) < 1e-13);
   CHECK(difference(block(permuted(x)), permuted(block(x))) < 1e-13);
   CHECK(difference(attention.cross(query, permuted(x)), attention.cross(query, x)) < 1e-13);
 
-  // Positions, whether added or by turning, end that; so does a causal mask.
+  // Added or rotary positions break that; so does a causal mask.
   const Tensor places = nn::sinusoidal_positions(7, 16).to(float64);
   CHECK(difference(attention(permuted(x) + places), permuted(attention(x + places))) > 0.01);
-  CHECK(difference(turned(permuted(x)), permuted(turned(x))) > 0.01);
+  CHECK(difference(rotary_attention(permuted(x)), permuted(rotary_attention(x))) > 0.01);
   CHECK(difference(causal(permuted(x)), permuted(causal(x))) > 0.01);
 }
 
@@ -281,7 +281,7 @@ TEST_CASE("lecture: sinusoidal positions by hand", "[lecture]") {
 //   [sin((p+k) w)]   [ cos(k w)  sin(k w)] [sin(p w)]
 //   [cos((p+k) w)] = [-sin(k w)  cos(k w)] [cos(p w)]     whatever p is.
 // So PE(p) . PE(q) = sum_i cos((p - q) w_i) depends on the offset only, and |PE(p)|^2 = d / 2.
-TEST_CASE("lecture: position p + k is position p turned", "[lecture]") {
+TEST_CASE("lecture: position p + k is position p rotated", "[lecture]") {
   constexpr int64_t d = 32, length = 300;
   const Tensor codes = nn::sinusoidal_positions(length, d).to(float64);
   for (const int64_t k : {1, 7, 100}) {
@@ -305,8 +305,8 @@ TEST_CASE("lecture: position p + k is position p turned", "[lecture]") {
   }
 }
 
-// A position code should be unique, bounded and the same for texts of any length; numbering the
-// places 0, 1, 2, ... is not bounded, dividing by the length not the same.
+// A position code should be unique, bounded and independent of the text's length; positions 0, 1,
+// 2, ... are unbounded, and divided by the length they depend on it.
 TEST_CASE("lecture: position codes are unique and bounded", "[lecture]") {
   constexpr int64_t d = 32, length = 1500;
   const Tensor codes = nn::sinusoidal_positions(length, d);
@@ -321,7 +321,7 @@ TEST_CASE("lecture: position codes are unique and bounded", "[lecture]") {
 
 namespace {
 
-/// (sin, cos) side by side, as nn::sinusoidal_positions has them, to double precision.
+/// Interleaved (sin, cos) as in nn::sinusoidal_positions, in double precision.
 Tensor turns(int64_t length, int64_t dim) {
   Values table;
   for (int64_t t = 0; t < length; ++t)
@@ -334,7 +334,7 @@ Tensor turns(int64_t length, int64_t dim) {
 
 }  // namespace
 
-// (R_m q) . (R_n k) = q . R_(n-m) k (S21, equation 16): of each pair of numbers, with
+// (R_m q) . (R_n k) = q . R_(n-m) k (S21, equation 16): for each pair of features, with
 // a = (n - m) w,
 //   (q0 k0 + q1 k1) cos a + (q1 k0 - q0 k1) sin a.
 TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
@@ -345,7 +345,7 @@ TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
   for (const Dtype dtype : {float32, float64}) {
     const Tensor table = dtype == float64 ? turns(length, D) : nn::sinusoidal_positions(length, D);
     const double limit = dtype == float64 ? 1e-10 : 1e-5;
-    const auto everywhere = [&](const Tensor& x) {  // (length, D): x at each place
+    const auto everywhere = [&](const Tensor& x) {  // (length, D): x at each position
       return rotary(x.to(dtype).expand({length, 1, D}).contiguous(), table, 1).reshape({length, D});
     };
     const Tensor scores = matmul(everywhere(q), everywhere(k).mT()).to(float64);
@@ -362,14 +362,14 @@ TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
   }
 }
 
-// The same in the layer: behind 90 other tokens in its cache, tokens that come in two pieces weigh
-// each other as they do at the beginning in one piece, but for the share that the others take.
+// The same in the layer: tokens read in two pieces after 90 others in the cache have the same
+// relative attention weights as at the beginning in one piece.
 TEST_CASE("lecture: rotary attention behind a cache is that at the beginning", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(8);
   const nn::MultiHeadAttention attention(32, {.heads = 2, .rotary = 128, .causal = true});
   const Tensor x = randn({1, 9, 32}), others = randn({1, 90, 32});
-  const auto weights = [&](const std::vector<Tensor>& pieces) {  // the last 5 tokens' over all 9
+  const auto weights = [&](const std::vector<Tensor>& pieces) {  // of the last 5 tokens over all 9
     nn::KeyValueCache cache = attention.make_cache(1, 128);
     const AttentionTrace trace;
     for (const Tensor& piece : pieces) attention(piece, cache);
@@ -385,19 +385,19 @@ TEST_CASE("lecture: rotary attention behind a cache is that at the beginning", "
 // ---- heads ----
 
 // d_k = d_model / h: 512 = 8 * 64 (V17, 3.2.2). A lecture's "six heads of d_model 512" do not
-// exist: 512 / 6 is no whole number.
+// exist: 512 / 6 is not a whole number.
 TEST_CASE("lecture: eight heads divide 512, six do not", "[lecture]") {
   CHECK_THROWS_WITH(nn::MultiHeadAttention(512, {.heads = 6}),
                     Contains("heads must divide dim") && Contains("512") && Contains("6"));
   const nn::MultiHeadAttention attention(512, {.heads = 8});
   CHECK(attention.key_dim == 64);
   CHECK(attention.value_dim == 64);
-  // W_Q, W_K, W_V and W_O with biases, whatever the number of heads.
+  // W_Q, W_K, W_V and W_O with biases, for any number of heads.
   CHECK(attention.num_parameters() == 4 * (512 * 512 + 512));
 }
 
-// Queries of one group share a head of keys and values (Ainslie et al. 2023, arXiv 2305.13245; one
-// for all: Shazeer 2019, arXiv 1911.02150): the same as multi-head attention whose key and value
+// Queries of one group share a head of keys and values (Ainslie et al. 2023, arXiv 2305.13245; a
+// single one: Shazeer 2019, arXiv 1911.02150): the same as multi-head attention whose key and value
 // heads are repeated.
 TEST_CASE("lecture: shared key/value heads are repeated ones", "[lecture]") {
   const NoGrad no_grad;
@@ -454,7 +454,7 @@ TEST_CASE("lecture: in a tanh RNN gradients vanish exponentially", "[lecture]") 
 }
 
 // c_t = f c_(t-1) + i g: where gates do not read h, dc_T/dc_t = prod f (Gers et al. 2000), so on
-// inputs that are all alike the gradient falls by exactly f a step from distance 1 on. With a
+// constant inputs the gradient falls by exactly f per step from distance 1 on. With a
 // forget bias of 5 f is 0.9933: after 48 steps 72% are left; with 0 f is 0.5, and 4e-15 are.
 TEST_CASE("lecture: in an LSTM gradients fall by the forget gate", "[lecture]") {
   constexpr int64_t T = 50, H = 6;
@@ -475,8 +475,8 @@ TEST_CASE("lecture: in an LSTM gradients fall by the forget gate", "[lecture]") 
   }
 }
 
-// Attention reaches each place in one step (V17, table 1: path length 1). On inputs of 0, without
-// biases, all weights are 1/T and the gradient is |W_V^T W_O^T dy| / T at every distance.
+// Attention reaches each position in one step (V17, table 1: path length 1). On inputs of 0,
+// without biases, all weights are 1/T and the gradient is |W_V^T W_O^T dy| / T at every distance.
 TEST_CASE("lecture: in attention gradients do not fall with the distance", "[lecture]") {
   constexpr int64_t T = 50, dim = 16;
   manual_seed(12);

@@ -1,4 +1,4 @@
-// Attention over two sequences, transformer layers and the Transformer, beside PyTorch's; decoding.
+// Cross-attention, transformer blocks and the Transformer against PyTorch; decoding.
 
 #include "gradus/models/transformer.h"
 
@@ -20,7 +20,8 @@ namespace {
 
 using Call = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// Output and all gradients of a module against a case of transformer.safetensors, in both dtypes.
+/// Checks a module's output and all gradients against a case of transformer.safetensors, in both
+/// dtypes.
 void compare(const std::string& name, nn::Module& module, const Call& call,
              double of_float64 = 1e-9) {
   static const golden::File file("transformer");
@@ -50,7 +51,7 @@ void compare(const std::string& name, nn::Module& module, const Call& call,
   }
 }
 
-/// True where a source token may be seen, as the script has it: (B, 1, 1, S).
+/// The script's padding mask, true for real source tokens: (B, 1, 1, S).
 Tensor keep() { return nn::padding_mask(from_data<int64_t>({5, 3}, {2}), 2, 5); }
 
 const models::TransformerConfig small{.source_vocab = 11,
@@ -96,7 +97,7 @@ TEST_CASE("today's block gives the outputs and gradients of its formulas in PyTo
   nn::Block block = nn::llama_block(16, {.heads = 4, .kv_heads = 2, .hidden = 24, .context = 9});
   compare(
       "llama", block, [&](auto& in) { return block(in[0]); },
-      1e-7);  // places are of float32
+      1e-7);  // positions are float32
 }
 
 TEST_CASE("the Transformer's stacks give nn.Transformer's outputs and gradients",
@@ -138,7 +139,7 @@ TEST_CASE("Transformer: saved and loaded it is the same, misuse is told", "[tran
   CHECK_THROWS_WITH(model.decoder(ids, {}), Contains("NoGrad"));
   CHECK_THROWS_WITH(
       models::Transformer({.source_vocab = 2, .target_vocab = 3, .shared_vocab = true}),
-      Contains("a shared vocabulary is of one size"));
+      Contains("shared_vocab needs vocabularies of one size"));
   CHECK_THROWS_WITH(models::Transformer({.source_vocab = 2, .target_vocab = 3, .heads = 5}),
                     Contains("heads must divide dim"));
   CHECK_THROWS_WITH(models::Transformer({}), Contains("source_vocab: expected"));

@@ -1,5 +1,5 @@
-// What every model that translates must do: Transformers of both norms, recurrent ones of each cell
-// and score.
+// Requirements of every translation model: Transformers pre-norm and post-norm, recurrent ones with
+// each cell and score.
 
 #include <catch2/catch.hpp>
 
@@ -22,7 +22,7 @@ using models::RNNTranslator, models::Transformer;
 
 namespace {
 
-/// Calls check(model) for models of 11 source and 13 target tokens and a context of 12.
+/// Calls check(model) for models with 11 source tokens, 13 target tokens and a context of 12.
 template <class Check>
 void for_all_models(Check check) {
   for (const bool pre_norm : {false, true}) {
@@ -76,7 +76,7 @@ TEST_CASE("translators: decoding token by token gives what the whole target give
     }
     CHECK(decoder.room() == 3);
 
-    // Other rows go on where these stand, of another source as well.
+    // Rows are replaced by others, also across sources.
     const Tensor moved = ints({5, 1, 0, 3, 2, 2}), next = randint(0, 13, {6, 1});
     decoder.reorder(moved);
     const Tensor whole = cat({index_select(target, 0, moved), next}, 1);
@@ -145,7 +145,7 @@ TEST_CASE("translators: every parameter gets a gradient, and padding none", "[tr
       CAPTURE(name);
       CHECK(p.grad().defined());
     }
-    // Only real tokens' embeddings have a gradient.
+    // Only embeddings of real tokens get a gradient.
     models::PairBatch other = batch;
     other.source = batch.source.clone();
     other.source[1].slice(0, 3).fill_(9);
@@ -177,7 +177,7 @@ TEST_CASE("translators: saved and loaded they are the same, misuse is told", "[t
     CHECK_THROWS_WITH(model(ids.to(float32), {}, ids), Contains("expected source ids"));
     CHECK_THROWS_WITH(model(ids, {}, ids.to(float32)), Contains("expected target ids"));
     CHECK_THROWS_WITH(model({}, {}, ids), Contains("expected source ids"));
-    // What could not be written is not trained on either.
+    // A target too long to decode is refused in training too.
     CHECK_THROWS_WITH(model(ids, {}, zeros({2, 13}, int64)),
                       Contains("13 tokens do not fit a context of 12"));
     CHECK_THROWS_WITH(model(full({2, 3}, 11, int64), {}, ids), Contains("embedding"));
@@ -186,7 +186,7 @@ TEST_CASE("translators: saved and loaded they are the same, misuse is told", "[t
     auto decoder = model.decoder(ids, {});
     CHECK_THROWS_WITH(decoder.next_logits(zeros({2, 13}, int64)), Contains("12") || Contains("13"));
     CHECK_THROWS_WITH(decoder.next_logits(zeros({1, 1}, int64)), Contains("expected"));
-    CHECK_THROWS_WITH(decoder.reorder(ints({0})), Contains("rows to reorder by"));
+    CHECK_THROWS_WITH(decoder.reorder(ints({0})), Contains("row indices"));
     using Other =
         std::conditional_t<std::is_same_v<Model, RNNTranslator>, Transformer, RNNTranslator>;
     CHECK_THROWS_WITH(models::load_model<Other>(folder.path.string()),
@@ -198,7 +198,7 @@ TEST_CASE("translators: saved and loaded they are the same, misuse is told", "[t
 
 TEST_CASE("translators: trained on dates, they write unseen ones", "[translator]") {
   const std::vector<std::string> special{"[PAD]", "[UNK]", "[START]", "[END]"};
-  // Few forms, so that little is enough: 3-May-1987 and alike.
+  // Few date formats such as 3-May-1987, so that a short training is enough.
   std::vector<models::TextPair> pairs = models::date_pairs(40000, 1);
   std::erase_if(pairs, [](const models::TextPair& p) { return p.source.size() > 10; });
   pairs.resize(2000);

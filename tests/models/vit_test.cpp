@@ -1,4 +1,4 @@
-// The vision transformer against PyTorch, and as its paper and the lectures have it.
+// The vision transformer against PyTorch, the paper and the lectures.
 
 #include "gradus/models/vit.h"
 
@@ -52,7 +52,7 @@ TEST_CASE("ViT: parameters begin as documented", "[vit]") {
       CHECK(min(x).item() == Approx(-bound).epsilon(0.02));
       CHECK(deviation(x) == Approx(bound / std::sqrt(3)).epsilon(0.05));
       ++maps;
-    } else if (p.rank() == 3) {  // n normal numbers' own deviation varies by 0.3 / sqrt(2 n)
+    } else if (p.rank() == 3) {  // the sample deviation of n values varies by 0.3 / sqrt(2 n)
       const auto n = static_cast<double>(p.numel());
       CHECK(std::abs(deviation(x) - 0.3) < 4 * 0.3 / std::sqrt(2 * n));
       CHECK(std::abs(mean(x).item()) < 4 * 0.3 / std::sqrt(n));
@@ -64,7 +64,7 @@ TEST_CASE("ViT: parameters begin as documented", "[vit]") {
     }
   }
   CHECK(tables == 2);                 // the class token and the positions
-  CHECK(maps == 1 + 2 * 4 + 1);       // patches, qkv, output and two of the MLP a block, the head
+  CHECK(maps == 1 + 2 * 4 + 1);       // patches; per block qkv, output and two of the MLP; the head
   CHECK(biases == maps + 2 * 2 + 1);  // and the norms
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("ViT: the class token alone becomes what it becomes among all tokens",
     REQUIRE(of_alone[i].defined() == of_all[i].defined());
     if (of_all[i].defined()) CHECK(golden::difference(of_alone[i], of_all[i]) < 1e-11);
   }
-  // A trace changes nothing; all tokens are traced where all are asked for.
+  // A trace does not change what is computed; encode() computes all tokens.
   const Tensor images = randn({2, 3, 6, 6}, float64), untraced = model.features(images);
   const AttentionTrace trace;
   CHECK(golden::same(model.features(images), untraced));

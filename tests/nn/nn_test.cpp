@@ -48,7 +48,7 @@ void compare(const golden::File& file, const std::string& name, M module) {
   for (Dtype dtype : {float64, float32}) compare(file, name, module, call, dtype);
 }
 
-struct Pair : nn::Module {  // a layer with a child used twice, a buffer and a parameter of its own
+struct Pair : nn::Module {  // a layer with a child used twice, a buffer and its own parameter
   Tensor scale;
   nn::Linear first, second;
   Tensor offset;
@@ -256,7 +256,7 @@ TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
 TEST_CASE("a module's gradients are cleared by a conversion", "[nn]") {
   nn::Linear layer(3, 2);
   sum(layer(ones({4, 3}))).backward();
-  layer.to(float32);  // as it is
+  layer.to(float32);  // a no-op
   CHECK(layer.weight.grad().defined());
   layer.to(float64);
   CHECK_FALSE(layer.weight.grad().defined());
@@ -274,7 +274,7 @@ TEST_CASE("a module converted between forward and backward is noticed", "[nn]") 
     for (size_t i = 0; i < before.size(); ++i)
       CHECK(model.named_parameters()[i].second.dtype() == *(dtypes.end() - 1));
     model.to(float32);
-    sum(forward()).backward();  // a pass of its own works
+    sum(forward()).backward();  // a new pass works
     CHECK(model.parameters()[0].grad().dtype() == float32);
     model.zero_grad();
   };
@@ -299,7 +299,7 @@ TEST_CASE("a module converted between forward and backward is noticed", "[nn]") 
 
 TEST_CASE("a module converted between forward and backward gets no gradient of the old dtype",
           "[nn][converted]") {
-  nn::Embedding table(5, 4);  // whose rule reads no parameter
+  nn::Embedding table(5, 4);  // its rule reads no parameter
   const Tensor loss = sum(table(arange(3)));
   table.to(float64);
   CHECK_THROWS_AS(loss.backward(), Error);
@@ -325,7 +325,7 @@ TEST_CASE("initialisers have their bounds and moments", "[nn]") {
   CHECK(min(nn::init::kaiming_uniform(shape)).item() == Approx(-linear_bound).epsilon(1e-3));
   CHECK(deviation(nn::init::kaiming_normal(shape, 1)) ==
         Approx(std::sqrt(1.0 / 300)).epsilon(0.02));
-  // A convolution's fans count its field: 40 * 5 * 3 in, 60 * 5 * 3 out.
+  // A convolution's fans include its kernel: 40 * 5 * 3 in, 60 * 5 * 3 out.
   CHECK(deviation(nn::init::kaiming_normal({60, 40, 5, 3})) ==
         Approx(std::sqrt(2.0 / 600)).epsilon(0.02));
   CHECK(largest(nn::init::xavier_uniform({60, 40, 5, 3})) ==
