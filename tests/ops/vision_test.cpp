@@ -1,5 +1,5 @@
-// Pooling, interpolation and the norms of channels against PyTorch (the cases stand in
-// golden/scripts/make_vision_golden.py), and what PyTorch can't tell.
+// Pooling, interpolation and channel norms against PyTorch (cases in
+// golden/scripts/make_vision_golden.py), and special values.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -59,7 +59,7 @@ TEST_CASE("vision: pooling and interpolation are PyTorch's") {
     }
 }
 
-TEST_CASE("vision: nearest interpolation takes the pixels that PyTorch takes") {
+TEST_CASE("vision: nearest interpolation takes PyTorch's pixels") {
   const golden::File file("vision");
   for (const auto& [n, m] : std::vector<std::pair<int64_t, int64_t>>{
            {2, 82}, {2, 98}, {3, 7}, {7, 3}, {41, 29}, {7, 147}, {49, 101}, {100, 41}, {53, 230}})
@@ -74,7 +74,7 @@ TEST_CASE("vision: nearest interpolation takes the pixels that PyTorch takes") {
     }
 }
 
-TEST_CASE("vision: norms of channels are PyTorch's, in three steps of training and then") {
+TEST_CASE("vision: channel norms are PyTorch's, in three training steps and in evaluation") {
   const golden::File file("vision");
   auto compare = [&](const std::string& name, nn::Module& layer, auto& call, Dtype dtype) {
     INFO(name << " " << dtype);
@@ -123,7 +123,7 @@ TEST_CASE("vision: a batch norm's parameters and buffers have PyTorch's names") 
   CHECK(error_of([] { nn::GroupNorm(2, 3); }) == "GroupNorm: 3 channels in 2 groups, eps 1e-05");
 }
 
-TEST_CASE("vision: running statistics move once a forward call, and not on an error") {
+TEST_CASE("vision: running statistics are updated once per forward call, and not on an error") {
   const nn::BatchNorm2d layer(2, {.affine = false});
   manual_seed(3);
   const Tensor x = randn({3, 2, 4, 5}).requires_grad_();
@@ -145,7 +145,7 @@ TEST_CASE("vision: running statistics move once a forward call, and not on an er
   CHECK(values(layer.running_var) == var);
 }
 
-TEST_CASE("vision: batch_norm's statistics, of numbers of every magnitude") {
+TEST_CASE("vision: batch_norm's statistics at every magnitude") {
   manual_seed(5);
   const Tensor z = randn({6, 2, 40}, float64);
   for (const double size : {1e-30, 1e-10, 1.0, 1e10, 1e30}) {
@@ -158,13 +158,13 @@ TEST_CASE("vision: batch_norm's statistics, of numbers of every magnitude") {
       CHECK(difference((out.var.to(float64) / (size * size)), wanted.var) < 1e-5);
     CHECK(!out.mean.requires_grad());
   }
-  // Far from zero as exact as the mean: E[x^2] - E[x]^2 would lose three digits.
+  // Far from zero they are as exact as the mean: E[x^2] - E[x]^2 would lose three digits.
   const Tensor far = (randint(-4, 5, {5, 3, 4, 6}).to(float64) + 1e3).to(float32);
   CHECK(difference(batch_norm(far).y.to(float64), batch_norm(far.to(float64)).y) < 3e-5);
-  // Constants and denormal numbers.
+  // Constants and denormals.
   CHECK(values(batch_norm(full({2, 1, 3}, 7.5)).y) == Values(6, 0.0));
   CHECK(difference(batch_norm(full({4, 2, 20}, 1e-40)).y, Values(160, 0.0)) < 1e-6);
-  // One channel that is not finite leaves the others alone.
+  // A channel that is not finite does not affect the others.
   const Tensor x = tensor({{{1, inf}, {1, 3}}, {{2, 0}, {1, 3}}});
   for (const double v : values(batch_norm(x).y.select(1, 0))) CHECK(std::isnan(v));
   CHECK(difference(batch_norm(x, {}, {}, 0).y.select(1, 1), {-1, 1, -1, 1}) < 1e-6);
@@ -175,7 +175,7 @@ TEST_CASE("vision: max_pool2d of ties, infinities and NaN") {
   for (const Dtype dtype : {float32, float64})
     for (const MaxPool2dOptions& o :
          {MaxPool2dOptions{},
-          MaxPool2dOptions{.stride = {2, 3}}}) {  // the kernel of 2 by 2, and not
+          MaxPool2dOptions{.stride = {2, 3}}}) {  // the 2 x 2 kernel and the general one
       auto check_one = [&](const Values& window, double largest, const Values& dx) {
         const Tensor x = from_data(window, {1, 2, 2}).to(dtype).clone().requires_grad_();
         const Tensor y = max_pool2d(x, 2, o);
@@ -191,7 +191,7 @@ TEST_CASE("vision: max_pool2d of ties, infinities and NaN") {
       check_one({not_a_number, inf, 1, 0}, not_a_number, {1, 0, 0, 0});
       check_one({0, 1, inf, not_a_number}, not_a_number, {0, 0, 0, 1});
     }
-  // Padding never wins, and one infinite gradient stays where it belongs.
+  // Padding is never the maximum, and an infinite gradient reaches its own element only.
   const Tensor x = full({1, 3, 3}, -5).requires_grad_();
   const Tensor y = max_pool2d(x, 3, {.stride = 2, .padding = 1});
   CHECK(values(y) == Values(4, -5.0));
@@ -199,7 +199,7 @@ TEST_CASE("vision: max_pool2d of ties, infinities and NaN") {
   CHECK(values(x.grad()) == Values{inf, 0, 0, 0, 1, 0, 0, 0, 0});
 }
 
-TEST_CASE("vision: what is not finite reaches only the pixels that are made of it") {
+TEST_CASE("vision: a value that is not finite reaches only the pixels that depend on it") {
   for (const double odd : {inf, not_a_number}) {
     const Tensor x = tensor({{odd, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}});
     for (const Tensor& y : {avg_pool2d(x, 2), adaptive_avg_pool2d(x, 2), interpolate(x, 2),
