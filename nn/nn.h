@@ -6,6 +6,7 @@
 #include "gradus/nn/attention.h"
 #include "gradus/nn/convolution.h"
 #include "gradus/nn/init.h"
+#include "gradus/nn/key_value_cache.h"
 #include "gradus/nn/layers.h"
 #include "gradus/nn/metrics.h"
 #include "gradus/nn/module.h"

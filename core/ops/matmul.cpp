@@ -2,12 +2,12 @@
 
 #include "gradus/core/kernels/blas.h"
 #include "gradus/core/kernels/linear.h"
-#include "gradus/core/kernels/odometer.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/ops/activation_table.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/shape.h"
+#include "gradus/core/tensor/odometer.h"
 
 namespace gradus {
 
@@ -59,8 +59,7 @@ void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out,
     const T* pb = right.tensor.template data<T>();
     T* pc = out.data<T>();
     auto one = [&](int64_t batch) {
-      const kernel::Odometer<2> at(batch_axes, {&left.tensor.strides(), &right.tensor.strides()},
-                                   batch);
+      const Odometer<2> at(batch_axes, {&left.tensor.strides(), &right.tensor.strides()}, batch);
       return blas::Product<T>{.trans_a = left.transposed,
                               .trans_b = right.transposed,
                               .m = m,
