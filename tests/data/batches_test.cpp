@@ -1,14 +1,12 @@
-// Batches, and IDX files.
+// Batches of tensors.
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 #include <set>
 
-#include "gradus/core/files/file.h"
 #include "gradus/gradus.h"
 #include "tests/support/compare.h"
-#include "tests/support/temporary_folder.h"
 
 using namespace gradus;
 using namespace gradus::testing;
@@ -124,77 +122,4 @@ TEST_CASE("batches: bad arguments are refused", "[data]") {
   CHECK_THROWS_WITH(batches.epoch(0)[-1], "Batches: batch -1 is outside [0, 2)");
   CHECK_THROWS_AS(batches.at(-1), Error);
   CHECK_THROWS_AS(batches.epoch(-1), Error);
-}
-
-// ---- IDX ----
-
-namespace {
-std::string bytes_of(std::initializer_list<int> bytes) {
-  std::string out;
-  for (int b : bytes) out.push_back(static_cast<char>(b));
-  return out;
-}
-}  // namespace
-
-TEST_CASE("read_idx: images and labels", "[data]") {
-  const TemporaryFolder folder;
-  const std::string path = folder / "file";
-  write_file_atomically(path, bytes_of({0, 0, 8,   3,   0,   0,  0, 2, 0, 0, 0, 1, 0, 0, 0, 3,  //
-                                        0, 1, 127, 128, 254, 255}));
-  const Tensor images = models::read_idx(path);
-  CHECK(images.shape() == Shape{2, 1, 3});
-  CHECK(images.dtype() == float32);
-  CHECK(images.to_vector<int>() == std::vector<int>{0, 1, 127, 128, 254, 255});
-  CHECK(models::read_idx(path, float64).dtype() == float64);
-  write_file_atomically(path, bytes_of({0, 0, 8, 1, 0, 0, 0, 4, 7, 2, 1, 200}));
-  const Tensor labels = models::read_idx(path, int64);
-  CHECK(labels.shape() == Shape{4});
-  CHECK(labels.to_vector<int64_t>() == Ids{7, 2, 1, 200});
-  write_file_atomically(path, bytes_of({0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 28}));
-  CHECK(models::read_idx(path).shape() == Shape{0, 28});
-  CHECK_THROWS_AS(models::read_idx(path, boolean), Error);
-  // More than one read, and a size of more than one byte.
-  std::string large = bytes_of({0, 0, 8, 2, 0, 0, 1, 44, 0, 0, 1, 244});
-  for (int i = 0; i < 300 * 500; ++i) large.push_back(static_cast<char>(i % 251));
-  write_file_atomically(path, large);
-  const Tensor x = models::read_idx(path, int64);
-  CHECK(x.shape() == Shape{300, 500});
-  CHECK(difference(x.reshape({-1}),
-                   (arange(300 * 500).to(float64) -
-                    251.0 * (arange(300 * 500).to(float64) / 251.0).to(int64).to(float64))
-                       .to(int64)) == 0);
-}
-
-TEST_CASE("read_idx: a damaged file is refused, with file and byte", "[data]") {
-  const TemporaryFolder folder;
-  const std::string path = folder / "file", opening = "read_idx: " + path + ": ";
-  const auto refused = [&](std::initializer_list<int> bytes) {
-    write_file_atomically(path, bytes_of(bytes));
-    const int64_t before = memory_stats().live;
-    reset_peak_memory();
-    const std::string message = error_of([&] { models::read_idx(path); });
-    CHECK(memory_stats().peak == before);
-    REQUIRE(message.rfind(opening, 0) == 0);
-    return message.substr(opening.size());
-  };
-  CHECK(refused({}) == "byte 0: the file ends within its header");
-  CHECK(refused({0, 0, 8}) == "byte 3: the file ends within its header");
-  CHECK(refused({1, 0, 8, 1}) == "byte 0: expected two zero bytes, got 1 and 0");
-  CHECK(refused({0, 0, 13, 1, 0, 0, 0, 0}) == "byte 2: expected type 8, unsigned bytes, got 13");
-  CHECK(refused({0, 0, 8, 0}) == "byte 3: expected 1 to 4 axes, got 0");
-  CHECK(refused({0, 0, 8, 5}) == "byte 3: expected 1 to 4 axes, got 5");
-  CHECK(refused({0, 0, 8, 2, 0, 0, 0, 1, 0, 0}) ==
-        "byte 10: the file ends within its header, in the size of axis 1");
-  CHECK(refused({0, 0, 8, 1, 0, 0, 0, 3, 1, 2}) ==
-        "byte 10: expected 3 bytes after the header, for the shape (3,), got 2");
-  CHECK(refused({0, 0, 8, 1, 0, 0, 0, 1, 1, 2}) ==
-        "byte 9: expected 1 bytes after the header, for the shape (1,), got 2");
-  CHECK(refused({0, 0, 8, 1, 255, 255, 255, 255, 1}) ==
-        "byte 9: expected 4294967295 bytes after the header, for the shape (4294967295,), got 1");
-  CHECK_THAT(refused({0,   0,   8,   4,   255, 255, 255, 255, 255, 255,
-                      255, 255, 255, 255, 255, 255, 255, 255, 255, 255}),
-             Contains("byte 4: no file holds the shape (4294967295, 4294967295"));
-  CHECK_THAT(refused({0x1f, 0x8b, 8, 0, 1, 2, 3}), Contains("byte 7: the gzip data end too early"));
-  CHECK_THROWS_WITH(models::read_idx(folder / "none"), Contains("none: No such file"));
-  CHECK_THROWS_WITH(models::read_idx(folder.path.string()), Contains("not a regular file"));
 }

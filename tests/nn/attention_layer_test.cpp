@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gradus/gradus.h"
+#include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
 using namespace gradus;
@@ -255,4 +256,52 @@ TEST_CASE("feed-forward layers: gates and dropout within", "[nn]") {
   // Without places it would see a set and not a sequence.
   CHECK_THROWS_WITH(nn::llama_block(8, {.context = 0}),
                     Contains("llama_block: expected context > 0"));
+}
+
+// ---- key/value caches ----
+
+TEST_CASE("attention with a key/value cache equals attention over all", "[nn]") {
+  manual_seed(4);
+  const NoGrad no_grad;
+  for (int64_t kv_heads : {4, 2, 1}) {
+    const nn::MultiHeadAttention attention(16, {.heads = 4, .kv_heads = kv_heads, .causal = true});
+    const Tensor x = randn({3, 7, 16});
+    const Tensor full_pass = attention(x);
+    nn::KeyValueCache cache = attention.make_cache(3, 7);
+    int64_t begin = 0;
+    for (int64_t end : {3, 4, 5, 7}) {
+      const Tensor y = attention(x.slice(1, begin, end), cache);
+      CHECK(golden::difference(y, full_pass.slice(1, begin, end)) < 1e-6);
+      CHECK(cache.length() == end);
+      begin = end;
+    }
+    CHECK_THROWS_WITH(attention(x.slice(1, 0, 1), cache),
+                      Contains("7 + 1 tokens do not fit a capacity of 7"));
+    cache.clear();
+    CHECK(golden::difference(attention(x, cache), full_pass) < 1e-6);
+  }
+}
+
+TEST_CASE("attention with a key/value cache drops what attention over all drops", "[nn]") {
+  manual_seed(4);
+  const NoGrad no_grad;
+  const nn::MultiHeadAttention attention(16, {.heads = 4, .causal = true, .dropout = 0.5});
+  const Tensor x = randn({2, 6, 16});
+  nn::KeyValueCache cache = attention.make_cache(2, 6);
+  manual_seed(9);
+  const Tensor expected = attention(x);
+  manual_seed(9);
+  CHECK(golden::difference(attention(x, cache), expected) < 1e-6);
+}
+
+TEST_CASE("a key/value cache refuses what it cannot hold", "[nn]") {
+  const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}), both(8, {.heads = 2});
+  nn::KeyValueCache cache = causal.make_cache(1, 4);
+  const Tensor x = ones({1, 2, 8});
+  CHECK_THROWS_WITH(causal(x, cache), Contains("under NoGrad"));
+  const NoGrad no_grad;
+  CHECK_THROWS_WITH(both(x, cache), Contains("only causal attention"));
+  CHECK_THROWS_WITH(causal(ones({2, 2, 8}), cache),
+                    Contains("KeyValueCache: expected keys and values"));
+  CHECK_THROWS_WITH(nn::KeyValueCache(1, 2, 0, 4), Contains("KeyValueCache: expected sizes > 0"));
 }
