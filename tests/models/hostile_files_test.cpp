@@ -1,7 +1,6 @@
 // Damaged and malicious files: each is read correctly or refused with an Error that names it.
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "gradus/core/core.h"
@@ -12,6 +11,7 @@
 #include "gradus/nn/layers.h"
 #include "gradus/optim/optim.h"
 #include "tests/support/damaged_files.h"
+#include "tests/support/safetensors_bytes.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace gradus;
@@ -33,14 +33,6 @@ bool same(const NamedTensors& a, const NamedTensors& b) {
 }
 
 const models::GPTConfig tiny{.vocab = 3, .context = 2, .layers = 1, .heads = 1, .dim = 2};
-
-/// The bytes of a safetensors file with this header and data.
-std::string file_of(const std::string& header, const std::string& data) {
-  const uint64_t length = header.size();
-  std::string bytes(8, '\0');
-  std::memcpy(bytes.data(), &length, 8);
-  return bytes + header + data;
-}
 
 /// JSON that nests a million levels deep.
 std::string deep(const char* open, const char* close) {
