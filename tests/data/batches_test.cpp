@@ -34,7 +34,7 @@ Ids counted(int64_t n) { return arange(n).to_vector<int64_t>(); }
 
 }  // namespace
 
-TEST_CASE("batches: each row once per epoch, the same rows of each tensor", "[data]") {
+TEST_CASE("batches: each row once per epoch, the same rows for every tensor", "[data]") {
   const Tensor x = arange(10).to(float32).unsqueeze(1) * tensor({1, 100}), y = arange(10);
   const models::Batches batches({x, y}, {.size = 4, .seed = 1});
   CHECK(batches.size() == 3);
@@ -68,7 +68,7 @@ TEST_CASE("batches: each row once per epoch, the same rows of each tensor", "[da
   CHECK(y.to_vector<int64_t>() == counted(10));
 }
 
-TEST_CASE("batches: the order depends on seed and epoch alone", "[data]") {
+TEST_CASE("batches: the order depends only on seed and epoch", "[data]") {
   const Tensor y = arange(100);
   const models::Batches batches({y}, {.size = 7, .seed = 3});
   const Ids first = rows_of(batches);
@@ -77,7 +77,7 @@ TEST_CASE("batches: the order depends on seed and epoch alone", "[data]") {
   set_num_threads(1);
   CHECK(rows_of(models::Batches({y}, {.size = 7, .seed = 3})) == first);
   set_num_threads(before);
-  CHECK(rows_of(models::Batches({y}, {.size = 100, .seed = 3})) == first);  // of any size
+  CHECK(rows_of(models::Batches({y}, {.size = 100, .seed = 3})) == first);  // for any batch size
   CHECK(rows_of(models::Batches({y}, {.size = 7, .seed = 4})) != first);
   std::set<Ids> orders;
   for (int64_t epoch = 0; epoch < 20; ++epoch) orders.insert(rows_of(batches, epoch));

@@ -10,7 +10,8 @@ using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
 
-TEST_CASE("CharTokenizer: the vocabulary is the characters of the text in order", "[tokenizer]") {
+TEST_CASE("CharTokenizer: the vocabulary holds the characters of the text in order",
+          "[tokenizer]") {
   const models::CharTokenizer tokenizer("hello\nworld");
   CHECK(tokenizer.vocab_size() == 8);  // \n d e h l o r w
   CHECK(tokenizer.encode("low\n") == std::vector<int64_t>{4, 5, 7, 0});
@@ -20,8 +21,8 @@ TEST_CASE("CharTokenizer: the vocabulary is the characters of the text in order"
 }
 
 TEST_CASE("CharTokenizer: a character is a code point, not a byte", "[tokenizer]") {
-  // One to four bytes: a, e acute, Euro sign, musical G clef; and the ends of the range of each
-  // length.
+  // One to four bytes: a, e acute, Euro sign, musical G clef; then the first and last code point of
+  // each length.
   const std::string text = "a\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e";
   const models::CharTokenizer tokenizer(text);
   CHECK(tokenizer.encode(text) == std::vector<int64_t>{0, 1, 2, 3});
@@ -56,7 +57,7 @@ TEST_CASE("CharTokenizer: bad input is refused", "[tokenizer]") {
                       "CharTokenizer: expected UTF-8, got an invalid sequence at byte 2");
 }
 
-TEST_CASE("CharTokenizer: saved and loaded", "[tokenizer]") {
+TEST_CASE("CharTokenizer: a saved tokenizer loads unchanged", "[tokenizer]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokenizer.json";
   const std::string text = "\"quoted\"\\\n\t \xc3\xa9\xf0\x9d\x84\x9e";
@@ -114,7 +115,7 @@ TEST_CASE("special tokens: the first ids, never encoded from text, decoded by na
   CHECK(tokenizer.decode(literal) == "[MASK]");
   CHECK(tokenizer.decode({2, 0}) == "[MASK][PAD]");
 
-  // Text outside the vocabulary: [UNK], if there is one, counted.
+  // Characters outside the vocabulary become [UNK], if it exists, and are counted.
   const std::vector<int64_t> ids = tokenizer.encode("axb\xc3\xa9");
   CHECK(tokenizer.decode(ids) == "a[UNK]b[UNK]");
   CHECK(tokenizer.count_unknown(ids) == 2);

@@ -15,7 +15,7 @@ using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
 
-TEST_CASE("read_cifar10: records, names, and what is damaged", "[images]") {
+TEST_CASE("read_cifar10: records, names and damaged files", "[images]") {
   const TemporaryFolder folder;
   const std::string dir = folder.path.string();
   const auto batch = [](std::initializer_list<int> labels, uint32_t seed) {

@@ -59,7 +59,7 @@ TEST_CASE("read_idx: images and labels", "[data]") {
                        .to(int64)) == 0);
 }
 
-TEST_CASE("read_idx: a damaged file is refused, with file and byte", "[data]") {
+TEST_CASE("read_idx: a damaged file is refused, naming file and byte", "[data]") {
   const TemporaryFolder folder;
   const std::string path = folder / "file", opening = "read_idx: " + path + ": ";
   const auto refused = [&](std::initializer_list<int> bytes) {
@@ -93,7 +93,7 @@ TEST_CASE("read_idx: a damaged file is refused, with file and byte", "[data]") {
   CHECK_THROWS_WITH(models::read_idx(folder.path.string()), Contains("not a regular file"));
 }
 
-TEST_CASE("read_idx: a compressed file reads as the plain one", "[images]") {
+TEST_CASE("read_idx: a compressed file reads like the plain one", "[images]") {
   const TemporaryFolder folder;
   const std::string bytes = noise(70 * 500), plain = idx({70, 500}, bytes);
   write_file_atomically(folder / "plain", plain);
@@ -102,7 +102,7 @@ TEST_CASE("read_idx: a compressed file reads as the plain one", "[images]") {
   CHECK(x.shape() == Shape{70, 500});
   CHECK(difference(models::read_idx(folder / "x.gz"), x) == 0);
   CHECK(difference(models::read_idx(folder / "x"), x) == 0);  // only .gz exists
-  // Any name, and several members, one of them empty and one cut within the header.
+  // Any name; several members, one empty and one that ends within the header.
   write_file_atomically(folder / "y", gzip(plain.substr(0, 7)) + gzip("") + gzip(plain.substr(7)));
   CHECK(difference(models::read_idx(folder / "y"), x) == 0);
   write_file_atomically(folder / "x", idx({1}, "\5"));
@@ -141,17 +141,17 @@ TEST_CASE("read_idx: a damaged compressed file is refused", "[images]") {
   // Nothing is allocated beyond what a file this short can hold.
   CHECK_THAT(refused(gzip(idx({60000, 2000, 2000}, "abc"))),
              Contains("byte 4: the shape (60000, 2000, 2000) has 240000000000 bytes, more than"));
-  // Nor is a bomb decompressed: 64 MB of zeros after the 3 bytes read.
+  // A decompression bomb is not expanded: 64 MB of zeros after the 3 bytes read.
   CHECK_THAT(refused(gzip(idx({3}, std::string(1 << 26, '\0')))), Contains("expected its end"));
 
   overwrite(path, good);
   const Tensor right = models::read_idx(path);
   CHECK(count_taken(path, [&] {
           if (difference(models::read_idx(path), right) != 0) FAIL_CHECK("read as another");
-        }) < 100);  // gzip's flags, time and system are free
+        }) < 100);  // gzip's flags, time and system may have any value
 }
 
-TEST_CASE("read_mnist: the pairs that exist", "[images]") {
+TEST_CASE("read_mnist: training and test files", "[images]") {
   const TemporaryFolder folder;
   const std::string dir = folder.path.string();
   CHECK_THROWS_WITH(models::read_mnist(dir), Contains(dir + ": expected train-images-idx3-ubyte"));
@@ -166,7 +166,7 @@ TEST_CASE("read_mnist: the pairs that exist", "[images]") {
   CHECK(data.test.class_names()[9] == "9");
   const std::string bytes = noise(60);
   CHECK(data.test.image(1).bytes == std::vector<uint8_t>(bytes.end() - 6, bytes.end()));
-  // With training images, all test images are kept.
+  // With training images, all test images are used for testing.
   write_file_atomically(folder / "train-images-idx3-ubyte", idx({3, 2, 3}, noise(18, 2)));
   write_file_atomically(folder / "train-labels-idx1-ubyte", idx({3}, "\1\1\4"));
   data = models::read_mnist(dir);

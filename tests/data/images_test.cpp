@@ -30,7 +30,7 @@ ImageData counting(int64_t n) {
 
 }  // namespace
 
-TEST_CASE("image data: batches, parts and labels", "[images]") {
+TEST_CASE("image data: batches, slices and labels", "[images]") {
   const ImageData data = counting(10);
   CHECK(data.shape() == Shape{10, 2, 1, 2});
   CHECK(data.label(4) == 1);
@@ -125,7 +125,7 @@ TEST_CASE("image data: shuffled batches hold each image once per epoch", "[image
     }
   }
   CHECK(orders.size() > 15);
-  // Batches of any size cut the same sequence; each seed has its own.
+  // Batches of every size follow the same sequence; each seed has its own.
   const ImageData data = counting(10);
   Ids row, sevens;
   for (int64_t step = 0; step < 21; ++step)
@@ -145,9 +145,9 @@ TEST_CASE("image data: shuffled batches hold each image once per epoch", "[image
   CHECK(counts.size() == 100);
 }
 
-TEST_CASE("image_grid: pixels where they belong", "[images]") {
+TEST_CASE("image_grid: pixels are at the right positions", "[images]") {
   const Tensor x = from_data(Values{0, 1, 0.5, 2, -1, std::nan("")}, {3, 1, 1, 2});
-  // 1 x 2 pixels each, two in a row, a gap of 2.
+  // 1 x 2 pixels each, two per row, a gap of 2.
   ImageBytes grid = models::image_grid(x, 2);
   CHECK(grid == ImageBytes{1, 4, 6, {0,   255, 128, 128, 128, 255, 128, 128, 128, 128, 128, 128,  //
                                      128, 128, 128, 128, 128, 128, 0,   0,   128, 128, 128, 128}});

@@ -18,7 +18,7 @@ using models::ImageBytes;
 
 namespace {
 
-/// A PNG file made by hand; each of the `rows` begins with its filter byte.
+/// A PNG file; each of the `rows` begins with its filter byte.
 std::string png(uint32_t width, uint32_t height, int depth, int colour, const std::string& rows,
                 const std::string& chunks = "", bool interlaced = false) {
   const std::string header = big_endian(width) + big_endian(height) + static_cast<char>(depth) +
@@ -32,7 +32,7 @@ using Bytes = std::vector<uint8_t>;
 
 }  // namespace
 
-TEST_CASE("png: reading restores what was written, bit for bit", "[images]") {
+TEST_CASE("png: a written file reads back bit for bit", "[images]") {
   const TemporaryFolder folder;
   const std::string path = folder / "x.png";
   for (const int64_t channels : {1, 3})
@@ -44,7 +44,7 @@ TEST_CASE("png: reading restores what was written, bit for bit", "[images]") {
       CHECK(models::read_png(path) == image);
     }
   CHECK(folder.files() == 1);
-  Bytes all;  // every value
+  Bytes all;  // every byte value
   for (int i = 0; i < 768; ++i) all.push_back(static_cast<uint8_t>(i));
   models::write_png(path, {3, 16, 16, all});
   CHECK(models::read_png(path).bytes == all);
@@ -72,7 +72,7 @@ TEST_CASE("png: files of every kind", "[images]") {
   // 16 bits: the high byte, rounded.
   CHECK(read(png(3, 1, 16, 0, bytes_of({0, 0, 0, 128, 128, 255, 255}))) ==
         ImageBytes{1, 1, 3, {0, 128, 255}});
-  // Transparent pixels become white, opaque ones stay, in grey and RGB.
+  // Transparent pixels become white, opaque ones are kept, in grey and RGB.
   CHECK(read(png(2, 1, 8, 4, bytes_of({0, 9, 0, 9, 255}))) == ImageBytes{1, 1, 2, {255, 9}});
   CHECK(read(png(2, 1, 8, 6, bytes_of({0, 9, 8, 7, 0, 9, 8, 7, 255}))) ==
         ImageBytes{3, 1, 2, {255, 9, 255, 8, 255, 7}});
@@ -103,7 +103,7 @@ TEST_CASE("png: damaged or too large files are refused", "[images]") {
   CHECK_THAT(refused(png(8000, 8000, 8, 2, rows)),
              Contains("a picture of 8000 x 8000 pixels in a"));
   CHECK_THROWS_WITH(models::read_png(folder / "none.png"), Contains("none.png: No such file"));
-  // libpng would allocate the stated length of a chunk.
+  // libpng would allocate the length that a chunk claims.
   std::string endless = png(2, 1, 8, 0, rows, chunk("tEXt", "a"));
   endless.replace(33, 4, bytes_of({0x4e, 0x44, 0, 3}));
   CHECK_THAT(refused(endless), Contains("a chunk of 1313079299 bytes at byte 33 of"));

@@ -22,7 +22,7 @@ struct Threads {
   ~Threads() { set_num_threads(before); }
 };
 
-/// Position of a colour in a picture: the mean of the pixels close to it.
+/// Position of a colour in a picture: the mean position of pixels of similar colour.
 std::pair<double, double> place_of(const ImageBytes& image, const std::string& colour) {
   const std::map<std::string, std::array<double, 3>> colours{
       {"red", {230, 31, 31}},     {"green", {31, 191, 51}},   {"blue", {38, 77, 242}},
@@ -72,7 +72,7 @@ TEST_CASE("draw_shapes: captions are true", "[images]") {
     const bool upright = relation == "above" || relation == "below";
     const double along = upright ? down : right, across = upright ? right : down;
     CHECK((relation == "above" || relation == "left" ? along < 0 : along > 0));
-    CHECK(std::abs(along) > 1.5 * std::abs(across) - 1);  // means of pixels are not exact
+    CHECK(std::abs(along) > 1.5 * std::abs(across) - 1);  // mean positions are not exact
     named_first += first < second;
   }
   CHECK(relations.size() == 4);
@@ -80,7 +80,7 @@ TEST_CASE("draw_shapes: captions are true", "[images]") {
   CHECK(named_first > 600);
 }
 
-TEST_CASE("draw_shapes: a picture is a function of its number", "[images]") {
+TEST_CASE("draw_shapes: a picture depends only on its index", "[images]") {
   const Threads threads;
   const models::ShapesOptions options{.size = 24, .seed = 7};
   set_num_threads(1);

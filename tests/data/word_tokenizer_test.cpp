@@ -16,7 +16,7 @@ std::string again(const models::Tokenizer& tokenizer, const std::string& text) {
 }
 }  // namespace
 
-TEST_CASE("WordTokenizer: words by frequency, then by their bytes", "[tokenizer]") {
+TEST_CASE("WordTokenizer: words sorted by frequency, then by bytes", "[tokenizer]") {
   // the 3, to 2, "." 2, be 1, cat 1, dog 1, sat 1
   const std::string text = "the cat sat. the dog\tto the\n be to.";
   const models::WordTokenizer all(text);
@@ -39,7 +39,7 @@ TEST_CASE("WordTokenizer: words by frequency, then by their bytes", "[tokenizer]
   CHECK_THROWS_WITH(models::WordTokenizer("a", {.max_words = -1}), Contains("max_words"));
 }
 
-TEST_CASE("WordTokenizer: what a word is", "[tokenizer]") {
+TEST_CASE("WordTokenizer: the definition of a word", "[tokenizer]") {
   auto words = [](const std::string& text, bool lower_case = false) {
     const models::WordTokenizer tokenizer(text, {.lower_case = lower_case, .special = {}});
     std::vector<std::string> all;
@@ -49,8 +49,8 @@ TEST_CASE("WordTokenizer: what a word is", "[tokenizer]") {
   using Words = std::vector<std::string>;
   CHECK(words("It's 3.14 km--so_far") ==
         Words{"It", "'", "s", "3", ".", "14", "km", "-", "-", "so", "_", "far"});
-  // No-break and ideographic spaces separate; a dash, a Euro sign and an emoji stand alone;
-  // combining accents and the vowel signs of Hindi belong to their word.
+  // No-break and ideographic spaces separate; a dash, a Euro sign and an emoji are words of their
+  // own; combining accents and the vowel signs of Hindi belong to their word.
   CHECK(words("a\u00a0b\u3000c\u2014d\u20ac5\U0001f600") ==
         Words{"a", "b", "c", "\u2014", "d", "\u20ac", "5", "\U0001f600"});
   CHECK(words("cafe\u0301 \u0939\u093f\u0928\u094d\u0926\u0940, \u65e5\u672c\u3002") ==
@@ -60,7 +60,7 @@ TEST_CASE("WordTokenizer: what a word is", "[tokenizer]") {
                              "\u00d7", "\u00df", "\u1ec7"});
 }
 
-TEST_CASE("WordTokenizer: decode joins words as in print", "[tokenizer]") {
+TEST_CASE("WordTokenizer: decode joins words as in printed text", "[tokenizer]") {
   for (const std::string text :
        {"Hello, world! (It's [so] well-known; isn't it?)", "He said: \"Go home.\" And \"stay\".",
         "50% of {them}", "\u201cyes\u201d, \u00bfno?", "1/2 and a_b", "a b"}) {
@@ -73,7 +73,7 @@ TEST_CASE("WordTokenizer: decode joins words as in print", "[tokenizer]") {
   CHECK_THROWS_WITH(tokenizer.decode({99}), Contains("expected ids from 0 to 8, got 99"));
 }
 
-TEST_CASE("WordTokenizer: saved and loaded", "[tokenizer]") {
+TEST_CASE("WordTokenizer: a saved tokenizer loads unchanged", "[tokenizer]") {
   TemporaryFolder folder;
   const std::string path = folder / "words.json";
   const std::string text = "A \"word\", \u00e9t\u00e9 \U0001f600 and another";

@@ -1,4 +1,4 @@
-// Beam search against what trying all targets finds.
+// Beam search against an exhaustive search.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -17,8 +17,8 @@ using models::Hypothesis;
 
 namespace {
 
-/// A model that has a table: the logits that follow a row's last two tokens, another table for each
-/// source. It keeps count of what it is asked.
+/// A model whose logits are a table lookup by the last two tokens, with one table per source. It
+/// counts its calls.
 class TableDecoder : public models::Decoder {
  public:
   TableDecoder(int64_t sources, int64_t beams, int64_t vocab, int64_t capacity)
@@ -65,7 +65,7 @@ double score(double log_probability, size_t n, double alpha) {
   return log_probability / std::pow((5 + static_cast<double>(n)) / 6, alpha);
 }
 
-/// The best of all targets of at most `most` tokens that end.
+/// The best of all targets of at most `most` tokens that end with the stop token.
 Hypothesis best_of_all(const TableDecoder& decoder, int64_t source, size_t most, double alpha) {
   Hypothesis best;
   best.score = -INFINITY;
@@ -90,9 +90,9 @@ Hypothesis best_of_all(const TableDecoder& decoder, int64_t source, size_t most,
 
 }  // namespace
 
-TEST_CASE("beam search: as many beams as targets find the best of all", "[decoding]") {
+TEST_CASE("beam search: with as many beams as targets it finds the best target", "[decoding]") {
   for (const double alpha : {0.0, 0.6, 2.0}) {
-    constexpr int64_t beams = 400;  // all targets: 3 + 9 + 27 + 81 and those that end
+    constexpr int64_t beams = 400;  // more than all targets: 3 + 9 + 27 + 81 and those that end
     TableDecoder decoder(2, beams, 4, 20);
     const auto found = models::beam_search(
         decoder, 2,
@@ -114,7 +114,7 @@ TEST_CASE("beam search: as many beams as targets find the best of all", "[decodi
   }
 }
 
-TEST_CASE("beam search: one beam is greedy, and ends at the stop token", "[decoding]") {
+TEST_CASE("beam search: one beam equals greedy decoding and ends at the stop token", "[decoding]") {
   TableDecoder decoder(5, 1, 6, 50);
   const auto found = models::beam_search(decoder, 5, {.start = start, .stop = stop, .tokens = 12});
   int64_t stopped = 0;
@@ -137,10 +137,10 @@ TEST_CASE("beam search: one beam is greedy, and ends at the stop token", "[decod
     CHECK(all[0].log_probability == Approx(log_probability));
     stopped += ends;
   }
-  CHECK((stopped > 0 && stopped < 5));  // both have been seen
+  CHECK((stopped > 0 && stopped < 5));  // both cases occur
 }
 
-TEST_CASE("beam search: more beams find no worse, and the room of the decoder is the end",
+TEST_CASE("beam search: more beams score no worse, and the decoder's capacity is the limit",
           "[decoding]") {
   double before = -INFINITY;
   for (const int64_t beams : {1, 3, 30}) {
@@ -158,7 +158,7 @@ TEST_CASE("beam search: more beams find no worse, and the room of the decoder is
   for (const Hypothesis& h : found[0]) CHECK(h.tokens.size() <= 3);
 }
 
-TEST_CASE("beam search: a Transformer's translation is the same with and without its cache",
+TEST_CASE("beam search: a Transformer translates the same with and without its cache",
           "[decoding]") {
   manual_seed(8);
   const models::Transformer model({.source_vocab = 7,
@@ -186,7 +186,7 @@ TEST_CASE("beam search: a Transformer's translation is the same with and without
   }
 }
 
-TEST_CASE("beam search: misuse is told", "[decoding]") {
+TEST_CASE("beam search: bad arguments throw", "[decoding]") {
   TableDecoder decoder(1, 2, 4, 9);
   auto search = [&](const models::BeamSearchOptions& o) { models::beam_search(decoder, 1, o); };
   CHECK_THROWS_WITH(search({.beams = 2}), Contains("start and stop must be tokens"));

@@ -1,4 +1,4 @@
-// Show, Attend and Tell against PyTorch, and as its paper has it.
+// Show, Attend and Tell against PyTorch and its paper.
 
 #include "gradus/models/captioner.h"
 
@@ -51,14 +51,15 @@ TEST_CASE("captioner: PyTorch's loss and gradients", "[captioner][golden]") {
   }
 }
 
-TEST_CASE("captioner: gradients against differences", "[captioner]") {
+TEST_CASE("captioner: gradients against finite differences", "[captioner]") {
   for_cells([](Captioner model) {
     const Tensor images = randn({2, 2, 6, 6}, float64), ids = randint(0, 9, {2, 5});
     check_gradients(model, [&] { return model.loss(images, {ids, ints({5, 3})}); });
   });
 }
 
-TEST_CASE("captioner: decoding word by word gives what the whole caption gives", "[captioner]") {
+TEST_CASE("captioner: decoding word by word equals the forward pass over the whole caption",
+          "[captioner]") {
   const NoGrad no_grad;
   for_cells([](const Captioner& model) {
     const Tensor images = randn({3, 2, 6, 6}), ids = randint(0, 9, {6, 5});
@@ -72,7 +73,7 @@ TEST_CASE("captioner: decoding word by word gives what the whole caption gives",
             1e-5);
     CHECK(decoder.room() == 1);
     const Tensor moved = ints({5, 1, 0, 3, 2, 2}), next = randint(0, 9, {6, 1});
-    decoder.reorder(moved);  // rows of other images as well
+    decoder.reorder(moved);  // across images, too
     const Tensor others = index_select(images, 0, index_select(rows, 0, moved));
     const Tensor whole = model(others, cat({index_select(ids, 0, moved), next}, 1));
     CHECK(difference(decoder.next_logits(next), whole.select(1, -1)) < 1e-5);
@@ -83,7 +84,7 @@ TEST_CASE("captioner: decoding word by word gives what the whole caption gives",
   });
 }
 
-TEST_CASE("captioner: looks are probabilities, padding counts for nothing", "[captioner]") {
+TEST_CASE("captioner: attention maps are probabilities, and padding has no effect", "[captioner]") {
   const NoGrad no_grad;
   for_cells([](const Captioner& model) {
     const Tensor images = randn({2, 2, 6, 6}), ids = randint(0, 9, {2, 5});
@@ -104,7 +105,7 @@ TEST_CASE("captioner: looks are probabilities, padding counts for nothing", "[ca
   });
 }
 
-TEST_CASE("captioner: greedy is the likeliest word each time, and it ends with [END]",
+TEST_CASE("captioner: greedy decoding takes the most likely word and ends at [END]",
           "[captioner]") {
   const NoGrad no_grad;
   const Tensor images = randn({2, 2, 6, 6});
@@ -118,7 +119,7 @@ TEST_CASE("captioner: greedy is the likeliest word each time, and it ends with [
                   0, -1),
               0)
               .item<int64_t>());
-    const int64_t stop = by_hand[3];  // so that it ends after two words, or before
+    const int64_t stop = by_hand[3];  // so that it ends after at most two words
     std::vector<int64_t> expected;
     for (size_t i = 1; by_hand[i] != stop; ++i) expected.push_back(by_hand[i]);
     const auto found =
@@ -132,8 +133,7 @@ TEST_CASE("captioner: greedy is the likeliest word each time, and it ends with [
   });
 }
 
-TEST_CASE("captioner: names colour and shape of pictures that it has not seen",
-          "[captioner][training]") {
+TEST_CASE("captioner: names the colour and shape in unseen pictures", "[captioner][training]") {
   manual_seed(1);
   const models::ShapesOptions options{.max_shapes = 1};
   const auto data = models::draw_shapes(0, 1500, options),
@@ -160,7 +160,7 @@ TEST_CASE("captioner: names colour and shape of pictures that it has not seen",
   CHECK(right > 60);  // of 35 classes
 }
 
-TEST_CASE("captioner: a saved model is the same model, and bad input is refused", "[captioner]") {
+TEST_CASE("captioner: a saved model loads unchanged, and bad input throws", "[captioner]") {
   const NoGrad no_grad;
   const Tensor images = randn({2, 2, 6, 6}), ids = randint(0, 9, {2, 5});
   for_cells([&](const Captioner& model) {

@@ -13,7 +13,7 @@
 using namespace gradus;
 using Catch::Matchers::Contains;
 
-TEST_CASE("a checkpoint of another optimiser changes nothing", "[checkpoint]") {
+TEST_CASE("a checkpoint of another optimiser is refused and changes nothing", "[checkpoint]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
   nn::Linear model(2, 2), other(2, 2);
@@ -27,7 +27,7 @@ TEST_CASE("a checkpoint of another optimiser changes nothing", "[checkpoint]") {
   CHECK(default_generator().state().seed == 5);
 }
 
-TEST_CASE("a checkpoint from before there were checksums loads", "[checkpoint]") {
+TEST_CASE("a checkpoint of the format without checksums loads", "[checkpoint]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
   nn::Linear model(2, 2), other(2, 2);

@@ -1,4 +1,4 @@
-// A convolutional network with self-attention, against PyTorch and as its paper has it.
+// A convolutional network with self-attention, against PyTorch and its paper.
 
 #include "gradus/models/cnn_attention.h"
 
@@ -27,7 +27,7 @@ TEST_CASE("CNN with attention: PyTorch's loss and gradients", "[cnn_attention][g
                [&] { return cross_entropy(model(file.get("large_images")), file.get("labels")); });
 }
 
-TEST_CASE("CNN with attention: gradients against differences", "[cnn_attention]") {
+TEST_CASE("CNN with attention: gradients against finite differences", "[cnn_attention]") {
   manual_seed(2);
   CNNAttention model(small());
   {
@@ -38,7 +38,8 @@ TEST_CASE("CNN with attention: gradients against differences", "[cnn_attention]"
   check_gradients(model, [&] { return sum(model(images) * dy); });
 }
 
-TEST_CASE("CNN with attention: at first it is the network without", "[cnn_attention]") {
+TEST_CASE("CNN with attention: initially it equals the network without attention",
+          "[cnn_attention]") {
   manual_seed(3);
   CNNAttention model(small());
   models::CNNAttentionConfig config = small();
@@ -54,15 +55,15 @@ TEST_CASE("CNN with attention: at first it is the network without", "[cnn_attent
                     Contains("CNNAttention: this one has no attention"));
 }
 
-TEST_CASE("CNN with attention: each place looks at all, by the formula", "[cnn_attention]") {
+TEST_CASE("CNN with attention: each position attends to all, by the formula", "[cnn_attention]") {
   manual_seed(4);
   const NoGrad no_grad;
   const CNNAttention model(small());
   const Tensor images = randn({2, 2, 10, 10}), looks = model.attention_maps(images);
   REQUIRE(looks.shape() == Shape{2, 4, 2, 2});
   CHECK(difference(sum(looks, {2, 3}), ones({2, 4})) < 1e-6);
-  // The layer alone, one place after the other.
-  const models::SelfAttention2d layer(16);  // queries and keys of two numbers
+  // The layer alone, one position at a time.
+  const models::SelfAttention2d layer(16);  // queries and keys of size 2
   layer.gamma.fill_(0.5);
   const Tensor x = randn({1, 16, 3, 2}), y = layer(x);
   const Tensor f = layer.key(x), g = layer.query(x), h = layer.value(x);
@@ -78,11 +79,11 @@ TEST_CASE("CNN with attention: each place looks at all, by the formula", "[cnn_a
     }
     CHECK(difference(at(y, j), at(x, j) + 0.5 * o / total) < 1e-6);
   }
-  // It knows no order: places exchanged in, places exchanged out.
+  // It is permutation-equivariant: swapping positions of the input swaps those of the output.
   CHECK(difference(layer(flip(x, {2, 3})), flip(y, {2, 3})) < 1e-6);
 }
 
-TEST_CASE("CNN with attention: tells colours and shapes, and gamma moves",
+TEST_CASE("CNN with attention: learns colours and shapes, and gamma changes",
           "[cnn_attention][training]") {
   manual_seed(1);
   const auto split =
@@ -104,7 +105,7 @@ TEST_CASE("CNN with attention: tells colours and shapes, and gamma moves",
   CHECK(std::abs(model.attention->gamma.item()) > 1e-3);
 }
 
-TEST_CASE("CNN with attention: a saved model is the same model, and bad input is refused",
+TEST_CASE("CNN with attention: a saved model loads unchanged, and bad input throws",
           "[cnn_attention]") {
   const CNNAttention model(small());
   const auto loaded = saved_and_loaded(model);

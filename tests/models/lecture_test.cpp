@@ -1,5 +1,5 @@
-// What lectures on attention and transformers claim, as tests: the claim's formula and source stand
-// above each. What is expected comes from the formula or was worked by hand.
+// Claims of lectures on attention and transformers, as tests; the formula and its source are above
+// each. Expected values come from the formula or were computed by hand.
 //
 //   V17: Vaswani et al. 2017, arXiv 1706.03762     S21: Su et al. 2021, arXiv 2104.09864
 //   B15: Bahdanau et al. 2015, arXiv 1409.0473     L15: Luong et al. 2015, arXiv 1508.04025
@@ -23,7 +23,7 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 
 double sigma(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// Softmax as it is defined.
+/// Softmax by its definition.
 Values softmax_by_hand(Values scores) {
   double sum = 0;
   for (double& s : scores) sum += s = std::exp(s);
@@ -36,7 +36,7 @@ void set(const Tensor& parameter, const Tensor& value) {
   parameter.copy_(value);
 }
 
-/// |d(y . dy)/d(x_t)| of the only sequence's last output y, against t's distance from the end.
+/// |d(y . dy)/d(x_t)| for the last output y of the only sequence, by t's distance from the end.
 Values gradient_by_distance(const std::function<Tensor(const Tensor&)>& outputs, const Tensor& x,
                             const Tensor& dy) {
   const Tensor leaf = x.detach().requires_grad_();
@@ -50,20 +50,21 @@ Values gradient_by_distance(const std::function<Tensor(const Tensor&)>& outputs,
 
 // ---- scores and softmax ----
 
-// softmax(s)_i = e^s_i / sum_j e^s_j. Of (8.5, 42, 3.2, 42) a lecture prints rounded weights as if
-// the small ones counted: e^(8.5 - 42) / 2 = 1.4e-15 and e^(3.2 - 42) / 2 = 7e-18, so they are
-// (0, 0.5, 0, 0.5) but for 1e-14.
-TEST_CASE("lecture: softmax of far scores is all or nothing", "[lecture]") {
+// softmax(s)_i = e^s_i / sum_j e^s_j. For (8.5, 42, 3.2, 42) a lecture prints rounded weights
+// as if the small scores counted; but e^(8.5 - 42) / 2 = 1.4e-15 and e^(3.2 - 42) / 2 = 7e-18, so
+// they are (0, 0.5, 0, 0.5) to within 1e-14.
+TEST_CASE("lecture: softmax of scores far apart is all or nothing", "[lecture]") {
   const Values weights = values(softmax(tensor({8.5, 42, 3.2, 42}, float64)));
   const Values expected{0, 0.5, 0, 0.5};
   for (size_t i = 0; i < 4; ++i) CHECK(std::abs(weights[i] - expected[i]) < 1e-14);
   CHECK(weights[0] == Approx(1.41e-15).epsilon(0.01));
 }
 
-// For q, k with independent components of mean 0 and variance 1: var(q . k) = d, and of
-// q . k / sqrt(d) 1. V17, section 3.2.1, footnote 4. The variance of such products' sample variance
-// is about (2 + 6/d) d^2 / n: of 40,000 within 5 standard deviations, 4.7% at d = 4.
-TEST_CASE("lecture: the variance of q . k is d, of q . k / sqrt(d) 1", "[lecture]") {
+// For q, k with independent components of mean 0 and variance 1, var(q . k) = d and
+// var(q . k / sqrt(d)) = 1. V17, section 3.2.1, footnote 4. The sample variance of n such products
+// has a variance of about (2 + 6/d) d^2 / n: with n = 40,000 and d = 4, 5 standard deviations are
+// 4.7%.
+TEST_CASE("lecture: q . k has variance d, q . k / sqrt(d) variance 1", "[lecture]") {
   constexpr int64_t n = 40000;
   manual_seed(1);
   for (const int64_t d : {4, 64, 256}) {
@@ -91,9 +92,9 @@ TEST_CASE("lecture: without 1/sqrt(d) the softmax saturates", "[lecture]") {
 }
 
 // Scores a(q, k): q . k, q . k / sqrt(d), q^T W k (L15, equation 8) and v^T tanh(W1 q + b + W2 k)
-// (B15, A.1.2), of q = (1, 2) with the keys (1, 0), (0, 1), (1, 1) and the values (10, 0), (0, 10),
+// (B15, A.1.2), for q = (1, 2), the keys (1, 0), (0, 1), (1, 1) and the values (10, 0), (0, 10),
 // (5, 5). The dot products are 1, 2, 3 and e^1 : e^2 : e^3 = 0.0900 : 0.2447 : 0.6652.
-TEST_CASE("lecture: four scores worked by hand", "[lecture]") {
+TEST_CASE("lecture: four scores computed by hand", "[lecture]") {
   const NoGrad no_grad;
   const Tensor q = tensor({{{1, 2}}}, float64), k = tensor({{{1, 0}, {0, 1}, {1, 1}}}, float64),
                v = tensor({{{10, 0}, {0, 10}, {5, 5}}}, float64);
@@ -130,8 +131,9 @@ TEST_CASE("lecture: four scores worked by hand", "[lecture]") {
 
 // ---- masks ----
 
-// Weights of the scores ln 1, ln 2, ln 5 are 1/8, 2/8, 5/8. Masked before the softmax (-inf) the
-// first two are 1/3, 2/3; masked after it they are still 1/8 and 2/8, and sum to 3/8.
+// The scores ln 1, ln 2, ln 5 have the weights 1/8, 2/8, 5/8. With the third masked before the
+// softmax (-inf), the first two are 1/3, 2/3; masked after it, they are still 1/8 and 2/8 and sum
+// to 3/8.
 TEST_CASE("lecture: a mask belongs before the softmax", "[lecture]") {
   const Tensor scores = tensor({0, std::log(2.0), std::log(5.0)}, float64);
   const Tensor hidden = gt(tensor({0, 0, 1}), 0.5);
@@ -142,14 +144,14 @@ TEST_CASE("lecture: a mask belongs before the softmax", "[lecture]") {
   CHECK(difference(after, {1.0 / 8, 2.0 / 8, 0}) < 1e-14);
   CHECK(after.sum().item() == Approx(3.0 / 8).epsilon(1e-14));
 
-  // The library's masks work before it: q = 1, keys ln 1, ln 2, ln 5.
+  // The library masks before the softmax: q = 1, keys ln 1, ln 2, ln 5.
   const Tensor q = ones({1, 1, 1}, float64), k = scores.reshape({1, 3, 1});
   CHECK(difference(attention_weights(q, k, {.mask = !hidden, .scale = 1.0}),
                    {1.0 / 3, 2.0 / 3, 0}) < 1e-14);
 }
 
 // Each query's weights are positive and sum to 1, and a causal mask leaves a triangle.
-TEST_CASE("lecture: attention weights sum to one, causal ones are a triangle", "[lecture]") {
+TEST_CASE("lecture: attention weights sum to one, and causal ones are triangular", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(3);
   const models::GPT model({.vocab = 11, .context = 9, .layers = 3, .heads = 2, .dim = 16});
@@ -167,8 +169,8 @@ TEST_CASE("lecture: attention weights sum to one, causal ones are a triangle", "
 
 namespace {
 
-/// Changes what stands at `from` and after it: outputs before must keep their bits, those from
-/// there on must not.
+/// Changes the inputs at `from` and later: earlier outputs must keep their bits, the others must
+/// change.
 void check_no_leak(const std::string& what, const std::function<Tensor(const Tensor&)>& model,
                    const Tensor& x, const Tensor& other) {
   const NoGrad no_grad;
@@ -184,8 +186,8 @@ void check_no_leak(const std::string& what, const std::function<Tensor(const Ten
 
 }  // namespace
 
-// With scores of the future at -inf, output t is a function of inputs 0 ... t alone. V17, 3.2.3.
-TEST_CASE("lecture: nothing leaks from the future in layers", "[lecture]") {
+// With future scores at -inf, output t depends only on inputs 0 ... t. V17, 3.2.3.
+TEST_CASE("lecture: no layer leaks information from the future", "[lecture]") {
   manual_seed(4);
   const Tensor x = randn({2, 37, 16}), other = randn({2, 37, 16}) * 10;
   const nn::MultiHeadAttention plain(16, {.heads = 4, .causal = true}),
@@ -215,9 +217,9 @@ TEST_CASE("lecture: nothing leaks from the future in layers", "[lecture]") {
       "post-norm DecoderBlock", [&](auto& in) { return post_decoder(in, post_memory); }, x, other);
 }
 
-TEST_CASE("lecture: nothing leaks from the future in a GPT of any form", "[lecture]") {
+TEST_CASE("lecture: no form of GPT leaks information from the future", "[lecture]") {
   manual_seed(5);
-  const Tensor ids = randint(0, 12, {2, 37}), others = 11 - ids;  // each one another
+  const Tensor ids = randint(0, 12, {2, 37}), others = 11 - ids;  // every id differs
   for (const auto positions :
        {models::Positions::learned, models::Positions::sinusoidal, models::Positions::rotary})
     for (const auto norm : {nn::NormKind::layer, nn::NormKind::rms})
@@ -242,8 +244,8 @@ TEST_CASE("lecture: nothing leaks from the future in a GPT of any form", "[lectu
 // ---- order ----
 
 // Without positions self-attention is a function of a set: SelfAttn(P X) = P SelfAttn(X) for every
-// permutation P, and a query's answer from keys and values does not depend on their order.
-TEST_CASE("lecture: self-attention without positions knows no order", "[lecture]") {
+// permutation P, and a query's output does not depend on the order of the keys and values.
+TEST_CASE("lecture: self-attention without positions ignores order", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(6);
   const Tensor x = randn({2, 7, 16}, float64), query = randn({2, 1, 16}, float64);
@@ -259,7 +261,7 @@ TEST_CASE("lecture: self-attention without positions knows no order", "[lecture]
   CHECK(difference(block(permuted(x)), permuted(block(x))) < 1e-13);
   CHECK(difference(attention.cross(query, permuted(x)), attention.cross(query, x)) < 1e-13);
 
-  // Positions, whether added or by turning, end that; so does a causal mask.
+  // Added or rotary positions break this symmetry; so does a causal mask.
   const Tensor places = nn::sinusoidal_positions(7, 16).to(float64);
   CHECK(difference(attention(permuted(x) + places), permuted(attention(x + places))) > 0.01);
   CHECK(difference(turned(permuted(x)), permuted(turned(x))) > 0.01);
@@ -268,9 +270,9 @@ TEST_CASE("lecture: self-attention without positions knows no order", "[lecture]
 
 // ---- sinusoidal positions ----
 
-// PE(t, 2i) = sin(t w_i), PE(t, 2i+1) = cos(t w_i), w_i = 10000^(-2i/d): V17, 3.5. For d = 4 w is 1
-// and 1/100.
-TEST_CASE("lecture: sinusoidal positions by hand", "[lecture]") {
+// PE(t, 2i) = sin(t w_i), PE(t, 2i+1) = cos(t w_i), w_i = 10000^(-2i/d): V17, 3.5. For d = 4, w is
+// 1 and 1/100.
+TEST_CASE("lecture: sinusoidal positions computed by hand", "[lecture]") {
   CHECK(difference(nn::sinusoidal_positions(3, 4),
                    {0, 1, 0, 1,                                              //
                     0.8414709848, 0.5403023059, 0.0099998333, 0.9999500004,  //
@@ -279,9 +281,9 @@ TEST_CASE("lecture: sinusoidal positions by hand", "[lecture]") {
 
 // "For any fixed offset k, PE(p + k) can be represented as a linear function of PE(p)" (V17, 3.5):
 //   [sin((p+k) w)]   [ cos(k w)  sin(k w)] [sin(p w)]
-//   [cos((p+k) w)] = [-sin(k w)  cos(k w)] [cos(p w)]     whatever p is.
-// So PE(p) . PE(q) = sum_i cos((p - q) w_i) depends on the offset only, and |PE(p)|^2 = d / 2.
-TEST_CASE("lecture: position p + k is position p turned", "[lecture]") {
+//   [cos((p+k) w)] = [-sin(k w)  cos(k w)] [cos(p w)]     for every p.
+// So PE(p) . PE(q) = sum_i cos((p - q) w_i) depends only on the offset, and |PE(p)|^2 = d / 2.
+TEST_CASE("lecture: position p + k is position p rotated", "[lecture]") {
   constexpr int64_t d = 32, length = 300;
   const Tensor codes = nn::sinusoidal_positions(length, d).to(float64);
   for (const int64_t k : {1, 7, 100}) {
@@ -305,14 +307,15 @@ TEST_CASE("lecture: position p + k is position p turned", "[lecture]") {
   }
 }
 
-// A position code should be unique, bounded and the same for texts of any length; numbering the
-// places 0, 1, 2, ... is not bounded, dividing by the length not the same.
+// A position code should be unique, bounded and independent of the text's length. Position numbers
+// 0, 1, 2, ... are not bounded; divided by the length they are not independent of it.
 TEST_CASE("lecture: position codes are unique and bounded", "[lecture]") {
   constexpr int64_t d = 32, length = 1500;
   const Tensor codes = nn::sinusoidal_positions(length, d);
   CHECK(codes.abs().max().item() <= 1);
   CHECK(values(codes.slice(0, 0, 10)) == values(nn::sinusoidal_positions(10, d)));
-  // |PE(p) - PE(q)|^2 = d - 2 PE(p) . PE(q): for neighbours 2 sum_i (1 - cos w_i) > 2 (1 - cos 1).
+  // |PE(p) - PE(q)|^2 = d - 2 PE(p) . PE(q): for adjacent positions
+  // 2 sum_i (1 - cos w_i) > 2 (1 - cos 1).
   const Tensor square = double(d) - matmul(codes, codes.mT()) * 2.0 + eye(length) * 100.0;
   CHECK(square.min().item() > 2 * (1 - std::cos(1.0)));
 }
@@ -321,7 +324,7 @@ TEST_CASE("lecture: position codes are unique and bounded", "[lecture]") {
 
 namespace {
 
-/// (sin, cos) side by side, as nn::sinusoidal_positions has them, to double precision.
+/// Interleaved (sin, cos), as in nn::sinusoidal_positions, in double precision.
 Tensor turns(int64_t length, int64_t dim) {
   Values table;
   for (int64_t t = 0; t < length; ++t)
@@ -334,10 +337,10 @@ Tensor turns(int64_t length, int64_t dim) {
 
 }  // namespace
 
-// (R_m q) . (R_n k) = q . R_(n-m) k (S21, equation 16): of each pair of numbers, with
+// (R_m q) . (R_n k) = q . R_(n-m) k (S21, equation 16): for each pair of elements, with
 // a = (n - m) w,
 //   (q0 k0 + q1 k1) cos a + (q1 k0 - q0 k1) sin a.
-TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
+TEST_CASE("lecture: rotary scores depend only on the offset", "[lecture]") {
   constexpr int64_t D = 16, length = 600;
   manual_seed(7);
   const Tensor q = randn({D}, float64), k = randn({D}, float64);
@@ -345,7 +348,7 @@ TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
   for (const Dtype dtype : {float32, float64}) {
     const Tensor table = dtype == float64 ? turns(length, D) : nn::sinusoidal_positions(length, D);
     const double limit = dtype == float64 ? 1e-10 : 1e-5;
-    const auto everywhere = [&](const Tensor& x) {  // (length, D): x at each place
+    const auto everywhere = [&](const Tensor& x) {  // (length, D): x at each position
       return rotary(x.to(dtype).expand({length, 1, D}).contiguous(), table, 1).reshape({length, D});
     };
     const Tensor scores = matmul(everywhere(q), everywhere(k).mT()).to(float64);
@@ -362,14 +365,15 @@ TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
   }
 }
 
-// The same in the layer: behind 90 other tokens in its cache, tokens that come in two pieces weigh
-// each other as they do at the beginning in one piece, but for the share that the others take.
-TEST_CASE("lecture: rotary attention behind a cache is that at the beginning", "[lecture]") {
+// The same in the layer: after 90 other tokens in its cache, tokens fed in two pieces weigh each
+// other as they do at the start of a sequence in one piece, up to the share of the weights that the
+// other tokens take.
+TEST_CASE("lecture: rotary attention after cached tokens equals that at the start", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(8);
   const nn::MultiHeadAttention attention(32, {.heads = 2, .rotary = 128, .causal = true});
   const Tensor x = randn({1, 9, 32}), others = randn({1, 90, 32});
-  const auto weights = [&](const std::vector<Tensor>& pieces) {  // the last 5 tokens' over all 9
+  const auto weights = [&](const std::vector<Tensor>& pieces) {  // weights of the last 5
     nn::KeyValueCache cache = attention.make_cache(1, 128);
     const AttentionTrace trace;
     for (const Tensor& piece : pieces) attention(piece, cache);
@@ -384,22 +388,22 @@ TEST_CASE("lecture: rotary attention behind a cache is that at the beginning", "
 
 // ---- heads ----
 
-// d_k = d_model / h: 512 = 8 * 64 (V17, 3.2.2). A lecture's "six heads of d_model 512" do not
-// exist: 512 / 6 is no whole number.
+// d_k = d_model / h: 512 = 8 * 64 (V17, 3.2.2). A lecture's "six heads of d_model 512" is
+// impossible: 6 does not divide 512.
 TEST_CASE("lecture: eight heads divide 512, six do not", "[lecture]") {
   CHECK_THROWS_WITH(nn::MultiHeadAttention(512, {.heads = 6}),
                     Contains("heads must divide dim") && Contains("512") && Contains("6"));
   const nn::MultiHeadAttention attention(512, {.heads = 8});
   CHECK(attention.key_dim == 64);
   CHECK(attention.value_dim == 64);
-  // W_Q, W_K, W_V and W_O with biases, whatever the number of heads.
+  // W_Q, W_K, W_V and W_O with biases, for any number of heads.
   CHECK(attention.num_parameters() == 4 * (512 * 512 + 512));
 }
 
-// Queries of one group share a head of keys and values (Ainslie et al. 2023, arXiv 2305.13245; one
-// for all: Shazeer 2019, arXiv 1911.02150): the same as multi-head attention whose key and value
-// heads are repeated.
-TEST_CASE("lecture: shared key/value heads are repeated ones", "[lecture]") {
+// The queries of a group share one head of keys and values (Ainslie et al. 2023, arXiv 2305.13245;
+// a single group: Shazeer 2019, arXiv 1911.02150). This equals multi-head attention with repeated
+// key and value heads.
+TEST_CASE("lecture: shared key/value heads equal repeated ones", "[lecture]") {
   const NoGrad no_grad;
   constexpr int64_t heads = 4, D = 8, dim = heads * D;
   manual_seed(9);
@@ -409,7 +413,7 @@ TEST_CASE("lecture: shared key/value heads are repeated ones", "[lecture]") {
         full(dim, {.heads = heads, .causal = true});
     shared.to(float64);
     full.to(float64);
-    // Rows of qkv: heads of queries, then of keys, then of values, D rows each.
+    // Rows of qkv: query heads, then key heads, then value heads, D rows each.
     const auto repeated = [&](const Tensor& rows) {
       std::vector<Tensor> parts{rows.slice(0, 0, dim)};
       for (const int64_t first : {heads, heads + kv_heads})
@@ -424,7 +428,7 @@ TEST_CASE("lecture: shared key/value heads are repeated ones", "[lecture]") {
     set(full.proj.weight, shared.proj.weight);
     set(full.proj.bias, shared.proj.bias);
     CHECK(difference(shared(x), full(x)) < 1e-13);
-    // The cache shrinks by heads / kv_heads: Shazeer's point.
+    // The cache shrinks by heads / kv_heads (Shazeer's motivation).
     CHECK(shared.make_cache(1, 5).keys().size(1) == kv_heads);
   }
 }
@@ -432,8 +436,8 @@ TEST_CASE("lecture: shared key/value heads are repeated ones", "[lecture]") {
 // ---- how far gradients reach ----
 
 // h_t = tanh(W x_t + U h_(t-1)): dh_T/dx_t = W^T prod diag(1 - h^2) U^T (Pascanu et al. 2013, arXiv
-// 1211.5063). With W = 1 and U = 1/2 the gradient at distance d is |dy| / 2^d where h = 0, and less
-// where it is not, by max(1 - h^2) < 1 for each step.
+// 1211.5063). With W = 1 and U = 1/2 the gradient at distance d is |dy| / 2^d where h = 0;
+// elsewhere each step has a further factor of at most max(1 - h^2) < 1.
 TEST_CASE("lecture: in a tanh RNN gradients vanish exponentially", "[lecture]") {
   constexpr int64_t T = 50, H = 6;
   manual_seed(10);
@@ -454,9 +458,9 @@ TEST_CASE("lecture: in a tanh RNN gradients vanish exponentially", "[lecture]") 
 }
 
 // c_t = f c_(t-1) + i g: where gates do not read h, dc_T/dc_t = prod f (Gers et al. 2000), so on
-// inputs that are all alike the gradient falls by exactly f a step from distance 1 on. With a
-// forget bias of 5 f is 0.9933: after 48 steps 72% are left; with 0 f is 0.5, and 4e-15 are.
-TEST_CASE("lecture: in an LSTM gradients fall by the forget gate", "[lecture]") {
+// constant inputs the gradient shrinks by exactly f per step from distance 1 on. With a forget bias
+// of 5, f is 0.9933 and 72% remain after 48 steps; with 0, f is 0.5 and 4e-15 remains.
+TEST_CASE("lecture: in an LSTM gradients shrink by the forget gate", "[lecture]") {
   constexpr int64_t T = 50, H = 6;
   manual_seed(11);
   for (const double bias : {0.0, 5.0}) {
@@ -475,9 +479,9 @@ TEST_CASE("lecture: in an LSTM gradients fall by the forget gate", "[lecture]") 
   }
 }
 
-// Attention reaches each place in one step (V17, table 1: path length 1). On inputs of 0, without
-// biases, all weights are 1/T and the gradient is |W_V^T W_O^T dy| / T at every distance.
-TEST_CASE("lecture: in attention gradients do not fall with the distance", "[lecture]") {
+// Attention reaches each position in one step (V17, table 1: path length 1). On inputs of 0,
+// without biases, all weights are 1/T and the gradient is |W_V^T W_O^T dy| / T at every distance.
+TEST_CASE("lecture: in attention gradients do not shrink with distance", "[lecture]") {
   constexpr int64_t T = 50, dim = 16;
   manual_seed(12);
   nn::MultiHeadAttention attention(dim, {.heads = 2, .causal = true, .bias = false});

@@ -1,4 +1,4 @@
-// Linear probes and nearest neighbours: what features know.
+// Linear probes and nearest neighbours on features.
 
 #include "gradus/models/probe.h"
 
@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 namespace gradus::testing {
 
 namespace {
-/// n points around as many random centres as there are classes.
+/// n points around one random centre per class.
 models::LabelledFeatures clusters(int64_t n, int64_t dim, int64_t classes, double spread) {
   manual_seed(5);
   const Tensor centres = randn({classes, dim});
@@ -23,8 +23,8 @@ models::LabelledFeatures clusters(int64_t n, int64_t dim, int64_t classes, doubl
 }
 }  // namespace
 
-TEST_CASE("nearest neighbours: a vote worked by hand", "[probe]") {
-  // Similarities to (1, 0): 1, 0.8, 0.6, -1, whatever the lengths.
+TEST_CASE("nearest neighbours: a vote computed by hand", "[probe]") {
+  // Similarities to (1, 0): 1, 0.8, 0.6, -1, for vectors of any length.
   const models::LabelledFeatures train{tensor({{3, 0}, {4, 3}, {6, 8}, {-1, 0}}, float64),
                                        from_data<int64_t>({0, 2, 2, 1})};
   const Tensor query = tensor({{2, 0}, {0, 0}}, float64);
@@ -34,16 +34,16 @@ TEST_CASE("nearest neighbours: a vote worked by hand", "[probe]") {
         .item<int64_t>();
   };
   CHECK(vote(1, 0) == 0);
-  CHECK(vote(2, 0) == 0);  // one each: the smaller number
+  CHECK(vote(2, 0) == 0);  // a tie: the smaller class
   CHECK(vote(3, 0) == 2);
   CHECK(vote(3, 0.07) == 0);    // 1 against exp(-0.2 / 0.07) + exp(-0.4 / 0.07) = 0.061
   CHECK(vote(3, 1) == 2);       // 1 against 0.82 + 0.67
-  CHECK(vote(9, 1e-300) == 0);  // all four vote, the nearest decides
+  CHECK(vote(9, 1e-300) == 0);  // all four vote; the nearest decides
   CHECK(models::neighbour_accuracy(train, {query.slice(0, 0, 1), tensor({2}, int64)},
                                    {.k = 3, .temperature = 0}) == 1);
 }
 
-TEST_CASE("nearest neighbours: block by block as all at once", "[probe]") {
+TEST_CASE("nearest neighbours: the same in blocks and all at once", "[probe]") {
   const auto train = clusters(700, 12, 4, 1), test = clusters(601, 12, 4, 1);
   const Tensor found = models::nearest_neighbours(train, test.features, {.k = 5});
   for (const int64_t i : {0, 255, 256, 511, 600})
@@ -52,12 +52,12 @@ TEST_CASE("nearest neighbours: block by block as all at once", "[probe]") {
                      found.slice(0, i, i + 1)));
 }
 
-TEST_CASE("linear probe: finds a plane between classes, whatever the features' scale", "[probe]") {
+TEST_CASE("linear probe: finds a separating plane at any scale of the features", "[probe]") {
   const auto train = clusters(500, 8, 5, 0.3), test = clusters(300, 8, 5, 0.3);
   const double accuracy = models::linear_probe(train, test);
   CHECK(accuracy > 0.95);
   CHECK(models::linear_probe(train, test) == accuracy);
-  // A constant feature, one of a far mean, and one of a thousandth of the size change nothing.
+  // Features that are constant, of a large mean or a thousand times smaller change nothing.
   auto changed = [](const models::LabelledFeatures& data) {
     const Tensor x = data.features;
     return models::LabelledFeatures{cat({x.slice(1, 0, 1) / 1000, x.slice(1, 1, 2) + 100,
@@ -70,14 +70,13 @@ TEST_CASE("linear probe: finds a plane between classes, whatever the features' s
   CHECK(models::linear_probe({noise, train.labels}, test) < 0.5);
 }
 
-TEST_CASE("linear probe: a feature that was constant says nothing, whatever it is later",
-          "[probe]") {
+TEST_CASE("linear probe: a feature constant in training is ignored later", "[probe]") {
   const auto train = clusters(500, 8, 5, 0.3), test = clusters(300, 8, 5, 0.3);
   const double accuracy = models::linear_probe(train, test);
   const auto with = [](const models::LabelledFeatures& data, const Tensor& column) {
     return models::LabelledFeatures{cat({data.features, column}, 1), data.labels};
   };
-  // Of a deviation of 0, or of no more than rounding: what it moves by later is not divided by that.
+  // Its deviation is 0 or mere rounding: later changes are not divided by it.
   for (const double constant : {0.0, 0.1, -7.3}) {
     CAPTURE(constant);
     const Tensor rounding = 1e-7 * constant * randn({500, 1});
@@ -85,24 +84,24 @@ TEST_CASE("linear probe: a feature that was constant says nothing, whatever it i
     CHECK(models::linear_probe(with(train, constant + rounding), with(test, constant + later)) ==
           Approx(accuracy).margin(0.01));
   }
-  // Of constants alone: the class that most examples are of.
+  // With only constant features: the most frequent class.
   const models::LabelledFeatures same{full({6, 2}, 0.1), from_data<int64_t>({1, 1, 0, 1, 2, 1})};
   CHECK(models::linear_probe(same, same) == Approx(4.0 / 6));
 }
 
 TEST_CASE("linear probe: reaches the minimum of its convex loss", "[probe]") {
-  // Two classes that overlap on a line: the best boundary of x ~ N(-+1, 1) is 0; 84% are right.
+  // Two classes that overlap on a line: the best boundary for x ~ N(-+1, 1) is 0, with 84% right.
   manual_seed(3);
   const Tensor labels = randint(0, 2, {4000});
   const models::LabelledFeatures data{
       randn({4000, 1}) + (2.0 * labels.to(float32) - 1.0).reshape({4000, 1}), labels};
   const double bayes = mean((data.features.reshape({4000}) > 0).to(int64) == data.labels).item();
   CHECK(models::linear_probe(data, data) == Approx(bayes).margin(0.01));
-  const NoGrad no_grad;  // trains all the same
+  const NoGrad no_grad;  // training works nevertheless
   CHECK(models::linear_probe(data, data) == Approx(bayes).margin(0.01));
 }
 
-TEST_CASE("probes: 10,000 examples take seconds, and bad input is refused", "[probe]") {
+TEST_CASE("probes: 10,000 examples take seconds, and bad input throws", "[probe]") {
   const auto train = clusters(10000, 128, 10, 1), test = clusters(2000, 128, 10, 1);
   const auto start = std::chrono::steady_clock::now();
   CHECK(models::linear_probe(train, test) > 0.99);
@@ -126,7 +125,7 @@ TEST_CASE("probes: 10,000 examples take seconds, and bad input is refused", "[pr
     CHECK_THROWS_WITH(models::linear_probe(good, bad), Contains("linear_probe: expected"));
     CHECK_THROWS_WITH(models::neighbour_accuracy(good, bad), Contains("nearest_neighbours: "));
   }
-  // What the training set does not show is not said, and not an error.
+  // Classes missing from the training set are never predicted, and are no error.
   CHECK(models::linear_probe({good.features, zeros({20}, int64)}, good) ==
         mean(good.labels == 0).item());
   CHECK_THROWS_WITH(models::linear_probe({good.features, good.labels + (1 << 20)}, good),

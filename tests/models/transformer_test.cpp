@@ -1,4 +1,4 @@
-// Attention over two sequences, transformer layers and the Transformer, beside PyTorch's; decoding.
+// Cross-attention, transformer layers and the Transformer against PyTorch.
 
 #include "gradus/models/transformer.h"
 
@@ -20,7 +20,8 @@ namespace {
 
 using Call = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// Output and all gradients of a module against a case of transformer.safetensors, in both dtypes.
+/// Compares output and all gradients of a module with a case of transformer.safetensors, in both
+/// dtypes.
 void compare(const std::string& name, nn::Module& module, const Call& call,
              double of_float64 = 1e-9) {
   static const golden::File file("transformer");
@@ -50,7 +51,7 @@ void compare(const std::string& name, nn::Module& module, const Call& call,
   }
 }
 
-/// True where a source token may be seen, as the script has it: (B, 1, 1, S).
+/// True where a source token may be attended to, as in the script: (B, 1, 1, S).
 Tensor keep() { return nn::padding_mask(from_data<int64_t>({5, 3}, {2}), 2, 5); }
 
 const models::TransformerConfig small{.source_vocab = 11,
@@ -63,14 +64,14 @@ const models::TransformerConfig small{.source_vocab = 11,
 
 }  // namespace
 
-TEST_CASE("cross-attention gives PyTorch's outputs and gradients", "[transformer][golden]") {
+TEST_CASE("cross-attention equals PyTorch's, outputs and gradients", "[transformer][golden]") {
   nn::MultiHeadAttention attention(8, {.heads = 2});
   compare("cross", attention, [&](auto& in) { return attention.cross(in[0], in[1]); });
   compare("cross_masked", attention,
           [&](auto& in) { return attention.cross(in[0], in[1], keep()); });
 }
 
-TEST_CASE("blocks of encoder and decoder give PyTorch's outputs and gradients, either norm first",
+TEST_CASE("encoder and decoder blocks equal PyTorch's, pre-norm and post-norm",
           "[transformer][golden]") {
   for (const auto& [name, activation] :
        {std::pair{"relu", Activation::relu}, std::pair{"gelu", Activation::gelu}}) {
@@ -91,15 +92,15 @@ TEST_CASE("blocks of encoder and decoder give PyTorch's outputs and gradients, e
   }
 }
 
-TEST_CASE("today's block gives the outputs and gradients of its formulas in PyTorch",
+TEST_CASE("the LLaMA block equals its formulas in PyTorch, outputs and gradients",
           "[transformer][golden]") {
   nn::Block block = nn::llama_block(16, {.heads = 4, .kv_heads = 2, .hidden = 24, .context = 9});
   compare(
       "llama", block, [&](auto& in) { return block(in[0]); },
-      1e-7);  // places are of float32
+      1e-7);  // positions are float32
 }
 
-TEST_CASE("the Transformer's stacks give nn.Transformer's outputs and gradients",
+TEST_CASE("the Transformer's stacks equal nn.Transformer's, outputs and gradients",
           "[transformer][golden]") {
   for (const bool pre_norm : {false, true}) {
     models::TransformerConfig config = small;
@@ -110,7 +111,7 @@ TEST_CASE("the Transformer's stacks give nn.Transformer's outputs and gradients"
   }
 }
 
-TEST_CASE("Transformer: saved and loaded it is the same, misuse is told", "[transformer]") {
+TEST_CASE("Transformer: a saved model loads unchanged, and bad arguments throw", "[transformer]") {
   manual_seed(5);
   for (const auto& [tie, shared] : {std::pair{true, false}, std::pair{false, false}}) {
     models::TransformerConfig config = small;

@@ -1,5 +1,5 @@
-// What every model that translates must do: Transformers of both norms, recurrent ones of each cell
-// and score.
+// Checks that every translation model must pass: Transformers of both norms, recurrent ones of each
+// cell and score.
 
 #include <catch2/catch.hpp>
 
@@ -22,7 +22,7 @@ using models::RNNTranslator, models::Transformer;
 
 namespace {
 
-/// Calls check(model) for models of 11 source and 13 target tokens and a context of 12.
+/// Calls check(model) for models with 11 source tokens, 13 target tokens and a context of 12.
 template <class Check>
 void for_all_models(Check check) {
   for (const bool pre_norm : {false, true}) {
@@ -60,7 +60,7 @@ Tensor ints(const std::vector<int64_t>& n) { return from_data(n, {std::ssize(n)}
 
 }  // namespace
 
-TEST_CASE("translators: decoding token by token gives what the whole target gives",
+TEST_CASE("translators: decoding token by token equals the forward pass over the whole target",
           "[translator]") {
   const NoGrad no_grad;
   for_all_models([](const auto& model) {
@@ -69,14 +69,14 @@ TEST_CASE("translators: decoding token by token gives what the whole target give
     auto decoder = model.decoder(source, lengths, 2);
     CHECK(decoder.vocab() == 13);
     const Tensor all = model(index_select(source, 0, rows), index_select(lengths, 0, rows), target);
-    for (int64_t t = 0; t < 9; t += t == 2 ? 3 : 1) {  // one by one, and once three at a time
+    for (int64_t t = 0; t < 9; t += t == 2 ? 3 : 1) {  // one at a time, and once three at a time
       const int64_t end = t == 2 ? 5 : t + 1;
       CHECK(difference(decoder.next_logits(target.slice(1, t, end)), all.select(1, end - 1)) <
             1e-5);
     }
     CHECK(decoder.room() == 3);
 
-    // Other rows go on where these stand, of another source as well.
+    // Rows can continue from other rows, also from those of another source.
     const Tensor moved = ints({5, 1, 0, 3, 2, 2}), next = randint(0, 13, {6, 1});
     decoder.reorder(moved);
     const Tensor whole = cat({index_select(target, 0, moved), next}, 1);
@@ -93,7 +93,8 @@ TEST_CASE("translators: decoding token by token gives what the whole target give
   });
 }
 
-TEST_CASE("translators: padding changes nothing, and no token sees a later one", "[translator]") {
+TEST_CASE("translators: padding changes nothing, and no token attends to a later one",
+          "[translator]") {
   const NoGrad no_grad;
   for_all_models([](const auto& model) {
     const Tensor source = randint(0, 11, {2, 6}), lengths = ints({6, 4});
@@ -114,7 +115,7 @@ TEST_CASE("translators: padding changes nothing, and no token sees a later one",
   });
 }
 
-TEST_CASE("translators: an alignment is looked at without dropout, in training mode too",
+TEST_CASE("translators: alignments are computed without dropout, also in training mode",
           "[translator]") {
   const Tensor source = randint(0, 9, {2, 6}), target = randint(0, 9, {2, 5});
   auto check = [&](const auto& model) {
@@ -127,7 +128,7 @@ TEST_CASE("translators: an alignment is looked at without dropout, in training m
   check(RNNTranslator({.source_vocab = 9, .target_vocab = 9, .hidden = 8, .dropout = 0.5}));
 }
 
-TEST_CASE("translators: a recurrent one has the cells that it is asked for", "[translator]") {
+TEST_CASE("translators: a recurrent one has the requested cells", "[translator]") {
   for (const Recurrence cell :
        {Recurrence::rnn_tanh, Recurrence::rnn_relu, Recurrence::lstm, Recurrence::gru}) {
     const RNNTranslator model({.source_vocab = 5, .target_vocab = 5, .layers = 2, .cell = cell});
@@ -136,7 +137,7 @@ TEST_CASE("translators: a recurrent one has the cells that it is asked for", "[t
   }
 }
 
-TEST_CASE("translators: every parameter gets a gradient, and padding none", "[translator]") {
+TEST_CASE("translators: every parameter gets a gradient, padding gets none", "[translator]") {
   for_all_models([](const auto& model) {
     const models::PairBatch batch{randint(0, 11, {2, 6}), ints({6, 3}), randint(0, 13, {2, 4}),
                                   from_data<int64_t>({1, 2, 3, 4, 5, -100, -100, -100}, {2, 4})};
@@ -145,7 +146,7 @@ TEST_CASE("translators: every parameter gets a gradient, and padding none", "[tr
       CAPTURE(name);
       CHECK(p.grad().defined());
     }
-    // Only real tokens' embeddings have a gradient.
+    // Only embeddings of tokens other than padding have a gradient.
     models::PairBatch other = batch;
     other.source = batch.source.clone();
     other.source[1].slice(0, 3).fill_(9);
@@ -157,7 +158,7 @@ TEST_CASE("translators: every parameter gets a gradient, and padding none", "[tr
   });
 }
 
-TEST_CASE("translators: saved and loaded they are the same, misuse is told", "[translator]") {
+TEST_CASE("translators: a saved model loads unchanged, and bad arguments throw", "[translator]") {
   for_all_models([](const auto& model) {
     using Model = std::decay_t<decltype(model)>;
     const NoGrad no_grad;
@@ -177,7 +178,7 @@ TEST_CASE("translators: saved and loaded they are the same, misuse is told", "[t
     CHECK_THROWS_WITH(model(ids.to(float32), {}, ids), Contains("expected source ids"));
     CHECK_THROWS_WITH(model(ids, {}, ids.to(float32)), Contains("expected target ids"));
     CHECK_THROWS_WITH(model({}, {}, ids), Contains("expected source ids"));
-    // What could not be written is not trained on either.
+    // Targets that could not be generated are refused in training, too.
     CHECK_THROWS_WITH(model(ids, {}, zeros({2, 13}, int64)),
                       Contains("13 tokens do not fit a context of 12"));
     CHECK_THROWS_WITH(model(full({2, 3}, 11, int64), {}, ids), Contains("embedding"));
@@ -196,9 +197,9 @@ TEST_CASE("translators: saved and loaded they are the same, misuse is told", "[t
                     Contains("hidden must be even"));
 }
 
-TEST_CASE("translators: trained on dates, they write unseen ones", "[translator]") {
+TEST_CASE("translators: trained on dates, they translate unseen ones", "[translator]") {
   const std::vector<std::string> special{"[PAD]", "[UNK]", "[START]", "[END]"};
-  // Few forms, so that little is enough: 3-May-1987 and alike.
+  // Few forms, so that a small model suffices: 3-May-1987 and the like.
   std::vector<models::TextPair> pairs = models::date_pairs(40000, 1);
   std::erase_if(pairs, [](const models::TextPair& p) { return p.source.size() > 10; });
   pairs.resize(2000);

@@ -1,5 +1,5 @@
-// Layers of attention and feed-forward layers in all their sizes, against the formula worked out
-// here from their parameters.
+// Attention and feed-forward layers of all sizes, against formulas computed here from their
+// parameters.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -15,8 +15,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// Pairs of neighbours turned by the angle of their place, the first of which is `offset`: x (B, T,
-/// D).
+/// Rotates adjacent pairs of x (B, T, D) by the angle of their position; the first position is
+/// `offset`.
 Tensor turned(const Tensor& x, int64_t offset) {
   const int64_t T = x.size(1), D = x.size(2);
   std::vector<Tensor> columns;
@@ -30,7 +30,7 @@ Tensor turned(const Tensor& x, int64_t offset) {
   return cat(columns, 2);
 }
 
-/// What `memory` answers to x, head by head.
+/// Attention of x over `memory`, head by head.
 Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& memory,
                const Tensor& mask = {}) {
   auto part = [&](const Tensor& of, int64_t begin, int64_t size) {
@@ -57,7 +57,7 @@ Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& m
 
 using Function = std::function<Tensor(const Tensor&, const Tensor&)>;
 
-/// Outputs and gradients of both inputs are the same.
+/// Checks that outputs and gradients of both inputs agree.
 void check_same(const Function& layer, const Function& expected, const Tensor& x, const Tensor& y) {
   auto apply = [](const Function& f) {
     return [f](const std::vector<Tensor>& in) {
@@ -69,7 +69,7 @@ void check_same(const Function& layer, const Function& expected, const Tensor& x
 
 }  // namespace
 
-TEST_CASE("multi-head attention: heads, key and value sizes of their own, rotary, with a cache",
+TEST_CASE("multi-head attention: heads, separate key and value sizes, rotary positions, a cache",
           "[nn][attention]") {
   manual_seed(1);
   const std::vector<nn::MultiHeadAttentionOptions> all{
@@ -100,7 +100,7 @@ TEST_CASE("multi-head attention: heads, key and value sizes of their own, rotary
   }
 }
 
-TEST_CASE("cross-attention: sizes of its own, masks, memory read once", "[nn][attention]") {
+TEST_CASE("cross-attention: its sizes, masks, memory projected once", "[nn][attention]") {
   manual_seed(2);
   for (const nn::MultiHeadAttentionOptions& o :
        {nn::MultiHeadAttentionOptions{.heads = 2},
@@ -122,7 +122,7 @@ TEST_CASE("cross-attention: sizes of its own, masks, memory read once", "[nn][at
   }
 }
 
-TEST_CASE("multi-head attention: misuse is told", "[nn][attention]") {
+TEST_CASE("multi-head attention: bad arguments throw", "[nn][attention]") {
   using Options = nn::MultiHeadAttentionOptions;
   auto refused = [](int64_t dim, const Options& o) {
     return error_of([&] { nn::MultiHeadAttention(dim, o); });
@@ -143,11 +143,11 @@ TEST_CASE("multi-head attention: misuse is told", "[nn][attention]") {
   CHECK_THROWS_WITH(plain.cross(x, ones({2, 3, 8})), Contains("the same leading axes"));
   CHECK_THROWS_WITH(plain.cross(x, ones({1, 3, 6})), Contains("linear: expected x (..., 8)"));
   CHECK_THROWS_WITH(plain(ones({5, 8})), Contains("expected x (B, T, dim), got (5, 8)"));
-  CHECK_THROWS_WITH(plain(x, ones({1, 5, 8})), Contains("a mask that broadcasts"));  // cross's call
+  CHECK_THROWS_WITH(plain(x, ones({1, 5, 8})), Contains("a mask that broadcasts"));
   CHECK_THROWS_WITH(nn::padding_mask(ones({2}), 2, 3), Contains("expected lengths of int64"));
 }
 
-TEST_CASE("attention with one head: prepared keys, masks, misuse", "[nn][attention]") {
+TEST_CASE("attention with one head: prepared keys, masks, bad arguments", "[nn][attention]") {
   manual_seed(3);
   for (const nn::Score score :
        {nn::Score::dot, nn::Score::scaled_dot, nn::Score::bilinear, nn::Score::additive}) {
@@ -173,7 +173,7 @@ TEST_CASE("attention with one head: prepared keys, masks, misuse", "[nn][attenti
     CHECK_THROWS_WITH(attention(q[0], k, v), Contains("expected queries (B, Tq, D)"));
     CHECK_THROWS_WITH(attention(q, k, v, mask.to(float32)), Contains("a mask of bool"));
     CHECK_THROWS_AS(attention(randn({2, 3, 3}), k, v), Error);
-    // Nothing is repeated for the other's batch, and padding_mask's shape is that of many heads.
+    // The batch is not broadcast, and padding_mask's shape is the one for several heads.
     const Tensor one = q.detach().slice(0, 0, 1);
     CHECK_THROWS_WITH(attention(one, k, v), Contains("expected queries (B, Tq, D)"));
     CHECK_THROWS_WITH(attention(q, k.slice(0, 0, 1), v), Contains("expected queries (B, Tq, D)"));
@@ -186,7 +186,7 @@ TEST_CASE("attention with one head: prepared keys, masks, misuse", "[nn][attenti
   CHECK_THROWS_WITH(nn::Attention(static_cast<nn::Score>(9), 4, 4), Contains("number 9"));
 }
 
-TEST_CASE("attention's trace: of this scope and thread, the weights without dropout",
+TEST_CASE("attention's trace: limited to its scope and thread, weights before dropout",
           "[nn][attention]") {
   manual_seed(4);
   const nn::MultiHeadAttention attention(8, {.heads = 2, .causal = true, .dropout = 0.5});
@@ -207,7 +207,7 @@ TEST_CASE("attention's trace: of this scope and thread, the weights without drop
   CHECK(difference(sum(outer.weights()[0], -1), ones({2, 2, 4})) < 1e-6);
 }
 
-TEST_CASE("feed-forward layers: gates and dropout within", "[nn]") {
+TEST_CASE("feed-forward layers: gates and hidden dropout", "[nn]") {
   manual_seed(5);
   const Tensor x = randn({3, 5, 8}), none = randn({1});
   for (const Activation a : activations) {
@@ -242,25 +242,25 @@ TEST_CASE("feed-forward layers: gates and dropout within", "[nn]") {
   CHECK(swiglu.fc.weight.shape() == Shape{2 * 256, 96});  // 8/3 96
   CHECK_FALSE(swiglu.fc.bias.defined());
   CHECK(swiglu.num_parameters() == 3 * 96 * 256);   // as many as an MLP's 8 96^2
-  CHECK(nn::SwiGLU(10).proj.weight.size(1) == 32);  // 26.7, rounded up to eights
+  CHECK(nn::SwiGLU(10).proj.weight.size(1) == 32);  // 26.7, rounded up to a multiple of 8
   CHECK_THROWS_WITH(nn::SwiGLU(0), Contains("MLP: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::SwiGLU(-5), Contains("MLP: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::RMSNorm(0), Contains("RMSNorm"));
   CHECK_THROWS_WITH(nn::RMSNorm(4, -1), Contains("RMSNorm: expected eps >= 0"));
-  for (const int64_t dim : {INT64_MAX, INT64_MIN}) {  // which 8/3 of do not fit
+  for (const int64_t dim : {INT64_MAX, INT64_MIN}) {  // 8/3 of it overflows
     CHECK(nn::SwiGLU::hidden_size(dim) % 8 == 0);
     CHECK_THROWS_AS(nn::llama_block(dim, {}), Error);
     CHECK_THROWS_AS(nn::SwiGLU(dim), Error);
   }
   CHECK(nn::SwiGLU::hidden_size(INT64_MAX) > 0);
-  // Without places it would see a set and not a sequence.
+  // Without positions it would see a set, not a sequence.
   CHECK_THROWS_WITH(nn::llama_block(8, {.context = 0}),
                     Contains("llama_block: expected context > 0"));
 }
 
 // ---- key/value caches ----
 
-TEST_CASE("attention with a key/value cache equals attention over all", "[nn]") {
+TEST_CASE("attention with a key/value cache equals attention over the whole sequence", "[nn]") {
   manual_seed(4);
   const NoGrad no_grad;
   for (int64_t kv_heads : {4, 2, 1}) {
@@ -282,7 +282,7 @@ TEST_CASE("attention with a key/value cache equals attention over all", "[nn]") 
   }
 }
 
-TEST_CASE("attention with a key/value cache drops what attention over all drops", "[nn]") {
+TEST_CASE("attention with a key/value cache draws the same dropout as without", "[nn]") {
   manual_seed(4);
   const NoGrad no_grad;
   const nn::MultiHeadAttention attention(16, {.heads = 4, .causal = true, .dropout = 0.5});
@@ -294,7 +294,7 @@ TEST_CASE("attention with a key/value cache drops what attention over all drops"
   CHECK(golden::difference(attention(x, cache), expected) < 1e-6);
 }
 
-TEST_CASE("a key/value cache refuses what it cannot hold", "[nn]") {
+TEST_CASE("a key/value cache refuses calls that it cannot serve", "[nn]") {
   const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}), both(8, {.heads = 2});
   nn::KeyValueCache cache = causal.make_cache(1, 4);
   const Tensor x = ones({1, 2, 8});

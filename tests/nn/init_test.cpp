@@ -11,7 +11,7 @@ using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
 
-TEST_CASE("initialisers have their bounds and moments", "[nn]") {
+TEST_CASE("initialisers have the right bounds and moments", "[nn]") {
   manual_seed(3);
   auto largest = [](const Tensor& x) { return max(abs(x)).item(); };
   auto deviation = [](const Tensor& x) { return std::sqrt(var(x, {}).item()); };
@@ -30,7 +30,7 @@ TEST_CASE("initialisers have their bounds and moments", "[nn]") {
   CHECK(min(nn::init::kaiming_uniform(shape)).item() == Approx(-linear_bound).epsilon(1e-3));
   CHECK(deviation(nn::init::kaiming_normal(shape, 1)) ==
         Approx(std::sqrt(1.0 / 300)).epsilon(0.02));
-  // A convolution's fans count its field: 40 * 5 * 3 in, 60 * 5 * 3 out.
+  // A convolution's fans include its kernel's area: 40 * 5 * 3 in, 60 * 5 * 3 out.
   CHECK(deviation(nn::init::kaiming_normal({60, 40, 5, 3})) ==
         Approx(std::sqrt(2.0 / 600)).epsilon(0.02));
   CHECK(largest(nn::init::xavier_uniform({60, 40, 5, 3})) ==

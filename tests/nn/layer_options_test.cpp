@@ -1,5 +1,5 @@
-// Each layer, with all its options away from their defaults, against the same worked out here from
-// its parameters by name: an option that is ignored, or handed to the wrong part, shows.
+// Each layer with all options different from their defaults, against formulas computed here from
+// its named parameters, so that an option that is ignored or passed to the wrong part fails.
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 using Parameters = std::map<std::string, Tensor>;
 
-/// A module's parameters, made random: biases and gains too.
+/// Fills a module's parameters with random values, biases and gains too.
 Parameters randomised(const nn::Module& module) {
   const NoGrad no_grad;
   Parameters out;
@@ -44,7 +44,7 @@ Tensor norm_of(const Parameters& p, const std::string& name, const Tensor& x, do
   return b.defined() ? y * find(p, name + ".weight") + b : y * find(p, name + ".weight");
 }
 
-/// Attention's layer: dropout first draws for the weights, then for the output.
+/// The attention layer; dropout draws for the weights first, then for the output.
 Tensor attention_of(const Parameters& p, const std::string& prefix, const Tensor& x, int64_t heads,
                     int64_t kv_heads, bool causal, double drop, const Tensor& mask = {}) {
   const int64_t B = x.size(0), T = x.size(1), D = x.size(2) / heads;
@@ -95,7 +95,7 @@ Tensor block_of(const Parameters& p, const std::string& prefix, const Tensor& x,
   return ln2(h + mlp(h));
 }
 
-/// The same numbers drawn, both must give the same: outputs, and the gradients of x.
+/// Checks that both give the same outputs and gradients of x from the same random numbers.
 void check_same(const std::function<Tensor(const Tensor&)>& layer,
                 const std::function<Tensor(const Tensor&)>& expected, const Tensor& x) {
   auto run = [&](const auto& f) {
@@ -221,7 +221,7 @@ TEST_CASE("the transformer block: every option, with and without a cache", "[nn]
   }
 }
 
-TEST_CASE("the transformer block: the first tokens alone are those of all", "[nn]") {
+TEST_CASE("the transformer block: computing only the first tokens gives the same tokens", "[nn]") {
   manual_seed(4);
   const Tensor x = randn({2, 7, 16});
   const nn::BlockOptions options{.heads = 4, .kv_heads = 2, .hidden = 24};

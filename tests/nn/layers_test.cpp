@@ -1,4 +1,4 @@
-// Layers against PyTorch, their options and what they refuse.
+// Layers against PyTorch, their options and errors.
 
 #include <catch2/catch.hpp>
 #include <cmath>

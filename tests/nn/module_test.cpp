@@ -16,7 +16,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-struct Pair : nn::Module {  // a layer with a child used twice, a buffer and a parameter of its own
+struct Pair : nn::Module {  // a module with a tied layer, a buffer and a parameter
   Tensor scale;
   nn::Linear first, second;
   Tensor offset;
@@ -64,7 +64,7 @@ TEST_CASE("tied parameters are listed once, and copies of modules share them", "
   CHECK(pair.first.weight.to_vector<double>() == std::vector<double>(9, 7.0));
 }
 
-TEST_CASE("a module's state is outside the graph, and no copy", "[nn]") {
+TEST_CASE("a module's state is outside the graph and shares its memory", "[nn]") {
   const nn::Linear layer(3, 2);
   const NamedTensors state = layer.state_dict();
   REQUIRE(state.size() == 2);
@@ -77,7 +77,7 @@ TEST_CASE("a module's state is outside the graph, and no copy", "[nn]") {
   CHECK(layer.bias.requires_grad());
 }
 
-TEST_CASE("a tied parameter may come under any of its names", "[nn]") {
+TEST_CASE("a tied parameter can be loaded by any of its names", "[nn]") {
   Pair pair;
   NamedTensors state = pair.state_dict();
   for (auto& [name, tensor] : state)
@@ -88,7 +88,7 @@ TEST_CASE("a tied parameter may come under any of its names", "[nn]") {
   CHECK(pair.second.weight.to_vector<float>() == std::vector<float>(9, 2.0f));
 }
 
-TEST_CASE("load_state_dict lists all that does not fit and changes nothing", "[nn]") {
+TEST_CASE("load_state_dict lists all mismatches and changes nothing", "[nn]") {
   Pair pair;
   const Tensor before = pair.first.weight.detach().clone();
   const NamedTensors state{
@@ -136,7 +136,7 @@ TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
 TEST_CASE("a module's gradients are cleared by a conversion", "[nn]") {
   nn::Linear layer(3, 2);
   sum(layer(ones({4, 3}))).backward();
-  layer.to(float32);  // as it is
+  layer.to(float32);  // no change of dtype
   CHECK(layer.weight.grad().defined());
   layer.to(float64);
   CHECK_FALSE(layer.weight.grad().defined());
@@ -144,7 +144,7 @@ TEST_CASE("a module's gradients are cleared by a conversion", "[nn]") {
   CHECK(layer.weight.grad().to_vector<double>() == std::vector<double>(6, 4.0));
 }
 
-TEST_CASE("a module converted between forward and backward is noticed", "[nn]") {
+TEST_CASE("converting a module between forward and backward is an error", "[nn]") {
   const auto refuses = [](auto& model, auto&& forward, std::initializer_list<Dtype> dtypes) {
     const Tensor loss = sum(forward());
     const NamedTensors before = model.named_parameters();
@@ -154,7 +154,7 @@ TEST_CASE("a module converted between forward and backward is noticed", "[nn]") 
     for (size_t i = 0; i < before.size(); ++i)
       CHECK(model.named_parameters()[i].second.dtype() == *(dtypes.end() - 1));
     model.to(float32);
-    sum(forward()).backward();  // a pass of its own works
+    sum(forward()).backward();  // a new pass works
     CHECK(model.parameters()[0].grad().dtype() == float32);
     model.zero_grad();
   };
@@ -177,16 +177,16 @@ TEST_CASE("a module converted between forward and backward is noticed", "[nn]") 
   }
 }
 
-TEST_CASE("a module converted between forward and backward gets no gradient of the old dtype",
+TEST_CASE("a module converted between forward and backward gets no gradient in the old dtype",
           "[nn][converted]") {
-  nn::Embedding table(5, 4);  // whose rule reads no parameter
+  nn::Embedding table(5, 4);  // its backward rule reads no parameter
   const Tensor loss = sum(table(arange(3)));
   table.to(float64);
   CHECK_THROWS_AS(loss.backward(), Error);
   CHECK(!table.weight.grad().defined());
 }
 
-TEST_CASE("a layer that is made while a folder is loaded draws nothing", "[nn]") {
+TEST_CASE("a layer created while a folder is loaded draws no random numbers", "[nn]") {
   manual_seed(1);
   const RandomKey before = default_generator().state();
   bool has_run = false;
@@ -211,7 +211,7 @@ TEST_CASE("a layer that is made while a folder is loaded draws nothing", "[nn]")
   CHECK(layer.bias.to_vector<float>() == std::vector<float>(2, 3.0f));
 }
 
-TEST_CASE("a parameter has the shape that was asked for", "[nn]") {
+TEST_CASE("a parameter has the requested shape", "[nn]") {
   struct Square : nn::Module {
     explicit Square(int64_t n) {
       param("w", {n, n}, [](const Shape&) { return ones({1}); });

@@ -1,5 +1,5 @@
-// Recurrent layers and cells against PyTorch's outputs and gradients (the cases stand in
-// golden/scripts/make_recurrent_golden.py), and what PyTorch can't tell: padding, long sequences, threads.
+// Recurrent layers and cells against PyTorch's outputs and gradients (cases from
+// golden/scripts/make_recurrent_golden.py); padding, long sequences, threads.
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -18,7 +18,7 @@ using namespace gradus::core;
 
 namespace {
 
-/// A layer or a cell as a function of x, the first state and lengths.
+/// A layer or a cell as a function of x, the initial state and lengths.
 using Run = std::function<RecurrentOutput(const Tensor&, const RecurrentState&, const Tensor&)>;
 
 void compare(const golden::File& file, const std::string& name, nn::Module& module, const Run& run,
@@ -37,7 +37,7 @@ void compare(const golden::File& file, const std::string& name, nn::Module& modu
     if (in[i] = get(names[i]); in[i].defined()) in[i].requires_grad_();
   const RecurrentOutput out = run(in[0], {in[1], in[2]}, get("lengths"));
 
-  Tensor total;  // whose gradients are those asked for
+  Tensor total;  // its gradients are those of the outputs, weighted by d_output, d_h, d_c
   const std::vector<std::pair<std::string, Tensor>> outputs{
       {"output", out.output}, {"h", out.state.h}, {"c", out.state.c}};
   for (const auto& [what, y] : outputs) {
@@ -141,7 +141,7 @@ void on_each_kind(const nn::RNNOptions& options, Check check) {
 
 }  // namespace
 
-TEST_CASE("recurrent layers do not see what stands in padding", "[recurrent]") {
+TEST_CASE("recurrent layers ignore the values of padding", "[recurrent]") {
   manual_seed(1);
   on_each_kind({.layers = 2, .bidirectional = true}, [](nn::RecurrentLayers& layers) {
     const Tensor lengths = from_data(std::vector<int64_t>{4, 9, 1});
@@ -161,7 +161,7 @@ TEST_CASE("recurrent layers do not see what stands in padding", "[recurrent]") {
   });
 }
 
-TEST_CASE("a recurrent op does not read padding, nor the gradients there", "[recurrent]") {
+TEST_CASE("a recurrent op reads neither padding nor its gradients", "[recurrent]") {
   manual_seed(2);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor lengths = from_data(std::vector<int64_t>{2, 5});
@@ -228,7 +228,7 @@ TEST_CASE("gradients of gradients of a long sequence take linear time", "[recurr
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   seconds(64);
-  double shorter = 1e9, longer = 1e9;  // the least of several: other programs run here, too
+  double shorter = 1e9, longer = 1e9;  // the shortest of several: other programs may be running
   for (int i = 0; i < 3; ++i) {
     shorter = std::min(shorter, seconds(512));
     longer = std::min(longer, seconds(2048));
@@ -236,7 +236,7 @@ TEST_CASE("gradients of gradients of a long sequence take linear time", "[recurr
   CHECK(longer < 9 * shorter);  // 4 if linear, 16 if quadratic
 }
 
-TEST_CASE("a cell step by step is its layer", "[recurrent]") {
+TEST_CASE("a cell applied step by step equals its layer", "[recurrent]") {
   manual_seed(4);
   nn::GRU layer(3, 4);
   nn::GRUCell cell(3, 4);
@@ -254,7 +254,7 @@ TEST_CASE("a cell step by step is its layer", "[recurrent]") {
     CHECK(difference(cell.parameters()[i].grad(), layer.parameters()[i].grad()) < 1e-5);
 }
 
-TEST_CASE("recurrent layers: parameters, dropout and what they refuse", "[recurrent]") {
+TEST_CASE("recurrent layers: parameters, dropout and errors", "[recurrent]") {
   const nn::LSTM lstm(3, 4, {.layers = 2, .bidirectional = true});
   std::vector<std::string> names;
   for (const auto& [name, tensor] : lstm.named_parameters()) {

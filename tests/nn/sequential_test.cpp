@@ -20,7 +20,7 @@ std::vector<std::string> names(const nn::Module& module) {
   return out;
 }
 
-struct Scale : nn::Module {  // a user's own
+struct Scale : nn::Module {  // a user's layer
   const Tensor factor;
   explicit Scale(int64_t dim) : factor(param("factor", full({dim}, 2))) {}
   Tensor operator()(const Tensor& x) const { return x * factor; }
@@ -50,7 +50,7 @@ static_assert(!std::is_copy_assignable_v<nn::Sequential>);
 
 }  // namespace
 
-TEST_CASE("Sequential: layers of any kind, one after the other", "[nn]") {
+TEST_CASE("Sequential: layers of any kind, in sequence", "[nn]") {
   manual_seed(1);
   const nn::Linear first(2, 16), last(16, 3);
   nn::Sequential net(
@@ -81,7 +81,7 @@ TEST_CASE("Sequential: layers of any kind, one after the other", "[nn]") {
   CHECK(none.parameters().empty());
 }
 
-TEST_CASE("Sequential: nested, as a child, copied, saved and loaded, converted", "[nn]") {
+TEST_CASE("Sequential: nested, as a child, copied, saved, loaded and converted", "[nn]") {
   manual_seed(2);
   struct Net : nn::Module {
     nn::Sequential body;
@@ -102,7 +102,7 @@ TEST_CASE("Sequential: nested, as a child, copied, saved and loaded, converted",
   a.to(float64);
   CHECK(a(x.to(float64)).dtype() == float64);
   CHECK(difference(a(x.to(float64)).to(float32), b(x)) < 1e-6);
-  nn::Sequential body = b.body, copy(body);  // handles, as with every module
+  nn::Sequential body = b.body, copy(body);  // shares the parameters, like every module
   CHECK(copy.size() == 3);
   CHECK(&copy.parameters()[0].impl() == &b.parameters()[0].impl());
 }
@@ -113,7 +113,7 @@ TEST_CASE("Sequential learns xor", "[nn]") {
   nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1));
   optim::RMSprop optimizer(net.parameters(), {.lr = 0.02});
   for (int step = 0; step < 300; ++step) {
-    // RMSprop's steps are as long as the learning rate to the end, so that must fall.
+    // RMSprop's steps stay as long as the learning rate, so the rate must decay.
     optimizer.set_lr(optim::schedule::linear(step, {.lr = 0.02, .steps = 300}));
     optimizer.zero_grad();
     mse_loss(net(x), y).backward();
@@ -122,7 +122,7 @@ TEST_CASE("Sequential learns xor", "[nn]") {
   CHECK(mse_loss(net(x), y).item() < 0.01);
 }
 
-TEST_CASE("layers without parameters are their ops", "[nn]") {
+TEST_CASE("layers without parameters equal their ops", "[nn]") {
   const Tensor x = tensor({{-2, -0.5, 0, 0.5, 3}}, float64);
   CHECK(difference(nn::ReLU()(x), relu(x)) == 0);
   CHECK(difference(nn::Tanh()(x), tanh(x)) == 0);
@@ -143,10 +143,10 @@ TEST_CASE("layers without parameters are their ops", "[nn]") {
   CHECK(std::isnan(nn::LeakyReLU()(tensor({NAN})).item()));
 }
 
-TEST_CASE("accuracy: the fraction of rows whose largest entry is the target's", "[nn]") {
+TEST_CASE("accuracy: the fraction of rows with the largest element at the target", "[nn]") {
   const Tensor x = tensor({{1, 3, 2}, {5, 4, 4}, {0, 0, 0}, {-1, -3, -2}});
   CHECK(nn::accuracy(x, tensor({1, 0, 0, 0}, int64)) == 1);
-  CHECK(nn::accuracy(x, tensor({1, 0, 1, 2}, int64)) == 0.5);  // the first of equals
+  CHECK(nn::accuracy(x, tensor({1, 0, 1, 2}, int64)) == 0.5);  // among equals the first
   CHECK(nn::accuracy(x, tensor({1, -100, 1, -100}, int64)) == 0.5);
   CHECK(nn::accuracy(x, tensor({1, 2, 1, 2}, int64), {.ignore_index = 2}) == 0.5);
   CHECK(std::isnan(nn::accuracy(x, full({4}, -100, int64))));
@@ -155,7 +155,7 @@ TEST_CASE("accuracy: the fraction of rows whose largest entry is the target's", 
   CHECK(nn::accuracy(tensor({1, 2}), tensor(1, int64)) == 1);
   CHECK(nn::accuracy(x.mT(), tensor({1, 0, 1}, int64)) == Approx(2.0 / 3));
   const Tensor bad = tensor({{NAN, 1, 2}, {INFINITY, 1, 2}, {1, NAN, 2}, {-INFINITY, NAN, 0}});
-  CHECK(nn::accuracy(bad, tensor({0, 0, 2, 1}, int64)) == 0.25);  // a NaN is never right
+  CHECK(nn::accuracy(bad, tensor({0, 0, 2, 1}, int64)) == 0.25);  // NaN is never correct
   const Tensor w = tensor({{1.0, 2.0}}).requires_grad_();
   CHECK(nn::accuracy(w * 2.0, tensor({1}, int64)) == 1);
   CHECK_THROWS_WITH(nn::accuracy(x, tensor({1, 0, 0, 3}, int64)),

@@ -1,5 +1,4 @@
-// Attention: the kernels against the formula written here with basic ops, and what they promise
-// about memory, threads and masks.
+// Attention: the kernels against the formula in basic ops; memory, threads and masks.
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -16,7 +15,7 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// The lecture's formula, with the weights' dropout drawn from `key`.
+/// The lecture's formula, with dropout of the weights drawn from `key`.
 Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o = {},
                RandomKey key = {}) {
   const int64_t Tq = q.size(-2), Tk = k.size(-2), group = q.size(-3) / k.size(-3);
@@ -51,7 +50,7 @@ std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
           randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
 }
 
-/// The largest difference between op and formula, outputs and gradients.
+/// The largest difference between op and formula, over outputs and gradients.
 double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
   constexpr uint64_t seed = 3;
   return difference(
@@ -65,7 +64,7 @@ double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dty
       operands(sizes, dtype));
 }
 
-/// A mask that hides about a third of the keys; the first query sees none, the second all.
+/// A mask that hides about a third of the keys; the first query attends to none, the second to all.
 Tensor bool_mask(const Shape& shape) {
   manual_seed(5);
   Tensor mask = gt(rand(shape), 0.3);
@@ -82,7 +81,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("attention: a lecture's numbers") {
+TEST_CASE("attention: a lecture's example") {
   // scores 0, 2, 1 give weights 0.09, 0.67, 0.24
   const Tensor q = tensor({{1, 0}}, float64).unsqueeze(0);
   const Tensor k = tensor({{0, 1}, {2, 0}, {1, 1}}, float64).unsqueeze(0);
@@ -174,7 +173,7 @@ TEST_CASE("attention: few queries without a gradient, masked, causal, with dropo
   }
 }
 
-TEST_CASE("attention: a query that sees no key gives 0 and gradients of 0") {
+TEST_CASE("attention: a query that attends to no key has output 0 and gradient 0") {
   const int64_t queries = GENERATE(2, 70);
   auto in = operands({.queries = queries, .keys = 6}, float32);
   for (Tensor& x : in) x.requires_grad_();
@@ -186,7 +185,7 @@ TEST_CASE("attention: a query that sees no key gives 0 and gradients of 0") {
     for (const Tensor& d : grad({y}, in, {.grad_outputs = {ones_like(y)}}))
       CHECK(difference(d, zeros_like(d)) == 0);
   }
-  // causal with fewer keys than queries: the first queries see none
+  // causal with fewer keys than queries: the first queries attend to none
   const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true});
   if (queries > 6)
     CHECK(difference(y.slice(2, 0, queries - 6), zeros({1, 2, queries - 6, 8})) == 0);
@@ -202,10 +201,10 @@ TEST_CASE("attention: NaN and large scores") {
   CHECK(std::isnan(sum(y.slice(2, 3)).item()));
 }
 
-TEST_CASE("attention: operands are read where they lie") {
+TEST_CASE("attention: strided operands are read in place") {
   const Dtype dtype = GENERATE(float64, float32);
   manual_seed(11);
-  // q, k and v as a projection leaves them, with all axes out of order, and broadcast
+  // q, k and v as views of a projection, with permuted axes, and broadcast
   const Tensor qkv = randn({2, 70, 3 * 4 * 16}, dtype);
   auto parts = [](const Tensor& x) {
     auto p = x.reshape({2, 70, 12, 16}).split(4, 2);
@@ -266,7 +265,7 @@ TEST_CASE("attention: empty axes") {
   run({.value_dim = 0});
 }
 
-TEST_CASE("self_attention equals attention on its parts") {
+TEST_CASE("self_attention equals attention on its q, k and v") {
   const Dtype dtype = GENERATE(float64, float32);
   const int64_t kv_heads = GENERATE(4, 2, 1);
   const double p = GENERATE(0.0, 0.25);
@@ -325,7 +324,7 @@ TEST_CASE("attention: gradients and gradients of gradients") {
       {leaf({2, 5, 4})});
 }
 
-TEST_CASE("attention: only the gradients that are wanted") {
+TEST_CASE("attention: only the required gradients") {
   const auto all = operands({.queries = 70, .keys = 70}, float64);
   const auto whole = output_and_gradients(
       [](std::vector<Tensor> in) { return scaled_dot_product_attention(in[0], in[1], in[2]); },
@@ -365,7 +364,7 @@ TEST_CASE("attention: the same bits at any number of threads") {
   set_num_threads(before);
 }
 
-TEST_CASE("attention: memory grows with the length, not with its square") {
+TEST_CASE("attention: memory grows linearly with the length") {
   auto peak = [](int64_t time) {
     const Tensor qkv = randn({1, time, 3 * 2 * 16}).requires_grad_();
     reset_peak_memory();
@@ -376,10 +375,10 @@ TEST_CASE("attention: memory grows with the length, not with its square") {
   peak(256);
   const int64_t once = peak(2048), twice = peak(4096);
   CHECK(twice <= 2 * once + (1 << 20));
-  CHECK(twice < int64_t{4096} * 4096);  // a byte for each pair of a head
+  CHECK(twice < int64_t{4096} * 4096);  // one byte per pair of one head
 }
 
-TEST_CASE("attention: what it refuses") {
+TEST_CASE("attention: errors") {
   const Tensor q = zeros({2, 4, 5, 8}), k = zeros({2, 2, 7, 8}), v = zeros({2, 2, 7, 6});
   auto message = [](const Tensor& q, const Tensor& k, const Tensor& v,
                     const AttentionOptions& options = {}) {

@@ -21,7 +21,7 @@ const nn::BatchNormOptions plain{.affine = false};
 
 }  // namespace
 
-TEST_CASE("norms of channels are PyTorch's, in three steps of training and then") {
+TEST_CASE("batch and group norm equal PyTorch's, in three training steps and in evaluation") {
   const golden::File file("vision");
   auto compare = [&](const std::string& name, nn::Module& layer, auto& call, Dtype dtype) {
     INFO(name << " " << dtype);
@@ -70,7 +70,7 @@ TEST_CASE("a batch norm's parameters and buffers have PyTorch's names") {
   CHECK(error_of([] { nn::GroupNorm(2, 3); }) == "GroupNorm: 3 channels in 2 groups, eps 1e-05");
 }
 
-TEST_CASE("running statistics move once a forward call, and not on an error") {
+TEST_CASE("running statistics are updated once per forward call, and not on an error") {
   const nn::BatchNorm2d layer(2, {.affine = false});
   manual_seed(3);
   const Tensor x = randn({3, 2, 4, 5}).requires_grad_();
@@ -92,7 +92,7 @@ TEST_CASE("running statistics move once a forward call, and not on an error") {
   CHECK(values(layer.running_var) == var);
 }
 
-TEST_CASE("batch_norm's statistics, of numbers of every magnitude") {
+TEST_CASE("batch_norm's statistics at every magnitude") {
   manual_seed(5);
   const Tensor z = randn({6, 2, 40}, float64);
   for (const double size : {1e-30, 1e-10, 1.0, 1e10, 1e30}) {
@@ -105,13 +105,13 @@ TEST_CASE("batch_norm's statistics, of numbers of every magnitude") {
       CHECK(difference((out.var.to(float64) / (size * size)), wanted.var) < 1e-5);
     CHECK(!out.mean.requires_grad());
   }
-  // Far from zero as exact as the mean: E[x^2] - E[x]^2 would lose three digits.
+  // Exact for values far from zero: E[x^2] - E[x]^2 would lose three digits.
   const Tensor far = (randint(-4, 5, {5, 3, 4, 6}).to(float64) + 1e3).to(float32);
   CHECK(difference(batch_norm(far).y.to(float64), batch_norm(far.to(float64)).y) < 3e-5);
   // Constants and denormal numbers.
   CHECK(values(batch_norm(full({2, 1, 3}, 7.5)).y) == Values(6, 0.0));
   CHECK(difference(batch_norm(full({4, 2, 20}, 1e-40)).y, Values(160, 0.0)) < 1e-6);
-  // One channel that is not finite leaves the others alone.
+  // A channel that is not finite does not affect the others.
   const Tensor x = tensor({{{1, inf}, {1, 3}}, {{2, 0}, {1, 3}}});
   for (const double v : values(batch_norm(x).y.select(1, 0))) CHECK(std::isnan(v));
   CHECK(difference(batch_norm(x, {}, {}, 0).y.select(1, 1), {-1, 1, -1, 1}) < 1e-6);

@@ -1,5 +1,5 @@
-// Convolution against PyTorch (the cases stand in golden/scripts/make_convolution_golden.py), and what
-// PyTorch can't tell: threads, magnitudes, memory.
+// Convolution against PyTorch (cases from golden/scripts/make_convolution_golden.py); threads,
+// magnitudes, memory.
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -33,7 +33,7 @@ Tensor leaf(Tensor x) { return x.requires_grad_(); }
 
 }  // namespace
 
-TEST_CASE("convolution: outputs and gradients are PyTorch's", "[convolution][golden]") {
+TEST_CASE("convolution: outputs and gradients equal PyTorch's", "[convolution][golden]") {
   const golden::File file("convolution");
   for (const Case& c : cases)
     for (const Dtype dtype : {float64, float32}) {
@@ -52,7 +52,7 @@ TEST_CASE("convolution: outputs and gradients are PyTorch's", "[convolution][gol
     }
 }
 
-TEST_CASE("convolution: the same bits on any number of threads, alone and in a batch",
+TEST_CASE("convolution: the same bits at any number of threads, alone and in a batch",
           "[convolution]") {
   const int before = num_threads();
   const Tensor x = leaf(randn({13, 5, 37, 29})), weight = leaf(randn({33, 5, 3, 3}));
@@ -75,7 +75,7 @@ TEST_CASE("convolution: the same bits on any number of threads, alone and in a b
   }
 }
 
-TEST_CASE("convolution: what one window sees reaches no other", "[convolution]") {
+TEST_CASE("convolution: infinity and NaN in one window do not reach the others", "[convolution]") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (const double value : {infinity, std::numeric_limits<double>::quiet_NaN()}) {
     Tensor x = ones({1, 1, 6, 35});
@@ -90,7 +90,7 @@ TEST_CASE("convolution: what one window sees reaches no other", "[convolution]")
   }
 }
 
-TEST_CASE("convolution: magnitudes from the least to the largest", "[convolution]") {
+TEST_CASE("convolution: magnitudes from the smallest to the largest", "[convolution]") {
   const Tensor x = rand({1, 3, 5, 5}, float64) + 0.5, weight = rand({2, 3, 3, 3}, float64) - 2;
   const Tensor expected = conv2d(x, weight);
   for (const double scale : {1e-36, 1e-20, 1e18, 1e36}) {
@@ -99,7 +99,7 @@ TEST_CASE("convolution: magnitudes from the least to the largest", "[convolution
   }
 }
 
-TEST_CASE("convolution: the gradient is turned over where x or the filters are strided views",
+TEST_CASE("convolution: strided views of x and the filters give the same outputs and gradients",
           "[convolution]") {
   const Tensor x = leaf(randn({4, 6, 5, 2}, float64)), weight = leaf(randn({3, 3, 2, 4}, float64));
   auto views = [&] {
@@ -113,7 +113,7 @@ TEST_CASE("convolution: the gradient is turned over where x or the filters are s
   for (size_t i = 0; i < 2; ++i) CHECK(golden::difference(a[i], b[i]) < 1e-14);
 }
 
-TEST_CASE("Conv2d: parameters as PyTorch's", "[convolution]") {
+TEST_CASE("Conv2d: parameters like PyTorch's", "[convolution]") {
   manual_seed(0);
   const nn::Conv2d layer(6, 9, {3, 5}, {.stride = 2, .padding = {1, 2}, .groups = 3});
   CHECK(layer.weight.shape() == Shape{9, 2, 3, 5});

@@ -63,7 +63,7 @@ TEST_CASE("gradients of indexing", "[indexing]") {
   }
 }
 
-TEST_CASE("embedding: the gradient adds repeats up, at any thread count, and into a sum",
+TEST_CASE("embedding: the gradient sums over repeated ids, at any thread count, into existing sums",
           "[indexing]") {
   manual_seed(5);
   const int threads = num_threads();
@@ -81,12 +81,12 @@ TEST_CASE("embedding: the gradient adds repeats up, at any thread count, and int
     embedding(weight, ids).backward(dy);
     CHECK(weight.grad().to_vector<float>() == expected);
   }
-  embedding(weight, ids).backward(dy);  // a sum is there: rows go straight into it
+  embedding(weight, ids).backward(dy);  // rows are added to the existing sum
   CHECK(weight.grad()[3][7].item() == Approx(2 * expected[607]).epsilon(1e-5));
   set_num_threads(threads);
 }
 
-TEST_CASE("an index changed in place before backward is noticed", "[indexing]") {
+TEST_CASE("changing an index in place before backward is an error", "[indexing]") {
   const Tensor x = ones({3}, float64).requires_grad_(), index = tensor({0, 1}, int64);
   const Tensor y = sum(index_select(x, 0, index));
   index.fill_(2);

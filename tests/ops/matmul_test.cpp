@@ -17,8 +17,7 @@ Tensor naive_matmul(const Tensor& a, const Tensor& b) {
   return sum(a.to(float64).unsqueeze(-1) * b.to(float64).unsqueeze(-3), -2);
 }
 
-/// x with the same numbers in other places: every second element of a larger tensor, last axes
-/// exchanged.
+/// x in another layout: every second element of a larger tensor, with the last two axes swapped.
 Tensor strided(const Tensor& x) {
   const NoGrad no_grad;
   Tensor wide = zeros({x.size(-1), x.size(0), 2}, x.dtype());
@@ -38,7 +37,7 @@ const std::vector<Pair> pairs = {
 
 }  // namespace
 
-TEST_CASE("matmul: numbers worked by hand") {
+TEST_CASE("matmul: an example by hand") {
   const Tensor a = tensor({{1, 2, 3}, {4, 5, 6}}), b = tensor({{1, 0}, {-1, 2}, {0.5, 1}});
   CHECK(difference(matmul(a, b), {0.5, 7, 2, 16}) == 0);
   CHECK(matmul(tensor({1, 2, 3}), tensor({4, 5, 6})).item() == 32);
@@ -55,7 +54,7 @@ TEST_CASE("matmul: equals its definition for all ranks, broadcasts and strides")
       const Tensor a = randn(sa, dtype), b = randn(sb, dtype);
       INFO(sa << " x " << sb << " " << dtype);
       CHECK(difference(matmul(a, b).to(float64), naive_matmul(a, b)) < tolerance(dtype));
-      const Tensor at = a.transpose(-1, -2).contiguous().mT();  // column by column
+      const Tensor at = a.transpose(-1, -2).contiguous().mT();  // column-major
       const Tensor bt = b.transpose(-1, -2).contiguous().mT();
       CHECK(difference(matmul(at, bt).to(float64), naive_matmul(a, b)) < tolerance(dtype));
       const Tensor as = stack({a, a}, -1).select(-1, 0);  // neither: copied
@@ -118,7 +117,7 @@ TEST_CASE("matmul: gradients and gradients of gradients") {
   CHECK(gradgradcheck(square, x).ok);
 }
 
-TEST_CASE("matmul: a gradient is added where it is being summed") {
+TEST_CASE("matmul: a gradient is added to the existing sum in place") {
   manual_seed(4);
   const Tensor w = randn({5, 5}, float64).requires_grad_(), x = randn({3, 5}, float64);
   auto loss = [&] { return sum(matmul(matmul(x, w), w) * matmul(x, w)); };
@@ -129,17 +128,17 @@ TEST_CASE("matmul: a gradient is added where it is being summed") {
   loss().backward();
   CHECK(difference(w.grad(), once * 2.0) < 1e-12);
   CHECK(w.grad().data<double>() == before);
-  const Tensor held = w.grad();  // a second holder: its numbers must stay
+  const Tensor held = w.grad();  // another owner: its values must not change
   loss().backward();
   CHECK(difference(w.grad(), once * 3.0) < 1e-12);
   CHECK(difference(held, once * 2.0) < 1e-12);
-  // one operand is saved only if the other wants a gradient, and only wanted gradients are made
+  // an operand is saved only if the other requires grad; only required gradients are computed
   const Tensor y = matmul(x, w);
   x.fill_(0);
   CHECK_THROWS_WITH(y.backward(ones({3, 5}, float64)), Catch::Contains("changed in place"));
 }
 
-TEST_CASE("matmul: refuses what does not fit") {
+TEST_CASE("matmul: errors") {
   const auto refused = [](const Tensor& a, const Tensor& b) {
     return error_of([&] { matmul(a, b); });
   };
@@ -167,7 +166,7 @@ Tensor composed_linear(const Tensor& x, const Tensor& w, const Tensor& b, Activa
 
 }  // namespace
 
-TEST_CASE("linear: PyTorch's numbers") {
+TEST_CASE("linear: PyTorch's values") {
   const Tensor x = tensor({{0.5, -1.25, 2, 0}, {-0.75, 3, 1.5, -2}, {1, 1, -1, 0.25}}, float64);
   const Tensor w = tensor({{0.2, -0.5, 1, 0.3}, {1.5, 0.25, -0.75, -1}}, float64);
   const Tensor b = tensor({0.05, -0.1}, float64);
@@ -320,7 +319,7 @@ TEST_CASE("linear: gradients and gradients of gradients") {
     }
 }
 
-TEST_CASE("linear: a weight used twice, gradients over two passes, and only what is wanted") {
+TEST_CASE("linear: a weight used twice, gradients over two passes, only required gradients") {
   manual_seed(8);
   const Tensor w = randn({4, 4}, float64).requires_grad_(),
                b = randn({4}, float64).requires_grad_();
@@ -350,14 +349,14 @@ TEST_CASE("linear: a weight used twice, gradients over two passes, and only what
   CHECK(difference(grad({loss()}, {b})[0], once[2]) == 0);
 }
 
-TEST_CASE("linear: an output gradient that others hold is left as it is") {
+TEST_CASE("linear: a shared output gradient is not modified") {
   for (Activation activation : activations) {
     const Tensor x = randn({3, 4}).requires_grad_(), w = randn({2, 4}).requires_grad_();
     const Tensor dy = randn({3, 2}), copy = dy.clone();
     linear(x, w, randn({2}).requires_grad_(), activation).backward(dy);
     CHECK(difference(dy, copy) == 0);
     const Tensor y = linear(x, w, {}, activation), other = randn({3, 2}).requires_grad_();
-    (y + other).backward(dy);  // add hands the one gradient to both
+    (y + other).backward(dy);  // add gives both terms the same gradient
     CHECK(difference(other.grad(), copy) == 0);
   }
 }
@@ -376,7 +375,7 @@ TEST_CASE("linear: the same bits with one thread and two") {
   for (size_t i = 0; i < one.size(); ++i) CHECK(difference(one[i], two[i]) == 0);
 }
 
-TEST_CASE("linear: ReLU passes NaN on, and no gradient is recorded unless wanted") {
+TEST_CASE("linear: ReLU propagates NaN; a graph is recorded only if required") {
   const Tensor x = tensor({{std::nan(""), 1}});
   CHECK(std::isnan(linear(x, ones({1, 2}), {}, Activation::relu).item()));
   const Tensor w = ones({1, 2}).requires_grad_();
@@ -385,7 +384,7 @@ TEST_CASE("linear: ReLU passes NaN on, and no gradient is recorded unless wanted
   CHECK_FALSE(linear(x, w).requires_grad());
 }
 
-TEST_CASE("linear: refuses what does not fit") {
+TEST_CASE("linear: errors") {
   const auto refused = [](const Tensor& x, const Tensor& w, const Tensor& b = {}) {
     return error_of([&] { linear(x, w, b); });
   };
@@ -403,7 +402,7 @@ TEST_CASE("linear: refuses what does not fit") {
         "linear: expected bias of float32 (4,), got float64 (4,)");
 }
 
-TEST_CASE("activations: each name is its op's") {
+TEST_CASE("activations: each name gives its op") {
   const Tensor x = tensor({-2, -0.5, 0.25, 3}, float64);
   const std::vector<std::pair<std::string, Tensor>> expected{
       {"none", x},       {"relu", relu(x)},
@@ -424,7 +423,7 @@ TEST_CASE("activations: each name is its op's") {
                     "activation: no activation has the number 99");
 }
 
-TEST_CASE("activations: finite gradients at the largest numbers") {
+TEST_CASE("activations: finite gradients at the largest values") {
   for (const Dtype dtype : {float32, float64}) {
     const double huge = dtype == float32 ? 3e38 : 1.7e308;
     for (const Activation a : activations) {

@@ -47,7 +47,7 @@ TEST_CASE("max, min, argmax: first among equals, NaN wins", "[reduction]") {
   check_values(max(full({3}, -inf)), {}, {-inf});
 }
 
-TEST_CASE("max, min of all: a long tensor's first largest", "[reduction]") {
+TEST_CASE("max, min over all elements of a long tensor", "[reduction]") {
   std::vector<double> numbers(200'000, 0.5);
   numbers[70'001] = numbers[150'000] = 2;
   numbers[130'000] = -3;

@@ -77,7 +77,7 @@ TEST_CASE("sum over every set of axes of strided inputs", "[reduction]") {
     }
 }
 
-TEST_CASE("sums of many rows and columns are right and the same at any thread count",
+TEST_CASE("sums of many rows and columns are correct, with the same bits at any thread count",
           "[reduction]") {
   const int threads = num_threads();
   const std::vector<Shape> shapes{{7, 40000}, {40000, 7}, {300, 1500}, {20, 50, 130}, {1, 200000}};
@@ -101,7 +101,7 @@ TEST_CASE("sums of many rows and columns are right and the same at any thread co
   set_num_threads(threads);
 }
 
-TEST_CASE("float32 sums keep their digits", "[reduction]") {
+TEST_CASE("float32 sums keep their precision", "[reduction]") {
   const int64_t n = 100'000'000;
   CHECK(sum(ones({1}).expand({n})).item() == 1e8);
   const Tensor x = full({20'000'000}, 0.1);
@@ -110,12 +110,12 @@ TEST_CASE("float32 sums keep their digits", "[reduction]") {
   CHECK(norm(x).item() == Approx(0.1f * std::sqrt(2e7)).epsilon(1e-6));
 }
 
-TEST_CASE("variance does not cancel", "[reduction]") {
+TEST_CASE("variance has no cancellation", "[reduction]") {
   const Tensor x = tensor({10000, 10001, 10002, 10003});
   CHECK(var(x, {0}).item() == Approx(5.0 / 3).epsilon(1e-6));
 }
 
-TEST_CASE("reductions of nothing", "[reduction]") {
+TEST_CASE("reductions of empty tensors", "[reduction]") {
   check_values(sum(zeros({0})), {}, {0});
   check_values(sum(zeros({2, 0}), 1), {2}, {0, 0});
   check_values(sum(zeros({2, 0}), 0, keepdim), {1, 0}, {});
@@ -159,7 +159,7 @@ TEST_CASE("gradients of reductions", "[reduction]") {
     }
 }
 
-TEST_CASE("norm: the gradient at 0 is 0, of the gradient too", "[reduction]") {
+TEST_CASE("norm: gradient and second derivative at 0 are 0", "[reduction]") {
   const Tensor x = from_data<double>({0, 0, 3, 4}, {2, 2}).requires_grad_();
   const Tensor dx = grad({sum(norm(x, {1}))}, {x}, {.create_graph = true})[0];
   check_values(dx, {2, 2}, {0, 0, 0.6, 0.8});

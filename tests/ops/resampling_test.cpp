@@ -20,7 +20,7 @@ double within(Dtype dtype) { return dtype == float64 ? 1e-9 : 1e-4; }
 
 }  // namespace
 
-TEST_CASE("pooling and interpolation are PyTorch's") {
+TEST_CASE("pooling and interpolation equal PyTorch's") {
   const golden::File file("vision");
   const InterpolateOptions bilinear{.mode = Interpolation::bilinear};
   const InterpolateOptions corners{.mode = Interpolation::bilinear, .align_corners = true};
@@ -74,7 +74,7 @@ TEST_CASE("max_pool2d of ties, infinities and NaN") {
   for (const Dtype dtype : {float32, float64})
     for (const MaxPool2dOptions& o :
          {MaxPool2dOptions{},
-          MaxPool2dOptions{.stride = {2, 3}}}) {  // the kernel of 2 by 2, and not
+          MaxPool2dOptions{.stride = {2, 3}}}) {  // with the 2 x 2 kernel and without
       auto check_one = [&](const Values& window, double largest, const Values& dx) {
         const Tensor x = from_data(window, {1, 2, 2}).to(dtype).clone().requires_grad_();
         const Tensor y = max_pool2d(x, 2, o);
@@ -90,7 +90,7 @@ TEST_CASE("max_pool2d of ties, infinities and NaN") {
       check_one({not_a_number, inf, 1, 0}, not_a_number, {1, 0, 0, 0});
       check_one({0, 1, inf, not_a_number}, not_a_number, {0, 0, 0, 1});
     }
-  // Padding never wins, and one infinite gradient stays where it belongs.
+  // Padding is never the maximum, and an infinite gradient reaches only its own pixel.
   const Tensor x = full({1, 3, 3}, -5).requires_grad_();
   const Tensor y = max_pool2d(x, 3, {.stride = 2, .padding = 1});
   CHECK(values(y) == Values(4, -5.0));
@@ -98,7 +98,7 @@ TEST_CASE("max_pool2d of ties, infinities and NaN") {
   CHECK(values(x.grad()) == Values{inf, 0, 0, 0, 1, 0, 0, 0, 0});
 }
 
-TEST_CASE("what is not finite reaches only the pixels that are made of it") {
+TEST_CASE("NaN and infinity reach only the pixels computed from them") {
   for (const double odd : {inf, not_a_number}) {
     const Tensor x = tensor({{odd, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}});
     for (const Tensor& y : {avg_pool2d(x, 2), adaptive_avg_pool2d(x, 2), interpolate(x, 2),

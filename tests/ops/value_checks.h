@@ -10,7 +10,7 @@
 
 namespace gradus::testing {
 
-/// Equal shapes and values within a relative 1e-9; NaN equals NaN.
+/// Checks shapes for equality and values to a relative `tolerance`; NaN equals NaN.
 inline void check_values(const Tensor& got, const Shape& shape, const std::vector<double>& expected,
                          double tolerance = 1e-9) {
   CHECK(got.shape() == shape);
@@ -26,7 +26,7 @@ inline void check_values(const Tensor& got, const Shape& shape, const std::vecto
 
 inline Tensor matrix() { return tensor({{1, -2, 3}, {0.5, 4, -1}}, float64); }
 
-/// Gradient and gradient of gradient of one function of one tensor.
+/// Checks gradient and gradient of gradient of a function of one tensor.
 template <class F>
 void check_gradients(const Tensor& x, const F& f) {
   const TensorFunction g = [&](const std::vector<Tensor>& in) {
@@ -39,7 +39,7 @@ void check_gradients(const Tensor& x, const F& f) {
   CHECK((first && second));
 }
 
-/// Random float64 values: transposed, and every second element of a longer axis.
+/// Random float64 values with reversed axes, every second element of a longer axis.
 inline Tensor strided(const Shape& shape) {
   Shape longer = shape;
   std::reverse(longer.begin(), longer.end());
