@@ -28,28 +28,28 @@ void draw(const std::string& name, const Tensor& p) {
     p.zero_();
 }
 
-/// Where a token was masked: places in (B T), in order.
-Tensor masked_places(const Tensor& targets) {
-  std::vector<int64_t> places;
+/// Indices of the masked tokens in (B T), in order.
+Tensor masked_positions(const Tensor& targets) {
+  std::vector<int64_t> positions;
   const std::vector<int64_t> all = targets.to_vector<int64_t>();
   for (int64_t i = 0; i < std::ssize(all); ++i)
-    if (all[static_cast<size_t>(i)] != -100) places.push_back(i);
-  return from_data(places, {std::ssize(places)});
+    if (all[static_cast<size_t>(i)] != -100) positions.push_back(i);
+  return from_data(positions, {std::ssize(positions)});
 }
 }  // namespace
 
 Fields Bert::fields(BertConfig& c) {
   Fields fields;
-  fields.add("vocab", c.vocab, 1, 1e9, "tokens that there are");
-  fields.add("context", c.context, 1, 1e6, "tokens that the model sees at once");
-  fields.add("segments", c.segments, 1, 1000, "kinds of text in a sequence");
+  fields.add("vocab", c.vocab, 1, 1e9, "vocabulary size");
+  fields.add("context", c.context, 1, 1e6, "maximum number of tokens");
+  fields.add("segments", c.segments, 1, 1000, "number of segments in a sequence");
   fields.add("layers", c.layers, 1, 10000, "transformer blocks");
   fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");
-  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a token within the model");
-  fields.add("hidden", c.hidden, 0, 1e7, "numbers within a feed-forward layer; 0: 4 dim");
-  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
+  fields.add("dim", c.dim, 1, 1e6, "embedding size");
+  fields.add("hidden", c.hidden, 0, 1e7, "hidden size of the feed-forward layers; 0: 4 dim");
+  fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
   fields.add("activation", c.activation, "of the feed-forward layers");
-  fields.add("norm_eps", c.norm_eps, 0, 1, "what the norms add to the variance").optional = true;
+  fields.add("norm_eps", c.norm_eps, 0, 1, "added to the variance by the norms").optional = true;
   return fields;
 }
 
@@ -86,8 +86,8 @@ Tensor Bert::operator()(const BertInput& in) const {
         in.segments.defined() ? in.segments.shape() : Shape{});
   check(!in.mask.defined() || (in.mask.shape() == in.ids.shape() && in.mask.dtype() == boolean),
         "Bert: expected a mask of bool ", in.ids.shape());
-  const Tensor kinds = in.segments.defined() ? segments(in.segments) : segments.weight[0];
-  Tensor x = words(in.ids) + (positions.weight.slice(0, 0, T) + kinds);
+  const Tensor segment = in.segments.defined() ? segments(in.segments) : segments.weight[0];
+  Tensor x = words(in.ids) + (positions.weight.slice(0, 0, T) + segment);
   x = dropout(embedding_norm(x));
   const Tensor mask = in.mask.defined() ? in.mask.reshape({B, 1, 1, T}) : Tensor();
   for (const nn::Block& block : blocks) x = block(x, mask);
@@ -110,10 +110,10 @@ BertAnswers Bert::answers(const MaskedBatch& batch) const {
   check(batch.is_next.defined() && batch.is_next.dtype() == int64 && batch.is_next.shape() == rows,
         "Bert: expected is_next of int64 ", rows);
   const Tensor hidden = (*this)({batch.ids, batch.segments, batch.mask});
-  const Tensor places = masked_places(batch.targets);
-  check(places.numel() > 0, "Bert: no token of the batch is masked");
-  return {word_logits(index_select(hidden.reshape({-1, config.dim}), 0, places)),
-          index_select(batch.targets.reshape({-1}), 0, places), next(pooled(hidden)),
+  const Tensor masked = masked_positions(batch.targets);
+  check(masked.numel() > 0, "Bert: no token of the batch is masked");
+  return {word_logits(index_select(hidden.reshape({-1, config.dim}), 0, masked)),
+          index_select(batch.targets.reshape({-1}), 0, masked), next(pooled(hidden)),
           batch.is_next};
 }
 
@@ -121,8 +121,8 @@ BertAnswers Bert::answers(const MaskedBatch& batch) const {
 
 Fields BertClassifier::fields(BertClassifierConfig& c) {
   Fields fields = Bert::fields(c.bert);
-  fields.add("classes", c.classes, 2, 1e6, "classes that there are");
-  fields.add("tokens", c.tokens, "a class for each token, not for each text");
+  fields.add("classes", c.classes, 2, 1e6, "number of classes");
+  fields.add("tokens", c.tokens, "classify each token, not the text");
   return fields;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// BERT: an encoder that is trained to fill in masked words and to tell whether one text follows
-// another, and then fine-tuned. Devlin et al. 2019, arXiv 1810.04805.
+// BERT: an encoder pre-trained to predict masked words and whether one text follows another, then
+// fine-tuned. Devlin et al. 2019, arXiv 1810.04805.
 
 #include "gradus/core/ops/loss.h"
 #include "gradus/models/data/text/masked_pairs.h"
@@ -10,63 +10,63 @@
 namespace gradus::models {
 
 struct BertConfig {
-  int64_t vocab = 0;      ///< how many tokens there are; must be given
-  int64_t context = 128;  ///< the most tokens the model can see
-  int64_t segments = 2;   ///< kinds of text: the first and the second
+  int64_t vocab = 0;      ///< vocabulary size; required
+  int64_t context = 128;  ///< maximum length
+  int64_t segments = 2;   ///< number of segments: first and second text
   int64_t layers = 4;     ///< blocks
-  int64_t heads = 4;      ///< of a block's attention; must divide dim
-  int64_t dim = 128;      ///< numbers that stand for a token
+  int64_t heads = 4;      ///< attention heads; must divide dim
+  int64_t dim = 128;      ///< embedding size
   int64_t hidden = 0;     ///< of the feed-forward layers; 0: 4 dim
-  double dropout = 0.1;   ///< of embeddings, attention weights and sublayers' outputs
-  Activation activation = Activation::gelu;  ///< within the feed-forward layers
-  double norm_eps = 1e-12;                   ///< what the norms add to the variance
+  double dropout = 0.1;   ///< of embeddings, attention weights and sublayer outputs
+  Activation activation = Activation::gelu;  ///< of the feed-forward layers
+  double norm_eps = 1e-12;                   ///< added to the variance by the norms
 };
 
-/// What a BERT reads.
+/// Input of a BERT.
 struct BertInput {
   Tensor ids;            ///< (B, T) int64
-  Tensor segments = {};  ///< (B, T) int64: which text a token belongs to; undefined: the first
-  Tensor mask = {};      ///< (B, T) bool: true for real tokens, not padding; undefined: all
+  Tensor segments = {};  ///< (B, T) int64: segment of each token; undefined: 0
+  Tensor mask = {};  ///< (B, T) bool: true for real tokens, false for padding; undefined: all true
 };
 
-/// What a BERT says of a batch, and what it should have said.
+/// Logits and targets of a pre-training batch.
 struct BertAnswers {
-  Tensor word_logits, words;  ///< of the M masked tokens: (M, vocab), and (M) int64
-  Tensor next_logits, next;   ///< whether the second text follows: (B, 2), and (B) int64
+  Tensor word_logits, words;  ///< of the M masked tokens: (M, vocab); (M) int64
+  Tensor next_logits, next;   ///< does the second text follow: (B, 2); (B) int64
 };
 
-/// What training makes small: their sum, as a rule.
+/// Pre-training losses; usually their sum is minimised.
 struct BertLosses {
-  Tensor masked, next;  ///< mean cross entropy of the masked tokens, and of is_next
+  Tensor masked, next;  ///< mean cross entropy of masked tokens; of is_next
 };
 
-/// The embeddings' sum through a norm, post-norm blocks; a pooled first token; heads for both tasks.
+/// Normalised sum of embeddings, post-norm blocks, a pooler of the first token, a head per task.
 struct Bert : nn::Module {
   using Config = BertConfig;
   static constexpr const char* kind = "bert";
   static Fields fields(BertConfig& config);
 
   const BertConfig config;
-  nn::Embedding words, positions, segments;  ///< rows that are added up
-  nn::LayerNorm embedding_norm;              ///< of their sum
+  nn::Embedding words, positions, segments;  ///< added up
+  nn::LayerNorm embedding_norm;              ///< of the sum
   nn::Dropout dropout;                       ///< of the embeddings
   std::vector<nn::Block> blocks;             ///< the encoder, post-norm
   nn::Linear pooler;                         ///< dim -> dim
-  nn::Linear transform;                      ///< of the masked words' head: dim -> dim
-  nn::LayerNorm transform_norm;              ///< behind transform and its activation
-  nn::Linear decoder;  ///< dim -> vocab, the words' weight with a bias of its own
-  nn::Linear next;     ///< dim -> 2
+  nn::Linear transform;                      ///< of the masked-word head: dim -> dim
+  nn::LayerNorm transform_norm;              ///< after transform and its activation
+  nn::Linear decoder;                        ///< dim -> vocab, weight tied to words
+  nn::Linear next;                           ///< dim -> 2
   explicit Bert(const BertConfig& config);
 
-  /// Each token in its context: (B, T, dim).
+  /// Contextual embedding of each token: (B, T, dim).
   Tensor operator()(const BertInput& input) const;
-  /// tanh of a linear layer over the first token: hidden (B, T, dim) -> (B, dim).
+  /// tanh of a linear layer of the first token: hidden (B, T, dim) -> (B, dim).
   Tensor pooled(const Tensor& hidden) const;
-  /// Logits of the words that stood at places of the last axis: (..., dim) -> (..., vocab).
+  /// Logits of masked words: hidden (..., dim) -> (..., vocab).
   Tensor word_logits(const Tensor& hidden) const;
-  /// Throws Error if no token of the batch is masked.
+  /// Logits and targets of both tasks. Throws Error if no token of the batch is masked.
   BertAnswers answers(const MaskedBatch& batch) const;
-  /// The two losses of a batch. Throws Error if no token of the batch is masked.
+  /// Both losses of a batch. Throws Error if no token of the batch is masked.
   BertLosses losses(const MaskedBatch& batch) const {
     const BertAnswers a = answers(batch);
     return {cross_entropy(a.word_logits, a.words), cross_entropy(a.next_logits, a.next)};
@@ -74,27 +74,27 @@ struct Bert : nn::Module {
 };
 
 struct BertClassifierConfig {
-  BertConfig bert = {};  ///< of the encoder
-  int64_t classes = 2;   ///< that there are
-  bool tokens = false;   ///< one class a token, not one a text
+  BertConfig bert = {};  ///< the encoder
+  int64_t classes = 2;   ///< number of classes
+  bool tokens = false;   ///< classify each token, not the text
 };
-/// A BERT with a layer on top that names the class of a text or of each token. It begins with
-/// another BERT's weights: `classifier.bert.load_state_dict(bert.state_dict())`; what is not to be
-/// trained is frozen: `classifier.bert.requires_grad_(false)`.
+/// A BERT with a linear head that classifies texts or tokens. To start from a pre-trained BERT:
+/// `classifier.bert.load_state_dict(bert.state_dict())`; to train the head only:
+/// `classifier.bert.requires_grad_(false)`.
 struct BertClassifier : nn::Module {
   using Config = BertClassifierConfig;
   static constexpr const char* kind = "bert-classifier";
   static Fields fields(BertClassifierConfig& config);
 
   const BertClassifierConfig config;
-  Bert bert;            ///< to be loaded with another's weights
+  Bert bert;            ///< the encoder
   nn::Dropout dropout;  ///< before the head
   nn::Linear head;      ///< dim -> classes
   explicit BertClassifier(const BertClassifierConfig& config);
 
-  /// Logits: (B, classes), or of tokens (B, T, classes).
+  /// Logits: (B, classes), or per token (B, T, classes).
   Tensor operator()(const BertInput& input) const;
-  /// The mean cross entropy of `labels`, (B) or (B, T) int64; -100 counts for nothing.
+  /// Mean cross entropy of `labels`, (B) or (B, T) int64; -100 is ignored.
   Tensor loss(const BertInput& input, const Tensor& labels) const;
 };
 

@@ -26,7 +26,7 @@ nn::RecurrentCell make_cell(const CaptionerConfig& c) {
   return nn::RNNCell(input, c.hidden, {.nonlinearity = relu ? Activation::relu : Activation::tanh});
 }
 
-/// Convolution i: all but the last halve the grid.
+/// Convolution i: all but the last halve the feature map.
 nn::Conv2d make_convolution(const CaptionerConfig& c, int64_t i) {
   const int64_t out = c.filters << std::min(i, c.convolutions - 1);
   const int64_t in = i == 0 ? c.channels : i == c.convolutions ? out : out / 2;
@@ -43,6 +43,7 @@ void initialise_before_relu(nn::Conv2d& conv) {
   });
 }
 
+/// Selects rows of a state.
 RecurrentState select(const RecurrentState& state, const Tensor& rows) {
   return {index_select(state.h, 0, rows),
           state.c.defined() ? index_select(state.c, 0, rows) : state.c};
@@ -59,17 +60,19 @@ int64_t CaptionerConfig::features() const { return filters << (convolutions - 1)
 
 Fields Captioner::fields(CaptionerConfig& c) {
   Fields fields;
-  fields.add("vocab", c.vocab, 1, 1e9, "tokens that a caption can have");
-  fields.add("context", c.context, 1, 1e6, "most tokens of a caption, [START] one of them");
+  fields.add("vocab", c.vocab, 1, 1e9, "vocabulary size");
+  fields.add("context", c.context, 1, 1e6, "maximum length of a caption, [START] included");
   fields.add("image", c.image, 1, 1e5, "height and width of an image");
-  fields.add("channels", c.channels, 1, 1e4, "colours of an image");
-  fields.add("filters", c.filters, 1, 1e5, "of the first convolution; each next has twice as many");
-  fields.add("convolutions", c.convolutions, 1, 10, "that halve the grid");
-  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a word");
-  fields.add("hidden", c.hidden, 1, 1e6, "numbers of the decoder's state");
-  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
-  fields.add("cell", c.cell, {"rnn", "relu", "lstm", "gru"}, "what carries the state on");
-  fields.add("coverage", c.coverage, 0, 1e6, "how much each place should be looked at once");
+  fields.add("channels", c.channels, 1, 1e4, "channels of an image");
+  fields.add("filters", c.filters, 1, 1e5,
+             "of the first convolution; doubled by each following one");
+  fields.add("convolutions", c.convolutions, 1, 10,
+             "number of convolutions that halve the feature map");
+  fields.add("dim", c.dim, 1, 1e6, "size of word embeddings");
+  fields.add("hidden", c.hidden, 1, 1e6, "size of the decoder's state");
+  fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
+  fields.add("cell", c.cell, {"rnn", "relu", "lstm", "gru"}, "kind of recurrent cell");
+  fields.add("coverage", c.coverage, 0, 1e6, "weight of the penalty for uneven attention");
   return fields;
 }
 
@@ -99,20 +102,21 @@ Tensor Captioner::annotations(const Tensor& images) const {
   return x.flatten(2).transpose(1, 2).contiguous();
 }
 
-Captioner::State Captioner::look(const Tensor& images) const {
+Captioner::State Captioner::encode(const Tensor& images) const {
   const Tensor a = annotations(images);
-  const Tensor start = first(mean(a, 1), Activation::tanh);  // (B, hidden), or twice as many
+  const Tensor start = first(mean(a, 1), Activation::tanh);  // (B, hidden), LSTM (B, 2 hidden)
   const auto states = start.split(config.hidden, -1);
   return {a, attention.prepare(a), {states[0], states.size() > 1 ? states[1] : Tensor()}};
 }
 
-/// The look by the state before, then the state: embedded (B, dim).
+/// Attends with the previous state, then updates it: embedded (B, dim).
 Captioner::Step Captioner::step(const Tensor& embedded, State& state) const {
   const Tensor& h = state.cell.h;
-  const nn::AttentionResult seen = attention.attend(h.unsqueeze(1), state.keys, state.annotations);
-  const Tensor z = gate(h, Activation::sigmoid) * seen.output.squeeze(1);
+  const nn::AttentionResult attended =
+      attention.attend(h.unsqueeze(1), state.keys, state.annotations);
+  const Tensor z = gate(h, Activation::sigmoid) * attended.output.squeeze(1);
   state.cell = cell(cat({embedded, z}, -1), state.cell);
-  return {state.cell.h, z, seen.weights.squeeze(1)};
+  return {state.cell.h, z, attended.weights.squeeze(1)};
 }
 
 Tensor Captioner::logits(const Tensor& states, const Tensor& contexts,
@@ -120,9 +124,9 @@ Tensor Captioner::logits(const Tensor& states, const Tensor& contexts,
   return head(dropout(embedded + readout(cat({states, contexts}, -1))));
 }
 
-Captioner::Reading Captioner::read(const Tensor& images, const Tensor& ids) const {
+Captioner::Steps Captioner::unroll(const Tensor& images, const Tensor& ids) const {
   internal::check_ids("Captioner", "words", ids);
-  State state = look(images);
+  State state = encode(images);
   check(ids.size(0) == images.size(0), "Captioner: ", images.size(0), " images, ", ids.size(0),
         " captions");
   check(ids.size(1) <= config.context, "Captioner: ", ids.size(1),
@@ -130,16 +134,16 @@ Captioner::Reading Captioner::read(const Tensor& images, const Tensor& ids) cons
   const Tensor embedded = dropout(words(ids));
   std::vector<Tensor> states, contexts, weights;
   for (const Tensor& x : unbind(embedded, 1)) {
-    const Step done = step(x, state);
-    states.push_back(done.state);
-    contexts.push_back(done.context);
-    weights.push_back(done.weights);
+    const Step s = step(x, state);
+    states.push_back(s.state);
+    contexts.push_back(s.context);
+    weights.push_back(s.weights);
   }
   return {logits(stack(states, 1), stack(contexts, 1), embedded), stack(weights, 1)};
 }
 
 Tensor Captioner::operator()(const Tensor& images, const Tensor& ids) const {
-  return read(images, ids).logits;
+  return unroll(images, ids).logits;
 }
 
 Tensor Captioner::loss(const Tensor& images, const TextBatch& captions) const {
@@ -147,19 +151,19 @@ Tensor Captioner::loss(const Tensor& images, const TextBatch& captions) const {
   const int64_t B = captions.ids.size(0), T = captions.ids.size(1) - 1;
   check(min(lengths).item<int64_t>() >= 2,
         "Captioner: expected captions of at least [START] and [END]");
-  const Reading reading = read(images, captions.ids.slice(1, 0, T));
+  const Steps steps = unroll(images, captions.ids.slice(1, 0, T));
   const Tensor real = arange(T) < (lengths - 1.0).reshape({B, 1});  // (B, T)
   const Tensor targets = masked_fill(captions.ids.slice(1, 1), !real, -100);
-  const Tensor cross = cross_entropy(reading.logits, targets);
+  const Tensor cross = cross_entropy(steps.logits, targets);
   if (config.coverage == 0) return cross;
-  const Tensor looked = sum(reading.weights * real.to(reading.weights.dtype()).unsqueeze(-1), 1);
-  return cross + config.coverage * mean(pow(1.0 - looked, 2));
+  const Tensor total = sum(steps.weights * real.to(steps.weights.dtype()).unsqueeze(-1), 1);
+  return cross + config.coverage * mean(pow(1.0 - total, 2));
 }
 
 Tensor Captioner::attention_maps(const Tensor& images, const Tensor& ids) const {
   const NoGrad no_grad;
   const EvalMode eval;
-  return read(images, ids)
+  return unroll(images, ids)
       .weights.reshape({ids.size(0), ids.size(1), config.grid(), config.grid()});
 }
 
@@ -181,10 +185,10 @@ std::vector<Hypothesis> Captioner::captions(const Tensor& images,
 }
 
 CaptionerDecoder::CaptionerDecoder(const Captioner& model, const Tensor& images, int64_t beams)
-    : model_(&model), state_(model.look(images)) {
+    : model_(&model), state_(model.encode(images)) {
   rows_ = {"Captioner", images.size(0), beams};
   const Tensor rows = rows_.index();
-  detail::select_rows({&state_.annotations, &state_.keys}, rows);
+  internal::select_rows({&state_.annotations, &state_.keys}, rows);
   first_ = state_.cell = select(state_.cell, rows);
 }
 
@@ -198,11 +202,11 @@ Tensor CaptionerDecoder::next_logits(const Tensor& ids) {
 }
 
 void CaptionerDecoder::reorder(const Tensor& rows) {
-  const bool others = rows_.reorder(rows);
+  const bool images_changed = rows_.reorder(rows);
   state_.cell = select(state_.cell, rows);
-  if (!others) return;
+  if (!images_changed) return;
   first_ = select(first_, rows);
-  detail::select_rows({&state_.annotations, &state_.keys}, rows);
+  internal::select_rows({&state_.annotations, &state_.keys}, rows);
 }
 
 void CaptionerDecoder::clear() {

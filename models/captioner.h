@@ -1,6 +1,6 @@
 #pragma once
-// Show, Attend and Tell: a caption word by word, each with a look at a part of the image. Xu et al.
-// 2015, arXiv 1502.03044, with soft attention.
+// Show, Attend and Tell: image captioning with soft attention over the feature map. Xu et al. 2015,
+// arXiv 1502.03044.
 
 #include "gradus/models/data/text/text_batch.h"
 #include "gradus/models/decoding.h"
@@ -12,85 +12,83 @@
 namespace gradus::models {
 
 struct CaptionerConfig {
-  int64_t vocab = 0;     ///< tokens that there are; must be given
-  int64_t context = 16;  ///< the most tokens of a caption that are read: [START] is one, [END] not
-  int64_t image = 32;    ///< height and width
-  int64_t channels = 3;  ///< 1: grey; 3: red, green, blue
-  int64_t filters = 32;  ///< of the first convolution; each next has twice as many
-  int64_t convolutions = 3;            ///< 3 x 3, each halves the grid, rounded up
-  int64_t dim = 64;                    ///< of word embeddings
-  int64_t hidden = 128;                ///< of the decoder's state
+  int64_t vocab = 0;                   ///< vocabulary size; required
+  int64_t context = 16;                ///< maximum length of a caption with [START], without [END]
+  int64_t image = 32;                  ///< height and width
+  int64_t channels = 3;                ///< 1: grey; 3: RGB
+  int64_t filters = 32;                ///< of the first convolution; doubled by each following one
+  int64_t convolutions = 3;            ///< 3 x 3, each halves the feature map, rounded up
+  int64_t dim = 64;                    ///< size of word embeddings
+  int64_t hidden = 128;                ///< size of the decoder's state
   double dropout = 0;                  ///< of embeddings and before the output
   Recurrence cell = Recurrence::lstm;  ///< LSTM as published, or another
-  double coverage = 0;  ///< lambda of equation 14: how much each place should be looked at once
+  double coverage = 0;                 ///< lambda of equation 14: doubly stochastic attention
 
-  int64_t grid() const;      ///< places along height and along width
-  int64_t features() const;  ///< numbers that stand for a place
+  int64_t grid() const;      ///< height and width of the feature map
+  int64_t features() const;  ///< channels of the feature map
 };
 
 class CaptionerDecoder;
 
-/// A convolutional network makes an annotation a of each place of a grid; a recurrent decoder looks
-/// at them before each word:
+/// A convolutional encoder computes an annotation a_i for each position of its feature map; a
+/// recurrent decoder attends to them before each word:
 ///   h_0 = tanh(W mean(a)),  z_t = sigmoid(W_b h_{t-1}) sum_i alpha_ti a_i,
 ///   h_t = cell([y_{t-1}, z_t], h_{t-1}),  p(y_t) ~ exp(L_o(y_{t-1} + L_h h_t + L_z z_t))
-/// with alpha_t the softmax of additive scores of h_{t-1} and a_i, and y a word's embedding.
+/// with alpha_t the softmax of additive scores of h_{t-1} and a_i, and y word embeddings.
 struct Captioner : nn::Module {
   using Config = CaptionerConfig;
   static constexpr const char* kind = "captioner";
   static Fields fields(CaptionerConfig& config);
 
   const CaptionerConfig config;
-  std::vector<nn::Conv2d>
-      convolutions;         ///< of stride 2, and one more of stride 1; relu behind each
-  nn::Linear first;         ///< mean(a) -> h_0, and of an LSTM c_0
-  nn::Embedding words;      ///< of the caption's tokens: (vocab, dim)
-  nn::Dropout dropout;      ///< of embeddings and before the output
-  nn::Attention attention;  ///< additive: the state asks the annotations
-  nn::Linear gate;          ///< W_b: hidden -> features
-  nn::RecurrentCell cell;   ///< reads [y, z]: dim + features -> hidden
-  nn::Linear readout;       ///< L_h and L_z: [h, z] -> dim
-  nn::Linear head;          ///< L_o: dim -> vocab
+  std::vector<nn::Conv2d> convolutions;  ///< stride 2, the last stride 1; relu after each
+  nn::Linear first;                      ///< mean(a) -> h_0 and, for LSTM, c_0
+  nn::Embedding words;                   ///< (vocab, dim)
+  nn::Dropout dropout;                   ///< of embeddings and before the output
+  nn::Attention attention;               ///< additive: state to annotations
+  nn::Linear gate;                       ///< W_b: hidden -> features
+  nn::RecurrentCell cell;                ///< reads [y, z]: dim + features -> hidden
+  nn::Linear readout;                    ///< L_h and L_z: [h, z] -> dim
+  nn::Linear head;                       ///< L_o: dim -> vocab
   explicit Captioner(const CaptionerConfig& config);
 
-  /// Annotations: images (B, channels, image, image) -> (B, grid grid, features), places from left
-  /// to right and top to bottom.
+  /// Annotations: images (B, channels, image, image) -> (B, grid grid, features), row by row.
   Tensor annotations(const Tensor& images) const;
-  /// Logits of the word after each: images, and words (B, T) int64 -> (B, T, vocab).
+  /// Next-word logits: images, words (B, T) int64 -> (B, T, vocab).
   Tensor operator()(const Tensor& images, const Tensor& words) const;
-  /// The mean cross entropy of all words of the captions ([START] caption [END], as text_batch makes
-  /// them) but the first, and coverage times the mean over captions and places of
-  /// (1 - sum_t alpha_ti)^2.
+  /// Mean cross entropy of the captions' words after [START], plus coverage times the mean over
+  /// captions and positions i of (1 - sum_t alpha_ti)^2. Captions are [START] caption [END], as
+  /// text_batch returns them.
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
-  /// How much each place was looked at before the word after each of `words` (B, T) was chosen:
-  /// (B, T, grid, grid), each word's sum 1. Without dropout and outside the graph.
+  /// Attention map for the prediction after each of `words` (B, T): (B, T, grid, grid), each
+  /// summing to 1. Without dropout, outside the graph.
   Tensor attention_maps(const Tensor& images, const Tensor& words) const;
 
-  /// For decoding, `beams` rows an image, side by side. The model must outlive it.
+  /// A decoder with `beams` rows per image. The model must outlive it.
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) const&;
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) && = delete;
-  /// The best caption of each image.
+  /// The best caption of each image by beam search.
   std::vector<Hypothesis> captions(const Tensor& images, const BeamSearchOptions& options) const;
 
  private:
   friend class CaptionerDecoder;
   struct State {
-    Tensor annotations, keys;  // (B, places, features), and as the attention has prepared them
+    Tensor annotations, keys;  // (B, positions, features); attention.prepare() of them
     RecurrentState cell;
   };
   struct Step {
-    Tensor state, context, weights;  // (B, hidden), (B, features), (B, places)
+    Tensor state, context, weights;  // (B, hidden), (B, features), (B, positions)
   };
-  struct Reading {
-    Tensor logits, weights;  // (B, T, vocab), (B, T, places)
+  struct Steps {
+    Tensor logits, weights;  // (B, T, vocab), (B, T, positions)
   };
-  State look(const Tensor& images) const;
+  State encode(const Tensor& images) const;
   Step step(const Tensor& embedded, State& state) const;
   Tensor logits(const Tensor& states, const Tensor& contexts, const Tensor& embedded) const;
-  Reading read(const Tensor& images, const Tensor& words) const;
+  Steps unroll(const Tensor& images, const Tensor& words) const;
 };
 
-/// A Captioner's captions.
+/// Decoder of a Captioner.
 class CaptionerDecoder : public Decoder {
  public:
   CaptionerDecoder(const Captioner& model, const Tensor& images, int64_t beams);
@@ -98,7 +96,7 @@ class CaptionerDecoder : public Decoder {
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override { return capacity() - read_; }
-  /// The most tokens of a caption.
+  /// The maximum length of a caption, config.context.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 
@@ -106,7 +104,7 @@ class CaptionerDecoder : public Decoder {
   const Captioner* model_;
   RecurrentState first_;  // before the first word
   Captioner::State state_;
-  detail::SourceRows rows_;
+  internal::SourceRows rows_;
   int64_t read_ = 0;
 };
 

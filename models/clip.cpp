@@ -22,7 +22,7 @@ CLIPConfig checked(CLIPConfig c) {
   return c;
 }
 
-const double most_scale = std::log(100.0);
+const double max_logit_scale = std::log(100.0);
 }  // namespace
 
 TextEncoder::TextEncoder(const CLIPConfig& c)
@@ -53,14 +53,16 @@ Tensor TextEncoder::features(const TextBatch& texts) const {
 
 Fields CLIP::fields(CLIPConfig& c) {
   Fields fields = ViT::fields(c.image);
-  fields.add("vocab", c.vocab, 1, 1e9, "tokens that a text can have");
-  fields.add("context", c.context, 1, 1e6, "most tokens of a text");
+  fields.add("vocab", c.vocab, 1, 1e9, "vocabulary size");
+  fields.add("context", c.context, 1, 1e6, "maximum length of a text");
   fields.add("text_layers", c.text_layers, 1, 10000, "transformer blocks of the text encoder");
-  fields.add("text_heads", c.text_heads, 1, 1e6, "its attention heads; must divide text_dim");
-  fields.add("text_dim", c.text_dim, 1, 1e6, "numbers that stand for a token");
-  fields.add("causal", c.causal, "a token sees those before it only");
-  fields.add("text_pooling", c.text_pooling, {"token", "mean"}, "what stands for a text");
-  fields.add("shared", c.shared, 1, 1e6, "numbers of the space of images and texts");
+  fields.add("text_heads", c.text_heads, 1, 1e6,
+             "attention heads of the text encoder; must divide text_dim");
+  fields.add("text_dim", c.text_dim, 1, 1e6, "embedding size of the text encoder");
+  fields.add("causal", c.causal, "causal attention in the text encoder");
+  fields.add("text_pooling", c.text_pooling, {"token", "mean"},
+             "features of a text: last token or mean");
+  fields.add("shared", c.shared, 1, 1e6, "size of the joint embedding");
   return fields;
 }
 
@@ -91,16 +93,16 @@ Tensor CLIP::similarity(const Tensor& images, const Tensor& texts) const {
         "CLIP: expected features (N, ", config.shared, ") of images and (M, ", config.shared,
         ") of texts, got ", images.defined() ? images.shape() : Shape{}, " and ",
         texts.defined() ? texts.shape() : Shape{});
-  return matmul(images, texts.mT()) * exp(minimum(logit_scale, most_scale));
+  return matmul(images, texts.mT()) * exp(minimum(logit_scale, max_logit_scale));
 }
 
 Tensor CLIP::loss(const Tensor& images, const TextBatch& texts) const {
   const Tensor a = image_features(images), b = text_features(texts);
   check(a.size(0) == b.size(0), "CLIP: ", a.size(0), " images, ", b.size(0), " texts");
-  check(a.size(0) >= 2, "CLIP: expected two pairs or more, as a text must be told from others");
-  if (is_training() && logit_scale.item() > most_scale) {
+  check(a.size(0) >= 2, "CLIP: expected two pairs or more: each text is told from the others");
+  if (is_training() && logit_scale.item() > max_logit_scale) {
     const NoGrad no_grad;
-    logit_scale.fill_(most_scale);
+    logit_scale.fill_(max_logit_scale);
   }
   return clip_loss(a, b, {.learned_temperature = exp(-logit_scale), .cosine = false});
 }

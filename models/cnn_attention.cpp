@@ -34,22 +34,21 @@ SelfAttention2d::SelfAttention2d(int64_t channels)
       gamma(param("gamma", {}, 0)) {}
 
 Tensor SelfAttention2d::operator()(const Tensor& x) const {
-  auto places = [](const Tensor& map) {
+  const auto sequence = [](const Tensor& map) {  // (B, D, H, W) -> (B, 1, HW, D)
     return map.flatten(2).mT().unsqueeze(1);
-  };  // (B, 1, HW, .)
-  const Tensor o = scaled_dot_product_attention(places(query(x)), places(key(x)), places(value(x)),
-                                                {.scale = 1});
+  };
+  const Tensor o = scaled_dot_product_attention(sequence(query(x)), sequence(key(x)),
+                                                sequence(value(x)), {.scale = 1});
   return x + gamma * o.squeeze(1).mT().reshape(x.shape());
 }
 
 Fields CNNAttention::fields(CNNAttentionConfig& c) {
   Fields fields;
   fields.add("image", c.image, 4, 1e5, "height and width of an image");
-  fields.add("channels", c.channels, 1, 1e4, "colours of an image");
-  fields.add("classes", c.classes, 0, 1e6, "classes that there are; 0: no head");
-  fields.add("filters", c.filters, 1, 1e5,
-             "of the first convolution; the second has twice as many");
-  fields.add("attention", c.attention, "places look at each other");
+  fields.add("channels", c.channels, 1, 1e4, "channels of an image");
+  fields.add("classes", c.classes, 0, 1e6, "number of classes; 0: no head");
+  fields.add("filters", c.filters, 1, 1e5, "of the first convolution; twice as many in the second");
+  fields.add("attention", c.attention, "self-attention over the feature map");
   return fields;
 }
 
@@ -70,7 +69,7 @@ Tensor CNNAttention::features(const Tensor& images) const {
             images.shape() == Shape{images.size(0), config.channels, config.image, config.image},
         "CNNAttention: expected images (B, ", config.channels, ", ", config.image, ", ",
         config.image, "), got ", images.defined() ? images.shape() : Shape{});
-  // relu of the largest is the largest of relus, at a quarter of the price
+  // max pooling before relu: the same result at a quarter of the cost
   Tensor x = relu(max_pool2d(conv1(images), 2));
   x = relu(max_pool2d(conv2(x), 2));
   if (attention) x = (*attention)(x);
@@ -78,12 +77,12 @@ Tensor CNNAttention::features(const Tensor& images) const {
 }
 
 Tensor CNNAttention::operator()(const Tensor& images) const {
-  check(head.has_value(), "CNNAttention: this one has no head: it was made with classes = 0");
+  check(head.has_value(), "CNNAttention: this model has no head: it was built with classes = 0");
   return (*head)(features(images));
 }
 
 Tensor CNNAttention::attention_maps(const Tensor& images) const {
-  check(attention.has_value(), "CNNAttention: this one has no attention");
+  check(attention.has_value(), "CNNAttention: this model has no attention");
   const NoGrad no_grad;
   const AttentionTrace trace;
   features(images);

@@ -1,5 +1,5 @@
 #pragma once
-// A small convolutional classifier whose places look at each other before it answers.
+// A small convolutional classifier with self-attention over its feature map.
 
 #include <optional>
 
@@ -11,9 +11,9 @@ namespace gradus::models {
 
 /// Self-attention over a feature map x (B, C, H, W), added to it:
 ///   y = x + gamma o,  o_j = sum_i softmax_i(f(x_i) . g(x_j)) h(x_i)
-/// with 1 x 1 convolutions f (keys), g (queries) and h (values), and gamma 0 at first, so that places
-/// learn from their neighbours before they look further. Zhang et al. 2019 (SAGAN), arXiv 1805.08318,
-/// equations 1 to 3, its values mapped once.
+/// with 1 x 1 convolutions f (keys), g (queries) and h (values); gamma starts at 0, so that local
+/// features are learned first. Zhang et al. 2019 (SAGAN), arXiv 1805.08318, equations 1 to 3, with
+/// values projected once.
 struct SelfAttention2d : nn::Module {
   nn::Conv2d query, key;  ///< C -> C / 8, at least 1
   nn::Conv2d value;       ///< C -> C
@@ -23,18 +23,18 @@ struct SelfAttention2d : nn::Module {
 };
 
 struct CNNAttentionConfig {
-  int64_t image = 32;     ///< height and width, 4 at least
-  int64_t channels = 3;   ///< 1: grey; 3: red, green, blue
-  int64_t classes = 10;   ///< 0: an encoder alone, without a head
-  int64_t filters = 32;   ///< of the first convolution; the second has twice as many
-  bool attention = true;  ///< false: the same without, to compare
+  int64_t image = 32;     ///< height and width, at least 4
+  int64_t channels = 3;   ///< 1: grey; 3: RGB
+  int64_t classes = 10;   ///< 0: no head
+  int64_t filters = 32;   ///< of the first convolution; twice as many in the second
+  bool attention = true;  ///< false: no attention, for comparison
 
-  /// Places along height and along width of the map that attention works on.
+  /// Height and width of the feature map.
   int64_t grid() const { return image / 2 / 2; }
 };
 
-/// Twice a 3 x 3 convolution, the largest of 2 x 2 and relu; self-attention; a linear layer of all
-/// places.
+/// Two layers of 3 x 3 convolution, 2 x 2 max pooling and relu; self-attention; a linear layer of
+/// the flattened map.
 struct CNNAttention : nn::Module {
   using Config = CNNAttentionConfig;
   static constexpr const char* kind = "cnn_attention";
@@ -42,18 +42,18 @@ struct CNNAttention : nn::Module {
 
   const CNNAttentionConfig config;
   nn::Conv2d conv1, conv2;                   ///< 3 x 3: channels -> filters -> 2 filters
-  std::optional<SelfAttention2d> attention;  ///< none if the configuration says so
-  std::optional<nn::Linear> head;            ///< none of an encoder alone
+  std::optional<SelfAttention2d> attention;  ///< none if config.attention is false
+  std::optional<nn::Linear> head;            ///< none if classes is 0
   explicit CNNAttention(const CNNAttentionConfig& config);
 
-  /// What stands for an image, its map: (B, channels, image, image) -> (B, 2 filters grid grid).
+  /// Image features, the flattened map: (B, channels, image, image) -> (B, 2 filters grid grid).
   Tensor features(const Tensor& images) const;
-  /// How many numbers features() gives an image.
+  /// Size of features().
   int64_t feature_size() const { return 2 * config.filters * config.grid() * config.grid(); }
-  /// Logits (B, classes). Throws Error for an encoder alone.
+  /// Logits (B, classes). Throws Error if there is no head.
   Tensor operator()(const Tensor& images) const;
-  /// How much each place looks at each: (B, grid grid, grid, grid), the second axis the place that
-  /// looks, each one's sum 1; outside the graph. Throws Error if there is no attention.
+  /// Attention map of each query position, (B, grid grid, grid, grid), each summing to 1; outside
+  /// the graph. Throws Error if there is no attention.
   Tensor attention_maps(const Tensor& images) const;
 };
 

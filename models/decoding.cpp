@@ -33,9 +33,9 @@ struct Candidate {
   }
 };
 
-// Keeps the smallest number of most likely candidates whose probabilities reach top_p of the total.
+// Keeps the fewest most likely candidates whose probabilities reach top_p of the total.
 void keep_nucleus(std::vector<Candidate>& candidates, double total, double top_p) {
-  // Those below an n-th of the rest have less than the rest together: sorting them is not needed.
+  // Candidates below `least` sum to less than 1 - top_p of the total: none is kept, none is sorted.
   const double least = (1 - top_p) * total / static_cast<double>(candidates.size());
   std::erase_if(candidates, [&](const Candidate& c) { return c.probability < least; });
   std::sort(candidates.begin(), candidates.end());
@@ -51,43 +51,44 @@ double total_of(const std::vector<Candidate>& candidates) {
 }
 }  // namespace
 
-void detail::check_beams(const char* op, int64_t sources, int64_t beams) {
-  const int64_t most = (int64_t{1} << 24) / std::max<int64_t>(sources, 1);
-  check(beams >= 1 && beams <= most, op, ": expected from 1 to ", most, " beams, got ", beams);
+void internal::check_beams(const char* op, int64_t sources, int64_t beams) {
+  const int64_t max_beams = (int64_t{1} << 24) / std::max<int64_t>(sources, 1);
+  check(beams >= 1 && beams <= max_beams, op, ": expected from 1 to ", max_beams, " beams, got ",
+        beams);
 }
 
 void internal::check_ids(const char* op, const char* what, const Tensor& ids) {
   check(ids.defined() && ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0, op,
-        ": expected ", what, " (B, T) of int64, none empty, got ",
+        ": expected ", what, " (B, T) of int64, not empty, got ",
         ids.defined() ? ids.shape() : Shape{});
 }
 
-void detail::select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows) {
+void internal::select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows) {
   for (Tensor* x : tensors)
     if (x->defined()) *x = index_select(*x, 0, rows);
 }
 
-detail::SourceRows::SourceRows(const char* op, int64_t sources, int64_t beams) : op_(op) {
+internal::SourceRows::SourceRows(const char* op, int64_t sources, int64_t beams) : op_(op) {
   check_no_graph(op);
   check_beams(op, sources, beams);
   for (int64_t row = 0; row < sources * beams; ++row) source_.push_back(row / beams);
 }
 
-Tensor detail::SourceRows::index() const { return from_data(source_, {size()}); }
+Tensor internal::SourceRows::index() const { return from_data(source_, {size()}); }
 
-void detail::SourceRows::check_next(const Tensor& ids, int64_t room) const {
+void internal::SourceRows::check_next(const Tensor& ids, int64_t room) const {
   check_no_graph(op_);
   internal::check_ids(op_, "target ids", ids);
   check(ids.size(0) == size() && ids.size(1) <= room, op_, ": expected ids (", size(),
         ", T) with T up to ", room, ", got ", ids.shape());
 }
 
-bool detail::SourceRows::reorder(const Tensor& rows) {
-  check(rows.shape() == Shape{size()}, op_, ": expected ", size(), " rows to reorder by, got ",
+bool internal::SourceRows::reorder(const Tensor& rows) {
+  check(rows.shape() == Shape{size()}, op_, ": expected ", size(), " row indices, got ",
         rows.shape());
-  const std::vector<int64_t> now = index_select(index(), 0, rows).to_vector<int64_t>();
-  if (now == source_) return false;
-  source_ = now;
+  const std::vector<int64_t> source = index_select(index(), 0, rows).to_vector<int64_t>();
+  if (source == source_) return false;
+  source_ = source;
   return true;
 }
 
@@ -115,10 +116,10 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Gener
   if (options.top_p < 1) keep_nucleus(candidates, total_of(candidates), options.top_p);
 
   const auto words = philox(generator.reserve(2), 0);
-  double left = uniform_double(words[0], words[1]) * total_of(candidates);
+  double remaining = uniform_double(words[0], words[1]) * total_of(candidates);
   for (const Candidate& c : candidates) {
-    if (left < c.probability) return c.id;
-    left -= c.probability;
+    if (remaining < c.probability) return c.id;
+    remaining -= c.probability;
   }
   return candidates.back().id;
 }
@@ -170,15 +171,15 @@ namespace {
 struct Beam {
   Hypothesis hypothesis;
   int64_t row;         // of the decoder
-  bool ended = false;  // one of its continuations was stop
+  bool ended = false;  // stop was one of its continuations
 };
 
-/// A beam continued with a token.
+/// A beam and its next token.
 struct Continuation {
   double log_probability;
   size_t beam;
   int64_t token;
-  bool operator<(const Continuation& other) const {  // the better one first
+  bool operator<(const Continuation& other) const {  // better first
     if (log_probability != other.log_probability) return log_probability > other.log_probability;
     return std::pair(beam, token) < std::pair(other.beam, other.token);
   }
@@ -192,19 +193,19 @@ std::vector<Continuation> best_continuations(const std::vector<Beam>& beams,
   for (size_t b = 0; b < beams.size(); ++b) {
     const double* p = log_probs.data<double>() + beams[b].row * vocab;
     for (int64_t token = 0; token < vocab; ++token) {
-      check(!std::isnan(p[token]), "beam_search: a logit is not a number");
+      check(!std::isnan(p[token]), "beam_search: a logit is NaN");
       if (std::isfinite(p[token]))
         all.push_back({beams[b].hypothesis.log_probability + p[token], b, token});
     }
   }
-  check(!all.empty(), "beam_search: no token is possible");
+  check(!all.empty(), "beam_search: no token has a finite log probability");
   const auto count = std::min<std::ptrdiff_t>(width, std::ssize(all));
   std::partial_sort(all.begin(), all.begin() + count, all.end());
   all.resize(static_cast<size_t>(count));
   return all;
 }
 
-/// One source's search.
+/// The search of one source.
 struct Search {
   std::vector<Beam> beams;
   std::vector<Hypothesis> done;
@@ -215,8 +216,8 @@ struct Search {
     h.score = h.log_probability / std::pow((5 + n) / 6, alpha);
     done.push_back(std::move(h));
   }
-  /// Takes the next tokens of all beams; those that go on stand in rows from `first_row` on.
-  /// rows[r]: which row went on in row r.
+  /// Extends all beams by a token. Continued beams take rows first_row, first_row + 1, ...; rows[r]
+  /// is set to the row that row r continues.
   void step(const Tensor& log_probs, const BeamSearchOptions& o, int64_t first_row,
             std::vector<int64_t>& rows) {
     std::vector<Beam> next;
@@ -228,7 +229,7 @@ struct Search {
         finish(std::move(h), true, o.length_penalty);
         continue;
       }
-      if (std::ssize(h.tokens) == o.tokens) continue;  // it may only end
+      if (std::ssize(h.tokens) == o.tokens) continue;  // full: stop is its only continuation
       h.tokens.push_back(c.token);
       const int64_t row = first_row + std::ssize(next);
       rows[static_cast<size_t>(row)] = beams[c.beam].row;
@@ -245,7 +246,7 @@ void check_options(const Decoder& decoder, int64_t sources, const BeamSearchOpti
   check(sources >= 1 && o.beams >= 1 && o.tokens >= 0,
         "beam_search: expected sources and beams >= 1 and tokens >= 0, got ", sources, ", ",
         o.beams, " and ", o.tokens);
-  detail::check_beams("beam_search", sources, o.beams);
+  internal::check_beams("beam_search", sources, o.beams);
   check(std::isfinite(o.length_penalty), "beam_search: expected a finite length_penalty, got ",
         o.length_penalty);
   for (const int64_t id : {o.start, o.stop})
@@ -269,9 +270,8 @@ std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sourc
   auto searching = [](const Search& search) { return !search.beams.empty(); };
   for (int64_t i = 0; i <= o.tokens && decoder.room() > 0; ++i) {
     const Tensor logits = decoder.next_logits(from_data(ids, {rows, 1}));
-    check(logits.shape() == Shape{rows, decoder.vocab()},
-          "beam_search: expected a decoder of beams rows a source, ", rows, " in all, got logits ",
-          logits.shape());
+    check(logits.shape() == Shape{rows, decoder.vocab()}, "beam_search: expected a decoder with ",
+          rows, " rows, beams per source, got logits ", logits.shape());
     const Tensor log_probs = log_softmax(logits.to(float64));
     std::vector<int64_t> from(static_cast<size_t>(rows));
     std::iota(from.begin(), from.end(), 0);

@@ -20,10 +20,10 @@ GPTConfig checked(GPTConfig c) {
 }
 
 nn::Block make_block(const GPTConfig& c) {
-  const int64_t by_default = c.gated ? nn::SwiGLU::hidden_size(c.dim) : 0;
+  const int64_t default_hidden = c.gated ? nn::SwiGLU::hidden_size(c.dim) : 0;
   return nn::Block(c.dim, {.heads = c.heads,
                            .kv_heads = c.kv_heads,
-                           .hidden = c.hidden > 0 ? c.hidden : by_default,
+                           .hidden = c.hidden > 0 ? c.hidden : default_hidden,
                            .activation = c.activation,
                            .gated = c.gated,
                            .causal = true,
@@ -50,27 +50,24 @@ void draw_weights(GPT& model) {
 
 Fields GPT::fields(GPTConfig& c) {
   Fields fields;
-  fields.add("vocab", c.vocab, 1, 1e9, "tokens that there are");
-  fields.add("context", c.context, 1, 1e6, "tokens that the model sees at once");
+  fields.add("vocab", c.vocab, 1, 1e9, "vocabulary size");
+  fields.add("context", c.context, 1, 1e6, "maximum number of tokens");
   fields.add("layers", c.layers, 1, 10000, "transformer blocks");
   fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");
-  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a token within the model");
-  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
+  fields.add("dim", c.dim, 1, 1e6, "embedding size");
+  fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
   fields.add("bias", c.bias, "biases in linear layers and norms");
   fields.add("tie", c.tie, "one weight for the token embedding and the output");
   fields.add("activation", c.activation, "of the feed-forward layers");
-  // Earlier versions' files lack these.
-  fields.add("gated", c.gated, "gates in the feed-forward layers; SwiGLU's with silu").optional =
+  // Missing from the files of earlier versions.
+  fields.add("gated", c.gated, "gated feed-forward layers; with silu: SwiGLU").optional = true;
+  fields.add("hidden", c.hidden, 0, 1e7, "their hidden size; 0: 4 dim, gated 8/3 dim").optional =
       true;
-  fields.add("hidden", c.hidden, 0, 1e7, "numbers in them; 0: 4 dim, gated 8/3 dim").optional =
-      true;
-  fields.add("kv_heads", c.kv_heads, 0, 1e6, "key/value heads; 0: as many").optional = true;
-  fields
-      .add("positions", c.positions, {"learned", "sinusoidal", "rotary"},
-           "the model's sense of place")
+  fields.add("kv_heads", c.kv_heads, 0, 1e6, "key/value heads; 0: heads").optional = true;
+  fields.add("positions", c.positions, {"learned", "sinusoidal", "rotary"}, "position encoding")
       .optional = true;
-  fields.add("norm", c.norm, {"layer", "rms"}, "before each layer").optional = true;
-  fields.add("norm_eps", c.norm_eps, 0, 1, "what the norms add to the variance").optional = true;
+  fields.add("norm", c.norm, {"layer", "rms"}, "kind of norm").optional = true;
+  fields.add("norm_eps", c.norm_eps, 0, 1, "added to the variance by the norms").optional = true;
   fields.renamed("activation", "gelu", {{"erf", "gelu"}, {"tanh", "gelu_tanh"}});
   return fields;
 }
@@ -81,9 +78,9 @@ GPT::GPT(const GPTConfig& c)
       wpe(c.positions == Positions::learned
               ? std::optional(child("wpe", nn::LearnedPositions(c.context, c.dim)))
               : std::nullopt),
-      waves(c.positions == Positions::sinusoidal
-                ? std::optional(child("waves", nn::SinusoidalPositions(c.context, c.dim)))
-                : std::nullopt),
+      sinusoidal(c.positions == Positions::sinusoidal
+                     ? std::optional(child("waves", nn::SinusoidalPositions(c.context, c.dim)))
+                     : std::nullopt),
       dropout(c.dropout),
       blocks(children("blocks", c.layers, [&](int64_t) { return make_block(c); })),
       ln_f(child("ln_f", nn::Norm(c.norm, c.dim, c.norm_eps, c.bias))),
@@ -98,10 +95,11 @@ Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
         " tokens do not fit a context of ", config.context);
   const int64_t length = ids.size(1);
   if (wpe) return dropout(wte(ids) + (*wpe)(length, offset));
-  // What is 1 in size, and not 0.02 as tokens are at first: Vaswani et al. 2017, section 3.4.
-  if (waves)
+  // Embeddings start at 0.02, sinusoids are of size 1: scaled as by Vaswani et al. 2017, section
+  // 3.4.
+  if (sinusoidal)
     return dropout(wte(ids) * std::sqrt(static_cast<double>(config.dim)) +
-                   (*waves)(length, offset));
+                   (*sinusoidal)(length, offset));
   return dropout(wte(ids));
 }
 
@@ -113,7 +111,7 @@ Tensor GPT::operator()(const Tensor& ids) const {
 
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets) const {
   check(ids.defined() && targets.defined() && ids.shape() == targets.shape(),
-        "GPT: ids and targets must have one shape");
+        "GPT: ids and targets must have the same shape");
   return cross_entropy((*this)(ids), targets);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // GPT: a decoder-only transformer language model. Radford et al. 2019, "Language Models are
-// Unsupervised Multitask Learners"; by its options also today's form: rotary positions, RMSNorm,
-// SwiGLU, fewer key/value heads (Touvron et al. 2023, arXiv 2302.13971).
+// Unsupervised Multitask Learners". Options give Llama's form: rotary positions, RMSNorm, SwiGLU,
+// fewer key/value heads (Touvron et al. 2023, arXiv 2302.13971).
 
 #include <optional>
 
@@ -13,55 +13,54 @@
 
 namespace gradus::models {
 
-/// How a model knows where in the sequence a token stands: rows added to the embedded tokens, or
-/// queries and keys turned.
+/// Position encoding: embeddings added to the tokens' (learned, sinusoidal), or rotated queries and
+/// keys.
 enum class Positions { learned, sinusoidal, rotary };
 
 struct GPTConfig {
-  int64_t vocab = 0;     ///< how many tokens there are; must be given
-  int64_t context = 64;  ///< the most tokens the model can see
+  int64_t vocab = 0;     ///< vocabulary size; required
+  int64_t context = 64;  ///< maximum length
   int64_t layers = 4;    ///< blocks
-  int64_t heads = 4;     ///< of queries; must divide dim
-  int64_t dim = 128;     ///< numbers that stand for a token
-  double dropout = 0;    ///< of the embedding, the attention weights and what each layer adds
+  int64_t heads = 4;     ///< query heads; must divide dim
+  int64_t dim = 128;     ///< embedding size
+  double dropout = 0;    ///< of embeddings, attention weights and sublayer outputs
   bool bias = false;     ///< in linear layers and norms
-  bool tie = true;       ///< whether the output layer's weight is the token embedding's
+  bool tie = true;       ///< share the token embedding's weight with the output layer
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
-  bool gated = false;                        ///< feed-forward layers act(a) b; with silu: SwiGLU
-  int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim, or as many parameters gated
-  int64_t kv_heads = 0;  ///< heads of keys and values, a divisor of heads; 0: as many
-  Positions positions = Positions::learned;  ///< how a token's place is known
-  nn::NormKind norm = nn::NormKind::layer;   ///< of the blocks and of the last norm
-  double norm_eps = 1e-5;                    ///< what the norms add to the variance
+  bool gated = false;    ///< gated feed-forward layers, act(a) b; with silu: SwiGLU
+  int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim, or 8/3 dim if gated
+  int64_t kv_heads = 0;  ///< key/value heads, a divisor of heads; 0: heads
+  Positions positions = Positions::learned;  ///< position encoding
+  nn::NormKind norm = nn::NormKind::layer;   ///< kind of all norms
+  double norm_eps = 1e-5;                    ///< added to the variance by the norms
 };
 
 class GPTDecoder;
 
-/// Token embeddings and positions, pre-norm blocks, a last norm, and a linear layer to logits.
-/// Initialised as GPT-2: normal with standard deviation 0.02, the layers that add to the residual
-/// stream with 0.02 / sqrt(2 layers), biases 0.
+/// Token and position embeddings, pre-norm blocks, a final norm, and a linear layer to logits.
+/// Initialised as GPT-2: normal with standard deviation 0.02, or 0.02 / sqrt(2 layers) for layers
+/// that write to the residual stream; biases 0.
 struct GPT : nn::Module {
   using Config = GPTConfig;
   static constexpr const char* kind = "gpt";
   static Fields fields(GPTConfig& config);
 
   const GPTConfig config;
-  nn::Embedding wte;                             ///< (vocab, dim)
-  std::optional<nn::LearnedPositions> wpe;       ///< by Positions::learned
-  std::optional<nn::SinusoidalPositions> waves;  ///< by Positions::sinusoidal
-  nn::Dropout dropout;                           ///< of the embedded tokens
-  std::vector<nn::Block> blocks;                 ///< pre-norm, causal
-  nn::Norm ln_f;                                 ///< of what the blocks give
-  nn::Linear head;                               ///< without bias
+  nn::Embedding wte;                                  ///< (vocab, dim)
+  std::optional<nn::LearnedPositions> wpe;            ///< with Positions::learned
+  std::optional<nn::SinusoidalPositions> sinusoidal;  ///< with Positions::sinusoidal
+  nn::Dropout dropout;                                ///< of the embedded tokens
+  std::vector<nn::Block> blocks;                      ///< pre-norm, causal
+  nn::Norm ln_f;                                      ///< of the last block's output
+  nn::Linear head;                                    ///< without bias
   explicit GPT(const GPTConfig& config);
 
-  /// Logits of each position's next token: ids (B, T) int64 -> (B, T, vocab), T <= context.
+  /// Next-token logits at each position: ids (B, T) int64 -> (B, T, vocab), T <= context.
   Tensor operator()(const Tensor& ids) const;
-  /// The mean cross entropy of the next tokens `targets` (B, T).
+  /// Mean cross entropy of the next tokens `targets` (B, T).
   Tensor loss(const Tensor& ids, const Tensor& targets) const;
 
-  /// `rows` empty sequences to be continued, of up to `context` tokens each. The model must outlive
-  /// it.
+  /// A decoder for `rows` sequences of up to `context` tokens. The model must outlive it.
   GPTDecoder decoder(int64_t rows = 1) const&;
   GPTDecoder decoder(int64_t rows = 1) const&& = delete;
 
@@ -70,19 +69,18 @@ struct GPT : nn::Module {
   Tensor embed(const Tensor& ids, int64_t offset) const;
 };
 
-/// A GPT's sequences, with the keys and values of the tokens read.
+/// Decoder of a GPT, with a key/value cache per block.
 class GPTDecoder : public Decoder {
  public:
   GPTDecoder(const GPT& model, int64_t rows);
   int64_t vocab() const override { return model_->config.vocab; }
-  /// What the model gives for the whole sequences' last position. Throws Error unless there is room
-  /// for all of ids.
+  /// The model's logits at the last position. Throws Error unless there is room for all of ids.
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override {
-    return layers_.empty() ? 0 : capacity() - layers_.front().length();  // none: moved from
+    return layers_.empty() ? 0 : capacity() - layers_.front().length();  // empty: moved from
   }
-  /// The most tokens of a sequence.
+  /// The maximum length, config.context.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 

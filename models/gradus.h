@@ -2,19 +2,19 @@
 // All of gradus: `#include <gradus/gradus.h>`.
 
 /// @namespace gradus
-/// Tensors, the ops on them and their gradients.
+/// Tensors, ops and automatic differentiation.
 /// @namespace gradus::core
-/// For authors of ops: how an op checks its inputs, makes its outputs and records its rule.
+/// For authors of ops: checking inputs, allocating outputs, recording backward rules.
 /// @namespace gradus::nn
-/// Layers, and the blocks that transformers are made of.
+/// Layers and transformer blocks.
 /// @namespace gradus::nn::init
-/// How parameters begin.
+/// Initialisers of parameters.
 /// @namespace gradus::optim
-/// Optimisers and the clipping of gradients.
+/// Optimisers and gradient clipping.
 /// @namespace gradus::optim::schedule
 /// Learning rates as functions of the step.
 /// @namespace gradus::models
-/// Models of the course, what they are fed with, and how they write.
+/// Models, their data, and decoding.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/core/core.h"

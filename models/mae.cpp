@@ -47,16 +47,16 @@ MAEConfig checked(MAEConfig c) {
   check(c.encoder.patch > 0, "MAE: expected a patch of 1 or more");
   const int64_t patches = c.encoder.patches();
   check(c.hidden() >= 1 && c.hidden() < patches, "MAE: a mask_ratio of ", c.mask_ratio, " hides ",
-        c.hidden(), " of ", patches, " patches; some must be hidden, and some shown");
+        c.hidden(), " of ", patches, " patches; some must be hidden and some visible");
   check(!c.normalise || c.encoder.channels * c.encoder.patch * c.encoder.patch > 1,
-        "MAE: a patch of one number cannot be normalised: normalise = false");
+        "MAE: a patch of one value cannot be normalised; set normalise = false");
   return c;
 }
 
-/// Rows of x (B, P, D) by their places (B, n) within their image: (B, n, D).
-Tensor select_patches(const Tensor& x, const Tensor& places) {
-  const int64_t B = x.size(0), P = x.size(1), n = places.size(1);
-  const Tensor rows = places + arange(B).reshape({B, 1}) * static_cast<double>(P);
+/// Selects patches of x (B, P, D) by their indices (B, n) within each image: (B, n, D).
+Tensor select_patches(const Tensor& x, const Tensor& indices) {
+  const int64_t B = x.size(0), P = x.size(1), n = indices.size(1);
+  const Tensor rows = indices + arange(B).reshape({B, 1}) * static_cast<double>(P);
   return index_select(x.reshape({B * P, x.size(2)}), 0, rows.reshape({B * n}))
       .reshape({B, n, x.size(2)});
 }
@@ -69,10 +69,11 @@ int64_t MAEConfig::hidden() const {
 Fields MAE::fields(MAEConfig& c) {
   Fields fields = ViT::fields(c.encoder);
   fields.add("decoder_layers", c.decoder_layers, 1, 10000, "transformer blocks of the decoder");
-  fields.add("decoder_heads", c.decoder_heads, 1, 1e6, "its attention heads");
-  fields.add("decoder_dim", c.decoder_dim, 1, 1e6, "numbers that stand for a patch in it");
-  fields.add("mask_ratio", c.mask_ratio, 0, 1, "share of the patches that are hidden");
-  fields.add("normalise", c.normalise, "paint each patch with mean 0 and deviation 1");
+  fields.add("decoder_heads", c.decoder_heads, 1, 1e6,
+             "attention heads of the decoder; must divide decoder_dim");
+  fields.add("decoder_dim", c.decoder_dim, 1, 1e6, "embedding size of the decoder");
+  fields.add("mask_ratio", c.mask_ratio, 0, 1, "fraction of patches that are hidden");
+  fields.add("normalise", c.normalise, "reconstruct patches with mean 0 and deviation 1");
   return fields;
 }
 
@@ -118,18 +119,18 @@ std::pair<Tensor, Tensor> MAE::moments(const Tensor& pixels) const {
 
 MAEResult MAE::operator()(const Tensor& images, const Tensor& order) const {
   const Tensor embedded = encoder.embed(images);
-  const int64_t B = images.size(0), P = config.encoder.patches(), shown = P - config.hidden();
+  const int64_t B = images.size(0), P = config.encoder.patches(), visible = P - config.hidden();
   check(B >= 1, "MAE: expected at least one image, got ", images.shape());
   check(order.defined() && order.dtype() == int64 && order.shape() == Shape{B, P} &&
             gradus::all(sort(order, 1).values == arange(P)).item<bool>(),
         "MAE: expected an order (", B, ", ", P, ") of int64 that names each patch once");
 
-  const Tensor encoded = encoder.encode(select_patches(embedded, order.slice(1, 0, shown)));
-  const Tensor x = decoder_embed(encoded);  // (B, 1 + shown, decoder_dim)
-  const Tensor mask_tokens = mask_token.expand({B, P - shown, config.decoder_dim});
-  const Tensor place = argsort(order, 1);  // of each patch in the order
-  const Tensor placed = select_patches(cat({x.slice(1, 1), mask_tokens}, 1), place);
-  Tensor y = cat({x.slice(1, 0, 1), placed}, 1) + decoder_positions;
+  const Tensor encoded = encoder.encode(select_patches(embedded, order.slice(1, 0, visible)));
+  const Tensor x = decoder_embed(encoded);  // (B, 1 + visible, decoder_dim)
+  const Tensor mask_tokens = mask_token.expand({B, P - visible, config.decoder_dim});
+  const Tensor rank = argsort(order, 1);  // of each patch in the order
+  const Tensor unshuffled = select_patches(cat({x.slice(1, 1), mask_tokens}, 1), rank);
+  Tensor y = cat({x.slice(1, 0, 1), unshuffled}, 1) + decoder_positions;
   for (const nn::Block& block : decoder_blocks) y = block(y);
   const Tensor patches = decoder_head(decoder_norm(y).slice(1, 1));
 
@@ -138,10 +139,10 @@ MAEResult MAE::operator()(const Tensor& images, const Tensor& order) const {
     const auto [mean, deviation] = moments(target);
     target = (target - mean) / deviation;
   }
-  const Tensor hidden = place >= static_cast<double>(shown);
+  const Tensor hidden = rank >= static_cast<double>(visible);
   const Tensor error = mean(pow(patches - target, 2), -1);  // (B, P)
   return {patches, hidden,
-          sum(error * hidden.to(error.dtype())) / static_cast<double>(B * (P - shown))};
+          sum(error * hidden.to(error.dtype())) / static_cast<double>(B * (P - visible))};
 }
 
 Tensor MAE::masked(const Tensor& images, const Tensor& hidden, double fill) const {
@@ -155,12 +156,12 @@ Tensor MAE::reconstructed(const Tensor& images, const MAEResult& result) const {
   const NoGrad no_grad;
   const ViTConfig& c = config.encoder;
   const Tensor pixels = patchify(images, c.patch);
-  Tensor painted = result.patches;
+  Tensor patches = result.patches;
   if (config.normalise) {
     const auto [mean, deviation] = moments(pixels);
-    painted = painted * deviation + mean;
+    patches = patches * deviation + mean;
   }
-  return unpatchify(where(result.hidden.unsqueeze(-1), painted, pixels),
+  return unpatchify(where(result.hidden.unsqueeze(-1), patches, pixels),
                     {c.channels, c.image, c.image}, c.patch);
 }
 

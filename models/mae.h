@@ -1,70 +1,68 @@
 #pragma once
-// The masked autoencoder: a vision transformer learns from images alone, by painting in what it was
-// not shown. He et al. 2022, arXiv 2111.06377.
+// The masked autoencoder: a vision transformer learns without labels by reconstructing hidden
+// patches. He et al. 2022, arXiv 2111.06377.
 
 #include "gradus/models/vit.h"
 
 namespace gradus::models {
 
-/// Images (B, C, H, W) as their patches' pixels: (B, patches, C patch patch), patches from left to
-/// right and top to bottom, pixels in the order of the tensor: channel, row, column. Throws Error
-/// unless `patch` divides height and width.
+/// Splits images (B, C, H, W) into patches (B, patches, C patch patch): patches row by row, pixels
+/// ordered by channel, row, column. Throws Error unless `patch` divides height and width.
 Tensor patchify(const Tensor& images, int64_t patch);
-/// Back again: of patches (B, patches, C patch patch), images of the shape (C, H, W).
+/// The inverse: patches (B, patches, C patch patch) -> images (B, C, H, W), `image` = (C, H, W).
 Tensor unpatchify(const Tensor& patches, const Shape& image, int64_t patch);
 
 struct MAEConfig {
-  ViTConfig encoder = {.classes = 0};  ///< of the encoder, without a head
-  int64_t decoder_layers = 2;          ///< blocks of the decoder
-  int64_t decoder_heads = 4;           ///< of their attention; must divide decoder_dim
-  int64_t decoder_dim = 32;            ///< numbers that stand for a patch within the decoder
-  double mask_ratio = 0.75;            ///< the share of patches that are hidden
-  bool normalise = true;  ///< the decoder paints each patch's (pixels - mean) / deviation
+  ViTConfig encoder = {.classes = 0};  ///< the encoder; classes must be 0
+  int64_t decoder_layers = 2;          ///< decoder blocks
+  int64_t decoder_heads = 4;           ///< attention heads; must divide decoder_dim
+  int64_t decoder_dim = 32;            ///< embedding size of the decoder
+  double mask_ratio = 0.75;            ///< fraction of patches hidden
+  bool normalise = true;               ///< reconstruct (pixels - mean) / deviation of each patch
 
-  /// Patches of an image that are hidden: mask_ratio of them, rounded.
+  /// Number of hidden patches per image: mask_ratio of all, rounded.
   int64_t hidden() const;
 };
 
-/// What an MAE has painted.
+/// Reconstruction of an MAE.
 struct MAEResult {
-  Tensor patches;  ///< (B, patches, C patch patch), of all patches; as `normalise` says
-  Tensor hidden;   ///< (B, patches) bool: what it was not shown
-  Tensor loss;     ///< mean over the hidden patches' numbers of (painted - true)^2
+  Tensor patches;  ///< (B, patches, C patch patch), normalised if config.normalise
+  Tensor hidden;   ///< (B, patches) bool: true for hidden patches
+  Tensor loss;     ///< mean squared error over hidden patches
 };
 
-/// The encoder reads the patches that are shown, and no others. The decoder gets these and, in the
-/// place of each of the others, the same mask token; all with positions of its own.
+/// The encoder reads the visible patches only. The decoder reads the encoder's output with a shared
+/// mask token for each hidden patch, plus its own positions.
 struct MAE : nn::Module {
   using Config = MAEConfig;
   static constexpr const char* kind = "mae";
   static Fields fields(MAEConfig& config);
 
   const MAEConfig config;
-  ViT encoder;                     ///< what the training is for: encoder.features(images)
-  nn::Linear decoder_embed;        ///< what the encoder gives -> decoder_dim
-  const Tensor mask_token;         ///< (1, 1, decoder_dim)
-  const Tensor decoder_positions;  ///< (1, 1 + patches, decoder_dim), the class token's first
+  ViT encoder;                            ///< the model being trained: encoder.features(images)
+  nn::Linear decoder_embed;               ///< encoder dim -> decoder_dim
+  const Tensor mask_token;                ///< (1, 1, decoder_dim)
+  const Tensor decoder_positions;         ///< (1, 1 + patches, decoder_dim), class token first
   std::vector<nn::Block> decoder_blocks;  ///< pre-norm
-  nn::LayerNorm decoder_norm;             ///< of what they give
-  nn::Linear decoder_head;                ///< -> a patch's pixels
+  nn::LayerNorm decoder_norm;             ///< of the last block's output
+  nn::Linear decoder_head;                ///< decoder_dim -> pixels of a patch
   explicit MAE(const MAEConfig& config);
 
-  /// Each image's patches in a random order, (batch, patches) int64: those hidden are the last. An
-  /// image's order is a function of (seed, step, its id) alone, ids (batch) int64, or its place in
-  /// the batch.
+  /// A random permutation of each image's patches, (batch, patches) int64; the last ones are
+  /// hidden. It depends only on seed, step and the image's id: ids (batch) int64; undefined: its
+  /// index in the batch.
   Tensor order(int64_t batch, uint64_t seed, int64_t step, const Tensor& ids = {}) const;
-  /// Images (B, channels, image, image), with `order` as above. Throws Error for other shapes, an
-  /// empty batch, and an order that does not name each patch once.
+  /// Reconstructs images (B, channels, image, image) with patches hidden by order(). Throws Error
+  /// for other shapes, an empty batch, and an order that is not a permutation.
   MAEResult operator()(const Tensor& images, const Tensor& order) const;
 
-  /// Pictures, without a gradient: images with `fill` in place of what is hidden, and with what was
-  /// painted there.
+  /// Images with hidden patches filled with `fill`, outside the graph.
   Tensor masked(const Tensor& images, const Tensor& hidden, double fill = 0) const;
-  /// images with what was painted in place of what is hidden.
+  /// Images with hidden patches replaced by their reconstruction, outside the graph.
   Tensor reconstructed(const Tensor& images, const MAEResult& result) const;
 
  private:
-  /// The mean of each patch's pixels, and sqrt(variance + 1e-6): (B, patches, 1) each.
+  /// Mean and sqrt(variance + 1e-6) of each patch's pixels: (B, patches, 1) each.
   std::pair<Tensor, Tensor> moments(const Tensor& pixels) const;
 };
 

@@ -32,16 +32,16 @@ void check_labelled(const char* op, const LabelledFeatures& data) {
         op, ": expected ", data.features.size(0), " labels of int64 from 0 on");
 }
 
-/// How many classes there are: the training set's largest label + 1.
+/// Number of classes: the training set's largest label + 1.
 int64_t check_sets(const char* op, const LabelledFeatures& train, const Tensor& test) {
   check_labelled(op, train);
   check_features(op, test);
   check(test.size(1) == train.features.size(1) && test.dtype() == train.features.dtype(), op,
         ": training and test features differ: ", train.features.dtype(), " ",
         train.features.shape(), ", ", test.dtype(), " ", test.shape());
-  const int64_t most = max(train.labels).item<int64_t>();
-  check(most < (int64_t{1} << 20), op, ": expected labels below 2^20, got ", most);
-  return most + 1;
+  const int64_t largest = max(train.labels).item<int64_t>();
+  check(largest < (int64_t{1} << 20), op, ": expected labels below 2^20, got ", largest);
+  return largest + 1;
 }
 }  // namespace
 
@@ -55,7 +55,7 @@ double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
     const NoGrad no_grad;
     centre = mean(train.features, 0);
     deviation = std_dev(train.features, 0, 0);
-    deviation = masked_fill(deviation, deviation <= abs(centre) * 1e-5, 1);  // always the same
+    deviation = masked_fill(deviation, deviation <= abs(centre) * 1e-5, 1);  // constant features
     x = (train.features - centre) / deviation;
   }
   const GradMode grad(true);
@@ -70,8 +70,8 @@ double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
     optimizer.step();
   }
   const NoGrad no_grad;
-  const Tensor said = argmax(linear((test.features - centre) / deviation, weight, bias), 1);
-  return mean(said == test.labels).item();
+  const Tensor predicted = argmax(linear((test.features - centre) / deviation, weight, bias), 1);
+  return mean(predicted == test.labels).item();
 }
 
 Tensor nearest_neighbours(const LabelledFeatures& train, const Tensor& test,
@@ -83,18 +83,18 @@ Tensor nearest_neighbours(const LabelledFeatures& train, const Tensor& test,
   const NoGrad no_grad;
   const Tensor keys = normalize(train.features, 1);
   const int64_t k = std::min(o.k, keys.size(0));
-  std::vector<Tensor> found;
+  std::vector<Tensor> predicted;
   for (const Tensor& queries : normalize(test, 1).split(256, 0)) {
-    const auto [similarity, places] = topk(matmul(queries, keys.mT()), k, 1);
+    const auto [similarity, neighbours] = topk(matmul(queries, keys.mT()), k, 1);
     const Tensor voters =
-        index_select(train.labels, 0, places.reshape({-1})).reshape(places.shape());
-    // exp(s / t) / exp(largest / t): no temperature overflows
+        index_select(train.labels, 0, neighbours.reshape({-1})).reshape(neighbours.shape());
+    // exp((s - largest) / t) cannot overflow
     const Tensor weights = o.temperature > 0
                                ? exp((similarity - similarity.slice(1, 0, 1)) / o.temperature)
                                : ones_like(similarity);
-    found.push_back(argmax(scatter_sum({queries.size(0), classes}, 1, voters, weights), 1));
+    predicted.push_back(argmax(scatter_sum({queries.size(0), classes}, 1, voters, weights), 1));
   }
-  return cat(found, 0);
+  return cat(predicted, 0);
 }
 
 double neighbour_accuracy(const LabelledFeatures& train, const LabelledFeatures& test,

@@ -17,7 +17,7 @@ RNNTranslatorConfig checked(RNNTranslatorConfig c) {
   return c;
 }
 
-/// Of the plain cells.
+/// Of plain RNN cells.
 Activation nonlinearity(Recurrence cell) {
   return cell == Recurrence::rnn_relu ? Activation::relu : Activation::tanh;
 }
@@ -42,15 +42,16 @@ nn::RecurrentCell make_cell(const RNNTranslatorConfig& c, int64_t layer) {
 
 Fields RNNTranslator::fields(RNNTranslatorConfig& c) {
   Fields fields;
-  fields.add("source_vocab", c.source_vocab, 1, 1e9, "tokens that a source can have");
-  fields.add("target_vocab", c.target_vocab, 1, 1e9, "tokens that a target can have");
-  fields.add("context", c.context, 1, 1e6, "most tokens of a target");
+  fields.add("source_vocab", c.source_vocab, 1, 1e9, "vocabulary size of the source");
+  fields.add("target_vocab", c.target_vocab, 1, 1e9, "vocabulary size of the target");
+  fields.add("context", c.context, 1, 1e6, "maximum length of a target");
   fields.add("layers", c.layers, 1, 1000, "layers of encoder and of decoder");
-  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a token");
-  fields.add("hidden", c.hidden, 2, 1e6, "numbers of the state, an even number");
-  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
-  fields.add("cell", c.cell, {"rnn", "relu", "lstm", "gru"}, "what carries the state on");
-  fields.add("score", c.score, {"dot", "scaled_dot", "bilinear", "additive"}, "of the attention");
+  fields.add("dim", c.dim, 1, 1e6, "embedding size");
+  fields.add("hidden", c.hidden, 2, 1e6, "size of the decoder's state, even");
+  fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
+  fields.add("cell", c.cell, {"rnn", "relu", "lstm", "gru"}, "kind of recurrent cell");
+  fields.add("score", c.score, {"dot", "scaled_dot", "bilinear", "additive"},
+             "attention score function");
   return fields;
 }
 
@@ -66,7 +67,7 @@ RNNTranslator::RNNTranslator(const RNNTranslatorConfig& c)
       readout(child("readout", nn::Linear(2 * c.hidden + c.dim, c.dim))),
       head(child("head", nn::Linear(c.dim, c.target_vocab))) {}
 
-RNNTranslator::State RNNTranslator::read(const Tensor& source, const Tensor& lengths) const {
+RNNTranslator::State RNNTranslator::encode(const Tensor& source, const Tensor& lengths) const {
   internal::check_ids("RNNTranslator", "source ids", source);
   const int64_t B = source.size(0), S = source.size(1), H = config.hidden;
   const Tensor mask = nn::padding_mask(lengths, B, S);
@@ -82,7 +83,7 @@ RNNTranslator::State RNNTranslator::read(const Tensor& source, const Tensor& len
   return state;
 }
 
-/// The context by the state before, then the state: embedded (B, dim).
+/// Attends with the previous state, then updates it: embedded (B, dim).
 RNNTranslator::Step RNNTranslator::step(const Tensor& embedded, State& state) const {
   const Tensor query = state.layers.back().h.unsqueeze(1);
   const Tensor context =
@@ -108,13 +109,13 @@ Tensor RNNTranslator::operator()(const Tensor& source, const Tensor& lengths,
         target.size(0), " targets");
   check(target.size(1) <= config.context, "RNNTranslator: ", target.size(1),
         " tokens do not fit a context of ", config.context);
-  State state = read(source, lengths);
+  State state = encode(source, lengths);
   const Tensor embedded = dropout(target_embedding(target));
   std::vector<Tensor> states, contexts;
   for (const Tensor& x : unbind(embedded, 1)) {
-    const Step done = step(x, state);
-    states.push_back(done.state);
-    contexts.push_back(done.context);
+    const Step s = step(x, state);
+    states.push_back(s.state);
+    contexts.push_back(s.context);
   }
   return logits(stack(states, 1), stack(contexts, 1), embedded);
 }
@@ -141,7 +142,7 @@ RNNTranslatorDecoder RNNTranslator::decoder(const Tensor& source, const Tensor& 
 }
 
 namespace {
-/// Rows of a state.
+/// Selects rows of a state.
 std::vector<RecurrentState> select(const std::vector<RecurrentState>& layers, const Tensor& rows) {
   std::vector<RecurrentState> out;
   for (const auto& [h, c] : layers)
@@ -155,8 +156,8 @@ RNNTranslatorDecoder::RNNTranslatorDecoder(const RNNTranslator& model, const Ten
     : model_(&model) {
   internal::check_ids("RNNTranslator", "source ids", source);
   rows_ = {"RNNTranslator", source.size(0), beams};
-  state_ = model.read(source, lengths);
-  detail::select_rows({&state_.annotations, &state_.keys, &state_.mask}, rows_.index());
+  state_ = model.encode(source, lengths);
+  internal::select_rows({&state_.annotations, &state_.keys, &state_.mask}, rows_.index());
   first_ = state_.layers = select(state_.layers, rows_.index());
 }
 
@@ -170,11 +171,11 @@ Tensor RNNTranslatorDecoder::next_logits(const Tensor& ids) {
 }
 
 void RNNTranslatorDecoder::reorder(const Tensor& rows) {
-  const bool others = rows_.reorder(rows);
+  const bool sources_changed = rows_.reorder(rows);
   state_.layers = select(state_.layers, rows);
-  if (!others) return;
+  if (!sources_changed) return;
   first_ = select(first_, rows);
-  detail::select_rows({&state_.annotations, &state_.keys, &state_.mask}, rows);
+  internal::select_rows({&state_.annotations, &state_.keys, &state_.mask}, rows);
 }
 
 void RNNTranslatorDecoder::clear() {

@@ -11,21 +11,21 @@
 namespace gradus::models {
 
 struct RNNTranslatorConfig {
-  int64_t source_vocab = 0;  ///< must be given, as is target_vocab
-  int64_t target_vocab = 0;  ///< how many target tokens there are
-  int64_t context = 128;     ///< the most tokens of a target
+  int64_t source_vocab = 0;  ///< vocabulary size; required
+  int64_t target_vocab = 0;  ///< vocabulary size; required
+  int64_t context = 128;     ///< maximum length of a target
   int64_t layers = 1;        ///< of the encoder, and of the decoder
-  int64_t dim = 64;          ///< of embeddings
-  int64_t hidden = 128;  ///< of the decoder's state; each of the encoder's two directions has half
-  double dropout = 0.1;  ///< of embeddings, between layers, and before the output
+  int64_t dim = 64;          ///< embedding size
+  int64_t hidden = 128;      ///< size of the decoder's state; half of it per encoder direction
+  double dropout = 0.1;      ///< of embeddings, between layers, and before the output
   Recurrence cell = Recurrence::gru;      ///< of encoder and decoder
-  nn::Score score = nn::Score::additive;  ///< how well a state fits an annotation
+  nn::Score score = nn::Score::additive;  ///< of a decoder state and an annotation
 };
 
 class RNNTranslatorDecoder;
 
-/// A bidirectional encoder makes an annotation of each source token; the decoder looks at them with
-/// its state before each step.
+/// A bidirectional encoder computes an annotation of each source token; the decoder attends to them
+/// with its state before each step.
 struct RNNTranslator : nn::Module {
   using Config = RNNTranslatorConfig;
   static constexpr const char* kind = "rnn";
@@ -33,47 +33,47 @@ struct RNNTranslator : nn::Module {
 
   const RNNTranslatorConfig config;
   nn::Embedding source_embedding, target_embedding;  ///< (source_vocab, dim); (target_vocab, dim)
-  nn::Dropout dropout;                   ///< of embeddings, between layers, before the output
-  nn::RecurrentLayers encoder;           ///< bidirectional, hidden / 2 each way
-  nn::Linear bridge;                     ///< the encoder's last states -> the decoder's first
-  nn::Attention attention;               ///< the decoder's state asks the annotations
+  nn::Dropout dropout;          ///< of embeddings, between layers, before the output
+  nn::RecurrentLayers encoder;  ///< bidirectional, hidden / 2 per direction
+  nn::Linear bridge;            ///< the encoder's final states -> the decoder's initial ones
+  nn::Attention attention;      ///< decoder state to annotations
   std::vector<nn::RecurrentCell> cells;  ///< the first reads [embedding, context]
   nn::Linear readout;                    ///< [state, context, embedding] -> dim
-  nn::Linear head;                       ///< the target embedding's weight, with a bias
+  nn::Linear head;                       ///< dim -> target_vocab
   explicit RNNTranslator(const RNNTranslatorConfig& config);
 
-  /// Logits of each target token's next one: source (B, S) int64, of which lengths (B) int64 say how
-  /// many are real (undefined: all), target (B, T) int64 -> (B, T, target_vocab).
+  /// Next-token logits at each target position: source (B, S) int64 with lengths (B) int64
+  /// (undefined: no padding), target (B, T) int64 -> (B, T, target_vocab).
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
-  /// The mean cross entropy of the batch's targets.
+  /// Mean cross entropy of the batch's targets.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
-  /// How much each target token has looked at each source token: (B, T, S); without dropout, outside
+  /// Attention weights of each target token over the source: (B, T, S). Without dropout, outside
   /// the graph.
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
-  /// Targets to be written for each of `source`'s rows, `beams` side by side: row r is of source
-  /// r / beams. The model must outlive it.
+  /// A decoder with `beams` rows per source: row r decodes source r / beams. The model must outlive
+  /// it.
   RNNTranslatorDecoder decoder(const Tensor& source, const Tensor& lengths,
                                int64_t beams = 1) const&;
   RNNTranslatorDecoder decoder(const Tensor&, const Tensor&, int64_t = 1) const&& = delete;
 
  private:
   friend class RNNTranslatorDecoder;
-  /// What the decoder goes on from: the sources' annotations and its own state.
+  /// The sources' annotations and the decoder's state.
   struct State {
-    Tensor annotations, keys;  // (B, S, hidden), and as the attention has prepared them
+    Tensor annotations, keys;  // (B, S, hidden); attention.prepare() of them
     Tensor mask;               // (B, 1, S) or undefined
     std::vector<RecurrentState> layers;
   };
   struct Step {
     Tensor state, context;  // (B, hidden) each
   };
-  State read(const Tensor& source, const Tensor& lengths) const;
+  State encode(const Tensor& source, const Tensor& lengths) const;
   Step step(const Tensor& embedded, State& state) const;
   Tensor logits(const Tensor& states, const Tensor& contexts, const Tensor& embedded) const;
 };
 
-/// An RNNTranslator's targets.
+/// Decoder of an RNNTranslator.
 class RNNTranslatorDecoder : public Decoder {
  public:
   RNNTranslatorDecoder(const RNNTranslator& model, const Tensor& source, const Tensor& lengths,
@@ -82,7 +82,7 @@ class RNNTranslatorDecoder : public Decoder {
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override { return capacity() - read_; }
-  /// The most tokens of a target.
+  /// The maximum length of a target, config.context.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 
@@ -90,7 +90,7 @@ class RNNTranslatorDecoder : public Decoder {
   const RNNTranslator* model_;
   std::vector<RecurrentState> first_;  // before the first token
   RNNTranslator::State state_;
-  detail::SourceRows rows_;
+  internal::SourceRows rows_;
   int64_t read_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// SimCLR: an encoder learns without labels, by telling two views of one image from views of others.
+// SimCLR: an encoder learns without labels to match two views of an image among views of others.
 // Chen et al. 2020, arXiv 2002.05709.
 
 #include <concepts>
@@ -12,8 +12,8 @@
 
 namespace gradus::models {
 
-/// What SimCLR can train: a model that turns images into features and that a folder can hold (see
-/// model_folder.h); with classes = 0 it has no head, whose weights would not be trained.
+/// A model that SimCLR can train: it maps images to features and can be saved as a model folder
+/// (see model_folder.h). With classes = 0 it has no head, which would stay untrained.
 template <class E>
 concept ImageEncoder = std::derived_from<E, nn::Module> &&
     requires(const E& encoder, typename E::Config& config, const Tensor& images) {
@@ -23,8 +23,8 @@ concept ImageEncoder = std::derived_from<E, nn::Module> &&
   { config.classes } -> std::convertible_to<int64_t>;
 };
 
-/// The head g: out(relu(in(h))), dim -> hidden -> projection. Thrown away after training: what it
-/// forgets, colours and places, the features behind it keep (section 4.2).
+/// The head g: out(relu(in(h))), dim -> hidden -> projection. Discarded after training: it loses
+/// colour and orientation, which the features before it keep (section 4.2).
 struct ProjectionHead : nn::Module {
   nn::Linear in, out;  ///< with biases
   ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)
@@ -35,12 +35,12 @@ struct ProjectionHead : nn::Module {
 
 template <class E>
 struct SimCLRConfig {
-  typename E::Config encoder = without_head();  ///< with classes = 0
-  int64_t projection_hidden = 128;              ///< numbers within the head
-  int64_t projection = 64;                      ///< numbers that views are compared by
+  typename E::Config encoder = without_head();  ///< classes must be 0
+  int64_t projection_hidden = 128;              ///< hidden size of the head
+  int64_t projection = 64;                      ///< output size of the head
   double temperature = 0.5;                     ///< divides the similarities
 
-  /// The encoder's configuration as it is by default, but for a head.
+  /// The encoder's default configuration with classes = 0.
   static typename E::Config without_head() {
     typename E::Config config;
     config.classes = 0;
@@ -48,7 +48,7 @@ struct SimCLRConfig {
   }
 };
 
-/// z = g(f(x)) of two views x of each image, and NT-Xent: each z must find that of the other view.
+/// z = g(f(x)) of two views x of each image, trained with NT-Xent: z must match the other view's.
 ///   SimCLR<ViT> model({.encoder = {.classes = 0}});
 ///   model.loss(augment(x, o, seed, 2 * step), augment(x, o, seed, 2 * step + 1))
 template <ImageEncoder E>
@@ -57,25 +57,24 @@ struct SimCLR : nn::Module {
   static constexpr const char* kind = "simclr";
   static Fields fields(Config& c) {
     Fields fields = E::fields(c.encoder);
-    fields.add("projection_hidden", c.projection_hidden, 1, 1e6, "numbers within the head");
-    fields.add("projection", c.projection, 1, 1e6, "numbers that views are compared by");
+    fields.add("projection_hidden", c.projection_hidden, 1, 1e6, "hidden size of the head");
+    fields.add("projection", c.projection, 1, 1e6, "output size of the head");
     fields.add("temperature", c.temperature, 1e-6, 1e6, "divides the similarities");
     return fields;
   }
 
   const Config config;
-  E encoder;            ///< what the training is for: encoder.features(images)
-  ProjectionHead head;  ///< thrown away after training
+  E encoder;            ///< the model being trained: encoder.features(images)
+  ProjectionHead head;  ///< discarded after training
   explicit SimCLR(const Config& c)
       : config(checked(c)),
         encoder(child("encoder", E(c.encoder))),
         head(child("head",
                    ProjectionHead(encoder.feature_size(), c.projection_hidden, c.projection))) {}
 
-  /// Images -> (B, projection), not of length 1.
+  /// Projections of images: (B, projection), not normalised.
   Tensor operator()(const Tensor& images) const { return head(encoder.features(images)); }
-  /// NT-Xent of two views of each image, (B, C, H, W) both. Throws Error unless B >= 2: there must
-  /// be others to tell them from.
+  /// NT-Xent loss of two views of each image, both (B, C, H, W). Throws Error unless B >= 2.
   Tensor loss(const Tensor& a, const Tensor& b) const {
     check_views(a, b);
     return nt_xent((*this)(cat({a, b}, 0)), {.temperature = config.temperature});

@@ -18,7 +18,7 @@ TransformerConfig checked(TransformerConfig c) {
   check(c.dim % c.heads == 0, "Transformer: heads must divide dim: dim ", c.dim, ", heads ",
         c.heads);
   check(!c.shared_vocab || c.source_vocab == c.target_vocab,
-        "Transformer: a shared vocabulary is of one size, not of ", c.source_vocab, " and ",
+        "Transformer: shared_vocab needs vocabularies of one size, got ", c.source_vocab, " and ",
         c.target_vocab);
   return c;
 }
@@ -32,7 +32,7 @@ nn::BlockOptions block_options(const TransformerConfig& c) {
           .norm_first = c.pre_norm};
 }
 
-/// Matrices as torch.nn.Transformer's, embeddings normal with standard deviation dim^-0.5.
+/// Matrices as in torch.nn.Transformer; embeddings normal with standard deviation dim^-0.5.
 void draw_weights(Transformer& model) {
   const double std = 1 / std::sqrt(static_cast<double>(model.config.dim));
   model.initialise([std](const std::string& name, const Tensor& p) {
@@ -48,16 +48,16 @@ void draw_weights(Transformer& model) {
 
 Fields Transformer::fields(TransformerConfig& c) {
   Fields fields;
-  fields.add("source_vocab", c.source_vocab, 1, 1e9, "tokens that a source can have");
-  fields.add("target_vocab", c.target_vocab, 1, 1e9, "tokens that a target can have");
-  fields.add("context", c.context, 1, 1e6, "most tokens of a source or target");
+  fields.add("source_vocab", c.source_vocab, 1, 1e9, "vocabulary size of the source");
+  fields.add("target_vocab", c.target_vocab, 1, 1e9, "vocabulary size of the target");
+  fields.add("context", c.context, 1, 1e6, "maximum length of a source or target");
   fields.add("layers", c.layers, 1, 10000, "blocks of encoder and of decoder");
   fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");
-  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a token within the model");
-  fields.add("hidden", c.hidden, 0, 1e7, "numbers within a feed-forward layer; 0: 4 dim");
-  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
+  fields.add("dim", c.dim, 1, 1e6, "embedding size");
+  fields.add("hidden", c.hidden, 0, 1e7, "hidden size of the feed-forward layers; 0: 4 dim");
+  fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
   fields.add("activation", c.activation, "of the feed-forward layers");
-  fields.add("pre_norm", c.pre_norm, "norms before each layer, not behind it");
+  fields.add("pre_norm", c.pre_norm, "pre-norm blocks instead of post-norm");
   fields.add("tie", c.tie, "one weight for the target embedding and the output");
   fields.add("shared_vocab", c.shared_vocab, "one embedding for source and target");
   return fields;
@@ -100,7 +100,7 @@ Tensor Transformer::decode(Tensor y, const Tensor& memory, const Tensor& mask) c
   return decoder_norm(y);
 }
 
-Tensor Transformer::memory_of(const Tensor& source, const Tensor& mask) const {
+Tensor Transformer::encode_source(const Tensor& source, const Tensor& mask) const {
   return encode(embed(source_embedding, source, 0), mask);
 }
 
@@ -111,7 +111,7 @@ Tensor Transformer::operator()(const Tensor& source, const Tensor& lengths,
   check(source.size(0) == target.size(0), "Transformer: ", source.size(0), " sources, ",
         target.size(0), " targets");
   const Tensor mask = nn::padding_mask(lengths, source.size(0), source.size(1));
-  return head(decode(embed(target_embedding, target, 0), memory_of(source, mask), mask));
+  return head(decode(embed(target_embedding, target, 0), encode_source(source, mask), mask));
 }
 
 Tensor Transformer::loss(const PairBatch& batch, double label_smoothing) const {
@@ -141,7 +141,7 @@ TransformerDecoder::TransformerDecoder(const Transformer& model, const Tensor& s
   internal::check_ids("Transformer", "source ids", source);
   rows_ = {"Transformer", source.size(0), beams};
   mask_ = nn::padding_mask(lengths, source.size(0), source.size(1));
-  const Tensor memory = model.memory_of(source, mask_);
+  const Tensor memory = model.encode_source(source, mask_);
   for (const nn::DecoderBlock& block : model.decoder_blocks) {
     memories_.push_back(block.cross.keys_and_values(memory));
     layers_.push_back(block.attn.make_cache(rows_.size(), capacity()));
@@ -150,8 +150,8 @@ TransformerDecoder::TransformerDecoder(const Transformer& model, const Tensor& s
 }
 
 void TransformerDecoder::select_sources(const Tensor& rows) {
-  detail::select_rows({&mask_}, rows);
-  for (auto& [keys, values] : memories_) detail::select_rows({&keys, &values}, rows);
+  internal::select_rows({&mask_}, rows);
+  for (auto& [keys, values] : memories_) internal::select_rows({&keys, &values}, rows);
 }
 
 Tensor TransformerDecoder::next_logits(const Tensor& ids) {
@@ -163,9 +163,9 @@ Tensor TransformerDecoder::next_logits(const Tensor& ids) {
 }
 
 void TransformerDecoder::reorder(const Tensor& rows) {
-  const bool others = rows_.reorder(rows);
+  const bool sources_changed = rows_.reorder(rows);
   for (nn::KeyValueCache& layer : layers_) layer.reorder(rows);
-  if (others) select_sources(rows);
+  if (sources_changed) select_sources(rows);
 }
 
 void TransformerDecoder::clear() {

@@ -32,17 +32,18 @@ void detail::initialise_vit(nn::Module& module) {
 Fields ViT::fields(ViTConfig& c) {
   Fields fields;
   fields.add("image", c.image, 1, 1e5, "height and width of an image");
-  fields.add("channels", c.channels, 1, 1e4, "colours of an image");
+  fields.add("channels", c.channels, 1, 1e4, "channels of an image");
   fields.add("patch", c.patch, 0, 1e5,
-             "height and width of a patch; must divide image (0, to a program: image / 4)");
-  fields.add("classes", c.classes, 0, 1e6, "classes that there are; 0: no head");
+             "height and width of a patch; must divide image (programs: 0 means image / 4)");
+  fields.add("classes", c.classes, 0, 1e6, "number of classes; 0: no head");
   fields.add("layers", c.layers, 1, 10000, "transformer blocks");
   fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");
-  fields.add("dim", c.dim, 1, 1e6, "numbers that stand for a patch within the model");
-  fields.add("hidden", c.hidden, 0, 1e7, "numbers within a feed-forward layer; 0: 4 dim");
-  fields.add("dropout", c.dropout, 0, 0.999999, "probability of dropping a number in training");
-  fields.add("pooling", c.pooling, {"token", "mean"}, "what stands for an image");
-  fields.add("norm_eps", c.norm_eps, 0, 1, "what the norms add to the variance").optional = true;
+  fields.add("dim", c.dim, 1, 1e6, "embedding size");
+  fields.add("hidden", c.hidden, 0, 1e7, "hidden size of the feed-forward layers; 0: 4 dim");
+  fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
+  fields.add("pooling", c.pooling, {"token", "mean"},
+             "features of an image: class token or mean of patches");
+  fields.add("norm_eps", c.norm_eps, 0, 1, "added to the variance by the norms").optional = true;
   return fields;
 }
 
@@ -88,7 +89,7 @@ Tensor ViT::features(const Tensor& images) const {
 }
 
 Tensor ViT::operator()(const Tensor& images) const {
-  check(head.has_value(), "ViT: this one has no head: it was made with classes = 0");
+  check(head.has_value(), "ViT: this model has no head: it was built with classes = 0");
   return (*head)(features(images));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The vision transformer: an image as a sequence of patches. Dosovitskiy et al. 2021, arXiv
-// 2010.11929.
+// The vision transformer, which reads an image as a sequence of patches. Dosovitskiy et al. 2021,
+// arXiv 2010.11929.
 
 #include <optional>
 
@@ -10,28 +10,27 @@
 
 namespace gradus::models {
 
-/// What stands for an image: its class token's features, or the mean of its patches'.
+/// Features of a whole image or text: one token's output, or the mean over tokens.
 enum class Pooling { token, mean };
 
 struct ViTConfig {
-  int64_t image = 32;    ///< height and width
-  int64_t channels = 3;  ///< 1: grey; 3: red, green, blue
-  int64_t patch = 4;     ///< height and width; must divide image
-  int64_t classes = 10;  ///< 0: an encoder alone, without a head
-  int64_t layers = 4;    ///< blocks
-  int64_t heads = 4;     ///< of their attention; must divide dim
-  int64_t dim = 64;      ///< numbers that stand for a patch
-  int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim
-  double dropout = 0;    ///< of embeddings, attention weights and what is added to the stream
-  Pooling pooling =
-      Pooling::token;      ///< an image's features: the class token's, or the patches' mean
-  double norm_eps = 1e-5;  ///< what the norms add to the variance
+  int64_t image = 32;                ///< height and width
+  int64_t channels = 3;              ///< 1: grey; 3: RGB
+  int64_t patch = 4;                 ///< height and width; must divide image
+  int64_t classes = 10;              ///< 0: no head
+  int64_t layers = 4;                ///< blocks
+  int64_t heads = 4;                 ///< attention heads; must divide dim
+  int64_t dim = 64;                  ///< embedding size
+  int64_t hidden = 0;                ///< of the feed-forward layers; 0: 4 dim
+  double dropout = 0;                ///< of embeddings, attention weights and sublayer outputs
+  Pooling pooling = Pooling::token;  ///< features: the class token's, or the mean of the patches'
+  double norm_eps = 1e-5;            ///< added to the variance by the norms
 
-  /// How many patches an image has.
+  /// Patches per image.
   int64_t patches() const { return image / patch * (image / patch); }
 };
 
-/// Patches through a linear map, a class token before them, learned positions, pre-norm blocks.
+/// Linear patch embeddings after a class token, learned positions, pre-norm blocks.
 struct ViT : nn::Module {
   using Config = ViTConfig;
   static constexpr const char* kind = "vit";
@@ -40,37 +39,37 @@ struct ViT : nn::Module {
   const ViTConfig config;
   nn::Conv2d patch;                ///< a patch of all channels -> dim
   const Tensor class_token;        ///< (1, 1, dim)
-  const Tensor positions;          ///< (1, 1 + patches, dim), the class token's first
+  const Tensor positions;          ///< (1, 1 + patches, dim), class token first
   nn::Dropout dropout;             ///< of embedded patches
   std::vector<nn::Block> blocks;   ///< pre-norm
-  nn::LayerNorm ln_f;              ///< of what the blocks give
-  std::optional<nn::Linear> head;  ///< dim -> classes; none of an encoder alone
+  nn::LayerNorm ln_f;              ///< of the last block's output
+  std::optional<nn::Linear> head;  ///< dim -> classes; none if classes is 0
   explicit ViT(const ViTConfig& config);
 
-  /// Each patch of images (B, channels, image, image) with its position: (B, patches, dim), from
-  /// left to right and top to bottom. Throws Error for images of another shape.
+  /// Patch embeddings with positions: images (B, channels, image, image) -> (B, patches, dim), row
+  /// by row. Throws Error for images of another shape.
   Tensor embed(const Tensor& images) const;
   /// Tokens that encode() returns.
   enum class Tokens { all, class_token };
-  /// The blocks' output for the class token and embedded patches (B, n, dim), any subset of an
-  /// image's: (B, 1 + n, dim), or with Tokens::class_token (B, 1, dim), where the last block computes
-  /// no other token (see nn::Block::first).
+  /// Encodes the class token and embedded patches (B, n, dim), all or some of an image's. Returns
+  /// (B, 1 + n, dim), or (B, 1, dim) with Tokens::class_token: then the last block computes no
+  /// other token (see nn::Block::first).
   Tensor encode(const Tensor& embedded, Tokens tokens = Tokens::all) const;
-  /// Features of an image as config.pooling says: (B, channels, image, image) -> (B, dim). With
-  /// Pooling::token, an AttentionTrace sees one query of the last block, the class token; to trace
-  /// all, call encode(embed(images)).
+  /// Image features, pooled as config.pooling says: (B, channels, image, image) -> (B, dim). With
+  /// Pooling::token, the class token is the last block's only query; to trace the attention of all
+  /// tokens, call encode(embed(images)).
   Tensor features(const Tensor& images) const;
-  /// How many numbers features() gives an image.
+  /// Size of features().
   int64_t feature_size() const { return config.dim; }
-  /// Logits (B, classes). Throws Error for an encoder alone.
+  /// Logits (B, classes). Throws Error if there is no head.
   Tensor operator()(const Tensor& images) const;
 };
 
 namespace detail {
-/// Draws a module's parameters as a ViT's: linear maps uniform after Glorot, those of patches too;
-/// biases 0; tables normal with standard deviation 0.3, about that of embedded patches. The usual
-/// 0.02 leaves patches that look alike without a place of their own until positions have grown: on
-/// MNIST a ViT of width 64 had a validation loss of 0.48 after 600 steps, for 0.27.
+/// Initialises a module as a ViT: linear layers and patch embeddings Glorot-uniform, biases 0,
+/// tables normal with standard deviation 0.3, about that of embedded patches. With the usual 0.02,
+/// similar patches are indistinguishable until the positions have grown: on MNIST, a ViT of width
+/// 64 then had a validation loss of 0.48 after 600 steps instead of 0.27.
 void initialise_vit(nn::Module& module);
 }  // namespace detail
 

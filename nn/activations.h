@@ -1,5 +1,5 @@
 #pragma once
-// Activations and other ops as layers without parameters, for Sequential.
+// Activations and other ops as parameter-free layers, for Sequential.
 
 #include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/normalization.h"
@@ -24,51 +24,51 @@ struct Sigmoid {
 struct SiLU {
   Tensor operator()(const Tensor& x) const { return silu(x); }
 };
-/// The exact one. GPT-2's approximation: the function gelu_tanh, which Sequential takes as it is.
+/// gelu(x), exact. For GPT-2's approximation pass the function gelu_tanh to Sequential.
 struct GELU {
   Tensor operator()(const Tensor& x) const { return gelu(x); }
 };
 /// x where x > 0, else slope x.
 struct LeakyReLU {
-  double slope;  ///< of x below 0
+  double slope;  ///< for x < 0
   explicit LeakyReLU(double slope_ = 0.01) : slope(slope_) {}
   Tensor operator()(const Tensor& x) const { return leaky_relu(x, slope); }
 };
 /// softmax(x, dim).
 struct Softmax {
-  int64_t dim;  ///< the axis whose numbers sum to 1
+  int64_t dim;  ///< the axis that sums to 1
   explicit Softmax(int64_t dim_ = -1) : dim(dim_) {}
   Tensor operator()(const Tensor& x) const { return softmax(x, dim); }
 };
-/// Axes [start, end] merged into one; by default all but the batch's.
+/// Merges axes start to end into one; by default all but the batch axis.
 struct Flatten {
-  int64_t start, end;  ///< the first and the last axis, both included
+  int64_t start, end;  ///< first and last axis, inclusive
   explicit Flatten(int64_t start_ = 1, int64_t end_ = -1) : start(start_), end(end_) {}
   Tensor operator()(const Tensor& x) const { return x.flatten(start, end); }
 };
-/// An op on images (..., H, W) with its window, or the size that it makes, and its options:
+/// An op on images (..., H, W) as a layer, with its window or output size and its options:
 /// MaxPool2d(3, {.stride = 2, .padding = 1}), Upsample(64).
 template <auto op, class Options>
 struct ImageLayer {
-  Size2d size;      ///< of the window, or of what it makes
-  Options options;  ///< the op's own
+  Size2d size;      ///< of the window or output
+  Options options;  ///< of the op
   explicit ImageLayer(Size2d size_, const Options& options_ = {})
       : size(size_), options(options_) {}
   Tensor operator()(const Tensor& x) const { return op(x, size, options); }
 };
 ///@{
-/// The layer of an op: see max_pool2d, avg_pool2d, interpolate.
+/// See max_pool2d, avg_pool2d, interpolate.
 using MaxPool2d = ImageLayer<max_pool2d, MaxPool2dOptions>;
 using AvgPool2d = ImageLayer<avg_pool2d, AvgPool2dOptions>;
 using Upsample = ImageLayer<interpolate, InterpolateOptions>;
 ///@}
 /// adaptive_avg_pool2d(x, size).
 struct AdaptiveAvgPool2d {
-  Size2d size;  ///< of what it makes
+  Size2d size;  ///< of the output
   explicit AdaptiveAvgPool2d(Size2d size_) : size(size_) {}
   Tensor operator()(const Tensor& x) const { return adaptive_avg_pool2d(x, size); }
 };
-/// x as it is.
+/// Returns x.
 struct Identity {
   Tensor operator()(const Tensor& x) const { return x; }
 };

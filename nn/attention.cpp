@@ -12,35 +12,38 @@
 
 namespace gradus::nn {
 
-// ---- one head, any score ----
+// ---- single-head attention ----
 
 namespace {
-Score checked_score(Score score, int64_t query_dim, int64_t key_dim) {
-  check(score >= Score::dot && score <= Score::additive, "Attention: no score has the number ",
-        int(score));
+/// A layer of the additive score; none for other scores.
+std::optional<Linear> additive_layer(Score score, int64_t in, int64_t out, bool bias) {
+  if (score != Score::additive) return std::nullopt;
+  return Linear(in, out, {.bias = bias});
+}
+}  // namespace
+
+Attention::Sizes Attention::checked_sizes(Score score, int64_t query_dim, int64_t key_dim,
+                                          int64_t hidden) {
+  check(score >= Score::dot && score <= Score::additive, "Attention: unknown score ", int(score));
   check(query_dim > 0 && key_dim > 0, "Attention: expected sizes > 0, got ",
         Shape{query_dim, key_dim});
   check(score == Score::bilinear || score == Score::additive || query_dim == key_dim,
         "Attention: queries and keys of ", query_dim, " and ", key_dim,
-        " numbers have no dot product; Score::bilinear or Score::additive");
-  return score;
+        " features have no dot product; use Score::bilinear or Score::additive");
+  return {query_dim, key_dim, hidden == 0 ? query_dim : hidden};
 }
-
-std::optional<Linear> part(Score score, int64_t in, int64_t hidden, bool bias) {
-  return score == Score::additive ? std::optional<Linear>(Linear(in, hidden, {.bias = bias}))
-                                  : std::nullopt;
-}
-}  // namespace
 
 Attention::Attention(Score score_, int64_t query_dim, int64_t key_dim, int64_t hidden)
-    : score(checked_score(score_, query_dim, key_dim)),
-      w(score == Score::bilinear ? param("w", {query_dim, key_dim}, init::kaiming_uniform())
+    : Attention(score_, checked_sizes(score_, query_dim, key_dim, hidden)) {}
+
+Attention::Attention(Score score_, const Sizes& size)
+    : score(score_),
+      w(score == Score::bilinear ? param("w", {size.query, size.key}, init::kaiming_uniform())
                                  : Tensor()),
-      query(part(score, query_dim, hidden == 0 ? query_dim : hidden, true)),
-      key(part(score, key_dim, hidden == 0 ? query_dim : hidden, false)),
-      v(score == Score::additive
-            ? param("v", {1, hidden == 0 ? query_dim : hidden}, init::kaiming_uniform())
-            : Tensor()) {
+      query(additive_layer(score, size.query, size.hidden, true)),
+      key(additive_layer(score, size.key, size.hidden, false)),
+      v(score == Score::additive ? param("v", {1, size.hidden}, init::kaiming_uniform())
+                                 : Tensor()) {
   if (query) child("query", *query);
   if (key) child("key", *key);
 }
@@ -74,46 +77,15 @@ AttentionResult Attention::attend(const Tensor& queries, const Tensor& prepared,
   return {matmul(weights, values), weights};
 }
 
-// ---- keys and values at hand ----
-
-KeyValueCache::KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t key_dim,
-                             Dtype dtype, int64_t value_dim) {
-  check(batch > 0 && kv_heads > 0 && capacity > 0 && key_dim > 0 && value_dim >= 0,
-        "KeyValueCache: expected sizes > 0, got ", Shape{batch, kv_heads, capacity, key_dim});
-  k_ = empty({batch, kv_heads, capacity, key_dim}, dtype);
-  v_ = empty({batch, kv_heads, capacity, value_dim == 0 ? key_dim : value_dim}, dtype);
-}
-
-void KeyValueCache::append(const Tensor& k, const Tensor& v) {
-  const Shape expected{k_.size(0), k_.size(1), k.rank() == 4 ? k.size(2) : 0, k_.size(3)};
-  const Shape of_values = expected.with(-1, v_.size(3));
-  check(k.shape() == expected && v.shape() == of_values, "KeyValueCache: expected keys and values ",
-        expected, " and ", of_values, ", got ", k.shape(), " and ", v.shape());
-  check(!grad_enabled(),
-        "KeyValueCache: gradients do not flow through a cache; use it under NoGrad");
-  check(k.size(2) <= capacity() - length_, "KeyValueCache: ", length_, " + ", k.size(2),
-        " tokens do not fit a capacity of ", capacity());
-  const int64_t end = length_ + k.size(2);
-  k_.slice(2, length_, end).copy_(k);
-  v_.slice(2, length_, end).copy_(v);
-  length_ = end;
-}
-
-void KeyValueCache::reorder(const Tensor& rows) {
-  check(rows.shape() == Shape{k_.size(0)}, "KeyValueCache: expected ", k_.size(0),
-        " rows to reorder by, got ", rows.shape());
-  for (const Tensor& x : {keys(), values()}) x.copy_(index_select(x, 0, rows));
-}
-
-// ---- many heads ----
+// ---- multi-head attention ----
 
 namespace {
 /// The options with defaults filled in. Throws Error where they do not fit.
 MultiHeadAttentionOptions resolve(int64_t dim, MultiHeadAttentionOptions o) {
   constexpr const char* op = "MultiHeadAttention";
-  constexpr int64_t most = int64_t{1} << 30;
-  check(dim > 0 && dim <= most && o.heads > 0 && o.heads <= most, op,
-        ": expected dim and heads from 1 to ", most, ", got ", dim, " and ", o.heads);
+  constexpr int64_t limit = int64_t{1} << 30;
+  check(dim > 0 && dim <= limit && o.heads > 0 && o.heads <= limit, op,
+        ": expected dim and heads from 1 to ", limit, ", got ", dim, " and ", o.heads);
   check(dim % o.heads == 0 || (o.key_dim > 0 && o.value_dim > 0), op,
         ": heads must divide dim: dim ", dim, ", heads ", o.heads,
         " (unless key_dim and value_dim are given)");
@@ -121,12 +93,12 @@ MultiHeadAttentionOptions resolve(int64_t dim, MultiHeadAttentionOptions o) {
   check(o.kv_heads > 0 && o.heads % o.kv_heads == 0, op, ": kv_heads must divide heads: heads ",
         o.heads, ", kv_heads ", o.kv_heads);
   for (int64_t* size : {&o.key_dim, &o.value_dim}) {
-    check(*size >= 0 && *size <= most / o.heads, op, ": expected key_dim and value_dim >= 0, got ",
+    check(*size >= 0 && *size <= limit / o.heads, op, ": expected key_dim and value_dim >= 0, got ",
           o.key_dim, " and ", o.value_dim);
     if (*size == 0) *size = dim / o.heads;
   }
   check(o.rotary >= 0, op, ": expected rotary >= 0, got ", o.rotary);
-  check(o.rotary == 0 || o.key_dim % 2 == 0, op, ": rotary places need an even key_dim, got ",
+  check(o.rotary == 0 || o.key_dim % 2 == 0, op, ": rotary positions need an even key_dim, got ",
         o.key_dim);
   return o;
 }
@@ -136,8 +108,8 @@ Tensor by_heads(const Tensor& x, int64_t heads) {
   return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
 }
 
-/// What `a` makes of x, (B, T, heads key_dim + kv_heads (key_dim + value_dim)), as queries, keys and
-/// values by heads.
+/// Queries, keys and values by head, from their concatenation (B, T, heads key_dim + kv_heads
+/// (key_dim + value_dim)).
 std::array<Tensor, 3> split(const MultiHeadAttention& a, const Tensor& all) {
   const auto parts =
       all.split(Shape{a.heads * a.key_dim, a.kv_heads * a.key_dim, a.kv_heads * a.value_dim}, -1);
@@ -170,18 +142,20 @@ MultiHeadAttention::MultiHeadAttention(int64_t dim, const Resolved& o)
                              : Tensor()),
       dropout(o.dropout) {}
 
-/// With queries and keys turned by their places, the first of which is `offset`.
+/// x, which holds queries, keys and values concatenated, with queries and keys rotated for
+/// positions offset, offset + 1, ...
 Tensor MultiHeadAttention::rotated(const Tensor& x, int64_t offset) const {
   if (!positions.defined()) return x;
-  const int64_t B = x.size(0), T = x.size(1), turning = heads + kv_heads;
-  check(T <= positions.size(0) - offset, "MultiHeadAttention: ", offset + T,
-        " tokens are more than the ", positions.size(0), " rotary places");
+  const int64_t B = x.size(0), T = x.size(1), rotated_heads = heads + kv_heads;
+  check(T <= positions.size(0) - offset, "MultiHeadAttention: ", offset + T, " tokens exceed the ",
+        positions.size(0), " rotary positions");
   const Tensor table = positions.slice(0, offset, offset + T);
   if (key_dim == value_dim)
-    return rotary(x.reshape({B, T, turning + kv_heads, key_dim}), table, turning)
+    return rotary(x.reshape({B, T, rotated_heads + kv_heads, key_dim}), table, rotated_heads)
         .reshape(x.shape());
-  const std::vector<Tensor> parts = x.split(Shape{turning * key_dim, kv_heads * value_dim}, -1);
-  const Tensor y = rotary(parts[0].reshape({B, T, turning, key_dim}), table, turning);
+  const std::vector<Tensor> parts =
+      x.split(Shape{rotated_heads * key_dim, kv_heads * value_dim}, -1);
+  const Tensor y = rotary(parts[0].reshape({B, T, rotated_heads, key_dim}), table, rotated_heads);
   return cat({y.reshape(parts[0].shape()), parts[1]}, -1);
 }
 
@@ -222,7 +196,7 @@ KeysAndValues MultiHeadAttention::keys_and_values(const Tensor& memory) const {
 Tensor MultiHeadAttention::cross(const Tensor& x, const KeysAndValues& memory,
                                  const Tensor& mask) const {
   check(!causal && !positions.defined(),
-        "MultiHeadAttention: cross-attention has neither causal order nor rotary places");
+        "MultiHeadAttention: cross-attention is neither causal nor rotary");
   check_sequence(x, "x");
   const Tensor q = by_heads(qkv.rows(x, 0, heads * key_dim), heads);
   return output(scaled_dot_product_attention(q, memory.keys, memory.values,

@@ -1,5 +1,5 @@
 #pragma once
-// Layers over images, (N, C, H, W). Names, defaults and initialisation are PyTorch's.
+// Convolution layers for images (N, C, H, W). Names, defaults and initialisation follow PyTorch's.
 
 #include "gradus/core/ops/convolution.h"
 #include "gradus/nn/module.h"
@@ -7,14 +7,14 @@
 namespace gradus::nn {
 
 struct Conv2dLayerOptions {
-  Size2d stride = 1, padding = 0, dilation = 1;  ///< as Conv2dOptions'
-  int64_t groups = 1;                            ///< channels are convolved in so many groups
-  bool bias = true;                              ///< one number an output channel
+  Size2d stride = 1, padding = 0, dilation = 1;  ///< see Conv2dOptions
+  int64_t groups = 1;                            ///< number of channel groups
+  bool bias = true;                              ///< add a bias per output channel
 };
-/// conv2d with filters of its own: (N, in, H, W) -> (N, out, H', W').
+/// conv2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct Conv2d : Module {
   const Tensor weight, bias;  ///< (out, in / groups, h, w); (out) or undefined
-  Conv2dOptions options;      ///< of the op conv2d
+  Conv2dOptions options;      ///< passed to conv2d
   Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& options = {});
   Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }
 };

@@ -69,15 +69,15 @@ BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& o)
 }
 
 Tensor BatchNorm::operator()(const Tensor& x) const {
-  const Shape& own = running_mean.shape();
-  check(x.rank() >= 2 && Shape{x.size(1)} == own && x.dtype() == running_mean.dtype(),
-        "BatchNorm: expected ", running_mean.dtype(), " (N, C, ...) with C of ", own, ", got ",
+  const int64_t channels = running_mean.size(0);
+  check(x.rank() >= 2 && x.size(1) == channels && x.dtype() == running_mean.dtype(),
+        "BatchNorm: expected ", running_mean.dtype(), " (N, C, ...) with C = ", channels, ", got ",
         x.dtype(), " ", x.shape());
   if (!is_training()) return batch_norm_by(running_mean, running_var, x, weight, bias, eps);
   const BatchNormOutput out = batch_norm(x, weight, bias, eps);
-  if (x.numel() == 0) return out.y;  // nothing to learn from
+  if (x.numel() == 0) return out.y;
   const NoGrad no_grad;
-  const auto count = static_cast<double>(x.numel() / own[0]);
+  const auto count = static_cast<double>(x.numel() / channels);
   running_mean.mul_(1 - momentum).add_(out.mean, momentum);
   running_var.mul_(1 - momentum).add_(out.var, momentum * count / (count - 1));
   return out.y;

@@ -1,5 +1,5 @@
 #pragma once
-// The basic layers. Names, defaults and initialisation are PyTorch's.
+// Basic layers. Names, defaults and initialisation follow PyTorch's.
 
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/normalization.h"
@@ -11,8 +11,8 @@ namespace gradus::nn {
 struct LinearOptions {
   bool bias = true;  ///< add a bias
 };
-/// act(x W^T + b). Nothing else multiplies by the weight than the three functions below, so a packed,
-/// quantised or low-rank weight would be handled here only.
+/// act(x W^T + b). Only the three functions below multiply by the weight, so a packed, quantised or
+/// low-rank one has to be handled nowhere else.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
@@ -29,29 +29,28 @@ struct Linear : Module {
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second);
 
-/// Rows of a table by ids: (...) int64 -> (..., dim).
+/// Looks up rows of a table by id: (...) int64 -> (..., dim).
 struct Embedding : Module {
   const Tensor weight;  ///< (count, dim)
   Embedding(int64_t count, int64_t dim);
   Tensor operator()(const Tensor& ids) const;
 };
 
-/// LayerNorm's or RMSNorm's.
+/// LayerNorm or RMSNorm.
 enum class NormKind { layer, rms };
-/// A norm over the last axis: weight times (x - mean) / sqrt(var + eps) + bias, or of the kind rms
-/// x / sqrt(mean(x^2) + eps). What LayerNorm and RMSNorm have in common, for layers that take
-/// either.
+/// Normalisation over the last axis: (x - mean) / sqrt(var + eps) * weight + bias, or for the kind
+/// rms x / sqrt(mean(x^2) + eps) * weight. For layers that accept either kind.
 struct Norm : Module {
   const Tensor weight, bias;  ///< (dim); (dim) or undefined
-  double eps;                 ///< added to the variance, or to the mean square
-  NormKind kind;              ///< of what is taken off and divided by
+  double eps;                 ///< added to the variance or mean square
+  NormKind kind;              ///< layer or rms
   Norm(NormKind kind, int64_t dim, double eps, bool bias);
   Tensor operator()(const Tensor& x) const;
 };
 
 struct LayerNormOptions {
   double eps = 1e-5;  ///< added to the variance
-  bool bias = true;   ///< whether there is one; a weight there is
+  bool bias = true;   ///< add a bias (the weight is always present)
 };
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis.
 struct LayerNorm : Norm {
@@ -68,25 +67,25 @@ struct RMSNorm : Norm {
 
 struct BatchNormOptions {
   double eps = 1e-5;      ///< added to the variance
-  double momentum = 0.1;  ///< the share of a batch in the running statistics
-  bool affine = true;     ///< whether there are weight and bias
+  double momentum = 0.1;  ///< weight of a new batch in the running statistics
+  bool affine = true;     ///< scale by a weight and add a bias
 };
-/// In training mode batch_norm of x (N, C, ...) by its own mean and variance, with which the running
-/// ones move on (the variance unbiased, as PyTorch's); in evaluation mode by the running ones. There
-/// is no num_batches_tracked.
+/// Batch normalisation of x (N, C, ...). Training mode uses the batch's mean and variance and
+/// updates the running ones (with the unbiased variance, as PyTorch does); evaluation mode uses the
+/// running ones. There is no num_batches_tracked.
 struct BatchNorm : Module {
-  const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias or undefined
+  const Tensor weight, bias, running_mean, running_var;  ///< (C); weight, bias or undefined
   double eps, momentum;                                  ///< see BatchNormOptions
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 };
 ///@{
-/// BatchNorm is of any number of axes, as it is.
-using BatchNorm1d = BatchNorm;  // of any number of axes, as it is
+/// PyTorch's names: BatchNorm works for any number of axes.
+using BatchNorm1d = BatchNorm;
 using BatchNorm2d = BatchNorm;
 ///@}
 
-/// Layer norm of each of `groups` groups of channels of x (N, C, ...).
+/// Group normalisation: layer norm over each group of channels of x (N, C, ...).
 struct GroupNorm : Module {
   const Tensor weight, bias;  ///< (C)
   int64_t groups;             ///< of channels
@@ -97,38 +96,38 @@ struct GroupNorm : Module {
 
 /// In training mode: drops each element with probability p and scales the others by 1/(1-p).
 struct Dropout {
-  double p;  ///< of a number becoming 0
+  double p;  ///< probability of dropping an element
   explicit Dropout(double p = 0.5);
   Tensor operator()(const Tensor& x) const;
 };
 
 struct MLPOptions {
-  int64_t hidden = 0;                        ///< 0: 4 dim
-  Activation activation = Activation::gelu;  ///< between fc and proj
-  bool gated = false;         ///< fc gives twice the hidden size, and its halves are act(a) b
-  bool bias = true;           ///< in fc and in proj
-  double dropout = 0;         ///< of the output
-  double hidden_dropout = 0;  ///< of the hidden numbers, behind the activation
+  int64_t hidden = 0;                        ///< hidden size; 0: 4 dim
+  Activation activation = Activation::gelu;  ///< after fc
+  bool gated = false;                        ///< hidden layer act(a) b with [a, b] = fc(x)
+  bool bias = true;                          ///< in fc and proj
+  double dropout = 0;                        ///< of the output
+  double hidden_dropout = 0;                 ///< of the hidden layer, after the activation
 };
-/// The transformer's feed-forward layer: proj(act(fc(x))), (..., dim) -> (..., dim).
+/// The feed-forward layer of a transformer: proj(act(fc(x))), (..., dim) -> (..., dim).
 struct MLP : Module {
-  Linear fc, proj;                  ///< dim -> hidden (twice that if gated), and hidden -> dim
-  Activation activation;            ///< between them
-  bool gated;                       ///< act(a) b of fc's halves
-  Dropout dropout, hidden_dropout;  ///< of proj's output, and of what it reads
+  Linear fc, proj;                  ///< dim -> hidden (2 hidden if gated); hidden -> dim
+  Activation activation;            ///< after fc
+  bool gated;                       ///< act(a) b with [a, b] = fc(x)
+  Dropout dropout, hidden_dropout;  ///< of the output; of the hidden layer
   explicit MLP(int64_t dim, const MLPOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 };
 
 struct SwiGLUOptions {
-  int64_t hidden = 0;  ///< 0: 8/3 dim, rounded up to a multiple of 8: as many parameters as an MLP
+  int64_t hidden = 0;  ///< hidden size; 0: hidden_size(dim)
   bool bias = false;   ///< in both linear layers
   double dropout = 0;  ///< of the output
 };
 /// proj(silu(a) b) with [a, b] = fc(x). Shazeer 2020, arXiv 2002.05202, equation 6.
 struct SwiGLU : MLP {
   explicit SwiGLU(int64_t dim, const SwiGLUOptions& options = {});
-  /// The default hidden size.
+  /// 8/3 dim rounded up to a multiple of 8: as many parameters as an MLP with 4 dim.
   static int64_t hidden_size(int64_t dim);
 };
 

@@ -17,10 +17,10 @@ double accuracy(const Tensor& logits, const Tensor& targets, const AccuracyOptio
   for (int64_t t : targets.to_vector<int64_t>())
     check((t >= 0 && t < classes) || t == options.ignore_index, "accuracy: target ", t,
           " is outside [0, ", classes, ")");
-  const Tensor counts = targets != static_cast<double>(options.ignore_index);
-  const Tensor numbers = sum(isnan(logits), -1) == 0;
-  const Tensor hits = (argmax(logits, -1) == targets) & numbers & counts;
-  return sum(hits).item() / sum(counts).item();
+  const Tensor counted = targets != static_cast<double>(options.ignore_index);
+  const Tensor without_nan = sum(isnan(logits), -1) == 0;
+  const Tensor hits = (argmax(logits, -1) == targets) & without_nan & counted;
+  return sum(hits).item() / sum(counted).item();
 }
 
 }  // namespace gradus::nn

@@ -1,16 +1,15 @@
 #pragma once
-// How good predictions are. Nothing here has a gradient.
+// Evaluation metrics, without gradients.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus::nn {
 
 struct AccuracyOptions {
-  int64_t ignore_index = -100;  ///< targets with this value count for nothing
+  int64_t ignore_index = -100;  ///< targets with this value are ignored
 };
-/// The fraction of rows of logits (..., C) whose largest entry (the first, if several) stands at
-/// the target: targets class indices int64 (...). A row with a NaN is wrong. NaN where no target
-/// counts.
+/// Fraction of rows of logits (..., C) whose argmax (the first on ties) is the target: targets
+/// (...) int64 class indices. A row with a NaN counts as wrong. NaN if every target is ignored.
 double accuracy(const Tensor& logits, const Tensor& targets, const AccuracyOptions& options = {});
 
 }  // namespace gradus::nn

@@ -1,11 +1,12 @@
 #pragma once
-// Layers and what they are made of.
+// Layers, initialisers and metrics.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/nn/activations.h"
 #include "gradus/nn/attention.h"
 #include "gradus/nn/convolution.h"
 #include "gradus/nn/init.h"
+#include "gradus/nn/key_value_cache.h"
 #include "gradus/nn/layers.h"
 #include "gradus/nn/metrics.h"
 #include "gradus/nn/module.h"

@@ -12,12 +12,12 @@ const char* name_of(Recurrence cell) {
   return cell == Recurrence::lstm ? "LSTM" : cell == Recurrence::gru ? "GRU" : "RNN";
 }
 
-/// RNN's tanh or relu; the others have no choice.
-Recurrence chosen(Recurrence cell, Activation activation) {
-  const bool rectified = activation == Activation::relu && cell == Recurrence::rnn_tanh;
-  check(rectified || activation == Activation::tanh, name_of(cell),
-        ": expected tanh as nonlinearity or, of RNN, relu, got ", core::name_of(activation));
-  return rectified ? Recurrence::rnn_relu : cell;
+/// The cell kind with RNN's nonlinearity, tanh or relu; other cells accept tanh only.
+Recurrence with_nonlinearity(Recurrence cell, Activation activation) {
+  const bool relu = activation == Activation::relu && cell == Recurrence::rnn_tanh;
+  check(relu || activation == Activation::tanh, name_of(cell),
+        ": expected nonlinearity tanh or, for RNN, relu, got ", core::name_of(activation));
+  return relu ? Recurrence::rnn_relu : cell;
 }
 
 /// param(name, shape, initialiser) creates each. All are uniform within 1/sqrt(hidden), as
@@ -42,7 +42,7 @@ RecurrentWeights make_weights(Recurrence cell, int64_t input, int64_t hidden, bo
 
 RecurrentLayers::RecurrentLayers(Recurrence kind, int64_t input_, int64_t hidden_,
                                  const RNNOptions& options)
-    : cell(chosen(kind, options.nonlinearity)),
+    : cell(with_nonlinearity(kind, options.nonlinearity)),
       input(input_),
       hidden(hidden_),
       directions(options.bidirectional ? 2 : 1),
@@ -72,14 +72,14 @@ RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentStat
           ": expected a first state (layers * directions, B, hidden) = ", state, ", got ",
           s.defined() ? s.shape() : Shape{});
   Tensor y = x;
-  if (lengths.defined()) {  // so that the weights' gradients do not meet what stands in padding
+  if (lengths.defined()) {  // keeps padding, NaN included, out of the weights' gradients
     check_tensor(name, "lengths", lengths, int64, {B});
     y = masked_fill(x, le(lengths.unsqueeze(1), arange(x.size(1))).unsqueeze(2), 0);
   }
   std::vector<Tensor> h, c, outputs;
   for (int64_t i = 0; i < count; ++i) {
     const RecurrentWeights& w = weights[static_cast<size_t>(i)];
-    // GRU alone needs the second bias apart: r is applied to it.
+    // Only GRU needs its recurrent bias separately: r multiplies it.
     const bool joined = cell != Recurrence::gru && w.bias_ih.defined();
     const Tensor gates = linear(y, w.weight_ih, joined ? w.bias_ih + w.bias_hh : w.bias_ih);
     const RecurrentOutput out = recurrent(
@@ -99,7 +99,7 @@ RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentStat
 
 RecurrentCell::RecurrentCell(Recurrence kind, int64_t input, int64_t hidden,
                              const RNNCellOptions& options)
-    : cell(chosen(kind, options.nonlinearity)),
+    : cell(with_nonlinearity(kind, options.nonlinearity)),
       weights(make_weights(
           cell, input, hidden, options.bias, "",
           [this](const std::string& name, const Shape& shape, const Initialiser& initialiser) {

@@ -1,7 +1,7 @@
 #pragma once
-// Recurrent networks. Everything here is BATCH FIRST: sequences are (B, T, C), what PyTorch calls
-// batch_first=True; states are (layers * directions, B, H), as PyTorch's are in either case. Names
-// and initialisation of parameters are PyTorch's, so that state dicts can be exchanged.
+// Recurrent networks. Everything here is BATCH FIRST: sequences are (B, T, C), as in PyTorch with
+// batch_first=True; states are (layers * directions, B, H), as in PyTorch. Parameter names and
+// initialisation follow PyTorch's, so that state dicts can be exchanged.
 
 #include "gradus/core/ops/recurrent.h"
 #include "gradus/nn/layers.h"
@@ -9,34 +9,33 @@
 namespace gradus::nn {
 
 struct RNNOptions {
-  int64_t layers = 1;                          ///< one upon the other
-  bool bidirectional = false;                  ///< beside each layer one that reads from the end
-  bool bias = true;                            ///< in the input's part and in the state's
-  double dropout = 0;                          ///< of each layer's output but the last's
-  Activation nonlinearity = Activation::tanh;  ///< of RNN: tanh or relu
+  int64_t layers = 1;                          ///< stacked layers
+  bool bidirectional = false;                  ///< also run each layer in reverse
+  bool bias = true;                            ///< add input and recurrent biases
+  double dropout = 0;                          ///< of the output of every layer but the last
+  Activation nonlinearity = Activation::tanh;  ///< RNN only: tanh or relu
 };
 
-/// One layer's parameters in one direction, G gates (4 of LSTM, 3 of GRU, 1 of RNN), in PyTorch's
+/// Parameters of one layer in one direction, with G gates (LSTM 4, GRU 3, RNN 1) in PyTorch's
 /// order: i, f, g, o and r, z, n.
 struct RecurrentWeights {
   const Tensor weight_ih, weight_hh;  ///< (G H, in), (G H, H)
   const Tensor bias_ih, bias_hh;      ///< (G H) or undefined
 };
 
-/// What RNN, LSTM and GRU share.
+/// The common base of RNN, LSTM and GRU.
 struct RecurrentLayers : Module {
-  const Recurrence cell;                    ///< of every layer
-  const int64_t input, hidden, directions;  ///< numbers of an input, of a state; 2 if bidirectional
-  const Dropout dropout;                    ///< of each layer's output but the last's
+  const Recurrence cell;                        ///< of every layer
+  const int64_t input, hidden, directions;      ///< input size, state size, 1 or 2 directions
+  const Dropout dropout;                        ///< of the output of every layer but the last
   const std::vector<RecurrentWeights> weights;  ///< (layers * directions), forward before reverse
 
-  /// x (B, T, input), BATCH FIRST -> output (B, T, directions * H), of the last layer, and the
-  /// state after the last step, (layers * directions, B, H); c is LSTM's alone. `first`: the state
-  /// before the first step, likewise; undefined: zeros. `lengths` (B) int64: the rows' true
-  /// lengths, in any order; what follows in x may be anything and is not read, output there is 0,
-  /// the state is that after each row's own last step, and the reverse direction begins there. As
-  /// with torch's pack_padded_sequence and pad_packed_sequence. Throws Error unless 1 <= length <=
-  /// T.
+  /// x (B, T, input), BATCH FIRST -> output (B, T, directions * H) of the last layer, and the final
+  /// state (layers * directions, B, H), with c for LSTM only. `first`: the initial state;
+  /// undefined: zeros. `lengths` (B) int64: sequence lengths, in any order. x after them is not
+  /// read, output there is 0, the final state is the one after each sequence's last step, and the
+  /// reverse direction starts there, as with torch's pack_padded_sequence and pad_packed_sequence.
+  /// Throws Error unless 1 <= length <= T.
   RecurrentOutput operator()(const Tensor& x, const RecurrentState& first = {},
                              const Tensor& lengths = {}) const;
 
@@ -57,18 +56,18 @@ using LSTM = RecurrentLayersOf<Recurrence::lstm>;
 using GRU = RecurrentLayersOf<Recurrence::gru>;
 
 struct RNNCellOptions {
-  bool bias = true;                            ///< in the input's part and in the state's
-  Activation nonlinearity = Activation::tanh;  ///< of RNNCell: tanh or relu
+  bool bias = true;                            ///< add input and recurrent biases
+  Activation nonlinearity = Activation::tanh;  ///< RNNCell only: tanh or relu
 };
 
-/// One step: for decoders, whose input depends on the step before. What RNNCell, LSTMCell and
-/// GRUCell share.
+/// One recurrent step, for decoders whose input depends on the previous step. The common base of
+/// RNNCell, LSTMCell and GRUCell.
 struct RecurrentCell : Module {
-  const Recurrence cell;           ///< its kind
-  const RecurrentWeights weights;  ///< of its one step
+  const Recurrence cell;           ///< kind of cell
+  const RecurrentWeights weights;  ///< see RecurrentWeights
 
-  /// x (B, input) and the state before, h (B, H) and, of LSTM, c (B, H); undefined: zeros. The state
-  /// after, of which h is the output.
+  /// The next state, whose h is the output, from x (B, input) and the previous state: h (B, H) and,
+  /// for LSTM, c (B, H); undefined: zeros.
   RecurrentState operator()(const Tensor& x, const RecurrentState& before = {}) const;
 
  protected:

@@ -6,9 +6,9 @@
 namespace gradus::nn {
 
 /// A sublayer f with its residual connection. norm_first: x + f(norm(x)), pre-norm (Radford et al.
-/// 2019, "Language Models are Unsupervised Multitask Learners", section 2.3; Xiong et al. 2020, arXiv
-/// 2002.04745). Otherwise norm(x + f(x)), post-norm (Vaswani et al. 2017, section 3.1; Devlin et al.
-/// 2019).
+/// 2019, "Language Models are Unsupervised Multitask Learners", section 2.3; Xiong et al. 2020,
+/// arXiv 2002.04745). Otherwise norm(x + f(x)), post-norm (Vaswani et al. 2017, section 3.1; Devlin
+/// et al. 2019).
 template <class Sublayer>
 Tensor residual(bool norm_first, const Norm& norm, const Tensor& x, const Sublayer& f) {
   if (norm_first) return x + f(norm(x));
@@ -63,8 +63,8 @@ struct LlamaBlockOptions {
   int64_t context = 1024;  ///< maximum length
   double dropout = 0;      ///< of attention weights and sublayer outputs
 };
-/// The decoder block of Llama: pre-norm with RMSNorm, rotary positions, SwiGLU, no biases. Touvron et
-/// al. 2023, arXiv 2302.13971, section 2.2.
+/// The decoder block of Llama: pre-norm with RMSNorm, rotary positions, SwiGLU, no biases. Touvron
+/// et al. 2023, arXiv 2302.13971, section 2.2.
 Block llama_block(int64_t dim, const LlamaBlockOptions& options);
 
 /// The decoder block of an encoder-decoder: causal self-attention, cross-attention to the encoder's

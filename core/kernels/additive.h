@@ -1,5 +1,6 @@
 #pragma once
-// Additive attention's scores: nothing of size Tq x Tk x H is ever stored.
+// Additive attention's scores. Composed form: composed_scores in core/ops/additive.cpp, which
+// stores three tensors of size Tq x Tk x H; this stores none.
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"
@@ -11,7 +12,7 @@ struct AdditiveSizes {
   int64_t batch, queries, keys, hidden;
 };
 
-/// scores (batch, queries, keys): sum over h of v_h tanh(q_h + k_h).
+/// scores (batch, queries, keys) = the sum over h of v_h tanh(q_h + k_h).
 template <class T>
 void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v, T* scores) {
   const int64_t H = n.hidden, grain = (1 << 14) / (n.keys * H + 1) + 1;
@@ -24,8 +25,9 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
   });
 }
 
-/// The gradients of q, k and v from d, that of the scores. Threads share the work by batch entry
-/// and by units of H, whose sums are their own.
+/// Overwrites dq, dk and dv with the gradients of q, k and v, given d, the gradient of the scores.
+/// Threads share the batch entries and blocks of H, each with its own sums. (Eight parameters: the
+/// arrays of the formula.)
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,
                               const T* d, T* dq, T* dk, T* dv) {

@@ -5,17 +5,18 @@
 
 #include <climits>
 #include <cstdlib>
-#include <optional>
 #include <string_view>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/panel_gemm.h"
+#include "gradus/core/kernels/product.h"
+#include "gradus/core/kernels/row_dots.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/profiler.h"
 
-// What OpenBLAS has beyond CBLAS; null in another BLAS, or in a build with one set of kernels.
+// OpenBLAS's functions beyond CBLAS; null in another BLAS or in a build with one set of kernels.
 extern "C" {
 __attribute__((weak)) char* openblas_get_corename(void);
 __attribute__((weak)) char* openblas_get_config(void);
@@ -28,9 +29,11 @@ __attribute__((weak)) void gotoblas_dynamic_quit(void);
 
 namespace gradus::blas {
 
+using kernel::ProductKernel, kernel::ProductShape, kernel::choose_product;
+
 namespace {
 
-// How wide the kernels of an OpenBLAS core are: 0 SSE, 1 AVX, 2 AVX2 with FMA, 3 AVX-512.
+// The instruction set of an OpenBLAS core's kernels: 0 SSE, 1 AVX, 2 AVX2 with FMA, 3 AVX-512.
 int kernel_level(std::string_view core) {
   for (const char* name : {"SkylakeX", "Cooperlake", "SapphireRapids"})
     if (core == name) return 3;
@@ -55,9 +58,9 @@ int cpu_level() {
   return 0;
 }
 
-// OpenBLAS takes the kernels of the CPUs that it knows; on younger ones it falls back, before
-// 0.3.25 as far as to those of 2004, a fifth as fast. Moves it to the widest that this CPU can run,
-// whoever made it, unless the user chose. Returns why the kernels now in use are.
+// Makes OpenBLAS use the widest kernels that this CPU can run, whatever its make, unless the user
+// chose some. Left alone it knows CPUs by name and falls back on newer ones, before 0.3.25 as far
+// as to kernels of 2004, a fifth as fast. Returns the reason for the kernels now in use.
 std::string choose_kernels() {
   const std::string found = openblas_get_corename();
   const int level = cpu_level();
@@ -77,8 +80,8 @@ std::string choose_kernels() {
 
 struct Setup {
   std::string description = "CBLAS, not OpenBLAS";
-  bool openmp = false;   // this BLAS asks OpenMP for the number of threads on each call
-  bool pthread = false;  // it has threads of its own, whose number is the process's
+  bool openmp = false;   // BLAS asks OpenMP for the number of threads at each call
+  bool pthread = false;  // BLAS has its own threads; their number is global to the process
 };
 
 Setup set_up() {
@@ -97,9 +100,9 @@ Setup set_up() {
   return s;
 }
 
-// Done before the first call of BLAS.
+// Set up before the first call of BLAS.
 const Setup& setup() {
-  static const Setup& s = *new Setup(set_up());  // for those that end after this
+  static const Setup& s = *new Setup(set_up());  // never destroyed: some threads end after statics
   return s;
 }
 
@@ -108,7 +111,8 @@ constexpr auto cblas_gemm = cblas_dgemm;
 template <>
 constexpr auto cblas_gemm<float> = cblas_sgemm;
 
-// A row stride of a matrix of one row means nothing: BLAS wants it at least the row's length.
+// The stride to pass to BLAS, which requires at least the row's length even for a single row, whose
+// stride has no meaning.
 int64_t row_stride(const char* name, int64_t rows, int64_t cols, int64_t stride) {
   if (rows <= 1) return std::max<int64_t>({cols, 1});
   check(stride >= cols, "gemm: row stride of ", name, " is ", stride, ", shorter than its rows of ",
@@ -128,46 +132,16 @@ void validate(Product<T>& p) {
         ") exceed BLAS's limit of ", INT_MAX);
 }
 
-// y[r] = dot(w[r, :], x), added to y[r] or not, for rows r of a row-major matrix. One stream of
-// memory at a time: this reads w as fast as the memory gives it, which BLAS's gemv does not.
 template <class T>
-struct RowDots {
-  const T* w;
-  int64_t ldw, rows, n;
-  const T* x;
-  bool add;
-  T* y;
-  int64_t incy;
-
-  void run(int64_t begin, int64_t end) const {
-    for (int64_t r = begin; r < end; ++r)
-      y[r * incy] = dot(w + r * ldw, x, n) + (add ? y[r * incy] : T{0});
-  }
-
-  static T dot(const T* u, const T* v, int64_t n) {
-    constexpr int64_t block = 4096;  // a longer sum in one float would lose digits
-    T sum{0};
-    for (; n > 0; u += block, v += block, n -= block)
-      sum += simd_sum<T>(std::min(block, n), [=](int64_t i) { return u[i] * v[i]; });
-    return sum;
-  }
-};
-
-// A product with a vector as dots with the rows of the matrix, if that is how both lie in memory.
-template <class T>
-std::optional<RowDots<T>> as_row_dots(const Product<T>& p) {
-  if (p.m == 1 && p.trans_b && (!p.trans_a || p.lda == 1))
-    return RowDots<T>{p.b, p.ldb, p.n, p.k, p.a, p.add, p.c, 1};
-  if (p.n == 1 && !p.trans_a && (p.trans_b || p.ldb == 1))
-    return RowDots<T>{p.a, p.lda, p.m, p.k, p.b, p.add, p.c, p.ldc};
-  return std::nullopt;
+ProductShape shape_of(const Product<T>& p) {
+  return {.m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .trans_a = p.trans_a,
+          .trans_b = p.trans_b,
+          .lda = p.lda,
+          .ldb = p.ldb};
 }
-
-// Where our own kernel is the faster one: measured in float32 with 512-bit vectors, by 4 to 25% at
-// the sizes of transformer layers. With 256-bit ones (6 x 2 vectors of sums) it is level with
-// OpenBLAS's by itself and 1 to 5% slower in training steps.
-template <class T>
-constexpr bool own_kernel = std::is_same_v<T, float>&& kernel::vector_bytes == 64;
 
 template <class T>
 void call_blas(const Product<T>& p) {
@@ -177,8 +151,8 @@ void call_blas(const Product<T>& p) {
                 size(p.lda), p.b, size(p.ldb), p.add ? T{1} : T{0}, p.c, size(p.ldc));
 }
 
-// OpenBLAS takes a buffer for each of its calls that run at once, and where the system refuses one,
-// asks for ever: before its first call each thread looks whether there is room.
+// OpenBLAS allocates a buffer for each of its calls that run at once and retries for ever where the
+// system refuses. Before its first call each thread therefore checks that there is memory.
 void expect_room() {
   static thread_local constinit bool found = false;
   if (found) return;
@@ -189,22 +163,22 @@ void expect_room() {
   found = true;
 }
 
-// Computes one tile of p's C on this thread.
+// Computes one tile of p's C on this thread by `choice`, panel or blas.
 template <class T>
-void compute(const Product<T>& p, const Tile& tile, const TileDone& done) {
+void compute(ProductKernel choice, const Product<T>& p, const Tile& tile, const TileDone& done) {
   Product<T> part = p;
   part.m = tile.rows, part.n = tile.cols;
   part.a = p.a_at(tile.row, 0), part.b = p.b_at(0, tile.col);
   part.c = p.c + tile.row * p.ldc + tile.col;
   FlushDenormals flush;
-  if constexpr (own_kernel<T>) {
+  if (choice == ProductKernel::panel) {
     const Scratch<T> panel(kernel::panel_size<T>);
     return kernel::panel_gemm(part, panel.data(), [&](const Tile& b) {
       if (done) done({tile.row + b.row, b.rows, tile.col + b.col, b.cols});
     });
   }
   expect_room();
-  // OpenBLAS must be kept from starting a team of its own.
+  // OpenBLAS must not start a team of its own.
   if (setup().pthread && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
   if (setup().openmp)
     with_single_openmp_thread([&] { call_blas(part); });
@@ -213,31 +187,33 @@ void compute(const Product<T>& p, const Tile& tile, const TileDone& done) {
   if (done) done(tile);
 }
 
-// Below this many multiply-adds one thread is done before two had shared the work.
+// Below this many multiply-adds one thread finishes before two could have shared the work.
 constexpr int64_t serial_work = 2 * 64 * 64 * 64;
 
-// How a product is split: one piece a thread, since each piece packs an operand of its own. With
-// our kernel by columns, so that no two pack the same, but by rows where columns are few or rows
-// come out more even. BLAS's kernels round differently at a tile's edges: one thread computes the
-// pieces of two, so that both give the same bits; that costs it 2%.
+// Splits a product over the threads, one piece per thread, since each piece packs an operand.
+//
+// panel: by columns, so that no two threads pack the same columns of B; by rows where columns are
+// few or rows give evener shares.
+// blas: by the longer side. Its kernels round differently at a tile's edges, so one thread computes
+// the pieces of two, and both give the same bits; this costs one thread 2%.
 template <class T>
-void split(const Product<T>& p, const TileDone& done) {
-  if (p.m * p.n < serial_work / p.k) return compute(p, {0, p.m, 0, p.n}, done);
-  int64_t pieces = std::max(own_kernel<T> ? 1 : 2, num_threads());
+void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
+  if (p.m * p.n < serial_work / p.k) return compute(choice, p, {0, p.m, 0, p.n}, done);
+  const bool panel = choice == ProductKernel::panel;
+  int64_t pieces = std::max(panel ? 1 : 2, num_threads());
   auto piece = [&](int64_t length) { return ((length + pieces - 1) / pieces + 31) / 32 * 32; };
   bool by_columns = p.n > p.m;
-  if constexpr (own_kernel<T>)
-    by_columns = p.n >= 64 * pieces && piece(p.n) * p.m <= piece(p.m) * p.n * 33 / 32;
+  if (panel) by_columns = p.n >= 64 * pieces && piece(p.n) * p.m <= piece(p.m) * p.n * 33 / 32;
   const int64_t length = by_columns ? p.n : p.m;
-  // After BLAS `done` finds a whole piece, which then should fit a cache.
-  while (done && !own_kernel<T> && piece(length) > 384) pieces *= 2;
+  // BLAS calls `done` once for a whole piece, which should then still be in a cache.
+  while (done && !panel && piece(length) > 384) pieces *= 2;
   parallel_for(length, piece(length), [&](int64_t begin, int64_t end) {
-    compute(p, by_columns ? Tile{0, p.m, begin, end - begin} : Tile{begin, end - begin, 0, p.n},
-            done);
+    compute(choice, p,
+            by_columns ? Tile{0, p.m, begin, end - begin} : Tile{begin, end - begin, 0, p.n}, done);
   });
 }
 
-// C = 0 where k = 0.
+// k = 0: C = 0, or C as it is with `add`.
 template <class T>
 void clear(const Product<T>& p) {
   for (int64_t i = 0; i < p.m && !p.add; ++i) std::fill_n(p.c + i * p.ldc, p.n, T{0});
@@ -251,13 +227,16 @@ void gemm(Product<T> p, const TileDone& done) {
   if (p.m == 0 || p.n == 0) return;
   ProfileScope::count(
       2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k), 0);
-  if (p.k == 0) {
+  const ProductShape shape = shape_of(p);
+  const ProductKernel choice = choose_product(shape, dtype_of<T>);
+  if (choice == ProductKernel::zero) {
     clear(p);
-  } else if (const auto dots = as_row_dots(p)) {
+  } else if (choice == ProductKernel::row_dots) {
+    const auto dots = kernel::row_dots(shape, p);
     const int64_t grain = std::max<int64_t>(1, 65536 / p.k);
-    parallel_for(dots->rows, grain, [&](int64_t r0, int64_t r1) { dots->run(r0, r1); });
+    parallel_for(dots.rows, grain, [&](int64_t r0, int64_t r1) { dots.run(r0, r1); });
   } else {
-    return split(p, done);
+    return split(choice, p, done);
   }
   if (done) done({0, p.m, 0, p.n});
 }
@@ -266,12 +245,15 @@ template <class T>
 void gemm_serial(Product<T> p) {
   validate(p);
   if (p.m == 0 || p.n == 0) return;
-  if (p.k == 0) return clear(p);
-  if (const auto dots = as_row_dots(p)) {
+  const ProductShape shape = shape_of(p);
+  const ProductKernel choice = choose_product(shape, dtype_of<T>);
+  if (choice == ProductKernel::zero) return clear(p);
+  if (choice == ProductKernel::row_dots) {
     FlushDenormals flush;
-    return dots->run(0, dots->rows);
+    const auto dots = kernel::row_dots(shape, p);
+    return dots.run(0, dots.rows);
   }
-  compute(p, {0, p.m, 0, p.n}, {});
+  compute(choice, p, {0, p.m, 0, p.n}, {});
 }
 
 template void gemm<float>(Product<float>, const TileDone&);
@@ -280,8 +262,9 @@ template void gemm_serial<float>(Product<float>);
 template void gemm_serial<double>(Product<double>);
 
 std::string describe() {
+  const ProductKernel choice = choose_product({.m = 64, .n = 64, .k = 64}, float32);
   return setup().description +
-         (own_kernel<float> ? "; float32 products by a kernel of our own" : "");
+         (choice == ProductKernel::panel ? "; float32 products by a kernel of our own" : "");
 }
 
 }  // namespace gradus::blas

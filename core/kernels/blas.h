@@ -1,6 +1,7 @@
 #pragma once
-// Matrix multiplication: the one door to BLAS, and beside it our own kernel where that is faster.
-// Either runs on one thread; how a product is split over threads is decided here, by its shape.
+// Matrix multiplication: the only entry to BLAS, and our own kernels where they are faster
+// (product.h chooses). Every kernel runs on one thread; gemm splits a product over the threads by
+// its shape.
 
 #include <cstdint>
 #include <functional>
@@ -8,9 +9,8 @@
 
 namespace gradus::blas {
 
-/// C = op(A) op(B), or C += op(A) op(B) with `add`: row-major, C is (m, n), op(A) is (m, k), op(B)
-/// is (k, n); lda, ldb, ldc are the row strides of A, B, C as stored, before op. T is float or
-/// double.
+/// C = op(A) op(B), or C += op(A) op(B) with `add`. All are row-major: C (m, n), op(A) (m, k),
+/// op(B) (k, n). lda, ldb and ldc are the row strides as stored, before op. T is float or double.
 template <class T>
 struct Product {
   bool trans_a = false, trans_b = false;
@@ -29,28 +29,28 @@ struct Product {
   const T* b_at(int64_t p, int64_t j) const { return trans_b ? b + j * ldb + p : b + p * ldb + j; }
 };
 
-/// Part of C: rows [row, row + rows) and columns [col, col + cols).
+/// A part of C: rows [row, row + rows) and columns [col, col + cols).
 struct Tile {
   int64_t row = 0, rows = 0, col = 0, cols = 0;
 };
 
-/// Is called with each tile of C once it is final and while it is near in a cache, on the thread
-/// that computed it.
+/// Called once for each tile of C when it is final and still in a cache, on the thread that
+/// computed it.
 using TileDone = std::function<void(const Tile&)>;
 
-/// Computes p, split over threads by rows or columns, as the shape wants; one and two threads give
-/// the same bits, and with our own kernel any number of threads. Without `add` C is not read.
-/// Throws Error for negative sizes, row strides shorter than a row, and sizes above 2^31 - 1.
-/// Counts its FLOPs for an open ProfileScope.
+/// Computes p, split over the threads by rows or by columns. One and two threads give the same
+/// bits; with our own kernels, any number of threads. C is read only with `add`. Throws Error for
+/// negative sizes, row strides shorter than a row, and sizes above 2^31 - 1. Counts its FLOPs for
+/// an open ProfileScope.
 template <class T>
 void gemm(Product<T> p, const TileDone& done = {});
 
-/// As gemm, on the calling thread alone, and uncounted: for use inside parallel_for.
+/// As gemm, on the calling thread only and without counting FLOPs: for use inside parallel_for.
 template <class T>
 void gemm_serial(Product<T> p);
 
-/// "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: why they were chosen", and whether float32
-/// products are our own kernel's, for build_info().
+/// The BLAS, its kernels and why they were chosen, for build_info(): "OpenBLAS 0.3.21 (pthread),
+/// kernels SkylakeX: OpenBLAS's own choice; float32 products by a kernel of our own".
 std::string describe();
 
 }  // namespace gradus::blas

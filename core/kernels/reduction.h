@@ -8,9 +8,9 @@
 
 #include <type_traits>
 
-#include "gradus/core/kernels/odometer.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/parallel.h"
+#include "gradus/core/tensor/odometer.h"
 
 namespace gradus::kernel {
 
@@ -110,7 +110,7 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
     if (outer == 1)
       return sum_strided<Acc>(from + begin * plan.inner_x, end - begin, plan.inner_x, term_k);
     Acc total{};
-    Odometer<1> row(plan.reduced, {&plan.reduced_x}, begin / plan.inner);
+    internal::Odometer<1> row(plan.reduced, {&plan.reduced_x}, begin / plan.inner);
     for (int64_t column = begin % plan.inner; begin < end; column = 0, row.next()) {
       const int64_t n = std::min(plan.inner - column, end - begin);
       total +=
@@ -123,7 +123,7 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   if (pieces == 1) {
     const int64_t grain = reduction_grain / std::max<int64_t>(length, 1);
     parallel_for(outputs, grain, [&](int64_t begin, int64_t end) {
-      Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, begin);
+      internal::Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, begin);
       for (int64_t o = begin; o < end; ++o, at.next())
         y[at.offset[1]] = finish(sum_range(x + at.offset[0], at.offset[1], 0, length));
     });
@@ -131,12 +131,12 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
   const Scratch<Acc> partial(outputs * pieces);
   parallel_for_each(outputs * pieces, 1, [&](int64_t unit) {
-    const Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, unit / pieces);
+    const internal::Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, unit / pieces);
     const int64_t piece = unit % pieces;
     partial[unit] = sum_range(x + at.offset[0], at.offset[1], length * piece / pieces,
                               length * (piece + 1) / pieces);
   });
-  Odometer<1> at(plan.kept, {&plan.kept_y});
+  internal::Odometer<1> at(plan.kept, {&plan.kept_y});
   for (int64_t o = 0; o < outputs; ++o, at.next()) {
     Acc total{};
     for (int64_t piece = 0; piece < pieces; ++piece) total += partial[o * pieces + piece];
@@ -154,7 +154,7 @@ template <class Acc, class X, class Term>
 void add_rows(const SumPlan& plan, const X* x, const ColumnPart& part, const Term& term,
               Acc* total) {
   const int64_t k = part.k, width = part.width, begin = part.begin, end = part.end;
-  Odometer<1> row(plan.reduced, {&plan.reduced_x}, begin);
+  internal::Odometer<1> row(plan.reduced, {&plan.reduced_x}, begin);
   auto next = [&] {
     const X* p = x + row.offset[0];
     row.next();
@@ -192,7 +192,7 @@ void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, con
   const Scratch<Acc> partial(pieces > 1 ? units * pieces * tile : 0);
   // Calls body(the first column's offset in x, the one in y, number of columns) for a tile.
   auto with_tile = [&](int64_t unit, auto&& body) {
-    const Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, unit / tiles);
+    const internal::Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, unit / tiles);
     const int64_t column = unit % tiles * tile;
     body(at.offset[0] + column * plan.inner_x, at.offset[1] + column * plan.inner_y,
          std::min(tile, plan.inner - column));

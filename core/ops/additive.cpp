@@ -11,7 +11,7 @@ namespace gradus {
 namespace {
 
 Tensor composed_scores(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return sum(v * tanh(q.unsqueeze(2) + k.unsqueeze(1)), -1);  // of (B, Tq, Tk, H)
+  return sum(v * tanh(q.unsqueeze(2) + k.unsqueeze(1)), -1);  // (B, Tq, Tk, H) summed over H
 }
 
 }  // namespace

@@ -11,23 +11,24 @@ namespace gradus {
 
 namespace {
 
-/// The options with everything decided: what the kernels and the composed form both go by.
+/// The resolved options, which the kernels and the composed form share.
 struct Settings {
   bool causal = false;
-  Tensor mask = {}, mask_per_head = {};  // as given; outside the graph and expanded, (B, H, Tq, Tk)
+  Tensor mask = {};           // as given
+  Tensor mask_per_head = {};  // detached and expanded to (B, H, Tq, Tk)
   double scale = 1;
   double dropout = 0;  // 0 unless in training mode
   RandomKey key = {};
 };
 
-/// x (..., H, m, n) outside the graph as (B, H, m, n).
+/// x (..., H, m, n), detached, as (B, H, m, n).
 Tensor as_heads(const Tensor& x) {
   int64_t batch = 1;
   for (int i = 0; i + 3 < x.rank(); ++i) batch *= x.shape()[i];
   return x.detach().reshape({batch, x.size(-3), x.size(-2), x.size(-1)});
 }
 
-/// `weights` is the weights' shape, (..., H, Tq, Tk); x, what they are worked out from.
+/// Resolves the options. `weights` is the weights' shape, (..., H, Tq, Tk); x supplies their dtype.
 Settings settle(const char* op, const AttentionOptions& options, int64_t dim, const Shape& weights,
                 const Tensor& x) {
   check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
@@ -53,14 +54,14 @@ Settings settle(const char* op, const AttentionOptions& options, int64_t dim, co
   return s;
 }
 
-/// The kernels give none: then the composed form is recorded op by op.
-bool wants_mask_gradient(const Settings& s) {
+/// The kernels compute no gradient of the mask; with one, the composed form is recorded op by op.
+bool mask_requires_grad(const Settings& s) {
   return s.mask.defined() && s.mask.requires_grad() && grad_enabled();
 }
 
 // ---- the composed form ----
 
-/// (..., Hk, T, D) with each head repeated for the query heads that it serves: (..., H, T, D).
+/// (..., Hk, T, D) with each head repeated once per query head that it serves: (..., H, T, D).
 Tensor repeat_heads(const Tensor& x, int64_t heads) {
   const int64_t group = heads / x.size(-3);
   if (group == 1) return x;
@@ -69,7 +70,7 @@ Tensor repeat_heads(const Tensor& x, int64_t heads) {
   return index_select(x, -3, from_data(kv_head, {heads}));
 }
 
-/// True where key j comes after the last that query i may see, i + Tk - Tq: (Tq, Tk).
+/// (Tq, Tk), true where key j comes after the last key of query i, i + Tk - Tq.
 Tensor is_future(int64_t queries, int64_t keys) {
   return gt(arange(keys), arange(keys - queries, keys).unsqueeze(1));
 }
@@ -92,7 +93,7 @@ Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, con
   return matmul(weights, repeat_heads(v, q.size(-3)));
 }
 
-/// (B, T, (H + 2 Hk) D) as q, k and v of (B, heads, T, D): views.
+/// Views of (B, T, (H + 2 Hk) D) as q, k and v, each (B, heads, T, D).
 std::vector<Tensor> split_heads(const Tensor& qkv, int64_t heads, int64_t kv_heads) {
   const int64_t all = heads + 2 * kv_heads;
   const Tensor x = qkv.reshape({qkv.size(0), qkv.size(1), all, qkv.size(2) / all});
@@ -108,14 +109,14 @@ Tensor composed_self_attention(const Tensor& qkv, int64_t heads, int64_t kv_head
   return y.transpose(1, 2).reshape({qkv.size(0), qkv.size(1), heads * y.size(-1)});
 }
 
-// ---- the kernels, on tensors (B, H, T, D) whose rows each lie in one piece ----
+// ---- the kernels, on tensors (B, H, T, D) whose rows are contiguous ----
 
 Tensor whole_rows(const Tensor& x) {
   return x.size(-1) <= 1 || x.strides().back() == 1 ? x : x.contiguous();
 }
 
-/// Space for `shape` (..., H, T, D), its heads side by side where those of `like` are: then neither
-/// joining the heads of an output nor splitting the gradient of an input copies.
+/// An empty tensor of `shape` (..., H, T, D), with heads interleaved per token if those of `like`
+/// are. Then neither joining an output's heads nor splitting an input's gradient copies.
 Tensor empty_heads(const Shape& shape, const Tensor& like) {
   if (shape.size() != 4 || like.strides()[1] >= like.strides()[2])
     return empty(shape, like.dtype());
@@ -145,7 +146,8 @@ kernel::Attention<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& 
   return p;
 }
 
-/// Counts the multiplications of products with keys and with values, over the pairs that are seen.
+/// Counts the FLOPs of `with_keys` products with keys and `with_values` with values, over the
+/// visible pairs.
 template <class T>
 void count_work(const kernel::Attention<T>& p, int64_t with_keys, int64_t with_values) {
   int64_t pairs = 0;
@@ -160,7 +162,7 @@ kernel::RowSoftmax<T>* rows_of(const Tensor& rows) {
   return rows.defined() ? reinterpret_cast<kernel::RowSoftmax<T>*>(rows.data<T>()) : nullptr;
 }
 
-/// Writes the output, and returns what the backward pass needs of the rows if `recording`.
+/// Writes the output. Returns the row statistics for the backward pass if `recording`.
 Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s,
                const Tensor& out, bool recording) {
   const Tensor rows = recording ? empty({q.size(0), q.size(1), q.size(2), 2}, q.dtype()) : Tensor();
@@ -174,17 +176,20 @@ Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings
   return rows;
 }
 
-/// Writes those of dq, dk and dv that are defined.
-void backward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& s,
-              const Tensor& out, const Tensor& rows, const Tensor& d_out, const Tensor& dq,
-              const Tensor& dk, const Tensor& dv) {
-  dispatch_floating("attention", q.dtype(), [&]<class T>(TypeTag<T>) {
-    const auto problem = problem_of<T>(q, k, v, s);
-    count_work(problem, 1 + dq.defined() + dk.defined(), 1 + dv.defined());
+/// The backward pass's operands; those of dq, dk and dv that are defined are overwritten.
+struct Gradients {
+  Tensor q, k, v, out, rows, d_out;
+  Tensor dq, dk, dv;
+};
+
+void backward(const Gradients& g, const Settings& s) {
+  dispatch_floating("attention", g.q.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto problem = problem_of<T>(g.q, g.k, g.v, s);
+    count_work(problem, 1 + g.dq.defined() + g.dk.defined(), 1 + g.dv.defined());
     kernel::attention_backward<T>(
-        problem, {heads_of<const T>(q), heads_of<const T>(k), heads_of<const T>(v),
-                  heads_of<const T>(out), heads_of<const T>(d_out), rows_of<T>(rows),
-                  heads_of<T>(dq), heads_of<T>(dk), heads_of<T>(dv)});
+        problem, {heads_of<const T>(g.q), heads_of<const T>(g.k), heads_of<const T>(g.v),
+                  heads_of<const T>(g.out), heads_of<const T>(g.d_out), rows_of<T>(g.rows),
+                  heads_of<T>(g.dq), heads_of<T>(g.dk), heads_of<T>(g.dv)});
   });
 }
 
@@ -202,10 +207,10 @@ void check_operands(const char* op, const Tensor& q, const Tensor& k, const Tens
   if (q.size(-1) != k.size(-1)) shapes("q and k of one head size");
   if (k.size(-2) != v.size(-2)) shapes("as many keys as values");
   if (k.size(-3) != v.size(-3) || k.size(-3) < 1 || q.size(-3) % k.size(-3) != 0)
-    shapes("as many key as value heads, and a multiple of that of query heads");
+    shapes("as many key as value heads, and a multiple of them of query heads");
 }
 
-/// Keeps the weights of q and k (B, H, T, D), outside the graph, if someone wants them.
+/// Adds the weights of q and k (B, H, T, D) to this thread's trace, if any.
 void trace(const Tensor& q, const Tensor& k, const Settings& s) {
   AttentionTrace::add([&] {
     const NoGrad no_grad;
@@ -224,7 +229,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   check_operands(op, q, k, v);
   const Settings s = settle(op, options, q.size(-1), q.shape().with(-1, k.size(-2)), q);
   trace(as_heads(q), as_heads(k), s);
-  if (wants_mask_gradient(s)) return composed_attention(q, k, v, s);
+  if (mask_requires_grad(s)) return composed_attention(q, k, v, s);
 
   const Tensor out = empty_heads(q.shape().with(-1, v.size(-1)), q);
   auto whole = [](const Tensor& x) { return whole_rows(as_heads(x)); };
@@ -235,13 +240,21 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
       [s](auto& in) { return composed_attention(in[0], in[1], in[2], s); },
       [s, rows, whole](Backward& b) {
         const Tensor q = b.input(0), k = b.input(1), v = b.input(2);
-        if (s.mask.defined()) b.input(3);  // unchanged?
+        if (s.mask.defined()) b.input(3);  // throws if the mask was changed in place
         Tensor d[3];
         for (int i = 0; i < 3; ++i)
           if (b.needs(i)) d[i] = empty_heads(b.input_shape(i), b.input(i));
         auto view = [](const Tensor& x) { return x.defined() ? as_heads(x) : x; };
-        backward(whole(q), whole(k), whole(v), s, as_heads(b.output()), rows, whole(take_grad(b)),
-                 view(d[0]), view(d[1]), view(d[2]));
+        backward({.q = whole(q),
+                  .k = whole(k),
+                  .v = whole(v),
+                  .out = as_heads(b.output()),
+                  .rows = rows,
+                  .d_out = whole(take_grad(b)),
+                  .dq = view(d[0]),
+                  .dk = view(d[1]),
+                  .dv = view(d[2])},
+                 s);
         for (int i = 0; i < 3; ++i)
           if (d[i].defined()) b.give(i, std::move(d[i]));
       });
@@ -253,8 +266,7 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   constexpr const char* op = "self_attention";
   const ProfileScope scope(op);
   check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0, op,
-        ": expected a number of heads that is a multiple of kv_heads, got ", heads, " and ",
-        kv_heads);
+        ": expected heads to be a multiple of kv_heads, got ", heads, " and ", kv_heads);
   check(qkv.rank() == 3 && qkv.size(2) % (heads + 2 * kv_heads) == 0, op,
         ": expected qkv (B, T, (heads + 2 kv_heads) D) with heads + 2 kv_heads = ",
         heads + 2 * kv_heads, ", got ", qkv.shape());
@@ -262,7 +274,7 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   const Settings s = settle(op, options, dim, {batch, heads, time, time}, qkv);
   const auto parts = split_heads(whole_rows(qkv.detach()), heads, kv_heads);
   trace(parts[0], parts[1], s);
-  if (wants_mask_gradient(s)) return composed_self_attention(qkv, heads, kv_heads, s);
+  if (mask_requires_grad(s)) return composed_self_attention(qkv, heads, kv_heads, s);
 
   // y (B, T, H D) as (B, H, T, D)
   auto per_head = [heads](const Tensor& y) {
@@ -278,11 +290,19 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
       op, {out}, {qkv, s.mask}, saves_output,
       [s, heads, kv_heads](auto& in) { return composed_self_attention(in[0], heads, kv_heads, s); },
       [s, rows, per_head, split](Backward& b) {
-        if (s.mask.defined()) b.input(1);  // unchanged?
+        if (s.mask.defined()) b.input(1);  // throws if the mask was changed in place
         Tensor d_qkv = empty(b.input_shape(0), rows.dtype());
         const auto x = split(b.input(0)), d = split(d_qkv);
-        backward(x[0], x[1], x[2], s, per_head(b.output()), rows,
-                 per_head(whole_rows(take_grad(b))), d[0], d[1], d[2]);
+        backward({.q = x[0],
+                  .k = x[1],
+                  .v = x[2],
+                  .out = per_head(b.output()),
+                  .rows = rows,
+                  .d_out = per_head(whole_rows(take_grad(b))),
+                  .dq = d[0],
+                  .dk = d[1],
+                  .dv = d[2]},
+                 s);
         b.give(0, std::move(d_qkv));
       });
   return out;

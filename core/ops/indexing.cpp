@@ -2,11 +2,11 @@
 
 #include <numeric>
 
-#include "gradus/core/kernels/odometer.h"
 #include "gradus/core/ops/axis_rows.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/tensor/odometer.h"
 
 namespace gradus {
 
@@ -64,7 +64,7 @@ void for_each_named(const Tensor& x, int dim, const Tensor& index, const Tensor&
   T *px = x.data<T>(), *py = y.data<T>();
   const int64_t* pi = index.data<int64_t>();
   parallel_for(sizes.numel(), grain / std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
-    kernel::Odometer<3> at(sizes, {&xs, &is, &ys}, begin);
+    Odometer<3> at(sizes, {&xs, &is, &ys}, begin);
     for (int64_t line = begin; line < end; ++line, at.next()) {
       T *to_x = px + at.offset[0], *to_y = py + at.offset[2];
       const int64_t* i = pi + at.offset[1];

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t grain = 16384;
 
-/// `count` windows along an axis of n: the i-th holds the places i stride - padding + k dilation,
-/// 0 <= k < kernel, that lie in [0, n); there is at least one.
+/// `count` windows along an axis of n: window i covers the positions i stride - padding + k
+/// dilation, 0 <= k < kernel, that lie in [0, n), of which there is at least one.
 struct Window {
   int64_t n, kernel, stride, padding, dilation, count;
 
@@ -21,7 +21,7 @@ struct Window {
     const bool sane = std::min({n, k, stride, d, p + 1}) >= 1 && p <= k / 2 &&
                       std::max({k, stride, d}) <= INT32_MAX;
     const int64_t least = sane ? (k - 1) * d + 1 - 2 * p : 0;
-    // Two places that are further apart than n may lie on either side of all.
+    // Two taps more than n apart could lie on either side of the axis.
     check(sane && least <= n && (k == 1 || d <= n), op, ": no window of ", k, ", stride ", stride,
           ", padding ", p, " (half of it at most), dilation ", d, " in x (..., H, W) ", x.shape());
     count = (n - least) / stride + 1;
@@ -30,7 +30,8 @@ struct Window {
 
 // ---- max pooling ----
 
-/// Row i of windows over a plane (H, W): what is largest in each, and where in the plane.
+/// The maximum of each window in row i of the windows over a plane (H, W), and its index in the
+/// plane.
 template <class T>
 void max_pool_row(const T* x, const Window& h, const Window& w, int64_t i, T* y, int32_t* index) {
   std::fill_n(index, w.count, -1);
@@ -38,7 +39,7 @@ void max_pool_row(const T* x, const Window& h, const Window& w, int64_t i, T* y,
     const int64_t row = i * h.stride - h.padding + u * h.dilation;
     if (row < 0 || row >= h.n) continue;
     for (int64_t v = 0; v < w.kernel; ++v) {
-      const int64_t shift = v * w.dilation - w.padding;  // windows begin ... end have such a place
+      const int64_t shift = v * w.dilation - w.padding;  // windows [begin, end) have this tap
       const int64_t begin = shift < 0 ? (w.stride - 1 - shift) / w.stride : 0;
       const int64_t end = shift < w.n ? std::min((w.n - 1 - shift) / w.stride + 1, w.count) : 0;
       simd_for(end - begin, [=, at = row * w.n + shift + begin * w.stride, stride = w.stride,
@@ -52,7 +53,7 @@ void max_pool_row(const T* x, const Window& h, const Window& w, int64_t i, T* y,
   }
 }
 
-/// The same for windows of 2 by 2 side by side, all four places at once: near the memory's speed.
+/// The same for adjacent 2 x 2 windows, all four elements at once: limited by memory bandwidth.
 template <class T>
 void max_pool_row_of_2(const T* x, const Window& w, int64_t i, T* y, int32_t* index) {
   const auto start = static_cast<int32_t>(2 * i * w.n), down = static_cast<int32_t>(w.n);
@@ -74,7 +75,7 @@ void max_pool_row_of_2(const T* x, const Window& w, int64_t i, T* y, int32_t* in
 
 }  // namespace
 
-// y_i = x[index_i], index_i the place of the largest in window i          dx[index_i] += dy_i
+// y_i = x[index_i], index_i the position of the maximum in window i          dx[index_i] += dy_i
 Tensor max_pool2d(const Tensor& x, Size2d k, const MaxPool2dOptions& o) {
   const ProfileScope scope("max_pool2d");
   const Size2d s = o.stride, p = o.padding, d = o.dilation;
@@ -93,8 +94,10 @@ Tensor max_pool2d(const Tensor& x, Size2d k, const MaxPool2dOptions& o) {
       const T* plane = from.data<T>() + r / h.count * size;
       T* to = y.data<T>() + r * w.count;
       int32_t* index = indices->data() + r * w.count;
-      of_2 ? max_pool_row_of_2(plane, w, r % h.count, to, index)
-           : max_pool_row(plane, h, w, r % h.count, to, index);
+      if (of_2)
+        max_pool_row_of_2(plane, w, r % h.count, to, index);
+      else
+        max_pool_row(plane, h, w, r % h.count, to, index);
     });
   });
   record("max_pool2d", {y}, {x}, saves_nothing, [=](Backward& b) {
@@ -129,8 +132,8 @@ struct Tap {
   double weight;
 };
 
-/// A map along an axis, from n places to m, whose taps lie close together:
-/// y_i = sum_k weight[k, i] x[start_i + k]. Weights of 0 stand for no tap: 0 times infinity is 0.
+/// A linear map along an axis, from n elements to m, whose taps lie close together:
+/// y_i = sum_k weight[k, i] x[start_i + k]. A weight of 0 means no tap: 0 times infinity is 0.
 struct Band {
   int64_t n, m, width = 1;
   Tensor start, weight;  // (m) int64; (width, m) float64
@@ -146,8 +149,8 @@ struct Band {
   }
 };
 
-/// y (outer, m, inner) from x (outer, n, inner). Summed side by side are the elements of a row of y;
-/// where inner is 1, all m.
+/// y (outer, m, inner) from x (outer, n, inner). Lanes are the elements of a row of y or, where
+/// inner is 1, all m elements.
 template <class T>
 void apply(const Band& band, const T* x, int64_t outer, int64_t inner, T* y) {
   const int64_t *start = band.start.data<int64_t>(), m = band.m, width = band.width;
@@ -186,8 +189,8 @@ Tensor resample(const Tensor& x, int axis, const Band& band, const Band& transpo
   return y;
 }
 
-/// x in another size. Along each axis, from n places to m, taps(axis, n, m, i, add) calls
-/// add(k, weight) for each x_k that y_i is made of.
+/// x resized to `size`. Along each axis, from n elements to m, taps(axis, n, m, i, add) calls
+/// add(k, weight) for each x_k that contributes to y_i.
 template <class Taps>
 Tensor resize(const char* op, Tensor x, Size2d size, Taps taps) {
   constexpr int64_t most = 1 << 24;
@@ -196,7 +199,8 @@ Tensor resize(const char* op, Tensor x, Size2d size, Taps taps) {
             std::max(size.height, size.width) <= most,
         op, ": expected x (..., H, W) and a size from 1 to ", most, ", got ", x.shape(), " and (",
         size.height, ", ", size.width, ")");
-  const int small = size.height > x.size(-2) ? -1 : -2;  // the axis that leaves the other less
+  const int small =
+      size.height > x.size(-2) ? -1 : -2;  // first the axis that leaves less for the other
   for (int axis : {small, -3 - small}) {
     const int64_t n = x.size(axis), m = axis == -2 ? size.height : size.width;
     std::vector<Tap> there, back;
@@ -212,7 +216,7 @@ Tensor resize(const char* op, Tensor x, Size2d size, Taps taps) {
 
 }  // namespace
 
-// The mean over a window is the mean over its rows' means, so each axis by itself.
+// The mean over a window is the mean of its rows' means, so the axes are resampled separately.
 Tensor avg_pool2d(const Tensor& x, Size2d k, const AvgPool2dOptions& o) {
   const ProfileScope scope("avg_pool2d");
   const Window h("avg_pool2d", x, -2, k.height, o.stride.height, o.padding.height, 1);
@@ -240,16 +244,16 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size) {
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& o) {
   const ProfileScope scope("interpolate");
   const bool nearest = o.mode == Interpolation::nearest;
-  check(!nearest || !o.align_corners, "interpolate: align_corners is for bilinear");
+  check(!nearest || !o.align_corners, "interpolate: align_corners needs bilinear, got nearest");
   return resize("interpolate", x, size, [&](int, int64_t n, int64_t m, int64_t i, auto add) {
     const auto from = static_cast<double>(n), to = static_cast<double>(m);
     const auto at = static_cast<double>(i);
-    double place = o.align_corners ? at * (from - 1) / std::max(to - 1, 1.0)
-                                   : std::max((at + 0.5) * from / to - 0.5, 0.0);
-    if (nearest)  // in float, as PyTorch does whatever the dtype
-      place = static_cast<float>(at) * static_cast<float>(from / to);
-    const auto k = std::min(static_cast<int64_t>(place), n - 1);
-    const double t = nearest || k + 1 == n ? 0 : place - static_cast<double>(k);
+    double position = o.align_corners ? at * (from - 1) / std::max(to - 1, 1.0)
+                                      : std::max((at + 0.5) * from / to - 0.5, 0.0);
+    if (nearest)  // in float, as PyTorch does for every dtype
+      position = static_cast<float>(at) * static_cast<float>(from / to);
+    const auto k = std::min(static_cast<int64_t>(position), n - 1);
+    const double t = nearest || k + 1 == n ? 0 : position - static_cast<double>(k);
     add(k, 1 - t);
     if (t > 0) add(k + 1, t);
   });

@@ -1,4 +1,4 @@
-// Beam search against an exhaustive search.
+// Beam search against exhaustive search.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -17,8 +17,7 @@ using models::Hypothesis;
 
 namespace {
 
-/// A model whose logits are a table lookup by the last two tokens, with one table per source. It
-/// counts its calls.
+/// A model given by a table per source: the logits after a row's last two tokens. Counts its calls.
 class TableDecoder : public models::Decoder {
  public:
   TableDecoder(int64_t sources, int64_t beams, int64_t vocab, int64_t capacity)
@@ -65,7 +64,7 @@ double score(double log_probability, size_t n, double alpha) {
   return log_probability / std::pow((5 + static_cast<double>(n)) / 6, alpha);
 }
 
-/// The best of all targets of at most `most` tokens that end with the stop token.
+/// The best of all complete targets of at most `most` tokens.
 Hypothesis best_of_all(const TableDecoder& decoder, int64_t source, size_t most, double alpha) {
   Hypothesis best;
   best.score = -INFINITY;
@@ -92,7 +91,7 @@ Hypothesis best_of_all(const TableDecoder& decoder, int64_t source, size_t most,
 
 TEST_CASE("beam search: with as many beams as targets it finds the best target", "[decoding]") {
   for (const double alpha : {0.0, 0.6, 2.0}) {
-    constexpr int64_t beams = 400;  // more than all targets: 3 + 9 + 27 + 81 and those that end
+    constexpr int64_t beams = 400;  // all targets: 3 + 9 + 27 + 81 and the complete ones
     TableDecoder decoder(2, beams, 4, 20);
     const auto found = models::beam_search(
         decoder, 2,
@@ -137,7 +136,7 @@ TEST_CASE("beam search: one beam equals greedy decoding and ends at the stop tok
     CHECK(all[0].log_probability == Approx(log_probability));
     stopped += ends;
   }
-  CHECK((stopped > 0 && stopped < 5));  // both cases occur
+  CHECK((stopped > 0 && stopped < 5));  // both occur
 }
 
 TEST_CASE("beam search: more beams score no worse, and the decoder's capacity is the limit",

@@ -110,7 +110,7 @@ TEST_CASE("BERT: bad arguments throw", "[bert]") {
   CHECK_THROWS_WITH(models::Bert({.vocab = 5, .heads = 3, .dim = 16}),
                     Contains("heads must divide"));
   CHECK_THROWS_WITH(models::Bert({}), Contains("vocab: expected"));
-  // The constructor refuses what load_model would refuse.
+  // A configuration that load_model would refuse is refused at construction.
   for (const int64_t classes : {0, 1})
     CHECK_THROWS_WITH(models::BertClassifier({.bert = tiny, .classes = classes}),
                       Contains("BertClassifier: classes: expected"));

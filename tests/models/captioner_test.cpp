@@ -1,4 +1,4 @@
-// Show, Attend and Tell against PyTorch and its paper.
+// Show, Attend and Tell against PyTorch and the paper's equations.
 
 #include "gradus/models/captioner.h"
 
@@ -14,7 +14,7 @@ using gradus::models::Captioner;
 namespace gradus::testing {
 
 namespace {
-/// The golden file's model.
+/// The model of the golden file.
 models::CaptionerConfig small(Recurrence cell) {
   return {.vocab = 9,
           .context = 6,
@@ -26,7 +26,7 @@ models::CaptionerConfig small(Recurrence cell) {
           .hidden = 7,
           .cell = cell};
 }
-/// Calls check(model) with each cell.
+/// Calls check(model) for each kind of cell.
 template <class Check>
 void for_cells(Check check) {
   for (const Recurrence cell :
@@ -119,7 +119,7 @@ TEST_CASE("captioner: greedy decoding takes the most likely word and ends at [EN
                   0, -1),
               0)
               .item<int64_t>());
-    const int64_t stop = by_hand[3];  // so that it ends after at most two words
+    const int64_t stop = by_hand[3];  // ends after two words or earlier
     std::vector<int64_t> expected;
     for (size_t i = 1; by_hand[i] != stop; ++i) expected.push_back(by_hand[i]);
     const auto found =

@@ -1,4 +1,4 @@
-// CLIP against PyTorch and its paper.
+// CLIP against PyTorch and the paper's equations.
 
 #include "gradus/models/clip.h"
 
@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 namespace gradus::testing {
 
 namespace {
-/// The golden file's model.
+/// The model of the golden file.
 models::CLIPConfig small() {
   return {
       .image =
@@ -98,7 +98,7 @@ TEST_CASE("CLIP: the logit scale is clamped at 100", "[clip]") {
   }
   model.loss(images, texts()).backward();
   CHECK(std::exp(model.logit_scale.item()) == Approx(100));
-  CHECK(model.logit_scale.grad().item() != 0);  // it can still decrease
+  CHECK(model.logit_scale.grad().item() != 0);  // it can decrease again
 }
 
 TEST_CASE("CLIP: names the colours and shapes in unseen pictures", "[clip][training]") {

@@ -1,4 +1,4 @@
-// A convolutional network with self-attention, against PyTorch and its paper.
+// A convolutional network with self-attention against PyTorch and the paper's equations.
 
 #include "gradus/models/cnn_attention.h"
 
@@ -14,7 +14,7 @@ using gradus::models::CNNAttention;
 namespace gradus::testing {
 
 namespace {
-/// The golden file's model.
+/// The model of the golden file.
 models::CNNAttentionConfig small() {
   return {.image = 10, .channels = 2, .classes = 5, .filters = 4};
 }
@@ -52,7 +52,7 @@ TEST_CASE("CNN with attention: initially it equals the network without attention
   sum(model(images)).backward();
   CHECK(model.attention->gamma.grad().item() != 0);
   CHECK_THROWS_WITH(without.attention_maps(images),
-                    Contains("CNNAttention: this one has no attention"));
+                    Contains("CNNAttention: this model has no attention"));
 }
 
 TEST_CASE("CNN with attention: each position attends to all, by the formula", "[cnn_attention]") {
@@ -62,7 +62,7 @@ TEST_CASE("CNN with attention: each position attends to all, by the formula", "[
   const Tensor images = randn({2, 2, 10, 10}), looks = model.attention_maps(images);
   REQUIRE(looks.shape() == Shape{2, 4, 2, 2});
   CHECK(difference(sum(looks, {2, 3}), ones({2, 4})) < 1e-6);
-  // The layer alone, one position at a time.
+  // The layer alone, position by position.
   const models::SelfAttention2d layer(16);  // queries and keys of size 2
   layer.gamma.fill_(0.5);
   const Tensor x = randn({1, 16, 3, 2}), y = layer(x);
@@ -79,7 +79,7 @@ TEST_CASE("CNN with attention: each position attends to all, by the formula", "[
     }
     CHECK(difference(at(y, j), at(x, j) + 0.5 * o / total) < 1e-6);
   }
-  // It is permutation-equivariant: swapping positions of the input swaps those of the output.
+  // Equivariance: permuted positions in, permuted positions out.
   CHECK(difference(layer(flip(x, {2, 3})), flip(y, {2, 3})) < 1e-6);
 }
 

@@ -173,7 +173,8 @@ TEST_CASE("a GPT refuses bad configurations and inputs", "[gpt]") {
   CHECK_THROWS_WITH(model(zeros({1, 0}, int64)), Contains("GPT: expected ids (B, T)"));
   CHECK_THROWS_AS(model(full({1, 4}, 23, int64)), Error);
   CHECK_THROWS_AS(model(full({1, 4}, -1, int64)), Error);
-  CHECK_THROWS_WITH(model.loss(zeros({1, 4}, int64), zeros({1, 3}, int64)), Contains("one shape"));
+  CHECK_THROWS_WITH(model.loss(zeros({1, 4}, int64), zeros({1, 3}, int64)),
+                    Contains("the same shape"));
 }
 
 TEST_CASE("a GPT with a cache computes the logits of the full forward pass", "[gpt]") {
@@ -249,8 +250,7 @@ TEST_CASE("greedy generation takes the most likely token, with and without a cac
   std::vector<int64_t> text = prompt;
   {
     const NoGrad no_grad;
-    // Up to the context length every token is seen; then the last half of the window is read again
-    // whenever it is full.
+    // All tokens are read up to the context; then the last half is reread whenever it is full.
     size_t first = 0;
     for (int i = 0; i < 40; ++i) {
       if (text.size() - first > 16) first = text.size() - 8;
@@ -320,7 +320,7 @@ TEST_CASE("tokens are sampled with the probabilities given by the logits", "[gpt
   expect({.top_p = 0.65}, {0, 4 / 7.0, 0, 3 / 7.0});
   expect({.top_p = 0.75}, {0, 4 / 9.0, 2 / 9.0, 3 / 9.0});
   expect({.top_k = 3, .top_p = 0.4}, {0, 1, 0, 0});
-  expect({.top_k = 2, .top_p = 0.5}, {0, 1, 0, 0});  // 4/7 of the mass that top_k keeps
+  expect({.top_k = 2, .top_p = 0.5}, {0, 1, 0, 0});  // 4/7 of the top_k
   expect({.top_k = 2, .top_p = 0.6}, {0, 4 / 7.0, 0, 3 / 7.0});
   Generator generator;
   CHECK(models::sample_token(ones({5}), {.top_k = 1}, generator) == 0);

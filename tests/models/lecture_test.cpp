@@ -1,5 +1,5 @@
-// Claims of lectures on attention and transformers, as tests; the formula and its source are above
-// each. Expected values come from the formula or were computed by hand.
+// Claims of lectures on attention and transformers as tests, with formula and source above each.
+// Expected values come from the formula or were worked out by hand.
 //
 //   V17: Vaswani et al. 2017, arXiv 1706.03762     S21: Su et al. 2021, arXiv 2104.09864
 //   B15: Bahdanau et al. 2015, arXiv 1409.0473     L15: Luong et al. 2015, arXiv 1508.04025
@@ -36,7 +36,7 @@ void set(const Tensor& parameter, const Tensor& value) {
   parameter.copy_(value);
 }
 
-/// |d(y . dy)/d(x_t)| for the last output y of the only sequence, by t's distance from the end.
+/// |d(y . dy)/d(x_t)| for the last output y of a single sequence, by t's distance from the end.
 Values gradient_by_distance(const std::function<Tensor(const Tensor&)>& outputs, const Tensor& x,
                             const Tensor& dy) {
   const Tensor leaf = x.detach().requires_grad_();
@@ -50,9 +50,9 @@ Values gradient_by_distance(const std::function<Tensor(const Tensor&)>& outputs,
 
 // ---- scores and softmax ----
 
-// softmax(s)_i = e^s_i / sum_j e^s_j. For (8.5, 42, 3.2, 42) a lecture prints rounded weights
-// as if the small scores counted; but e^(8.5 - 42) / 2 = 1.4e-15 and e^(3.2 - 42) / 2 = 7e-18, so
-// they are (0, 0.5, 0, 0.5) to within 1e-14.
+// softmax(s)_i = e^s_i / sum_j e^s_j. Of (8.5, 42, 3.2, 42) a lecture prints rounded weights as if
+// the small ones counted: e^(8.5 - 42) / 2 = 1.4e-15 and e^(3.2 - 42) / 2 = 7e-18, so they are
+// (0, 0.5, 0, 0.5) within 1e-14.
 TEST_CASE("lecture: softmax of scores far apart is all or nothing", "[lecture]") {
   const Values weights = values(softmax(tensor({8.5, 42, 3.2, 42}, float64)));
   const Values expected{0, 0.5, 0, 0.5};
@@ -169,8 +169,7 @@ TEST_CASE("lecture: attention weights sum to one, and causal ones are triangular
 
 namespace {
 
-/// Changes the inputs at `from` and later: earlier outputs must keep their bits, the others must
-/// change.
+/// Changes inputs from `from` on: earlier outputs must be bit-identical, the others must change.
 void check_no_leak(const std::string& what, const std::function<Tensor(const Tensor&)>& model,
                    const Tensor& x, const Tensor& other) {
   const NoGrad no_grad;
@@ -191,14 +190,14 @@ TEST_CASE("lecture: no layer leaks information from the future", "[lecture]") {
   manual_seed(4);
   const Tensor x = randn({2, 37, 16}), other = randn({2, 37, 16}) * 10;
   const nn::MultiHeadAttention plain(16, {.heads = 4, .causal = true}),
-      turned(16, {.heads = 4, .kv_heads = 2, .rotary = 40, .causal = true});
+      rotary_attention(16, {.heads = 4, .kv_heads = 2, .rotary = 40, .causal = true});
   const nn::Block block(16, {.heads = 4, .causal = true});
   const nn::Block post(16, {.heads = 2, .causal = true, .norm_first = false});
   const nn::Block llama = nn::llama_block(16, {.heads = 4, .kv_heads = 2, .context = 40});
   check_no_leak(
       "attention", [&](auto& in) { return plain(in); }, x, other);
   check_no_leak(
-      "rotary", [&](auto& in) { return turned(in); }, x, other);
+      "rotary", [&](auto& in) { return rotary_attention(in); }, x, other);
   check_no_leak(
       "Block", [&](auto& in) { return block(in); }, x, other);
   check_no_leak(
@@ -219,7 +218,7 @@ TEST_CASE("lecture: no layer leaks information from the future", "[lecture]") {
 
 TEST_CASE("lecture: no form of GPT leaks information from the future", "[lecture]") {
   manual_seed(5);
-  const Tensor ids = randint(0, 12, {2, 37}), others = 11 - ids;  // every id differs
+  const Tensor ids = randint(0, 12, {2, 37}), others = 11 - ids;  // all different
   for (const auto positions :
        {models::Positions::learned, models::Positions::sinusoidal, models::Positions::rotary})
     for (const auto norm : {nn::NormKind::layer, nn::NormKind::rms})
@@ -243,8 +242,8 @@ TEST_CASE("lecture: no form of GPT leaks information from the future", "[lecture
 
 // ---- order ----
 
-// Without positions self-attention is a function of a set: SelfAttn(P X) = P SelfAttn(X) for every
-// permutation P, and a query's output does not depend on the order of the keys and values.
+// Without positions self-attention is permutation-equivariant: SelfAttn(P X) = P SelfAttn(X) for
+// every permutation P, and a query's output does not depend on the order of keys and values.
 TEST_CASE("lecture: self-attention without positions ignores order", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(6);
@@ -252,19 +251,20 @@ TEST_CASE("lecture: self-attention without positions ignores order", "[lecture]"
   const Tensor order = from_data<int64_t>({3, 0, 6, 1, 5, 2, 4});
   const auto permuted = [&](const Tensor& y) { return index_select(y, 1, order); };
   nn::MultiHeadAttention attention(16, {.heads = 4}), causal(16, {.heads = 4, .causal = true}),
-      turned(16, {.heads = 4, .rotary = 8});
+      rotary_attention(16, {.heads = 4, .rotary = 8});
   nn::Block block(16, {.heads = 4});
-  for (nn::Module* m : std::initializer_list<nn::Module*>{&attention, &causal, &turned, &block})
+  for (nn::Module* m :
+       std::initializer_list<nn::Module*>{&attention, &causal, &rotary_attention, &block})
     m->to(float64);
 
   CHECK(difference(attention(permuted(x)), permuted(attention(x))) < 1e-13);
   CHECK(difference(block(permuted(x)), permuted(block(x))) < 1e-13);
   CHECK(difference(attention.cross(query, permuted(x)), attention.cross(query, x)) < 1e-13);
 
-  // Added or rotary positions break this symmetry; so does a causal mask.
+  // Added or rotary positions break that; so does a causal mask.
   const Tensor places = nn::sinusoidal_positions(7, 16).to(float64);
   CHECK(difference(attention(permuted(x) + places), permuted(attention(x + places))) > 0.01);
-  CHECK(difference(turned(permuted(x)), permuted(turned(x))) > 0.01);
+  CHECK(difference(rotary_attention(permuted(x)), permuted(rotary_attention(x))) > 0.01);
   CHECK(difference(causal(permuted(x)), permuted(causal(x))) > 0.01);
 }
 
@@ -307,8 +307,8 @@ TEST_CASE("lecture: position p + k is position p rotated", "[lecture]") {
   }
 }
 
-// A position code should be unique, bounded and independent of the text's length. Position numbers
-// 0, 1, 2, ... are not bounded; divided by the length they are not independent of it.
+// A position code should be unique, bounded and independent of the text's length; positions 0, 1,
+// 2, ... are unbounded, and divided by the length they depend on it.
 TEST_CASE("lecture: position codes are unique and bounded", "[lecture]") {
   constexpr int64_t d = 32, length = 1500;
   const Tensor codes = nn::sinusoidal_positions(length, d);
@@ -324,7 +324,7 @@ TEST_CASE("lecture: position codes are unique and bounded", "[lecture]") {
 
 namespace {
 
-/// Interleaved (sin, cos), as in nn::sinusoidal_positions, in double precision.
+/// Interleaved (sin, cos) as in nn::sinusoidal_positions, in double precision.
 Tensor turns(int64_t length, int64_t dim) {
   Values table;
   for (int64_t t = 0; t < length; ++t)
@@ -337,7 +337,7 @@ Tensor turns(int64_t length, int64_t dim) {
 
 }  // namespace
 
-// (R_m q) . (R_n k) = q . R_(n-m) k (S21, equation 16): for each pair of elements, with
+// (R_m q) . (R_n k) = q . R_(n-m) k (S21, equation 16): for each pair of features, with
 // a = (n - m) w,
 //   (q0 k0 + q1 k1) cos a + (q1 k0 - q0 k1) sin a.
 TEST_CASE("lecture: rotary scores depend only on the offset", "[lecture]") {
@@ -365,15 +365,14 @@ TEST_CASE("lecture: rotary scores depend only on the offset", "[lecture]") {
   }
 }
 
-// The same in the layer: after 90 other tokens in its cache, tokens fed in two pieces weigh each
-// other as they do at the start of a sequence in one piece, up to the share of the weights that the
-// other tokens take.
+// The same in the layer: tokens read in two pieces after 90 others in the cache have the same
+// relative attention weights as at the beginning in one piece.
 TEST_CASE("lecture: rotary attention after cached tokens equals that at the start", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(8);
   const nn::MultiHeadAttention attention(32, {.heads = 2, .rotary = 128, .causal = true});
   const Tensor x = randn({1, 9, 32}), others = randn({1, 90, 32});
-  const auto weights = [&](const std::vector<Tensor>& pieces) {  // weights of the last 5
+  const auto weights = [&](const std::vector<Tensor>& pieces) {  // of the last 5 tokens over all 9
     nn::KeyValueCache cache = attention.make_cache(1, 128);
     const AttentionTrace trace;
     for (const Tensor& piece : pieces) attention(piece, cache);
@@ -388,8 +387,8 @@ TEST_CASE("lecture: rotary attention after cached tokens equals that at the star
 
 // ---- heads ----
 
-// d_k = d_model / h: 512 = 8 * 64 (V17, 3.2.2). A lecture's "six heads of d_model 512" is
-// impossible: 6 does not divide 512.
+// d_k = d_model / h: 512 = 8 * 64 (V17, 3.2.2). A lecture's "six heads of d_model 512" do not
+// exist: 512 / 6 is not a whole number.
 TEST_CASE("lecture: eight heads divide 512, six do not", "[lecture]") {
   CHECK_THROWS_WITH(nn::MultiHeadAttention(512, {.heads = 6}),
                     Contains("heads must divide dim") && Contains("512") && Contains("6"));
@@ -400,9 +399,9 @@ TEST_CASE("lecture: eight heads divide 512, six do not", "[lecture]") {
   CHECK(attention.num_parameters() == 4 * (512 * 512 + 512));
 }
 
-// The queries of a group share one head of keys and values (Ainslie et al. 2023, arXiv 2305.13245;
-// a single group: Shazeer 2019, arXiv 1911.02150). This equals multi-head attention with repeated
-// key and value heads.
+// Queries of one group share a head of keys and values (Ainslie et al. 2023, arXiv 2305.13245; a
+// single one: Shazeer 2019, arXiv 1911.02150): the same as multi-head attention whose key and value
+// heads are repeated.
 TEST_CASE("lecture: shared key/value heads equal repeated ones", "[lecture]") {
   const NoGrad no_grad;
   constexpr int64_t heads = 4, D = 8, dim = heads * D;
@@ -458,8 +457,8 @@ TEST_CASE("lecture: in a tanh RNN gradients vanish exponentially", "[lecture]") 
 }
 
 // c_t = f c_(t-1) + i g: where gates do not read h, dc_T/dc_t = prod f (Gers et al. 2000), so on
-// constant inputs the gradient shrinks by exactly f per step from distance 1 on. With a forget bias
-// of 5, f is 0.9933 and 72% remain after 48 steps; with 0, f is 0.5 and 4e-15 remains.
+// constant inputs the gradient falls by exactly f per step from distance 1 on. With a
+// forget bias of 5 f is 0.9933: after 48 steps 72% are left; with 0 f is 0.5, and 4e-15 are.
 TEST_CASE("lecture: in an LSTM gradients shrink by the forget gate", "[lecture]") {
   constexpr int64_t T = 50, H = 6;
   manual_seed(11);

@@ -1,4 +1,4 @@
-// The masked autoencoder against PyTorch and its paper.
+// The masked autoencoder against PyTorch and the paper's equations.
 
 #include "gradus/models/mae.h"
 
@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 namespace gradus::testing {
 
 namespace {
-/// The golden file's model.
+/// The model of the golden file.
 models::MAEConfig small(bool normalise = true) {
   return {
       .encoder =
@@ -79,7 +79,7 @@ TEST_CASE("MAE: the mask depends only on seed, step and image", "[mae]") {
   CHECK_FALSE(golden::same(order[0], order[1]));
   const Tensor hidden = model(randn({500, 2, 16, 16}), order).hidden;
   CHECK(golden::same(sum(hidden, 1), full({500}, 48, int64)));
-  const Tensor share = mean(hidden, 0);  // per position: standard deviation 0.02
+  const Tensor share = mean(hidden, 0);  // of each patch: standard deviation 0.02
   CHECK(min(share).item() > 0.67);
   CHECK(max(share).item() < 0.83);
   CHECK_THROWS_WITH(model.order(2, 0, 0, ids), Contains("MAE: expected 2 ids of int64"));
@@ -181,7 +181,7 @@ TEST_CASE("MAE: a saved model loads unchanged, and bad input throws", "[mae]") {
   CHECK_THROWS_WITH(models::MAE(config), Contains("must divide decoder_dim"));
   config = small();
   config.encoder.channels = config.encoder.patch = 1;
-  CHECK_THROWS_WITH(models::MAE(config), Contains("one number cannot be normalised"));
+  CHECK_THROWS_WITH(models::MAE(config), Contains("one value cannot be normalised"));
 }
 
 }  // namespace gradus::testing

@@ -1,4 +1,4 @@
-// Linear probes and nearest neighbours on features.
+// Linear probes and nearest neighbours.
 
 #include "gradus/models/probe.h"
 
@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 namespace gradus::testing {
 
 namespace {
-/// n points around one random centre per class.
+/// n points around a random centre per class.
 models::LabelledFeatures clusters(int64_t n, int64_t dim, int64_t classes, double spread) {
   manual_seed(5);
   const Tensor centres = randn({classes, dim});
@@ -34,7 +34,7 @@ TEST_CASE("nearest neighbours: a vote computed by hand", "[probe]") {
         .item<int64_t>();
   };
   CHECK(vote(1, 0) == 0);
-  CHECK(vote(2, 0) == 0);  // a tie: the smaller class
+  CHECK(vote(2, 0) == 0);  // one vote each: the smaller class
   CHECK(vote(3, 0) == 2);
   CHECK(vote(3, 0.07) == 0);    // 1 against exp(-0.2 / 0.07) + exp(-0.4 / 0.07) = 0.061
   CHECK(vote(3, 1) == 2);       // 1 against 0.82 + 0.67
@@ -57,7 +57,7 @@ TEST_CASE("linear probe: finds a separating plane at any scale of the features",
   const double accuracy = models::linear_probe(train, test);
   CHECK(accuracy > 0.95);
   CHECK(models::linear_probe(train, test) == accuracy);
-  // Features that are constant, of a large mean or a thousand times smaller change nothing.
+  // A constant feature, one with a large mean, and one a thousandth of the size change nothing.
   auto changed = [](const models::LabelledFeatures& data) {
     const Tensor x = data.features;
     return models::LabelledFeatures{cat({x.slice(1, 0, 1) / 1000, x.slice(1, 1, 2) + 100,
@@ -76,7 +76,7 @@ TEST_CASE("linear probe: a feature constant in training is ignored later", "[pro
   const auto with = [](const models::LabelledFeatures& data, const Tensor& column) {
     return models::LabelledFeatures{cat({data.features, column}, 1), data.labels};
   };
-  // Its deviation is 0 or mere rounding: later changes are not divided by it.
+  // Features with a deviation of 0, or of rounding size, are not divided by it.
   for (const double constant : {0.0, 0.1, -7.3}) {
     CAPTURE(constant);
     const Tensor rounding = 1e-7 * constant * randn({500, 1});
@@ -84,7 +84,7 @@ TEST_CASE("linear probe: a feature constant in training is ignored later", "[pro
     CHECK(models::linear_probe(with(train, constant + rounding), with(test, constant + later)) ==
           Approx(accuracy).margin(0.01));
   }
-  // With only constant features: the most frequent class.
+  // Constant features only: the most frequent class.
   const models::LabelledFeatures same{full({6, 2}, 0.1), from_data<int64_t>({1, 1, 0, 1, 2, 1})};
   CHECK(models::linear_probe(same, same) == Approx(4.0 / 6));
 }
@@ -97,7 +97,7 @@ TEST_CASE("linear probe: reaches the minimum of its convex loss", "[probe]") {
       randn({4000, 1}) + (2.0 * labels.to(float32) - 1.0).reshape({4000, 1}), labels};
   const double bayes = mean((data.features.reshape({4000}) > 0).to(int64) == data.labels).item();
   CHECK(models::linear_probe(data, data) == Approx(bayes).margin(0.01));
-  const NoGrad no_grad;  // training works nevertheless
+  const NoGrad no_grad;  // does not prevent training
   CHECK(models::linear_probe(data, data) == Approx(bayes).margin(0.01));
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("probes: 10,000 examples take seconds, and bad input throws", "[probe]
     CHECK_THROWS_WITH(models::linear_probe(good, bad), Contains("linear_probe: expected"));
     CHECK_THROWS_WITH(models::neighbour_accuracy(good, bad), Contains("nearest_neighbours: "));
   }
-  // Classes missing from the training set are never predicted, and are no error.
+  // Classes absent from the training set are never predicted, and no error.
   CHECK(models::linear_probe({good.features, zeros({20}, int64)}, good) ==
         mean(good.labels == 0).item());
   CHECK_THROWS_WITH(models::linear_probe({good.features, good.labels + (1 << 20)}, good),

@@ -1,4 +1,4 @@
-// SimCLR against its paper.
+// SimCLR against the paper's equations.
 
 #include "gradus/models/simclr.h"
 
@@ -75,7 +75,7 @@ TEST_CASE("SimCLR: learns shapes without labels", "[simclr][training]") {
     };
     return std::pair{view(0), view(1)};
   };
-  // How often the nearest of 199 views is the other view of the same unseen image; and the loss.
+  // How often a view of an unseen image is nearest to its other view, among 199; and the loss.
   const Tensor twin = roll(arange(200), 100);
   const auto found = [&] {
     const NoGrad no_grad;

@@ -1,4 +1,4 @@
-// Cross-attention, transformer layers and the Transformer against PyTorch.
+// Cross-attention, transformer blocks and the Transformer against PyTorch; decoding.
 
 #include "gradus/models/transformer.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 using Call = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// Compares output and all gradients of a module with a case of transformer.safetensors, in both
+/// Checks a module's output and all gradients against a case of transformer.safetensors, in both
 /// dtypes.
 void compare(const std::string& name, nn::Module& module, const Call& call,
              double of_float64 = 1e-9) {
@@ -51,7 +51,7 @@ void compare(const std::string& name, nn::Module& module, const Call& call,
   }
 }
 
-/// True where a source token may be attended to, as in the script: (B, 1, 1, S).
+/// The script's padding mask, true for real source tokens: (B, 1, 1, S).
 Tensor keep() { return nn::padding_mask(from_data<int64_t>({5, 3}, {2}), 2, 5); }
 
 const models::TransformerConfig small{.source_vocab = 11,
@@ -139,7 +139,7 @@ TEST_CASE("Transformer: a saved model loads unchanged, and bad arguments throw",
   CHECK_THROWS_WITH(model.decoder(ids, {}), Contains("NoGrad"));
   CHECK_THROWS_WITH(
       models::Transformer({.source_vocab = 2, .target_vocab = 3, .shared_vocab = true}),
-      Contains("a shared vocabulary is of one size"));
+      Contains("shared_vocab needs vocabularies of one size"));
   CHECK_THROWS_WITH(models::Transformer({.source_vocab = 2, .target_vocab = 3, .heads = 5}),
                     Contains("heads must divide dim"));
   CHECK_THROWS_WITH(models::Transformer({}), Contains("source_vocab: expected"));

@@ -1,5 +1,5 @@
-// Checks that every translation model must pass: Transformers of both norms, recurrent ones of each
-// cell and score.
+// Requirements of every translation model: Transformers pre-norm and post-norm, recurrent ones with
+// each cell and score.
 
 #include <catch2/catch.hpp>
 
@@ -76,7 +76,7 @@ TEST_CASE("translators: decoding token by token equals the forward pass over the
     }
     CHECK(decoder.room() == 3);
 
-    // Rows can continue from other rows, also from those of another source.
+    // Rows are replaced by others, also across sources.
     const Tensor moved = ints({5, 1, 0, 3, 2, 2}), next = randint(0, 13, {6, 1});
     decoder.reorder(moved);
     const Tensor whole = cat({index_select(target, 0, moved), next}, 1);
@@ -146,7 +146,7 @@ TEST_CASE("translators: every parameter gets a gradient, padding gets none", "[t
       CAPTURE(name);
       CHECK(p.grad().defined());
     }
-    // Only embeddings of tokens other than padding have a gradient.
+    // Only embeddings of real tokens get a gradient.
     models::PairBatch other = batch;
     other.source = batch.source.clone();
     other.source[1].slice(0, 3).fill_(9);
@@ -178,7 +178,7 @@ TEST_CASE("translators: a saved model loads unchanged, and bad arguments throw",
     CHECK_THROWS_WITH(model(ids.to(float32), {}, ids), Contains("expected source ids"));
     CHECK_THROWS_WITH(model(ids, {}, ids.to(float32)), Contains("expected target ids"));
     CHECK_THROWS_WITH(model({}, {}, ids), Contains("expected source ids"));
-    // Targets that could not be generated are refused in training, too.
+    // A target too long to decode is refused in training too.
     CHECK_THROWS_WITH(model(ids, {}, zeros({2, 13}, int64)),
                       Contains("13 tokens do not fit a context of 12"));
     CHECK_THROWS_WITH(model(full({2, 3}, 11, int64), {}, ids), Contains("embedding"));
@@ -187,7 +187,7 @@ TEST_CASE("translators: a saved model loads unchanged, and bad arguments throw",
     auto decoder = model.decoder(ids, {});
     CHECK_THROWS_WITH(decoder.next_logits(zeros({2, 13}, int64)), Contains("12") || Contains("13"));
     CHECK_THROWS_WITH(decoder.next_logits(zeros({1, 1}, int64)), Contains("expected"));
-    CHECK_THROWS_WITH(decoder.reorder(ints({0})), Contains("rows to reorder by"));
+    CHECK_THROWS_WITH(decoder.reorder(ints({0})), Contains("row indices"));
     using Other =
         std::conditional_t<std::is_same_v<Model, RNNTranslator>, Transformer, RNNTranslator>;
     CHECK_THROWS_WITH(models::load_model<Other>(folder.path.string()),
@@ -199,7 +199,7 @@ TEST_CASE("translators: a saved model loads unchanged, and bad arguments throw",
 
 TEST_CASE("translators: trained on dates, they translate unseen ones", "[translator]") {
   const std::vector<std::string> special{"[PAD]", "[UNK]", "[START]", "[END]"};
-  // Few forms, so that a small model suffices: 3-May-1987 and the like.
+  // Few date formats such as 3-May-1987, so that a short training is enough.
   std::vector<models::TextPair> pairs = models::date_pairs(40000, 1);
   std::erase_if(pairs, [](const models::TextPair& p) { return p.source.size() > 10; });
   pairs.resize(2000);

@@ -1,4 +1,4 @@
-// The vision transformer against PyTorch, its paper and the lectures.
+// The vision transformer against PyTorch, the paper and the lectures.
 
 #include "gradus/models/vit.h"
 
@@ -52,7 +52,7 @@ TEST_CASE("ViT: parameters are initialised as documented", "[vit]") {
       CHECK(min(x).item() == Approx(-bound).epsilon(0.02));
       CHECK(deviation(x) == Approx(bound / std::sqrt(3)).epsilon(0.05));
       ++maps;
-    } else if (p.rank() == 3) {  // a sample deviation varies by 0.3 / sqrt(2 n)
+    } else if (p.rank() == 3) {  // the sample deviation of n values varies by 0.3 / sqrt(2 n)
       const auto n = static_cast<double>(p.numel());
       CHECK(std::abs(deviation(x) - 0.3) < 4 * 0.3 / std::sqrt(2 * n));
       CHECK(std::abs(mean(x).item()) < 4 * 0.3 / std::sqrt(n));
@@ -112,7 +112,7 @@ TEST_CASE("ViT: computing only the class token gives the same class token", "[vi
     REQUIRE(of_alone[i].defined() == of_all[i].defined());
     if (of_all[i].defined()) CHECK(golden::difference(of_alone[i], of_all[i]) < 1e-11);
   }
-  // A trace changes nothing; all tokens are traced where all are requested.
+  // A trace does not change what is computed; encode() computes all tokens.
   const Tensor images = randn({2, 3, 6, 6}, float64), untraced = model.features(images);
   const AttentionTrace trace;
   CHECK(golden::same(model.features(images), untraced));

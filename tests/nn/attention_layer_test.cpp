@@ -15,9 +15,9 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// Rotates adjacent pairs of x (B, T, D) by the angle of their position; the first position is
-/// `offset`.
-Tensor turned(const Tensor& x, int64_t offset) {
+/// Rotates pairs of neighbouring features by the angles of positions offset, offset + 1, ...: x (B,
+/// T, D).
+Tensor rotated(const Tensor& x, int64_t offset) {
   const int64_t T = x.size(1), D = x.size(2);
   std::vector<Tensor> columns;
   const Tensor place = (arange(T).to(x.dtype()) + static_cast<double>(offset)).unsqueeze(1);
@@ -30,7 +30,7 @@ Tensor turned(const Tensor& x, int64_t offset) {
   return cat(columns, 2);
 }
 
-/// Attention of x over `memory`, head by head.
+/// Attention of x to `memory`, head by head.
 Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& memory,
                const Tensor& mask = {}) {
   auto part = [&](const Tensor& of, int64_t begin, int64_t size) {
@@ -44,7 +44,7 @@ Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& m
     Tensor q = part(x, h * a.key_dim, a.key_dim),
            k = part(memory, keys + kv * a.key_dim, a.key_dim);
     const Tensor v = part(memory, values + kv * a.value_dim, a.value_dim);
-    if (a.positions.defined()) q = turned(q, 0), k = turned(k, 0);
+    if (a.positions.defined()) q = rotated(q, 0), k = rotated(k, 0);
     Tensor scores = matmul(q, k.mT()) / std::sqrt(static_cast<double>(a.key_dim));
     if (a.causal)
       scores = masked_fill(scores, arange(k.size(1)) > arange(q.size(1)).unsqueeze(1), -INFINITY);
@@ -57,7 +57,7 @@ Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& m
 
 using Function = std::function<Tensor(const Tensor&, const Tensor&)>;
 
-/// Checks that outputs and gradients of both inputs agree.
+/// Checks that outputs and gradients of both inputs are equal.
 void check_same(const Function& layer, const Function& expected, const Tensor& x, const Tensor& y) {
   auto apply = [](const Function& f) {
     return [f](const std::vector<Tensor>& in) {
@@ -137,9 +137,9 @@ TEST_CASE("multi-head attention: bad arguments throw", "[nn][attention]") {
   const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}),
       turning(8, {.heads = 2, .rotary = 4}), plain(8, {.heads = 2});
   const Tensor x = ones({1, 5, 8});
-  CHECK_THROWS_WITH(turning(x), Contains("5 tokens are more than the 4 rotary places"));
-  CHECK_THROWS_WITH(causal.cross(x, x), Contains("neither causal order nor rotary places"));
-  CHECK_THROWS_WITH(turning.cross(x, x), Contains("neither causal order nor rotary places"));
+  CHECK_THROWS_WITH(turning(x), Contains("5 tokens exceed the 4 rotary positions"));
+  CHECK_THROWS_WITH(causal.cross(x, x), Contains("neither causal nor rotary"));
+  CHECK_THROWS_WITH(turning.cross(x, x), Contains("neither causal nor rotary"));
   CHECK_THROWS_WITH(plain.cross(x, ones({2, 3, 8})), Contains("the same leading axes"));
   CHECK_THROWS_WITH(plain.cross(x, ones({1, 3, 6})), Contains("linear: expected x (..., 8)"));
   CHECK_THROWS_WITH(plain(ones({5, 8})), Contains("expected x (B, T, dim), got (5, 8)"));
@@ -173,7 +173,7 @@ TEST_CASE("attention with one head: prepared keys, masks, bad arguments", "[nn][
     CHECK_THROWS_WITH(attention(q[0], k, v), Contains("expected queries (B, Tq, D)"));
     CHECK_THROWS_WITH(attention(q, k, v, mask.to(float32)), Contains("a mask of bool"));
     CHECK_THROWS_AS(attention(randn({2, 3, 3}), k, v), Error);
-    // The batch is not broadcast, and padding_mask's shape is the one for several heads.
+    // Batches do not broadcast, and padding_mask's shape is for several heads.
     const Tensor one = q.detach().slice(0, 0, 1);
     CHECK_THROWS_WITH(attention(one, k, v), Contains("expected queries (B, Tq, D)"));
     CHECK_THROWS_WITH(attention(q, k.slice(0, 0, 1), v), Contains("expected queries (B, Tq, D)"));
@@ -241,7 +241,7 @@ TEST_CASE("feed-forward layers: gates and hidden dropout", "[nn]") {
   const nn::SwiGLU swiglu(96);
   CHECK(swiglu.fc.weight.shape() == Shape{2 * 256, 96});  // 8/3 96
   CHECK_FALSE(swiglu.fc.bias.defined());
-  CHECK(swiglu.num_parameters() == 3 * 96 * 256);   // as many as an MLP's 8 96^2
+  CHECK(swiglu.num_parameters() == 3 * 96 * 256);   // as many as an MLP: 8 96^2
   CHECK(nn::SwiGLU(10).proj.weight.size(1) == 32);  // 26.7, rounded up to a multiple of 8
   CHECK_THROWS_WITH(nn::SwiGLU(0), Contains("MLP: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::SwiGLU(-5), Contains("MLP: expected sizes > 0"));
@@ -253,7 +253,7 @@ TEST_CASE("feed-forward layers: gates and hidden dropout", "[nn]") {
     CHECK_THROWS_AS(nn::SwiGLU(dim), Error);
   }
   CHECK(nn::SwiGLU::hidden_size(INT64_MAX) > 0);
-  // Without positions it would see a set, not a sequence.
+  // Without positions a sequence would be a set.
   CHECK_THROWS_WITH(nn::llama_block(8, {.context = 0}),
                     Contains("llama_block: expected context > 0"));
 }

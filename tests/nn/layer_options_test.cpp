@@ -1,5 +1,5 @@
-// Each layer with all options different from their defaults, against formulas computed here from
-// its named parameters, so that an option that is ignored or passed to the wrong part fails.
+// Each layer with every option changed from its default, against the same computed here from its
+// named parameters: catches options that are ignored or passed to the wrong part.
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 using Parameters = std::map<std::string, Tensor>;
 
-/// Fills a module's parameters with random values, biases and gains too.
+/// A module's parameters after setting all of them, biases and gains too, to random values.
 Parameters randomised(const nn::Module& module) {
   const NoGrad no_grad;
   Parameters out;
@@ -44,7 +44,7 @@ Tensor norm_of(const Parameters& p, const std::string& name, const Tensor& x, do
   return b.defined() ? y * find(p, name + ".weight") + b : y * find(p, name + ".weight");
 }
 
-/// The attention layer; dropout draws for the weights first, then for the output.
+/// The attention layer: dropout draws for the weights first, then for the output.
 Tensor attention_of(const Parameters& p, const std::string& prefix, const Tensor& x, int64_t heads,
                     int64_t kv_heads, bool causal, double drop, const Tensor& mask = {}) {
   const int64_t B = x.size(0), T = x.size(1), D = x.size(2) / heads;
@@ -95,7 +95,7 @@ Tensor block_of(const Parameters& p, const std::string& prefix, const Tensor& x,
   return ln2(h + mlp(h));
 }
 
-/// Checks that both give the same outputs and gradients of x from the same random numbers.
+/// Checks that outputs and gradients of x are equal for the same random numbers.
 void check_same(const std::function<Tensor(const Tensor&)>& layer,
                 const std::function<Tensor(const Tensor&)>& expected, const Tensor& x) {
   auto run = [&](const auto& f) {

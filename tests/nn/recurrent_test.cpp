@@ -1,5 +1,5 @@
 // Recurrent layers and cells against PyTorch's outputs and gradients (cases from
-// golden/scripts/make_recurrent_golden.py); padding, long sequences, threads.
+// golden/scripts/make_recurrent_golden.py), and beyond PyTorch: padding, long sequences, threads.
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -18,7 +18,7 @@ using namespace gradus::core;
 
 namespace {
 
-/// A layer or a cell as a function of x, the initial state and lengths.
+/// A layer or cell as a function of x, initial state and lengths.
 using Run = std::function<RecurrentOutput(const Tensor&, const RecurrentState&, const Tensor&)>;
 
 void compare(const golden::File& file, const std::string& name, nn::Module& module, const Run& run,
@@ -37,7 +37,7 @@ void compare(const golden::File& file, const std::string& name, nn::Module& modu
     if (in[i] = get(names[i]); in[i].defined()) in[i].requires_grad_();
   const RecurrentOutput out = run(in[0], {in[1], in[2]}, get("lengths"));
 
-  Tensor total;  // its gradients are those of the outputs, weighted by d_output, d_h, d_c
+  Tensor total;  // its gradients are compared
   const std::vector<std::pair<std::string, Tensor>> outputs{
       {"output", out.output}, {"h", out.state.h}, {"c", out.state.c}};
   for (const auto& [what, y] : outputs) {
@@ -114,7 +114,7 @@ TEST_CASE("recurrent cells equal PyTorch's", "[recurrent]") {
 
 namespace {
 
-/// Output, last state, and gradients of x and of all parameters, as one list.
+/// Output, final state, and gradients of x and all parameters, as one list.
 std::vector<Tensor> everything(nn::RecurrentLayers& layers, const Tensor& x,
                                const Tensor& lengths) {
   layers.zero_grad();
@@ -228,7 +228,7 @@ TEST_CASE("gradients of gradients of a long sequence take linear time", "[recurr
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   seconds(64);
-  double shorter = 1e9, longer = 1e9;  // the shortest of several: other programs may be running
+  double shorter = 1e9, longer = 1e9;  // minimum of several runs, as other programs may run
   for (int i = 0; i < 3; ++i) {
     shorter = std::min(shorter, seconds(512));
     longer = std::min(longer, seconds(2048));
@@ -295,9 +295,9 @@ TEST_CASE("recurrent layers: parameters, dropout and errors", "[recurrent]") {
   CHECK_THROWS_WITH(nn::RNN(3, 4, {.layers = 0}), Contains("RNN: expected layers > 0, got 0"));
   CHECK_THROWS_WITH(nn::RNN(3, 0), Contains("RNN: expected sizes > 0, got input 3, hidden 0"));
   CHECK_THROWS_WITH(nn::RNN(3, 4, {.nonlinearity = Activation::gelu}),
-                    Contains("RNN: expected tanh as nonlinearity or, of RNN, relu, got gelu"));
+                    Contains("RNN: expected nonlinearity tanh or, for RNN, relu, got gelu"));
   CHECK_THROWS_WITH(nn::GRU(3, 4, {.nonlinearity = Activation::relu}),
-                    Contains("GRU: expected tanh as nonlinearity or, of RNN, relu, got relu"));
+                    Contains("GRU: expected nonlinearity tanh or, for RNN, relu, got relu"));
   const nn::LSTMCell cell(3, 4);
   CHECK_THROWS_WITH(cell(ones({2, 5})), Contains("linear: expected x (..., 3)"));
   CHECK_THROWS_WITH(

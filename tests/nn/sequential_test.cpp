@@ -1,4 +1,4 @@
-// Sequential, layers without parameters, and accuracy.
+// Sequential, parameter-free layers, and accuracy.
 
 #include "gradus/nn/sequential.h"
 
@@ -20,7 +20,7 @@ std::vector<std::string> names(const nn::Module& module) {
   return out;
 }
 
-struct Scale : nn::Module {  // a user's layer
+struct Scale : nn::Module {  // user-defined
   const Tensor factor;
   explicit Scale(int64_t dim) : factor(param("factor", full({dim}, 2))) {}
   Tensor operator()(const Tensor& x) const { return x * factor; }
@@ -113,7 +113,7 @@ TEST_CASE("Sequential learns xor", "[nn]") {
   nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1));
   optim::RMSprop optimizer(net.parameters(), {.lr = 0.02});
   for (int step = 0; step < 300; ++step) {
-    // RMSprop's steps stay as long as the learning rate, so the rate must decay.
+    // RMSprop's steps stay as long as the learning rate, so it must decay.
     optimizer.set_lr(optim::schedule::linear(step, {.lr = 0.02, .steps = 300}));
     optimizer.zero_grad();
     mse_loss(net(x), y).backward();
@@ -146,7 +146,7 @@ TEST_CASE("layers without parameters equal their ops", "[nn]") {
 TEST_CASE("accuracy: the fraction of rows with the largest element at the target", "[nn]") {
   const Tensor x = tensor({{1, 3, 2}, {5, 4, 4}, {0, 0, 0}, {-1, -3, -2}});
   CHECK(nn::accuracy(x, tensor({1, 0, 0, 0}, int64)) == 1);
-  CHECK(nn::accuracy(x, tensor({1, 0, 1, 2}, int64)) == 0.5);  // among equals the first
+  CHECK(nn::accuracy(x, tensor({1, 0, 1, 2}, int64)) == 0.5);  // ties: the first
   CHECK(nn::accuracy(x, tensor({1, -100, 1, -100}, int64)) == 0.5);
   CHECK(nn::accuracy(x, tensor({1, 2, 1, 2}, int64), {.ignore_index = 2}) == 0.5);
   CHECK(std::isnan(nn::accuracy(x, full({4}, -100, int64))));
@@ -155,7 +155,7 @@ TEST_CASE("accuracy: the fraction of rows with the largest element at the target
   CHECK(nn::accuracy(tensor({1, 2}), tensor(1, int64)) == 1);
   CHECK(nn::accuracy(x.mT(), tensor({1, 0, 1}, int64)) == Approx(2.0 / 3));
   const Tensor bad = tensor({{NAN, 1, 2}, {INFINITY, 1, 2}, {1, NAN, 2}, {-INFINITY, NAN, 0}});
-  CHECK(nn::accuracy(bad, tensor({0, 0, 2, 1}, int64)) == 0.25);  // NaN is never correct
+  CHECK(nn::accuracy(bad, tensor({0, 0, 2, 1}, int64)) == 0.25);  // a NaN counts as wrong
   const Tensor w = tensor({{1.0, 2.0}}).requires_grad_();
   CHECK(nn::accuracy(w * 2.0, tensor({1}, int64)) == 1);
   CHECK_THROWS_WITH(nn::accuracy(x, tensor({1, 0, 0, 3}, int64)),

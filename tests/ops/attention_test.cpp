@@ -1,4 +1,5 @@
-// Attention: the kernels against the formula in basic ops; memory, threads and masks.
+// Attention: the kernels against the formula written here with basic ops, and their guarantees on
+// memory, threads and masks.
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// The lecture's formula, with dropout of the weights drawn from `key`.
+/// The lecture's formula; `key` seeds the dropout of the weights.
 Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o = {},
                RandomKey key = {}) {
   const int64_t Tq = q.size(-2), Tk = k.size(-2), group = q.size(-3) / k.size(-3);
@@ -50,7 +51,7 @@ std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
           randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
 }
 
-/// The largest difference between op and formula, over outputs and gradients.
+/// The largest difference between the op's outputs and gradients and the formula's.
 double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
   constexpr uint64_t seed = 3;
   return difference(
@@ -64,7 +65,7 @@ double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dty
       operands(sizes, dtype));
 }
 
-/// A mask that hides about a third of the keys; the first query attends to none, the second to all.
+/// A mask that hides about a third of the keys; the first query sees no key, the second all.
 Tensor bool_mask(const Shape& shape) {
   manual_seed(5);
   Tensor mask = gt(rand(shape), 0.3);
@@ -201,10 +202,10 @@ TEST_CASE("attention: NaN and large scores") {
   CHECK(std::isnan(sum(y.slice(2, 3)).item()));
 }
 
-TEST_CASE("attention: strided operands are read in place") {
+TEST_CASE("attention: operands are read in place") {
   const Dtype dtype = GENERATE(float64, float32);
   manual_seed(11);
-  // q, k and v as views of a projection, with permuted axes, and broadcast
+  // q, k and v as a projection lays them out, with permuted axes, and broadcast
   const Tensor qkv = randn({2, 70, 3 * 4 * 16}, dtype);
   auto parts = [](const Tensor& x) {
     auto p = x.reshape({2, 70, 12, 16}).split(4, 2);
@@ -316,7 +317,7 @@ TEST_CASE("attention: gradients and gradients of gradients") {
         return std::vector<Tensor>{self_attention(in[0], 2, 1, {.causal = true, .dropout = 0.2})};
       },
       {leaf({2, 5, 12})});
-  // an input that is used three times
+  // one input used three times
   check_gradients(
       [](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{scaled_dot_product_attention(in[0], in[0], in[0])};
@@ -324,7 +325,7 @@ TEST_CASE("attention: gradients and gradients of gradients") {
       {leaf({2, 5, 4})});
 }
 
-TEST_CASE("attention: only the required gradients") {
+TEST_CASE("attention: only the required gradients are computed") {
   const auto all = operands({.queries = 70, .keys = 70}, float64);
   const auto whole = output_and_gradients(
       [](std::vector<Tensor> in) { return scaled_dot_product_attention(in[0], in[1], in[2]); },
@@ -375,10 +376,10 @@ TEST_CASE("attention: memory grows linearly with the length") {
   peak(256);
   const int64_t once = peak(2048), twice = peak(4096);
   CHECK(twice <= 2 * once + (1 << 20));
-  CHECK(twice < int64_t{4096} * 4096);  // one byte per pair of one head
+  CHECK(twice < int64_t{4096} * 4096);  // one byte per pair of a head
 }
 
-TEST_CASE("attention: errors") {
+TEST_CASE("attention: invalid arguments are refused") {
   const Tensor q = zeros({2, 4, 5, 8}), k = zeros({2, 2, 7, 8}), v = zeros({2, 2, 7, 6});
   auto message = [](const Tensor& q, const Tensor& k, const Tensor& v,
                     const AttentionOptions& options = {}) {
@@ -395,7 +396,7 @@ TEST_CASE("attention: errors") {
   CHECK(message(q, k, zeros({2, 2, 6, 6})) ==
         op + "as many keys as values" + shapes + "(2, 2, 6, 6)");
   CHECK(message(q, k, zeros({2, 4, 7, 6})) ==
-        op + "as many key as value heads, and a multiple of that of query heads" + shapes +
+        op + "as many key as value heads, and a multiple of them of query heads" + shapes +
             "(2, 4, 7, 6)");
   CHECK(message(q, zeros({2, 2, 7, 9}), v) ==
         op + "q and k of one head size, got q (2, 4, 5, 8), k (2, 2, 7, 9), v (2, 2, 7, 6)");
@@ -408,8 +409,7 @@ TEST_CASE("attention: errors") {
   CHECK(message(q, k, v, {.dropout = 1.5}) == op + "dropout from 0 to 1, got 1.5");
   CHECK(error_of([&] {
           self_attention(zeros({2, 5, 24}), 3, 2);
-        }) ==
-        "self_attention: expected a number of heads that is a multiple of kv_heads, got 3 and 2");
+        }) == "self_attention: expected heads to be a multiple of kv_heads, got 3 and 2");
   CHECK(error_of([&] {
           self_attention(zeros({2, 5, 20}), 2, 2);
         }) ==

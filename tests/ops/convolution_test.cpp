@@ -1,5 +1,5 @@
-// Convolution against PyTorch (cases from golden/scripts/make_convolution_golden.py); threads,
-// magnitudes, memory.
+// Convolution against PyTorch (cases in golden/scripts/make_convolution_golden.py), and properties
+// that PyTorch cannot check: threads, magnitudes, strided views.
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -75,7 +75,7 @@ TEST_CASE("convolution: the same bits at any number of threads, alone and in a b
   }
 }
 
-TEST_CASE("convolution: infinity and NaN in one window do not reach the others", "[convolution]") {
+TEST_CASE("convolution: a value reaches only the windows that contain it", "[convolution]") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (const double value : {infinity, std::numeric_limits<double>::quiet_NaN()}) {
     Tensor x = ones({1, 1, 6, 35});
@@ -90,7 +90,7 @@ TEST_CASE("convolution: infinity and NaN in one window do not reach the others",
   }
 }
 
-TEST_CASE("convolution: magnitudes from the smallest to the largest", "[convolution]") {
+TEST_CASE("convolution: small and large magnitudes", "[convolution]") {
   const Tensor x = rand({1, 3, 5, 5}, float64) + 0.5, weight = rand({2, 3, 3, 3}, float64) - 2;
   const Tensor expected = conv2d(x, weight);
   for (const double scale : {1e-36, 1e-20, 1e18, 1e36}) {
@@ -99,8 +99,7 @@ TEST_CASE("convolution: magnitudes from the smallest to the largest", "[convolut
   }
 }
 
-TEST_CASE("convolution: strided views of x and the filters give the same outputs and gradients",
-          "[convolution]") {
+TEST_CASE("convolution: gradients of strided views of x and of the filters", "[convolution]") {
   const Tensor x = leaf(randn({4, 6, 5, 2}, float64)), weight = leaf(randn({3, 3, 2, 4}, float64));
   auto views = [&] {
     return std::pair{x.permute({3, 0, 1, 2}), weight.permute({3, 1, 0, 2}).slice(1, 0, 2)};

@@ -17,7 +17,7 @@ Tensor naive_matmul(const Tensor& a, const Tensor& b) {
   return sum(a.to(float64).unsqueeze(-1) * b.to(float64).unsqueeze(-3), -2);
 }
 
-/// x in another layout: every second element of a larger tensor, with the last two axes swapped.
+/// A strided copy of x: every second element of a larger tensor, its last two axes swapped.
 Tensor strided(const Tensor& x) {
   const NoGrad no_grad;
   Tensor wide = zeros({x.size(-1), x.size(0), 2}, x.dtype());
@@ -37,7 +37,7 @@ const std::vector<Pair> pairs = {
 
 }  // namespace
 
-TEST_CASE("matmul: an example by hand") {
+TEST_CASE("matmul: values worked out by hand") {
   const Tensor a = tensor({{1, 2, 3}, {4, 5, 6}}), b = tensor({{1, 0}, {-1, 2}, {0.5, 1}});
   CHECK(difference(matmul(a, b), {0.5, 7, 2, 16}) == 0);
   CHECK(matmul(tensor({1, 2, 3}), tensor({4, 5, 6})).item() == 32);
@@ -54,10 +54,10 @@ TEST_CASE("matmul: equals its definition for all ranks, broadcasts and strides")
       const Tensor a = randn(sa, dtype), b = randn(sb, dtype);
       INFO(sa << " x " << sb << " " << dtype);
       CHECK(difference(matmul(a, b).to(float64), naive_matmul(a, b)) < tolerance(dtype));
-      const Tensor at = a.transpose(-1, -2).contiguous().mT();  // column-major
+      const Tensor at = a.transpose(-1, -2).contiguous().mT();  // by columns
       const Tensor bt = b.transpose(-1, -2).contiguous().mT();
       CHECK(difference(matmul(at, bt).to(float64), naive_matmul(a, b)) < tolerance(dtype));
-      const Tensor as = stack({a, a}, -1).select(-1, 0);  // neither: copied
+      const Tensor as = stack({a, a}, -1).select(-1, 0);  // neither by rows nor by columns: copied
       const Tensor bs = stack({b, b}, -1).select(-1, 0);
       CHECK(difference(matmul(as, bs).to(float64), naive_matmul(a, b)) < tolerance(dtype));
     }
@@ -117,7 +117,7 @@ TEST_CASE("matmul: gradients and gradients of gradients") {
   CHECK(gradgradcheck(square, x).ok);
 }
 
-TEST_CASE("matmul: a gradient is added to the existing sum in place") {
+TEST_CASE("matmul: gradients are accumulated in place") {
   manual_seed(4);
   const Tensor w = randn({5, 5}, float64).requires_grad_(), x = randn({3, 5}, float64);
   auto loss = [&] { return sum(matmul(matmul(x, w), w) * matmul(x, w)); };
@@ -128,17 +128,17 @@ TEST_CASE("matmul: a gradient is added to the existing sum in place") {
   loss().backward();
   CHECK(difference(w.grad(), once * 2.0) < 1e-12);
   CHECK(w.grad().data<double>() == before);
-  const Tensor held = w.grad();  // another owner: its values must not change
+  const Tensor held = w.grad();  // a second owner, whose values must stay
   loss().backward();
   CHECK(difference(w.grad(), once * 3.0) < 1e-12);
   CHECK(difference(held, once * 2.0) < 1e-12);
-  // an operand is saved only if the other requires grad; only required gradients are computed
+  // an operand is saved only if the other requires grad, and only required gradients are computed
   const Tensor y = matmul(x, w);
   x.fill_(0);
   CHECK_THROWS_WITH(y.backward(ones({3, 5}, float64)), Catch::Contains("changed in place"));
 }
 
-TEST_CASE("matmul: errors") {
+TEST_CASE("matmul: refuses operands that do not fit") {
   const auto refused = [](const Tensor& a, const Tensor& b) {
     return error_of([&] { matmul(a, b); });
   };
@@ -149,9 +149,9 @@ TEST_CASE("matmul: errors") {
   CHECK(refused(scalar(1), ones({2})) ==
         "matmul: expected tensors of rank 1 or more, got () x (2,)");
   CHECK(refused(ones({2, 2}), ones({2, 2}, float64)) ==
-        "matmul: expected float32 or float64, one of them on both sides, got float32 and float64");
+        "matmul: expected both float32 or both float64, got float32 and float64");
   CHECK(refused(ones({2, 2}, int64), ones({2, 2}, int64)) ==
-        "matmul: expected float32 or float64, one of them on both sides, got int64 and int64");
+        "matmul: expected both float32 or both float64, got int64 and int64");
 }
 
 // ---- linear ----
@@ -319,7 +319,7 @@ TEST_CASE("linear: gradients and gradients of gradients") {
     }
 }
 
-TEST_CASE("linear: a weight used twice, gradients over two passes, only required gradients") {
+TEST_CASE("linear: a weight used twice, gradients over two passes, and only the required ones") {
   manual_seed(8);
   const Tensor w = randn({4, 4}, float64).requires_grad_(),
                b = randn({4}, float64).requires_grad_();
@@ -349,19 +349,19 @@ TEST_CASE("linear: a weight used twice, gradients over two passes, only required
   CHECK(difference(grad({loss()}, {b})[0], once[2]) == 0);
 }
 
-TEST_CASE("linear: a shared output gradient is not modified") {
+TEST_CASE("linear: an output gradient with other owners is not modified") {
   for (Activation activation : activations) {
     const Tensor x = randn({3, 4}).requires_grad_(), w = randn({2, 4}).requires_grad_();
     const Tensor dy = randn({3, 2}), copy = dy.clone();
     linear(x, w, randn({2}).requires_grad_(), activation).backward(dy);
     CHECK(difference(dy, copy) == 0);
     const Tensor y = linear(x, w, {}, activation), other = randn({3, 2}).requires_grad_();
-    (y + other).backward(dy);  // add gives both terms the same gradient
+    (y + other).backward(dy);  // add gives both inputs the same gradient
     CHECK(difference(other.grad(), copy) == 0);
   }
 }
 
-TEST_CASE("linear: the same bits with one thread and two") {
+TEST_CASE("linear: the same bits on one and two threads") {
   manual_seed(9);
   const int before = num_threads();
   const Tensor x = randn({700, 96}), w = randn({200, 96}), b = randn({200});
@@ -375,7 +375,7 @@ TEST_CASE("linear: the same bits with one thread and two") {
   for (size_t i = 0; i < one.size(); ++i) CHECK(difference(one[i], two[i]) == 0);
 }
 
-TEST_CASE("linear: ReLU propagates NaN; a graph is recorded only if required") {
+TEST_CASE("linear: ReLU propagates NaN, and gradients are recorded only if required") {
   const Tensor x = tensor({{std::nan(""), 1}});
   CHECK(std::isnan(linear(x, ones({1, 2}), {}, Activation::relu).item()));
   const Tensor w = ones({1, 2}).requires_grad_();
@@ -384,7 +384,7 @@ TEST_CASE("linear: ReLU propagates NaN; a graph is recorded only if required") {
   CHECK_FALSE(linear(x, w).requires_grad());
 }
 
-TEST_CASE("linear: errors") {
+TEST_CASE("linear: refuses operands that do not fit") {
   const auto refused = [](const Tensor& x, const Tensor& w, const Tensor& b = {}) {
     return error_of([&] { linear(x, w, b); });
   };
@@ -397,7 +397,7 @@ TEST_CASE("linear: errors") {
   CHECK(refused(ones({2, 3}), ones({4, 3}), ones({3})) ==
         "linear: expected bias of float32 (4,), got float32 (3,)");
   CHECK(refused(ones({2, 3}), ones({4, 3}, float64)) ==
-        "linear: expected float32 or float64 for x and weight alike, got float32 and float64");
+        "linear: expected x and weight both float32 or both float64, got float32 and float64");
   CHECK(refused(ones({2, 3}), ones({4, 3}), ones({4}, float64)) ==
         "linear: expected bias of float32 (4,), got float64 (4,)");
 }

@@ -293,7 +293,7 @@ std::vector<OpRow> attention_rows() {
       {[] {
          self_attention(ones({2, 3, 8}), 3, 2);
        },
-       "self_attention: expected a number of heads that is a multiple of kv_heads, got 3 and 2"},
+       "self_attention: expected heads to be a multiple of kv_heads, got 3 and 2"},
       {[] {
          self_attention(ones({2, 3, 8}), 0, 1);
        },

@@ -59,9 +59,9 @@ std::vector<BadCall> bad_calls() {
       call({1, 4, 8, 8}, {4, 4, 3, 3}, {.groups = 0}, "and 0 groups"),
       call({1, 4, 8, 8}, {4, 4, 3, 3}, {.groups = -1}, "and -1 groups"),
       call({1, 1, 8, 8}, {1, 1, 0, 3}, {}, "conv2d: expected x (N, C, H, W) and a weight"),
-      call({1, 1, 8, 2}, {1, 1, 3, 3}, {}, "3 places at distance 1 is larger than the width 2"),
+      call({1, 1, 8, 2}, {1, 1, 3, 3}, {}, "3 with dilation 1 is larger than the width 2"),
       call({1, 1, 4, 8}, {1, 1, 3, 3}, {.dilation = 2},
-           "at distance 2 is larger than the height 4"),
+           "with dilation 2 is larger than the height 4"),
       call({1, 1, 0, 8}, {1, 1, 1, 1}, {}, "larger than the height 0 with padding 0"),
       call({1, 1, 8, 8}, {1, 1, 3, 3}, {.stride = 0}, "got 0, 1 and 0 along the height"),
       call({1, 1, 8, 8}, {1, 1, 3, 3}, {.stride = {1, -2}}, "got -2, 1 and 0 along the width"),
@@ -69,7 +69,7 @@ std::vector<BadCall> bad_calls() {
       call({1, 1, 8, 8}, {1, 1, 3, 3}, {.padding = huge}, "to 2^30"),
       call({1, 1, 8, 8}, {1, 1, 3, 3}, {.dilation = huge}, "to 2^30"),
       call({1, 4, 3, 3}, {1, 4, 1, 1}, {.stride = 1 << 30, .padding = 1 << 30},
-           "with so much padding is too large"),
+           "is too large with padding"),
       {[] {
          conv2d(f32({1, 1, 8, 8}), f32({2, 1, 3, 3}), f32({3}));
        },

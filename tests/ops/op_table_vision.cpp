@@ -206,7 +206,7 @@ std::vector<OpRow> resampling_rows() {
                  {[] {
                     interpolate(f32({2, 2}), 3, {.align_corners = true});
                   },
-                  "interpolate: align_corners is for bilinear"},
+                  "interpolate: align_corners needs bilinear, got nearest"},
                  {[] {
                     adaptive_avg_pool2d(f32({2, 2}), -1);
                   },

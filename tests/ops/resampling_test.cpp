@@ -74,7 +74,7 @@ TEST_CASE("max_pool2d of ties, infinities and NaN") {
   for (const Dtype dtype : {float32, float64})
     for (const MaxPool2dOptions& o :
          {MaxPool2dOptions{},
-          MaxPool2dOptions{.stride = {2, 3}}}) {  // with the 2 x 2 kernel and without
+          MaxPool2dOptions{.stride = {2, 3}}}) {  // the 2 x 2 kernel and the general one
       auto check_one = [&](const Values& window, double largest, const Values& dx) {
         const Tensor x = from_data(window, {1, 2, 2}).to(dtype).clone().requires_grad_();
         const Tensor y = max_pool2d(x, 2, o);

@@ -3,7 +3,7 @@
 
 #include "gradus/core/tensor/shape.h"
 
-namespace gradus::kernel {
+namespace gradus::internal {
 
 /// N offsets that advance together over `sizes`, each with its own strides. `sizes` and `strides`
 /// must outlive the odometer.
@@ -45,4 +45,4 @@ class Odometer {
   std::array<int64_t, max_rank> index_{};
 };
 
-}  // namespace gradus::kernel
+}  // namespace gradus::internal

@@ -1,0 +1,198 @@
+#include "gradus/core/internal.h"
+#include "gradus/core/kernels/attention.h"
+#include "gradus/core/kernels/attention_tiles.h"
+#include "gradus/core/kernels/dropout.h"
+
+namespace gradus::kernel {
+
+using namespace detail;
+
+namespace {
+
+// Sizes of a tile, whose computation stays in the second-level cache.
+constexpr int64_t backward_queries = 64, backward_keys = 128;
+
+// The number of parts that the backward pass over few heads is split into. Each has its own sum of
+// dq.
+constexpr int64_t backward_parts = 16;
+
+//   S = (scale Q) K^T    P = exp(S - shift) factor    delta_i = sum_d dO_id O_id
+//   dP = dO V^T          dS = P (dP - delta)
+//   dV = P^T dO          dK = dS^T (scale Q)          dQ = dS (scale K)
+//
+// With dropout, which scales weight ij by z_ij: dV = (z P)^T dO and dS = P (z dP - delta). The
+// scores have the forward pass's bits: the same operand is scaled, and products are summed in the
+// same order.
+
+// Keys [first, first + count) of a head against one tile of queries after another. Lanes are keys,
+// so that the sums over queries run down the lanes. A thread's tiles share their memory.
+template <class T>
+struct BackwardTile {
+  const Attention<T>& p;
+  const int64_t most = std::min(backward_keys, p.keys);  // keys in a tile
+  const int64_t m = std::clamp(p.queries, int64_t{1}, backward_queries);
+  const int64_t dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
+  const int64_t dq_size = copy_size<T>(p.queries, p.dim);
+  int64_t b = 0, h = 0, first = 0, count = 0, width = padded<T>(most);
+  Arena<T> arena{(dim + vdim + 2 * m + 1) * width + (2 * most + m) * (dim + vdim) +
+                 padded<T>(p.queries) + dq_size};
+  T *const keys = arena.take(dim * width), *const values = arena.take(vdim * width);
+  T *const weights = arena.take(m * width), *const dscores = arena.take(m * width);
+  T* const keep = arena.take(width);
+  T *const dk_space = arena.take(most * dim), *const dv_space = arena.take(most * vdim);
+  T *const k_scaled = arena.take(most * dim), *const v_copy = arena.take(most * vdim);
+  T *const q_scaled = arena.take(m * dim), *const d_copy = arena.take(m * vdim);
+  T* const delta = arena.take(p.queries);
+  T* const dq_space = arena.take(dq_size);
+
+  // The number of lanes that query i sees.
+  int64_t seen_lanes(int64_t i) const {
+    return std::clamp(p.seen_by(i) - first, int64_t{0}, count);
+  }
+
+  // weights = q keys and dscores = d_out values, for m queries from i0 on
+  void multiply(Rows<const T> q, Rows<const T> d_out, int64_t i0, int64_t m) const {
+    const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
+    for (int64_t i = 0; i < m; i += step) {
+      const int64_t r = std::min(step, m - i), n = padded<T>(seen_lanes(i0 + i + r - 1));
+      tile_gemm<T, false, false>(r, n, dim, q.at(i), q.stride, keys, width, weights + i * width,
+                                 width);
+      tile_gemm<T, false, false>(r, n, vdim, d_out.at(i), d_out.stride, values, width,
+                                 dscores + i * width, width);
+    }
+  }
+
+  // Turns scores into weights, and gradients of weights into gradients of scores.
+  void softmax(int64_t i0, int64_t m, const RowSoftmax<T>* rows, const T* delta) const {
+    for (int64_t i = 0; i < m; ++i) {
+      T *const w = weights + i * width, *const d = dscores + i * width, *const z = keep;
+      const int64_t n = seen_lanes(i0 + i);
+      if (p.dropout > 0) {
+        const int64_t begin = ((b * p.heads + h) * p.queries + i0 + i) * p.keys + first;
+        dropout_scale(p.key, p.dropout, begin, begin + n, z);
+        simd_for(padded<T>(n), [=, row = rows[i], delta = delta[i]](int64_t c) {
+          const T weight = exp(w[c] - row.shift) * row.factor;
+          d[c] = weight * (z[c] * d[c] - delta);
+          w[c] = z[c] * weight;
+        });
+      } else {
+        simd_for(padded<T>(n), [=, row = rows[i], delta = delta[i]](int64_t c) {
+          w[c] = exp(w[c] - row.shift) * row.factor;
+          d[c] = w[c] * (d[c] - delta);
+        });
+      }
+      std::fill(w + n, w + width, T{0});
+      std::fill(d + n, d + width, T{0});
+    }
+  }
+
+  // sums[j] += sum_i from[i][j] rows_i, over the queries that see key j
+  void add_to_keys(const T* from, Rows<const T> rows, int64_t i0, int64_t m, int64_t n,
+                   Rows<T> sums) const {
+    const int64_t step = seen_lanes(i0) < count ? gemm_rows : count;
+    for (int64_t j = 0; j < count; j += step) {
+      const int64_t i = std::clamp(p.first_to_see(first + j) - i0, int64_t{0}, m);
+      tile_gemm<T, true, true>(std::min(step, count - j), n, m - i, from + i * width + j, width,
+                               rows.at(i), rows.stride, sums.at(j), sums.stride);
+    }
+  }
+
+  // dq[i] += sum_j dscores[i][j] k_j, over the keys that query i sees
+  void add_to_queries(Rows<const T> k, int64_t i0, int64_t m, Rows<T> dq) const {
+    const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
+    for (int64_t i = 0; i < m; i += step) {
+      const int64_t r = std::min(step, m - i);
+      tile_gemm<T, false, true>(r, dim, seen_lanes(i0 + i + r - 1), dscores + i * width, width,
+                                k.data, k.stride, dq.at(i0 + i), dq.stride);
+    }
+  }
+};
+
+// The tile's query head against every parts-th tile of its keys, from the part-th on. Writes their
+// dk and dv, or adds to them after the first query head of a group, and adds to the head's `dq`
+// unless its data is null.
+template <class T>
+void backward_part(BackwardTile<T>& tile, const AttentionBackward<T>& x, int64_t part,
+                   int64_t parts, Rows<T> dq) {
+  const Attention<T>& p = tile.p;
+  const int64_t b = tile.b, h = tile.h, kv = h / p.group();
+  const int64_t m = tile.m, dim = tile.dim, vdim = tile.vdim;
+  const bool fresh = h % p.group() == 0;
+  T* const delta = tile.delta;
+  const T scale = static_cast<T>(p.scale);
+
+  for (int64_t i = 0; i < p.queries; ++i)
+    delta[i] = dot(p.value_dim, x.out.row(b, h, i), x.d_out.row(b, h, i));
+  const RowSoftmax<T>* const rows = x.rows + (b * p.heads + h) * p.queries;
+
+  for (int64_t j = part * backward_keys; j < p.keys; j += parts * backward_keys) {
+    const int64_t n = std::min(backward_keys, p.keys - j);
+    tile.first = j, tile.count = n, tile.width = padded<T>(n);
+    const Rows<const T> own = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_scaled);
+    const Rows<const T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_copy);
+    tile_transpose(n, dim, T{1}, own.data, own.stride, tile.keys, tile.width);
+    const Rows<const T> k =
+        scaled_rows(scale, x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_scaled);
+    tile_transpose(n, vdim, T{1}, v.data, v.stride, tile.values, tile.width);
+    T *const dk = x.dk.row(b, kv, j), *const dv = x.dv.row(b, kv, j);
+    const Rows<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, tile.dk_space);
+    const Rows<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, tile.dv_space);
+    for (int64_t i = p.first_to_see(j) / m * m; i < p.queries; i += m) {
+      const int64_t r = std::min(m, p.queries - i);
+      const Rows<const T> q =
+          scaled_rows(scale, x.q.row(b, h, i), x.q.time, r, p.dim, tile.q_scaled);
+      const Rows<const T> dy =
+          whole_vectors(x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim, tile.d_copy);
+      tile.multiply(q, dy, i, r);
+      apply_mask(p, {b, h, i, j, false, r, n, tile.weights, tile.width});
+      tile.softmax(i, r, rows + i, delta + i);
+      if (dv) tile.add_to_keys(tile.weights, dy, i, r, vdim, dv_sums);
+      if (dk) tile.add_to_keys(tile.dscores, q, i, r, dim, dk_sums);
+      if (dq.data) tile.add_to_queries(k, i, r, dq);
+    }
+    close_sums(dk_sums, dk, x.dk.time, n, p.dim);
+    close_sums(dv_sums, dv, x.dv.time, n, p.value_dim);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
+  const Heads<T>& dq = x.dq;
+  const int64_t heads = p.batch * p.kv_heads, dim = padded<T>(p.dim), size = p.queries * dim;
+  if (heads == 0) return;
+  const int64_t tiles = std::max(ceil_div(p.keys, backward_keys), int64_t{1});
+  const int64_t parts = std::min(ceil_div(backward_parts, heads), tiles);
+  const int64_t work = p.queries * p.keys / parts * (p.dim + p.value_dim) * 2 + 1;
+  const Scratch<T> partial(parts > 1 && dq.data ? heads * parts * size : 0);
+  for (int64_t member = 0; member < p.group(); ++member) {
+    parallel_for(heads * parts, least_tile_work / work + 1, [&](int64_t begin, int64_t end) {
+      BackwardTile<T> tile{p};
+      for (int64_t n = begin; n < end; ++n) {
+        const int64_t b = n / parts / p.kv_heads, h = n / parts % p.kv_heads * p.group() + member;
+        T* const result = parts == 1 || !dq.data ? dq.row(b, h, 0) : partial.data() + n * size;
+        const int64_t stride = parts == 1 ? dq.time : dim, width = parts == 1 ? p.dim : dim;
+        const Rows<T> sums = open_sums(result, stride, p.queries, width, true, tile.dq_space);
+        tile.b = b, tile.h = h;
+        backward_part(tile, x, n % parts, parts, sums);
+        close_sums(sums, result, stride, p.queries, width);
+      }
+    });
+    if (parts == 1 || !dq.data) continue;
+    parallel_for_each(
+        heads * p.queries, least_query_work / (parts * dim + 1) + 1, [&](int64_t row) {
+          const int64_t head = row / p.queries, i = row % p.queries;
+          const T* const from = partial.data() + head * parts * size + i * dim;
+          T* const to = dq.row(head / p.kv_heads, head % p.kv_heads * p.group() + member, i);
+          std::copy_n(from, p.dim, to);
+          for (int64_t part = 1; part < parts; ++part)
+            simd_for(p.dim, [=](int64_t d) { to[d] += from[part * size + d]; });
+        });
+  }
+}
+
+template void attention_backward(const Attention<float>&, const AttentionBackward<float>&);
+template void attention_backward(const Attention<double>&, const AttentionBackward<double>&);
+
+}  // namespace gradus::kernel

@@ -1,0 +1,114 @@
+#pragma once
+// Shared parts of attention's forward and backward pass: rows as whole vectors, masks.
+
+#include "gradus/core/kernels/attention.h"
+#include "gradus/core/kernels/math.h"
+#include "gradus/core/kernels/tile_gemm.h"
+#include "gradus/core/runtime/allocator.h"
+#include "gradus/core/runtime/parallel.h"
+
+namespace gradus::kernel::detail {
+
+/// The least number of multiplications in a chunk of a parallel loop over queries, over tiles.
+inline constexpr int64_t least_query_work = int64_t{1} << 16, least_tile_work = int64_t{1} << 19;
+
+template <class T>
+inline constexpr T inf = std::numeric_limits<T>::infinity();
+
+/// Hands out one block of scratch memory in aligned parts.
+template <class T>
+class Arena {
+ public:
+  explicit Arena(int64_t n) : scratch_(n), next_(scratch_.data()) {}
+  T* take(int64_t n) { return std::exchange(next_, next_ + padded<T>(n)); }
+
+ private:
+  Scratch<T> scratch_;
+  T* next_;
+};
+
+/// Rows of whole vectors, padded with zeros.
+template <class T>
+struct Rows {
+  T* data;
+  int64_t stride;
+  T* at(int64_t i) const { return data + i * stride; }
+};
+
+/// n rows times `factor`, copied into `space` as whole vectors.
+template <class T>
+Rows<const T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim,
+                          T* space) {
+  const int64_t width = padded<T>(dim);
+  for (int64_t i = 0; i < n; ++i) {
+    simd_for(dim, [=, from = first + i * stride, to = space + i * width](int64_t d) {
+      to[d] = factor * from[d];
+    });
+    std::fill(space + i * width + dim, space + (i + 1) * width, T{0});
+  }
+  return {space, width};
+}
+
+/// n rows in place or, where their length is not a multiple of a vector's, copied into `space`.
+template <class T>
+Rows<const T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
+  if (padded<T>(dim) == dim) return {first, stride};
+  return scaled_rows(T{1}, first, stride, n, dim, space);
+}
+
+/// Elements of space that a copy of n rows as whole vectors needs; 0 if they are whole vectors.
+template <class T>
+int64_t copy_size(int64_t n, int64_t dim) {
+  return padded<T>(dim) == dim ? 0 : n * padded<T>(dim);
+}
+
+/// Sums for n rows of a result: the rows themselves or, if they are not whole vectors, `space`,
+/// which close_sums copies to the result. They start at 0 or, if not `fresh`, at the result's
+/// values. A null result has no sums.
+template <class T>
+Rows<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
+  const int64_t width = padded<T>(dim);
+  const Rows<T> sums = width == dim || !result ? Rows<T>{result, stride} : Rows<T>{space, width};
+  for (int64_t i = 0; i < n && result; ++i) {
+    if (fresh || sums.data != result) std::fill_n(sums.at(i), width, T{0});
+    if (!fresh && sums.data != result) std::copy_n(result + i * stride, dim, sums.at(i));
+  }
+  return sums;
+}
+
+template <class T>
+void close_sums(Rows<T> sums, T* result, int64_t stride, int64_t n, int64_t dim) {
+  for (int64_t i = 0; i < n && sums.data != result; ++i)
+    std::copy_n(sums.at(i), dim, result + i * stride);
+}
+
+/// A tile of one head's scores, (rows, cols), the first of query i and key j. Rows are keys if
+/// `keys_down`, else queries.
+template <class T>
+struct Scores {
+  int64_t b, h, i, j;
+  bool keys_down;
+  int64_t rows, cols;
+  T* data;
+  int64_t stride;
+};
+
+/// Adds the bias to the scores, or sets them to -infinity where the mask hides a key.
+template <class T>
+void apply_mask(const Attention<T>& p, const Scores<T>& tile) {
+  if (!p.visible && !p.bias) return;
+  const auto [mb, mh, mq, mk] = p.mask_strides;
+  const int64_t down = tile.keys_down ? mk : mq, across = tile.keys_down ? mq : mk;
+  int64_t at = tile.b * mb + tile.h * mh + tile.i * mq + tile.j * mk;
+  T* s = tile.data;
+  for (int64_t r = 0; r < tile.rows; ++r, at += down, s += tile.stride) {
+    if (p.visible) {
+      simd_for(tile.cols,
+               [=, mask = p.visible + at](int64_t c) { s[c] = mask[c * across] ? s[c] : -inf<T>; });
+    } else {
+      simd_for(tile.cols, [=, bias = p.bias + at](int64_t c) { s[c] += bias[c * across]; });
+    }
+  }
+}
+
+}  // namespace gradus::kernel::detail

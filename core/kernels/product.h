@@ -1,0 +1,94 @@
+#pragma once
+// Which kernel computes a product: choose_product, which every op that multiplies matrices asks.
+// matmul, linear, feed_forward, their gradients and the contrastive losses ask it in blas::gemm and
+// blas::gemm_serial; attention, convolution and the recurrent layers ask it themselves.
+//
+// kernel        file             used for, and what it wins over its simple form
+//
+// zero          blas.cpp         k = 0: C is 0, or stays as it is where the product is added.
+//
+// row_dots      row_dots.h       A matrix times a vector, both read along rows: one dot product per
+//                                element of C. Simple form: BLAS's gemv, which does not reach the
+//                                memory's bandwidth. Attention of a few queries, likewise: one
+//                                query's scores key by key.
+//
+// panel         panel_gemm.h     float32 matrices with 512-bit vectors. Simple form: BLAS, which
+//                                packs both operands and clears C; this packs one. 10 to 25% faster
+//                                at gpt-char's shapes and 4 to 13% at GPT-2's: training steps take
+//                                0.94 and 0.92 of the time. With 256-bit vectors it is level with
+//                                OpenBLAS by itself and 1 to 5% slower in training steps.
+//
+// packed_panel  packed_matrix.h  One matrix B times many A: a recurrent weight. Simple form: a
+//                                matmul per step, which packs the weight again each time. Two
+//                                LSTM layers train in 0.51 of PyTorch's time.
+//
+// tile          tile_gemm.h      Blocks that lie in the caches, multiplied between other work:
+//                                attention's tiles. Simple form: two matmuls around a softmax. BLAS
+//                                spends its time on preparations at these sizes, and the scores
+//                                would go to memory: attention over 1024 tokens takes 0.23 of
+//                                PyTorch's time and 0.07 of its memory.
+//
+// window        convolution.h    A's rows are overlapping windows of an image. Simple form: unfold
+//                                the image into a matrix (im2col), then one matmul. This neither
+//                                unfolds nor packs the image: a 3 x 3 convolution takes 0.93 of
+//                                oneDNN's time. Windows that do not overlap (a ViT's patches) are
+//                                the rows of a matrix: 0.5 to 0.75 of this kernel's time.
+//
+// blas          blas.h           All other matrices.
+
+#include "gradus/core/kernels/tile_gemm.h"
+#include "gradus/core/tensor/dtype.h"
+
+namespace gradus::kernel {
+
+enum class ProductKernel { zero, row_dots, panel, packed_panel, tile, window, blas };
+
+/// What the operands of a product are.
+enum class ProductOperands {
+  matrices,  ///< A and B are matrices in memory
+  packed,    ///< B is packed once, for many products
+  tiles,     ///< A, B and C are blocks in the caches
+  windows,   ///< A's rows are windows of an image
+};
+
+/// C (m, n) = op(A) (m, k) op(B) (k, n), or C += op(A) op(B).
+struct ProductShape {
+  ProductOperands operands = ProductOperands::matrices;
+  int64_t m = 0, n = 0, k = 0;
+  bool trans_a = false, trans_b = false;
+  int64_t lda = 0, ldb = 0;  ///< row strides as stored, before op
+  bool recomputed = false;   ///< tiles: backward computes the forward pass's bits again
+  bool disjoint = false;     ///< windows: they cover the image without overlap, as patches do
+
+  /// C is a row of dot products of A with the rows of B as stored.
+  constexpr bool dots_with_b() const { return m == 1 && trans_b && (!trans_a || lda == 1); }
+  /// C is a column of dot products of the rows of A with B.
+  constexpr bool dots_with_a() const { return n == 1 && !trans_a && (trans_b || ldb == 1); }
+};
+
+/// Below this many queries attention's lanes, one per query, would stay empty.
+inline constexpr int64_t few_queries = 4;
+
+/// The kernel for a product of elements of `dtype`, float32 or float64, on a processor with vectors
+/// of `vector_bytes`. It depends on nothing else, least of all on the number of threads.
+constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
+                                       int64_t vector_bytes = kernel::vector_bytes) {
+  switch (p.operands) {
+    case ProductOperands::packed:
+      return ProductKernel::packed_panel;
+    case ProductOperands::tiles:
+      // The dot products round differently from the tiles.
+      return p.m < few_queries && !p.recomputed ? ProductKernel::row_dots : ProductKernel::tile;
+    case ProductOperands::windows:
+      if (!p.disjoint) return ProductKernel::window;
+      break;  // the rows of a matrix
+    case ProductOperands::matrices:
+      break;
+  }
+  if (p.k == 0) return ProductKernel::zero;
+  if (p.dots_with_b() || p.dots_with_a()) return ProductKernel::row_dots;
+  if (dtype == float32 && vector_bytes == 64) return ProductKernel::panel;
+  return ProductKernel::blas;
+}
+
+}  // namespace gradus::kernel

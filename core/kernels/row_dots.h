@@ -1,0 +1,45 @@
+#pragma once
+// A matrix times a vector, one dot product per row of the matrix (ProductKernel::row_dots).
+//
+// Composed form: y = W x, BLAS's gemv. Each thread reads one row after the other, one stream of
+// memory at a time, and so reaches the memory's bandwidth, which gemv does not.
+
+#include "gradus/core/kernels/blas.h"
+#include "gradus/core/kernels/product.h"
+#include "gradus/core/runtime/parallel.h"
+
+namespace gradus::kernel {
+
+/// y[r] = dot(w[r, :], x), or y[r] += dot(w[r, :], x) with `add`, for the rows r of a row-major
+/// matrix.
+template <class T>
+struct RowDots {
+  const T* w;
+  int64_t ldw, rows, n;
+  const T* x;
+  bool add;
+  T* y;
+  int64_t incy;
+
+  void run(int64_t begin, int64_t end) const {
+    for (int64_t r = begin; r < end; ++r)
+      y[r * incy] = dot(w + r * ldw, x, n) + (add ? y[r * incy] : T{0});
+  }
+
+  static T dot(const T* u, const T* v, int64_t n) {
+    constexpr int64_t block = 4096;  // a longer sum in one float would lose digits
+    T sum{0};
+    for (; n > 0; u += block, v += block, n -= block)
+      sum += simd_sum<T>(std::min(block, n), [=](int64_t i) { return u[i] * v[i]; });
+    return sum;
+  }
+};
+
+/// The dot products that make up p, for which choose_product returned row_dots.
+template <class T>
+RowDots<T> row_dots(const ProductShape& shape, const blas::Product<T>& p) {
+  if (shape.dots_with_b()) return {p.b, p.ldb, p.n, p.k, p.a, p.add, p.c, 1};
+  return {p.a, p.lda, p.m, p.k, p.b, p.add, p.c, p.ldc};
+}
+
+}  // namespace gradus::kernel
