@@ -63,7 +63,7 @@ LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp 
 SUPPORT_SRC := $(sort $(wildcard examples/*/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
 test_rooms := core ops nn optim models data programs
-test_files := $(foreach room,$(or $(ROOM),$(test_rooms)),$(wildcard tests/$(room)/*.cpp))
+test_files := $(foreach room,$(or $(ROOM),$(test_rooms)),$(wildcard tests/$(room)/*.cpp tests/$(room)/*/*.cpp))
 # tests/support comes first: Catch2's main takes longest to compile.
 TEST_SRC := $(wildcard tests/support/*.cpp) $(sort $(if $(TESTS), \
   $(foreach test,$(TESTS),$(or $(filter %/$(test).cpp,$(test_files)),$(error no test file $(test)))),$(test_files)))
@@ -117,8 +117,8 @@ sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
 
 # Most tests have no loops worth optimising: compile them fast instead, with Catch2 and the standard library
 # precompiled, unless ccache does the work (it cannot cache such a compilation).
-slow := tests/support/% $(patsubst %,tests/%_test.cpp,core/blas core/gemm_boundaries core/kernel_math \
-  core/safetensors data/tokenizer_files models/file_growth models/hostile_files)
+slow := tests/support/% $(patsubst %,tests/%_test.cpp,core/kernels/blas core/kernels/gemm_boundaries \
+  core/kernels/math core/files/safetensors data/tokenizer_files models/file_growth models/hostile_files)
 quick = $(filter-out tests/bench/% tests/fuzz/% $(slow),$(filter tests/%,$(1)))
 optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if $(SANITIZE)$(filter $(slow),$(1)),-O1,-O3)))
 PRECOMPILED := $(if $(filter ccache,$(notdir $(CXX))),,$(BUILD)/obj/tests/support/precompiled.h)

@@ -1,4 +1,4 @@
-// Denoising: lines of a text with spans removed.
+// Denoising: restoring lines with spans removed.
 
 #include "gradus/models/data/text/denoising.h"
 
@@ -41,13 +41,13 @@ Ids row(const Tensor& ids, int64_t i, int64_t padding) {
 }  // namespace
 
 TEST_CASE("denoising: a batch by hand", "[denoising]") {
-  // At a rate of a half and spans of one token there is a single way to remove them.
+  // With a rate of 1/2 and spans of one token, the removed tokens are determined.
   const models::DenoisingOptions options{.length = 6, .rate = 0.5, .mean_span = 1, .validation = 0};
   const auto special = DenoisingData::special_tokens(options);
   CHECK(special == std::vector<std::string>{"[PAD]", "[UNK]", "[START]", "[END]", "[X0]", "[X1]",
                                             "[X2]", "[X3]"});
   const CharTokenizer tokenizer("abcdefghijklmn", special);
-  // Left out: an empty line, a line of one letter, and repeated lines. The last one is cut in two.
+  // Empty, one-letter and repeated lines are skipped. The last line is cut in two.
   const DenoisingData data("abcdef\r\n\na\nab?\nabcdef\nabghijkl", tokenizer, options);
   CHECK(data.report().train == 4);
   CHECK(data.report().validation == 0);
@@ -75,7 +75,7 @@ TEST_CASE("denoising: a batch by hand", "[denoising]") {
   CHECK_THROWS_WITH(data.random_batch(Split::validation, 1, 1, 0), Contains("held out"));
 }
 
-TEST_CASE("denoising: source and target restore lines of their own split", "[denoising]") {
+TEST_CASE("denoising: source and target restore lines of their split", "[denoising]") {
   const std::string text = lines(400);
   const models::DenoisingOptions options{.length = 40, .validation = 0.25, .seed = 7};
   const CharTokenizer tokenizer(text, DenoisingData::special_tokens(options));
@@ -115,7 +115,7 @@ TEST_CASE("denoising: source and target restore lines of their own split", "[den
   }
 }
 
-TEST_CASE("denoising: batches are functions of their arguments", "[denoising]") {
+TEST_CASE("denoising: batches depend only on their arguments", "[denoising]") {
   const std::string text = lines(400);
   const CharTokenizer tokenizer(text, DenoisingData::special_tokens());
   const DenoisingData data(text, tokenizer), again(text, tokenizer);
@@ -135,16 +135,16 @@ TEST_CASE("denoising: batches are functions of their arguments", "[denoising]") 
   CHECK(batch(1, 2, 3) != batch(1, 2, 4));
   CHECK(batch(1, 2, 3) != batch(1, 2, 3, Split::validation));
   CHECK(ids(data.pairs(Split::validation, 3, 5)) == ids(again.pairs(Split::validation, 3, 5)));
-  // A pair is the same in any batch; each pair has its own spans.
+  // A pair is the same in every batch; each pair has its own spans.
   const auto one = data.pairs(Split::validation, 4, 1), more = data.pairs(Split::validation, 3, 5);
   CHECK(row(one.targets, 0, -100) == row(more.targets, 1, -100));
-  // The spans of a line change from batch to batch.
+  // The spans of a line differ between batches.
   const std::string line = "abcdefghijklmnopqrstuvwxyz";
   const DenoisingData single(line, tokenizer, {.validation = 0});
   std::set<Ids> seen;
   for (int64_t step = 0; step < 30; ++step)
     seen.insert(ids(single.random_batch(Split::train, 1, 1, step)));
-  CHECK(seen.size() > 15);  // of 23 positions of a span of four
+  CHECK(seen.size() > 15);  // of 23 possible positions of a span of four
 }
 
 TEST_CASE("denoising: bad input is refused", "[denoising]") {

@@ -1,4 +1,4 @@
-// BERT's examples: their structure, how often tokens are masked, and that the splits are disjoint.
+// BERT's pre-training examples: their structure, masking rates and disjoint splits.
 
 #include "gradus/models/data/text/masked_pairs.h"
 
@@ -38,14 +38,14 @@ std::string numbered(int documents, int lines, int words, int empty_lines = 1) {
   return text;
 }
 
-/// A row of a batch with its masked tokens restored.
+/// A row of a batch, with masked tokens restored.
 struct Row {
   Ids a, b;
   bool is_next;
   int64_t told = 0, masked = 0, kept = 0;
 };
 
-/// Checks the invariants of a row and reads it.
+/// Checks the invariants of a row and returns its content.
 Row row_of(const MaskedBatch& batch, int64_t r) {
   const int64_t T = batch.ids.size(1);
   auto of = [&](const Tensor& x) { return x.select(0, r).to_vector<int64_t>(); };
@@ -89,7 +89,7 @@ int64_t place(const models::WordTokenizer& words, int64_t token) {
 
 }  // namespace
 
-TEST_CASE("masked pairs: both kinds of pairs, of one split alone", "[masked_pairs]") {
+TEST_CASE("masked pairs: both kinds of pairs, within one split", "[masked_pairs]") {
   const std::string text = numbered(40, 5, 6, 2);
   const models::WordTokenizer words(text, {.special = special});
   for (const int64_t segment : {0, 7}) {
@@ -109,7 +109,7 @@ TEST_CASE("masked pairs: both kinds of pairs, of one split alone", "[masked_pair
       for (int64_t r = 0; r < 2000; ++r) {
         const Row row = row_of(batch, r);
         next += row.is_next;
-        // A is in one piece, so is B; B is behind A or nowhere near.
+        // A and B are each contiguous; B follows A or is far from it.
         auto check_piece = [&](const Ids& piece) {
           for (size_t i = 0; i < piece.size(); ++i) {
             const int64_t at = place(words, piece[i]);
@@ -160,7 +160,7 @@ TEST_CASE("masked pairs: how many are masked, replaced, kept", "[masked_pairs]")
   CHECK(counts.size() > static_cast<size_t>(words.vocab_size()) * 9 / 10);
 }
 
-TEST_CASE("masked pairs: batches are functions of split, seed, step and index", "[masked_pairs]") {
+TEST_CASE("masked pairs: batches depend only on split, seed, step and index", "[masked_pairs]") {
   const std::string text = numbered(20, 8, 10);
   const models::WordTokenizer words(text, {.special = special});
   const MaskedPairs data(text, words, {.length = 40});
@@ -181,7 +181,7 @@ TEST_CASE("masked pairs: batches are functions of split, seed, step and index", 
   CHECK(batch(2, 2, 3) != one);
   CHECK(batch(1, 3, 3) != one);
   CHECK(batch(1, 2, 4) != one);
-  // Validation is the same on every call and in any batches.
+  // Validation examples are the same on every call and at any batch size.
   const int64_t n = data.num_examples(Split::validation);
   const MaskedBatch whole = data.examples(Split::validation, 0, n);
   CHECK(whole.ids.size(0) == n);
@@ -224,12 +224,12 @@ TEST_CASE("masked pairs: examples cover a whole split", "[masked_pairs]") {
   }
 }
 
-TEST_CASE("masked pairs: where a text is divided", "[masked_pairs]") {
+TEST_CASE("masked pairs: where a text is split", "[masked_pairs]") {
   auto report = [](const std::string& text, const MaskedPairsOptions& options) {
     return MaskedPairs(text, models::WordTokenizer(text, {.special = special}), options).report();
   };
-  // Ten documents of three lines of two: the last is a tenth. With three documents no end is near:
-  // the cut is at the end of a line within the last one.
+  // Ten documents of three lines of two: the last is a tenth. With three documents none ends near
+  // there: the cut is at the end of a line of the last one.
   std::string ten, three;
   for (int d = 0; d < 10; ++d) ten += "a b\nc d\ne f\n\n";
   CHECK(report(ten, {.length = 11}).validation_tokens == 6);

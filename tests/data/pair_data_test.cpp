@@ -26,7 +26,7 @@ using models::TextPair;
 using Ids = std::vector<int64_t>;
 using Pairs = std::vector<TextPair>;
 
-TEST_CASE("pairs: read from a file", "[pairs]") {
+TEST_CASE("pairs: reading a file", "[pairs]") {
   TemporaryFolder folder;
   const std::string path = folder / "pairs.tsv";
   auto read = [&](const std::string& text, bool skip = false) {
@@ -37,7 +37,7 @@ TEST_CASE("pairs: read from a file", "[pairs]") {
   CHECK(read("\xef\xbb\xbfGo.\tVa !\tCC-BY 2.0\tmore\r\nRun\tCours").pairs ==
         Pairs{{"Go.", "Va !"}, {"Run", "Cours"}});
   CHECK(read("").pairs.empty());
-  const std::string none = std::string(1, '\0') + "\tx\n";  // a zero byte is a character
+  const std::string none = std::string(1, '\0') + "\tx\n";  // a zero byte is an ordinary character
   CHECK(read(none).pairs == Pairs{{std::string(1, '\0'), "x"}});
 
   auto refused = [&](const std::string& line, const std::string& reason) {
@@ -93,7 +93,7 @@ TEST_CASE("pair data: a batch by hand", "[pairs]") {
   CHECK(batch.inputs.shape() == Shape{2, 3});
   CHECK(batch.inputs.to_vector<int64_t>() == Ids{2, id('x'), 0, 2, id('y'), id('z')});
   CHECK(batch.targets.to_vector<int64_t>() == Ids{id('x'), 3, -100, id('y'), id('z'), 3});
-  // The last batch has the rest, padded to its own longest.
+  // The last batch has the remaining pairs, padded to their own longest.
   const auto last = data.pairs(Split::train, 2, 2);
   CHECK(last.source.to_vector<int64_t>() == Ids{1});
   CHECK(last.inputs.shape() == Shape{1, 2});
@@ -167,7 +167,7 @@ TEST_CASE("pair data: no source is in both splits", "[pairs]") {
         held_out);
   CHECK(sources(PairData(pairs, words, words, {.validation = 0.1, .seed = 4}), Split::validation) !=
         held_out);
-  // Given splits: training loses the held-out sources.
+  // Separate files: sources of the validation file are removed from training.
   const PairData given({{"a b", "x"}, {"A B", "y"}, {"b", "z"}}, {{"a B", "x"}}, words, words);
   CHECK(given.report().held_out == 2);
   CHECK(given.num_pairs(Split::train) == 1);
@@ -175,7 +175,7 @@ TEST_CASE("pair data: no source is in both splits", "[pairs]") {
   CHECK(given.num_pairs(Split::validation) == 1);
 }
 
-TEST_CASE("pair data: random batches are functions of seed, step and index", "[pairs]") {
+TEST_CASE("pair data: random batches depend only on seed, step and index", "[pairs]") {
   const PairData data(models::addition_pairs(1000, 1), letters, letters);
   auto batch = [&](uint64_t seed, int64_t step, int64_t index, Split split = Split::train) {
     return data.random_batch(split, 16, seed, step, index).source.to_vector<int64_t>();
@@ -196,7 +196,7 @@ TEST_CASE("pair data: random batches are functions of seed, step and index", "[p
   for (const auto& [source, times] : seen) CHECK(std::abs(times - 655.36) < 6 * std::sqrt(655.36));
 }
 
-TEST_CASE("date pairs: right, different, in every form", "[pairs]") {
+TEST_CASE("date pairs: correct, distinct, in every form", "[pairs]") {
   const Pairs pairs = models::date_pairs(2000, 1);
   CHECK(models::date_pairs(2000, 1) == pairs);
   CHECK(models::date_pairs(2000, 2) != pairs);
@@ -325,8 +325,8 @@ TEST_CASE("corrupt_spans: source and target together restore the text", "[pairs]
     REQUIRE(taken == std::clamp<int64_t>(std::llround(0.15 * static_cast<double>(n)), 1, n - 1));
     if (n == 100) REQUIRE(marks == 5);
   }
-  // 15 of 100: away from the ends all are equally likely, within six deviations; the first and the
-  // last token are removed only by a span that begins or ends there.
+  // 15 of 100: away from the ends all positions are equally likely, within six deviations; the
+  // first and the last token are removed only by a span that begins or ends there.
   for (const int64_t end : {0, 99}) CHECK(std::abs(removed[end] - 1000 * 5 / 87) < 6 * 8);
   for (int64_t place = 20; place < 80; ++place) CHECK(std::abs(removed[place] - 150) < 6 * 12);
 }
@@ -336,7 +336,7 @@ TEST_CASE("corrupt_spans: all arrangements are equally likely, bad input is refu
   auto run = [&](const models::CorruptSpansOptions& o) {
     return models::corrupt_spans(tokens, o, {1, 0});
   };
-  // All ways to remove 3 single tokens of 6, and 5 tokens together.
+  // All ways to remove 3 single tokens of 6, and a span of 5 tokens.
   std::map<Ids, int> ways, few;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     ++ways[models::corrupt_spans(tokens, {.rate = 0.5, .mean_span = 1, .first_sentinel = 9},

@@ -1,4 +1,4 @@
-// Prefetched batches equal those of the function itself, in any order of calls.
+// Prefetched batches equal those of the function, in any order of calls.
 
 #include "gradus/models/data/prefetch.h"
 
@@ -38,7 +38,7 @@ TEST_CASE("prefetch: returns what the function returns, in any order", "[prefetc
   for (int64_t step = 0; step < 50; ++step)
     for (int64_t index = 0; index < 3; ++index)
       CHECK(batches.at(step, index) == Place(step, index));
-  CHECK(calls <= 151);  // nothing twice
+  CHECK(calls <= 151);  // none computed twice
   std::mt19937 random(1);
   for (int i = 0; i < 2000; ++i) {
     const auto step = static_cast<int64_t>(random() % 4),
@@ -50,7 +50,7 @@ TEST_CASE("prefetch: returns what the function returns, in any order", "[prefetc
   CHECK(batches.at(0) == Place(0, 0));
 }
 
-TEST_CASE("prefetch: the next batch is made on another thread, before it is asked for",
+TEST_CASE("prefetch: the next batch is computed on another thread, before it is requested",
           "[prefetch]") {
   std::atomic<int> calls = 0;
   const auto here = std::this_thread::get_id();
@@ -63,7 +63,7 @@ TEST_CASE("prefetch: the next batch is made on another thread, before it is aske
   wait_for(calls, 2);
   CHECK(batches.at(1) != here);
   wait_for(calls, 3);
-  CHECK(batches.at(1) == here);  // again: not kept, made on this thread; the prefetched one stays
+  CHECK(batches.at(1) == here);  // not kept: recomputed on this thread; the prefetched batch stays
   CHECK(batches.at(2) != here);
   wait_for(calls, 5);
   CHECK(batches.at(3) != here);
@@ -88,13 +88,13 @@ TEST_CASE("prefetch: exceptions are rethrown by at() for their batch", "[prefetc
   }
   {
     Prefetch<int> thrown([](int64_t step, int64_t) -> int { return step ? throw 1 : 0; });
-    thrown.at(0);  // the next one throws, unobserved
+    thrown.at(0);  // batch 1 throws in the background, unobserved
   }
   CHECK_THROWS_WITH(Prefetch<int>(nullptr), Contains("expected a function"));
   CHECK_THROWS_WITH(Prefetch<int>([](int64_t, int64_t) { return 0; }, 0), Contains("batch a step"));
 }
 
-TEST_CASE("prefetch: ends while a batch is being made", "[prefetch]") {
+TEST_CASE("prefetch: destroyed while a batch is being computed", "[prefetch]") {
   std::atomic<int> begun = 0, ended = 0;
   for (int i = 0; i < 20; ++i) {
     const int before = begun;
@@ -110,7 +110,7 @@ TEST_CASE("prefetch: ends while a batch is being made", "[prefetch]") {
   CHECK(begun == ended);
 }
 
-TEST_CASE("prefetch: the modes are those of the calling thread", "[prefetch]") {
+TEST_CASE("prefetch: batches are computed in the calling thread's modes", "[prefetch]") {
   std::atomic<int> calls = 0;
   Prefetch<std::pair<bool, bool>> batches([&](int64_t, int64_t) {
     const std::pair modes(grad_enabled(), is_training());
@@ -123,7 +123,7 @@ TEST_CASE("prefetch: the modes are those of the calling thread", "[prefetch]") {
     CHECK(batches.at(0) == std::pair(false, false));
     wait_for(calls, 2);
   }
-  CHECK(batches.at(1) == std::pair(false, false));  // as when it was started
+  CHECK(batches.at(1) == std::pair(false, false));  // the modes when its computation started
   wait_for(calls, 3);
   CHECK(batches.at(2) == std::pair(true, true));
 }

@@ -1,5 +1,5 @@
-// A text as training data: where windows begin and end, worked out by hand. The tokens are their
-// own positions, 0, 1, 2, ..., so that a batch shows where it comes from.
+// Text as training data: where windows begin and end, computed by hand. The tokens are their own
+// positions, 0, 1, 2, ..., so that a batch shows its origin.
 
 #include "gradus/models/data/text/text_data.h"
 
@@ -42,11 +42,11 @@ TEST_CASE("text data: windows are consecutive, targets one token later", "[text_
   CHECK(x.shape() == Shape{2, 4});
   CHECK(x.to_vector<int64_t>() == Ids{90, 91, 92, 93, 94, 95, 96, 97});
   CHECK(y.to_vector<int64_t>() == Ids{91, 92, 93, 94, 95, 96, 97, 98});
-  const auto [u, v] = data.windows(Split::train, 20, 5);  // only two are left
+  const auto [u, v] = data.windows(Split::train, 20, 5);  // only two remain
   CHECK(u.to_vector<int64_t>() == Ids{80, 81, 82, 83, 84, 85, 86, 87});
   CHECK(v.to_vector<int64_t>() == Ids{81, 82, 83, 84, 85, 86, 87, 88});
 
-  // The rest after them is shorter than a window, and may be empty.
+  // The remainder is shorter than a window and may be empty.
   const auto [p, q] = data.after_windows(Split::validation);
   CHECK(p.shape() == Shape{1, 1});
   CHECK(p.to_vector<int64_t>() == Ids{98});
@@ -54,7 +54,7 @@ TEST_CASE("text data: windows are consecutive, targets one token later", "[text_
   CHECK(models::TextData(places(50), 4).after_windows(Split::validation).inputs.shape() ==
         Shape{1, 0});
 
-  // With one more token another window fits: its targets end with the last token of the split.
+  // With one more token another window fits; its last target is the last token of the split.
   CHECK(models::TextData(places(50), 4).num_windows(Split::validation) == 1);  // 45 to 49
   CHECK(models::TextData(places(50), 4)
             .windows(Split::validation, 0, 1)
@@ -62,7 +62,7 @@ TEST_CASE("text data: windows are consecutive, targets one token later", "[text_
   CHECK(models::TextData(places(51), 4).num_windows(Split::train) == 11);  // 45 tokens: 44 inputs
 }
 
-TEST_CASE("text data: random windows reach both ends of their split and stay inside it",
+TEST_CASE("text data: random windows reach both ends of their split and stay within it",
           "[text_data]") {
   const models::TextData data = hundred();
   auto extremes = [&](Split split) {
@@ -80,7 +80,7 @@ TEST_CASE("text data: random windows reach both ends of their split and stay ins
   CHECK(extremes(Split::validation) == std::pair<int64_t, int64_t>(90, 99));
 }
 
-TEST_CASE("text data: a random batch is a function of split, seed, step and index", "[text_data]") {
+TEST_CASE("text data: a random batch depends only on split, seed, step and index", "[text_data]") {
   const models::TextData data = hundred();
   // From a few lines of Python for Philox4x32-10: (word 0 << 32 | word 1) mod 86 starts, or 6.
   CHECK(starts(data.random_batch(Split::train, 4, 1337, 0)) == Ids{78, 32, 57, 17});
@@ -101,8 +101,9 @@ TEST_CASE("text data: a random batch is a function of split, seed, step and inde
   CHECK(other != one);
 }
 
-TEST_CASE("text data: no two batches share their random numbers", "[text_data]") {
-  // If the counters of two batches overlapped, the end of one would be the beginning of the other.
+TEST_CASE("text data: no two batches share random numbers", "[text_data]") {
+  // If the counters of two batches overlapped, the end of one would equal the beginning of the
+  // other.
   const models::TextData data(places(1 << 20), 1);
   constexpr int64_t largest = 1 << 16;
   auto ends = [&](int64_t step, int64_t index) {
@@ -134,7 +135,7 @@ TEST_CASE("text data: bad arguments are refused", "[text_data]") {
   CHECK_THROWS_WITH(data.windows(Split::train, -1, 1), Contains("-1"));
   CHECK_THROWS_WITH(data.windows(Split::train, 22, 1), Contains("22"));
   CHECK_THROWS_WITH(data.windows(Split::train, most, 1), Contains("outside"));
-  CHECK(starts(data.windows(Split::validation, 1, most)) == Ids{94});  // all that are left
+  CHECK(starts(data.windows(Split::validation, 1, most)) == Ids{94});  // all that remain
 
   CHECK_THROWS_WITH(models::TextData(places(100), 0), Contains("context"));
   CHECK_THROWS_WITH(models::TextData(places(40), 4),

@@ -51,7 +51,7 @@ std::string file_of(const TemporaryFolder& folder, const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("token file: a range of a text, and the checksum of the tokens", "[token_file]") {
+TEST_CASE("token file: tokens of a range of a text, and their checksum", "[token_file]") {
   TemporaryFolder folder;
   std::mt19937 random(5);
   const std::string text = random_text(random, 5000), path = file_of(folder, text);
@@ -77,7 +77,7 @@ TEST_CASE("token file: a range of a text, and the checksum of the tokens", "[tok
                     Contains("-1 from"));
 }
 
-TEST_CASE("token file: reading restores what was written", "[token_file]") {
+TEST_CASE("token file: tokens read back as written", "[token_file]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokens";
   for (const int64_t vocab :
@@ -113,7 +113,7 @@ TEST_CASE("token file: reading restores what was written", "[token_file]") {
                     Contains("not among"));
 }
 
-TEST_CASE("token file: the source of its tokens", "[token_file]") {
+TEST_CASE("token file: the stored source of its tokens", "[token_file]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokens", source = "0123456789abcdef";
   TokenFile::write(path, {1, 2}, 5);
@@ -135,7 +135,7 @@ TEST_CASE("token file: the source of its tokens", "[token_file]") {
   }
 }
 
-TEST_CASE("token file: a temporary one has no name and is freed with its last copy",
+TEST_CASE("token file: a temporary file has no name and is freed with its last copy",
           "[token_file]") {
   TemporaryFolder folder;
   std::mt19937 random(3);
@@ -179,7 +179,7 @@ TEST_CASE("token file: a text in pieces gives the same tokens", "[token_file]") 
         CHECK(written.unknown == tokenizer->count_unknown(whole));
       }
   }
-  // Nowhere to cut.
+  // A text without a place to cut.
   const std::string one(10000, 'a');
   const auto bpe = models::BPETokenizer::train(one, {.vocab_size = 260});
   TokenFile::write(folder / "tokens", file_of(folder, one), bpe, {.piece = 16});

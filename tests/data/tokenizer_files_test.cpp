@@ -1,5 +1,5 @@
-// Damaged and malicious tokenizer files: read correctly, or refused by a short Error that names the
-// file, in time linear in their size.
+// Damaged and malicious tokenizer files are read correctly or refused with a short Error that names
+// the file, in time linear in their size.
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -34,7 +34,7 @@ void write(const std::string& path, const std::string& bytes) {
 const std::string text =
     "It's \"quoted\" \\ text, caf\u00e9 \u65e5\u672c: the then there\n\tthe 12 12 thens'\n";
 
-/// Checks a tokenizer that was accepted.
+/// Checks a tokenizer whose file was accepted.
 void check_sound(const models::Tokenizer& tokenizer) {
   REQUIRE(tokenizer.vocab_size() > 0);
   Ids all(static_cast<size_t>(tokenizer.vocab_size()));
@@ -48,7 +48,8 @@ void check_sound(const models::Tokenizer& tokenizer) {
   }
 }
 
-/// A file with bits flipped, and pieces removed, doubled or replaced by other files'.
+/// A copy of a file with bits flipped, and pieces removed, repeated or replaced by those of other
+/// files.
 std::string damaged(const std::string& good, std::mt19937& random) {
   std::string bytes = good;
   const size_t at = random() % good.size(), n = random() % 30;
@@ -102,7 +103,8 @@ double seconds(const std::function<void()>& run) {
 
 }  // namespace
 
-TEST_CASE("tokenizer files: damaged ones are refused or sound", "[tokenizer][hostile]") {
+TEST_CASE("tokenizer files: a damaged file is refused or gives a working tokenizer",
+          "[tokenizer][hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokenizer.json";
   const std::vector<std::string> special{"[PAD]", "[UNK]"};

@@ -89,7 +89,7 @@ Hypothesis best_of_all(const TableDecoder& decoder, int64_t source, size_t most,
 
 }  // namespace
 
-TEST_CASE("beam search: as many beams as targets find the best of all", "[decoding]") {
+TEST_CASE("beam search: with as many beams as targets it finds the best target", "[decoding]") {
   for (const double alpha : {0.0, 0.6, 2.0}) {
     constexpr int64_t beams = 400;  // all targets: 3 + 9 + 27 + 81 and the complete ones
     TableDecoder decoder(2, beams, 4, 20);
@@ -113,7 +113,7 @@ TEST_CASE("beam search: as many beams as targets find the best of all", "[decodi
   }
 }
 
-TEST_CASE("beam search: one beam is greedy, and ends at the stop token", "[decoding]") {
+TEST_CASE("beam search: one beam equals greedy decoding and ends at the stop token", "[decoding]") {
   TableDecoder decoder(5, 1, 6, 50);
   const auto found = models::beam_search(decoder, 5, {.start = start, .stop = stop, .tokens = 12});
   int64_t stopped = 0;
@@ -139,7 +139,7 @@ TEST_CASE("beam search: one beam is greedy, and ends at the stop token", "[decod
   CHECK((stopped > 0 && stopped < 5));  // both occur
 }
 
-TEST_CASE("beam search: more beams find no worse, and the room of the decoder is the end",
+TEST_CASE("beam search: more beams score no worse, and the decoder's capacity is the limit",
           "[decoding]") {
   double before = -INFINITY;
   for (const int64_t beams : {1, 3, 30}) {
@@ -157,7 +157,7 @@ TEST_CASE("beam search: more beams find no worse, and the room of the decoder is
   for (const Hypothesis& h : found[0]) CHECK(h.tokens.size() <= 3);
 }
 
-TEST_CASE("beam search: a Transformer's translation is the same with and without its cache",
+TEST_CASE("beam search: a Transformer translates the same with and without its cache",
           "[decoding]") {
   manual_seed(8);
   const models::Transformer model({.source_vocab = 7,
@@ -185,7 +185,7 @@ TEST_CASE("beam search: a Transformer's translation is the same with and without
   }
 }
 
-TEST_CASE("beam search: misuse is told", "[decoding]") {
+TEST_CASE("beam search: bad arguments throw", "[decoding]") {
   TableDecoder decoder(1, 2, 4, 9);
   auto search = [&](const models::BeamSearchOptions& o) { models::beam_search(decoder, 1, o); };
   CHECK_THROWS_WITH(search({.beams = 2}), Contains("start and stop must be tokens"));

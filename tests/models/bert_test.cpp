@@ -27,7 +27,7 @@ models::BertInput some_input(int64_t batch, int64_t length) {
 
 }  // namespace
 
-TEST_CASE("a BERT trains as PyTorch's from the same weights", "[bert][golden]") {
+TEST_CASE("BERT trains like PyTorch's from the same weights", "[bert][golden]") {
   const golden::File file("bert");
   golden::check_training<models::Bert>(file, tiny, [&](const auto& model, int64_t step, Dtype) {
     const auto [masked, next] =
@@ -37,7 +37,7 @@ TEST_CASE("a BERT trains as PyTorch's from the same weights", "[bert][golden]") 
   });
 }
 
-TEST_CASE("BERT: what is padding is not seen, and segments are the first unless given", "[bert]") {
+TEST_CASE("BERT: padding has no effect, and segments default to 0", "[bert]") {
   manual_seed(1);
   const NoGrad no_grad;
   const models::Bert model(tiny);
@@ -54,7 +54,7 @@ TEST_CASE("BERT: what is padding is not seen, and segments are the first unless 
   CHECK(model.word_logits(hidden).shape() == Shape{2, 9, 17});
 }
 
-TEST_CASE("BERT: fine-tuning with the encoder frozen trains the head alone", "[bert]") {
+TEST_CASE("BERT: fine-tuning with a frozen encoder trains only the head", "[bert]") {
   manual_seed(2);
   for (const bool tokens : {false, true}) {
     const models::Bert bert(tiny);
@@ -91,7 +91,7 @@ TEST_CASE("BERT: fine-tuning with the encoder frozen trains the head alone", "[b
   }
 }
 
-TEST_CASE("BERT: misuse is told", "[bert]") {
+TEST_CASE("BERT: bad arguments throw", "[bert]") {
   const models::Bert model(tiny);
   const Tensor ids = zeros({2, 3}, int64);
   CHECK_THROWS_WITH(model({zeros({2, 15}, int64)}),

@@ -51,14 +51,15 @@ TEST_CASE("captioner: PyTorch's loss and gradients", "[captioner][golden]") {
   }
 }
 
-TEST_CASE("captioner: gradients against differences", "[captioner]") {
+TEST_CASE("captioner: gradients against finite differences", "[captioner]") {
   for_cells([](Captioner model) {
     const Tensor images = randn({2, 2, 6, 6}, float64), ids = randint(0, 9, {2, 5});
     check_gradients(model, [&] { return model.loss(images, {ids, ints({5, 3})}); });
   });
 }
 
-TEST_CASE("captioner: decoding word by word gives what the whole caption gives", "[captioner]") {
+TEST_CASE("captioner: decoding word by word equals the forward pass over the whole caption",
+          "[captioner]") {
   const NoGrad no_grad;
   for_cells([](const Captioner& model) {
     const Tensor images = randn({3, 2, 6, 6}), ids = randint(0, 9, {6, 5});
@@ -83,7 +84,7 @@ TEST_CASE("captioner: decoding word by word gives what the whole caption gives",
   });
 }
 
-TEST_CASE("captioner: looks are probabilities, padding counts for nothing", "[captioner]") {
+TEST_CASE("captioner: attention maps are probabilities, and padding has no effect", "[captioner]") {
   const NoGrad no_grad;
   for_cells([](const Captioner& model) {
     const Tensor images = randn({2, 2, 6, 6}), ids = randint(0, 9, {2, 5});
@@ -104,7 +105,7 @@ TEST_CASE("captioner: looks are probabilities, padding counts for nothing", "[ca
   });
 }
 
-TEST_CASE("captioner: greedy is the likeliest word each time, and it ends with [END]",
+TEST_CASE("captioner: greedy decoding takes the most likely word and ends at [END]",
           "[captioner]") {
   const NoGrad no_grad;
   const Tensor images = randn({2, 2, 6, 6});
@@ -132,8 +133,7 @@ TEST_CASE("captioner: greedy is the likeliest word each time, and it ends with [
   });
 }
 
-TEST_CASE("captioner: names colour and shape of pictures that it has not seen",
-          "[captioner][training]") {
+TEST_CASE("captioner: names the colour and shape in unseen pictures", "[captioner][training]") {
   manual_seed(1);
   const models::ShapesOptions options{.max_shapes = 1};
   const auto data = models::draw_shapes(0, 1500, options),
@@ -160,7 +160,7 @@ TEST_CASE("captioner: names colour and shape of pictures that it has not seen",
   CHECK(right > 60);  // of 35 classes
 }
 
-TEST_CASE("captioner: a saved model is the same model, and bad input is refused", "[captioner]") {
+TEST_CASE("captioner: a saved model loads unchanged, and bad input throws", "[captioner]") {
   const NoGrad no_grad;
   const Tensor images = randn({2, 2, 6, 6}), ids = randint(0, 9, {2, 5});
   for_cells([&](const Captioner& model) {

@@ -49,7 +49,8 @@ TEST_CASE("CLIP: PyTorch's loss and gradients", "[clip][golden]") {
   });
 }
 
-TEST_CASE("CLIP: gradients against differences, texts read either way", "[clip]") {
+TEST_CASE("CLIP: gradients against finite differences, for causal and bidirectional text",
+          "[clip]") {
   manual_seed(4);
   for (const bool causal : {false, true})
     for (const models::Pooling pooling : {models::Pooling::token, models::Pooling::mean}) {
@@ -62,7 +63,7 @@ TEST_CASE("CLIP: gradients against differences, texts read either way", "[clip]"
     }
 }
 
-TEST_CASE("CLIP: padding changes nothing, and similarities are those of the features", "[clip]") {
+TEST_CASE("CLIP: padding changes nothing, and similarities are cosines of the features", "[clip]") {
   manual_seed(5);
   const NoGrad no_grad;
   const Tensor images = randn({2, 2, 6, 6});
@@ -85,7 +86,7 @@ TEST_CASE("CLIP: padding changes nothing, and similarities are those of the feat
     }
 }
 
-TEST_CASE("CLIP: the scale of the logits ends at 100", "[clip]") {
+TEST_CASE("CLIP: the logit scale is clamped at 100", "[clip]") {
   const models::CLIP model(small());
   CHECK(std::exp(model.logit_scale.item()) == Approx(1 / 0.07));
   const Tensor images = randn({3, 2, 6, 6});
@@ -100,8 +101,7 @@ TEST_CASE("CLIP: the scale of the logits ends at 100", "[clip]") {
   CHECK(model.logit_scale.grad().item() != 0);  // it can decrease again
 }
 
-TEST_CASE("CLIP: names the colours and shapes of pictures that it has not seen",
-          "[clip][training]") {
+TEST_CASE("CLIP: names the colours and shapes in unseen pictures", "[clip][training]") {
   manual_seed(1);
   const models::ShapesOptions options{.max_shapes = 1};
   const auto data = models::draw_shapes(0, 1500, options),
@@ -144,7 +144,7 @@ TEST_CASE("CLIP: names the colours and shapes of pictures that it has not seen",
   CHECK(colours > 180);
 }
 
-TEST_CASE("CLIP: a saved model is the same model, and bad input is refused", "[clip]") {
+TEST_CASE("CLIP: a saved model loads unchanged, and bad input throws", "[clip]") {
   const models::CLIP model(small());
   const auto loaded = saved_and_loaded(model);
   const NoGrad no_grad;

@@ -27,7 +27,7 @@ TEST_CASE("CNN with attention: PyTorch's loss and gradients", "[cnn_attention][g
                [&] { return cross_entropy(model(file.get("large_images")), file.get("labels")); });
 }
 
-TEST_CASE("CNN with attention: gradients against differences", "[cnn_attention]") {
+TEST_CASE("CNN with attention: gradients against finite differences", "[cnn_attention]") {
   manual_seed(2);
   CNNAttention model(small());
   {
@@ -38,7 +38,8 @@ TEST_CASE("CNN with attention: gradients against differences", "[cnn_attention]"
   check_gradients(model, [&] { return sum(model(images) * dy); });
 }
 
-TEST_CASE("CNN with attention: at first it is the network without", "[cnn_attention]") {
+TEST_CASE("CNN with attention: initially it equals the network without attention",
+          "[cnn_attention]") {
   manual_seed(3);
   CNNAttention model(small());
   models::CNNAttentionConfig config = small();
@@ -54,7 +55,7 @@ TEST_CASE("CNN with attention: at first it is the network without", "[cnn_attent
                     Contains("CNNAttention: this model has no attention"));
 }
 
-TEST_CASE("CNN with attention: each place looks at all, by the formula", "[cnn_attention]") {
+TEST_CASE("CNN with attention: each position attends to all, by the formula", "[cnn_attention]") {
   manual_seed(4);
   const NoGrad no_grad;
   const CNNAttention model(small());
@@ -82,7 +83,7 @@ TEST_CASE("CNN with attention: each place looks at all, by the formula", "[cnn_a
   CHECK(difference(layer(flip(x, {2, 3})), flip(y, {2, 3})) < 1e-6);
 }
 
-TEST_CASE("CNN with attention: tells colours and shapes, and gamma moves",
+TEST_CASE("CNN with attention: learns colours and shapes, and gamma changes",
           "[cnn_attention][training]") {
   manual_seed(1);
   const auto split =
@@ -104,7 +105,7 @@ TEST_CASE("CNN with attention: tells colours and shapes, and gamma moves",
   CHECK(std::abs(model.attention->gamma.item()) > 1e-3);
 }
 
-TEST_CASE("CNN with attention: a saved model is the same model, and bad input is refused",
+TEST_CASE("CNN with attention: a saved model loads unchanged, and bad input throws",
           "[cnn_attention]") {
   const CNNAttention model(small());
   const auto loaded = saved_and_loaded(model);

@@ -12,7 +12,7 @@ using namespace gradus;
 
 namespace {
 
-/// The concatenated text of the headers, or of the tests, below these folders.
+/// The concatenated text of all files in these folders with this extension.
 std::string text_of(const std::vector<std::string>& folders, const std::string& extension) {
   std::string text;
   for (const std::string& folder : folders)
@@ -32,7 +32,7 @@ std::vector<std::string> in_ticks(const std::string& cell) {
 
 }  // namespace
 
-TEST_CASE("the table of equations names what there is", "[readme]") {
+TEST_CASE("the table of equations names existing functions and tests", "[readme]") {
   const std::string headers = text_of({"core", "nn", "optim", "models"}, ".h"),
                     tests = text_of({"tests"}, ".cpp");
   std::istringstream lines(read_file(gradus::testing::source_path("examples/guide/equations.md")));

@@ -22,7 +22,7 @@ using namespace gradus::models;
 
 namespace {
 
-/// begin piece(0) piece(1) ... end, at least n bytes long.
+/// Concatenates begin, piece(0), piece(1), ..., end, to at least n bytes.
 std::string repeated(size_t n, const std::string& begin,
                      const std::function<std::string(size_t)>& piece, const std::string& end) {
   std::string bytes = begin;
@@ -198,7 +198,7 @@ std::vector<Format> tokenizer_formats(const TemporaryFolder& folder) {
     return repeated(
         n, "", [&](size_t i) { return with_commas_between(i, '"' + piece(i) + '"'); }, "");
   };
-  // Writes vocab.json and returns merges.txt's lines.
+  // Writes vocab.json and returns the lines of merges.txt.
   const auto gpt2 = [&folder](size_t n) {
     const Merges all = merges_for(n);
     BPETokenizer::train(" ", {.vocab_size = 256}).save_gpt2(folder / "vocab.json", folder / "none");
@@ -411,7 +411,7 @@ std::vector<Format> image_formats(const TemporaryFolder& folder) {
   };
 }
 
-/// The shorter of two readings.
+/// The shorter of two read times, in seconds.
 double seconds_of(const Format& format, const std::string& bytes, const std::string& path) {
   using Clock = std::chrono::steady_clock;
   double least = 1e9;
@@ -444,7 +444,7 @@ TEST_CASE("growth: files are read in time linear in their size", "[.growth]") {
       }
       std::puts("");
       CAPTURE(format.name);
-      CHECK(seconds[3] < 12 * seconds[1] + 0.03);  // 4 times; 16 would be quadratic
+      CHECK(seconds[3] < 12 * seconds[1] + 0.03);  // linear: 4 times; quadratic: 16
     }
   }
 }

@@ -31,8 +31,8 @@ const models::GPTConfig untied{.vocab = 19,
                                .tie = false,
                                .activation = Activation::gelu_tanh};
 
-// 50 steps from PyTorch's weights on its batches: the first gradients, then losses and gradient
-// norms.
+// Trains for 50 steps from PyTorch's weights on its batches; compares the first gradients, then
+// losses and gradient norms.
 void compare_training(const std::string& name, const models::GPTConfig& config, Dtype dtype) {
   CAPTURE(name, dtype);
   const golden::File file(name);
@@ -96,7 +96,7 @@ std::vector<int64_t> random_ids(int64_t n, int64_t vocab) {
 
 }  // namespace
 
-TEST_CASE("a GPT trains as PyTorch's from the same weights", "[gpt][golden]") {
+TEST_CASE("GPT trains like PyTorch's from the same weights", "[gpt][golden]") {
   for (Dtype dtype : {float64, float32}) {
     compare_training("gpt", tied, dtype);
     compare_training("gpt_bias", untied, dtype);
@@ -116,7 +116,7 @@ TEST_CASE("a GPT names its parameters", "[gpt]") {
   CHECK(nano.num_parameters() == 65 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 2 * 128) + 128);
 }
 
-TEST_CASE("a GPT of today's form names its parameters and refuses what does not go together",
+TEST_CASE("a GPT of the LLaMA form names its parameters and refuses contradictory options",
           "[gpt]") {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : models::GPT(today).named_parameters()) names.push_back(name);
@@ -141,7 +141,7 @@ TEST_CASE("a GPT of today's form names its parameters and refuses what does not 
   CHECK((loaded.config.gated && loaded.config.kv_heads == 2));
 }
 
-TEST_CASE("a GPT is initialised as GPT-2", "[gpt]") {
+TEST_CASE("a GPT is initialised like GPT-2", "[gpt]") {
   manual_seed(1);
   const models::GPT model(
       {.vocab = 65, .context = 64, .layers = 8, .heads = 4, .dim = 128, .bias = true});
@@ -177,7 +177,7 @@ TEST_CASE("a GPT refuses bad configurations and inputs", "[gpt]") {
                     Contains("the same shape"));
 }
 
-TEST_CASE("a GPT with a cache gives the logits of the full forward pass", "[gpt]") {
+TEST_CASE("a GPT with a cache computes the logits of the full forward pass", "[gpt]") {
   manual_seed(6);
   const NoGrad no_grad;
   for (const models::GPTConfig& config : {tied, untied, today, waves})
@@ -204,7 +204,7 @@ TEST_CASE("a GPT with a cache gives the logits of the full forward pass", "[gpt]
   CHECK_THROWS_WITH(decoder.next_logits(zeros({1, 1}, int64)), Contains("NoGrad"));
 }
 
-TEST_CASE("a decoder's rows go on from where others stand", "[gpt]") {
+TEST_CASE("a decoder's rows can continue from other rows", "[gpt]") {
   manual_seed(16);
   const NoGrad no_grad;
   const models::GPT model(tied);
@@ -225,7 +225,7 @@ TEST_CASE("a decoder's rows go on from where others stand", "[gpt]") {
   CHECK(moved.room() == moved.capacity());
 }
 
-TEST_CASE("generation does not depend on what its decoder has read before", "[gpt]") {
+TEST_CASE("generation does not depend on what its decoder read before", "[gpt]") {
   manual_seed(17);
   const models::GPT model(tied);
   const std::vector<int64_t> prompt = random_ids(3, 23);
@@ -243,7 +243,7 @@ TEST_CASE("generation does not depend on what its decoder has read before", "[gp
   CHECK_THROWS_AS(models::generate(two, prompt, {.tokens = 1}), Error);
 }
 
-TEST_CASE("greedy generation takes the most likely token, cache or not", "[gpt]") {
+TEST_CASE("greedy generation takes the most likely token, with and without a cache", "[gpt]") {
   manual_seed(7);
   const models::GPT model(tied);
   const std::vector<int64_t> prompt = random_ids(3, 23);
@@ -269,7 +269,7 @@ TEST_CASE("greedy generation takes the most likely token, cache or not", "[gpt]"
         models::generate(model, prompt, {.tokens = 40, .sampling = {.top_p = 1e-9}, .seed = 8}));
 }
 
-TEST_CASE("generation is a function of its seed", "[gpt]") {
+TEST_CASE("generation depends only on its seed", "[gpt]") {
   manual_seed(8);
   const models::GPT model(
       {.vocab = 23, .context = 16, .layers = 2, .heads = 2, .dim = 32, .dropout = 0.5});
@@ -296,7 +296,7 @@ TEST_CASE("generation is a function of its seed", "[gpt]") {
   CHECK(models::generate(model, prompt, {.tokens = 0}).empty());
 }
 
-TEST_CASE("tokens are drawn with the probabilities of the logits", "[gpt]") {
+TEST_CASE("tokens are sampled with the probabilities given by the logits", "[gpt]") {
   const Tensor logits = log(tensor({0.1, 0.4, 0.2, 0.3}));
   auto frequencies = [&](const models::SamplingOptions& options) {
     Generator generator(3);
@@ -344,7 +344,7 @@ TEST_CASE("generation refuses bad prompts and options", "[gpt]") {
   CHECK_THROWS_WITH(models::generate(model, {3}, {.stop_token = 23}), Contains("stop token 23"));
 }
 
-TEST_CASE("a GPT is saved and loaded", "[gpt]") {
+TEST_CASE("a saved GPT loads unchanged", "[gpt]") {
   const TemporaryFolder folder;
   const std::string dir = folder / "model";
   for (Dtype dtype : {float32, float64})
@@ -362,7 +362,7 @@ TEST_CASE("a GPT is saved and loaded", "[gpt]") {
     }
 }
 
-TEST_CASE("a GPT's configuration of an earlier version is read", "[gpt]") {
+TEST_CASE("a GPT configuration of an earlier version loads", "[gpt]") {
   const TemporaryFolder folder;
   const std::string dir = folder / "model";
   const models::GPT model(untied);
@@ -379,7 +379,7 @@ TEST_CASE("a GPT's configuration of an earlier version is read", "[gpt]") {
   }
 }
 
-TEST_CASE("loading a GPT names the file that is damaged", "[gpt]") {
+TEST_CASE("loading a GPT names the damaged file", "[gpt]") {
   const TemporaryFolder folder;
   const std::string dir = folder / "model";
   CHECK_THROWS_WITH(models::load_model<models::GPT>(dir), Contains(dir));

@@ -1,7 +1,6 @@
 // Damaged and malicious files: each is read correctly or refused with an Error that names it.
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "gradus/core/core.h"
@@ -12,6 +11,7 @@
 #include "gradus/nn/layers.h"
 #include "gradus/optim/optim.h"
 #include "tests/support/damaged_files.h"
+#include "tests/support/safetensors_bytes.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace gradus;
@@ -34,14 +34,6 @@ bool same(const NamedTensors& a, const NamedTensors& b) {
 
 const models::GPTConfig tiny{.vocab = 3, .context = 2, .layers = 1, .heads = 1, .dim = 2};
 
-/// The bytes of a safetensors file with this header and data.
-std::string file_of(const std::string& header, const std::string& data) {
-  const uint64_t length = header.size();
-  std::string bytes(8, '\0');
-  std::memcpy(bytes.data(), &length, 8);
-  return bytes + header + data;
-}
-
 /// JSON that nests a million levels deep.
 std::string deep(const char* open, const char* close) {
   std::string text;
@@ -53,7 +45,7 @@ std::string deep(const char* open, const char* close) {
 
 }  // namespace
 
-TEST_CASE("hostile files: no damage of a safetensors file goes unseen", "[hostile]") {
+TEST_CASE("hostile files: any damage to a safetensors file is detected", "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
   const NamedTensors tensors{{"a", tensor({{1, -2, 3}})}, {"b", eye(2, boolean)}, {"c", scalar(1)}};
@@ -68,7 +60,7 @@ TEST_CASE("hostile files: no damage of a safetensors file goes unseen", "[hostil
         }) == 0);
 }
 
-TEST_CASE("hostile files: no damage of a checkpoint goes unseen", "[hostile]") {
+TEST_CASE("hostile files: any damage to a checkpoint is detected", "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "checkpoint";
   nn::Linear model(2, 1);
@@ -99,7 +91,7 @@ TEST_CASE("hostile files: no damage of a checkpoint goes unseen", "[hostile]") {
         }) == 0);
 }
 
-TEST_CASE("hostile files: a damaged config.json is refused or is another valid one", "[hostile]") {
+TEST_CASE("hostile files: a damaged config.json is refused or is a valid one", "[hostile]") {
   TemporaryFolder folder;
   const models::GPT model(tiny);
   models::save_model(folder.path.string(), model);
@@ -119,7 +111,7 @@ TEST_CASE("hostile files: a damaged config.json is refused or is another valid o
   CHECK(count > 0);  // "heads": 2, dropout 0.2
 }
 
-TEST_CASE("hostile files: no damage of a GPT's weights goes unseen", "[hostile]") {
+TEST_CASE("hostile files: any damage to a GPT's weights is detected", "[hostile]") {
   TemporaryFolder folder;
   const models::GPT model({.vocab = 2, .context = 1, .layers = 1, .heads = 1, .dim = 1});
   models::save_model(folder.path.string(), model);
@@ -128,8 +120,7 @@ TEST_CASE("hostile files: no damage of a GPT's weights goes unseen", "[hostile]"
             [&] { models::load_model<models::GPT>(folder.path.string()); }, 5) == 0);
 }
 
-TEST_CASE("hostile files: a damaged tokenizer.json is refused or is another valid one",
-          "[hostile]") {
+TEST_CASE("hostile files: a damaged tokenizer.json is refused or is a valid one", "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokenizer.json";
   models::CharTokenizer("a\"\\\n\t \xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e").save(path);
@@ -142,8 +133,7 @@ TEST_CASE("hostile files: a damaged tokenizer.json is refused or is another vali
         }) > 0);
 }
 
-TEST_CASE("hostile files: config.json lacks a key or holds something else in its place",
-          "[hostile]") {
+TEST_CASE("hostile files: config.json with a missing key or a value of another type", "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "config.json";
   models::save_model(folder.path.string(), models::GPT(tiny));
@@ -205,7 +195,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
     refuses("\"" + key + "\" twice", "{\"" + key + "\": 1, " + good.dump().substr(1));
     refuses("not JSON at its byte", "{\"" + key + "\": NaN, " + good.dump().substr(1));
   }
-  // Too large for the file of weights.
+  // More elements than the weights file holds.
   for (const char* key : {"vocab", "context", "layers", "heads", "dim"}) {
     json with = good;
     with[key] = INT64_MAX;
@@ -219,7 +209,7 @@ TEST_CASE("hostile files: config.json lacks a key or holds something else in its
   refuses("a zero byte", text + std::string(1, '\0') + "x");
 }
 
-TEST_CASE("hostile files: JSON of a million levels", "[hostile]") {
+TEST_CASE("hostile files: JSON nested a million levels deep", "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "config.json", weights = folder / "model.safetensors";
   const std::string tokenizer = folder / "tokenizer.json";
@@ -247,7 +237,7 @@ TEST_CASE("hostile files: JSON of a million levels", "[hostile]") {
   }
 }
 
-TEST_CASE("hostile files: names given twice, endless names and numbers", "[hostile]") {
+TEST_CASE("hostile files: duplicate names, very long names and numbers", "[hostile]") {
   TemporaryFolder folder;
   const std::string path = folder / "file";
   const std::string huge(1'000'000, '9'), letters(1'000'000, 'n');

@@ -1,6 +1,6 @@
-// Hugging Face folders, small ones that tests/golden/scripts/make_hugging_face.py wrote with PyTorch:
-// they load and give PyTorch's outputs, are written back unchanged, and are refused by name where
-// they are damaged or ask for a model that gradus does not have.
+// Small Hugging Face folders, written with PyTorch by tests/golden/scripts/make_hugging_face.py:
+// they load, compute PyTorch's outputs and are written back unchanged; damaged ones and those of
+// unsupported models are refused with a message that names the problem.
 
 #include "gradus/models/folder/hugging_face.h"
 
@@ -68,7 +68,7 @@ golden::File expected(const std::string& name) {
   return golden::File("hugging_face/" + name + "/expected");
 }
 
-// A user's global may load before main: the library's tables must exist by then.
+// A user's global may load a folder before main: the library's tables must be initialised by then.
 const bool loaded_before_main = [] {
   try {
     const models::GPT model = models::load_model<models::GPT>(all_folders + "gpt2");
@@ -120,7 +120,8 @@ std::map<std::string, Tensor> weights_in(const std::string& dir) {
   return all;
 }
 
-/// Expects that every tensor in `saved` is in `original`, and that all others are excepted.
+/// Checks that every tensor in `saved` is in `original`, and that all others are listed as
+/// exceptions.
 void check_same_weights(const std::string& saved, const std::string& original,
                         const std::function<std::string(const std::string&)>& their_name,
                         const std::function<bool(const std::string&)>& may_miss) {
@@ -136,7 +137,7 @@ void check_same_weights(const std::string& saved, const std::string& original,
     if (!may_miss(name)) FAIL_CHECK("not saved: " << name);
 }
 
-/// Expects that every entry of the saved config.json equals the original's, or the default.
+/// Checks that every entry of the saved config.json equals the original's, or the default.
 void check_same_config(const std::string& saved, const std::string& original) {
   const json a = json_in(saved + "/config.json"), b = json_in(original + "/config.json");
   for (const auto& [key, value] : a.items()) {
@@ -157,7 +158,7 @@ TEST_CASE("Hugging Face: a global that loads a folder before main", "[hugging_fa
 
 // ---- GPT-2 ----
 
-TEST_CASE("Hugging Face: a GPT-2 gives PyTorch's logits", "[hugging_face]") {
+TEST_CASE("Hugging Face: a GPT-2 computes PyTorch's logits", "[hugging_face]") {
   const std::string dir = all_folders + "gpt2";
   CHECK(models::is_hugging_face(dir));
   CHECK(models::model_kind(dir) == "gpt");
@@ -181,7 +182,7 @@ TEST_CASE("Hugging Face: a GPT-2 gives PyTorch's logits", "[hugging_face]") {
   CHECK(gpt2_difference(other) < 1e-4);
 }
 
-TEST_CASE("Hugging Face: names of a GPT-2 as they are found", "[hugging_face]") {
+TEST_CASE("Hugging Face: variants of parameter names of GPT-2 files", "[hugging_face]") {
   const Copy copy("gpt2");
   auto check = [&] { CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4); };
   NamedTensors tensors = copy.tensors();
@@ -214,7 +215,7 @@ TEST_CASE("Hugging Face: names of a GPT-2 as they are found", "[hugging_face]") 
   CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir), Contains("missing: lm_head.weight"));
 }
 
-TEST_CASE("Hugging Face: a GPT-2 is written as it was", "[hugging_face]") {
+TEST_CASE("Hugging Face: a GPT-2 is written back unchanged", "[hugging_face]") {
   const std::string dir = all_folders + "gpt2";
   const TemporaryFolder folder;
   const std::string to = folder / "to";
@@ -232,7 +233,8 @@ TEST_CASE("Hugging Face: a GPT-2 is written as it was", "[hugging_face]") {
   CHECK(gpt2_difference(models::load_model<models::GPT>(to)) < 1e-4);
 }
 
-TEST_CASE("Hugging Face: a GPT of ours without biases is written with zeros", "[hugging_face]") {
+TEST_CASE("Hugging Face: a gradus GPT without biases is written with zero biases",
+          "[hugging_face]") {
   const TemporaryFolder folder;
   const std::string to = folder / "to";
   const NoGrad no_grad;
@@ -260,7 +262,7 @@ TEST_CASE("Hugging Face: a GPT of ours without biases is written with zeros", "[
 
 // ---- BERT ----
 
-TEST_CASE("Hugging Face: a BERT gives PyTorch's outputs", "[hugging_face]") {
+TEST_CASE("Hugging Face: a BERT computes PyTorch's outputs", "[hugging_face]") {
   const std::string dir = all_folders + "bert";
   CHECK(models::model_kind(dir) == "bert");
   const auto config = models::load_config<models::Bert>(dir);
@@ -275,7 +277,7 @@ TEST_CASE("Hugging Face: a BERT gives PyTorch's outputs", "[hugging_face]") {
                            of_eps.blocks[1].ln2.eps, of_eps.transform_norm.eps})
     CHECK(eps == 0.25);
   const Copy copy("bert");
-  copy.rename([](const std::string& name) {  // as newer files are
+  copy.rename([](const std::string& name) {  // as in newer files
     if (name.find("decoder") != std::string::npos || name.find("ids") != std::string::npos)
       return std::string();
     return replaced(replaced(name, "gamma", "weight"), "beta", "bias");
@@ -283,7 +285,7 @@ TEST_CASE("Hugging Face: a BERT gives PyTorch's outputs", "[hugging_face]") {
   CHECK(bert_difference(models::load_model<models::Bert>(copy.dir)) < 1e-4);
 }
 
-TEST_CASE("Hugging Face: a BERT is written as it was", "[hugging_face]") {
+TEST_CASE("Hugging Face: a BERT is written back unchanged", "[hugging_face]") {
   const std::string dir = all_folders + "bert";
   const TemporaryFolder folder;
   const std::string to = folder / "to";
@@ -305,9 +307,9 @@ TEST_CASE("Hugging Face: a BERT is written as it was", "[hugging_face]") {
   CHECK(bert_difference(models::load_model<models::Bert>(to)) < 1e-4);
 }
 
-TEST_CASE("Hugging Face: a classifier on a BERT without heads has new ones", "[hugging_face]") {
+TEST_CASE("Hugging Face: a classifier on a BERT without heads gets new heads", "[hugging_face]") {
   const Copy copy("bert");
-  copy.rename([](const std::string& name) {  // a BertModel, without the pooler too
+  copy.rename([](const std::string& name) {  // a BertModel, also without the pooler
     return name.starts_with("cls.") || name.find("pooler") != std::string::npos
                ? ""
                : replaced(name, "bert.", "");
@@ -333,7 +335,7 @@ TEST_CASE("Hugging Face: a classifier on a BERT without heads has new ones", "[h
   CHECK(max(abs(classifier.head.weight)).item() > 0);
   CHECK(difference(classifier.bert(input), fresh(input)) == 0);
 
-  for (const bool tokens : {false, true}) {  // saved, it is a Hugging Face classifier
+  for (const bool tokens : {false, true}) {  // saved as a Hugging Face classifier
     const models::BertClassifier mine(
         {.bert = models::load_config<models::Bert>(copy.dir), .classes = 4, .tokens = tokens});
     const std::string to = copy / "saved" + (tokens ? "1" : "0");
@@ -368,7 +370,7 @@ TEST_CASE("Hugging Face: a classifier on a BERT without heads has new ones", "[h
 
 // ---- ViT ----
 
-TEST_CASE("Hugging Face: a ViT of float16 in two files gives PyTorch's logits", "[hugging_face]") {
+TEST_CASE("Hugging Face: a float16 ViT in two files computes PyTorch's logits", "[hugging_face]") {
   const std::string dir = all_folders + "vit";
   CHECK(models::model_kind(dir) == "vit");
   const auto model = models::load_model<models::ViT>(dir);
@@ -390,7 +392,7 @@ TEST_CASE("Hugging Face: a ViT of float16 in two files gives PyTorch's logits", 
                         Contains("preprocessor_config.json"));
 }
 
-TEST_CASE("Hugging Face: a ViT is written as it was", "[hugging_face]") {
+TEST_CASE("Hugging Face: a ViT is written back unchanged", "[hugging_face]") {
   const std::string dir = all_folders + "vit";
   const TemporaryFolder folder;
   const std::string to = folder / "to";
@@ -416,10 +418,9 @@ TEST_CASE("Hugging Face: a ViT is written as it was", "[hugging_face]") {
                     Contains("has pooling token, this model has mean"));
 }
 
-// ---- what is refused ----
+// ---- errors ----
 
-TEST_CASE("Hugging Face: a configuration that asks for another model is refused",
-          "[hugging_face]") {
+TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[hugging_face]") {
   auto refused = [](const char* name, const json& changes, const std::string& message) {
     const Copy copy(name);
     copy.change_config(changes);
@@ -459,7 +460,7 @@ TEST_CASE("Hugging Face: a configuration that asks for another model is refused"
   refused("vit", {{"id2label", {{"0", "a"}, {"2", "b"}}}},
           "id2label: expected a name for each number from 0 to 1, but there is none for 1");
   refused("vit", {{"id2label", 3}}, "id2label: expected an object");
-  // Models of more elements than the file holds.
+  // Models with more elements than the file holds.
   refused("gpt2", {{"n_layer", 10000}}, "more than the");
   refused("gpt2", {{"n_embd", 1000000}}, "more than the");
   refused("bert", {{"vocab_size", 1000000000}}, "more than the");
@@ -484,7 +485,7 @@ TEST_CASE("Hugging Face: a configuration that asks for another model is refused"
   }
   write_file_atomically(copy / "config.json", renamed.dump());
   CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
-  renamed["scale_attn_weights"] = nullptr;  // which is false
+  renamed["scale_attn_weights"] = nullptr;  // counts as false
   write_file_atomically(copy / "config.json", renamed.dump());
   CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
                     Contains("scale_attn_weights: expected true, got null"));
@@ -503,7 +504,7 @@ TEST_CASE("Hugging Face: a configuration that asks for another model is refused"
                     Contains(copy / "config.json" + ": the file is not JSON"));
 }
 
-TEST_CASE("Hugging Face: however much does not fit, the message is short", "[hugging_face]") {
+TEST_CASE("Hugging Face: the message is short however many weights do not fit", "[hugging_face]") {
   const Copy copy("gpt2");
   NamedTensors others;
   for (const auto& [name, tensor] : copy.tensors())

@@ -53,17 +53,18 @@ Values gradient_by_distance(const std::function<Tensor(const Tensor&)>& outputs,
 // softmax(s)_i = e^s_i / sum_j e^s_j. Of (8.5, 42, 3.2, 42) a lecture prints rounded weights as if
 // the small ones counted: e^(8.5 - 42) / 2 = 1.4e-15 and e^(3.2 - 42) / 2 = 7e-18, so they are
 // (0, 0.5, 0, 0.5) within 1e-14.
-TEST_CASE("lecture: softmax of far scores is all or nothing", "[lecture]") {
+TEST_CASE("lecture: softmax of scores far apart is all or nothing", "[lecture]") {
   const Values weights = values(softmax(tensor({8.5, 42, 3.2, 42}, float64)));
   const Values expected{0, 0.5, 0, 0.5};
   for (size_t i = 0; i < 4; ++i) CHECK(std::abs(weights[i] - expected[i]) < 1e-14);
   CHECK(weights[0] == Approx(1.41e-15).epsilon(0.01));
 }
 
-// For q, k with independent components of mean 0 and variance 1: var(q . k) = d, and of
-// q . k / sqrt(d) 1. V17, section 3.2.1, footnote 4. The variance of such products' sample variance
-// is about (2 + 6/d) d^2 / n: of 40,000 within 5 standard deviations, 4.7% at d = 4.
-TEST_CASE("lecture: the variance of q . k is d, of q . k / sqrt(d) 1", "[lecture]") {
+// For q, k with independent components of mean 0 and variance 1, var(q . k) = d and
+// var(q . k / sqrt(d)) = 1. V17, section 3.2.1, footnote 4. The sample variance of n such products
+// has a variance of about (2 + 6/d) d^2 / n: with n = 40,000 and d = 4, 5 standard deviations are
+// 4.7%.
+TEST_CASE("lecture: q . k has variance d, q . k / sqrt(d) variance 1", "[lecture]") {
   constexpr int64_t n = 40000;
   manual_seed(1);
   for (const int64_t d : {4, 64, 256}) {
@@ -91,9 +92,9 @@ TEST_CASE("lecture: without 1/sqrt(d) the softmax saturates", "[lecture]") {
 }
 
 // Scores a(q, k): q . k, q . k / sqrt(d), q^T W k (L15, equation 8) and v^T tanh(W1 q + b + W2 k)
-// (B15, A.1.2), of q = (1, 2) with the keys (1, 0), (0, 1), (1, 1) and the values (10, 0), (0, 10),
+// (B15, A.1.2), for q = (1, 2), the keys (1, 0), (0, 1), (1, 1) and the values (10, 0), (0, 10),
 // (5, 5). The dot products are 1, 2, 3 and e^1 : e^2 : e^3 = 0.0900 : 0.2447 : 0.6652.
-TEST_CASE("lecture: four scores worked by hand", "[lecture]") {
+TEST_CASE("lecture: four scores computed by hand", "[lecture]") {
   const NoGrad no_grad;
   const Tensor q = tensor({{{1, 2}}}, float64), k = tensor({{{1, 0}, {0, 1}, {1, 1}}}, float64),
                v = tensor({{{10, 0}, {0, 10}, {5, 5}}}, float64);
@@ -130,8 +131,9 @@ TEST_CASE("lecture: four scores worked by hand", "[lecture]") {
 
 // ---- masks ----
 
-// Weights of the scores ln 1, ln 2, ln 5 are 1/8, 2/8, 5/8. Masked before the softmax (-inf) the
-// first two are 1/3, 2/3; masked after it they are still 1/8 and 2/8, and sum to 3/8.
+// The scores ln 1, ln 2, ln 5 have the weights 1/8, 2/8, 5/8. With the third masked before the
+// softmax (-inf), the first two are 1/3, 2/3; masked after it, they are still 1/8 and 2/8 and sum
+// to 3/8.
 TEST_CASE("lecture: a mask belongs before the softmax", "[lecture]") {
   const Tensor scores = tensor({0, std::log(2.0), std::log(5.0)}, float64);
   const Tensor hidden = gt(tensor({0, 0, 1}), 0.5);
@@ -149,7 +151,7 @@ TEST_CASE("lecture: a mask belongs before the softmax", "[lecture]") {
 }
 
 // Each query's weights are positive and sum to 1, and a causal mask leaves a triangle.
-TEST_CASE("lecture: attention weights sum to one, causal ones are a triangle", "[lecture]") {
+TEST_CASE("lecture: attention weights sum to one, and causal ones are triangular", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(3);
   const models::GPT model({.vocab = 11, .context = 9, .layers = 3, .heads = 2, .dim = 16});
@@ -183,8 +185,8 @@ void check_no_leak(const std::string& what, const std::function<Tensor(const Ten
 
 }  // namespace
 
-// With scores of the future at -inf, output t is a function of inputs 0 ... t alone. V17, 3.2.3.
-TEST_CASE("lecture: nothing leaks from the future in layers", "[lecture]") {
+// With future scores at -inf, output t depends only on inputs 0 ... t. V17, 3.2.3.
+TEST_CASE("lecture: no layer leaks information from the future", "[lecture]") {
   manual_seed(4);
   const Tensor x = randn({2, 37, 16}), other = randn({2, 37, 16}) * 10;
   const nn::MultiHeadAttention plain(16, {.heads = 4, .causal = true}),
@@ -214,7 +216,7 @@ TEST_CASE("lecture: nothing leaks from the future in layers", "[lecture]") {
       "post-norm DecoderBlock", [&](auto& in) { return post_decoder(in, post_memory); }, x, other);
 }
 
-TEST_CASE("lecture: nothing leaks from the future in a GPT of any form", "[lecture]") {
+TEST_CASE("lecture: no form of GPT leaks information from the future", "[lecture]") {
   manual_seed(5);
   const Tensor ids = randint(0, 12, {2, 37}), others = 11 - ids;  // all different
   for (const auto positions :
@@ -242,7 +244,7 @@ TEST_CASE("lecture: nothing leaks from the future in a GPT of any form", "[lectu
 
 // Without positions self-attention is permutation-equivariant: SelfAttn(P X) = P SelfAttn(X) for
 // every permutation P, and a query's output does not depend on the order of keys and values.
-TEST_CASE("lecture: self-attention without positions knows no order", "[lecture]") {
+TEST_CASE("lecture: self-attention without positions ignores order", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(6);
   const Tensor x = randn({2, 7, 16}, float64), query = randn({2, 1, 16}, float64);
@@ -268,9 +270,9 @@ TEST_CASE("lecture: self-attention without positions knows no order", "[lecture]
 
 // ---- sinusoidal positions ----
 
-// PE(t, 2i) = sin(t w_i), PE(t, 2i+1) = cos(t w_i), w_i = 10000^(-2i/d): V17, 3.5. For d = 4 w is 1
-// and 1/100.
-TEST_CASE("lecture: sinusoidal positions by hand", "[lecture]") {
+// PE(t, 2i) = sin(t w_i), PE(t, 2i+1) = cos(t w_i), w_i = 10000^(-2i/d): V17, 3.5. For d = 4, w is
+// 1 and 1/100.
+TEST_CASE("lecture: sinusoidal positions computed by hand", "[lecture]") {
   CHECK(difference(nn::sinusoidal_positions(3, 4),
                    {0, 1, 0, 1,                                              //
                     0.8414709848, 0.5403023059, 0.0099998333, 0.9999500004,  //
@@ -279,8 +281,8 @@ TEST_CASE("lecture: sinusoidal positions by hand", "[lecture]") {
 
 // "For any fixed offset k, PE(p + k) can be represented as a linear function of PE(p)" (V17, 3.5):
 //   [sin((p+k) w)]   [ cos(k w)  sin(k w)] [sin(p w)]
-//   [cos((p+k) w)] = [-sin(k w)  cos(k w)] [cos(p w)]     whatever p is.
-// So PE(p) . PE(q) = sum_i cos((p - q) w_i) depends on the offset only, and |PE(p)|^2 = d / 2.
+//   [cos((p+k) w)] = [-sin(k w)  cos(k w)] [cos(p w)]     for every p.
+// So PE(p) . PE(q) = sum_i cos((p - q) w_i) depends only on the offset, and |PE(p)|^2 = d / 2.
 TEST_CASE("lecture: position p + k is position p rotated", "[lecture]") {
   constexpr int64_t d = 32, length = 300;
   const Tensor codes = nn::sinusoidal_positions(length, d).to(float64);
@@ -312,7 +314,8 @@ TEST_CASE("lecture: position codes are unique and bounded", "[lecture]") {
   const Tensor codes = nn::sinusoidal_positions(length, d);
   CHECK(codes.abs().max().item() <= 1);
   CHECK(values(codes.slice(0, 0, 10)) == values(nn::sinusoidal_positions(10, d)));
-  // |PE(p) - PE(q)|^2 = d - 2 PE(p) . PE(q): for neighbours 2 sum_i (1 - cos w_i) > 2 (1 - cos 1).
+  // |PE(p) - PE(q)|^2 = d - 2 PE(p) . PE(q): for adjacent positions
+  // 2 sum_i (1 - cos w_i) > 2 (1 - cos 1).
   const Tensor square = double(d) - matmul(codes, codes.mT()) * 2.0 + eye(length) * 100.0;
   CHECK(square.min().item() > 2 * (1 - std::cos(1.0)));
 }
@@ -337,7 +340,7 @@ Tensor turns(int64_t length, int64_t dim) {
 // (R_m q) . (R_n k) = q . R_(n-m) k (S21, equation 16): for each pair of features, with
 // a = (n - m) w,
 //   (q0 k0 + q1 k1) cos a + (q1 k0 - q0 k1) sin a.
-TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
+TEST_CASE("lecture: rotary scores depend only on the offset", "[lecture]") {
   constexpr int64_t D = 16, length = 600;
   manual_seed(7);
   const Tensor q = randn({D}, float64), k = randn({D}, float64);
@@ -364,7 +367,7 @@ TEST_CASE("lecture: rotary scores depend on the offset only", "[lecture]") {
 
 // The same in the layer: tokens read in two pieces after 90 others in the cache have the same
 // relative attention weights as at the beginning in one piece.
-TEST_CASE("lecture: rotary attention behind a cache is that at the beginning", "[lecture]") {
+TEST_CASE("lecture: rotary attention after cached tokens equals that at the start", "[lecture]") {
   const NoGrad no_grad;
   manual_seed(8);
   const nn::MultiHeadAttention attention(32, {.heads = 2, .rotary = 128, .causal = true});
@@ -399,7 +402,7 @@ TEST_CASE("lecture: eight heads divide 512, six do not", "[lecture]") {
 // Queries of one group share a head of keys and values (Ainslie et al. 2023, arXiv 2305.13245; a
 // single one: Shazeer 2019, arXiv 1911.02150): the same as multi-head attention whose key and value
 // heads are repeated.
-TEST_CASE("lecture: shared key/value heads are repeated ones", "[lecture]") {
+TEST_CASE("lecture: shared key/value heads equal repeated ones", "[lecture]") {
   const NoGrad no_grad;
   constexpr int64_t heads = 4, D = 8, dim = heads * D;
   manual_seed(9);
@@ -409,7 +412,7 @@ TEST_CASE("lecture: shared key/value heads are repeated ones", "[lecture]") {
         full(dim, {.heads = heads, .causal = true});
     shared.to(float64);
     full.to(float64);
-    // Rows of qkv: heads of queries, then of keys, then of values, D rows each.
+    // Rows of qkv: query heads, then key heads, then value heads, D rows each.
     const auto repeated = [&](const Tensor& rows) {
       std::vector<Tensor> parts{rows.slice(0, 0, dim)};
       for (const int64_t first : {heads, heads + kv_heads})
@@ -424,7 +427,7 @@ TEST_CASE("lecture: shared key/value heads are repeated ones", "[lecture]") {
     set(full.proj.weight, shared.proj.weight);
     set(full.proj.bias, shared.proj.bias);
     CHECK(difference(shared(x), full(x)) < 1e-13);
-    // The cache shrinks by heads / kv_heads: Shazeer's point.
+    // The cache shrinks by heads / kv_heads (Shazeer's motivation).
     CHECK(shared.make_cache(1, 5).keys().size(1) == kv_heads);
   }
 }
@@ -432,8 +435,8 @@ TEST_CASE("lecture: shared key/value heads are repeated ones", "[lecture]") {
 // ---- how far gradients reach ----
 
 // h_t = tanh(W x_t + U h_(t-1)): dh_T/dx_t = W^T prod diag(1 - h^2) U^T (Pascanu et al. 2013, arXiv
-// 1211.5063). With W = 1 and U = 1/2 the gradient at distance d is |dy| / 2^d where h = 0, and less
-// where it is not, by max(1 - h^2) < 1 for each step.
+// 1211.5063). With W = 1 and U = 1/2 the gradient at distance d is |dy| / 2^d where h = 0;
+// elsewhere each step has a further factor of at most max(1 - h^2) < 1.
 TEST_CASE("lecture: in a tanh RNN gradients vanish exponentially", "[lecture]") {
   constexpr int64_t T = 50, H = 6;
   manual_seed(10);
@@ -456,7 +459,7 @@ TEST_CASE("lecture: in a tanh RNN gradients vanish exponentially", "[lecture]") 
 // c_t = f c_(t-1) + i g: where gates do not read h, dc_T/dc_t = prod f (Gers et al. 2000), so on
 // constant inputs the gradient falls by exactly f per step from distance 1 on. With a
 // forget bias of 5 f is 0.9933: after 48 steps 72% are left; with 0 f is 0.5, and 4e-15 are.
-TEST_CASE("lecture: in an LSTM gradients fall by the forget gate", "[lecture]") {
+TEST_CASE("lecture: in an LSTM gradients shrink by the forget gate", "[lecture]") {
   constexpr int64_t T = 50, H = 6;
   manual_seed(11);
   for (const double bias : {0.0, 5.0}) {
@@ -477,7 +480,7 @@ TEST_CASE("lecture: in an LSTM gradients fall by the forget gate", "[lecture]") 
 
 // Attention reaches each position in one step (V17, table 1: path length 1). On inputs of 0,
 // without biases, all weights are 1/T and the gradient is |W_V^T W_O^T dy| / T at every distance.
-TEST_CASE("lecture: in attention gradients do not fall with the distance", "[lecture]") {
+TEST_CASE("lecture: in attention gradients do not shrink with distance", "[lecture]") {
   constexpr int64_t T = 50, dim = 16;
   manual_seed(12);
   nn::MultiHeadAttention attention(dim, {.heads = 2, .causal = true, .bias = false});

@@ -24,7 +24,7 @@ models::MAEConfig small(bool normalise = true) {
 }
 }  // namespace
 
-TEST_CASE("patchify: worked by hand, and unpatchify its inverse", "[mae]") {
+TEST_CASE("patchify: an example by hand, and unpatchify as its inverse", "[mae]") {
   const Tensor image = arange(0, 24, 1, float32).reshape({1, 1, 4, 6}),
                patches = models::patchify(image, 2);
   REQUIRE(patches.shape() == Shape{1, 6, 4});
@@ -58,14 +58,14 @@ TEST_CASE("MAE: PyTorch's loss and gradients", "[mae][golden]") {
   check_golden("mae", model, [&] { return model(file.get("images"), file.get("order")).loss; });
 }
 
-TEST_CASE("MAE: gradients against differences", "[mae]") {
+TEST_CASE("MAE: gradients against finite differences", "[mae]") {
   manual_seed(2);
   models::MAE model(small());
   const Tensor images = randn({2, 2, 6, 6}, float64), order = model.order(2, 1, 0);
   check_gradients(model, [&] { return model(images, order).loss; });
 }
 
-TEST_CASE("MAE: what is hidden is a function of seed, step and image", "[mae]") {
+TEST_CASE("MAE: the mask depends only on seed, step and image", "[mae]") {
   models::MAEConfig config = small();
   config.encoder.image = 16;
   const models::MAE model(config);
@@ -86,7 +86,7 @@ TEST_CASE("MAE: what is hidden is a function of seed, step and image", "[mae]") 
   CHECK_THROWS_WITH(model.order(2, 0, -1), Contains("a step >= 0"));
 }
 
-TEST_CASE("MAE: what is hidden is not read, and nothing else is judged", "[mae]") {
+TEST_CASE("MAE: the encoder reads only visible patches, and the loss only masked ones", "[mae]") {
   const NoGrad no_grad;
   const models::MAE model(small(false));
   const Tensor images = randn({3, 2, 6, 6}), order = model.order(3, 5, 0);
@@ -107,7 +107,7 @@ TEST_CASE("MAE: what is hidden is not read, and nothing else is judged", "[mae]"
   CHECK(result.loss.item() == Approx(total / (3 * 7 * 8)));
 }
 
-TEST_CASE("MAE: pictures of what was shown and of what was painted", "[mae]") {
+TEST_CASE("MAE: pictures of the visible and the reconstructed patches", "[mae]") {
   const Tensor images = rand({2, 2, 6, 6});
   for (const bool normalise : {false, true}) {
     const models::MAE model(small(normalise));
@@ -125,7 +125,7 @@ TEST_CASE("MAE: pictures of what was shown and of what was painted", "[mae]") {
   }
 }
 
-TEST_CASE("MAE: learns to paint what is hidden", "[mae][training]") {
+TEST_CASE("MAE: learns to reconstruct masked patches", "[mae][training]") {
   manual_seed(1);
   const models::ImageData data = models::draw_shapes(0, 512, {.max_shapes = 1}).images;
   const models::ChannelStats stats = data.stats();
@@ -149,10 +149,10 @@ TEST_CASE("MAE: learns to paint what is hidden", "[mae][training]") {
     optimizer.step({.max_grad_norm = 1});
   }
   CAPTURE(before, loss_of());
-  CHECK(loss_of() < 0.8);  // 1: the mean colour everywhere
+  CHECK(loss_of() < 0.8);  // predicting the mean colour gives 1
 }
 
-TEST_CASE("MAE: a saved model is the same model, and bad input is refused", "[mae]") {
+TEST_CASE("MAE: a saved model loads unchanged, and bad input throws", "[mae]") {
   const models::MAE model(small());
   const auto loaded = saved_and_loaded(model);
   const NoGrad no_grad;

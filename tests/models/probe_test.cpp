@@ -23,8 +23,8 @@ models::LabelledFeatures clusters(int64_t n, int64_t dim, int64_t classes, doubl
 }
 }  // namespace
 
-TEST_CASE("nearest neighbours: a vote worked by hand", "[probe]") {
-  // Similarities to (1, 0): 1, 0.8, 0.6, -1, whatever the lengths.
+TEST_CASE("nearest neighbours: a vote computed by hand", "[probe]") {
+  // Similarities to (1, 0): 1, 0.8, 0.6, -1, for vectors of any length.
   const models::LabelledFeatures train{tensor({{3, 0}, {4, 3}, {6, 8}, {-1, 0}}, float64),
                                        from_data<int64_t>({0, 2, 2, 1})};
   const Tensor query = tensor({{2, 0}, {0, 0}}, float64);
@@ -38,12 +38,12 @@ TEST_CASE("nearest neighbours: a vote worked by hand", "[probe]") {
   CHECK(vote(3, 0) == 2);
   CHECK(vote(3, 0.07) == 0);    // 1 against exp(-0.2 / 0.07) + exp(-0.4 / 0.07) = 0.061
   CHECK(vote(3, 1) == 2);       // 1 against 0.82 + 0.67
-  CHECK(vote(9, 1e-300) == 0);  // all four vote, the nearest decides
+  CHECK(vote(9, 1e-300) == 0);  // all four vote; the nearest decides
   CHECK(models::neighbour_accuracy(train, {query.slice(0, 0, 1), tensor({2}, int64)},
                                    {.k = 3, .temperature = 0}) == 1);
 }
 
-TEST_CASE("nearest neighbours: block by block as all at once", "[probe]") {
+TEST_CASE("nearest neighbours: the same in blocks and all at once", "[probe]") {
   const auto train = clusters(700, 12, 4, 1), test = clusters(601, 12, 4, 1);
   const Tensor found = models::nearest_neighbours(train, test.features, {.k = 5});
   for (const int64_t i : {0, 255, 256, 511, 600})
@@ -52,7 +52,7 @@ TEST_CASE("nearest neighbours: block by block as all at once", "[probe]") {
                      found.slice(0, i, i + 1)));
 }
 
-TEST_CASE("linear probe: finds a plane between classes, whatever the features' scale", "[probe]") {
+TEST_CASE("linear probe: finds a separating plane at any scale of the features", "[probe]") {
   const auto train = clusters(500, 8, 5, 0.3), test = clusters(300, 8, 5, 0.3);
   const double accuracy = models::linear_probe(train, test);
   CHECK(accuracy > 0.95);
@@ -70,8 +70,7 @@ TEST_CASE("linear probe: finds a plane between classes, whatever the features' s
   CHECK(models::linear_probe({noise, train.labels}, test) < 0.5);
 }
 
-TEST_CASE("linear probe: a feature that was constant says nothing, whatever it is later",
-          "[probe]") {
+TEST_CASE("linear probe: a feature constant in training is ignored later", "[probe]") {
   const auto train = clusters(500, 8, 5, 0.3), test = clusters(300, 8, 5, 0.3);
   const double accuracy = models::linear_probe(train, test);
   const auto with = [](const models::LabelledFeatures& data, const Tensor& column) {
@@ -91,7 +90,7 @@ TEST_CASE("linear probe: a feature that was constant says nothing, whatever it i
 }
 
 TEST_CASE("linear probe: reaches the minimum of its convex loss", "[probe]") {
-  // Two classes that overlap on a line: the best boundary of x ~ N(-+1, 1) is 0; 84% are right.
+  // Two classes that overlap on a line: the best boundary for x ~ N(-+1, 1) is 0, with 84% right.
   manual_seed(3);
   const Tensor labels = randint(0, 2, {4000});
   const models::LabelledFeatures data{
@@ -102,7 +101,7 @@ TEST_CASE("linear probe: reaches the minimum of its convex loss", "[probe]") {
   CHECK(models::linear_probe(data, data) == Approx(bayes).margin(0.01));
 }
 
-TEST_CASE("probes: 10,000 examples take seconds, and bad input is refused", "[probe]") {
+TEST_CASE("probes: 10,000 examples take seconds, and bad input throws", "[probe]") {
   const auto train = clusters(10000, 128, 10, 1), test = clusters(2000, 128, 10, 1);
   const auto start = std::chrono::steady_clock::now();
   CHECK(models::linear_probe(train, test) > 0.99);

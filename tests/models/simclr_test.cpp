@@ -26,7 +26,7 @@ SimCLR::Config small() {
 }
 }  // namespace
 
-TEST_CASE("SimCLR: the loss is the paper's equation, written out", "[simclr]") {
+TEST_CASE("SimCLR: the loss equals the paper's equation, written out", "[simclr]") {
   manual_seed(1);
   SimCLR model(small());
   model.to(float64);
@@ -50,7 +50,7 @@ TEST_CASE("SimCLR: the loss is the paper's equation, written out", "[simclr]") {
   check_gradients(model, [&] { return model.loss(a, b); });
 }
 
-TEST_CASE("SimCLR: learns what shapes are without labels", "[simclr][training]") {
+TEST_CASE("SimCLR: learns shapes without labels", "[simclr][training]") {
   manual_seed(1);
   const models::ImageData data = models::draw_shapes(0, 1200, {.max_shapes = 1}).images;
   const models::ChannelStats stats = data.stats();
@@ -99,7 +99,7 @@ TEST_CASE("SimCLR: learns what shapes are without labels", "[simclr][training]")
   CHECK(found_after > 0.5);
 }
 
-TEST_CASE("SimCLR: a saved model is the same model, and bad input is refused", "[simclr]") {
+TEST_CASE("SimCLR: a saved model loads unchanged, and bad input throws", "[simclr]") {
   const SimCLR model(small());
   const auto loaded = saved_and_loaded(model);
   const NoGrad no_grad;

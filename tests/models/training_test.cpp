@@ -1,4 +1,4 @@
-// Whole training steps: reproducible to the bit, for any number of threads, without growing memory.
+// Whole training steps: bitwise reproducible at any number of threads, without growing memory.
 
 #include <catch2/catch.hpp>
 #include <thread>
@@ -74,7 +74,7 @@ TEST_CASE("training gives the same bits in each run, on one and two threads", "[
   CHECK(trained(2, 10) != weights);
 }
 
-TEST_CASE("models trained on the user's own threads, side by side, are those trained alone",
+TEST_CASE("models trained concurrently on the user's own threads equal those trained alone",
           "[training]") {
   const Threads restore;
   set_num_threads(2);
@@ -86,7 +86,8 @@ TEST_CASE("models trained on the user's own threads, side by side, are those tra
   for (size_t i = 0; i < together.size(); ++i) CHECK(together[i] == trained(i, 5));
 }
 
-TEST_CASE("after its first step, training asks the system for no memory", "[training][memory]") {
+TEST_CASE("after its first step, training requests no memory from the system",
+          "[training][memory]") {
   const Threads restore;
   set_num_threads(1);  // else threads may meet in a kernel later than in the first step
   Run run(1);

@@ -64,14 +64,14 @@ const models::TransformerConfig small{.source_vocab = 11,
 
 }  // namespace
 
-TEST_CASE("cross-attention gives PyTorch's outputs and gradients", "[transformer][golden]") {
+TEST_CASE("cross-attention equals PyTorch's, outputs and gradients", "[transformer][golden]") {
   nn::MultiHeadAttention attention(8, {.heads = 2});
   compare("cross", attention, [&](auto& in) { return attention.cross(in[0], in[1]); });
   compare("cross_masked", attention,
           [&](auto& in) { return attention.cross(in[0], in[1], keep()); });
 }
 
-TEST_CASE("blocks of encoder and decoder give PyTorch's outputs and gradients, either norm first",
+TEST_CASE("encoder and decoder blocks equal PyTorch's, pre-norm and post-norm",
           "[transformer][golden]") {
   for (const auto& [name, activation] :
        {std::pair{"relu", Activation::relu}, std::pair{"gelu", Activation::gelu}}) {
@@ -92,7 +92,7 @@ TEST_CASE("blocks of encoder and decoder give PyTorch's outputs and gradients, e
   }
 }
 
-TEST_CASE("today's block gives the outputs and gradients of its formulas in PyTorch",
+TEST_CASE("the LLaMA block equals its formulas in PyTorch, outputs and gradients",
           "[transformer][golden]") {
   nn::Block block = nn::llama_block(16, {.heads = 4, .kv_heads = 2, .hidden = 24, .context = 9});
   compare(
@@ -100,7 +100,7 @@ TEST_CASE("today's block gives the outputs and gradients of its formulas in PyTo
       1e-7);  // positions are float32
 }
 
-TEST_CASE("the Transformer's stacks give nn.Transformer's outputs and gradients",
+TEST_CASE("the Transformer's stacks equal nn.Transformer's, outputs and gradients",
           "[transformer][golden]") {
   for (const bool pre_norm : {false, true}) {
     models::TransformerConfig config = small;
@@ -111,7 +111,7 @@ TEST_CASE("the Transformer's stacks give nn.Transformer's outputs and gradients"
   }
 }
 
-TEST_CASE("Transformer: saved and loaded it is the same, misuse is told", "[transformer]") {
+TEST_CASE("Transformer: a saved model loads unchanged, and bad arguments throw", "[transformer]") {
   manual_seed(5);
   for (const auto& [tie, shared] : {std::pair{true, false}, std::pair{false, false}}) {
     models::TransformerConfig config = small;

@@ -60,7 +60,7 @@ Tensor ints(const std::vector<int64_t>& n) { return from_data(n, {std::ssize(n)}
 
 }  // namespace
 
-TEST_CASE("translators: decoding token by token gives what the whole target gives",
+TEST_CASE("translators: decoding token by token equals the forward pass over the whole target",
           "[translator]") {
   const NoGrad no_grad;
   for_all_models([](const auto& model) {
@@ -69,7 +69,7 @@ TEST_CASE("translators: decoding token by token gives what the whole target give
     auto decoder = model.decoder(source, lengths, 2);
     CHECK(decoder.vocab() == 13);
     const Tensor all = model(index_select(source, 0, rows), index_select(lengths, 0, rows), target);
-    for (int64_t t = 0; t < 9; t += t == 2 ? 3 : 1) {  // one by one, and once three at a time
+    for (int64_t t = 0; t < 9; t += t == 2 ? 3 : 1) {  // one at a time, and once three at a time
       const int64_t end = t == 2 ? 5 : t + 1;
       CHECK(difference(decoder.next_logits(target.slice(1, t, end)), all.select(1, end - 1)) <
             1e-5);
@@ -93,7 +93,8 @@ TEST_CASE("translators: decoding token by token gives what the whole target give
   });
 }
 
-TEST_CASE("translators: padding changes nothing, and no token sees a later one", "[translator]") {
+TEST_CASE("translators: padding changes nothing, and no token attends to a later one",
+          "[translator]") {
   const NoGrad no_grad;
   for_all_models([](const auto& model) {
     const Tensor source = randint(0, 11, {2, 6}), lengths = ints({6, 4});
@@ -114,7 +115,7 @@ TEST_CASE("translators: padding changes nothing, and no token sees a later one",
   });
 }
 
-TEST_CASE("translators: an alignment is looked at without dropout, in training mode too",
+TEST_CASE("translators: alignments are computed without dropout, also in training mode",
           "[translator]") {
   const Tensor source = randint(0, 9, {2, 6}), target = randint(0, 9, {2, 5});
   auto check = [&](const auto& model) {
@@ -127,7 +128,7 @@ TEST_CASE("translators: an alignment is looked at without dropout, in training m
   check(RNNTranslator({.source_vocab = 9, .target_vocab = 9, .hidden = 8, .dropout = 0.5}));
 }
 
-TEST_CASE("translators: a recurrent one has the cells that it is asked for", "[translator]") {
+TEST_CASE("translators: a recurrent one has the requested cells", "[translator]") {
   for (const Recurrence cell :
        {Recurrence::rnn_tanh, Recurrence::rnn_relu, Recurrence::lstm, Recurrence::gru}) {
     const RNNTranslator model({.source_vocab = 5, .target_vocab = 5, .layers = 2, .cell = cell});
@@ -136,7 +137,7 @@ TEST_CASE("translators: a recurrent one has the cells that it is asked for", "[t
   }
 }
 
-TEST_CASE("translators: every parameter gets a gradient, and padding none", "[translator]") {
+TEST_CASE("translators: every parameter gets a gradient, padding gets none", "[translator]") {
   for_all_models([](const auto& model) {
     const models::PairBatch batch{randint(0, 11, {2, 6}), ints({6, 3}), randint(0, 13, {2, 4}),
                                   from_data<int64_t>({1, 2, 3, 4, 5, -100, -100, -100}, {2, 4})};
@@ -157,7 +158,7 @@ TEST_CASE("translators: every parameter gets a gradient, and padding none", "[tr
   });
 }
 
-TEST_CASE("translators: saved and loaded they are the same, misuse is told", "[translator]") {
+TEST_CASE("translators: a saved model loads unchanged, and bad arguments throw", "[translator]") {
   for_all_models([](const auto& model) {
     using Model = std::decay_t<decltype(model)>;
     const NoGrad no_grad;
@@ -196,7 +197,7 @@ TEST_CASE("translators: saved and loaded they are the same, misuse is told", "[t
                     Contains("hidden must be even"));
 }
 
-TEST_CASE("translators: trained on dates, they write unseen ones", "[translator]") {
+TEST_CASE("translators: trained on dates, they translate unseen ones", "[translator]") {
   const std::vector<std::string> special{"[PAD]", "[UNK]", "[START]", "[END]"};
   // Few date formats such as 3-May-1987, so that a short training is enough.
   std::vector<models::TextPair> pairs = models::date_pairs(40000, 1);

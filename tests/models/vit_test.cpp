@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 
 namespace gradus::testing {
 
-TEST_CASE("a ViT trains as PyTorch's: 20 losses and the first gradients", "[vit][golden]") {
+TEST_CASE("ViT trains like PyTorch's: 20 losses and the first gradients", "[vit][golden]") {
   const golden::File file("vit");
   golden::check_training<models::ViT>(
       file,
@@ -23,7 +23,7 @@ TEST_CASE("a ViT trains as PyTorch's: 20 losses and the first gradients", "[vit]
       });
 }
 
-TEST_CASE("ViT: 224 x 224 x 3 in patches of 16 are 196 tokens and the class token", "[vit]") {
+TEST_CASE("ViT: 224 x 224 x 3 in patches of 16 makes 196 tokens and the class token", "[vit]") {
   const NoGrad no_grad;
   const models::ViTConfig config{
       .image = 224, .patch = 16, .classes = 0, .layers = 1, .heads = 4, .dim = 32};
@@ -37,7 +37,7 @@ TEST_CASE("ViT: 224 x 224 x 3 in patches of 16 are 196 tokens and the class toke
   CHECK(model.features(images).shape() == Shape{2, 32});
 }
 
-TEST_CASE("ViT: parameters begin as documented", "[vit]") {
+TEST_CASE("ViT: parameters are initialised as documented", "[vit]") {
   manual_seed(8);
   const models::ViT model({.image = 32, .patch = 4, .classes = 10, .layers = 2, .dim = 64});
   const auto deviation = [](const Tensor& x) { return std_dev(x.flatten(), 0, 0).item(); };
@@ -59,16 +59,16 @@ TEST_CASE("ViT: parameters begin as documented", "[vit]") {
       ++tables;
     } else {
       const bool is_bias = name.ends_with("bias");
-      CHECK(golden::same(x, full(x.shape(), is_bias ? 0 : 1)));  // 1: of a norm
+      CHECK(golden::same(x, full(x.shape(), is_bias ? 0 : 1)));  // 1: the weight of a norm
       biases += is_bias;
     }
   }
   CHECK(tables == 2);                 // the class token and the positions
   CHECK(maps == 1 + 2 * 4 + 1);       // patches; per block qkv, output and two of the MLP; the head
-  CHECK(biases == maps + 2 * 2 + 1);  // and the norms
+  CHECK(biases == maps + 2 * 2 + 1);  // and those of the norms
 }
 
-TEST_CASE("ViT: a patch is a linear map of its own pixels, in reading order", "[vit]") {
+TEST_CASE("ViT: a patch is a linear map of its own pixels, in row-major order", "[vit]") {
   const NoGrad no_grad;
   const models::ViT model(
       {.image = 6, .patch = 2, .classes = 0, .layers = 1, .heads = 1, .dim = 5});
@@ -84,7 +84,7 @@ TEST_CASE("ViT: a patch is a linear map of its own pixels, in reading order", "[
   CHECK(max(abs(by_hand - embedded[0][5])).item() < 1e-6);
 }
 
-TEST_CASE("ViT: without positions patches are a set", "[vit]") {
+TEST_CASE("ViT: without positions the order of patches does not matter", "[vit]") {
   const NoGrad no_grad;
   models::ViT model({.image = 8, .classes = 3, .layers = 2, .pooling = models::Pooling::mean});
   model.to(float64);
@@ -95,7 +95,7 @@ TEST_CASE("ViT: without positions patches are a set", "[vit]") {
   CHECK(golden::difference(b.slice(1, 1), index_select(a.slice(1, 1), 1, order)) < 1e-12);
 }
 
-TEST_CASE("ViT: the class token alone becomes what it becomes among all tokens", "[vit]") {
+TEST_CASE("ViT: computing only the class token gives the same class token", "[vit]") {
   models::ViT model({.image = 6, .patch = 2, .classes = 0, .layers = 2, .heads = 2, .dim = 8});
   model.to(float64);
   const Tensor patches = randn({3, 5, 8}, float64).requires_grad_();
@@ -121,7 +121,7 @@ TEST_CASE("ViT: the class token alone becomes what it becomes among all tokens",
   CHECK(trace.weights().back().shape() == Shape{2, 2, 10, 10});
 }
 
-TEST_CASE("ViT: a saved model is the same model, and bad input is refused", "[vit]") {
+TEST_CASE("ViT: a saved model loads unchanged, and bad input throws", "[vit]") {
   const models::ViTConfig config{.image = 4,
                                  .channels = 1,
                                  .patch = 2,

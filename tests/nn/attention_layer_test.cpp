@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gradus/gradus.h"
+#include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
 using namespace gradus;
@@ -68,7 +69,7 @@ void check_same(const Function& layer, const Function& expected, const Tensor& x
 
 }  // namespace
 
-TEST_CASE("multi-head attention: heads, key and value sizes of their own, rotary, with a cache",
+TEST_CASE("multi-head attention: heads, separate key and value sizes, rotary positions, a cache",
           "[nn][attention]") {
   manual_seed(1);
   const std::vector<nn::MultiHeadAttentionOptions> all{
@@ -99,7 +100,7 @@ TEST_CASE("multi-head attention: heads, key and value sizes of their own, rotary
   }
 }
 
-TEST_CASE("cross-attention: sizes of its own, masks, memory read once", "[nn][attention]") {
+TEST_CASE("cross-attention: its sizes, masks, memory projected once", "[nn][attention]") {
   manual_seed(2);
   for (const nn::MultiHeadAttentionOptions& o :
        {nn::MultiHeadAttentionOptions{.heads = 2},
@@ -121,7 +122,7 @@ TEST_CASE("cross-attention: sizes of its own, masks, memory read once", "[nn][at
   }
 }
 
-TEST_CASE("multi-head attention: misuse is told", "[nn][attention]") {
+TEST_CASE("multi-head attention: bad arguments throw", "[nn][attention]") {
   using Options = nn::MultiHeadAttentionOptions;
   auto refused = [](int64_t dim, const Options& o) {
     return error_of([&] { nn::MultiHeadAttention(dim, o); });
@@ -142,11 +143,11 @@ TEST_CASE("multi-head attention: misuse is told", "[nn][attention]") {
   CHECK_THROWS_WITH(plain.cross(x, ones({2, 3, 8})), Contains("the same leading axes"));
   CHECK_THROWS_WITH(plain.cross(x, ones({1, 3, 6})), Contains("linear: expected x (..., 8)"));
   CHECK_THROWS_WITH(plain(ones({5, 8})), Contains("expected x (B, T, dim), got (5, 8)"));
-  CHECK_THROWS_WITH(plain(x, ones({1, 5, 8})), Contains("a mask that broadcasts"));  // cross's call
+  CHECK_THROWS_WITH(plain(x, ones({1, 5, 8})), Contains("a mask that broadcasts"));
   CHECK_THROWS_WITH(nn::padding_mask(ones({2}), 2, 3), Contains("expected lengths of int64"));
 }
 
-TEST_CASE("attention with one head: prepared keys, masks, misuse", "[nn][attention]") {
+TEST_CASE("attention with one head: prepared keys, masks, bad arguments", "[nn][attention]") {
   manual_seed(3);
   for (const nn::Score score :
        {nn::Score::dot, nn::Score::scaled_dot, nn::Score::bilinear, nn::Score::additive}) {
@@ -185,7 +186,7 @@ TEST_CASE("attention with one head: prepared keys, masks, misuse", "[nn][attenti
   CHECK_THROWS_WITH(nn::Attention(static_cast<nn::Score>(9), 4, 4), Contains("number 9"));
 }
 
-TEST_CASE("attention's trace: of this scope and thread, the weights without dropout",
+TEST_CASE("attention's trace: limited to its scope and thread, weights before dropout",
           "[nn][attention]") {
   manual_seed(4);
   const nn::MultiHeadAttention attention(8, {.heads = 2, .causal = true, .dropout = 0.5});
@@ -206,7 +207,7 @@ TEST_CASE("attention's trace: of this scope and thread, the weights without drop
   CHECK(difference(sum(outer.weights()[0], -1), ones({2, 2, 4})) < 1e-6);
 }
 
-TEST_CASE("feed-forward layers: gates and dropout within", "[nn]") {
+TEST_CASE("feed-forward layers: gates and hidden dropout", "[nn]") {
   manual_seed(5);
   const Tensor x = randn({3, 5, 8}), none = randn({1});
   for (const Activation a : activations) {
@@ -255,4 +256,52 @@ TEST_CASE("feed-forward layers: gates and dropout within", "[nn]") {
   // Without positions a sequence would be a set.
   CHECK_THROWS_WITH(nn::llama_block(8, {.context = 0}),
                     Contains("llama_block: expected context > 0"));
+}
+
+// ---- key/value caches ----
+
+TEST_CASE("attention with a key/value cache equals attention over the whole sequence", "[nn]") {
+  manual_seed(4);
+  const NoGrad no_grad;
+  for (int64_t kv_heads : {4, 2, 1}) {
+    const nn::MultiHeadAttention attention(16, {.heads = 4, .kv_heads = kv_heads, .causal = true});
+    const Tensor x = randn({3, 7, 16});
+    const Tensor full_pass = attention(x);
+    nn::KeyValueCache cache = attention.make_cache(3, 7);
+    int64_t begin = 0;
+    for (int64_t end : {3, 4, 5, 7}) {
+      const Tensor y = attention(x.slice(1, begin, end), cache);
+      CHECK(golden::difference(y, full_pass.slice(1, begin, end)) < 1e-6);
+      CHECK(cache.length() == end);
+      begin = end;
+    }
+    CHECK_THROWS_WITH(attention(x.slice(1, 0, 1), cache),
+                      Contains("7 + 1 tokens do not fit a capacity of 7"));
+    cache.clear();
+    CHECK(golden::difference(attention(x, cache), full_pass) < 1e-6);
+  }
+}
+
+TEST_CASE("attention with a key/value cache draws the same dropout as without", "[nn]") {
+  manual_seed(4);
+  const NoGrad no_grad;
+  const nn::MultiHeadAttention attention(16, {.heads = 4, .causal = true, .dropout = 0.5});
+  const Tensor x = randn({2, 6, 16});
+  nn::KeyValueCache cache = attention.make_cache(2, 6);
+  manual_seed(9);
+  const Tensor expected = attention(x);
+  manual_seed(9);
+  CHECK(golden::difference(attention(x, cache), expected) < 1e-6);
+}
+
+TEST_CASE("a key/value cache refuses calls that it cannot serve", "[nn]") {
+  const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}), both(8, {.heads = 2});
+  nn::KeyValueCache cache = causal.make_cache(1, 4);
+  const Tensor x = ones({1, 2, 8});
+  CHECK_THROWS_WITH(causal(x, cache), Contains("under NoGrad"));
+  const NoGrad no_grad;
+  CHECK_THROWS_WITH(both(x, cache), Contains("only causal attention"));
+  CHECK_THROWS_WITH(causal(ones({2, 2, 8}), cache),
+                    Contains("KeyValueCache: expected keys and values"));
+  CHECK_THROWS_WITH(nn::KeyValueCache(1, 2, 0, 4), Contains("KeyValueCache: expected sizes > 0"));
 }

@@ -221,7 +221,7 @@ TEST_CASE("the transformer block: every option, with and without a cache", "[nn]
   }
 }
 
-TEST_CASE("the transformer block: the first tokens alone are those of all", "[nn]") {
+TEST_CASE("the transformer block: computing only the first tokens gives the same tokens", "[nn]") {
   manual_seed(4);
   const Tensor x = randn({2, 7, 16});
   const nn::BlockOptions options{.heads = 4, .kv_heads = 2, .hidden = 24};

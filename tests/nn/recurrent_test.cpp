@@ -141,7 +141,7 @@ void on_each_kind(const nn::RNNOptions& options, Check check) {
 
 }  // namespace
 
-TEST_CASE("recurrent layers do not see what stands in padding", "[recurrent]") {
+TEST_CASE("recurrent layers ignore the values of padding", "[recurrent]") {
   manual_seed(1);
   on_each_kind({.layers = 2, .bidirectional = true}, [](nn::RecurrentLayers& layers) {
     const Tensor lengths = from_data(std::vector<int64_t>{4, 9, 1});
@@ -161,7 +161,7 @@ TEST_CASE("recurrent layers do not see what stands in padding", "[recurrent]") {
   });
 }
 
-TEST_CASE("a recurrent op does not read padding, nor the gradients there", "[recurrent]") {
+TEST_CASE("a recurrent op reads neither padding nor its gradients", "[recurrent]") {
   manual_seed(2);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor lengths = from_data(std::vector<int64_t>{2, 5});
@@ -236,7 +236,7 @@ TEST_CASE("gradients of gradients of a long sequence take linear time", "[recurr
   CHECK(longer < 9 * shorter);  // 4 if linear, 16 if quadratic
 }
 
-TEST_CASE("a cell step by step is its layer", "[recurrent]") {
+TEST_CASE("a cell applied step by step equals its layer", "[recurrent]") {
   manual_seed(4);
   nn::GRU layer(3, 4);
   nn::GRUCell cell(3, 4);
@@ -254,7 +254,7 @@ TEST_CASE("a cell step by step is its layer", "[recurrent]") {
     CHECK(difference(cell.parameters()[i].grad(), layer.parameters()[i].grad()) < 1e-5);
 }
 
-TEST_CASE("recurrent layers: parameters, dropout and what they refuse", "[recurrent]") {
+TEST_CASE("recurrent layers: parameters, dropout and errors", "[recurrent]") {
   const nn::LSTM lstm(3, 4, {.layers = 2, .bidirectional = true});
   std::vector<std::string> names;
   for (const auto& [name, tensor] : lstm.named_parameters()) {

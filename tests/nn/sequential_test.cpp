@@ -50,7 +50,7 @@ static_assert(!std::is_copy_assignable_v<nn::Sequential>);
 
 }  // namespace
 
-TEST_CASE("Sequential: layers of any kind, one after the other", "[nn]") {
+TEST_CASE("Sequential: layers of any kind, in sequence", "[nn]") {
   manual_seed(1);
   const nn::Linear first(2, 16), last(16, 3);
   nn::Sequential net(
@@ -81,7 +81,7 @@ TEST_CASE("Sequential: layers of any kind, one after the other", "[nn]") {
   CHECK(none.parameters().empty());
 }
 
-TEST_CASE("Sequential: nested, as a child, copied, saved and loaded, converted", "[nn]") {
+TEST_CASE("Sequential: nested, as a child, copied, saved, loaded and converted", "[nn]") {
   manual_seed(2);
   struct Net : nn::Module {
     nn::Sequential body;
@@ -102,7 +102,7 @@ TEST_CASE("Sequential: nested, as a child, copied, saved and loaded, converted",
   a.to(float64);
   CHECK(a(x.to(float64)).dtype() == float64);
   CHECK(difference(a(x.to(float64)).to(float32), b(x)) < 1e-6);
-  nn::Sequential body = b.body, copy(body);  // handles, as with every module
+  nn::Sequential body = b.body, copy(body);  // shares the parameters, like every module
   CHECK(copy.size() == 3);
   CHECK(&copy.parameters()[0].impl() == &b.parameters()[0].impl());
 }
@@ -122,7 +122,7 @@ TEST_CASE("Sequential learns xor", "[nn]") {
   CHECK(mse_loss(net(x), y).item() < 0.01);
 }
 
-TEST_CASE("layers without parameters are their ops", "[nn]") {
+TEST_CASE("layers without parameters equal their ops", "[nn]") {
   const Tensor x = tensor({{-2, -0.5, 0, 0.5, 3}}, float64);
   CHECK(difference(nn::ReLU()(x), relu(x)) == 0);
   CHECK(difference(nn::Tanh()(x), tanh(x)) == 0);
@@ -143,7 +143,7 @@ TEST_CASE("layers without parameters are their ops", "[nn]") {
   CHECK(std::isnan(nn::LeakyReLU()(tensor({NAN})).item()));
 }
 
-TEST_CASE("accuracy: the fraction of rows whose largest entry is the target's", "[nn]") {
+TEST_CASE("accuracy: the fraction of rows with the largest element at the target", "[nn]") {
   const Tensor x = tensor({{1, 3, 2}, {5, 4, 4}, {0, 0, 0}, {-1, -3, -2}});
   CHECK(nn::accuracy(x, tensor({1, 0, 0, 0}, int64)) == 1);
   CHECK(nn::accuracy(x, tensor({1, 0, 1, 2}, int64)) == 0.5);  // ties: the first

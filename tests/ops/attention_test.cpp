@@ -174,7 +174,7 @@ TEST_CASE("attention: few queries without a gradient, masked, causal, with dropo
   }
 }
 
-TEST_CASE("attention: a query that sees no key gives 0 and gradients of 0") {
+TEST_CASE("attention: a query that attends to no key has output 0 and gradient 0") {
   const int64_t queries = GENERATE(2, 70);
   auto in = operands({.queries = queries, .keys = 6}, float32);
   for (Tensor& x : in) x.requires_grad_();
@@ -186,7 +186,7 @@ TEST_CASE("attention: a query that sees no key gives 0 and gradients of 0") {
     for (const Tensor& d : grad({y}, in, {.grad_outputs = {ones_like(y)}}))
       CHECK(difference(d, zeros_like(d)) == 0);
   }
-  // causal with fewer keys than queries: the first queries see none
+  // causal with fewer keys than queries: the first queries attend to none
   const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true});
   if (queries > 6)
     CHECK(difference(y.slice(2, 0, queries - 6), zeros({1, 2, queries - 6, 8})) == 0);
@@ -266,7 +266,7 @@ TEST_CASE("attention: empty axes") {
   run({.value_dim = 0});
 }
 
-TEST_CASE("self_attention equals attention on its parts") {
+TEST_CASE("self_attention equals attention on its q, k and v") {
   const Dtype dtype = GENERATE(float64, float32);
   const int64_t kv_heads = GENERATE(4, 2, 1);
   const double p = GENERATE(0.0, 0.25);
@@ -365,7 +365,7 @@ TEST_CASE("attention: the same bits at any number of threads") {
   set_num_threads(before);
 }
 
-TEST_CASE("attention: memory grows with the length, not with its square") {
+TEST_CASE("attention: memory grows linearly with the length") {
   auto peak = [](int64_t time) {
     const Tensor qkv = randn({1, time, 3 * 2 * 16}).requires_grad_();
     reset_peak_memory();

@@ -116,7 +116,7 @@ struct Result {
   Tensors gradients;
 };
 
-/// f of the case's inputs in `dtype`; inputs without a gradient count as having gradient 0.
+/// f of the case's inputs in `dtype`; a missing gradient counts as 0.
 Result result_of(const golden::File& file, const std::string& name,
                  const std::function<Tensor(const Tensors&)>& f, Dtype dtype) {
   Tensors inputs;
@@ -133,8 +133,8 @@ Result result_of(const golden::File& file, const std::string& name,
   return result;
 }
 
-/// Each element within `tolerance` of the expected one, in a matrix relative to its row's maximum;
-/// values beyond float32's range are infinite, and those near its smallest may be 0.
+/// Checks that each element is within `tolerance` of the expected one, in a matrix relative to its
+/// row's maximum. Values beyond float32's range are infinite; those near its smallest may be 0.
 void check_each(const Tensor& got, const Tensor& expected, double tolerance) {
   REQUIRE(got.shape() == expected.shape());
   const auto a = got.to_vector<double>(), b = expected.to_vector<double>();
@@ -168,7 +168,7 @@ TEST_CASE("common ops: PyTorch's outputs and gradients", "[ops][golden]") {
       CHECK(tried.contains(key.substr(0, key.size() - 4)));
 }
 
-TEST_CASE("common ops: float32 numbers of every size", "[ops][golden]") {
+TEST_CASE("common ops: float32 values of every magnitude", "[ops][golden]") {
   const golden::File file("common_ops");
   int cases = 0;
   for (const auto& [key, out] : file.with_prefix("")) {

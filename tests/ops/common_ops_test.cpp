@@ -35,7 +35,7 @@ void check_same(const Doubles& got, const Doubles& expected, double tolerance = 
 
 }  // namespace
 
-TEST_CASE("argmax and argmin: the first of equals, NaN before all, every dtype") {
+TEST_CASE("argmax and argmin: the first among equals, NaN wins, every dtype") {
   const Tensor x = tensor({{3, -1, 7}, {7, -1, 0}}, float64);
   CHECK(argmax(x).item<int64_t>() == 2);
   CHECK(argmin(x).item<int64_t>() == 1);
@@ -61,7 +61,7 @@ TEST_CASE("argsort: stable, NaN largest, every dtype") {
   CHECK(argsort(zeros({2, 0})).shape() == Shape{2, 0});
 }
 
-TEST_CASE("std_dev: one element, equals, numbers near float32's end") {
+TEST_CASE("std_dev: one element, equal elements, values near float32's limit") {
   const auto deviation = [](const Tensor& x) { return std_dev(x); };
   CHECK(std::isnan(std_dev(scalar(1)).item()));
   CHECK(std::isnan(std_dev(tensor({1})).item()));
@@ -77,7 +77,7 @@ TEST_CASE("std_dev: one element, equals, numbers near float32's end") {
   check_same(gradient(deviation, tensor({1, NaN, 2})), {NaN, NaN, NaN});
 }
 
-TEST_CASE("prod: zeros, infinities, and what leaves the range on the way") {
+TEST_CASE("prod: zeros, infinities, and products that overflow on the way") {
   const auto product = [](const Tensor& x) { return prod(x); };
   check_same(gradient(product, tensor({3, 0, 2})), {0, 6, 0});
   check_same(gradient(product, tensor({3, 0, 0})), {0, 0, 0});
@@ -106,7 +106,7 @@ TEST_CASE("prod: zeros, infinities, and what leaves the range on the way") {
   CHECK(grad({slope[0]}, {x})[0].to_vector<double>() == Doubles{0, 2, 5});
 }
 
-TEST_CASE("prod of whole numbers is exact to the ends of int64") {
+TEST_CASE("prod of integers is exact up to the limits of int64") {
   CHECK(prod(from_data<int64_t>({INT64_MIN, 1, 1}, {3})).item<int64_t>() == INT64_MIN);
   CHECK(prod(from_data<int64_t>({1LL << 62, 2, -1}, {3})).item<int64_t>() == INT64_MIN);
   CHECK(prod(from_data<int64_t>({1LL << 62, 1LL << 62, 0}, {3})).item<int64_t>() == 0);
@@ -115,7 +115,7 @@ TEST_CASE("prod of whole numbers is exact to the ends of int64") {
   CHECK((prod(tensor({1, 1}, boolean)).dtype() == int64));
 }
 
-TEST_CASE("cumsum: long rows lose no digits, sums may leave float32's range and come back") {
+TEST_CASE("cumsum: long rows keep their precision, sums may leave float32's range and return") {
   const int64_t n = 1 << 22;
   const Tensor y = cumsum(full({n}, 0.1), 0);
   CHECK(y[n - 1].item() == Approx(static_cast<double>(0.1f) * n).epsilon(1e-6));
@@ -130,7 +130,7 @@ TEST_CASE("cumsum: long rows lose no digits, sums may leave float32's range and 
   check_same(gradient([](const Tensor& x) { return cumsum(x, 0); }, zeros({3})), {3, 2, 1});
 }
 
-TEST_CASE("any and all: of nothing, along axes") {
+TEST_CASE("any and all: empty tensors, along axes") {
   const Tensor none = zeros({0, 2}, boolean), x = tensor({{1, 0, 1}, {1, 1, 1}}, boolean);
   CHECK(!any(none).item<bool>());
   CHECK(all(none).item<bool>());
@@ -165,7 +165,7 @@ TEST_CASE("flip, roll, repeat and pad are copies, of every dtype") {
   CHECK(flip(ramp.expand({2, 3}), {0, 1}).to_vector<int64_t>() == Ints{2, 1, 0, 2, 1, 0});
 }
 
-TEST_CASE("unbind: views, and a loop over them holds memory in proportion to its length") {
+TEST_CASE("unbind: views; memory of a loop over them is linear in its length") {
   CHECK(unbind(zeros({0, 3})).empty());
   const Tensor x = zeros({2, 3});
   unbind(x, 1)[2].fill_(7);
@@ -194,7 +194,7 @@ TEST_CASE("one_hot: the number of classes, dtypes") {
   CHECK_THROWS_AS(one_hot(from_data<int64_t>({INT64_MAX}, {1})), Error);
 }
 
-TEST_CASE("floor, ceil and round: halves, signs, what has no fraction") {
+TEST_CASE("floor, ceil and round: halves, signs, values without a fraction") {
   const Tensor x = tensor({-1.5, -0.5, 0.5, 1.5, 2.5, 8388609, -3e38, inf, -inf, NaN});
   check_same(round(x).to_vector<double>(), {-2, -0.0, 0, 2, 2, 8388609, -3e38, inf, -inf, NaN});
   check_same(floor(x).to_vector<double>(), {-2, -1, 0, 1, 2, 8388609, -3e38, inf, -inf, NaN});
@@ -203,7 +203,7 @@ TEST_CASE("floor, ceil and round: halves, signs, what has no fraction") {
   CHECK(!round(ones({2}).requires_grad_()).requires_grad());
 }
 
-TEST_CASE("leaky_relu and elu at 0, far below and not finite") {
+TEST_CASE("leaky_relu and elu at 0, far below 0 and at values that are not finite") {
   const Tensor x = tensor({-inf, -3e38, -1e-8, 0, 1e-8, inf, NaN});
   check_same(leaky_relu(x).to_vector<double>(), {-inf, -3e36, -1e-10, 0, 1e-8, inf, NaN});
   check_same(elu(x).to_vector<double>(), {-1, -1, -1e-8, 0, 1e-8, inf, NaN});
@@ -211,7 +211,7 @@ TEST_CASE("leaky_relu and elu at 0, far below and not finite") {
   check_same(gradient([](const Tensor& v) { return leaky_relu(v); }, finite),
              {0.01, 0.01, 0.01, 1, 1});
   check_same(gradient([](const Tensor& v) { return elu(v, 2); }, finite), {0, 2, 2, 1, 1});
-  // The second derivative: 0 above, finite however large x is.
+  // The second derivative is 0 above 0 and finite for any x.
   const Tensor leaf = tensor({-1, 3e38}).requires_grad_();
   const Tensor slope = grad({sum(elu(leaf))}, {leaf}, {.create_graph = true})[0];
   check_same(grad({sum(slope)}, {leaf})[0].to_vector<double>(), {std::exp(-1), 0});
@@ -232,7 +232,7 @@ TEST_CASE("normalize and cosine_similarity of the longest and the shortest vecto
                    {0.64 * unit, -0.48 * unit}, tolerance);
     }
   }
-  // Three of the largest numbers: float32 cannot hold their norm.
+  // Three of the largest values: their norm overflows float32.
   check_same(normalize(tensor({3e38, 3e38, 3e38}), 0).to_vector<double>(),
              Doubles(3, 1 / std::sqrt(3.0)));
   check_same(normalize(tensor({{1, NaN}, {3, 4}, {0, 0}, {inf, 1}})).to_vector<double>(),

@@ -1,5 +1,4 @@
-// Contrastive losses: against the written-out formulas and PyTorch's values, at all magnitudes, and
-// their memory.
+// Contrastive losses against their formulas and PyTorch, at all magnitudes; memory.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -46,7 +45,7 @@ Tensor nt_xent_of(const Tensor& z, double temperature) {
 
 }  // namespace
 
-TEST_CASE("contrastive: InfoNCE is the lecture's formula, written out", "[contrastive]") {
+TEST_CASE("contrastive: InfoNCE equals the lecture's formula, written out", "[contrastive]") {
   constexpr double t = 0.4;
   for (const bool cosine : {false, true})
     for (const auto& [N, K, D] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
@@ -71,7 +70,8 @@ TEST_CASE("contrastive: InfoNCE is the lecture's formula, written out", "[contra
     }
 }
 
-TEST_CASE("contrastive: NT-Xent and CLIP's loss are their formulas, written out", "[contrastive]") {
+TEST_CASE("contrastive: NT-Xent and CLIP's loss equal their formulas, written out",
+          "[contrastive]") {
   constexpr double t = 0.3;
   for (const bool cosine : {false, true})
     for (const int64_t N : {2, 3, 37, 131}) {
@@ -136,7 +136,8 @@ TEST_CASE("contrastive: PyTorch's losses and gradients", "[contrastive][golden]"
       }
 }
 
-TEST_CASE("contrastive: CLIP's logit scale exp(s) is a temperature exp(-s)", "[contrastive]") {
+TEST_CASE("contrastive: CLIP's logit scale exp(s) equals a temperature of exp(-s)",
+          "[contrastive]") {
   const Tensor a = randn({5, 3}, float64).requires_grad_(),
                b = randn({5, 3}, float64).requires_grad_(),
                s = full({}, 1.2, float64).requires_grad_();
@@ -152,7 +153,7 @@ TEST_CASE("contrastive: CLIP's logit scale exp(s) is a temperature exp(-s)", "[c
   CHECKED_ELSE(second.ok) FAIL(second.message);
 }
 
-TEST_CASE("contrastive: numbers of every size", "[contrastive]") {
+TEST_CASE("contrastive: values of every magnitude", "[contrastive]") {
   // float32 against float64 on the same values.
   const auto check = [](const Tensor& z, const ContrastiveOptions& options, double tolerance) {
     CAPTURE(options.temperature, options.cosine);
@@ -168,7 +169,7 @@ TEST_CASE("contrastive: numbers of every size", "[contrastive]") {
     CAPTURE(size);
     const Tensor z = randn({22, 7}) * size;
     check(z, {.temperature = 0.5}, 1e-5);
-    check(z, {.temperature = 1e-3}, 1e-2);  // similarities to a thousandth of a last place of 1000
+    check(z, {.temperature = 1e-3}, 1e-2);  // rounding of the similarities, times 1000
     check(z, {.temperature = 1, .cosine = false}, 1e-4);
   }
   // A zero vector has similarity 0 to everything.
@@ -180,7 +181,7 @@ TEST_CASE("contrastive: numbers of every size", "[contrastive]") {
   CHECK(std::isfinite(norm(grad({loss}, {z})[0]).item()));
 }
 
-TEST_CASE("contrastive: what cannot be told apart costs log(2N - 1)", "[contrastive]") {
+TEST_CASE("contrastive: indistinguishable inputs have loss log(2N - 1)", "[contrastive]") {
   for (const int64_t N : {2, 3, 257}) {
     const Tensor z = ones({2 * N, 3}, float64).requires_grad_();
     const Tensor loss = nt_xent_of(z, 1e-3);
@@ -194,7 +195,7 @@ TEST_CASE("contrastive: what cannot be told apart costs log(2N - 1)", "[contrast
   CHECK(clip_loss(eye(5), eye(5), {.temperature = 1e-2}).item() < 1e-20);
 }
 
-TEST_CASE("contrastive: memory grows with the batch, not with its square", "[contrastive]") {
+TEST_CASE("contrastive: memory grows linearly with the batch", "[contrastive]") {
   auto peak = [](int64_t rows) {
     const Tensor z = randn({rows, 8}).requires_grad_();
     reset_peak_memory();
@@ -205,10 +206,10 @@ TEST_CASE("contrastive: memory grows with the batch, not with its square", "[con
   peak(256);
   const int64_t once = peak(4096), twice = peak(8192);
   CHECK(twice <= 2 * once + (1 << 20));
-  CHECK(once < int64_t{4096} * 4096 / 2);  // four bytes for each eighth pair
+  CHECK(once < int64_t{4096} * 4096 / 2);  // half a byte per pair
 }
 
-TEST_CASE("contrastive: any number of threads gives the same bits", "[contrastive]") {
+TEST_CASE("contrastive: the same bits at any number of threads", "[contrastive]") {
   for (const Dtype dtype : {float32, float64}) {
     const Tensor z = randn({1046, 37}, dtype).requires_grad_(), keys = randn({311, 37}, dtype);
     const Tensor targets = randint(0, 311, {1046});

@@ -33,7 +33,7 @@ Tensor leaf(Tensor x) { return x.requires_grad_(); }
 
 }  // namespace
 
-TEST_CASE("convolution: outputs and gradients are PyTorch's", "[convolution][golden]") {
+TEST_CASE("convolution: outputs and gradients equal PyTorch's", "[convolution][golden]") {
   const golden::File file("convolution");
   for (const Case& c : cases)
     for (const Dtype dtype : {float64, float32}) {
@@ -52,7 +52,7 @@ TEST_CASE("convolution: outputs and gradients are PyTorch's", "[convolution][gol
     }
 }
 
-TEST_CASE("convolution: the same bits on any number of threads, alone and in a batch",
+TEST_CASE("convolution: the same bits at any number of threads, alone and in a batch",
           "[convolution]") {
   const int before = num_threads();
   const Tensor x = leaf(randn({13, 5, 37, 29})), weight = leaf(randn({33, 5, 3, 3}));
@@ -112,7 +112,7 @@ TEST_CASE("convolution: gradients of strided views of x and of the filters", "[c
   for (size_t i = 0; i < 2; ++i) CHECK(golden::difference(a[i], b[i]) < 1e-14);
 }
 
-TEST_CASE("Conv2d: parameters as PyTorch's", "[convolution]") {
+TEST_CASE("Conv2d: parameters like PyTorch's", "[convolution]") {
   manual_seed(0);
   const nn::Conv2d layer(6, 9, {3, 5}, {.stride = 2, .padding = {1, 2}, .groups = 3});
   CHECK(layer.weight.shape() == Shape{9, 2, 3, 5});

@@ -1,4 +1,4 @@
-// New tensors: from literals, vectors and bytes, sequences, random values.
+// Tensor factories: from literals, vectors and bytes; sequences; random values.
 
 #include "gradus/core/ops/factories.h"
 
@@ -13,7 +13,7 @@ using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
 
-TEST_CASE("tensor: braces mean what they look like") {
+TEST_CASE("tensor: nested braces give the shape") {
   CHECK(tensor(3.5).shape() == Shape{});
   CHECK(tensor(3).item() == 3);
   CHECK(tensor({}).shape() == Shape{0});
@@ -45,7 +45,7 @@ TEST_CASE("tensor: braces mean what they look like") {
   for (const Tensor& x : {tensor({1, 0}), tensor({{true}, {1}}), tensor({}), tensor(1)})
     CHECK(x.dtype() == float32);
   CHECK(tensor({true, false}, float64).dtype() == float64);
-  // Integers keep all of their digits.
+  // Integers keep all digits.
   CHECK(tensor({(int64_t{1} << 53) + 1, INT64_MIN}, int64).to_vector<int64_t>() ==
         std::vector<int64_t>{(int64_t{1} << 53) + 1, INT64_MIN});
   CHECK(tensor({5.0}, int64).item<int64_t>() == 5);
@@ -53,7 +53,7 @@ TEST_CASE("tensor: braces mean what they look like") {
   CHECK(tensor({UINT64_MAX}, float64).item() == 0x1p64);
 }
 
-TEST_CASE("tensor: what is no box of numbers is refused") {
+TEST_CASE("tensor: ragged braces and values that do not fit int64 are refused") {
   CHECK_THROWS_WITH(tensor({{1, 2}, {3}}), "tensor: rows of 2 and of 1 numbers");
   CHECK_THROWS_WITH(tensor({{1}, {2, 3}}), "tensor: rows of 1 and of 2 numbers");
   CHECK_THROWS_WITH(tensor({{}, {1}}), "tensor: rows of 0 and of 1 numbers");
@@ -70,7 +70,7 @@ TEST_CASE("tensor: what is no box of numbers is refused") {
   CHECK_THROWS_WITH(tensor({UINT64_MAX}, int64), Contains("is no int64"));
 }
 
-TEST_CASE("from_data: numbers of every width, with a shape and without") {
+TEST_CASE("from_data: numbers of every width, with and without a shape") {
   CHECK(from_data(std::vector<float>{1, 2}).dtype() == float32);
   CHECK(from_data(std::vector<double>{1, 2}).dtype() == float64);
   CHECK(from_data(std::vector<bool>{true, false}).dtype() == boolean);
@@ -113,7 +113,7 @@ TEST_CASE("from_bytes: 0 to 255, unscaled") {
   CHECK_THROWS_WITH(from_bytes(bytes, {4}, int64), Contains("expected float32 or float64"));
 }
 
-TEST_CASE("linspace: both ends exact") {
+TEST_CASE("linspace: both ends are exact") {
   CHECK(difference(linspace(0, 1, 5, float64), Values{0, 0.25, 0.5, 0.75, 1}) < 1e-15);
   CHECK(difference(linspace(-3, 7, 4, float64), Values{-3, 1.0 / 3, 11.0 / 3, 7}) < 1e-15);
   CHECK(values(linspace(3, -1, 5)) == Values{3, 2, 1, 0, -1});
@@ -140,7 +140,7 @@ TEST_CASE("linspace: both ends exact") {
   CHECK_THROWS_AS(linspace(0, 1, 3, boolean), Error);
 }
 
-TEST_CASE("a tensor like another has its shape and dtype, and the same numbers by the same key") {
+TEST_CASE("tensors like another have its shape and dtype; the same key draws the same values") {
   const Tensor x = zeros({2, 3}, float64);
   manual_seed(3);
   const Tensor n = randn_like(x), u = rand_like(x);

@@ -22,7 +22,7 @@ Tensor as(const Values& v, const Shape& shape, Dtype dtype) {
   return from_data(v, shape).to(dtype);
 }
 
-// x's elements, read one by one through its strides.
+// x's elements in row-major order, read through its strides.
 double at(const Tensor& x, std::initializer_list<int64_t> index) {
   int64_t offset = 0;
   int axis = 0;
@@ -46,7 +46,7 @@ TEST_CASE("long inputs: elementwise loops over strides, broadcasts and chunks", 
             product.push_back(at(x, {a, b, c, d}) * at(other, {a, 0, c, 0}) + at(x, {a, b, c, d}));
     const Tensor expected = as(product, {31, 48, 9, 2}, dtype);
     CHECK(relative_distance(x * other + x, expected) < tolerance(dtype));
-    // Copied in memory order, and in the order of another view.
+    // Copies in memory order, and in the order of another view.
     CHECK(relative_distance((x * other + x).permute({3, 0, 1, 2}).contiguous(),
                             expected.permute({3, 0, 1, 2})) < tolerance(dtype));
   }
@@ -55,7 +55,7 @@ TEST_CASE("long inputs: elementwise loops over strides, broadcasts and chunks", 
 TEST_CASE("long inputs: sums in pieces, over axes that do not merge", "[long]") {
   for (Dtype dtype : {float32, float64}) {
     manual_seed(41);
-    // Rows: the inner axis is summed over, in pieces that begin and end within it.
+    // Rows: the inner axis is summed in pieces that begin and end within it.
     const Tensor x = (randn({5, 61, 701}, dtype) + 0.5).slice(2, 3, 690).slice(1, 0, 59);
     REQUIRE(x.numel() > 4 * 32768);
     double total = 0, squares = 0;
@@ -81,7 +81,7 @@ TEST_CASE("long inputs: sums in pieces, over axes that do not merge", "[long]") 
   }
 }
 
-TEST_CASE("long inputs: sums whose outputs lie along many axes, in chunks", "[long]") {
+TEST_CASE("long inputs: sums with outputs along many axes, in chunks", "[long]") {
   manual_seed(47);
   const Tensor whole = randn({7, 11, 13, 15, 9}, float64);
   Tensor x = whole;
@@ -101,12 +101,12 @@ TEST_CASE("long inputs: sums whose outputs lie along many axes, in chunks", "[lo
   CHECK(relative_distance(sum(x, 1), from_data(second, {A, C, D, E})) < 1e-13);
 }
 
-TEST_CASE("long inputs: softmax and its kin over blocks of a row", "[long]") {
+TEST_CASE("long inputs: softmax, log_softmax and logsumexp over blocks of a row", "[long]") {
   for (Dtype dtype : {float32, float64})
     for (int64_t n : {2047, 2048, 2049, 4097}) {
       CAPTURE(dtype, n);
       manual_seed(42);
-      // The maximum is in the first, second or last block: sums are rescaled or not.
+      // The maximum is in the first, second or last block, so sums are or are not rescaled.
       const Tensor x = randn({3, n}, dtype) * 4, dy = randn({3, n}, dtype);
       const Tensor peaks = zeros({3, n}, dtype);
       {

@@ -51,7 +51,7 @@ struct Expected {
 
 }  // namespace
 
-TEST_CASE("cross_entropy: PyTorch's numbers for class indices") {
+TEST_CASE("cross_entropy: PyTorch's values for class indices") {
   const Tensor targets = indices({2, 1, -100});
   for (Expected e :
        std::vector<Expected>{{0,
@@ -104,7 +104,7 @@ TEST_CASE("cross_entropy: PyTorch's numbers for class indices") {
   }
 }
 
-TEST_CASE("cross_entropy: PyTorch's numbers for probabilities") {
+TEST_CASE("cross_entropy: PyTorch's values for probabilities") {
   const Tensor targets =
       tensor({{0.1, 0.2, 0.3, 0.4}, {0.7, 0.1, 0.1, 0.1}, {0, 0, 1, 0}}, float64);
   for (const Expected& e : std::vector<Expected>{
@@ -133,7 +133,7 @@ TEST_CASE("cross_entropy: PyTorch's numbers for probabilities") {
     CHECK(loss.item() == Approx(e.mean).epsilon(1e-12));
     CHECK(difference(x.grad(), e.dx) < 1e-12);
   }
-  // one-hot probabilities are class indices
+  // one-hot probabilities equal class indices
   const Tensor x = randn({6, 5}, float64), t = randint(0, 5, {6});
   const Tensor hot = eq(t.unsqueeze(-1), arange(5)).to(float64);
   CHECK(difference(cross_entropy(x, hot), cross_entropy(x, t)) < 1e-14);
@@ -188,16 +188,16 @@ TEST_CASE("cross_entropy: gradients and gradients of gradients") {
       }
 }
 
-TEST_CASE("cross_entropy: the gradient is written over logits that nobody else holds") {
+TEST_CASE("cross_entropy: the gradient overwrites logits without another owner") {
   manual_seed(3);
   const int64_t rows = 64, classes = 5000;
   const Tensor h = randn({rows, 8}).requires_grad_(), w = randn({classes, 8}).requires_grad_();
   const Tensor t = randint(0, classes, {rows});
-  Tensor loss = cross_entropy(linear(h, w), t);  // the logits live in the graph alone
+  Tensor loss = cross_entropy(linear(h, w), t);  // only the graph holds the logits
   reset_peak_memory();
   const int64_t live = memory_stats().live, logits_bytes = rows * classes * 4;
   loss.backward();
-  CHECK(memory_stats().peak - live < logits_bytes * 3 / 4);  // dw is an eighth of it
+  CHECK(memory_stats().peak - live < logits_bytes * 3 / 4);  // dw is an eighth of the logits' size
   const Tensor dw = w.grad(), dh = h.grad();
   w.set_grad({});
   h.set_grad({});
@@ -208,16 +208,16 @@ TEST_CASE("cross_entropy: the gradient is written over logits that nobody else h
   CHECK(difference(logits, copy) == 0);
   CHECK(difference(w.grad(), dw * 2.0) < 1e-6);
   CHECK(difference(h.grad(), dh * 2.0) < 1e-6);
-  // logits given as a view: nobody else may hold the base of the view either
+  // logits given as a view: the view's base must have no other owner either
   const Tensor base = linear(h, w);
   cross_entropy(base.reshape({2, rows / 2, classes}), t.reshape({2, rows / 2})).backward();
   CHECK(difference(base, copy) == 0);
 }
 
-TEST_CASE("cross_entropy: nothing to count, infinities and large numbers") {
+TEST_CASE("cross_entropy: all targets ignored, infinities and large values") {
   const Tensor x = x34.clone().requires_grad_(), ignored = full({3}, -100, int64);
   const Tensor mean = cross_entropy(x, ignored);
-  CHECK(std::isnan(mean.item()));  // 0 / 0, as PyTorch's
+  CHECK(std::isnan(mean.item()));  // 0 / 0, as in PyTorch
   mean.backward();
   CHECK(difference(x.grad(), zeros({3, 4}, float64)) == 0);
   CHECK(cross_entropy(x, ignored, {.reduction = Reduction::sum}).item() == 0);
@@ -232,7 +232,7 @@ TEST_CASE("cross_entropy: nothing to count, infinities and large numbers") {
   CHECK(cross_entropy(tensor({1, 1}), scalar(1, int64)).item() == Approx(std::log(2)));
 }
 
-TEST_CASE("cross_entropy: refuses what does not fit") {
+TEST_CASE("cross_entropy: errors") {
   const auto refused = [](const Tensor& x, const Tensor& t, const CrossEntropyOptions& o = {}) {
     return error_of([&] { cross_entropy(x, t, o); });
   };
@@ -258,7 +258,7 @@ TEST_CASE("cross_entropy: refuses what does not fit") {
 
 // ---- mean squared error, binary cross entropy ----
 
-TEST_CASE("mse_loss and binary_cross_entropy_with_logits: PyTorch's numbers") {
+TEST_CASE("mse_loss and binary_cross_entropy_with_logits: PyTorch's values") {
   const Tensor target =
       tensor({{0.2, 0.9, 0, 1}, {0.5, 0.3, 1, 0}, {0.1, 0.6, 0.25, 0.75}}, float64);
   const Tensor x = x34.clone().requires_grad_();
@@ -286,7 +286,7 @@ TEST_CASE("mse_loss and binary_cross_entropy_with_logits: PyTorch's numbers") {
                    {1000, 1000, 0.6931471805599453}) < 1e-7);
 }
 
-TEST_CASE("binary_cross_entropy: PyTorch's numbers, where a logarithm is infinite too") {
+TEST_CASE("binary_cross_entropy: PyTorch's values, also where a logarithm is infinite") {
   const Tensor p = tensor({0, 1, 0.25, 1, 0, 0.9}, float64).requires_grad_();
   const Tensor t = tensor({0, 1, 0.5, 0, 1, 0.125}, float64);
   const Tensor losses = binary_cross_entropy(p, t, Reduction::none);
@@ -297,7 +297,7 @@ TEST_CASE("binary_cross_entropy: PyTorch's numbers, where a logarithm is infinit
   CHECK(p.grad()[2].item() == Approx(-4.0 / 3));
 }
 
-TEST_CASE("mse_loss and binary_cross_entropy_with_logits: gradients, and what they refuse") {
+TEST_CASE("mse_loss and binary_cross_entropy_with_logits: gradients and errors") {
   manual_seed(4);
   const Tensor x = randn({3, 4}, float64).requires_grad_(),
                t = rand({3, 4}, float64).requires_grad_();
@@ -319,7 +319,7 @@ TEST_CASE("mse_loss and binary_cross_entropy_with_logits: gradients, and what th
         "mse_loss: expected float32 or float64, got int64");
 }
 
-// ---- losses made of other ops ----
+// ---- losses composed of other ops ----
 
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -331,7 +331,7 @@ std::vector<Tensor> gradients(const Tensor& losses, const std::vector<Tensor>& i
 Tensor leaf(const std::vector<double>& numbers) { return from_data(numbers).requires_grad_(); }
 }  // namespace
 
-TEST_CASE("nll_loss: PyTorch's numbers") {
+TEST_CASE("nll_loss: PyTorch's values") {
   const Tensor x =
       tensor({{-0.1, -2, -3}, {-1, -0.5, -4}, {-inf, -0.25, -1}, {-0.7, -0.8, -0.9}}, float64)
           .requires_grad_();
@@ -357,7 +357,7 @@ TEST_CASE("nll_loss: PyTorch's numbers") {
                    cross_entropy(x34, indices({2, -100, 1}))) < 1e-15);
 }
 
-TEST_CASE("kl_div: PyTorch's numbers, at zeros and infinities too") {
+TEST_CASE("kl_div: PyTorch's values, also at zeros and infinities") {
   const Tensor x = tensor({{-1, -2, -0.5}, {-0.1, -3, -0.2}}, float64).requires_grad_();
   const Tensor t = tensor({{0, 0.5, 0.5}, {0.1, 0.2, 0.7}}, float64);
   CHECK(kl_div(x, t).item() == Approx(0.08417237781611957));
@@ -386,7 +386,7 @@ TEST_CASE("kl_div: PyTorch's numbers, at zeros and infinities too") {
         1e-15);
 }
 
-TEST_CASE("l1_loss and smooth_l1_loss: PyTorch's numbers, at ties and infinities too") {
+TEST_CASE("l1_loss and smooth_l1_loss: PyTorch's values, also at ties and infinities") {
   const Tensor x = leaf({0, 0.25, 0.5, 1, -1, 2, -inf, inf, 3e300});
   const Tensor t = leaf({0, 0, 0, 0, 0, 1, 0, 0, 0});
   const auto check = [&](const Tensor& losses, const std::vector<double>& values,
@@ -414,7 +414,7 @@ TEST_CASE("l1_loss and smooth_l1_loss: PyTorch's numbers, at ties and infinities
   CHECK(std::isnan(smooth_l1_loss(leaf({NAN}), leaf({1})).item()));
 }
 
-TEST_CASE("hinge_loss by hand, and multi_margin_loss: PyTorch's numbers") {
+TEST_CASE("hinge_loss by hand, and multi_margin_loss: PyTorch's values") {
   const Tensor s = leaf({0.5, 2, 1, -0.5, -1, -3}), t = tensor({1, 1, 1, -1, -1, 1}, float64);
   CHECK(difference(hinge_loss(s, t, Reduction::none), {0.5, 0, 0, 0.5, 0, 4}) == 0);
   CHECK(hinge_loss(s, t).item() == Approx(5.0 / 6));

@@ -142,7 +142,7 @@ const Cases& waves() {
   return all;
 }
 
-// Element by element, relative to the element or to `floor`.
+// Error of each element, relative to the element or to `floor`.
 void compare_points(const std::string& group, const Cases& cases, Dtype dtype, double floor) {
   for (const auto& [name, f] : cases) {
     const Tensor x = file().get(group + ".x", dtype).requires_grad_();
@@ -154,7 +154,7 @@ void compare_points(const std::string& group, const Cases& cases, Dtype dtype, d
     const Values slope = numbers(group + '.' + name + ".dx", dtype);
     const Values or_dx = otherwise(group + '.' + name + ".dx_pytorch", dtype);
     for (size_t i = 0; i < given.size(); ++i) {
-      // At infinity these are 0 times infinity, which may be NaN.
+      // At infinity these are 0 * infinity, which may be NaN.
       if (std::isinf(given[i]) && (name == "silu" || name.starts_with("gelu"))) continue;
       INFO(group << '.' << name << ' ' << dtype << " at " << given[i]);
       CHECK(distance({out[i]}, {want[i]}, floor) < tolerance(dtype));
@@ -170,7 +170,7 @@ struct Attention {
   Dtype dtype;
   Tensor q, k, v, dy;
   AttentionOptions options;
-  double factor;  // what the scores are scaled by
+  double factor;  // scale of the scores
   Attention(const std::string& case_name, Dtype type) : name(case_name), dtype(type) {
     q = get("q"), k = get("k"), v = get("v"), dy = get("dy");
     options.causal = name.find(".causal") != std::string::npos;
@@ -183,8 +183,8 @@ struct Attention {
     return get(dtype == float32 && file().has(name + '.' + what + "32") ? what + "32" : what);
   }
 
-  // The score's large part comes from column 0 of q, so dk's column 0 is compared separately.
-  // Gradients are compared relative to the terms that they sum.
+  // The large part of a score comes from column 0 of q, so dk's column 0 is compared separately.
+  // Gradients are compared relative to the terms of their sums.
   void compare(const char* op, const Tensor& y, const Tensor& dq, const Tensor& dk,
                const Tensor& dv) const {
     const auto off = [](const Tensor& got, const Tensor& expected, double floor) {
@@ -202,7 +202,7 @@ struct Attention {
   }
 };
 
-// With `mask_gradient` the composed form runs.
+// `mask_gradient` selects the composed form.
 void compare_attention(const Attention& a, bool mask_gradient) {
   const Tensor q = a.q.detach().requires_grad_(), k = a.k.detach().requires_grad_();
   const Tensor v = a.v.detach().requires_grad_();
@@ -256,7 +256,7 @@ TEST_CASE("magnitudes: softmax, its logarithm, losses, layer norm", "[magnitudes
     DYNAMIC_SECTION(name) {
       compare_rows("rows", name, float32);
       compare_rows("rows", name, float64);
-      // Eight of the largest numbers have no finite sum.
+      // The sum of eight of the largest values overflows.
       if (name != std::string("layer_norm")) compare_rows("rows_double", name, float64);
     }
 }
@@ -285,18 +285,18 @@ TEST_CASE("magnitudes: sine and cosine", "[magnitudes][golden]") {
   compare_points("waves_double", waves(), float64, 0.1);
 }
 
-TEST_CASE("magnitudes: attention with scores of every size", "[magnitudes][golden]") {
+TEST_CASE("magnitudes: attention with scores of every magnitude", "[magnitudes][golden]") {
   for (Dtype dtype : {float32, float64})
     for (const char* prefix : {"attend.2^", "attend.-2^"}) compare_all_attention(prefix, dtype);
   compare_all_attention("attend_double.", float64);
 }
 
-TEST_CASE("magnitudes: attention with masks of every size", "[magnitudes][golden]") {
+TEST_CASE("magnitudes: attention with masks of every magnitude", "[magnitudes][golden]") {
   for (Dtype dtype : {float32, float64})
     for (const char* prefix : {"attend.mask", "attend.bool"}) compare_all_attention(prefix, dtype);
 }
 
-TEST_CASE("magnitudes: gradients at NaN, and of zero to a power", "[magnitudes][golden]") {
+TEST_CASE("magnitudes: gradients at NaN, and of powers of zero", "[magnitudes][golden]") {
   const std::map<std::string, std::function<Tensor(const std::vector<Tensor>&)>> cases = {
       {"clamp", [](auto& x) { return clamp(x[0], -1.5, 1.5); }},
       {"maximum", [](auto& x) { return maximum(x[0], x[1]); }},

@@ -402,7 +402,7 @@ TEST_CASE("linear: refuses operands that do not fit") {
         "linear: expected bias of float32 (4,), got float64 (4,)");
 }
 
-TEST_CASE("activations: each name is its op's") {
+TEST_CASE("activations: each name gives its op") {
   const Tensor x = tensor({-2, -0.5, 0.25, 3}, float64);
   const std::vector<std::pair<std::string, Tensor>> expected{
       {"none", x},       {"relu", relu(x)},

@@ -37,7 +37,7 @@ void check_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs)
 
 }  // namespace
 
-TEST_CASE("softmax and log_softmax: PyTorch's numbers") {
+TEST_CASE("softmax and log_softmax: PyTorch's values") {
   struct Expected {
     bool log;
     int64_t dim;
@@ -87,7 +87,7 @@ TEST_CASE("softmax and log_softmax: PyTorch's numbers") {
   }
 }
 
-TEST_CASE("softmax: infinities, NaN and large numbers") {
+TEST_CASE("softmax: infinities, NaN and large values") {
   for (Dtype dtype : {float32, float64}) {
     const double within = dtype == float64 ? 1e-15 : 1e-7;
     CHECK(difference(softmax(tensor({-inf, -inf, -inf}, dtype)), {0, 0, 0}) == 0);
@@ -110,12 +110,12 @@ TEST_CASE("softmax: infinities, NaN and large numbers") {
   const Tensor x = tensor({-inf, -inf}).requires_grad_();
   softmax(x).backward(tensor({1, 2}));
   CHECK(difference(x.grad(), {0, 0}) == 0);
-  // a later block has a larger element than all before it
+  // a later block has a larger element than all earlier ones
   const Tensor rising = arange(0, 5000, 1, float64) * 0.01;
   CHECK(difference(log_softmax(rising), rising - logsumexp(rising, 0)) < 1e-13);
 }
 
-TEST_CASE("softmax: equals its composed form along any axis, of any strides and sizes") {
+TEST_CASE("softmax: equals its composed form along any axis, at any strides and sizes") {
   manual_seed(1);
   for (const Shape& shape : std::vector<Shape>{{1},
                                                {5},
@@ -154,7 +154,7 @@ TEST_CASE("softmax: gradients and gradients of gradients") {
   }
 }
 
-TEST_CASE("softmax: refuses what does not fit") {
+TEST_CASE("softmax: errors") {
   CHECK(error_of([] { softmax(ones({2, 3}), 2); }) == "softmax: axis 2 is out of range for rank 2");
   CHECK(error_of([] {
           log_softmax(ones({2, 3}, int64));
@@ -163,7 +163,7 @@ TEST_CASE("softmax: refuses what does not fit") {
 
 // ---- layer norm ----
 
-TEST_CASE("layer_norm: PyTorch's numbers") {
+TEST_CASE("layer_norm: PyTorch's values") {
   for (Dtype dtype : {float32, float64}) {
     const double within = dtype == float64 ? 1e-12 : 2e-6;
     const Tensor x = x34.to(dtype).clone().requires_grad_();
@@ -233,7 +233,7 @@ TEST_CASE("layer_norm: gradients and gradients of gradients") {
   check_gradients([&](auto in) { return list(layer_norm(in[0])); }, {x});
 }
 
-TEST_CASE("layer_norm: the residual's gradient is added in place, and what others hold stays") {
+TEST_CASE("layer_norm: the residual's gradient is added in place, unless shared") {
   manual_seed(5);
   const Tensor x = randn({6, 5}, float64), w = randn({5}, float64), b = randn({5}, float64);
   const auto block = [](auto norm) {
@@ -269,7 +269,7 @@ TEST_CASE("layer_norm: the same bits at any number of threads") {
   for (size_t i = 0; i < one.size(); ++i) CHECK(difference(one[i], three[i]) == 0);
 }
 
-TEST_CASE("norms: of the smallest numbers without eps") {
+TEST_CASE("norms: the smallest values, without eps") {
   for (const double size : {1e-10, 1e-19, 1e-22, 1e-30}) {
     CAPTURE(size);
     const Tensor x = tensor({1.1, 1, 1, 0.9, 0.5}) * size, exact = x.to(float64);
@@ -278,7 +278,7 @@ TEST_CASE("norms: of the smallest numbers without eps") {
   }
 }
 
-TEST_CASE("layer_norm: refuses what does not fit") {
+TEST_CASE("layer_norm: errors") {
   CHECK(error_of([] { layer_norm(scalar(1)); }) == "layer_norm: expected x (..., C), got ()");
   CHECK(error_of([] {
           layer_norm(ones({2, 3}, int64));
@@ -296,7 +296,7 @@ TEST_CASE("layer_norm: refuses what does not fit") {
 
 // ---- dropout ----
 
-TEST_CASE("dropout: drops a share p and scales the rest, the gradient with it") {
+TEST_CASE("dropout: drops a fraction p and scales the rest, in the gradient too") {
   manual_seed(7);
   const Tensor x = ones({200, 501}, float64).requires_grad_();
   const Tensor y = dropout(x, 0.3);
@@ -305,12 +305,12 @@ TEST_CASE("dropout: drops a share p and scales the rest, the gradient with it") 
   CHECK(difference(y, where(gt(y, 0), full(y.shape(), 1 / 0.7, float64), zeros_like(y))) < 1e-15);
   y.backward(full(y.shape(), 2, float64));
   CHECK(difference(x.grad(), y.detach() * 2.0) < 1e-15);
-  CHECK(difference(dropout(x, 0.3), y) > 0.1);  // other numbers each time
+  CHECK(difference(dropout(x, 0.3), y) > 0.1);  // other elements each time
   manual_seed(7);
-  CHECK(difference(dropout(x, 0.3), y) == 0);  // the same from the same seed
+  CHECK(difference(dropout(x, 0.3), y) == 0);  // the same elements from the same seed
 }
 
-TEST_CASE("dropout: off in evaluation mode and at p = 0, all gone at p = 1") {
+TEST_CASE("dropout: off in evaluation mode and at p = 0, all dropped at p = 1") {
   const Tensor x = randn({5, 3}).requires_grad_();
   CHECK(dropout(x, 0).impl_ptr() == x.impl_ptr());
   {
@@ -326,7 +326,7 @@ TEST_CASE("dropout: off in evaluation mode and at p = 0, all gone at p = 1") {
         "dropout: expected a probability from 0 to 1, got nan");
 }
 
-TEST_CASE("dropout: with a key, a mask of its own at any strides, dtype and thread count") {
+TEST_CASE("dropout: a key determines the mask, at any strides, dtype and thread count") {
   const RandomKey key{3, 1000};
   const Tensor x = ones({300, 101});
   const Tensor y = dropout(x, 0.25, key);
@@ -342,13 +342,13 @@ TEST_CASE("dropout: with a key, a mask of its own at any strides, dtype and thre
                   {randn({3, 4}, float64).requires_grad_()});
 }
 
-TEST_CASE("norms of rows up to the largest numbers are those of the rows scaled down",
+TEST_CASE("norms of rows up to the largest values equal those of the rows scaled down",
           "[normalization]") {
   for (const Dtype dtype : {float32, float64}) {
     const double largest = dtype == float32 ? 3.4e38 : 1.79e308;
     for (const double size : {1.0, 0.5, 1e-3, 1e-10}) {
       CAPTURE(dtype, size);
-      // An ordinary row beside it keeps its bits.
+      // An ordinary row next to it keeps its bits.
       const Tensor huge = tensor({{1, -1, 0.25, -0.5}}).to(dtype) * largest * size,
                    usual = randn({1, 4}, dtype), small = tensor({{1, -1, 0.25, -0.5}}).to(dtype);
       const Tensor x = cat({huge, usual}, 0).requires_grad_();

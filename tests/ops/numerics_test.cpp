@@ -1,4 +1,4 @@
-// All magnitudes, NaN and the limits of the number types, where errors tend to be silent. Expected
+// All magnitudes, NaN and the limits of the dtypes, where errors tend to be silent. Expected
 // values are computed by hand or come from PyTorch.
 
 #include <atomic>
@@ -58,7 +58,7 @@ Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
 
 }  // namespace
 
-TEST_CASE("attention's gradients are those of the weights it used, however large the scores") {
+TEST_CASE("attention's gradients match its forward weights at any magnitude of scores") {
   const double large = GENERATE(0.0, 1e3, 1e5, 1e6, -1e6);
   const int64_t queries = GENERATE(1, 3, 70), keys = GENERATE(2, 70, 200);
   INFO(large << " " << queries << " " << keys);
@@ -84,7 +84,7 @@ TEST_CASE("attention's gradients are those of the weights it used, however large
   }
 }
 
-TEST_CASE("attention: a finite mask over a whole row leaves the row's softmax") {
+TEST_CASE("attention: a finite mask over a whole row keeps the row's softmax") {
   const Dtype dtype = GENERATE(float32, float64);
   const double lowest = dtype == float32 ? std::numeric_limits<float>::lowest()
                                          : std::numeric_limits<double>::lowest();
@@ -95,7 +95,7 @@ TEST_CASE("attention: a finite mask over a whole row leaves the row's softmax") 
   const Tensor q = randn({1, n, 4}, dtype), k = randn({1, n, 4}, dtype),
                dy = randn({1, n, 4}, dtype);
   const Tensor v = randn({1, n, 4}, dtype);
-  // Query 0 has the mask over all keys, query 1 over all but one, query 2 over none.
+  // Query 0 is masked at all keys, query 1 at all but one, query 2 at none.
   Tensor mask = zeros({n, n}, dtype);
   mask[0].fill_(hidden);
   mask[1].slice(0, 1).fill_(hidden);
@@ -142,7 +142,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("long rows lose no digits") {
+TEST_CASE("long rows keep their precision") {
   const int64_t n = GENERATE(1000, 4097, 1 << 22);
   const double value = GENERATE(0.1, 1000.1, -1e6);
   INFO(n << " times " << value);
@@ -164,14 +164,14 @@ TEST_CASE("long rows lose no digits") {
   CHECK(std::abs(flat[0]) < 1e-6);
 }
 
-TEST_CASE("means, norms and layer norm of what leaves the range when summed or squared") {
+TEST_CASE("means, norms and layer norm of values whose sums or squares overflow") {
   check_same(mean(full({5000}, 3e38)).to_vector<double>(), {static_cast<double>(3e38f)});
   check_same(norm(tensor({3e30, 4e30})).to_vector<double>(), {5e30});
   check_same(layer_norm(tensor({1e30, 3e30})).to_vector<double>(), {-1, 1});
   check_same(layer_norm(tensor({-1e37, 1e37})).to_vector<double>(), {-1, 1});
 }
 
-TEST_CASE("layer norm of rows whose mean no float32 holds divides by their deviation") {
+TEST_CASE("layer norm of rows whose mean is not representable in float32") {
   // 2^23 and 2^23 + 1 alternating: the mean is halfway, the variance is 1/4.
   const Tensor row = tensor({0x1p23, 0x1p23 + 1}).expand({32, 2}).reshape({64});
   const Tensor y = layer_norm(row);
@@ -179,7 +179,7 @@ TEST_CASE("layer norm of rows whose mean no float32 holds divides by their devia
   CHECK(y[63].item() - y[62].item() == Approx(2).epsilon(1e-3));
 }
 
-TEST_CASE("sin and cos of large numbers stay in [-1, 1] and are right") {
+TEST_CASE("sin and cos of large values are accurate and in [-1, 1]") {
   // The double functions at the float's value, from PyTorch.
   const Tensor x = tensor({0.5, 1e5, 1e7, 1e10, 1e20, 3e38, -1e20});
   check_same(sin(x).to_vector<double>(),
@@ -195,7 +195,7 @@ TEST_CASE("sin and cos of large numbers stay in [-1, 1] and are right") {
     CHECK(std::abs(slope) <= 1);
 }
 
-TEST_CASE("gradients at NaN and zero are PyTorch's") {
+TEST_CASE("gradients at NaN and zero equal PyTorch's") {
   check_same(
       gradient([](const Tensor& x) { return clamp(x, 0, 1); }, tensor({NaN, -1, 0, 0.5, 1, 2})),
       {0, 0, 1, 1, 1, 0});
@@ -236,7 +236,7 @@ TEST_CASE("attention with grouped heads at the largest rank has second derivativ
 
 // ---- integers ----
 
-TEST_CASE("what is no int64 is refused, not cut off") {
+TEST_CASE("values outside int64 are refused, not truncated") {
   CHECK_THROWS_WITH(arange(0, 1, 0.25), "arange: 0.25 is no int64");
   CHECK_THROWS_WITH(arange(0, 2.5), "arange: 2.5 is no int64");
   check_same(arange(0, 1, 0.25, float32).to_vector<double>(), {0, 0.25, 0.5, 0.75});
@@ -280,7 +280,7 @@ TEST_CASE("sums of int64 that overflow are refused; others are exact") {
   CHECK(whole({top}).mul_(2).item<int64_t>() == -2);
 }
 
-TEST_CASE("sizes that overflow are refused by what was asked for them") {
+TEST_CASE("sizes that overflow are refused by the op that got them") {
   const int64_t huge = int64_t{1} << 40;
   CHECK_THROWS_WITH(nn::Linear(huge, huge), Contains("Linear: too many elements in shape"));
   CHECK_THROWS_WITH(nn::Embedding(huge, huge), Contains("Embedding: too many elements in shape"));
@@ -297,7 +297,7 @@ TEST_CASE("sizes that overflow are refused by what was asked for them") {
   CHECK_THROWS_AS(positions(1, INT64_MAX), Error);
 }
 
-TEST_CASE("loops and schedules reach the ends of int64") {
+TEST_CASE("loops and schedules work up to the limits of int64") {
   std::vector<std::pair<int64_t, int64_t>> chunks;
   parallel_for(5, INT64_MAX, [&](int64_t begin, int64_t end) { chunks.emplace_back(begin, end); });
   CHECK(chunks == std::vector<std::pair<int64_t, int64_t>>{{0, 5}});

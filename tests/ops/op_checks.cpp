@@ -40,7 +40,7 @@ namespace {
 
 // ---- running a row ----
 
-/// Leaves that require gradients with the inputs' values, floating ones in `dtype`.
+/// Leaves with the inputs' values; floating ones are of `dtype` and require gradients.
 Tensors leaves_of(const Tensors& inputs, Dtype dtype) {
   const NoGrad no_grad;
   Tensors leaves;
@@ -74,7 +74,7 @@ Tensors output_gradients(const Tensors& outputs) {
 
 struct Run {
   Tensors outputs;    // outside the graph
-  Tensors gradients;  // of the floating inputs, in order; undefined where none arrived
+  Tensors gradients;  // of the floating inputs, in order; undefined where there is none
 };
 
 Tensors detached(const Tensors& tensors) {
@@ -90,8 +90,8 @@ Tensors gradients_of(const Tensors& leaves) {
   return out;
 }
 
-/// The sum of the outputs, each times a constant: its backward gives each output a gradient that
-/// nobody else holds. Undefined if no output requires one.
+/// The sum of the outputs, each times a constant: its backward gives each output a gradient without
+/// another owner. Undefined if no output requires one.
 Tensor projection(const Tensors& outputs) {
   const Tensors ys = wanted(outputs), factors = output_gradients(outputs);
   Tensor total;
@@ -139,7 +139,7 @@ Tensors as_dtype(const Tensors& tensors, Dtype dtype) {
   return out;
 }
 
-/// f of intermediate tensors, which only the graph holds once f has returned.
+/// f of intermediate tensors, held only by the graph once f has returned.
 TensorFunction on_passing_inputs(const TensorFunction& f) {
   return [&f](const Tensors& x) {
     Tensors made;
@@ -183,7 +183,7 @@ Tensor rows_apart(const Tensor& x) {
   return view;
 }
 
-/// Entry 0 of an axis repeated with stride 0.
+/// Index 0 of an axis, repeated with stride 0.
 Tensor repeated(const Tensor& x, int64_t dim) {
   if (x.rank() == 0 || x.size(dim) == 0) return x;
   return x.slice(dim, 0, 1).clone().expand(x.shape());
@@ -290,7 +290,7 @@ void check_layouts(const OpRow& row, const Tensors& inputs) {
   const Layout as_it_is = [](const Tensor& x) { return x; };
   const Run plain = run(row.f, leaves_of(inputs, float64));
   for (const auto& [name, layout] : layouts()) {
-    const bool small = inputs[0].numel() < 1000;  // of large ones all at once will do
+    const bool small = inputs[0].numel() < 1000;  // for large ones, all at once suffices
     const int alone = small && inputs.size() > 1 ? static_cast<int>(inputs.size()) : 0;
     for (int only = -1; only < alone; ++only) {
       const Tensors leaves = laid_out(inputs, layout, only), copies = contiguous_leaves(leaves);
@@ -351,7 +351,7 @@ void check_ways(const OpRow& row, const Tensors& inputs) {
   compare("with hooks", run(row.f, hooked), expected, 1e-12);
   for (const Tensor& y : expected.outputs)
     for (double v : y.to_vector<double>())
-      if (!std::isfinite(v)) return;  // the mean of nothing: an anomaly indeed
+      if (!std::isfinite(v)) return;  // the mean of an empty tensor: a true anomaly
   const AnomalyMode anomaly;
   compare("in AnomalyMode", run(row.f, leaves_of(inputs, float64)), expected, 1e-12);
 }

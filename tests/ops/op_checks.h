@@ -1,6 +1,6 @@
 #pragma once
-// The checks that every op must pass. Each throws Error with what differs; `inputs` are drawn by a
-// row's sample: contiguous, float64, int64 or bool.
+// The checks that every op must pass. Each throws Error with what differs. `inputs` are drawn from
+// a row's sample: contiguous, float64, int64 or bool.
 
 #include "tests/ops/op_table.h"
 
@@ -17,13 +17,13 @@ Tensors draw(const Sample& sample);
 /// for a random projection of all outputs.
 void check_gradients(const OpRow& row, const Tensors& inputs);
 
-/// f and its composed form: outputs and gradients, in float64 to 1e-10 and in float32 to 1e-4.
+/// f equals its composed form: outputs and gradients, in float64 to 1e-10 and in float32 to 1e-4.
 void check_composed(const OpRow& row, const Tensors& inputs);
 
 /// The gradient under create_graph equals the ordinary one.
 void check_create_graph(const OpRow& row, const Tensors& inputs);
 
-/// float32 against float64 on the same, rounded inputs.
+/// float32 agrees with float64 on the same, rounded inputs.
 void check_float32(const OpRow& row, const Tensors& inputs);
 
 /// Inputs and output gradients with other memory layouts (reversed axes, every second element, gaps
@@ -40,16 +40,16 @@ void check_wanted(const OpRow& row, const Tensors& inputs);
 /// leaves, AnomalyMode.
 void check_ways(const OpRow& row, const Tensors& inputs);
 
-/// After an input or output was overwritten, backward throws or gives the same as before.
+/// After an input or output is overwritten, backward throws or gives the same as before.
 void check_overwritten(const OpRow& row, const Tensors& inputs);
 
-/// Nothing stays allocated: after forward, after backward, after gradients of gradients.
+/// No memory stays allocated after forward, backward and gradients of gradients.
 void check_live_bytes(const OpRow& row, const Tensors& inputs);
 
 /// One thread and two give the same bits, in float32 and float64.
 void check_threads(const OpRow& row, const Tensors& inputs);
 
-/// An op without gradients returns tensors that do not require any.
+/// An op without gradients returns tensors that do not require grad.
 void check_no_gradient(const OpRow& row, const Tensors& inputs);
 
 /// The names of the nodes in the graph of `outputs`.

@@ -96,7 +96,7 @@ std::string describe(const Sample& sample) {
   return out.str();
 }
 
-/// A text's FNV-1a hash, as a seed: a sample draws the same values whatever rows precede it.
+/// A text's FNV-1a hash, as a seed: a sample's values do not depend on the preceding rows.
 uint64_t number_of(const std::string& text) {
   uint64_t number = 0xcbf29ce484222325;
   for (const char c : text) number = (number ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -128,12 +128,12 @@ TEST_CASE("ops: gradients and gradients of gradients against central differences
   on_all(check_gradients, Size::small, Rows::differentiable);
 }
 
-TEST_CASE("ops: an op equals its composed form", "[ops]") {
+TEST_CASE("ops: each op equals its composed form", "[ops]") {
   on_all(check_composed, Size::small, Rows::all);
   on_all(check_composed, Size::large, Rows::all);
 }
 
-TEST_CASE("ops: the gradient under create_graph is the ordinary one", "[ops]") {
+TEST_CASE("ops: the gradient under create_graph equals the ordinary one", "[ops]") {
   on_all(check_create_graph, Size::small, Rows::differentiable);
   on_all(check_create_graph, Size::large, Rows::differentiable);
 }
@@ -143,7 +143,7 @@ TEST_CASE("ops: float32 agrees with float64", "[ops]") {
   on_all(check_float32, Size::large, Rows::all);
 }
 
-TEST_CASE("ops: how inputs and gradients lie in memory makes no difference", "[ops]") {
+TEST_CASE("ops: the memory layout of inputs and gradients makes no difference", "[ops]") {
   on_all(check_layouts, Size::small, Rows::all);
   on_all(check_layouts, Size::large, Rows::all);
 }
@@ -152,21 +152,21 @@ TEST_CASE("ops: a second backward pass doubles the gradients", "[ops]") {
   on_all(check_accumulation, Size::small, Rows::differentiable);
 }
 
-TEST_CASE("ops: gradients go where they are wanted and nowhere else", "[ops]") {
+TEST_CASE("ops: gradients go only to inputs that require them", "[ops]") {
   on_all(check_wanted, Size::small, Rows::differentiable);
   on_all(check_no_gradient, Size::small, Rows::others);
 }
 
-TEST_CASE("ops: every way through the engine gives the same gradients", "[ops]") {
+TEST_CASE("ops: every path through the engine gives the same gradients", "[ops]") {
   on_all(check_ways, Size::small, Rows::differentiable);
   on_all(check_ways, Size::large, Rows::differentiable);
 }
 
-TEST_CASE("ops: backward throws or is right where inputs or outputs were written over", "[ops]") {
+TEST_CASE("ops: backward throws or is correct after inputs or outputs are overwritten", "[ops]") {
   on_all(check_overwritten, Size::small, Rows::differentiable);
 }
 
-TEST_CASE("ops: no memory stays behind", "[ops]") {
+TEST_CASE("ops: no memory stays allocated", "[ops]") {
   on_all(check_live_bytes, Size::small, Rows::all);
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("ops: the same bits on one thread and on two", "[ops]") {
   on_all(check_threads, Size::large, Rows::all);
 }
 
-TEST_CASE("ops: bad inputs are refused in words that say why", "[ops]") {
+TEST_CASE("ops: bad inputs throw messages that say why", "[ops]") {
   for (const OpRow& row : op_table())
     for (const BadCall& bad : row.bad) {
       INFO(describe(row) << ": " << bad.message);
@@ -183,7 +183,7 @@ TEST_CASE("ops: bad inputs are refused in words that say why", "[ops]") {
     }
 }
 
-TEST_CASE("ops: each row has samples, an empty one among them", "[ops]") {
+TEST_CASE("ops: each row has samples, one of them empty", "[ops]") {
   for (const OpRow& row : op_table()) {
     INFO(describe(row));
     bool any_empty = false;

@@ -14,7 +14,7 @@ namespace gradus::testing {
 
 using Tensors = std::vector<Tensor>;
 
-/// An input: its shape and how it is drawn. Floating inputs are float64 and require a gradient.
+/// An input: its shape and how it is drawn. Floating inputs are float64 and require grad.
 struct Input {
   Shape shape;
   std::function<Tensor(const Shape&)> draw;
@@ -33,17 +33,17 @@ struct BadCall {
 };
 
 struct OpRow {
-  std::string name;  ///< as recorded; of an op that records nothing of its own, what it is called
-  std::string variant = "";  ///< which options, where an op has several rows
+  std::string name;          ///< as recorded; for composed ops, the name of the function
+  std::string variant = "";  ///< the options, where an op has several rows
   TensorFunction f;
   std::vector<Sample> samples;  ///< small: gradients are checked element by element
   std::vector<Sample> large =
       {};                        ///< of more than one chunk of work, with a remainder in each loop
-  TensorFunction composed = {};  ///< the same from other, simpler ops
+  TensorFunction composed = {};  ///< the same from simpler ops
   std::vector<BadCall> bad = {};
   bool differentiable = true;
   bool accepts_empty = true;
-  double eps = 1e-6;  ///< of central differences; larger for what rounds to float32
+  double eps = 1e-6;  ///< step of central differences; larger for ops that round to float32
 };
 
 std::vector<OpRow> arithmetic_rows();

@@ -1,4 +1,4 @@
-// Rows of the losses composed of other ops. (The others: op_table_fused_loss.cpp.)
+// Rows of the losses composed of other ops; op_table_fused_loss.cpp has those with kernels.
 
 #include "gradus/core/ops/ops.h"
 #include "tests/ops/op_table.h"
@@ -23,7 +23,7 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
 Input classes(const Shape& shape, int64_t n) {
   return {shape, [n](const Shape& s) {
             const Tensor t = randint(0, n, s);
-            if (t.numel() > 0) t.reshape({-1})[0].fill_(0);  // one that is not ignored
+            if (t.numel() > 0) t.reshape({-1})[0].fill_(0);  // at least one target is not ignored
             return t;
           }};
 }

@@ -19,7 +19,7 @@ const Draw between_grid = [](const Shape& shape) { return on_grid(shape, 0.25); 
 
 Tensor truth(const Shape& shape) { return ones(shape, boolean); }
 
-/// Calls that every op of two tensors refuses.
+/// Bad calls of any op of two tensors.
 template <class F>
 std::vector<BadCall> refused_by_two(const std::string& name, F f) {
   return {{[f] {

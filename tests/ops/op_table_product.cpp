@@ -1,4 +1,4 @@
-// Rows of products, cumulative sums, any and all, and of vectors' lengths and angles.
+// Rows of prod, cumsum, any, all, normalize and cosine_similarity.
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 Tensor square(const Tensor& x) { return x * x; }
 
-/// Zeros among normal numbers.
+/// Zeros among normal values.
 Input with_zeros(const Shape& shape) {
   return {shape,
           [](const Shape& s) { return masked_fill(randn(s, float64), lt(rand(s), 0.4), 0); }};

@@ -46,7 +46,7 @@ OpRow sums_row(const std::string& name, F f, TensorFunction composed) {
   return row;
 }
 
-/// The same three outputs from a reduction of all elements of a matrix's rows.
+/// The same three outputs from a reduction over a matrix's rows.
 template <class F>
 TensorFunction from_rows(F f) {
   return [f](const Tensors& in) {
@@ -55,7 +55,7 @@ TensorFunction from_rows(F f) {
     kept[1] = x.size(1);
     for (int i = 3; i < x.rank(); ++i) kept[i] = x.size(i);
     without_last.pop_back();
-    Shape rest;  // the axes that stay, then 0 and 2
+    Shape rest;  // the axes that are kept, then 0 and 2
     for (int i = 0; i < x.rank(); ++i)
       if (i != 0 && i != 2) rest.push_back(i);
     for (int64_t axis : {0, 2}) rest.push_back(axis);
@@ -115,7 +115,7 @@ std::vector<OpRow> sum_rows() {
 // ---- along one axis ----
 
 std::vector<OpRow> logarithm_rows() {
-  auto by_matrix = [](const Tensors& x) {  // softmax-free: log of a product with ones
+  auto by_matrix = [](const Tensors& x) {  // the logarithm of a product with ones
     return Tensors{
         log(matmul(exp(x[0]).transpose(1, -1), ones({x[0].size(1), 1}, x[0].dtype()))).squeeze(-1)};
   };

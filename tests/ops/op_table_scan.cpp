@@ -1,5 +1,5 @@
-// Every op has a row: the sources are searched for all recorded names, and the table for a row of
-// that name whose graph contains it.
+// Every op has a row: for each name recorded in the sources, the table must have a row of that name
+// whose graph contains it.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -86,8 +86,8 @@ class Scan {
   const std::set<std::string>& names() const { return names_; }
 
  private:
-  /// Follows all calls of a function. Those in its own file must be understood; in other files only
-  /// literals are taken, since another function may have the same name.
+  /// Follows all calls of a function. Those in its own file must be resolved; in other files only
+  /// literals count, since another function may have the same name.
   void follow(const std::string& function, const std::string& home) {
     if (!seen_.insert({function, home}).second) return;
     for (const auto& [path, text] : sources_)
@@ -161,13 +161,13 @@ std::set<std::string> recorded_by(const OpRow& row) {
 
 }  // namespace
 
-TEST_CASE("ops: every op that is recorded anywhere has its row", "[ops]") {
+TEST_CASE("ops: every recorded op has a row", "[ops]") {
   const std::set<std::string> recorded = recorded_in_library();
   CHECK(recorded.size() >= 60);
   for (const char* name : {"add", "alias", "argmax", "clone", "linear", "max", "pad_slice",
                            "reshape", "scaled_dot_product_attention", "softmax", "topk"})
     CHECK(recorded.contains(name));
-  std::map<std::string, std::set<std::string>> by_row;  // what the rows of each name record
+  std::map<std::string, std::set<std::string>> by_row;  // names recorded by each row
   std::set<std::string> without_gradient;
   manual_seed(1);
   for (const OpRow& row : op_table()) {

@@ -1,4 +1,4 @@
-// Rows of ops on images and their channels.
+// Rows of pooling, interpolation and batch norm.
 
 #include <cmath>
 
@@ -226,7 +226,7 @@ std::vector<OpRow> resampling_rows() {
   return rows;
 }
 
-/// p (C) beside x (N, C, ...).
+/// p (C) reshaped to broadcast with x (N, C, ...).
 Tensor beside(const Tensor& x, const Tensor& p) {
   Shape shape = Shape::filled(x.rank(), 1);
   shape[1] = x.size(1);

@@ -56,7 +56,7 @@ TEST_CASE("multinomial refuses bad weights", "[random]") {
                     StartsWith("multinomial: expected probs (..., k), got ()"));
 }
 
-TEST_CASE("random tensors have the moments they should", "[random]") {
+TEST_CASE("random tensors have the right moments", "[random]") {
   manual_seed(7);
   for (const Dtype dtype : {float32, float64}) {
     const Tensor z = randn({1'000'000}, dtype), u = rand({1'000'000}, dtype);
@@ -67,7 +67,7 @@ TEST_CASE("random tensors have the moments they should", "[random]") {
     CHECK(mean(z2 * z2).item() == Approx(3).margin(0.05));
     CHECK(mean(lt(z, -1.0).to(float64)).item() == Approx(0.158655).margin(0.0015));
     CHECK(mean(gt(z, 3.0).to(float64)).item() == Approx(0.00134990).margin(0.00015));
-    // Neighbours are independent, as Box-Muller's pairs are.
+    // Adjacent values are independent, including Box-Muller's pairs.
     CHECK(mean(z.slice(0, 1) * z.slice(0, 0, -1)).item() == Approx(0).margin(0.005));
     CHECK(mean(z2.slice(0, 1) * z2.slice(0, 0, -1)).item() == Approx(1).margin(0.015));
     CHECK(mean(u).item() == Approx(0.5).margin(0.0015));
@@ -80,7 +80,7 @@ TEST_CASE("random tensors have the moments they should", "[random]") {
     CHECK(sum(eq(die, face)).item() == Approx(100'000).margin(1500));
 }
 
-TEST_CASE("random tensors depend on the seed alone", "[random]") {
+TEST_CASE("random tensors depend only on the seed", "[random]") {
   const int threads = num_threads();
   auto draw = [](int n, uint64_t seed) {
     set_num_threads(n);

@@ -1,4 +1,4 @@
-// Step, exponential, linear and plateau schedules; details of RMSprop; a user's optimiser.
+// Learning-rate schedules.
 
 #include "gradus/optim/schedule.h"
 
@@ -7,7 +7,6 @@
 #include <numbers>
 
 #include "gradus/core/core.h"
-#include "gradus/optim/optim.h"
 
 using namespace gradus;
 using Catch::Matchers::Contains;
@@ -23,23 +22,6 @@ std::vector<double> rates(const schedule::PlateauOptions& options,
   for (double loss : losses) out.push_back(plateau.step(loss));
   return out;
 }
-
-/// Moves each element by lr against its gradient.
-struct Signs : optim::ElementwiseOptimizer {
-  Signs(optim::ParameterGroups params, double lr)
-      : ElementwiseOptimizer("Signs", std::move(params), lr, 0, {"moves"}, [](const auto& c) {
-          for (int64_t i = 0; i < c.n; ++i) {
-            c.param[i] -= (c.grad[i] > 0 ? 1 : -1) * c.lr;
-            ++c.state[0][i];
-          }
-        }) {}
-};
-
-struct Greedy : optim::ElementwiseOptimizer {
-  explicit Greedy(optim::ParameterGroups params)
-      : ElementwiseOptimizer("Greedy", std::move(params), 1, 0, {"a", "b", "c", "d"},
-                             [](const auto&) {}) {}
-};
 
 }  // namespace
 
@@ -143,41 +125,4 @@ TEST_CASE("Plateau: saved and restored, it continues unchanged", "[optim]") {
   CHECK_THROWS_WITH(schedule::Plateau({.lr = NAN}), Contains("expected lr and min_lr >= 0"));
   CHECK_THROWS_WITH(schedule::Plateau({.patience = -1}), Contains("patience and cooldown >= 0"));
   CHECK_THROWS_WITH(schedule::Plateau({.threshold = -1}), Contains("expected threshold in [0, 1)"));
-}
-
-TEST_CASE("RMSprop: state, a variance that rounds below zero, options out of range", "[optim]") {
-  const Tensor p = zeros({2}).requires_grad_();
-  optim::RMSprop all({p}, {.lr = 1e-3, .momentum = 0.5, .centered = true});
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : all.state_dict()) names.push_back(name);
-  CHECK(names ==
-        std::vector<std::string>{"step", "square_avg.0", "momentum_buffer.0", "grad_avg.0"});
-  CHECK(optim::RMSprop({p}, {.centered = true}).state_dict()[2].first == "grad_avg.0");
-  CHECK(optim::RMSprop({p}).state_dict().size() == 2);
-  // A gradient that never changes: v - m^2 is 0 but for rounding, which may take it below.
-  const Tensor many = zeros({1000}).requires_grad_();
-  optim::RMSprop centered({many}, {.lr = 1e-9, .alpha = 0.8, .centered = true});
-  for (int step = 0; step < 300; ++step) {
-    many.set_grad(linspace(0.1, 1, 1000));
-    centered.step();
-  }
-  CHECK(sum(isnan(many)).item() == 0);
-  for (double bad : {-0.1, 1.0, std::nan("")}) {
-    CHECK_THROWS_WITH(optim::RMSprop({p}, {.alpha = bad}), Contains("RMSprop: expected alpha in"));
-    CHECK_THROWS_WITH(optim::RMSprop({p}, {.momentum = bad}),
-                      Contains("RMSprop: expected 0 <= momentum < 1"));
-  }
-  CHECK_THROWS_WITH(optim::RMSprop({p}, {.eps = -1}), Contains("RMSprop: expected eps >= 0"));
-}
-
-TEST_CASE("a user's optimiser is its options and one rule", "[optim]") {
-  const Tensor p = tensor({1, 2}).requires_grad_(), q = tensor({3}, float64).requires_grad_();
-  Signs signs({p, q}, 0.5);
-  p.set_grad(tensor({10, -10})), q.set_grad(tensor({1}, float64));
-  signs.step(), signs.step();
-  CHECK(p.to_vector<float>() == std::vector<float>{0, 3});
-  CHECK(q.item() == 2);
-  CHECK(signs.state_dict()[1].first == "moves.0");
-  CHECK(signs.state_dict()[1].second.to_vector<int>() == std::vector<int>{2, 2});
-  CHECK_THROWS_WITH(Greedy({p}), "Greedy: expected at most 3 states, got 4");
 }

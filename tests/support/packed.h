@@ -1,11 +1,25 @@
 #pragma once
-// Pieces of binary files: big-endian numbers, deflated data, PNG chunks.
+// Pieces of binary files: given and random bytes, big-endian numbers, deflated data, PNG chunks.
 
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+
+inline std::string bytes_of(std::initializer_list<int> bytes) {
+  std::string out;
+  for (const int b : bytes) out += static_cast<char>(b);
+  return out;
+}
+
+/// n pseudo-random bytes.
+inline std::string noise(size_t n, uint32_t seed = 1) {
+  std::string bytes;
+  while (bytes.size() < n) bytes += static_cast<char>((seed = seed * 1664525u + 1013904223u) >> 24);
+  return bytes;
+}
 
 inline std::string big_endian(size_t n) {
   std::string bytes;

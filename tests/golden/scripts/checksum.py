@@ -1,4 +1,4 @@
-"""Prints the checksum of the file in tests/core/safetensors_test.cpp, as core/files/checksum.h computes it."""
+"""Prints the checksum of the file in tests/core/files/safetensors_test.cpp, as core/files/checksum.h computes it."""
 
 import json
 import struct

@@ -3,8 +3,8 @@
 
 For each op: x, y, dy (the gradient that y is given) and dx. For each norm the same for three steps of training (x.0 ...,
 their gradients summed in grad.NAME), running statistics after each, then x.eval in evaluation; param.NAME. nearest.N.M are
-the places that nearest interpolation from N to M takes in float32 and in float64. The cases' options stand in
-tests/ops/vision_test.cpp, too.
+the positions that nearest interpolation from N to M takes in float32 and in float64. tests/ops/resampling_test.cpp and
+tests/ops/batch_norm_test.cpp hold the same cases.
 """
 import torch
 import torch.nn.functional as F

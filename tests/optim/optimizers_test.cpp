@@ -1,11 +1,10 @@
-#include "gradus/optim/optim.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
 
 #include "gradus/core/core.h"
 #include "gradus/nn/nn.h"
+#include "gradus/optim/optim.h"
 #include "tests/golden/golden.h"
 
 using namespace gradus;
@@ -63,6 +62,23 @@ struct Problem {
     for (size_t i = 0; i < 3; ++i) params[i].set_grad(grads[i][step]);
     if (step % 4 == 3) params[2].set_grad({});
   }
+};
+
+/// Moves each element by lr against its gradient.
+struct Signs : optim::ElementwiseOptimizer {
+  Signs(optim::ParameterGroups params, double lr)
+      : ElementwiseOptimizer("Signs", std::move(params), lr, 0, {"moves"}, [](const auto& c) {
+          for (int64_t i = 0; i < c.n; ++i) {
+            c.param[i] -= (c.grad[i] > 0 ? 1 : -1) * c.lr;
+            ++c.state[0][i];
+          }
+        }) {}
+};
+
+struct Greedy : optim::ElementwiseOptimizer {
+  explicit Greedy(optim::ParameterGroups params)
+      : ElementwiseOptimizer("Greedy", std::move(params), 1, 0, {"a", "b", "c", "d"},
+                             [](const auto&) {}) {}
 };
 
 }  // namespace
@@ -301,4 +317,16 @@ TEST_CASE("optimisers refuse bad parameters and options", "[optim]") {
   CHECK_THROWS_WITH(optim::AdamW({w}).step({.max_grad_norm = -1}),
                     Contains("maximal gradient norm > 0"));
   CHECK_THROWS_WITH(optim::AdamW({w}).set_lr(std::nan("")), Contains("finite learning rate"));
+}
+
+TEST_CASE("a user's optimiser is its options and one rule", "[optim]") {
+  const Tensor p = tensor({1, 2}).requires_grad_(), q = tensor({3}, float64).requires_grad_();
+  Signs signs({p, q}, 0.5);
+  p.set_grad(tensor({10, -10})), q.set_grad(tensor({1}, float64));
+  signs.step(), signs.step();
+  CHECK(p.to_vector<float>() == std::vector<float>{0, 3});
+  CHECK(q.item() == 2);
+  CHECK(signs.state_dict()[1].first == "moves.0");
+  CHECK(signs.state_dict()[1].second.to_vector<int>() == std::vector<int>{2, 2});
+  CHECK_THROWS_WITH(Greedy({p}), "Greedy: expected at most 3 states, got 4");
 }

@@ -1,12 +1,13 @@
 // Augmentation: exact moves, PyTorch's resampling, and the distributions of the draws.
 
+#include "gradus/models/data/images/augment.h"
+
 #include <catch2/catch.hpp>
 #include <limits>
 #include <map>
 
 #include "gradus/core/ops/ops.h"
 #include "gradus/core/runtime/threads.h"
-#include "gradus/models/data/images/augment.h"
 #include "gradus/models/data/prefetch.h"
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
@@ -19,7 +20,7 @@ using models::AugmentOptions;
 
 namespace {
 
-/// True if all bits are equal.
+/// True if shape and all bits are equal.
 bool same(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() &&
          std::equal(
@@ -37,7 +38,7 @@ Tensor repeat(const Tensor& image, int64_t n) {
   return image.unsqueeze(0).expand({n, image.size(0), image.size(1), image.size(2)});
 }
 
-/// The image moved right and down by whole pixels, filled with 0.
+/// The image shifted right and down by whole pixels, with zeros at the edges.
 Tensor moved(const Tensor& image, int64_t right, int64_t down) {
   const Tensor out = zeros(image.shape());
   const int64_t h = image.size(1), w = image.size(2);
@@ -71,8 +72,8 @@ const AugmentOptions every_change{.shift = 2,
                                   .noise = 0.1,
                                   .erase = 0.5};
 
-/// Where each pixel of n images came from, in pixels from the image's centre: augments images whose
-/// two channels are their own coordinates, which bilinear interpolation preserves.
+/// Source position of each pixel of n images, relative to the centre: augments images whose two
+/// channels are their own coordinates, which bilinear interpolation preserves.
 struct Places {
   static constexpr int64_t size = 33;
   std::vector<float> values;
@@ -86,7 +87,7 @@ struct Places {
   double at(int64_t n, int64_t axis, int64_t right, int64_t down) const {
     return values[static_cast<size_t>(((n * 2 + axis) * size + 16 + down) * size + 16 + right)];
   }
-  /// d(coordinate along axis) / d(right or down), around the middle.
+  /// d(coordinate along axis) / d(right or down), near the centre.
   double slope(int64_t n, int64_t axis, bool down) const {
     return (at(n, axis, down ? 0 : 3, down ? 3 : 0) - at(n, axis, down ? 0 : -3, down ? -3 : 0)) /
            6;
@@ -155,7 +156,7 @@ TEST_CASE("warp: worked examples", "[images]") {
     return values(models::warp(x, tensor(map).reshape({1, 2, 3})));
   };
   CHECK(through({1, 0, 0, 0, 1, 0}) == values(x));
-  CHECK(through({0, 1, 0, -1, 0, 0}) == Values{7, 4, 1, 8, 5, 2, 9, 6, 3});  // a quarter turn
+  CHECK(through({0, 1, 0, -1, 0, 0}) == Values{7, 4, 1, 8, 5, 2, 9, 6, 3});  // rotated by 90 deg
   CHECK(through({1, 0, 1, 0, 1, 0}) == Values{2, 3, 0, 5, 6, 0, 8, 9, 0});
   CHECK(through({1, 0, 0.5, 0, 1, 0}) == Values{1.5, 2.5, 1.5, 4.5, 5.5, 3, 7.5, 8.5, 4.5});
   CHECK(through({1, 0, 0, 0, 1, -0.25}) ==
@@ -173,7 +174,7 @@ TEST_CASE("warp: PyTorch's affine_grid and grid_sample", "[images]") {
   const golden::File file("images");
   const Tensor x = file.get("images", float32), theta = file.get("theta");
   const auto h = static_cast<double>(x.size(2)), w = static_cast<double>(x.size(3));
-  // There a half of the image is 1, along each axis.
+  // In PyTorch's coordinates half the image has length 1 along each axis.
   const Tensor maps = theta * tensor({{1, w / h, w / 2}, {h / w, 1, h / 2}}, float64);
   CHECK(difference(models::warp(x, maps), file.get("warped", float32)) < 2e-6);
 }
@@ -220,7 +221,7 @@ TEST_CASE("augment: distributions of moves", "[images]") {
     CHECK(leant.slope(i, 1, true) == Approx(1));
     rights.push_back(-shifted.at(i, 0, 0, 0));
     downs.push_back(-shifted.at(i, 1, 0, 0));
-    // A crop lies within the image and has the area and the aspect ratio asked for.
+    // A crop lies within the image and has the requested area and aspect ratio.
     const double u = cropped.slope(i, 0, false), v = cropped.slope(i, 1, true);
     CHECK((u < 1 + 1e-5 && v < 1 + 1e-5 && u * v > 0.4 - 1e-3 && u * v < 1 + 1e-5));
     CHECK((u / v < 1.51 && v / u < 1.51));
@@ -271,7 +272,7 @@ TEST_CASE("augment: distributions of flips, colours, rectangles and noise", "[im
 }
 
 TEST_CASE("augment: shifts, flips, shears, rotates, scales and crops, in this order", "[images]") {
-  // Options draw independently: applied one by one they compose the whole.
+  // Options draw independently: applied one after another they give the combined result.
   const int64_t n = 300;
   const Places whole(n, {.shift = 2,
                          .crop_scale = 0.7,
@@ -300,7 +301,7 @@ TEST_CASE("augment: shifts, flips, shears, rotates, scales and crops, in this or
 }
 
 TEST_CASE("augment: colours by their formulas", "[images]") {
-  // With values that no clamp reaches, one option at a time gives its factor.
+  // Without clamping, one option at a time shows its factor.
   const Tensor x = random_images({20, 3, 6, 5}, 0.4, 0.6);
   const auto get = [&](const AugmentOptions& o) { return augment(x, o, 9, 1); };
   const Tensor bright = get({.brightness = 0.3}), contrast = get({.contrast = 0.3}),
@@ -328,7 +329,7 @@ TEST_CASE("augment: colours by their formulas", "[images]") {
   const Tensor grey = get({.grey = 1});
   CHECK(difference(grey.select(1, 0), grey.select(1, 2)) < 1e-6);
   CHECK(difference(grey[0], grey_of(x[0])) < 1e-6);
-  // One or two channels have no colour, but a contrast.
+  // One or two channels have contrast but no colour.
   for (const int64_t channels : {1, 2}) {
     const Tensor y = x.slice(1, 0, channels).contiguous();
     CHECK(same(augment(y, {.saturation = 1, .grey = 1}, 9, 1), y));
@@ -336,7 +337,7 @@ TEST_CASE("augment: colours by their formulas", "[images]") {
     CHECK(sharp[0].mean().item() == Approx(y[0].mean().item()));
     CHECK(!same(sharp, y));
   }
-  // Clamped, and NaN stays where it is.
+  // Values are clamped; NaN stays at its position.
   const Tensor clamped = augment(random_images({50, 1, 4, 4}), {.brightness = 1}, 1, 1);
   CHECK(clamped.max().item() == 1);
   CHECK(clamped.min().item() >= 0);
@@ -362,7 +363,7 @@ TEST_CASE("augment: a blur is a Gaussian", "[images]") {
     }
   }
   check_uniform(sigmas, *std::min_element(sigmas.begin(), sigmas.end()), 4);
-  // Edges are replicated, so a constant image stays so, even one smaller than the kernel.
+  // Edges are replicated: a constant image stays constant, even if smaller than the kernel.
   for (const Shape& shape : {Shape{5, 3, 8, 8}, Shape{5, 1, 1, 3}, Shape{5, 1, 2, 1}})
     CHECK(difference(augment(full(shape, 0.25), {.blur = 1, .blur_sigma = 30}, 1, 1),
                      full(shape, 0.25)) < 1e-6);

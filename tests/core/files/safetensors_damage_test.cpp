@@ -4,20 +4,13 @@
 #include <cstring>
 
 #include "gradus/core/files/safetensors.h"
+#include "tests/support/safetensors_bytes.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace gradus;
 using Catch::Matchers::Contains;
 
 namespace {
-
-/// A file's bytes: the header's length, the header, the data.
-std::string file_of(const std::string& header, const std::string& data) {
-  const uint64_t length = header.size();
-  std::string bytes(8, '\0');
-  std::memcpy(bytes.data(), &length, 8);
-  return bytes + header + data;
-}
 
 /// A header with one tensor "x", float32 by default.
 std::string one(const std::string& shape, const std::string& offsets,

@@ -1,14 +1,12 @@
-// Batches, and IDX files.
+// Batches of tensors.
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 #include <set>
 
-#include "gradus/core/files/file.h"
 #include "gradus/gradus.h"
 #include "tests/support/compare.h"
-#include "tests/support/temporary_folder.h"
 
 using namespace gradus;
 using namespace gradus::testing;
@@ -36,7 +34,7 @@ Ids counted(int64_t n) { return arange(n).to_vector<int64_t>(); }
 
 }  // namespace
 
-TEST_CASE("batches: each row once per epoch, the same rows of each tensor", "[data]") {
+TEST_CASE("batches: each row once per epoch, the same rows for every tensor", "[data]") {
   const Tensor x = arange(10).to(float32).unsqueeze(1) * tensor({1, 100}), y = arange(10);
   const models::Batches batches({x, y}, {.size = 4, .seed = 1});
   CHECK(batches.size() == 3);
@@ -70,7 +68,7 @@ TEST_CASE("batches: each row once per epoch, the same rows of each tensor", "[da
   CHECK(y.to_vector<int64_t>() == counted(10));
 }
 
-TEST_CASE("batches: the order depends on seed and epoch alone", "[data]") {
+TEST_CASE("batches: the order depends only on seed and epoch", "[data]") {
   const Tensor y = arange(100);
   const models::Batches batches({y}, {.size = 7, .seed = 3});
   const Ids first = rows_of(batches);
@@ -79,7 +77,7 @@ TEST_CASE("batches: the order depends on seed and epoch alone", "[data]") {
   set_num_threads(1);
   CHECK(rows_of(models::Batches({y}, {.size = 7, .seed = 3})) == first);
   set_num_threads(before);
-  CHECK(rows_of(models::Batches({y}, {.size = 100, .seed = 3})) == first);  // of any size
+  CHECK(rows_of(models::Batches({y}, {.size = 100, .seed = 3})) == first);  // for any batch size
   CHECK(rows_of(models::Batches({y}, {.size = 7, .seed = 4})) != first);
   std::set<Ids> orders;
   for (int64_t epoch = 0; epoch < 20; ++epoch) orders.insert(rows_of(batches, epoch));
@@ -124,77 +122,4 @@ TEST_CASE("batches: bad arguments are refused", "[data]") {
   CHECK_THROWS_WITH(batches.epoch(0)[-1], "Batches: batch -1 is outside [0, 2)");
   CHECK_THROWS_AS(batches.at(-1), Error);
   CHECK_THROWS_AS(batches.epoch(-1), Error);
-}
-
-// ---- IDX ----
-
-namespace {
-std::string bytes_of(std::initializer_list<int> bytes) {
-  std::string out;
-  for (int b : bytes) out.push_back(static_cast<char>(b));
-  return out;
-}
-}  // namespace
-
-TEST_CASE("read_idx: images and labels", "[data]") {
-  const TemporaryFolder folder;
-  const std::string path = folder / "file";
-  write_file_atomically(path, bytes_of({0, 0, 8,   3,   0,   0,  0, 2, 0, 0, 0, 1, 0, 0, 0, 3,  //
-                                        0, 1, 127, 128, 254, 255}));
-  const Tensor images = models::read_idx(path);
-  CHECK(images.shape() == Shape{2, 1, 3});
-  CHECK(images.dtype() == float32);
-  CHECK(images.to_vector<int>() == std::vector<int>{0, 1, 127, 128, 254, 255});
-  CHECK(models::read_idx(path, float64).dtype() == float64);
-  write_file_atomically(path, bytes_of({0, 0, 8, 1, 0, 0, 0, 4, 7, 2, 1, 200}));
-  const Tensor labels = models::read_idx(path, int64);
-  CHECK(labels.shape() == Shape{4});
-  CHECK(labels.to_vector<int64_t>() == Ids{7, 2, 1, 200});
-  write_file_atomically(path, bytes_of({0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 28}));
-  CHECK(models::read_idx(path).shape() == Shape{0, 28});
-  CHECK_THROWS_AS(models::read_idx(path, boolean), Error);
-  // More than one read, and a size of more than one byte.
-  std::string large = bytes_of({0, 0, 8, 2, 0, 0, 1, 44, 0, 0, 1, 244});
-  for (int i = 0; i < 300 * 500; ++i) large.push_back(static_cast<char>(i % 251));
-  write_file_atomically(path, large);
-  const Tensor x = models::read_idx(path, int64);
-  CHECK(x.shape() == Shape{300, 500});
-  CHECK(difference(x.reshape({-1}),
-                   (arange(300 * 500).to(float64) -
-                    251.0 * (arange(300 * 500).to(float64) / 251.0).to(int64).to(float64))
-                       .to(int64)) == 0);
-}
-
-TEST_CASE("read_idx: a damaged file is refused, with file and byte", "[data]") {
-  const TemporaryFolder folder;
-  const std::string path = folder / "file", opening = "read_idx: " + path + ": ";
-  const auto refused = [&](std::initializer_list<int> bytes) {
-    write_file_atomically(path, bytes_of(bytes));
-    const int64_t before = memory_stats().live;
-    reset_peak_memory();
-    const std::string message = error_of([&] { models::read_idx(path); });
-    CHECK(memory_stats().peak == before);
-    REQUIRE(message.rfind(opening, 0) == 0);
-    return message.substr(opening.size());
-  };
-  CHECK(refused({}) == "byte 0: the file ends within its header");
-  CHECK(refused({0, 0, 8}) == "byte 3: the file ends within its header");
-  CHECK(refused({1, 0, 8, 1}) == "byte 0: expected two zero bytes, got 1 and 0");
-  CHECK(refused({0, 0, 13, 1, 0, 0, 0, 0}) == "byte 2: expected type 8, unsigned bytes, got 13");
-  CHECK(refused({0, 0, 8, 0}) == "byte 3: expected 1 to 4 axes, got 0");
-  CHECK(refused({0, 0, 8, 5}) == "byte 3: expected 1 to 4 axes, got 5");
-  CHECK(refused({0, 0, 8, 2, 0, 0, 0, 1, 0, 0}) ==
-        "byte 10: the file ends within its header, in the size of axis 1");
-  CHECK(refused({0, 0, 8, 1, 0, 0, 0, 3, 1, 2}) ==
-        "byte 10: expected 3 bytes after the header, for the shape (3,), got 2");
-  CHECK(refused({0, 0, 8, 1, 0, 0, 0, 1, 1, 2}) ==
-        "byte 9: expected 1 bytes after the header, for the shape (1,), got 2");
-  CHECK(refused({0, 0, 8, 1, 255, 255, 255, 255, 1}) ==
-        "byte 9: expected 4294967295 bytes after the header, for the shape (4294967295,), got 1");
-  CHECK_THAT(refused({0,   0,   8,   4,   255, 255, 255, 255, 255, 255,
-                      255, 255, 255, 255, 255, 255, 255, 255, 255, 255}),
-             Contains("byte 4: no file holds the shape (4294967295, 4294967295"));
-  CHECK_THAT(refused({0x1f, 0x8b, 8, 0, 1, 2, 3}), Contains("byte 7: the gzip data end too early"));
-  CHECK_THROWS_WITH(models::read_idx(folder / "none"), Contains("none: No such file"));
-  CHECK_THROWS_WITH(models::read_idx(folder.path.string()), Contains("not a regular file"));
 }

@@ -9,46 +9,17 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "gradus/core/files/named_tensors.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/tensor/tensor.h"
-#include "gradus/models/folder/checkpoint.h"
-#include "gradus/nn/layers.h"
-#include "gradus/optim/optim.h"
+#include "tests/support/safetensors_bytes.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
-
-namespace {
-
-/// A file's bytes: the header's length, the header, the data.
-std::string file_of(const std::string& header, const std::string& data) {
-  const uint64_t length = header.size();
-  std::string bytes(8, '\0');
-  std::memcpy(bytes.data(), &length, 8);
-  return bytes + header + data;
-}
-
-/// The JSON header of a file's bytes, and the data after it.
-std::pair<nlohmann::json, std::string> parts_of(const std::string& bytes) {
-  uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), 8);
-  return {nlohmann::json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
-}
-
-template <class T>
-void check_same_bits(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.shape() == b.shape());
-  REQUIRE(a.dtype() == b.dtype());
-  REQUIRE(b.is_contiguous());
-  CHECK(std::memcmp(a.data<T>(), b.data<T>(), static_cast<size_t>(a.numel()) * sizeof(T)) == 0);
-}
-
-}  // namespace
 
 TEST_CASE("safetensors: a round trip preserves every bit", "[safetensors]") {
   TemporaryFolder folder;
@@ -304,42 +275,6 @@ TEST_CASE("safetensors: the checksum depends on the order of words", "[safetenso
       std::ofstream(path, std::ios::binary) << bytes;
       CHECK_THROWS_WITH(load_safetensors(path), Contains("checksum"));
     }
-}
-
-TEST_CASE("a checkpoint of another optimiser changes nothing", "[safetensors]") {
-  TemporaryFolder folder;
-  const std::string path = folder / "x";
-  nn::Linear model(2, 2), other(2, 2);
-  models::save_checkpoint(path, model, optim::SGD(model.parameters(), {.momentum = 0.9}), {});
-  optim::AdamW adam(other.parameters());
-  const Tensor weight = other.weight.detach().clone(), bias = other.bias.detach().clone();
-  manual_seed(5);
-  CHECK_THROWS_WITH(models::Checkpoint(path).restore(other, adam), Contains(path + ": AdamW: "));
-  check_same_bits<float>(other.weight.detach(), weight);
-  check_same_bits<float>(other.bias.detach(), bias);
-  CHECK(default_generator().state().seed == 5);
-}
-
-TEST_CASE("a checkpoint from before there were checksums loads", "[safetensors]") {
-  TemporaryFolder folder;
-  const std::string path = folder / "x";
-  nn::Linear model(2, 2), other(2, 2);
-  optim::SGD sgd(model.parameters()), other_sgd(other.parameters());
-  models::save_checkpoint(path, model, sgd, {{"step", "3"}});
-  auto [header, data] = parts_of(read_file(path));
-  header["__metadata__"].erase("gradus.checksum");
-  header["__metadata__"].erase("gradus.format");
-  write_file_atomically(path, file_of(header.dump(), data));
-  const models::Checkpoint old(path);
-  CHECK(old.metadata().at("step") == "3");
-  old.restore(other, other_sgd);
-  check_same_bits<float>(model.weight.detach(), other.weight.detach());
-
-  for (const char* random : {"", "1", "1 x", "-1 2", "1 2 3", "1 18446744073709551616"}) {
-    header["__metadata__"]["random"] = random;
-    write_file_atomically(path, file_of(header.dump(), data));
-    CHECK_THROWS_WITH(models::Checkpoint(path), Contains(path + ": no checkpoint: "));
-  }
 }
 
 TEST_CASE("safetensors: loading takes time linear in the number of tensors", "[safetensors]") {

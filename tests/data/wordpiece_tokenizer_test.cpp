@@ -1,5 +1,7 @@
-// WordPiece: against the plain Python of tests/golden/scripts/make_hugging_face.py, its files,
-// whole and damaged, and the tokenizers of Hugging Face's folders.
+// WordPiece: the plain Python of tests/golden/scripts/make_hugging_face.py, intact and damaged
+// files, and the tokenizers of Hugging Face folders.
+
+#include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -8,7 +10,6 @@
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/utf8.h"
-#include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "tests/support/damaged_files.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
@@ -118,7 +119,7 @@ JsonFolder bert_json() {
 
 }  // namespace
 
-TEST_CASE("WordPiece: ids of BERT's rules in plain Python", "[wordpiece]") {
+TEST_CASE("WordPiece: ids equal those of BERT's rules in plain Python", "[wordpiece]") {
   const auto uncased = golden_vocab();
   const auto cased = golden_vocab({.lower_case = false, .strip_accents = false});
   const json cases = json::parse(read_file(folders + "wordpiece.json"));
@@ -131,10 +132,10 @@ TEST_CASE("WordPiece: ids of BERT's rules in plain Python", "[wordpiece]") {
   }
 }
 
-TEST_CASE("WordPiece: worked by hand", "[wordpiece]") {
+TEST_CASE("WordPiece: an example by hand", "[wordpiece]") {
   const WordPieceTokenizer tokenizer({"[UNK]", "un", "##aff", "##able", "a", "##b", "##ab", "!"});
   CHECK(tokenizer.encode("Unaffable") == Ids{1, 2, 3});
-  CHECK(tokenizer.encode("aab!") == Ids{4, 6, 7});  // the longest piece first, not a ##a
+  CHECK(tokenizer.encode("aab!") == Ids{4, 6, 7});  // the longest piece first: not a ##a
   CHECK(tokenizer.encode("unx [UNK]") == Ids{0, 0, 0, 0});
   CHECK(tokenizer.count_unknown(tokenizer.encode("unx a")) == 1);
   CHECK(tokenizer.decode({1, 2, 3, 4, 7, 0}) == "unaffable a ! [UNK]");
@@ -151,7 +152,7 @@ TEST_CASE("WordPiece: worked by hand", "[wordpiece]") {
   CHECK_THROWS_WITH(WordPieceTokenizer({"\xff"}), Contains("expected UTF-8"));
 }
 
-TEST_CASE("WordPiece: a saved tokenizer is the same, and damaged files are refused or valid",
+TEST_CASE("WordPiece: a saved tokenizer loads unchanged, and damaged files are refused or valid",
           "[wordpiece]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokenizer.json";
@@ -175,7 +176,7 @@ TEST_CASE("WordPiece: a saved tokenizer is the same, and damaged files are refus
   CHECK(count_taken(path, [&] { WordPieceTokenizer::load_vocab(path); }) > 0);
 }
 
-TEST_CASE("Hugging Face: tokenizers are found in a folder", "[wordpiece]") {
+TEST_CASE("Hugging Face: finding the tokenizer of a folder", "[wordpiece]") {
   TemporaryFolder folder;
   const std::string dir = folder.path.string();
   CHECK_THROWS_WITH(models::load_tokenizer(dir),
@@ -198,7 +199,7 @@ TEST_CASE("Hugging Face: a tokenizer.json of BPE equals vocab.json and merges.tx
   const auto gpt2 = models::load_tokenizer(folders + "gpt2");
   const JsonFolder files = gpt2_json();
   check_same(*files.load(files.good), *gpt2);
-  json old = files.good;  // the format of the first files
+  json old = files.good;  // the oldest format
   old["model"].erase("type");
   old["model"]["merges"] = json::parse(gpt2->to_json())["merges"];
   check_same(*files.load(old), *gpt2);
@@ -393,7 +394,7 @@ TEST_CASE("Unicode: lower case and decomposition of every character match Python
   }
 }
 
-TEST_CASE("WordPiece: the dot above that lower-casing U+0130 leaves", "[wordpiece]") {
+TEST_CASE("WordPiece: the combining dot that lower-casing U+0130 leaves", "[wordpiece]") {
   const std::vector<std::string> pieces{"[UNK]", "i", "i\xcc\x87", "\xcf\x83", "\xcf\x82"};
   const WordPieceTokenizer kept(pieces, {.strip_accents = false}), bare(pieces);
   CHECK(kept.encode("\xc4\xb0 I") == Ids{2, 1});

@@ -1,6 +1,6 @@
 // The graph and the engine: recording, the backward pass, freeing, errors.
 
-#include "tests/core/autograd_test.h"
+#include "tests/core/tensor/autograd_test.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,7 +1,7 @@
-// Byte pair encoding: by hand, against the plain Python of tests/golden/scripts/make_bpe_golden.py,
-// on random bytes, and GPT-2's files, whole and damaged.
+// Byte pair encoding: examples by hand, the plain Python of
+// tests/golden/scripts/make_bpe_golden.py, random bytes, and GPT-2's files, intact and damaged.
 
-#include "gradus/models/data/tokenizers/bpe.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 
 #include "gradus/core/files/file.h"
 #include "gradus/core/runtime/error.h"
-#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizers/bpe.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
@@ -70,7 +70,7 @@ std::string random_bytes(std::mt19937& random, size_t n) {
 
 }  // namespace
 
-TEST_CASE("BPE: a text's words by GPT-2's rule", "[tokenizer][bpe]") {
+TEST_CASE("BPE: splitting a text into words by GPT-2's rule", "[tokenizer][bpe]") {
   CHECK(words_of("Hello world") == Texts{"Hello", " world"});
   CHECK(words_of("it's they'll 've 'S") ==
         Texts{"it", "'s", " they", "'ll", " '", "ve", " '", "S"});
@@ -83,7 +83,8 @@ TEST_CASE("BPE: a text's words by GPT-2's rule", "[tokenizer][bpe]") {
   CHECK(words_of("!? 'tis") == Texts{"!?", " '", "tis"});
   CHECK(words_of("x!'s") == Texts{"x", "!'", "s"});
   CHECK(words_of("a\xff\xff b") == Texts{"a", "\xff\xff", " b"});
-  // e acute is a letter, superscript two a number, a no-break space a space, the Euro sign neither.
+  // e acute is a letter, superscript two a number, a no-break space a space, the Euro sign
+  // none of these.
   CHECK(words_of("\u00e9t\u00e9\u00b2\u00a0\u20ac 5") ==
         Texts{"\u00e9t\u00e9", "\u00b2", "\u00a0", "\u20ac", " 5"});
   for (const json& sample : golden()["samples"])
@@ -93,8 +94,8 @@ TEST_CASE("BPE: a text's words by GPT-2's rule", "[tokenizer][bpe]") {
 TEST_CASE("BPE: merges learned by hand", "[tokenizer][bpe]") {
   // Words: "low" 1, " low" 1, " lower" 2, " lowest" 1, " newer" 1. Pairs: l-o and o-w 5 each,
   // " "-l 4, w-e 4 (lower 2, lowest 1, newer 1), e-r 3. l-o comes first: l has the smaller id. Then
-  // lo-w 5; then " "-low, 4 of its 5 having a space before. Then w-e is left in newer alone, e-r
-  // stands in lower 2 and newer 1: 3; low-e is " low"-e, 3. e has the smaller id than " low".
+  // lo-w 5; then " "-low, 4 of its 5 follow a space. Then w-e remains only in newer; e-r
+  // occurs in lower (2) and newer (1): 3; low-e is " low"-e, 3. e has a smaller id than " low".
   const std::string text = "low low lower lower lowest newer";
   const auto bpe = BPETokenizer::train(text, {.vocab_size = 256 + 5});
   CHECK(bpe.num_merges() == 5);
@@ -108,11 +109,11 @@ TEST_CASE("BPE: merges learned by hand", "[tokenizer][bpe]") {
   CHECK(bpe.encode(" lowest") == Ids{first + 2, 'e' - '!', 's' - '!', 't' - '!'});
   CHECK(bpe.encode("lo lower") == Ids{first, first + 4});
   CHECK(bpe.encode("").empty());
-  // Nothing occurs twice: no merges, although there is room.
+  // No pair occurs twice: no merges, although the vocabulary has room.
   CHECK(BPETokenizer::train("abc", {.vocab_size = 1000}).vocab_size() == 256);
   CHECK(BPETokenizer::train("abc", {.vocab_size = 1000, .min_count = 1}).num_merges() == 2);
   CHECK(BPETokenizer::train("", {.vocab_size = 256}).encode("a!") == Ids{'a' - '!', 0});
-  // "aaaa" is aa aa, from left to right; "aaa" keeps its last a.
+  // "aaaa" is merged from left to right into aa aa; "aaa" keeps its last a.
   const auto as = BPETokenizer::train("aaaa aaaa", {.vocab_size = 257});
   CHECK(as.encode("aaa") == Ids{256, 'a' - '!'});
 }
@@ -184,7 +185,7 @@ TEST_CASE("BPE: long words and long texts", "[tokenizer][bpe]") {
 
 namespace {
 
-/// vocab.json and merges.txt of the 256 bytes with these merges; edit(vocab, merges) damages them.
+/// vocab.json and merges.txt of the 256 bytes with these merges; edit(vocab, merges) changes them.
 struct GPT2Files {
   TemporaryFolder folder;
   std::string vocab_path = folder / "vocab.json", merges_path = folder / "merges.txt";

@@ -6,7 +6,7 @@
 #include "gradus/core/debug/gradcheck.h"
 #include "gradus/core/runtime/random.h"
 #include "gradus/core/tensor/reuse.h"
-#include "tests/core/autograd_test.h"
+#include "tests/core/tensor/autograd_test.h"
 
 using namespace gradus;
 using namespace gradus::core;

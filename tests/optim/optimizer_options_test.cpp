@@ -217,3 +217,28 @@ TEST_CASE("optimisers refuse each option that is out of range, of groups too", "
   CHECK_THROWS_WITH(optim::schedule::transformer(-1, 64), Contains("expected step"));
   CHECK_THROWS_WITH(optim::schedule::transformer(0, 64, 0), Contains("d_model and warmup > 0"));
 }
+
+TEST_CASE("RMSprop: state, a variance that rounds below zero, options out of range", "[optim]") {
+  const Tensor p = zeros({2}).requires_grad_();
+  optim::RMSprop all({p}, {.lr = 1e-3, .momentum = 0.5, .centered = true});
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : all.state_dict()) names.push_back(name);
+  CHECK(names ==
+        std::vector<std::string>{"step", "square_avg.0", "momentum_buffer.0", "grad_avg.0"});
+  CHECK(optim::RMSprop({p}, {.centered = true}).state_dict()[2].first == "grad_avg.0");
+  CHECK(optim::RMSprop({p}).state_dict().size() == 2);
+  // A gradient that never changes: v - m^2 is 0 but for rounding, which may take it below.
+  const Tensor many = zeros({1000}).requires_grad_();
+  optim::RMSprop centered({many}, {.lr = 1e-9, .alpha = 0.8, .centered = true});
+  for (int step = 0; step < 300; ++step) {
+    many.set_grad(linspace(0.1, 1, 1000));
+    centered.step();
+  }
+  CHECK(sum(isnan(many)).item() == 0);
+  for (double bad : {-0.1, 1.0, std::nan("")}) {
+    CHECK_THROWS_WITH(optim::RMSprop({p}, {.alpha = bad}), Contains("RMSprop: expected alpha in"));
+    CHECK_THROWS_WITH(optim::RMSprop({p}, {.momentum = bad}),
+                      Contains("RMSprop: expected 0 <= momentum < 1"));
+  }
+  CHECK_THROWS_WITH(optim::RMSprop({p}, {.eps = -1}), Contains("RMSprop: expected eps >= 0"));
+}

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "tests/core/autograd_test.h"
+#include "tests/core/tensor/autograd_test.h"
 
 using namespace gradus;
 using namespace gradus::core;

@@ -1,0 +1,139 @@
+// Synthetic shapes with captions.
+
+#include "gradus/models/data/images/shapes.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "gradus/core/runtime/threads.h"
+
+using namespace gradus;
+using Catch::Contains;
+using models::ImageBytes;
+
+namespace {
+
+struct Threads {
+  const int before = num_threads();
+  ~Threads() { set_num_threads(before); }
+};
+
+/// Position of a colour in a picture: the mean position of pixels of similar colour.
+std::pair<double, double> place_of(const ImageBytes& image, const std::string& colour) {
+  const std::map<std::string, std::array<double, 3>> colours{
+      {"red", {230, 31, 31}},     {"green", {31, 191, 51}},   {"blue", {38, 77, 242}},
+      {"yellow", {242, 230, 38}}, {"purple", {166, 51, 204}}, {"cyan", {51, 217, 230}},
+      {"white", {242, 242, 242}}};
+  double x_sum = 0, y_sum = 0, count = 0;
+  for (int64_t y = 0; y < image.height; ++y)
+    for (int64_t x = 0; x < image.width; ++x) {
+      double distance = 0;
+      for (int64_t c = 0; c < 3; ++c)
+        distance +=
+            std::pow(image.bytes[static_cast<size_t>((c * image.height + y) * image.width + x)] -
+                         colours.at(colour)[static_cast<size_t>(c)],
+                     2);
+      if (std::sqrt(distance) > 60) continue;
+      x_sum += static_cast<double>(x);
+      y_sum += static_cast<double>(y);
+      ++count;
+    }
+  REQUIRE(count >= 8);
+  return {x_sum / count, y_sum / count};
+}
+
+}  // namespace
+
+TEST_CASE("draw_shapes: captions are true", "[images]") {
+  const auto pictures = models::draw_shapes(0, 2000, {.min_shapes = 2, .seed = 3});
+  std::map<std::string, int> relations;
+  int named_first = 0;
+  for (int64_t i = 0; i < 2000; ++i) {
+    const std::string& caption = pictures.captions[static_cast<size_t>(i)];
+    std::istringstream words(caption);
+    std::string a, first, first_shape, relation, second;
+    words >> a >> first >> first_shape >> relation;
+    words >> a;
+    if (a == "of") words >> a;
+    words >> second;
+    ++relations[relation];
+    CHECK(pictures.images.class_names()[static_cast<size_t>(pictures.images.label(i))] ==
+          first + ' ' + first_shape);
+    if (first == second) continue;
+    INFO(caption);
+    const ImageBytes image = pictures.images.image(i);
+    const auto [x1, y1] = place_of(image, first);
+    const auto [x2, y2] = place_of(image, second);
+    const double right = x1 - x2, down = y1 - y2;
+    const bool upright = relation == "above" || relation == "below";
+    const double along = upright ? down : right, across = upright ? right : down;
+    CHECK((relation == "above" || relation == "left" ? along < 0 : along > 0));
+    CHECK(std::abs(along) > 1.5 * std::abs(across) - 1);  // mean positions are not exact
+    named_first += first < second;
+  }
+  CHECK(relations.size() == 4);
+  for (const auto& [relation, count] : relations) CHECK(std::abs(count - 500) < 100);
+  CHECK(named_first > 600);
+}
+
+TEST_CASE("draw_shapes: a picture depends only on its index", "[images]") {
+  const Threads threads;
+  const models::ShapesOptions options{.size = 24, .seed = 7};
+  set_num_threads(1);
+  const auto all = models::draw_shapes(5, 40, options);
+  for (const int n : {2, 3}) {
+    set_num_threads(n);
+    const auto again = models::draw_shapes(5, 40, options),
+               part = models::draw_shapes(25, 3, options);
+    CHECK(again.captions == all.captions);
+    for (int64_t i = 0; i < 40; ++i) CHECK(again.images.image(i) == all.images.image(i));
+    for (int64_t i = 0; i < 3; ++i) CHECK(part.images.image(i) == all.images.image(20 + i));
+    CHECK(part.captions[1] == all.captions[21]);
+  }
+  CHECK(
+      !(models::draw_shapes(5, 1, {.size = 24, .seed = 8}).images.image(0) == all.images.image(0)));
+  std::set<std::vector<uint8_t>> different;
+  for (int64_t i = 0; i < 40; ++i) different.insert(all.images.image(i).bytes);
+  CHECK(different.size() == 40);
+}
+
+TEST_CASE("draw_shapes: classes, captions and sizes", "[images]") {
+  const auto captions = models::shape_captions();
+  const std::set<std::string> known(captions.begin(), captions.end());
+  CHECK(captions.size() == 35 + 4760);
+  CHECK(known.size() == captions.size());
+  CHECK(models::shape_captions({.max_shapes = 1}).size() == 35);
+  CHECK(models::shape_captions({.min_shapes = 2}).size() == 4760);
+  std::map<int64_t, int> labels;
+  const auto one = models::draw_shapes(0, 3500, {.size = 20, .max_shapes = 1});
+  for (int64_t i = 0; i < 3500; ++i) {
+    ++labels[one.images.label(i)];
+    CHECK(one.captions[static_cast<size_t>(i)] ==
+          "a " + one.images.class_names()[static_cast<size_t>(one.images.label(i))]);
+  }
+  CHECK(labels.size() == 35);
+  for (const auto& [label, count] : labels) CHECK(std::abs(count - 100) < 50);
+  const auto both = models::draw_shapes(0, 300, {.size = 37});
+  int longer = 0;
+  for (const std::string& caption : both.captions) {
+    CHECK(known.count(caption) == 1);
+    longer += caption.size() > 20;
+  }
+  CHECK(std::abs(longer - 150) < 50);
+  CHECK(both.images.shape() == Shape{300, 3, 37, 37});
+  CHECK(models::draw_shapes(0, 0).images.size() == 0);
+  CHECK(models::draw_shapes(0, 1, {.size = 500}).images.shape() == Shape{1, 3, 500, 500});
+  CHECK_THROWS_WITH(models::draw_shapes(0, 1, {.size = 19}), Contains("size of 20 to 1024"));
+  CHECK_THROWS_WITH(models::draw_shapes(0, 1, {.min_shapes = 2, .max_shapes = 1}),
+                    "draw_shapes: expected 1 or 2 shapes, got 2 to 1");
+  CHECK_THROWS_AS(models::draw_shapes(0, 1, {.max_shapes = 3}), Error);
+  CHECK_THROWS_AS(models::draw_shapes(0, 1, {.min_shapes = 0}), Error);
+  CHECK_THROWS_AS(models::draw_shapes(0, 1, {.noise = std::nan("")}), Error);
+  CHECK_THROWS_AS(models::draw_shapes(-1, 1), Error);
+  CHECK_THROWS_AS(models::draw_shapes(0, int64_t{1} << 50), Error);
+  CHECK_THROWS_AS(models::shape_captions({.size = 0}), Error);
+}

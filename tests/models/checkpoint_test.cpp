@@ -1,0 +1,50 @@
+// Checkpoints.
+
+#include "gradus/models/folder/checkpoint.h"
+
+#include <catch2/catch.hpp>
+
+#include "gradus/core/core.h"
+#include "gradus/nn/layers.h"
+#include "gradus/optim/optim.h"
+#include "tests/support/safetensors_bytes.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+
+TEST_CASE("a checkpoint of another optimiser is refused and changes nothing", "[checkpoint]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  nn::Linear model(2, 2), other(2, 2);
+  models::save_checkpoint(path, model, optim::SGD(model.parameters(), {.momentum = 0.9}), {});
+  optim::AdamW adam(other.parameters());
+  const Tensor weight = other.weight.detach().clone(), bias = other.bias.detach().clone();
+  manual_seed(5);
+  CHECK_THROWS_WITH(models::Checkpoint(path).restore(other, adam), Contains(path + ": AdamW: "));
+  check_same_bits<float>(other.weight.detach(), weight);
+  check_same_bits<float>(other.bias.detach(), bias);
+  CHECK(default_generator().state().seed == 5);
+}
+
+TEST_CASE("a checkpoint of the format without checksums loads", "[checkpoint]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  nn::Linear model(2, 2), other(2, 2);
+  optim::SGD sgd(model.parameters()), other_sgd(other.parameters());
+  models::save_checkpoint(path, model, sgd, {{"step", "3"}});
+  auto [header, data] = parts_of(read_file(path));
+  header["__metadata__"].erase("gradus.checksum");
+  header["__metadata__"].erase("gradus.format");
+  write_file_atomically(path, file_of(header.dump(), data));
+  const models::Checkpoint old(path);
+  CHECK(old.metadata().at("step") == "3");
+  old.restore(other, other_sgd);
+  check_same_bits<float>(model.weight.detach(), other.weight.detach());
+
+  for (const char* random : {"", "1", "1 x", "-1 2", "1 2 3", "1 18446744073709551616"}) {
+    header["__metadata__"]["random"] = random;
+    write_file_atomically(path, file_of(header.dump(), data));
+    CHECK_THROWS_WITH(models::Checkpoint(path), Contains(path + ": no checkpoint: "));
+  }
+}

@@ -1,0 +1,64 @@
+// Initialisers.
+
+#include "gradus/nn/init.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "gradus/core/core.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+
+TEST_CASE("initialisers have the right bounds and moments", "[nn]") {
+  manual_seed(3);
+  auto largest = [](const Tensor& x) { return max(abs(x)).item(); };
+  auto deviation = [](const Tensor& x) { return std::sqrt(var(x, {}).item()); };
+  const Shape shape{200, 300};
+  const double linear_bound = 1 / std::sqrt(300.0), xavier_bound = std::sqrt(6.0 / 500);
+  CHECK(largest(nn::init::kaiming_uniform(shape)) <= linear_bound);
+  CHECK(largest(nn::init::kaiming_uniform(shape)) == Approx(linear_bound).epsilon(1e-3));
+  CHECK(deviation(nn::init::kaiming_uniform(shape)) ==
+        Approx(linear_bound / std::sqrt(3.0)).epsilon(0.02));
+  CHECK(deviation(nn::init::kaiming_normal(shape)) == Approx(std::sqrt(2.0 / 300)).epsilon(0.02));
+  CHECK(largest(nn::init::xavier_uniform(shape)) == Approx(xavier_bound).epsilon(1e-3));
+  CHECK(deviation(nn::init::xavier_uniform(shape)) ==
+        Approx(xavier_bound / std::sqrt(3.0)).epsilon(0.02));
+  CHECK(largest(nn::init::xavier_uniform(shape, 3)) == Approx(3 * xavier_bound).epsilon(1e-3));
+  CHECK(largest(nn::init::kaiming_uniform(shape, 0)) == Approx(std::sqrt(6.0 / 300)).epsilon(1e-3));
+  CHECK(min(nn::init::kaiming_uniform(shape)).item() == Approx(-linear_bound).epsilon(1e-3));
+  CHECK(deviation(nn::init::kaiming_normal(shape, 1)) ==
+        Approx(std::sqrt(1.0 / 300)).epsilon(0.02));
+  // A convolution's fans include its kernel's area: 40 * 5 * 3 in, 60 * 5 * 3 out.
+  CHECK(deviation(nn::init::kaiming_normal({60, 40, 5, 3})) ==
+        Approx(std::sqrt(2.0 / 600)).epsilon(0.02));
+  CHECK(largest(nn::init::xavier_uniform({60, 40, 5, 3})) ==
+        Approx(std::sqrt(6.0 / 1500)).epsilon(1e-3));
+  const Tensor flat = nn::init::uniform(shape, -1, 4);
+  CHECK(min(flat).item() == Approx(-1).margin(1e-3));
+  CHECK(max(flat).item() == Approx(4).margin(1e-3));
+  CHECK(mean(flat).item() == Approx(1.5).margin(0.03));
+  CHECK(deviation(nn::init::xavier_normal(shape, 2)) ==
+        Approx(2 * std::sqrt(2.0 / 500)).epsilon(0.02));
+  CHECK(largest(nn::init::uniform_fan_in({5000}, 300)) == Approx(linear_bound).epsilon(1e-2));
+  CHECK(largest(nn::init::kaiming_uniform({8, 4, 3, 3})) ==
+        Approx(1 / std::sqrt(36.0)).epsilon(0.05));
+  const Tensor n = nn::init::normal(shape, 3, 0.5);
+  CHECK(mean(n).item() == Approx(3).margin(0.01));
+  CHECK(deviation(n) == Approx(0.5).epsilon(0.02));
+  const Tensor cut =
+      nn::init::trunc_normal(shape, 0, 1, -1, 2);  // mean (phi(-1) - phi(2)) / (Phi(2) - Phi(-1))
+  CHECK(min(cut).item() >= -1);
+  CHECK(max(cut).item() <= 2);
+  CHECK(mean(cut).item() == Approx(0.2296).margin(0.01));
+  // 1 - (phi(-1) + 2 phi(2)) / (Phi(2) - Phi(-1)) - mean^2
+  CHECK(var(cut, {}).item() == Approx(0.5196).margin(0.01));
+  const Tensor moved = nn::init::trunc_normal(shape, 3, 2, 1, 7);  // the same, times 2, plus 3
+  CHECK(mean(moved).item() == Approx(3.4592).margin(0.02));
+  CHECK(min(moved).item() == Approx(1).margin(0.01));
+  CHECK(max(moved).item() == Approx(7).margin(0.01));
+  CHECK_THROWS_WITH(nn::init::kaiming_uniform({3}), Contains("expected at least 2 axes"));
+  CHECK_THROWS_WITH(nn::init::normal({3}, 0, -1), Contains("standard deviation >= 0"));
+  CHECK_THROWS_WITH(nn::init::trunc_normal({3}, 0, 1, 2, -2), Contains("low < high"));
+}

@@ -1,0 +1,154 @@
+// Layers against PyTorch, their options and errors.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "gradus/core/core.h"
+#include "gradus/nn/nn.h"
+#include "tests/golden/golden.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// ---- modules against PyTorch: outputs and all gradients ----
+
+using Call = std::function<Tensor(const std::vector<Tensor>&)>;
+
+void compare(const golden::File& file, const std::string& name, nn::Module& module,
+             const Call& call, Dtype dtype) {
+  const double tolerance = dtype == float64 ? 1e-9 : 1e-4;
+  CAPTURE(name, dtype);
+  module.to(dtype);
+  module.load_state_dict(file.with_prefix(name + ".param.", dtype));
+  module.zero_grad();
+  std::vector<Tensor> inputs;
+  for (int i = 0; file.has(name + ".in." + std::to_string(i)); ++i) {
+    inputs.push_back(file.get(name + ".in." + std::to_string(i), dtype));
+    if (is_floating(inputs.back().dtype())) inputs.back().requires_grad_();
+  }
+  const Tensor y = call(inputs);
+  CHECK(golden::difference(y, file.get(name + ".out")) < tolerance);
+  y.backward(file.get(name + ".dout", dtype));
+  for (const auto& [parameter, tensor] : module.named_parameters()) {
+    CAPTURE(parameter);
+    CHECK(golden::difference(tensor.grad(), file.get(name + ".grad." + parameter)) < tolerance);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].requires_grad())
+      CHECK(golden::difference(inputs[i].grad(), file.get(name + ".din." + std::to_string(i))) <
+            tolerance);
+}
+
+template <class M>
+void compare(const golden::File& file, const std::string& name, M module) {
+  auto call = [&](const std::vector<Tensor>& in) { return module(in[0]); };
+  for (Dtype dtype : {float64, float32}) compare(file, name, module, call, dtype);
+}
+
+}  // namespace
+
+TEST_CASE("modules give PyTorch's outputs and gradients", "[nn][golden]") {
+  const golden::File file("modules");
+  compare(file, "linear", nn::Linear(6, 4));
+  compare(file, "linear_no_bias", nn::Linear(6, 4, {.bias = false}));
+  compare(file, "embedding", nn::Embedding(9, 4));
+  compare(file, "layer_norm", nn::LayerNorm(8));
+  compare(file, "mlp_erf", nn::MLP(8));
+  compare(file, "mlp_tanh", nn::MLP(8, {.activation = Activation::gelu_tanh, .bias = false}));
+  compare(file, "attention_full", nn::MultiHeadAttention(8, {.heads = 2}));
+  compare(file, "attention_causal", nn::MultiHeadAttention(8, {.heads = 2, .causal = true}));
+  compare(file, "block_full", nn::Block(8, {.heads = 2}));
+  compare(file, "block_causal", nn::Block(8, {.heads = 2, .causal = true}));
+
+  nn::MultiHeadAttention attention(8, {.heads = 2});
+  for (Dtype dtype : {float64, float32}) {
+    const Tensor boolean_mask = file.get("mask.bool"), added = file.get("mask.added", dtype);
+    compare(
+        file, "attention_masked", attention,
+        [&](const std::vector<Tensor>& in) { return attention(in[0], boolean_mask); }, dtype);
+    compare(
+        file, "attention_biased", attention,
+        [&](const std::vector<Tensor>& in) { return attention(in[0], added); }, dtype);
+  }
+}
+
+TEST_CASE("layers refuse bad sizes and options", "[nn]") {
+  CHECK_THROWS_WITH(nn::Linear(0, 3), Contains("Linear: expected sizes > 0, got (3, 0)"));
+  CHECK_THROWS_WITH(nn::Linear(ones({2, 3}), ones({3})),
+                    Contains("expected bias of float32 (2,), got float32 (3,)"));
+  CHECK_THROWS_WITH(nn::Embedding(-1, 3), Contains("Embedding: expected sizes > 0"));
+  CHECK_THROWS_WITH(nn::LayerNorm(0), Contains("LayerNorm: expected sizes > 0, got (0,)"));
+  CHECK_THROWS_WITH(nn::Dropout(1.5), Contains("Dropout: expected a probability, got 1.5"));
+  CHECK_THROWS_WITH(nn::MultiHeadAttention(10, {.heads = 3}),
+                    Contains("heads must divide dim: dim 10, heads 3"));
+  CHECK_THROWS_WITH(nn::MultiHeadAttention(12, {.heads = 6, .kv_heads = 4}),
+                    Contains("kv_heads must divide heads: heads 6, kv_heads 4"));
+  CHECK_THROWS_AS(nn::Linear(3, 2)(ones({2, 4})), Error);
+  CHECK_THROWS_AS(nn::Embedding(3, 2)(full({2}, 3, int64)), Error);
+}
+
+TEST_CASE("a block's options reach its layers", "[nn]") {
+  const nn::Block block(8, {.heads = 4,
+                            .kv_heads = 2,
+                            .hidden = 12,
+                            .activation = Activation::relu,
+                            .causal = true,
+                            .bias = false,
+                            .dropout = 0.25,
+                            .eps = 0.5});
+  for (const nn::Norm& norm : {block.ln1, block.ln2}) {
+    CHECK(norm.eps == 0.5);
+    CHECK_FALSE(norm.bias.defined());
+  }
+  CHECK(block.attn.heads == 4);
+  CHECK(block.attn.kv_heads == 2);
+  CHECK(block.attn.causal);
+  CHECK(block.mlp.activation == Activation::relu);
+  CHECK(block.mlp.fc.weight.shape() == Shape{12, 8});
+  for (const nn::Dropout& dropout : {block.attn.dropout, block.mlp.dropout})
+    CHECK(dropout.p == 0.25);
+  for (const nn::Linear& linear : {block.attn.qkv, block.attn.proj, block.mlp.fc, block.mlp.proj})
+    CHECK_FALSE(linear.bias.defined());
+}
+
+TEST_CASE("layer norm's eps is added to the variance", "[nn]") {
+  const Tensor x = tensor({1, -1, 1, -1});  // of variance 1
+  CHECK(nn::LayerNorm(4, {.eps = 3})(x).to_vector<float>() ==
+        std::vector<float>{0.5, -0.5, 0.5, -0.5});
+}
+
+TEST_CASE("dropout acts in training mode only", "[nn]") {
+  manual_seed(5);
+  const nn::Block block(8, {.heads = 2, .dropout = 0.5});
+  const Tensor x = randn({2, 3, 8});
+  CHECK(!golden::same(block(x), block(x)));
+  const EvalMode eval;
+  CHECK(golden::same(block(x), block(x)));
+}
+
+TEST_CASE("positions", "[nn]") {
+  const Tensor table = nn::sinusoidal_positions(4, 6);
+  auto at = [&](int64_t t, int64_t i) { return table[t][i].item(); };
+  CHECK(at(0, 0) == 0);
+  CHECK(at(0, 1) == 1);
+  CHECK(at(3, 0) == Approx(std::sin(3.0)));
+  CHECK(at(3, 1) == Approx(std::cos(3.0)));
+  CHECK(at(2, 4) == Approx(std::sin(2 / std::pow(1e4, 4.0 / 6))));
+  CHECK(at(2, 5) == Approx(std::cos(2 / std::pow(1e4, 4.0 / 6))));
+
+  nn::SinusoidalPositions fixed(4, 6);
+  CHECK(golden::same(fixed(2, 1), table.slice(0, 1, 3)));
+  CHECK(fixed.state_dict().empty());
+  REQUIRE(fixed.named_buffers().size() == 1);
+  CHECK(fixed.named_buffers()[0].first == "table");
+  fixed.to(float64);
+  CHECK(fixed(1).dtype() == float64);
+
+  const nn::LearnedPositions learned(4, 6);
+  CHECK(golden::same(learned(3), learned.weight.slice(0, 0, 3)));
+  CHECK_THROWS_WITH(learned(3, 2),
+                    "LearnedPositions: 3 positions from 2 on do not fit a context of 4");
+}

@@ -1,0 +1,224 @@
+// Modules: names, state, conversion, and parameters while weights are loaded.
+
+#include "gradus/nn/module.h"
+
+#include <catch2/catch.hpp>
+
+#include "gradus/core/core.h"
+#include "gradus/nn/loading.h"
+#include "gradus/nn/nn.h"
+#include "tests/golden/golden.h"
+#include "tests/support/compare.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct Pair : nn::Module {  // a module with a tied layer, a buffer and a parameter
+  Tensor scale;
+  nn::Linear first, second;
+  Tensor offset;
+  Pair()
+      : scale(param("scale", ones({1}))),
+        first(child("first", nn::Linear(3, 3))),
+        second(child("second", nn::Linear(first.weight))),
+        offset(buffer("offset", zeros({3}))) {}
+};
+
+std::vector<std::string> names(const NamedTensors& tensors) {
+  std::vector<std::string> out;
+  for (const auto& [name, tensor] : tensors) out.push_back(name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("modules name their parameters in the order of declaration", "[nn]") {
+  const nn::Block block(8, {.heads = 2, .bias = false});
+  CHECK(names(block.named_parameters()) ==
+        std::vector<std::string>{"ln1.weight", "attn.qkv.weight", "attn.proj.weight", "ln2.weight",
+                                 "mlp.fc.weight", "mlp.proj.weight"});
+  CHECK(block.num_parameters() == 8 + 3 * 64 + 64 + 8 + 2 * 4 * 64);
+  const nn::Linear linear_layer(3, 2);
+  CHECK(names(linear_layer.named_parameters()) == std::vector<std::string>{"weight", "bias"});
+  CHECK(linear_layer.weight.requires_grad());
+}
+
+TEST_CASE("tied parameters are listed once, and copies of modules share them", "[nn]") {
+  Pair pair;
+  CHECK(names(pair.named_parameters()) ==
+        std::vector<std::string>{"scale", "first.weight", "first.bias"});
+  CHECK(names(pair.named_buffers()) == std::vector<std::string>{"offset"});
+  CHECK(names(pair.state_dict()) ==
+        std::vector<std::string>{"scale", "first.weight", "first.bias", "offset"});
+  CHECK(pair.num_parameters() == 1 + 9 + 3);
+
+  Pair copy = pair;
+  copy.to(float64);  // seen by every handle
+  CHECK(pair.second.weight.dtype() == float64);
+  CHECK(pair.offset.dtype() == float64);
+  CHECK(pair.first.weight.requires_grad());
+  copy.load_state_dict({{"second.weight", full({3, 3}, 7, float64)}}, /*strict=*/false);
+  CHECK(pair.first.weight.to_vector<double>() == std::vector<double>(9, 7.0));
+}
+
+TEST_CASE("a module's state is outside the graph and shares its memory", "[nn]") {
+  const nn::Linear layer(3, 2);
+  const NamedTensors state = layer.state_dict();
+  REQUIRE(state.size() == 2);
+  for (const auto& [name, tensor] : state) {
+    CAPTURE(name);
+    CHECK_FALSE(tensor.requires_grad());
+    tensor.fill_(7);  // in place, while gradients are recorded
+  }
+  CHECK(layer.weight.to_vector<float>() == std::vector<float>(6, 7.0f));
+  CHECK(layer.bias.requires_grad());
+}
+
+TEST_CASE("a tied parameter can be loaded by any of its names", "[nn]") {
+  Pair pair;
+  NamedTensors state = pair.state_dict();
+  for (auto& [name, tensor] : state)
+    if (name == "first.weight") name = "second.weight";
+  pair.load_state_dict(state);
+  state.emplace_back("first.weight", full({3, 3}, 2));
+  pair.load_state_dict(state);
+  CHECK(pair.second.weight.to_vector<float>() == std::vector<float>(9, 2.0f));
+}
+
+TEST_CASE("load_state_dict lists all mismatches and changes nothing", "[nn]") {
+  Pair pair;
+  const Tensor before = pair.first.weight.detach().clone();
+  const NamedTensors state{
+      {"first.weight", full({3, 3}, 9)}, {"scale", ones({2})},  {"offset", zeros({3}, float64)},
+      {"third.weight", ones({1})},       {"fourth", ones({1})}, {"fourth", ones({1})}};
+  const std::string message = gradus::testing::error_of([&] { pair.load_state_dict(state); });
+  CHECK_THAT(message, Contains("load_state_dict:"));
+  CHECK_THAT(message, Contains("missing: first.bias;"));
+  CHECK_THAT(message, Contains("unexpected: third.weight, fourth, fourth;"));
+  CHECK_THAT(message, Contains("given twice: fourth;"));
+  CHECK_THAT(message, Contains("scale (expected float32 (1,), got float32 (2,))"));
+  CHECK_THAT(message, Contains("offset (expected float32 (3,), got float64 (3,))"));
+  CHECK(golden::same(pair.first.weight, before));
+
+  CHECK_THROWS_WITH(pair.load_state_dict({{"scale", ones({2})}}, false),
+                    Contains("scale (expected"));
+  pair.load_state_dict({{"first.weight", full({3, 3}, 9)}, {"other", ones({1})}}, false);
+  CHECK(pair.first.weight.to_vector<float>() == std::vector<float>(9, 9.0f));
+}
+
+TEST_CASE("a module refuses bad names and parameters", "[nn]") {
+  struct Twice : nn::Module {
+    Twice() { param("w", ones({1})), param("w", ones({1})); }
+  };
+  struct Dotted : nn::Module {
+    Dotted() { param("a.b", ones({1})); }
+  };
+  struct Whole : nn::Module {
+    Whole() { param("w", ones({1}, int64)); }
+  };
+  CHECK_THROWS_WITH(Twice(), "module: the name 'w' is registered twice");
+  CHECK_THROWS_WITH(Dotted(), Contains("holds a dot"));
+  CHECK_THROWS_WITH(Whole(), Contains("must be a floating-point leaf tensor"));
+}
+
+TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
+  nn::Linear layer(3, 2);
+  sum(layer(ones({4, 3}))).backward();
+  CHECK(layer.weight.grad().defined());
+  layer.zero_grad();
+  CHECK(!layer.weight.grad().defined());
+  CHECK(!layer.bias.grad().defined());
+}
+
+TEST_CASE("a module's gradients are cleared by a conversion", "[nn]") {
+  nn::Linear layer(3, 2);
+  sum(layer(ones({4, 3}))).backward();
+  layer.to(float32);  // no change of dtype
+  CHECK(layer.weight.grad().defined());
+  layer.to(float64);
+  CHECK_FALSE(layer.weight.grad().defined());
+  sum(layer(ones({4, 3}, float64))).backward();
+  CHECK(layer.weight.grad().to_vector<double>() == std::vector<double>(6, 4.0));
+}
+
+TEST_CASE("converting a module between forward and backward is an error", "[nn]") {
+  const auto refuses = [](auto& model, auto&& forward, std::initializer_list<Dtype> dtypes) {
+    const Tensor loss = sum(forward());
+    const NamedTensors before = model.named_parameters();
+    for (Dtype dtype : dtypes) model.to(dtype);
+    CHECK_THROWS_WITH(loss.backward(), Contains("changed") && Contains("of shape"));
+    for (const auto& [name, p] : model.named_parameters()) CHECK(!p.grad().defined());
+    for (size_t i = 0; i < before.size(); ++i)
+      CHECK(model.named_parameters()[i].second.dtype() == *(dtypes.end() - 1));
+    model.to(float32);
+    sum(forward()).backward();  // a new pass works
+    CHECK(model.parameters()[0].grad().dtype() == float32);
+    model.zero_grad();
+  };
+  const Tensor x = ones({2, 4}).requires_grad_();
+  nn::Linear linear(4, 3);
+  nn::LayerNorm norm(4);
+  nn::MLP mlp(4);
+  nn::Block block(4, {.heads = 2});
+  for (auto dtypes : {std::initializer_list<Dtype>{float64}, {float64, float32}}) {
+    refuses(
+        linear, [&] { return linear(x); }, dtypes);
+    refuses(
+        norm, [&] { return norm(x); }, dtypes);
+    refuses(
+        mlp, [&] { return mlp(x); }, dtypes);
+    refuses(
+        block, [&] { return block(x.unsqueeze(0)); }, dtypes);
+    refuses(
+        linear, [&] { return linear.weight * linear.weight; }, dtypes);
+  }
+}
+
+TEST_CASE("a module converted between forward and backward gets no gradient in the old dtype",
+          "[nn][converted]") {
+  nn::Embedding table(5, 4);  // its backward rule reads no parameter
+  const Tensor loss = sum(table(arange(3)));
+  table.to(float64);
+  CHECK_THROWS_AS(loss.backward(), Error);
+  CHECK(!table.weight.grad().defined());
+}
+
+TEST_CASE("a layer created while a folder is loaded draws no random numbers", "[nn]") {
+  manual_seed(1);
+  const RandomKey before = default_generator().state();
+  bool has_run = false;
+  {
+    const internal::Loading loading(6 + 2 + 2 * 4);
+    nn::Linear layer(3, 2);
+    CHECK(layer.weight.to_vector<float>() == std::vector<float>(6, 0.0f));
+    layer.initialise([&](const std::string&, const Tensor&) { has_run = true; });
+    const nn::LayerNorm norm(4);
+    CHECK(norm.weight.to_vector<float>() == std::vector<float>(4, 1.0f));
+    CHECK_THROWS_WITH(nn::LayerNorm(1),
+                      "LayerNorm: parameter 'weight': (1,) is more than the 0 elements left in the "
+                      "file of weights");
+  }
+  CHECK_FALSE(has_run);
+  CHECK(default_generator().state().counter == before.counter);
+  nn::Linear layer(3, 2);
+  CHECK(default_generator().state().counter != before.counter);
+  std::string names;
+  layer.initialise([&](const std::string& name, const Tensor& p) { p.fill_(3), names += name; });
+  CHECK(names == "weightbias");
+  CHECK(layer.bias.to_vector<float>() == std::vector<float>(2, 3.0f));
+}
+
+TEST_CASE("a parameter has the requested shape", "[nn]") {
+  struct Square : nn::Module {
+    explicit Square(int64_t n) {
+      param("w", {n, n}, [](const Shape&) { return ones({1}); });
+    }
+  };
+  CHECK_THROWS_WITH(Square(2),
+                    "Square: parameter 'w': expected an initialiser that returns (2, 2), "
+                    "got (1,)");
+  CHECK_THROWS_WITH(Square(0), "Square: expected sizes > 0, got (0, 0)");
+}

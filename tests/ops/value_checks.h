@@ -1,0 +1,52 @@
+#pragma once
+// Checks of an op's values and gradients, without a table row.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <vector>
+
+#include "gradus/core/core.h"
+
+namespace gradus::testing {
+
+/// Checks shapes for equality and values to a relative `tolerance`; NaN equals NaN.
+inline void check_values(const Tensor& got, const Shape& shape, const std::vector<double>& expected,
+                         double tolerance = 1e-9) {
+  CHECK(got.shape() == shape);
+  const auto values = got.to_vector<double>();
+  REQUIRE(values.size() == expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    INFO("element " << i << ": " << values[i] << ", expected " << expected[i]);
+    const bool same =
+        values[i] == expected[i] || (std::isnan(values[i]) && std::isnan(expected[i]));
+    CHECK((same || std::abs(values[i] - expected[i]) <= tolerance * std::abs(expected[i])));
+  }
+}
+
+inline Tensor matrix() { return tensor({{1, -2, 3}, {0.5, 4, -1}}, float64); }
+
+/// Checks gradient and gradient of gradient of a function of one tensor.
+template <class F>
+void check_gradients(const Tensor& x, const F& f) {
+  const TensorFunction g = [&](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{f(in[0])};
+  };
+  const Tensor leaf = x.detach();
+  leaf.requires_grad_();
+  const GradcheckResult first = gradcheck(g, {leaf}), second = gradgradcheck(g, {leaf});
+  INFO(first.message << second.message);
+  CHECK((first && second));
+}
+
+/// Random float64 values with reversed axes, every second element of a longer axis.
+inline Tensor strided(const Shape& shape) {
+  Shape longer = shape;
+  std::reverse(longer.begin(), longer.end());
+  longer[0] *= 2;
+  Shape order;
+  for (int i = shape.size() - 1; i >= 0; --i) order.push_back(i);
+  return randn(longer, float64).slice(0, 0, INT64_MAX, 2).permute(order);
+}
+
+}  // namespace gradus::testing

@@ -1,0 +1,35 @@
+#pragma once
+// The bytes of safetensors files (their header and data) and of tensors.
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "gradus/core/tensor/tensor.h"
+
+/// A file's bytes: the header's length, the header, the data.
+inline std::string file_of(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + data;
+}
+
+/// The JSON header of a file's bytes, and the data after it.
+inline std::pair<nlohmann::json, std::string> parts_of(const std::string& bytes) {
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  return {nlohmann::json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
+}
+
+/// Checks that two tensors of T are equal in shape, dtype and every bit.
+template <class T>
+void check_same_bits(const gradus::Tensor& a, const gradus::Tensor& b) {
+  REQUIRE(a.shape() == b.shape());
+  REQUIRE(a.dtype() == b.dtype());
+  REQUIRE(b.is_contiguous());
+  CHECK(std::memcmp(a.data<T>(), b.data<T>(), static_cast<size_t>(a.numel()) * sizeof(T)) == 0);
+}
