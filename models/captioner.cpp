@@ -33,7 +33,7 @@ nn::Conv2d make_convolution(const CaptionerConfig& c, int64_t i) {
   return nn::Conv2d(in, out, 3, {.stride = i < c.convolutions ? 2 : 1, .padding = 1});
 }
 
-/// He et al. 2015: ReLUs keep the variance.
+/// He et al. 2015, so that ReLUs preserve the variance.
 void initialise_before_relu(nn::Conv2d& conv) {
   conv.initialise([](const std::string& name, const Tensor& p) {
     if (name == "weight")

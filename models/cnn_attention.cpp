@@ -16,7 +16,7 @@ CNNAttentionConfig checked(CNNAttentionConfig c) {
   return c;
 }
 
-/// He et al. 2015: ReLUs keep the variance.
+/// He et al. 2015, so that ReLUs preserve the variance.
 void initialise_before_relu(nn::Conv2d& conv) {
   conv.initialise([](const std::string& name, const Tensor& p) {
     if (name == "weight")

@@ -95,8 +95,8 @@ Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
         " tokens do not fit a context of ", config.context);
   const int64_t length = ids.size(1);
   if (wpe) return dropout(wte(ids) + (*wpe)(length, offset));
-  // Embeddings start at 0.02, sinusoids are of size 1: scaled as by Vaswani et al. 2017, section
-  // 3.4.
+  // Embeddings start at 0.02, sinusoids have size 1: scales embeddings as Vaswani et al. 2017,
+  // section 3.4.
   if (sinusoidal)
     return dropout(wte(ids) * std::sqrt(static_cast<double>(config.dim)) +
                    (*sinusoidal)(length, offset));

@@ -157,7 +157,7 @@ void Module::to(Dtype dtype) {
     if (!is_floating(own.dtype) || own.dtype == dtype) continue;
     const Tensor other = entry.tensor.to(dtype).contiguous();
     const TensorImpl& converted = other.impl();
-    converted.storage->version = own.storage->version + 1;  // a graph that saved it must notice
+    converted.storage->version = own.storage->version + 1;  // so that backward detects the change
     own.storage = converted.storage;
     own.strides = converted.strides;
     own.offset = converted.offset;

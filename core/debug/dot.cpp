@@ -43,7 +43,7 @@ class Drawing {
   }
 
   /// Draws the tensor that the edge leads to, once; returns its DOT id. An op's output that is not
-  /// known has no box: arrows start at the op.
+  /// in `names` has no box: arrows start at the op.
   std::string visit(const Edge& edge) {
     if (edge.node && seen_.insert(edge.node.get()).second) ops_.push_back(edge.node.get());
     if (edge.leaf) know(Tensor(edge.leaf));

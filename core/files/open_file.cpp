@@ -68,7 +68,7 @@ void File::sync() { succeeded(std::fflush(file_) == 0 && ::fsync(descriptor()) =
 
 namespace {
 
-/// Opens and empties `beside` once no other writer holds it; it stays locked until closed.
+/// Opens and truncates `beside` once no other writer holds it; it stays locked until closed.
 std::unique_ptr<File> open_in_turn(const std::string& context, const std::string& beside) {
   for (;;) {
     // Does not follow links or wait for pipes.

@@ -12,7 +12,7 @@ struct Conv2dOptions {
   int64_t groups = 1;   ///< number of channel groups, each with its own filters
 };
 
-/// y[n, o, i, j] = bias[o] + sum_{c, u, v} weight[o, c, u, v] x[n, c, i s + u d - p, j s + v d - p],
+/// y[n, o, i, j] = bias[o] + sum_{c,u,v} weight[o, c, u, v] x[n, c, i s + u d - p, j s + v d - p],
 /// where x is 0 outside its edges: x (N, C, H, W), weight (O, C / groups, h, w), bias (O) or
 /// undefined -> (N, O, H', W'), H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1. Filters are not
 /// flipped, as in all deep learning: LeCun et al. 1998. Throws Error for other shapes, for stride,

@@ -25,7 +25,7 @@ auto with_cell(Recurrence cell, F&& f) {
 
 /// Inputs of a run over all steps, or of a single step: T = 1, with z_gates and no weight.
 enum Input { x_gates, z_gates, the_weight, the_bias, first_h, first_c, input_count };
-using Inputs = std::vector<Tensor>;  // missing ones are undefined
+using Inputs = std::vector<Tensor>;  // undefined where absent
 
 struct Problem {
   Recurrence cell;

@@ -53,7 +53,7 @@ void max_pool_row(const T* x, const Window& h, const Window& w, int64_t i, T* y,
   }
 }
 
-/// The same for adjacent 2 x 2 windows, all four elements at once: limited by memory bandwidth.
+/// Max pooling of adjacent 2 x 2 windows, all four elements at once: limited by memory bandwidth.
 template <class T>
 void max_pool_row_of_2(const T* x, const Window& w, int64_t i, T* y, int32_t* index) {
   const auto start = static_cast<int32_t>(2 * i * w.n), down = static_cast<int32_t>(w.n);
@@ -149,8 +149,8 @@ struct Band {
   }
 };
 
-/// y (outer, m, inner) from x (outer, n, inner). Lanes are the elements of a row of y or, where
-/// inner is 1, all m elements.
+/// y (outer, m, inner) from x (outer, n, inner). Lanes are the elements of a row of y or, if inner
+/// is 1, all m elements.
 template <class T>
 void apply(const Band& band, const T* x, int64_t outer, int64_t inner, T* y) {
   const int64_t *start = band.start.data<int64_t>(), m = band.m, width = band.width;

@@ -10,9 +10,10 @@ struct MaxPool2dOptions {
   Size2d padding = 0;   ///< on each side, at most half of the kernel; never the maximum
   Size2d dilation = 1;  ///< distance between a window's elements
 };
-/// The maximum of each window: H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) +
-/// 1, and W' from the widths. The gradient flows to its first occurrence; NaN if the window has a
-/// NaN. Throws Error where a window is larger than the padded image.
+/// The maximum of each window; the output has
+///   H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, and W' accordingly.
+/// NaN if the window has a NaN. The gradient flows to the maximum's first occurrence. Throws Error
+/// where a window is larger than the padded image.
 Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& options = {});
 
 struct AvgPool2dOptions {

@@ -31,7 +31,7 @@ void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& o) {
 
 namespace {
 
-/// Pairs, or for denoising none; `text` is the whole text, of both sides.
+/// The pairs (none for denoising); `text` is the text of both sides.
 struct Corpus {
   std::vector<TextPair> pairs;
   std::string text;

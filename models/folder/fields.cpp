@@ -180,7 +180,7 @@ void Fields::read_json(const std::string& where, const std::string& text) const 
     }
   for (const auto& [name, value] : json.items())
     if (!find(name)) fail(where, ": ", shown(nlohmann::json(name)), " is no entry of it");
-  for (const bool writing : {false, true})  // checked as a whole before anything is changed
+  for (const bool writing : {false, true})  // first check everything, then write
     for (const Field& field : list_) {
       const auto found = json.find(field.name);
       if (found == json.end() && field.optional) {

@@ -75,7 +75,7 @@ IdxBytes read_bytes(const std::string& path) {
   const size_t got = file.read(x.bytes.data(), wanted);
   check(got == wanted, context, "byte ", header_bytes(x.shape) + got, " of the content: expected ",
         wanted, " bytes after the header, got ", got);
-  uint8_t more;  // reading on verifies a compressed file's checksum
+  uint8_t more;  // reading to the end verifies a compressed file's checksum
   check(file.read(&more, 1) == 0, context, "byte ", header_bytes(x.shape) + wanted,
         " of the content: expected its end after ", wanted, " bytes for the shape ", x.shape);
   return x;

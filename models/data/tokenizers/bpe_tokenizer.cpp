@@ -230,7 +230,7 @@ std::string BPETokenizer::to_json() const {
 
 namespace {
 
-/// Table of our file or of Hugging Face's.
+/// Table of a file in our format or Hugging Face's.
 BPETable read_table(const internal::TokenizerFile& file) {
   const auto in_merge = [](size_t i) { return "merge " + std::to_string(i) + " "; };
   if (file.is_theirs())

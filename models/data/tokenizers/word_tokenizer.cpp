@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Calls use(word, offset in bytes) for each word of a text, lower-cased if asked.
+/// Calls use(word, offset in bytes) for each word of a text, optionally lower-cased.
 template <class Use>
 void for_each_word(const char* op, std::string_view text, bool lower_case, Use&& use) {
   std::string word;

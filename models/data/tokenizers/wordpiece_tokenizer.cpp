@@ -167,7 +167,7 @@ bool flag_in(const json& root, const char* key) {
   return *found;
 }
 
-/// Options of our file or of Hugging Face's.
+/// Options of a file in our format or Hugging Face's.
 WordPieceOptions options_of(const internal::TokenizerFile& file) {
   if (file.is_theirs()) return internal::their_wordpiece_options(file.root);
   file.check_type("wordpiece");
