@@ -215,7 +215,7 @@ std::string kind_of_model(int argc, char** argv, Options o, TrainOptions trainin
   if (dir.empty() || !std::filesystem::exists(models::config_path(dir))) return o.model;
   const std::string found = models::model_kind(dir);
   core::check(!flags.given("--model") || o.model == found, "--model ", shown(o.model),
-              ": the model in ", dir, " is of the kind ", shown(found));
+              ": the model in ", dir, " is of kind ", shown(found));
   return found;
 }
 

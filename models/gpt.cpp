@@ -58,11 +58,13 @@ Fields GPT::fields(GPTConfig& c) {
   fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
   fields.add("bias", c.bias, "biases in linear layers and norms");
   fields.add("tie", c.tie, "one weight for the token embedding and the output");
-  fields.add("activation", c.activation, "of the feed-forward layers");
+  fields.add("activation", c.activation, "activation of the feed-forward layers");
   // Missing from the files of earlier versions.
   fields.add("gated", c.gated, "gated feed-forward layers; with silu: SwiGLU").optional = true;
-  fields.add("hidden", c.hidden, 0, 1e7, "their hidden size; 0: 4 dim, gated 8/3 dim").optional =
-      true;
+  fields
+      .add("hidden", c.hidden, 0, 1e7,
+           "hidden size of the feed-forward layers; 0: 4 dim, gated 8/3 dim")
+      .optional = true;
   fields.add("kv_heads", c.kv_heads, 0, 1e6, "key/value heads; 0: heads").optional = true;
   fields.add("positions", c.positions, {"learned", "sinusoidal", "rotary"}, "position encoding")
       .optional = true;

@@ -99,7 +99,8 @@ class Drawing {
 std::string to_dot(const Tensor& root, const NamedTensors& names) {
   check(root.requires_grad(), "to_dot: the tensor does not require grad");
   for (const auto& [name, tensor] : names)
-    check(tensor.requires_grad(), "to_dot: ", name, " does not require grad, and is no part of it");
+    check(tensor.requires_grad(), "to_dot: ", name,
+          " does not require grad, so it is not part of the graph");
   Drawing drawing(names);
   drawing.know(root);
   return drawing.of(root);

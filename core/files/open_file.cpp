@@ -45,7 +45,7 @@ size_t File::read(void* to, size_t n) {
 }
 
 void File::read_exactly(void* to, size_t n) {
-  check(read(to, n) == n, context_, "the file became shorter while it was read");
+  check(read(to, n) == n, context_, "the file was truncated while it was read");
 }
 
 void File::write(const void* from, size_t n) { succeeded(std::fwrite(from, 1, n, file_) == n); }

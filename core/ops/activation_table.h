@@ -133,7 +133,7 @@ template <size_t i = 0, class F>
 auto with_activation(Activation activation, F&& f) {
   if constexpr (i + 1 < activations.size())
     if (activation != activations[i]) return with_activation<i + 1>(activation, f);
-  check(activation == activations[i], "activation: no activation has the number ", int(activation));
+  check(activation == activations[i], "activation: unknown activation ", int(activation));
   return f(std::tuple_element_t<i, ActivationTable>{});
 }
 

@@ -180,7 +180,7 @@ Shape rows_of(const char* op, const char* what, const Tensor& x) {
 void check_class_weights(const char* op, const Tensor& x, const Tensor& weights) {
   if (!weights.defined()) return;
   check_tensor(op, "class weights", weights, x.dtype(), {x.shape().back()});
-  check(!weights.requires_grad(), op, ": class weights get no gradient; detach them");
+  check(!weights.requires_grad(), op, ": class weights cannot require grad; detach them");
 }
 
 void check_cross_entropy(const Tensor& logits, const Tensor& targets,

@@ -19,7 +19,7 @@ auto with_cell(Recurrence cell, F&& f) {
   if (cell == Recurrence::rnn_tanh) return f(kernel::Rnn<Tanh>{});
   if (cell == Recurrence::rnn_relu) return f(kernel::Rnn<Relu>{});
   if (cell == Recurrence::lstm) return f(kernel::Lstm{});
-  check(cell == Recurrence::gru, "recurrent: no cell has the number ", int(cell));
+  check(cell == Recurrence::gru, "recurrent: unknown cell ", int(cell));
   return f(kernel::Gru{});
 }
 

@@ -22,8 +22,9 @@ struct Window {
                       std::max({k, stride, d}) <= INT32_MAX;
     const int64_t least = sane ? (k - 1) * d + 1 - 2 * p : 0;
     // Two taps more than n apart could lie on either side of the axis.
-    check(sane && least <= n && (k == 1 || d <= n), op, ": no window of ", k, ", stride ", stride,
-          ", padding ", p, " (half of it at most), dilation ", d, " in x (..., H, W) ", x.shape());
+    check(sane && least <= n && (k == 1 || d <= n), op, ": a window of ", k, " with stride ",
+          stride, ", padding ", p, " (at most half the window) and dilation ", d,
+          " does not fit x (..., H, W) ", x.shape());
     count = (n - least) / stride + 1;
   }
 };

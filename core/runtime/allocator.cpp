@@ -249,7 +249,7 @@ class Allocator {
       block = system_allocate(size);
     }
     if (!block) held_.fetch_sub(size);
-    check(block != nullptr, "storage: out of memory: asked for ", bytes, " bytes, ", live_.load(),
+    check(block != nullptr, "storage: out of memory: requested ", bytes, " bytes, ", live_.load(),
           " are in use");
     system_allocations_.fetch_add(1, std::memory_order_relaxed);
     return block;

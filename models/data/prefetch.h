@@ -40,11 +40,11 @@ class Prefetch {
   /// started.
   explicit Prefetch(Make make, int64_t indices = 1) : make_(std::move(make)), indices_(indices) {
     core::check(make_ != nullptr, "Prefetch: expected a function");
-    core::check(indices >= 1, "Prefetch: expected at least 1 batch a step, got ", indices);
+    core::check(indices >= 1, "Prefetch: expected at least 1 batch per step, got ", indices);
     try {
       worker_ = std::thread([this] { work(); });
     } catch (const std::system_error& e) {
-      core::fail("Prefetch: no thread: ", e.what());
+      core::fail("Prefetch: cannot start a thread: ", e.what());
     }
   }
   ~Prefetch() {

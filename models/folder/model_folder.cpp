@@ -26,7 +26,7 @@ namespace {
 /// The model's kind, followed by the configuration's fields.
 Fields with_kind(std::string& kind, const Fields& config) {
   Fields all;
-  all.add("model", kind, "what kind of model it is");
+  all.add("model", kind, "kind of model");
   all.append(config);
   return all;
 }

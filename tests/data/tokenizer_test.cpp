@@ -80,7 +80,7 @@ TEST_CASE("CharTokenizer: saved and loaded", "[tokenizer]") {
   refused(R"({"type": "char", "vocab": [1]})", "got 1");
   refused(R"({"type": "char", "vocab": ["a", ""]})", "expected one character, got \"\"");
   refused(R"({"type": "char", "vocab": ["ab"]})", "expected one character, got \"ab\"");
-  refused(R"({"type": "char", "vocab": ["a", "b", "a"]})", "\"a\" stands twice");
+  refused(R"({"type": "char", "vocab": ["a", "b", "a"]})", "\"a\" is in the vocabulary twice");
   refused(R"({"type": "char", "vocab": ["a"], "special": "[UNK]"})",
           "an array of names for special");
   refused(R"({"type": "char", "vocab": ["a"], "special": [1]})",
@@ -228,7 +228,8 @@ TEST_CASE("WordTokenizer: saved and loaded", "[tokenizer]") {
   refused(R"({"type": "word", "lower_case": false, "vocab": ["a b"]})", "expected one word, got");
   refused(R"({"type": "word", "lower_case": false, "vocab": [""]})", "expected one word, got");
   refused(R"({"type": "word", "lower_case": false, "vocab": [" a"]})", "expected one word, got");
-  refused(R"({"type": "word", "lower_case": false, "vocab": ["a", "a"]})", "stands twice");
+  refused(R"({"type": "word", "lower_case": false, "vocab": ["a", "a"]})",
+          "is in the vocabulary twice");
   write_file_atomically(path, R"({"type": "sentence"})");
   CHECK_THROWS_WITH(
       models::load_tokenizer(path),

@@ -186,7 +186,7 @@ TEST_CASE("a module refuses bad names and parameters", "[nn]") {
     Whole() { param("w", ones({1}, int64)); }
   };
   CHECK_THROWS_WITH(Twice(), "module: the name 'w' is registered twice");
-  CHECK_THROWS_WITH(Dotted(), Contains("holds a dot"));
+  CHECK_THROWS_WITH(Dotted(), Contains("contains a dot"));
   CHECK_THROWS_WITH(Whole(), Contains("must be a floating-point leaf tensor"));
 }
 
@@ -196,7 +196,8 @@ TEST_CASE("layers refuse bad sizes and options", "[nn]") {
                     Contains("expected bias of float32 (2,), got float32 (3,)"));
   CHECK_THROWS_WITH(nn::Embedding(-1, 3), Contains("Embedding: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::LayerNorm(0), Contains("LayerNorm: expected sizes > 0, got (0,)"));
-  CHECK_THROWS_WITH(nn::Dropout(1.5), Contains("Dropout: expected a probability, got 1.5"));
+  CHECK_THROWS_WITH(nn::Dropout(1.5),
+                    Contains("Dropout: expected a probability from 0 to 1, got 1.5"));
   CHECK_THROWS_WITH(nn::MultiHeadAttention(10, {.heads = 3}),
                     Contains("heads must divide dim: dim 10, heads 3"));
   CHECK_THROWS_WITH(nn::MultiHeadAttention(12, {.heads = 6, .kv_heads = 4}),
@@ -370,8 +371,8 @@ TEST_CASE("a layer that is made while a folder is loaded draws nothing", "[nn]")
     const nn::LayerNorm norm(4);
     CHECK(norm.weight.to_vector<float>() == std::vector<float>(4, 1.0f));
     CHECK_THROWS_WITH(nn::LayerNorm(1),
-                      "LayerNorm: parameter 'weight': (1,) is more than the 0 elements left in the "
-                      "file of weights");
+                      "LayerNorm: parameter 'weight': (1,) exceeds the 0 elements left in the "
+                      "weights file");
   }
   CHECK_FALSE(has_run);
   CHECK(default_generator().state().counter == before.counter);

@@ -63,7 +63,7 @@ bool joins_right(std::string_view word) {
 
 void WordTokenizer::add(std::string word) {
   if (!ids_.emplace(word, vocab_size()).second)
-    fail("word ", shown(word), " stands twice in the vocabulary");
+    fail("word ", shown(word), " is in the vocabulary twice");
   vocab_.push_back(std::move(word));
 }
 
