@@ -5,9 +5,9 @@
 
 namespace gradus {
 
-/// The scores of queries and keys, sum_h v_h tanh(q_ih + k_jh): q (B, Tq, H), k (B, Tk, H), v (H)
-/// -> (B, Tq, Tk). Project the keys once for all steps, `linear(source, W)`; softmax turns the
-/// scores, with padding masked by -infinity, into weights.
+/// The score of each query and key, sum_h v_h tanh(q_ih + k_jh): q (B, Tq, H), k (B, Tk, H), v (H)
+/// -> (B, Tq, Tk). Project the keys once for all queries, `linear(source, W)`; mask padding with
+/// -infinity before the softmax.
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v);
 
 }  // namespace gradus

@@ -9,11 +9,9 @@
 namespace gradus {
 
 struct AttentionOptions {
-  bool causal = false;  ///< query i attends to keys j <= i + (Tk - Tq): aligned at the end
-  /// Broadcasts to (B, H, Tq, Tk): bool, true where a key may be attended to; or floating point,
-  /// added to the scores.
-  Tensor mask = {};
-  double dropout = 0;                ///< on the weights, in training mode only
+  bool causal = false;  ///< query i sees keys j <= i + (Tk - Tq): aligned at the end
+  Tensor mask = {};     ///< broadcasts to (B, H, Tq, Tk); bool: true to attend; floating: added
+  double dropout = 0;   ///< on the weights, in training mode only
   std::optional<double> scale = {};  ///< default 1/sqrt(D)
 };
 
@@ -24,27 +22,29 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const AttentionOptions& options = {});
 
 /// Self-attention from one projection: qkv (B, T, (H + 2 Hk) D), the heads of q, k and v
-/// concatenated -> (B, T, H D), heads concatenated. Reads qkv in place; its gradient is one tensor.
+/// concatenated -> (B, T, H D), the heads concatenated. Reads qkv in place; its gradient is one
+/// tensor.
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options = {});
 
-/// The weights softmax(q k^T scale + mask), (..., H, Tq, Tk), computed by the composed form without
-/// dropout. They are 0 for a query that attends to no key.
+/// The attention weights softmax(q k^T scale + mask): (..., H, Tq, Tk), by the composed form,
+/// without dropout. A query that sees no key has weights 0.
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 
-/// Records the weights of every attention call on this thread during its lifetime, outside the
-/// graph, to show what a model attends to. Each call costs an attention_weights.
+/// For its lifetime, records the weights of each attention call on this thread, outside the graph,
+/// to show what a model attends to. Each call costs an extra attention_weights.
 class AttentionTrace {
  public:
   AttentionTrace();
   ~AttentionTrace();
   AttentionTrace(const AttentionTrace&) = delete;
   AttentionTrace& operator=(const AttentionTrace&) = delete;
-  /// Returns whether this thread has a trace.
+  /// Whether a trace is open on this thread.
   static bool active() { return current() != nullptr; }
-  /// One tensor (B, H, Tq, Tk) per call.
+  /// One (B, H, Tq, Tk) per call.
   const std::vector<Tensor>& weights() const { return weights_; }
-  /// Adds `weights()` to this thread's trace, if any: for attention that does not use these ops.
+  /// For attention computed by other ops: appends `weights()` to this thread's trace, if one is
+  /// open.
   template <class Weights>
   static void add(Weights&& weights) {
     if (AttentionTrace* trace = current()) trace->weights_.push_back(weights().detach());

@@ -36,8 +36,8 @@ Operand operand(const Tensor& x) {
 
 /// out = a b, or out += a b with `add`: out (..., m, n) is contiguous, and the batch axes of a and
 /// b broadcast to its batch axes. A few large products are computed one after another, each split
-/// over the threads; otherwise each thread computes whole products. kernel::choose_product chooses
-/// the kernel, within gemm.
+/// over the threads; otherwise each thread computes whole products. gemm selects the kernel
+/// (kernel::choose_product).
 void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out,
               const blas::TileDone& done = {}) {
   const NoGrad no_grad;

@@ -1,5 +1,5 @@
 #pragma once
-// Resizing of images, (..., H, W) -> (..., H', W'): pooling and interpolation.
+// Resizing images, (..., H, W) -> (..., H', W'): pooling and interpolation.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -7,35 +7,37 @@ namespace gradus {
 
 struct MaxPool2dOptions {
   Size2d stride = 0;    ///< 0: the kernel's size
-  Size2d padding = 0;   ///< on each side, at most half of the kernel; padding is never the maximum
-  Size2d dilation = 1;  ///< distance between the elements of a window
+  Size2d padding = 0;   ///< on each side, at most half of the kernel; never the maximum
+  Size2d dilation = 1;  ///< distance between a window's elements
 };
-/// The maximum of each window: H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) +
-/// 1, W' likewise. The gradient goes to the first maximum; a window with NaN gives NaN. Throws
-/// Error if a window is larger than the padded image.
+/// The maximum of each window; the output has
+///   H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, and W' accordingly.
+/// NaN if the window has a NaN. The gradient flows to the maximum's first occurrence. Throws Error
+/// where a window is larger than the padded image.
 Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& options = {});
 
 struct AvgPool2dOptions {
   Size2d stride = 0;              ///< 0: the kernel's size
   Size2d padding = 0;             ///< zeros on each side, at most half of the kernel
-  bool count_include_pad = true;  ///< include them in the mean
+  bool count_include_pad = true;  ///< whether padding counts in the mean
 };
-/// The mean of each window; shapes as for max_pool2d.
+/// The mean of each window; sizes and errors as for max_pool2d.
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& options = {});
-/// Average pooling to an image of `size`: window i of m along an axis of n covers [floor(i n / m),
-/// ceil((i + 1) n / m)).
+/// Averages windows into an image of `size`: along an axis of length n, window i of m covers
+/// floor(i n / m) to ceil((i + 1) n / m), exclusive.
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
-/// The nearest pixel, or the mean of four pixels weighted by distance.
+/// How values between pixels are computed: the nearest pixel's, or a mean of four weighted by
+/// distance.
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;  ///< see interpolate
-  /// For bilinear: aligns the centres of the corner pixels rather than the image's edges.
+  /// bilinear: aligns the centres of the corner pixels instead of the image's edges.
   bool align_corners = false;
 };
-/// Resizes x to `size`, choosing pixels as PyTorch does: nearest takes pixel floor(i n / m);
-/// bilinear interpolates between the two nearest pixel centres along each axis, without
-/// antialiasing.
+/// x resized to `size`, as in PyTorch: nearest takes pixel floor(i n / m); bilinear interpolates
+/// between the two nearest pixel centres along each axis, without antialiasing when the image
+/// shrinks.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
 }  // namespace gradus
