@@ -152,7 +152,8 @@ Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
 }
 
 /// z = x W^T + b and y = act(z), tile by tile, and slope = act'(z) if defined. z may be y, then z
-/// is overwritten. (Seven parameters: the operands and the three results.)
+/// is overwritten.
+// long: the operands and the three results.
 template <class T>
 void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation, const Tensor& z, const Tensor& y, const Tensor& slope) {
