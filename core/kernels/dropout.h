@@ -1,6 +1,6 @@
 #pragma once
-// Dropout's mask, a function of a random key and the element's index only. Backward recomputes it
-// instead of saving it, and it does not depend on how work is split among threads.
+// Dropout's mask, a function of a random key and the element's index only. Backward recomputes it,
+// which takes time but no memory, and it does not depend on how work is split among threads.
 
 #include <algorithm>
 
