@@ -67,7 +67,7 @@ std::vector<AttentionGroup> look(const models::Bert& model, const Tokens& tokens
       {"self-attention", tokens.names(ids), tokens.names(ids), stacked_layers(trace.weights())}};
 }
 
-/// What a translator reads and writes: --text, and --target or else its own translation.
+/// A translator's source, --text, and target: --target or, by default, its own translation.
 struct Translation {
   Ids source, inputs, outputs;  // inputs: [START] y; outputs: y [END]
 };

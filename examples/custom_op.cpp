@@ -27,7 +27,7 @@ Tensor softsign(const Tensor& x) {
   return y;
 }
 
-/// The same with a wrong backward rule: the square is missing.
+/// softsign with a wrong backward rule: the square is missing.
 Tensor wrong_softsign(const Tensor& x) {
   const Tensor y = softsign(x.detach());
   core::record("wrong_softsign", {y}, {x}, core::saves_input(0),

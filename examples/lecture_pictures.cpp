@@ -18,7 +18,7 @@ using namespace gradus;
 
 namespace {
 
-/// Where pictures go; `csv`: write their data beside them.
+/// The folder for pictures; `csv`: also write their data.
 struct Output {
   std::string folder;
   bool csv = false;

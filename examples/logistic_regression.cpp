@@ -23,8 +23,8 @@ int main() {
   for (int step = 0; step <= 200; ++step) {
     // Forward: a score per point, squashed to the probability of class 1.
     const Tensor p = sigmoid(x.matmul(w) + b);
-    // The mean of -log(probability of the true class). binary_cross_entropy(p, y) is the same;
-    // binary_cross_entropy_with_logits takes the scores, and is exact where p rounds to 0 or 1.
+    // The mean of -log(probability of the true class). binary_cross_entropy(p, y) computes it too;
+    // binary_cross_entropy_with_logits takes the scores and is exact where p rounds to 0 or 1.
     const Tensor loss = -(y * log(p) + (1 - y) * log(1 - p)).mean();
 
     // Backward: fills w.grad() and b.grad().

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   // Backward walks the graph from y to the leaves, multiplying local derivatives: the chain rule.
   y.backward();
 
-  // The same by hand. dy/dn = 1 - tanh(n)^2; n is linear in everything else.
+  // The gradients by hand. dy/dn = 1 - tanh(n)^2; n is linear in everything else.
   const double dn = 1 - std::pow(std::tanh(n.item()), 2);
   std::printf("          autograd   by hand\n");
   std::printf("dy/dx1  %10.4f%10.4f   = dy/dn * w1\n", x1.grad().item(), dn * w1.item());

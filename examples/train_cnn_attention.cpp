@@ -1,5 +1,5 @@
 // Trains a small convolutional net with self-attention over its feature map to classify images, and
-// draws its confusions and attention maps.
+// draws its confusion matrix and attention maps.
 //
 //   build/bin/train_cnn_attention --data mnist:DIR|cifar10:DIR|shapes:N --out DIR
 

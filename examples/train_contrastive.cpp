@@ -25,8 +25,7 @@ class ContrastiveTask : public EncoderTask {
         "--batch, --data: expected batches of at least 3 images and at least 2 for validation");
     const int64_t train = corpus_.part(Split::train).size();
     core::check(options.images.batch <= train, "--batch ", options.images.batch,
-                ": expected at most the ", train,
-                " training images, for a batch must not repeat one");
+                ": expected at most the ", train, " training images: a batch must not repeat one");
   }
 
   nn::Module& model() override { return model_; }

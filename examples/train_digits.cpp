@@ -31,7 +31,7 @@ struct DigitNet : nn::Module {
     fields.add("hidden", c.hidden, 1, 1e6, "units of the hidden layer");
     fields.add("classes", c.classes, 1, 256, "number of classes");
     fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
-    fields.add("activation", c.activation, "of the hidden layer");
+    fields.add("activation", c.activation, "activation of the hidden layer");
     return fields;
   }
   const DigitNetConfig config;

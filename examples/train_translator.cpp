@@ -204,8 +204,8 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
        .make_task = [&] { return std::make_unique<TranslationTask<Model>>(o, training, config); }});
 }
 
-/// The kind of model, which decides what other flags there are: --model, or the kind in the folder
-/// that the run starts from.
+/// The kind of model, which determines the other flags: --model, or the kind in the folder that the
+/// run starts from.
 std::string kind_of_model(int argc, char** argv, Options o, TrainOptions training) {
   Flags flags("");
   flags.add("--model", o.model, "KIND", "rnn or transformer");
@@ -215,7 +215,7 @@ std::string kind_of_model(int argc, char** argv, Options o, TrainOptions trainin
   if (dir.empty() || !std::filesystem::exists(models::config_path(dir))) return o.model;
   const std::string found = models::model_kind(dir);
   core::check(!flags.given("--model") || o.model == found, "--model ", shown(o.model),
-              ": the model in ", dir, " is of the kind ", shown(found));
+              ": the model in ", dir, " is of kind ", shown(found));
   return found;
 }
 

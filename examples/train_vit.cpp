@@ -1,4 +1,5 @@
-// Trains a vision transformer to classify images, and draws its confusions and attention maps.
+// Trains a vision transformer to classify images, and draws its confusion matrix and attention
+// maps.
 //
 //   build/bin/train_vit --data mnist:DIR|cifar10:DIR|shapes:N --out DIR
 

@@ -48,7 +48,7 @@ Fields Bert::fields(BertConfig& c) {
   fields.add("dim", c.dim, 1, 1e6, "embedding size");
   fields.add("hidden", c.hidden, 0, 1e7, "hidden size of the feed-forward layers; 0: 4 dim");
   fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
-  fields.add("activation", c.activation, "of the feed-forward layers");
+  fields.add("activation", c.activation, "activation of the feed-forward layers");
   fields.add("norm_eps", c.norm_eps, 0, 1, "added to the variance by the norms").optional = true;
   return fields;
 }

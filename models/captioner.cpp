@@ -33,7 +33,7 @@ nn::Conv2d make_convolution(const CaptionerConfig& c, int64_t i) {
   return nn::Conv2d(in, out, 3, {.stride = i < c.convolutions ? 2 : 1, .padding = 1});
 }
 
-/// He et al. 2015: ReLUs keep the variance.
+/// He et al. 2015, so that ReLUs preserve the variance.
 void initialise_before_relu(nn::Conv2d& conv) {
   conv.initialise([](const std::string& name, const Tensor& p) {
     if (name == "weight")
@@ -65,7 +65,7 @@ Fields Captioner::fields(CaptionerConfig& c) {
   fields.add("image", c.image, 1, 1e5, "height and width of an image");
   fields.add("channels", c.channels, 1, 1e4, "channels of an image");
   fields.add("filters", c.filters, 1, 1e5,
-             "of the first convolution; doubled by each following one");
+             "filters of the first convolution; each following one doubles them");
   fields.add("convolutions", c.convolutions, 1, 10,
              "number of convolutions that halve the feature map");
   fields.add("dim", c.dim, 1, 1e6, "size of word embeddings");

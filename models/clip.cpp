@@ -99,7 +99,7 @@ Tensor CLIP::similarity(const Tensor& images, const Tensor& texts) const {
 Tensor CLIP::loss(const Tensor& images, const TextBatch& texts) const {
   const Tensor a = image_features(images), b = text_features(texts);
   check(a.size(0) == b.size(0), "CLIP: ", a.size(0), " images, ", b.size(0), " texts");
-  check(a.size(0) >= 2, "CLIP: expected two pairs or more: each text is told from the others");
+  check(a.size(0) >= 2, "CLIP: expected two pairs or more: the other texts are the negatives");
   if (is_training() && logit_scale.item() > max_logit_scale) {
     const NoGrad no_grad;
     logit_scale.fill_(max_logit_scale);

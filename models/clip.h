@@ -54,8 +54,9 @@ struct CLIP : nn::Module {
   /// classification is its argmax over texts that name the classes; retrieval its topk over either
   /// axis.
   Tensor similarity(const Tensor& image_features, const Tensor& text_features) const;
-  /// Mean of the cross entropies over each image's texts and each text's images. In training mode
-  /// it first clamps s to log 100 (section 2.5). Throws Error for fewer than two pairs.
+  /// Mean of two cross entropies: of each image over all texts, and of each text over all images.
+  /// In training mode it first clamps s to log 100 (section 2.5). Throws Error for fewer than two
+  /// pairs.
   Tensor loss(const Tensor& images, const TextBatch& texts) const;
 };
 

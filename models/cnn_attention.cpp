@@ -16,7 +16,7 @@ CNNAttentionConfig checked(CNNAttentionConfig c) {
   return c;
 }
 
-/// He et al. 2015: ReLUs keep the variance.
+/// He et al. 2015, so that ReLUs preserve the variance.
 void initialise_before_relu(nn::Conv2d& conv) {
   conv.initialise([](const std::string& name, const Tensor& p) {
     if (name == "weight")
@@ -47,7 +47,8 @@ Fields CNNAttention::fields(CNNAttentionConfig& c) {
   fields.add("image", c.image, 4, 1e5, "height and width of an image");
   fields.add("channels", c.channels, 1, 1e4, "channels of an image");
   fields.add("classes", c.classes, 0, 1e6, "number of classes; 0: no head");
-  fields.add("filters", c.filters, 1, 1e5, "of the first convolution; twice as many in the second");
+  fields.add("filters", c.filters, 1, 1e5,
+             "filters of the first convolution; the second has twice as many");
   fields.add("attention", c.attention, "self-attention over the feature map");
   return fields;
 }

@@ -14,7 +14,7 @@ namespace gradus::models {
 
 /// A batch of sequences that a model continues, with its state after the tokens read so far
 /// (key/value caches, recurrent states). A generative model has a decoder() that returns one. Use
-/// under NoGrad, and under EvalMode unless dropout is wanted.
+/// under NoGrad, and under EvalMode unless dropout should stay on.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -88,13 +88,13 @@ struct GenerateOptions {
 
 /// Continues `prompt` (token ids, truncated to the last that fit) and returns the new tokens.
 /// `decoder` has one row and is cleared first. Each token is read once until the decoder is full;
-/// it is then cleared and rereads the last half of its capacity, and so on. So each token is
-/// sampled with at least half the capacity as context (if the text is that long), at the cost of
-/// reading two tokens per new token instead of one.
+/// it is then cleared and rereads the last half of its capacity. So each token is sampled with at
+/// least half the capacity as context (if the text is that long), at the cost of reading two tokens
+/// per new token instead of one.
 std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});
 
-/// The same with a new decoder of `model`.
+/// Generates with a new decoder of `model`.
 template <class Model>
 requires requires(const Model& model) { model.decoder(1); }
 std::vector<int64_t> generate(const Model& model, const std::vector<int64_t>& prompt,

@@ -58,11 +58,13 @@ Fields GPT::fields(GPTConfig& c) {
   fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
   fields.add("bias", c.bias, "biases in linear layers and norms");
   fields.add("tie", c.tie, "one weight for the token embedding and the output");
-  fields.add("activation", c.activation, "of the feed-forward layers");
+  fields.add("activation", c.activation, "activation of the feed-forward layers");
   // Missing from the files of earlier versions.
   fields.add("gated", c.gated, "gated feed-forward layers; with silu: SwiGLU").optional = true;
-  fields.add("hidden", c.hidden, 0, 1e7, "their hidden size; 0: 4 dim, gated 8/3 dim").optional =
-      true;
+  fields
+      .add("hidden", c.hidden, 0, 1e7,
+           "hidden size of the feed-forward layers; 0: 4 dim, gated 8/3 dim")
+      .optional = true;
   fields.add("kv_heads", c.kv_heads, 0, 1e6, "key/value heads; 0: heads").optional = true;
   fields.add("positions", c.positions, {"learned", "sinusoidal", "rotary"}, "position encoding")
       .optional = true;
@@ -95,8 +97,8 @@ Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
         " tokens do not fit a context of ", config.context);
   const int64_t length = ids.size(1);
   if (wpe) return dropout(wte(ids) + (*wpe)(length, offset));
-  // Embeddings start at 0.02, sinusoids are of size 1: scaled as by Vaswani et al. 2017, section
-  // 3.4.
+  // Embeddings start at 0.02, sinusoids have size 1: scales embeddings as Vaswani et al. 2017,
+  // section 3.4.
   if (sinusoidal)
     return dropout(wte(ids) * std::sqrt(static_cast<double>(config.dim)) +
                    (*sinusoidal)(length, offset));

@@ -18,7 +18,7 @@ struct MAEConfig {
   int64_t decoder_heads = 4;           ///< attention heads; must divide decoder_dim
   int64_t decoder_dim = 32;            ///< embedding size of the decoder
   double mask_ratio = 0.75;            ///< fraction of patches hidden
-  bool normalise = true;               ///< reconstruct (pixels - mean) / deviation of each patch
+  bool normalise = true;               ///< reconstruct each patch's (pixels - mean) / deviation
 
   /// Number of hidden patches per image: mask_ratio of all, rounded.
   int64_t hidden() const;

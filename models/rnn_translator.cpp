@@ -17,7 +17,7 @@ RNNTranslatorConfig checked(RNNTranslatorConfig c) {
   return c;
 }
 
-/// Of plain RNN cells.
+/// The activation of plain RNN cells.
 Activation nonlinearity(Recurrence cell) {
   return cell == Recurrence::rnn_relu ? Activation::relu : Activation::tanh;
 }
@@ -73,7 +73,7 @@ RNNTranslator::State RNNTranslator::encode(const Tensor& source, const Tensor& l
   const Tensor mask = nn::padding_mask(lengths, B, S);
   const auto [annotations, last] =
       encoder(dropout(source_embedding(source)), {}, lengths);  // last.h (2 layers, B, H/2)
-  const Tensor both = cat({last.h[-2], last.h[-1]}, -1);        // of the last layer
+  const Tensor both = cat({last.h[-2], last.h[-1]}, -1);        // both directions of the last layer
   const Tensor first = bridge(both, Activation::tanh);          // (B, layers H)
   State state{annotations,
               attention.prepare(annotations),

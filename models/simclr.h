@@ -13,7 +13,7 @@
 namespace gradus::models {
 
 /// A model that SimCLR can train: it maps images to features and can be saved as a model folder
-/// (see model_folder.h). With classes = 0 it has no head, which would stay untrained.
+/// (see model_folder.h). classes = 0 omits its head, which would stay untrained.
 template <class E>
 concept ImageEncoder = std::derived_from<E, nn::Module> &&
     requires(const E& encoder, typename E::Config& config, const Tensor& images) {
@@ -24,7 +24,7 @@ concept ImageEncoder = std::derived_from<E, nn::Module> &&
 };
 
 /// The head g: out(relu(in(h))), dim -> hidden -> projection. Discarded after training: it loses
-/// colour and orientation, which the features before it keep (section 4.2).
+/// colour and orientation, which the features h keep (section 4.2).
 struct ProjectionHead : nn::Module {
   nn::Linear in, out;  ///< with biases
   ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)
@@ -92,7 +92,7 @@ struct SimCLR : nn::Module {
                 "SimCLR: expected two views (B, C, H, W) of each image, got ",
                 a.defined() ? a.shape() : Shape{}, " and ", b.defined() ? b.shape() : Shape{});
     core::check(a.size(0) >= 2, "SimCLR: expected two images or more, got ", a.size(0),
-                ": a view is told from those of other images");
+                ": the views of other images are the negatives");
   }
 };
 

@@ -56,7 +56,7 @@ Fields Transformer::fields(TransformerConfig& c) {
   fields.add("dim", c.dim, 1, 1e6, "embedding size");
   fields.add("hidden", c.hidden, 0, 1e7, "hidden size of the feed-forward layers; 0: 4 dim");
   fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
-  fields.add("activation", c.activation, "of the feed-forward layers");
+  fields.add("activation", c.activation, "activation of the feed-forward layers");
   fields.add("pre_norm", c.pre_norm, "pre-norm blocks instead of post-norm");
   fields.add("tie", c.tie, "one weight for the target embedding and the output");
   fields.add("shared_vocab", c.shared_vocab, "one embedding for source and target");

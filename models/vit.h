@@ -49,7 +49,7 @@ struct ViT : nn::Module {
   /// Patch embeddings with positions: images (B, channels, image, image) -> (B, patches, dim), row
   /// by row. Throws Error for images of another shape.
   Tensor embed(const Tensor& images) const;
-  /// Tokens that encode() returns.
+  /// Which tokens encode() returns.
   enum class Tokens { all, class_token };
   /// Encodes the class token and embedded patches (B, n, dim), all or some of an image's. Returns
   /// (B, 1 + n, dim), or (B, 1, dim) with Tokens::class_token: then the last block computes no

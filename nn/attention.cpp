@@ -108,7 +108,7 @@ Tensor by_heads(const Tensor& x, int64_t heads) {
   return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
 }
 
-/// Queries, keys and values by head, from their concatenation (B, T, heads key_dim + kv_heads
+/// Queries, keys and values per head, from their concatenation (B, T, heads key_dim + kv_heads
 /// (key_dim + value_dim)).
 std::array<Tensor, 3> split(const MultiHeadAttention& a, const Tensor& all) {
   const auto parts =

@@ -27,7 +27,7 @@ struct AttentionResult {
 struct Attention : Module {
   Score score;                       ///< the score function
   const Tensor w;                    ///< bilinear: (query_dim, key_dim)
-  std::optional<Linear> query, key;  ///< additive: W1 in two parts, -> hidden
+  std::optional<Linear> query, key;  ///< additive: the two parts of W1, -> hidden
   const Tensor v;                    ///< additive: w2 (hidden)
   /// dot and scaled_dot require query_dim == key_dim. hidden 0: query_dim.
   Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);

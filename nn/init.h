@@ -10,8 +10,8 @@
 
 namespace gradus::nn {
 
-/// Returns a new parameter of the given shape. For arguments that the ones below do not take, a
-/// lambda: [](const Shape& shape) { return init::normal(shape, 0, 0.02); }
+/// Returns a new parameter of the given shape. For other arguments than those below, use a lambda:
+/// [](const Shape& shape) { return init::normal(shape, 0, 0.02); }
 using Initialiser = std::function<Tensor(const Shape& shape)>;
 
 namespace init {
@@ -52,7 +52,7 @@ Tensor xavier_normal(const Shape& shape, double gain = 1);
 Initialiser xavier_normal();
 ///@}
 ///@{
-/// Uniform within 1/sqrt(fan_in), as PyTorch's biases; `fan_in` is that of the bias's weight.
+/// Uniform within 1/sqrt(fan_in), as for PyTorch's biases; `fan_in` is the weight's.
 Tensor uniform_fan_in(const Shape& shape, int64_t fan_in);
 Initialiser uniform_fan_in(int64_t fan_in);
 ///@}

@@ -5,7 +5,7 @@
 
 namespace gradus::nn {
 
-/// Keys and values by head.
+/// Keys and values per head.
 struct KeysAndValues {
   Tensor keys, values;  ///< (B, Hk, T, key_dim); (B, Hk, T, value_dim)
 };
@@ -22,9 +22,9 @@ class KeyValueCache {
   /// Appends k and v (B, Hk, T, D) of T tokens. Throws Error if they do not fit, or while gradients
   /// are recorded.
   void append(const Tensor& k, const Tensor& v);
-  /// Views of the cached keys: (B, Hk, length, D).
+  /// A view of the cached keys: (B, Hk, length, key_dim).
   Tensor keys() const { return k_.slice(2, 0, length_); }
-  Tensor values() const { return v_.slice(2, 0, length_); }  ///< likewise
+  Tensor values() const { return v_.slice(2, 0, length_); }  ///< (B, Hk, length, value_dim)
   int64_t length() const { return length_; }                 ///< tokens cached
   int64_t capacity() const { return k_.size(2); }            ///< maximum number of tokens
   /// Replaces sequence i by sequence rows[i]: rows (batch) int64.

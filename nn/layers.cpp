@@ -88,12 +88,13 @@ GroupNorm::GroupNorm(int64_t groups_, int64_t channels, double eps_)
       bias(param("bias", {channels}, 0)),
       groups(groups_),
       eps(eps_) {
-  check(groups >= 1 && channels % groups == 0 && eps >= 0, "GroupNorm: ", channels, " channels in ",
-        groups, " groups, eps ", eps);
+  check(groups >= 1 && channels % groups == 0 && eps >= 0,
+        "GroupNorm: groups must divide channels and eps be >= 0: channels ", channels, ", groups ",
+        groups, ", eps ", eps);
 }
 
 Dropout::Dropout(double p_) : p(p_) {
-  check(p >= 0 && p <= 1, "Dropout: expected a probability, got ", p);
+  check(p >= 0 && p <= 1, "Dropout: expected a probability from 0 to 1, got ", p);
 }
 
 Tensor Dropout::operator()(const Tensor& x) const { return p == 0 ? x : gradus::dropout(x, p); }

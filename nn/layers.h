@@ -12,7 +12,7 @@ struct LinearOptions {
   bool bias = true;  ///< add a bias
 };
 /// act(x W^T + b). Only the three functions below multiply by the weight, so a packed, quantised or
-/// low-rank one has to be handled nowhere else.
+/// low-rank weight needs changes nowhere else.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
@@ -22,7 +22,7 @@ struct Linear : Module {
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
   /// Output features [begin, end) only: (..., in) -> (..., end - begin).
   Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
-  /// Of inputs and outputs.
+  /// The dtype of inputs and outputs.
   Dtype dtype() const { return weight.dtype(); }
 };
 /// second(act(first(x))) as one op, which keeps one hidden tensor for backward instead of two.
@@ -127,7 +127,7 @@ struct SwiGLUOptions {
 /// proj(silu(a) b) with [a, b] = fc(x). Shazeer 2020, arXiv 2002.05202, equation 6.
 struct SwiGLU : MLP {
   explicit SwiGLU(int64_t dim, const SwiGLUOptions& options = {});
-  /// 8/3 dim rounded up to a multiple of 8: as many parameters as an MLP with 4 dim.
+  /// 8/3 dim rounded up to a multiple of 8: as many parameters as an MLP with hidden size 4 dim.
   static int64_t hidden_size(int64_t dim);
 };
 

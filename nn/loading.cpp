@@ -17,8 +17,8 @@ Loading::~Loading() { innermost = outer_; }
 Loading* Loading::current() { return innermost; }
 
 void Loading::count(const char* layer, const std::string& name, const Shape& shape) {
-  check(shape.numel() <= left_, layer, ": parameter '", name, "': ", shape, " is more than the ",
-        left_, " elements left in the file of weights");
+  check(shape.numel() <= left_, layer, ": parameter '", name, "': ", shape, " exceeds the ", left_,
+        " elements left in the weights file");
   left_ -= shape.numel();
 }
 

@@ -16,9 +16,9 @@ class Loading {
   Loading(const Loading&) = delete;
   Loading& operator=(const Loading&) = delete;
 
-  /// The innermost on this thread, or null.
+  /// The innermost Loading on this thread, or null.
   static Loading* current();
-  /// Counts a parameter of that shape. Throws Error, opening with `layer`, if it exceeds the limit.
+  /// Counts a parameter of this shape. Throws Error, opening with `layer`, if it exceeds the limit.
   void count(const char* layer, const std::string& name, const Shape& shape);
 
  private:
@@ -26,7 +26,7 @@ class Loading {
   Loading* outer_;
 };
 
-/// `shape`. Throws Error, opening with `layer`, on a size below 1 and on too many elements.
+/// Returns `shape`. Throws Error, opening with `layer`, on a size below 1 and on too many elements.
 const Shape& checked_sizes(const char* layer, const Shape& shape);
 
 }  // namespace gradus::internal

@@ -48,7 +48,7 @@ Tensor Module::buffer(const std::string& name, Tensor value, bool persistent) {
 
 void Module::check_name(const std::string& name) {
   check(!name.empty() && name.find('.') == std::string::npos, "module: the name '", name,
-        "' is empty or holds a dot");
+        "' is empty or contains a dot");
 }
 
 void Module::add(Entry entry) {
@@ -66,7 +66,7 @@ bool Module::contains(const Registry& registry, const Registry* wanted) {
 
 void Module::add_child(const std::string& name, const Module& module) {
   check(!contains(*module.registry_, registry_.get()), "module: the child '", name,
-        "' is or holds the module itself");
+        "' is or contains the module itself");
   add({name, Kind::parameter, {}, module.registry_});
 }
 
@@ -157,7 +157,7 @@ void Module::to(Dtype dtype) {
     if (!is_floating(own.dtype) || own.dtype == dtype) continue;
     const Tensor other = entry.tensor.to(dtype).contiguous();
     const TensorImpl& converted = other.impl();
-    converted.storage->version = own.storage->version + 1;  // a graph that saved it must notice
+    converted.storage->version = own.storage->version + 1;  // so that backward detects the change
     own.storage = converted.storage;
     own.strides = converted.strides;
     own.offset = converted.offset;

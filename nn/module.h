@@ -13,8 +13,9 @@
 // Registrations are permanent: a module can be copied (both copies share the parameters) but not
 // assigned to, so `model.out = Linear(256, 5)` does not compile. Declare your own parameters const,
 // `const Tensor scale;` with `scale(param("scale", {dim}, 1))`, so that no other tensor can
-// silently replace them; buffers likewise: they change in place, by copy_, mul_, add_. A layer
-// created without child() is unknown to its parent: its parameters are neither listed nor trained.
+// silently replace them; do the same with buffers, which change in place, by copy_, mul_, add_. A
+// layer created without child() is unknown to its parent: its parameters are neither listed nor
+// trained.
 
 #include "gradus/core/files/named_tensors.h"
 #include "gradus/nn/init.h"
@@ -38,13 +39,13 @@ class Module {
   /// The number of elements of all parameters.
   int64_t num_parameters() const;
 
-  /// Parameters and persistent buffers by name, detached but not copied: training goes on changing
+  /// Parameters and persistent buffers by name, detached but not copied: further training changes
   /// them. For a snapshot, save them or clone each.
   NamedTensors state_dict() const;
   /// Copies the tensors of `state` into those of the same names; a tied parameter may appear under
   /// any of its names. Throws one Error listing all names that are missing, unexpected, or of
-  /// another shape or dtype; then nothing has been changed. Unless `strict`, missing and unexpected
-  /// names are accepted.
+  /// another shape or dtype, with nothing changed. Unless `strict`, missing and unexpected names
+  /// are accepted.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// Calls rule(name, parameter) for each of named_parameters(), which may overwrite them in place:
@@ -68,14 +69,14 @@ class Module {
   ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
   /// While a model folder is loaded (load_model) it is zeros, and no initialiser runs: the file's
   /// weights follow. Throws Error on sizes below 1 and, while loading, on more elements than the
-  /// file holds. `layer` opens the messages: by default the function that calls, a constructor.
+  /// file holds. `layer` opens the messages: by default the calling function, a constructor.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
   /// Registers a new float32 parameter whose elements are all `value`.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
   /// Registers an existing tensor as a parameter, such as one that is tied to another layer's, and
-  /// returns the handle to it. `init::normal({n, n})` as `value` draws while loading, too.
+  /// returns the handle to it. A `value` drawn by init::normal({n, n}) is drawn even while loading.
   Tensor param(const std::string& name, Tensor value);
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);

@@ -20,8 +20,8 @@ Recurrence with_nonlinearity(Recurrence cell, Activation activation) {
   return relu ? Recurrence::rnn_relu : cell;
 }
 
-/// param(name, shape, initialiser) creates each. All are uniform within 1/sqrt(hidden), as
-/// PyTorch's.
+/// param(name, shape, initialiser) creates each. All are uniform within 1/sqrt(hidden), as in
+/// PyTorch.
 template <class Param>
 RecurrentWeights make_weights(Recurrence cell, int64_t input, int64_t hidden, bool bias,
                               const std::string& suffix, Param param) {

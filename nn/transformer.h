@@ -50,7 +50,7 @@ struct Block : Module {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) { return attn(y, cache); });
     return residual(norm_first, ln2, h, mlp);
   }
-  /// Output for the first `count` tokens only; they attend to all of x: (B, count, dim). Saves the
+  /// Output for the first `count` tokens only; they attend to all of x: (B, count, dim). Skips the
   /// other tokens' queries and MLP. Throws Error if attention is causal or rotary, and unless count
   /// is from 1 to T.
   Tensor first(int64_t count, const Tensor& x) const;

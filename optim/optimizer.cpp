@@ -32,7 +32,7 @@ double clip_factor(double norm, double max_norm) {
 }
 
 void check_max_norm(const char* op, double max_norm) {
-  check(max_norm > 0, op, ": expected a maximal gradient norm > 0, got ", max_norm);
+  check(max_norm > 0, op, ": expected a maximum gradient norm > 0, got ", max_norm);
 }
 }  // namespace
 

@@ -76,7 +76,8 @@ class Optimizer {
   /// Everything that later steps depend on except parameters, options and learning rate: "step",
   /// the number of updates of each parameter, and one tensor per state and parameter, "exp_avg.0".
   NamedTensors state_dict() const;
-  /// Restores it. Throws one Error that lists all names that do not fit, with nothing changed.
+  /// Restores what state_dict() returned. Throws one Error that lists all names that do not fit,
+  /// with nothing changed.
   void load_state_dict(const NamedTensors& state);
 
  protected:

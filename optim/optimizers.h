@@ -1,5 +1,5 @@
 #pragma once
-// SGD, Adam, AdamW and RMSprop as PyTorch defines them, with its names of the states.
+// SGD, Adam, AdamW and RMSprop as PyTorch defines them, with PyTorch's names for the states.
 
 #include "gradus/optim/elementwise.h"
 

@@ -67,7 +67,8 @@ class Plateau {
   /// Everything that later steps depend on except the options: "lr", "best", "bad" (losses in a row
   /// without improvement) and "cooldown" (losses still to be ignored).
   NamedTensors state_dict() const;
-  /// Restores it. Throws one Error that lists all names that do not fit, with nothing changed.
+  /// Restores what state_dict() returned. Throws one Error that lists all names that do not fit,
+  /// with nothing changed.
   void load_state_dict(const NamedTensors& state);
 
  private:

@@ -43,7 +43,7 @@ class Drawing {
   }
 
   /// Draws the tensor that the edge leads to, once; returns its DOT id. An op's output that is not
-  /// known has no box: arrows start at the op.
+  /// in `names` has no box: arrows start at the op.
   std::string visit(const Edge& edge) {
     if (edge.node && seen_.insert(edge.node.get()).second) ops_.push_back(edge.node.get());
     if (edge.leaf) know(Tensor(edge.leaf));
@@ -99,7 +99,8 @@ class Drawing {
 std::string to_dot(const Tensor& root, const NamedTensors& names) {
   check(root.requires_grad(), "to_dot: the tensor does not require grad");
   for (const auto& [name, tensor] : names)
-    check(tensor.requires_grad(), "to_dot: ", name, " does not require grad, and is no part of it");
+    check(tensor.requires_grad(), "to_dot: ", name,
+          " does not require grad, so it is not part of the graph");
   Drawing drawing(names);
   drawing.know(root);
   return drawing.of(root);

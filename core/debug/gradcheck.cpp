@@ -97,7 +97,7 @@ std::vector<std::vector<double>> values_at(const TensorFunction& f,
   return values;
 }
 
-/// As gradcheck; `name` opens the message, which calls inputs from `own` on output gradients.
+/// As gradcheck; `name` opens the message, where inputs from index `own` on are output gradients.
 GradcheckResult compare(const char* name, const TensorFunction& f,
                         const std::vector<Tensor>& inputs, size_t own,
                         const GradcheckOptions& options) {

@@ -45,7 +45,7 @@ size_t File::read(void* to, size_t n) {
 }
 
 void File::read_exactly(void* to, size_t n) {
-  check(read(to, n) == n, context_, "the file became shorter while it was read");
+  check(read(to, n) == n, context_, "the file was truncated while it was read");
 }
 
 void File::write(const void* from, size_t n) { succeeded(std::fwrite(from, 1, n, file_) == n); }
@@ -68,7 +68,7 @@ void File::sync() { succeeded(std::fflush(file_) == 0 && ::fsync(descriptor()) =
 
 namespace {
 
-/// Opens and empties `beside` once no other writer holds it; it stays locked until closed.
+/// Opens and truncates `beside` once no other writer holds it; it stays locked until closed.
 std::unique_ptr<File> open_in_turn(const std::string& context, const std::string& beside) {
   for (;;) {
     // Does not follow links or wait for pipes.

@@ -25,8 +25,8 @@ constexpr uint64_t max_header_bytes = 100'000'000;
 constexpr size_t block_bytes = 1 << 18;
 constexpr char metadata_key[] = "__metadata__";
 
-// Our files have both entries in their metadata, so that a bit flipped in the name of one does not
-// make the file look like another program's, which has neither.
+// Our files have both entries in their metadata and other programs' files neither, so that a bit
+// flipped in one name is detected.
 constexpr char checksum_key[] = "gradus.checksum", format_key[] = "gradus.format";
 
 char* bytes_of(const Tensor& t) {
@@ -348,7 +348,7 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
 
 SafetensorsFile load_safetensors(const std::string& path) {
   try {
-    File file("", path, O_RDONLY | O_NONBLOCK);  // a pipe is refused, not waited for
+    File file("", path, O_RDONLY | O_NONBLOCK);  // rejects a pipe instead of waiting for it
     return read_safetensors(std::make_shared<const Mapping>(file));
   } catch (const Error& e) {
     fail("load_safetensors: ", path, ": ", e.what());

@@ -26,8 +26,8 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
 }
 
 /// Overwrites dq, dk and dv with the gradients of q, k and v, given d, the gradient of the scores.
-/// Threads share the batch entries and blocks of H, each with its own sums. (Eight parameters: the
-/// arrays of the formula.)
+/// Threads share the batch entries and blocks of H, each with its own sums.
+// long: the arrays of the formula.
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,
                               const T* d, T* dq, T* dk, T* dv) {

@@ -17,8 +17,8 @@ namespace {
 // Sizes of a tile, whose computation stays in the second-level cache.
 constexpr int64_t forward_queries = 64, forward_keys = 128;
 
-// Queries [first, first + count) of a head against one tile of keys after another. Lanes are
-// queries, so that every sum over keys runs down the lanes. A thread's tiles share their memory.
+// Queries [first, first + count) of a head against its keys, tile by tile. Lanes are queries, so
+// that every sum over keys runs down the lanes. A thread's tiles share their memory.
 template <class T>
 struct ForwardTile {
   const Attention<T>& p;
@@ -166,8 +166,8 @@ void forward_tile(ForwardTile<T>& tile, const AttentionForward<T>& x, int64_t b,
   }
 }
 
-// One query against its keys, one key after another. Its scores differ from the tiles' in the last
-// bits, so no backward pass may follow.
+// One query against its keys, key by key. Its scores differ from the tiles' in the last bits, so no
+// backward pass may follow.
 template <class T>
 void forward_query(const Attention<T>& p, const AttentionForward<T>& x, int64_t b, int64_t h,
                    int64_t i) {

@@ -24,8 +24,8 @@ constexpr int64_t backward_parts = 16;
 // scores have the forward pass's bits: the same operand is scaled, and products are summed in the
 // same order.
 
-// Keys [first, first + count) of a head against one tile of queries after another. Lanes are keys,
-// so that the sums over queries run down the lanes. A thread's tiles share their memory.
+// Keys [first, first + count) of a head against its queries, tile by tile. Lanes are keys, so that
+// the sums over queries run down the lanes. A thread's tiles share their memory.
 template <class T>
 struct BackwardTile {
   const Attention<T>& p;

@@ -58,9 +58,9 @@ int cpu_level() {
   return 0;
 }
 
-// Makes OpenBLAS use the widest kernels that this CPU can run, whatever its make, unless the user
-// chose some. Left alone it knows CPUs by name and falls back on newer ones, before 0.3.25 as far
-// as to kernels of 2004, a fifth as fast. Returns the reason for the kernels now in use.
+// Makes OpenBLAS use the widest kernels that this CPU can run, unless the user chose some. By
+// itself it selects kernels by the CPU's name and falls back for unknown CPUs, before 0.3.25 to
+// kernels of 2004, a fifth as fast. Returns the reason for the kernels now in use.
 std::string choose_kernels() {
   const std::string found = openblas_get_corename();
   const int level = cpu_level();
@@ -151,14 +151,14 @@ void call_blas(const Product<T>& p) {
                 size(p.lda), p.b, size(p.ldb), p.add ? T{1} : T{0}, p.c, size(p.ldc));
 }
 
-// OpenBLAS allocates a buffer for each of its calls that run at once and retries for ever where the
-// system refuses. Before its first call each thread therefore checks that there is memory.
+// OpenBLAS allocates a buffer per concurrent call and retries forever if that fails. Each thread
+// therefore checks before its first call that there is memory.
 void expect_room() {
   static thread_local constinit bool found = false;
   if (found) return;
   constexpr size_t buffer = size_t{128} << 20;
   void* room = mmap(nullptr, buffer, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  check(room != MAP_FAILED, "gemm: out of memory: OpenBLAS asks for ", buffer, " bytes");
+  check(room != MAP_FAILED, "gemm: out of memory: OpenBLAS needs ", buffer, " bytes");
   munmap(room, buffer);
   found = true;
 }
@@ -192,10 +192,10 @@ constexpr int64_t serial_work = 2 * 64 * 64 * 64;
 
 // Splits a product over the threads, one piece per thread, since each piece packs an operand.
 //
-// panel: by columns, so that no two threads pack the same columns of B; by rows where columns are
-// few or rows give evener shares.
-// blas: by the longer side. Its kernels round differently at a tile's edges, so one thread computes
-// the pieces of two, and both give the same bits; this costs one thread 2%.
+// panel: by columns, so that no two threads pack the same columns of B; by rows if columns are few
+// or rows split more evenly. blas: by the longer side. Its kernels round differently at a tile's
+// edges, so one thread computes the pieces of two, and both give the same bits; this costs one
+// thread 2%.
 template <class T>
 void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
   if (p.m * p.n < serial_work / p.k) return compute(choice, p, {0, p.m, 0, p.n}, done);
@@ -213,7 +213,7 @@ void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
   });
 }
 
-// k = 0: C = 0, or C as it is with `add`.
+// k = 0: clears C, or leaves it unchanged with `add`.
 template <class T>
 void clear(const Product<T>& p) {
   for (int64_t i = 0; i < p.m && !p.add; ++i) std::fill_n(p.c + i * p.ldc, p.n, T{0});

@@ -9,7 +9,7 @@
 // fast form unfolds the image (im2col) and calls BLAS. This neither unfolds nor packs the image:
 // 3 x 3, 64 to 64 channels, 32 x 32, batch 32, forward and backward take 0.93 of oneDNN's time.
 //
-// Parameters follow BLAS's gemm (see tile_gemm.h), hence the lists of more than six.
+// long: parameters follow BLAS's gemm, see tile_gemm.h.
 
 #include "gradus/core/kernels/panel_gemm.h"
 #include "gradus/core/runtime/parallel.h"

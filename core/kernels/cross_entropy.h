@@ -22,7 +22,7 @@ struct CrossEntropy {
   T weight(int64_t c) const { return weights ? weights[c] : T{1}; }
   T share() const { return smoothing / static_cast<T>(classes); }
 
-  /// The loss of a row. lse_out is what the gradient needs.
+  /// The loss of a row. Writes lse to lse_out for the gradient.
   T row_loss(const T* x, int64_t target, LogSumExp<T>* lse_out) const {
     const LogSumExp<T> lse = log_sum_exp(x, classes);
     *lse_out = lse;

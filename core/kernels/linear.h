@@ -33,8 +33,8 @@ void activation_row(int64_t n, T* y, T* slope, PreActivation z) {
 }
 
 /// y = act(z + bias) and, unless `slope` is null, slope = act'(z + bias), over a tile of rows at
-/// distance `stride`. y may be z; otherwise z becomes z + bias. bias may be null. (Seven
-/// parameters: a tile and the four arrays that share its rows.)
+/// distance `stride`. y may be z; otherwise z becomes z + bias. bias may be null.
+// long: a tile and the four arrays that share its rows.
 template <class Act, class T>
 void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* z, T* y,
                      T* slope) {
@@ -51,8 +51,8 @@ void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, 
 }
 
 /// dz = gradient(dy, kept) per element and dbias += the sum of dz over the rows, for contiguous
-/// rows of n. dbias may be null, dz may be dy. (Eight parameters: sizes, four arrays of those rows
-/// and the function.)
+/// rows of n. dbias may be null, dz may be dy.
+// long: sizes, four arrays of those rows and the function.
 template <class T, class Gradient>
 void bias_activation_backward(int64_t rows, int64_t n, const T* dy, const T* kept, T* dz, T* dbias,
                               Gradient gradient) {

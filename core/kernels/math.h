@@ -82,12 +82,14 @@ template <class... Floats>
   return multiply_add(polynomial(x, rest...), x, c0);
 }
 
-// The same for many coefficients, four at a time (Estrin's scheme): two more multiplications, but a
-// dependency chain a third as long, short enough for out-of-order execution to hide.
+// Horner's rule for many coefficients, four at a time (Estrin's scheme): two more multiplications,
+// but a dependency chain a third as long, short enough for out-of-order execution to hide.
+// long: the parameters are a polynomial's coefficients.
 [[gnu::always_inline]] inline float cubics(float x, float x2, float, float c0, float c1, float c2,
                                            float c3) {
   return multiply_add(multiply_add(c3, x, c2), x2, multiply_add(c1, x, c0));
 }
+// long: likewise.
 template <class... Floats>
 [[gnu::always_inline]] inline float cubics(float x, float x2, float x4, float c0, float c1,
                                            float c2, float c3, Floats... rest) {

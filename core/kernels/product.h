@@ -1,7 +1,8 @@
 #pragma once
-// Which kernel computes a product: choose_product, which every op that multiplies matrices asks.
-// matmul, linear, feed_forward, their gradients and the contrastive losses ask it in blas::gemm and
-// blas::gemm_serial; attention, convolution and the recurrent layers ask it themselves.
+// Which kernel computes a product: choose_product, called by every op that multiplies matrices.
+// matmul, linear, feed_forward, their gradients and the contrastive losses call it through
+// blas::gemm and blas::gemm_serial; attention, convolution and the recurrent layers call it
+// directly.
 //
 // kernel        file             used for, and what it wins over its simple form
 //
@@ -43,7 +44,7 @@ namespace gradus::kernel {
 
 enum class ProductKernel { zero, row_dots, panel, packed_panel, tile, window, blas };
 
-/// What the operands of a product are.
+/// How the operands of a product are stored.
 enum class ProductOperands {
   matrices,  ///< A and B are matrices in memory
   packed,    ///< B is packed once, for many products

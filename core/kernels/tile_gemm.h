@@ -7,8 +7,8 @@
 // to 6% faster than blocks of 4. Written with the vector types that GCC and clang share: neither
 // compiler keeps a block of sums in registers when it is written as plain loops.
 //
-// Parameters follow BLAS's gemm, each matrix a pointer and its row stride, so that all stay in
-// registers; hence the lists of more than six.
+// long: parameters follow BLAS's gemm, each matrix a pointer and its row stride, so that all stay
+// in registers.
 
 #include <cstddef>
 #include <cstdint>

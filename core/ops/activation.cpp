@@ -8,7 +8,8 @@ namespace gradus {
 
 namespace {
 
-/// dy times the slope, from what A keeps; overwrites dy if nobody else holds it.
+/// dy times the slope, computed from what activation A saved; overwrites dy if it has no other
+/// owner.
 template <class A>
 Tensor gradient(Tensor dy, const Tensor& kept) {
   const Tensor dx = dy.is_sole_owner() && dy.is_contiguous() ? dy : empty_like(dy);

@@ -5,8 +5,8 @@
 
 namespace gradus {
 
-/// An activation as an option of a layer. linear and feed_forward fuse it into their pass over
-/// memory.
+/// An activation as an option of a layer. linear and feed_forward fuse it into their pass over the
+/// output.
 enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu, quick_gelu };
 namespace core {
 /// All activations, in the order of the enum.

@@ -13,10 +13,9 @@ namespace gradus::core {
 
 using kernel::ValueAndSlope;
 
-/// An activation has a name, as its op is called, and at(x), its value and slope. If the gradient
-/// can be computed from the output y, from_output is true, gradient(dy, y) takes numbers and
-/// tensors, and backward keeps only y. Otherwise gradient(dy, x) takes tensors and backward keeps
-/// the input.
+/// An activation has `name`, its op's name, and at(x), its value and slope. If the gradient can be
+/// computed from the output y, from_output is true, gradient(dy, y) takes scalars and tensors, and
+/// backward keeps only y. Otherwise gradient(dy, x) takes tensors and backward keeps the input.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>
@@ -111,7 +110,7 @@ struct Swish {
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
     const T b = static_cast<T>(beta), s = kernel::sigmoid(b * x);
-    return {x * s, s + b * s * (x * (1 - s))};  // no product of it overflows before it vanishes
+    return {x * s, s + b * s * (x * (1 - s))};  // grouped so that no product overflows
   }
   static Tensor gradient(const Tensor& dy, const Tensor& x) {
     const Tensor s = sigmoid(x * beta);
@@ -134,7 +133,7 @@ template <size_t i = 0, class F>
 auto with_activation(Activation activation, F&& f) {
   if constexpr (i + 1 < activations.size())
     if (activation != activations[i]) return with_activation<i + 1>(activation, f);
-  check(activation == activations[i], "activation: no activation has the number ", int(activation));
+  check(activation == activations[i], "activation: unknown activation ", int(activation));
   return f(std::tuple_element_t<i, ActivationTable>{});
 }
 

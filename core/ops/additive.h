@@ -5,9 +5,9 @@
 
 namespace gradus {
 
-/// How well each query fits each key, sum_h v_h tanh(q_ih + k_jh): q (B, Tq, H), k (B, Tk, H) and v
-/// (H) give (B, Tq, Tk). Keys of all steps go through their weight once, `linear(source, W)`; of
-/// the scores, padding masked with -infinity, softmax makes weights.
+/// The score of each query and key, sum_h v_h tanh(q_ih + k_jh): q (B, Tq, H), k (B, Tk, H), v (H)
+/// -> (B, Tq, Tk). Project the keys once for all queries, `linear(source, W)`; mask padding with
+/// -infinity before the softmax.
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v);
 
 }  // namespace gradus

@@ -14,7 +14,7 @@ namespace {
 /// The resolved options, which the kernels and the composed form share.
 struct Settings {
   bool causal = false;
-  Tensor mask = {};           // as given
+  Tensor mask = {};           // the option, attached to the graph
   Tensor mask_per_head = {};  // detached and expanded to (B, H, Tq, Tk)
   double scale = 1;
   double dropout = 0;  // 0 unless in training mode

@@ -1,6 +1,6 @@
 #pragma once
-// Scaled dot-product attention. Vaswani et al. 2017, arXiv 1706.03762, equation 1; in tiles with
-// online softmax after Dao et al. 2022, arXiv 2205.14135, so that memory grows with T and not T^2.
+// Scaled dot-product attention (Vaswani et al. 2017, arXiv 1706.03762, equation 1), in tiles with
+// an online softmax (Dao et al. 2022, arXiv 2205.14135): memory grows with T, not with T^2.
 
 #include <optional>
 
@@ -10,41 +10,41 @@ namespace gradus {
 
 struct AttentionOptions {
   bool causal = false;  ///< query i sees keys j <= i + (Tk - Tq): aligned at the end
-  Tensor mask = {};     ///< broadcasts to (B, H, Tq, Tk); bool: true may be seen; or added
+  Tensor mask = {};     ///< broadcasts to (B, H, Tq, Tk); bool: true to attend; floating: added
   double dropout = 0;   ///< on the weights, in training mode only
   std::optional<double> scale = {};  ///< default 1/sqrt(D)
 };
 
-/// softmax(q k^T scale + mask) v: q (..., H, Tq, D), k (..., Hk, Tk, D), v (..., Hk, Tk, Dv) ->
-/// (..., H, Tq, Dv). H must be a multiple of Hk: each key/value head serves H/Hk query heads
-/// (Ainslie et al. 2023, arXiv 2305.13245). A query that sees no key gets 0.
+/// Attention, softmax(q k^T scale + mask) v: q (..., H, Tq, D), k (..., Hk, Tk, D), v (..., Hk, Tk,
+/// Dv) -> (..., H, Tq, Dv). H must be a multiple of Hk: each key/value head serves H/Hk query heads
+/// (Ainslie et al. 2023, arXiv 2305.13245). The output is 0 for a query that attends to no key.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 
-/// Self-attention from one projection: qkv (B, T, (H + 2 Hk) D) holds q, k and v side by side as
-/// heads of D -> (B, T, H D), heads side by side again. Read where they lie; the gradient is one
+/// Self-attention from one projection: qkv (B, T, (H + 2 Hk) D), the heads of q, k and v
+/// concatenated -> (B, T, H D), the heads concatenated. Reads qkv in place; its gradient is one
 /// tensor.
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options = {});
 
-/// softmax(q k^T scale + mask), the weights themselves: (..., H, Tq, Tk), by the composed form;
+/// The attention weights softmax(q k^T scale + mask): (..., H, Tq, Tk), by the composed form,
 /// without dropout. A query that sees no key has weights 0.
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 
-/// While it lives, this thread's attention keeps its weights, call by call, outside the graph: to
-/// look at what a model attends to. It costs what attention_weights does.
+/// For its lifetime, records the weights of each attention call on this thread, outside the graph,
+/// to show what a model attends to. Each call costs an extra attention_weights.
 class AttentionTrace {
  public:
   AttentionTrace();
   ~AttentionTrace();
   AttentionTrace(const AttentionTrace&) = delete;
   AttentionTrace& operator=(const AttentionTrace&) = delete;
-  /// Whether this thread has one.
+  /// Whether a trace is open on this thread.
   static bool active() { return current() != nullptr; }
-  /// (B, H, Tq, Tk) each.
+  /// One (B, H, Tq, Tk) per call.
   const std::vector<Tensor>& weights() const { return weights_; }
-  /// For attention that is not made of these ops: hands `weights()` to this thread's trace, if there
-  /// is one.
+  /// For attention computed by other ops: appends `weights()` to this thread's trace, if one is
+  /// open.
   template <class Weights>
   static void add(Weights&& weights) {
     if (AttentionTrace* trace = current()) trace->weights_.push_back(weights().detach());

@@ -25,8 +25,8 @@ Tensor composed_match(const std::vector<Tensor>& in, bool others) {
 }
 
 // ---- fused: blocks of rows of s; the gradients are computed in the forward pass ----
-// Without the (N, M) matrix in memory and with three products in all; for 256 views of 64 features
-// 0.17 ms instead of the composed form's 0.22.
+// The (N, M) matrix is never stored, and there are only three products: for 256 views of 64
+// features 0.17 ms, against 0.22 for the composed form.
 
 /// Rows of s at a time; rows (or columns) per chunk of work.
 constexpr int64_t block = 256, chunk = 64;

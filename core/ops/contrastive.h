@@ -10,8 +10,9 @@
 namespace gradus {
 
 struct ContrastiveOptions {
-  double temperature = 0.1;         ///< divides the similarities
-  Tensor learned_temperature = {};  ///< one element, replaces it (CLIP: exp(-logit scale))
+  double temperature = 0.1;  ///< divides the similarities
+  Tensor learned_temperature =
+      {};              ///< one element; overrides temperature (CLIP: exp(-logit scale))
   bool cosine = true;  ///< sim(a, b) = a . b / (|a| |b|), 0 for a zero vector; false: a . b
 };
 
@@ -30,7 +31,7 @@ Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, cons
 /// other one, among all rows but itself. Throws Error if N < 2. Chen et al. 2020 (SimCLR), arXiv
 /// 2002.05709, equation 1.
 Tensor nt_xent(const Tensor& z, const ContrastiveOptions& options = {});
-/// The same for the two views in separate tensors, (N, D) each.
+/// NT-Xent of two views in separate tensors, (N, D) each.
 Tensor nt_xent(const Tensor& a, const Tensor& b, const ContrastiveOptions& options = {});
 
 /// CLIP's loss for paired embeddings a and b (N, D), such as images and texts: the mean of the

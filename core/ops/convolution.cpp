@@ -101,8 +101,8 @@ void conv2d_backward(Backward& back, const Problem& p) {
   }
 }
 
-/// Windows side by side, as patches are: each is a row of a linear layer's input. The result is a
-/// view of (N, H', W', O).
+/// Adjacent windows, such as patches: each is a row of a linear layer's input. The result is a view
+/// of (N, H', W', O).
 Tensor of_patches(const Tensor& x, const Tensor& weight, const Tensor& bias, const Windows& w) {
   const Tensor rows = x.reshape({x.size(0), x.size(1), w.y.out, w.y.kernel, w.x.out, w.x.kernel})
                           .permute({0, 2, 4, 1, 3, 5})

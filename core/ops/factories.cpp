@@ -50,7 +50,7 @@ void linspace_of_whole(double start, double end, int64_t n, int64_t* out) {
   const uint64_t distance = start <= end ? to - from : from - to;
   const auto gaps = static_cast<uint64_t>(std::max<int64_t>(n - 1, 1));
   check(n < 2 || distance % gaps == 0, "linspace: ", n, " numbers from ", start, " to ", end,
-        " are not all whole");
+        " are not all integers");
   const uint64_t step = start <= end ? distance / gaps : uint64_t{0} - distance / gaps;
   for (int64_t i = 0; i < n; ++i)
     out[i] = static_cast<int64_t>(from + static_cast<uint64_t>(i) * step);
@@ -102,7 +102,7 @@ template <class F>
 void for_each_number(const NestedList& values, const Shape& shape, int depth, const F& f) {
   const bool is_list = depth < shape.size();
   check(values.is_list() == is_list,
-        "tensor: expected lists of one depth, got a number beside a list");
+        "tensor: expected lists of equal depth, got a number beside a list");
   if (!is_list) return f(values);
   check(std::ssize(values.list()) == shape[depth], "tensor: rows of ", shape[depth], " and of ",
         values.list().size(), " numbers");

@@ -45,7 +45,7 @@ concept Number = std::same_as<T, float> || std::same_as<T, double> ||
     (std::integral<T> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
      !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>);
 
-/// A number or a list of NestedLists, as nested braces write it.
+/// A number or a list of NestedLists: the value of nested braces.
 class NestedList {
  public:
   template <Number T>
@@ -112,7 +112,7 @@ Tensor copied_from(const Values& values, const Shape& shape) {
 /// differ in length, or if the dtype is int64 and a value is not an integer. For the values of a
 /// std::vector, use from_data.
 Tensor tensor(const core::NestedList& values, Dtype dtype);
-/// The same with dtype bool if every value is a bool, else float32 (for integers too).
+/// A tensor from literals, bool if every value is a bool, else float32 (for integers too).
 inline Tensor tensor(const core::NestedList& values) {
   return tensor(values, values.is_bool() ? boolean : float32);
 }
@@ -124,12 +124,12 @@ template <core::Number T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape) {
   return core::copied_from<T>(values, shape);
 }
-/// The same as a vector.
+/// A copy of `values` as a vector.
 template <core::Number T>
 Tensor from_data(const std::vector<T>& values) {
   return core::copied_from<T>(values, {std::ssize(values)});
 }
-/// The same from rows of equal length: (rows, columns).
+/// A copy of rows of equal length: (rows, columns).
 template <core::Number T>
 Tensor from_data(const std::vector<std::vector<T>>& rows) {
   const size_t columns = rows.empty() ? 0 : rows[0].size();

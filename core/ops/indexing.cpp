@@ -278,7 +278,7 @@ struct Draws {
   bool replacement;
 };
 
-/// Throws Error unless these draws are possible from each row of p (rows, k).
+/// Throws Error unless each row of p (rows, k) allows these draws.
 template <class T>
 void check_weights(const T* p, int64_t rows, const Draws& draws) {
   const FlushDenormals flush;  // as in draw: a denormal weight counts as 0

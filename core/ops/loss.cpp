@@ -17,7 +17,7 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
   return reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
-/// The same, with the mean computed as sum / count.
+/// Reduces, with the mean computed as sum / count.
 Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& count) {
   return reduction == Reduction::mean ? sum(losses) / count : reduce(losses, reduction);
 }
@@ -88,7 +88,7 @@ kernel::CrossEntropy<T> cross_entropy_kernel(int64_t classes, const Tensor& weig
 struct CrossEntropyForward {
   Tensor loss;             // as reduced
   Tensor lse;              // (rows, 2): the LogSumExp of each row not ignored
-  double denominator = 1;  // what the mean divides by
+  double denominator = 1;  // of the mean
 };
 
 /// Contiguous inputs; class weights may be undefined.
@@ -122,7 +122,8 @@ CrossEntropyForward cross_entropy_forward(const CrossEntropyInputs& in,
   return {scalar(total / denominator, logits.dtype()), lse, denominator};
 }
 
-/// The logits' gradient dx, which may be the logits. `dy` has one element per row, or one in all.
+/// The logits' gradient dx, which may overwrite the logits. `dy` has one element per row, or a
+/// single one.
 template <class T>
 void cross_entropy_backward(const CrossEntropyInputs& in, const CrossEntropyForward& forward,
                             const CrossEntropyOptions& options, const Tensor& dy,
@@ -145,8 +146,8 @@ void cross_entropy_backward(const CrossEntropyInputs& in, const CrossEntropyForw
   });
 }
 
-/// Inputs logits (0), targets (1), weights (2). The gradient overwrites the logits where nobody
-/// else holds them. `weights` are the contiguous ones.
+/// Inputs logits (0), targets (1), weights (2). The gradient overwrites the logits if they have no
+/// other owner. `weights` are contiguous.
 void cross_entropy_rule(Backward& back, const Tensor& weights, const CrossEntropyForward& forward,
                         const CrossEntropyOptions& options) {
   CrossEntropyInputs in{{}, back.input(1).contiguous(), weights};
@@ -179,7 +180,7 @@ Shape rows_of(const char* op, const char* what, const Tensor& x) {
 void check_class_weights(const char* op, const Tensor& x, const Tensor& weights) {
   if (!weights.defined()) return;
   check_tensor(op, "class weights", weights, x.dtype(), {x.shape().back()});
-  check(!weights.requires_grad(), op, ": class weights get no gradient; detach them");
+  check(!weights.requires_grad(), op, ": class weights cannot require grad; detach them");
 }
 
 void check_cross_entropy(const Tensor& logits, const Tensor& targets,

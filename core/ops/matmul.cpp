@@ -36,8 +36,8 @@ Operand operand(const Tensor& x) {
 
 /// out = a b, or out += a b with `add`: out (..., m, n) is contiguous, and the batch axes of a and
 /// b broadcast to its batch axes. A few large products are computed one after another, each split
-/// over the threads; otherwise each thread computes whole products. kernel::choose_product chooses
-/// the kernel, within gemm.
+/// over the threads; otherwise each thread computes whole products. gemm selects the kernel
+/// (kernel::choose_product).
 void multiply(const Tensor& a, const Tensor& b, bool add, const Tensor& out,
               const blas::TileDone& done = {}) {
   const NoGrad no_grad;
@@ -152,7 +152,8 @@ Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
 }
 
 /// z = x W^T + b and y = act(z), tile by tile, and slope = act'(z) if defined. z may be y, then z
-/// is overwritten. (Seven parameters: the operands and the three results.)
+/// is overwritten.
+// long: the operands and the three results.
 template <class T>
 void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation, const Tensor& z, const Tensor& y, const Tensor& slope) {

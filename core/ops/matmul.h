@@ -5,8 +5,9 @@
 
 namespace gradus {
 
-/// Of float32 or float64: a (..., m, k) x b (..., k, n) -> (..., m, n); the batch axes broadcast. Vectors are taken as in
-/// NumPy: (k) x (..., k, n) -> (..., n), (..., m, k) x (k) -> (..., m), (k) x (k) -> ().
+/// Multiplies float32 or float64 matrices: a (..., m, k) x b (..., k, n) -> (..., m, n); the batch
+/// axes broadcast. Vectors behave as in NumPy: (k) x (..., k, n) -> (..., n), (..., m, k) x (k) ->
+/// (..., m), (k) x (k) -> ().
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 /// act(x W^T + b): x (..., in), W (out, in), b (out) or undefined -> (..., out), in one pass over
@@ -15,9 +16,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
 /// The feed-forward layer of a transformer, act(x W1^T + b1) W2^T + b2: x (..., in), W1 (hidden,
-/// in), W2 (out, hidden), biases undefined or as long as their outputs -> (..., out). For backward
-/// it keeps one tensor of the hidden size, x W1^T + b1 or what act makes of it, where two linear
-/// layers keep two.
+/// in), W2 (out, hidden), biases undefined or as long as their outputs -> (..., out). Saves one
+/// tensor of the hidden size for backward, x W1^T + b1 or its activation, where two linear layers
+/// save two.
 Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
                     const Tensor& w2, const Tensor& b2);
 

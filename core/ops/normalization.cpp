@@ -90,14 +90,14 @@ Tensor composed_norm(bool centred, const Tensor& x, const Tensor& weight, const 
   return y;
 }
 
-/// What the gradients of a norm of rows need beside its inputs.
+/// What a row norm's gradients need besides its inputs.
 struct NormStatistics {
   bool centred;
   Tensor mean, rstd;  // one element per row
 };
 
-/// Where x's gradient is written: the sum that it is added to, or dy where nobody else holds it, or
-/// a new tensor.
+/// Where x's gradient is written: the sum that it is added to, dy if it has no other owner, or a
+/// new tensor.
 Tensor room_for_dx(const Tensor& total, const Tensor& dy) {
   if (total.defined()) return total;
   return dy.is_sole_owner() ? dy : empty_like(dy);
@@ -180,7 +180,7 @@ struct NormOptions {
 
 // xhat = (x - mean) rstd, y = xhat w + b        with g = dy w:
 // dx = rstd (g - mean(g) - xhat mean(g xhat))    dw = sum(dy xhat)    db = sum(dy)
-// RMS norm: the same without either mean.
+// RMS norm: without mean and mean(g).
 Tensor norm_rows(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const NormOptions& o) {
   const ProfileScope scope(op);

@@ -17,7 +17,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias
 /// x / sqrt(mean(x^2) + eps) * weight over the last axis: layer norm without the mean. weight (n)
 /// or undefined. Zhang & Sennrich 2019, arXiv 1910.07467.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
-/// batch_norm's output, and the statistics that it normalised by.
+/// batch_norm's output and the statistics it normalised by.
 struct BatchNormOutput {
   Tensor y;          ///< x's shape
   Tensor mean, var;  ///< (C), outside the graph; the variance has divisor n
@@ -27,7 +27,7 @@ struct BatchNormOutput {
 /// if n is 1. Ioffe & Szegedy 2015, arXiv 1502.03167.
 BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                            double eps = 1e-5);
-/// Batch norm in evaluation: the same with a given mean and variance (C).
+/// Batch norm in evaluation, with a given mean and variance (C).
 Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x,
                      const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// Normalises each of `groups` groups of an example's channels, x (N, C, ...), like layer norm,
@@ -38,8 +38,8 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
 /// Neither |x| nor the gradient overflows for finite x.
 Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p = 2);
 /// The cosine of the angle between a and b (broadcast) along dim:
-/// sum(a b) / (max(|a|, eps) max(|b|, eps)), as in PyTorch 1.13. So is the gradient, except that
-/// PyTorch differentiates |a| even where eps replaces it.
+/// sum(a b) / (max(|a|, eps) max(|b|, eps)), as in PyTorch 1.13. The gradient is PyTorch's too,
+/// except that PyTorch differentiates |a| even where eps replaces it.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
 /// In training mode, zeroes each element with probability p and scales the others by 1/(1-p); the
 /// mask is drawn from the calling thread's generator. In evaluation mode, returns x. Srivastava et

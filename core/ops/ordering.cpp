@@ -13,7 +13,7 @@ namespace gradus {
 
 namespace {
 
-/// max and min in one: both look for the element with the largest key.
+/// max and min share one search for the element with the largest key.
 struct Largest {
   template <class T>
   static auto key(T x) {

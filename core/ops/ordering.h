@@ -11,8 +11,8 @@ struct ValuesAndIndices {
   Tensor indices;  ///< int64
 };
 ///@{
-/// The maximum (minimum) along dim and the index of its first occurrence; NaN if there is one. The
-/// gradient flows to that one element.
+/// The maximum (minimum) along dim and the index of its first occurrence; NaN if there is a NaN.
+/// The gradient flows to that one element.
 ValuesAndIndices max(const Tensor& x, Axis dim, KeepDim keep = false);
 ValuesAndIndices min(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}

@@ -59,8 +59,8 @@ Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
 ///@}
 ///@{
-/// The same as operators, for two tensors or a tensor and a number. The result is a tensor, so
-/// `if (a == b)` does not compile; write `if (all(a == b).item<bool>())`.
+/// The comparisons as operators, for two tensors or a tensor and a number. The result is a tensor,
+/// so `if (a == b)` does not compile; write `if (all(a == b).item<bool>())`.
 inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 inline Tensor operator==(const Tensor& a, double b) { return eq(a, b); }
 inline Tensor operator==(double a, const Tensor& b) { return eq(b, a); }

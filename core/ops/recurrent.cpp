@@ -19,13 +19,13 @@ auto with_cell(Recurrence cell, F&& f) {
   if (cell == Recurrence::rnn_tanh) return f(kernel::Rnn<Tanh>{});
   if (cell == Recurrence::rnn_relu) return f(kernel::Rnn<Relu>{});
   if (cell == Recurrence::lstm) return f(kernel::Lstm{});
-  check(cell == Recurrence::gru, "recurrent: no cell has the number ", int(cell));
+  check(cell == Recurrence::gru, "recurrent: unknown cell ", int(cell));
   return f(kernel::Gru{});
 }
 
 /// Inputs of a run over all steps, or of a single step: T = 1, with z_gates and no weight.
 enum Input { x_gates, z_gates, the_weight, the_bias, first_h, first_c, input_count };
-using Inputs = std::vector<Tensor>;  // missing ones are undefined
+using Inputs = std::vector<Tensor>;  // undefined where absent
 
 struct Problem {
   Recurrence cell;

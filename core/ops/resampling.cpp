@@ -15,6 +15,7 @@ constexpr int64_t grain = 16384;
 struct Window {
   int64_t n, kernel, stride, padding, dilation, count;
 
+  // long: all that PyTorch's pooling says about an axis.
   Window(const char* op, const Tensor& x, int axis, int64_t k, int64_t s, int64_t p, int64_t d)
       : n(x.rank() >= 2 ? x.size(axis) : 0), kernel(k), stride(s == 0 ? k : s), padding(p) {
     dilation = d;
@@ -22,8 +23,9 @@ struct Window {
                       std::max({k, stride, d}) <= INT32_MAX;
     const int64_t least = sane ? (k - 1) * d + 1 - 2 * p : 0;
     // Two taps more than n apart could lie on either side of the axis.
-    check(sane && least <= n && (k == 1 || d <= n), op, ": no window of ", k, ", stride ", stride,
-          ", padding ", p, " (half of it at most), dilation ", d, " in x (..., H, W) ", x.shape());
+    check(sane && least <= n && (k == 1 || d <= n), op, ": a window of ", k, " with stride ",
+          stride, ", padding ", p, " (at most half the window) and dilation ", d,
+          " does not fit x (..., H, W) ", x.shape());
     count = (n - least) / stride + 1;
   }
 };
@@ -53,7 +55,7 @@ void max_pool_row(const T* x, const Window& h, const Window& w, int64_t i, T* y,
   }
 }
 
-/// The same for adjacent 2 x 2 windows, all four elements at once: limited by memory bandwidth.
+/// Max pooling of adjacent 2 x 2 windows, all four elements at once: limited by memory bandwidth.
 template <class T>
 void max_pool_row_of_2(const T* x, const Window& w, int64_t i, T* y, int32_t* index) {
   const auto start = static_cast<int32_t>(2 * i * w.n), down = static_cast<int32_t>(w.n);
@@ -149,8 +151,8 @@ struct Band {
   }
 };
 
-/// y (outer, m, inner) from x (outer, n, inner). Lanes are the elements of a row of y or, where
-/// inner is 1, all m elements.
+/// y (outer, m, inner) from x (outer, n, inner). Lanes are the elements of a row of y or, if inner
+/// is 1, all m elements.
 template <class T>
 void apply(const Band& band, const T* x, int64_t outer, int64_t inner, T* y) {
   const int64_t *start = band.start.data<int64_t>(), m = band.m, width = band.width;

@@ -64,7 +64,7 @@ Tensor Tensor::view(const Shape& requested) const {
   const Shape shape = resolve_shape("view", *this, requested);
   Shape strides;
   check(view_strides(*this, shape, strides), "view: ", this->shape(), " with strides ",
-        this->strides(), " cannot be seen as ", shape, " without a copy; use reshape");
+        this->strides(), " cannot be viewed as ", shape, " without a copy; use reshape");
   return record_reshape(*this, view_of(*this, shape, strides));
 }
 
@@ -153,7 +153,7 @@ Tensor Tensor::expand(const Shape& requested) const {
     const int own = i - (sizes.size() - rank());
     if (sizes[i] == -1 && own >= 0) sizes[i] = shape()[own];
     const bool fits = sizes[i] >= 0 && (own < 0 || shape()[own] == 1 || shape()[own] == sizes[i]);
-    check(fits, "expand: ", shape(), " does not stretch to ", requested);
+    check(fits, "expand: ", shape(), " does not expand to ", requested);
     if (own >= 0 && shape()[own] == sizes[i]) steps[i] = strides()[own];
   }
   if (sizes == shape()) return *this;
@@ -304,7 +304,7 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start
   Shape expected = shape;
   if (x.rank() == shape.size()) expected[axis] = x.shape()[axis];
   check(x.shape() == expected && start >= 0 && step > 0 && last < shape[axis],
-        "pad_slice: ", x.shape(), " is no slice from ", start, " by ", step, " along axis ", dim,
+        "pad_slice: ", x.shape(), " is not a slice from ", start, " by ", step, " along axis ", dim,
         " of ", shape);
   const Tensor y = zeros(shape, x.dtype());
   const int64_t own = y.strides()[axis];

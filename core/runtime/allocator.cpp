@@ -40,7 +40,7 @@ constexpr bool caching = true;
 constexpr int64_t alignment = 64;
 constexpr int64_t map_from = int64_t{1} << 18;  // bytes; see map()
 constexpr int64_t huge_page = int64_t{1} << 21;
-// More than an x86-64 or arm64 process can address; refused without a system call.
+// More than an x86-64 or arm64 process can address; fails without a system call.
 constexpr int64_t max_bytes = int64_t{1} << 47;
 // Bytes a thread frees between reports.
 constexpr int64_t report_step = int64_t{1} << 26;
@@ -61,9 +61,9 @@ int64_t class_size(int c) {
   return static_cast<int64_t>(c % 8 + 9) << (c / 8 + 5);
 }
 
-// Large blocks are mapped: the C library would keep most of what is freed, in pieces that fit no
-// other size (204 MB instead of 123 with map, where 88 were held). From 2 MB on they use huge
-// pages: fewer page faults and TLB misses (sweeping memory is 1.4 times as fast).
+// Large blocks are mapped: the C library would keep most freed memory in pieces that fit no other
+// size (204 MB, against 123 mapped, for 88 MB of live memory). From 2 MB on they use huge pages:
+// fewer page faults and TLB misses (sweeping memory is 1.4 times as fast).
 #if defined(__linux__)
 bool mapped(int64_t bytes) { return caching && bytes >= map_from; }
 
@@ -249,7 +249,7 @@ class Allocator {
       block = system_allocate(size);
     }
     if (!block) held_.fetch_sub(size);
-    check(block != nullptr, "storage: out of memory: asked for ", bytes, " bytes, ", live_.load(),
+    check(block != nullptr, "storage: out of memory: requested ", bytes, " bytes, ", live_.load(),
           " are in use");
     system_allocations_.fetch_add(1, std::memory_order_relaxed);
     return block;

@@ -19,7 +19,7 @@ ModeScope::ModeScope(bool Modes::*mode, bool value)
 ModeScope::~ModeScope() {
   ModeScope* newer = newer_;
   while (newer && newer->mode_ != mode_) newer = newer->newer_;
-  if (newer)  // it stays in force, and restores this scope's value instead
+  if (newer)  // a newer scope stays in force and later restores this scope's value
     newer->before_ = before_;
   else
     current.*mode_ = before_;

@@ -21,8 +21,8 @@
 namespace gradus {
 
 /// For its lifetime, this thread rounds to nearest, traps nothing and flushes denormals to zero
-/// (x86: FTZ and DAZ; aarch64: FZ), as every thread of a loop does. Then restores the mode, flags
-/// included.
+/// (x86: FTZ and DAZ; aarch64: FZ), as every thread of a loop does. Restores the previous mode
+/// afterwards, flags included.
 class FlushDenormals {
  public:
 #if defined(__x86_64__)
@@ -81,7 +81,7 @@ template <class T, class F>
   return total;
 }
 
-/// The same for pairs f(i): sums of the first and of the second members.
+/// blocked_sum for pairs f(i): the sums of the first and of the second members.
 template <class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> blocked_sums(int64_t n, F f) {
   constexpr int64_t block = 1024;

@@ -27,7 +27,7 @@ bool Engine::may_write(int input, const Tensor& sum) {
 
 void Engine::check_finite(const Node& node, int input, const Tensor& gradient) const {
   check(!anomaly_ || !incoming_finite_ || all_finite({gradient}), "anomaly: the backward of ",
-        node.name(), " made a NaN or an infinity for input ", input, " of shape ",
+        node.name(), " produced a NaN or an infinity for input ", input, " of shape ",
         gradient.shape());
 }
 

@@ -35,7 +35,7 @@ void check_outputs(const char* name, const std::vector<Tensor>& outputs,
                    const std::vector<Tensor>& inputs) {
   if (!all_finite(inputs)) return;
   for (const Tensor& y : outputs)
-    check(all_finite({y}), "anomaly: ", name, " made a NaN or an infinity of shape ", y.shape(),
+    check(all_finite({y}), "anomaly: ", name, " produced a NaN or an infinity of shape ", y.shape(),
           " from finite inputs");
 }
 }  // namespace

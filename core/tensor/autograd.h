@@ -56,7 +56,7 @@ Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_
 /// Tensors that are not saved are freed as soon as the forward pass releases them.
 struct Saves {
   uint32_t inputs = 0, outputs = 0;  ///< bit masks
-  /// The caller may ask for infinities (a mask's fill value): AnomalyMode skips this op's outputs.
+  /// The outputs may rightly be infinite (a mask's fill value): AnomalyMode does not check them.
   bool allows_infinite = false;
   /// A copy with allows_infinite set.
   constexpr Saves allow_infinite() const { return {inputs, outputs, true}; }
@@ -78,7 +78,7 @@ class Backward {
   /// The i-th input, connected to the graph. Throws Error if it was not saved, or has been changed
   /// in place since.
   Tensor input(int i) const;
-  /// The i-th output, likewise.
+  /// The i-th output; throws as input() does.
   Tensor output(int i = 0) const;
   /// The gradient of the i-th output; zeros if none arrived.
   Tensor grad(int i = 0) const;

@@ -1,6 +1,6 @@
 #pragma once
 // Checks of an op's arguments. Each throws Error with a message that opens with the op and says
-// what was expected and what came.
+// what was expected and what it got.
 
 #include <initializer_list>
 
@@ -19,7 +19,7 @@ class Dim {
   Dim(const char* name) : name_(name) {}
   template <WholeNumber I>
   Dim(I size) : size_(static_cast<int64_t>(size)) {}
-  const char* name() const { return name_; }  ///< null of an exact size
+  const char* name() const { return name_; }  ///< null for an exact size
   int64_t size() const { return size_; }      ///< the exact size
 
  private:

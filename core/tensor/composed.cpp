@@ -1,5 +1,5 @@
-// The mode in which fused ops give way to their composed forms (Modes::composed). Tests run under it
-// to show that nothing depends on a kernel.
+// The mode that replaces fused ops by their composed forms (Modes::composed). Tests run under it to
+// show that no result depends on a kernel.
 
 #include "gradus/core/internal.h"
 #include "gradus/core/tensor/autograd.h"

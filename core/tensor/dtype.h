@@ -43,7 +43,7 @@ inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype =
 /// Throws Error, opening with `op`, if `value` would lose its fraction or overflow as this dtype.
 inline void check_number(const char* op, Dtype dtype, double value) {
   const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
-  core::check(dtype != Dtype::int64 || whole, op, ": ", value, " is no int64");
+  core::check(dtype != Dtype::int64 || whole, op, ": ", value, " is not an int64");
 }
 
 /// The C++ element types.

@@ -139,7 +139,7 @@ void Engine::add_to(Tensor& sum, Tensor gradient) {
 void Engine::accumulate_into(TensorImpl& tensor, Tensor gradient) {
   if (gradient.requires_grad()) gradient = gradient.detach();  // a hook may return one with a graph
   if (!tensor.grad.defined() && !(gradient.is_sole_owner() && gradient.is_contiguous()))
-    gradient = gradient.clone();  // .grad shares its storage with nothing
+    gradient = gradient.clone();  // .grad never shares its storage
   add_to(tensor.grad, std::move(gradient));
 }
 
@@ -223,7 +223,7 @@ void Engine::run_node(Node& node) {
   if (targets_.contains(&node)) captured_[&node] = gradients;
   if (pruned_ && !needed_.contains(&node)) return;
   check(!node.freed_, node.name_,
-        ": backward a second time: the graph was freed by the first; pass retain_graph there");
+        ": backward ran a second time: the first pass freed the graph; pass retain_graph to it");
   for (size_t i = 0; i < gradients.size() && !pruned_; ++i)
     if (const auto output = node.outputs_[i].retains.lock(); output && gradients[i].defined())
       accumulate_into(*output, gradients[i]);

@@ -21,9 +21,10 @@ bool all_finite(const std::vector<Tensor>& tensors);
 /// each node and leaf. backward() accumulates into the leaves' .grad; grad() is pruned to the paths
 /// that lead to its inputs and collects their gradients.
 ///
-/// A leaf without hooks sums straight into its .grad. A leaf with hooks sums apart; once no node
-/// left to run consumes it, and before the next node runs, its hooks are called with the sum, which
-/// is then accumulated. Leaves completed by one node follow the order of their first gradients.
+/// A leaf without hooks sums straight into its .grad. A leaf with hooks sums into a separate
+/// tensor; once no node left to run consumes it, and before the next node runs, its hooks are
+/// called with the sum, which is then accumulated. Leaves completed by one node follow the order of
+/// their first gradients.
 class Engine {
  public:
   Engine(bool create_graph, bool retain_graph);
@@ -91,7 +92,7 @@ class Engine {
   std::map<uint64_t, Leaves, std::greater<>> waiting_;
   std::optional<std::unordered_map<const TensorImpl*, uint64_t>> last_consumers_;
 
-  std::unordered_set<const void*> targets_;                        // nodes and leaves asked for
+  std::unordered_set<const void*> targets_;                        // nodes and leaves of the inputs
   std::unordered_set<const Node*> needed_;                         // nodes on a path to a target
   std::unordered_map<const Node*, std::vector<Tensor>> captured_;  // gradients of target nodes
 };

@@ -1,6 +1,6 @@
 #pragma once
-// For rules that call kernels: memory they may overwrite instead of allocating some. A rule written
-// with ops needs none of this.
+// For rules that call kernels: memory they may overwrite instead of allocating. A rule written with
+// ops needs none of this.
 
 #include "gradus/core/tensor/autograd.h"
 

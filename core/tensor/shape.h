@@ -60,7 +60,7 @@ class Shape {
   void pop_back() { erase(-1); }
   /// Inserts before entry `at`, or at the end.
   void insert(int at, int64_t value) {
-    core::check(at >= 0 && at <= rank_, "shape: no place ", at, " to insert at in ", *this);
+    core::check(at >= 0 && at <= rank_, "shape: cannot insert at ", at, " in ", *this);
     push_back(value);
     std::rotate(begin() + at, end() - 1, end());
   }

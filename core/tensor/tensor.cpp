@@ -80,7 +80,7 @@ bool Tensor::is_sole_owner() const {
 
 void* Tensor::raw_data(Dtype wanted) const {
   const TensorImpl& t = impl();
-  check(t.dtype == wanted, "data: tensor holds ", t.dtype, ", asked for ", wanted);
+  check(t.dtype == wanted, "data: tensor holds ", t.dtype, ", requested ", wanted);
   return t.storage->data() + t.offset * size_of(t.dtype);
 }
 

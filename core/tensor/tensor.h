@@ -242,7 +242,7 @@ class Tensor {
   // ---- for ops ----
   /// The data shared by all handles. Throws Error if undefined.
   core::TensorImpl& impl() const;
-  /// The same, null if undefined.
+  /// The shared data, null if undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
   /// Whether nothing else holds this tensor's storage: no other handle, view, saved tensor or
   /// .grad.

@@ -15,10 +15,10 @@ struct AttentionGroup {
   Tensor weights;                          ///< (layers, heads, Tq, Tk), each from 0 to 1
 };
 
-/// Returns the page. Its reader picks group, layer and head, points at a query token and sees the
-/// weight of each key token. Weights are rounded to three digits; NaN is shown as NaN. Throws Error
-/// if there are no groups, if token counts do not match the weights' shape, or if a weight is outside
-/// 0 to 1.
+/// Returns the page. The reader picks a group, layer and head and points at a query token to see
+/// the weight of each key token. Weights are rounded to three digits; NaN is shown as NaN. Throws
+/// Error if there are no groups, if token counts do not match the weights' shape, or if a weight is
+/// outside 0 to 1.
 std::string attention_page(const std::string& title, const std::vector<AttentionGroup>& groups);
 
 /// Writes the page to a file. Throws Error if that fails.

@@ -48,9 +48,9 @@ HeatMap alignment(std::string path, std::string title, const Tensor& weights,
 /// column, and the options are valid.
 void check_heat_map(const HeatMap& map);
 
-/// A token made visible, in valid UTF-8 without control characters: a space becomes ␣, a line break
-/// ↵, a tab ⇥, the empty token ∅, any other invisible character <U+200B>, a byte that is not UTF-8
-/// <E2>. With `spaces` false spaces stay, for titles.
+/// Makes a token visible, in valid UTF-8 without control characters: a space becomes ␣, a line
+/// break ↵, a tab ⇥, the empty token ∅, any other invisible character <U+200B>, a byte that is not
+/// UTF-8 <E2>. If `spaces` is false, spaces stay, for titles.
 std::string visible(const std::string& token, bool spaces = true);
 /// Width in terminal columns: two for each Chinese, Japanese or Korean character.
 int64_t columns_of(const std::string& visible_text);

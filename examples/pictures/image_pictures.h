@@ -13,7 +13,8 @@ namespace gradus {
 /// and said (n) int64 -> (classes, classes) float32.
 Tensor confusion_matrix(const Tensor& labels, const Tensor& said, int64_t classes);
 
-/// A heat map of each row's shares. Its darkest shade is the largest share off the diagonal.
+/// A heat map of the counts as fractions of their row. The darkest shade is the largest fraction
+/// off the diagonal.
 HeatMap confusion_map(std::string path, const Tensor& counts,
                       const std::vector<std::string>& class_names);
 
@@ -21,11 +22,11 @@ HeatMap confusion_map(std::string path, const Tensor& counts,
 /// Constant features give 0.
 Tensor principal_plane(const Tensor& features);
 
-/// These points, one colour per class (labels (N) int64).
+/// A scatter plot of principal_plane(features), one colour per class (labels (N) int64).
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
                         const std::vector<std::string>& class_names);
 
-/// The magnification for images of that height.
+/// The magnification for images of this height.
 int64_t picture_scale(int64_t height);
 
 /// Attention as a red overlay: images (N, C, H, W) from 0 to 1, C 1 or 3, weights (N, h, w), where

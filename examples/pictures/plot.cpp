@@ -54,7 +54,7 @@ std::string tic_name(const std::string& token, int64_t most) {
   return in_quotes(result);
 }
 
-/// The commands that open a picture of this size.
+/// The gnuplot commands that open a picture of this size.
 std::string opening(const std::string& path, int64_t width, int64_t height, int font) {
   const std::string size = std::to_string(width) + ',' + std::to_string(height);
   return "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) set terminal pngcairo noenhanced size " + size +
@@ -130,7 +130,7 @@ Layout layout_of(const HeatMap& map) {
   l.cell = std::clamp<int64_t>(side / longest, 1, count == 1 ? 44 : 30);
   if (longest * l.cell < 130) l.cell = (129 + longest) / longest;
 
-  const double letter = 0.92 * l.font;  // pixels, generously
+  const double letter = 0.92 * l.font;  // pixels per character, an upper estimate
   const auto pixels = [&](int64_t n) {
     return 14 + static_cast<int64_t>(letter * static_cast<double>(std::min(n, l.most)));
   };

@@ -29,13 +29,15 @@ struct Picture {
 /// Draws the plot. Returns the reason on failure (gnuplot is not installed, for example; an
 /// existing file stays), else nothing.
 std::string draw_picture(const Picture& picture);
-/// Draws the heat map likewise. Throws Error as check_heat_map does.
+/// Draws the heat map. Returns the reason on failure, else nothing. Throws Error as check_heat_map
+/// does.
 std::string draw_picture(const HeatMap& map);
 
 /// Writes the curves' points as a CSV file: name, x, y. Throws Error if that fails.
 void write_csv(const std::string& path, const Picture& picture);
 /// Draws the picture or, if that fails, writes its values to path.csv instead of path.png. Returns
-/// a line to print: the file, and why it is not a picture. Throws Error if both fail.
+/// a line to print: the file and, for a CSV file, why it is not a picture. Throws Error if both
+/// fail.
 std::string draw_or_write(const Picture& picture);
 std::string draw_or_write(const HeatMap& map);
 
@@ -43,7 +45,7 @@ std::string draw_or_write(const HeatMap& map);
 /// training is not slowed down.
 class BackgroundPlot {
  public:
-  /// Draws this picture, or a later one instead.
+  /// Draws this picture unless a later call replaces it first.
   void draw(Picture picture);
   /// Waits for the last picture. Returns the reason if it failed, else nothing.
   std::string finish();

@@ -48,9 +48,9 @@ class Flags {
   /// Error, naming the flag, on a flag that is unknown or has a bad value.
   bool parse(int argc, char** argv);
   /// Reads the flags declared here and ignores all others, --help included: for a program whose
-  /// flags depend on what some of them say.
+  /// flags depend on the values of others.
   void parse_known(int argc, char** argv);
-  /// True if the command line gave the flag.
+  /// Whether the flag is on the command line.
   bool given(const std::string& name) const;
   std::string help() const;
 
@@ -58,12 +58,12 @@ class Flags {
   std::string to_json() const;
   /// Sets the stored flags from to_json's output in the file `where`. Throws Error, naming the file
   /// and the flag, on one that is missing, unknown, of another type or outside its limits, and on
-  /// one to which the command line gave another value; a flag in `may_change` keeps the command
-  /// line's value.
+  /// one with another value on the command line; a flag in `may_change` keeps the command line's
+  /// value.
   void restore(const std::string& json, const std::string& where,
                const std::vector<std::string>& may_change);
-  /// Calls read(), which sets flags' variables from the file `where`; the command line counts as in
-  /// restore().
+  /// Calls read(), which sets flags' variables from the file `where`; treats the command line as
+  /// restore() does.
   void adopt(const std::function<void()>& read, const std::string& where,
              const std::vector<std::string>& may_change);
 
@@ -86,8 +86,8 @@ class Flags {
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
   models::Fields stored() const;
-  /// If a file's value has replaced the one `asked` for: puts that back if the flag may change,
-  /// else throws Error.
+  /// If a file's value has replaced `asked`, the command line's value: restores it if the flag may
+  /// change, else throws Error.
   static void insist(const Flag& flag, const std::string& asked, const std::string& where,
                      const std::vector<std::string>& may_change);
 

@@ -1,5 +1,5 @@
 #pragma once
-// PNG files as input of a model, and what the programs share that read them.
+// PNG files as input of a model, and the code shared by the programs that read them.
 
 #include <cstdint>
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace gradus {
 
-/// Reads a PNG file: (channels, size, size), values from 0 to 1. Converts grey to three equal
-/// channels and back, and prints that. Throws Error, naming the file, if it is not a PNG, has
-/// another size, or is coloured where grey is expected.
+/// Reads a PNG file: (channels, size, size), values from 0 to 1. Converts between grey and three
+/// equal channels if needed, and prints a note. Throws Error, naming the file, if it is not a PNG,
+/// has another size, or is coloured where grey is expected.
 Tensor read_picture(const std::string& path, int64_t size, int64_t channels);
 
 /// A model that describes pictures.
@@ -26,8 +26,8 @@ struct PictureReader {
 };
 
 /// The main function of a program that describes pictures: parses the command line (`flags`,
-/// --model DIR with default `folder`, --threads, PNG files), reads all files, and prints what
-/// load(DIR) says of each. Returns the exit status. Throws Error as read_picture does, and if
+/// --model DIR with default `folder`, --threads, PNG files), reads all files, and prints the output
+/// of load(DIR) for each. Returns the exit status. Throws Error as read_picture does, and if
 /// images.json has another number of channels than the model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load);

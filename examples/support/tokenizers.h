@@ -22,8 +22,8 @@ struct TokenizerOptions {
 /// Declares --tokenizer char|word|bpe and --vocab.
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& options);
 
-/// Loads the tokenizer of the folder `begins_with` or, if that is empty, makes one for `text` with
-/// the given special tokens.
+/// Loads the tokenizer of the folder `begins_with` or, if that is empty, builds one from `text`
+/// with the given special tokens.
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                   const std::string& begins_with,
                                                   const std::string& text,

@@ -1,5 +1,5 @@
 #pragma once
-// What the programs share that train on captioned pictures of shapes.
+// Code shared by the programs that train on captioned pictures of shapes.
 
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@ namespace gradus {
 ImageOptions captioned_images();
 
 /// A picture of two shapes has two true captions, "a red circle above a blue square" and "a blue
-/// square below a red circle". It is trained with the one it was generated with; both are equally
+/// square below a red circle". Training uses the one it was generated with; both are equally
 /// frequent.
 class CaptionTask : public ImageTask {
  protected:
@@ -25,10 +25,10 @@ class CaptionTask : public ImageTask {
 
   /// The captions of images `ids` (B) of a part.
   std::vector<std::string> captions(Split part, const Tensor& ids) const;
-  /// Their tokens.
+  /// The captions as tokens.
   models::TextBatch texts(Split part, const Tensor& ids) const;
-  /// Batches of `count` images of a part, in order, no two of a batch with a true caption in
-  /// common: duplicates are skipped. An incomplete batch is dropped unless it is the only one.
+  /// Batches of `count` images of a part, in order. No two images of a batch share a true caption:
+  /// duplicates are skipped. An incomplete batch is dropped unless it is the only one.
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
   /// Sets a configuration's `vocab` to the tokenizer's. Throws Error if a caption exceeds

@@ -1,5 +1,5 @@
 #pragma once
-// What the programs share that train a classifier of images.
+// Code shared by the programs that train an image classifier.
 
 #include <string>
 

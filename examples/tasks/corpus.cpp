@@ -23,7 +23,8 @@ using models::Split, models::TokenFile;
 void add_corpus_flags(Flags& flags, CorpusOptions& o) {
   flags.add("--data", o.data, "FILE", "UTF-8 text; the last tenth is the validation set",
             name_of_text(""));
-  flags.add("--val-data", o.val_data, "FILE", "validation text, instead of that tenth", "none");
+  flags.add("--val-data", o.val_data, "FILE",
+            "validation text, instead of the last tenth of --data", "none");
   add_tokenizer_flags(flags, o.tokenizer);
   flags.add("--on-disk", o.on_disk, "keep text and tokens on disk (in --out) instead of in memory");
   flags.added_later({"--val-data", "--tokenizer", "--vocab", "--on-disk"});

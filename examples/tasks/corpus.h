@@ -30,9 +30,9 @@ class Corpus {
  public:
   /// `begins_with`: a folder whose tokenizer is used (see make_tokenizer). `folder`: on disk, where
   /// the tokens are stored: text.tokens, or train.tokens and validation.tokens. Existing files are
-  /// reused if they are complete and made of this text with this tokenizer. With `read_only`, new
-  /// ones are temporary. Throws Error, naming the file and the byte, on a text that the tokenizer
-  /// refuses, and on one too short for windows of `context` tokens.
+  /// reused if they are complete and were made from this text with this tokenizer. With
+  /// `read_only`, new ones are temporary. Throws Error, naming the file and the byte, on a text
+  /// that the tokenizer rejects, and on one too short for windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 
@@ -43,7 +43,7 @@ class Corpus {
   /// "text   FILE: ...": name and sizes, for the log.
   std::string opening() const;
   /// Number of text bytes that the tokens represent. Words, which lack the white space between
-  /// them, count as the text's mean.
+  /// them, count as the text's mean bytes per token.
   double bytes(const Tensor& ids) const;
   /// A prompt: a line break if it is a token, else the text's first token.
   std::vector<int64_t> first_tokens() const { return {first_token_}; }

@@ -1,5 +1,5 @@
 #pragma once
-// What the programs share that train an image encoder without labels. Labels are used only to
+// Code shared by the programs that train an image encoder without labels. Labels are used only to
 // evaluate its features.
 
 #include "examples/tasks/image_task.h"

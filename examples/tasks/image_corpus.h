@@ -38,7 +38,7 @@ struct ImageCorpus {
   }
 };
 
-/// Reads what --data names. Throws Error if it cannot.
+/// Reads the images that --data names. Throws Error on failure.
 ImageCorpus read_image_corpus(const ImageOptions& options);
 
 }  // namespace gradus

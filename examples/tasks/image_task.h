@@ -1,5 +1,5 @@
 #pragma once
-// What all programs share that train on images: augmented batches, prepared during the previous
+// Code shared by all programs that train on images: augmented batches, prepared during the previous
 // step, and evaluation without augmentation.
 
 #include <functional>
@@ -43,10 +43,10 @@ class ImageTask : public Task {
 
   /// Reads the images. `views`: views per image in a batch, each augmented independently. Images
   /// are normalised by the statistics of the folder that the run starts from, or else of the
-  /// training images. Throws Error if that folder's have another number of channels.
+  /// training images. Throws Error if the two differ in their number of channels.
   ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views = 1);
 
-  /// A step's index-th batch: depends only on these and the seed.
+  /// A step's index-th batch, a function of step, index and seed alone.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
   /// Scores the model on a batch, of --batch images or slightly fewer. A single view is not
   /// augmented; several are, in the same way each time. Ids are indices within the part.
@@ -81,7 +81,8 @@ class ImageTask : public Task {
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
 
-  /// Writes a validation image, OUT/example.png; the line that says how to try the model on it.
+  /// Writes a validation image, OUT/example.png. try_with() returns the line that says how to try
+  /// the model on it.
   void write_example() const;
   std::string try_with(const std::string& program, const std::string& dir) const;
 

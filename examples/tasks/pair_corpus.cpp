@@ -31,7 +31,7 @@ void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& o) {
 
 namespace {
 
-/// Pairs, or for denoising none; `text` is the whole text, of both sides.
+/// The pairs (none for denoising); `text` is the text of both sides.
 struct Corpus {
   std::vector<TextPair> pairs;
   std::string text;
@@ -110,7 +110,7 @@ PairCorpus make_pair_corpus(const PairCorpusOptions& o, const std::string& begin
         read.pairs, *corpus.tokenizer, *corpus.tokenizer,
         models::PairDataOptions{.max_source = context, .max_target = context - 1, .seed = seed}));
   core::check(corpus.pairs->num_pairs(models::Split::validation) > 0, o.pairs + o.text, ": one ",
-              denoise ? "line" : "source", " alone: none is left to validate");
+              denoise ? "line" : "source", " only: none is left for validation");
   return corpus;
 }
 

@@ -33,7 +33,7 @@ struct PairCorpus {
   std::unique_ptr<models::PairSource> pairs;
 };
 
-/// Pairs for a model of that context; `begins_with`: see make_tokenizer. Prints which lines of a
+/// Pairs for a model with this context; `begins_with`: see make_tokenizer. Prints which lines of a
 /// file were skipped.
 PairCorpus make_pair_corpus(const PairCorpusOptions& options, const std::string& begins_with,
                             int64_t context, uint64_t seed);

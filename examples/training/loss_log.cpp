@@ -14,7 +14,8 @@ namespace gradus {
 namespace {
 constexpr int digits = 7;
 constexpr const char* header = "step,train_loss,val_loss";  // and further columns
-constexpr const char* not_known = "nan";  // as streams print NaN: an earlier version lacked it
+// A value that an earlier version did not log, as streams print NaN.
+constexpr const char* not_known = "nan";
 
 /// Rounds to the precision of loss.csv, so that a resumed run continues with the same value.
 double rounded(double number) { return std::strtod(LossLog::number(number).c_str(), nullptr); }

@@ -43,7 +43,7 @@ class LossLog {
   const Row& last() const { return rows_.back(); }
   /// Formats a number as in loss.csv.
   static std::string number(double number);
-  /// Number of rows of later steps.
+  /// Number of rows after `step`.
   int64_t rows_after(int64_t step) const;
   /// "step 250 train 2.0113 val 2.0891 accuracy 0.4312".
   std::string last_line() const;

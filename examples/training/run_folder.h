@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a training run: locking, checkpoints, and what an earlier run left there.
+// The folder of a training run: locking, checkpoints, and the remains of an earlier run.
 
 #include <functional>
 #include <map>
@@ -22,8 +22,8 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  /// Locks the folder, if it exists, until this process ends, and completes a replace_checkpoint()
-  /// that was killed. Throws Error if another process has locked it or it cannot be written.
+  /// Locks the folder, if it exists, until this process ends, and completes an interrupted
+  /// replace_checkpoint(). Throws Error if another process has locked it or it cannot be written.
   void lock();
   /// Creates the folder if needed, and locks it.
   void make();

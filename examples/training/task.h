@@ -21,7 +21,7 @@ struct NamedMean {
   double examples = 1;
 };
 
-/// How good a model is on some examples.
+/// A model's scores on some examples.
 struct Score {
   double loss = 0;
   double examples = 1;               ///< over which the loss is averaged

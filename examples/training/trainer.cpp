@@ -52,7 +52,7 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   const std::string where = folder_.checkpoint();
   const Metadata& metadata = checkpoint.metadata();
   const std::string& data = stored_text(metadata, metadata.contains("text") ? "text" : "data",
-                                        where);  // "text": of earlier versions
+                                        where);  // "text": written by earlier versions
   if (data != info_.data_id) {
     const std::string differs = "the data differs from that of the run in " + o_.out;
     core::check(o_.eval_only, differs);
@@ -107,7 +107,7 @@ double Trainer::step() {
   optimizer_->zero_grad();
   double loss = 0;
   for (int64_t i = 0; i < o_.accumulate; ++i) loss += learn_from(i);
-  // A bound that no norm reaches clips nothing, but has the norm computed for the log.
+  // An unreachable bound clips nothing, but makes step() compute the norm for the log.
   const double any = std::numeric_limits<double>::max();
   const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
   ++step_;

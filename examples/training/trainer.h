@@ -1,6 +1,6 @@
 #pragma once
 // The training loop: steps, evaluation, checkpoints, logs, plots, progress, interrupts, early
-// stopping. It never steps on a loss that is not finite.
+// stopping. It never updates the weights from a loss that is not finite.
 
 #include <chrono>
 #include <memory>

@@ -120,7 +120,7 @@ void check_options(const TrainOptions& o) {
   }
 }
 
-/// Checks what may have come from a checkpoint or from another model's folder.
+/// Checks the options that may come from a checkpoint or from another model's folder.
 void check_schedule(const TrainOptions& o) {
   core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr);
   core::check(o.decay_steps == 0 || o.decay_steps >= o.warmup, "--decay-steps ", o.decay_steps,

@@ -1,5 +1,5 @@
 #pragma once
-// What all training programs share: flags, the run folder, starting and resuming a run.
+// Code shared by all training programs: flags, the run folder, starting and resuming a run.
 
 #include <cstdint>
 #include <functional>
@@ -29,8 +29,8 @@ struct TrainOptions {
   const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
-/// Declares the flags of `options`, with its values as defaults: those of the training, which are
-/// stored in a checkpoint, and those of this run only.
+/// Declares the flags of `options`, with its values as defaults: the training's flags, which
+/// checkpoints store, and the flags of this run only.
 void add_training_flags(Flags& flags, TrainOptions& options);
 
 /// What distinguishes a training program.

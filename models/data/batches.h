@@ -15,7 +15,7 @@ struct BatchesOptions {
   int64_t size = 32;       ///< rows per batch; the last one of an epoch has the rest
   uint64_t seed = 0;       ///< determines the order of rows, with the epoch's number
   bool shuffle = true;     ///< false: rows in their own order
-  bool drop_last = false;  ///< leaves out a smaller last batch
+  bool drop_last = false;  ///< drops a smaller last batch
 };
 
 namespace detail {
@@ -36,7 +36,7 @@ class BatchOrder {
  private:
   int64_t n_;
   BatchesOptions options_;
-  // The order of the last epoch asked for.
+  // The order of the epoch used last.
   mutable int64_t ordered_epoch_ = -1;
   mutable Tensor order_;
 };
@@ -44,14 +44,14 @@ class BatchOrder {
 }  // namespace detail
 
 /// Cuts N tensors with equally long first axes, such as examples and their labels, into batches of
-/// the same rows of each. A batch depends on the options and its number alone, not on earlier calls
-/// or threads: a resumed run sees the batches of an uninterrupted one.
+/// matching rows. A batch depends on the options and its number alone, not on earlier calls or
+/// threads: a resumed run sees the batches of an uninterrupted one.
 ///   const models::Batches train({images, labels}, {.size = 64, .seed = 1});
 ///   for (int64_t step = 0; step < steps; ++step) { const auto [x, y] = train.at(step); ... }
 /// or by epochs:
 ///   for (const auto& [x, y] : train.epoch(3)) ...
-/// Batches are copies; any dtype will do. Throws Error if first axes differ or an epoch would have
-/// no batch. Each object belongs to one thread; copies of it are cheap.
+/// Batches are copies; tensors may have any dtype. Throws Error if first axes differ or an epoch
+/// would have no batch. Each object belongs to one thread; copies of it are cheap.
 template <size_t N>
 class Batches {
  public:
@@ -79,7 +79,7 @@ class Batches {
       const Epoch* epoch;  ///< must outlive it
       int64_t i;           ///< number of the batch
       ///@{
-      /// As of any input iterator.
+      /// As for any input iterator.
       Batch operator*() const { return (*epoch)[i]; }
       Iterator& operator++() { return ++i, *this; }
       bool operator==(const Iterator& other) const { return i == other.i; }

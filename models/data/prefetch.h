@@ -1,5 +1,5 @@
 #pragma once
-// Prefetching: makes the next batch while the step runs.
+// Prefetching: prepares the next batch while a step runs.
 
 #include <condition_variable>
 #include <cstdint>
@@ -22,12 +22,12 @@ namespace gradus::models {
 ///     return data.random_batch(Split::train, 32, seed, step, index);
 ///   });
 ///   for (int64_t step = 0; step < steps; ++step) { const TokenBatch batch = batches.at(step); ... }
-/// at() always returns the function's result; a batch other than the prefetched one is made on the
-/// spot. The function must be pure and thread-safe (TextData's and PairData's methods are; those of
-/// Batches are not, because they cache an epoch's order), and everything it refers to must outlive
-/// this object. It sees the modes (NoGrad, EvalMode) that the calling thread had when it asked for
-/// the previous batch. An exception that it throws is rethrown by at() for that batch. Its parallel
-/// loops run on its thread alone while the step uses the others.
+/// at() always returns the function's result; any batch other than the prefetched one is computed
+/// on the spot. The function must be pure and thread-safe (TextData's and PairData's methods are;
+/// those of Batches are not, because they cache an epoch's order), and everything it refers to must
+/// outlive this object. It sees the modes (NoGrad, EvalMode) that the calling thread had when it
+/// requested the previous batch. An exception that it throws is rethrown by at() for that batch.
+/// Its parallel loops run on its thread alone while the step uses the others.
 ///
 /// Each object belongs to one thread. The destructor waits for a batch in progress.
 template <class Batch>
@@ -40,11 +40,11 @@ class Prefetch {
   /// started.
   explicit Prefetch(Make make, int64_t indices = 1) : make_(std::move(make)), indices_(indices) {
     core::check(make_ != nullptr, "Prefetch: expected a function");
-    core::check(indices >= 1, "Prefetch: expected at least 1 batch a step, got ", indices);
+    core::check(indices >= 1, "Prefetch: expected at least 1 batch per step, got ", indices);
     try {
       worker_ = std::thread([this] { work(); });
     } catch (const std::system_error& e) {
-      core::fail("Prefetch: no thread: ", e.what());
+      core::fail("Prefetch: cannot start a thread: ", e.what());
     }
   }
   ~Prefetch() {
@@ -86,7 +86,7 @@ class Prefetch {
   struct Result {
     Place place;
     std::optional<Batch> batch;
-    std::exception_ptr error;  // or this
+    std::exception_ptr error;  // set if make_ threw
   };
 
   std::optional<Place> next(const Place& place) const {
@@ -120,7 +120,7 @@ class Prefetch {
   const int64_t indices_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  std::optional<Place> wanted_, busy_;  // to make next; being made
+  std::optional<Place> wanted_, busy_;  // the next to make; the one being made
   std::optional<Result> ready_;
   core::Modes modes_;
   bool stop_ = false;

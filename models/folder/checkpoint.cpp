@@ -42,7 +42,7 @@ Checkpoint::Checkpoint(const std::string& path) : path_(path), file_(load_safete
   std::istringstream in(found == file_.metadata.end() ? "" : found->second);
   const bool whole = in >> random_.seed >> random_.counter && in.eof();
   check(whole && in.str().find('-') == std::string::npos, path,
-        ": no checkpoint: expected a random state of two whole numbers");
+        ": not a checkpoint: expected a random state of two whole numbers");
 }
 
 void Checkpoint::restore(nn::Module& model, optim::Optimizer& optimizer) const {

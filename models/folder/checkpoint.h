@@ -20,13 +20,13 @@ void save_checkpoint(const std::string& path, const nn::Module& model,
 /// A checkpoint read from disk.
 class Checkpoint {
  public:
-  /// Throws Error, naming the file, if it is no checkpoint or is damaged: its checksum detects any
-  /// flipped bit. Older checkpoints, without a checksum, are read unchecked.
+  /// Throws Error, naming the file, if it is not a checkpoint or is damaged: its checksum detects
+  /// any flipped bit. Older checkpoints, without a checksum, are read unchecked.
   explicit Checkpoint(const std::string& path);
   /// The metadata given to save_checkpoint.
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   /// Restores the model, the optimiser and the thread's random state. Throws Error, naming the file
-  /// and what does not fit; then nothing has been changed.
+  /// and what does not fit, with nothing changed.
   void restore(nn::Module& model, optim::Optimizer& optimizer) const;
 
  private:

@@ -174,13 +174,13 @@ void Fields::read_json(const std::string& where, const std::string& text) const 
     if (const auto found = json.find(e.earlier); found != json.end()) {
       const auto now = found->is_string() ? e.now.find(found->get<std::string>()) : e.now.end();
       if (now == e.now.end() || json.contains(e.name))
-        fail(where, ": ", e.earlier, ": ", shown(*found), " is no value of an earlier version");
+        fail(where, ": ", e.earlier, ": ", shown(*found), " is not a value of an earlier version");
       json[e.name] = now->second;
       json.erase(found);
     }
   for (const auto& [name, value] : json.items())
-    if (!find(name)) fail(where, ": ", shown(nlohmann::json(name)), " is no entry of it");
-  for (const bool writing : {false, true})  // checked as a whole before anything is changed
+    if (!find(name)) fail(where, ": ", shown(nlohmann::json(name)), " is not a known entry");
+  for (const bool writing : {false, true})  // first check everything, then write
     for (const Field& field : list_) {
       const auto found = json.find(field.name);
       if (found == json.end() && field.optional) {

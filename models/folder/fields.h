@@ -1,7 +1,7 @@
 #pragma once
-// The fields of a struct of options, described once: name, address, limits, meaning. From this
-// description a configuration is checked, written to and read from JSON, and offered as a program's
-// flags.
+// The fields of a struct of options, described once: name, address, limits, meaning. The
+// description serves to check a configuration, to write it to and read it from JSON, and to declare
+// a program's flags.
 
 #include <cstdint>
 #include <functional>
@@ -36,16 +36,16 @@ struct Choice {
 struct Field {
   /// A pointer to the value, by type.
   using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, Choice>;
-  std::string name, meaning;   ///< its name in files and flags; a line for --help
-  Value value;                 ///< what is checked, written and read
+  std::string name, meaning;   ///< the name in files and flags; a line for --help
+  Value value;                 ///< points to the variable
   double least = 0, most = 0;  ///< the limits of an int64_t or a double, both inclusive
-  bool optional = false;       ///< files of earlier versions may lack it, which means `initial`
-  std::string initial = {};    ///< as text; by default the value when the field is added
+  bool optional = false;       ///< files of earlier versions may lack it: `initial` applies
+  std::string initial = {};    ///< as text; default: the value when the field is added
 
   /// The value as text: 4, 0.5, true, gelu.
   std::string to_text() const;
-  /// Parses `text` and sets the value. Throws Error, opening with `called`, if the text is not of
-  /// the value's type or outside its limits; then the value is unchanged.
+  /// Parses `text` and sets the value. Throws Error, opening with `called`, with the value
+  /// unchanged, if the text is not of the value's type or outside its limits.
   void set(const std::string& called, const std::string& text) const;
   /// Which values are valid: "a whole number from 1 to 100", "one of none, relu, ...".
   std::string expected() const;
@@ -71,7 +71,7 @@ class Fields {
                      Choice{std::move(names), [&value] { return static_cast<size_t>(value); },
                             [&value](size_t i) { value = static_cast<Enum>(i); }}});
   }
-  /// Adds an activation; the names are those of the ops.
+  /// Adds an activation; its values are named after the ops.
   Field& add(std::string name, gradus::Activation& value, std::string meaning);
   /// Adds any field. Every add() returns its field, so that `optional` and `initial` can be set.
   Field& add(Field field);
@@ -92,8 +92,7 @@ class Fields {
   /// A JSON object on one line, or with one line per field.
   std::string to_json(bool lines = false) const;
   /// Sets the values from a JSON object. Throws Error, opening with `where` and naming the entry,
-  /// if one is missing, of another type, outside its limits or unknown; then nothing has been
-  /// changed.
+  /// with nothing changed, if one is missing, of another type, outside its limits or unknown.
   void read_json(const std::string& where, const std::string& json) const;
 
  private:

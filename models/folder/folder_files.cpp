@@ -22,7 +22,7 @@ bool internal::file_exists(const std::string& path) {
 void internal::create_folder(const char* op, const std::string& dir) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
-  check(std::filesystem::is_directory(dir, error), op, ": cannot make the folder ", dir);
+  check(std::filesystem::is_directory(dir, error), op, ": cannot create the folder ", dir);
 }
 
 nlohmann::json internal::read_json(const std::string& path) {

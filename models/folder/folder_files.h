@@ -8,14 +8,14 @@ namespace gradus::models::internal {
 
 /// The path of a file in a folder.
 std::string in_folder(const std::string& dir, const std::string& file);
-/// Whether something exists at that path.
+/// Whether a file or folder exists at that path.
 bool file_exists(const std::string& path);
 /// Creates the folder unless it exists. Throws Error, opening with `op`, if it cannot.
 void create_folder(const char* op, const std::string& dir);
 
 /// The content of a JSON file. Throws Error, naming the file, if it cannot be read or is not JSON.
 nlohmann::json read_json(const std::string& path);
-/// Likewise, but throws Error unless it is a JSON object.
+/// As read_json, but throws Error unless it is a JSON object.
 nlohmann::json read_json_object(const std::string& path);
 /// Writes a JSON file, indented, replacing it atomically.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);

@@ -117,7 +117,7 @@ void check_no_other_tokenizer(const std::string& dir, const Tokenizer* tokenizer
   const bool is_bpe = dynamic_cast<const BPETokenizer*>(tokenizer) != nullptr;
   if (!is_bpe && !dynamic_cast<const WordPieceTokenizer*>(tokenizer)) return;
   check(!file_exists(tokenizer_path(dir)), "save_hugging_face: ", tokenizer_path(dir),
-        " is there, and would be read in place of ", is_bpe ? "vocab.json" : "vocab.txt");
+        " exists and would be read instead of ", is_bpe ? "vocab.json" : "vocab.txt");
 }
 
 void save_images(const std::string& dir, const ImageInfo& images, const Json& size) {

@@ -2,7 +2,7 @@
 // Folders in the format of Hugging Face's transformers: config.json with a model_type,
 // model.safetensors with its parameters' names, the tokenizer's files or preprocessor_config.json.
 // Reading needs nothing from here: load_model and the rest of model_folder.h, load_tokenizer and
-// load_image_info accept such folders as they accept ours.
+// load_image_info accept both formats.
 //
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
 //   bert  Bert, BertClassifier    (BertForPreTraining, ...ForSequence-, ...ForTokenClassification)
@@ -22,19 +22,19 @@ namespace gradus::models {
 /// not JSON.
 bool is_hugging_face(const std::string& dir);
 
-/// What is lost when such a folder is saved again, in our format or Hugging Face's. Each entry is
+/// Lists what is lost when a Hugging Face folder is saved again, in either format. Each entry is
 /// "FILE: KEY: VALUE": a text classifier's class names; a GPT-2's ids and tokens that begin and end
 /// texts, unless they are the tokenizer's <|endoftext|>, and those that pad them. Empty for a
-/// folder of ours. Throws Error, naming the file, if one cannot be read.
+/// folder in our format. Throws Error, naming the file, if one cannot be read.
 std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer);
 
-/// What goes into a folder beside the model.
+/// What goes into a folder besides the model.
 struct HuggingFaceParts {
   const Tokenizer* tokenizer = nullptr;  ///< of a text model
   const ImageInfo* images = nullptr;     ///< of a ViT
 };
 
-/// save_hugging_face for a model of that kind.
+/// save_hugging_face for a model of the given kind.
 void save_hugging_face_files(const std::string& dir, const std::string& kind, const Fields& config,
                              const nn::Module& model, const HuggingFaceParts& parts);
 

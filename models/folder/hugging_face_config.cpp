@@ -49,7 +49,7 @@ void check_required(const HuggingFaceModel& model, const HuggingFaceConfig& conf
                          (found->is_null() && (!value.is_boolean() || value == false));
     if (!is_same)
       fail(config.path, ": ", key, ": expected ", shown(value), ", got ", shown(*found),
-           ": a model that gradus does not have");
+           ": gradus has no such model");
   }
 }
 
@@ -66,7 +66,7 @@ json value_of(const HuggingFaceConfig& config, const HuggingFaceKey& key) {
   const json value = at(key.key), same = at(key.alias);
   if (!value.is_null() && !same.is_null() && value != same)
     fail(config.path, ": ", key.key, " is ", shown(value), ", ", key.alias, " is ", shown(same),
-         ": expected one, they mean the same");
+         ": expected equal values, since they mean the same");
   return value.is_null() ? same : value;
 }
 

@@ -14,8 +14,8 @@ namespace gradus::models::internal {
 struct HuggingFaceKey {
   const char* key;
   const char* field;
-  const char* initial;                 ///< the value if the key is missing, as they document it
-  const char* alias = nullptr;         ///< another name of the key, read as well
+  const char* initial;          ///< the value if the key is missing, as transformers documents it
+  const char* alias = nullptr;  ///< another name of the key, read as well
   std::vector<const char*> also = {};  ///< keys written with the same value, but not read
   bool null_is_zero = false;           ///< 0 is written as null
 };
@@ -37,15 +37,15 @@ struct HuggingFaceLayer {
 struct HuggingFaceModel {
   const char* type;
   const char* kind;    ///< ours
-  const char* prefix;  ///< of the names in `layers`, in files of more than the bare model
+  const char* prefix;  ///< of the names in `layers`, in files with a head
   std::vector<HuggingFaceKey> keys;
   nlohmann::json required;  ///< the only values of these keys that we support
   std::vector<std::pair<const char*, const char*>> fixed;  ///< our other fields and their values
   std::vector<HuggingFaceLayer> layers;
   std::vector<HuggingFaceLayer> unprefixed;               ///< layers without the prefix
   std::vector<std::pair<const char*, const char*>> tied;  ///< a tensor that repeats another one
-  std::vector<const char*> ignored;                       ///< tensors that are no parameters
-  std::vector<const char*> unsupported = {};              ///< tensors that ours has no place for
+  std::vector<const char*> ignored;                       ///< tensors that are not parameters
+  std::vector<const char*> unsupported = {};              ///< tensors that our model lacks
 };
 
 /// A Hugging Face config.json, an object with a "model_type".
@@ -69,23 +69,23 @@ bool has_kind(const HuggingFaceModel& model, const std::string& kind);
 /// Our kind of model for a configuration. Throws Error, naming the file, if there is none.
 std::string kind_in(const HuggingFaceConfig& config);
 
-/// The class in transformers that wrote the configuration, such as "GPT2LMHeadModel"; "" if the
-/// configuration does not say.
+/// The transformers class that wrote the configuration, such as "GPT2LMHeadModel"; "" if it is not
+/// given.
 std::string architecture_of(const HuggingFaceConfig& config);
 inline constexpr const char* text_classifier = "BertForSequenceClassification";
 inline constexpr const char* token_classifier = "BertForTokenClassification";
 
-/// The names in Hugging Face's files of one of our parameters.
+/// The names that one of our parameters has in Hugging Face's files.
 struct HuggingFaceParameter {
   const HuggingFaceLayer* layer = nullptr;
   std::vector<std::string> names;  ///< without the prefix; if several, ours concatenates them
-  bool has_prefix = false;         ///< in files of more than the bare model
+  bool has_prefix = false;         ///< in files with a head
   bool is_transposed = false;
 };
 /// Finds our parameter `name`. A classifier's "bert.words.weight" is its encoder's.
 std::optional<HuggingFaceParameter> find_parameter(const HuggingFaceModel& model, std::string name);
-/// What `name` has in place of the * in `pattern`, a number ("" without a *); nothing if the two
-/// differ.
+/// The number that stands for the * of `pattern` in `name` ("" without a *); nothing if they do not
+/// match.
 std::optional<std::string> number_in(const std::string& pattern, const std::string& name);
 
 }  // namespace gradus::models::internal

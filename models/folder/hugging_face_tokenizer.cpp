@@ -38,7 +38,7 @@ void expect_type(const json& root, const char* key, const char* type) {
   if (got != type) fail(key, ".type: expected ", shown(type), ", got ", shown(got));
 }
 
-/// f(id, name) for each added token.
+/// Calls f(id, name) for each added token.
 template <class F>
 void for_each_added(const json& root, F&& f) {
   const json& all = part(root, "added_tokens");
@@ -53,8 +53,8 @@ void for_each_added(const json& root, F&& f) {
   }
 }
 
-/// The tokens that a post-processor adds around a text A: "[CLS] A [SEP]". Returns its type if it
-/// is of an unknown one.
+/// The tokens that a post-processor adds around a text A: "[CLS] A [SEP]". For a post-processor of
+/// unknown type, returns the type.
 std::string around(const json& processor) {
   const json& type = part(processor, "type");
   if (processor.is_null() || type == "ByteLevel") return "A";
@@ -160,7 +160,7 @@ std::vector<std::string> their_merges(const json& root) {
   if (!merges.is_array()) fail("model.merges: expected an array, got ", shown(merges));
   std::vector<std::string> all;
   all.reserve(merges.size());
-  for (const json& merge : merges) {  // "a b", or ["a", "b"] as newer files have them
+  for (const json& merge : merges) {  // "a b", or ["a", "b"] in newer files
     const bool is_pair =
         merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
     if (!is_pair && !merge.is_string())

@@ -22,7 +22,7 @@ namespace {
 /// A file's tensors by their names without the prefix, in the spelling of newer files.
 struct PlainTensors {
   std::map<std::string, Tensor> tensors;
-  std::set<std::string> unprefixed;  // names without the prefix in a file where others have it
+  std::set<std::string> unprefixed;  // names that lack the prefix although others have it
 };
 
 PlainTensors plain_tensors(const HuggingFaceModel& model, HuggingFaceFile& file) {
@@ -53,7 +53,7 @@ bool has_equal_elements(const Tensor& a, const Tensor& b) {
 
 // ---- loading ----
 
-/// Collects all that is wrong with a file.
+/// Collects all errors of a file.
 class Problems {
  public:
   void add(const char* what, const std::string& name) {
@@ -65,7 +65,7 @@ class Problems {
   void report() const {
     std::string text;
     for (const auto& [what, names] : by_kind_) {
-      constexpr size_t most = 300;  // characters of names; the name that exceeds it is the last
+      constexpr size_t most = 300;  // characters of names; stops after the name that exceeds it
       text += std::string("; ") + what + ':';
       const size_t begin = text.size();
       size_t i = 0;
@@ -108,7 +108,7 @@ class WeightLoader {
     problems_.report();
   }
 
-  /// The file's, once checked.
+  /// The file's dtype, once checked.
   Dtype dtype() const { return dtype_.value_or(float32); }
 
   /// Copies into the same targets, now of dtype(). Returns those that the file lacks.
@@ -254,8 +254,8 @@ NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceCo
                                        nn::Module& model, const LoadOptions& options) {
   const HuggingFaceModel& hf_model = hugging_face_model(config);
   const NamedTensors targets = model.state_dict();
-  // Our classifier on a bare encoder gets a new head. A folder of a classifier must have its head,
-  // and one of whole texts the pooler below it.
+  // Our classifier on a bare encoder gets a new head. A classifier's folder must have its head and,
+  // for whole texts, the pooler below it.
   const bool classifies = std::any_of(targets.begin(), targets.end(), [&](const auto& t) {
     return t.first.starts_with(hf_model.prefix);
   });

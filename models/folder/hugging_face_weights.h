@@ -17,10 +17,9 @@ struct HuggingFaceFile {
 /// naming the file, if both are missing or one is damaged.
 HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
-/// Copies a file's tensors into a model of ours, converted to the file's dtype. Returns the model's
-/// parameters that the file may lack, and does: they keep their values. Throws Error, opening with
-/// the file's path and listing what is missing, unexpected or of another shape; then nothing has
-/// been changed.
+/// Copies a file's tensors into one of our models, converted to the file's dtype. Returns the
+/// optional parameters that the file lacks; they keep their values. Throws Error, opening with the
+/// file's path and listing what is missing, unexpected or of another shape, with nothing changed.
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options);
 

@@ -99,7 +99,7 @@ ImageInfo load_image_info(const std::string& dir) {
   const json file = read_json_object(path);
   for (const auto& [name, value] : file.items())
     if (name != "mean" && name != "std" && name != "classes")
-      fail(path, ": ", shown(json(name)), " is no entry of it");
+      fail(path, ": ", shown(json(name)), " is not a known entry");
   ImageInfo info{{numbers_in(path, file, "mean", -INFINITY), numbers_in(path, file, "std", 0)}};
   check_channels(path, info.stats);
   for (const json& name : array_in(path, file, "classes")) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the folder of an image model holds besides weights and configuration: images.json.
+// images.json: the file that an image model's folder holds besides weights and configuration.
 
 #include <string>
 #include <vector>
@@ -18,11 +18,12 @@ struct ImageInfo {
 std::string image_info_path(const std::string& dir);
 /// The file that names the classes: images.json, or config.json in a Hugging Face folder.
 std::string class_names_path(const std::string& dir);
-/// Writes images.json into an existing model folder: after save_model. Throws Error if it cannot.
+/// Writes images.json into an existing model folder; call it after save_model. Throws Error on
+/// failure.
 void save_image_info(const std::string& dir, const ImageInfo& info);
 /// Reads a folder's ImageInfo. Throws Error, naming the file, if it is missing or damaged: values
-/// that are not finite, standard deviations not above 0, means and deviations of different number,
-/// or none.
+/// that are not finite, standard deviations not above 0, or numbers of means and deviations that
+/// differ or are 0.
 ImageInfo load_image_info(const std::string& dir);
 
 }  // namespace gradus::models

@@ -26,12 +26,12 @@ namespace {
 /// The model's kind, followed by the configuration's fields.
 Fields with_kind(std::string& kind, const Fields& config) {
   Fields all;
-  all.add("model", kind, "what kind of model it is");
+  all.add("model", kind, "kind of model");
   all.append(config);
   return all;
 }
 
-/// f(), with the path prepended to the message of an Error.
+/// Returns f(), with the path prepended to an Error's message.
 template <class F>
 decltype(auto) naming(const std::string& path, F&& f) {
   try {
@@ -127,7 +127,7 @@ void load_weights(const std::string& dir, const std::function<nn::Module&()>& ma
     return;
   }
   const NamedTensors tensors = load_safetensors(weights_path(dir)).tensors;
-  // A few more: where sizes differ a little, load_state_dict names the parameters.
+  // A few more, so that load_state_dict names the parameters whose sizes differ slightly.
   const int64_t elements = count_elements(tensors);
   nn::Module& model = make_uninitialised(dir, elements + elements / 64, make);
   load_into(model, weights_path(dir), tensors);

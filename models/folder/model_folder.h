@@ -12,8 +12,8 @@
 //     ...
 //   };
 //
-// All functions that read a folder of ours also accept one of Hugging Face's, whose config.json has
-// a model_type (gpt2, bert or vit). hugging_face.h writes such folders.
+// All functions that read our folders also accept Hugging Face's, whose config.json has a
+// model_type (gpt2, bert or vit). hugging_face.h writes such folders.
 
 #include <functional>
 #include <optional>
@@ -32,22 +32,22 @@ std::string weights_path(const std::string& dir);
 std::string tokenizer_path(const std::string& dir);
 ///@}
 
-/// Writes the weights and the configuration of a model of that kind; creates DIR if needed.
+/// Writes the weights and the configuration of a model of the given kind; creates DIR if needed.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
 /// Returns the kind of the model in DIR, such as "gpt". Throws Error, naming the file, if
 /// config.json does not say.
 std::string model_kind(const std::string& dir);
-/// Throws Error, naming the file, if the model is of another kind.
+/// Throws Error, naming the file, unless the model in DIR is of this kind.
 void expect_kind(const std::string& dir, const std::string& kind);
-/// Sets the fields to what DIR/config.json says. Throws Error, naming the file, unless the model is
-/// of that kind and its configuration fits the fields.
+/// Sets the fields from DIR/config.json. Throws Error, naming the file, unless the model is of this
+/// kind and its configuration fits the fields.
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
 struct LoadOptions {
   /// Accepts a Hugging Face folder that lacks layers above the encoder (BERT's pooler, the heads of
   /// BERT and ViT). They are initialised in a new model and keep their weights in an existing one.
-  /// Otherwise that is an Error, except for a BertClassifier's head if the folder is no
-  /// classifier's.
+  /// Otherwise missing layers throw Error, except a BertClassifier's head if the folder holds no
+  /// classifier.
   bool new_heads = false;
 };
 /// Calls `make`, which creates a module, and loads DIR's weights into it, converted to their dtype.

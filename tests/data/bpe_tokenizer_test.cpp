@@ -142,7 +142,7 @@ TEST_CASE("BPE: special tokens have the first ids and are never encoded from tex
   CHECK_THROWS_WITH(BPETokenizer::train("aa", {.vocab_size = 257, .special = {"a", "b"}}),
                     Contains("expected a vocab_size from 258"));
   CHECK_THROWS_WITH(BPETokenizer::train("aa", {.vocab_size = 300, .special = {"a"}}),
-                    "BPETokenizer: token \"a\" stands twice in the vocabulary");
+                    "BPETokenizer: token \"a\" is in the vocabulary twice");
   CHECK_THROWS_WITH(BPETokenizer::train("aa", {.vocab_size = 300, .min_count = 0}),
                     Contains("min_count"));
 }
@@ -256,8 +256,8 @@ TEST_CASE("BPE: merges that contradict their vocabulary are refused", "[tokenize
   refused([](auto& f) { f.merges = "a b\nab zz\n"; },
           "line 2 merges \"zz\", which is not in the vocabulary");
   refused([](auto& f) { f.merges = "ab c\na b\n\u0120 ab\n"; },
-          "line 1 merges \"ab\", which no merge before it makes");
-  refused([](auto& f) { f.merges += "a b\n"; }, "line 5 merges \"a b\", which an earlier one does");
+          "line 1 merges \"ab\", which no earlier merge produces");
+  refused([](auto& f) { f.merges += "a b\n"; }, "line 5 merges \"a b\", as an earlier merge does");
   refused([](auto& f) { f.merges += "\na b\n"; },
           "line 5 expected two tokens with a space between, got \"\"");
   refused([](auto& f) { f.merges += "a  b\n"; },
@@ -268,9 +268,8 @@ TEST_CASE("BPE: merges that contradict their vocabulary are refused", "[tokenize
           "line 5 expected two tokens with a space between, got \"ab\"");
   refused([](auto& f) { f.merges += "<|endoftext|> a\n"; },
           "line 5 merges \"<|endoftext|>\", which is not in the vocabulary");
-  refused(
-      [](auto& f) { f.merges = "a b\nab c\n"; },
-      "token \"\\u0120ab\" is neither a byte nor made by a merge, nor among the special tokens");
+  refused([](auto& f) { f.merges = "a b\nab c\n"; },
+          "token \"\\u0120ab\" is neither a byte, nor the result of a merge, nor a special token");
 }
 
 TEST_CASE("BPE: a vocabulary that contradicts its merges is refused", "[tokenizer][bpe]") {

@@ -81,7 +81,7 @@ TEST_CASE("CharTokenizer: a saved tokenizer loads unchanged", "[tokenizer]") {
   refused(R"({"type": "char", "vocab": [1]})", "got 1");
   refused(R"({"type": "char", "vocab": ["a", ""]})", "expected one character, got \"\"");
   refused(R"({"type": "char", "vocab": ["ab"]})", "expected one character, got \"ab\"");
-  refused(R"({"type": "char", "vocab": ["a", "b", "a"]})", "\"a\" stands twice");
+  refused(R"({"type": "char", "vocab": ["a", "b", "a"]})", "\"a\" is in the vocabulary twice");
   refused(R"({"type": "char", "vocab": ["a"], "special": "[UNK]"})",
           "an array of names for special");
   refused(R"({"type": "char", "vocab": ["a"], "special": [1]})",

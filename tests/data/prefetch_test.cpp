@@ -91,7 +91,8 @@ TEST_CASE("prefetch: exceptions are rethrown by at() for their batch", "[prefetc
     thrown.at(0);  // batch 1 throws in the background, unobserved
   }
   CHECK_THROWS_WITH(Prefetch<int>(nullptr), Contains("expected a function"));
-  CHECK_THROWS_WITH(Prefetch<int>([](int64_t, int64_t) { return 0; }, 0), Contains("batch a step"));
+  CHECK_THROWS_WITH(Prefetch<int>([](int64_t, int64_t) { return 0; }, 0),
+                    Contains("batch per step"));
 }
 
 TEST_CASE("prefetch: destroyed while a batch is being computed", "[prefetch]") {

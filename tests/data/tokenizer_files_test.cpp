@@ -165,7 +165,7 @@ TEST_CASE("tokenizer files: BPE's own file with missing or wrong content", "[tok
       },
       "expected a token for each byte, but there is none for 97, \"a\"");
   refused([](json& f) { f["vocab"][1] = f["vocab"][2]; },
-          "token \"\\\"\" stands twice in the vocabulary");
+          "token \"\\\"\" is in the vocabulary twice");
 }
 
 TEST_CASE("tokenizer files: loading takes linear time", "[tokenizer][hostile]") {
@@ -181,7 +181,7 @@ TEST_CASE("tokenizer files: loading takes linear time", "[tokenizer][hostile]") 
   CHECK(seconds([&] { CHECK(models::load_tokenizer(path)->encode("n77 N5") == Ids{77, 5}); }) < 20);
   names[0] = "n1";
   write(path, json{{"type", "word"}, {"lower_case", true}, {"vocab", names}}.dump());
-  CHECK_THROWS_WITH(models::load_tokenizer(path), Contains("\"n1\" stands twice"));
+  CHECK_THROWS_WITH(models::load_tokenizer(path), Contains("\"n1\" is in the vocabulary twice"));
   BPETokenizer::train("a", {.vocab_size = 256}).save(path);
   json bpe = json::parse(read_file(path));
   // All strings of letters up to length four, each extending a shorter one by a letter.

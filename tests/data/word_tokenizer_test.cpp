@@ -99,7 +99,8 @@ TEST_CASE("WordTokenizer: a saved tokenizer loads unchanged", "[tokenizer]") {
   refused(R"({"type": "word", "lower_case": false, "vocab": ["a b"]})", "expected one word, got");
   refused(R"({"type": "word", "lower_case": false, "vocab": [""]})", "expected one word, got");
   refused(R"({"type": "word", "lower_case": false, "vocab": [" a"]})", "expected one word, got");
-  refused(R"({"type": "word", "lower_case": false, "vocab": ["a", "a"]})", "stands twice");
+  refused(R"({"type": "word", "lower_case": false, "vocab": ["a", "a"]})",
+          "is in the vocabulary twice");
   write_file_atomically(path, R"({"type": "sentence"})");
   CHECK_THROWS_WITH(
       models::load_tokenizer(path),

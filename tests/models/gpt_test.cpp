@@ -400,19 +400,19 @@ TEST_CASE("loading a GPT names the damaged file", "[gpt]") {
   with("layers", 2.5),
       refuses("config.json: layers: expected a whole number from 1 to 10000, got 2.5");
   with("activation", "swish"), refuses("activation: expected one of none, relu, tanh, ");
-  with("gelu", "erf"), refuses("gelu: \"erf\" is no value of an earlier version");
-  with("layerz", 2), refuses("config.json: \"layerz\" is no entry of it");
+  with("gelu", "erf"), refuses("gelu: \"erf\" is not a value of an earlier version");
+  with("layerz", 2), refuses("config.json: \"layerz\" is not a known entry");
   with("vocab", 24), refuses("wte.weight (expected float32 (24, 32), got float32 (23, 32))");
   with("vocab", 1000),
-      refuses("config.json: Embedding: parameter 'weight': (1000, 32) is more than the");
+      refuses("config.json: Embedding: parameter 'weight': (1000, 32) exceeds the");
   with("dim", int64_t{1} << 40), refuses("config.json: dim: expected");
-  with("bias", true), refuses("elements left in the file of weights");
-  with("layers", 10000), refuses("elements left in the file of weights");
+  with("bias", true), refuses("elements left in the weights file");
+  with("layers", 10000), refuses("elements left in the weights file");
   with("context", 8), refuses("wpe.weight (expected float32 (8, 32), got float32 (16, 32))");
   with("heads", 3), refuses("config.json: GPT: heads must divide dim: dim 32, heads 3");
   write_file_atomically(config, text);
   const std::string weights = dir + "/model.safetensors", bytes = read_file(weights);
   write_file_atomically(weights, bytes.substr(0, bytes.size() - 1));
   refuses("model.safetensors");
-  CHECK_THROWS_WITH(models::save_model(config, model), Contains("cannot make the folder"));
+  CHECK_THROWS_WITH(models::save_model(config, model), Contains("cannot create the folder"));
 }

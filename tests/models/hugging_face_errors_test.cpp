@@ -42,7 +42,7 @@ TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[
   refused("gpt2", {{"scale_attn_weights", false}}, "scale_attn_weights: expected true");
   refused("gpt2", {{"activation_function", "relu6"}}, "activation_function: expected one of");
   refused("gpt2", {{"num_hidden_layers", 3}},
-          "n_layer is 2, num_hidden_layers is 3: expected one, they mean the same");
+          "n_layer is 2, num_hidden_layers is 3: expected equal values, since they mean the same");
   refused("gpt2", {{"n_layer", 0}}, "n_layer: expected a whole number from 1 to 10000, got 0");
   refused("gpt2", {{"n_layer", "2"}}, "n_layer: expected a whole number");
   refused("gpt2", {{"n_embd", 16.5}}, "n_embd: expected a whole number");

@@ -183,7 +183,7 @@ TEST_CASE("attention with one head: prepared keys, masks, bad arguments", "[nn][
     CHECK_THROWS_WITH(nn::Attention(score, 0, 0), Contains("expected sizes > 0"));
     if (!any_sizes) CHECK_THROWS_WITH(nn::Attention(score, 4, 5), Contains("have no dot product"));
   }
-  CHECK_THROWS_WITH(nn::Attention(static_cast<nn::Score>(9), 4, 4), Contains("number 9"));
+  CHECK_THROWS_WITH(nn::Attention(static_cast<nn::Score>(9), 4, 4), Contains("unknown score 9"));
 }
 
 TEST_CASE("attention's trace: limited to its scope and thread, weights before dropout",

@@ -81,7 +81,8 @@ TEST_CASE("layers refuse bad sizes and options", "[nn]") {
                     Contains("expected bias of float32 (2,), got float32 (3,)"));
   CHECK_THROWS_WITH(nn::Embedding(-1, 3), Contains("Embedding: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::LayerNorm(0), Contains("LayerNorm: expected sizes > 0, got (0,)"));
-  CHECK_THROWS_WITH(nn::Dropout(1.5), Contains("Dropout: expected a probability, got 1.5"));
+  CHECK_THROWS_WITH(nn::Dropout(1.5),
+                    Contains("Dropout: expected a probability from 0 to 1, got 1.5"));
   CHECK_THROWS_WITH(nn::MultiHeadAttention(10, {.heads = 3}),
                     Contains("heads must divide dim: dim 10, heads 3"));
   CHECK_THROWS_WITH(nn::MultiHeadAttention(12, {.heads = 6, .kv_heads = 4}),

@@ -120,7 +120,7 @@ TEST_CASE("a module refuses bad names and parameters", "[nn]") {
     Whole() { param("w", ones({1}, int64)); }
   };
   CHECK_THROWS_WITH(Twice(), "module: the name 'w' is registered twice");
-  CHECK_THROWS_WITH(Dotted(), Contains("holds a dot"));
+  CHECK_THROWS_WITH(Dotted(), Contains("contains a dot"));
   CHECK_THROWS_WITH(Whole(), Contains("must be a floating-point leaf tensor"));
 }
 
@@ -198,8 +198,8 @@ TEST_CASE("a layer created while a folder is loaded draws no random numbers", "[
     const nn::LayerNorm norm(4);
     CHECK(norm.weight.to_vector<float>() == std::vector<float>(4, 1.0f));
     CHECK_THROWS_WITH(nn::LayerNorm(1),
-                      "LayerNorm: parameter 'weight': (1,) is more than the 0 elements left in the "
-                      "file of weights");
+                      "LayerNorm: parameter 'weight': (1,) exceeds the 0 elements left in the "
+                      "weights file");
   }
   CHECK_FALSE(has_run);
   CHECK(default_generator().state().counter == before.counter);

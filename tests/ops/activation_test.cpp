@@ -25,9 +25,9 @@ TEST_CASE("activations: each name gives its op") {
     CHECK(norm(y.squeeze(1) - expected[i].second).item() < 1e-12);
   }
   const auto unheard_of = static_cast<Activation>(99);
-  CHECK_THROWS_WITH(activate(x, unheard_of), "activation: no activation has the number 99");
+  CHECK_THROWS_WITH(activate(x, unheard_of), "activation: unknown activation 99");
   CHECK_THROWS_WITH(linear(x, ones({2, 4}, float64), {}, unheard_of),
-                    "activation: no activation has the number 99");
+                    "activation: unknown activation 99");
 }
 
 TEST_CASE("activations: finite gradients at the largest values") {

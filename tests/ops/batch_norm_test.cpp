@@ -67,7 +67,8 @@ TEST_CASE("a batch norm's parameters and buffers have PyTorch's names") {
   CHECK(nn::BatchNorm1d(2, plain).parameters().empty());
   CHECK(error_of([] { nn::BatchNorm2d(0); }).starts_with("BatchNorm: "));
   CHECK(error_of([] { nn::BatchNorm2d(2, {.momentum = 1.5}); }).starts_with("BatchNorm: "));
-  CHECK(error_of([] { nn::GroupNorm(2, 3); }) == "GroupNorm: 3 channels in 2 groups, eps 1e-05");
+  CHECK(error_of([] { nn::GroupNorm(2, 3); }) ==
+        "GroupNorm: groups must divide channels and eps be >= 0: channels 3, groups 2, eps 1e-05");
 }
 
 TEST_CASE("running statistics are updated once per forward call, and not on an error") {

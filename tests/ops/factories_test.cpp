@@ -59,15 +59,15 @@ TEST_CASE("tensor: ragged braces and values that do not fit int64 are refused") 
   CHECK_THROWS_WITH(tensor({{}, {1}}), "tensor: rows of 0 and of 1 numbers");
   CHECK_THROWS_WITH(tensor({{{1, 2}}, {{3, 4}, {5, 6}}}), "tensor: rows of 1 and of 2 numbers");
   CHECK_THROWS_WITH(tensor({1, {2}}),
-                    "tensor: expected lists of one depth, got a number beside a list");
+                    "tensor: expected lists of equal depth, got a number beside a list");
   CHECK_THROWS_WITH(tensor({{1}, 2}),
-                    "tensor: expected lists of one depth, got a number beside a list");
+                    "tensor: expected lists of equal depth, got a number beside a list");
   CHECK_THROWS_WITH(tensor({{{1}}, {2}}),
-                    "tensor: expected lists of one depth, got a number beside a list");
+                    "tensor: expected lists of equal depth, got a number beside a list");
   CHECK_THROWS_WITH(tensor({{{{{{{{{1}}}}}}}}}), "shape: more than 8 axes");
-  CHECK_THROWS_WITH(tensor({0.5}, int64), "tensor: 0.5 is no int64");
-  CHECK_THROWS_WITH(tensor({{1}, {NAN}}, int64), "tensor: nan is no int64");
-  CHECK_THROWS_WITH(tensor({UINT64_MAX}, int64), Contains("is no int64"));
+  CHECK_THROWS_WITH(tensor({0.5}, int64), "tensor: 0.5 is not an int64");
+  CHECK_THROWS_WITH(tensor({{1}, {NAN}}, int64), "tensor: nan is not an int64");
+  CHECK_THROWS_WITH(tensor({UINT64_MAX}, int64), Contains("is not an int64"));
 }
 
 TEST_CASE("from_data: numbers of every width, with and without a shape") {
@@ -133,8 +133,9 @@ TEST_CASE("linspace: both ends are exact") {
   CHECK(values(linspace(4, -2, 4, int64)) == Values{4, 2, 0, -2});
   CHECK(linspace(-0x1p63, 0, 3, int64).to_vector<int64_t>() ==
         std::vector<int64_t>{INT64_MIN, INT64_MIN / 2, 0});
-  CHECK_THROWS_WITH(linspace(0, 1, 3, int64), "linspace: 3 numbers from 0 to 1 are not all whole");
-  CHECK_THROWS_WITH(linspace(0.5, 1, 2, int64), "linspace: 0.5 is no int64");
+  CHECK_THROWS_WITH(linspace(0, 1, 3, int64),
+                    "linspace: 3 numbers from 0 to 1 are not all integers");
+  CHECK_THROWS_WITH(linspace(0.5, 1, 2, int64), "linspace: 0.5 is not an int64");
   CHECK_THROWS_WITH(linspace(0, 1, -1), Contains("elements >= 0, got -1"));
   CHECK_THROWS_WITH(linspace(0, INFINITY, 3), Contains("expected finite ends"));
   CHECK_THROWS_AS(linspace(0, 1, 3, boolean), Error);

@@ -256,7 +256,7 @@ TEST_CASE("cross_entropy: errors") {
   CHECK(refused(ones({2, 5, 7}), t, {.class_weights = ones({6})}) ==
         "cross_entropy: expected class weights of float32 (7,), got float32 (6,)");
   CHECK(refused(ones({2, 5, 7}), t, {.class_weights = ones({7}).requires_grad_()}) ==
-        "cross_entropy: class weights get no gradient; detach them");
+        "cross_entropy: class weights cannot require grad; detach them");
 }
 
 // ---- mean squared error, binary cross entropy ----

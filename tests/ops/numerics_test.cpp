@@ -237,14 +237,14 @@ TEST_CASE("attention with grouped heads at the largest rank has second derivativ
 // ---- integers ----
 
 TEST_CASE("values outside int64 are refused, not truncated") {
-  CHECK_THROWS_WITH(arange(0, 1, 0.25), "arange: 0.25 is no int64");
-  CHECK_THROWS_WITH(arange(0, 2.5), "arange: 2.5 is no int64");
+  CHECK_THROWS_WITH(arange(0, 1, 0.25), "arange: 0.25 is not an int64");
+  CHECK_THROWS_WITH(arange(0, 2.5), "arange: 2.5 is not an int64");
   check_same(arange(0, 1, 0.25, float32).to_vector<double>(), {0, 0.25, 0.5, 0.75});
   const double big = 0x1p53;
   CHECK(arange(big, big + 8, 3).to_vector<int64_t>() ==
         std::vector<int64_t>{1L << 53, (1L << 53) + 3, (1L << 53) + 6});
-  CHECK_THROWS_WITH(tensor({0.5}, int64), "tensor: 0.5 is no int64");
-  CHECK_THROWS_WITH(tensor({{1, 2}, {3, NaN}}, int64), "tensor: nan is no int64");
+  CHECK_THROWS_WITH(tensor({0.5}, int64), "tensor: 0.5 is not an int64");
+  CHECK_THROWS_WITH(tensor({{1, 2}, {3, NaN}}, int64), "tensor: nan is not an int64");
   CHECK(full({1}, -0x1p63, int64).item<int64_t>() == INT64_MIN);
   for (Dtype dtype : {float32, float64})
     for (double value : {NaN, inf, -inf, 0x1p63, -0x1.000002p63}) {

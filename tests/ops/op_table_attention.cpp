@@ -170,7 +170,7 @@ std::vector<OpRow> gated_rows() {
                  {[] {
                     gated(ones({2, 4}), static_cast<Activation>(99));
                   },
-                  "activation: none"}};
+                  "activation: no activation has the number"}};
   return rows;
 }
 
@@ -297,7 +297,7 @@ std::vector<OpRow> attention_rows() {
       {[] {
          self_attention(ones({2, 3, 8}), 0, 1);
        },
-       "self_attention: expected a number of heads"},
+       "self_attention: expected heads to be a multiple of kv_heads"},
       {[] {
          self_attention(ones({2, 3, 8}), 1, 1);
        },

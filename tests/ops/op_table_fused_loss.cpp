@@ -111,7 +111,7 @@ std::vector<OpRow> cross_entropy_rows() {
       {ce(x, i64({2}), {.class_weights = f32({2})}),
        "cross_entropy: expected class weights of float32 (3,), got float32 (2,)"},
       {ce(x, i64({2}), {.class_weights = f32({3}).requires_grad_()}),
-       "cross_entropy: class weights get no gradient; detach them"}};
+       "cross_entropy: class weights cannot require grad; detach them"}};
   return rows;
 }
 

@@ -77,7 +77,7 @@ void add_comparison(std::vector<OpRow>& rows, const std::string& name, F f, G wi
        .samples = one_input(grid),
        .large = one_large(grid),
        .composed = of_one([f](const Tensor& x) { return f(x, full({}, 0.5, x.dtype())); }),
-       .bad = {{[=] { with_number(i64({2})); }, name + ": 0.5 is no int64"}},
+       .bad = {{[=] { with_number(i64({2})); }, name + ": 0.5 is not an int64"}},
        .differentiable = false});
 }
 
@@ -211,7 +211,7 @@ std::vector<OpRow> choice_rows() {
                {[] { masked_fill(f32({3}), truth({2}), 0); },
                 "masked_fill: shapes do not broadcast: (3,) and (2,)"},
                {[] { masked_fill(i64({3}), truth({3}), -INFINITY); },
-                "masked_fill: -inf is no int64"}}}};
+                "masked_fill: -inf is not an int64"}}}};
   rows[0].composed =
       of_two([spread](const Tensor& a, const Tensor& b) { return (a + b + spread(a, b)) * 0.5; });
   rows[1].composed =
@@ -282,8 +282,8 @@ std::vector<OpRow> arithmetic_rows() {
                               [](const Tensor& x) { return 1.5 / x; }, number_first(over, 1.5))};
   rows[3].bad.push_back(
       {[] { i64({2}) / i64({2}); }, "div: expected float32 or float64, got int64"});
-  rows[4].bad.push_back({[] { i64({2}) + 0.5; }, "add_scalar: 0.5 is no int64"});
-  rows[7].bad.push_back({[] { i64({2}) * 1e30; }, "mul_scalar: 1e+30 is no int64"});
+  rows[4].bad.push_back({[] { i64({2}) + 0.5; }, "add_scalar: 0.5 is not an int64"});
+  rows[7].bad.push_back({[] { i64({2}) * 1e30; }, "mul_scalar: 1e+30 is not an int64"});
   rows[9].bad.push_back({[] { i64({2}) / 2.0; }, "div: expected float32 or float64, got int64"});
   for (auto more : {power_rows, choice_rows, comparison_rows, logic_rows})
     for (OpRow& row : more()) rows.push_back(std::move(row));

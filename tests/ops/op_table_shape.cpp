@@ -189,34 +189,35 @@ std::vector<OpRow> joining_rows() {
 }
 
 OpRow pad_slice_row() {
-  return {.name = "pad_slice",
-          .f = of_one([](const Tensor& x) {
-            return square(pad_slice(x, {2, 9, 2}, 1, 1, 3));
-          }),
-          .samples = samples_of({{2, 3, 2}, {2, 1, 2}, {2, 0, 2}}),
-          .large = {},
-          .composed = of_one([](const Tensor& x) {
-            Tensor y = zeros({2, 9, 2}, x.dtype()) * sum(x);
-            for (int64_t i = 0; i < x.size(1); ++i) {
-              const Tensor index = full({1}, static_cast<double>(1 + 3 * i), int64);
-              y = index_add(y, 1, index, square(x.slice(1, i, i + 1)));
-            }
-            return y;
-          }),
-          .bad = {{[] {
-                     pad_slice(ones({2, 3}), {2, 5}, 1, 0, 3);
-                   },
-                   "pad_slice: (2, 3) is no slice from 0 by 3 along axis 1 of (2, 5)"},
-                  {[] {
-                     pad_slice(ones({2, 3}), {3, 5}, 1, 0);
-                   },
-                   "pad_slice: (2, 3) is no slice"},
-                  {[] { pad_slice(ones({3}), {5}, 0, -1); }, "pad_slice: (3,) is no slice from -1"},
-                  {[] {
-                     pad_slice(ones({3}), {3, 5}, 0, 0);
-                   },
-                   "pad_slice: (3,) is no slice"},
-                  {[] { pad_slice(ones({3}), {5}, 1, 0); }, "pad_slice: axis 1 is out of range"}}};
+  return {
+      .name = "pad_slice",
+      .f = of_one([](const Tensor& x) {
+        return square(pad_slice(x, {2, 9, 2}, 1, 1, 3));
+      }),
+      .samples = samples_of({{2, 3, 2}, {2, 1, 2}, {2, 0, 2}}),
+      .large = {},
+      .composed = of_one([](const Tensor& x) {
+        Tensor y = zeros({2, 9, 2}, x.dtype()) * sum(x);
+        for (int64_t i = 0; i < x.size(1); ++i) {
+          const Tensor index = full({1}, static_cast<double>(1 + 3 * i), int64);
+          y = index_add(y, 1, index, square(x.slice(1, i, i + 1)));
+        }
+        return y;
+      }),
+      .bad = {{[] {
+                 pad_slice(ones({2, 3}), {2, 5}, 1, 0, 3);
+               },
+               "pad_slice: (2, 3) is not a slice from 0 by 3 along axis 1 of (2, 5)"},
+              {[] {
+                 pad_slice(ones({2, 3}), {3, 5}, 1, 0);
+               },
+               "pad_slice: (2, 3) is not a slice"},
+              {[] { pad_slice(ones({3}), {5}, 0, -1); }, "pad_slice: (3,) is not a slice from -1"},
+              {[] {
+                 pad_slice(ones({3}), {3, 5}, 0, 0);
+               },
+               "pad_slice: (3,) is not a slice"},
+              {[] { pad_slice(ones({3}), {5}, 1, 0); }, "pad_slice: axis 1 is out of range"}}};
 }
 
 std::vector<OpRow> moving_rows() {
@@ -322,7 +323,7 @@ std::vector<OpRow> padding_rows() {
                {[] {
                   pad(ones({2}, int64), {1, 1}, 0.5);
                 },
-                "pad: 0.5 is no int64"},
+                "pad: 0.5 is not an int64"},
                {[] {
                   pad(ones({2}), {INT64_MAX, 1});
                 },

@@ -55,57 +55,57 @@ std::vector<OpRow> max_pool_rows() {
            if (s.height == 0) s = c.kernel;
            return max(stack(places(x, c.kernel, s, c.o.padding, c.o.dilation, -inf)), 0).values;
          })});
-  rows[0].bad = {
-      {[] { max_pool2d(f32({3}), 2); }, "in x (..., H, W) (3,)"},
-      {[] {
-         max_pool2d(i64({3, 3}), 2);
-       },
-       "max_pool2d: expected float32 or float64, got int64"},
-      {[] {
-         max_pool2d(f32({2, 1, 3}), 2);
-       },
-       "max_pool2d: no window of 2, stride 2, padding 0 (half of it at most), dilation 1 "
-       "in x (..., H, W) (2, 1, 3)"},
-      {[] {
-         max_pool2d(f32({3, 3}), 0);
-       },
-       "max_pool2d: no window of 0"},
-      {[] {
-         max_pool2d(f32({3, 3}), {2, -1});
-       },
-       "max_pool2d: no window of -1"},
-      {[] {
-         max_pool2d(f32({3, 3}), 2, {.stride = -1});
-       },
-       "stride -1"},
-      {[] {
-         max_pool2d(f32({3, 3}), 2, {.padding = 2});
-       },
-       "padding 2"},
-      {[] {
-         max_pool2d(f32({3, 3}), 2, {.padding = -1});
-       },
-       "padding -1"},
-      {[] {
-         max_pool2d(f32({3, 3}), 2, {.dilation = 0});
-       },
-       "dilation 0"},
-      {[] {
-         max_pool2d(f32({3, 3}), 2, {.dilation = 3});
-       },
-       "dilation 3"},
-      {[] {
-         max_pool2d(f32({2, 2}), 2, {.padding = 1, .dilation = 3});
-       },
-       "dilation 3"},
-      {[] {
-         max_pool2d(f32({3, 3}), INT64_MAX, {.padding = INT64_MAX / 2});
-       },
-       "max_pool2d: no window of 9223372036854775807"},
-      {[] {
-         max_pool2d(f32({0, 3}), 1);
-       },
-       "max_pool2d: no window of 1"}};
+  rows[0].bad = {{[] { max_pool2d(f32({3}), 2); }, "does not fit x (..., H, W) (3,)"},
+                 {[] {
+                    max_pool2d(i64({3, 3}), 2);
+                  },
+                  "max_pool2d: expected float32 or float64, got int64"},
+                 {[] {
+                    max_pool2d(f32({2, 1, 3}), 2);
+                  },
+                  "max_pool2d: a window of 2 with stride 2, padding 0 (at most half the window) "
+                  "and dilation 1 "
+                  "does not fit x (..., H, W) (2, 1, 3)"},
+                 {[] {
+                    max_pool2d(f32({3, 3}), 0);
+                  },
+                  "max_pool2d: a window of 0"},
+                 {[] {
+                    max_pool2d(f32({3, 3}), {2, -1});
+                  },
+                  "max_pool2d: a window of -1"},
+                 {[] {
+                    max_pool2d(f32({3, 3}), 2, {.stride = -1});
+                  },
+                  "stride -1"},
+                 {[] {
+                    max_pool2d(f32({3, 3}), 2, {.padding = 2});
+                  },
+                  "padding 2"},
+                 {[] {
+                    max_pool2d(f32({3, 3}), 2, {.padding = -1});
+                  },
+                  "padding -1"},
+                 {[] {
+                    max_pool2d(f32({3, 3}), 2, {.dilation = 0});
+                  },
+                  "dilation 0"},
+                 {[] {
+                    max_pool2d(f32({3, 3}), 2, {.dilation = 3});
+                  },
+                  "dilation 3"},
+                 {[] {
+                    max_pool2d(f32({2, 2}), 2, {.padding = 1, .dilation = 3});
+                  },
+                  "dilation 3"},
+                 {[] {
+                    max_pool2d(f32({3, 3}), INT64_MAX, {.padding = INT64_MAX / 2});
+                  },
+                  "max_pool2d: a window of 9223372036854775807"},
+                 {[] {
+                    max_pool2d(f32({0, 3}), 1);
+                  },
+                  "max_pool2d: a window of 1"}};
   return rows;
 }
 
@@ -214,11 +214,11 @@ std::vector<OpRow> resampling_rows() {
                  {[] {
                     avg_pool2d(f32({2, 2}), 3);
                   },
-                  "avg_pool2d: no window of 3"},
+                  "avg_pool2d: a window of 3"},
                  {[] {
                     avg_pool2d(f32({2, 2}), 2, {.padding = 2});
                   },
-                  "avg_pool2d: no window of 2"},
+                  "avg_pool2d: a window of 2"},
                  {[] {
                     avg_pool2d(i64({2, 2}), 2);
                   },

@@ -173,7 +173,7 @@ TEST_CASE("a step that is refused changes nothing", "[optim]") {
   const NamedTensors state = adam.state_dict();
   for (double bad : {0.0, -1.0, std::nan("")})
     CHECK_THROWS_WITH(adam.step({.max_grad_norm = bad}),
-                      Contains("AdamW: expected a maximal gradient norm > 0"));
+                      Contains("AdamW: expected a maximum gradient norm > 0"));
   model.second.to(float64);
   set_grads();
   CHECK_THROWS_WITH(

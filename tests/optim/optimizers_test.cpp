@@ -250,7 +250,7 @@ TEST_CASE("clip_grad_norm scales gradients by their common norm", "[optim]") {
   CHECK(a.grad()[1].item() == Approx(0.3));
   CHECK(!unused.grad().defined());
   CHECK_THROWS_WITH(optim::clip_grad_norm({a}, 0),
-                    Contains("expected a maximal gradient norm > 0, got 0"));
+                    Contains("expected a maximum gradient norm > 0, got 0"));
 
   const Tensor shared = tensor({3, 4});  // as a sum hands one gradient to both its terms
   const Tensor c = zeros({2}).requires_grad_(), d = zeros({2}).requires_grad_();
@@ -315,7 +315,7 @@ TEST_CASE("optimisers refuse bad parameters and options", "[optim]") {
   CHECK_THROWS_WITH(optim::AdamW({w}, {.weight_decay = -1}),
                     Contains("weight_decay and lr_scale >= 0"));
   CHECK_THROWS_WITH(optim::AdamW({w}).step({.max_grad_norm = -1}),
-                    Contains("maximal gradient norm > 0"));
+                    Contains("maximum gradient norm > 0"));
   CHECK_THROWS_WITH(optim::AdamW({w}).set_lr(std::nan("")), Contains("finite learning rate"));
 }
 

@@ -166,11 +166,11 @@ TEST_CASE("a model folder takes any model that describes its configuration", "[f
   refused("7", "\"7\"", "got \"7\"");
   refused("true", "1", "fast: expected true or false, got 1");
   refused("silu", "swish", "activation: expected one of none, relu");
-  refused("\"size\"", "\"sizes\"", "\"sizes\" is no entry of it");
+  refused("\"size\"", "\"sizes\"", "\"sizes\" is not a known entry");
   // More elements than the weight file holds.
   write_file_atomically(path, good);
   with("7", "8");
-  CHECK_THROWS_WITH(models::load_model<Own>(dir), Contains("(8, 8) is more than the 49 elements"));
+  CHECK_THROWS_WITH(models::load_model<Own>(dir), Contains("(8, 8) exceeds the 49 elements"));
 
   OwnConfig config{.size = 0};
   CHECK_THROWS_WITH(Own::fields(config).check("Own"),

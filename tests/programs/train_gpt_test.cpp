@@ -257,8 +257,9 @@ TEST_CASE("train_gpt: --detect-anomaly names the op behind a loss that is not fi
                                     "step 2; --resume --detect-anomaly names the op"));
   const Result traced = run("train_gpt", "--resume --detect-anomaly --steps 4" + bench.out());
   CHECK(traced.status == 1);
-  CHECK_THAT(traced.output, Contains("anomaly: layer_norm made a NaN or an infinity of shape") &&
-                                Contains("at step 3; the last checkpoint is of step 2"));
+  CHECK_THAT(traced.output,
+             Contains("anomaly: layer_norm produced a NaN or an infinity of shape") &&
+                 Contains("at step 3; the last checkpoint is of step 2"));
   CHECK(bench.run_files() == before);
 }
 

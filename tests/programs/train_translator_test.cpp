@@ -130,8 +130,8 @@ TEST_CASE("train_translator: bad pairs are an error of one line, or skipped and 
   refused("a\t\n", "line 1: an empty target");
   refused("a\tb\n\xff\tb\n", "line 2: invalid UTF-8");
   refused("", "expected a text, got none");
-  refused("a\tb\n", "none is left to validate");
-  refused("a\tb\na\tc\n", "none is left to validate");
+  refused("a\tb\n", "none is left for validation");
+  refused("a\tb\na\tc\n", "none is left for validation");
 
   const PairsBench bench(sixteen + "none\n\xff\tb\n\nnone\n" + std::string(200, 'a') + "\tb\n");
   const Result result = train(bench.flags + " --skip-bad" + bench.out());

@@ -210,7 +210,7 @@ TEST_CASE("images.json: saved and loaded, and refused if damaged") {
            {R"({"mean": [1], "std": [0], "classes": []})",
             "std: expected finite numbers above 0, got 0"},
            {R"({"mean": [1], "std": [1], "classes": [], "size": 3})",
-            "\"size\" is no entry of it"}}) {
+            "\"size\" is not a known entry"}}) {
     write_file_atomically(path, text);
     CHECK_THROWS_WITH(models::load_image_info(bench.path), Contains(path) && Contains(why));
   }

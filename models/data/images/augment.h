@@ -8,25 +8,26 @@
 
 namespace gradus::models {
 
-/// Changes drawn afresh for each image, applied in this order; 0 leaves one out.
+/// Random changes, drawn for each image and applied in this order; 0 turns one off.
 struct AugmentOptions {
   // Geometry, in a single bilinear resampling; 0 outside the image.
   int64_t shift = 0;       ///< translation by up to this many whole pixels per axis
   double crop_scale = 0;   ///< in (0, 1]: smallest area of a random crop, as a fraction
   double crop_aspect = 0;  ///< >= 1: aspect ratios of the crop lie between 1 / this and this
   double flip = 0;         ///< probability of a horizontal flip
-  double rotate = 0;       ///< degrees, at most, to either side
+  double rotate = 0;       ///< maximum angle to either side, in degrees
   double zoom = 0;         ///< scale by a factor from 1 / (1 + zoom) to 1 + zoom
-  double shear = 0;        ///< degrees that vertical lines lean, at most, to either side
-  // Colours, in [0, 1]: scales the values, their distance from the mean and from grey by a factor
-  // from 1 - this to 1 + this. Images without three channels are grey.
+  double shear = 0;        ///< maximum lean of vertical lines to either side, in degrees
+  // Colours, in [0, 1]: scale the values (brightness), their distance from the mean (contrast) or
+  // from grey (saturation) by a random factor from 1 - option to 1 + option. Images without three
+  // channels are grey.
   double brightness = 0, contrast = 0, saturation = 0;  ///< 0: unchanged
   double grey = 0;                                      ///< probability of converting to grey
   double blur = 0;                                      ///< probability of a Gaussian blur
-  double blur_sigma = 2;                                ///< its sigma is 0.1 to this, in pixels
+  double blur_sigma = 2;                                ///< maximum, in pixels; minimum 0.1
   double noise = 0;                                     ///< standard deviation of normal noise
   double erase = 0;                                     ///< probability of zeroing a rectangle
-  double erase_area = 0.3;                              ///< its area is 0.02 to this fraction
+  double erase_area = 0.3;                              ///< maximum, as a fraction; minimum 0.02
 
   static Fields fields(AugmentOptions& options);
   /// Throws Error, as augment does, if an option is out of range.

@@ -19,7 +19,7 @@ class PackedFile {
   ~PackedFile();
 
   bool is_packed() const { return inflater_ != nullptr; }
-  /// Number of bytes that read() gives in total; for a compressed file an upper bound.
+  /// Total number of bytes that read() returns; an upper bound for a compressed file.
   uint64_t most() const;
   /// Reads up to n bytes; fewer only at the end, once a compressed file's checksums are verified
   /// and nothing follows them.

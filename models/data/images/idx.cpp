@@ -75,7 +75,7 @@ IdxBytes read_bytes(const std::string& path) {
   const size_t got = file.read(x.bytes.data(), wanted);
   check(got == wanted, context, "byte ", header_bytes(x.shape) + got, " of the content: expected ",
         wanted, " bytes after the header, got ", got);
-  uint8_t more;  // reading on verifies a compressed file's checksum
+  uint8_t more;  // reading to the end verifies a compressed file's checksum
   check(file.read(&more, 1) == 0, context, "byte ", header_bytes(x.shape) + wanted,
         " of the content: expected its end after ", wanted, " bytes for the shape ", x.shape);
   return x;
@@ -107,7 +107,7 @@ ImageData read_idx_images(const std::string& images, const std::string& labels, 
         classes);
   IdxBytes x = read_bytes(images), y = read_bytes(labels);
   check(x.shape.size() == 3 && x.shape.numel() > 0, "read_idx_images: ", images,
-        ": expected the shape (n, height, width), none of them 0, got ", x.shape);
+        ": expected the shape (n, height, width), no size 0, got ", x.shape);
   check(y.shape.size() == 1, "read_idx_images: ", labels, ": expected the shape (n), got ",
         y.shape);
   check(x.shape[0] == y.shape[0], "read_idx_images: ", images, " has ", x.shape[0], " images, ",

@@ -73,7 +73,7 @@ Tensor to_tensor(const ImageBytes& image) {
 ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale) {
   check(images.rank() == 4 && is_floating(images.dtype()) && images.numel() > 0 &&
             (images.size(1) == 1 || images.size(1) == 3),
-        "image_grid: expected floating images (N, C, H, W), C 1 or 3, none of the sizes 0, got ",
+        "image_grid: expected floating images (N, C, H, W), C 1 or 3, no size 0, got ",
         images.dtype(), " ", images.shape());
   constexpr int64_t most = 1 << 26, gap = 2;
   check(columns >= 1 && scale >= 1 && columns <= most && scale <= most,

@@ -26,7 +26,7 @@ Tensor to_tensor(const ImageBytes& image);
 /// pixels between images; each pixel is enlarged to scale x scale. C is 1 or 3; values are clamped
 /// to [0, 1], NaN becomes 0. Throws Error on other shapes and dtypes, and on more than 2^26 pixels.
 ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale = 1);
-/// The same for several tensors of one shape: row i is image i of each, side by side.
+/// Arranges several tensors of one shape: row i is image i of each, side by side.
 ///   write_png("mae.png", image_grid({original, masked, reconstructed}, 4));
 ImageBytes image_grid(const std::vector<Tensor>& columns, int64_t scale = 1);
 
@@ -102,12 +102,12 @@ class ImageData {
   int64_t first_ = 0, count_ = 0;
 };
 
-/// Data to train with and data to test with; no image is in both.
+/// Training and test data; no image is in both.
 struct ImageSplit {
   ImageData train, test;  ///< the two data sets
 };
 
-/// Splits off the first `train` images. Throws Error if either side is empty.
+/// Splits the data into the first `train` images and the rest. Throws Error if either is empty.
 ImageSplit split_images(const ImageData& data, int64_t train);
 
 /// Reads images by name: "mnist:DIR" (read_mnist), "cifar10:DIR" (read_cifar10), or "shapes:N", N

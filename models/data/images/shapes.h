@@ -39,7 +39,7 @@ ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options =
 /// circle" for "a red circle above a blue square". Returns a caption of one shape unchanged.
 std::string swapped_caption(const std::string& caption);
 
-/// All distinct captions that draw_shapes can give with these options: 35 with one shape, 4,760
+/// All distinct captions that draw_shapes can produce with these options: 35 with one shape, 4,760
 /// with two.
 std::vector<std::string> shape_captions(const ShapesOptions& options = {});
 

@@ -15,7 +15,7 @@ struct DenoisingOptions {
   double rate = 0.15;       ///< fraction of a sequence's tokens to remove
   double mean_span = 3;     ///< tokens
   double validation = 0.1;  ///< fraction of the sequences held out; above 0, at least one
-  uint64_t seed = 0;        ///< selects which
+  uint64_t seed = 0;        ///< selects the sequences held out
 };
 
 /// Lines of a text, corrupted (corrupt_spans.h) afresh for each batch: in the source, sentinels
@@ -39,7 +39,7 @@ class DenoisingData : public PairSource {
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
   /// The tokenizer needs [PAD], [START], [END] and sentinels with consecutive ids. Throws Error if
-  /// one is missing, if no training sequence is left, or, naming the line, if the tokenizer refuses
+  /// one is missing, if no training sequence is left, or, naming the line, if the tokenizer rejects
   /// one.
   DenoisingData(const std::string& text, const Tokenizer& tokenizer,
                 const DenoisingOptions& options = {});

@@ -201,7 +201,7 @@ void MaskedPairs::prepare(SplitData& data, Split split) const {
       const int64_t b = end_of_a(data, example);
       const int64_t a_tokens = tokens_of({first, b});
       first = example.is_next ? fill(b, document.last, options_.length - 3 - a_tokens) : b;
-      // A single segment is left: it follows the one before.
+      // Only one segment is left: pair it with the one before.
       if (first + 1 == document.last) data.examples.push_back({d, first - 1, true});
     }
   }

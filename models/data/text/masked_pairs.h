@@ -52,9 +52,9 @@ class MaskedPairs {
   };
 
   /// The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out end of the text starts at the
-  /// nearest end of a document, or within a document if that would halve or double the fraction
-  /// asked for. Throws Error if a special token is missing, if the tokenizer refuses a line (naming
-  /// it), and if a split has too few segments for both kinds of pairs.
+  /// nearest end of a document, or within a document if that would halve or double
+  /// options.validation. Throws Error if a special token is missing, if the tokenizer rejects a
+  /// line (naming it), and if a split has too few segments for both kinds of pairs.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 
@@ -68,7 +68,7 @@ class MaskedPairs {
   MaskedBatch examples(Split split, int64_t first, int64_t batch) const;
   int64_t num_examples(Split split) const {
     return std::ssize(of(split).examples);
-  }  ///< of such a pass
+  }  ///< in a full pass
 
  private:
   struct Segment {

@@ -21,7 +21,7 @@ struct PairBatch {
   Tensor targets;         ///< (B, T): y [END], then -100, which cross_entropy ignores
 };
 
-/// Source of such batches; some of the pairs are held out for validation.
+/// A source of PairBatches; some of the pairs are held out for validation.
 class PairSource {
  public:
   virtual ~PairSource() = default;

@@ -13,14 +13,14 @@ struct PairDataOptions {
   int64_t max_source = 256;  ///< longer pairs are left out
   int64_t max_target = 256;  ///< [START] and [END] not counted
   double validation = 0.1;   ///< fraction of the distinct sources held out; above 0, at least one
-  uint64_t seed = 0;         ///< selects which
+  uint64_t seed = 0;         ///< selects the sources held out
 };
 
-/// Encoded pairs, some of them held out. No source is in both splits, neither as text nor as tokens
-/// (two texts may be equal in lower case, or with [UNK] in them).
+/// Encoded pairs, some of them held out. No source is in both splits, as text or as tokens
+/// (lower-casing and [UNK] can make distinct texts equal).
 class PairData : public PairSource {
  public:
-  /// Number of pairs in use, and of those left out.
+  /// Counts of the pairs in use and of those left out.
   struct Report {
     int64_t train = 0, validation = 0;                 ///< pairs in each split
     int64_t too_long = 0;                              ///< left out: over max_source or max_target
@@ -32,7 +32,7 @@ class PairData : public PairSource {
   };
 
   /// The source tokenizer needs [PAD]; the target tokenizer [PAD], [START] and [END]. Throws Error
-  /// if one is missing, if no training pair is left, or, naming the pair, if a tokenizer refuses
+  /// if one is missing, if no training pair is left, or, naming the pair, if a tokenizer rejects
   /// one.
   PairData(const std::vector<TextPair>& pairs, const Tokenizer& source, const Tokenizer& target,
            const PairDataOptions& options = {});
@@ -46,7 +46,8 @@ class PairData : public PairSource {
     return std::ssize(places(split));
   }  ///< in a split
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Index of pair i of a split in the list given (in its own list if two were given).
+  /// Index of pair i of a split in the constructor's list (in the split's own list if there are
+  /// two).
   int64_t original(Split split, int64_t i) const;
 
  private:

@@ -21,7 +21,7 @@ bool is_blank(std::string_view text) {
   return true;
 }
 
-/// Parses a line; returns what is wrong with it, or nullptr.
+/// Parses a line; returns an error description, or nullptr.
 const char* parse(std::string_view line, TextPair& pair) {
   char32_t code_point;
   for (size_t at = 0; at < line.size();)

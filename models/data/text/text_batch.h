@@ -1,5 +1,5 @@
 #pragma once
-// Batches of short texts, such as captions, which models read or write whole.
+// Batches of short texts, such as captions, that a model reads or writes as a whole.
 
 #include <string>
 #include <vector>

@@ -14,7 +14,7 @@ struct TokenBatch {
   Tensor targets;  ///< (B, T) int64: the token after each
 };
 
-/// Data that trains a model, and data that measures how good it is.
+/// The part of the data to train on, and the part to evaluate on.
 enum class Split { train, validation };
 
 /// A stream of tokens in two splits: the first nine tenths train, the last tenth validates. In
@@ -25,7 +25,7 @@ class TextData {
   TextData(std::vector<int64_t> tokens, int64_t context);
   /// Two streams, one per split.
   TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation, int64_t context);
-  /// Streams that stay in their files. The methods throw as TokenFile::read does.
+  /// Streams read from their files as needed. The methods throw as TokenFile::read does.
   TextData(TokenFile tokens, int64_t context);
   TextData(TokenFile train, TokenFile validation, int64_t context);
 
@@ -49,8 +49,8 @@ class TextData {
   void copy(Split split, int64_t first, int64_t n, int64_t* to) const;
   TokenBatch gather(Split split, const std::vector<int64_t>& starts, int64_t length) const;
 
-  std::vector<int64_t> tokens_;   // of both splits; or
-  std::vector<TokenFile> files_;  // one for both, or one for each
+  std::vector<int64_t> tokens_;   // in memory: both splits
+  std::vector<TokenFile> files_;  // on disk: one for both splits, or one for each
   int64_t total_;
   int64_t context_;
   int64_t train_length_;

@@ -86,7 +86,7 @@ class Writer {
   std::vector<char> buffer_;
 };
 
-/// White space to every tokenizer; WordPiece drops U+000B and U+000C without splitting there.
+/// White space for every tokenizer; not U+000B and U+000C, which WordPiece drops without splitting.
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 /// The last position where TokenFile::write may cut an incomplete text, or 0.

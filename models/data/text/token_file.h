@@ -13,7 +13,7 @@ namespace gradus::models {
 
 /// How TokenFile encodes a text file.
 struct TokenFileOptions {
-  int64_t piece = 1 << 22;  ///< bytes to read and encode at a time, about
+  int64_t piece = 1 << 22;  ///< approximate number of bytes to encode at a time
   int64_t first = 0;        ///< first byte of the text to encode
   int64_t most = std::numeric_limits<int64_t>::max();  ///< maximum number of bytes to encode
   std::string source = {};  ///< see TokenFile::source(); 16 hexadecimal digits, or empty
@@ -60,7 +60,7 @@ class TokenFile {
   /// each cut before a space, tab or line break that a character other than white space follows:
   /// there this library's tokenizers give the same tokens as for the whole text. A text without
   /// such positions is a single piece. Throws Error naming the file and the piece that the
-  /// tokenizer refuses, and on options out of range.
+  /// tokenizer rejects, and on options out of range.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, const TokenFileOptions& options = {});
   /// Writes the given tokens. Throws Error on one outside [0, vocab_size), and on a source that is

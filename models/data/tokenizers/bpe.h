@@ -22,7 +22,7 @@ const std::array<uint8_t, 256>& bytes_in_order();
 /// Spells bytes as GPT-2's files do, one character per byte: printing bytes as the character of
 /// that code point, the others as U+0100, U+0101, ... (a space is U+0120).
 std::string spell(std::string_view bytes);
-/// The bytes so spelled; empty if a character stands for no byte.
+/// The inverse of spell(); empty if a character stands for no byte.
 std::string unspell(std::string_view text);
 
 inline uint64_t pair_key(int32_t left, int32_t right) {

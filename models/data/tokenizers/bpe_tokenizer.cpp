@@ -33,14 +33,14 @@ BPETokenizer::BPETokenizer(const BPETable& table) {
   for (size_t i = 0; i < table.merges.size(); ++i) {
     const Merge rule = read_merge(table, i, ids, made);
     if (!ranks_.emplace(pair_key(rule.left, rule.right), static_cast<int32_t>(i)).second)
-      fail(table.in_merge(i), "merges ", shown(table.merges[i]), ", which an earlier one does");
+      fail(table.in_merge(i), "merges ", shown(table.merges[i]), ", as an earlier merge does");
     made[static_cast<size_t>(rule.result)] = true;
     merges_.push_back(rule);
   }
   for (size_t id = 0; id < pieces_.size(); ++id)
     if (!made[id] && !is_special(static_cast<int64_t>(id)))
       fail(table.in_vocab(), "token ", shown(table.tokens[id]),
-           " is neither a byte nor made by a merge, nor among the special tokens");
+           " is neither a byte, nor the result of a merge, nor a special token");
 }
 
 /// Fills in pieces, special tokens and bytes; returns the id of each token.
@@ -51,7 +51,7 @@ BPETokenizer::Ids BPETokenizer::add_tokens(const BPETable& table) {
   for (const std::string& token : table.tokens) {
     const auto id = static_cast<int32_t>(ids.size());
     if (!ids.emplace(token, id).second)
-      fail(table.in_vocab(), "token ", shown(token), " stands twice in the vocabulary");
+      fail(table.in_vocab(), "token ", shown(token), " is in the vocabulary twice");
     pieces_.push_back(special.contains(token) ? token : internal::unspell(token));
     if (pieces_.back().empty())
       fail(table.in_vocab(), "token ", shown(token), " is empty or holds a character that ",
@@ -82,7 +82,7 @@ BPETokenizer::Merge BPETokenizer::read_merge(const BPETable& table, size_t i, co
       fail(table.in_merge(i), is_result ? "makes " : "merges ", shown(token),
            ", which is not in the vocabulary");
     if (!is_result && !made[static_cast<size_t>(found->second)])
-      fail(table.in_merge(i), "merges ", shown(token), ", which no merge before it makes");
+      fail(table.in_merge(i), "merges ", shown(token), ", which no earlier merge produces");
     return found->second;
   };
   const std::string a = merge.substr(0, space), b = merge.substr(space + 1);
@@ -230,7 +230,7 @@ std::string BPETokenizer::to_json() const {
 
 namespace {
 
-/// Table of our file or of Hugging Face's.
+/// Table of a file in our format or Hugging Face's.
 BPETable read_table(const internal::TokenizerFile& file) {
   const auto in_merge = [](size_t i) { return "merge " + std::to_string(i) + " "; };
   if (file.is_theirs())

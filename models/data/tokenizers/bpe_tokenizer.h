@@ -36,8 +36,8 @@ struct BPEOptions {
 class BPETokenizer : public Tokenizer {
  public:
   /// Learns merges from a text: repeatedly merges the most frequent pair of adjacent tokens within
-  /// words; ties go to the smallest left id, then the smallest right id. The vocabulary ends up
-  /// smaller than asked for once no pair occurs min_count times. Throws Error unless vocab_size has
+  /// words; ties go to the smallest left id, then the smallest right id. Stops early, with a
+  /// smaller vocabulary, when no pair occurs min_count times. Throws Error unless vocab_size has
   /// room for the special tokens and 256 bytes.
   static BPETokenizer train(const std::string& text, const BPEOptions& options);
   explicit BPETokenizer(const internal::TokenizerFile& file);

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 void CharTokenizer::add(char32_t code_point, std::string character) {
   check(ids_.emplace(code_point, vocab_size()).second, "character ", json(character),
-        " stands twice in the vocabulary");
+        " is in the vocabulary twice");
   vocab_.push_back(std::move(character));
 }
 

@@ -19,8 +19,8 @@ namespace gradus::models {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// Token ids of a text. Throws Error, naming what and where, on text outside the vocabulary
-  /// unless there is an [UNK].
+  /// Token ids of a text. Throws Error, naming the text and its position, on text outside the
+  /// vocabulary unless there is an [UNK].
   virtual std::vector<int64_t> encode(const std::string& text) const = 0;
   /// Text of token ids. Throws Error on an id outside [0, vocab_size()).
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;

@@ -40,9 +40,9 @@ inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token
 
 // Content of Hugging Face's tokenizer.json. All throw Error on unsupported settings.
 
-/// Our "type" of this tokenizer: bpe or wordpiece.
+/// The "type" that our format gives this tokenizer: bpe or wordpiece.
 std::string their_type(const nlohmann::json& root);
-/// All tokens by id, added ones included; names of the added ones, which are special.
+/// All tokens by id, added ones included; the names of the added tokens, which are special.
 std::vector<std::string> their_tokens(const nlohmann::json& root);
 std::vector<std::string> their_special(const nlohmann::json& root);
 /// Merges of a byte-level BPE: "left right".
@@ -51,7 +51,7 @@ WordPieceOptions their_wordpiece_options(const nlohmann::json& root);
 
 /// Loads the tokenizer in a model folder, ours or Hugging Face's: tokenizer.json, vocab.json with
 /// merges.txt, or vocab.txt. Throws Error, naming the file and the key, if tokenizer_config.json or
-/// added_tokens.json next to it ask for something unsupported.
+/// added_tokens.json next to it require something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
 /// Throws Error, opening with "decode", on an id outside [0, vocab_size).

@@ -11,7 +11,7 @@ namespace gradus::models::internal {
 /// property White_Space, and everything else (punctuation, symbols, control, unassigned).
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
-/// The same with more detail: L, N, White_Space, Mn, Mc and Me, P, C, S.
+/// Finer kinds: L, N, White_Space, Mn, Mc and Me, P, C, S.
 enum class Category : uint8_t {
   letter,
   number,
@@ -23,7 +23,7 @@ enum class Category : uint8_t {
   symbol
 };
 
-// By libutf8proc, whose version decides which Unicode this is: 15 in Debian 12.
+// From libutf8proc, whose version determines the version of Unicode: 15 in Debian 12.
 
 Kind kind_of(char32_t code_point);
 Category category_of(char32_t code_point);
@@ -34,7 +34,7 @@ std::u32string without_accents(char32_t code_point);
 
 /// The lower-case form: one code point, except for U+0130, which has two.
 std::u32string lower_case_text(char32_t code_point);
-/// The same where it is one code point; U+0130 itself.
+/// The lower-case form if it is one code point; returns U+0130 unchanged.
 char32_t lower_case(char32_t code_point);
 
 /// Reads the UTF-8 character at text[at] and moves `at` past it. False, with `at` moved by at least
@@ -42,7 +42,8 @@ char32_t lower_case(char32_t code_point);
 /// overlong encodings, surrogates, code points above U+10FFFF.
 bool read_code_point(std::string_view text, size_t& at, char32_t& code_point);
 
-/// The same; throws Error, opening with `op` and naming the byte, instead of returning false.
+/// As read_code_point, but throws Error, opening with `op` and naming the byte, instead of
+/// returning false.
 char32_t next_code_point(const char* op, std::string_view text, size_t& at);
 
 /// Throws Error, opening with `op` and naming the byte, unless the text is UTF-8.

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Calls use(word, offset in bytes) for each word of a text, lower-cased if asked.
+/// Calls use(word, offset in bytes) for each word of a text, optionally lower-cased.
 template <class Use>
 void for_each_word(const char* op, std::string_view text, bool lower_case, Use&& use) {
   std::string word;
@@ -63,7 +63,7 @@ bool joins_right(std::string_view word) {
 
 void WordTokenizer::add(std::string word) {
   if (!ids_.emplace(word, vocab_size()).second)
-    fail("word ", shown(word), " stands twice in the vocabulary");
+    fail("word ", shown(word), " is in the vocabulary twice");
   vocab_.push_back(std::move(word));
 }
 

@@ -12,7 +12,7 @@ namespace gradus::models {
 struct WordTokenizerOptions {
   int64_t max_words = 0;    ///< keeps only the most frequent words; 0: all
   bool lower_case = false;  ///< "The" and "the" are the same word
-  /// They get the ids 0, 1, 2, ... in this order.
+  /// Special tokens; their ids are 0, 1, 2, ... in this order.
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[START]", "[END]"};
 };
 

@@ -96,8 +96,7 @@ WordPieceTokenizer::WordPieceTokenizer(std::vector<std::string> pieces,
     const auto found = special.find(piece);
     const bool is_new = found == special.end() ? ids_.emplace(piece, id).second
                                                : std::exchange(found->second, id) < 0;
-    if (!is_new)
-      fail("WordPieceTokenizer: piece ", shown(piece), " stands twice in the vocabulary");
+    if (!is_new) fail("WordPieceTokenizer: piece ", shown(piece), " is in the vocabulary twice");
   }
   for (const std::string& name : options.special)
     if (const int64_t id = special.at(name); id >= 0) add_special(name, id);
@@ -120,7 +119,7 @@ void WordPieceTokenizer::cut(const std::u32string& word, std::vector<int64_t>& i
   }
   if (at == word.size()) return;
   if (unknown() < 0)
-    fail("encode: word ", shown(to_utf8(word)), " cannot be made of the ", vocab_size(),
+    fail("encode: word ", shown(to_utf8(word)), " cannot be split into the ", vocab_size(),
          " pieces of the vocabulary");
   ids.resize(before);
   ids.push_back(unknown());
@@ -167,7 +166,7 @@ bool flag_in(const json& root, const char* key) {
   return *found;
 }
 
-/// Options of our file or of Hugging Face's.
+/// Options of a file in our format or Hugging Face's.
 WordPieceOptions options_of(const internal::TokenizerFile& file) {
   if (file.is_theirs()) return internal::their_wordpiece_options(file.root);
   file.check_type("wordpiece");

@@ -13,18 +13,18 @@ struct WordPieceOptions {
   bool lower_case = true;     ///< lower-cases the text
   bool strip_accents = true;  ///< U+00E9 becomes e; Hangul syllables become jamo
   bool split_cjk = true;      ///< each Chinese character is a word
-  /// Special tokens, as far as the vocabulary has them.
+  /// Special tokens; only those in the vocabulary count.
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 };
 
 /// WordPiece as in BERT: Devlin et al. 2019, arXiv 1810.04805, and the code published with it.
 /// Control characters are dropped and the text is split at white space; each punctuation character
 /// (in ASCII: every printing character but letters and digits) is a word, and so is each Chinese
-/// character. Words, lower-cased and stripped of accents as the options say, are cut from the left
-/// into the longest pieces of the vocabulary, with "##" before pieces inside a word. A word that
-/// cannot be cut so, or has more than 100 characters, is [UNK]. Character classes follow Unicode.
-/// encode throws Error on text that is not UTF-8, naming the byte, and, if there is no [UNK],
-/// naming the word.
+/// character. Words, lower-cased and stripped of accents according to the options, are split from
+/// the left into the longest pieces in the vocabulary, with "##" before pieces inside a word. A
+/// word that cannot be split this way, or has more than 100 characters, is [UNK]. Character classes
+/// follow Unicode. encode throws Error on text that is not UTF-8, naming the byte, and, if there is
+/// no [UNK], naming the word.
 ///
 /// decode puts one space between words: the original spacing, capitals and accents are lost.
 class WordPieceTokenizer : public Tokenizer {

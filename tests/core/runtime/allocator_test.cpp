@@ -223,7 +223,7 @@ TEST_CASE("impossible sizes throw and change nothing", "[memory]") {
   if (caches()) {
     reset_peak_memory();
     CHECK_THROWS_WITH(Storage(int64_t{1} << 46),
-                      Catch::Contains("out of memory: asked for 70368744177664 bytes"));
+                      Catch::Contains("out of memory: requested 70368744177664 bytes"));
     CHECK(memory_stats().cached == 0);
     CHECK(memory_stats().peak == live);
     for (int i = 0; i < 2; ++i) Storage(3000000);  // still works, and still caches

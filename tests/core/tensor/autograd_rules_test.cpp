@@ -269,7 +269,7 @@ TEST_CASE("AnomalyMode names the op whose backward made a NaN or an infinity", "
   {
     const AnomalyMode anomaly;
     CHECK_THROWS_WITH(loss().backward(),
-                      "anomaly: the backward of sqrt made a NaN or an infinity for input 0 of "
+                      "anomaly: the backward of sqrt produced a NaN or an infinity for input 0 of "
                       "shape (2,)");
     CHECK_THROWS_WITH(grad({loss()}, {x}), Contains("the backward of sqrt"));
     CHECK_NOTHROW(sum(x * x).backward());
@@ -310,7 +310,7 @@ TEST_CASE("AnomalyMode names the op that made a NaN or an infinity", "[autograd]
   CHECK_NOTHROW(log(x));
   const AnomalyMode anomaly;
   CHECK_THROWS_WITH(log(x),
-                    "anomaly: log made a NaN or an infinity of shape (2,) from finite inputs");
+                    "anomaly: log produced a NaN or an infinity of shape (2,) from finite inputs");
   CHECK_THROWS_WITH(x / 0.0, Contains("a NaN or an infinity"));
   // Neither infinite inputs nor infinities asked for are the op's fault.
   CHECK_NOTHROW(infinite * 0.0);
@@ -325,11 +325,11 @@ TEST_CASE("AnomalyMode finds infinities and NaN in either dtype, in grad and cre
   const AnomalyMode anomaly;
   for (Dtype dtype : {float32, float64}) {
     const Tensor x = tensor({1, 0}, dtype).requires_grad_(), nothing = zeros({2}, dtype);
-    CHECK_THROWS_WITH(sum(sqrt(x)).backward(), Contains("the backward of sqrt made"));    // 1/0
-    CHECK_THROWS_WITH(sqrt(x).backward(nothing), Contains("the backward of sqrt made"));  // 0/0
+    CHECK_THROWS_WITH(sum(sqrt(x)).backward(), Contains("the backward of sqrt produced"));    // 1/0
+    CHECK_THROWS_WITH(sqrt(x).backward(nothing), Contains("the backward of sqrt produced"));  // 0/0
     for (bool create_graph : {false, true})
       CHECK_THROWS_WITH(grad({sum(sqrt(x))}, {x}, {.create_graph = create_graph}),
-                        Contains("the backward of sqrt made"));
+                        Contains("the backward of sqrt produced"));
     CHECK_FALSE(x.grad().defined());
   }
 }

@@ -256,14 +256,14 @@ TEST_CASE("a second backward needs retain_graph", "[autograd]") {
   y.backward();
   CHECK(x.grad().item() == 2 * once);
   const char* message =
-      "mul: backward a second time: the graph was freed by the first; pass retain_graph there";
+      "mul: backward ran a second time: the first pass freed the graph; pass retain_graph to it";
   CHECK_THROWS_WITH(y.backward(), message);
   CHECK_THROWS_WITH(grad({y}, {x}), message);
   CHECK_THROWS_WITH(grad({y}, {x}, {.allow_unused = true}), message);
   // A new graph on top of a freed one: a gradient of the new part alone would be wrong.
   auto z = [&] { return h * 3.0 + x; };
-  CHECK_THROWS_WITH(z().backward(), Contains("exp: backward a second time"));
-  CHECK_THROWS_WITH(grad({z()}, {x}), Contains("exp: backward a second time"));
+  CHECK_THROWS_WITH(z().backward(), Contains("exp: backward ran a second time"));
+  CHECK_THROWS_WITH(grad({z()}, {x}), Contains("exp: backward ran a second time"));
   CHECK(grad({z()}, {h})[0].item() == 3);
 }
 

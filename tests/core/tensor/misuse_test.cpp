@@ -130,9 +130,9 @@ TEST_CASE("a custom rule that asks for an input or output its op lacks throws") 
 
 TEST_CASE("a module is not its own child") {
   Net net, other;
-  CHECK_THROWS_WITH(net.adopt_itself(), Contains("module: the child 'self' is or holds"));
+  CHECK_THROWS_WITH(net.adopt_itself(), Contains("module: the child 'self' is or contains"));
   net.adopt(other);
-  CHECK_THROWS_WITH(other.adopt(net), Contains("module: the child 'other' is or holds"));
+  CHECK_THROWS_WITH(other.adopt(net), Contains("module: the child 'other' is or contains"));
   CHECK(net.parameters().size() == 6);
 }
 

@@ -134,7 +134,7 @@ TEST_CASE("assignments write in place where no gradient is recorded") {
   CHECK_THROWS_WITH(scalar_left += tensor({1, 2}),
                     "operator+=: shape (2,) does not broadcast to ()");
   CHECK_THROWS_WITH(n /= 2, "operator/=: expected float32 or float64, got int64");
-  CHECK_THROWS_WITH(n += 0.5, "operator+=: 0.5 is no int64");
+  CHECK_THROWS_WITH(n += 0.5, "operator+=: 0.5 is not an int64");
   CHECK_THROWS_WITH(n += tensor({1.0}), "operator+=: dtypes differ: int64 and float32");
   CHECK_THROWS_AS(n *= n.to(boolean), Error);
   Tensor mask = x > 0, spread = tensor({1}).expand({3}), undefined;
@@ -243,7 +243,7 @@ TEST_CASE("numbers as operands, and the mean of a bool tensor") {
   CHECK(maximum(x, 0.5).to_vector<float>() == std::vector<float>{0.5, 0.5, 2});
   CHECK(minimum(x, 0).to_vector<float>() == std::vector<float>{-1, 0, 0});
   CHECK(maximum(arange(3), 1).to_vector<int>() == std::vector<int>{1, 1, 2});
-  CHECK_THROWS_WITH(maximum(arange(3), 0.5), Contains("0.5 is no int64"));
+  CHECK_THROWS_WITH(maximum(arange(3), 0.5), Contains("0.5 is not an int64"));
   const Tensor half = mean(x > 0);
   CHECK(half.dtype() == float32);
   CHECK(half.item() == Approx(1.0 / 3));

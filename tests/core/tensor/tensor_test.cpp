@@ -168,7 +168,7 @@ TEST_CASE("item, data and to_vector", "[tensor]") {
   CHECK(from_data(std::vector<int64_t>{big}, {1}).item<int64_t>() == big);
   CHECK_THROWS_WITH(tensor({1, 2}).item(), "item: expected one element, got shape (2,)");
   CHECK_THROWS_WITH(empty({0}).item(), "item: expected one element, got shape (0,)");
-  CHECK_THROWS_WITH(scalar(1).data<double>(), "data: tensor holds float32, asked for float64");
+  CHECK_THROWS_WITH(scalar(1).data<double>(), "data: tensor holds float32, requested float64");
   CHECK(counting({2, 2}).mT().to_vector<int>() == std::vector<int>{0, 2, 1, 3});
   CHECK(counting({3}).to_vector<bool>() == std::vector<bool>{false, true, true});
   CHECK(empty({0, 2}).to_vector<float>().empty());
@@ -260,7 +260,7 @@ TEST_CASE("reshape and view", "[tensor]") {
   const Tensor half = x.slice(1, 0, 3);  // (2, 3), strides (6, 1)
   CHECK(values(half.view({2, 3, 1})) == Values{0, 1, 2, 6, 7, 8});
   CHECK_THROWS_WITH(half.view({6}),
-                    "view: (2, 3) with strides (6, 1) cannot be seen as (6,) without a copy; use "
+                    "view: (2, 3) with strides (6, 1) cannot be viewed as (6,) without a copy; use "
                     "reshape");
   CHECK(values(half.reshape({6})) == Values{0, 1, 2, 6, 7, 8});
   CHECK_FALSE(share_storage(x, half.reshape({6})));
@@ -316,9 +316,9 @@ TEST_CASE("expand", "[tensor]") {
   CHECK(x.expand({2, 3, 4}).strides() == Shape{0, 1, 0});
   CHECK(scalar(4).expand({2, 2}).numel() == 4);
   CHECK(x.expand({3, 0}).numel() == 0);
-  CHECK_THROWS_WITH(x.expand({4, 2}), "expand: (3, 1) does not stretch to (4, 2)");
+  CHECK_THROWS_WITH(x.expand({4, 2}), "expand: (3, 1) does not expand to (4, 2)");
   CHECK_THROWS_WITH(x.expand({3}), "expand: (3, 1) has more axes than (3,)");
-  CHECK_THROWS_WITH(x.expand({-1, 3, 2}), "expand: (3, 1) does not stretch to (-1, 3, 2)");
+  CHECK_THROWS_WITH(x.expand({-1, 3, 2}), "expand: (3, 1) does not expand to (-1, 3, 2)");
   const int64_t huge = int64_t{1} << 40;
   CHECK_THROWS_WITH(scalar(1).expand({huge, huge}), Contains("too many elements"));
   CHECK(scalar(1).expand({huge}).numel() == huge);
@@ -375,8 +375,8 @@ TEST_CASE("in-place ops", "[tensor]") {
                     "add_: addend of shape (2, 3) does not broadcast to (1, 3)");
   CHECK_THROWS_WITH(x.add_(ones({3}, float64)), "add_: dtypes differ: float32 and float64");
   CHECK_THROWS_WITH(zeros({2}, boolean).mul_(2), Contains("mul_: expected float32 or float64"));
-  CHECK_THROWS_WITH(counts.mul_(0.5), "mul_: 0.5 is no int64");
-  CHECK_THROWS_WITH(counts.add_(counts, 0.5), "add_: 0.5 is no int64");
+  CHECK_THROWS_WITH(counts.mul_(0.5), "mul_: 0.5 is not an int64");
+  CHECK_THROWS_WITH(counts.add_(counts, 0.5), "add_: 0.5 is not an int64");
   CHECK_THROWS_WITH(scalar(1).expand({3}).fill_(2),
                     "fill_: in place on an expanded tensor, whose elements share memory: (3,)");
   CHECK_THROWS_WITH(scalar(1).expand({3}).add_(ones({3})), Contains("expanded tensor"));
@@ -385,9 +385,9 @@ TEST_CASE("in-place ops", "[tensor]") {
 TEST_CASE("a C++ number must suit its tensor's dtype", "[tensor]") {
   const Tensor counts = arange(3);
   CHECK(values(counts * 2.0 + 1.0) == Values{1, 3, 5});
-  CHECK_THROWS_WITH(counts + 0.5, "add_scalar: 0.5 is no int64");
+  CHECK_THROWS_WITH(counts + 0.5, "add_scalar: 0.5 is not an int64");
   CHECK_THROWS_WITH(counts / 2.0, Contains("div: expected float32 or float64, got int64"));
-  CHECK_THROWS_WITH(lt(counts, 0.5), "lt: 0.5 is no int64");
+  CHECK_THROWS_WITH(lt(counts, 0.5), "lt: 0.5 is not an int64");
   CHECK(values(eq(counts, 1)) == Values{0, 1, 0});
   CHECK_THROWS_WITH(counts + zeros({3}), "add: dtypes differ: int64 and float32");
 }
