@@ -45,6 +45,6 @@ TEST_CASE("a checkpoint of the format without checksums loads", "[checkpoint]") 
   for (const char* random : {"", "1", "1 x", "-1 2", "1 2 3", "1 18446744073709551616"}) {
     header["__metadata__"]["random"] = random;
     write_file_atomically(path, file_of(header.dump(), data));
-    CHECK_THROWS_WITH(models::Checkpoint(path), Contains(path + ": no checkpoint: "));
+    CHECK_THROWS_WITH(models::Checkpoint(path), Contains(path + ": not a checkpoint: "));
   }
 }

@@ -43,6 +43,31 @@ std::string deep(const char* open, const char* close) {
   return text;
 }
 
+/// JSON values that are wrong where config.json holds `value`, which must be positive if so said.
+std::vector<std::string> wrong_values(const json& value, bool positive, const std::string& huge) {
+  std::vector<std::string> others{"null",
+                                  "[]",
+                                  "{}",
+                                  "[[1]]",
+                                  "-1",
+                                  "1e308",
+                                  "-1e308",
+                                  "18446744073709551615",
+                                  "\"\"",
+                                  "\"x\"",
+                                  "\"1\"",
+                                  "1" + huge,
+                                  huge,
+                                  "-" + huge,
+                                  '"' + huge + '"',
+                                  '[' + huge + ']'};
+  if (!value.is_boolean()) others.insert(others.end(), {"true"});
+  if (value.is_number_integer()) others.insert(others.end(), {"2.5", "1.0", "9223372036854775808"});
+  if (value.is_number_integer() && positive) others.push_back("0");
+  if (value.is_boolean()) others.insert(others.end(), {"0", "1"});
+  return others;
+}
+
 }  // namespace
 
 TEST_CASE("hostile files: any damage to a safetensors file is detected", "[hostile]") {
@@ -161,28 +186,7 @@ TEST_CASE("hostile files: config.json with a missing key or a value of another t
     without.erase(key);
     const models::Field* field = fields.find(key);
     if (!field || !field->optional) refuses(key, without.dump());
-    std::vector<std::string> others{"null",
-                                    "[]",
-                                    "{}",
-                                    "[[1]]",
-                                    "-1",
-                                    "1e308",
-                                    "-1e308",
-                                    "18446744073709551615",
-                                    "\"\"",
-                                    "\"x\"",
-                                    "\"1\"",
-                                    "1" + huge,
-                                    huge,
-                                    "-" + huge,
-                                    '"' + huge + '"',
-                                    '[' + huge + ']'};
-    if (!value.is_boolean()) others.insert(others.end(), {"true"});
-    if (value.is_number_integer())
-      others.insert(others.end(), {"2.5", "1.0", "9223372036854775808"});
-    if (value.is_number_integer() && field->least > 0) others.push_back("0");
-    if (value.is_boolean()) others.insert(others.end(), {"0", "1"});
-    for (const std::string& other : others) {
+    for (const std::string& other : wrong_values(value, field && field->least > 0, huge)) {
       json with = good;
       with[key] = "PLACE";
       std::string bytes = with.dump();
@@ -195,18 +199,24 @@ TEST_CASE("hostile files: config.json with a missing key or a value of another t
     refuses("\"" + key + "\" twice", "{\"" + key + "\": 1, " + good.dump().substr(1));
     refuses("not JSON at its byte", "{\"" + key + "\": NaN, " + good.dump().substr(1));
   }
-  // More elements than the weights file holds.
+  refuses("expected", "[]");
+  refuses("expected", "3");
+  refuses("not JSON at its byte", "");
+  refuses("not JSON at its byte", text + "x");
+  refuses("a zero byte", text + std::string(1, '\0') + "x");
+}
+
+TEST_CASE("hostile files: config.json of a model larger than its weights file", "[hostile]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "config.json";
+  models::save_model(folder.path.string(), models::GPT(tiny));
+  const json good = json::parse(read_file(path));
   for (const char* key : {"vocab", "context", "layers", "heads", "dim"}) {
     json with = good;
     with[key] = INT64_MAX;
     overwrite(path, with.dump());
     CHECK_THROWS_AS(models::load_model<models::GPT>(folder.path.string()), Error);
   }
-  refuses("expected", "[]");
-  refuses("expected", "3");
-  refuses("not JSON at its byte", "");
-  refuses("not JSON at its byte", text + "x");
-  refuses("a zero byte", text + std::string(1, '\0') + "x");
 }
 
 TEST_CASE("hostile files: JSON nested a million levels deep", "[hostile]") {

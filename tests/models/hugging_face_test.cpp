@@ -1,6 +1,5 @@
 // Small Hugging Face folders, written with PyTorch by tests/golden/scripts/make_hugging_face.py:
-// they load, compute PyTorch's outputs and are written back unchanged; damaged ones and those of
-// unsupported models are refused with a message that names the problem.
+// they load, compute PyTorch's outputs and are written back unchanged.
 
 #include "gradus/models/folder/hugging_face.h"
 
@@ -13,59 +12,16 @@
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/vit.h"
-#include "tests/golden/golden.h"
-#include "tests/support/compare.h"
-#include "tests/support/paths.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/models/hugging_face_folders.h"
 
 using Catch::Matchers::Contains;
-using nlohmann::json;
 
 namespace gradus::testing {
 namespace {
 
-const std::string all_folders = gradus::testing::source_path("tests/golden/hugging_face/");
-
-json json_in(const std::string& path) { return json::parse(read_file(path)); }
-
-/// A modifiable copy of a golden folder.
-struct Copy {
-  TemporaryFolder folder;
-  std::string dir;
-  explicit Copy(const std::string& name) : dir(folder / name) {
-    std::filesystem::copy(all_folders + name, dir);
-  }
-  std::string operator/(const std::string& file) const { return dir + '/' + file; }
-  /// Changes keys of config.json; null removes a key.
-  void change_config(const json& changes, const std::string& file = "config.json") const {
-    json config = json_in(*this / file);
-    for (const auto& [key, value] : changes.items()) {
-      config[key] = value;
-      if (value.is_null()) config.erase(key);
-    }
-    write_file_atomically(*this / file, config.dump());
-  }
-  NamedTensors tensors() const { return load_safetensors(*this / "model.safetensors").tensors; }
-  void put(const NamedTensors& tensors) const {
-    save_safetensors(*this / "model.safetensors", tensors);
-  }
-  /// Renames the weights by rename(name); "" removes one.
-  void rename(const std::function<std::string(const std::string&)>& rename) const {
-    NamedTensors renamed;
-    for (const auto& [name, tensor] : tensors())
-      if (const std::string now = rename(name); !now.empty()) renamed.emplace_back(now, tensor);
-    put(renamed);
-  }
-};
-
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   if (const size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
   return text;
-}
-
-/// PyTorch's outputs.
-golden::File expected(const std::string& name) {
-  return golden::File("hugging_face/" + name + "/expected");
 }
 
 // A user's global may load a folder before main: the library's tables must be initialised by then.
@@ -78,13 +34,6 @@ const bool loaded_before_main = [] {
     return false;
   }
 }();
-
-double gpt2_difference(const models::GPT& model) {
-  const NoGrad no_grad;
-  const EvalMode eval;
-  const golden::File file = expected("gpt2");
-  return difference(model(file.get("ids")), file.get("logits", float32));
-}
 
 double bert_difference(const models::Bert& model) {
   const NoGrad no_grad;
@@ -416,174 +365,6 @@ TEST_CASE("Hugging Face: a ViT is written back unchanged", "[hugging_face]") {
   config.pooling = models::Pooling::mean;
   CHECK_THROWS_WITH(models::save_hugging_face(folder / "none", models::ViT(config)),
                     Contains("has pooling token, this model has mean"));
-}
-
-// ---- errors ----
-
-TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[hugging_face]") {
-  auto refused = [](const char* name, const json& changes, const std::string& message) {
-    const Copy copy(name);
-    copy.change_config(changes);
-    CAPTURE(name, changes.dump());
-    const std::string opening = copy / "config.json" + ": ";
-    auto load = [&] {
-      if (name == std::string("gpt2"))
-        models::load_model<models::GPT>(copy.dir);
-      else if (name == std::string("bert"))
-        models::load_model<models::Bert>(copy.dir);
-      else
-        models::load_model<models::ViT>(copy.dir);
-    };
-    CHECK_THROWS_WITH(load(), Contains(opening) && Contains(message));
-  };
-  refused("gpt2", {{"model_type", "llama"}},
-          "model_type: expected one of \"bert\", \"gpt2\", \"vit\", got \"llama\"");
-  refused("gpt2", {{"model_type", 7}}, "got 7");
-  refused("gpt2", {{"model_type", "vit"}}, "expected a model of kind \"gpt\", got a vit");
-  refused("gpt2", {{"scale_attn_by_inverse_layer_idx", true}},
-          "scale_attn_by_inverse_layer_idx: expected false, got true");
-  refused("gpt2", {{"scale_attn_weights", false}}, "scale_attn_weights: expected true");
-  refused("gpt2", {{"activation_function", "relu6"}}, "activation_function: expected one of");
-  refused("gpt2", {{"num_hidden_layers", 3}},
-          "n_layer is 2, num_hidden_layers is 3: expected equal values, since they mean the same");
-  refused("gpt2", {{"n_layer", 0}}, "n_layer: expected a whole number from 1 to 10000, got 0");
-  refused("gpt2", {{"n_layer", "2"}}, "n_layer: expected a whole number");
-  refused("gpt2", {{"n_embd", 16.5}}, "n_embd: expected a whole number");
-  refused("gpt2", {{"n_head", 3}}, "heads must divide dim");
-  refused("gpt2", {{"resid_pdrop", 1}}, "resid_pdrop: expected a number from 0 to 0.999999, got 1");
-  refused("bert", {{"position_embedding_type", "relative_key"}}, "expected \"absolute\"");
-  refused("bert", {{"is_decoder", true}}, "is_decoder: expected false, got true");
-  refused("bert", {{"pruned_heads", {{"1", {0}}}}}, "pruned_heads: expected {}");
-  refused("vit", {{"problem_type", "multi_label_classification"}},
-          R"(problem_type: expected "single_label_classification", got "multi_label)");
-  refused("vit", {{"hidden_act", "relu"}}, "hidden_act: expected \"gelu\", got \"relu\"");
-  refused("vit", {{"id2label", {{"0", "a"}, {"2", "b"}}}},
-          "id2label: expected a name for each number from 0 to 1, but there is none for 1");
-  refused("vit", {{"id2label", 3}}, "id2label: expected an object");
-  // Models with more elements than the file holds.
-  refused("gpt2", {{"n_layer", 10000}}, "more than the");
-  refused("gpt2", {{"n_embd", 1000000}}, "more than the");
-  refused("bert", {{"vocab_size", 1000000000}}, "more than the");
-  refused("vit", {{"image_size", 99999}}, "more than the");
-
-  const Copy copy("gpt2");  // irrelevant and missing keys are accepted
-  copy.change_config({{"summary_type", "cls_index"},
-                      {"future", {{"x", 1}}},
-                      {"activation_function", "gelu_pytorch_tanh"},
-                      {"n_inner", 64},
-                      {"scale_attn_weights", nullptr},
-                      {"layer_norm_epsilon", nullptr},
-                      {"architectures", nullptr}});
-  CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
-  json renamed = json_in(all_folders + "gpt2/config.json");  // with the aliases
-  for (const auto& [now, before] : {std::pair("hidden_size", "n_embd"),
-                                    {"num_hidden_layers", "n_layer"},
-                                    {"num_attention_heads", "n_head"},
-                                    {"max_position_embeddings", "n_positions"}}) {
-    renamed[now] = renamed[before];
-    renamed.erase(before);
-  }
-  write_file_atomically(copy / "config.json", renamed.dump());
-  CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
-  renamed["scale_attn_weights"] = nullptr;  // counts as false
-  write_file_atomically(copy / "config.json", renamed.dump());
-  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
-                    Contains("scale_attn_weights: expected true, got null"));
-  write_file_atomically(copy / "config.json", R"({"n_layer": 2})");
-  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
-                    Contains("config.json: expected a model, or a model_type as Hugging Face's"));
-  write_file_atomically(copy / "config.json", R"({"model_type": "gpt2"})");
-  const auto defaults = models::load_config<models::GPT>(copy.dir);
-  CHECK(defaults.vocab == 50257);
-  CHECK(defaults.layers == 12);
-  CHECK(defaults.activation == Activation::gelu_tanh);
-  write_file_atomically(copy / "config.json", R"({"model_type": "bert"})");
-  CHECK(models::load_config<models::Bert>(copy.dir).hidden == 3072);
-  write_file_atomically(copy / "config.json", "{\"model_type\": \"gpt2\"");
-  CHECK_THROWS_WITH(models::load_config<models::GPT>(copy.dir),
-                    Contains(copy / "config.json" + ": the file is not JSON"));
-}
-
-TEST_CASE("Hugging Face: the message is short however many weights do not fit", "[hugging_face]") {
-  const Copy copy("gpt2");
-  NamedTensors others;
-  for (const auto& [name, tensor] : copy.tensors())
-    if (name.starts_with("h.0.")) others.emplace_back(name, ones({1, 1, 1, 1}));
-  for (int i = 0; i < 50; ++i)
-    others.emplace_back(std::to_string(i) + std::string(300, 'x'), ones({1}));
-  copy.put(others);
-  std::string message;
-  try {
-    models::load_model<models::GPT>(copy.dir);
-  } catch (const Error& e) {
-    message = e.what();
-  }
-  CAPTURE(message);
-  CHECK(message.size() < 1500);
-  for (const char* kind : {"missing: ", "mismatched: h.0.", "unexpected: 0xxx"})
-    CHECK_THAT(message, Contains(kind));
-}
-
-TEST_CASE("Hugging Face: weights that do not fit are refused by name", "[hugging_face]") {
-  const Copy copy("gpt2");
-  const NamedTensors good = copy.tensors();
-  auto refused = [&](const std::string& message) {
-    CHECK_THROWS_WITH(
-        models::load_model<models::GPT>(copy.dir),
-        Contains(copy / "model.safetensors" + ": the names or shapes differ") && Contains(message));
-  };
-  copy.rename([](const std::string& name) { return name == "h.1.mlp.c_fc.bias" ? "" : name; });
-  refused("missing: transformer.h.1.mlp.c_fc.bias");
-  NamedTensors changed = good;
-  changed.emplace_back("h.2.ln_1.weight", ones({16}));
-  copy.put(changed);
-  refused("unexpected: h.2.ln_1.weight");
-  changed = good;
-  changed.emplace_back("lm_head.bias", ones({304}));
-  copy.put(changed);
-  refused("unexpected: lm_head.bias");
-  changed = good;
-  for (auto& [name, tensor] : changed)
-    if (name == "h.0.attn.c_attn.weight") tensor = tensor.mT();
-  copy.put(changed);
-  refused("mismatched: h.0.attn.c_attn.weight (expected float32 (16, 48), got float32 (48, 16))");
-  changed = good;
-  for (auto& [name, tensor] : changed)
-    if (name == "ln_f.bias") tensor = tensor.to(int64);
-  copy.put(changed);
-  refused("ln_f.bias (expected float32 (16,), got int64 (16,))");
-  changed = good;
-  changed.emplace_back("transformer.ln_f.bias", ones({16}));
-  copy.put(changed);
-  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir), Contains("is given twice"));
-  models::GPT model(models::load_config<models::GPT>(copy.dir));
-  const Tensor before = model.ln_f.weight.clone();
-  CHECK_THROWS_AS(models::load_weights(copy.dir, model), Error);
-  CHECK(golden::same(before, model.ln_f.weight));
-  copy.put(good);
-  models::Bert other({.vocab = 7, .layers = 1, .heads = 2, .dim = 8});
-  CHECK_THROWS_WITH(models::load_weights(copy.dir, other),
-                    Contains("Hugging Face's gpt2 has no parameter \"words.weight\""));
-
-  std::filesystem::remove(copy / "model.safetensors");
-  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir), Contains("model.safetensors"));
-  write_file_atomically(copy / "pytorch_model.bin", "x");
-  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
-                    Contains("examples/weights.py to-safetensors " + (copy / "pytorch_model.bin")));
-
-  std::filesystem::rename(copy / "pytorch_model.bin", copy / "pytorch_model.bin.index.json");
-  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
-                    Contains("to-safetensors " + (copy / "pytorch_model.bin.index.json")));
-
-  const Copy parts("vit");
-  std::filesystem::remove(parts / "model-00002-of-00002.safetensors");
-  CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir),
-                    Contains(parts / "model-00002-of-00002.safetensors"));
-  parts.change_config({{"weight_map", {{"a", "../x"}}}}, "model.safetensors.index.json");
-  CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir),
-                    Contains("expected a file of this folder for \"a\", got \"../x\""));
-  parts.change_config({{"weight_map", 1}}, "model.safetensors.index.json");
-  CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir), Contains("weight_map"));
 }
 
 }  // namespace gradus::testing

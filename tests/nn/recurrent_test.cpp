@@ -254,7 +254,7 @@ TEST_CASE("a cell applied step by step equals its layer", "[recurrent]") {
     CHECK(difference(cell.parameters()[i].grad(), layer.parameters()[i].grad()) < 1e-5);
 }
 
-TEST_CASE("recurrent layers: parameters, dropout and errors", "[recurrent]") {
+TEST_CASE("recurrent layers: parameters and dropout", "[recurrent]") {
   const nn::LSTM lstm(3, 4, {.layers = 2, .bidirectional = true});
   std::vector<std::string> names;
   for (const auto& [name, tensor] : lstm.named_parameters()) {
@@ -275,7 +275,12 @@ TEST_CASE("recurrent layers: parameters, dropout and errors", "[recurrent]") {
     const EvalMode eval;
     CHECK(difference(gru(x).output, gru(x).output) == 0);
   }
+}
 
+TEST_CASE("recurrent layers refuse bad inputs and options", "[recurrent]") {
+  const nn::LSTM lstm(3, 4, {.layers = 2, .bidirectional = true});
+  const nn::GRU gru(3, 4, {.layers = 2, .dropout = 0.5});
+  const Tensor x = randn({2, 5, 3});
   CHECK_THROWS_WITH(
       lstm(ones({2, 5, 4})),
       Contains("LSTM: expected x (B, T, 3), batch first, of at least one step, got (2, 5, 4)"));

@@ -1,6 +1,8 @@
 // The elementary functions of the kernels against double precision: error bounds over all
 // exponents, special values, and the double overloads.
 
+#include "gradus/core/kernels/math.h"
+
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -10,7 +12,6 @@
 #include <random>
 #include <vector>
 
-#include "gradus/core/kernels/math.h"
 #include "gradus/core/runtime/parallel.h"
 
 using namespace gradus;

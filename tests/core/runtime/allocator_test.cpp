@@ -1,5 +1,7 @@
 // Storage and the caching allocator.
 
+#include "gradus/core/runtime/allocator.h"
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -13,7 +15,6 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/reduction.h"
-#include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/tensor/tensor.h"
