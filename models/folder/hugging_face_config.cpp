@@ -11,11 +11,10 @@ using nlohmann::json, nlohmann::ordered_json;
 
 namespace {
 
-/// Hugging Face's names of the activations, in the order of ours.
-constexpr const char* hf_activations[] = {"linear", "relu",     "tanh", "sigmoid",
-                                          "gelu",   "gelu_new", "silu", "quick_gelu"};
-static_assert(core::activations.size() == std::size(hf_activations));
-/// Other names for some of them.
+/// Activations whose names differ: ours, Hugging Face's.
+constexpr std::pair<const char*, const char*> hf_activations[] = {{"none", "linear"},
+                                                                  {"gelu_tanh", "gelu_new"}};
+/// Other names that Hugging Face uses.
 constexpr std::pair<const char*, const char*> activation_aliases[] = {
     {"gelu_pytorch_tanh", "gelu_new"},
     {"gelu_fast", "gelu_new"},
@@ -33,7 +32,9 @@ Fields hugging_face_fields(const HuggingFaceModel& model, const Fields& ours) {
     field.optional = true;
     field.initial = key.initial;
     if (is_activation(key))
-      std::get<Choice>(field.value).names = {std::begin(hf_activations), std::end(hf_activations)};
+      for (std::string& name : std::get<Choice>(field.value).names)
+        for (const auto& [own, theirs] : hf_activations)
+          if (name == own) name = theirs;
     fields.add(std::move(field));
   }
   return fields;
