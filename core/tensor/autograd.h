@@ -151,8 +151,8 @@ class Node : public std::enable_shared_from_this<Node> {
 /// The part of record that does not depend on the rule's type.
 struct Recorder {
   /// Whether gradients are recorded and one of the inputs requires grad.
-  static bool wanted(const std::vector<Tensor>& inputs);
-  /// As core::record, once wanted(inputs) is known to hold.
+  static bool should_record(const std::vector<Tensor>& inputs);
+  /// As core::record, given should_record(inputs).
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
   /// Overwrites a fused op's outputs with those of its composed form, which is recorded instead.
@@ -168,7 +168,7 @@ struct Recorder {
 template <class RuleFn>
 void record(const char* name, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
             Saves saves, RuleFn&& rule) {
-  if (Recorder::wanted(inputs))
+  if (Recorder::should_record(inputs))
     Recorder::record(name, outputs, inputs, saves, std::forward<RuleFn>(rule), nullptr);
 }
 
@@ -184,7 +184,7 @@ void record_fused(const char* name, const std::vector<Tensor>& outputs,
   };
   if (modes().composed)
     Recorder::record_composed(outputs, inputs, all_outputs);
-  else if (Recorder::wanted(inputs))
+  else if (Recorder::should_record(inputs))
     Recorder::record(name, outputs, inputs, {~0u, saves.outputs, saves.allows_infinite},
                      std::forward<RuleFn>(rule), std::move(all_outputs));
 }

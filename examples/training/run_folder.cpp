@@ -122,7 +122,7 @@ void RunFolder::expect_no_run() {
 
 void RunFolder::remove_leftovers() const {
   std::vector<std::string> files = files_;
-  files.insert(files.end(), made_again_.begin(), made_again_.end());
+  files.insert(files.end(), recreatable_.begin(), recreatable_.end());
   std::error_code error;
   for (const char* folder : {"", "best/"})
     for (const auto& entry : fs::directory_iterator(*this / folder, error)) {
