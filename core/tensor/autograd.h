@@ -80,9 +80,9 @@ class Backward {
   Tensor input(int i) const;
   /// The i-th output; throws as input() does.
   Tensor output(int i = 0) const;
-  /// The gradient of the i-th output; zeros if none arrived.
+  /// The gradient of the i-th output; zeros if it received none.
   Tensor grad(int i = 0) const;
-  /// Whether a gradient of the i-th output arrived.
+  /// Whether the i-th output received a gradient.
   bool has_grad(int i) const;
   /// Whether the i-th input requires a gradient. A rule computes no other gradients.
   bool needs(int i) const;

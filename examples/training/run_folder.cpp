@@ -94,7 +94,7 @@ void RunFolder::replace_checkpoint(const std::function<void()>& write) {
   is_good_ = true;
 }
 
-/// Makes the old checkpoint the previous one if a new one has replaced it.
+/// Renames the old checkpoint to the previous one's path if a new one has replaced it.
 void RunFolder::settle_previous() const {
   std::error_code error;
   if (!fs::exists(coming_previous(), error)) return;

@@ -170,7 +170,7 @@ std::vector<OpRow> gated_rows() {
                  {[] {
                     gated(ones({2, 4}), static_cast<Activation>(99));
                   },
-                  "activation: no activation has the number"}};
+                  "activation: unknown activation"}};
   return rows;
 }
 
