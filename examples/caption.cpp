@@ -28,8 +28,8 @@ PictureReader load(const std::string& folder, int64_t beams) {
                                           .beams = beams,
                                           .tokens = c.context - 1};
   return {c.image, c.channels, models::load_image_info(folder), [=](const Tensor& picture) {
-            const auto said = model->captions(picture, options);
-            return ": " + visible(tokenizer->decode(said[0].tokens), false) + '\n';
+            const auto best = model->captions(picture, options);
+            return ": " + visible(tokenizer->decode(best[0].tokens), false) + '\n';
           }};
 }
 

@@ -119,10 +119,10 @@ Evaluation BertTask::evaluation(int64_t batches, std::function<MaskedBatch(int64
 /// Prints held-out text with predictions for the masked words: <right>, <wrong not right>.
 void BertTask::show() {
   const MaskedBatch batch = data_.examples(Split::validation, 0, 3);
-  const std::vector<int64_t> said =
+  const std::vector<int64_t> predicted =
       argmax(model_.answers(batch).word_logits, -1).to_vector<int64_t>();
   auto word = [this](int64_t id) { return visible(tokenizer_->decode({id})); };
-  auto next = said.begin();
+  auto next = predicted.begin();
   for (int64_t row = 0; row < batch.ids.size(0); ++row) {
     const auto ids = batch.ids[row].to_vector<int64_t>(),
                targets = batch.targets[row].to_vector<int64_t>();

@@ -60,11 +60,11 @@ class CaptionerTask : public CaptionTask {
     Score score{.loss = model_.loss(images, tokens).item(),
                 .examples = sum(tokens.lengths - 1.0).item()};
     if (part == Split::train) return score;
-    const std::vector<models::Hypothesis> said = say(images);
+    const std::vector<models::Hypothesis> hypotheses = say(images);
     const std::vector<std::string> truth = captions(part, ids);
     double exact = 0;
-    for (size_t i = 0; i < said.size(); ++i) exact += is_true(said[i], truth[i]);
-    const auto n = static_cast<double>(said.size());
+    for (size_t i = 0; i < hypotheses.size(); ++i) exact += is_true(hypotheses[i], truth[i]);
+    const auto n = static_cast<double>(hypotheses.size());
     score.more = {{"exact", exact / n, n}};
     return score;
   }
@@ -76,11 +76,12 @@ class CaptionerTask : public CaptionTask {
                                     .beams = beams_,
                                     .tokens = model_.config.context - 1});
   }
-  bool is_true(const models::Hypothesis& said, const std::string& caption) const {
-    const std::string text = tokenizer_->decode(said.tokens);
+  bool is_true(const models::Hypothesis& hypothesis, const std::string& caption) const {
+    const std::string text = tokenizer_->decode(hypothesis.tokens);
     return text == caption || text == models::swapped_caption(caption);
   }
-  void draw_attention_maps(const Tensor& images, const std::vector<models::Hypothesis>& said) const;
+  void draw_attention_maps(const Tensor& images,
+                           const std::vector<models::Hypothesis>& hypotheses) const;
 
   const int64_t beams_;
   Captioner model_;
@@ -88,25 +89,25 @@ class CaptionerTask : public CaptionTask {
 
 void CaptionerTask::show() {
   const models::ImageBatch batch = corpus_.part(Split::validation).range(0, 8);
-  const std::vector<models::Hypothesis> said =
+  const std::vector<models::Hypothesis> hypotheses =
       say(models::normalize(batch.images, image_info_.stats));
-  draw_attention_maps(batch.images, said);
+  draw_attention_maps(batch.images, hypotheses);
   const std::vector<std::string> truth = captions(Split::validation, batch.ids);
-  for (size_t i = 0; i < said.size(); ++i)
-    std::printf("  %s%s\n", tokenizer_->decode(said[i].tokens).c_str(),
-                is_true(said[i], truth[i]) ? "" : ("   (" + truth[i] + ')').c_str());
+  for (size_t i = 0; i < hypotheses.size(); ++i)
+    std::printf("  %s%s\n", tokenizer_->decode(hypotheses[i].tokens).c_str(),
+                is_true(hypotheses[i], truth[i]) ? "" : ("   (" + truth[i] + ')').c_str());
   write_example();
 }
 
 /// One row per image: the image, then an attention map per word of its caption.
 void CaptionerTask::draw_attention_maps(const Tensor& images,
-                                        const std::vector<models::Hypothesis>& said) const {
+                                        const std::vector<models::Hypothesis>& hypotheses) const {
   const int64_t n = images.size(0);
   size_t longest = 1;
-  for (const models::Hypothesis& one : said) longest = std::max(longest, one.tokens.size());
+  for (const models::Hypothesis& one : hypotheses) longest = std::max(longest, one.tokens.size());
   const auto T = static_cast<int64_t>(longest);
   std::vector<int64_t> read;  // the decoder's inputs
-  for (const models::Hypothesis& one : said) {
+  for (const models::Hypothesis& one : hypotheses) {
     read.push_back(tokenizer_->special("[START]"));
     for (size_t t = 1; t < longest; ++t)
       read.push_back(t <= one.tokens.size() ? one.tokens[t - 1] : tokenizer_->special("[PAD]"));
@@ -115,7 +116,7 @@ void CaptionerTask::draw_attention_maps(const Tensor& images,
       model_.attention_maps(models::normalize(images, image_info_.stats), from_data(read, {n, T}));
   std::vector<Tensor> pictures;
   for (int64_t i = 0; i < n; ++i) {
-    const auto words = std::ssize(said[static_cast<size_t>(i)].tokens);
+    const auto words = std::ssize(hypotheses[static_cast<size_t>(i)].tokens);
     const Tensor image = images.slice(0, i, i + 1);
     pictures.push_back(image);
     if (words > 0)

@@ -70,14 +70,15 @@ class CLIPTask : public CaptionTask {
     std::vector<std::string> classes = image_info_.class_names;
     for (std::string& name : classes) name = "a " + name;
     const models::TextBatch named = models::text_batch(*tokenizer_, classes);
-    const std::vector<int64_t>
-        truth = labels.to_vector<int64_t>(),
-        said = model_.similarity(image, model_.text_features(named)).argmax(1).to_vector<int64_t>();
+    const std::vector<int64_t> truth = labels.to_vector<int64_t>(),
+                               predicted = model_.similarity(image, model_.text_features(named))
+                                               .argmax(1)
+                                               .to_vector<int64_t>();
     const std::vector<std::string> caption = captions(part, ids);
     double single = 0, right = 0;
     for (size_t i = 0; i < truth.size(); ++i)
       if (caption[i] == classes[static_cast<size_t>(truth[i])])
-        ++single, right += said[i] == truth[i];
+        ++single, right += predicted[i] == truth[i];
     return {.loss = loss,
             .examples = n,
             .more = {{"retrieval", nn::accuracy(fit, own), n},

@@ -126,11 +126,11 @@ TaskInfo DigitTask::info() const {
 /// Prints the first validation image that is misclassified.
 void DigitTask::show() {
   const Tensor images = digits_.images.slice(0, first_), labels = digits_.labels.slice(0, first_);
-  const Tensor said = model_(images).argmax(1), wrong = said != labels;
+  const Tensor predicted = model_(images).argmax(1), wrong = predicted != labels;
   if (wrong.max().item() == 0) return;
   const int64_t i = wrong.to(int64).argmax().item<int64_t>();
   std::printf("a %lld classified as a %lld:\n", labels[i].item<long long>(),
-              said[i].item<long long>());
+              predicted[i].item<long long>());
   for (int64_t row = 0; row < images.size(1); ++row) {
     for (const double ink : images[i][row].flatten().to_vector<double>())
       std::putchar(" .:+#"[static_cast<int>(ink * 4.999)]);

@@ -151,9 +151,9 @@ void TranslationTask<Model>::show() {
   for (int64_t i = 0; i < std::ssize(found); ++i) {
     const std::string source = corpus_.tokenizer->decode(source_of(batch, i)),
                       target = corpus_.tokenizer->decode(tokens_of(batch.targets[i])),
-                      said = corpus_.tokenizer->decode(found[static_cast<size_t>(i)].tokens);
-    std::printf("  %s -> %s%s\n", source.c_str(), said.c_str(),
-                said == target ? "" : ("   (" + target + ')').c_str());
+                      output = corpus_.tokenizer->decode(found[static_cast<size_t>(i)].tokens);
+    std::printf("  %s -> %s%s\n", source.c_str(), output.c_str(),
+                output == target ? "" : ("   (" + target + ')').c_str());
   }
   const int64_t longest = argmax(batch.source_lengths).item<int64_t>();
   draw_alignment(source_of(batch, longest), found[static_cast<size_t>(longest)].tokens);

@@ -128,7 +128,7 @@ MAEResult MAE::operator()(const Tensor& images, const Tensor& order) const {
   const Tensor encoded = encoder.encode(select_patches(embedded, order.slice(1, 0, visible)));
   const Tensor x = decoder_embed(encoded);  // (B, 1 + visible, decoder_dim)
   const Tensor mask_tokens = mask_token.expand({B, P - visible, config.decoder_dim});
-  const Tensor rank = argsort(order, 1);  // of each patch in the order
+  const Tensor rank = argsort(order, 1);  // each patch's position in `order`
   const Tensor unshuffled = select_patches(cat({x.slice(1, 1), mask_tokens}, 1), rank);
   Tensor y = cat({x.slice(1, 0, 1), unshuffled}, 1) + decoder_positions;
   for (const nn::Block& block : decoder_blocks) y = block(y);

@@ -57,10 +57,10 @@ void Module::add(Entry entry) {
   registry_->entries.push_back(std::move(entry));
 }
 
-bool Module::contains(const Registry& registry, const Registry* wanted) {
-  return &registry == wanted ||
+bool Module::contains(const Registry& registry, const Registry* target) {
+  return &registry == target ||
          std::any_of(registry.entries.begin(), registry.entries.end(), [&](const Entry& entry) {
-           return entry.child && contains(*entry.child, wanted);
+           return entry.child && contains(*entry.child, target);
          });
 }
 
@@ -138,10 +138,10 @@ void Module::initialise(
   for (const auto& [name, parameter] : named_parameters()) rule(name, parameter);
 }
 
-void Module::requires_grad_(bool wanted) {
+void Module::requires_grad_(bool on) {
   for (const Tensor& p : parameters()) {
-    p.requires_grad_(wanted);
-    if (!wanted) p.set_grad({});
+    p.requires_grad_(on);
+    if (!on) p.set_grad({});
   }
 }
 

@@ -55,7 +55,7 @@ class Module {
       const std::function<void(const std::string& name, const Tensor& parameter)>& rule);
 
   /// Sets whether the parameters require grad. Optimisers skip frozen ones.
-  void requires_grad_(bool wanted = true);
+  void requires_grad_(bool on = true);
   /// Clears the parameters' gradients.
   void zero_grad();
   /// Converts parameters and floating-point buffers in place, for every handle to them, and clears
@@ -121,7 +121,7 @@ class Module {
   static void check_name(const std::string& name);
   void add(Entry entry);
   void add_child(const std::string& name, const Module& module);
-  static bool contains(const Registry& registry, const Registry* wanted);
+  static bool contains(const Registry& registry, const Registry* target);
   static void collect(const Registry& registry, const std::string& prefix, std::vector<Named>& out);
   /// All parameters and buffers under all their names.
   std::vector<Named> all() const;

@@ -49,15 +49,15 @@ RecurrentLayers::RecurrentLayers(Recurrence kind, int64_t input_, int64_t hidden
       dropout(options.dropout),
       weights([&] {
         check(options.layers > 0, name_of(cell), ": expected layers > 0, got ", options.layers);
-        std::vector<RecurrentWeights> made;
+        std::vector<RecurrentWeights> result;
         for (int64_t i = 0; i < options.layers * directions; ++i)
-          made.push_back(make_weights(
+          result.push_back(make_weights(
               cell, i < directions ? input : directions * hidden, hidden, options.bias,
               "_l" + std::to_string(i / directions) + (i % directions == 1 ? "_reverse" : ""),
               [this](const std::string& name, const Shape& shape, const Initialiser& initialiser) {
                 return param(name, shape, initialiser, name_of(cell));
               }));
-        return made;
+        return result;
       }()) {}
 
 RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentState& first,

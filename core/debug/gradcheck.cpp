@@ -103,16 +103,17 @@ GradcheckResult compare(const char* name, const TensorFunction& f,
                         const GradcheckOptions& options) {
   const std::vector<Tensor> leaves = fresh_leaves(inputs);
   const std::vector<Tensor> outputs = floating_outputs(f, leaves);
-  std::vector<Tensor> wanted;
-  std::vector<size_t> wanted_at;
+  std::vector<Tensor> differentiable;
+  std::vector<size_t> differentiable_at;
   for (size_t k = 0; k < leaves.size(); ++k)
-    if (leaves[k].requires_grad()) wanted.push_back(leaves[k]), wanted_at.push_back(k);
+    if (leaves[k].requires_grad())
+      differentiable.push_back(leaves[k]), differentiable_at.push_back(k);
   std::vector<std::vector<Jacobian>> analytic;
-  for (const Tensor& y : outputs) analytic.push_back(analytic_jacobians(y, wanted));
+  for (const Tensor& y : outputs) analytic.push_back(analytic_jacobians(y, differentiable));
 
-  for (size_t w = 0; w < wanted.size(); ++w)
-    for (int64_t i = 0; i < wanted[w].numel(); ++i) {
-      const size_t k = wanted_at[w];
+  for (size_t w = 0; w < differentiable.size(); ++w)
+    for (int64_t i = 0; i < differentiable[w].numel(); ++i) {
+      const size_t k = differentiable_at[w];
       const auto above = values_at(f, inputs, k, i, options.eps);
       const auto below = values_at(f, inputs, k, i, -options.eps);
       for (size_t o = 0; o < outputs.size(); ++o)
@@ -125,7 +126,7 @@ GradcheckResult compare(const char* name, const TensorFunction& f,
           message << name << ": d output " << o << " at "
                   << index_of(outputs[o].shape(), static_cast<int64_t>(j)) << " / d "
                   << (k < own ? "input " : "output gradient ") << (k < own ? k : k - own) << " at "
-                  << index_of(wanted[w].shape(), i) << ": analytic " << got << ", numeric "
+                  << index_of(differentiable[w].shape(), i) << ": analytic " << got << ", numeric "
                   << numeric;
           return {false, message.str()};
         }
@@ -167,17 +168,17 @@ GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>
   const auto own = static_cast<std::ptrdiff_t>(inputs.size());
   const TensorFunction gradients = [&](const std::vector<Tensor>& given) {
     const std::vector<Tensor> x(given.begin(), given.begin() + own);
-    const std::vector<Tensor> made = floating_outputs(f, x);
-    std::vector<Tensor> outputs, wanted;
-    for (size_t o : checked) outputs.push_back(made.at(o));
+    const std::vector<Tensor> results = floating_outputs(f, x);
+    std::vector<Tensor> outputs, differentiable;
+    for (size_t o : checked) outputs.push_back(results.at(o));
     for (const Tensor& t : x)
-      if (t.requires_grad()) wanted.push_back(t);
-    std::vector<Tensor> grads = grad(outputs, wanted,
+      if (t.requires_grad()) differentiable.push_back(t);
+    std::vector<Tensor> grads = grad(outputs, differentiable,
                                      {.grad_outputs = {given.begin() + own, given.end()},
                                       .create_graph = true,
                                       .allow_unused = true});
     for (size_t k = 0; k < grads.size(); ++k)
-      if (!grads[k].defined()) grads[k] = zeros_like(wanted[k]);
+      if (!grads[k].defined()) grads[k] = zeros_like(differentiable[k]);
     return grads;
   };
   return compare("gradgradcheck", gradients, all, inputs.size(), options);

@@ -39,7 +39,7 @@ void load_named(const char* op, const NamedTensors& target, const NamedTensors& 
 
   std::vector<std::string> missing, unexpected, twice, mismatched;
   std::set<std::string> seen;
-  std::set<const void*> found;  // tensors, under whichever name
+  std::set<const void*> found;  // tensors found, under any of their names
   for (const auto& [name, tensor] : state) {
     if (!seen.insert(name).second) twice.push_back(plain(name));
     auto at = expected.find(name);

@@ -68,12 +68,12 @@ void File::sync() { succeeded(std::fflush(file_) == 0 && ::fsync(descriptor()) =
 
 namespace {
 
-/// Opens and truncates `beside` once no other writer holds it; it stays locked until closed.
-std::unique_ptr<File> open_in_turn(const std::string& context, const std::string& beside) {
+/// Opens and truncates `temporary` once no other writer holds it; it stays locked until closed.
+std::unique_ptr<File> open_in_turn(const std::string& context, const std::string& temporary) {
   for (;;) {
     // Does not follow links or wait for pipes.
     auto file =
-        std::make_unique<File>(context, beside, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
+        std::make_unique<File>(context, temporary, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
     file->size();  // it must be a regular file
     // Continues without a lock if the file system has none.
     while (::flock(file->descriptor(), LOCK_EX) != 0 && errno == EINTR) {
@@ -81,7 +81,7 @@ std::unique_ptr<File> open_in_turn(const std::string& context, const std::string
     // The previous writer may have renamed or removed the file while we waited.
     struct stat ours, named;
     file->succeeded(::fstat(file->descriptor(), &ours) == 0);
-    if (::lstat(beside.c_str(), &named) != 0 || ours.st_dev != named.st_dev ||
+    if (::lstat(temporary.c_str(), &named) != 0 || ours.st_dev != named.st_dev ||
         ours.st_ino != named.st_ino)
       continue;
     file->succeeded(::ftruncate(file->descriptor(), 0) == 0);
@@ -92,16 +92,16 @@ std::unique_ptr<File> open_in_turn(const std::string& context, const std::string
 }  // namespace
 
 void replace_file(const char* op, const std::string& path, const std::function<void(File&)>& fill) {
-  const std::string beside = path + ".tmp";
+  const std::string temporary = path + ".tmp";
   const auto file =
-      open_in_turn(std::string(op) + ": " + path + ": cannot write " + beside + ": ", beside);
+      open_in_turn(std::string(op) + ": " + path + ": cannot write " + temporary + ": ", temporary);
   try {
     fill(*file);
     file->sync();
-    const bool renamed = std::rename(beside.c_str(), path.c_str()) == 0;
+    const bool renamed = std::rename(temporary.c_str(), path.c_str()) == 0;
     check(renamed, op, ": ", path, ": ", std::strerror(errno));
   } catch (...) {
-    ::unlink(beside.c_str());
+    ::unlink(temporary.c_str());
     throw;
   }
   // The rename must reach the disk too; directories that cannot be synced are left as they are.

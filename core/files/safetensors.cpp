@@ -148,10 +148,10 @@ Entry parse_entry(const std::string& name, const json& value, uint64_t data_byte
   entry.end = static_cast<uint64_t>(offsets[1]);
   check(entry.begin <= entry.end && entry.end <= data_bytes, "data_offsets ", entry.begin, " to ",
         entry.end, " do not lie within the ", data_bytes, " bytes of data");
-  const uint64_t wanted = static_cast<uint64_t>(entry.shape.numel()) * entry.type->bytes;
-  check(entry.end - entry.begin == wanted, "shape ", entry.shape, " of ", entry.type->name,
-        " takes ", wanted, " bytes, data_offsets ", entry.begin, " to ", entry.end, " give ",
-        entry.end - entry.begin);
+  const uint64_t expected_bytes = static_cast<uint64_t>(entry.shape.numel()) * entry.type->bytes;
+  check(entry.end - entry.begin == expected_bytes, "shape ", entry.shape, " of ", entry.type->name,
+        " takes ", expected_bytes, " bytes, data_offsets ", entry.begin, " to ", entry.end,
+        " give ", entry.end - entry.begin);
   return entry;
 }
 

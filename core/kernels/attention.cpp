@@ -205,14 +205,14 @@ void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
                                               dtype_of<T>);
   if (choice == ProductKernel::row_dots) {
     const int64_t work = p.keys * (p.dim + p.value_dim) + 1;
-    parallel_for_each(heads * p.queries, least_query_work / work + 1, [&](int64_t row) {
+    parallel_for_each(heads * p.queries, min_query_work / work + 1, [&](int64_t row) {
       forward_query(p, x, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries);
     });
     return;
   }
   const int64_t tiles = ceil_div(p.queries, forward_queries);
   const int64_t work = std::min(forward_queries, p.queries) * p.keys * (p.dim + p.value_dim) + 1;
-  parallel_for(tiles * heads, least_tile_work / work + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(tiles * heads, min_tile_work / work + 1, [&](int64_t begin, int64_t end) {
     ForwardTile<T> tile{p};
     for (int64_t n = begin; n < end; ++n) {
       const int64_t head = n / tiles;

@@ -167,7 +167,7 @@ void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
   const int64_t work = p.queries * p.keys / parts * (p.dim + p.value_dim) * 2 + 1;
   const Scratch<T> partial(parts > 1 && dq.data ? heads * parts * size : 0);
   for (int64_t member = 0; member < p.group(); ++member) {
-    parallel_for(heads * parts, least_tile_work / work + 1, [&](int64_t begin, int64_t end) {
+    parallel_for(heads * parts, min_tile_work / work + 1, [&](int64_t begin, int64_t end) {
       BackwardTile<T> tile{p};
       for (int64_t n = begin; n < end; ++n) {
         const int64_t b = n / parts / p.kv_heads, h = n / parts % p.kv_heads * p.group() + member;
@@ -180,15 +180,14 @@ void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
       }
     });
     if (parts == 1 || !dq.data) continue;
-    parallel_for_each(
-        heads * p.queries, least_query_work / (parts * dim + 1) + 1, [&](int64_t row) {
-          const int64_t head = row / p.queries, i = row % p.queries;
-          const T* const from = partial.data() + head * parts * size + i * dim;
-          T* const to = dq.row(head / p.kv_heads, head % p.kv_heads * p.group() + member, i);
-          std::copy_n(from, p.dim, to);
-          for (int64_t part = 1; part < parts; ++part)
-            simd_for(p.dim, [=](int64_t d) { to[d] += from[part * size + d]; });
-        });
+    parallel_for_each(heads * p.queries, min_query_work / (parts * dim + 1) + 1, [&](int64_t row) {
+      const int64_t head = row / p.queries, i = row % p.queries;
+      const T* const from = partial.data() + head * parts * size + i * dim;
+      T* const to = dq.row(head / p.kv_heads, head % p.kv_heads * p.group() + member, i);
+      std::copy_n(from, p.dim, to);
+      for (int64_t part = 1; part < parts; ++part)
+        simd_for(p.dim, [=](int64_t d) { to[d] += from[part * size + d]; });
+    });
   }
 }
 

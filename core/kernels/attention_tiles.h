@@ -10,7 +10,7 @@
 namespace gradus::kernel::detail {
 
 /// The least number of multiplications in a chunk of a parallel loop over queries, over tiles.
-inline constexpr int64_t least_query_work = int64_t{1} << 16, least_tile_work = int64_t{1} << 19;
+inline constexpr int64_t min_query_work = int64_t{1} << 16, min_tile_work = int64_t{1} << 19;
 
 template <class T>
 inline constexpr T inf = std::numeric_limits<T>::infinity();

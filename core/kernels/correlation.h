@@ -118,7 +118,7 @@ inline PaddedAxis backward_padding(const WindowAxis& a) {
 }
 
 /// The least number of multiply-adds in a chunk of a parallel loop.
-inline constexpr int64_t least_convolution_work = int64_t{1} << 19;
+inline constexpr int64_t min_convolution_work = int64_t{1} << 19;
 
 template <class T>
 int64_t panels_of(int64_t columns) {
@@ -220,7 +220,7 @@ void Correlation<T>::run() const {
   const int64_t blocks = std::max<int64_t>(ceil_div(count, most), 1);
   const int64_t together = parts >= 8 ? blocks : 1, shares = ceil_div(blocks, together);
   const int64_t share = together * most;  // windows
-  const int64_t grain = least_convolution_work / (std::min(count, share) * depth() * out + 1) + 1;
+  const int64_t grain = min_convolution_work / (std::min(count, share) * depth() * out + 1) + 1;
   parallel_for(parts * shares, grain, [&](int64_t begin, int64_t end) {
     Space space(*this);
     for (int64_t unit = begin; unit < end; ++unit) {

@@ -55,7 +55,7 @@ std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
 template <class T>
 std::pair<double, double> mean_and_variance(const Pieces<T>& all, double eps, bool centred) {
   const auto moments = moments_in<T>(all, centred);
-  const bool underflow = std::max(moments.second, eps) < 1e-30;  // and eps does not hide it
+  const bool underflow = std::max(moments.second, eps) < 1e-30;  // eps does not mask it
   if (!std::isfinite(moments.second) || underflow) return moments_in<double>(all, centred);
   return moments;
 }

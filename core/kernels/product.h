@@ -58,7 +58,7 @@ struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   bool trans_a = false, trans_b = false;
   int64_t lda = 0, ldb = 0;  ///< row strides as stored, before op
-  bool recomputed = false;   ///< tiles: backward computes the forward pass's bits again
+  bool recomputed = false;   ///< tiles: backward recomputes the product and needs the same bits
   bool disjoint = false;     ///< windows: they cover the image without overlap, as patches do
 
   /// C is a row of dot products of A with the rows of B as stored.

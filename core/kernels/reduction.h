@@ -73,8 +73,8 @@ inline constexpr int64_t reduction_grain = 32768;
 /// The number of pieces that each of `units` sums of `n` elements is split into, so that there is
 /// work for many threads. A piece has at least reduction_grain elements.
 inline int64_t sum_pieces(int64_t n, int64_t units) {
-  const int64_t wanted = (64 + units - 1) / std::max<int64_t>(units, 1);
-  return std::clamp<int64_t>(n / reduction_grain, 1, wanted);
+  const int64_t max_pieces = (64 + units - 1) / std::max<int64_t>(units, 1);
+  return std::clamp<int64_t>(n / reduction_grain, 1, max_pieces);
 }
 
 /// The sum of term(x[i * stride]) for i in [0, n): vector loops over blocks, whose sums are added

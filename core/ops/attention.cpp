@@ -233,7 +233,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 
   const Tensor out = empty_heads(q.shape().with(-1, v.size(-1)), q);
   auto whole = [](const Tensor& x) { return whole_rows(as_heads(x)); };
-  const bool recording = Recorder::wanted({q, k, v});
+  const bool recording = Recorder::should_record({q, k, v});
   const Tensor rows = forward(whole(q), whole(k), whole(v), s, as_heads(out), recording);
   record_fused(
       op, {out}, {q, k, v, s.mask}, saves_output,
@@ -284,7 +284,7 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
     return split_heads(whole_rows(x.detach()), heads, kv_heads);
   };
   const Tensor out = empty({batch, time, heads * dim}, qkv.dtype());
-  const bool recording = Recorder::wanted({qkv});
+  const bool recording = Recorder::should_record({qkv});
   const Tensor rows = forward(parts[0], parts[1], parts[2], s, per_head(out), recording);
   record_fused(
       op, {out}, {qkv, s.mask}, saves_output,

@@ -85,8 +85,8 @@ double match(const Matching<T>& p) {
 //   ds_ij = dloss (P_ij - [j = t_i]) / N    dq = ds k    dk = ds^T q
 Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool others) {
   constexpr const char* op = "contrastive_cross_entropy";
-  const Tensor dq = Recorder::wanted({q}) ? empty(q.shape(), q.dtype()) : Tensor();
-  const Tensor dk = Recorder::wanted({k}) ? empty(k.shape(), k.dtype()) : Tensor();
+  const Tensor dq = Recorder::should_record({q}) ? empty(q.shape(), q.dtype()) : Tensor();
+  const Tensor dk = Recorder::should_record({k}) ? empty(k.shape(), k.dtype()) : Tensor();
   const Tensor loss = dispatch_floating(op, q.dtype(), [&]<class T>(TypeTag<T>) {
     const Tensor qs = dense(q), ks = dense(k), t = dense(targets);
     const Matching<T> problem{q.size(0),    k.size(0),           q.size(1),
@@ -106,11 +106,11 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
 
 // ---- queries and keys ----
 
-/// Queries divided by the temperature, and keys: a (N, D), and b (M, D) or, if `alike`, (N, D).
+/// Queries divided by the temperature, and keys: a (N, D), and b (M, D) or, if `paired`, (N, D).
 std::pair<Tensor, Tensor> queries_and_keys(const char* op, const Tensor& a, const Tensor& b,
-                                           bool alike, const ContrastiveOptions& options) {
+                                           bool paired, const ContrastiveOptions& options) {
   check_shape(op, "the first input", a, {"N", "D"});
-  check_shape(op, "the second input", b, {alike ? Dim(a.size(0)) : Dim("M"), a.size(1)});
+  check_shape(op, "the second input", b, {paired ? Dim(a.size(0)) : Dim("M"), a.size(1)});
   check_floating(op, a);
   check_same_dtype(op, a, b);
   check(a.numel() > 0, op, ": expected N and D of at least 1, got ", a.shape());

@@ -11,8 +11,8 @@ namespace gradus {
 
 struct ContrastiveOptions {
   double temperature = 0.1;  ///< divides the similarities
-  Tensor learned_temperature =
-      {};              ///< one element; overrides temperature (CLIP: exp(-logit scale))
+  /// One element; overrides temperature (CLIP: exp(-logit scale)).
+  Tensor learned_temperature = {};
   bool cosine = true;  ///< sim(a, b) = a . b / (|a| |b|), 0 for a zero vector; false: a . b
 };
 

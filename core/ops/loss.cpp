@@ -22,7 +22,7 @@ Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& count) {
   return reduction == Reduction::mean ? sum(losses) / count : reduce(losses, reduction);
 }
 
-void check_alike(const char* op, const char* name, const Tensor& x, const Tensor& target) {
+void check_matches(const char* op, const char* name, const Tensor& x, const Tensor& target) {
   check_floating(op, x);
   check_tensor(op, name, target, x.dtype(), x.shape());
 }
@@ -246,7 +246,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOpt
 
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
   const ProfileScope scope("kl_div");
-  check_alike("kl_div", "a target", input, target);
+  check_matches("kl_div", "a target", input, target);
   if (log_target) return reduce(exp(target) * (target - input), reduction);
   const Tensor t_log_t = masked_fill(target * log(target), target == 0, 0);
   return reduce(t_log_t - target * input, reduction);
@@ -254,7 +254,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bo
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   const ProfileScope scope("l1_loss");
-  check_alike("l1_loss", "a target", input, target);
+  check_matches("l1_loss", "a target", input, target);
   return reduce(abs(input - target), reduction);
 }
 
@@ -264,7 +264,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
   const ProfileScope scope("smooth_l1_loss");
   check(beta >= 0 && std::isfinite(beta), "smooth_l1_loss: expected a finite beta >= 0, got ",
         beta);
-  check_alike("smooth_l1_loss", "a target", input, target);
+  check_matches("smooth_l1_loss", "a target", input, target);
   const Tensor d = abs(input - target);
   if (beta == 0) return reduce(d, reduction);
   const Tensor m = clamp(d, 0, beta);
@@ -273,7 +273,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 
 Tensor hinge_loss(const Tensor& scores, const Tensor& targets, Reduction reduction) {
   const ProfileScope scope("hinge_loss");
-  check_alike("hinge_loss", "targets", scores, targets);
+  check_matches("hinge_loss", "targets", scores, targets);
   const std::vector<double> t = targets.detach().to_vector<double>();
   for (size_t i = 0; i < t.size(); ++i)
     check(t[i] == 1 || t[i] == -1, "hinge_loss: expected targets -1 or 1, got ", t[i],
@@ -294,7 +294,7 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& targets, Reduction reduc
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   const ProfileScope scope("mse_loss");
-  check_alike("mse_loss", "a target", input, target);
+  check_matches("mse_loss", "a target", input, target);
   const Tensor difference = input - target;
   return reduce(difference * difference, reduction);
 }
@@ -303,7 +303,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) 
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                             Reduction reduction) {
   const ProfileScope scope("binary_cross_entropy");
-  check_alike("binary_cross_entropy", "targets", probabilities, targets);
+  check_matches("binary_cross_entropy", "targets", probabilities, targets);
   const Tensor p = probabilities.detach(), t = targets.detach();
   const Tensor outside = !((p >= 0) & (p <= 1));
   check(!outside.numel() || !max(outside).item<bool>(),
@@ -323,7 +323,7 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         Reduction reduction) {
   const ProfileScope scope("binary_cross_entropy_with_logits");
-  check_alike("binary_cross_entropy_with_logits", "targets", logits, targets);
+  check_matches("binary_cross_entropy_with_logits", "targets", logits, targets);
   return reduce(softplus(logits) - targets * logits, reduction);
 }
 

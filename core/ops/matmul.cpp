@@ -258,7 +258,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const Tensor y = empty(shape, x.dtype());
   const bool from_output = with_activation(activation, [](auto act) { return act.from_output; });
   const bool keep_output = from_output && activation != Activation::none;
-  const bool keep_slope = !from_output && Recorder::wanted({x, weight, bias});
+  const bool keep_slope = !from_output && Recorder::should_record({x, weight, bias});
   const Tensor slope = keep_slope ? empty(shape, x.dtype()) : Tensor();
   dispatch_floating("linear", x.dtype(), [&]<class T>(TypeTag<T>) {
     linear_forward<T>(x, weight, bias, activation, y, y, slope);
@@ -329,7 +329,8 @@ Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activat
   const Tensor h = empty(x.shape().with(-1, w1.size(0)), x.dtype());
   check_linear(h, w2, b2, "feed_forward");
   const bool from_output = with_activation(activation, [](auto act) { return act.from_output; });
-  const Tensor z = !from_output && Recorder::wanted({x, w1, b1, w2, b2}) ? empty_like(h) : Tensor();
+  const Tensor z =
+      !from_output && Recorder::should_record({x, w1, b1, w2, b2}) ? empty_like(h) : Tensor();
   const Tensor y = empty(x.shape().with(-1, w2.size(0)), x.dtype());
   dispatch_floating("feed_forward", x.dtype(), [&]<class T>(TypeTag<T>) {
     linear_forward<T>(x, w1, b1, activation, z.defined() ? z : h, h, {});

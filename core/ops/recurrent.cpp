@@ -130,8 +130,8 @@ void run_backward(Backward& back, const Problem& p, const Kept& kept) {
   const Tensor w = input(the_weight), dy = arrived(0), dh_last = arrived(1);
   const Tensor dc_last = p.lstm() ? arrived(2) : Tensor();
   // Padding has gradient 0, and so has the h before it.
-  auto room = [&](bool wanted, const Shape& shape) {
-    return !wanted ? Tensor() : p.padded ? zeros(shape, y.dtype()) : empty(shape, y.dtype());
+  auto room = [&](bool needed, const Shape& shape) {
+    return !needed ? Tensor() : p.padded ? zeros(shape, y.dtype()) : empty(shape, y.dtype());
   };
   const Shape gates = back.input_shape(x_gates);
   Tensor dx = p.padded ? Tensor() : take_input(back, x_gates);  // no longer needed
@@ -199,8 +199,8 @@ std::vector<Tensor> run(const char* op, Recurrence cell, const Inputs& in, int64
   if (p.lstm()) out.push_back(empty({B, H}, x.dtype()));
   Kept kept;
   const int64_t keeps = with_cell(cell, [](auto kind) { return kind.kept; });
-  if (Recorder::wanted(in) && keeps > 0) kept.gates = empty({B, T, keeps * H}, x.dtype());
-  if (Recorder::wanted(in) && p.lstm()) kept.c = empty({B, T, H}, x.dtype());
+  if (Recorder::should_record(in) && keeps > 0) kept.gates = empty({B, T, keeps * H}, x.dtype());
+  if (Recorder::should_record(in) && p.lstm()) kept.c = empty({B, T, H}, x.dtype());
   run_forward(p, in, out, kept);
   record_fused(
       op, out, in, Saves{0, 1}, [p](auto& inputs) { return composed(p, inputs); },

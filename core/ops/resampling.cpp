@@ -19,11 +19,11 @@ struct Window {
   Window(const char* op, const Tensor& x, int axis, int64_t k, int64_t s, int64_t p, int64_t d)
       : n(x.rank() >= 2 ? x.size(axis) : 0), kernel(k), stride(s == 0 ? k : s), padding(p) {
     dilation = d;
-    const bool sane = std::min({n, k, stride, d, p + 1}) >= 1 && p <= k / 2 &&
-                      std::max({k, stride, d}) <= INT32_MAX;
-    const int64_t least = sane ? (k - 1) * d + 1 - 2 * p : 0;
+    const bool valid = std::min({n, k, stride, d, p + 1}) >= 1 && p <= k / 2 &&
+                       std::max({k, stride, d}) <= INT32_MAX;
+    const int64_t least = valid ? (k - 1) * d + 1 - 2 * p : 0;
     // Two taps more than n apart could lie on either side of the axis.
-    check(sane && least <= n && (k == 1 || d <= n), op, ": a window of ", k, " with stride ",
+    check(valid && least <= n && (k == 1 || d <= n), op, ": a window of ", k, " with stride ",
           stride, ", padding ", p, " (at most half the window) and dilation ", d,
           " does not fit x (..., H, W) ", x.shape());
     count = (n - least) / stride + 1;

@@ -23,11 +23,11 @@ namespace gradus {
 
 namespace {
 
-constexpr int most_threads = 1024;
+constexpr int max_threads = 1024;
 
 // Initially OpenMP's setting.
 std::atomic<int>& thread_count() {
-  static std::atomic<int> count{std::min(omp_get_max_threads(), most_threads)};
+  static std::atomic<int> count{std::min(omp_get_max_threads(), max_threads)};
   return count;
 }
 
@@ -75,9 +75,9 @@ class Pool {
 
  private:
   // If the system refuses to create a thread, continues with the existing ones.
-  void start_workers(int wanted) {
+  void start_workers(int target) {
     try {
-      for (; workers_ < wanted; ++workers_) {
+      for (; workers_ < target; ++workers_) {
         std::thread([this, index = workers_] { serve(index); }).detach();
       }
     } catch (const std::exception&) {
@@ -161,7 +161,7 @@ Pool& pool() {
 int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
 void set_num_threads(int n) {
-  check(n >= 1 && n <= most_threads, "set_num_threads: expected 1 to ", most_threads,
+  check(n >= 1 && n <= max_threads, "set_num_threads: expected 1 to ", max_threads,
         " threads, got ", n);
   thread_count().store(n);
   thread_count().notify_all();

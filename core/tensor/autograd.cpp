@@ -40,7 +40,7 @@ void check_outputs(const char* name, const std::vector<Tensor>& outputs,
 }
 }  // namespace
 
-bool Recorder::wanted(const std::vector<Tensor>& inputs) {
+bool Recorder::should_record(const std::vector<Tensor>& inputs) {
   if (!grad_enabled()) return false;
   for (const Tensor& x : inputs)
     if (x.defined() && x.requires_grad()) return true;

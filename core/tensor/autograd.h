@@ -80,9 +80,9 @@ class Backward {
   Tensor input(int i) const;
   /// The i-th output; throws as input() does.
   Tensor output(int i = 0) const;
-  /// The gradient of the i-th output; zeros if none arrived.
+  /// The gradient of the i-th output; zeros if it received none.
   Tensor grad(int i = 0) const;
-  /// Whether a gradient of the i-th output arrived.
+  /// Whether the i-th output received a gradient.
   bool has_grad(int i) const;
   /// Whether the i-th input requires a gradient. A rule computes no other gradients.
   bool needs(int i) const;
@@ -151,8 +151,8 @@ class Node : public std::enable_shared_from_this<Node> {
 /// The part of record that does not depend on the rule's type.
 struct Recorder {
   /// Whether gradients are recorded and one of the inputs requires grad.
-  static bool wanted(const std::vector<Tensor>& inputs);
-  /// As core::record, once wanted(inputs) is known to hold.
+  static bool should_record(const std::vector<Tensor>& inputs);
+  /// As core::record, given should_record(inputs).
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
   /// Overwrites a fused op's outputs with those of its composed form, which is recorded instead.
@@ -168,7 +168,7 @@ struct Recorder {
 template <class RuleFn>
 void record(const char* name, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
             Saves saves, RuleFn&& rule) {
-  if (Recorder::wanted(inputs))
+  if (Recorder::should_record(inputs))
     Recorder::record(name, outputs, inputs, saves, std::forward<RuleFn>(rule), nullptr);
 }
 
@@ -184,7 +184,7 @@ void record_fused(const char* name, const std::vector<Tensor>& outputs,
   };
   if (modes().composed)
     Recorder::record_composed(outputs, inputs, all_outputs);
-  else if (Recorder::wanted(inputs))
+  else if (Recorder::should_record(inputs))
     Recorder::record(name, outputs, inputs, {~0u, saves.outputs, saves.allows_infinite},
                      std::forward<RuleFn>(rule), std::move(all_outputs));
 }

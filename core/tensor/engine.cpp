@@ -299,7 +299,7 @@ std::vector<Tensor> shared_grad(const std::vector<Tensor>& outputs,
 }  // namespace
 
 void Engine::differentiate_composed(Node& node, Backward& view) {
-  std::vector<Tensor> inputs(node.edges_.size()), wanted, outputs, output_grads;
+  std::vector<Tensor> inputs(node.edges_.size()), needed, outputs, output_grads;
   std::vector<int> wanted_at;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!node.saved_inputs_[i].tensor.defined()) continue;
@@ -307,17 +307,17 @@ void Engine::differentiate_composed(Node& node, Backward& view) {
     inputs[i] = x.detach();
     record("alias", {inputs[i]}, {x}, saves_nothing, [](Backward& b) { b.give(0, b.grad()); });
     if (!view.needs(static_cast<int>(i))) continue;
-    wanted.push_back(inputs[i]);
+    needed.push_back(inputs[i]);
     wanted_at.push_back(static_cast<int>(i));
   }
-  const std::vector<Tensor> made = node.composed_(inputs);
-  for (size_t i = 0; i < made.size(); ++i)
-    if (view.has_grad(static_cast<int>(i)) && made[i].requires_grad()) {
-      outputs.push_back(made[i]);
+  const std::vector<Tensor> composed = node.composed_(inputs);
+  for (size_t i = 0; i < composed.size(); ++i)
+    if (view.has_grad(static_cast<int>(i)) && composed[i].requires_grad()) {
+      outputs.push_back(composed[i]);
       output_grads.push_back(view.grad(static_cast<int>(i)));
     }
   const std::vector<Tensor> given = shared_grad(
-      outputs, wanted, {.grad_outputs = output_grads, .create_graph = true, .allow_unused = true});
+      outputs, needed, {.grad_outputs = output_grads, .create_graph = true, .allow_unused = true});
   for (size_t i = 0; i < given.size(); ++i)
     if (given[i].defined()) view.give(wanted_at[i], given[i]);
 }

@@ -78,9 +78,9 @@ bool Tensor::is_sole_owner() const {
   return defined() && impl_.use_count() == 1 && impl_->storage.use_count() == 1;
 }
 
-void* Tensor::raw_data(Dtype wanted) const {
+void* Tensor::raw_data(Dtype requested) const {
   const TensorImpl& t = impl();
-  check(t.dtype == wanted, "data: tensor holds ", t.dtype, ", requested ", wanted);
+  check(t.dtype == requested, "data: tensor holds ", t.dtype, ", requested ", requested);
   return t.storage->data() + t.offset * size_of(t.dtype);
 }
 

@@ -250,7 +250,7 @@ class Tensor {
 
  private:
   std::vector<Tensor> split_evenly(int64_t size, int64_t dim) const;
-  void* raw_data(Dtype wanted) const;
+  void* raw_data(Dtype requested) const;
   std::shared_ptr<core::TensorImpl> impl_;
 };
 

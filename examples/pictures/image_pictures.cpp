@@ -16,11 +16,11 @@ using models::ImageData;
 
 // ---- confusion matrix ----
 
-Tensor confusion_matrix(const Tensor& labels, const Tensor& said, int64_t classes) {
-  core::check(labels.rank() == 1 && labels.shape() == said.shape(),
-              "confusion_matrix: expected labels (n) and said (n), got ", labels.shape(), " and ",
-              said.shape());
-  const Tensor pairs = labels * static_cast<double>(classes) + said;
+Tensor confusion_matrix(const Tensor& labels, const Tensor& predicted, int64_t classes) {
+  core::check(labels.rank() == 1 && labels.shape() == predicted.shape(),
+              "confusion_matrix: expected labels (n) and predicted (n), got ", labels.shape(),
+              " and ", predicted.shape());
+  const Tensor pairs = labels * static_cast<double>(classes) + predicted;
   return scatter_sum({classes * classes}, 0, pairs, ones(pairs.shape()))
       .reshape({classes, classes});
 }
@@ -113,11 +113,11 @@ namespace {
 
 /// The misclassified images, the most confident first.
 std::vector<int64_t> mistakes(const Tensor& logits, const std::vector<int64_t>& labels,
-                              const std::vector<int64_t>& said) {
+                              const std::vector<int64_t>& predicted) {
   const std::vector<double> sure = max(softmax(logits), 1).values.to_vector<double>();
   std::vector<int64_t> wrong;
   for (size_t i = 0; i < labels.size(); ++i)
-    if (labels[i] != said[i]) wrong.push_back(static_cast<int64_t>(i));
+    if (labels[i] != predicted[i]) wrong.push_back(static_cast<int64_t>(i));
   std::stable_sort(wrong.begin(), wrong.end(), [&](int64_t a, int64_t b) {
     return sure[static_cast<size_t>(a)] > sure[static_cast<size_t>(b)];
   });
@@ -132,12 +132,12 @@ void show_mistakes(const std::string& dir, const ImageData& data, const Tensor& 
   const Tensor taken = logits.argmax(1);
   std::vector<int64_t> labels;
   for (int64_t i = 0; i < data.size(); ++i) labels.push_back(data.label(i));
-  const std::vector<int64_t> said = taken.to_vector<int64_t>();
+  const std::vector<int64_t> predicted = taken.to_vector<int64_t>();
   const Tensor counts = confusion_matrix(from_data(labels, {data.size()}), taken, data.classes());
   std::printf("confusion: %s\n",
               draw_or_write(confusion_map(dir + "/confusion.png", counts, names)).c_str());
 
-  std::vector<int64_t> wrong = mistakes(logits, labels, said);
+  std::vector<int64_t> wrong = mistakes(logits, labels, predicted);
   const std::string path = dir + "/mistakes.png";
   if (wrong.empty()) {
     std::filesystem::remove(path);  // from an earlier run
@@ -155,7 +155,7 @@ void show_mistakes(const std::string& dir, const ImageData& data, const Tensor& 
     const auto name = [&](const std::vector<int64_t>& of) {
       return visible(names[static_cast<size_t>(of[static_cast<size_t>(wrong[k])])], false);
     };
-    std::printf("%s%s for %s", k % 8 == 0 ? "\n  " : ", ", name(said).c_str(),
+    std::printf("%s%s for %s", k % 8 == 0 ? "\n  " : ", ", name(predicted).c_str(),
                 name(labels).c_str());
   }
   std::putchar('\n');

@@ -10,8 +10,8 @@
 namespace gradus {
 
 /// The confusion matrix, the number of images of class i (row) that were classified as j: labels
-/// and said (n) int64 -> (classes, classes) float32.
-Tensor confusion_matrix(const Tensor& labels, const Tensor& said, int64_t classes);
+/// and predicted (n) int64 -> (classes, classes) float32.
+Tensor confusion_matrix(const Tensor& labels, const Tensor& predicted, int64_t classes);
 
 /// A heat map of the counts as fractions of their row. The darkest shade is the largest fraction
 /// off the diagonal.

@@ -131,21 +131,21 @@ models::Fields Flags::stored() const {
 
 std::string Flags::to_json() const { return stored().to_json(); }
 
-void Flags::insist(const Flag& flag, const std::string& asked, const std::string& where,
-                   const std::vector<std::string>& may_change) {
-  if (!flag.given || flag.field.to_text() == asked) return;
+void Flags::enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
+                    const std::vector<std::string>& may_change) {
+  if (!flag.given || flag.field.to_text() == typed_value) return;
   const bool may = std::find(may_change.begin(), may_change.end(), flag.name()) != may_change.end();
   core::check(may, flag.name(), " contradicts ", where, ": it has ", shown(flag.field.to_text()),
-              ", the command line ", shown(asked));
+              ", the command line ", shown(typed_value));
   flag.field.set(flag.name(), flag.typed);
 }
 
 void Flags::adopt(const std::function<void()>& read, const std::string& where,
                   const std::vector<std::string>& may_change) {
-  std::vector<std::string> asked;
-  for (const Flag& flag : flags_) asked.push_back(flag.field.to_text());
+  std::vector<std::string> typed_values;
+  for (const Flag& flag : flags_) typed_values.push_back(flag.field.to_text());
   read();
-  for (size_t i = 0; i < flags_.size(); ++i) insist(flags_[i], asked[i], where, may_change);
+  for (size_t i = 0; i < flags_.size(); ++i) enforce(flags_[i], typed_values[i], where, may_change);
 }
 
 void Flags::restore(const std::string& json, const std::string& where,

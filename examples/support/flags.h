@@ -86,10 +86,10 @@ class Flags {
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
   models::Fields stored() const;
-  /// If a file's value has replaced `asked`, the command line's value: restores it if the flag may
+  /// If a file's value has replaced `typed_value`, the command line's: restores it if the flag may
   /// change, else throws Error.
-  static void insist(const Flag& flag, const std::string& asked, const std::string& where,
-                     const std::vector<std::string>& may_change);
+  static void enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
+                      const std::vector<std::string>& may_change);
 
   std::string about_;
   std::vector<Flag> flags_;

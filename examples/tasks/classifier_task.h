@@ -41,8 +41,8 @@ class ClassifierTask : public ImageTask {
   /// Draws the confusion matrix and mistakes, and writes a held-out image for `classify`.
   void show() override {
     const models::ImageData& data = corpus_.part(Split::validation);
-    const auto said = over(Split::validation, [this](const Tensor& x) { return model_(x); });
-    show_mistakes(training_.out, data, said.features);
+    const auto outputs = over(Split::validation, [this](const Tensor& x) { return model_(x); });
+    show_mistakes(training_.out, data, outputs.features);
     write_example();
   }
   std::string what_next(const std::string& dir) const override { return try_with("classify", dir); }

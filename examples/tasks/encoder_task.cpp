@@ -26,13 +26,13 @@ LabelledFeatures EncoderTask::features_of(const ViT& encoder, Split part, int64_
 std::vector<NamedMean> EncoderTask::probes() const {
   const int64_t held_out = corpus_.part(Split::validation).size();
   const auto known = [&](const ViT& e) { return features_of(e, Split::train, probe_images_); };
-  const auto asked = [&](const ViT& e) { return features_of(e, Split::validation, held_out); };
-  const LabelledFeatures train = known(encoder()), test = asked(encoder());
+  const auto test_of = [&](const ViT& e) { return features_of(e, Split::validation, held_out); };
+  const LabelledFeatures train = known(encoder()), test = test_of(encoder());
   manual_seed(training_.seed);
   const ViT untrained(encoder().config);
   const auto n = static_cast<double>(held_out);
   return {{"probe", models::linear_probe(train, test), n},
-          {"random_probe", models::linear_probe(known(untrained), asked(untrained)), n},
+          {"random_probe", models::linear_probe(known(untrained), test_of(untrained)), n},
           {"neighbours", models::neighbour_accuracy(train, test), n}};
 }
 

@@ -94,7 +94,7 @@ void RunFolder::replace_checkpoint(const std::function<void()>& write) {
   is_good_ = true;
 }
 
-/// Makes the old checkpoint the previous one if a new one has replaced it.
+/// Renames the old checkpoint to the previous one's path if a new one has replaced it.
 void RunFolder::settle_previous() const {
   std::error_code error;
   if (!fs::exists(coming_previous(), error)) return;
@@ -122,7 +122,7 @@ void RunFolder::expect_no_run() {
 
 void RunFolder::remove_leftovers() const {
   std::vector<std::string> files = files_;
-  files.insert(files.end(), made_again_.begin(), made_again_.end());
+  files.insert(files.end(), recreatable_.begin(), recreatable_.end());
   std::error_code error;
   for (const char* folder : {"", "best/"})
     for (const auto& entry : fs::directory_iterator(*this / folder, error)) {

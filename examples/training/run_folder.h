@@ -13,11 +13,11 @@ namespace gradus {
 /// A folder that one process at a time may train in.
 class RunFolder {
  public:
-  /// `files`: what a run writes, the checkpoint first; `made_again`: files that can be recreated
+  /// `files`: what a run writes, the checkpoint first; `recreatable`: files that can be recreated
   /// from the data. Touches nothing yet.
   RunFolder(std::string path, std::vector<std::string> files,
-            std::vector<std::string> made_again = {})
-      : path_(std::move(path)), files_(std::move(files)), made_again_(std::move(made_again)) {}
+            std::vector<std::string> recreatable = {})
+      : path_(std::move(path)), files_(std::move(files)), recreatable_(std::move(recreatable)) {}
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -55,7 +55,7 @@ class RunFolder {
   void settle_previous() const;
 
   std::string path_;
-  std::vector<std::string> files_, made_again_;
+  std::vector<std::string> files_, recreatable_;
   int fd_ = -1;
   bool is_good_ = false;  // the existing checkpoint can be read
 };

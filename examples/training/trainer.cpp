@@ -74,7 +74,7 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   if (is_best() && losses_.last_step() == step_) task_.save(folder_ / best);
 }
 
-void Trainer::introduce() const {
+void Trainer::print_opening() const {
   std::ostringstream out;
   out << info_.opening << "on     " << num_threads() << " threads, " << blas_info() << "\ninto   "
       << o_.out << ", "
@@ -86,7 +86,7 @@ void Trainer::introduce() const {
 }
 
 /// Accumulates the gradient of one batch of a step and returns the batch's share of the loss.
-double Trainer::learn_from(int64_t batch) {
+double Trainer::accumulate_gradient(int64_t batch) {
   std::optional<AnomalyMode> anomaly;
   if (o_.detect_anomaly) anomaly.emplace();
   try {
@@ -106,7 +106,7 @@ double Trainer::step() {
   optimizer_->set_lr(lr);
   optimizer_->zero_grad();
   double loss = 0;
-  for (int64_t i = 0; i < o_.accumulate; ++i) loss += learn_from(i);
+  for (int64_t i = 0; i < o_.accumulate; ++i) loss += accumulate_gradient(i);
   // An unreachable bound clips nothing, but makes step() compute the norm for the log.
   const double any = std::numeric_limits<double>::max();
   const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
@@ -207,7 +207,7 @@ void Trainer::log_and_save(Progress& progress) {
 /// True if the current model is the best so far.
 bool Trainer::is_best() const { return losses_.best() && losses_.best()->step == step_; }
 
-bool Trainer::gives_up() const {
+bool Trainer::out_of_patience() const {
   return o_.patience > 0 && losses_.best() &&
          losses_.rows_after(losses_.best()->step) >= o_.patience;
 }
@@ -234,7 +234,7 @@ bool Trainer::train() {
   while (true) {
     const bool due = step_ % o_.eval_every == 0 || step_ == o_.steps;
     if (due && losses_.last_step() < step_) log_and_save(progress);
-    if (step_ == o_.steps || interrupted() || gives_up()) break;
+    if (step_ == o_.steps || interrupted() || out_of_patience()) break;
     const double loss = step();
     progress.update(step_, loss, seconds_besides_steps());
     if (o_.sample_every > 0 && step_ % o_.sample_every == 0 && step_ < o_.steps) show(progress);
@@ -255,9 +255,9 @@ bool Trainer::train() {
   if (step_ < o_.steps)
     progress.note("stopped: " + std::to_string(o_.patience) +
                   " evaluations without a better validation loss");
-  std::string complaint;
-  writing([&] { complaint = plot_.finish(); });
-  if (!complaint.empty()) progress.note("no loss.png: " + complaint);
+  std::string reason;
+  writing([&] { reason = plot_.finish(); });
+  if (!reason.empty()) progress.note("no loss.png: " + reason);
   show(progress);
   std::fputs(task_.what_next(o_.out).c_str(), stdout);
   if (!is_best() && std::filesystem::exists(folder_ / best))

@@ -26,7 +26,7 @@ class Trainer {
 
   /// Resumes from the checkpoint. Throws Error if it belongs to other data or has more steps.
   void resume(const models::Checkpoint& checkpoint);
-  void introduce() const;
+  void print_opening() const;
   /// Trains to the last step and prints the final scores. Returns false if interrupted, with the
   /// run saved.
   bool train();
@@ -35,7 +35,7 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
-  double learn_from(int64_t batch);
+  double accumulate_gradient(int64_t batch);
   double step();
   std::optional<Score> score(const Evaluation& evaluation, const std::string& what,
                              Progress& progress, bool may_stop) const;
@@ -47,7 +47,7 @@ class Trainer {
   void expect_finite(const std::string& what, bool finite, int64_t step) const;
   std::string saved() const;
   bool is_best() const;
-  bool gives_up() const;
+  bool out_of_patience() const;
   double seconds_besides_steps() const;
   void show(Progress& progress) const;
   Picture picture() const;

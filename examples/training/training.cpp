@@ -35,11 +35,11 @@ Evaluation classification(std::function<Tensor(const Tensor&)> logits, Tensor x,
   const int64_t n = y.size(0);
   return {num_batches(n, at_once), static_cast<double>(n), [=](int64_t i) {
             const int64_t begin = i * at_once, end = std::min(n, begin + at_once);
-            const Tensor said = logits(x.slice(0, begin, end)), truth = y.slice(0, begin, end);
+            const Tensor output = logits(x.slice(0, begin, end)), truth = y.slice(0, begin, end);
             const auto rows = static_cast<double>(end - begin);
-            return Score{.loss = cross_entropy(said, truth).item(),
+            return Score{.loss = cross_entropy(output, truth).item(),
                          .examples = rows,
-                         .more = {{"accuracy", nn::accuracy(said, truth), rows}}};
+                         .more = {{"accuracy", nn::accuracy(output, truth), rows}}};
           }};
 }
 
@@ -190,7 +190,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   folder.make();
   if (!o.resume && !o.overwrite) folder.expect_no_run();  // another run may be new
   folder.remove_leftovers();
-  trainer.introduce();
+  trainer.print_opening();
   catch_interrupts();
   return trainer.train() ? 0 : 130;
 }

@@ -9,12 +9,12 @@ namespace gradus::models::detail {
 namespace {
 // Each epoch draws its order from a separate range of counters; the key differs from the seed,
 // which manual_seed(seed) uses.
-constexpr int64_t most_rows = int64_t{1} << 32, most_epochs = int64_t{1} << 31;
+constexpr int64_t max_rows = int64_t{1} << 32, max_epochs = int64_t{1} << 31;
 constexpr uint64_t key_of_batches = 0x8f1bbcdcbfa53e0au;
 }  // namespace
 
 void check_epoch(int64_t epoch) {
-  check(epoch >= 0 && epoch < most_epochs, "Batches: expected an epoch in [0, ", most_epochs,
+  check(epoch >= 0 && epoch < max_epochs, "Batches: expected an epoch in [0, ", max_epochs,
         "), got ", epoch);
 }
 
@@ -28,7 +28,7 @@ BatchOrder::BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions&
           tensors[i].size(0));
   }
   check(options.size >= 1, "Batches: expected a batch of at least 1 row, got ", options.size);
-  check(n_ < most_rows, "Batches: ", n_, " rows are too many, expected fewer than 2^32");
+  check(n_ < max_rows, "Batches: ", n_, " rows are too many, expected fewer than 2^32");
   check(batches() >= 1, "Batches: ", n_, " rows make no batch of ", options.size);
 }
 

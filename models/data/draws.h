@@ -32,7 +32,7 @@ class Draws {
   size_t next_ = 0;  // 0 or 2
 };
 
-constexpr int64_t most_rows = 1 << 16, most_indices = 1 << 16, most_steps = int64_t{1} << 32;
+constexpr int64_t max_rows = 1 << 16, max_indices = 1 << 16, max_steps = int64_t{1} << 32;
 
 /// Arguments of random_batch: a split, the number of rows, and the position in the run.
 struct BatchPosition {
@@ -47,10 +47,10 @@ struct BatchPosition {
 /// rows of a run share a counter. Errors open with `op` and call rows `rows`.
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {
   const auto& [split, batch, seed, step, index] = at;
-  core::check(batch >= 1 && batch <= most_rows, op, ": expected a batch of 1 to ", most_rows, " ",
+  core::check(batch >= 1 && batch <= max_rows, op, ": expected a batch of 1 to ", max_rows, " ",
               rows, ", got ", batch);
-  core::check(step >= 0 && step < most_steps && index >= 0 && index < most_indices, op,
-              ": expected a step in [0, ", most_steps, ") and an index in [0, ", most_indices,
+  core::check(step >= 0 && step < max_steps && index >= 0 && index < max_indices, op,
+              ": expected a step in [0, ", max_steps, ") and an index in [0, ", max_indices,
               "), got ", step, " and ", index);
   return {seed ^ (split == Split::train ? 0 : 0x9e3779b97f4a7c15u),
           (static_cast<uint64_t>(step) << 32) + (static_cast<uint64_t>(index) << 16)};

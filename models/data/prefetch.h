@@ -60,14 +60,14 @@ class Prefetch {
 
   /// Returns make(step, index) and starts on the next batch.
   Batch at(int64_t step, int64_t index = 0) {
-    const Place place{step, index};
+    const Position position{step, index};
     std::optional<Result> result;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return busy_ != place; });
-      if (ready_ && ready_->place == place) result = std::move(ready_);
-      wanted_ = next(place);  // replaces one not yet started, which is then made below
-      const bool is_ready = ready_ && ready_->place == wanted_;
+      changed_.wait(lock, [&] { return busy_ != position; });
+      if (ready_ && ready_->position == position) result = std::move(ready_);
+      wanted_ = next(position);  // replaces one not yet started, which is then made below
+      const bool is_ready = ready_ && ready_->position == wanted_;
       if (!is_ready) ready_.reset();
       if (is_ready || busy_ == wanted_) wanted_.reset();
       modes_ = core::modes();
@@ -79,20 +79,20 @@ class Prefetch {
   }
 
  private:
-  struct Place {
+  struct Position {
     int64_t step, index;
-    bool operator==(const Place&) const = default;
+    bool operator==(const Position&) const = default;
   };
   struct Result {
-    Place place;
+    Position position;
     std::optional<Batch> batch;
     std::exception_ptr error;  // set if make_ threw
   };
 
-  std::optional<Place> next(const Place& place) const {
-    if (place.index < indices_ - 1) return Place{place.step, place.index + 1};
-    if (place.step == std::numeric_limits<int64_t>::max()) return std::nullopt;
-    return Place{place.step + 1, 0};
+  std::optional<Position> next(const Position& position) const {
+    if (position.index < indices_ - 1) return Position{position.step, position.index + 1};
+    if (position.step == std::numeric_limits<int64_t>::max()) return std::nullopt;
+    return Position{position.step + 1, 0};
   }
 
   void work() {
@@ -105,7 +105,7 @@ class Prefetch {
       core::modes() = modes_;
       lock.unlock();
       try {
-        result.batch = make_(result.place.step, result.place.index);
+        result.batch = make_(result.position.step, result.position.index);
       } catch (...) {
         result.error = std::current_exception();
       }
@@ -120,7 +120,7 @@ class Prefetch {
   const int64_t indices_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  std::optional<Place> wanted_, busy_;  // the next to make; the one being made
+  std::optional<Position> wanted_, busy_;  // the next to make; the one being made
   std::optional<Result> ready_;
   core::Modes modes_;
   bool stop_ = false;

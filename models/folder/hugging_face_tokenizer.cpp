@@ -22,13 +22,13 @@ const json& part(const json& object, const char* key) {
   return found == object.end() ? null : *found;
 }
 
-/// Throws Error, opening with `where` and the key, if object[key] exists and is none of `wanted`.
+/// Throws Error, opening with `where` and the key, if object[key] exists and is none of `allowed`.
 void expect(const json& object, const std::string& where, const char* key,
-            std::initializer_list<json> wanted) {
+            std::initializer_list<json> allowed) {
   const json& got = part(object, key);
-  if (got.is_null() || std::find(wanted.begin(), wanted.end(), got) != wanted.end()) return;
+  if (got.is_null() || std::find(allowed.begin(), allowed.end(), got) != allowed.end()) return;
   std::string all;
-  for (const json& one : wanted) all += (all.empty() ? "" : " or ") + shown(one);
+  for (const json& one : allowed) all += (all.empty() ? "" : " or ") + shown(one);
   fail(where, key, ": expected ", all, ", got ", shown(got));
 }
 
@@ -76,8 +76,8 @@ std::string around(const json& processor) {
   return all;
 }
 
-/// Throws Error unless the post-processor adds nothing or is `wanted`.
-void expect_around(const json& root, const std::string& wanted) {
+/// Throws Error unless the post-processor adds nothing or is `allowed`.
+void expect_around(const json& root, const std::string& allowed) {
   const json& processor = part(root, "post_processor");
   std::string found = around(processor);
   if (part(processor, "type") == "Sequence") {
@@ -86,14 +86,14 @@ void expect_around(const json& root, const std::string& wanted) {
       for (const json& one : all)
         if (const std::string text = around(one); text != "A") found = text;
   }
-  if (found != "A" && found != wanted)
-    fail("post_processor: expected ", wanted == "A" ? "none that adds tokens" : shown(wanted),
+  if (found != "A" && found != allowed)
+    fail("post_processor: expected ", allowed == "A" ? "none that adds tokens" : shown(allowed),
          ", got ", shown(found));
 }
 
 }  // namespace
 
-bool TokenizerFile::is_theirs() const {
+bool TokenizerFile::is_hugging_face() const {
   return root.is_object() && !root.contains("type") && root.contains("model");
 }
 
@@ -116,7 +116,7 @@ std::vector<std::string> tokens_by_id(const std::string& in_vocab, const json& i
   return tokens;
 }
 
-std::string their_type(const json& root) {
+std::string hf_type(const json& root) {
   const json &model = part(root, "model"), &type = part(model, "type");
   // The oldest files have no type.
   const bool untyped = type.is_null() && model.is_object();
@@ -126,7 +126,7 @@ std::string their_type(const json& root) {
   fail("model.type: expected \"BPE\" or \"WordPiece\", got ", shown(type));
 }
 
-std::vector<std::string> their_tokens(const json& root) {
+std::vector<std::string> hf_tokens(const json& root) {
   json ids = part(part(root, "model"), "vocab");
   if (!ids.is_object()) fail("model.vocab: expected an object of tokens and ids, got ", shown(ids));
   for_each_added(root, [&](const json& id, const std::string& name) {
@@ -138,13 +138,13 @@ std::vector<std::string> their_tokens(const json& root) {
   return tokens_by_id("model.vocab: ", ids);
 }
 
-std::vector<std::string> their_special(const json& root) {
+std::vector<std::string> hf_special(const json& root) {
   std::vector<std::string> names;
   for_each_added(root, [&](const json&, const std::string& name) { names.push_back(name); });
   return names;
 }
 
-std::vector<std::string> their_merges(const json& root) {
+std::vector<std::string> hf_merges(const json& root) {
   const json& model = part(root, "model");
   if (const json& normalizer = part(root, "normalizer"); !normalizer.is_null())
     fail("normalizer: expected none, got ", shown(normalizer));
@@ -183,7 +183,7 @@ bool flag_in(const std::string& where, const json& object, const char* key, bool
 
 }  // namespace
 
-WordPieceOptions their_wordpiece_options(const json& root) {
+WordPieceOptions hf_wordpiece_options(const json& root) {
   const json &model = part(root, "model"), &normalizer = part(root, "normalizer");
   expect_type(root, "normalizer", "BertNormalizer");
   expect_type(root, "pre_tokenizer", "BertPreTokenizer");
@@ -196,7 +196,7 @@ WordPieceOptions their_wordpiece_options(const json& root) {
   o.lower_case = flag_in("normalizer.", normalizer, "lowercase", true);
   o.strip_accents = flag_in("normalizer.", normalizer, "strip_accents", o.lower_case);
   o.split_cjk = flag_in("normalizer.", normalizer, "handle_chinese_chars", true);
-  o.special = their_special(root);
+  o.special = hf_special(root);
   return o;
 }
 
@@ -242,8 +242,8 @@ struct Folder {
   }
   std::string file(const char* name) const { return internal::in_folder(dir, name); }
   bool has(const char* name) const { return internal::file_exists(file(name)); }
-  void expect(const char* key, std::initializer_list<json> wanted) const {
-    internal::expect(config, config_file + ": ", key, wanted);
+  void expect(const char* key, std::initializer_list<json> allowed) const {
+    internal::expect(config, config_file + ": ", key, allowed);
   }
   bool flag(const char* key, bool otherwise) const {
     return flag_in(config_file + ": ", config, key, otherwise);

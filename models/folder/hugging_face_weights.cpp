@@ -111,7 +111,8 @@ class WeightLoader {
   /// The file's dtype, once checked.
   Dtype dtype() const { return dtype_.value_or(float32); }
 
-  /// Copies into the same targets, now of dtype(). Returns those that the file lacks.
+  /// Copies the file's tensors into the checked targets, converted to dtype() since. Returns the
+  /// targets that the file lacks.
   NamedTensors copy(const NamedTensors& targets) {
     const NoGrad no_grad;
     NamedTensors missing;

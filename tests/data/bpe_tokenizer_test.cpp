@@ -195,7 +195,7 @@ struct GPT2Files {
   GPT2Files() {
     int64_t id = 0;
     for (const uint8_t byte : models::internal::bytes_in_order())
-      vocab[models::internal::spell(std::string(1, static_cast<char>(byte)))] = id++;
+      vocab[models::internal::bytes_to_unicode(std::string(1, static_cast<char>(byte)))] = id++;
     for (const char* token : {"ab", "abc", "\u0120ab", "<|endoftext|>"}) vocab[token] = id++;
   }
   BPETokenizer load(const Texts& special = {"<|endoftext|>"}) const {

@@ -47,22 +47,22 @@ Shape read_header(const std::string& context, PackedFile& file) {
 
 /// Bytes of a tensor of this shape. Throws Error if the file cannot hold them after its header.
 uint64_t checked_length(const std::string& context, const Shape& shape, const PackedFile& file) {
-  uint64_t wanted = 1;
+  uint64_t expected = 1;
   bool overflow = false;
   for (int64_t size : shape)
-    overflow = __builtin_mul_overflow(wanted, static_cast<uint64_t>(size), &wanted) || overflow;
-  overflow = overflow || wanted > uint64_t{1} << 47;
+    overflow = __builtin_mul_overflow(expected, static_cast<uint64_t>(size), &expected) || overflow;
+  overflow = overflow || expected > uint64_t{1} << 47;
   if (std::ranges::find(shape, 0) != shape.end()) {
-    wanted = 0;
+    expected = 0;
     overflow = false;
   }
   check(!overflow, context, "byte 4: no file holds the shape ", shape);
   const uint64_t header = header_bytes(shape), most = std::max(file.most(), header) - header;
-  check(file.is_packed() || wanted == most, context, "byte ", header + std::min(wanted, most),
-        ": expected ", wanted, " bytes after the header, for the shape ", shape, ", got ", most);
-  check(wanted <= most, context, "byte 4: the shape ", shape, " has ", wanted,
+  check(file.is_packed() || expected == most, context, "byte ", header + std::min(expected, most),
+        ": expected ", expected, " bytes after the header, for the shape ", shape, ", got ", most);
+  check(expected <= most, context, "byte 4: the shape ", shape, " has ", expected,
         " bytes, more than the compressed file can hold");
-  return wanted;
+  return expected;
 }
 
 IdxBytes read_bytes(const std::string& path) {
@@ -70,14 +70,14 @@ IdxBytes read_bytes(const std::string& path) {
   PackedFile file(context, there);
   IdxBytes x;
   x.shape = read_header(context, file);
-  const uint64_t wanted = checked_length(context, x.shape, file);
-  x.bytes.resize(wanted);
-  const size_t got = file.read(x.bytes.data(), wanted);
-  check(got == wanted, context, "byte ", header_bytes(x.shape) + got, " of the content: expected ",
-        wanted, " bytes after the header, got ", got);
+  const uint64_t expected = checked_length(context, x.shape, file);
+  x.bytes.resize(expected);
+  const size_t got = file.read(x.bytes.data(), expected);
+  check(got == expected, context, "byte ", header_bytes(x.shape) + got,
+        " of the content: expected ", expected, " bytes after the header, got ", got);
   uint8_t more;  // reading to the end verifies a compressed file's checksum
-  check(file.read(&more, 1) == 0, context, "byte ", header_bytes(x.shape) + wanted,
-        " of the content: expected its end after ", wanted, " bytes for the shape ", x.shape);
+  check(file.read(&more, 1) == 0, context, "byte ", header_bytes(x.shape) + expected,
+        " of the content: expected its end after ", expected, " bytes for the shape ", x.shape);
   return x;
 }
 

@@ -209,9 +209,9 @@ ImageBatch ImageData::range(int64_t first, int64_t count, const ChannelStats& st
 
 ImageBatch ImageData::shuffled(int64_t batch, uint64_t seed, int64_t step,
                                const ChannelStats& stats) const {
-  constexpr int64_t most_rows = 1 << 20, most_steps = int64_t{1} << 40;
+  constexpr int64_t max_rows = 1 << 20, max_steps = int64_t{1} << 40;
   check(count_ >= 1, "ImageData: no images");
-  check(batch >= 1 && batch <= most_rows && step >= 0 && step < most_steps,
+  check(batch >= 1 && batch <= max_rows && step >= 0 && step < max_steps,
         "ImageData: expected a batch of 1 to 2^20 images and a step in [0, 2^40), got ", batch,
         " and ", step);
   const Tensor ids = empty({batch}, int64);

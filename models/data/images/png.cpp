@@ -12,7 +12,7 @@ namespace gradus::models {
 
 namespace {
 
-constexpr uint64_t most_pixels = 1 << 26;
+constexpr uint64_t max_pixels = 1 << 26;
 
 /// RAII for png_image, libpng's simplified API, whose functions return instead of jumping (setjmp
 /// stays within libpng).
@@ -60,7 +60,7 @@ ImageBytes read_png(const std::string& path) {
                 path);
   // Deflate expands by at most 1032, with up to 8 pixels per byte.
   const uint64_t pixels = uint64_t{png.image.width} * png.image.height;
-  check(pixels <= most_pixels && pixels / 8 <= file.size() * 1032, "read_png: ", path,
+  check(pixels <= max_pixels && pixels / 8 <= file.size() * 1032, "read_png: ", path,
         ": a picture of ", png.image.width, " x ", png.image.height, " pixels in a file of ",
         file.size(), " bytes");
   const bool is_grey = (png.image.format & PNG_FORMAT_FLAG_COLOR) == 0;
@@ -84,7 +84,7 @@ ImageBytes read_png(const std::string& path) {
 void write_png(const std::string& path, const ImageBytes& image) {
   const int64_t channels = image.channels, height = image.height, width = image.width;
   const std::vector<uint8_t>& bytes = image.bytes;
-  constexpr auto most = static_cast<int64_t>(most_pixels);
+  constexpr auto most = static_cast<int64_t>(max_pixels);
   check((channels == 1 || channels == 3) && height >= 1 && width >= 1 && height <= most / width,
         "write_png: ", path, ": expected 1 or 3 channels and 1 to 2^26 pixels, got ", channels,
         " x ", height, " x ", width);

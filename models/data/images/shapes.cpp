@@ -153,10 +153,10 @@ constexpr uint64_t key_of_shapes = 0x1f83d9abfb41bd6bu;
 
 ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options) {
   check_options("draw_shapes", options);
-  constexpr int64_t most_bytes = int64_t{1} << 34, last = int64_t{1} << 40;
+  constexpr int64_t max_bytes = int64_t{1} << 34, last = int64_t{1} << 40;
   const int64_t bytes = 3 * options.size * options.size;
-  check(first >= 0 && first <= last && n >= 0 && n <= most_bytes / bytes,
-        "draw_shapes: expected a first picture in [0, 2^40] and 0 to ", most_bytes / bytes,
+  check(first >= 0 && first <= last && n >= 0 && n <= max_bytes / bytes,
+        "draw_shapes: expected a first picture in [0, 2^40] and 0 to ", max_bytes / bytes,
         " of them, got ", first, " and ", n);
   std::vector<uint8_t> pixels(static_cast<size_t>(n * bytes));
   std::vector<int64_t> labels(static_cast<size_t>(n));

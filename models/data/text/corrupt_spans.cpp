@@ -36,8 +36,8 @@ SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options) {
         options.mean_span);
   const int64_t taken =
       std::clamp<int64_t>(std::llround(options.rate * static_cast<double>(n)), 1, n - 1);
-  const int64_t wanted = std::llround(static_cast<double>(taken) / options.mean_span);
-  return {std::clamp<int64_t>(wanted, 1, std::min(taken, n - taken)), taken};
+  const int64_t rounded = std::llround(static_cast<double>(taken) / options.mean_span);
+  return {std::clamp<int64_t>(rounded, 1, std::min(taken, n - taken)), taken};
 }
 
 CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,

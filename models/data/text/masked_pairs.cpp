@@ -109,11 +109,11 @@ int64_t MaskedPairs::tokens_of(const Range& range) const {
 
 void MaskedPairs::split(const std::vector<Range>& documents) {
   const int64_t total = std::ssize(tokens_);
-  const double wanted = options_.validation * static_cast<double>(total);
-  const auto cut = static_cast<int64_t>(static_cast<double>(total) - wanted);
+  const double target = options_.validation * static_cast<double>(total);
+  const auto cut = static_cast<int64_t>(static_cast<double>(total) - target);
   auto fits = [&](int64_t at) {
     const auto held_out = static_cast<double>(total - at);
-    return at > 0 && held_out > 0 && held_out >= wanted / 2 && held_out <= wanted * 2;
+    return at > 0 && held_out > 0 && held_out >= target / 2 && held_out <= target * 2;
   };
   for (const Range& range : documents) {
     const int64_t begin = segments_[static_cast<size_t>(range.first)].begin,

@@ -38,10 +38,11 @@ std::vector<bool> PairSource::held_out(const std::vector<std::span<const int32_t
   int64_t count = 0;
   for (auto& [sequence, number] : numbers) number = count++;
   const auto rounded = static_cast<int64_t>(std::llround(share * static_cast<double>(count)));
-  const int64_t wanted = share > 0 && count > 1 ? std::max<int64_t>(rounded, 1) : rounded;
+  const int64_t count_held_out = share > 0 && count > 1 ? std::max<int64_t>(rounded, 1) : rounded;
   const Tensor order = randperm(count, {seed ^ key_of_split, 0});
   std::vector<bool> chosen(static_cast<size_t>(count)), result;
-  for (int64_t i = 0; i < wanted; ++i) chosen[static_cast<size_t>(order.data<int64_t>()[i])] = true;
+  for (int64_t i = 0; i < count_held_out; ++i)
+    chosen[static_cast<size_t>(order.data<int64_t>()[i])] = true;
   for (const auto& sequence : sequences)
     result.push_back(chosen[static_cast<size_t>(numbers.at(sequence))]);
   return result;

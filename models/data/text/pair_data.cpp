@@ -11,13 +11,13 @@
 
 namespace gradus::models {
 
-std::vector<PairData::Place> PairData::encode(const std::vector<TextPair>& pairs,
+std::vector<PairData::Entry> PairData::encode(const std::vector<TextPair>& pairs,
                                               const Tokenizer& source, const Tokenizer& target,
                                               const PairDataOptions& options) {
   check(options.max_source >= 1 && options.max_target >= 1,
         "PairData: expected max_source and max_target of at least 1 token, got ",
         options.max_source, " and ", options.max_target);
-  std::vector<Place> places;
+  std::vector<Entry> entries;
   for (size_t i = 0; i < pairs.size(); ++i) {
     const std::vector<int64_t> x = internal::encode(source, pairs[i].source,
                                                     "PairData: the source of pair ", i, ": "),
@@ -31,23 +31,23 @@ std::vector<PairData::Place> PairData::encode(const std::vector<TextPair>& pairs
       const int64_t begin = std::ssize(tokens_), middle = begin + std::ssize(x);
       tokens_.insert(tokens_.end(), x.begin(), x.end());
       tokens_.insert(tokens_.end(), y.begin(), y.end());
-      places.push_back({begin, middle, std::ssize(tokens_), static_cast<int64_t>(i)});
+      entries.push_back({begin, middle, std::ssize(tokens_), static_cast<int64_t>(i)});
     }
   }
-  return places;
+  return entries;
 }
 
 PairData::PairData(const std::vector<TextPair>& pairs, const Tokenizer& source,
                    const Tokenizer& target, const PairDataOptions& options)
     : PairSource("PairData", source, target) {
-  const std::vector<Place> all = encode(pairs, source, target, options);
+  const std::vector<Entry> all = encode(pairs, source, target, options);
   std::vector<std::span<const int32_t>> sources;
-  for (const Place& place : all)
-    sources.push_back(std::span(tokens_).subspan(static_cast<size_t>(place.source),
-                                                 static_cast<size_t>(place.target - place.source)));
+  for (const Entry& entry : all)
+    sources.push_back(std::span(tokens_).subspan(static_cast<size_t>(entry.source),
+                                                 static_cast<size_t>(entry.target - entry.source)));
   const std::vector<bool> is_held_out = held_out(sources, options.validation, options.seed);
   for (size_t i = 0; i < all.size(); ++i) {
-    std::vector<Place>& split = is_held_out[i] ? validation_ : train_;
+    std::vector<Entry>& split = is_held_out[i] ? validation_ : train_;
     split.push_back(all[i]);
   }
   finish(source, target);
@@ -58,15 +58,15 @@ PairData::PairData(const std::vector<TextPair>& train, const std::vector<TextPai
     : PairSource("PairData", source, target) {
   validation_ = encode(validation, source, target, options);
   std::set<std::vector<int32_t>> known;
-  auto source_of = [&](const Place& place) {
-    return std::vector<int32_t>(tokens_.begin() + place.source, tokens_.begin() + place.target);
+  auto source_of = [&](const Entry& entry) {
+    return std::vector<int32_t>(tokens_.begin() + entry.source, tokens_.begin() + entry.target);
   };
-  for (const Place& place : validation_) known.insert(source_of(place));
-  for (const Place& place : encode(train, source, target, options)) {
-    if (known.contains(source_of(place)))
+  for (const Entry& entry : validation_) known.insert(source_of(entry));
+  for (const Entry& entry : encode(train, source, target, options)) {
+    if (known.contains(source_of(entry)))
       ++report_.held_out;
     else
-      train_.push_back(place);
+      train_.push_back(entry);
   }
   finish(source, target);
 }
@@ -77,9 +77,9 @@ void PairData::finish(const Tokenizer& source, const Tokenizer& target) {
   const int64_t source_unknown = source.has_special("[UNK]") ? source.special("[UNK]") : -1,
                 target_unknown = target.has_special("[UNK]") ? target.special("[UNK]") : -1;
   for (const Split split : {Split::train, Split::validation})
-    for (const Place& place : places(split)) {
-      const auto x = tokens_.begin() + place.source, y = tokens_.begin() + place.target,
-                 end = tokens_.begin() + place.end;
+    for (const Entry& entry : entries(split)) {
+      const auto x = tokens_.begin() + entry.source, y = tokens_.begin() + entry.target,
+                 end = tokens_.begin() + entry.end;
       report_.source_tokens += y - x;
       report_.target_tokens += end - y;
       report_.longest_source = std::max<int64_t>(report_.longest_source, y - x);
@@ -95,13 +95,13 @@ void PairData::finish(const Tokenizer& source, const Tokenizer& target) {
 int64_t PairData::original(Split split, int64_t i) const {
   check(i >= 0 && i < num_pairs(split), "PairData: pair ", i, " is outside [0, ", num_pairs(split),
         ")");
-  return places(split)[static_cast<size_t>(i)].original;
+  return entries(split)[static_cast<size_t>(i)].original;
 }
 
 PairSource::TokenPair PairData::pair(Split split, int64_t i, RandomKey) const {
-  const Place& place = places(split)[static_cast<size_t>(i)];
-  const auto x = tokens_.begin() + place.source, y = tokens_.begin() + place.target,
-             end = tokens_.begin() + place.end;
+  const Entry& entry = entries(split)[static_cast<size_t>(i)];
+  const auto x = tokens_.begin() + entry.source, y = tokens_.begin() + entry.target,
+             end = tokens_.begin() + entry.end;
   return {{x, y}, {y, end}};
 }
 

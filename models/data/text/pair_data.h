@@ -43,7 +43,7 @@ class PairData : public PairSource {
 
   const Report& report() const { return report_; }  ///< of all pairs given
   int64_t num_pairs(Split split) const override {
-    return std::ssize(places(split));
+    return std::ssize(entries(split));
   }  ///< in a split
   int64_t longest_target() const override { return report_.longest_target; }
   /// Index of pair i of a split in the constructor's list (in the split's own list if there are
@@ -51,20 +51,20 @@ class PairData : public PairSource {
   int64_t original(Split split, int64_t i) const;
 
  private:
-  struct Place {
+  struct Entry {
     int64_t source, target, end;  // where each begins in tokens_; where the target ends
     int64_t original;
   };
   TokenPair pair(Split split, int64_t i, RandomKey key) const override;
-  std::vector<Place> encode(const std::vector<TextPair>& pairs, const Tokenizer& source,
+  std::vector<Entry> encode(const std::vector<TextPair>& pairs, const Tokenizer& source,
                             const Tokenizer& target, const PairDataOptions& options);
   void finish(const Tokenizer& source, const Tokenizer& target);
-  const std::vector<Place>& places(Split split) const {
+  const std::vector<Entry>& entries(Split split) const {
     return split == Split::train ? train_ : validation_;
   }
 
   std::vector<int32_t> tokens_;
-  std::vector<Place> train_, validation_;
+  std::vector<Entry> train_, validation_;
   Report report_;
 };
 

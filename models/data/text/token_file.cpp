@@ -110,13 +110,13 @@ void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint
   if (before > 0)
     file.succeeded(::lseek(file.descriptor(), static_cast<off_t>(before), SEEK_SET) >= 0);
   std::string text;
-  for (size_t want = piece;;) {
-    const size_t had = text.size(), may = static_cast<size_t>(std::min<uint64_t>(want, most));
+  for (size_t requested = piece;;) {
+    const size_t had = text.size(), may = static_cast<size_t>(std::min<uint64_t>(requested, most));
     text.resize(had + may);
     const size_t got = file.read(text.data() + had, may);
     text.resize(had + got);
     most -= got;
-    const bool is_last = got < want;
+    const bool is_last = got < requested;
     const size_t cut = is_last ? text.size() : last_cut(text);
     if (cut > 0) {
       std::string rest = text.substr(cut);
@@ -126,7 +126,7 @@ void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint
       text = std::move(rest);
     }
     if (is_last) return;
-    want = std::max(piece, cut > 0 ? piece : text.size());  // doubles where there is no cut
+    requested = std::max(piece, cut > 0 ? piece : text.size());  // doubles where there is no cut
   }
 }
 

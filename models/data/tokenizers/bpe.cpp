@@ -74,13 +74,13 @@ const std::array<uint8_t, 256>& bytes_in_order() {
   return all;
 }
 
-std::string spell(std::string_view bytes) {
+std::string bytes_to_unicode(std::string_view bytes) {
   std::string text;
   for (const char byte : bytes) append_utf8(text, alphabet()[static_cast<unsigned char>(byte)]);
   return text;
 }
 
-std::string unspell(std::string_view text) {
+std::string unicode_to_bytes(std::string_view text) {
   static const auto bytes = [] {
     std::array<int16_t, 512> of_point;
     of_point.fill(-1);

@@ -19,11 +19,11 @@ size_t end_of_word(std::string_view text, size_t at);
 /// to ~, 0xa1 to 0xac, 0xae to 0xff), then the others.
 const std::array<uint8_t, 256>& bytes_in_order();
 
-/// Spells bytes as GPT-2's files do, one character per byte: printing bytes as the character of
+/// Writes bytes as GPT-2's files do, one character per byte: printing bytes as the character of
 /// that code point, the others as U+0100, U+0101, ... (a space is U+0120).
-std::string spell(std::string_view bytes);
-/// The inverse of spell(); empty if a character stands for no byte.
-std::string unspell(std::string_view text);
+std::string bytes_to_unicode(std::string_view bytes);
+/// The inverse of bytes_to_unicode(); empty if a character stands for no byte.
+std::string unicode_to_bytes(std::string_view text);
 
 inline uint64_t pair_key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
@@ -31,9 +31,9 @@ inline uint64_t pair_key(int32_t left, int32_t right) {
 
 /// A tokenizer as stored in files.
 struct BPETable {
-  std::vector<std::string> tokens;        // in the order of ids, spelled; special ones by name
+  std::vector<std::string> tokens;        // by id, in bytes_to_unicode form; special ones by name
   std::vector<std::string> special;       // names, each among the tokens
-  std::vector<std::string> merges;        // "left right", spelled
+  std::vector<std::string> merges;        // "left right", in the same form
   std::function<std::string()> in_vocab;  // prefix of errors in tokens
   std::function<std::string(size_t)> in_merge;  // prefix of errors in merge i
 };

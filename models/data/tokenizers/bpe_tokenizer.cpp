@@ -23,22 +23,22 @@ using nlohmann::json;
 BPETokenizer::BPETokenizer(const BPETable& table) {
   check(std::ssize(table.tokens) < int64_t{1} << 31, table.in_vocab(), "more than 2^31 tokens");
   const Ids ids = add_tokens(table);
-  std::vector<bool> made(pieces_.size());  // tokens that are bytes or results of a merge
+  std::vector<bool> producible(pieces_.size());  // tokens that are bytes or results of a merge
   for (size_t byte = 0; byte < 256; ++byte) {
     if (byte_ids_[byte] < 0)
       fail(table.in_vocab(), "expected a token for each byte, but there is none for ", byte, ", ",
-           shown(internal::spell(std::string(1, static_cast<char>(byte)))));
-    made[static_cast<size_t>(byte_ids_[byte])] = true;
+           shown(internal::bytes_to_unicode(std::string(1, static_cast<char>(byte)))));
+    producible[static_cast<size_t>(byte_ids_[byte])] = true;
   }
   for (size_t i = 0; i < table.merges.size(); ++i) {
-    const Merge rule = read_merge(table, i, ids, made);
+    const Merge rule = read_merge(table, i, ids, producible);
     if (!ranks_.emplace(pair_key(rule.left, rule.right), static_cast<int32_t>(i)).second)
       fail(table.in_merge(i), "merges ", shown(table.merges[i]), ", as an earlier merge does");
-    made[static_cast<size_t>(rule.result)] = true;
+    producible[static_cast<size_t>(rule.result)] = true;
     merges_.push_back(rule);
   }
   for (size_t id = 0; id < pieces_.size(); ++id)
-    if (!made[id] && !is_special(static_cast<int64_t>(id)))
+    if (!producible[id] && !is_special(static_cast<int64_t>(id)))
       fail(table.in_vocab(), "token ", shown(table.tokens[id]),
            " is neither a byte, nor the result of a merge, nor a special token");
 }
@@ -52,7 +52,7 @@ BPETokenizer::Ids BPETokenizer::add_tokens(const BPETable& table) {
     const auto id = static_cast<int32_t>(ids.size());
     if (!ids.emplace(token, id).second)
       fail(table.in_vocab(), "token ", shown(token), " is in the vocabulary twice");
-    pieces_.push_back(special.contains(token) ? token : internal::unspell(token));
+    pieces_.push_back(special.contains(token) ? token : internal::unicode_to_bytes(token));
     if (pieces_.back().empty())
       fail(table.in_vocab(), "token ", shown(token), " is empty or holds a character that ",
            "stands for no byte");
@@ -68,9 +68,9 @@ BPETokenizer::Ids BPETokenizer::add_tokens(const BPETable& table) {
   return ids;
 }
 
-/// Parses merge i. `made` marks the tokens that precede it.
+/// Parses merge i. `producible` marks the tokens that precede it.
 BPETokenizer::Merge BPETokenizer::read_merge(const BPETable& table, size_t i, const Ids& ids,
-                                             const std::vector<bool>& made) const {
+                                             const std::vector<bool>& producible) const {
   const std::string& merge = table.merges[i];
   const size_t space = merge.find(' ');
   if (space == 0 || space == std::string::npos || space + 1 == merge.size() ||
@@ -81,7 +81,7 @@ BPETokenizer::Merge BPETokenizer::read_merge(const BPETable& table, size_t i, co
     if (found == ids.end() || is_special(found->second))
       fail(table.in_merge(i), is_result ? "makes " : "merges ", shown(token),
            ", which is not in the vocabulary");
-    if (!is_result && !made[static_cast<size_t>(found->second)])
+    if (!is_result && !producible[static_cast<size_t>(found->second)])
       fail(table.in_merge(i), "merges ", shown(token), ", which no earlier merge produces");
     return found->second;
   };
@@ -206,25 +206,25 @@ std::string BPETokenizer::decode(const std::vector<int64_t>& ids) const {
 
 // ---- files ----
 
-std::string BPETokenizer::spelled(int64_t id) const {
+std::string BPETokenizer::unicode_token(int64_t id) const {
   const std::string& piece = pieces_[static_cast<size_t>(id)];
-  return is_special(id) ? piece : internal::spell(piece);
+  return is_special(id) ? piece : internal::bytes_to_unicode(piece);
 }
 
-std::vector<std::string> BPETokenizer::spelled_merges() const {
+std::vector<std::string> BPETokenizer::unicode_merges() const {
   std::vector<std::string> all;
   for (const Merge& merge : merges_)
-    all.push_back(spelled(merge.left) + ' ' + spelled(merge.right));
+    all.push_back(unicode_token(merge.left) + ' ' + unicode_token(merge.right));
   return all;
 }
 
 std::string BPETokenizer::to_json() const {
   std::vector<std::string> vocab;
-  for (int64_t id = 0; id < vocab_size(); ++id) vocab.push_back(spelled(id));
+  for (int64_t id = 0; id < vocab_size(); ++id) vocab.push_back(unicode_token(id));
   const json file{{"type", "bpe"},
                   {"special", special_tokens()},
                   {"vocab", std::move(vocab)},
-                  {"merges", spelled_merges()}};
+                  {"merges", unicode_merges()}};
   return file.dump(1) + "\n";
 }
 
@@ -233,9 +233,9 @@ namespace {
 /// Table of a file in our format or Hugging Face's.
 BPETable read_table(const internal::TokenizerFile& file) {
   const auto in_merge = [](size_t i) { return "merge " + std::to_string(i) + " "; };
-  if (file.is_theirs())
-    return {internal::their_tokens(file.root), internal::their_special(file.root),
-            internal::their_merges(file.root), [] { return std::string(); }, in_merge};
+  if (file.is_hugging_face())
+    return {internal::hf_tokens(file.root), internal::hf_special(file.root),
+            internal::hf_merges(file.root), [] { return std::string(); }, in_merge};
   file.check_type("bpe");
   check(file.root.contains("merges"), "expected an array of merges for merges");
   return {file.strings("vocab", "tokens", true), file.strings("special", "names", false),
@@ -286,9 +286,9 @@ BPETokenizer BPETokenizer::load_gpt2(const std::string& vocab_path, const std::s
 
 void BPETokenizer::save_gpt2(const std::string& vocab_path, const std::string& merges_path) const {
   json vocab = json::object();
-  for (int64_t id = 0; id < vocab_size(); ++id) vocab[spelled(id)] = id;
+  for (int64_t id = 0; id < vocab_size(); ++id) vocab[unicode_token(id)] = id;
   std::string merges = "#version: 0.2\n";
-  for (const std::string& merge : spelled_merges()) merges += merge + '\n';
+  for (const std::string& merge : unicode_merges()) merges += merge + '\n';
   write_file_atomically(vocab_path, vocab.dump() + "\n");
   write_file_atomically(merges_path, merges);
 }

@@ -75,9 +75,9 @@ class BPETokenizer : public Tokenizer {
   explicit BPETokenizer(const internal::BPETable& table);
   Ids add_tokens(const internal::BPETable& table);
   Merge read_merge(const internal::BPETable& table, size_t i, const Ids& ids,
-                   const std::vector<bool>& made) const;
-  std::string spelled(int64_t id) const;
-  std::vector<std::string> spelled_merges() const;
+                   const std::vector<bool>& producible) const;
+  std::string unicode_token(int64_t id) const;
+  std::vector<std::string> unicode_merges() const;
 
   std::vector<std::string> pieces_;  // bytes of each token; the name of a special one
   std::array<int32_t, 256> byte_ids_{};

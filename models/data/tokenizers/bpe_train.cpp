@@ -151,9 +151,9 @@ void join(Words& words, Pairs& pairs, const std::vector<int32_t>& positions, int
 
 void train_bpe(const std::string& text, const BPEOptions& options, BPETable& table) {
   const auto first = static_cast<int32_t>(table.tokens.size());
-  std::unordered_map<std::string, int32_t> ids;  // of pieces, spelled
+  std::unordered_map<std::string, int32_t> ids;  // of pieces, in bytes_to_unicode form
   for (const uint8_t byte : bytes_in_order()) {
-    const std::string piece = spell(std::string(1, static_cast<char>(byte)));
+    const std::string piece = bytes_to_unicode(std::string(1, static_cast<char>(byte)));
     ids.emplace(piece, static_cast<int32_t>(table.tokens.size()));
     table.tokens.push_back(piece);
   }

@@ -102,7 +102,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   std::unique_ptr<Tokenizer> tokenizer;
   internal::read_tokenizer("load_tokenizer", path, [&](const internal::TokenizerFile& file) {
     const std::string type =
-        file.is_theirs() ? internal::their_type(file.root) : json_text(file.root, "type");
+        file.is_hugging_face() ? internal::hf_type(file.root) : json_text(file.root, "type");
     if (type == "char")
       tokenizer = std::make_unique<CharTokenizer>(file);
     else if (type == "word")

@@ -15,7 +15,7 @@ namespace gradus::models::internal {
 struct TokenizerFile {
   const nlohmann::json& root;
   /// True for a file of Hugging Face's tokenizers: only these have a "model".
-  bool is_theirs() const;
+  bool is_hugging_face() const;
   /// Throws Error unless this is the file's "type".
   void check_type(const char* type) const;
   /// The array of strings root[key], which may be missing or empty unless required. Throws Error,
@@ -41,13 +41,13 @@ inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token
 // Content of Hugging Face's tokenizer.json. All throw Error on unsupported settings.
 
 /// The "type" that our format gives this tokenizer: bpe or wordpiece.
-std::string their_type(const nlohmann::json& root);
+std::string hf_type(const nlohmann::json& root);
 /// All tokens by id, added ones included; the names of the added tokens, which are special.
-std::vector<std::string> their_tokens(const nlohmann::json& root);
-std::vector<std::string> their_special(const nlohmann::json& root);
+std::vector<std::string> hf_tokens(const nlohmann::json& root);
+std::vector<std::string> hf_special(const nlohmann::json& root);
 /// Merges of a byte-level BPE: "left right".
-std::vector<std::string> their_merges(const nlohmann::json& root);
-WordPieceOptions their_wordpiece_options(const nlohmann::json& root);
+std::vector<std::string> hf_merges(const nlohmann::json& root);
+WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 
 /// Loads the tokenizer in a model folder, ours or Hugging Face's: tokenizer.json, vocab.json with
 /// merges.txt, or vocab.txt. Throws Error, naming the file and the key, if tokenizer_config.json or

@@ -168,7 +168,7 @@ bool flag_in(const json& root, const char* key) {
 
 /// Options of a file in our format or Hugging Face's.
 WordPieceOptions options_of(const internal::TokenizerFile& file) {
-  if (file.is_theirs()) return internal::their_wordpiece_options(file.root);
+  if (file.is_hugging_face()) return internal::hf_wordpiece_options(file.root);
   file.check_type("wordpiece");
   return {flag_in(file.root, "lower_case"), flag_in(file.root, "strip_accents"),
           flag_in(file.root, "split_cjk"), file.strings("special", "names", false)};
@@ -177,8 +177,8 @@ WordPieceOptions options_of(const internal::TokenizerFile& file) {
 }  // namespace
 
 WordPieceTokenizer::WordPieceTokenizer(const internal::TokenizerFile& file)
-    : WordPieceTokenizer(file.is_theirs() ? internal::their_tokens(file.root)
-                                          : file.strings("vocab", "pieces", true),
+    : WordPieceTokenizer(file.is_hugging_face() ? internal::hf_tokens(file.root)
+                                                : file.strings("vocab", "pieces", true),
                          options_of(file)) {
   for (const std::string& name : options_.special)
     if (!has_special(name)) fail("special token ", shown(name), " is not in the vocabulary");

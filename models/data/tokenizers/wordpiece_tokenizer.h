@@ -13,7 +13,7 @@ struct WordPieceOptions {
   bool lower_case = true;     ///< lower-cases the text
   bool strip_accents = true;  ///< U+00E9 becomes e; Hangul syllables become jamo
   bool split_cjk = true;      ///< each Chinese character is a word
-  /// Special tokens; only those in the vocabulary count.
+  /// Special tokens; names that are not in the vocabulary are ignored.
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 };
 
