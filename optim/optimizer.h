@@ -83,7 +83,7 @@ class Optimizer {
  protected:
   /// One parameter in a step.
   struct Update {
-    const Tensor& param;
+    const Tensor& param;            ///< to be written in place
     Tensor grad;                    ///< contiguous, not clipped
     std::span<const Tensor> state;  ///< in the order of the States
     double lr, weight_decay;        ///< the group's: lr includes lr_scale
@@ -97,7 +97,7 @@ class Optimizer {
   virtual void update(std::span<const Update> updates, double grad_scale) = 0;
 
   const char* name() const { return name_; }  ///< opens the error messages
-  const std::vector<State>& states() const { return states_; }
+  const std::vector<State>& states() const { return states_; }  ///< as given to the constructor
 
  private:
   struct Slot {  // a parameter and what belongs to it
@@ -136,7 +136,7 @@ class TensorOptimizer : public Optimizer {
   /// One parameter, with what an update rule needs. The rule writes `param` and `state`, in place
   /// or by assignment: an assigned tensor is copied, and must have the old one's shape and dtype.
   struct Parameter {
-    Tensor param;
+    Tensor param;               ///< the parameter itself
     Tensor grad;                ///< after clipping; a copy
     std::vector<Tensor> state;  ///< in the order of the States
     double lr, weight_decay;    ///< the group's: lr includes lr_scale
@@ -144,7 +144,7 @@ class TensorOptimizer : public Optimizer {
   };
 
  protected:
-  using Rule = std::function<void(Parameter&)>;
+  using Rule = std::function<void(Parameter&)>;  ///< updates one parameter
   /// Calls `rule` for one parameter after another, in the order given. If it throws, the parameters
   /// before the one at fault have been updated.
   TensorOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
