@@ -96,7 +96,7 @@ class Optimizer {
   /// (clipping). Gradients are not recorded meanwhile.
   virtual void update(std::span<const Update> updates, double grad_scale) = 0;
 
-  const char* name() const { return name_; }  ///< opens the error messages
+  const char* name() const { return name_; }                    ///< opens the error messages
   const std::vector<State>& states() const { return states_; }  ///< as given to the constructor
 
  private:
