@@ -26,7 +26,7 @@ namespace {
 ImageCorpus captioned_shapes(const std::string& data) {
   const bool drawn = data.starts_with("shapes:");
   const int64_t n = drawn ? models::parse_number<int64_t>(data.substr(7)).value_or(0) : 0;
-  core::check(n >= 2, "--data: expected shapes:N with N >= 2, which alone have captions, got ",
+  core::check(n >= 2, "--data: expected shapes:N with N >= 2 (other images have no captions), got ",
               shown(data));
   models::ShapeImages all = models::draw_shapes(0, n);
   const int64_t train = n - (n + 4) / 5;

@@ -38,7 +38,7 @@ PlainTensors plain_tensors(const HuggingFaceModel& model, HuggingFaceFile& file)
     if (plain.ends_with(".beta")) plain.replace(plain.size() - 4, 4, "bias");
     if (has_prefix && !prefixed) all.unprefixed.insert(plain);
     if (!all.tensors.emplace(plain, std::move(tensor)).second)
-      fail("the tensor ", shown(plain), " stands there twice, as ", shown(name), " too");
+      fail("the tensor ", shown(plain), " is given twice, also as ", shown(name));
   }
   file.tensors.clear();
   return all;

@@ -125,7 +125,8 @@ TEST_CASE("pair data: bad input is refused", "[pairs]") {
   CHECK_THROWS_WITH(PairData(Pairs{}, letters, letters), Contains("no pairs are left to train"));
   CHECK_THROWS_WITH(PairData({{"abc", "b"}}, letters, letters, {.max_source = 2}),
                     Contains("1 too long"));
-  CHECK_THROWS_WITH(PairData(pairs, letters, letters, {.max_target = 0}), Contains("maxima"));
+  CHECK_THROWS_WITH(PairData(pairs, letters, letters, {.max_target = 0}),
+                    Contains("expected max_source and max_target of at least 1"));
   for (const double share : {-0.1, 1.0, std::nan("")})
     CHECK_THROWS_WITH(PairData(pairs, letters, letters, {.validation = share}), Contains("[0, 1)"));
   const models::WordTokenizer words("a b c");

@@ -58,10 +58,10 @@ TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[
           "id2label: expected a name for each number from 0 to 1, but there is none for 1");
   refused("vit", {{"id2label", 3}}, "id2label: expected an object");
   // Models with more elements than the file holds.
-  refused("gpt2", {{"n_layer", 10000}}, "more than the");
-  refused("gpt2", {{"n_embd", 1000000}}, "more than the");
-  refused("bert", {{"vocab_size", 1000000000}}, "more than the");
-  refused("vit", {{"image_size", 99999}}, "more than the");
+  refused("gpt2", {{"n_layer", 10000}}, "exceeds the");
+  refused("gpt2", {{"n_embd", 1000000}}, "exceeds the");
+  refused("bert", {{"vocab_size", 1000000000}}, "exceeds the");
+  refused("vit", {{"image_size", 99999}}, "exceeds the");
 }
 
 TEST_CASE("Hugging Face: irrelevant, missing and renamed keys of a configuration",

@@ -49,7 +49,7 @@ TEST_CASE("train_caption learns and draws; caption captions pictures") {
                       &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]) == 5);
   CHECK(numbers[1] < 1);
   CHECK_THAT(result.output, Contains("160 train, 40 validate") &&
-                                Contains("4 convolutions, 4 x 4 places of 32 numbers") &&
+                                Contains("4 convolutions, 4 x 4 positions of 32 features") &&
                                 Contains("caption --model "));
   CHECK_THAT(bench.file("out/loss.csv"), Contains("step,train_loss,val_loss,exact\n0,"));
   // Eight images at three times their size, two grey pixels apart.
@@ -96,7 +96,7 @@ TEST_CASE("captions: augmentation that makes them untrue is refused, and nothing
   for (const char* program : {"train_caption"})
     for (const auto& [flags, why] : std::vector<std::pair<std::string, std::string>>{
              {"--data mnist:x", "which alone have captions, got \"mnist:x\""},
-             {"--data shapes:1", "of at least 2 pictures"},
+             {"--data shapes:1", "expected shapes:N with N >= 2"},
              {"--data shapes:20 --flip 0.5",
               "--flip: expected 0, captions name left and right, got 0.5"},
              {"--data shapes:20 --grey 0.1", "--grey: expected 0, captions name colours, got 0.1"},

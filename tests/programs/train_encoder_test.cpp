@@ -73,7 +73,7 @@ TEST_CASE("train_mae and train_contrastive refuse bad data and options, and writ
            {"train_mae --probe-images 1", "--probe-images: expected"},
            {"train_contrastive --data shapes:50 --batch 2", "expected batches of at least 3"},
            {"train_contrastive --data shapes:5 --batch 4", "at least 2 for validation"},
-           {"train_contrastive --data shapes:50 --batch 64", "only 40 images train"},
+           {"train_contrastive --data shapes:50 --batch 64", "at most the 40 training images"},
            {"train_contrastive --data shapes:50 --patch 5", "patch must divide image"},
            {"train_contrastive --data shapes:50 --temperature 0", "--temperature"}}) {
     const size_t space = command.find(' ');

@@ -102,13 +102,13 @@ def check_pickles_refused(folder):
         with zipfile.ZipFile(path, "w") as f:
             f.writestr("archive/data.pkl", b"\x80\x02" + body + b".")
             f.writestr("archive/version", "3\n")
-        refused("to-safetensors", path, "nothing that runs code")
+        refused("to-safetensors", path, "runs no code")
         assert not os.path.exists(ran), "a pickle ran code"
     for state, what in (({"a": torch.ones(2).to_sparse()}, "a: expected a dense tensor"),
                         ({"a": torch.empty(2, device="meta")}, "a: expected a dense tensor"),
-                        ({"a": torch.ones(2, dtype=torch.complex64)}, "a: safetensors holds no torch.complex64"),
-                        ({"__metadata__": torch.ones(2)}, "'__metadata__': safetensors has no place"),
-                        ({3: torch.ones(2)}, "3: safetensors has no place"), ([1], "names and tensors"),
+                        ({"a": torch.ones(2, dtype=torch.complex64)}, "a: safetensors has no torch.complex64"),
+                        ({"__metadata__": torch.ones(2)}, "'__metadata__': safetensors cannot store"),
+                        ({3: torch.ones(2)}, "3: safetensors cannot store"), ([1], "names and tensors"),
                         ({"a": 1}, "names and tensors")):
         torch.save(state, path)
         refused("to-safetensors", path, what)
@@ -137,8 +137,8 @@ def check_safetensors_refused(folder):
     def bad_tensor(shape, begin, end, what, size=8):
         bad(f'{{"a": {entry(shape, begin, end)}}}', what, size)
 
-    bad_tensor([-1], 0, 8, "a: expected a shape of whole numbers")
-    bad_tensor([2.0], 0, 8, "a: expected a shape of whole numbers")
+    bad_tensor([-1], 0, 8, "a: expected a shape of integers >= 0")
+    bad_tensor([2.0], 0, 8, "a: expected a shape of integers >= 0")
     bad_tensor([3], 0, 8, "a: a F32 of shape [3] has 12 bytes")
     bad_tensor([2], -8, 0, "a: data_offsets: expected")
     bad_tensor([2], 8, 0, "a: data_offsets: expected")
@@ -146,17 +146,17 @@ def check_safetensors_refused(folder):
     bad_tensor([1], 0, 4, "4 bytes after the last tensor")
     bad_tensor([1], 4, 8, "ends at byte 0, the next begins at 4")
     bad(f'{{"a": {entry([2], 0, 8)}, "b": {entry([1], 4, 8)}}}', "ends at byte 8, the next begins at 4")
-    bad(f'{{"a": {entry([2], 0, 8, "U64")}}}', "a: PyTorch holds no U64")
+    bad(f'{{"a": {entry([2], 0, 8, "U64")}}}', "a: PyTorch has no U64")
     bad(f'{{"a": {entry([1], 0, 4)}, "a": {entry([1], 4, 8)}}}', "duplicate name")
     bad('{"a": 3}', "a: expected dtype, shape and data_offsets")
-    bad('{"__metadata__": {"a": 1}}', "__metadata__: expected names and texts")
-    bad("[]", "the header is no object")
+    bad('{"__metadata__": {"a": 1}}', "__metadata__: expected strings")
+    bad("[]", "the header is not an object")
     bad("{", "the header is not JSON")
     bad("\xff", "the header is not JSON")
     for junk in (b"", b"abc", struct.pack("<Q", 1 << 60) + b"{}"):
         with open(path, "wb") as f:
             f.write(junk)
-        refused("to-torch", path, "cut short")
+        refused("to-torch", path, "truncated")
     refused("to-torch", path + "missing", "No such file")
 
 
