@@ -95,7 +95,7 @@ TEST_CASE("captions: augmentation that makes them untrue is refused, and nothing
   const Bench bench;
   for (const char* program : {"train_caption"})
     for (const auto& [flags, why] : std::vector<std::pair<std::string, std::string>>{
-             {"--data mnist:x", "which alone have captions, got \"mnist:x\""},
+             {"--data mnist:x", "(other images have no captions), got \"mnist:x\""},
              {"--data shapes:1", "expected shapes:N with N >= 2"},
              {"--data shapes:20 --flip 0.5",
               "--flip: expected 0, captions name left and right, got 0.5"},
