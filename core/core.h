@@ -13,5 +13,6 @@
 #include "gradus/core/runtime/random.h"
 #include "gradus/core/runtime/threads.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/core/tensor/checks.h"
 #include "gradus/core/tensor/tensor.h"
 #endif
