@@ -75,7 +75,7 @@ TEST_CASE("training gives the same bits in each run, on one and two threads", "[
 }
 
 TEST_CASE("models trained concurrently on the user's own threads equal those trained alone",
-          "[training]") {
+          "[training][fused]") {
   const Threads restore;
   set_num_threads(2);
   std::vector<std::vector<std::vector<float>>> together(3);

@@ -1,5 +1,6 @@
 // Catch2's main, compiled once because it is slow to compile. With GRADUS_COMPOSED=1 in the
-// environment every fused op gives way to its composed form: the suite must pass without kernels.
+// environment every fused op gives way to its composed form on this thread: the suite must pass
+// without kernels, except [fused], tests of what fused ops save or of other threads.
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 #include <cstdlib>

@@ -262,7 +262,8 @@ TEST_CASE("a loop over slices adds their gradients into one sum", "[autograd]") 
 
 // ---- AnomalyMode ----
 
-TEST_CASE("AnomalyMode names the op whose backward made a NaN or an infinity", "[autograd]") {
+TEST_CASE("AnomalyMode names the op whose backward made a NaN or an infinity",
+          "[autograd][fused]") {
   const Tensor x = leaf({0, 4});
   auto loss = [&] { return sum(exp(sqrt(x)) * 2.0); };
   CHECK_NOTHROW(loss().backward());

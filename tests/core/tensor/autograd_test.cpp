@@ -304,7 +304,7 @@ TEST_CASE("live bytes return to where they were", "[autograd]") {
 
 // ---- in place ----
 
-TEST_CASE("a tensor changed in place after it was saved is an error", "[autograd]") {
+TEST_CASE("a tensor changed in place after it was saved is an error", "[autograd][fused]") {
   const Tensor x = leaf({1, 2}), w = leaf({3, 4});
   auto changed = [](const Tensor& t) {
     const NoGrad no_grad;
@@ -400,7 +400,7 @@ TEST_CASE("to_dot draws the graph", "[autograd]") {
 
 // ---- threads ----
 
-TEST_CASE("several threads may run their own graphs", "[autograd]") {
+TEST_CASE("several threads may run their own graphs", "[autograd][fused]") {
   const Tensor data = randn({64, 96}), shared = randn({96, 96});
   auto train = [&](uint64_t seed) {
     manual_seed(seed);
