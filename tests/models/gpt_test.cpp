@@ -216,7 +216,8 @@ TEST_CASE("a decoder's rows can continue from other rows", "[gpt]") {
   const Tensor told = cat({index_select(ids.slice(1, 0, 5), 0, order), ids.slice(1, 5)}, 1);
   CHECK(golden::difference(decoder.next_logits(ids.slice(1, 5)), model(told).select(1, -1)) < 1e-5);
   CHECK(decoder.room() == 7);
-  CHECK_THROWS_WITH(decoder.reorder(from_data<int64_t>({0}, {1})), Contains("expected 3 row indices"));
+  CHECK_THROWS_WITH(decoder.reorder(from_data<int64_t>({0}, {1})),
+                    Contains("expected 3 row indices"));
   CHECK_THROWS_WITH(decoder.reorder(from_data<int64_t>({0, 1, 3}, {3})), Contains("3"));
   CHECK_THROWS_WITH(decoder.next_logits(zeros({2, 1}, int64)), Contains("KeyValueCache"));
   decoder.clear();
