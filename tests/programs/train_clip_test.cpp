@@ -71,7 +71,7 @@ TEST_CASE("train_clip: a killed run ends with the bits of an uninterrupted one")
 TEST_CASE("train_clip refuses bad data and options, and writes nothing") {
   const Bench bench;
   refused("train_clip", "--data mnist:x" + bench.out(),
-          "which alone have captions, got \"mnist:x\"");
+          "(other images have no captions), got \"mnist:x\"");
   refused("train_clip", "--data shapes:4" + bench.out(),
           "expected at least 2 pictures without a caption in common");
   refused("train_clip", "--data shapes:50 --batch 1" + bench.out(),

@@ -232,8 +232,9 @@ TEST_CASE("image corpus: captions if asked for, and an id per data set") {
   CHECK(told.captions(Split::validation).size() == 4);
   CHECK(told.captions(Split::validation)[3] == all.captions[19]);
   CHECK(told.part(Split::validation).image(3) == all.images.image(19));
-  CHECK_THROWS_WITH(read_image_corpus({.data = "mnist:x", .captioned = true}),
-                    Contains("expected shapes:N") && Contains("have captions, got \"mnist:x\""));
+  CHECK_THROWS_WITH(
+      read_image_corpus({.data = "mnist:x", .captioned = true}),
+      Contains("expected shapes:N") && Contains("have no captions), got \"mnist:x\""));
 }
 
 TEST_CASE("pictures of a classifier: counts, shades and attention overlays") {
