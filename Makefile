@@ -19,6 +19,7 @@
 #:   CPPFLAGS, CXXFLAGS, LDFLAGS   additional flags
 #:   ROOM      the room whose tests to build and run: core, ops, nn, optim, models, data or programs
 #:   TESTS     test files to build and run: training_test modes_test (default: all)
+#:   SKIP      tests to leave out, by tag: [learns] trains models to a stated quality
 #:   FUZZ      targets of make fuzz, such as png (default: all)
 #:   SECONDS   time for each fuzz target (default 60)
 #:   PREFIX    where make install puts the library (default /usr/local). Without ARCH it runs on any
@@ -62,9 +63,9 @@ LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp 
   models/*/*/*.cpp))
 SUPPORT_SRC := $(sort $(wildcard examples/*/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
-test_rooms := core ops nn optim models data programs
+# The longest come first: make test runs them in this order.
+test_rooms := ops programs models data core nn optim
 test_files := $(foreach room,$(or $(ROOM),$(test_rooms)),$(wildcard tests/$(room)/*.cpp tests/$(room)/*/*.cpp))
-# tests/support comes first: Catch2's main takes longest to compile.
 TEST_SRC := $(wildcard tests/support/*.cpp) $(sort $(if $(TESTS), \
   $(foreach test,$(TESTS),$(or $(filter %/$(test).cpp,$(test_files)),$(error no test file $(test)))),$(test_files)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/*.cpp))
@@ -72,6 +73,9 @@ TWIN_SRC := tests/bench/twin_data.cpp
 BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
 SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(FUZZ_SRC)
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
+# make install shares the objects of models, which computes little itself, among processor levels.
+MODELS_BUILD := $(BUILD)
+LIBRARY_OBJ = $(patsubst $(BUILD)/obj/models/%,$(MODELS_BUILD)/obj/models/%,$(call objects,$(LIBRARY_SRC)))
 
 STATIC := $(BUILD)/lib/libgradus.a
 SHARED := $(BUILD)/lib/libgradus.so
@@ -116,11 +120,13 @@ sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
   $(if $(findstring g++,$(compiler)),$(if $(findstring clang,$(compiler)),,-Wno-maybe-uninitialized)))
 
 # Most tests have no loops worth optimising: compile them fast instead, with Catch2 and the standard library
-# precompiled, unless ccache does the work (it cannot cache such a compilation).
-slow := tests/support/% $(patsubst %,tests/%_test.cpp,core/kernels/blas core/kernels/gemm_boundaries \
+# precompiled, unless ccache does the work (it cannot cache such a compilation). The programs compute in the
+# library.
+slow := tests/ops/op_checks.cpp $(patsubst %,tests/%_test.cpp,core/kernels/blas core/kernels/gemm_boundaries \
   core/kernels/math core/files/safetensors data/tokenizer_files models/file_growth models/hostile_files)
 quick = $(filter-out tests/bench/% tests/fuzz/% $(slow),$(filter tests/%,$(1)))
-optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if $(SANITIZE)$(filter $(slow),$(1)),-O1,-O3)))
+optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if \
+  $(SANITIZE)$(filter $(slow) examples/% tests/bench/main.cpp,$(1)),-O1,-O3)))
 PRECOMPILED := $(if $(filter ccache,$(notdir $(CXX))),,$(BUILD)/obj/tests/support/precompiled.h)
 precompiled = $(if $(PRECOMPILED),$(if $(quick), \
   $(if $(findstring clang,$(compiler)),-include-pch $(PRECOMPILED).gch,-include $(PRECOMPILED))))
@@ -167,7 +173,16 @@ train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source
 	+$(call run,$(BUILD)/bin/train_gpt --overwrite)
 
 test: $(BUILD)/bin/tests $(if $(TESTS)$(filter-out programs,$(ROOM)),,examples)  ## builds and runs the tests
-	+$(call run,$(BUILD)/bin/tests)
+	+$(quiet)$(MAKE) --no-print-directory -k $(if $(TESTS),run-tests,$(addprefix run-,$(or $(ROOM),$(test_rooms))))
+
+# Each room's tests run in a process of their own, two at a time; those tagged [.] run only when named.
+.PHONY: run-tests $(addprefix run-,$(test_rooms))
+run-tests:
+	$(quiet)$(BUILD)/bin/tests
+$(addprefix run-,$(test_rooms)): run-%:
+	@echo '  TEST  $*'
+	$(quiet)$(BUILD)/bin/tests -$(hash) "$$(grep -lE '^(TEMPLATE_)?TEST_CASE' $(filter tests/$*/%,$(TEST_SRC)) | \
+	  sed -E 's|.*/(.*)\.cpp|[$(hash)\1]~[.]$(SKIP:%=~%)|' | paste -sd,)"
 
 # libFuzzer is part of clang. CI's sanitized tests use the same objects.
 fuzz_compiler := $(if $(findstring clang,$(compiler)),$(CXX),clang++)
@@ -245,7 +260,7 @@ $(BUILD)/obj/tests/support/precompiled.h.gch: tests/support/precompiled.h $(BUIL
 	$(quiet)$(call compile,tests/quick) -x c++-header -c $< -o $@
 $(call objects,$(TEST_SRC)): $(addsuffix .gch,$(PRECOMPILED))
 
-$(STATIC): $(call objects,$(LIBRARY_SRC))
+$(STATIC): $(LIBRARY_OBJ)
 $(SUPPORT): $(call objects,$(SUPPORT_SRC))
 $(STATIC) $(SUPPORT): $(BUILD)/obj/sources
 	$(call say,AR    $@)
@@ -255,10 +270,10 @@ $(STATIC) $(SUPPORT): $(BUILD)/obj/sources
 # The shared library exports everything in gradus:: except these namespaces.
 internal := kernel blas internal models::internal
 
-$(BUILD)/obj/exports: $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources Makefile .ci/exports.awk
+$(BUILD)/obj/exports: $(LIBRARY_OBJ) $(BUILD)/obj/sources Makefile .ci/exports.awk
 	@nm -g --defined-only $(filter %.o,$^) | awk -v internal='$(internal)' -f .ci/exports.awk > $@
 
-$(SHARED): $(call objects,$(LIBRARY_SRC)) $(BUILD)/obj/sources $(BUILD)/obj/flags $(BUILD)/obj/exports
+$(SHARED): $(LIBRARY_OBJ) $(BUILD)/obj/sources $(BUILD)/obj/flags $(BUILD)/obj/exports
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
 	$(quiet)$(link) -shared -Wl,-soname,libgradus.so.$(abi) -Wl,--version-script=$(BUILD)/obj/exports $(filter %.o,$^) $(libraries) -o $@
@@ -275,7 +290,7 @@ $(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench $(BUILD)/bin/fuzz $(BUILD)/bin
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
 	$(quiet)$(link) $(if $(filter %/fuzz,$@),-fsanitize=fuzzer) $(if $(filter %/tests,$@),$(library_first)) \
-	  $(filter %.o,$^) $(SUPPORT) $(STATIC) \
+	  $(filter %.o,$^) $(SUPPORT) $(STATIC) $(if $(filter %/tests,$@),-lCatch2WithMain) \
 	  $(libraries) $(program_libraries) -o $@
 
 -include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(SOURCES))

@@ -11,9 +11,7 @@ install_levels := $(if $(filter x86-64,$(install_arch)),$(if $(filter file,$(ori
 
 install:  ## installs headers, libraries, gradus.pc and a CMake package under DESTDIR/PREFIX
 	+$(quiet)$(MAKE) --no-print-directory uninstall
-	+$(quiet)$(MAKE) --no-print-directory ARCH=$(install_arch) install-base
-	+$(quiet)for level in $(install_levels); do \
-	  $(MAKE) --no-print-directory ARCH=$$level install-level || exit 1; done
+	+$(quiet)$(MAKE) --no-print-directory ARCH=$(install_arch) LEVELS='$(install_levels)' install-base
 
 # Libraries with another SONAME stay: programs may be linked to them.
 uninstall:  ## removes what make install installed
@@ -43,6 +41,8 @@ install-base: all
 	$(quiet)install -m644 $(BUILD)/obj/gradus.pc "$(root)/lib/pkgconfig"
 	$(quiet)install -m644 $(BUILD)/obj/gradus-config.cmake $(BUILD)/obj/gradus-config-version.cmake \
 	  "$(root)/lib/cmake/gradus"
+	+$(quiet)for level in $(LEVELS); do \
+	  $(MAKE) --no-print-directory ARCH=$$level BUILD=$(BUILD)/$$level MODELS_BUILD=$(BUILD) install-level || exit 1; done
 
 install-level: $(SHARED)
 	$(quiet)install -Dm755 $(SHARED) "$(root)/lib/glibc-hwcaps/$(ARCH)/libgradus.so.$(abi)"

@@ -133,7 +133,7 @@ TEST_CASE("captioner: greedy decoding takes the most likely word and ends at [EN
   });
 }
 
-TEST_CASE("captioner: names the colour and shape in unseen pictures", "[captioner][training]") {
+TEST_CASE("captioner: names the colour and shape in unseen pictures", "[captioner][learns]") {
   manual_seed(1);
   const models::ShapesOptions options{.max_shapes = 1};
   const auto data = models::draw_shapes(0, 1500, options),

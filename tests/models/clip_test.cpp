@@ -101,7 +101,7 @@ TEST_CASE("CLIP: the logit scale is clamped at 100", "[clip]") {
   CHECK(model.logit_scale.grad().item() != 0);  // it can decrease again
 }
 
-TEST_CASE("CLIP: names the colours and shapes in unseen pictures", "[clip][training]") {
+TEST_CASE("CLIP: names the colours and shapes in unseen pictures", "[clip][learns]") {
   manual_seed(1);
   const models::ShapesOptions options{.max_shapes = 1};
   const auto data = models::draw_shapes(0, 1500, options),

@@ -84,7 +84,7 @@ TEST_CASE("CNN with attention: each position attends to all, by the formula", "[
 }
 
 TEST_CASE("CNN with attention: learns colours and shapes, and gamma changes",
-          "[cnn_attention][training]") {
+          "[cnn_attention][learns]") {
   manual_seed(1);
   const auto split =
       models::split_images(models::draw_shapes(0, 3100, {.max_shapes = 1}).images, 3000);

@@ -125,7 +125,7 @@ TEST_CASE("MAE: pictures of the visible and the reconstructed patches", "[mae]")
   }
 }
 
-TEST_CASE("MAE: learns to reconstruct masked patches", "[mae][training]") {
+TEST_CASE("MAE: learns to reconstruct masked patches", "[mae][learns]") {
   manual_seed(1);
   const models::ImageData data = models::draw_shapes(0, 512, {.max_shapes = 1}).images;
   const models::ChannelStats stats = data.stats();

@@ -50,7 +50,7 @@ TEST_CASE("SimCLR: the loss equals the paper's equation, written out", "[simclr]
   check_gradients(model, [&] { return model.loss(a, b); });
 }
 
-TEST_CASE("SimCLR: learns shapes without labels", "[simclr][training]") {
+TEST_CASE("SimCLR: learns shapes without labels", "[simclr][learns]") {
   manual_seed(1);
   const models::ImageData data = models::draw_shapes(0, 1200, {.max_shapes = 1}).images;
   const models::ChannelStats stats = data.stats();

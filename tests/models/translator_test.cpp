@@ -197,7 +197,7 @@ TEST_CASE("translators: a saved model loads unchanged, and bad arguments throw",
                     Contains("hidden must be even"));
 }
 
-TEST_CASE("translators: trained on dates, they translate unseen ones", "[translator]") {
+TEST_CASE("translators: trained on dates, they translate unseen ones", "[translator][learns]") {
   const std::vector<std::string> special{"[PAD]", "[UNK]", "[START]", "[END]"};
   // Few date formats such as 3-May-1987, so that a short training is enough.
   std::vector<models::TextPair> pairs = models::date_pairs(40000, 1);

@@ -1,18 +1,22 @@
-// Catch2's main, compiled once because it is slow to compile. With GRADUS_COMPOSED=1 in the
-// environment every fused op gives way to its composed form on this thread: the suite must pass
-// without kernels, except [fused], tests of what fused ops save or of other threads.
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
+// Settings of the whole test program; its main is Catch2's.
 #include <cstdlib>
 #include <optional>
 
 #include "gradus/core/runtime/modes.h"
 
-int main(int argc, char* argv[]) {
-  std::optional<gradus::core::ModeScope> composed;
-  if (std::getenv("GRADUS_COMPOSED")) composed.emplace(&gradus::core::Modes::composed, true);
-  return Catch::Session().run(argc, argv);
-}
+namespace {
+
+// With GRADUS_COMPOSED=1 in the environment every fused op gives way to its composed form on this
+// thread: the suite must pass without kernels, except [fused], tests of what fused ops save or of
+// other threads.
+const struct Composed {
+  Composed() {
+    if (std::getenv("GRADUS_COMPOSED")) scope.emplace(&gradus::core::Modes::composed, true);
+  }
+  std::optional<gradus::core::ModeScope> scope;
+} composed;
+
+}  // namespace
 
 // Under a sanitizer, huge allocations return null as they do without one, instead of ending the
 // process: the tests make them on purpose. The tests also fork while other threads run.
