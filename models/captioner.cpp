@@ -33,16 +33,6 @@ nn::Conv2d make_convolution(const CaptionerConfig& c, int64_t i) {
   return nn::Conv2d(in, out, 3, {.stride = i < c.convolutions ? 2 : 1, .padding = 1});
 }
 
-/// He et al. 2015, so that ReLUs preserve the variance.
-void initialise_before_relu(nn::Conv2d& conv) {
-  conv.initialise([](const std::string& name, const Tensor& p) {
-    if (name == "weight")
-      p.copy_(nn::init::kaiming_normal(p.shape()));
-    else
-      p.zero_();
-  });
-}
-
 /// Selects rows of a state.
 RecurrentState select(const RecurrentState& state, const Tensor& rows) {
   return {index_select(state.h, 0, rows),
@@ -89,7 +79,7 @@ Captioner::Captioner(const CaptionerConfig& c)
       cell(child("cell", make_cell(c))),
       readout(child("readout", nn::Linear(c.hidden + c.features(), c.dim))),
       head(child("head", nn::Linear(c.dim, c.vocab))) {
-  for (nn::Conv2d& conv : convolutions) initialise_before_relu(conv);
+  for (nn::Conv2d& conv : convolutions) conv.initialise_for_relu();
 }
 
 Tensor Captioner::annotations(const Tensor& images) const {

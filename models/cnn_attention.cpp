@@ -15,16 +15,6 @@ CNNAttentionConfig checked(CNNAttentionConfig c) {
   CNNAttention::fields(c).check("CNNAttention");
   return c;
 }
-
-/// He et al. 2015, so that ReLUs preserve the variance.
-void initialise_before_relu(nn::Conv2d& conv) {
-  conv.initialise([](const std::string& name, const Tensor& p) {
-    if (name == "weight")
-      p.copy_(nn::init::kaiming_normal(p.shape()));
-    else
-      p.zero_();
-  });
-}
 }  // namespace
 
 SelfAttention2d::SelfAttention2d(int64_t channels)
@@ -61,8 +51,8 @@ CNNAttention::CNNAttention(const CNNAttentionConfig& c)
                             : std::nullopt),
       head(c.classes > 0 ? std::optional(child("head", nn::Linear(feature_size(), c.classes)))
                          : std::nullopt) {
-  initialise_before_relu(conv1);
-  initialise_before_relu(conv2);
+  conv1.initialise_for_relu();
+  conv2.initialise_for_relu();
 }
 
 Tensor CNNAttention::features(const Tensor& images) const {

@@ -17,4 +17,13 @@ Conv2d::Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions&
       bias(o.bias ? param("bias", {out}, init::uniform_fan_in(weight.numel() / out)) : Tensor()),
       options{o.stride, o.padding, o.dilation, o.groups} {}
 
+void Conv2d::initialise_for_relu() {
+  initialise([](const std::string& name, const Tensor& p) {
+    if (name == "weight")
+      p.copy_(init::kaiming_normal(p.shape()));
+    else
+      p.zero_();
+  });
+}
+
 }  // namespace gradus::nn

@@ -17,6 +17,9 @@ struct Conv2d : Module {
   Conv2dOptions options;      ///< passed to conv2d
   Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& options = {});
   Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }
+  /// Draws the weight from kaiming_normal, which keeps the variance through a ReLU that follows (He
+  /// et al. 2015), and zeros the bias.
+  void initialise_for_relu();
 };
 
 }  // namespace gradus::nn

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "gradus/core/core.h"
+#include "gradus/nn/convolution.h"
 
 using namespace gradus;
 using namespace gradus::core;
@@ -61,4 +62,14 @@ TEST_CASE("initialisers have the right bounds and moments", "[nn]") {
   CHECK_THROWS_WITH(nn::init::kaiming_uniform({3}), Contains("expected at least 2 axes"));
   CHECK_THROWS_WITH(nn::init::normal({3}, 0, -1), Contains("standard deviation >= 0"));
   CHECK_THROWS_WITH(nn::init::trunc_normal({3}, 0, 1, 2, -2), Contains("low < high"));
+}
+
+TEST_CASE("a convolution before a ReLU: variance 2 / fan_in, no bias", "[nn]") {
+  manual_seed(4);
+  nn::Conv2d conv(40, 60, {5, 3});
+  CHECK(max(abs(conv.bias)).item() > 0);
+  conv.initialise_for_relu();
+  CHECK(std::sqrt(var(conv.weight, {}).item()) == Approx(std::sqrt(2.0 / 600)).epsilon(0.02));
+  CHECK(max(abs(conv.bias)).item() == 0);
+  CHECK(conv.weight.requires_grad());
 }
