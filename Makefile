@@ -140,8 +140,11 @@ includes = -Ibuild/include $(if $(filter core/kernels/blas.cpp,$(1)),$(BLAS_CFLA
 computes := core/kernels/blas.cpp core/tensor/engine.cpp core/kernels/% core/ops/% nn/% optim/%
 uncounted = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter $(computes),$(1)),-fno-sanitize=fuzzer-no-link))
 
+# In the tests themselves UndefinedBehaviorSanitizer would take a third of the time to compile them.
+defined = $(if $(SANITIZE),$(if $(quick),-fno-sanitize=undefined))
+
 # The command that compiles source $(1).
-compile = $(CXX) $(optimize) $(flags) $(uncounted) $(CPPFLAGS) $(CXXFLAGS) $(includes)
+compile = $(CXX) $(optimize) $(flags) $(uncounted) $(defined) $(CPPFLAGS) $(CXXFLAGS) $(includes)
 link = $(CXX) -fopenmp $(sanitize) $(LDFLAGS)
 libraries = $(BLAS_LDFLAGS) -lopenblas -lpng -lz -lutf8proc
 program_libraries = -Wl,--as-needed -lboost_iostreams -lboost_filesystem -lboost_system
