@@ -27,18 +27,19 @@ struct AttentionResult {
 struct Attention : Module {
   Score score;                       ///< the score function
   const Tensor w;                    ///< bilinear: (query_dim, key_dim)
-  std::optional<Linear> query, key;  ///< additive: the two parts of W1, -> hidden
-  const Tensor v;                    ///< additive: w2 (hidden)
-  /// dot and scaled_dot require query_dim == key_dim. hidden 0: query_dim.
+  std::optional<Linear> query, key;  ///< additive: W1 split by input, each -> hidden
+  const Tensor v;                    ///< additive: w2, (1, hidden)
+  /// dot and scaled_dot require query_dim == key_dim. `hidden` is for additive; 0: query_dim.
   Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);
 
   /// queries (B, Tq, query_dim), keys (B, Tk, key_dim), values (B, Tk, Dv). The bool mask
-  /// broadcasts to (B, Tq, Tk): true where a query may attend to a key. A query with no key gets 0.
+  /// broadcasts to (B, Tq, Tk): true where a query may attend to a key. A query with no key to
+  /// attend to gets output 0.
   AttentionResult operator()(const Tensor& queries, const Tensor& keys, const Tensor& values,
                              const Tensor& mask = {}) const {
     return attend(queries, prepare(keys), values, mask);
   }
-  /// Keys projected for attend(), which can then be called for many queries: (B, Tk, ...).
+  /// Projects the keys once for any number of calls to attend(): (B, Tk, ...).
   Tensor prepare(const Tensor& keys) const;
   /// operator() with keys from prepare().
   AttentionResult attend(const Tensor& queries, const Tensor& prepared, const Tensor& values,
@@ -55,8 +56,8 @@ struct Attention : Module {
 struct MultiHeadAttentionOptions {
   int64_t heads = 1;      ///< query heads; must divide dim unless key_dim and value_dim are given
   int64_t kv_heads = 0;   ///< key/value heads, a divisor of heads; 0: heads
-  int64_t key_dim = 0;    ///< per head, of queries and keys; 0: dim / heads
-  int64_t value_dim = 0;  ///< per head; 0: dim / heads
+  int64_t key_dim = 0;    ///< size of each head's queries and keys; 0: dim / heads
+  int64_t value_dim = 0;  ///< size of each head's values; 0: dim / heads
   int64_t rotary = 0;     ///< rotary positions: the maximum length; 0: none
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< in both linear layers
@@ -87,7 +88,7 @@ struct MultiHeadAttention : Module {
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
 
   /// Cross-attention: queries from x (B, Tq, dim), keys and values from `memory` (B, Tk, dim).
-  /// `mask` broadcasts to (B, heads, Tq, Tk). Neither causal nor rotary.
+  /// `mask` broadcasts to (B, heads, Tq, Tk). Throws Error if the attention is causal or rotary.
   Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& mask = {}) const {
     return cross(x, keys_and_values(memory), mask);
   }
@@ -105,7 +106,8 @@ struct MultiHeadAttention : Module {
 
 /// Mask of real tokens: true at the first lengths[b] positions of sequence b, false at padding.
 /// lengths (batch) int64 -> bool (batch, 1, 1, longest) for MultiHeadAttention; for Attention,
-/// squeeze(1). Undefined if lengths is. Throws Error unless each length is from 1 to longest.
+/// squeeze(1). Returns an undefined tensor if lengths is undefined. Throws Error unless each length
+/// is from 1 to longest.
 Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest);
 
 }  // namespace gradus::nn

@@ -1,8 +1,8 @@
 #pragma once
-// Initialisers. Each comes as a function that returns a new tensor, and as an Initialiser for
-// Module::param(). Shapes are the weights': (out, in) for a matrix, (out, in, height, width, ...)
-// for a convolution; fan_in is in * height * width ..., fan_out is out * height * width .... All
-// draw from the thread's generator.
+// Initialisers: functions that return a new tensor and, for Module::param(), functions that return
+// an Initialiser. `shape` is a weight's shape: (out, in) for a matrix and (out, in, height, width)
+// for a convolution, with any number of axes after `in`; fan_in is in * height * width, fan_out is
+// out * height * width. All draw from the thread's generator.
 
 #include <functional>
 
@@ -25,14 +25,14 @@ Initialiser uniform(double low, double high);
 Tensor normal(const Shape& shape, double mean = 0, double std = 1);
 /// Normal with mean 0 and standard deviation 1.
 Initialiser normal();
-/// Normal, truncated to [low, high]: values outside are not clamped but never drawn.
+/// Normal, truncated to [low, high]: values outside are never drawn (rather than clamped).
 Tensor trunc_normal(const Shape& shape, double mean = 0, double std = 1, double low = -2,
                     double high = 2);
 
 ///@{
-/// Uniform within sqrt(6 / ((1 + a^2) fan_in)). a is the negative slope of a leaky ReLU: 0 for
-/// ReLU; the default, sqrt(5), is torch.nn.Linear's and gives 1/sqrt(fan_in). He et al. 2015, arXiv
-/// 1502.01852.
+/// Uniform in [-b, b) with b = sqrt(6 / ((1 + a^2) fan_in)). a is the negative slope of a leaky
+/// ReLU: 0 for ReLU; the default, sqrt(5), is torch.nn.Linear's and gives b = 1/sqrt(fan_in). He et
+/// al. 2015, arXiv 1502.01852.
 Tensor kaiming_uniform(const Shape& shape, double a = 2.23606797749978969641);
 Initialiser kaiming_uniform();
 ///@}
@@ -42,7 +42,7 @@ Tensor kaiming_normal(const Shape& shape, double a = 0);
 Initialiser kaiming_normal();
 ///@}
 ///@{
-/// Uniform within gain sqrt(6 / (fan_in + fan_out)). Glorot & Bengio 2010.
+/// Uniform in [-b, b) with b = gain sqrt(6 / (fan_in + fan_out)). Glorot & Bengio 2010.
 Tensor xavier_uniform(const Shape& shape, double gain = 1);
 Initialiser xavier_uniform();
 ///@}
@@ -52,7 +52,8 @@ Tensor xavier_normal(const Shape& shape, double gain = 1);
 Initialiser xavier_normal();
 ///@}
 ///@{
-/// Uniform within 1/sqrt(fan_in), as for PyTorch's biases; `fan_in` is the weight's.
+/// Uniform in [-b, b) with b = 1/sqrt(fan_in), as PyTorch draws biases. `fan_in` is that of the
+/// weight that the bias belongs to.
 Tensor uniform_fan_in(const Shape& shape, int64_t fan_in);
 Initialiser uniform_fan_in(int64_t fan_in);
 ///@}

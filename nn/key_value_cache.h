@@ -16,7 +16,7 @@ class KeyValueCache {
  public:
   KeyValueCache(KeyValueCache&&) noexcept = default;
   KeyValueCache& operator=(KeyValueCache&&) noexcept = default;
-  /// For `batch` sequences of up to `capacity` tokens. value_dim 0: key_dim.
+  /// An empty cache for `batch` sequences of up to `capacity` tokens. value_dim 0: key_dim.
   KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t key_dim,
                 Dtype dtype = float32, int64_t value_dim = 0);
   /// Appends k and v (B, Hk, T, D) of T tokens. Throws Error if they do not fit, or while gradients

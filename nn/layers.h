@@ -11,16 +11,16 @@ namespace gradus::nn {
 struct LinearOptions {
   bool bias = true;  ///< add a bias
 };
-/// act(x W^T + b). Only the three functions below multiply by the weight, so a packed, quantised or
-/// low-rank weight needs changes nowhere else.
+/// act(x W^T + b). Only operator(), rows() and feed_forward() multiply by the weight: to support a
+/// packed, quantised or low-rank weight, change only these three.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
-  /// With existing parameters: tied to an embedding, for example.
+  /// A layer with existing parameters, for example a weight tied to an embedding's.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
   /// (..., in) -> (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
-  /// Output features [begin, end) only: (..., in) -> (..., end - begin).
+  /// Computes output features [begin, end) only: (..., in) -> (..., end - begin).
   Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
   /// The dtype of inputs and outputs.
   Dtype dtype() const { return weight.dtype(); }
@@ -38,8 +38,8 @@ struct Embedding : Module {
 
 /// LayerNorm or RMSNorm.
 enum class NormKind { layer, rms };
-/// Normalisation over the last axis: (x - mean) / sqrt(var + eps) * weight + bias, or for the kind
-/// rms x / sqrt(mean(x^2) + eps) * weight. For layers that accept either kind.
+/// Normalisation over the last axis, for layers that accept either kind. NormKind::layer:
+/// (x - mean) / sqrt(var + eps) * weight + bias; NormKind::rms: x / sqrt(mean(x^2) + eps) * weight.
 struct Norm : Module {
   const Tensor weight, bias;  ///< (dim); (dim) or undefined
   double eps;                 ///< added to the variance or mean square
@@ -74,7 +74,7 @@ struct BatchNormOptions {
 /// updates the running ones (with the unbiased variance, as PyTorch does); evaluation mode uses the
 /// running ones. There is no num_batches_tracked.
 struct BatchNorm : Module {
-  const Tensor weight, bias, running_mean, running_var;  ///< (C); weight, bias or undefined
+  const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
   double eps, momentum;                                  ///< see BatchNormOptions
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
   Tensor operator()(const Tensor& x) const;
@@ -88,7 +88,7 @@ using BatchNorm2d = BatchNorm;
 /// Group normalisation: layer norm over each group of channels of x (N, C, ...).
 struct GroupNorm : Module {
   const Tensor weight, bias;  ///< (C)
-  int64_t groups;             ///< of channels
+  int64_t groups;             ///< number of channel groups
   double eps;                 ///< added to the variance
   GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5);
   Tensor operator()(const Tensor& x) const { return group_norm(x, groups, weight, bias, eps); }

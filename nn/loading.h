@@ -1,14 +1,14 @@
 #pragma once
-// How a model folder is loaded without drawing weights that the file is about to overwrite. For the
-// library's own use: no public header includes this.
+// Loading: lets a model be created without initialising the weights that a file is about to
+// overwrite. For the library's own use: no public header includes this.
 
 #include "gradus/core/tensor/shape.h"
 
 namespace gradus::internal {
 
-/// While it lives, the parameters that this thread's modules create are zeros: no initialiser runs.
-/// They may hold `elements` elements in all, so that a damaged configuration allocates no more
-/// memory than its file of weights justifies.
+/// While a Loading exists, modules that this thread creates run no initialiser and make zeros
+/// instead. Their parameters may have at most `elements` elements in total, so that a damaged
+/// configuration allocates no more memory than its file of weights justifies.
 class Loading {
  public:
   explicit Loading(int64_t elements);
@@ -26,7 +26,8 @@ class Loading {
   Loading* outer_;
 };
 
-/// Returns `shape`. Throws Error, opening with `layer`, on a size below 1 and on too many elements.
+/// Returns `shape`. Throws Error, opening with `layer`, if a size is below 1 or the number of
+/// elements is too large.
 const Shape& checked_sizes(const char* layer, const Shape& shape);
 
 }  // namespace gradus::internal

@@ -34,7 +34,7 @@ class Module {
   std::vector<Tensor> parameters() const;
   /// The parameters with their names, such as "blocks.0.attn.qkv.weight".
   NamedTensors named_parameters() const;
-  /// The tensors of the module's state that are not trained.
+  /// The buffers, tensors that are not trained, with their names; non-persistent ones too.
   NamedTensors named_buffers() const;
   /// The number of elements of all parameters.
   int64_t num_parameters() const;
@@ -48,18 +48,19 @@ class Module {
   /// are accepted.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
-  /// Calls rule(name, parameter) for each of named_parameters(), which may overwrite them in place:
-  /// no gradients are recorded. Does nothing while a model folder is loaded (load_model), since its
-  /// weights follow.
+  /// Calls rule(name, parameter) for each of named_parameters(). The rule may overwrite the
+  /// parameter in place; no gradients are recorded. Does nothing while load_model() creates the
+  /// model, since the file's weights will overwrite the parameters.
   void initialise(
       const std::function<void(const std::string& name, const Tensor& parameter)>& rule);
 
-  /// Sets whether the parameters require grad. Optimisers skip frozen ones.
+  /// Sets whether the parameters require grad. Optimisers skip those that do not (frozen ones);
+  /// freezing also clears their gradients.
   void requires_grad_(bool on = true);
   /// Clears the parameters' gradients.
   void zero_grad();
-  /// Converts parameters and floating-point buffers in place, for every handle to them, and clears
-  /// their gradients.
+  /// Converts parameters and floating-point buffers in place, so that all handles to them see the
+  /// new dtype, and clears the gradients of those it converts.
   void to(Dtype dtype);
 
  protected:
@@ -67,16 +68,18 @@ class Module {
 
   /// Registers a new float32 parameter, initialiser(shape), and returns the handle to it:
   ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
-  /// While a model folder is loaded (load_model) it is zeros, and no initialiser runs: the file's
-  /// weights follow. Throws Error on sizes below 1 and, while loading, on more elements than the
-  /// file holds. `layer` opens the messages: by default the calling function, a constructor.
+  /// While load_model() creates the model, the parameter is zeros and no initialiser runs, since
+  /// the file's weights will overwrite it. Throws Error on sizes below 1 and, while loading, on
+  /// more elements than the file holds. The message opens with `layer`, by default the name of the
+  /// calling constructor.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
   /// Registers a new float32 parameter whose elements are all `value`.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
   /// Registers an existing tensor as a parameter, such as one that is tied to another layer's, and
-  /// returns the handle to it. A `value` drawn by init::normal({n, n}) is drawn even while loading.
+  /// returns the handle to it. Unlike an Initialiser, a call such as init::normal({n, n}) that
+  /// computes `value` runs even while loading.
   Tensor param(const std::string& name, Tensor value);
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);

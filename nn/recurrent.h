@@ -25,17 +25,17 @@ struct RecurrentWeights {
 
 /// The common base of RNN, LSTM and GRU.
 struct RecurrentLayers : Module {
-  const Recurrence cell;                        ///< of every layer
+  const Recurrence cell;                        ///< kind of every layer
   const int64_t input, hidden, directions;      ///< input size, state size, 1 or 2 directions
   const Dropout dropout;                        ///< of the output of every layer but the last
   const std::vector<RecurrentWeights> weights;  ///< (layers * directions), forward before reverse
 
   /// x (B, T, input), BATCH FIRST -> output (B, T, directions * H) of the last layer, and the final
-  /// state (layers * directions, B, H), with c for LSTM only. `first`: the initial state;
-  /// undefined: zeros. `lengths` (B) int64: sequence lengths, in any order. x after them is not
-  /// read, output there is 0, the final state is the one after each sequence's last step, and the
-  /// reverse direction starts there, as with torch's pack_padded_sequence and pad_packed_sequence.
-  /// Throws Error unless 1 <= length <= T.
+  /// state (layers * directions, B, H); only LSTM has a state c. `first` is the initial state;
+  /// undefined: zeros. `lengths` (B) int64 gives the sequence lengths, in any order. Padding after
+  /// a sequence's end is not read and its output is 0; the final state is the one after the
+  /// sequence's last step, and the reverse direction starts there, as with torch's
+  /// pack_padded_sequence and pad_packed_sequence. Throws Error unless 1 <= length <= T.
   RecurrentOutput operator()(const Tensor& x, const RecurrentState& first = {},
                              const Tensor& lengths = {}) const;
 
@@ -66,8 +66,8 @@ struct RecurrentCell : Module {
   const Recurrence cell;           ///< kind of cell
   const RecurrentWeights weights;  ///< see RecurrentWeights
 
-  /// The next state, whose h is the output, from x (B, input) and the previous state: h (B, H) and,
-  /// for LSTM, c (B, H); undefined: zeros.
+  /// Returns the next state, whose h is the output, from x (B, input) and the previous state
+  /// `before`: h (B, H) and, for LSTM, c (B, H); undefined: zeros.
   RecurrentState operator()(const Tensor& x, const RecurrentState& before = {}) const;
 
  protected:

@@ -33,9 +33,9 @@ struct BlockOptions {
 /// An encoder block, or a decoder-only block if causal: self-attention, then an MLP.
 struct Block : Module {
   bool norm_first;          ///< pre-norm, see residual()
-  Norm ln1;                 ///< of attention
+  Norm ln1;                 ///< attention's norm
   MultiHeadAttention attn;  ///< dim -> dim
-  Norm ln2;                 ///< of the MLP
+  Norm ln2;                 ///< the MLP's norm
   MLP mlp;                  ///< dim -> dim
   Block(int64_t dim, const BlockOptions& options);
 
@@ -50,9 +50,9 @@ struct Block : Module {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) { return attn(y, cache); });
     return residual(norm_first, ln2, h, mlp);
   }
-  /// Output for the first `count` tokens only; they attend to all of x: (B, count, dim). Skips the
-  /// other tokens' queries and MLP. Throws Error if attention is causal or rotary, and unless count
-  /// is from 1 to T.
+  /// Returns the output of the first `count` tokens only, (B, count, dim); they attend to all of x.
+  /// Skips the other tokens' queries and MLP. Throws Error if attention is causal or rotary, or if
+  /// count is not from 1 to T.
   Tensor first(int64_t count, const Tensor& x) const;
 };
 
@@ -71,11 +71,11 @@ Block llama_block(int64_t dim, const LlamaBlockOptions& options);
 /// output, then an MLP.
 struct DecoderBlock : Module {
   bool norm_first;           ///< pre-norm, see residual()
-  Norm ln1;                  ///< of self-attention
-  MultiHeadAttention attn;   ///< causal
-  Norm ln2;                  ///< of cross-attention
-  MultiHeadAttention cross;  ///< to the encoder's output
-  Norm ln3;                  ///< of the MLP
+  Norm ln1;                  ///< self-attention's norm
+  MultiHeadAttention attn;   ///< causal self-attention
+  Norm ln2;                  ///< cross-attention's norm
+  MultiHeadAttention cross;  ///< cross-attention to the encoder's output
+  Norm ln3;                  ///< the MLP's norm
   MLP mlp;                   ///< dim -> dim
   DecoderBlock(int64_t dim, const BlockOptions& options);
 

@@ -16,8 +16,8 @@ class Chunks {
 
   /// Appends an array of n elements.
   void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }
-  int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }  ///< chunks of all arrays
-  /// The chunk's array, and its first element there.
+  int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }  ///< chunks in all arrays
+  /// The index of the array that the chunk belongs to, and of the chunk's first element within it.
   std::pair<size_t, int64_t> operator[](int64_t chunk) const {
     const auto at = std::upper_bound(ends_.begin(), ends_.end(), chunk);
     return {static_cast<size_t>(at - ends_.begin()),

@@ -5,8 +5,8 @@
 
 namespace gradus::optim {
 
-/// An optimiser whose rule updates each element by its gradient and state alone. The rule is a
-/// template over float and double, a loop over a chunk of one parameter:
+/// An optimiser whose rule updates each element from its own gradient and state alone. The rule is
+/// a generic function that loops over a chunk of one parameter, of float or double:
 ///   struct Signs : optim::ElementwiseOptimizer {
 ///     Signs(optim::ParameterGroups params, double lr)
 ///         : ElementwiseOptimizer("Signs", std::move(params), lr, 0, {}, [](const auto& c) {
@@ -15,7 +15,7 @@ namespace gradus::optim {
 ///   };
 class ElementwiseOptimizer : public Optimizer {
  public:
-  static constexpr int max_state = 3;  ///< states per parameter, at most
+  static constexpr int max_state = 3;  ///< maximum number of states per parameter
   /// Consecutive elements of one parameter, with what an update rule needs.
   template <class T>
   struct Chunk {
@@ -24,13 +24,14 @@ class ElementwiseOptimizer : public Optimizer {
     const T* grad;            ///< before clipping
     T* state[max_state];      ///< in the order of the States; the rest are null
     double lr, weight_decay;  ///< the group's: lr includes lr_scale
-    double grad_scale;        ///< clipping: multiply the gradient by it
+    double grad_scale;        ///< for clipping: the rule multiplies the gradient by it
     int64_t step;             ///< number of this update of the parameter, from 1
   };
 
  protected:
-  /// Calls rule(chunk) with a Chunk<float> or a Chunk<double>, on several threads at once; it must
-  /// not throw. Each of `states`, at most max_state, has its parameter's shape and dtype.
+  /// Each step calls rule(chunk) with a Chunk<float> or a Chunk<double>, on several threads at
+  /// once; the rule must not throw. There may be at most max_state `states`, each of its
+  /// parameter's shape and dtype.
   template <class Rule>
   ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                        std::vector<State> states, const Rule& rule)

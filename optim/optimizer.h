@@ -1,6 +1,7 @@
 #pragma once
-// Optimizer: parameter groups, state, clipping and saving, shared by all optimisers. An optimiser
-// is its options and one update rule: per element (elementwise.h) or per tensor (TensorOptimizer).
+// Optimizer: parameter groups, state, clipping and saving, shared by all optimisers. A concrete
+// optimiser adds its options and one update rule: per element (elementwise.h) or per tensor
+// (TensorOptimizer).
 
 #include <optional>
 #include <span>
@@ -25,7 +26,8 @@ struct ParameterGroups {
   ParameterGroups(std::initializer_list<ParameterGroup> groups) : list(groups) {}
 };
 
-/// Two groups: matrices (rank >= 2) with the optimiser's weight decay, biases and norms without.
+/// Returns two groups: parameters of rank >= 2 (matrices), with the optimiser's weight decay, and
+/// all others (biases and norms), with none.
 ParameterGroups decay_groups(const std::vector<Tensor>& params);
 
 /// The gradients' global norm: sqrt of the sum of all squared elements, summed in double precision
@@ -39,8 +41,8 @@ double clip_grad_norm(const std::vector<Tensor>& params, double max_norm);
 /// Options of one step.
 struct StepOptions {
   double max_grad_norm = std::numeric_limits<double>::infinity();  ///< clips as clip_grad_norm does
-  /// The norm to clip by, where it covers more than this optimiser's gradients: parameters may be
-  /// sharded over several optimisers or processes. Default: the norm of this optimiser's gradients.
+  /// The norm to clip by. Set it to the norm of all gradients if the parameters are sharded over
+  /// several optimisers or processes. Default: the norm of this optimiser's gradients.
   std::optional<double> grad_norm = {};
 };
 
@@ -53,8 +55,8 @@ struct State {
 };
 
 /// Updates parameters by their gradients. Skips parameters without a gradient and frozen ones
-/// (requires_grad() false); a frozen parameter's state is allocated at its first update. Messages
-/// name a parameter by its position in the list, from 0.
+/// (requires_grad() false). If a parameter is frozen at construction, its state is allocated at its
+/// first update. Error messages name a parameter by its position in the list, from 0.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -62,19 +64,20 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates all parameters that have a gradient. Returns the gradients' norm before clipping, or 0
-  /// if there is neither a max_grad_norm nor a grad_norm. Throws Error, with nothing changed, if a
+  /// if neither max_grad_norm nor grad_norm is set. Throws Error, with nothing changed, if a
   /// parameter's dtype has changed since its last update.
   double step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
 
-  double lr() const { return lr_; }  ///< before the groups' lr_scale
+  double lr() const { return lr_; }  ///< the learning rate, without the groups' lr_scale
   /// Sets the learning rate from the next step on.
   void set_lr(double lr);
   const std::vector<ParameterGroup>& groups() const { return groups_; }  ///< in the order given
 
   /// Everything that later steps depend on except parameters, options and learning rate: "step",
-  /// the number of updates of each parameter, and one tensor per state and parameter, "exp_avg.0".
+  /// the number of updates of each parameter, and a tensor such as "exp_avg.0" for each state of
+  /// each parameter.
   NamedTensors state_dict() const;
   /// Restores what state_dict() returned. Throws one Error that lists all names that do not fit,
   /// with nothing changed.
@@ -96,7 +99,7 @@ class Optimizer {
   /// (clipping). Gradients are not recorded meanwhile.
   virtual void update(std::span<const Update> updates, double grad_scale) = 0;
 
-  const char* name() const { return name_; }                    ///< opens the error messages
+  const char* name() const { return name_; }                    ///< first word of error messages
   const std::vector<State>& states() const { return states_; }  ///< as given to the constructor
 
  private:
@@ -137,7 +140,7 @@ class TensorOptimizer : public Optimizer {
   /// or by assignment: an assigned tensor is copied, and must have the old one's shape and dtype.
   struct Parameter {
     Tensor param;               ///< the parameter itself
-    Tensor grad;                ///< after clipping; a copy
+    Tensor grad;                ///< a clipped copy of the gradient
     std::vector<Tensor> state;  ///< in the order of the States
     double lr, weight_decay;    ///< the group's: lr includes lr_scale
     int64_t step;               ///< number of this update of the parameter, from 1

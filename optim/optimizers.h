@@ -1,5 +1,6 @@
 #pragma once
-// SGD, Adam, AdamW and RMSprop as PyTorch defines them, with PyTorch's names for the states.
+// SGD, Adam, AdamW and RMSprop as PyTorch defines them, with PyTorch's names for the states (but
+// SGD's momentum_buffer is "momentum").
 
 #include "gradus/optim/elementwise.h"
 

@@ -54,9 +54,10 @@ struct PlateauOptions {
   int64_t cooldown = 0;     ///< losses ignored after a reduction
   double min_lr = 0;        ///< lower bound
 };
-/// Reduces the learning rate when the validation loss stops improving (lower is better, NaN never
-/// is): PyTorch's ReduceLROnPlateau, except that the threshold is relative to |best|, since
-/// PyTorch's has the wrong sign for a loss below 0. Reductions of less than 1e-8 are skipped.
+/// Reduces the learning rate when the validation loss stops improving (lower is better; NaN is
+/// never an improvement). This is PyTorch's ReduceLROnPlateau, except that the threshold is
+/// relative to |best|, since PyTorch's has the wrong sign for a loss below 0. Reductions of at most
+/// 1e-8 are skipped.
 ///   optimizer.set_lr(plateau.step(validation_loss));
 class Plateau {
  public:

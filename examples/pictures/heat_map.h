@@ -18,8 +18,8 @@ struct Panel {
 };
 
 enum class Shades {
-  grey,      ///< 0 white to `largest` black
-  diverging  ///< -largest blue, 0 white, largest red
+  grey,      ///< from white at 0 to black at HeatMap::largest
+  diverging  ///< from blue at -largest through white at 0 to red at largest
 };
 
 /// Matrices side by side in one picture, on one scale.
@@ -28,7 +28,7 @@ struct HeatMap {
   std::vector<Panel> panels = {};
   int64_t across = 1;  ///< panels per row
   Shades shades = Shades::grey;
-  std::optional<double> largest = {};  ///< default: grey 1, diverging the largest magnitude
+  std::optional<double> largest = {};  ///< default: 1 if grey, else the largest |value|
   bool names_on_top = false;           ///< column names above instead of below
 };
 
@@ -44,15 +44,16 @@ HeatMap attention_grid(std::string path, std::string title, const Tensor& weight
 HeatMap alignment(std::string path, std::string title, const Tensor& weights,
                   const std::vector<std::string>& source, const std::vector<std::string>& target);
 
-/// Throws Error unless there are panels, each a non-empty matrix with no names or one per row and
-/// column, and the options are valid.
+/// Throws Error unless the options are valid and there is at least one panel, each a non-empty
+/// matrix whose rows, and whose columns, have either no names or one name each.
 void check_heat_map(const HeatMap& map);
 
-/// Makes a token visible, in valid UTF-8 without control characters: a space becomes ␣, a line
-/// break ↵, a tab ⇥, the empty token ∅, any other invisible character <U+200B>, a byte that is not
-/// UTF-8 <E2>. If `spaces` is false, spaces stay, for titles.
+/// Makes a token visible, in valid UTF-8 without control characters. A space becomes ␣, a line
+/// break ↵, a tab ⇥, another character below U+0020 its symbol (␀), the empty token ∅, any other
+/// invisible character <U+200B>, a byte that is not UTF-8 <E2>. If `spaces` is false, for titles,
+/// spaces and the empty token stay.
 std::string visible(const std::string& token, bool spaces = true);
-/// Width in terminal columns: two for each Chinese, Japanese or Korean character.
+/// Width in terminal columns: two for each Chinese, Japanese or Korean character or emoji.
 int64_t columns_of(const std::string& visible_text);
 
 /// One field of a CSV file, quoted if necessary (RFC 4180).

@@ -26,7 +26,7 @@ Tensor principal_plane(const Tensor& features);
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
                         const std::vector<std::string>& class_names);
 
-/// The magnification for images of this height.
+/// The factor by which pictures magnify images of this height.
 int64_t picture_scale(int64_t height);
 
 /// Attention as a red overlay: images (N, C, H, W) from 0 to 1, C 1 or 3, weights (N, h, w), where

@@ -1,5 +1,5 @@
 #pragma once
-// Plots of curves and matrices: the only files that use gnuplot.
+// Plots of curves and matrices. Only plot.cpp uses gnuplot.
 
 #include <chrono>
 #include <future>
@@ -26,11 +26,10 @@ struct Picture {
   bool clouds = false;  ///< points without lines, legend at the side
 };
 
-/// Draws the plot. Returns the reason on failure (gnuplot is not installed, for example; an
-/// existing file stays), else nothing.
+/// Draws the plot. Returns "" or, on failure, the reason, for example that gnuplot is not
+/// installed; an existing file then stays.
 std::string draw_picture(const Picture& picture);
-/// Draws the heat map. Returns the reason on failure, else nothing. Throws Error as check_heat_map
-/// does.
+/// Draws the heat map. Returns "" or, on failure, the reason. Throws Error as check_heat_map does.
 std::string draw_picture(const HeatMap& map);
 
 /// Writes the curves' points as a CSV file: name, x, y. Throws Error if that fails.
@@ -47,7 +46,7 @@ class BackgroundPlot {
  public:
   /// Draws this picture unless a later call replaces it first.
   void draw(Picture picture);
-  /// Waits for the last picture. Returns the reason if it failed, else nothing.
+  /// Waits for the last picture. Returns "" or, if it could not be drawn, the reason.
   std::string finish();
 
  private:

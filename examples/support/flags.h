@@ -1,5 +1,5 @@
 #pragma once
-// Command-line flags. The only user of CLI11.
+// Command-line flags, parsed with CLI11.
 
 #include <cstdint>
 #include <functional>
@@ -36,8 +36,8 @@ class Flags {
   /// A text; --help calls its value `kind`.
   void add(const std::string& name, std::string& value, const std::string& kind,
            const std::string& meaning, const std::string& default_shown = "");
-  /// All fields of a configuration except those in `except`: "layers" as --layers, a switch that is
-  /// on as --no-tie.
+  /// All fields of a configuration except those in `except`: "layers" becomes --layers, and a
+  /// switch that is on by default, such as "tie", becomes --no-tie.
   void add(const models::Fields& fields, const std::vector<std::string>& except = {});
   /// Positional arguments, any number.
   void rest(std::vector<std::string>& texts) { rest_ = &texts; }
@@ -57,13 +57,12 @@ class Flags {
   /// The stored flags as a JSON object, "--min-lr" under "min_lr".
   std::string to_json() const;
   /// Sets the stored flags from to_json's output in the file `where`. Throws Error, naming the file
-  /// and the flag, on one that is missing, unknown, of another type or outside its limits, and on
-  /// one with another value on the command line; a flag in `may_change` keeps the command line's
-  /// value.
+  /// and the flag, if a flag is missing, unknown, of another type or outside its limits, or has
+  /// another value on the command line. A flag in `may_change` keeps the command line's value.
   void restore(const std::string& json, const std::string& where,
                const std::vector<std::string>& may_change);
-  /// Calls read(), which sets flags' variables from the file `where`; treats the command line as
-  /// restore() does.
+  /// Calls read(), which sets the flags' variables from the file `where`. As with restore(), a flag
+  /// on the command line must have the file's value or be in `may_change`.
   void adopt(const std::function<void()>& read, const std::string& where,
              const std::vector<std::string>& may_change);
 
@@ -86,8 +85,8 @@ class Flags {
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
   models::Fields stored() const;
-  /// If a file's value has replaced `typed_value`, the command line's: restores it if the flag may
-  /// change, else throws Error.
+  /// Checks whether a file's value has replaced `typed_value`, the command line's. If so, restores
+  /// `typed_value` if the flag is in `may_change`, else throws Error.
   static void enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
                       const std::vector<std::string>& may_change);
 

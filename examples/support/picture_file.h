@@ -20,15 +20,15 @@ Tensor read_picture(const std::string& path, int64_t size, int64_t channels);
 struct PictureReader {
   int64_t size, channels;  ///< of the model's input
   models::ImageInfo info;  ///< from the model's folder
-  /// The output for a picture (1, channels, size, size) normalised by `info`; printed after the
-  /// file's name.
+  /// Returns the text to print after the file's name, for a picture (1, channels, size, size)
+  /// normalised by `info`.
   std::function<std::string(const Tensor& picture)> say;
 };
 
 /// The main function of a program that describes pictures: parses the command line (`flags`,
-/// --model DIR with default `folder`, --threads, PNG files), reads all files, and prints the output
-/// of load(DIR) for each. Returns the exit status. Throws Error as read_picture does, and if
-/// images.json has another number of channels than the model.
+/// --model DIR with default `folder`, --threads, PNG files), reads all files, and prints what the
+/// model load(DIR) says about each. Returns the exit status. Throws Error as read_picture does, and
+/// if images.json has another number of channels than the model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load);
 

@@ -33,8 +33,8 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
 /// tokens; byte pairs and word pieces may have fewer, since models often round their vocabulary up.
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
 
-/// The vocabulary size of a Model that starts from the folder `begins_with`: that model's, if there
-/// is one, but at least the tokenizer's.
+/// The vocabulary size for a Model that starts from the folder `begins_with`: the tokenizer's or,
+/// if larger, that of the model in the folder.
 template <class Model>
 int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& tokenizer) {
   const int64_t vocab = tokenizer.vocab_size();
@@ -53,13 +53,13 @@ std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
 class TokenText {
  public:
   explicit TokenText(const models::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-  /// The text that this token adds to that of the tokens before it.
+  /// Returns the text that this token adds to the text of the tokens before it.
   std::string add(int64_t id);
 
  private:
   const models::Tokenizer& tokenizer_;
   std::vector<int64_t> ids_;
-  size_t length_ = 0;  // of their text
+  size_t length_ = 0;  // of the text of ids_
 };
 
 /// Writes a text, which may contain NUL bytes, to stdout and flushes.

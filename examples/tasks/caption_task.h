@@ -19,20 +19,21 @@ ImageOptions captioned_images();
 /// frequent.
 class CaptionTask : public ImageTask {
  protected:
-  /// Takes the tokenizer of the folder that the run starts from, or else makes one of the captions'
-  /// words. Throws Error on augmentation that makes captions untrue.
+  /// Loads the tokenizer of the folder that the run starts from, or else makes one from the words
+  /// of all captions. Throws Error on augmentation that makes captions untrue.
   CaptionTask(const ImageOptions& images, const TrainOptions& training);
 
   /// The captions of images `ids` (B) of a part.
   std::vector<std::string> captions(Split part, const Tensor& ids) const;
   /// The captions as tokens.
   models::TextBatch texts(Split part, const Tensor& ids) const;
-  /// Batches of `count` images of a part, in order. No two images of a batch share a true caption:
-  /// duplicates are skipped. An incomplete batch is dropped unless it is the only one.
+  /// The ids of a part's images, in order, in batches of `count`. No two images of a batch share a
+  /// true caption: an image whose caption is already in the batch is skipped. An incomplete batch
+  /// is dropped unless it is the only one.
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
-  /// Sets a configuration's `vocab` to the tokenizer's. Throws Error if a caption exceeds
-  /// `context`.
+  /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. Throws Error if a
+  /// caption has more than config.context tokens.
   template <class Config>
   Config with_words(Config config) const {
     config.vocab = tokenizer_->vocab_size();

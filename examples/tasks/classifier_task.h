@@ -15,14 +15,15 @@ struct ClassifierOptions {
   double label_smoothing = 0.1;
 };
 
-/// --label-smoothing and the images' flags.
+/// Declares --label-smoothing and the images' flags.
 inline void add_flags(Flags& flags, ClassifierOptions& o) {
   flags.add("--label-smoothing", o.label_smoothing, 0, 1, "label smoothing");
   add_flags(flags, o.images);
 }
 
-/// Model: maps images (B, C, H, W) to logits (B, classes); its configuration has `image` (height
-/// and width), `channels` and `classes`, which are set from the data. A program adds info().
+/// Trains a Model that maps images (B, C, H, W) to logits (B, classes). The model's configuration
+/// has `image` (height and width), `channels` and `classes`, which are set from the data. A program
+/// derives a class that adds info().
 template <class Model>
 class ClassifierTask : public ImageTask {
  public:

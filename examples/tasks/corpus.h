@@ -23,9 +23,10 @@ struct CorpusOptions {
 /// Declares --data, --val-data, --tokenizer, --vocab and --on-disk.
 void add_corpus_flags(Flags& flags, CorpusOptions& options);
 
-/// The first nine tenths of a text are the training part, the rest the validation part: of its
-/// characters if these are the tokens, else of its bytes. Words and byte pairs are learned from the
-/// training part only (an unseen word is [UNK]), characters from both parts.
+/// Without a validation file, the first nine tenths of the text are the training part and the rest
+/// is the validation part, counted in characters for a character tokenizer, else in bytes. Words
+/// and byte pairs are learned from the training part only (an unseen word is [UNK]), characters
+/// from both parts.
 class Corpus {
  public:
   /// `begins_with`: a folder whose tokenizer is used (see make_tokenizer). `folder`: on disk, where
@@ -42,8 +43,8 @@ class Corpus {
   const std::string& id() const { return id_; }
   /// "text   FILE: ...": name and sizes, for the log.
   std::string opening() const;
-  /// Number of text bytes that the tokens represent. Words, which lack the white space between
-  /// them, count as the text's mean bytes per token.
+  /// Number of text bytes that the tokens represent. A word counts as the text's mean bytes per
+  /// token, since word tokens lack the white space between words.
   double bytes(const Tensor& ids) const;
   /// A prompt: a line break if it is a token, else the text's first token.
   std::vector<int64_t> first_tokens() const { return {first_token_}; }
@@ -66,7 +67,7 @@ class Corpus {
   std::optional<models::TextData> data_;
   std::string id_;
   int64_t text_bytes_ = 0, unknown_ = 0, first_token_ = 0;
-  std::vector<double> bytes_;  // by token
+  std::vector<double> bytes_;  // for each token id, see bytes()
 };
 
 }  // namespace gradus

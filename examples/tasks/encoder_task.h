@@ -14,12 +14,12 @@ struct EncoderOptions {
 /// Declares the images' flags and --probe-images.
 void add_flags(Flags& flags, EncoderOptions& options);
 
-/// A program adds a model, loss(), score() and save(), as for ImageTask.
+/// A program derives a class that adds a model, loss(), score() and save(), as for ImageTask.
 class EncoderTask : public ImageTask {
  public:
-  /// Besides the loss: validation accuracy of classifiers on the features of the first
-  /// --probe-images training images. `probe`: linear; `neighbours`: nearest neighbours;
-  /// `random_probe`: linear, on an untrained encoder.
+  /// Scores the loss, and the validation accuracy of three classifiers fitted to the features of
+  /// the first --probe-images training images. `probe`: a linear classifier; `neighbours`: nearest
+  /// neighbours; `random_probe`: a linear classifier on features of an untrained encoder.
   Evaluation validation() override;
   /// Plots the features of up to 2,000 validation images in the plane: embeddings.png.
   void show() override;
@@ -28,7 +28,7 @@ class EncoderTask : public ImageTask {
   EncoderTask(const EncoderOptions& options, const TrainOptions& training, int64_t views = 1);
 
   virtual const models::ViT& encoder() const = 0;
-  /// Fits a configuration's `encoder` to the images.
+  /// Returns `config` with `encoder` fitted to the images, see fitted().
   template <class Config>
   Config with_encoder_fitted(Config config) const {
     config.encoder = fitted(config.encoder);

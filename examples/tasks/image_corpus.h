@@ -12,12 +12,12 @@
 
 namespace gradus {
 
-/// A program sets its own defaults.
+/// Options of image data. Each program sets its own defaults.
 struct ImageOptions {
   std::string data = "shapes:10000";
   int64_t batch = 64;
   models::AugmentOptions augment = {};
-  bool captioned = false;  ///< with captions: only shapes:N, one or two shapes each
+  bool captioned = false;  ///< images with captions; `data` must be shapes:N
 };
 
 /// Declares --data, --batch and the flags of augmentation, under a heading of their own.

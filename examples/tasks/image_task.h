@@ -19,7 +19,7 @@
 
 namespace gradus {
 
-/// A program adds a model, its loss, its score and what it prints:
+/// A program derives a class that adds a model, its loss, its score and what it prints:
 ///   struct MyTask : ImageTask {
 ///     MyTask(const ImageOptions& images, const TrainOptions& t) : ImageTask(images, t) {}
 ///     nn::Module& model() override { return net; }
@@ -32,13 +32,13 @@ namespace gradus {
 ///     ...
 class ImageTask : public Task {
  public:
-  /// --eval-batches batches of a part, the same each time; or all of it, in order, if it is
-  /// smaller.
+  /// --eval-batches batches of a part, the same ones at every call, or all images of the part, in
+  /// order, if it has no more than that.
   Evaluation estimate(Split part, int64_t step) override;
   Evaluation validation() override;
 
  protected:
-  /// Views of a batch: the same images, normalised, with their labels and ids.
+  /// Views of a batch: each holds the same images, normalised, with their labels and ids.
   using Views = std::vector<models::ImageBatch>;
 
   /// Reads the images. `views`: views per image in a batch, each augmented independently. Images
@@ -48,18 +48,20 @@ class ImageTask : public Task {
 
   /// A step's index-th batch, a function of step, index and seed alone.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
-  /// Scores the model on a batch, of --batch images or slightly fewer. A single view is not
-  /// augmented; several are, in the same way each time. Ids are indices within the part.
+  /// Scores the model on a batch of --batch images or slightly fewer. A single view is not
+  /// augmented; several views are augmented, in the same way at every evaluation. Ids are indices
+  /// within the part.
   virtual Score score(Split part, const Views& views) const = 0;
-  /// Scores on batches of a part's images, not augmented, given by their ids (B).
+  /// Scores the model on the given batches of a part, each a tensor of image ids (B), without
+  /// augmentation.
   Evaluation evaluation(Split part, std::vector<Tensor> batches) const;
 
-  /// f(images) for the first `most` images of a part, normalised, not augmented, in order; and
-  /// their labels.
+  /// Returns f(images) for the first `most` images of a part, in order, normalised and not
+  /// augmented, and their labels.
   models::LabelledFeatures over(Split part, const std::function<Tensor(const Tensor& images)>& f,
                                 int64_t most = std::numeric_limits<int64_t>::max()) const;
-  /// Sets a configuration's `image` (height and width) and `channels` from the images, and a
-  /// `patch` of 0 to a quarter of `image`. Throws Error unless the images are square.
+  /// Returns `config` with `image` (height and width) and `channels` set from the images. A `patch`
+  /// of 0 becomes a quarter of `image`. Throws Error unless the images are square.
   template <class Config>
   Config fitted(Config config) const {
     const Shape shape = corpus_.images.train.shape();
@@ -77,7 +79,7 @@ class ImageTask : public Task {
     models::save_model(dir, model, tokenizer);
     models::save_image_info(dir, image_info_);
   }
-  /// `shape` describes the model: "4 layers of width 64".
+  /// Describes the task. `shape` describes the model: "4 layers of width 64".
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
 

@@ -16,7 +16,7 @@ enum class PairTask { dates, reversal, addition, denoise };
 
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
-  std::string pairs, text;  ///< files; empty: generated pairs, the library's own source
+  std::string pairs, text;  ///< files; if empty: generated pairs, gradus's own source
   int64_t count = 20000;
   bool skip_bad = false;
   TokenizerOptions tokenizer;
@@ -33,8 +33,8 @@ struct PairCorpus {
   std::unique_ptr<models::PairSource> pairs;
 };
 
-/// Pairs for a model with this context; `begins_with`: see make_tokenizer. Prints which lines of a
-/// file were skipped.
+/// Reads or generates the pairs for a model with this context; `begins_with`: see make_tokenizer.
+/// Prints which lines of the file were skipped.
 PairCorpus make_pair_corpus(const PairCorpusOptions& options, const std::string& begins_with,
                             int64_t context, uint64_t seed);
 

@@ -21,7 +21,7 @@ class LossLog {
     int64_t step;
     double train_loss;
     double validation_loss;
-    NamedNumbers more = {};  ///< of the validation part; the same names in every row
+    NamedNumbers more = {};  ///< other validation scores; the same names in every row
   };
   struct Best {
     int64_t step;
@@ -29,10 +29,10 @@ class LossLog {
   };
   explicit LossLog(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Reads loss.csv, if it exists, up to `step`: a run resumed there rewrites the later rows.
-  /// Throws Error, naming the line, on a malformed row or header.
+  /// Reads loss.csv, if it exists, up to `step`, since a run resumed at `step` rewrites the later
+  /// rows. Throws Error, naming the line, on a malformed row or header.
   void read_up_to(int64_t step);
-  /// Sets best(), whose row may have been lost.
+  /// Sets best() on resuming, since loss.csv may lack its row.
   void set_best(Best best) { best_ = best; }
   /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv.
   void add(Row row);

@@ -17,19 +17,19 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Reports that step number `step` is done, with this loss. `seconds_besides`: the remaining time
-  /// of everything but steps (evaluation, saving).
+  /// Reports that step number `step` is done, with this loss. `seconds_besides`: how long
+  /// everything but steps (evaluation, saving) will still take, for the time left.
   void update(int64_t step, double loss, double seconds_besides);
   /// Reports progress of something other than steps: `done` of `total` parts.
   void part(const std::string& what, int64_t done, int64_t total);
   /// Prints a line that stays, and calls go_on().
   void note(const std::string& line);
-  /// Does not count the time since the last update as training: it went into evaluation or saving.
+  /// Excludes the time since the last update, spent on evaluation or saving, from training time.
   void go_on() { last_update_ = Clock::now(); }
 
  private:
   using Clock = std::chrono::steady_clock;
-  bool due();  // it is time to print
+  bool due();  // returns whether it is time to print
   void show(const std::string& line, bool stays);
 
   int64_t first_, total_, items_per_step_;

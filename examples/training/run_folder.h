@@ -30,7 +30,8 @@ class RunFolder {
   /// Throws Error if the locked folder has been moved or removed: its path may now be another
   /// run's.
   void expect_in_place() const;
-  /// Throws Error, with the number of steps done, if the folder holds a run.
+  /// Throws Error if the folder holds a run (the message says how many steps it has done) or any
+  /// file that a run writes.
   void expect_no_run();
   /// Loads the run's checkpoint or, if it cannot be read, the previous one; `note` then says why.
   /// Throws Error, saying what can be done, if neither can be read.

@@ -14,8 +14,9 @@ class StepLog {
   };
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  /// Drops the rows after `step`, where a run is resumed, and a truncated last row. Throws Error on
-  /// a malformed row up to `step`, and if the rows end before `step`; a file without rows is fine.
+  /// Removes from the file the rows after `step`, the step at which a run is resumed, and a
+  /// truncated last row. Throws Error on a malformed row up to `step`, or if the rows end before
+  /// `step`; a missing file or one with only a header is accepted.
   void cut_after(int64_t step) const;
   void add(const Row& row);
   /// Appends the rows to the file and syncs it to disk. Throws Error on failure.

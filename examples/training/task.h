@@ -24,7 +24,7 @@ struct NamedMean {
 /// A model's scores on some examples.
 struct Score {
   double loss = 0;
-  double examples = 1;               ///< over which the loss is averaged
+  double examples = 1;               ///< number of examples that the loss averages
   std::vector<NamedMean> more = {};  ///< other means: {"accuracy", 0.97, 500}
 };
 
@@ -48,7 +48,7 @@ using models::Split;
 
 /// Describes a task in logs, plots and checkpoints.
 struct TaskInfo {
-  std::string model, loss;  ///< title and axis of the plot: "GPT", "cross entropy"
+  std::string model, loss;  ///< the plot's title and y label: "GPT", "cross entropy"
   std::string items;        ///< unit of throughput: "tokens"
   int64_t batch_items = 1;  ///< items per batch
   std::string data_id;      ///< identifies the data: a resumed run must have the same

@@ -21,10 +21,11 @@ namespace gradus {
 /// model as of that checkpoint, and in best/ the model with the lowest estimated validation loss.
 class Trainer {
  public:
-  /// `options_json`: the stored flags, for the checkpoint.
+  /// `options_json`: the flags to store in checkpoints.
   Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder);
 
-  /// Resumes from the checkpoint. Throws Error if it belongs to other data or has more steps.
+  /// Resumes from the checkpoint. Throws Error, unless --eval-only, if its run used other data or
+  /// has done more than --steps steps.
   void resume(const models::Checkpoint& checkpoint);
   void print_opening() const;
   /// Trains to the last step and prints the final scores. Returns false if interrupted, with the
@@ -63,11 +64,11 @@ class Trainer {
   LossLog losses_;
   StepLog steps_;
   BackgroundPlot plot_;
-  int64_t step_ = 0, saved_step_ = -1;                   // steps done
+  int64_t step_ = 0, saved_step_ = -1;                   // steps done, steps in the checkpoint
   const double validation_examples_;                     // of the whole validation part
-  double estimate_seconds_ = 0, estimate_examples_ = 1;  // of the last estimate, with saving
+  double estimate_seconds_ = 0, estimate_examples_ = 1;  // of the last estimate; time with saving
   Clock::time_point start_ = Clock::now();
-  double seconds_before_ = 0;  // of the run before it was resumed
+  double seconds_before_ = 0;  // time of the run before it was resumed
 };
 
 }  // namespace gradus

@@ -29,8 +29,8 @@ struct TrainOptions {
   const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
-/// Declares the flags of `options`, with its values as defaults: the training's flags, which
-/// checkpoints store, and the flags of this run only.
+/// Declares the flags of `options`, whose values are the defaults. Checkpoints store the flags of
+/// training (--lr), but not those of a single run (--threads).
 void add_training_flags(Flags& flags, TrainOptions& options);
 
 /// What distinguishes a training program.

@@ -1,5 +1,5 @@
 #pragma once
-// The benchmark's workloads: training steps on random input, in float32.
+// The benchmark's workloads: training steps and generation on random input, in float32.
 
 #include <cstdint>
 #include <functional>
@@ -23,7 +23,8 @@ struct NamedWorkload {
   bool growth = false;  ///< part of a series in which one size grows; runs only if named
 };
 
-/// zero_grad, forward, loss, backward, clip, AdamW; `loss` keeps the model alive.
+/// A training step: zero_grad, loss(), backward and a step of AdamW, with clipping if `clip`.
+/// `loss` must keep the model alive.
 Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
                  bool clip = true);
 
@@ -31,10 +32,10 @@ Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t 
 /// channels of 32 x 32, batch 32).
 std::vector<NamedWorkload> vision_workloads();
 
-/// All workloads: the image workloads, mlp, gpt-char, gpt-baby, gpt2-124M, lstm (2 layers of 256, 64
-/// sequences of 64), seq2seq, bert, attention-512 ... -16384, generate-124M; and growth.py's, gpt-char
-/// with another length, width or batch: length-512 ... -16384 (one sequence), width-64 ... -1024
-/// (heads of 32), batch-1 ... -192.
+/// All workloads: the image workloads, mlp, gpt-char, gpt-baby, gpt2-124M, lstm (2 layers of 256,
+/// 64 sequences of 64), seq2seq, bert, attention-512 ... -16384 and generate-124M. For growth.py,
+/// gpt-char with another length, width or batch: length-512 ... -16384 (one sequence), width-64 ...
+/// -1024 (heads of 32) and batch-1 ... -192.
 const std::vector<NamedWorkload>& workloads();
 
 }  // namespace gradus::bench

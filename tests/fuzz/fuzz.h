@@ -28,11 +28,11 @@ struct Register {
   explicit Register(const Target& target);
 };
 
-/// Path of that name in a folder private to this process.
+/// Path of the file `name` in a folder private to this process.
 std::string path_of(const std::string& name);
-/// Writes a file there and returns its path.
+/// Writes a file in this folder and returns its path.
 std::string write(const std::string& bytes, const std::string& name = "file");
-/// Removes a file there, if it exists.
+/// Removes a file from this folder, if it exists.
 void remove(const std::string& name);
 /// Content of the file that save(path) writes.
 template <class Save>
@@ -49,8 +49,8 @@ std::string join(const std::vector<std::string>& parts);
 /// Ends the process with this finding unless `ok`.
 void expect(bool ok, const std::string& finding);
 
-/// Calls read(bytes) and, if that throws Error about a checksum, read(repair(bytes)): hostile files
-/// have correct checksums.
+/// Calls read(bytes) and, if that throws Error about a checksum, read(repair(bytes)), since hostile
+/// files may have correct checksums.
 template <class Repair, class Read>
 void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   try {

@@ -21,7 +21,7 @@ class File {
       if (key == name) return true;
     return false;
   }
-  /// The tensor; floating-point ones converted to `dtype`.
+  /// The tensor with this name, converted to `dtype` if it is floating-point.
   gradus::Tensor get(const std::string& name, gradus::Dtype dtype = gradus::float64) const {
     for (const auto& [key, tensor] : tensors_)
       if (key == name)

@@ -9,9 +9,10 @@
 
 namespace golden {
 
-/// Trains in float64 and float32 for 20 steps from the file's weights on its batches, and compares
-/// the first gradients and all losses. losses(model, step, dtype) returns a std::vector<Tensor>,
-/// whose sum is minimised; the file has them as (20, losses), or (20) for a single loss.
+/// Trains for 20 steps, in float64 and in float32, from the file's weights on its batches. Compares
+/// the first step's gradients and all losses with the file's. losses(model, step, dtype) returns a
+/// std::vector<Tensor> whose sum is minimised. The file stores the expected losses as a tensor
+/// (20, number of losses), or (20) for a single loss.
 template <class Model, class Losses>
 void check_training(const File& file, const typename Model::Config& config, Losses&& losses) {
   using namespace gradus;

@@ -41,7 +41,7 @@ struct Copy {
   void put(const NamedTensors& tensors) const {
     save_safetensors(*this / "model.safetensors", tensors);
   }
-  /// Renames the weights by rename(name); "" removes one.
+  /// Renames each weight to rename(name), or removes it if that is "".
   void rename(const std::function<std::string(const std::string&)>& rename) const {
     NamedTensors renamed;
     for (const auto& [name, tensor] : tensors())
@@ -50,12 +50,12 @@ struct Copy {
   }
 };
 
-/// PyTorch's outputs.
+/// The inputs of the golden folder `name`, and PyTorch's outputs for them.
 inline golden::File expected(const std::string& name) {
   return golden::File("hugging_face/" + name + "/expected");
 }
 
-/// The largest difference between logits of the golden GPT-2 and PyTorch's.
+/// The largest difference between the model's logits and PyTorch's, for the golden GPT-2.
 inline double gpt2_difference(const models::GPT& model) {
   const NoGrad no_grad;
   const EvalMode eval;

@@ -1,6 +1,6 @@
 #pragma once
-// The checks that every op must pass. Each throws Error with what differs. `inputs` are drawn from
-// a row's sample: contiguous, float64, int64 or bool.
+// The checks that every op must pass. Each throws an Error that says what differs. `inputs` are
+// drawn from a row's sample: contiguous tensors of float64, int64 or bool.
 
 #include "tests/ops/op_table.h"
 
@@ -13,8 +13,8 @@ double relative_distance(const Tensor& a, const Tensor& b);
 /// The sample's inputs, drawn from the thread's generator.
 Tensors draw(const Sample& sample);
 
-/// Gradients and gradients of gradients against central differences, for each output element and
-/// for a random projection of all outputs.
+/// Gradients and gradients of gradients equal central differences, for each output element and for
+/// a random projection of all outputs.
 void check_gradients(const OpRow& row, const Tensors& inputs);
 
 /// f equals its composed form: outputs and gradients, in float64 to 1e-10 and in float32 to 1e-4.
@@ -33,7 +33,8 @@ void check_layouts(const OpRow& row, const Tensors& inputs);
 /// A second backward pass through the same graph doubles the gradients.
 void check_accumulation(const OpRow& row, const Tensors& inputs);
 
-/// If only one input requires a gradient, the others get none and its own is unchanged.
+/// If only one input requires a gradient, it gets the same gradient as when all inputs require one,
+/// and the other inputs get none.
 void check_wanted(const OpRow& row, const Tensors& inputs);
 
 /// Other paths through the engine give the same results: inputs held only by the graph, hooks on

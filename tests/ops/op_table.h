@@ -14,7 +14,7 @@ namespace gradus::testing {
 
 using Tensors = std::vector<Tensor>;
 
-/// An input: its shape and how it is drawn. Floating inputs are float64 and require grad.
+/// An input: its shape and how it is drawn. Floating inputs are drawn in float64.
 struct Input {
   Shape shape;
   std::function<Tensor(const Shape&)> draw;
@@ -26,20 +26,19 @@ inline Tensor f32(const Shape& shape) { return ones(shape); }
 inline Tensor f64(const Shape& shape) { return ones(shape, float64); }
 inline Tensor i64(const Shape& shape) { return ones(shape, int64); }
 
-/// A call that must throw Error with this in its message.
+/// A call that must throw an Error whose message contains `message`.
 struct BadCall {
   std::function<void()> call;
   std::string message;
 };
 
 struct OpRow {
-  std::string name;          ///< as recorded; for composed ops, the name of the function
-  std::string variant = "";  ///< the options, where an op has several rows
+  std::string name;          ///< name of the recorded node; for composed ops, of the function
+  std::string variant = "";  ///< tells the rows of an op apart, by their options
   TensorFunction f;
-  std::vector<Sample> samples;  ///< small: gradients are checked element by element
-  std::vector<Sample> large =
-      {};                        ///< of more than one chunk of work, with a remainder in each loop
-  TensorFunction composed = {};  ///< the same from simpler ops
+  std::vector<Sample> samples;     ///< small: gradients are checked element by element
+  std::vector<Sample> large = {};  ///< more than one chunk of work, with a remainder in each loop
+  TensorFunction composed = {};    ///< the same function, made of simpler ops
   std::vector<BadCall> bad = {};
   bool differentiable = true;
   bool accepts_empty = true;
@@ -90,7 +89,7 @@ std::vector<Sample> two_inputs(const Draw& first, const Draw& second);
 std::vector<Sample> one_large(const Draw& draw);
 std::vector<Sample> two_large(const Draw& first, const Draw& second);
 
-/// A function of one or two tensors as a row's f.
+/// Converts a function of one or two tensors to a row's f.
 template <class F>
 TensorFunction of_one(F f) {
   return [f](const Tensors& x) { return Tensors{f(x[0])}; };

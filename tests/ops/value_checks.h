@@ -26,7 +26,7 @@ inline void check_values(const Tensor& got, const Shape& shape, const std::vecto
 
 inline Tensor matrix() { return tensor({{1, -2, 3}, {0.5, 4, -1}}, float64); }
 
-/// Checks gradient and gradient of gradient of a function of one tensor.
+/// Checks the gradient, and the gradient of the gradient, of a function of one tensor.
 template <class F>
 void check_gradients(const Tensor& x, const F& f) {
   const TensorFunction g = [&](const std::vector<Tensor>& in) {
@@ -39,7 +39,8 @@ void check_gradients(const Tensor& x, const F& f) {
   CHECK((first && second));
 }
 
-/// Random float64 values with reversed axes, every second element of a longer axis.
+/// A random float64 tensor that is not contiguous: its axes are stored in reverse order, and the
+/// last one takes every second element of a longer axis.
 inline Tensor strided(const Shape& shape) {
   Shape longer = shape;
   std::reverse(longer.begin(), longer.end());

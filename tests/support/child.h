@@ -29,8 +29,8 @@ inline void remove_leftovers(pid_t process) {
                  .c_str());
 }
 
-/// Runs f in a child that exits with its result; returns the child's status, which is not 0 if it
-/// hangs for 20 seconds or dies.
+/// Runs f in a child process that exits with f's result. Returns the status from waitpid(), which
+/// is 0 only if f returned 0. A child that hangs is killed after 20 seconds.
 template <class F>
 int in_child(const F& f) {
   const pid_t child = fork();
@@ -56,7 +56,7 @@ inline void limit_memory(rlim_t bytes) {
   if (setrlimit(RLIMIT_AS, &bound) != 0) _exit(99);
 }
 
-/// Lifts the limit.
+/// Removes the limit that limit_memory() set.
 inline void unlimit_memory() {
   const rlimit bound{RLIM_INFINITY, RLIM_INFINITY};
   setrlimit(RLIMIT_AS, &bound);

@@ -32,7 +32,7 @@ inline double difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-/// The same against float64 values in row-major order.
+/// The largest |a - b| / (1 + |b|), where b are `numbers` in row-major order.
 inline double difference(const Tensor& a, const std::vector<double>& numbers) {
   return difference(a.to(float64), from_data(numbers, a.shape()));
 }
@@ -49,7 +49,8 @@ inline std::string error_of(const std::function<void()>& call) {
   return "";
 }
 
-/// Gradients of sum(f(x...) * dy) for a fixed random dy, followed by f's output.
+/// Returns the gradients of sum(f(inputs) * dy) with respect to the floating inputs, for a fixed
+/// random dy, followed by f(inputs).
 inline std::vector<Tensor> output_and_gradients(const std::function<Tensor(std::vector<Tensor>)>& f,
                                                 std::vector<Tensor> inputs) {
   std::vector<Tensor> leaves, wanted;

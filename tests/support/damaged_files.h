@@ -31,9 +31,9 @@ bool taken(const std::string& path, Load&& load) {
   }
 }
 
-/// Calls load() with every bit of the file flipped (or every n-th bit of a byte), with every
-/// truncation and some extensions: it must throw Error or accept the file. Returns the number
-/// accepted.
+/// Calls load() once for each bit of the file (or every nth bit of each byte) with that bit
+/// flipped, then for every truncation and some extensions of the file. load() must accept the file
+/// or throw Error. Returns how often it accepted.
 template <class Load>
 int count_taken(const std::string& path, Load&& load, int nth = 1) {
   const std::string good = gradus::read_file(path);

@@ -4,7 +4,7 @@
 #include "gradus/models/data/images/png.h"
 #include "tests/support/train_bench.h"
 
-/// Checks that the program fails with one line that says why.
+/// Checks that the program fails and prints a single line, which contains `why`.
 inline void refused(const std::string& program, const std::string& flags, const std::string& why) {
   const Result result = run(program, flags);
   INFO(result.output);
@@ -13,13 +13,13 @@ inline void refused(const std::string& program, const std::string& flags, const 
   CHECK_THAT(result.output, Catch::Matchers::Contains(why));
 }
 
-/// The last line with this beginning.
+/// The last line of the output that starts with `beginning`; "" if there is none.
 inline std::string line_of(const std::string& output, const std::string& beginning) {
   const size_t at = output.rfind('\n' + beginning) + 1;
   return at == 0 ? "" : output.substr(at, output.find('\n', at) - at);
 }
 
-/// Height and width of a picture in the folder.
+/// Height and width of a picture in the bench's folder.
 inline std::pair<int64_t, int64_t> size_of(const Bench& bench, const std::string& file) {
   const gradus::models::ImageBytes image = gradus::models::read_png(bench / file);
   return {image.height, image.width};
@@ -30,7 +30,8 @@ inline gradus::models::ImageBytes picture(int64_t channels, int64_t side, uint8_
           std::vector<uint8_t>(static_cast<size_t>(channels * side * side), value)};
 }
 
-/// The final line from the validation loss on, without the time; --eval-only prints it again.
+/// The part of the line "final: ..." from the validation loss on, without the time. --eval-only
+/// prints the same.
 inline std::string judgement(const std::string& output) {
   const std::string line = line_of(output, "final: ");
   const size_t at = line.find(" val_loss");

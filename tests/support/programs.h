@@ -20,8 +20,8 @@ struct Result {
   std::string output;  // stdout and stderr
 };
 
-/// Restores default handlers: signals that the tests' parent ignores (nohup) would stay ignored in
-/// the programs.
+/// Restores the default handlers. Otherwise, signals that the tests' parent ignores (nohup) would
+/// stay ignored in the programs.
 inline void do_not_ignore(std::initializer_list<int> signals) {
   for (const int signal : signals) std::signal(signal, SIG_DFL);
 }
@@ -29,7 +29,7 @@ inline void do_not_ignore(std::initializer_list<int> signals) {
 /// A program running in the background, killed at the end of the scope.
 class Process {
  public:
-  /// `arguments` and the commands `before` go to the shell.
+  /// Starts a shell that runs the commands `before`, then the program with `arguments`.
   Process(const std::string& program, const std::string& arguments,
           const std::string& before = "") {
     int ends[2];

@@ -22,7 +22,8 @@ struct Bench : TemporaryFolder {
     return " --out '" + (*this / name) + "'";
   }
   std::string file(const std::string& name) const { return gradus::read_file(*this / name); }
-  /// Checkpoint, model and losses: everything that a run must keep.
+  /// The contents of checkpoint, model and losses, everything that a run must keep; "" for a
+  /// missing file.
   std::vector<std::string> run_files(const std::string& name = "out") const {
     std::vector<std::string> all;
     for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",
@@ -37,8 +38,7 @@ struct Bench : TemporaryFolder {
   int64_t checkpoint_step(const std::string& name = "out") const {
     return std::stoll(metadata(name).at("step"));
   }
-  /// Numbers of a CSV file without its header; `timed` drops the last column, which differs between
-  /// runs.
+  /// The numbers in a CSV file. `timed` drops the last column, a time that differs between runs.
   Rows rows(const std::string& name, bool timed = false) const {
     std::istringstream lines(file(name));
     std::string line, cell;
@@ -52,7 +52,7 @@ struct Bench : TemporaryFolder {
     }
     return rows;
   }
-  /// Rewrites the checkpoint with changed metadata, or with one tensor filled with a number.
+  /// Rewrites the checkpoint after change(metadata).
   template <class Change>
   void change_metadata(Change&& change) const {
     const std::string path = *this / "out/checkpoint.safetensors";
@@ -60,6 +60,7 @@ struct Bench : TemporaryFolder {
     change(checkpoint.metadata);
     gradus::save_safetensors(path, checkpoint.tensors, checkpoint.metadata);
   }
+  /// Rewrites the checkpoint with all elements of one tensor set to `number`.
   void fill_tensor(const std::string& name, float number) const {
     const std::string path = *this / "out/checkpoint.safetensors";
     const gradus::SafetensorsFile checkpoint = gradus::load_safetensors(path);

@@ -15,7 +15,8 @@
 
 namespace gradus::testing {
 
-/// Loads a case's parameters in float64 and compares loss and gradients with PyTorch's.
+/// Loads the parameters of the golden case `name` in float64, and compares the model's loss and
+/// gradients with PyTorch's.
 inline void check_golden(const std::string& name, nn::Module& model,
                          const std::function<Tensor()>& loss) {
   CAPTURE(name);

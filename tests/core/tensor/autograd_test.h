@@ -1,5 +1,5 @@
 #pragma once
-// Helpers for the tests of the graph, the engine and rules.
+// Helpers for the tests of the autograd graph, the engine and backward rules.
 
 #include <vector>
 
@@ -14,7 +14,7 @@ inline Tensor leaf(std::initializer_list<double> numbers) {
   return tensor(numbers, float64).requires_grad_();
 }
 
-/// The identity with a custom rule.
+/// The identity with a custom backward rule.
 template <class RuleFn>
 Tensor identity(const char* name, const Tensor& x, core::Saves saves, RuleFn rule) {
   Tensor y = x.detach().clone();
