@@ -13,11 +13,11 @@ struct BertConfig {
   int64_t vocab = 0;      ///< vocabulary size; required
   int64_t context = 128;  ///< maximum length
   int64_t segments = 2;   ///< number of segments: first and second text
-  int64_t layers = 4;     ///< blocks
+  int64_t layers = 4;     ///< number of transformer blocks
   int64_t heads = 4;      ///< attention heads; must divide dim
   int64_t dim = 128;      ///< embedding size
-  int64_t hidden = 0;     ///< of the feed-forward layers; 0: 4 dim
-  double dropout = 0.1;   ///< of embeddings, attention weights and sublayer outputs
+  int64_t hidden = 0;     ///< hidden size of the feed-forward layers; 0: 4 * dim
+  double dropout = 0.1;   ///< probability for embeddings, attention weights and sublayer outputs
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
   double norm_eps = 1e-12;                   ///< added to the variance by the norms
 };
@@ -31,38 +31,39 @@ struct BertInput {
 
 /// Logits and targets of a pre-training batch.
 struct BertAnswers {
-  Tensor word_logits, words;  ///< of the M masked tokens: (M, vocab); (M) int64
-  Tensor next_logits, next;   ///< does the second text follow: (B, 2); (B) int64
+  Tensor word_logits, words;  ///< of the M masked tokens: logits (M, vocab), ids (M) int64
+  Tensor next_logits, next;   ///< of next-sentence prediction: logits (B, 2), classes (B) int64
 };
 
 /// Pre-training losses; usually their sum is minimised.
 struct BertLosses {
-  Tensor masked, next;  ///< mean cross entropy of masked tokens; of is_next
+  Tensor masked, next;  ///< mean cross entropies: of masked tokens, of next-sentence prediction
 };
 
-/// Normalised sum of embeddings, post-norm blocks, a pooler of the first token, a head per task.
+/// The layer norm of the summed embeddings, post-norm blocks, a pooler of the first token, and one
+/// head per pre-training task.
 struct Bert : nn::Module {
   using Config = BertConfig;
   static constexpr const char* kind = "bert";
   static Fields fields(BertConfig& config);
 
   const BertConfig config;
-  nn::Embedding words, positions, segments;  ///< added up
-  nn::LayerNorm embedding_norm;              ///< of the sum
+  nn::Embedding words, positions, segments;  ///< summed for each token
+  nn::LayerNorm embedding_norm;              ///< of the summed embeddings
   nn::Dropout dropout;                       ///< of the embeddings
   std::vector<nn::Block> blocks;             ///< the encoder, post-norm
   nn::Linear pooler;                         ///< dim -> dim
-  nn::Linear transform;                      ///< of the masked-word head: dim -> dim
+  nn::Linear transform;                      ///< first layer of the masked-word head: dim -> dim
   nn::LayerNorm transform_norm;              ///< after transform and its activation
   nn::Linear decoder;                        ///< dim -> vocab, weight tied to words
-  nn::Linear next;                           ///< dim -> 2
+  nn::Linear next;                           ///< next-sentence head: dim -> 2
   explicit Bert(const BertConfig& config);
 
   /// Contextual embedding of each token: (B, T, dim).
   Tensor operator()(const BertInput& input) const;
-  /// tanh of a linear layer of the first token: hidden (B, T, dim) -> (B, dim).
+  /// tanh(pooler(x)) of each text's first token x: hidden (B, T, dim) -> (B, dim).
   Tensor pooled(const Tensor& hidden) const;
-  /// Logits of masked words: hidden (..., dim) -> (..., vocab).
+  /// Vocabulary logits of each token: hidden (..., dim) -> (..., vocab).
   Tensor word_logits(const Tensor& hidden) const;
   /// Logits and targets of both tasks. Throws Error if no token of the batch is masked.
   BertAnswers answers(const MaskedBatch& batch) const;

@@ -12,17 +12,17 @@
 namespace gradus::models {
 
 struct CaptionerConfig {
-  int64_t vocab = 0;                   ///< vocabulary size; required
-  int64_t context = 16;                ///< maximum length of a caption with [START], without [END]
-  int64_t image = 32;                  ///< height and width
-  int64_t channels = 3;                ///< 1: grey; 3: RGB
-  int64_t filters = 32;                ///< of the first convolution; doubled by each following one
-  int64_t convolutions = 3;            ///< 3 x 3, each halves the feature map, rounded up
-  int64_t dim = 64;                    ///< size of word embeddings
-  int64_t hidden = 128;                ///< size of the decoder's state
-  double dropout = 0;                  ///< of embeddings and before the output
+  int64_t vocab = 0;         ///< vocabulary size; required
+  int64_t context = 16;      ///< maximum length of a caption with [START], without [END]
+  int64_t image = 32;        ///< height and width of an image
+  int64_t channels = 3;      ///< 1: grey; 3: RGB
+  int64_t filters = 32;      ///< filters of the first convolution; each later one doubles them
+  int64_t convolutions = 3;  ///< number of convolutions that halve the feature map, rounding up
+  int64_t dim = 64;          ///< size of word embeddings
+  int64_t hidden = 128;      ///< size of the decoder's state
+  double dropout = 0;        ///< probability for embeddings and before the output
   Recurrence cell = Recurrence::lstm;  ///< LSTM as published, or another
-  double coverage = 0;                 ///< lambda of equation 14: doubly stochastic attention
+  double coverage = 0;                 ///< weight lambda of the attention penalty in equation 14
 
   int64_t grid() const;      ///< height and width of the feature map
   int64_t features() const;  ///< channels of the feature map
@@ -41,7 +41,7 @@ struct Captioner : nn::Module {
   static Fields fields(CaptionerConfig& config);
 
   const CaptionerConfig config;
-  std::vector<nn::Conv2d> convolutions;  ///< stride 2, the last stride 1; relu after each
+  std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, relu after each; stride 2, the last 1
   nn::Linear first;                      ///< mean(a) -> h_0 and, for LSTM, c_0
   nn::Embedding words;                   ///< (vocab, dim)
   nn::Dropout dropout;                   ///< of embeddings and before the output
@@ -52,7 +52,7 @@ struct Captioner : nn::Module {
   nn::Linear head;                       ///< L_o: dim -> vocab
   explicit Captioner(const CaptionerConfig& config);
 
-  /// Annotations: images (B, channels, image, image) -> (B, grid grid, features), row by row.
+  /// Annotations: images (B, channels, image, image) -> (B, grid * grid, features), row by row.
   Tensor annotations(const Tensor& images) const;
   /// Next-word logits: images, words (B, T) int64 -> (B, T, vocab).
   Tensor operator()(const Tensor& images, const Tensor& words) const;
@@ -61,7 +61,7 @@ struct Captioner : nn::Module {
   /// text_batch returns them.
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
   /// Attention map for the prediction after each of `words` (B, T): (B, T, grid, grid), each
-  /// summing to 1. Without dropout, outside the graph.
+  /// summing to 1. Applies no dropout and records no gradients.
   Tensor attention_maps(const Tensor& images, const Tensor& words) const;
 
   /// A decoder with `beams` rows per image. The model must outlive it.
@@ -73,7 +73,7 @@ struct Captioner : nn::Module {
  private:
   friend class CaptionerDecoder;
   struct State {
-    Tensor annotations, keys;  // (B, positions, features); attention.prepare() of them
+    Tensor annotations, keys;  // (B, positions, features); attention.prepare(annotations)
     RecurrentState cell;
   };
   struct Step {
@@ -102,7 +102,7 @@ class CaptionerDecoder : public Decoder {
 
  private:
   const Captioner* model_;
-  RecurrentState first_;  // before the first word
+  RecurrentState first_;  // state before the first word
   Captioner::State state_;
   internal::SourceRows rows_;
   int64_t read_ = 0;

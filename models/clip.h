@@ -26,7 +26,7 @@ struct TextEncoder : nn::Module {
   std::vector<nn::Block> blocks;  ///< pre-norm
   nn::LayerNorm ln_f;             ///< of the last block's output
   bool causal;                    ///< tokens attend only to themselves and earlier tokens
-  Pooling pooling;                ///< of the last token, or the mean
+  Pooling pooling;                ///< of features: the last token's, or the mean over tokens
   explicit TextEncoder(const CLIPConfig& config);
 
   /// Text features (B, text_dim). Padding is ignored.
@@ -42,21 +42,21 @@ struct CLIP : nn::Module {
   const CLIPConfig config;
   ViT image;                                     ///< the image encoder
   TextEncoder text;                              ///< the text encoder
-  nn::Linear image_projection, text_projection;  ///< without biases
-  const Tensor logit_scale;                      ///< s in e^s cosine; initially log(1 / 0.07)
+  nn::Linear image_projection, text_projection;  ///< into the joint embedding, no biases
+  const Tensor logit_scale;  ///< s: cosines are scaled by e^s; initially log(1 / 0.07)
   explicit CLIP(const CLIPConfig& config);
 
   /// Unit-length embeddings of images (N, C, H, W): (N, shared).
   Tensor image_features(const Tensor& images) const;
   /// Unit-length embeddings of texts (M, T): (M, shared).
   Tensor text_features(const TextBatch& texts) const;
-  /// Cosine similarities of all images with all texts times min(e^s, 100): (N, M). Zero-shot
-  /// classification is its argmax over texts that name the classes; retrieval its topk over either
-  /// axis.
+  /// Cosine similarities of all images with all texts, times min(e^s, 100): (N, M). Zero-shot
+  /// classification takes the argmax over texts that name the classes; retrieval takes the topk
+  /// along either axis.
   Tensor similarity(const Tensor& image_features, const Tensor& text_features) const;
   /// Mean of two cross entropies: of each image over all texts, and of each text over all images.
-  /// In training mode it first clamps s to log 100 (section 2.5). Throws Error for fewer than two
-  /// pairs.
+  /// In training mode, s is first clamped to at most log 100 (section 2.5). Throws Error for fewer
+  /// than two pairs.
   Tensor loss(const Tensor& images, const TextBatch& texts) const;
 };
 

@@ -12,21 +12,21 @@ namespace gradus::models {
 /// Self-attention over a feature map x (B, C, H, W), added to it:
 ///   y = x + gamma o,  o_j = sum_i softmax_i(f(x_i) . g(x_j)) h(x_i)
 /// with 1 x 1 convolutions f (keys), g (queries) and h (values); gamma starts at 0, so that local
-/// features are learned first. Zhang et al. 2019 (SAGAN), arXiv 1805.08318, equations 1 to 3, with
-/// values projected once.
+/// features are learned first. Zhang et al. 2019 (SAGAN), arXiv 1805.08318, equations 1 to 3,
+/// without the paper's second projection v of the values.
 struct SelfAttention2d : nn::Module {
   nn::Conv2d query, key;  ///< C -> C / 8, at least 1
   nn::Conv2d value;       ///< C -> C
-  const Tensor gamma;     ///< of rank 0
+  const Tensor gamma;     ///< a scalar (rank 0)
   explicit SelfAttention2d(int64_t channels);
   Tensor operator()(const Tensor& x) const;
 };
 
 struct CNNAttentionConfig {
-  int64_t image = 32;     ///< height and width, at least 4
+  int64_t image = 32;     ///< height and width of an image, at least 4
   int64_t channels = 3;   ///< 1: grey; 3: RGB
   int64_t classes = 10;   ///< 0: no head
-  int64_t filters = 32;   ///< of the first convolution; twice as many in the second
+  int64_t filters = 32;   ///< filters of the first convolution; the second has twice as many
   bool attention = true;  ///< false: no attention, for comparison
 
   /// Height and width of the feature map.
@@ -46,14 +46,15 @@ struct CNNAttention : nn::Module {
   std::optional<nn::Linear> head;            ///< none if classes is 0
   explicit CNNAttention(const CNNAttentionConfig& config);
 
-  /// Image features, the flattened map: (B, channels, image, image) -> (B, 2 filters grid grid).
+  /// Image features, the flattened map: images (B, channels, image, image)
+  /// -> (B, 2 * filters * grid * grid).
   Tensor features(const Tensor& images) const;
   /// Size of features().
   int64_t feature_size() const { return 2 * config.filters * config.grid() * config.grid(); }
   /// Logits (B, classes). Throws Error if there is no head.
   Tensor operator()(const Tensor& images) const;
-  /// Attention map of each query position, (B, grid grid, grid, grid), each summing to 1; outside
-  /// the graph. Throws Error if there is no attention.
+  /// Attention map of each query position: (B, grid * grid, grid, grid), each map summing to 1.
+  /// Records no gradients. Throws Error if there is no attention.
   Tensor attention_maps(const Tensor& images) const;
 };
 

@@ -39,7 +39,7 @@ namespace internal {
 void check_ids(const char* op, const char* what, const Tensor& ids);
 /// Throws Error, opening with `op`, unless beams >= 1 and sources * beams <= 2^24.
 void check_beams(const char* op, int64_t sources, int64_t beams);
-/// Replaces each defined tensor by its rows `rows`.
+/// Replaces each defined tensor x by index_select(x, 0, rows).
 void select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows);
 
 /// The source that each row of an encoder-decoder's decoder belongs to.
@@ -50,7 +50,8 @@ class SourceRows {
   /// rows; all messages open with `op`.
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
-  /// Source of each row, (rows) int64: selects decoder rows from a tensor with a row per source.
+  /// Index of each row's source: (rows) int64. index_select with it expands a tensor with one row
+  /// per source to one row per decoder row.
   Tensor index() const;
   /// Throws Error unless ids are (rows, T) with T <= room, or while gradients are recorded.
   void check_next(const Tensor& ids, int64_t room) const;
@@ -69,7 +70,7 @@ class SourceRows {
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0: the most likely token (greedy)
   int64_t top_k = 0;       ///< only the k most likely tokens; 0: all
-  double top_p = 1;        ///< only the most likely tokens with total probability top_p
+  double top_p = 1;        ///< only the fewest most likely tokens whose probabilities sum to top_p
 };
 
 /// Samples a token id from logits (vocab). Ties rank by id, smallest first; a logit of -infinity is
@@ -78,23 +79,23 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
                      core::Generator& generator);
 
 struct GenerateOptions {
-  int64_t tokens = 100;           ///< maximum number
-  SamplingOptions sampling = {};  ///< of each token
+  int64_t tokens = 100;           ///< maximum number of new tokens
+  SamplingOptions sampling = {};  ///< how each token is chosen
   uint64_t seed = 0;              ///< the text depends only on model, prompt and options
   int64_t vocab = 0;        ///< only ids below this are sampled (the tokenizer's size); 0: all
   int64_t stop_token = -1;  ///< ends the text and is not part of it; -1: none
   std::function<void(int64_t)> on_token = {};  ///< called with each new token
 };
 
-/// Continues `prompt` (token ids, truncated to the last that fit) and returns the new tokens.
-/// `decoder` has one row and is cleared first. Each token is read once until the decoder is full;
-/// it is then cleared and rereads the last half of its capacity. So each token is sampled with at
-/// least half the capacity as context (if the text is that long), at the cost of reading two tokens
-/// per new token instead of one.
+/// Continues `prompt` (token ids) and returns the new tokens. `decoder` has one row and is cleared
+/// first. Of a prompt longer than decoder.capacity(), only the end is read. Whenever the decoder is
+/// full, it is cleared and rereads the last capacity() / 2 tokens. So each token is sampled with at
+/// least half the capacity as context (if the text is that long), at the cost of reading about two
+/// tokens per new token instead of one.
 std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});
 
-/// Generates with a new decoder of `model`.
+/// Continues `prompt` with a new decoder of `model`.
 template <class Model>
 requires requires(const Model& model) { model.decoder(1); }
 std::vector<int64_t> generate(const Model& model, const std::vector<int64_t>& prompt,
@@ -114,9 +115,9 @@ struct BeamSearchOptions {
 /// A target found by beam search.
 struct Hypothesis {
   std::vector<int64_t> tokens;  ///< without start and stop
-  double log_probability = 0;   ///< of the tokens and, if stopped, of stop
-  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha, n the number of tokens and stop
-  bool stopped = false;  ///< ended with stop; false: cut off
+  double log_probability = 0;   ///< of `tokens` and, if stopped, of the stop token
+  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha; n counts the tokens and stop
+  bool stopped = false;  ///< true: ended with the stop token; false: cut off
 };
 
 /// Beam search: the likeliest targets of each source, best score first. `decoder` has options.beams

@@ -13,22 +13,22 @@
 
 namespace gradus::models {
 
-/// Position encoding: embeddings added to the tokens' (learned, sinusoidal), or rotated queries and
-/// keys.
+/// Position encoding: embeddings added to the token embeddings (learned, sinusoidal), or rotation
+/// of queries and keys (rotary).
 enum class Positions { learned, sinusoidal, rotary };
 
 struct GPTConfig {
   int64_t vocab = 0;     ///< vocabulary size; required
   int64_t context = 64;  ///< maximum length
-  int64_t layers = 4;    ///< blocks
+  int64_t layers = 4;    ///< number of transformer blocks
   int64_t heads = 4;     ///< query heads; must divide dim
   int64_t dim = 128;     ///< embedding size
-  double dropout = 0;    ///< of embeddings, attention weights and sublayer outputs
-  bool bias = false;     ///< in linear layers and norms
+  double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
+  bool bias = false;     ///< biases in linear layers and norms
   bool tie = true;       ///< share the token embedding's weight with the output layer
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
   bool gated = false;    ///< gated feed-forward layers, act(a) b; with silu: SwiGLU
-  int64_t hidden = 0;    ///< of the feed-forward layers; 0: 4 dim, or 8/3 dim if gated
+  int64_t hidden = 0;    ///< size of the feed-forward layers; 0: 4 * dim, or 8/3 * dim if gated
   int64_t kv_heads = 0;  ///< key/value heads, a divisor of heads; 0: heads
   Positions positions = Positions::learned;  ///< position encoding
   nn::NormKind norm = nn::NormKind::layer;   ///< kind of all norms
@@ -52,7 +52,7 @@ struct GPT : nn::Module {
   nn::Dropout dropout;                                ///< of the embedded tokens
   std::vector<nn::Block> blocks;                      ///< pre-norm, causal
   nn::Norm ln_f;                                      ///< of the last block's output
-  nn::Linear head;                                    ///< without bias
+  nn::Linear head;                                    ///< dim -> vocab, without bias
   explicit GPT(const GPTConfig& config);
 
   /// Next-token logits at each position: ids (B, T) int64 -> (B, T, vocab), T <= context.
@@ -74,11 +74,11 @@ class GPTDecoder : public Decoder {
  public:
   GPTDecoder(const GPT& model, int64_t rows);
   int64_t vocab() const override { return model_->config.vocab; }
-  /// The model's logits at the last position. Throws Error unless there is room for all of ids.
+  /// The next-token logits after the last of ids. Throws Error unless there is room for all of ids.
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override {
-    return layers_.empty() ? 0 : capacity() - layers_.front().length();  // empty: moved from
+    return layers_.empty() ? 0 : capacity() - layers_.front().length();  // empty after a move
   }
   /// The maximum length, config.context.
   int64_t capacity() const override { return model_->config.context; }

@@ -6,10 +6,11 @@
 
 namespace gradus::models {
 
-/// Splits images (B, C, H, W) into patches (B, patches, C patch patch): patches row by row, pixels
-/// ordered by channel, row, column. Throws Error unless `patch` divides height and width.
+/// Splits images (B, C, H, W) into patches (B, patches, C * patch * patch): patches row by row,
+/// pixels ordered by channel, row, column. Throws Error unless `patch` divides height and width.
 Tensor patchify(const Tensor& images, int64_t patch);
-/// The inverse: patches (B, patches, C patch patch) -> images (B, C, H, W), `image` = (C, H, W).
+/// The inverse of patchify: patches (B, patches, C * patch * patch) -> images (B, C, H, W). `image`
+/// is (C, H, W).
 Tensor unpatchify(const Tensor& patches, const Shape& image, int64_t patch);
 
 struct MAEConfig {
@@ -18,15 +19,15 @@ struct MAEConfig {
   int64_t decoder_heads = 4;           ///< attention heads; must divide decoder_dim
   int64_t decoder_dim = 32;            ///< embedding size of the decoder
   double mask_ratio = 0.75;            ///< fraction of patches hidden
-  bool normalise = true;               ///< reconstruct each patch's (pixels - mean) / deviation
+  bool normalise = true;               ///< normalise each target patch: (pixels - mean) / deviation
 
   /// Number of hidden patches per image: mask_ratio of all, rounded.
   int64_t hidden() const;
 };
 
-/// Reconstruction of an MAE.
+/// Result of an MAE.
 struct MAEResult {
-  Tensor patches;  ///< (B, patches, C patch patch), normalised if config.normalise
+  Tensor patches;  ///< predicted: (B, patches, C * patch * patch), normalised if config.normalise
   Tensor hidden;   ///< (B, patches) bool: true for hidden patches
   Tensor loss;     ///< mean squared error over hidden patches
 };
@@ -48,17 +49,17 @@ struct MAE : nn::Module {
   nn::Linear decoder_head;                ///< decoder_dim -> pixels of a patch
   explicit MAE(const MAEConfig& config);
 
-  /// A random permutation of each image's patches, (batch, patches) int64; the last ones are
-  /// hidden. It depends only on seed, step and the image's id: ids (batch) int64; undefined: its
-  /// index in the batch.
+  /// A random permutation of each image's patches: (batch, patches) int64. The last
+  /// config.hidden() of them are hidden. It depends only on the seed, the step and the image's id;
+  /// ids (batch) int64 default to the indices in the batch.
   Tensor order(int64_t batch, uint64_t seed, int64_t step, const Tensor& ids = {}) const;
   /// Reconstructs images (B, channels, image, image) with patches hidden by order(). Throws Error
   /// for other shapes, an empty batch, and an order that is not a permutation.
   MAEResult operator()(const Tensor& images, const Tensor& order) const;
 
-  /// Images with hidden patches filled with `fill`, outside the graph.
+  /// Images with hidden patches filled with `fill`. Records no gradients.
   Tensor masked(const Tensor& images, const Tensor& hidden, double fill = 0) const;
-  /// Images with hidden patches replaced by their reconstruction, outside the graph.
+  /// Images with hidden patches replaced by their reconstruction. Records no gradients.
   Tensor reconstructed(const Tensor& images, const MAEResult& result) const;
 
  private:

@@ -14,18 +14,18 @@ struct LabelledFeatures {
 };
 
 struct LinearProbeOptions {
-  int64_t steps = 300;         ///< full-batch updates
-  double lr = 0.05;            ///< initial; cosine decay to 0
+  int64_t steps = 300;         ///< number of full-batch updates
+  double lr = 0.05;            ///< initial learning rate, with cosine decay to 0
   double weight_decay = 1e-3;  ///< of AdamW
 };
-/// Test accuracy of multinomial logistic regression on frozen features, standardised by the
-/// training set's mean and deviation; trained from 0 by full-batch AdamW.
+/// Test accuracy of multinomial logistic regression on frozen features, which are standardised by
+/// the training set's mean and deviation. Weights start at 0 and are trained by full-batch AdamW.
 double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
                     const LinearProbeOptions& options = {});
 
 struct NeighbourOptions {
-  int64_t k = 20;             ///< neighbours that vote; at most the training set's size
-  double temperature = 0.07;  ///< votes weigh exp(similarity / temperature); 0: equally
+  int64_t k = 20;             ///< neighbours that vote; if the training set is smaller, all of it
+  double temperature = 0.07;  ///< votes have weight exp(similarity / temperature); 0: equal weights
 };
 /// Predicted classes by a vote of the k training examples with the largest cosine similarity, ties
 /// going to the smaller class: (N test) int64. Wu et al. 2018, arXiv 1805.01978, section 3.4.

@@ -14,12 +14,12 @@ struct RNNTranslatorConfig {
   int64_t source_vocab = 0;  ///< vocabulary size; required
   int64_t target_vocab = 0;  ///< vocabulary size; required
   int64_t context = 128;     ///< maximum length of a target
-  int64_t layers = 1;        ///< of the encoder, and of the decoder
+  int64_t layers = 1;        ///< layers of the encoder, and of the decoder
   int64_t dim = 64;          ///< embedding size
-  int64_t hidden = 128;      ///< size of the decoder's state; half of it per encoder direction
-  double dropout = 0.1;      ///< of embeddings, between layers, and before the output
+  int64_t hidden = 128;      ///< size of the decoder's state; each encoder direction has half of it
+  double dropout = 0.1;      ///< probability for embeddings, between layers, before the output
   Recurrence cell = Recurrence::gru;      ///< of encoder and decoder
-  nn::Score score = nn::Score::additive;  ///< of a decoder state and an annotation
+  nn::Score score = nn::Score::additive;  ///< attention score of a decoder state and an annotation
 };
 
 class RNNTranslatorDecoder;
@@ -47,8 +47,8 @@ struct RNNTranslator : nn::Module {
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
   /// Mean cross entropy of the batch's targets.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
-  /// Attention weights of each target token over the source: (B, T, S). Without dropout, outside
-  /// the graph.
+  /// Attention weights of each target token over the source: (B, T, S). Applies no dropout and
+  /// records no gradients.
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
   /// A decoder with `beams` rows per source: row r decodes source r / beams. The model must outlive
@@ -61,7 +61,7 @@ struct RNNTranslator : nn::Module {
   friend class RNNTranslatorDecoder;
   /// The sources' annotations and the decoder's state.
   struct State {
-    Tensor annotations, keys;  // (B, S, hidden); attention.prepare() of them
+    Tensor annotations, keys;  // (B, S, hidden); attention.prepare(annotations)
     Tensor mask;               // (B, 1, S) or undefined
     std::vector<RecurrentState> layers;
   };
@@ -88,7 +88,7 @@ class RNNTranslatorDecoder : public Decoder {
 
  private:
   const RNNTranslator* model_;
-  std::vector<RecurrentState> first_;  // before the first token
+  std::vector<RecurrentState> first_;  // states before the first token
   RNNTranslator::State state_;
   internal::SourceRows rows_;
   int64_t read_ = 0;

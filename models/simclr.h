@@ -23,8 +23,8 @@ concept ImageEncoder = std::derived_from<E, nn::Module> &&
   { config.classes } -> std::convertible_to<int64_t>;
 };
 
-/// The head g: out(relu(in(h))), dim -> hidden -> projection. Discarded after training: it loses
-/// colour and orientation, which the features h keep (section 4.2).
+/// The projection head g: out(relu(in(h))), dim -> hidden -> projection. It is discarded after
+/// training, since it loses colour and orientation, which the features h keep (section 4.2).
 struct ProjectionHead : nn::Module {
   nn::Linear in, out;  ///< with biases
   ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)
@@ -48,7 +48,8 @@ struct SimCLRConfig {
   }
 };
 
-/// z = g(f(x)) of two views x of each image, trained with NT-Xent: z must match the other view's.
+/// Computes z = g(f(x)) for two views x of each image, with encoder f and head g. NT-Xent trains
+/// the two z of an image to match each other rather than those of other images.
 ///   SimCLR<ViT> model({.encoder = {.classes = 0}});
 ///   model.loss(augment(x, o, seed, 2 * step), augment(x, o, seed, 2 * step + 1))
 template <ImageEncoder E>

@@ -14,11 +14,12 @@ struct TransformerConfig {
   int64_t source_vocab = 0;  ///< vocabulary size; required
   int64_t target_vocab = 0;  ///< vocabulary size; required
   int64_t context = 128;     ///< maximum length of source and target
-  int64_t layers = 3;        ///< blocks of the encoder, and of the decoder
+  int64_t layers = 3;        ///< number of blocks of the encoder, and of the decoder
   int64_t heads = 4;         ///< attention heads; must divide dim
   int64_t dim = 128;         ///< embedding size
-  int64_t hidden = 0;        ///< of the feed-forward layers; 0: 4 dim
-  double dropout = 0.1;  ///< of embeddings, attention weights, hidden layers and sublayer outputs
+  int64_t hidden = 0;        ///< hidden size of the feed-forward layers; 0: 4 * dim
+  /// Probability of dropout of embeddings, attention weights, hidden layers and sublayer outputs.
+  double dropout = 0.1;
   Activation activation = Activation::relu;  ///< of the feed-forward layers
   bool pre_norm = false;                     ///< pre-norm blocks; false: post-norm, as published
   bool tie = true;            ///< share the target embedding's weight with the output layer
@@ -36,7 +37,7 @@ struct Transformer : nn::Module {
 
   const TransformerConfig config;
   nn::Embedding source_embedding, target_embedding;  ///< the same if shared_vocab
-  nn::SinusoidalPositions positions;                 ///< added to both
+  nn::SinusoidalPositions positions;                 ///< added to source and target embeddings
   nn::Dropout dropout;                               ///< of the embedded tokens
   std::vector<nn::Block> encoder;                    ///< pre-norm if config.pre_norm
   nn::LayerNorm encoder_norm;                        ///< of the encoder's output
@@ -50,8 +51,8 @@ struct Transformer : nn::Module {
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
   /// Mean cross entropy of the batch's targets.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
-  /// Cross-attention weights of the last decoder layer, averaged over heads: (B, T, S). Without
-  /// dropout, outside the graph.
+  /// Cross-attention weights of the last decoder layer, averaged over heads: (B, T, S). Applies no
+  /// dropout and records no gradients.
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
   /// A decoder with `beams` rows per source: row r decodes source r / beams. The model must outlive
@@ -62,8 +63,8 @@ struct Transformer : nn::Module {
   /// The encoder's blocks and norm: x (B, S, dim) -> (B, S, dim). The mask (B, 1, 1, S) is true for
   /// real source tokens; undefined: all.
   Tensor encode(Tensor x, const Tensor& mask) const;
-  /// The decoder's blocks and norm: y (B, T, dim) -> (B, T, dim). `memory` (B, S, dim): the output
-  /// of encode().
+  /// The decoder's blocks and norm: y (B, T, dim) -> (B, T, dim). `memory` (B, S, dim) is the
+  /// output of encode(), and `mask` the mask given to it.
   Tensor decode(Tensor y, const Tensor& memory, const Tensor& mask) const;
 
  private:
@@ -81,7 +82,7 @@ class TransformerDecoder : public Decoder {
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override {
-    return layers_.empty() ? 0 : capacity() - layers_.front().length();  // empty: moved from
+    return layers_.empty() ? 0 : capacity() - layers_.front().length();  // empty after a move
   }
   /// The maximum length of a target, config.context.
   int64_t capacity() const override { return model_->config.context; }
@@ -90,9 +91,9 @@ class TransformerDecoder : public Decoder {
  private:
   void select_sources(const Tensor& rows);
   const Transformer* model_;
-  Tensor mask_;  // of the sources, per row
+  Tensor mask_;  // source mask of each row: (rows, 1, 1, S) or undefined
   internal::SourceRows rows_;
-  std::vector<nn::KeysAndValues> memories_;  // per layer
+  std::vector<nn::KeysAndValues> memories_;  // of the sources, per layer
   std::vector<nn::KeyValueCache> layers_;
 };
 

@@ -14,15 +14,15 @@ namespace gradus::models {
 enum class Pooling { token, mean };
 
 struct ViTConfig {
-  int64_t image = 32;                ///< height and width
-  int64_t channels = 3;              ///< 1: grey; 3: RGB
-  int64_t patch = 4;                 ///< height and width; must divide image
-  int64_t classes = 10;              ///< 0: no head
-  int64_t layers = 4;                ///< blocks
-  int64_t heads = 4;                 ///< attention heads; must divide dim
-  int64_t dim = 64;                  ///< embedding size
-  int64_t hidden = 0;                ///< of the feed-forward layers; 0: 4 dim
-  double dropout = 0;                ///< of embeddings, attention weights and sublayer outputs
+  int64_t image = 32;    ///< height and width of an image
+  int64_t channels = 3;  ///< 1: grey; 3: RGB
+  int64_t patch = 4;     ///< height and width of a patch; must divide image
+  int64_t classes = 10;  ///< number of classes; 0: no head
+  int64_t layers = 4;    ///< number of transformer blocks
+  int64_t heads = 4;     ///< attention heads; must divide dim
+  int64_t dim = 64;      ///< embedding size
+  int64_t hidden = 0;    ///< hidden size of the feed-forward layers; 0: 4 * dim
+  double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
   Pooling pooling = Pooling::token;  ///< features: the class token's, or the mean of the patches'
   double norm_eps = 1e-5;            ///< added to the variance by the norms
 
@@ -30,7 +30,7 @@ struct ViTConfig {
   int64_t patches() const { return image / patch * (image / patch); }
 };
 
-/// Linear patch embeddings after a class token, learned positions, pre-norm blocks.
+/// A class token followed by linear patch embeddings, learned positions, and pre-norm blocks.
 struct ViT : nn::Module {
   using Config = ViTConfig;
   static constexpr const char* kind = "vit";
@@ -51,9 +51,9 @@ struct ViT : nn::Module {
   Tensor embed(const Tensor& images) const;
   /// Which tokens encode() returns.
   enum class Tokens { all, class_token };
-  /// Encodes the class token and embedded patches (B, n, dim), all or some of an image's. Returns
-  /// (B, 1 + n, dim), or (B, 1, dim) with Tokens::class_token: then the last block computes no
-  /// other token (see nn::Block::first).
+  /// Encodes the class token and embedded patches (B, n, dim), which may be a subset of an image's
+  /// patches. Returns (B, 1 + n, dim), or (B, 1, dim) with Tokens::class_token: then the last block
+  /// computes no other token (see nn::Block::first).
   Tensor encode(const Tensor& embedded, Tokens tokens = Tokens::all) const;
   /// Image features, pooled as config.pooling says: (B, channels, image, image) -> (B, dim). With
   /// Pooling::token, the class token is the last block's only query; to trace the attention of all

@@ -1,5 +1,5 @@
 #pragma once
-// Batches of tensors of examples.
+// Batches of examples that are rows of tensors.
 
 #include <array>
 #include <cstddef>
@@ -12,8 +12,8 @@
 namespace gradus::models {
 
 struct BatchesOptions {
-  int64_t size = 32;       ///< rows per batch; the last one of an epoch has the rest
-  uint64_t seed = 0;       ///< determines the order of rows, with the epoch's number
+  int64_t size = 32;       ///< rows per batch; the last batch of an epoch may be smaller
+  uint64_t seed = 0;       ///< determines, with the epoch's number, the order of rows
   bool shuffle = true;     ///< false: rows in their own order
   bool drop_last = false;  ///< drops a smaller last batch
 };
@@ -36,7 +36,7 @@ class BatchOrder {
  private:
   int64_t n_;
   BatchesOptions options_;
-  // The order of the epoch used last.
+  // Cache: the order of the rows in the epoch used last.
   mutable int64_t ordered_epoch_ = -1;
   mutable Tensor order_;
 };
@@ -76,7 +76,7 @@ class Batches {
 
     /// Iterates over the batches.
     struct Iterator {
-      const Epoch* epoch;  ///< must outlive it
+      const Epoch* epoch;  ///< must outlive the iterator
       int64_t i;           ///< number of the batch
       ///@{
       /// As for any input iterator.
@@ -86,7 +86,7 @@ class Batches {
       ///@}
     };
     ///@{
-    /// The first batch; past the last.
+    /// Iterators to the first batch and past the last.
     Iterator begin() const { return {this, 0}; }
     Iterator end() const { return {this, size()}; }
     ///@}

@@ -29,7 +29,7 @@ class Draws {
   RandomKey key_;
   uint64_t block_ = 0;
   std::array<uint32_t, 4> words_{};
-  size_t next_ = 0;  // 0 or 2
+  size_t next_ = 0;  // index of the next unused pair of words: 0 or 2
 };
 
 constexpr int64_t max_rows = 1 << 16, max_indices = 1 << 16, max_steps = int64_t{1} << 32;
@@ -42,9 +42,10 @@ struct BatchPosition {
   int64_t step, index;
 };
 
-/// Key of a random batch; row i uses its counter + i. Philox serves as a hash: key and counter
-/// encode the seed, the split and the position in the run. Within the limits checked here no two
-/// rows of a run share a counter. Errors open with `op` and call rows `rows`.
+/// Returns the key of a random batch; row i adds i to the key's counter. Philox serves as a hash:
+/// seed and counter of the key encode the seed, the split and the position in the run. Within the
+/// limits checked here, no two rows of a run share a counter. Errors open with `op` and call the
+/// rows `rows`, such as "windows".
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {
   const auto& [split, batch, seed, step, index] = at;
   core::check(batch >= 1 && batch <= max_rows, op, ": expected a batch of 1 to ", max_rows, " ",
@@ -56,19 +57,20 @@ inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition
           (static_cast<uint64_t>(step) << 32) + (static_cast<uint64_t>(index) << 16)};
 }
 
-/// An integer in [0, n) for a row of the batch with this key.
+/// A random integer in [0, n) for a row of the batch with this key.
 inline int64_t row_choice(RandomKey key, int64_t row, int64_t n) {
   const auto words = philox(key, static_cast<uint64_t>(row));
   const uint64_t wide = (static_cast<uint64_t>(words[0]) << 32) | words[1];
   return static_cast<int64_t>(wide % static_cast<uint64_t>(n));
 }
 
-/// Key and stream for a row of the batch with this key.
+/// The key of one row, derived from the key of its batch.
 inline RandomKey row_key(RandomKey key, int64_t row) {
   const auto words = philox(key, static_cast<uint64_t>(row));
   return {static_cast<uint64_t>(words[0]) << 32 | words[1],
           static_cast<uint64_t>(words[2]) << 32 | words[3]};
 }
+/// The stream of random numbers of one row, from the key of its batch.
 inline Draws row_draws(RandomKey key, int64_t row) { return Draws(row_key(key, row)); }
 
 }  // namespace gradus::models::internal

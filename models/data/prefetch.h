@@ -21,13 +21,13 @@ namespace gradus::models {
 ///   models::Prefetch<TokenBatch> batches([&](int64_t step, int64_t index) {
 ///     return data.random_batch(Split::train, 32, seed, step, index);
 ///   });
-///   for (int64_t step = 0; step < steps; ++step) { const TokenBatch batch = batches.at(step); ... }
+///   for (int64_t step = 0; step < steps; ++step) { const auto batch = batches.at(step); ... }
 /// at() always returns the function's result; any batch other than the prefetched one is computed
 /// on the spot. The function must be pure and thread-safe (TextData's and PairData's methods are;
 /// those of Batches are not, because they cache an epoch's order), and everything it refers to must
-/// outlive this object. It sees the modes (NoGrad, EvalMode) that the calling thread had when it
-/// requested the previous batch. An exception that it throws is rethrown by at() for that batch.
-/// Its parallel loops run on its thread alone while the step uses the others.
+/// outlive this object. The function sees the modes (NoGrad, EvalMode) that the calling thread had
+/// when it requested the previous batch. An exception that it throws is rethrown by at() for that
+/// batch. Its parallel loops run on its thread alone while the step uses the others.
 ///
 /// Each object belongs to one thread. The destructor waits for a batch in progress.
 template <class Batch>
@@ -66,7 +66,7 @@ class Prefetch {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return busy_ != position; });
       if (ready_ && ready_->position == position) result = std::move(ready_);
-      wanted_ = next(position);  // replaces one not yet started, which is then made below
+      wanted_ = next(position);  // replaces a request not yet started
       const bool is_ready = ready_ && ready_->position == wanted_;
       if (!is_ready) ready_.reset();
       if (is_ready || busy_ == wanted_) wanted_.reset();
@@ -120,7 +120,7 @@ class Prefetch {
   const int64_t indices_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  std::optional<Position> wanted_, busy_;  // the next to make; the one being made
+  std::optional<Position> wanted_, busy_;  // the next batch to make; the batch being made
   std::optional<Result> ready_;
   core::Modes modes_;
   bool stop_ = false;

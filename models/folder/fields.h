@@ -16,14 +16,14 @@
 
 namespace gradus::models {
 
-/// Parses the whole of `text` as a number; nothing if it is not one, does not fit, or is not
-/// finite. Number is int64_t, uint64_t or double.
+/// Parses the whole of `text` as a number. Returns nullopt if it is not one, does not fit, or is
+/// not finite. Number is int64_t, uint64_t or double.
 template <class Number>
 std::optional<Number> parse_number(const std::string& text);
 
 /// A choice among named values: an enum whose values count from 0.
 struct Choice {
-  std::vector<std::string> names;   ///< of the values, from 0
+  std::vector<std::string> names;   ///< names[i] is the name of value i
   std::function<size_t()> get;      ///< returns the value's index in `names`
   std::function<void(size_t)> set;  ///< sets the value by its index
   /// The value's name, or "number 7" if it is outside the enum.
@@ -39,7 +39,7 @@ struct Field {
   std::string name, meaning;   ///< the name in files and flags; a line for --help
   Value value;                 ///< points to the variable
   double least = 0, most = 0;  ///< the limits of an int64_t or a double, both inclusive
-  bool optional = false;       ///< files of earlier versions may lack it: `initial` applies
+  bool optional = false;       ///< files may lack the field; it then gets the value `initial`
   std::string initial = {};    ///< as text; default: the value when the field is added
 
   /// The value as text: 4, 0.5, true, gelu.
@@ -89,7 +89,7 @@ class Fields {
   /// Throws Error, opening with `op`, on the first value outside its limits.
   void check(const char* op) const;
 
-  /// A JSON object on one line, or with one line per field.
+  /// The fields as a JSON object on one line, or with one line per field.
   std::string to_json(bool lines = false) const;
   /// Sets the values from a JSON object. Throws Error, opening with `where` and naming the entry,
   /// with nothing changed, if one is missing, of another type, outside its limits or unknown.

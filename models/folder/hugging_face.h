@@ -1,12 +1,14 @@
 #pragma once
 // Folders in the format of Hugging Face's transformers: config.json with a model_type,
-// model.safetensors with its parameters' names, the tokenizer's files or preprocessor_config.json.
-// Reading needs nothing from here: load_model and the rest of model_folder.h, load_tokenizer and
-// load_image_info accept both formats.
+// model.safetensors with transformers' parameter names, and the tokenizer's files or
+// preprocessor_config.json. Reading needs nothing from here: load_model and the rest of
+// model_folder.h, load_tokenizer and load_image_info accept both formats.
 //
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
-//   bert  Bert, BertClassifier    (BertForPreTraining, ...ForSequence-, ...ForTokenClassification)
-//   vit   ViT whose features are the class token's            (ViTForImageClassification, ViTModel)
+//   bert  Bert                                               (BertForPreTraining)
+//         BertClassifier                                     (BertForSequenceClassification,
+//                                                             BertForTokenClassification)
+//   vit   ViT whose features are the class token's           (ViTForImageClassification, ViTModel)
 //
 // Where transformers has several dropout probabilities, the one of hidden states is used for all.
 
@@ -23,9 +25,9 @@ namespace gradus::models {
 bool is_hugging_face(const std::string& dir);
 
 /// Lists what is lost when a Hugging Face folder is saved again, in either format. Each entry is
-/// "FILE: KEY: VALUE": a text classifier's class names; a GPT-2's ids and tokens that begin and end
-/// texts, unless they are the tokenizer's <|endoftext|>, and those that pad them. Empty for a
-/// folder in our format. Throws Error, naming the file, if one cannot be read.
+/// "FILE: KEY: VALUE": a text classifier's class names; a GPT-2's special tokens (start, end,
+/// unknown) that are not the tokenizer's <|endoftext|>, and its padding token. Empty for a folder
+/// in our format. Throws Error, naming the file, if one cannot be read.
 std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer);
 
 /// What goes into a folder besides the model.
@@ -34,7 +36,7 @@ struct HuggingFaceParts {
   const ImageInfo* images = nullptr;     ///< of a ViT
 };
 
-/// save_hugging_face for a model of the given kind.
+/// Does the work of save_hugging_face for a model of the given kind.
 void save_hugging_face_files(const std::string& dir, const std::string& kind, const Fields& config,
                              const nn::Module& model, const HuggingFaceParts& parts);
 
@@ -43,8 +45,8 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 /// a WordPieceTokenizer vocab.txt, each with a tokenizer_config.json; for another tokenizer our
 /// tokenizer.json, which transformers does not read. ImageInfo becomes preprocessor_config.json.
 /// Biases that a GPT lacks become zeros. Throws Error, before it writes, on what the format cannot
-/// express: rotary or sinusoidal positions, RMS norms, gates, shared key/value heads, mean pooling;
-/// and if DIR holds a tokenizer.json, which would be read instead.
+/// express (rotary or sinusoidal positions, RMS norms, gated feed-forward layers, shared key/value
+/// heads, mean pooling), and if DIR holds a tokenizer.json, which would be read instead.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

@@ -1,6 +1,6 @@
 #pragma once
-// Hugging Face's config.json, read as and written from our configuration. For the library's own
-// use: no public header includes this.
+// Conversion between Hugging Face's config.json and our configuration. For the library's own use:
+// no public header includes this.
 
 #include "gradus/models/folder/fields.h"
 #include "gradus/models/folder/hugging_face_models.h"
@@ -10,14 +10,15 @@ namespace gradus::models::internal {
 /// Sets the fields of our model of this kind from the configuration. Throws Error, naming the file,
 /// with nothing changed, on what our model does not support.
 void read_fields(const HuggingFaceConfig& config, const std::string& kind, const Fields& fields);
-/// The names of the classes, from id2label; without it LABEL_0, LABEL_1, ... for num_labels, or 2.
+/// The names of the classes, from id2label. Without id2label: LABEL_0, LABEL_1, ..., as many as
+/// num_labels says, or 2.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
 /// The default name of class i: LABEL_i.
 std::string default_class_name(size_t i);
 
-/// The config.json of one of our models. Without class names it has LABEL_0, LABEL_1, .... Throws
-/// Error on what Hugging Face's model does not support.
+/// The config.json of one of our models. If class_names is empty, the names are LABEL_0, LABEL_1,
+/// .... Throws Error on what Hugging Face's model does not support.
 nlohmann::ordered_json make_hugging_face_config(const std::string& kind, const Fields& fields,
                                                 const std::vector<std::string>& class_names);
 

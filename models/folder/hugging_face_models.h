@@ -20,30 +20,30 @@ struct HuggingFaceKey {
   bool null_is_zero = false;           ///< 0 is written as null
 };
 
-/// A layer, or a single parameter. Its parameters are `layer`, `layer`.weight and `layer`.bias. A *
-/// stands for a number.
+/// A layer (parameters `layer`.weight and `layer`.bias) or a single parameter `layer`. A * stands
+/// for a number.
 struct HuggingFaceLayer {
   enum Kind {
     linear,
     conv1d,  ///< a linear layer whose weight is (in, out)
     head,    ///< a linear layer or norm above the encoder, which files may lack
   };
-  const char* layer;                   ///< ours
-  std::vector<const char*> hf_layers;  ///< if several, ours concatenates them
+  const char* layer;                   ///< our name
+  std::vector<const char*> hf_layers;  ///< Hugging Face's names; ours concatenates several
   Kind kind = linear;
 };
 
-/// A model, by the model_type of its config.json.
+/// A model of Hugging Face's; `type` is the model_type in its config.json.
 struct HuggingFaceModel {
   const char* type;
-  const char* kind;    ///< ours
-  const char* prefix;  ///< of the names in `layers`, in files with a head
+  const char* kind;    ///< our kind of model
+  const char* prefix;  ///< prefix of the names in `layers`, in files with a head
   std::vector<HuggingFaceKey> keys;
   nlohmann::json required;  ///< the only values of these keys that we support
   std::vector<std::pair<const char*, const char*>> fixed;  ///< our other fields and their values
   std::vector<HuggingFaceLayer> layers;
   std::vector<HuggingFaceLayer> unprefixed;               ///< layers without the prefix
-  std::vector<std::pair<const char*, const char*>> tied;  ///< a tensor that repeats another one
+  std::vector<std::pair<const char*, const char*>> tied;  ///< a copy, and the tensor it copies
   std::vector<const char*> ignored;                       ///< tensors that are not parameters
   std::vector<const char*> unsupported = {};              ///< tensors that our model lacks
 };
@@ -56,8 +56,8 @@ struct HuggingFaceConfig {
 
 /// Whether this is a Hugging Face config.json, not ours.
 bool is_hugging_face_config(const nlohmann::json& config);
-/// DIR/config.json; nothing if it is missing or ours. Throws Error, naming the file, if it is not
-/// JSON.
+/// The content of DIR/config.json; nullopt if it is missing or ours. Throws Error, naming the file,
+/// if it is not JSON.
 std::optional<HuggingFaceConfig> find_hugging_face_config(const std::string& dir);
 
 /// The table of a configuration's model. Throws Error, naming the file, if there is none.
@@ -78,13 +78,13 @@ inline constexpr const char* token_classifier = "BertForTokenClassification";
 /// The names that one of our parameters has in Hugging Face's files.
 struct HuggingFaceParameter {
   const HuggingFaceLayer* layer = nullptr;
-  std::vector<std::string> names;  ///< without the prefix; if several, ours concatenates them
-  bool has_prefix = false;         ///< in files with a head
+  std::vector<std::string> names;  ///< without the prefix; ours concatenates several
+  bool has_prefix = false;         ///< whether files with a head prefix the names
   bool is_transposed = false;
 };
 /// Finds our parameter `name`. A classifier's "bert.words.weight" is its encoder's.
 std::optional<HuggingFaceParameter> find_parameter(const HuggingFaceModel& model, std::string name);
-/// The number that stands for the * of `pattern` in `name` ("" without a *); nothing if they do not
+/// The number that stands for the * of `pattern` in `name` ("" without a *); nullopt if they do not
 /// match.
 std::optional<std::string> number_in(const std::string& pattern, const std::string& name);
 

@@ -10,14 +10,14 @@ namespace gradus::models::internal {
 
 /// All tensors of a folder, from one file or several.
 struct HuggingFaceFile {
-  std::string path;  ///< of the file, or of the index of several
+  std::string path;  ///< path of the file, or of the index of several files
   NamedTensors tensors;
 };
 /// Reads DIR/model.safetensors or the files in DIR/model.safetensors.index.json. Throws Error,
 /// naming the file, if both are missing or one is damaged.
 HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
-/// Copies a file's tensors into one of our models, converted to the file's dtype. Returns the
+/// Converts one of our models to a file's dtype and copies the file's tensors into it. Returns the
 /// optional parameters that the file lacks; they keep their values. Throws Error, opening with the
 /// file's path and listing what is missing, unexpected or of another shape, with nothing changed.
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,

@@ -14,9 +14,10 @@ struct ImageInfo {
   std::vector<std::string> class_names = {};  ///< empty for a model without classes
 };
 
-/// DIR/images.json, or preprocessor_config.json where a Hugging Face folder has that instead.
+/// The path of DIR/images.json, or of DIR/preprocessor_config.json if only that exists.
 std::string image_info_path(const std::string& dir);
-/// The file that names the classes: images.json, or config.json in a Hugging Face folder.
+/// The path of the file that names the classes: DIR/images.json, or DIR/config.json in a Hugging
+/// Face folder.
 std::string class_names_path(const std::string& dir);
 /// Writes images.json into an existing model folder; call it after save_model. Throws Error on
 /// failure.

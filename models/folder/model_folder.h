@@ -46,19 +46,19 @@ void read_config(const std::string& dir, const std::string& kind, const Fields& 
 struct LoadOptions {
   /// Accepts a Hugging Face folder that lacks layers above the encoder (BERT's pooler, the heads of
   /// BERT and ViT). They are initialised in a new model and keep their weights in an existing one.
-  /// Otherwise missing layers throw Error, except a BertClassifier's head if the folder holds no
+  /// If false, missing layers throw Error, except a BertClassifier's head if the folder holds no
   /// classifier.
   bool new_heads = false;
 };
-/// Calls `make`, which creates a module, and loads DIR's weights into it, converted to their dtype.
+/// Calls `make`, which creates a module, converts it to the dtype of DIR's weights and loads them.
 /// No initialiser runs in `make` (Module::param), and creating more parameters than the file holds
 /// (twice as many for a Hugging Face folder) throws Error, so a damaged configuration allocates no
 /// memory. Throws Error, naming the file, on weights that do not fit.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 
-/// Loads DIR/model.safetensors into an existing model, converted to the weights' dtype. Throws
-/// Error, naming the file, on weights that do not fit.
+/// Converts an existing model to the dtype of DIR's weights and loads them. Throws Error, naming
+/// the file, on weights that do not fit.
 void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options = {});
 
 /// The configuration in DIR/config.json of a model of type M.

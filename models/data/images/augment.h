@@ -10,9 +10,9 @@ namespace gradus::models {
 
 /// Random changes, drawn for each image and applied in this order; 0 turns one off.
 struct AugmentOptions {
-  // Geometry, in a single bilinear resampling; 0 outside the image.
+  // Geometric changes, made by a single bilinear resampling; pixels outside the image are 0.
   int64_t shift = 0;       ///< translation by up to this many whole pixels per axis
-  double crop_scale = 0;   ///< in (0, 1]: smallest area of a random crop, as a fraction
+  double crop_scale = 0;   ///< in (0, 1]: smallest area of a crop, as a fraction of the image
   double crop_aspect = 0;  ///< >= 1: aspect ratios of the crop lie between 1 / this and this
   double flip = 0;         ///< probability of a horizontal flip
   double rotate = 0;       ///< maximum angle to either side, in degrees
@@ -24,10 +24,10 @@ struct AugmentOptions {
   double brightness = 0, contrast = 0, saturation = 0;  ///< 0: unchanged
   double grey = 0;                                      ///< probability of converting to grey
   double blur = 0;                                      ///< probability of a Gaussian blur
-  double blur_sigma = 2;                                ///< maximum, in pixels; minimum 0.1
-  double noise = 0;                                     ///< standard deviation of normal noise
-  double erase = 0;                                     ///< probability of zeroing a rectangle
-  double erase_area = 0.3;                              ///< maximum, as a fraction; minimum 0.02
+  double blur_sigma = 2;    ///< maximum deviation of the blur, in pixels; minimum 0.1
+  double noise = 0;         ///< standard deviation of normal noise
+  double erase = 0;         ///< probability of zeroing a rectangle
+  double erase_area = 0.3;  ///< maximum area of the rectangle, as a fraction; minimum 0.02
 
   static Fields fields(AugmentOptions& options);
   /// Throws Error, as augment does, if an option is out of range.
@@ -36,7 +36,7 @@ struct AugmentOptions {
 
 /// Returns images (N, C, H, W) float32 with values from 0 to 1, each randomly changed, as a new
 /// tensor of the same shape; no gradient flows through. The changes are a function of (seed, step,
-/// id) alone, where ids (N) int64 default to the index in the batch: they do not depend on the
+/// id) alone, where ids (N) int64 default to the indices in the batch. They do not depend on the
 /// number of threads or the rest of the batch. For two views use two steps: augment(x, o, seed, 2 *
 /// step) and (..., 2 * step + 1). Colours and noise clamp to [0, 1], so normalise afterwards.
 /// Throws Error on options out of range, other shapes and dtypes, a negative step, and images of
@@ -50,7 +50,7 @@ Tensor augment(const Tensor& images, const AugmentOptions& options, uint64_t see
 /// Resamples images bilinearly: pixel (x, y) of image n, relative to its centre, is read at
 ///   x' = a x + b y + s,  y' = c x + d y + t     with maps[n] = ((a, b, s), (c, d, t)), in pixels,
 /// and is 0 outside. Images (N, C, H, W) float32, maps (N, 2, 3) with values from -1e6 to 1e6.
-/// Whole shifts and flips copy pixels exactly.
+/// Shifts by whole pixels and flips copy pixels exactly.
 Tensor warp(const Tensor& images, const Tensor& maps);
 
 }  // namespace gradus::models

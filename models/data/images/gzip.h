@@ -31,7 +31,7 @@ class PackedFile {
   std::string context_;
   File file_;
   uint64_t size_;
-  std::unique_ptr<Inflater> inflater_;  // of a compressed file
+  std::unique_ptr<Inflater> inflater_;  // null for a plain file
 };
 
 /// `path`, or `path`.gz if only that exists.

@@ -38,7 +38,7 @@ struct ChannelStats {
 };
 
 /// (x - mean) / std per channel of x (N, C, H, W); x itself if stats are empty. Throws Error unless
-/// there are C of each, all finite, and each std above 0.
+/// there are C means and C stds, all finite, and each std is above 0.
 Tensor normalize(const Tensor& x, const ChannelStats& stats);
 /// Inverse of normalize: x std + mean.
 Tensor denormalize(const Tensor& x, const ChannelStats& stats);
@@ -54,17 +54,17 @@ struct ImageBatch {
 /// Thread-safe: all methods may be called concurrently.
 class ImageData {
  public:
-  /// `shape` is (N, C, H, W), `bytes` are in this order, N labels are from 0 to class_names.size()
-  /// - 1. Throws Error if sizes differ or, naming the image, if a label is out of range.
+  /// `bytes` holds the values of a contiguous tensor of `shape` (N, C, H, W); each of the N labels
+  /// is an index into class_names. Throws Error if sizes differ or, naming the image, if a label is
+  /// out of range.
   ImageData(const Shape& shape, std::vector<uint8_t> bytes, std::vector<int64_t> labels,
             std::vector<std::string> class_names);
 
   int64_t size() const { return count_; }  ///< number of images
   /// (N, C, H, W).
   Shape shape() const;
-  const std::vector<std::string>& class_names() const {
-    return content_->class_names;
-  }                                                                      ///< by label
+  /// Name of each class, indexed by label.
+  const std::vector<std::string>& class_names() const { return content_->class_names; }
   int64_t classes() const { return std::ssize(content_->class_names); }  ///< number of classes
   /// Label of image i. Throws Error if there is no such image.
   int64_t label(int64_t i) const;
@@ -85,7 +85,7 @@ class ImageData {
   /// Images first ... first + count - 1 as a data set, with ids from 0. Throws Error if they are
   /// out of range.
   ImageData part(int64_t first, int64_t count) const;
-  /// Statistics of all images. A constant channel gets std 1.
+  /// Mean and standard deviation of each channel over all images. A constant channel gets std 1.
   ChannelStats stats() const;
 
  private:

@@ -11,7 +11,7 @@ namespace gradus::models {
 /// resolved, samples widened or narrowed to 8 bits, interlaced rows put in order, and transparent
 /// pixels blended with white. Samples are sRGB: 8-bit samples without another colour space in the
 /// file, such as those of write_png, are kept exactly. Throws Error naming the file if it is not a
-/// PNG, is damaged, or has more than 2^26 pixels or more than its size can hold.
+/// PNG, is damaged, or declares more than 2^26 pixels or more than a file of its size can hold.
 ImageBytes read_png(const std::string& path);
 
 /// Writes a PNG file with 8 bits per sample, grey or RGB, atomically as write_file_atomically does.

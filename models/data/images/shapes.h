@@ -11,7 +11,7 @@ namespace gradus::models {
 
 struct ShapesOptions {
   int64_t size = 32;                       ///< height and width in pixels, 20 to 1024
-  int64_t min_shapes = 1, max_shapes = 2;  ///< per picture: 1 or 2, equally likely
+  int64_t min_shapes = 1, max_shapes = 2;  ///< number of shapes per picture: 1 or 2, equally likely
   double noise = 0.03;                     ///< largest change of each value, in [0, 1]
   uint64_t seed = 0;                       ///< each seed draws different pictures
 };
@@ -23,16 +23,16 @@ struct ShapeImages {
   std::vector<std::string> captions;  ///< one per picture
 };
 
-/// Draws pictures first ... first + n - 1 of an endless sequence: each is a function of the options
-/// and its number alone, so pictures with other numbers are held out.
+/// Draws pictures first ... first + n - 1 of an endless sequence. Each is a function of the options
+/// and its number alone, so pictures with other numbers can serve as test data.
 ///   const auto train = draw_shapes(0, 20000), test = draw_shapes(20000, 1000);
-/// Circles, squares, triangles, crosses and diamonds in seven colours on a dark background, at any
-/// position, a quarter to two fifths of the picture in size: "a red circle", or two that differ in
-/// shape or colour: "a red circle above a blue square", "below", "left of", "right of". Two shapes
-/// never touch; they are at least twice as far apart along the caption's axis as along the other.
-/// Either shape is named first equally often: "a blue square below a red circle" describes the same
-/// picture. Throws Error unless first >= 0, the options are in range and the pictures take at most
-/// 16 GB.
+/// Shapes are circles, squares, triangles, crosses and diamonds in seven colours on a dark
+/// background, at any position; their size is a quarter to two fifths of the picture's. A
+/// caption reads "a red circle", or for two shapes, which differ in shape or colour, "a red circle
+/// above a blue square" (or "below", "left of", "right of"). Two shapes never touch, and are at
+/// least twice as far apart along the caption's axis as along the other. Either shape is named
+/// first equally often: "a blue square below a red circle" describes the same picture. Throws Error
+/// unless first >= 0, the options are in range and the pictures take at most 16 GB.
 ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options = {});
 
 /// The caption of the same picture that names the other shape first: "a blue square below a red

@@ -10,9 +10,9 @@ namespace gradus::models {
 
 struct CorruptSpansOptions {
   double rate = 0.15;          ///< fraction of the tokens to remove
-  double mean_span = 3;        ///< tokens
+  double mean_span = 3;        ///< mean length of the removed spans, in tokens
   int64_t first_sentinel = 0;  ///< id of the first gap's sentinel; later gaps use the ids after it
-  int64_t sentinels = 100;     ///< number of sentinel ids; one more than the gaps is needed
+  int64_t sentinels = 100;     ///< number of sentinel ids; must exceed the number of gaps
 };
 
 /// Input of T5's encoder and decoder.
@@ -25,15 +25,15 @@ struct CorruptedSpans {
 struct SpanCounts {
   int64_t spans, taken;  ///< spans removed, tokens removed
 };
-/// Counts for n tokens. Throws Error if n < 2 or the options are out of range.
+/// The counts for a sequence of n tokens. Throws Error if n < 2 or the options are out of range.
 SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options);
 
 /// Span corruption: Raffel et al. 2020, arXiv 1910.10683, section 3.1.4. Removes round(rate n) of n
 /// tokens, at least 1 and at most n - 1, in round(removed / mean_span) spans, at least 1. Lengths
 /// and positions are drawn uniformly from all arrangements without empty spans and with at least
-/// one token kept between any two. (T5's own code ends each sequence with a span: a line that loses
-/// one span would always lose its end.) A pure function of its arguments. Throws Error on fewer
-/// than 2 tokens, on a token that is a sentinel, and on too few sentinels.
+/// one token kept between any two spans. (T5's own code ends each sequence with a span: a line that
+/// loses one span would always lose its end.) A pure function of its arguments. Throws Error on
+/// fewer than 2 tokens, on a token that is a sentinel, and on too few sentinels.
 CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
                              RandomKey key);
 

@@ -13,7 +13,7 @@ namespace gradus::models {
 struct DenoisingOptions {
   int64_t length = 128;     ///< maximum tokens per sequence
   double rate = 0.15;       ///< fraction of a sequence's tokens to remove
-  double mean_span = 3;     ///< tokens
+  double mean_span = 3;     ///< mean length of the removed spans, in tokens
   double validation = 0.1;  ///< fraction of the sequences held out; above 0, at least one
   uint64_t seed = 0;        ///< selects the sequences held out
 };
@@ -28,10 +28,10 @@ class DenoisingData : public PairSource {
   /// Statistics of the text.
   struct Report {
     int64_t train = 0, validation = 0;  ///< sequences in each split
-    int64_t too_short = 0;              ///< dropped: under 2 tokens; empty lines not counted
-    int64_t repeated = 0;               ///< dropped: equal to an earlier one
-    int64_t tokens = 0, unknown = 0;    ///< in the sequences kept; [UNK] among these
-    int64_t longest_target = 0;         ///< tokens
+    int64_t too_short = 0;  ///< dropped for having a single token; empty lines do not count
+    int64_t repeated = 0;   ///< dropped because equal to an earlier one
+    int64_t tokens = 0, unknown = 0;  ///< tokens in the sequences kept; [UNK] among them
+    int64_t longest_target = 0;       ///< length of the longest target, in tokens
   };
 
   /// Special tokens for the tokenizer: [PAD], [UNK], [START], [END] and as many sentinels [X0],

@@ -25,36 +25,37 @@ struct MaskedBatch {
 };
 
 struct MaskedPairsOptions {
-  int64_t length = 128;     ///< T
-  int64_t segment = 0;      ///< tokens per segment; 0: a segment is a line of the text
-  double rate = 0.15;       ///< fraction of the tokens of A and B to predict; of these,
-  double masked = 0.8;      ///< this fraction becomes [MASK],
-  double random = 0.1;      ///< this fraction a random ordinary token; the rest stay
+  int64_t length = 128;  ///< tokens per example, T
+  int64_t segment = 0;   ///< tokens per segment; 0: each line of the text is a segment
+  double rate = 0.15;    ///< fraction of the tokens of A and B to predict
+  double masked = 0.8;   ///< fraction of the predicted tokens that become [MASK]
+  double random = 0.1;  ///< fraction of the predicted tokens that become random ones; the rest stay
   double validation = 0.1;  ///< fraction of the text, at its end, held out
 };
 
 /// Masked tokens and next sentences: Devlin et al. 2019, arXiv 1810.04805, sections 3.1 and A.1.
 ///
-/// Empty lines divide a text into documents, and these consist of segments: lines, or pieces of
-/// `segment` tokens. Segments are cut into equal pieces of at most (T - 3) / 2 tokens. A is one or
-/// more consecutive segments, as many as fit half an example; B starts with the segment after A or,
-/// in half of the examples, with one from another document (from elsewhere in the same one if the
-/// split has only one), and continues until the example is full. round(rate n) of the n ordinary
-/// tokens of A and B are predicted, at least one. The two splits share no segment.
+/// Empty lines divide a text into documents, which consist of segments: lines, or pieces of at
+/// most `segment` tokens. Lines are cut into equal pieces of at most (T - 3) / 2 tokens. A is as
+/// many consecutive segments as fit half an example, at least one. B starts with the segment after
+/// A or, in half of the examples, with one from another document (from elsewhere in the same
+/// document if the split has only one), and continues until the example is full. round(rate n) of
+/// the n ordinary tokens of A and B are predicted, at least one. The two splits share no segment.
 class MaskedPairs {
  public:
   /// Statistics of the text.
   struct Report {
     int64_t documents = 0, segments = 0, tokens = 0;  ///< of the whole text
     int64_t unknown = 0;                              ///< tokens that are [UNK]
-    int64_t lone = 0;  ///< documents of one segment, usable only as "elsewhere"
+    int64_t lone = 0;  ///< documents of one segment, which only supply a B that does not follow A
     int64_t train_tokens = 0, validation_tokens = 0;  ///< of each split
   };
 
   /// The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out end of the text starts at the
-  /// nearest end of a document, or within a document if that would halve or double
-  /// options.validation. Throws Error if a special token is missing, if the tokenizer rejects a
-  /// line (naming it), and if a split has too few segments for both kinds of pairs.
+  /// nearest document boundary, or within a document if the boundary would make the held-out
+  /// fraction less than half or more than twice options.validation. Throws Error if a special token
+  /// is missing, if the tokenizer rejects a line (naming it), and if a split has too few segments
+  /// for both kinds of pairs.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 
@@ -66,16 +67,15 @@ class MaskedPairs {
   /// Examples first, first + 1, ..., at most `batch`, of a pass through the whole split, document
   /// after document. Pairs and masks are the same on every call.
   MaskedBatch examples(Split split, int64_t first, int64_t batch) const;
-  int64_t num_examples(Split split) const {
-    return std::ssize(of(split).examples);
-  }  ///< in a full pass
+  /// Number of examples in a pass through a split.
+  int64_t num_examples(Split split) const { return std::ssize(of(split).examples); }
 
  private:
   struct Segment {
     int64_t begin, end;  // in tokens_
   };
   struct Range {
-    int64_t first, last;  // segments of a document, or of a piece of one
+    int64_t first, last;  // a document, or a part of one: the segments from first to last - 1
   };
   struct Example {
     int64_t document, first;  // where A begins
@@ -83,8 +83,8 @@ class MaskedPairs {
   };
   struct SplitData {
     std::vector<Range> documents;
-    std::vector<Example> starts;    // all segments that another one follows
-    std::vector<Example> examples;  // through the whole split
+    std::vector<Example> starts;    // at every segment that has a successor in its document
+    std::vector<Example> examples;  // of a pass through the whole split
   };
   const SplitData& of(Split split) const { return split == Split::train ? train_ : validation_; }
   void read(const std::string& text, const Tokenizer& tokenizer);
@@ -103,7 +103,7 @@ class MaskedPairs {
 
   MaskedPairsOptions options_;
   int64_t pad_, cls_, sep_, mask_;
-  std::vector<bool> is_special_;   // by id
+  std::vector<bool> is_special_;   // indexed by id
   std::vector<int32_t> ordinary_;  // ids that are not special
   std::vector<int32_t> tokens_;
   std::vector<Segment> segments_;

@@ -34,7 +34,7 @@ class PairSource {
   /// TextData::random_batch's limits.
   PairBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                          int64_t index = 0) const;
-  /// Pairs first, first + 1, ..., at most `batch`, in the order given; the same on every call.
+  /// Pairs first, first + 1, ..., at most `batch`, in the split's order; the same on every call.
   PairBatch pairs(Split split, int64_t first, int64_t batch) const;
 
  protected:
@@ -48,7 +48,7 @@ class PairSource {
   /// Pair i of a split; any randomness comes from `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;
 
-  /// Selects the sequences to hold out: round(share n) of the n distinct ones at random, with all
+  /// Returns which sequences to hold out: a random round(share n) of the n distinct ones, with all
   /// their repeats; at least one if n > 1 and share > 0. Does not depend on the order of the
   /// sequences. Throws Error unless the share is in [0, 1).
   std::vector<bool> held_out(const std::vector<std::span<const int32_t>>& sequences, double share,

@@ -10,8 +10,8 @@
 namespace gradus::models {
 
 struct PairDataOptions {
-  int64_t max_source = 256;  ///< longer pairs are left out
-  int64_t max_target = 256;  ///< [START] and [END] not counted
+  int64_t max_source = 256;  ///< maximum tokens of a source; longer pairs are left out
+  int64_t max_target = 256;  ///< maximum tokens of a target, without [START] and [END]
   double validation = 0.1;   ///< fraction of the distinct sources held out; above 0, at least one
   uint64_t seed = 0;         ///< selects the sources held out
 };
@@ -22,13 +22,13 @@ class PairData : public PairSource {
  public:
   /// Counts of the pairs in use and of those left out.
   struct Report {
-    int64_t train = 0, validation = 0;                 ///< pairs in each split
-    int64_t too_long = 0;                              ///< left out: over max_source or max_target
-    int64_t empty = 0;                                 ///< left out: a side has no tokens
-    int64_t held_out = 0;                              ///< left out of training: source held out
-    int64_t source_tokens = 0, target_tokens = 0;      ///< in the pairs in use
+    int64_t train = 0, validation = 0;  ///< pairs in each split
+    int64_t too_long = 0;               ///< left out because over max_source or max_target
+    int64_t empty = 0;                  ///< left out because a side has no tokens
+    int64_t held_out = 0;               ///< left out of training because the source is held out
+    int64_t source_tokens = 0, target_tokens = 0;      ///< tokens in the pairs in use
     int64_t unknown_sources = 0, unknown_targets = 0;  ///< [UNK] among these tokens
-    int64_t longest_source = 0, longest_target = 0;    ///< tokens
+    int64_t longest_source = 0, longest_target = 0;    ///< in tokens
   };
 
   /// The source tokenizer needs [PAD]; the target tokenizer [PAD], [START] and [END]. Throws Error
@@ -42,17 +42,16 @@ class PairData : public PairSource {
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
   const Report& report() const { return report_; }  ///< of all pairs given
-  int64_t num_pairs(Split split) const override {
-    return std::ssize(entries(split));
-  }  ///< in a split
+  /// Number of pairs in a split.
+  int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Index of pair i of a split in the constructor's list (in the split's own list if there are
-  /// two).
+  /// Index that pair i of a split has in the list given to the constructor (in its split's list if
+  /// two were given).
   int64_t original(Split split, int64_t i) const;
 
  private:
   struct Entry {
-    int64_t source, target, end;  // where each begins in tokens_; where the target ends
+    int64_t source, target, end;  // in tokens_: begin of the source, begin and end of the target
     int64_t original;
   };
   TokenPair pair(Split split, int64_t i, RandomKey key) const override;

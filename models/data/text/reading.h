@@ -15,7 +15,8 @@
 
 namespace gradus::models::internal {
 
-/// The line that begins at text[at], without its line break (LF or CR LF); moves `at` to the next.
+/// Returns the line that begins at text[at], without its line break (LF or CR LF), and moves `at`
+/// to the next line.
 inline std::string_view next_line(std::string_view text, size_t& at) {
   const size_t end = std::min(text.find('\n', at), text.size());
   std::string_view line = text.substr(at, end - at);
@@ -24,15 +25,15 @@ inline std::string_view next_line(std::string_view text, size_t& at) {
   return line;
 }
 
-/// Calls use(begin, end) for as few pieces as possible of [begin, begin + n), each of at most
-/// `most` elements; their lengths differ by at most 1.
+/// Cuts [begin, begin + n) into as few pieces of at most `most` elements as possible, with lengths
+/// that differ by at most 1, and calls use(begin, end) for each.
 template <class Use>
 void for_equal_pieces(int64_t begin, int64_t n, int64_t most, Use&& use) {
   const int64_t pieces = gradus::internal::ceil_div(n, most);
   for (int64_t i = 0; i < pieces; ++i) use(begin + n * i / pieces, begin + n * (i + 1) / pieces);
 }
 
-/// tokenizer.encode(text); errors open with `where`.
+/// Returns tokenizer.encode(text); the messages of its errors open with `where`.
 template <class... Where>
 std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text,
                             const Where&... where) {

@@ -12,7 +12,7 @@ namespace gradus::models {
 /// Texts as token ids, padded to the longest. Both int64.
 struct TextBatch {
   Tensor ids;      ///< (B, T): [START] text [END], then [PAD]
-  Tensor lengths;  ///< (B): tokens of each without [PAD], 1 to T; undefined: all T
+  Tensor lengths;  ///< (B): tokens of each text without [PAD], 1 to T; undefined: all T
 };
 
 /// Encodes the texts. Throws Error unless there is at least one and the tokenizer has [PAD],

@@ -11,21 +11,21 @@ namespace gradus::models {
 /// Windows of tokens, and the same windows one token later.
 struct TokenBatch {
   Tensor inputs;   ///< (B, T) int64
-  Tensor targets;  ///< (B, T) int64: the token after each
+  Tensor targets;  ///< (B, T) int64: the token after each input
 };
 
 /// The part of the data to train on, and the part to evaluate on.
 enum class Split { train, validation };
 
-/// A stream of tokens in two splits: the first nine tenths train, the last tenth validates. In
-/// memory or in files; the batches are the same.
+/// A stream of tokens in two splits: the first nine tenths train, the last tenth validates. The
+/// tokens are in memory or in files; the batches are the same.
 class TextData {
  public:
   /// Throws Error if either split has fewer than context + 1 tokens.
   TextData(std::vector<int64_t> tokens, int64_t context);
-  /// Two streams, one per split.
+  /// Takes two streams, one per split.
   TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation, int64_t context);
-  /// Streams read from their files as needed. The methods throw as TokenFile::read does.
+  /// Takes streams in files, read as needed. The methods throw as TokenFile::read does.
   TextData(TokenFile tokens, int64_t context);
   TextData(TokenFile train, TokenFile validation, int64_t context);
 
@@ -39,7 +39,7 @@ class TextData {
   TokenBatch windows(Split split, int64_t first, int64_t batch) const;
   /// Number of consecutive windows in a split.
   int64_t num_windows(Split split) const;
-  /// The rest after the last window: (1, n), 0 <= n < T.
+  /// The tokens after the last window, as a shorter window: (1, n), 0 <= n < T.
   TokenBatch after_windows(Split split) const;
   /// Number of tokens in a split.
   int64_t length(Split split) const;

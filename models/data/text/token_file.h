@@ -37,7 +37,7 @@ class TokenFile {
 
   int64_t size() const { return count_; }             ///< number of tokens
   int64_t vocab_size() const { return vocab_size_; }  ///< every token is below it
-  /// Path it was opened with.
+  /// The path that the file was opened with.
   const std::string& path() const;
   /// Checksum stored in the file; only verify() compares it with the tokens.
   std::string checksum() const;
@@ -52,13 +52,13 @@ class TokenFile {
 
   /// Statistics of the text written.
   struct Written {
-    int64_t bytes = 0;    ///< of text
-    int64_t tokens = 0;   ///< encoded from it
-    int64_t unknown = 0;  ///< [UNK] among these
+    int64_t bytes = 0;    ///< bytes of text encoded
+    int64_t tokens = 0;   ///< number of tokens written
+    int64_t unknown = 0;  ///< [UNK] among the tokens
   };
-  /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces,
-  /// each cut before a space, tab or line break that a character other than white space follows:
-  /// there this library's tokenizers give the same tokens as for the whole text. A text without
+  /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces.
+  /// A piece ends before a space, tab or line break that a character other than white space
+  /// follows; cutting there does not change the tokens of this library's tokenizers. A text without
   /// such positions is a single piece. Throws Error naming the file and the piece that the
   /// tokenizer rejects, and on options out of range.
   static Written write(const std::string& path, const std::string& text_path,
@@ -67,9 +67,10 @@ class TokenFile {
   /// neither empty nor 16 hexadecimal digits.
   static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
                     const std::string& source = "");
-  /// The same tokens as write() in an unnamed temporary file, which is freed with the last copy,
-  /// however the program ends; path() is the name it had. Throws Error as write() does, and if
-  /// there is no folder for temporary files.
+  /// Writes the same tokens as write() to a temporary file without a name. The system frees it with
+  /// the last copy of the TokenFile, even if the program crashes; path() returns the name under
+  /// which it was created. Throws Error as write() does, and if there is no folder for temporary
+  /// files.
   static TokenFile temporary(const std::string& text_path, const Tokenizer& tokenizer,
                              const TokenFileOptions& options = {});
 

@@ -18,7 +18,7 @@ struct BPETable;
 
 struct BPEOptions {
   int64_t vocab_size = 4096;              ///< special tokens, 256 bytes and merged tokens
-  std::vector<std::string> special = {};  ///< such as {"<|endoftext|>"}; get the first ids
+  std::vector<std::string> special = {};  ///< such as {"<|endoftext|>"}; they get the first ids
   int64_t min_count = 2;                  ///< rarer pairs are not merged
 };
 
@@ -27,12 +27,12 @@ struct BPEOptions {
 ///
 /// GPT-2's rule splits a text into words: at each position the first of these alternatives that
 /// matches, as long as possible:
-///   's 't 're 've 'm 'll 'd | ?letters | ?digits | ?others | spaces, but for the last one before a
-///   word | spaces                                                        (a ? is an optional space)
-/// with Unicode's letters, digits and spaces; a byte that is not UTF-8 is an "other". A word starts
-/// as its bytes; the earliest merge rule that matches adjacent tokens merges them, from left to
-/// right, and this repeats until no rule matches. Every byte string can be encoded (encode throws
-/// Error only on a word of 2^31 bytes), and decode restores it exactly.
+///   's 't 're 've 'm 'll 'd | ?letters | ?digits | ?others | spaces, except the last one before a
+///   word | spaces                                                       (a ? is an optional space)
+/// with Unicode's letters, digits and spaces; a byte that is not UTF-8 is an "other". Each byte of
+/// a word starts as a token. The earliest merge rule that matches a pair of adjacent tokens merges
+/// all such pairs, from left to right; this repeats until no rule matches. Every byte string can be
+/// encoded (encode throws Error only on a word of 2^31 bytes), and decode restores it exactly.
 class BPETokenizer : public Tokenizer {
  public:
   /// Learns merges from a text: repeatedly merges the most frequent pair of adjacent tokens within
@@ -79,9 +79,9 @@ class BPETokenizer : public Tokenizer {
   std::string unicode_token(int64_t id) const;
   std::vector<std::string> unicode_merges() const;
 
-  std::vector<std::string> pieces_;  // bytes of each token; the name of a special one
+  std::vector<std::string> pieces_;  // by id: the bytes of a token, the name of a special token
   std::array<int32_t, 256> byte_ids_{};
-  std::vector<Merge> merges_;                    // by priority
+  std::vector<Merge> merges_;                    // by priority, first the highest
   std::unordered_map<uint64_t, int32_t> ranks_;  // left << 32 | right -> index in merges_
 };
 

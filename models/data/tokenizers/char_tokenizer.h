@@ -9,12 +9,13 @@
 
 namespace gradus::models {
 
-/// One token per character (Unicode code point). The vocabulary is the special tokens, then the set
-/// of characters of a text by code point. encode throws Error, naming the byte, on text that is not
-/// UTF-8.
+/// One token per character (Unicode code point). The vocabulary is the special tokens, then the
+/// distinct characters of a text in the order of their code points. encode throws Error, naming the
+/// byte, on text that is not UTF-8.
 class CharTokenizer : public Tokenizer {
  public:
-  /// The vocabulary of `text`. Throws Error if it is empty or, naming the byte, not UTF-8.
+  /// Takes the vocabulary from `text`. Throws Error if the text is empty or, naming the byte, not
+  /// UTF-8.
   explicit CharTokenizer(const std::string& text, const std::vector<std::string>& special = {});
   explicit CharTokenizer(const internal::TokenizerFile& file);
 

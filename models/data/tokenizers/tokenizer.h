@@ -44,7 +44,7 @@ class Tokenizer {
 
  protected:
   Tokenizer() = default;
-  /// Starts with these special tokens, whose ids count from `first`. Throws Error on a name that is
+  /// Adds these special tokens with the ids first, first + 1, .... Throws Error on a name that is
   /// empty, repeated or not UTF-8.
   explicit Tokenizer(const std::vector<std::string>& special, int64_t first = 0);
   /// Adds a special token. Throws Error on a name that is empty, repeated or not UTF-8.

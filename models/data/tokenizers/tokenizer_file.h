@@ -16,7 +16,7 @@ struct TokenizerFile {
   const nlohmann::json& root;
   /// True for a file of Hugging Face's tokenizers: only these have a "model".
   bool is_hugging_face() const;
-  /// Throws Error unless this is the file's "type".
+  /// Throws Error unless the file's "type" is `type`.
   void check_type(const char* type) const;
   /// The array of strings root[key], which may be missing or empty unless required. Throws Error,
   /// calling the strings `what` ("words"), on anything else.
@@ -27,8 +27,8 @@ struct TokenizerFile {
 void read_tokenizer(const char* op, const std::string& path,
                     const std::function<void(const TokenizerFile&)>& use);
 
-/// Tokens of an object {"token": id, ...} by id. Throws Error, opening with `in_vocab`, unless the
-/// ids are 0, 1, 2, ....
+/// The tokens of a JSON object {"token": id, ...} in the order of their ids. Throws Error, opening
+/// with `in_vocab`, unless the ids are 0, 1, 2, ....
 std::vector<std::string> tokens_by_id(const std::string& in_vocab, const nlohmann::json& ids);
 
 /// Keys of BERT's special tokens in tokenizer_config.json, and their names.
@@ -42,10 +42,11 @@ inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token
 
 /// The "type" that our format gives this tokenizer: bpe or wordpiece.
 std::string hf_type(const nlohmann::json& root);
-/// All tokens by id, added ones included; the names of the added tokens, which are special.
+/// All tokens by id, added ones included.
 std::vector<std::string> hf_tokens(const nlohmann::json& root);
+/// The names of the added tokens, which are special.
 std::vector<std::string> hf_special(const nlohmann::json& root);
-/// Merges of a byte-level BPE: "left right".
+/// The merges of a byte-level BPE, each as "left right".
 std::vector<std::string> hf_merges(const nlohmann::json& root);
 WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 

@@ -37,13 +37,13 @@ std::u32string lower_case_text(char32_t code_point);
 /// The lower-case form if it is one code point; returns U+0130 unchanged.
 char32_t lower_case(char32_t code_point);
 
-/// Reads the UTF-8 character at text[at] and moves `at` past it. False, with `at` moved by at least
-/// one byte, if it is not well-formed (the Unicode standard, table 3-7): stray or missing bytes,
-/// overlong encodings, surrogates, code points above U+10FFFF.
+/// Reads the UTF-8 character at text[at] and moves `at` past it. Returns false, with `at` moved by
+/// at least one byte, if it is not well-formed (the Unicode standard, table 3-7): stray or missing
+/// bytes, overlong encodings, surrogates, code points above U+10FFFF.
 bool read_code_point(std::string_view text, size_t& at, char32_t& code_point);
 
-/// As read_code_point, but throws Error, opening with `op` and naming the byte, instead of
-/// returning false.
+/// Returns the character that read_code_point reads. Throws Error, opening with `op` and naming the
+/// byte, if it is not well-formed.
 char32_t next_code_point(const char* op, std::string_view text, size_t& at);
 
 /// Throws Error, opening with `op` and naming the byte, unless the text is UTF-8.

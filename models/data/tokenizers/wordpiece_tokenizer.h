@@ -19,7 +19,7 @@ struct WordPieceOptions {
 
 /// WordPiece as in BERT: Devlin et al. 2019, arXiv 1810.04805, and the code published with it.
 /// Control characters are dropped and the text is split at white space; each punctuation character
-/// (in ASCII: every printing character but letters and digits) is a word, and so is each Chinese
+/// (in ASCII: every printable one except letters and digits) is a word, and so is each Chinese
 /// character. Words, lower-cased and stripped of accents according to the options, are split from
 /// the left into the longest pieces in the vocabulary, with "##" before pieces inside a word. A
 /// word that cannot be split this way, or has more than 100 characters, is [UNK]. Character classes
@@ -29,7 +29,8 @@ struct WordPieceOptions {
 /// decode puts one space between words: the original spacing, capitals and accents are lost.
 class WordPieceTokenizer : public Tokenizer {
  public:
-  /// Pieces in the order of their ids. Throws Error on one that is empty, repeated or not UTF-8.
+  /// Takes the pieces in the order of their ids. Throws Error if there are none or one is empty,
+  /// repeated or not UTF-8.
   explicit WordPieceTokenizer(std::vector<std::string> pieces,
                               const WordPieceOptions& options = {});
   explicit WordPieceTokenizer(const internal::TokenizerFile& file);
@@ -57,7 +58,7 @@ class WordPieceTokenizer : public Tokenizer {
 
   std::vector<std::string> pieces_;
   WordPieceOptions options_;
-  std::unordered_map<std::string, int64_t> ids_;  // of the ordinary pieces
+  std::unordered_map<std::string, int64_t> ids_;  // of the pieces that are not special
 };
 
 }  // namespace gradus::models
