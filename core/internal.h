@@ -1,6 +1,6 @@
 #pragma once
-// For the library's own .cpp files: makes core:: (check, record, empty, ...) and internal::, which
-// users do not see, available without a prefix. No public header includes this.
+// Lets the library's own .cpp files use the names of core:: (check, record, empty, ...) and of
+// internal:: without a prefix. No public header includes this.
 
 namespace gradus {
 namespace core {}

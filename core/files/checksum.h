@@ -9,8 +9,8 @@
 
 namespace gradus::internal {
 
-/// Four 64-bit chains over interleaved words. Each step is that of XXH64, one-to-one in both the
-/// chain and the word, so a change within one word is always detected.
+/// Four 64-bit chains: word i of the data extends chain i mod 4 by one step of XXH64. A step is
+/// one-to-one in both the chain and the word, so a change within one word is always detected.
 class Checksum {
  public:
   /// Adds bytes, zero-padded to a multiple of 32. So the result depends on how bytes are divided

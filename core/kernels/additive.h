@@ -26,14 +26,14 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
 }
 
 /// Overwrites dq, dk and dv with the gradients of q, k and v, given d, the gradient of the scores.
-/// Threads share the batch entries and blocks of H, each with its own sums.
+/// The work is divided among threads by batch entry and by block of H; each block has its own sums.
 // long: the arrays of the formula.
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,
                               const T* d, T* dq, T* dk, T* dv) {
   constexpr int64_t most = 128;  // units at a time
   const int64_t H = n.hidden, blocks = (H + most - 1) / most;
-  const Scratch<T> partials(n.batch * H);  // of dv: (batch, H)
+  const Scratch<T> partials(n.batch * H);  // partial sums of dv: (batch, H)
   std::fill_n(dq, n.batch * n.queries * H, T{0});
   std::fill_n(dk, n.batch * n.keys * H, T{0});
   parallel_for_each(n.batch * blocks, 1, [&](int64_t part) {

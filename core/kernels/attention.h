@@ -23,15 +23,15 @@ struct Heads {
   }
 };
 
-/// Sizes, and how the scores become weights.
+/// The sizes of an attention call, and how its scores become weights.
 template <class T>
 struct Attention {
   int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0;
-  int64_t dim = 0, value_dim = 0;  ///< per head, of q and k; of v and the output
+  int64_t dim = 0, value_dim = 0;  ///< elements per head: of q and k, of v and the output
   double scale = 1;
   bool causal = false;
-  const bool* visible = nullptr;  ///< at most one of the two masks
-  const T* bias = nullptr;
+  const bool* visible = nullptr;          ///< a bool mask; at most one of the two masks is not null
+  const T* bias = nullptr;                ///< a mask that is added to the scores
   std::array<int64_t, 4> mask_strides{};  ///< for batch, head, query, key; 0 where broadcast
   double dropout = 0;
   RandomKey key{};
@@ -46,9 +46,9 @@ struct Attention {
   }
 };
 
-/// From this the backward pass recomputes a row of weights, exp(score - shift) factor: shift is the
-/// largest score, factor one over the sum. One number, shift + log(sum), would lose the sum's
-/// digits where shift is large. Both are 0 for a query that sees no key.
+/// What the backward pass needs to recompute a row of weights, exp(score - shift) factor: shift is
+/// the largest score, factor is 1 / sum exp(score - shift). One number, shift + log(sum), would
+/// lose the sum's digits where shift is large. Both are 0 for a query that sees no key.
 template <class T>
 struct RowSoftmax {
   T shift, factor;
@@ -67,7 +67,7 @@ struct AttentionBackward {
   Heads<T> dq, dk, dv;  ///< those whose data is null are not computed
 };
 
-/// Writes out = softmax(scale q k^T + mask) v and, unless null, the rows.
+/// Writes out = softmax(scale q k^T + mask) v and, unless it is null, x.rows.
 template <class T>
 void attention_forward(const Attention<T>& problem, const AttentionForward<T>& x);
 

@@ -9,7 +9,7 @@
 
 namespace gradus::kernel::detail {
 
-/// The least number of multiplications in a chunk of a parallel loop over queries, over tiles.
+/// The least number of multiplications in a chunk of a parallel loop over queries or over tiles.
 inline constexpr int64_t min_query_work = int64_t{1} << 16, min_tile_work = int64_t{1} << 19;
 
 template <class T>
@@ -35,7 +35,7 @@ struct Rows {
   T* at(int64_t i) const { return data + i * stride; }
 };
 
-/// n rows times `factor`, copied into `space` as whole vectors.
+/// Copies n rows, multiplied by `factor`, into `space` as whole vectors.
 template <class T>
 Rows<const T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim,
                           T* space) {
@@ -49,22 +49,23 @@ Rows<const T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, i
   return {space, width};
 }
 
-/// n rows in place or, where their length is not a multiple of a vector's, copied into `space`.
+/// Returns n rows as whole vectors: the rows themselves or, if their length is not a multiple of a
+/// vector's, a copy in `space`.
 template <class T>
 Rows<const T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
   if (padded<T>(dim) == dim) return {first, stride};
   return scaled_rows(T{1}, first, stride, n, dim, space);
 }
 
-/// Elements of space that a copy of n rows as whole vectors needs; 0 if they are whole vectors.
+/// The elements that a copy of n rows as whole vectors takes; 0 if they already are whole vectors.
 template <class T>
 int64_t copy_size(int64_t n, int64_t dim) {
   return padded<T>(dim) == dim ? 0 : n * padded<T>(dim);
 }
 
-/// Sums for n rows of a result: the rows themselves or, if they are not whole vectors, `space`,
-/// which close_sums copies to the result. They start at 0 or, if not `fresh`, at the result's
-/// values. A null result has no sums.
+/// Returns the rows in which n rows of `result` are summed: the result's own or, if those are not
+/// whole vectors, `space`, which close_sums copies to the result. The sums start at 0 or, if not
+/// `fresh`, at the result's values. Does nothing if `result` is null.
 template <class T>
 Rows<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
   const int64_t width = padded<T>(dim);
@@ -82,8 +83,8 @@ void close_sums(Rows<T> sums, T* result, int64_t stride, int64_t n, int64_t dim)
     std::copy_n(sums.at(i), dim, result + i * stride);
 }
 
-/// A tile of one head's scores, (rows, cols), the first of query i and key j. Rows are keys if
-/// `keys_down`, else queries.
+/// A tile of one head's scores, (rows, cols), whose first element is the score of query i and key
+/// j. Rows are keys if `keys_down`, else queries.
 template <class T>
 struct Scores {
   int64_t b, h, i, j;

@@ -39,9 +39,9 @@ struct Tile {
 using TileDone = std::function<void(const Tile&)>;
 
 /// Computes p, split over the threads by rows or by columns. One and two threads give the same
-/// bits; with our own kernels, any number of threads. C is read only with `add`. Throws Error for
-/// negative sizes, row strides shorter than a row, and sizes above 2^31 - 1. Counts its FLOPs for
-/// an open ProfileScope.
+/// bits; with our own kernels, any number of threads does. C is read only if `add` is set. Throws
+/// Error for negative sizes, row strides shorter than a row, and sizes above 2^31 - 1. Counts its
+/// FLOPs for an open ProfileScope.
 template <class T>
 void gemm(Product<T> p, const TileDone& done = {});
 

@@ -82,8 +82,8 @@ inline void window_rows(int64_t m, int64_t k, const T* a, const int64_t* rows,
 
 }  // namespace detail
 
-/// C (m, cols) = A B, or C += A B with `add`: A's elements are at a[rows[r] + places[p]], B is a
-/// panel of k rows and panel_cols columns, the first `cols` of which count. Rows of C have room for
+/// C (m, cols) = A B, or C += A B with `add`: A's elements are at a[rows[r] + places[p]], and B is
+/// the first `cols` columns of a panel of k rows and panel_cols columns. Rows of C have room for
 /// whole vectors.
 template <class T>
 void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const T* a, const int64_t* rows,

@@ -1,8 +1,8 @@
 #pragma once
 // Convolution and its gradients over raw pointers, as products with windows (convolution.h).
 //
-// Composed form: composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap. What this
-// wins: see convolution.h.
+// Composed form: composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap.
+// convolution.h says how much faster the kernel is.
 
 #include <vector>
 
@@ -51,11 +51,11 @@ struct WindowBlock {
   int64_t count, begins[most], targets[most];
 };
 
-/// Windows over planes: windows are numbered by (y, x), places and taps by (channel, y, x).
+/// Windows over planes. Windows and taps are numbered by (y, x), places by (channel, y, x).
 struct Sweep {
   const Planes planes;
   const AxisSweep y, x;
-  const int64_t width, filter_width;  // of a plane of results, of a filter
+  const int64_t width, filter_width;  // widths of a plane of results and of a filter
   std::vector<int64_t> places = {};
 
   Sweep(const Planes& p, int64_t channels, AxisSweep y_, AxisSweep x_, int64_t width_,
@@ -86,7 +86,7 @@ struct Sweep {
   }
 };
 
-/// The sweep of y = conv(x) along an axis of x: window i starts at i s in the padded plane.
+/// The sweep of y = conv(x) along an axis of x: window i starts at i * stride in the padded plane.
 inline AxisSweep forward_axis(const WindowAxis& a) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.out; ++i)
@@ -96,8 +96,9 @@ inline AxisSweep forward_axis(const WindowAxis& a) {
   return sweep;
 }
 
-/// The sweep of dx along an axis of dy, for the positions i of dx with (i + p) % s == phase: i met
-/// tap u in window (i + p - u d) / s, so only taps with u d % s == phase count.
+/// The sweep that computes dx along an axis of dy, for the positions i of dx with (i + p) % s ==
+/// phase, where s, p and d are stride, padding and dilation. Forward, tap u of window
+/// (i + p - u d) / s reads position i, so only taps with u d % s == phase contribute.
 inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phase) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.size; ++i)
@@ -109,7 +110,7 @@ inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phas
   return sweep;
 }
 
-/// The zeros around dy that backward_axis reads.
+/// An axis of dy with the zeros around it that backward_axis reads.
 inline PaddedAxis backward_padding(const WindowAxis& a) {
   const int64_t first = a.padding - a.dilation * (a.kernel - 1);
   const int64_t last = (a.size - 1 + a.padding) / a.stride;
@@ -198,7 +199,7 @@ void Correlation<T>::store(Space& space, int64_t part, int64_t first, int64_t co
   }
 }
 
-/// The results of windows [first, last) of one part.
+/// Computes the results of windows [first, last) of one part.
 template <class T>
 void Correlation<T>::run_part(Space& space, int64_t part, int64_t first, int64_t last) const {
   pad_planes(sweep.planes, in, x + part * in * sweep.planes.plane(), space.padded.data());
@@ -213,7 +214,7 @@ void Correlation<T>::run_part(Space& space, int64_t part, int64_t first, int64_t
   }
 }
 
-/// Threads share the parts and, where these are few, each part's blocks of windows.
+/// Computes y. Threads run different parts or, if these are few, blocks of windows of one part.
 template <class T>
 void Correlation<T>::run() const {
   const int64_t parts = images * groups, count = sweep.count();
@@ -230,10 +231,10 @@ void Correlation<T>::run() const {
   });
 }
 
-/// dweight = sum over images of (windows of x[n])^T dy[n], per group (rows, out). Threads share
-/// parts of the images, groups and, where these are few, the input channels of a group. Each part
-/// has its own sums, (groups, rows, columns), which are added in order; there are fewer parts where
-/// they would take too much memory.
+/// dweight = sum over images n of (windows of x[n])^T dy[n], per group (rows, out). The work is
+/// divided among threads by parts of the images, by groups and, if these are few, by shares of a
+/// group's input channels. Each part has its own sums, (groups, rows, columns), which are added in
+/// order; large sums allow fewer parts, to limit memory.
 template <class T>
 class WeightGradient {
  public:
@@ -261,12 +262,12 @@ class WeightGradient {
   const Windows& w = p.windows;
   const T *x, *dy;
   const int64_t rows = p.rows(), columns = panels_of<T>(p.out) * width;
-  const int64_t size = p.groups * rows * columns;  // of one part's sums
+  const int64_t size = p.groups * rows * columns;  // elements of one part's sums
   const int64_t parts =
       std::max<int64_t>(std::min({(int64_t{1} << 20) / size, p.images, int64_t{16}}), 1);
-  const int64_t images = ceil_div(p.images, parts);  // of a part
+  const int64_t images = ceil_div(p.images, parts);  // images of a part
   const int64_t shares = std::clamp<int64_t>(16 / (parts * p.groups), 1, p.in);
-  const int64_t channels = ceil_div(p.in, shares);  // of a share
+  const int64_t channels = ceil_div(p.in, shares);  // channels of a share
   const Sweep sweep{{w.y.around(), w.x.around()},
                     channels,
                     forward_axis(w.y),
@@ -296,7 +297,7 @@ void WeightGradient<T>::add_image(Space& space, int64_t image_group, int64_t fir
   }
 }
 
-/// The sums of one part's images, for the channels of a group from `first` on.
+/// Computes the sums of one part's images for the channels of a group from `first` on.
 template <class T>
 void WeightGradient<T>::sum_part(Space& space, int64_t part, int64_t group, int64_t first,
                                  T* sums) const {
@@ -308,7 +309,7 @@ void WeightGradient<T>::sum_part(Space& space, int64_t part, int64_t group, int6
     add_image(space, n * p.groups + group, first, own, sum);
 }
 
-/// dweight (groups, out, rows) = the parts' sums, transposed per group.
+/// dweight (groups, out, rows) = the total of the parts' sums, transposed per group.
 template <class T>
 void WeightGradient<T>::add_parts(T* sums, T* dweight) const {
   parallel_for_each(p.groups * rows, 65536 / (parts * columns) + 1, [&](int64_t row) {
@@ -334,7 +335,7 @@ void WeightGradient<T>::run(T* dweight) const {
 
 }  // namespace detail
 
-/// y = conv(x) + bias, overwritten; bias may be null.
+/// Overwrites y with conv(x) + bias; bias may be null.
 template <class T>
 void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* bias, T* y) {
   using namespace detail;
@@ -360,8 +361,8 @@ void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* b
       .run();
 }
 
-/// Overwrites dx: with stride s, the positions of a plane fall into s phases per axis, each with
-/// its own taps or with none. Each phase is a correlation of dy with stride 1.
+/// Overwrites dx with the gradient of x. With stride s, the positions of a plane fall into s phases
+/// per axis. Each phase uses its own taps, or none, and is a correlation of dy with stride 1.
 template <class T>
 void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
   using namespace detail;
@@ -397,7 +398,7 @@ void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* d
     }
 }
 
-/// Overwrites dweight from x and dy.
+/// Overwrites dweight with the gradient of the weight.
 template <class T>
 void convolve_weight(const ConvolutionShape& p, const T* x, const T* dy, T* dweight) {
   detail::WeightGradient<T>(p, x, dy).run(dweight);

@@ -1,6 +1,6 @@
 #pragma once
-// Dropout's mask, a function of a random key and the element's index only. Backward recomputes it,
-// which takes time but no memory, and it does not depend on how work is split among threads.
+// Dropout's mask. It is a function of a random key and the element's index only, so it does not
+// depend on how work is split among threads, and backward recomputes it instead of storing it.
 
 #include <algorithm>
 

@@ -108,8 +108,8 @@ void map(std::index_sequence<I...>, const F& f, const Tensor& y,
 }
 }  // namespace detail
 
-/// y = f(x...), elementwise: y has the full shape and each x broadcasts to it. y may be one of the
-/// x if its elements have the same positions.
+/// y = f(x...), elementwise: y has the full shape and each x broadcasts to it. y may alias an x
+/// whose elements have the same addresses.
 ///   map<float, float, float>(y, a, b, [](float a, float b) { return a + b; });
 template <class Y, class... X, class F>
 void map(const Tensor& y, const std::conditional_t<true, Tensor, X>&... x, const F& f) {

@@ -13,14 +13,14 @@
 
 namespace gradus::kernel {
 
-/// `pieces` times n elements, each piece `step` elements after the one before.
+/// `pieces` runs of n contiguous elements; each starts `step` elements after the one before.
 template <class T>
 struct Pieces {
   const T* x;
   int64_t n, pieces = 1, step = 0;
 };
 
-/// The means of f(v).first and f(v).second over all elements v, which are converted to S first.
+/// The means of f(v).first and of f(v).second over all elements v, each converted to S.
 template <class S, class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> means_of(const Pieces<T>& all, F f) {
   double first = 0, second = 0;
@@ -50,7 +50,7 @@ std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
 }
 
 /// Mean and variance (divisor n) of all elements; unless `centred`, 0 and the mean square. Computed
-/// in T, or in double if T's range was exceeded. Variances below about 1e-30 and below eps may be
+/// in T, or in double if T's range was exceeded. A variance below both eps and about 1e-30 may be
 /// rounded to 0.
 template <class T>
 std::pair<double, double> mean_and_variance(const Pieces<T>& all, double eps, bool centred) {

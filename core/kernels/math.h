@@ -51,7 +51,7 @@ inline constexpr float shift = 0x1.8p+23f;
   return from_bits((bits(a) & mask) | (bits(b) & ~mask));
 }
 
-// |magnitude| with the sign of x, for magnitude >= 0.
+// `magnitude`, which must be >= 0, with the sign of x.
 [[gnu::always_inline]] inline float with_sign_of(float x, float magnitude) {
   return from_bits(bits(magnitude) | (bits(x) & 0x80000000u));
 }
@@ -101,7 +101,8 @@ template <class... Floats>
   return cubics(x, x2, x2 * x2, c...);
 }
 
-// e^x for -87.33 <= x <= 88.72: x = n log 2 + r, |r| <= log(2) / 2; 2^n is added to the exponent.
+// e^x for -87.33 <= x <= 88.72: x = n log 2 + r with |r| <= log(2) / 2, and n is added to the
+// exponent of e^r.
 [[gnu::always_inline]] inline float exp_in_range(float x) {
   const float shifted = fused(x, log2_e, shift), n = shifted - shift;
   const float r = fused(n, -ln2_low, fused(n, -ln2_high, x));

@@ -31,7 +31,7 @@ inline constexpr int64_t k_step = 256, col_step = 1024;
 // Bytes of A per step of rows, half of an L2 cache of 1 MB. Each panel of B is packed once per
 // step.
 inline constexpr int64_t near_bytes = 512 << 10;
-// The size of B above which prefetching pays off.
+// The size of B in bytes above which prefetching pays off.
 inline constexpr int64_t far_bytes = near_bytes / 2;
 // The number of rows in a tile passed to `done`.
 inline constexpr int64_t strip_rows = 64 / gemm_rows * gemm_rows;
@@ -88,7 +88,7 @@ struct Prefetch {
   }
 };
 
-// Up to gemm_rows rows of C times the first N vectors of a panel's columns.
+// Computes `rows` rows by N vectors of C from the first N vectors of each of a panel's rows.
 template <class T, int64_t N>
 [[gnu::noinline]] void panel_block(bool trans_a, bool add, int64_t rows, int64_t k, const T* a,
                                    int64_t lda, const T* panel, T* c, int64_t ldc) {
@@ -103,7 +103,7 @@ template <class T, int64_t N>
     gemm_rows_of<T, false, false, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
 }
 
-// The rows of C for a panel of which only the first `cols` columns belong to C.
+// As panel_block, for at most gemm_rows rows and a panel whose first `cols` columns belong to C.
 template <class T>
 void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k, const T* a,
                   int64_t lda, const T* panel, T* c, int64_t ldc) {
@@ -141,7 +141,7 @@ void panel_gemm(const Product<T>& g, T* panel, Done&& done) {
         const int64_t k = std::min(step, g.k - p);
         const bool add = g.add || p > 0, last = p + k == g.k;
         const int64_t blocks = (i1 - i0 + gemm_rows - 1) / gemm_rows;
-        const int64_t lines = (panel_lines<T> + blocks - 1) / blocks;  // to fetch beside each
+        const int64_t lines = (panel_lines<T> + blocks - 1) / blocks;  // to prefetch per block
         for (int64_t j = j0; j < j1; j += panel_cols<T>) {
           const int64_t cols = std::min(panel_cols<T>, g.n - j);
           pack_panel(g, p, k, j, cols, panel);

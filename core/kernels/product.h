@@ -10,14 +10,14 @@
 //
 // row_dots      row_dots.h       A matrix times a vector, both read along rows: one dot product per
 //                                element of C. Simple form: BLAS's gemv, which does not reach the
-//                                memory's bandwidth. Attention of a few queries, likewise: one
-//                                query's scores key by key.
+//                                memory's bandwidth. Also attention of a few queries: one dot
+//                                product per query and key.
 //
 // panel         panel_gemm.h     float32 matrices with 512-bit vectors. Simple form: BLAS, which
 //                                packs both operands and clears C; this packs one. 10 to 25% faster
 //                                at gpt-char's shapes and 4 to 13% at GPT-2's: training steps take
-//                                0.94 and 0.92 of the time. With 256-bit vectors it is level with
-//                                OpenBLAS by itself and 1 to 5% slower in training steps.
+//                                0.94 and 0.92 of the time. With 256-bit vectors it is as fast as
+//                                OpenBLAS by itself but 1 to 5% slower in training steps.
 //
 // packed_panel  packed_matrix.h  One matrix B times many A: a recurrent weight. Simple form: a
 //                                matmul per step, which packs the weight again each time. Two
@@ -33,7 +33,7 @@
 //                                the image into a matrix (im2col), then one matmul. This neither
 //                                unfolds nor packs the image: a 3 x 3 convolution takes 0.93 of
 //                                oneDNN's time. Windows that do not overlap (a ViT's patches) are
-//                                the rows of a matrix: 0.5 to 0.75 of this kernel's time.
+//                                copied into a matrix instead: 0.5 to 0.75 of this kernel's time.
 //
 // blas          blas.h           All other matrices.
 
@@ -61,13 +61,13 @@ struct ProductShape {
   bool recomputed = false;   ///< tiles: backward recomputes the product and needs the same bits
   bool disjoint = false;     ///< windows: they cover the image without overlap, as patches do
 
-  /// C is a row of dot products of A with the rows of B as stored.
+  /// Whether C is a row of dot products of A with the rows of B as stored.
   constexpr bool dots_with_b() const { return m == 1 && trans_b && (!trans_a || lda == 1); }
-  /// C is a column of dot products of the rows of A with B.
+  /// Whether C is a column of dot products of the rows of A with B.
   constexpr bool dots_with_a() const { return n == 1 && !trans_a && (trans_b || ldb == 1); }
 };
 
-/// Below this many queries attention's lanes, one per query, would stay empty.
+/// With fewer queries than this, most vector lanes of attention, one per query, would be empty.
 inline constexpr int64_t few_queries = 4;
 
 /// The kernel for a product of elements of `dtype`, float32 or float64, on a processor with vectors

@@ -21,9 +21,9 @@ namespace gradus::kernel {
 template <class T>
 struct CellForward {
   int64_t H;
-  const T *x, *z;  ///< (gates * H): from the input and from h
+  const T *x, *z;  ///< (gates * H): the input's and h's contributions to the gates
   T *h, *c;        ///< before the step; overwritten with the state after it
-  T *y, *c_after;  ///< second copies of h and c after the step
+  T *y, *c_after;  ///< further copies of h and c after the step
   T* kept;         ///< what backward needs: (kept * H); may be z
 };
 template <class T>
@@ -31,8 +31,10 @@ struct CellBackward {
   int64_t H;
   const T *kept, *h_before, *c_before, *h, *c;  ///< states before and after the step
   const T* dy;                                  ///< the gradient of y
-  T *dh, *dc;  ///< in: from the next step; out: for the last step, without the weight's product
-  T *dx, *dz;  ///< (gates * H)
+  /// In: the gradient of the state after the step. Out: that of the state before it, without the
+  /// part that passes through the weight; dh is set only by cells with `direct`.
+  T *dh, *dc;
+  T *dx, *dz;  ///< (gates * H): the gradients of x and z
 };
 
 /// h' = act(x + z). Elman 1990.
@@ -116,7 +118,8 @@ struct Sequences {
   int64_t length(int64_t b) const { return lengths[static_cast<size_t>(b)]; }
   /// The index of row b's step s in (batch * time, .).
   int64_t at(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
-  /// Calls body(n, rows) for each thread's n rows, longest first; `work` is a row's work per step.
+  /// Divides the batch into parts, for threads, and calls body(n, rows) with the n rows of each
+  /// part, longest first. `work` is the number of multiply-adds of a row's step.
   template <class Body>
   void for_parts(int64_t work, Body body) const {
     const auto batch = static_cast<int64_t>(lengths.size());
@@ -150,13 +153,14 @@ struct RecurrentBackward {
   T* h_before;  ///< (batch, time, hidden); with dz it gives the weight's gradient
 };
 
-/// Row i of rows of n elements, or `none` if rows is null.
+/// Row i of `rows`, which have n elements each, or `none` if `rows` is null.
 template <class T>
 T* row_or(T* rows, int64_t i, int64_t n, std::type_identity_t<T>* none) {
   return rows ? rows + i * n : none;
 }
 
-/// The weight is W^T (hidden, gates * hidden); null: the gates are z alone.
+/// The forward pass. The weight is W^T (hidden, gates * hidden); if it is null, z is all that is
+/// added to x.
 template <class Cell, class T>
 void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
                        const RecurrentForward<T>& a) {
@@ -195,7 +199,7 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
   });
 }
 
-/// The weight is W (gates * hidden, hidden).
+/// The backward pass. The weight is W (gates * hidden, hidden), or null.
 template <class Cell, class T>
 void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,
                         const RecurrentBackward<T>& a) {

@@ -14,12 +14,12 @@
 
 namespace gradus::kernel {
 
-/// How a sum over some axes of x runs; y (contiguous) has the axes that are kept.
+/// How to sum x over some of its axes. The result y is contiguous and has the other, kept axes.
 struct SumPlan {
-  Shape kept, kept_x, kept_y;  // outer kept axes: sizes, x's strides, y's strides
-  Shape reduced, reduced_x;    // outer reduced axes: sizes, x's strides
-  bool columns = false;        // the inner axis is kept; false: it is summed over
-  int64_t inner = 1, inner_x = 1, inner_y = 0;
+  Shape kept, kept_x, kept_y;                   // the outer kept axes: sizes, strides in x and in y
+  Shape reduced, reduced_x;                     // the outer reduced axes: sizes, strides in x
+  bool columns = false;                         // the inner axis is kept; false: it is summed over
+  int64_t inner = 1, inner_x = 1, inner_y = 0;  // the inner axis: size, strides in x and in y
 
   SumPlan(const Shape& shape, const Shape& strides, const std::array<bool, max_rank>& is_reduced) {
     struct StridedAxis {
@@ -104,7 +104,7 @@ template <class Acc, class X, class Y, class Term, class Finish>
 void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
   const int64_t outputs = plan.kept.numel(), outer = plan.reduced.numel();
   const int64_t length = outer * plan.inner;
-  // The sum of elements [begin, end) of output k, the first of which is at `from`.
+  // The sum of the elements [begin, end) of output k, whose element 0 is at `from`.
   auto sum_range = [&](const X* from, int64_t k, int64_t begin, int64_t end) {
     auto term_k = [&term, k](X v) { return term(v, k); };
     if (outer == 1)
@@ -144,7 +144,7 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
 }
 
-/// A part of a column sum: `width` columns, the first of output k, over rows [begin, end).
+/// A part of a column sum: rows [begin, end) of the columns of outputs k, ..., k + width - 1.
 struct ColumnPart {
   int64_t k, width, begin, end;
 };
@@ -190,7 +190,7 @@ void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, con
   const int64_t rows = plan.reduced.numel(), units = plan.kept.numel() * tiles;
   const int64_t pieces = sum_pieces(rows * tile, units);
   const Scratch<Acc> partial(pieces > 1 ? units * pieces * tile : 0);
-  // Calls body(the first column's offset in x, the one in y, number of columns) for a tile.
+  // Calls body(offset of the tile's first column in x, its offset in y, number of columns).
   auto with_tile = [&](int64_t unit, auto&& body) {
     const internal::Odometer<2> at(plan.kept, {&plan.kept_x, &plan.kept_y}, unit / tiles);
     const int64_t column = unit % tiles * tile;

@@ -4,7 +4,7 @@
 // Composed form: C = op(A) B as three nested loops, or BLAS. This packs nothing and calls nothing:
 // it runs near the machine's peak from about 32 x 32 x 32 up, where BLAS still spends its time on
 // preparations. With AVX2, blocks of 6 rows of sums, the most its registers hold, make attention 4
-// to 6% faster than blocks of 4. Written with the vector types that GCC and clang share: neither
+// to 6% faster than blocks of 4. The code uses the vector types that GCC and clang share: neither
 // compiler keeps a block of sums in registers when it is written as plain loops.
 //
 // long: parameters follow BLAS's gemm, each matrix a pointer and its row stride, so that all stay
@@ -81,7 +81,7 @@ inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t l
   unroll<R * N>([&](auto i) { *at(i) = sum[i]; });
 }
 
-// Blocks of R rows while they fit, then the rest in blocks of 4, 2 and 1.
+// Computes m rows by N vectors of C: blocks of R rows while they fit, then blocks of 4, 2 and 1.
 template <class T, bool TransA, bool Add, int64_t N, int64_t R>
 inline void gemm_rows_of(int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
                          T* c, int64_t ldc) {
@@ -162,8 +162,8 @@ void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T
     detail::gemm_rows_of<T, TransA, Add, 1, gemm_rows>(m, k, a, lda, b + j, ldb, c + j, ldc);
 }
 
-/// to[j][i] = factor * a[i][j] for i < m and j < n, n a multiple of lanes<T>. Writes rows of `to`
-/// up to padded(m), zeros after the m-th element.
+/// to[j][i] = factor * a[i][j] for i < m and j < n, n a multiple of lanes<T>. Writes padded(m)
+/// elements of each row of `to`, zeros after the m-th.
 template <class T>
 void tile_transpose(int64_t m, int64_t n, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {
   for (int64_t i = 0; i < m; i += lanes<T>)

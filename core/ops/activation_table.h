@@ -13,9 +13,12 @@ namespace gradus::core {
 
 using kernel::ValueAndSlope;
 
-/// An activation has `name`, its op's name, and at(x), its value and slope. If the gradient can be
-/// computed from the output y, from_output is true, gradient(dy, y) takes scalars and tensors, and
-/// backward keeps only y. Otherwise gradient(dy, x) takes tensors and backward keeps the input.
+// Each activation is a struct with its op's name and a function at(x) that returns its value and
+// slope. If the gradient can be computed from the output y, from_output is true, gradient(dy, y)
+// takes scalars and tensors, and backward keeps only y. Otherwise gradient(dy, x) takes tensors and
+// backward keeps the input.
+
+/// y = x. It has no name because it is no op.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>

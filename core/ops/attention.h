@@ -10,8 +10,10 @@ namespace gradus {
 
 struct AttentionOptions {
   bool causal = false;  ///< query i sees keys j <= i + (Tk - Tq): aligned at the end
-  Tensor mask = {};     ///< broadcasts to (B, H, Tq, Tk); bool: true to attend; floating: added
-  double dropout = 0;   ///< on the weights, in training mode only
+  /// Broadcasts to (B, H, Tq, Tk). A bool mask is true where a query attends to a key; a floating
+  /// mask is added to the scores.
+  Tensor mask = {};
+  double dropout = 0;                ///< on the weights, in training mode only
   std::optional<double> scale = {};  ///< default 1/sqrt(D)
 };
 
@@ -22,13 +24,13 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const AttentionOptions& options = {});
 
 /// Self-attention from one projection: qkv (B, T, (H + 2 Hk) D), the heads of q, k and v
-/// concatenated -> (B, T, H D), the heads concatenated. Reads qkv in place; its gradient is one
-/// tensor.
+/// concatenated -> (B, T, H D), the heads concatenated. q, k and v are not copied out of
+/// qkv, and its gradient is computed in one tensor.
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options = {});
 
-/// The attention weights softmax(q k^T scale + mask): (..., H, Tq, Tk), by the composed form,
-/// without dropout. A query that sees no key has weights 0.
+/// The attention weights softmax(q k^T scale + mask): (..., H, Tq, Tk), without dropout, computed
+/// with basic ops. A query that sees no key has weights 0.
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 
 /// For its lifetime, records the weights of each attention call on this thread, outside the graph,

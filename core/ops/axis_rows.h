@@ -6,7 +6,7 @@
 
 namespace gradus::core {
 
-/// A tensor seen along an axis as (outer, n, inner).
+/// The sizes of a tensor seen as (outer, n, inner), where n is the size of axis `dim`.
 struct Blocks {
   int64_t outer = 1, n, inner = 1;
   Blocks(const Shape& shape, int dim) : n(shape[dim]) {
@@ -15,7 +15,7 @@ struct Blocks {
   }
 };
 
-/// x with `dim` moved to the end, as contiguous rows, outside the graph.
+/// x detached, with `dim` moved to the end: `rows` contiguous rows of n elements.
 struct AxisRows {
   Tensor tensor;
   int dim;
@@ -33,9 +33,9 @@ struct AxisRows {
     rows = kept.numel();
   }
   Shape output(KeepDim keep) const { return keep.on ? kept : kept.without(dim); }
-  /// The shape of rows of `k` elements.
+  /// The shape of `tensor` if its rows had `k` elements.
   Shape rows_of(int64_t k) const { return tensor.shape().with(-1, k); }
-  /// Rows with their axis moved back to dim.
+  /// Returns y, a tensor of such rows, with its last axis moved back to dim.
   Tensor move_back(const Tensor& y) const {
     Shape order;
     for (int i = 0; i + 1 < y.rank(); ++i) order.push_back(i);

@@ -11,25 +11,26 @@ namespace gradus {
 
 struct ContrastiveOptions {
   double temperature = 0.1;  ///< divides the similarities
-  /// One element; overrides temperature (CLIP: exp(-logit scale)).
+  /// A tensor of one element that overrides temperature (CLIP: exp(-logit scale)).
   Tensor learned_temperature = {};
   bool cosine = true;  ///< sim(a, b) = a . b / (|a| |b|), 0 for a zero vector; false: a . b
 };
 
-/// Each anchor's positive against negatives: anchors (N, D), positives (N, D), negatives (N, K, D)
-/// per anchor or (K, D) shared ->
+/// InfoNCE of each anchor's positive against its negatives: anchors (N, D), positives (N, D),
+/// negatives (N, K, D), or (K, D) if all anchors share them ->
 /// -1/N sum_i log(exp(s(a_i, p_i)) / (exp(s(a_i, p_i)) + sum_k exp(s(a_i, n_k)))).
 Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& negatives,
                 const ContrastiveOptions& options = {});
 
-/// Each query's own key against all keys: queries (N, D), keys (M, D), targets (N) int64, the index
-/// of each query's key. Here and below at most 256 rows of similarities exist at a time.
+/// InfoNCE of each query's own key against all keys: queries (N, D), keys (M, D), targets (N)
+/// int64, the index of each query's key. Here and below at most 256 rows of similarities exist at a
+/// time.
 Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, const Tensor& targets,
                                  const ContrastiveOptions& options = {});
 
-/// NT-Xent: rows i and i + N of z (2N, D) are two views of one example; each view's key is the
-/// other one, among all rows but itself. Throws Error if N < 2. Chen et al. 2020 (SimCLR), arXiv
-/// 2002.05709, equation 1.
+/// NT-Xent: InfoNCE where rows i and i + N of z (2N, D) are two views of one example. Each view is
+/// a query; its own key is the other view, and its keys are all rows but itself. Throws Error if
+/// N < 2. Chen et al. 2020 (SimCLR), arXiv 2002.05709, equation 1.
 Tensor nt_xent(const Tensor& z, const ContrastiveOptions& options = {});
 /// NT-Xent of two views in separate tensors, (N, D) each.
 Tensor nt_xent(const Tensor& a, const Tensor& b, const ContrastiveOptions& options = {});

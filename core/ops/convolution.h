@@ -12,9 +12,10 @@ struct Conv2dOptions {
   int64_t groups = 1;   ///< number of channel groups, each with its own filters
 };
 
-/// y[n, o, i, j] = bias[o] + sum_{c,u,v} weight[o, c, u, v] x[n, c, i s + u d - p, j s + v d - p],
-/// where x is 0 outside its edges: x (N, C, H, W), weight (O, C / groups, h, w), bias (O) or
-/// undefined -> (N, O, H', W'), H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1. Filters are not
+/// y[n, o, i, j] = bias[o] + sum_{c,u,v} weight[o, c, u, v] x[n, c, i s + u d - p, j s + v d - p]
+/// with stride s, dilation d and padding p, where c runs over the channels of o's group and x is 0
+/// outside its edges: x (N, C, H, W), weight (O, C / groups, h, w), bias (O) or undefined ->
+/// (N, O, H', W'), H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1. Filters are not
 /// flipped, as in all deep learning: LeCun et al. 1998. Throws Error for other shapes, for stride,
 /// dilation or groups below 1 or padding below 0, and where a window is larger than the padded
 /// image.

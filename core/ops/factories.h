@@ -60,7 +60,7 @@ class NestedList {
         is_bool_(list.size() > 0 &&
                  std::all_of(list.begin(), list.end(), [](const auto& x) { return x.is_bool_; })),
         list_(list) {}
-  /// A list that the caller received as a parameter.
+  /// From a variable of type std::initializer_list<double>, such as a parameter.
   template <class L>
   requires std::same_as<L, std::initializer_list<double>> NestedList(const L& list)
       : is_list_(true), list_(list.begin(), list.end()) {}

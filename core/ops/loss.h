@@ -1,11 +1,11 @@
 #pragma once
-// Losses. Reduction::mean divides by what PyTorch divides by.
+// Losses. Reduction::mean has the same divisor as in PyTorch.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
-/// How losses are combined: their mean, their sum, or none, one loss per example.
+/// How losses are reduced: to their mean, to their sum, or not at all.
 enum class Reduction { mean, sum, none };
 
 struct CrossEntropyOptions {

@@ -10,8 +10,8 @@ namespace gradus {
 /// (..., m), (k) x (k) -> ().
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-/// act(x W^T + b): x (..., in), W (out, in), b (out) or undefined -> (..., out), in one pass over
-/// the output.
+/// act(x W^T + b): x (..., in), W (out, in), b (out) or undefined -> (..., out). Adds b and applies
+/// act in the pass that computes the product.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 

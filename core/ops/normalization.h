@@ -30,8 +30,9 @@ BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight = {}, const Ten
 /// Batch norm in evaluation, with a given mean and variance (C).
 Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x,
                      const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
-/// Normalises each of `groups` groups of an example's channels, x (N, C, ...), like layer norm,
-/// then scales and shifts by weight and bias (C), if defined. Wu & He 2018, arXiv 1803.08494.
+/// Splits each example's channels, x (N, C, ...), into `groups` groups, normalises each group like
+/// layer norm, then scales and shifts by weight and bias (C), if defined. Wu & He 2018, arXiv
+/// 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// x / max(|x|, eps) along dim with the p-norm |x| = (sum |x_i|^p)^(1/p), p >= 1 or infinity.

@@ -127,7 +127,7 @@ Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
 /// |x|, with gradient 0 at 0.
 Tensor abs(const Tensor& x);
-/// -1, 0 or 1; NaN stays NaN. The gradient is 0 and is not recorded.
+/// The sign of x: -1, 0 or 1; NaN stays NaN. The gradient is 0 and is not recorded.
 Tensor sign(const Tensor& x);
 /// The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);

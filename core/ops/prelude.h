@@ -1,6 +1,6 @@
 #pragma once
-// What every op's .cpp needs: recording, checks, threads, profiling. Other ops are included by
-// name.
+// Includes what every op's .cpp needs: recording, checks, threads, profiling. The headers of other
+// ops are included one by one.
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/parallel.h"

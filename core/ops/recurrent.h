@@ -21,17 +21,19 @@ struct RecurrentState {
 };
 
 // ---- one step ----
-// x_gates and h_gates (B, G H) are the contributions of the input and of the last h to the gates,
-// as `linear` returns them. All tensors have the same dtype.
+// x_gates and h_gates (B, G H) are the contributions of the input and of the previous h to the
+// gates, as `linear` returns them. All tensors have the same dtype.
 
-/// h' = act(x + h) with act tanh or relu: (B, H). Elman 1990.
+/// h' = act(x_gates + h_gates) with act tanh or relu: (B, H). Elman 1990.
 Tensor rnn_cell(const Tensor& x_gates, const Tensor& h_gates,
                 Activation activation = Activation::tanh);
-/// c' = f c + i g and h' = o tanh(c'), where i, f, o are the sigmoid and g the tanh of their gate's
-/// sum x + h; c (B, H). Hochreiter & Schmidhuber 1997; Gers, Schmidhuber, Cummins 2000.
+/// c' = f c + i g and h' = o tanh(c'), where i, f and o are the sigmoid and g is the tanh of their
+/// gates in x_gates + h_gates; c (B, H). Hochreiter & Schmidhuber 1997; Gers, Schmidhuber, Cummins
+/// 2000.
 RecurrentState lstm_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& c);
-/// h' = (1 - z) n + z h with r, z = sigmoid(x + h) and n = tanh(x_n + r h_n); h (B, H). Cho et al.
-/// 2014, arXiv 1406.1078, with r applied after the product, as in PyTorch and cuDNN.
+/// h' = (1 - z) n + z h with r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z), n = tanh(x_n + r h_n),
+/// where x_r, h_r, ... are the gates in x_gates and h_gates; h (B, H). Cho et al. 2014, arXiv
+/// 1406.1078, with r applied after the product, as in PyTorch and cuDNN.
 Tensor gru_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& h);
 
 namespace core {

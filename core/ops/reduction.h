@@ -22,7 +22,7 @@ Tensor std_dev(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = del
 /// The Euclidean norm, sqrt(sum x^2). The gradient at 0 is 0.
 Tensor norm(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 ///@{
-/// Reduces all axes and keeps them with size 1.
+/// Reduces all axes; with keepdim they are kept with size 1.
 inline Tensor sum(const Tensor& x, KeepDim keep) { return sum(x, {}, keep); }
 inline Tensor mean(const Tensor& x, KeepDim keep) { return mean(x, {}, keep); }
 inline Tensor norm(const Tensor& x, KeepDim keep) { return norm(x, {}, keep); }

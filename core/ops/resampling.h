@@ -7,7 +7,7 @@ namespace gradus {
 
 struct MaxPool2dOptions {
   Size2d stride = 0;    ///< 0: the kernel's size
-  Size2d padding = 0;   ///< on each side, at most half of the kernel; never the maximum
+  Size2d padding = 0;   ///< on each side, at most half of the kernel; the maximum ignores it
   Size2d dilation = 1;  ///< distance between a window's elements
 };
 /// The maximum of each window; the output has
@@ -32,12 +32,12 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;  ///< see interpolate
-  /// bilinear: aligns the centres of the corner pixels instead of the image's edges.
+  /// For bilinear: align the centres of the corner pixels instead of the image's edges.
   bool align_corners = false;
 };
-/// x resized to `size`, as in PyTorch: nearest takes pixel floor(i n / m); bilinear interpolates
-/// between the two nearest pixel centres along each axis, without antialiasing when the image
-/// shrinks.
+/// x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest copies
+/// pixel floor(i n / m) to pixel i; bilinear interpolates between the two nearest pixel centres,
+/// without antialiasing when the image shrinks.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
 }  // namespace gradus

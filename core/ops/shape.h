@@ -13,7 +13,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
 }  // namespace core
 /// As Tensor::split, for any number of pieces.
 std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim);
-/// The entries of x along dim, as views without that axis. Their gradients are returned as one
+/// The entries of x along dim, as views without that axis. Backward joins their gradients in one
 /// tensor, so a loop over them takes linear time.
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 /// A copy of x in reverse order along the given axes.

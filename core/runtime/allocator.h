@@ -4,9 +4,10 @@
 // return large blocks and fault them in again, page by page.
 //
 // Live and cached memory together stay below 5/4 of the recent peak of live memory plus 16 MB, even
-// if shapes vary from step to step. "Recent" covers the last 64 to 128 times that peak in freed
-// bytes, some dozens of training steps: a large model's memory returns to the system while a
-// smaller one runs after it, or at once with release_cached_memory().
+// if shapes vary from step to step. The recent peak covers some dozens of training steps: the time
+// in which 64 to 128 times that peak is freed. So when a small model runs after a large one, the
+// large one's memory returns to the system after a while; release_cached_memory() returns it at
+// once.
 //
 // A forked child may continue to use gradus, with its own threads.
 
@@ -49,20 +50,21 @@ class Storage {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  /// Aligned to 64 bytes.
+  /// Pointer to the first byte, aligned to 64 bytes unless the memory has an `owner`.
   std::byte* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }  ///< as requested
+  int64_t bytes() const { return bytes_; }  ///< the size given to the constructor
 
-  /// Number of in-place changes; backward compares it with the value when a tensor was saved.
+  /// Number of in-place changes so far. Backward compares it with the number at the time when a
+  /// tensor was saved.
   uint64_t version = 0;
 
  private:
-  std::shared_ptr<const void> owner_;  // null: the allocator
+  std::shared_ptr<const void> owner_;  // null: the allocator owns the memory
   std::byte* data_;
   int64_t bytes_;
 };
 
-/// Temporary memory for a kernel, from the same cache: `Scratch<float> s(n); s[0] = 1;`
+/// Temporary memory for a kernel, from the allocator: `Scratch<float> s(n); s[0] = 1;`
 template <class T>
 class Scratch {
  public:

@@ -16,7 +16,7 @@ class Error : public std::runtime_error {
 
 namespace core {
 
-/// Throws Error; the message concatenates the parts, streamed.
+/// Throws Error. Its message is the parts, printed one after the other.
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   std::ostringstream message;

@@ -11,7 +11,7 @@ struct Modes {
   bool grad = true;       ///< ops are recorded
   bool eval = false;      ///< layers behave as in evaluation
   bool anomaly = false;   ///< ops and their backward rules check for NaN and infinities
-  bool composed = false;  ///< fused ops return and differentiate their composed forms
+  bool composed = false;  ///< fused ops are replaced by their composed forms
 };
 
 /// The calling thread's switches.
@@ -29,14 +29,14 @@ class ModeScope {
  private:
   bool Modes::*mode_;
   bool before_;                                    // the value to restore
-  ModeScope *older_ = nullptr, *newer_ = nullptr;  // this thread's open scopes
+  ModeScope *older_ = nullptr, *newer_ = nullptr;  // neighbours in this thread's list of scopes
 };
 
 }  // namespace core
 
 /// Whether ops on this thread record gradients.
 inline bool grad_enabled() { return core::modes().grad; }
-/// Whether layers on this thread behave as in training (dropout is on). The default.
+/// Whether layers on this thread behave as in training (dropout is on), which is the default.
 inline bool is_training() { return !core::modes().eval; }
 
 /// For its lifetime, ops on this thread record gradients (true) or do not (false).

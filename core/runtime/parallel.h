@@ -50,9 +50,9 @@ class FlushDenormals {
 #endif
 };
 
-/// Calls f(i) for i in [0, n) in one vector loop: iterations must be independent. Always inlined,
-/// and f by value: through a reference, the pointers it captures would be reloaded for each
-/// element.
+/// Calls f(i) for i in [0, n) in one vector loop; iterations must be independent. simd_for is
+/// always inlined and takes f by value: through a reference, the loop would reload the pointers
+/// that f captures for each element.
 template <class F>
 [[gnu::always_inline]] inline void simd_for(int64_t n, F f) {
 #pragma omp simd

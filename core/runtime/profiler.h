@@ -15,7 +15,7 @@ struct ProfileRow {
   std::string op;                          ///< name
   int64_t calls = 0;                       ///< forward calls
   double forward_ms = 0, backward_ms = 0;  ///< total time
-  double flops = 0, bytes = 0;  ///< of matrix multiplications; moved, if the op reports it
+  double flops = 0, bytes = 0;  ///< FLOPs of matrix products; bytes moved, as ops report them
 };
 
 /// For its lifetime, records the time of each op called on this thread and of each backward rule.

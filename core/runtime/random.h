@@ -11,7 +11,7 @@ namespace gradus {
 /// The source of a random op's numbers: a seed and the first counter of the op's range.
 struct RandomKey {
   uint64_t seed = 0;     ///< selects the stream
-  uint64_t counter = 0;  ///< first block of four words
+  uint64_t counter = 0;  ///< the counter of the first block of four words
 };
 
 /// Philox4x32-10: returns four random 32-bit words, a bijection of the counter for each key.
@@ -34,7 +34,8 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
           static_cast<uint32_t>(c3)};
 }
 
-/// The four words of block `block` of an op's range: counter key.counter + block under key.seed.
+/// Returns the four random words of block number `block` of an op's range: those of Philox with
+/// counter key.counter + block and key key.seed.
 inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
   const uint64_t counter = key.counter + block;
   return philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0},

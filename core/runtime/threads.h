@@ -48,7 +48,7 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
       &chunk);
 }
 
-/// As parallel_for, but body(i) for each i in [0, n).
+/// As parallel_for, but calls body(i) for each i in [0, n).
 template <class Body>
 void parallel_for_each(int64_t n, int64_t grain, const Body& body) {
   parallel_for(n, grain, [&](int64_t begin, int64_t end) {

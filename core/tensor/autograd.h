@@ -56,7 +56,7 @@ Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_
 /// Tensors that are not saved are freed as soon as the forward pass releases them.
 struct Saves {
   uint32_t inputs = 0, outputs = 0;  ///< bit masks
-  /// The outputs may rightly be infinite (a mask's fill value): AnomalyMode does not check them.
+  /// Whether outputs may be infinite (a mask's fill value); if so, AnomalyMode does not check them.
   bool allows_infinite = false;
   /// A copy with allows_infinite set.
   constexpr Saves allow_infinite() const { return {inputs, outputs, true}; }
@@ -68,7 +68,7 @@ inline constexpr Saves saves_inputs{~0u, 0};
 inline constexpr Saves saves_output{0, ~0u};
 inline constexpr Saves saves_inputs_and_output{~0u, ~0u};
 ///@}
-/// Only the i-th input.
+/// Saves only the i-th input.
 constexpr Saves saves_input(int i) { return {1u << i, 0}; }
 
 /// A backward rule's view of its op. Every method throws Error if the op has no i-th input or
@@ -84,7 +84,7 @@ class Backward {
   Tensor grad(int i = 0) const;
   /// Whether the i-th output received a gradient.
   bool has_grad(int i) const;
-  /// Whether the i-th input requires a gradient. A rule computes no other gradients.
+  /// Whether the i-th input requires a gradient. Rules compute no gradients of other inputs.
   bool needs(int i) const;
   /// The shape of the i-th input, saved or not.
   const Shape& input_shape(int i) const;
@@ -122,7 +122,7 @@ class Node : public std::enable_shared_from_this<Node> {
   friend struct Recorder;
   friend class gradus::Tensor;
   struct Saved {
-    Tensor tensor;  // an input, or an alias of an output outside the graph
+    Tensor tensor;  // an input, or a detached alias of an output
     uint64_t version = 0;
   };
   struct OutputMeta {
@@ -132,14 +132,14 @@ class Node : public std::enable_shared_from_this<Node> {
     std::weak_ptr<TensorImpl> retains;  // the output, if retain_grad() was called on it
   };
   static void destroy(Node* node);
-  /// Throws Error unless `list` holds tensor i, unchanged since it was saved. `what`: "input" or
-  /// "output".
+  /// Returns tensor i of `list`. Throws Error if it was not saved or has changed since; the message
+  /// calls it `what`, "input" or "output".
   const Tensor& saved(const std::vector<Saved>& list, const char* what, size_t i) const;
   Node* next_waiting_ = nullptr;  // in the list of nodes to destroy
   const char* name_ = "";
   uint64_t number_ = 0;
   std::vector<Edge> edges_;
-  // Empty, or one per input or output (undefined: not saved).
+  // Each list is empty or has one entry per input or output; tensors not saved are undefined.
   std::vector<Saved> saved_inputs_, saved_outputs_;
   std::vector<std::pair<Shape, Dtype>> input_meta_;
   std::vector<OutputMeta> outputs_;
@@ -152,7 +152,7 @@ class Node : public std::enable_shared_from_this<Node> {
 struct Recorder {
   /// Whether gradients are recorded and one of the inputs requires grad.
   static bool should_record(const std::vector<Tensor>& inputs);
-  /// As core::record, given should_record(inputs).
+  /// As core::record, after the caller has checked should_record(inputs).
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
   /// Overwrites a fused op's outputs with those of its composed form, which is recorded instead.
@@ -172,9 +172,9 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
     Recorder::record(name, outputs, inputs, saves, std::forward<RuleFn>(rule), nullptr);
 }
 
-/// Records a fused op and saves all of its inputs; `saves` adds outputs. Ordinary backward runs
-/// `rule`, which may call kernels. Under create_graph the engine differentiates `composed` instead:
-/// it computes the output, or a vector of outputs, from aliases of the inputs.
+/// Records a fused op. It saves all inputs and the outputs that `saves` lists. Ordinary backward
+/// runs `rule`, which may call kernels. Under create_graph the engine differentiates `composed`
+/// instead, a function that maps aliases of the inputs to the output or a vector of outputs.
 template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
@@ -196,7 +196,7 @@ void begin_in_place(const char* op, const Tensor& x);
 }  // namespace core
 
 struct GradOptions {
-  std::vector<Tensor> grad_outputs = {};  ///< one per output; empty: 1 for one-element outputs
+  std::vector<Tensor> grad_outputs = {};  ///< one per output; the default, 1, requires one element
   bool create_graph = false;              ///< record the computation of the gradients
   bool retain_graph = false;  ///< keep the graph for another pass (implied by create_graph)
   bool allow_unused = false;  ///< return undefined for inputs that no output depends on

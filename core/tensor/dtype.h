@@ -40,7 +40,7 @@ inline int64_t size_of(Dtype dtype) {
 /// Whether the dtype is float32 or float64; only these have gradients.
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
 
-/// Throws Error, opening with `op`, if `value` would lose its fraction or overflow as this dtype.
+/// Throws Error, opening with `op`, if the dtype is int64 and `value` has a fraction or overflows.
 inline void check_number(const char* op, Dtype dtype, double value) {
   const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
   core::check(dtype != Dtype::int64 || whole, op, ": ", value, " is not an int64");

@@ -18,23 +18,25 @@ namespace gradus::internal {
 bool all_finite(const std::vector<Tensor>& tensors);
 
 /// Walks the graph from its seeds, nodes with larger numbers first, and sums the gradients given to
-/// each node and leaf. backward() accumulates into the leaves' .grad; grad() is pruned to the paths
-/// that lead to its inputs and collects their gradients.
+/// each node and leaf. backward() accumulates the sums in the leaves' .grad; grad() visits only the
+/// paths that lead to its inputs and collects their gradients.
 ///
-/// A leaf without hooks sums straight into its .grad. A leaf with hooks sums into a separate
-/// tensor; once no node left to run consumes it, and before the next node runs, its hooks are
-/// called with the sum, which is then accumulated. Leaves completed by one node follow the order of
-/// their first gradients.
+/// In backward(), gradients of a leaf without hooks are added to its .grad directly. Gradients of a
+/// leaf with hooks are summed in a separate tensor. When the last node that consumes the leaf has
+/// run, and before the next node runs, the hooks are called with the sum, which is then accumulated
+/// in .grad. If one node completes several leaves, their hooks run in the order of the leaves'
+/// first gradients.
 class Engine {
  public:
   Engine(bool create_graph, bool retain_graph);
 
   /// Restricts the pass to what the gradients of `inputs` need.
   void prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs);
-  /// Starts at `output` with its gradient (undefined: 1, for one element).
+  /// Starts the pass at `output` with its gradient. An undefined gradient means 1 and
+  /// requires an output of one element.
   void seed(const char* op, const Tensor& output, Tensor gradient);
   void run();
-  /// After a pruned run: the gradient of an input, undefined if no output depends on it.
+  /// After a pruned run, returns the gradient of an input; undefined if no output depends on it.
   Tensor result(const Tensor& input);
 
   // For Backward.
@@ -57,15 +59,16 @@ class Engine {
 
   /// Where the gradient along `edge` is being summed, or null.
   Tensor* sum_at(const Edge& edge);
-  /// Whether a rule may add to `sum` itself; in anomaly mode the engine checks it afterwards.
+  /// Whether a rule may add to `sum` directly. In anomaly mode it may if `sum` is finite, and the
+  /// engine checks the result.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
-  void accumulate_into(TensorImpl& tensor, Tensor gradient);  // its .grad
+  void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad
 
   Tensor call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient);
   /// Whether the leaf's gradient is summed in leaf_sums_ instead of its .grad.
   bool sums_apart(const TensorImpl& leaf) const { return pruned_ || !leaf.hooks.empty(); }
-  /// Calls the hooks of the leaves that no node in the queue consumes, directly or through others.
+  /// Completes the leaves that no node in the queue leads to: their sums are final.
   void complete_leaves();
   void complete(TensorImpl& leaf);
   /// For each leaf that the nodes in the queue lead to, the smallest number among its consumers.
@@ -86,8 +89,8 @@ class Engine {
   std::unordered_map<const Node*, std::vector<Tensor>> pending_;  // sums per output of queued nodes
   std::unordered_map<TensorImpl*, Tensor> leaf_sums_;
 
-  // Leaves whose hooks are still to be called: new ones in the order of their first gradients, then
-  // by the number of their last consumer.
+  // Leaves whose hooks are still to be called. arrived_ holds new ones in the order of their first
+  // gradients; waiting_ holds the others, by the number of the last node to consume them.
   Leaves arrived_;
   std::map<uint64_t, Leaves, std::greater<>> waiting_;
   std::optional<std::unordered_map<const TensorImpl*, uint64_t>> last_consumers_;

@@ -18,7 +18,7 @@ namespace gradus {
 inline constexpr int max_rank = 8;
 
 /// A short list of int64: sizes, strides or axes; at most max_rank entries. Prints as `(3, 4)`.
-/// Entries count from 0, or from the last with -1, -2, ...; others throw Error.
+/// Indices count from 0, or from the end with -1, -2, ...; an index out of range throws Error.
 class Shape {
  public:
   Shape() = default;
@@ -164,7 +164,7 @@ int64_t checked_numel(const char* op, const Shape& shape);
 /// opening with `op`, if they do not broadcast.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-/// The index of the i-th element in row-major order.
+/// The index along each axis of the i-th element in row-major order.
 Shape index_of(const Shape& shape, int64_t i);
 
 /// Converts a possibly negative axis (-1 is the last) to one in [0, rank). Throws Error, opening

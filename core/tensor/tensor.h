@@ -28,7 +28,7 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(std::shared_ptr<core::TensorImpl> impl) : impl_(std::move(impl)) {}
-  Tensor(std::nullptr_t) = delete;  // Tensor(0): write scalar(0) or zeros({0})
+  Tensor(std::nullptr_t) = delete;  // for Tensor(0): use scalar(0) or zeros({0})
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
@@ -40,7 +40,7 @@ class Tensor {
   // ---- properties ----
   bool defined() const { return impl_ != nullptr; }  ///< false if default-constructed
   ///@{
-  /// The sizes of the axes: (3, 4) for three rows of four. A copy if the tensor is a temporary.
+  /// The sizes of the axes: (3, 4) for three rows of four. A temporary tensor returns a copy.
   const Shape& shape() const&;
   Shape shape() const&& { return shape(); }
   ///@}
@@ -90,7 +90,8 @@ class Tensor {
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
-  /// Converts to `dtype`, to int64 by truncation. Throws Error on NaN and values out of range.
+  /// Converts to `dtype`. Conversion to int64 truncates and throws Error on NaN and values out of
+  /// range.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
@@ -135,7 +136,7 @@ class Tensor {
   std::vector<Tensor> split(I size, int64_t dim) const {
     return split_evenly(number_as<int64_t>("split", size), dim);
   }
-  /// Splits into `n` views of nearly equal size, as torch.chunk.
+  /// Splits into at most `n` views of equal size (the last may be smaller), as torch.chunk.
   std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
 
   // ---- ops as methods, for chains: x.exp().sum(-1).log() ----
@@ -144,7 +145,7 @@ class Tensor {
   Tensor sum(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor mean(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor var(const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false) const;
-  template <std::same_as<bool> B>  // var(dims, true): keepdim or a correction of 1?
+  template <std::same_as<bool> B>  // var(dims, true) is ambiguous: keepdim, or a correction of 1?
   Tensor var(const Axes& dims, B, KeepDim keep = false) const = delete;
   Tensor norm(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor max() const;
@@ -184,7 +185,7 @@ class Tensor {
   /// this *= factor.
   Tensor mul_(double factor) const;
 
-  // ---- with assignment: x += y, and so on ----
+  // ---- compound assignment: x += y, and so on ----
   // y is broadcast to x's shape. If no gradient is recorded for x or y, x is overwritten in place,
   // and all its handles and views see the change, as with add_. Otherwise x += y means x = x + y:
   // this handle refers to a new tensor and other handles keep the old one, so accumulating in a
@@ -210,13 +211,13 @@ class Tensor {
   /// Sets whether a leaf (a tensor not computed by a recorded op) requires grad; floating dtypes
   /// only.
   Tensor requires_grad_(bool on = true) const;
-  /// Whether it was not computed by a recorded op.
+  /// Whether this tensor was not computed by a recorded op.
   bool is_leaf() const;
   /// The gradient accumulated by backward(); undefined before the first call. Never carries a
   /// graph.
   Tensor grad() const;
-  /// Keeps the gradient of a non-leaf: from the next backward() on it is accumulated in grad() as a
-  /// leaf's is, after the hooks and without a graph. Does nothing on a leaf or when called again.
+  /// Keeps the gradient of a non-leaf: from the next backward() on, the gradient is accumulated in
+  /// grad(), after the hooks and without a graph. Does nothing on a leaf or when called again.
   /// Throws Error if the tensor does not require grad.
   Tensor retain_grad() const;
   /// Replaces the gradient; undefined clears it. Throws Error unless shape and dtype match.
@@ -228,13 +229,13 @@ class Tensor {
   /// `retain_graph`. If a hook or rule throws, leaves keep what they had accumulated by then.
   /// Passes on several threads that reach the same leaf must not run at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
-  /// Calls `hook` with this tensor's gradient in each backward pass, as soon as its last
-  /// contribution has been added and before earlier ops run backward; then the gradient is passed
-  /// on or, for a leaf, accumulated in grad(). If the hook returns a defined tensor or writes in
-  /// place, that becomes the gradient. Hooks run in the order of registration; several leaves whose
-  /// last contributions come from the same op, in the order of their first contributions. Returns
-  /// an id for remove_hook. Throws Error if the hook holds this tensor: neither would ever be
-  /// freed.
+  /// Calls `hook` with this tensor's gradient in each backward pass, once the gradient is complete
+  /// and before earlier ops run backward. Then the gradient is passed on or, for a leaf,
+  /// accumulated in grad(). If the hook returns a defined tensor or writes in place, that becomes
+  /// the gradient. The hooks of a tensor run in the order of registration. If one op completes the
+  /// gradients of several leaves, their hooks run in the order of the leaves' first contributions.
+  /// Returns an id for remove_hook. Throws Error if the hook holds this tensor: neither would ever
+  /// be freed.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Removes a hook; does nothing if the id is unknown.
   void remove_hook(int64_t id) const;
