@@ -5,6 +5,7 @@
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/runtime/allocator.h"
+#include "gradus/core/runtime/ceil_div.h"
 
 namespace gradus::kernel {
 
@@ -32,7 +33,7 @@ template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,
                               const T* d, T* dq, T* dk, T* dv) {
   constexpr int64_t most = 128;  // units at a time
-  const int64_t H = n.hidden, blocks = (H + most - 1) / most;
+  const int64_t H = n.hidden, blocks = internal::ceil_div(H, most);
   const Scratch<T> partials(n.batch * H);  // partial sums of dv: (batch, H)
   std::fill_n(dq, n.batch * n.queries * H, T{0});
   std::fill_n(dk, n.batch * n.keys * H, T{0});

@@ -28,11 +28,11 @@ class PackedMatrix {
     });
   }
   /// n rounded up to whole panels, the number of columns of C that multiply writes.
-  static int64_t whole_panels(int64_t n) { return (n + width - 1) / width * width; }
+  static int64_t whole_panels(int64_t n) { return ceil_div(n, width) * width; }
   /// C (m, n) = A B, or C += A B with `add`. A (m, k) is contiguous; the rows of C have room for
   /// whole panels.
   void multiply(int64_t m, const T* a, bool add, T* c, int64_t ldc) const {
-    const int64_t steps = (k_ + detail::k_step - 1) / detail::k_step, step = (k_ - 1) / steps + 1;
+    const int64_t steps = ceil_div(k_, detail::k_step), step = (k_ - 1) / steps + 1;
     for (int64_t j = 0; j < n_; j += width)
       for (int64_t p = 0; p < k_; p += step)
         detail::panel_block<T, 2>(false, add || p > 0, m, std::min(step, k_ - p), a + p, k_,

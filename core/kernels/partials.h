@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "gradus/core/runtime/ceil_div.h"
 #include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
@@ -16,7 +17,7 @@ inline int64_t rows_per_partial(int64_t rows, int64_t row_bytes) {
 }
 
 inline int64_t partial_count(int64_t rows, int64_t rows_per_chunk) {
-  return (rows + rows_per_chunk - 1) / rows_per_chunk;
+  return internal::ceil_div(rows, rows_per_chunk);
 }
 
 /// out[j] = sum over chunks c of partials[c][j], in order of c.

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "gradus/core/runtime/allocator.h"
+#include "gradus/core/runtime/ceil_div.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/tensor/odometer.h"
 
@@ -186,7 +187,7 @@ void add_rows(const SumPlan& plan, const X* x, const ColumnPart& part, const Ter
 template <class Acc, class X, class Y, class Term, class Finish>
 void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
   constexpr int64_t max_tile = 1024;  // columns summed at once: their totals stay in L1
-  const int64_t tile = std::min(plan.inner, max_tile), tiles = (plan.inner + tile - 1) / tile;
+  const int64_t tile = std::min(plan.inner, max_tile), tiles = internal::ceil_div(plan.inner, tile);
   const int64_t rows = plan.reduced.numel(), units = plan.kept.numel() * tiles;
   const int64_t pieces = sum_pieces(rows * tile, units);
   const Scratch<Acc> partial(pieces > 1 ? units * pieces * tile : 0);

@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "gradus/core/runtime/ceil_div.h"
+
 namespace gradus::kernel {
 
 // A block of sums is gemm_rows by 2 vectors: enough to hide the latency of a multiply-add, and few
@@ -33,12 +35,12 @@ inline constexpr int64_t gemm_rows = 4;
 template <class T>
 inline constexpr int64_t lanes = vector_bytes / static_cast<int64_t>(sizeof(T));
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using internal::ceil_div;
 
 /// n rounded up to whole vectors.
 template <class T>
 constexpr int64_t padded(int64_t n) {
-  return (n + lanes<T> - 1) / lanes<T> * lanes<T>;
+  return ceil_div(n, lanes<T>) * lanes<T>;
 }
 
 namespace detail {

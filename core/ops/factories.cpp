@@ -4,6 +4,7 @@
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/runtime/ceil_div.h"
 
 namespace gradus {
 
@@ -155,7 +156,7 @@ void fill_words(RandomKey key, int64_t first, int64_t count, uint32_t (*words)[b
 template <class T, class Fill>
 Tensor generate(const Shape& shape, Dtype dtype, const Fill& fill) {
   const Tensor y = empty(shape, dtype);
-  const int64_t n = y.numel(), blocks = (n + per_block<T> - 1) / per_block<T>;
+  const int64_t n = y.numel(), blocks = ceil_div(n, per_block<T>);
   const RandomKey key = default_generator().reserve(4 * blocks);
   T* out = y.data<T>();
   parallel_for(blocks, chunk_blocks, [=, &fill](int64_t begin, int64_t end) {

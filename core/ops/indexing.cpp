@@ -6,6 +6,7 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/runtime/ceil_div.h"
 #include "gradus/core/tensor/odometer.h"
 
 namespace gradus {
@@ -155,7 +156,7 @@ template <class T>
 void add_entries(const T* from, const Blocks& blocks, const int64_t* index, int64_t m, T* to) {
   const int64_t inner = blocks.inner;
   const int64_t width = std::min(inner, std::max<int64_t>(64, grain / std::max<int64_t>(m, 1)));
-  const int64_t chunks = width > 0 ? (inner + width - 1) / width : 0;
+  const int64_t chunks = width > 0 ? ceil_div(inner, width) : 0;
   const int64_t units_a_thread = grain / std::max<int64_t>(m * width, 1);
   parallel_for_each(blocks.outer * chunks, units_a_thread, [=](int64_t unit) {
     const int64_t outer = unit / chunks, column = unit % chunks * width;

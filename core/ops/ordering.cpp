@@ -6,6 +6,7 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/runtime/ceil_div.h"
 
 namespace gradus {
 
@@ -85,7 +86,7 @@ int64_t place_of_extreme(const char* op, const Tensor& x) {
   const int64_t n = x.numel(), grain = kernel::reduction_grain;
   return dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
     const T* p = x.data<T>();
-    const int64_t chunks = (n + grain - 1) / grain;
+    const int64_t chunks = ceil_div(n, grain);
     const Scratch<int64_t> places(chunks);
     const Scratch<T> bests(chunks);
     parallel_for(n, grain, [&](int64_t begin, int64_t end) {

@@ -9,6 +9,7 @@
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/shape.h"
+#include "gradus/core/runtime/ceil_div.h"
 
 namespace gradus {
 
@@ -358,7 +359,7 @@ template <class Acc, class X, class Y>
 bool add_up(const Tensor& x, int dim, bool reverse, const Tensor& y) {
   constexpr int64_t tile = 256;  // columns summed side by side
   const Blocks blocks(y.shape(), dim);
-  const int64_t n = blocks.n, inner = blocks.inner, tiles = (inner + tile - 1) / tile;
+  const int64_t n = blocks.n, inner = blocks.inner, tiles = ceil_div(inner, tile);
   const X* from = x.data<X>();
   Y* to = y.data<Y>();
   std::atomic<bool> overflow{false};
