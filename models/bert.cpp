@@ -20,7 +20,8 @@ BertClassifierConfig checked(BertClassifierConfig c) {
   return c;
 }
 
-/// Matrices and tables normal with standard deviation 0.02, biases 0.
+/// Draws matrices and embeddings from a normal distribution with standard deviation 0.02; sets
+/// biases to 0.
 void draw(const std::string& name, const Tensor& p) {
   if (p.rank() >= 2)
     p.copy_(nn::init::normal(p.shape(), 0, 0.02));
@@ -28,7 +29,7 @@ void draw(const std::string& name, const Tensor& p) {
     p.zero_();
 }
 
-/// Indices of the masked tokens in (B T), in order.
+/// Returns the indices of the masked tokens in the flattened targets (B * T), in order.
 Tensor masked_positions(const Tensor& targets) {
   std::vector<int64_t> positions;
   const std::vector<int64_t> all = targets.to_vector<int64_t>();

@@ -99,7 +99,7 @@ Captioner::State Captioner::encode(const Tensor& images) const {
   return {a, attention.prepare(a), {states[0], states.size() > 1 ? states[1] : Tensor()}};
 }
 
-/// Attends with the previous state, then updates it: embedded (B, dim).
+/// Attends with the previous state as the query, then updates it by one word: embedded (B, dim).
 Captioner::Step Captioner::step(const Tensor& embedded, State& state) const {
   const Tensor& h = state.cell.h;
   const nn::AttentionResult attended =

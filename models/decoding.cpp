@@ -170,7 +170,7 @@ namespace {
 
 struct Beam {
   Hypothesis hypothesis;
-  int64_t row;         // of the decoder
+  int64_t row;         // row of the decoder
   bool ended = false;  // stop was one of its continuations
 };
 
@@ -216,8 +216,8 @@ struct Search {
     h.score = h.log_probability / std::pow((5 + n) / 6, alpha);
     done.push_back(std::move(h));
   }
-  /// Extends all beams by a token. Continued beams take rows first_row, first_row + 1, ...; rows[r]
-  /// is set to the row that row r continues.
+  /// Extends all beams by a token. Continued beams take rows first_row, first_row + 1, ... of the
+  /// decoder; rows[r] is set to the previous row of the beam that takes row r.
   void step(const Tensor& log_probs, const BeamSearchOptions& o, int64_t first_row,
             std::vector<int64_t>& rows) {
     std::vector<Beam> next;

@@ -59,7 +59,7 @@ Fields GPT::fields(GPTConfig& c) {
   fields.add("bias", c.bias, "biases in linear layers and norms");
   fields.add("tie", c.tie, "one weight for the token embedding and the output");
   fields.add("activation", c.activation, "activation of the feed-forward layers");
-  // Missing from the files of earlier versions.
+  // Files of earlier versions lack the optional fields.
   fields.add("gated", c.gated, "gated feed-forward layers; with silu: SwiGLU").optional = true;
   fields
       .add("hidden", c.hidden, 0, 1e7,
@@ -97,8 +97,8 @@ Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
         " tokens do not fit a context of ", config.context);
   const int64_t length = ids.size(1);
   if (wpe) return dropout(wte(ids) + (*wpe)(length, offset));
-  // Embeddings start at 0.02, sinusoids have size 1: scales embeddings as Vaswani et al. 2017,
-  // section 3.4.
+  // Embeddings are multiplied by sqrt(dim), as in Vaswani et al. 2017, section 3.4: their initial
+  // standard deviation is 0.02, whereas sinusoids have amplitude 1.
   if (sinusoidal)
     return dropout(wte(ids) * std::sqrt(static_cast<double>(config.dim)) +
                    (*sinusoidal)(length, offset));

@@ -32,7 +32,7 @@ void check_labelled(const char* op, const LabelledFeatures& data) {
         op, ": expected ", data.features.size(0), " labels of int64 from 0 on");
 }
 
-/// Number of classes: the training set's largest label + 1.
+/// Checks both sets. Returns the number of classes: the training set's largest label + 1.
 int64_t check_sets(const char* op, const LabelledFeatures& train, const Tensor& test) {
   check_labelled(op, train);
   check_features(op, test);
@@ -88,7 +88,7 @@ Tensor nearest_neighbours(const LabelledFeatures& train, const Tensor& test,
     const auto [similarity, neighbours] = topk(matmul(queries, keys.mT()), k, 1);
     const Tensor voters =
         index_select(train.labels, 0, neighbours.reshape({-1})).reshape(neighbours.shape());
-    // exp((s - largest) / t) cannot overflow
+    // Subtracting the largest similarity keeps exp from overflowing.
     const Tensor weights = o.temperature > 0
                                ? exp((similarity - similarity.slice(1, 0, 1)) / o.temperature)
                                : ones_like(similarity);

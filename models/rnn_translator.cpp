@@ -17,7 +17,7 @@ RNNTranslatorConfig checked(RNNTranslatorConfig c) {
   return c;
 }
 
-/// The activation of plain RNN cells.
+/// Returns relu for rnn_relu, else tanh.
 Activation nonlinearity(Recurrence cell) {
   return cell == Recurrence::rnn_relu ? Activation::relu : Activation::tanh;
 }
@@ -83,7 +83,7 @@ RNNTranslator::State RNNTranslator::encode(const Tensor& source, const Tensor& l
   return state;
 }
 
-/// Attends with the previous state, then updates it: embedded (B, dim).
+/// Attends with the previous state as the query, then updates it by one word: embedded (B, dim).
 RNNTranslator::Step RNNTranslator::step(const Tensor& embedded, State& state) const {
   const Tensor query = state.layers.back().h.unsqueeze(1);
   const Tensor context =

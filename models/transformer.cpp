@@ -32,7 +32,8 @@ nn::BlockOptions block_options(const TransformerConfig& c) {
           .norm_first = c.pre_norm};
 }
 
-/// Matrices as in torch.nn.Transformer; embeddings normal with standard deviation dim^-0.5.
+/// Draws matrices by xavier_uniform, as torch.nn.Transformer does, and embeddings from a normal
+/// distribution with standard deviation dim^-0.5. Sets biases to 0.
 void draw_weights(Transformer& model) {
   const double std = 1 / std::sqrt(static_cast<double>(model.config.dim));
   model.initialise([std](const std::string& name, const Tensor& p) {

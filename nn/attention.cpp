@@ -15,7 +15,7 @@ namespace gradus::nn {
 // ---- single-head attention ----
 
 namespace {
-/// A layer of the additive score; none for other scores.
+/// Returns a linear layer for the additive score, nullopt for other scores.
 std::optional<Linear> additive_layer(Score score, int64_t in, int64_t out, bool bias) {
   if (score != Score::additive) return std::nullopt;
   return Linear(in, out, {.bias = bias});
@@ -80,7 +80,7 @@ AttentionResult Attention::attend(const Tensor& queries, const Tensor& prepared,
 // ---- multi-head attention ----
 
 namespace {
-/// The options with defaults filled in. Throws Error where they do not fit.
+/// Returns the options with defaults filled in. Throws Error if they are invalid.
 MultiHeadAttentionOptions resolve(int64_t dim, MultiHeadAttentionOptions o) {
   constexpr const char* op = "MultiHeadAttention";
   constexpr int64_t limit = int64_t{1} << 30;
@@ -142,8 +142,8 @@ MultiHeadAttention::MultiHeadAttention(int64_t dim, const Resolved& o)
                              : Tensor()),
       dropout(o.dropout) {}
 
-/// x, which holds queries, keys and values concatenated, with queries and keys rotated for
-/// positions offset, offset + 1, ...
+/// Rotates the queries and keys within x, the concatenation of queries, keys and values, for
+/// positions offset, offset + 1, ... Returns x itself if positions are not rotary.
 Tensor MultiHeadAttention::rotated(const Tensor& x, int64_t offset) const {
   if (!positions.defined()) return x;
   const int64_t B = x.size(0), T = x.size(1), rotated_heads = heads + kv_heads;
@@ -188,7 +188,8 @@ KeyValueCache MultiHeadAttention::make_cache(int64_t batch, int64_t capacity) co
 
 KeysAndValues MultiHeadAttention::keys_and_values(const Tensor& memory) const {
   check_sequence(memory, "memory");
-  const int64_t keys = heads * key_dim, values = keys + kv_heads * key_dim;  // their first rows
+  // The rows of qkv at which keys and values start.
+  const int64_t keys = heads * key_dim, values = keys + kv_heads * key_dim;
   return {by_heads(qkv.rows(memory, keys, values), kv_heads),
           by_heads(qkv.rows(memory, values, values + kv_heads * value_dim), kv_heads)};
 }

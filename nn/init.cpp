@@ -22,7 +22,7 @@ Fans fans(const char* op, const Shape& shape) {
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
-// The x in [low, high] with normal_cdf(x) = p, by bisection down to adjacent doubles.
+// Returns the x in [low, high] with normal_cdf(x) = p, found by 64 bisections.
 double inverse_normal_cdf(double p, double low, double high) {
   for (int i = 0; i < 64; ++i) {
     const double middle = 0.5 * (low + high);

@@ -12,7 +12,8 @@ const char* name_of(Recurrence cell) {
   return cell == Recurrence::lstm ? "LSTM" : cell == Recurrence::gru ? "GRU" : "RNN";
 }
 
-/// The cell kind with RNN's nonlinearity, tanh or relu; other cells accept tanh only.
+/// Returns rnn_relu for an RNN with relu, else `cell`. Throws Error unless the activation is tanh
+/// or, for an RNN, relu.
 Recurrence with_nonlinearity(Recurrence cell, Activation activation) {
   const bool relu = activation == Activation::relu && cell == Recurrence::rnn_tanh;
   check(relu || activation == Activation::tanh, name_of(cell),
@@ -20,8 +21,8 @@ Recurrence with_nonlinearity(Recurrence cell, Activation activation) {
   return relu ? Recurrence::rnn_relu : cell;
 }
 
-/// param(name, shape, initialiser) creates each. All are uniform within 1/sqrt(hidden), as in
-/// PyTorch.
+/// Creates one layer's weights, each by param(name, shape, initialiser). As in PyTorch, all are
+/// uniform in [-1/sqrt(hidden), 1/sqrt(hidden)].
 template <class Param>
 RecurrentWeights make_weights(Recurrence cell, int64_t input, int64_t hidden, bool bias,
                               const std::string& suffix, Param param) {
@@ -79,7 +80,7 @@ RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentStat
   std::vector<Tensor> h, c, outputs;
   for (int64_t i = 0; i < count; ++i) {
     const RecurrentWeights& w = weights[static_cast<size_t>(i)];
-    // Only GRU needs its recurrent bias separately: r multiplies it.
+    // Only GRU keeps its recurrent bias separate: the reset gate multiplies it.
     const bool joined = cell != Recurrence::gru && w.bias_ih.defined();
     const Tensor gates = linear(y, w.weight_ih, joined ? w.bias_ih + w.bias_hh : w.bias_ih);
     const RecurrentOutput out = recurrent(

@@ -56,7 +56,8 @@ double clip_grad_norm(const std::vector<Tensor>& params, double max_norm) {
   const double norm = grad_norm(params);
   const double factor = clip_factor(norm, max_norm);
   if (factor == 1) return norm;
-  // A gradient may be shared (a sum hands one to both its terms), so each is replaced, not scaled.
+  // Parameters may share a gradient tensor (a sum passes the same one to both terms), so each
+  // gradient is replaced, not scaled in place.
   std::vector<Tensor> scaled;
   for (const Tensor& p : params)
     scaled.push_back(p.grad().defined() ? p.grad() * factor : Tensor());
@@ -93,7 +94,7 @@ std::string Optimizer::label(size_t i, const Tensor& p) const {
   return out.str();
 }
 
-/// Checks p as the next parameter of slots_.
+/// Throws Error unless p can be the next parameter in slots_.
 void Optimizer::check_parameter(const Tensor& p) const {
   const size_t i = slots_.size();
   check(p.defined(), name_, ": parameter ", i, " is undefined");

@@ -5,7 +5,8 @@
 
 namespace gradus::optim {
 
-// Each element is read and written once. Scalars are converted to T so that the loops vectorise.
+// The update rules read and write each element once. They convert scalars to T so that their loops
+// vectorise.
 
 // ---- SGD ----
 
@@ -52,7 +53,7 @@ SGD::SGD(ParameterGroups params, const SGDOptions& options)
 // ---- Adam and AdamW ----
 
 namespace {
-/// Decoupled (AdamW), the decay acts on p, not through the moments.
+/// If `decoupled` (AdamW), weight decay shrinks p directly instead of being added to the gradient.
 template <bool decoupled, class T, class Options>
 void adam(const ElementwiseOptimizer::Chunk<T>& c, const Options& o) {
   T *p = c.param, *m = c.state[0], *v = c.state[1];

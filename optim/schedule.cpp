@@ -96,7 +96,7 @@ double Plateau::step(double loss) {
   }
   if (bad_ > options_.patience) {
     const double next = std::max(lr_ * options_.factor, options_.min_lr);
-    if (lr_ - next > 1e-8) lr_ = next;  // torch's eps
+    if (lr_ - next > 1e-8) lr_ = next;  // the default eps of PyTorch's ReduceLROnPlateau
     cooldown_ = options_.cooldown;
     bad_ = 0;
   }

@@ -7,8 +7,8 @@
 namespace gradus::models::detail {
 
 namespace {
-// Each epoch draws its order from a separate range of counters; the key differs from the seed,
-// which manual_seed(seed) uses.
+// Each epoch draws its order from a separate range of counters. The key differs from the seed
+// because manual_seed(seed) uses the seed itself.
 constexpr int64_t max_rows = int64_t{1} << 32, max_epochs = int64_t{1} << 31;
 constexpr uint64_t key_of_batches = 0x8f1bbcdcbfa53e0au;
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 /// Activations whose names differ: ours, Hugging Face's.
 constexpr std::pair<const char*, const char*> hf_activations[] = {{"none", "linear"},
                                                                   {"gelu_tanh", "gelu_new"}};
-/// Other names that Hugging Face uses.
+/// Hugging Face's aliases of activations, each with the name that it stands for.
 constexpr std::pair<const char*, const char*> activation_aliases[] = {
     {"gelu_pytorch_tanh", "gelu_new"},
     {"gelu_fast", "gelu_new"},
@@ -23,7 +23,7 @@ constexpr std::pair<const char*, const char*> activation_aliases[] = {
 
 bool is_activation(const HuggingFaceKey& key) { return key.field == std::string("activation"); }
 
-/// Our fields under Hugging Face's keys, with their defaults.
+/// Returns our fields under Hugging Face's keys and with Hugging Face's defaults.
 Fields hugging_face_fields(const HuggingFaceModel& model, const Fields& ours) {
   Fields fields;
   for (const HuggingFaceKey& key : model.keys) {
@@ -45,7 +45,7 @@ Fields hugging_face_fields(const HuggingFaceModel& model, const Fields& ours) {
 void check_required(const HuggingFaceModel& model, const HuggingFaceConfig& config) {
   for (const auto& [key, value] : model.required.items()) {
     const auto found = config.values.find(key);
-    // To Python null is false, or a feature that is not used.
+    // Null, None in Python, stands for false or for a feature that is not used.
     const bool is_same = found == config.values.end() || *found == value ||
                          (found->is_null() && (!value.is_boolean() || value == false));
     if (!is_same)
@@ -150,8 +150,8 @@ std::string architecture_for(const std::string& kind, const Fields& fields) {
   return fields.find("tokens")->to_text() == "true" ? token_classifier : text_classifier;
 }
 
-/// Throws Error on fields that Hugging Face's model fixes to another value. Missing biases are
-/// written as zeros.
+/// Throws Error on fields that Hugging Face's model fixes to another value. A model without biases
+/// passes, since they are written as zeros.
 void check_fixed(const HuggingFaceModel& model, const Fields& fields) {
   for (const auto& [name, value] : model.fixed) {
     const std::string field = name, got = fields.find(field)->to_text();

@@ -18,7 +18,8 @@ namespace {
 
 constexpr auto conv1d = HuggingFaceLayer::conv1d, head = HuggingFaceLayer::head;
 
-// In functions, and never destroyed: a user's global may load a folder before main or after it.
+// The models are built in functions, and never destroyed, because a user's global object may load a
+// folder before or after main.
 
 const HuggingFaceModel& gpt2() {
   static const auto& model = *new HuggingFaceModel{

@@ -263,7 +263,7 @@ struct Folder {
 
 std::unique_ptr<Tokenizer> Folder::load_file() const {
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(file("tokenizer.json"));
-  // These settings would override the normalizer.
+  // In transformers, these settings override the normalizer in tokenizer.json.
   if (const auto* pieces = dynamic_cast<const WordPieceTokenizer*>(tokenizer.get())) {
     expect("do_lower_case", {pieces->options().lower_case});
     expect("strip_accents", {pieces->options().strip_accents});
@@ -297,8 +297,8 @@ std::unique_ptr<Tokenizer> Folder::load_wordpiece() const {
   return std::make_unique<WordPieceTokenizer>(WordPieceTokenizer::load_vocab(file("vocab.txt"), o));
 }
 
-/// Throws Error on added tokens that are not special (they are matched before a text is split) or
-/// not in the vocabulary.
+/// Throws Error on an added token that is not special (transformers matches it before it splits a
+/// text), or that is not in the vocabulary with the same id.
 void Folder::check_added(const Tokenizer& tokenizer) const {
   auto check_one = [&](const std::string& where, const std::string& name, const std::string& id,
                        bool special) {

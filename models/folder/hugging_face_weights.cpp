@@ -111,8 +111,8 @@ class WeightLoader {
   /// The file's dtype, once checked.
   Dtype dtype() const { return dtype_.value_or(float32); }
 
-  /// Copies the file's tensors into the checked targets, converted to dtype() since. Returns the
-  /// targets that the file lacks.
+  /// Copies the file's tensors into the targets, which are those of check_all() converted to
+  /// dtype(). Returns the targets that the file lacks.
   NamedTensors copy(const NamedTensors& targets) {
     const NoGrad no_grad;
     NamedTensors missing;
@@ -126,7 +126,7 @@ class WeightLoader {
   }
 
  private:
-  /// Checks that tied tensors are equal where the file has both, and keeps the first only.
+  /// Throws Error if two tied tensors are in the file and differ. Keeps only the first of them.
   void resolve_tied(const NamedTensors& targets) {
     const bool has_own_head = std::any_of(targets.begin(), targets.end(),
                                           [](const auto& t) { return t.first == "head.weight"; });
@@ -180,7 +180,7 @@ class WeightLoader {
                required_heads_.end();
   }
 
-  /// Buffers, tied tensors and heads of other tasks.
+  /// Whether the name belongs to a buffer, a tied tensor or a head of another task.
   bool is_ignored(const std::string& name) const {
     if (file_.unprefixed.contains(name)) return true;
     for (const auto& [repeated, first_name] : model_.tied)
@@ -255,8 +255,8 @@ NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceCo
                                        nn::Module& model, const LoadOptions& options) {
   const HuggingFaceModel& hf_model = hugging_face_model(config);
   const NamedTensors targets = model.state_dict();
-  // Our classifier on a bare encoder gets a new head. A classifier's folder must have its head and,
-  // for whole texts, the pooler below it.
+  // If our classifier loads a bare encoder, its head is new. A classifier's folder must have the
+  // head and, for whole texts, the pooler below it, unless options.new_heads is set.
   const bool classifies = std::any_of(targets.begin(), targets.end(), [&](const auto& t) {
     return t.first.starts_with(hf_model.prefix);
   });

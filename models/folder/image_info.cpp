@@ -25,7 +25,7 @@ const json& array_in(const std::string& path, const json& file, const char* key)
   return *found;
 }
 
-/// The finite numbers in an array. Throws Error unless all are above `bound`.
+/// Returns the numbers in file[key]. Throws Error unless all are finite and above `bound`.
 std::vector<double> numbers_in(const std::string& path, const json& file, const char* key,
                                double bound) {
   std::vector<double> numbers;
@@ -54,7 +54,7 @@ void check_rescaling(const std::string& path, const json& file) {
       fail(path, ": rescale_factor: expected 1/255, got ", shown(*factor));
 }
 
-/// preprocessor_config.json, with the class names in config.json.
+/// Reads preprocessor_config.json, and the class names from config.json.
 ImageInfo load_hugging_face_info(const std::string& dir, const HuggingFaceConfig& config) {
   const std::string path = in_folder(dir, hf_file);
   const json file = read_json_object(path);

@@ -85,7 +85,8 @@ int64_t count_elements(const NamedTensors& tensors) {
   return elements;
 }
 
-/// Calls `make` without initialising: its parameters may have `elements` elements in all.
+/// Calls make() without running initialisers. Throws Error if the model's parameters have more than
+/// `elements` elements in all.
 nn::Module& make_uninitialised(const std::string& dir, int64_t elements,
                                const std::function<nn::Module&()>& make) {
   return naming(config_path(dir), [&]() -> nn::Module& {
@@ -121,13 +122,14 @@ void load_weights(const std::string& dir, const std::function<nn::Module&()>& ma
                   const LoadOptions& options) {
   if (const auto hf_config = find_hugging_face_config(dir)) {
     HuggingFaceFile file = read_hugging_face_weights(dir);
-    // Twice as many and some more, for heads that the file lacks.
+    // Heads that the file lacks may add as many elements as it has, and a million more.
     nn::Module& model = make_uninitialised(dir, 2 * count_elements(file.tensors) + 1'000'000, make);
     initialise_heads(load_hugging_face_weights(std::move(file), *hf_config, model, options));
     return;
   }
   const NamedTensors tensors = load_safetensors(weights_path(dir)).tensors;
-  // A few more, so that load_state_dict names the parameters whose sizes differ slightly.
+  // The model may have slightly more elements than the file, so that load_state_dict can name
+  // parameters whose sizes differ.
   const int64_t elements = count_elements(tensors);
   nn::Module& model = make_uninitialised(dir, elements + elements / 64, make);
   load_into(model, weights_path(dir), tensors);

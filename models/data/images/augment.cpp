@@ -59,7 +59,8 @@ Change draw_change(const AugmentOptions& o, const Size& size, RandomKey key) {
   const double degree = std::numbers::pi / 180, angle = around(o.rotate * degree);
   const double scale = std::exp(around(std::log1p(o.zoom)));
   const double lean = std::tan(around(o.shear * degree));
-  // From an output pixel: undo the shift, flip, shear, rotate, scale, move to the crop.
+  // The map takes an output pixel to the input: it undoes the shift, then flips, shears, rotates,
+  // scales, and moves the pixel into the crop.
   const double u = crop_w / scale, v = crop_h / scale, cos = std::cos(angle), sin = std::sin(angle);
   const double a = sign * cos * u, b = (lean * cos - sin) * u, c = sign * sin * v,
                d = (lean * sin + cos) * v;
@@ -97,9 +98,8 @@ struct Scratch {
         plane(static_cast<size_t>(s.plane())) {}
 };
 
-/// Resamples one plane. Reads from a copy in a frame of zeros, one pixel wide above and on the
-/// left, two below and on the right; coordinates outside are clamped to it, so no pixel needs a
-/// bounds check.
+/// Resamples one plane from a copy padded with zeros: one pixel above and on the left, two below
+/// and on the right. Coordinates are clamped to that copy, so no pixel needs a bounds check.
 void warp_plane(const float* from, const Size& s, const Map& m, std::vector<float>& framed,
                 float* to) {
   const int64_t stride = s.width + 3;
@@ -111,7 +111,7 @@ void warp_plane(const float* from, const Size& s, const Map& m, std::vector<floa
   const float* source = framed.data();
   for (int64_t y = 0; y < s.height; ++y) {
     const double v = static_cast<double>(y) - cy;
-    // In coordinates of the frame, which starts at -1.
+    // The source of the row's first pixel, in coordinates of the padded copy, which starts at -1.
     const auto x0 = static_cast<float>(m[1] * v + m[2] + cx + 1 - m[0] * cx),
                y0 = static_cast<float>(m[4] * v + m[5] + cy + 1 - m[3] * cx),
                dx = static_cast<float>(m[0]), dy = static_cast<float>(m[3]);
@@ -123,7 +123,7 @@ void warp_plane(const float* from, const Size& s, const Map& m, std::vector<floa
       const auto left = static_cast<int32_t>(px), top = static_cast<int32_t>(py);
       const float fx = px - static_cast<float>(left), fy = py - static_cast<float>(top);
       const float* at = source + (top * static_cast<int32_t>(stride) + left);
-      // The pixel itself where a weight is 0, so that NaN and infinities do not spread.
+      // Where a weight is 0, NaN and infinities of the neighbour must not spread.
       const float upper = fx == 0 ? at[0] : at[0] + fx * (at[1] - at[0]);
       const float lower = fx == 0 ? at[stride] : at[stride] + fx * (at[stride + 1] - at[stride]);
       row[i] = fy == 0 ? upper : upper + fy * (lower - upper);
@@ -140,7 +140,8 @@ void warp_image(const float* from, const Size& s, const Map& map, Scratch& scrat
     warp_plane(from + c * s.plane(), s, map, scratch.framed, to + c * s.plane());
 }
 
-/// Brightness b, then contrast c, then saturation s, with g = grey(x), whose weights sum to 1:
+/// Changes brightness by b, then contrast by c, then saturation by s. With g = grey(x), a weighted
+/// mean of the channels:
 ///   y = b x,  z = c y + (1 - c) mean grey(y),  s z + (1 - s) grey(z)
 ///     = s c b x + (1 - s) c b g + (1 - c) b mean g
 void colour(float* x, const Size& size, const Change& change) {

@@ -45,7 +45,8 @@ Shape read_header(const std::string& context, PackedFile& file) {
   return shape;
 }
 
-/// Bytes of a tensor of this shape. Throws Error if the file cannot hold them after its header.
+/// Returns the number of bytes of a tensor of this shape. Throws Error if the file cannot hold them
+/// after its header.
 uint64_t checked_length(const std::string& context, const Shape& shape, const PackedFile& file) {
   uint64_t expected = 1;
   bool overflow = false;

@@ -19,7 +19,7 @@ namespace gradus::models {
 
 namespace {
 
-/// Throws Error unless these are statistics of `channels` channels, or empty.
+/// Throws Error unless `stats` is empty or has a finite mean and a positive deviation per channel.
 void check_stats(const char* op, const ChannelStats& stats, int64_t channels) {
   if (stats.mean.empty() && stats.std.empty()) return;
   check(std::ssize(stats.mean) == channels && std::ssize(stats.std) == channels, op, ": expected ",
@@ -42,9 +42,9 @@ void check_images(const char* op, const Tensor& x, const ChannelStats& stats) {
   check_stats(op, stats, x.size(1));
 }
 
-/// Element `index` of an epoch's permutation of [0, n): a Feistel network on numbers of 2 h bits,
-/// applied until the result is below n (Black & Rogaway 2002, "Ciphers with Arbitrary Finite
-/// Domains"). Needs no list of n numbers.
+/// Returns element `index` of an epoch's random permutation of [0, n), without a list of n numbers.
+/// A Feistel network on numbers of 2 * half bits is applied until the result is below n (Black &
+/// Rogaway 2002, "Ciphers with Arbitrary Finite Domains").
 int64_t shuffled_index(int64_t n, uint64_t seed, int64_t epoch, int64_t index) {
   const int half = (std::bit_width(static_cast<uint64_t>(n - 1)) + 1) / 2;
   const uint64_t mask = (uint64_t{1} << half) - 1;
@@ -180,7 +180,7 @@ ImageBatch ImageData::batch(const Tensor& ids, const ChannelStats& stats) const 
   for (int64_t i = 0; i < ids.numel(); ++i) batch.labels.data<int64_t>()[i] = label(id[i]);
   batch.images = empty({ids.numel(), image[0], image[1], image[2]});
 
-  // Value of each byte in each channel.
+  // table[c][byte] is the normalised value of a byte in channel c.
   std::vector<std::array<float, 256>> table(static_cast<size_t>(image[0]));
   for (size_t c = 0; c < table.size(); ++c)
     for (size_t value = 0; value < 256; ++value) {

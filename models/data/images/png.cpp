@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint64_t max_pixels = 1 << 26;
 
-/// RAII for png_image, libpng's simplified API, whose functions return instead of jumping (setjmp
-/// stays within libpng).
+/// Owns a png_image of libpng's simplified API, whose functions return on errors instead of calling
+/// longjmp.
 struct Png {
   png_image image{};
   Png() { image.version = PNG_IMAGE_VERSION; }
@@ -38,7 +38,7 @@ void each_sample(int64_t channels, int64_t pixels, Copy&& copy) {
 /// Throws Error unless each chunk lies within the file: libpng allocates a chunk's stated length
 /// before it reads the chunk.
 void check_chunks(const std::string& path, const std::string& file) {
-  constexpr size_t around = 12;  // big-endian length, type, checksum
+  constexpr size_t around = 12;  // bytes of a chunk's big-endian length, type and checksum
   for (size_t at = 8; at + around <= file.size() && file.compare(at + 4, 4, "IEND") != 0;) {
     uint64_t length = 0;
     for (size_t i = at; i < at + 4; ++i) length = length << 8 | static_cast<uint8_t>(file[i]);
@@ -58,7 +58,7 @@ ImageBytes read_png(const std::string& path) {
   Png png;
   png.succeeded(png_image_begin_read_from_memory(&png.image, file.data(), file.size()), "read_png",
                 path);
-  // Deflate expands by at most 1032, with up to 8 pixels per byte.
+  // Deflate expands by a factor of at most 1032, and a byte holds up to 8 pixels.
   const uint64_t pixels = uint64_t{png.image.width} * png.image.height;
   check(pixels <= max_pixels && pixels / 8 <= file.size() * 1032, "read_png: ", path,
         ": a picture of ", png.image.width, " x ", png.image.height, " pixels in a file of ",

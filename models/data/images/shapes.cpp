@@ -30,7 +30,7 @@ constexpr std::array<Colour, 7> colours{{{"red", {0.9, 0.12, 0.12}},
 constexpr int64_t classes = kinds * std::ssize(colours);
 constexpr std::array<const char*, 4> relations{"above", "below", "left of", "right of"};
 
-/// A shape in the square of side 2 radius around (x, y); y grows downwards.
+/// A shape within the square of side 2 * radius centred at (x, y); y grows downwards.
 struct Shape2D {
   int64_t id;  // class: kind * number of colours + colour
   double x = 0, y = 0, radius = 0;
@@ -44,7 +44,7 @@ std::string name_of_class(int64_t id) {
   return std::string(colour_of({id}).name) + ' ' + kind_names[kind_of({id})];
 }
 
-/// True if a shape of radius 1 around 0 covers the point.
+/// Whether a shape of radius 1 centred at the origin covers (x, y).
 bool covers(Kind kind, double x, double y) {
   const double u = std::fabs(x), v = std::fabs(y);
   switch (kind) {
@@ -63,8 +63,8 @@ bool covers(Kind kind, double x, double y) {
 
 /// Content of a caption.
 struct Scene {
-  std::vector<Shape2D> shapes;  // the one named first, and the other
-  size_t relation = 0;          // of the first to the other
+  std::vector<Shape2D> shapes;  // in the order in which the caption names them
+  size_t relation = 0;          // of the first to the second: an index into relations
 };
 
 std::string caption_of(const Scene& scene) {
@@ -86,8 +86,9 @@ Scene draw_scene(const ShapesOptions& o, internal::Draws& draws) {
     a.y = within(a.radius + 1, size - 1 - a.radius);
     return scene;
   }
-  // b is of another class. Along one axis the centres are far enough apart to leave a pixel between
-  // the shapes; along the other at most half as far. The upper or left one comes first.
+  // b is of another class. Along one axis, the centres are `distance` apart, which leaves a pixel
+  // between the shapes; along the other axis, at most half as far. a is the left or upper one until
+  // the swap at the end.
   Shape2D& b = scene.shapes[1];
   b.id = (a.id + 1 + draws.below(classes - 1)) % classes;
   const double distance = within(a.radius + b.radius + 1.5, size - 2 - a.radius - b.radius);

@@ -75,7 +75,7 @@ DenoisingData::DenoisingData(const std::string& text, const Tokenizer& tokenizer
         " are held out, ", report_.too_short, " too short");
 }
 
-/// Encodes all lines, cut into pieces.
+/// Encodes each line and cuts it into equal pieces of at most `length` tokens.
 std::vector<DenoisingData::Range> DenoisingData::read(const std::string& text,
                                                       const Tokenizer& tokenizer, int64_t length) {
   std::vector<Range> all;

@@ -139,8 +139,8 @@ void MaskedPairs::split(const std::vector<Range>& documents) {
 
 // ---- examples ----
 
-/// End of the segments from `first` on, up to `last`, that hold at most `tokens` tokens; at least
-/// one segment.
+/// Returns the end of the longest run of segments that starts at `first`, stays below `last` and
+/// has at most `tokens` tokens. The run has at least one segment.
 int64_t MaskedPairs::fill(int64_t first, int64_t last, int64_t tokens) const {
   const int64_t most = segments_[static_cast<size_t>(first)].begin + tokens;
   int64_t end = first + 1;
@@ -148,8 +148,8 @@ int64_t MaskedPairs::fill(int64_t first, int64_t last, int64_t tokens) const {
   return end;
 }
 
-/// A leaves one segment of its document for B and, if there is only one document, another one for a
-/// B from elsewhere.
+/// Returns the end of A's segments. A leaves one segment of its document for B and, if there is
+/// only one document, another one for a B from elsewhere.
 int64_t MaskedPairs::end_of_a(const SplitData& data, const Example& example) const {
   const Range& document = data.documents[static_cast<size_t>(example.document)];
   int64_t last = document.last - 1;
@@ -158,7 +158,8 @@ int64_t MaskedPairs::end_of_a(const SplitData& data, const Example& example) con
   return fill(example.first, last, (options_.length - 3) / 2);
 }
 
-/// Start of a random B that does not follow A, and the end of the segments that may continue it.
+/// Returns the segments available to a random B that does not follow A: B starts with the first of
+/// them and ends at the latest with the last.
 MaskedPairs::Range MaskedPairs::elsewhere(const SplitData& data, const Example& example,
                                           int64_t end_of_a, Draws& draws) const {
   const Range& document = data.documents[static_cast<size_t>(example.document)];
@@ -285,7 +286,7 @@ MaskedBatch MaskedPairs::examples(Split split, int64_t first, int64_t batch) con
   const MaskedBatch out = empty_batch(rows);
   for (int64_t row = 0; row < rows; ++row) {
     Draws draws = draws_of_example(split, first + row);
-    draws.uniform();  // drawn by prepare
+    draws.uniform();  // skips the number that prepare() drew for is_next
     write_row(of(split), of(split).examples[static_cast<size_t>(first + row)], draws, out, row);
   }
   return out;

@@ -31,8 +31,8 @@ PairSource::PairSource(const char* name, const Tokenizer& source, const Tokenize
 std::vector<bool> PairSource::held_out(const std::vector<std::span<const int32_t>>& sequences,
                                        double share, uint64_t seed) const {
   check(share >= 0 && share < 1, name_, ": expected a share for validation in [0, 1), got ", share);
-  // Numbers the distinct sequences by their tokens; the first numbers of a random permutation are
-  // held out.
+  // The distinct sequences are numbered in the order of their tokens. Those whose numbers come
+  // first in a random permutation are held out.
   std::map<std::span<const int32_t>, int64_t, internal::TokensLess> numbers;
   for (const auto& sequence : sequences) numbers.emplace(sequence, 0);
   int64_t count = 0;

@@ -86,7 +86,8 @@ class Writer {
   std::vector<char> buffer_;
 };
 
-/// White space for every tokenizer; not U+000B and U+000C, which WordPiece drops without splitting.
+/// Whether c is white space for every tokenizer. U+000B and U+000C are not: WordPiece drops them
+/// without splitting.
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 /// The last position where TokenFile::write may cut an incomplete text, or 0.
@@ -102,8 +103,8 @@ size_t last_cut(const std::string& text) {
   return 0;
 }
 
-/// Calls use(piece, offset in the file) for the pieces of a text file's `most` bytes from byte
-/// `before` on.
+/// Calls use(piece, its offset in the file) for each piece of a text file, from byte `before` on
+/// and for at most `most` bytes in all.
 void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint64_t most,
                     const std::function<void(const std::string&, uint64_t)>& use) {
   File file("TokenFile: " + path + ": ", path, O_RDONLY);
@@ -126,7 +127,7 @@ void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint
       text = std::move(rest);
     }
     if (is_last) return;
-    requested = std::max(piece, cut > 0 ? piece : text.size());  // doubles where there is no cut
+    requested = std::max(piece, cut > 0 ? piece : text.size());  // without a cut, doubles the text
   }
 }
 
@@ -155,7 +156,7 @@ TokenFile::Written write_tokens(File& file, const std::string& text_path,
   return written;
 }
 
-/// Opens a new temporary file and removes its name.
+/// Creates and opens a temporary file, sets `path` to its name, and unlinks it.
 std::unique_ptr<File> open_nameless(std::string& path) {
   std::error_code error;
   const auto folder = std::filesystem::temp_directory_path(error);

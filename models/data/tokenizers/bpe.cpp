@@ -6,7 +6,8 @@ namespace gradus::models::internal {
 
 namespace {
 
-/// Kind and end of the character at text[at]. GPT-2 does not count marks as letters.
+/// Returns the kind of the character at text[at] and sets `end` to where it ends. GPT-2 does not
+/// count marks as letters.
 Kind kind_at(std::string_view text, size_t at, size_t& end) {
   char32_t code_point;
   end = at;
@@ -46,7 +47,7 @@ const std::array<char32_t, 256>& alphabet() {
 
 size_t end_of_word(std::string_view text, size_t at) {
   if (const size_t bytes = contraction(text, at)) return at + bytes;
-  // ` ?letters`, ` ?digits` or ` ?others`
+  // An optional space, then as many letters, digits or others as follow.
   size_t end;
   const size_t begin = at + (text[at] == ' ' && at + 1 < text.size() ? 1 : 0);
   const Kind kind = kind_at(text, begin, end);
@@ -54,7 +55,7 @@ size_t end_of_word(std::string_view text, size_t at) {
     for (size_t next; end < text.size() && kind_at(text, end, next) == kind;) end = next;
     return end;
   }
-  // Spaces, without the last one if a word follows, unless it is the only one.
+  // Spaces, except for the last one if a word follows and it is not the only space.
   size_t last = at;
   kind_at(text, at, end);
   for (size_t next; end < text.size() && kind_at(text, end, next) == Kind::space; end = next)

@@ -68,7 +68,7 @@ BPETokenizer::Ids BPETokenizer::add_tokens(const BPETable& table) {
   return ids;
 }
 
-/// Parses merge i. `producible` marks the tokens that precede it.
+/// Parses merge i. `producible` marks the bytes and the results of earlier merges.
 BPETokenizer::Merge BPETokenizer::read_merge(const BPETable& table, size_t i, const Ids& ids,
                                              const std::vector<bool>& producible) const {
   const std::string& merge = table.merges[i];

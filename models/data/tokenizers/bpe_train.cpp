@@ -50,7 +50,7 @@ class Words {
   }
 
   struct Token {
-    int32_t id, before, after;  // positions; -1 at the start or end of the word
+    int32_t id, before, after;  // before, after: positions, or -1 at the word's start or end
     int32_t word;
   };
   int32_t size() const { return static_cast<int32_t>(tokens_.size()); }
@@ -76,8 +76,9 @@ class Pairs {
     const auto found = entries_.find(pair);
     if (found != entries_.end()) found->second.count -= count;
   }
-  /// Removes the most frequent pair, ties by the smallest; false if none occurs min_count times.
-  /// `positions` are the positions where it may occur, from left to right.
+  /// Removes the most frequent pair (of several, the smallest), sets `pair` to it, and sets
+  /// `positions` to where it may occur, from left to right. Returns false if no pair occurs
+  /// min_count times.
   bool take_most_frequent(int64_t min_count, uint64_t& pair, std::vector<int32_t>& positions) {
     std::sort(grown_.begin(), grown_.end());
     grown_.erase(std::unique(grown_.begin(), grown_.end()), grown_.end());
@@ -90,7 +91,8 @@ class Pairs {
       queue_.pop();
       const auto found = entries_.find(best.pair);
       if (found == entries_.end()) continue;
-      // Decreased counts are corrected when they reach the top: no count in the queue is too small.
+      // The queue has an entry with at least the current count of each pair: a count that has
+      // decreased is corrected when its entry reaches the top.
       if (found->second.count != best.count) {
         if (found->second.count < best.count) queue_.push({found->second.count, best.pair});
         continue;
@@ -118,11 +120,11 @@ class Pairs {
     }
   };
   std::unordered_map<uint64_t, Entry> entries_;
-  std::vector<uint64_t> grown_;  // pairs added to since the last call
+  std::vector<uint64_t> grown_;  // pairs passed to add() since the last call
   std::priority_queue<Candidate> queue_;
 };
 
-/// Replaces every adjacent left and right by `result`.
+/// Replaces each `left` followed by `right`, at these positions, by `result`, and updates `pairs`.
 void join(Words& words, Pairs& pairs, const std::vector<int32_t>& positions, int32_t left,
           int32_t right, int32_t result) {
   for (const int32_t position : positions) {
@@ -164,8 +166,8 @@ void train_bpe(const std::string& text, const BPEOptions& options, BPETable& tab
       pairs.add(pair_key(words[position].id, words[position + 1].id), position,
                 words.count(position));
 
-  // Two pairs may give the same piece, a+bc and ab+c: two merges, but one token. A piece made a
-  // second time may form a pair that was merged before, whose rule exists already.
+  // Two pairs, such as a+bc and ab+c, may make the same piece: two merges, but one token. A piece
+  // that is made again may form a pair that was merged before; its rule is not added again.
   std::unordered_set<uint64_t> merged;
   uint64_t pair;
   std::vector<int32_t> positions;

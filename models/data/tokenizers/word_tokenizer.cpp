@@ -117,8 +117,8 @@ std::vector<int64_t> WordTokenizer::encode(const std::string& text) const {
 std::string WordTokenizer::decode(const std::vector<int64_t>& ids) const {
   internal::check_ids(ids, vocab_size());
   std::string text;
-  bool space = false;          // before the next word, unless it joins to the left
-  bool quote_is_open = false;  // "plain" quotes alternately open and close
+  bool space = false;          // precedes the next word, unless that joins to the left
+  bool quote_is_open = false;  // ASCII double quotes alternately open and close
   for (const int64_t id : ids) {
     const std::string& word = vocab_[static_cast<size_t>(id)];
     const bool is_text = !is_special(id), is_quote = is_text && word == "\"";

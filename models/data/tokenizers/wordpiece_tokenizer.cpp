@@ -32,7 +32,7 @@ bool is_punctuation(char32_t c, Category category) {
   return category == Category::punctuation || (c < 0x80 && category == Category::symbol);
 }
 
-/// A character after the options' normalisation: without accents, in lower case.
+/// Normalises a character: strips its accents and lower-cases it, if the options say so.
 std::u32string normal_form(char32_t c, const WordPieceOptions& o) {
   if (!o.strip_accents) return o.lower_case ? internal::lower_case_text(c) : std::u32string{c};
   std::u32string parts = internal::without_accents(c);
