@@ -59,12 +59,15 @@ Tensor trunc_normal(const Shape& shape, double mean, double std, double low, dou
         "init::trunc_normal: expected std > 0 and low < high, got std ", std, ", low ", low,
         ", high ", high);
   const double a = (low - mean) / std, b = (high - mean) / std;
-  const double from = normal_cdf(a), to = normal_cdf(b);
+  // In the upper tail the distribution function is 1 to all digits: draw from the lower and negate.
+  const double sign = a > 0 ? -1 : 1, lower = a > 0 ? -b : a, upper = a > 0 ? -a : b;
+  const double from = normal_cdf(lower), to = normal_cdf(upper);
   Tensor u = rand(shape, float64), x = empty(shape);
   const double* up = u.data<double>();
   float* xp = x.data<float>();
   parallel_for_each(x.numel(), 1024, [&](int64_t i) {
-    xp[i] = static_cast<float>(mean + std * inverse_normal_cdf(from + (to - from) * up[i], a, b));
+    const double z = inverse_normal_cdf(from + (to - from) * up[i], lower, upper);
+    xp[i] = static_cast<float>(mean + sign * std * z);
   });
   return x;
 }

@@ -208,7 +208,7 @@ std::optional<std::string> number_in(const std::string& pattern, const std::stri
     return {};
   const std::string number = name.substr(before.size(), name.size() - before.size() - after.size());
   const bool is_whole =
-      std::all_of(number.begin(), number.end(), [](char c) { return isdigit(c); });
+      std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
   return is_whole ? std::optional(number) : std::nullopt;
 }
 

@@ -84,7 +84,8 @@ void expect_around(const json& root, const std::string& allowed) {
     found = "A";
     if (const json& all = part(processor, "processors"); all.is_array())
       for (const json& one : all)
-        if (const std::string text = around(one); text != "A") found = text;
+        if (const std::string text = around(one); text != "A")
+          found = found == "A" ? text : found + ", " + text;
   }
   if (found != "A" && found != allowed)
     fail("post_processor: expected ", allowed == "A" ? "none that adds tokens" : shown(allowed),

@@ -271,6 +271,9 @@ TEST_CASE("Hugging Face: a tokenizer.json of WordPiece equals vocab.txt", "[word
   files.refused("/post_processor",
                 {{"type", "TemplateProcessing"}, {"single", {text, special("[SEP]")}}},
                 R"(post_processor: expected "[CLS] A [SEP]", got "A [SEP]")");
+  const json twice = {{"type", "Sequence"},
+                      {"processors", {usual["post_processor"], usual["post_processor"]}}};
+  files.refused("/post_processor", twice, R"(got "[CLS] A [SEP], [CLS] A [SEP]")");
   files.load(files.good);
   check_same(*files.with_settings({{"do_lower_case", true}, {"tokenizer_class", "BertTokenizer"}}),
              bert);

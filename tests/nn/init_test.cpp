@@ -59,6 +59,13 @@ TEST_CASE("initialisers have the right bounds and moments", "[nn]") {
   CHECK(mean(moved).item() == Approx(3.4592).margin(0.02));
   CHECK(min(moved).item() == Approx(1).margin(0.01));
   CHECK(max(moved).item() == Approx(7).margin(0.01));
+  // Far from the mean, in either tail: phi(9) / (1 - Phi(9)) = 9.1085 from it.
+  const Tensor above = nn::init::trunc_normal(shape, 1, 2, 19, 30);
+  CHECK(min(above).item() >= 19);
+  CHECK(mean(above).item() == Approx(1 + 2 * 9.1085).margin(0.003));
+  const Tensor below = nn::init::trunc_normal(shape, 1, 2, -28, -17);
+  CHECK(max(below).item() <= -17);
+  CHECK(mean(below).item() == Approx(1 - 2 * 9.1085).margin(0.003));
   CHECK_THROWS_WITH(nn::init::kaiming_uniform({3}), Contains("expected at least 2 axes"));
   CHECK_THROWS_WITH(nn::init::normal({3}, 0, -1), Contains("standard deviation >= 0"));
   CHECK_THROWS_WITH(nn::init::trunc_normal({3}, 0, 1, 2, -2), Contains("low < high"));
