@@ -97,7 +97,8 @@ std::vector<std::vector<double>> values_at(const TensorFunction& f,
   return values;
 }
 
-/// As gradcheck; `name` opens the message, where inputs from index `own` on are output gradients.
+/// Compares as gradcheck does. `name` starts the message, in which the inputs from index `own` on
+/// are called output gradients.
 GradcheckResult compare(const char* name, const TensorFunction& f,
                         const std::vector<Tensor>& inputs, size_t own,
                         const GradcheckOptions& options) {
@@ -156,7 +157,7 @@ GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>
                               const GradcheckOptions& options) {
   check_inputs("gradgradcheck", inputs);
   std::vector<Tensor> all = inputs;
-  std::vector<size_t> checked;  // which floating outputs have a gradient
+  std::vector<size_t> checked;  // indices of the floating outputs that require grad
   const std::vector<Tensor> probe = floating_outputs(f, fresh_leaves(inputs));
   for (size_t o = 0; o < probe.size(); ++o)
     if (probe[o].requires_grad()) {

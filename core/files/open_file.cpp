@@ -104,7 +104,7 @@ void replace_file(const char* op, const std::string& path, const std::function<v
     ::unlink(temporary.c_str());
     throw;
   }
-  // The rename must reach the disk too; directories that cannot be synced are left as they are.
+  // The rename must reach the disk too. Errors are ignored: some directories cannot be synced.
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {

@@ -135,8 +135,8 @@ Entry parse_entry(const std::string& name, const json& value, uint64_t data_byte
   const std::vector<int64_t> sizes = whole_numbers(value, "shape");
   check(sizes.size() <= max_rank, "expected at most ", max_rank, " axes, got ", sizes.size());
   entry.shape = sizes;
-  // Strides are products of sizes, so these must not overflow even if another size is 0. Nor may
-  // the size in memory, at most 8 bytes per element.
+  // Strides are products of sizes, so the product of the nonzero sizes must not overflow even if
+  // another size is 0. Nor may the number of bytes in memory, at most 8 per element.
   int64_t bytes = 8;
   for (int64_t size : sizes)
     check(!__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes), "shape ", entry.shape,
@@ -205,7 +205,8 @@ std::optional<std::string> take_checksum(json& header,
   return checksum.mapped();
 }
 
-/// Starts a checksum with the header, which must not contain the checksum; the data follow.
+/// Returns a checksum of the header, to which the caller adds the data. The header must not contain
+/// the checksum.
 Checksum checksum_of(const json& header) {
   const std::string text = header.dump();
   Checksum checksum;

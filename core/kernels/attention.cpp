@@ -14,11 +14,12 @@ using namespace detail;
 
 namespace {
 
-// Sizes of a tile, whose computation stays in the second-level cache.
+// Tile sizes, chosen so that the working set of a tile stays in the L2 cache.
 constexpr int64_t forward_queries = 64, forward_keys = 128;
 
-// Queries [first, first + count) of a head against its keys, tile by tile. Lanes are queries, so
-// that every sum over keys runs down the lanes. A thread's tiles share their memory.
+// The memory and steps of attention for queries [first, first + count) of a head, over tiles of its
+// keys. Each SIMD lane holds one query, so a sum over keys adds whole vectors. A thread uses one
+// ForwardTile for all of its tiles.
 template <class T>
 struct ForwardTile {
   const Attention<T>& p;
@@ -31,8 +32,8 @@ struct ForwardTile {
                  2 * drop_size};
   T* const queries = arena.take(dim * width);          // (dim, width)
   T* const scores = arena.take(forward_keys * width);  // (keys of a tile, width)
-  // Per query so far: the largest score, the shift and the sum of exp(score - shift); `part` is
-  // this tile's sum.
+  // Per query, over the keys so far: the largest score, the shift and the sum of exp(score -
+  // shift). `part` is the sum over the current tile of keys.
   T *const largest = arena.take(width), *const shift = arena.take(width);
   T *const total = arena.take(width), *const part = arena.take(width);
   T* const scale = arena.take(width);  // factor for the earlier tiles' sums
@@ -91,8 +92,8 @@ struct ForwardTile {
     simd_for(width, [=](int64_t c) { total[c] += part[c]; });
   }
 
-  // scores *= z, where z is 0 for a dropped weight, else 1 / (1 - p). One vector of queries at a
-  // time: their z are drawn into `rows` and transposed to `columns` (forward_keys, lanes).
+  // scores *= z, where z is 0 for a dropped weight, else 1 / (1 - p). For one vector of queries at
+  // a time, draws z into `rows` and transposes it to `columns` (forward_keys, lanes).
   void drop(int64_t j0, int64_t n) const {
     T *const rows = drop_space, *const columns = drop_space + drop_size;
     for (int64_t i = 0; i < count; i += lanes<T>) {
@@ -130,7 +131,7 @@ struct ForwardTile {
   }
 };
 
-// Output rows [first, first + count) of a head.
+// Computes output rows [first, first + count) of a head.
 template <class T>
 void forward_tile(ForwardTile<T>& tile, const AttentionForward<T>& x, int64_t b, int64_t h,
                   int64_t first, int64_t count) {
@@ -166,8 +167,8 @@ void forward_tile(ForwardTile<T>& tile, const AttentionForward<T>& x, int64_t b,
   }
 }
 
-// One query against its keys, key by key. Its scores differ from the tiles' in the last bits, so no
-// backward pass may follow.
+// Computes one query's output row, key by key. Its scores differ from those of the tiles in the
+// last bits, so no backward pass may follow: that recomputes the scores by tiles.
 template <class T>
 void forward_query(const Attention<T>& p, const AttentionForward<T>& x, int64_t b, int64_t h,
                    int64_t i) {
@@ -216,7 +217,7 @@ void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
     ForwardTile<T> tile{p};
     for (int64_t n = begin; n < end; ++n) {
       const int64_t head = n / tiles;
-      const int64_t first = (tiles - 1 - n % tiles) * forward_queries;  // the longest first
+      const int64_t first = (tiles - 1 - n % tiles) * forward_queries;  // most keys first
       forward_tile(tile, x, head / p.heads, head % p.heads, first,
                    std::min(forward_queries, p.queries - first));
     }

@@ -9,11 +9,11 @@ using namespace detail;
 
 namespace {
 
-// Sizes of a tile, whose computation stays in the second-level cache.
+// Tile sizes, chosen so that the working set of a tile stays in the L2 cache.
 constexpr int64_t backward_queries = 64, backward_keys = 128;
 
-// The number of parts that the backward pass over few heads is split into. Each has its own sum of
-// dq.
+// If there are fewer heads than this, each head's keys are split into parts, for about this many
+// parts in total. Each part has its own sum of dq.
 constexpr int64_t backward_parts = 16;
 
 //   S = (scale Q) K^T    P = exp(S - shift) factor    delta_i = sum_d dO_id O_id
@@ -21,11 +21,12 @@ constexpr int64_t backward_parts = 16;
 //   dV = P^T dO          dK = dS^T (scale Q)          dQ = dS (scale K)
 //
 // With dropout, which scales weight ij by z_ij: dV = (z P)^T dO and dS = P (z dP - delta). The
-// scores have the forward pass's bits: the same operand is scaled, and products are summed in the
-// same order.
+// scores equal the forward pass's bit for bit, because the same operand is scaled and products are
+// summed in the same order.
 
-// Keys [first, first + count) of a head against its queries, tile by tile. Lanes are keys, so that
-// the sums over queries run down the lanes. A thread's tiles share their memory.
+// The memory and steps of the backward pass for keys [first, first + count) of a head, over tiles
+// of its queries. Each SIMD lane holds one key, so a sum over queries adds whole vectors. A thread
+// uses one BackwardTile for all of its tiles.
 template <class T>
 struct BackwardTile {
   const Attention<T>& p;
@@ -108,9 +109,9 @@ struct BackwardTile {
   }
 };
 
-// The tile's query head against every parts-th tile of its keys, from the part-th on. Writes their
-// dk and dv, or adds to them after the first query head of a group, and adds to the head's `dq`
-// unless its data is null.
+// Computes the gradients from query head tile.h and its key tiles part, part + parts, and so on.
+// For the first query head of a group, writes the dk and dv of these keys; for the others, adds to
+// them. Adds to the head's `dq` unless its data is null.
 template <class T>
 void backward_part(BackwardTile<T>& tile, const AttentionBackward<T>& x, int64_t part,
                    int64_t parts, Rows<T> dq) {

@@ -16,7 +16,8 @@
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/profiler.h"
 
-// OpenBLAS's functions beyond CBLAS; null in another BLAS or in a build with one set of kernels.
+// Functions that OpenBLAS has beyond CBLAS. All are null with another BLAS, and some in an OpenBLAS
+// that was built with a single set of kernels.
 extern "C" {
 __attribute__((weak)) char* openblas_get_corename(void);
 __attribute__((weak)) char* openblas_get_config(void);
@@ -59,8 +60,9 @@ int cpu_level() {
 }
 
 // Makes OpenBLAS use the widest kernels that this CPU can run, unless the user chose some. By
-// itself it selects kernels by the CPU's name and falls back for unknown CPUs, before 0.3.25 to
-// kernels of 2004, a fifth as fast. Returns the reason for the kernels now in use.
+// itself OpenBLAS selects kernels by the CPU's name; for an unknown CPU, versions before 0.3.25
+// fall back to kernels of 2004, which are a fifth as fast. Returns the reason for the kernels now
+// in use.
 std::string choose_kernels() {
   const std::string found = openblas_get_corename();
   const int level = cpu_level();
@@ -102,7 +104,7 @@ Setup set_up() {
 
 // Set up before the first call of BLAS.
 const Setup& setup() {
-  static const Setup& s = *new Setup(set_up());  // never destroyed: some threads end after statics
+  static const Setup& s = *new Setup(set_up());  // never destroyed: threads may outlive it
   return s;
 }
 
@@ -111,8 +113,8 @@ constexpr auto cblas_gemm = cblas_dgemm;
 template <>
 constexpr auto cblas_gemm<float> = cblas_sgemm;
 
-// The stride to pass to BLAS, which requires at least the row's length even for a single row, whose
-// stride has no meaning.
+// Returns the stride to pass to BLAS. BLAS requires at least the row's length, even for a single
+// row, whose stride has no meaning.
 int64_t row_stride(const char* name, int64_t rows, int64_t cols, int64_t stride) {
   if (rows <= 1) return std::max<int64_t>({cols, 1});
   check(stride >= cols, "gemm: row stride of ", name, " is ", stride, ", shorter than its rows of ",
@@ -192,10 +194,10 @@ constexpr int64_t serial_work = 2 * 64 * 64 * 64;
 
 // Splits a product over the threads, one piece per thread, since each piece packs an operand.
 //
-// panel: by columns, so that no two threads pack the same columns of B; by rows if columns are few
-// or rows split more evenly. blas: by the longer side. Its kernels round differently at a tile's
-// edges, so one thread computes the pieces of two, and both give the same bits; this costs one
-// thread 2%.
+// The panel kernel splits by columns, so that no two threads pack the same columns of B, or by rows
+// if columns are few or rows split more evenly. BLAS splits by the longer side. Its kernels round
+// differently at a tile's edges, so a single thread also computes two pieces: one and two threads
+// then give the same bits. This costs the single thread 2%.
 template <class T>
 void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
   if (p.m * p.n < serial_work / p.k) return compute(choice, p, {0, p.m, 0, p.n}, done);
@@ -213,7 +215,7 @@ void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
   });
 }
 
-// k = 0: clears C, or leaves it unchanged with `add`.
+// Computes a product with k = 0: clears C, or leaves it unchanged with `add`.
 template <class T>
 void clear(const Product<T>& p) {
   for (int64_t i = 0; i < p.m && !p.add; ++i) std::fill_n(p.c + i * p.ldc, p.n, T{0});

@@ -8,8 +8,8 @@ namespace gradus {
 
 namespace {
 
-/// dy times the slope, computed from what activation A saved; overwrites dy if it has no other
-/// owner.
+/// Returns dy times the slope of activation A, computed from `kept`, which is its output or its
+/// input. Overwrites dy if it has no other owner.
 template <class A>
 Tensor gradient(Tensor dy, const Tensor& kept) {
   const Tensor dx = dy.is_sole_owner() && dy.is_contiguous() ? dy : empty_like(dy);

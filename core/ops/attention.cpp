@@ -54,14 +54,15 @@ Settings settle(const char* op, const AttentionOptions& options, int64_t dim, co
   return s;
 }
 
-/// The kernels compute no gradient of the mask; with one, the composed form is recorded op by op.
+/// Whether the mask requires grad. The composed form is then recorded op by op, because the kernels
+/// compute no gradient of the mask.
 bool mask_requires_grad(const Settings& s) {
   return s.mask.defined() && s.mask.requires_grad() && grad_enabled();
 }
 
 // ---- the composed form ----
 
-/// (..., Hk, T, D) with each head repeated once per query head that it serves: (..., H, T, D).
+/// Repeats each head of x (..., Hk, T, D) once per query head that it serves: (..., H, T, D).
 Tensor repeat_heads(const Tensor& x, int64_t heads) {
   const int64_t group = heads / x.size(-3);
   if (group == 1) return x;
@@ -70,7 +71,7 @@ Tensor repeat_heads(const Tensor& x, int64_t heads) {
   return index_select(x, -3, from_data(kv_head, {heads}));
 }
 
-/// (Tq, Tk), true where key j comes after the last key of query i, i + Tk - Tq.
+/// Returns a mask (Tq, Tk), true where key j comes after query i's last key, i + Tk - Tq.
 Tensor is_future(int64_t queries, int64_t keys) {
   return gt(arange(keys), arange(keys - queries, keys).unsqueeze(1));
 }
@@ -93,7 +94,7 @@ Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, con
   return matmul(weights, repeat_heads(v, q.size(-3)));
 }
 
-/// Views of (B, T, (H + 2 Hk) D) as q, k and v, each (B, heads, T, D).
+/// Splits qkv (B, T, (H + 2 Hk) D) into q, k and v, each (B, heads, T, D).
 std::vector<Tensor> split_heads(const Tensor& qkv, int64_t heads, int64_t kv_heads) {
   const int64_t all = heads + 2 * kv_heads;
   const Tensor x = qkv.reshape({qkv.size(0), qkv.size(1), all, qkv.size(2) / all});
@@ -115,8 +116,9 @@ Tensor whole_rows(const Tensor& x) {
   return x.size(-1) <= 1 || x.strides().back() == 1 ? x : x.contiguous();
 }
 
-/// An empty tensor of `shape` (..., H, T, D), with heads interleaved per token if those of `like`
-/// are. Then neither joining an output's heads nor splitting an input's gradient copies.
+/// Returns an uninitialised tensor of `shape` (..., H, T, D). Its heads are interleaved per token
+/// if those of `like` are, so that neither joining an output's heads nor splitting an input's
+/// gradient needs a copy.
 Tensor empty_heads(const Shape& shape, const Tensor& like) {
   if (shape.size() != 4 || like.strides()[1] >= like.strides()[2])
     return empty(shape, like.dtype());
@@ -146,8 +148,8 @@ kernel::Attention<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& 
   return p;
 }
 
-/// Counts the FLOPs of `with_keys` products with keys and `with_values` with values, over the
-/// visible pairs.
+/// Counts the FLOPs of `with_keys` products with the keys and `with_values` products with the
+/// values, over the pairs of a query and a key that it sees.
 template <class T>
 void count_work(const kernel::Attention<T>& p, int64_t with_keys, int64_t with_values) {
   int64_t pairs = 0;
@@ -210,7 +212,7 @@ void check_operands(const char* op, const Tensor& q, const Tensor& k, const Tens
     shapes("as many key as value heads, and a multiple of them of query heads");
 }
 
-/// Adds the weights of q and k (B, H, T, D) to this thread's trace, if any.
+/// Adds the attention weights of q and k (B, H, T, D) to this thread's trace, if any.
 void trace(const Tensor& q, const Tensor& k, const Settings& s) {
   AttentionTrace::add([&] {
     const NoGrad no_grad;

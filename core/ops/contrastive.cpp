@@ -16,8 +16,8 @@ namespace {
 
 // ---- composed form ----
 
-/// Inputs q, k and targets. With `others`, q and k are the same rows and a query's own row is not
-/// among its keys.
+/// Returns the loss of `in`, which holds q, k and targets. With `others`, q and k are the same rows
+/// and a query's own row is not among its keys.
 Tensor composed_match(const std::vector<Tensor>& in, bool others) {
   Tensor s = matmul(in[0], in[1].mT());  // (N, M)
   if (others) s = masked_fill(s, eye(s.size(0)) == 1, -std::numeric_limits<double>::infinity());
@@ -25,10 +25,10 @@ Tensor composed_match(const std::vector<Tensor>& in, bool others) {
 }
 
 // ---- fused: blocks of rows of s; the gradients are computed in the forward pass ----
-// The (N, M) matrix is never stored, and there are only three products: for 256 views of 64
-// features 0.17 ms, against 0.22 for the composed form.
+// At most one block of the (N, M) matrix s is stored, and only three products are computed. For 256
+// views of 64 features this takes 0.17 ms; the composed form takes 0.22 ms.
 
-/// Rows of s at a time; rows (or columns) per chunk of work.
+/// Rows of s per block, and rows (for dk, columns) of a block per chunk of work.
 constexpr int64_t block = 256, chunk = 64;
 
 /// Queries q (n, d), keys k (m, d) and targets t (n); dq and dk, where not null, receive the loss's
@@ -42,7 +42,7 @@ struct Matching {
   T *dq, *dk;
 };
 
-/// The loss, and its gradients.
+/// Returns the loss and writes its gradients.
 template <class T>
 double match(const Matching<T>& p) {
   const int64_t n = p.n, m = p.m, d = p.d;
@@ -106,7 +106,8 @@ Tensor match_loss(const Tensor& q, const Tensor& k, const Tensor& targets, bool 
 
 // ---- queries and keys ----
 
-/// Queries divided by the temperature, and keys: a (N, D), and b (M, D) or, if `paired`, (N, D).
+/// Returns the queries, a (N, D) divided by the temperature, and the keys, b (M, D) or, if
+/// `paired`, (N, D). With options.cosine, a and b are normalized first.
 std::pair<Tensor, Tensor> queries_and_keys(const char* op, const Tensor& a, const Tensor& b,
                                            bool paired, const ContrastiveOptions& options) {
   check_shape(op, "the first input", a, {"N", "D"});

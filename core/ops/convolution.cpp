@@ -60,7 +60,8 @@ Problem problem_of(const Tensor& x, const Tensor& weight, const Tensor& bias,
 
 // ---- the composed form ----
 
-/// The sum over the taps of a product over channels; each tap is a matrix (O, C).
+/// Computes the convolution as a sum over the weight's taps. Each tap is a matrix (O, C), which is
+/// multiplied with the channels.
 Tensor composed_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Conv2dOptions& o, const Windows& w) {
   const auto [ph, pw] = std::pair{o.padding.height, o.padding.width};
@@ -101,8 +102,8 @@ void conv2d_backward(Backward& back, const Problem& p) {
   }
 }
 
-/// Adjacent windows, such as patches: each is a row of a linear layer's input. The result is a view
-/// of (N, H', W', O).
+/// Computes a convolution over adjacent windows, such as patches, as a linear layer with one input
+/// row per window. The result (N, O, H', W') is a view of a tensor (N, H', W', O).
 Tensor of_patches(const Tensor& x, const Tensor& weight, const Tensor& bias, const Windows& w) {
   const Tensor rows = x.reshape({x.size(0), x.size(1), w.y.out, w.y.kernel, w.x.out, w.x.kernel})
                           .permute({0, 2, 4, 1, 3, 5})

@@ -43,7 +43,7 @@ Tensor arange(double start, double end, double step, Dtype dtype) {
 }
 
 namespace {
-/// linspace for int64, in unsigned arithmetic, whose intermediate results may wrap around.
+/// Writes linspace for int64, in unsigned arithmetic, because intermediate results may wrap around.
 void linspace_of_whole(double start, double end, int64_t n, int64_t* out) {
   for (double number : {start, end}) check_number("linspace", int64, number);
   const auto from = static_cast<uint64_t>(static_cast<int64_t>(start));
@@ -139,11 +139,11 @@ namespace {
 /// Philox blocks computed at a time, and per chunk of work.
 constexpr int64_t batch_blocks = 256, chunk_blocks = 16 * batch_blocks;
 
-/// Elements per block of four words: 4 of float32, or 2 of eight bytes.
+/// Elements per Philox block of four 32-bit words: 4 of four bytes or 2 of eight.
 template <class T>
 constexpr int64_t per_block = 16 / static_cast<int64_t>(sizeof(T));
 
-/// The words of `count` blocks from `first`, as four rows of batch_blocks.
+/// Computes blocks [first, first + count): word k of block first + i goes to words[k][i].
 void fill_words(RandomKey key, int64_t first, int64_t count, uint32_t (*words)[batch_blocks]) {
   simd_for(count, [=](int64_t i) {
     const auto w = philox(key, static_cast<uint64_t>(first + i));
@@ -151,8 +151,8 @@ void fill_words(RandomKey key, int64_t first, int64_t count, uint32_t (*words)[b
   });
 }
 
-/// A tensor filled by fill(words, number of blocks, values), which converts each block's words to
-/// elements; values is per_block<T> rows of batch_blocks.
+/// Returns a tensor of random elements. fill(words, count, values) converts the words of `count`
+/// blocks to elements: values[k][i] is element k of block i.
 template <class T, class Fill>
 Tensor generate(const Shape& shape, Dtype dtype, const Fill& fill) {
   const Tensor y = empty(shape, dtype);

@@ -53,9 +53,9 @@ void check_index_shape(const char* op, const Shape& shape, int dim, const Tensor
           " to index along");
 }
 
-/// Calls body(the element of x that it selects along dim, the element of y at its position) for
-/// each element of `index` (contiguous). A line along dim belongs to one thread, so body may add
-/// into x.
+/// For each position of `index`, calls body(a, b), where a is the element of x that the index
+/// selects along dim and b is the element of y at that position. `index` is contiguous. One thread
+/// handles a whole line along dim, so body may add to a.
 template <class T, class Body>
 void for_each_named(const Tensor& x, int dim, const Tensor& index, const Tensor& y,
                     const Body& body) {
@@ -74,7 +74,8 @@ void for_each_named(const Tensor& x, int dim, const Tensor& index, const Tensor&
   });
 }
 
-/// y += src at the positions along dim given by index. y is the caller's own tensor.
+/// Adds src to y at the positions along dim given by index. Only the caller holds y, so this needs
+/// no in-place checks.
 void scatter_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
                   const Tensor& src) {
   const int d = normalize_dim(op, dim, y.rank());
@@ -104,14 +105,14 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 namespace {
-/// How an op adds src into y by an index, and how dsrc is read from dy.
+/// The two functions of an indexed addition: `into` adds src to y, `from` selects dsrc from dy.
 struct Adding {
   decltype(&scatter_into) into;
   decltype(&gather) from;
 };
 
-/// y with src added along dim, as an op of the inputs x, index and src; x is undefined if y was
-/// zeros.
+/// Adds src to y along dim and records y as the output of an op. `inputs` are x, index and src; x
+/// is undefined if y was zeros.
 Tensor added(const char* op, const Adding& how, const Tensor& y, int64_t dim,
              const std::vector<Tensor>& inputs) {
   how.into(op, y, dim, inputs[1], inputs[2]);
@@ -140,7 +141,7 @@ Tensor scatter_sum(const Shape& shape, int64_t dim, const Tensor& index, const T
 
 namespace {
 
-/// to (outer, m, inner) = entries index[0 ... m) of from (outer, n, inner).
+/// Copies entries index[0 ... m) of `from` (outer, n, inner) to `to` (outer, m, inner).
 template <class T>
 void copy_entries(const T* from, const Blocks& blocks, const int64_t* index, int64_t m, T* to) {
   const int64_t inner = blocks.inner;
@@ -149,9 +150,9 @@ void copy_entries(const T* from, const Blocks& blocks, const int64_t* index, int
   });
 }
 
-/// Adds from (outer, m, inner) to entries index[0 ... m) of to (outer, n, inner). Each chunk owns
-/// some of the inner columns and takes the entries in order, so threads do not conflict and repeats
-/// add up in order.
+/// Adds `from` (outer, m, inner) to entries index[0 ... m) of `to` (outer, n, inner). Each chunk
+/// owns some of the inner columns and adds the entries in order, so threads do not conflict and the
+/// sums over a repeated index do not depend on the number of threads.
 template <class T>
 void add_entries(const T* from, const Blocks& blocks, const int64_t* index, int64_t m, T* to) {
   const int64_t inner = blocks.inner;
@@ -169,8 +170,8 @@ void add_entries(const T* from, const Blocks& blocks, const int64_t* index, int6
   });
 }
 
-/// y += src at the positions along dim listed in the vector `index`. y is contiguous and the
-/// caller's own tensor.
+/// Adds src to y at the positions along dim listed in the vector `index`. y is contiguous, and only
+/// the caller holds it.
 void add_into(const char* op, const Tensor& y, int64_t dim, const Tensor& index,
               const Tensor& src) {
   const int d = normalize_dim(op, dim, y.rank());

@@ -44,7 +44,7 @@ Tensor cross_entropy_of_probabilities(const Tensor& logits, const Tensor& target
   return reduce(-weighted_sum(log_p * t, options.class_weights), options.reduction);
 }
 
-/// -w_t x_t for each target t, and w_t: 1 if there are no weights, 0 if t is ignored.
+/// Returns -w_t x_t and w_t for each target t; w_t is 1 without weights, and 0 if t is ignored.
 std::pair<Tensor, Tensor> at_targets(const Tensor& x, const Tensor& targets, int64_t ignore_index,
                                      const Tensor& weights) {
   const Tensor ignored = targets == static_cast<double>(ignore_index);
@@ -86,9 +86,9 @@ kernel::CrossEntropy<T> cross_entropy_kernel(int64_t classes, const Tensor& weig
 }
 
 struct CrossEntropyForward {
-  Tensor loss;             // as reduced
+  Tensor loss;             // after the reduction
   Tensor lse;              // (rows, 2): the LogSumExp of each row not ignored
-  double denominator = 1;  // of the mean
+  double denominator = 1;  // by which the sum of the losses was divided
 };
 
 /// Contiguous inputs; class weights may be undefined.
@@ -122,8 +122,8 @@ CrossEntropyForward cross_entropy_forward(const CrossEntropyInputs& in,
   return {scalar(total / denominator, logits.dtype()), lse, denominator};
 }
 
-/// The logits' gradient dx, which may overwrite the logits. `dy` has one element per row, or a
-/// single one.
+/// Writes the logits' gradient to dx, which may be the logits. `dy` has one element per row or, if
+/// the loss was reduced, a single one.
 template <class T>
 void cross_entropy_backward(const CrossEntropyInputs& in, const CrossEntropyForward& forward,
                             const CrossEntropyOptions& options, const Tensor& dy,
@@ -146,8 +146,8 @@ void cross_entropy_backward(const CrossEntropyInputs& in, const CrossEntropyForw
   });
 }
 
-/// Inputs logits (0), targets (1), weights (2). The gradient overwrites the logits if they have no
-/// other owner. `weights` are contiguous.
+/// The backward rule of cross_entropy, with inputs logits (0), targets (1) and weights (2). The
+/// gradient overwrites the logits if they have no other owner. `weights` are contiguous.
 void cross_entropy_rule(Backward& back, const Tensor& weights, const CrossEntropyForward& forward,
                         const CrossEntropyOptions& options) {
   CrossEntropyInputs in{{}, back.input(1).contiguous(), weights};

@@ -29,9 +29,9 @@ void for_rows(const Tensor& x, const Tensor& y, F f) {
                     [=](int64_t i) { f(px + i * n, py + i * n, n); });
 }
 
-/// An op on rows along an axis whose gradient is computed from its output: forward(x, n, y) and
-/// backward(y, dy, n, dx) work on raw rows, formula(y, dy) is the gradient as ops. An axis other
-/// than the last is swapped with the last.
+/// Computes an op on each row along axis `dim` whose gradient depends on x only through the output.
+/// forward(x, n, y) and backward(y, dy, n, dx) work on raw rows; formula(y, dy) composes the
+/// gradient of ops. An axis other than the last is swapped with the last.
 template <class Forward, class RowBackward, class Formula>
 Tensor row_op(const char* name, const Tensor& x, int64_t dim, Forward forward, RowBackward backward,
               Formula formula) {
@@ -96,8 +96,8 @@ struct NormStatistics {
   Tensor mean, rstd;  // one element per row
 };
 
-/// Where x's gradient is written: the sum that it is added to, dy if it has no other owner, or a
-/// new tensor.
+/// Returns the tensor to write x's gradient to: `total`, the sum that it is added to, if defined;
+/// else dy if dy has no other owner; else a new tensor.
 Tensor room_for_dx(const Tensor& total, const Tensor& dy) {
   if (total.defined()) return total;
   return dy.is_sole_owner() ? dy : empty_like(dy);
@@ -180,7 +180,7 @@ struct NormOptions {
 
 // xhat = (x - mean) rstd, y = xhat w + b        with g = dy w:
 // dx = rstd (g - mean(g) - xhat mean(g xhat))    dw = sum(dy xhat)    db = sum(dy)
-// RMS norm: without mean and mean(g).
+// RMS norm omits mean and mean(g).
 Tensor norm_rows(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const NormOptions& o) {
   const ProfileScope scope(op);
@@ -228,7 +228,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 
 namespace {
 
-/// y (N, C, ...) times weight plus bias (C), if defined.
+/// Returns y (N, C, ...) times weight (C) plus bias (C), each where defined.
 Tensor scale_channels(Tensor y, const Tensor& weight, const Tensor& bias) {
   const Shape shape = Shape::filled(y.rank() - 1, 1).with(0, y.size(1));
   if (weight.defined()) y = y * weight.reshape(shape);
@@ -298,7 +298,7 @@ BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight, const Tensor& 
   const int64_t size = x.size(0), channels = x.size(1), n = x.shape().without(0).without(0).numel();
   const int64_t count = Shape{size, n}.numel();
   check(count != 1, "batch_norm: expected more than one element per channel, got x ", x.shape());
-  const bool joins = n < 16 && size > 1;  // vectors along the batch
+  const bool joins = n < 16 && size > 1;  // joins small images into longer vectors
   if (joins || x.rank() != 3) {
     const Tensor from = joins ? x.transpose(0, 1) : x;
     BatchNormOutput out = batch_norm(from.reshape({joins ? 1 : size, channels, joins ? count : n}),

@@ -169,7 +169,7 @@ void first_in_order(const AxisRows& rows, int64_t k, bool descending, T* values,
   });
 }
 
-/// The first k elements along an axis in sorted order, or all of them.
+/// Returns the first `first` elements along an axis in sorted order, by default all.
 ValuesAndIndices in_order(const char* op, const Tensor& x, Axis dim, std::optional<int64_t> first,
                           bool descending, bool want_values = true) {
   const ProfileScope scope(op);

@@ -138,7 +138,7 @@ Tensor operator+(double s, const Tensor& b) { return b + s; }
 Tensor operator-(double s, const Tensor& b) { return -b + s; }
 Tensor operator*(double s, const Tensor& b) { return b * s; }
 
-// d(a^b) = da b a^(b-1) + db a^b log a; where b = 0 the first is 0, where a = 0 <= b the second
+// d(a^b) = da b a^(b-1) + db a^b log a. The first term is 0 if b = 0, the second if a = 0 <= b.
 Tensor pow(const Tensor& a, const Tensor& b) {
   check_floating("pow", a);
   return binary(
@@ -168,8 +168,8 @@ Tensor pow(const Tensor& x, double p) {
 // ---- selection ----
 
 namespace {
-/// An operand's gradient is dy, half of it where both are equal, 0 where the operand lost. NaN
-/// never loses.
+/// The backward rule of maximum and minimum. An operand's gradient is dy, but dy / 2 where both
+/// operands are equal and 0 where loses(operand, other). NaN never loses.
 template <class Loses>
 Rule extremum_rule(Loses loses) {
   return [loses](Backward& back) {
@@ -372,7 +372,8 @@ int64_t count_beyond(const Tensor& x, float limit) {
       });
 }
 
-/// y = fast(x) where |x| <= 1e5, else exact(x), which costs time only if x has such elements.
+/// y = fast(x), except for float32 elements with |x| > 1e5, where y = exact(x). This costs time
+/// only if there are such elements.
 template <class Fast, class Exact, class RuleFn>
 Tensor periodic(const char* name, const Tensor& x, Fast fast, Exact exact, RuleFn rule) {
   constexpr float limit = 1e5;
@@ -416,7 +417,7 @@ Tensor elu(const Tensor& x, double alpha) {
       "elu", x, saves_input(0),
       [alpha](auto v) { return kernel::elu(v, static_cast<decltype(v)>(alpha)); },
       [alpha](Backward& b) {
-        // Masked inside exp too, so that its own gradient is finite.
+        // x is masked inside exp too, so that the gradient of exp is finite.
         const Tensor x = b.input(0), above = gt(x.detach(), 0);
         const Tensor below = exp(masked_fill(x, above, 0)) * alpha;
         b.give(0, b.grad() * masked_fill(below, above, 1));

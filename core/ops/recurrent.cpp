@@ -23,7 +23,7 @@ auto with_cell(Recurrence cell, F&& f) {
   return f(kernel::Gru{});
 }
 
-/// Inputs of a run over all steps, or of a single step: T = 1, with z_gates and no weight.
+/// Inputs of a run over all steps. A single step is a run with T = 1, z_gates and no weight.
 enum Input { x_gates, z_gates, the_weight, the_bias, first_h, first_c, input_count };
 using Inputs = std::vector<Tensor>;  // undefined where absent
 
@@ -83,8 +83,8 @@ std::vector<Tensor> composed(const Problem& p, const Inputs& in) {
 
 // ---- the kernels ----
 
-/// Calls f(the cell's struct, a TypeTag, the packed weight or null). The weight (G, H) is packed
-/// for products with rows of h, transposed or not.
+/// Calls f(the cell's struct, a TypeTag, the packed weight). The weight (G, H) is packed for the
+/// products h W^T, if `transposed`, or dz W. Without a weight, f gets null.
 template <class F>
 void with_kernel(const Problem& p, Dtype dtype, const Tensor& weight, bool transposed, F&& f) {
   with_cell(p.cell, [&](auto kind) {
@@ -101,7 +101,8 @@ void with_kernel(const Problem& p, Dtype dtype, const Tensor& weight, bool trans
   });
 }
 
-/// What backward needs besides inputs and outputs: gates (B, T, kept H) and c (B, T, H).
+/// What backward needs besides inputs and outputs: `gates` (B, T, kept H), as the cell's struct
+/// defines `kept`, and LSTM's c (B, T, H).
 struct Kept {
   Tensor gates, c;
 };
@@ -129,12 +130,12 @@ void run_backward(Backward& back, const Problem& p, const Kept& kept) {
   const Tensor y = back.output().detach(), h0 = input(first_h), c0 = input(first_c);
   const Tensor w = input(the_weight), dy = arrived(0), dh_last = arrived(1);
   const Tensor dc_last = p.lstm() ? arrived(2) : Tensor();
-  // Padding has gradient 0, and so has the h before it.
+  // At padding, the gradients and h_before are 0.
   auto room = [&](bool needed, const Shape& shape) {
     return !needed ? Tensor() : p.padded ? zeros(shape, y.dtype()) : empty(shape, y.dtype());
   };
   const Shape gates = back.input_shape(x_gates);
-  Tensor dx = p.padded ? Tensor() : take_input(back, x_gates);  // no longer needed
+  Tensor dx = p.padded ? Tensor() : take_input(back, x_gates);  // dx may overwrite x
   dx = dx.defined() && dx.is_contiguous() ? dx.detach() : room(true, gates);
   const Tensor dz = p.gru() ? room(true, gates) : dx;
   const Tensor h_before = room(back.needs(the_weight), y.shape());
@@ -179,7 +180,8 @@ void check_inputs(const char* op, const Problem& p, const Inputs& in) {
     check(n >= 1 && n <= x.size(1), op, ": expected lengths from 1 to ", x.size(1), ", got ", n);
 }
 
-/// The output, h and, for LSTM, c; `hidden` is H.
+/// Runs the cell over all steps. Returns the output, the final h and, for LSTM, the final c.
+/// `hidden` is H.
 std::vector<Tensor> run(const char* op, Recurrence cell, const Inputs& in, int64_t hidden,
                         const RecurrentOptions& options) {
   const Tensor& x = in[x_gates];
@@ -208,7 +210,7 @@ std::vector<Tensor> run(const char* op, Recurrence cell, const Inputs& in, int64
   return out;
 }
 
-/// One step.
+/// Computes one step and returns the state after it.
 RecurrentState run_cell(const char* op, Recurrence cell, const Tensor& x, const Tensor& z,
                         const RecurrentState& before) {
   const ProfileScope scope(op);

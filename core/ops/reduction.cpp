@@ -96,7 +96,8 @@ Tensor mean(const Tensor& x, const Axes& dims, KeepDim keep) {
   ProfileScope scope("mean");
   const Reduced axes("mean", x.shape(), dims);
   const Tensor y = empty(axes.output(keep), x.dtype());
-  // Each term in double: the sum may leave float32's range or cancel down to its last digit.
+  // Each term is converted to double, because a float32 sum could overflow or lose its digits to
+  // cancellation.
   dispatch_floating("mean", x.dtype(), [&]<class T>(TypeTag<T>) {
     reduce_to<T>(
         x, axes, y, [](T v, int64_t) { return static_cast<double>(v); },
@@ -169,8 +170,9 @@ Tensor std_dev(const Tensor& x, const Axes& dims, int64_t correction, KeepDim ke
   const Tensor y = of_squared_distances("std_dev", x, axes, keep,
                                         [divisor](double s) { return std::sqrt(s / divisor); });
   record("std_dev", {y}, {x}, {1, 1}, [axes, dims, divisor](Backward& b) {
-    // In double, or a deviation much smaller or larger than x would be lost. Masked before and
-    // after the division, so that its own gradient is finite; NaN propagates through x - mean.
+    // Computed in double, because a deviation much smaller or larger than x would be lost
+    // otherwise. Zeros of y are masked before and after the division, so that the division's own
+    // gradient is finite. NaN propagates through x - mean.
     const Tensor x = b.input(0).to(float64), y = b.output().to(float64), dy = b.grad().to(float64);
     const Tensor flat = logical_not(gt(y, 0));
     const Tensor ratio = masked_fill(dy / masked_fill(y, flat, 1), flat, 0);
@@ -193,7 +195,7 @@ Tensor norm(const Tensor& x, const Axes& dims, KeepDim keep) {
   });
   record("norm", {y}, {x}, saves_inputs_and_output, [axes](Backward& b) {
     const Tensor y = b.output(), is_zero = eq(y, 0);
-    // Masked before and after the division, so that its own gradient is finite.
+    // Zeros of y are masked before and after the division, so that its own gradient is finite.
     const Tensor ratio = masked_fill(b.grad() / masked_fill(y, is_zero, 1), is_zero, 0);
     b.give(0, b.input(0) * axes.restore(ratio));
   });
@@ -207,7 +209,7 @@ namespace {
 template <class T>
 T logsumexp_of(const T* x, int64_t n) {
   const T top = simd_max(n, -std::numeric_limits<T>::infinity(), [=](int64_t i) { return x[i]; });
-  if (std::isinf(top)) {  // the result, unless there is a NaN, which simd_max skips
+  if (std::isinf(top)) {  // top is the result unless there is a NaN, which simd_max skips
     const bool any_nan = std::any_of(x, x + n, [](T v) { return v != v; });
     return any_nan ? std::numeric_limits<T>::quiet_NaN() : top;
   }
@@ -222,7 +224,7 @@ T logsumexp_of(const T* x, int64_t n) {
 }  // namespace
 
 // y = log(sum of exp x_i) = max + log(sum of exp(x_i - max))   dx = dy softmax(x)
-// (exp(x_i - y) would lose the logarithm if the maximum is large)
+// (dx is not computed by exp(x_i - y): if the maximum is large, y has rounded the logarithm away)
 Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep) {
   ProfileScope scope("logsumexp");
   const AxisRows rows("logsumexp", x, dim);
@@ -276,8 +278,8 @@ T product_of(const T* x, int64_t n) {
   return static_cast<T>(exact.value());
 }
 
-/// The product, with the magnitude as an unsigned number, which also fits that of the smallest
-/// int64.
+/// Returns the product of int64 numbers. Its magnitude is computed as an unsigned number, because
+/// the magnitude of the smallest int64 does not fit int64.
 int64_t product_of(const int64_t* x, int64_t n) {
   if (std::find(x, x + n, 0) != x + n) return 0;
   uint64_t size = 1;
@@ -306,7 +308,8 @@ void product_gradient(const T* x, T dy, int64_t n, T* dx) {
   }
 }
 
-/// The product by repeatedly multiplying the two halves; an odd element is carried along.
+/// Returns the product along dim by repeatedly multiplying the first half with the second. The last
+/// of an odd number of elements is kept for the next round.
 Tensor prod_composed(const Tensor& x, int dim, const Shape& shape) {
   if (x.size(dim) == 0) return sum(x, dim).reshape(shape) + 1.0;
   Tensor y = x.to(float64);
@@ -353,8 +356,8 @@ Tensor prod(const Tensor& x) { return prod(x.reshape({-1}), 0); }
 
 namespace {
 
-/// y_i = x_0 + ... + x_i along dim, or from the last element backwards, summed in Acc. Returns true
-/// if a sum overflowed.
+/// Computes y_i = x_0 + ... + x_i along dim or, with `reverse`, the sums from the last element down
+/// to x_i. Sums in Acc. Returns true if a sum overflowed.
 template <class Acc, class X, class Y>
 bool add_up(const Tensor& x, int dim, bool reverse, const Tensor& y) {
   constexpr int64_t tile = 256;  // columns summed side by side

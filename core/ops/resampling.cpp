@@ -22,7 +22,7 @@ struct Window {
     const bool valid = std::min({n, k, stride, d, p + 1}) >= 1 && p <= k / 2 &&
                        std::max({k, stride, d}) <= INT32_MAX;
     const int64_t least = valid ? (k - 1) * d + 1 - 2 * p : 0;
-    // Two taps more than n apart could lie on either side of the axis.
+    // With taps more than n apart, a window could span the whole axis and have no tap on it.
     check(valid && least <= n && (k == 1 || d <= n), op, ": a window of ", k, " with stride ",
           stride, ", padding ", p, " (at most half the window) and dilation ", d,
           " does not fit x (..., H, W) ", x.shape());
@@ -55,7 +55,8 @@ void max_pool_row(const T* x, const Window& h, const Window& w, int64_t i, T* y,
   }
 }
 
-/// Max pooling of adjacent 2 x 2 windows, all four elements at once: limited by memory bandwidth.
+/// Like max_pool_row for adjacent 2 x 2 windows. Compares the four elements of a window in one
+/// pass, which is limited only by memory bandwidth.
 template <class T>
 void max_pool_row_of_2(const T* x, const Window& w, int64_t i, T* y, int32_t* index) {
   const auto start = static_cast<int32_t>(2 * i * w.n), down = static_cast<int32_t>(w.n);
@@ -135,7 +136,7 @@ struct Tap {
 };
 
 /// A linear map along an axis, from n elements to m, whose taps lie close together:
-/// y_i = sum_k weight[k, i] x[start_i + k]. A weight of 0 means no tap: 0 times infinity is 0.
+/// y_i = sum_k weight[k, i] x[start_i + k]. A weight of 0 ignores x, even if infinite.
 struct Band {
   int64_t n, m, width = 1;
   Tensor start, weight;  // (m) int64; (width, m) float64
@@ -151,8 +152,8 @@ struct Band {
   }
 };
 
-/// y (outer, m, inner) from x (outer, n, inner). Lanes are the elements of a row of y or, if inner
-/// is 1, all m elements.
+/// Applies the band to x (outer, n, inner) and writes y (outer, m, inner). Vectors run along the
+/// rows of length `inner` or, if inner is 1, along the m elements.
 template <class T>
 void apply(const Band& band, const T* x, int64_t outer, int64_t inner, T* y) {
   const int64_t *start = band.start.data<int64_t>(), m = band.m, width = band.width;
@@ -201,8 +202,7 @@ Tensor resize(const char* op, Tensor x, Size2d size, Taps taps) {
             std::max(size.height, size.width) <= most,
         op, ": expected x (..., H, W) and a size from 1 to ", most, ", got ", x.shape(), " and (",
         size.height, ", ", size.width, ")");
-  const int small =
-      size.height > x.size(-2) ? -1 : -2;  // first the axis that leaves less for the other
+  const int small = size.height > x.size(-2) ? -1 : -2;  // first the axis that leaves less work
   for (int axis : {small, -3 - small}) {
     const int64_t n = x.size(axis), m = axis == -2 ? size.height : size.width;
     std::vector<Tap> there, back;

@@ -6,7 +6,7 @@ namespace gradus {
 
 namespace {
 
-/// Rotates forwards (direction 1) or backwards (-1); y may be x.
+/// Rotates the first `heads` heads of x forwards (direction 1) or backwards (-1); y may be x.
 void rotate(const Tensor& x, const Tensor& positions, int64_t heads, double direction,
             const Tensor& y) {
   const int64_t time = x.size(-3), all = x.size(-2), dim = x.size(-1);

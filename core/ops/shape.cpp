@@ -317,7 +317,7 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start
 }
 
 namespace {
-/// Each matrix position's offset to the right of the diagonal: (n, m).
+/// Returns an (n, m) matrix of j - i: how far position (i, j) is to the right of the diagonal.
 Tensor right_of_diagonal(const char* op, const Tensor& x) {
   check_shape(op, "x", x, {"...", "n", "m"});
   return arange(x.size(-1)) - arange(x.size(-2)).unsqueeze(1);
@@ -377,7 +377,7 @@ Tensor roll(const Tensor& x, int64_t shift) {
   return roll(x.reshape({-1}), shift, 0).reshape(x.shape());
 }
 
-// Axis by axis, last first: (outer, 1, n) is expanded to (outer, times, n).
+// Repeats one axis at a time, the last first, by expanding (outer, 1, n) to (outer, times, n).
 Tensor repeat(const Tensor& x, const Shape& sizes) {
   const int added = sizes.size() - x.rank();
   check(added >= 0, "repeat: expected a size for each axis of ", x.shape(), ", got ", sizes);

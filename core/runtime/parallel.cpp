@@ -150,8 +150,9 @@ Pool& pool() {
   return instance;
 }
 
-// A forked child inherits no workers, so a locked pool would never be unlocked nor an open loop
-// closed: it starts with a new pool. (A child forked inside a body must exec or exit.)
+// A forked child inherits no other threads, so nothing there would unlock a locked pool or close an
+// open loop. The child therefore starts with a new pool. A child forked inside a loop body must
+// exec or exit.
 [[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
   if (!in_loop) new (&pool()) Pool;
 });

@@ -30,7 +30,7 @@ Tensor core::view_of(const Tensor& x, const Shape& shape, const Shape& strides, 
 namespace {
 bool bit(uint32_t mask, size_t i) { return (mask >> std::min<size_t>(i, 31)) & 1u; }
 
-/// AnomalyMode's check of an op's outputs.
+/// Throws Error if finite inputs gave an output that is not finite (AnomalyMode).
 void check_outputs(const char* name, const std::vector<Tensor>& outputs,
                    const std::vector<Tensor>& inputs) {
   if (!all_finite(inputs)) return;
@@ -142,7 +142,7 @@ bool copy_adds_owner(const HookFunction& hook, const std::shared_ptr<TensorImpl>
 }
 
 /// Whether `hook` captures `tensor`. A std::function cannot be inspected, only copied. Another
-/// thread may copy a handle during one trial, hence three.
+/// thread may copy a handle during a trial, so three trials must agree.
 bool captures(const HookFunction& hook, const std::shared_ptr<TensorImpl>& tensor) {
   return copy_adds_owner(hook, tensor) && copy_adds_owner(hook, tensor) &&
          copy_adds_owner(hook, tensor);

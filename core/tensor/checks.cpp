@@ -34,14 +34,14 @@ bool fits(Shape shape, Dims dims) {
       std::find_if(dims.begin(), dims.end(), [&](const Dim& dim) { return same_name(dim, any); });
   if (rest == dims.end()) return fits_exactly(shape, dims);
   if (shape.size() + 1 < std::ssize(dims)) return false;
-  // One axis, any, for all that "..." stands for.
+  // Replaces the axes that "..." stands for by a single one, which "..." then matches.
   const auto at = static_cast<int>(rest - dims.begin());
   while (shape.size() >= std::ssize(dims)) shape.erase(at);
   shape.insert(at, 0);
   return fits_exactly(shape, dims);
 }
 
-/// (B, T, 64); of one axis (B,).
+/// Formats dims as text: "(B, T, 64)", or "(B,)" for a single axis.
 std::string to_string(Dims dims) {
   std::ostringstream out;
   for (const Dim& dim : dims) {

@@ -139,7 +139,7 @@ void Engine::add_to(Tensor& sum, Tensor gradient) {
 void Engine::accumulate_into(TensorImpl& tensor, Tensor gradient) {
   if (gradient.requires_grad()) gradient = gradient.detach();  // a hook may return one with a graph
   if (!tensor.grad.defined() && !(gradient.is_sole_owner() && gradient.is_contiguous()))
-    gradient = gradient.clone();  // .grad never shares its storage
+    gradient = gradient.clone();  // .grad shares no storage
   add_to(tensor.grad, std::move(gradient));
 }
 

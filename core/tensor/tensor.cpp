@@ -17,7 +17,7 @@ Shape contiguous_strides(const Shape& shape) {
 }
 
 int64_t checked_numel(const char* op, const Shape& shape) {
-  int64_t product = 1;  // of the nonzero sizes, as in strides
+  int64_t product = 1;  // of the nonzero sizes, which strides multiply too
   for (int64_t s : shape) {
     check(s >= 0, op, ": negative size in shape ", shape);
     check(!__builtin_mul_overflow(product, std::max<int64_t>(s, 1), &product) &&
