@@ -45,7 +45,7 @@ class Tokens {
   std::unique_ptr<models::Tokenizer> tokenizer_;
 };
 
-/// (1, T).
+/// The ids as a batch of one, (1, T).
 Tensor batch_of(const Ids& ids) { return from_data(ids, {1, std::ssize(ids)}); }
 
 std::vector<AttentionGroup> look(const models::GPT& model, const Tokens& tokens, const Options& o) {
@@ -67,7 +67,7 @@ std::vector<AttentionGroup> look(const models::Bert& model, const Tokens& tokens
       {"self-attention", tokens.names(ids), tokens.names(ids), stacked_layers(trace.weights())}};
 }
 
-/// A translator's source, --text, and target: --target or, by default, its own translation.
+/// A source text (--text) and its target: --target or, by default, the model's translation.
 struct Translation {
   Ids source, inputs, outputs;  // inputs: [START] y; outputs: y [END]
 };
@@ -115,7 +115,7 @@ std::vector<AttentionGroup> look(const models::RNNTranslator& model, const Token
 
 template <class Model>
 std::vector<AttentionGroup> load_and_look(const Options& o) {
-  // A head on top of a BERT has no attention and may be missing.
+  // Attention maps need no head: a BERT's may be missing from the file.
   const auto model = models::load_model<Model>(o.model, {.new_heads = true});
   int64_t vocab = 0;
   if constexpr (requires { model.config.vocab; }) {
@@ -127,7 +127,7 @@ std::vector<AttentionGroup> load_and_look(const Options& o) {
   return look(model, Tokens(o.model, vocab), o);
 }
 
-/// The attention maps of the model in --model, whatever its kind.
+/// The attention maps of the model in --model, which may be of any kind.
 std::vector<AttentionGroup> groups_of(const Options& o) {
   const std::string kind = models::model_kind(o.model);
   if (kind == models::GPT::kind) return load_and_look<models::GPT>(o);
@@ -138,7 +138,7 @@ std::vector<AttentionGroup> groups_of(const Options& o) {
              shown(kind));
 }
 
-/// out/attention.png for the first group, out/attention-2.png for the second, and so on.
+/// The path of a group's picture: out/attention.png, out/attention-2.png, and so on.
 std::string picture_path(const std::string& path, size_t group) {
   if (group == 0) return path;
   const size_t dot = path.ends_with(".png") ? path.size() - 4 : path.size();

@@ -21,7 +21,7 @@ int main() {
   const Tensor dots = matmul(q, k.mT());
   std::cout << "q k^T                = " << dots << '\n';
 
-  // 2. Divide by sqrt(d), so that the variance of the scores does not grow with d: 0, 2, 1.
+  // 2. Divide by sqrt(d), so that the scores' variance does not grow with d. They become 0, 2, 1.
   const Tensor scores = dots / std::sqrt(4.0);
   std::cout << "scores / sqrt(d)     = " << scores << '\n';
 

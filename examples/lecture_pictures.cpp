@@ -18,7 +18,7 @@ using namespace gradus;
 
 namespace {
 
-/// The folder for pictures; `csv`: also write their data.
+/// The folder that pictures are written to; with `csv` their data is written too.
 struct Output {
   std::string folder;
   bool csv = false;
@@ -49,7 +49,7 @@ void draw_positions(const Output& out) {
 
 // ---- rotary positions ----
 
-/// Scores of q rotated to `position` with k rotated to position, position + 1, ...: (distances).
+/// The scores of q rotated to `position` and k rotated to position, position + 1, ...: (distances).
 Tensor rotary_scores(const Tensor& q, const Tensor& k, int64_t position, int64_t distances) {
   const int64_t D = q.size(0);
   const Tensor angles = nn::sinusoidal_positions(position + distances, D).slice(0, position);
@@ -103,7 +103,7 @@ nn::LSTM lstm_with_forget_bias(double bias) {
 /// The last step of (B, T, width): (B, width).
 Tensor last(const Tensor& outputs) { return outputs.select(1, steps - 1); }
 
-/// |d(last output . dy)/d(x_t)| by the distance of t from the end, the mean over `batch` sequences.
+/// |d(last output . dy)/d(x_t)| by the distance of t from the end, averaged over `batch` sequences.
 Series reach(const std::string& name, const std::function<Tensor(const Tensor&)>& last_output) {
   manual_seed(2);
   const Tensor x = randn({batch, steps, width}).requires_grad_(), dy = randn({batch, width});

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t context = 3, dim = 10, hidden = 200, batch = 32, steps = 20000;
 
-// Characters to ids and back; id 0 is '.', which surrounds each name.
+// Maps characters to ids and back; id 0 is '.', which surrounds each name.
 struct Vocabulary {
   std::string chars = ".";
   explicit Vocabulary(const std::vector<std::string>& names) {
@@ -98,7 +98,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> names = read_names(argc, argv);
   const Vocabulary vocabulary(names);
 
-  // 90 % of the names for training, 10 % for validation.
+  // 90% of the names are for training, 10% for validation.
   manual_seed(2147483647);
   std::vector<std::string> train_names, dev_names;
   const std::vector<int64_t> order = randperm(std::ssize(names)).to_vector<int64_t>();
@@ -125,7 +125,7 @@ int run(int argc, char** argv) {
     const double lr = optim::schedule::step(step, {.lr = 0.1, .every = steps / 2, .factor = 0.1});
     {
       NoGrad no_grad;
-      for (Tensor p : parameters) p -= lr * p.grad();  // another handle to the same tensor
+      for (Tensor p : parameters) p -= lr * p.grad();  // p is a handle: this updates the parameter
     }
     if (step % 2000 == 0)
       std::printf("step %5lld  batch loss %.4f\n", static_cast<long long>(step), loss.item());

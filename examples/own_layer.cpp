@@ -14,7 +14,7 @@ struct Block : nn::Module {
   nn::LayerNorm norm;
   nn::Linear up, down;
   nn::Dropout dropout;
-  const Tensor scale;  // of the residual branch, (dim)
+  const Tensor scale;  // multiplies the residual branch: (dim)
 
   Block(int64_t dim, double p)
       : norm(child("norm", nn::LayerNorm(dim))),

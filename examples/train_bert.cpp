@@ -103,7 +103,7 @@ TaskInfo BertTask::info() const {
           .opening = out.str()};
 }
 
-/// The loss is that of the masked tokens only.
+/// The loss counts only the masked tokens.
 Evaluation BertTask::evaluation(int64_t batches, std::function<MaskedBatch(int64_t)> batch) const {
   return {batches, static_cast<double>(batches), [this, batch](int64_t i) {
             const models::BertAnswers a = model_.answers(batch(i));
@@ -116,7 +116,8 @@ Evaluation BertTask::evaluation(int64_t batches, std::function<MaskedBatch(int64
           }};
 }
 
-/// Prints held-out text with predictions for the masked words: <right>, <wrong not right>.
+/// Prints held-out text with the predictions for masked words: <word> if right, else <prediction
+/// not word>.
 void BertTask::show() {
   const MaskedBatch batch = data_.examples(Split::validation, 0, 3);
   const std::vector<int64_t> predicted =

@@ -1,4 +1,4 @@
-// Trains a model that captions pictures, and draws its attention map of each word.
+// Trains a model that captions pictures, and draws its attention map for each word.
 //
 //   build/bin/train_caption --data shapes:N --out DIR
 
@@ -106,7 +106,7 @@ void CaptionerTask::draw_attention_maps(const Tensor& images,
   size_t longest = 1;
   for (const models::Hypothesis& one : hypotheses) longest = std::max(longest, one.tokens.size());
   const auto T = static_cast<int64_t>(longest);
-  std::vector<int64_t> read;  // the decoder's inputs
+  std::vector<int64_t> read;  // tokens that the decoder reads
   for (const models::Hypothesis& one : hypotheses) {
     read.push_back(tokenizer_->special("[START]"));
     for (size_t t = 1; t < longest; ++t)

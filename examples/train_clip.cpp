@@ -42,7 +42,7 @@ class CLIPTask : public CaptionTask {
     const models::ImageBatch batch = views(step, index)[0];
     return model_.loss(batch.images, texts(Split::train, batch.ids));
   }
-  /// On batches of up to 100 pictures, no two with a caption in common.
+  /// Evaluates on batches of up to 100 pictures, no two of which share a caption.
   Evaluation estimate(Split part, int64_t) override {
     std::vector<Tensor> batches = different(part);
     if (std::ssize(batches) > training_.eval_batches)
@@ -56,8 +56,8 @@ class CLIPTask : public CaptionTask {
   void show() override;
 
  protected:
-  /// `retrieval`: fraction of pictures most similar to their own caption. `zero_shot`: of the
-  /// pictures of a single shape, the fraction most similar to "a " + the name of their class.
+  /// `retrieval`: fraction of pictures most similar to their own caption. `zero_shot`: fraction of
+  /// the pictures of a single shape that are most similar to "a " + the name of their class.
   Score score(Split part, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     const models::TextBatch tokens = texts(part, ids);

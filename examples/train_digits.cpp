@@ -104,7 +104,7 @@ class DigitTask : public Task {
   const Options o_;
   const TrainOptions training_;
   const Digits digits_;
-  const int64_t first_;  // image of the validation set
+  const int64_t first_;  // index of the first validation image
   const models::Batches<2> batches_;
   DigitNet model_;
 };

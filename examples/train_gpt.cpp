@@ -1,4 +1,4 @@
-// Trains a small GPT on a text, on characters, words or byte pairs, and samples from it.
+// Trains a small GPT on a text's characters, words or byte pairs, and samples from it.
 //
 //   build/bin/train_gpt --data FILE --out DIR        see --help; --resume continues
 //
@@ -47,11 +47,11 @@ class TextTask : public Task {
     const int64_t batches = training_.eval_batches;
     const int64_t tokens = batches * o_.batch * o_.model.context;
     return evaluation(batches, tokens, [this, part, step](int64_t i) {
-      // ~seed: other batches than in training.
+      // ~seed gives other batches than training has.
       return text_.data().random_batch(part, o_.batch, ~training_.seed, step, i);
     });
   }
-  /// Every token of the validation part, once.
+  /// Evaluates every token of the validation part once.
   Evaluation validation() override {
     const models::TextData& data = text_.data();
     const int64_t windows = data.num_windows(Split::validation), context = o_.model.context;

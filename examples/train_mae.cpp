@@ -68,7 +68,7 @@ class MAETask : public EncoderTask {
 };
 
 int run(int argc, char** argv) {
-  // Not normalised: most patches of drawings are empty, with no deviation to divide by.
+  // Patches are not normalised: in drawings most are empty, with no deviation to divide by.
   MAEConfig model{.normalise = false};
   model.encoder.pooling = models::Pooling::mean;
   return train_on_images<MAE, MAETask>(

@@ -127,7 +127,7 @@ TaskInfo TranslationTask<Model>::info() const {
                      with_commas(corpus_.tokenizer->vocab_size()) + " different tokens\n"};
 }
 
-/// All validation pairs. `exact`: fraction translated exactly.
+/// Evaluates all validation pairs. `exact`: fraction translated exactly.
 template <class Model>
 Evaluation TranslationTask<Model>::validation() {
   const int64_t pairs = corpus_.pairs->num_pairs(Split::validation), at_once = 256;

@@ -33,7 +33,7 @@ class ViTTask : public ClassifierTask<ViT> {
 
  private:
   /// Attention of the class token in the last layer, averaged over heads: (B, C, H, W) -> (B,
-  /// patches down, patches across). With mean pooling: averaged over the patches' queries.
+  /// patches down, patches across). With mean pooling it is averaged over the patches' queries.
   Tensor attention(const Tensor& images) const {
     const AttentionTrace trace;
     model_.encode(model_.embed(images));  // all tokens, also in the last layer

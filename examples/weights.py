@@ -56,7 +56,7 @@ def state_dict_in(path):
         except Exception as e:  # the type depends on the damage
             why = " ".join(str(e).split("WeightsUnpickler error:")[-1].split())
             expect(False, path, f"expected a state_dict that runs no code: {type(e).__name__}: {why[:200]}")
-    for key in ("state_dict", "model"):  # checkpoints hold it among other things
+    for key in ("state_dict", "model"):  # checkpoints hold the state_dict under such a key
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
     expect(isinstance(state, dict) and all(isinstance(t, torch.Tensor) for t in state.values()), path,

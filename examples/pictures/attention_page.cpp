@@ -72,7 +72,7 @@ json tokens(const std::vector<std::string>& list) {
   return result;
 }
 
-/// [layer][head][query * keys + key], in thousandths.
+/// The weights in thousandths, as [layer][head][query * keys + key].
 json thousandths(const Tensor& weights) {
   const int64_t heads = weights.size(1), each = weights.size(2) * weights.size(3);
   const std::vector<double> values = weights.to_vector<double>();

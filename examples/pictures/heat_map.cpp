@@ -99,7 +99,7 @@ std::string visible(const std::string& token, bool spaces) {
     } else if (c == ' ' && !spaces) {
       result += ' ';
     } else if (c < 0x20 || c == ' ') {
-      // From U+2400 on: symbols for control characters.
+      // U+2400 + c is the symbol for the control character c.
       models::internal::append_utf8(result, c == ' '    ? U'␣'
                                             : c == '\n' ? U'↵'
                                             : c == '\t' ? U'⇥'
@@ -141,7 +141,7 @@ std::string name_of(const std::vector<std::string>& names, int64_t i) {
   return names.empty() ? std::to_string(i) : csv_field(visible(names[static_cast<size_t>(i)]));
 }
 
-/// Each value with a comma before it.
+/// The values as text, each after a comma.
 std::vector<std::string> written(const Tensor& values) {
   std::vector<std::string> result;
   for (const double value : values.to_vector<double>()) {

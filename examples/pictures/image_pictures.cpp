@@ -51,7 +51,7 @@ Tensor principal_plane(const Tensor& features) {
   Tensor covariance = matmul(x.mT(), x) / static_cast<double>(x.size(0));
   std::vector<Tensor> directions;
   for (int k = 0; k < 2; ++k) {
-    // The first guess, 1, cos 1, cos 2, ..., favours no direction.
+    // The initial vector (1, cos 1, cos 2, ...) favours no direction.
     Tensor v = normalize(cos(arange(x.size(1)).to(float64)).unsqueeze(1), 0);
     for (int step = 0; step < 300; ++step) v = normalize(matmul(covariance, v), 0);
     const Tensor variance = sum(v * matmul(covariance, v));

@@ -30,7 +30,7 @@ std::string shell_quoted(const std::string& text) {
   return result + "'";
 }
 
-/// A text for a picture: one line of valid UTF-8.
+/// Quotes a text for gnuplot, as one line of valid UTF-8.
 std::string printed(const std::string& text) { return in_quotes(visible(text, false)); }
 
 /// A label on an axis, where gnuplot reads % as printf does. Leading and trailing spaces are made
@@ -102,11 +102,11 @@ struct Layout {
   int64_t rows = 0, columns = 0;  // of the largest panel
   bool shared = true;             // all panels have the same names: only the outer ones show them
   int font = 11, line = 20;
-  int64_t most = 44;                                 // characters per name
-  int64_t cell = 1, step_right = 0, step_down = 0;   // pixels per value, between panels
-  int64_t left = 0, right = 0, top = 0, bottom = 0;  // of the panels
+  int64_t most = 44;                                 // maximum characters per name
+  int64_t cell = 1, step_right = 0, step_down = 0;   // pixels per value; from panel to panel
+  int64_t left = 0, right = 0, top = 0, bottom = 0;  // edges around all panels
   int64_t width = 0, height = 0;
-  int64_t column_names = 0, bar = 0;  // heights in pixels: names, colour scale
+  int64_t column_names = 0, bar = 0;  // heights of the names and the colour scale
 };
 
 Layout layout_of(const HeatMap& map) {
@@ -114,7 +114,7 @@ Layout layout_of(const HeatMap& map) {
   const Panel& first = map.panels[0];
   const int64_t count = std::ssize(map.panels), across = std::min(map.across, count);
   if (count > 1) l.font = 9, l.line = 17, l.most = 14;
-  int64_t beside = 4, under = 2;  // characters of the longest names; of indices
+  int64_t beside = 4, under = 2;  // lengths of the longest names, at least those of indices
   for (const Panel& panel : map.panels) {
     l.rows = std::max(l.rows, panel.values.size(0));
     l.columns = std::max(l.columns, panel.values.size(1));
@@ -154,7 +154,7 @@ Layout layout_of(const HeatMap& map) {
   return l;
 }
 
-/// set xtics (...): as many names as there is room for.
+/// The command that labels an axis with as many names as fit.
 std::string tics(const char* axis, const std::vector<std::string>& names, bool shown,
                  const Layout& l) {
   if (!shown) return "unset " + std::string(axis) + '\n';
@@ -173,8 +173,8 @@ std::string tics(const char* axis, const std::vector<std::string>& names, bool s
          (axis == std::string("xtics") ? " right" : "") + '\n';
 }
 
-/// Values as gnuplot's matrix. gnuplot draws no image of a single row or column: it is sent twice,
-/// the second time outside the axes.
+/// Values as gnuplot's matrix. gnuplot draws no image of a single row or column, so such a row or
+/// column is sent twice, the second time outside the axes.
 void send_matrix(const Tensor& values, Gnuplot& gnuplot) {
   const int64_t rows = values.size(0), columns = values.size(1);
   const std::vector<double> numbers = values.to_vector<double>();
@@ -192,7 +192,7 @@ void send_matrix(const Tensor& values, Gnuplot& gnuplot) {
   gnuplot << text << "e\n";
 }
 
-/// A text at a position, in pixels from the upper left corner.
+/// The command that writes a text at (x, y), in pixels from the upper left corner.
 std::string label(const std::string& text, double x, double y, const Layout& l,
                   const char* how = "center") {
   if (text.empty()) return "";
@@ -201,7 +201,7 @@ std::string label(const std::string& text, double x, double y, const Layout& l,
          std::to_string(1 - y / static_cast<double>(l.height)) + ' ' + how + '\n';
 }
 
-/// The panel at (right, down) with its names and axes.
+/// Sends panel i with its names and axes.
 void send_panel(const HeatMap& map, size_t i, const Layout& l, Gnuplot& gnuplot) {
   const Panel& panel = map.panels[i];
   const int64_t index = static_cast<int64_t>(i), across = map.across;
@@ -268,7 +268,7 @@ void send(const HeatMap& map, const std::string& path, Gnuplot& gnuplot) {
 // ---- both ----
 
 /// Sends the commands to gnuplot, which runs at low priority and, like the shell that waits for it,
-/// survives Ctrl-C and a closed terminal. Partial output of a failure is removed.
+/// survives Ctrl-C and a closed terminal. If it fails, its partial output is removed.
 template <class Drawing>
 void draw(const Drawing& drawing, const std::string& path) {
   Gnuplot gnuplot("trap '' HUP INT TERM; (nice gnuplot || rm -f " + shell_quoted(path) +

@@ -11,14 +11,14 @@ namespace {
 
 constexpr int columns = 5, rows = 7, side = 28;
 
-// One number per row of dots, the highest bit on the left.
+// Each number is a row of dots; its highest bit is the leftmost dot.
 constexpr uint8_t font[10][rows] = {{14, 17, 19, 21, 25, 17, 14}, {4, 12, 4, 4, 4, 4, 14},
                                     {14, 17, 1, 2, 4, 8, 31},     {31, 2, 4, 2, 1, 17, 14},
                                     {2, 6, 10, 18, 31, 2, 2},     {31, 16, 30, 1, 1, 17, 14},
                                     {6, 8, 16, 30, 17, 17, 14},   {31, 1, 2, 4, 8, 8, 8},
                                     {14, 17, 17, 14, 17, 17, 14}, {14, 17, 17, 15, 1, 2, 12}};
 
-/// The dot at (row, column), 0 outside.
+/// 1 if the digit has a dot at (row, column), else 0, also outside.
 double dot(int64_t digit, int row, int column) {
   if (row < 0 || row >= rows || column < 0 || column >= columns) return 0;
   return font[digit][row] >> (columns - 1 - column) & 1;

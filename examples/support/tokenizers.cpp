@@ -33,7 +33,8 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
 
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab) {
   auto tokenizer = models::load_tokenizer(folder);
-  // Characters and words are counted exactly; other models' vocabularies are often rounded up.
+  // A model of characters or words has exactly its tokenizer's vocabulary; those of other models
+  // are often rounded up.
   const bool may_be_fewer = dynamic_cast<models::BPETokenizer*>(tokenizer.get()) ||
                             dynamic_cast<models::WordPieceTokenizer*>(tokenizer.get());
   const int64_t tokens = tokenizer->vocab_size();

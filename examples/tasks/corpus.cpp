@@ -44,7 +44,7 @@ struct Corpus::Text {
     core::check(!error, "cannot read ", path, ": ", error.message());
   }
 
-  /// Up to n bytes from byte `first`.
+  /// Reads up to n bytes from byte `first`.
   std::string read(int64_t first, int64_t n) const {
     n = std::min(n, size - first);
     if (!on_disk) return held.substr(static_cast<size_t>(first), static_cast<size_t>(n));
@@ -67,7 +67,7 @@ struct Corpus::Range {
   const Text* text;
   int64_t first, size;
 
-  /// Calls f(); its errors then name the text and the offset.
+  /// Calls f() and adds the text's name and the offset to its errors.
   template <class F>
   decltype(auto) naming(F&& f) const {
     try {
@@ -78,7 +78,7 @@ struct Corpus::Range {
                  e.what());
     }
   }
-  /// Its first `most` bytes, cut at a character.
+  /// The range's first `most` bytes, cut at a character boundary.
   std::string head(int64_t most) const {
     if (most >= size) return text->read(first, size);
     return text->read(first, text->begin_of_character(first + most) - first);
@@ -91,7 +91,7 @@ bool is_of_characters(const models::Tokenizer* tokenizer) {
   return dynamic_cast<const models::CharTokenizer*>(tokenizer) != nullptr;
 }
 
-/// A new tokenizer for the texts, the first of which is the training part.
+/// A new tokenizer for the texts; the first text is the training part.
 template <class Range>
 std::unique_ptr<models::Tokenizer> new_tokenizer(const TokenizerOptions& o,
                                                  const std::vector<Range>& ranges, int64_t head) {
@@ -114,7 +114,7 @@ std::unique_ptr<models::Tokenizer> new_tokenizer(const TokenizerOptions& o,
 
 }  // namespace
 
-/// Splits the texts into training and validation part. A single text of characters is not split
+/// Splits the texts into a training and a validation part. A single text of characters is not split
 /// here: TextData splits its tokens.
 std::vector<Corpus::Range> Corpus::cut(const std::vector<Text>& texts) const {
   std::vector<Range> ranges;
@@ -141,7 +141,7 @@ std::vector<int64_t> Corpus::encode(const Range& range) {
   return ids;
 }
 
-/// Identifies the text and the tokenizer of a range's tokens.
+/// A string that identifies the text and the tokenizer that a range's tokens come from.
 std::string Corpus::source_of(const Range& range) const {
   const std::string tokenizer = tokenizer_->to_json();
   const std::array<int64_t, 4> sizes{range.first, range.size, std::ssize(tokenizer), 0};
@@ -184,8 +184,8 @@ int64_t count_unknown(const TokenFile& file, const models::Tokenizer& tokenizer)
 
 }  // namespace
 
-/// The tokens of a range: of the file at `path` if valid, else new ones, written there unless
-/// `read_only`.
+/// The tokens of a range, from the file at `path` if it is valid. Otherwise the text is encoded,
+/// and its tokens are written there unless `read_only`.
 TokenFile Corpus::tokens_of(const Range& range, const std::string& path, bool read_only) {
   const std::string source = source_of(range), &text = range.text->name;
   std::optional<TokenFile> file = find_tokens(path, source, tokenizer_->vocab_size());

@@ -40,7 +40,7 @@ Evaluation EncoderTask::validation() {
   Evaluation whole = ImageTask::validation();
   whole.score = [this, losses = whole.score](int64_t i) {
     Score score = losses(i);
-    if (i == 0)  // once: they cover all batches
+    if (i == 0)  // only once: the probes cover all batches
       for (NamedMean& mean : probes()) score.more.push_back(std::move(mean));
     return score;
   };

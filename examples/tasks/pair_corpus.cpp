@@ -31,7 +31,7 @@ void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& o) {
 
 namespace {
 
-/// The pairs (none for denoising); `text` is the text of both sides.
+/// The pairs and the text of both sides. For denoising there is only text.
 struct Corpus {
   std::vector<TextPair> pairs;
   std::string text;

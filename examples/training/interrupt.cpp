@@ -14,8 +14,8 @@ void on_signal(int) {
   std::signal(SIGTERM, SIG_DFL);
 }
 
-/// These arrive repeatedly: every write to a closed pipe raises one, and a closed terminal is
-/// reported by both the shell and the kernel.
+/// These signals arrive repeatedly: every write to a closed pipe raises one, and a closed terminal
+/// is reported by both the shell and the kernel.
 void on_lost_output(int) { received = 1; }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace gradus {
 
 namespace {
 constexpr int digits = 7;
-constexpr const char* header = "step,train_loss,val_loss";  // and further columns
-// A value that an earlier version did not log, as streams print NaN.
+constexpr const char* header = "step,train_loss,val_loss";  // further columns may follow
+// Stands for a value that an earlier version did not log. Streams print NaN in this way.
 constexpr const char* not_known = "nan";
 
 /// Rounds to the precision of loss.csv, so that a resumed run continues with the same value.

@@ -94,7 +94,8 @@ void RunFolder::replace_checkpoint(const std::function<void()>& write) {
   is_good_ = true;
 }
 
-/// Renames the old checkpoint to the previous one's path if a new one has replaced it.
+/// If a new checkpoint has replaced the old one, moves the old one to the previous checkpoint's
+/// path.
 void RunFolder::settle_previous() const {
   std::error_code error;
   if (!fs::exists(coming_previous(), error)) return;
@@ -127,7 +128,7 @@ void RunFolder::remove_leftovers() const {
   for (const char* folder : {"", "best/"})
     for (const auto& entry : fs::directory_iterator(*this / folder, error)) {
       const std::string name = folder + entry.path().filename().string();
-      // FILE.tmp, and FILE.tmp123-4 of earlier versions
+      // Temporary files: FILE.tmp, and FILE.tmp123-4 of earlier versions.
       const size_t at = name.find(".tmp");
       if (at == std::string::npos ||
           name.find_first_not_of("0123456789-", at + 4) != std::string::npos)

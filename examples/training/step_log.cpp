@@ -24,7 +24,7 @@ void StepLog::cut_after(int64_t step) const {
   uintmax_t keep = 0;
   int64_t last = 0;  // the last step with a row
   std::string line;
-  while (std::getline(file, line) && !file.eof()) {  // eof: a line without a line break
+  while (std::getline(file, line) && !file.eof()) {  // eof() means that the line has no line break
     const auto row = models::parse_number<int64_t>(line.substr(0, line.find(',')));
     const bool good = keep == 0 ? line == header : row.has_value();
     core::check(good || last >= step, path_, ": ", shown(line),

@@ -17,7 +17,7 @@
 namespace gradus {
 
 namespace {
-constexpr const char* best = "best";  // the folder within the run's
+constexpr const char* best = "best";  // the best model's folder in the run's folder
 
 /// Restores the random state at the end of its scope, so that evaluation does not affect training.
 struct KeepRandomState {
@@ -70,7 +70,8 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
     losses_.set_best(
         {stored_count(metadata, "best_step", where), stored_number(metadata, "best_loss", where)});
   steps_.cut_after(step_);
-  // The run may have been killed before saving it. (A step whose row is lost is evaluated again.)
+  // Saves the best model: the run may have been killed before it did. (If the step's row is lost,
+  // the step is evaluated again.)
   if (is_best() && losses_.last_step() == step_) task_.save(folder_ / best);
 }
 
@@ -116,7 +117,7 @@ double Trainer::step() {
   return loss;
 }
 
-/// The mean over all batches, or nothing if `may_stop` and interrupted.
+/// The mean score over all batches, or nothing if `may_stop` and interrupted.
 std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::string& what,
                                     Progress& progress, bool may_stop) const {
   const NoGrad no_grad;
@@ -142,8 +143,8 @@ std::string Trainer::saved() const {
                           : "nothing is saved";
 }
 
-/// Calls f(), which writes into the run's folder. Errors (a full disk, a missing folder) then also
-/// say what has been saved.
+/// Calls f(), which writes into the run's folder. Its errors (a full disk, a missing folder) then
+/// also say what has been saved.
 template <class F>
 void Trainer::writing(F&& f) const {
   try {
@@ -174,7 +175,7 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
     expect_finite(name, name.empty(), step_);
   }
   writing([&] {
-    if (saved_step_ < 0) folder_.remove_run();  // with --overwrite
+    if (saved_step_ < 0) folder_.remove_run();  // replaced with --overwrite
     if (row) losses_.add(*row);
     steps_.flush();
     task_.save(o_.out);
@@ -212,7 +213,7 @@ bool Trainer::out_of_patience() const {
          losses_.rows_after(losses_.best()->step) >= o_.patience;
 }
 
-/// Time that the remaining evaluations will take, that of the whole validation part included.
+/// Seconds that the remaining evaluations will take, including that of the whole validation part.
 double Trainer::seconds_besides_steps() const {
   const int64_t every = o_.eval_every;
   const int64_t estimates = step_ < o_.steps ? (o_.steps - 1) / every - step_ / every + 1 : 0;

@@ -181,14 +181,14 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   const std::unique_ptr<Task> task = program.make_task();
   if (!o.init_from.empty()) {
     models::load_weights(o.init_from, task->model(), {.new_heads = true});
-    task->model().to(float32);  // whatever dtype the file had
+    task->model().to(float32);  // the file may have another dtype
   }
   if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, checkpoint);
   Trainer trainer(*task, o, flags.to_json(), folder);
   if (checkpoint) trainer.resume(*checkpoint);
   checkpoint.reset();
   folder.make();
-  if (!o.resume && !o.overwrite) folder.expect_no_run();  // another run may be new
+  if (!o.resume && !o.overwrite) folder.expect_no_run();  // another process may have begun a run
   folder.remove_leftovers();
   trainer.print_opening();
   catch_interrupts();

@@ -29,7 +29,7 @@ def measure(options, name, threads):
 
 
 def medians(options, name, thread_counts):
-    """For each number of threads: ms, MB, GFLOP/s."""
+    """Measures ms, MB and GFLOP/s for each number of threads."""
     runs = [[measure(options, name, threads) for threads in thread_counts] for _ in range(options.rounds)]
     return [[statistics.median(run[i][field] for run in runs) for field in ("ms", "peak_rss_mb", "gflops")]
             for i in range(len(thread_counts))]

@@ -8,7 +8,7 @@ namespace gradus::bench {
 
 namespace {
 
-/// 32 x 32 x 3 in patches of 4: 6 layers, 3 heads, 192; batch 64.
+/// A ViT on 32 x 32 x 3 images in patches of 4: 6 layers, 3 heads, width 192, batch 64.
 Workload vit() {
   auto model =
       std::make_shared<models::ViT>(models::ViTConfig{.layers = 6, .heads = 3, .dim = 192});
@@ -17,7 +17,8 @@ Workload vit() {
       *model, [=] { return cross_entropy((*model)(images), labels); }, 64);
 }
 
-/// SimCLR: 128 pairs of views, 28 x 28 in patches of 7 (4 layers, 4 heads, 128), a projection head.
+/// SimCLR on 128 pairs of 28 x 28 views: a ViT with patches of 7 (4 layers, 4 heads, width 128) and
+/// a projection head.
 struct SimCLR : nn::Module {
   models::ViT encoder;
   nn::Linear hidden, out;
@@ -66,7 +67,7 @@ Workload cnn_attention() {
       *model, [=] { return model->loss(images, labels); }, 64);
 }
 
-/// Forward and backward, including the image's gradient.
+/// A convolution, forward and backward, including the image's gradient.
 Workload conv() {
   const nn::Conv2d layer(64, 64, 3, {.padding = 1});
   const Tensor images = randn({32, 64, 32, 32}).requires_grad_(), dy = randn({32, 64, 32, 32});

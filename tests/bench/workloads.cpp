@@ -82,7 +82,7 @@ Workload attention(int64_t length) {
           length, 0};
 }
 
-/// Transformer of 3 + 3 layers, 32 tokens to 32, batch 64.
+/// A Transformer of 3 + 3 layers that maps 32 tokens to 32, batch 64.
 Workload seq2seq() {
   auto model = std::make_shared<models::Transformer>(models::TransformerConfig{.source_vocab = 1000,
                                                                                .target_vocab = 1000,
@@ -123,7 +123,7 @@ Workload bert() {
       batch * length);
 }
 
-/// One token, batch 1, with 256 tokens in the cache.
+/// Generates one token at batch size 1 with 256 tokens in the cache.
 Workload generation() {
   constexpr int64_t context = 256;
   auto model = std::make_shared<models::GPT>(gpt2_small);

@@ -72,7 +72,7 @@ const AugmentOptions every_change{.shift = 2,
                                   .noise = 0.1,
                                   .erase = 0.5};
 
-/// Source position of each pixel of n images, relative to the centre: augments images whose two
+/// The source position of each pixel of n augmented images, relative to the centre. The images' two
 /// channels are their own coordinates, which bilinear interpolation preserves.
 struct Places {
   static constexpr int64_t size = 33;
@@ -94,7 +94,8 @@ struct Places {
   }
 };
 
-/// Checks mean and variance of a uniform distribution from low to high (6 deviations).
+/// Checks mean and variance of a uniform distribution from low to high, within 6 standard
+/// deviations.
 void check_uniform(const std::vector<double>& x, double low, double high) {
   const auto n = static_cast<double>(x.size());
   double mean = 0, variance = 0;
@@ -301,7 +302,7 @@ TEST_CASE("augment: shifts, flips, shears, rotates, scales and crops, in this or
 }
 
 TEST_CASE("augment: colours by their formulas", "[images]") {
-  // Without clamping, one option at a time shows its factor.
+  // No value is clamped, so the result of one option shows its factor.
   const Tensor x = random_images({20, 3, 6, 5}, 0.4, 0.6);
   const auto get = [&](const AugmentOptions& o) { return augment(x, o, 9, 1); };
   const Tensor bright = get({.brightness = 0.3}), contrast = get({.contrast = 0.3}),
@@ -329,7 +330,7 @@ TEST_CASE("augment: colours by their formulas", "[images]") {
   const Tensor grey = get({.grey = 1});
   CHECK(difference(grey.select(1, 0), grey.select(1, 2)) < 1e-6);
   CHECK(difference(grey[0], grey_of(x[0])) < 1e-6);
-  // One or two channels have contrast but no colour.
+  // Images of one or two channels have contrast but no colour.
   for (const int64_t channels : {1, 2}) {
     const Tensor y = x.slice(1, 0, channels).contiguous();
     CHECK(same(augment(y, {.saturation = 1, .grey = 1}, 9, 1), y));

@@ -171,11 +171,11 @@ TEST_CASE("BPE: decoding restores any bytes", "[tokenizer][bpe]") {
   CHECK(loaded->decode(loaded->encode(text)) == text);
 }
 
-TEST_CASE("BPE: long words and long texts", "[tokenizer][bpe]") {
+TEST_CASE("BPE: training and encoding are fast on long words", "[tokenizer][bpe]") {
   // A quadratic encoder or trainer would take hours.
   const std::string as(1 << 20, 'a');
   const auto bpe = BPETokenizer::train(as, {.vocab_size = 1000});
-  CHECK(bpe.encode(as).size() == 2);  // min_count 2: halves
+  CHECK(bpe.encode(as).size() == 2);  // min_count 2: the longest token is half of the text
   std::mt19937 random(3);
   std::string word;
   while (word.size() < 1 << 18) word += "abcd"[random() % 4];
@@ -212,7 +212,7 @@ TEST_CASE("BPE: GPT-2's files", "[tokenizer][bpe]") {
   const auto bpe = files.load();
   CHECK(bpe.vocab_size() == 260);
   CHECK(bpe.special("<|endoftext|>") == 259);
-  CHECK(bpe.encode("ab abc ab") == Ids{256, 220, 257, 258});  // ab c comes before _ ab
+  CHECK(bpe.encode("ab abc ab") == Ids{256, 220, 257, 258});  // ab c merges before _ ab
   CHECK(bpe.encode("\n") == Ids{198});                        // as in GPT-2's vocabulary
   CHECK(bpe.encode(" ") == Ids{220});
   bpe.save_gpt2(files.vocab_path, files.merges_path);
@@ -228,7 +228,8 @@ TEST_CASE("BPE: GPT-2's files", "[tokenizer][bpe]") {
   files.merges = "#version: 0.2";
   for (const char* token : {"ab", "abc", "\u0120ab", "<|endoftext|>"}) files.vocab.erase(token);
   CHECK(files.load({}).num_merges() == 0);
-  // Ids in any order; a merge that begins with "#"; two merges with the same result.
+  // Also accepted are ids in any order, a merge that begins with "#", and two merges with the same
+  // result.
   files.vocab["!"] = 1;
   files.vocab["\""] = 0;
   files.vocab["##"] = 256;

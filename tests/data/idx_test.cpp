@@ -47,7 +47,7 @@ TEST_CASE("read_idx: images and labels", "[data]") {
   write_file_atomically(path, bytes_of({0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 28}));
   CHECK(models::read_idx(path).shape() == Shape{0, 28});
   CHECK_THROWS_AS(models::read_idx(path, boolean), Error);
-  // More than one read, and a size of more than one byte.
+  // A file that takes more than one read, with sizes of more than one byte.
   std::string large = bytes_of({0, 0, 8, 2, 0, 0, 1, 44, 0, 0, 1, 244});
   for (int i = 0; i < 300 * 500; ++i) large.push_back(static_cast<char>(i % 251));
   write_file_atomically(path, large);
@@ -101,12 +101,13 @@ TEST_CASE("read_idx: a compressed file reads like the plain one", "[images]") {
   const Tensor x = models::read_idx(folder / "plain");
   CHECK(x.shape() == Shape{70, 500});
   CHECK(difference(models::read_idx(folder / "x.gz"), x) == 0);
-  CHECK(difference(models::read_idx(folder / "x"), x) == 0);  // only .gz exists
-  // Any name; several members, one empty and one that ends within the header.
+  CHECK(difference(models::read_idx(folder / "x"), x) == 0);  // only x.gz exists
+  // A gzip file may have any name and several members, here one empty and one that ends within the
+  // header.
   write_file_atomically(folder / "y", gzip(plain.substr(0, 7)) + gzip("") + gzip(plain.substr(7)));
   CHECK(difference(models::read_idx(folder / "y"), x) == 0);
   write_file_atomically(folder / "x", idx({1}, "\5"));
-  CHECK(models::read_idx(folder / "x").to_vector<int>() == std::vector<int>{5});  // not the .gz
+  CHECK(models::read_idx(folder / "x").to_vector<int>() == std::vector<int>{5});  // the plain file
   write_file_atomically(folder / "z", gzip(idx({0, 3}, "")));
   CHECK(models::read_idx(folder / "z").shape() == Shape{0, 3});
   CHECK_THROWS_WITH(models::read_idx(folder / "none"), Contains("none: No such file"));
@@ -172,7 +173,7 @@ TEST_CASE("read_mnist: training and test files", "[images]") {
   data = models::read_mnist(dir);
   CHECK(data.train.size() == 3);
   CHECK(data.test.size() == 10);
-  // Files that do not match.
+  // Images and labels that do not match are refused.
   write_file_atomically(folder / "train-labels-idx1-ubyte", idx({2}, "\1\1"));
   CHECK_THROWS_WITH(models::read_mnist(dir),
                     Contains("ubyte has 3 images, ") && Contains("ubyte has 2 labels"));

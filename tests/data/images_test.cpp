@@ -44,7 +44,7 @@ TEST_CASE("image data: batches, slices and labels", "[images]") {
   CHECK(batch.ids.to_vector<int64_t>() == Ids{7, 0, 7});
   const Tensor raw = tensor({28, 29, 30, 31, 0, 1, 2, 3, 28, 29, 30, 31}).reshape({3, 2, 1, 2});
   CHECK(difference(batch.images, raw / 255) == 0);
-  // The formula, and its inverse.
+  // Normalisation follows its formula, and denormalize inverts it.
   const models::ChannelStats stats{{0.1, 0.2}, {0.5, 0.25}};
   batch = data.batch(tensor({7, 0, 7}, int64), stats);
   CHECK(batch.images.to_vector<float>() == models::normalize(raw / 255, stats).to_vector<float>());
@@ -135,7 +135,7 @@ TEST_CASE("image data: shuffled batches hold each image once per epoch", "[image
       sevens.push_back(id);
   CHECK(row == sevens);
   CHECK(data.shuffled(10, 5, 0).ids.to_vector<int64_t>() != Ids(row.begin(), row.begin() + 10));
-  // Each image is equally often at each position: 1000 times, 5 deviations.
+  // Each image is equally often at each position: 1000 times within 5 standard deviations.
   std::map<std::pair<int64_t, int64_t>, int> counts;
   for (int64_t epoch = 0; epoch < 10000; ++epoch) {
     const auto ids = data.shuffled(10, 9, epoch).ids.to_vector<int64_t>();
@@ -147,7 +147,7 @@ TEST_CASE("image data: shuffled batches hold each image once per epoch", "[image
 
 TEST_CASE("image_grid: pixels are at the right positions", "[images]") {
   const Tensor x = from_data(Values{0, 1, 0.5, 2, -1, std::nan("")}, {3, 1, 1, 2});
-  // 1 x 2 pixels each, two per row, a gap of 2.
+  // Images of 1 x 2 pixels, two per row, with a gap of 2.
   ImageBytes grid = models::image_grid(x, 2);
   CHECK(grid == ImageBytes{1, 4, 6, {0,   255, 128, 128, 128, 255, 128, 128, 128, 128, 128, 128,  //
                                      128, 128, 128, 128, 128, 128, 0,   0,   128, 128, 128, 128}});

@@ -82,7 +82,7 @@ Row row_of(const MaskedBatch& batch, int64_t r) {
   return row;
 }
 
-/// Index of word w17 in the text.
+/// The index of a token's word in the text: 17 for w17.
 int64_t place(const models::WordTokenizer& words, int64_t token) {
   return std::stoll(words.decode({token}).substr(1));
 }
@@ -224,12 +224,14 @@ TEST_CASE("masked pairs: examples cover a whole split", "[masked_pairs]") {
   }
 }
 
-TEST_CASE("masked pairs: where a text is split", "[masked_pairs]") {
+TEST_CASE("masked pairs: a text is split after a document, or else after a line",
+          "[masked_pairs]") {
   auto report = [](const std::string& text, const MaskedPairsOptions& options) {
     return MaskedPairs(text, models::WordTokenizer(text, {.special = special}), options).report();
   };
-  // Ten documents of three lines of two: the last is a tenth. With three documents none ends near
-  // there: the cut is at the end of a line of the last one.
+  // Of ten documents of three two-word lines, the last one is a tenth of the text. Of three
+  // documents none ends near nine tenths of the text, so the cut is at the end of a line of the
+  // last one.
   std::string ten, three;
   for (int d = 0; d < 10; ++d) ten += "a b\nc d\ne f\n\n";
   CHECK(report(ten, {.length = 11}).validation_tokens == 6);
@@ -240,7 +242,7 @@ TEST_CASE("masked pairs: where a text is split", "[masked_pairs]") {
   CHECK(report(three, {.length = 11}).validation_tokens == 12);
   CHECK(report(three, {.length = 11, .validation = 0.3}).validation_tokens == 40);
   CHECK(report(three, {.length = 11, .validation = 0}).validation_tokens == 0);
-  // Long lines are cut into equal pieces of at most (11 - 3) / 2.
+  // Long lines are cut into equal pieces of at most (11 - 3) / 2 tokens.
   CHECK(report("a b c d e f\n" + three, {.length = 11}).segments == 2 + 60);
   CHECK(report("alone\n\n" + three, {.length = 11}).lone == 1);
   CHECK(report(three, {.length = 11, .segment = 4}).segments == 30);

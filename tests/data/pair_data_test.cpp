@@ -232,7 +232,7 @@ TEST_CASE("date pairs: correct, distinct, in every form", "[pairs]") {
     CHECK(read);
   }
   CHECK(sources.size() == pairs.size());
-  CHECK(forms.size() == 14);  // 17, three of which differ only in capitals and endings
+  CHECK(forms.size() == 14);  // of 17 forms, three differ from others only in capitals and endings
   for (const auto& [form, count] : forms) CHECK(count > 60);
   const Pairs all = models::date_pairs(17 * 73049, 5);
   sources.clear();
@@ -246,7 +246,7 @@ TEST_CASE("date pairs: correct, distinct, in every form", "[pairs]") {
   CHECK_THROWS_WITH(models::date_pairs(-1, 1), Contains("-1"));
 }
 
-TEST_CASE("reversal and addition pairs", "[pairs]") {
+TEST_CASE("reversal and addition pairs are correct and distinct", "[pairs]") {
   std::set<std::string> sources;
   std::map<size_t, int> lengths;
   for (const auto& [source, target] :
@@ -326,8 +326,9 @@ TEST_CASE("corrupt_spans: source and target together restore the text", "[pairs]
     REQUIRE(taken == std::clamp<int64_t>(std::llround(0.15 * static_cast<double>(n)), 1, n - 1));
     if (n == 100) REQUIRE(marks == 5);
   }
-  // 15 of 100: away from the ends all positions are equally likely, within six deviations; the
-  // first and the last token are removed only by a span that begins or ends there.
+  // 15 of 100 tokens are removed. Away from the ends all positions are equally likely, within six
+  // standard deviations; the first and the last token are removed only by a span that begins or
+  // ends there.
   for (const int64_t end : {0, 99}) CHECK(std::abs(removed[end] - 1000 * 5 / 87) < 6 * 8);
   for (int64_t place = 20; place < 80; ++place) CHECK(std::abs(removed[place] - 150) < 6 * 12);
 }

@@ -57,7 +57,7 @@ TEST_CASE("png: files of every kind", "[images]") {
     overwrite(path, file);
     return models::read_png(path);
   };
-  // Grey of 8 and 1 bits, RGB, the filters "sub" and "up".
+  // Grey images of 8 bits and 1 bit, RGB images, and the filters "sub" and "up".
   CHECK(read(png(2, 2, 8, 0, bytes_of({0, 1, 2, 0, 3, 255}))) ==
         ImageBytes{1, 2, 2, {1, 2, 3, 255}});
   CHECK(read(png(3, 1, 1, 0, bytes_of({0, 0xa0}))) == ImageBytes{1, 1, 3, {255, 0, 255}});
@@ -69,7 +69,7 @@ TEST_CASE("png: files of every kind", "[images]") {
   const std::string palette = chunk("PLTE", bytes_of({200, 100, 50, 1, 2, 3}));
   CHECK(read(png(2, 1, 4, 3, bytes_of({0, 0x10}), palette)) ==
         ImageBytes{3, 1, 2, {1, 200, 2, 100, 3, 50}});
-  // 16 bits: the high byte, rounded.
+  // 16-bit values are rounded to 8 bits.
   CHECK(read(png(3, 1, 16, 0, bytes_of({0, 0, 0, 128, 128, 255, 255}))) ==
         ImageBytes{1, 1, 3, {0, 128, 255}});
   // Transparent pixels become white, opaque ones are kept, in grey and RGB.
@@ -78,7 +78,7 @@ TEST_CASE("png: files of every kind", "[images]") {
         ImageBytes{3, 1, 2, {255, 9, 255, 8, 255, 7}});
   const Bytes half = read(png(1, 1, 8, 4, bytes_of({0, 0, 128}))).bytes;
   CHECK((half.size() == 1 && half[0] > 120 && half[0] < 200));  // blended in linear light
-  // Interlaced: the pixels (0, 0), (0, 1), then the second row.
+  // An interlaced file holds the pixels (0, 0), (0, 1), then the second row.
   CHECK(read(png(2, 2, 8, 0, bytes_of({0, 1, 0, 2, 0, 3, 4}), "", true)) ==
         ImageBytes{1, 2, 2, {1, 2, 3, 4}});
 }

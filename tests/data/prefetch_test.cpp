@@ -63,7 +63,7 @@ TEST_CASE("prefetch: the next batch is computed on another thread, before it is 
   wait_for(calls, 2);
   CHECK(batches.at(1) != here);
   wait_for(calls, 3);
-  CHECK(batches.at(1) == here);  // not kept: recomputed on this thread; the prefetched batch stays
+  CHECK(batches.at(1) == here);  // recomputed on this thread; the prefetched batch 2 stays
   CHECK(batches.at(2) != here);
   wait_for(calls, 5);
   CHECK(batches.at(3) != here);
@@ -95,7 +95,7 @@ TEST_CASE("prefetch: exceptions are rethrown by at() for their batch", "[prefetc
                     Contains("batch per step"));
 }
 
-TEST_CASE("prefetch: destroyed while a batch is being computed", "[prefetch]") {
+TEST_CASE("prefetch: waits in its destructor for a batch that is being computed", "[prefetch]") {
   std::atomic<int> begun = 0, ended = 0;
   for (int i = 0; i < 20; ++i) {
     const int before = begun;
@@ -129,7 +129,7 @@ TEST_CASE("prefetch: batches are computed in the calling thread's modes", "[pref
   CHECK(batches.at(2) == std::pair(true, true));
 }
 
-TEST_CASE("prefetch: of tensors, with loops on both threads", "[prefetch]") {
+TEST_CASE("prefetch: both threads may run parallel loops on tensors", "[prefetch]") {
   std::vector<int64_t> tokens(100000);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int64_t>(i * i % 977);
   const models::TextData data(tokens, 64);

@@ -113,7 +113,7 @@ TEST_CASE("token file: tokens read back as written", "[token_file]") {
                     Contains("only 100003 exist"));
 }
 
-TEST_CASE("token file: the stored source of its tokens", "[token_file]") {
+TEST_CASE("token file: a file stores the source of its tokens", "[token_file]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokens", source = "0123456789abcdef";
   TokenFile::write(path, {1, 2}, 5);
@@ -141,7 +141,7 @@ TEST_CASE("token file: a temporary file has no name and is freed with its last c
   std::mt19937 random(3);
   const std::string text = random_text(random, 5000), path = file_of(folder, text);
   const auto bpe = models::BPETokenizer::train(text, {.vocab_size = 300});
-  const auto count = [] {  // open files
+  const auto count = [] {  // the number of open files
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
   const auto before = count();
@@ -158,7 +158,7 @@ TEST_CASE("token file: a temporary file has no name and is freed with its last c
   CHECK(count() == before);
 }
 
-TEST_CASE("token file: a text in pieces gives the same tokens", "[token_file]") {
+TEST_CASE("token file: a text encoded in pieces gives the same tokens", "[token_file]") {
   TemporaryFolder folder;
   std::mt19937 random(11);
   for (int round = 0; round < 6; ++round) {
@@ -179,7 +179,7 @@ TEST_CASE("token file: a text in pieces gives the same tokens", "[token_file]") 
         CHECK(written.unknown == tokenizer->count_unknown(whole));
       }
   }
-  // A text without a place to cut.
+  // A text may have no place to cut.
   const std::string one(10000, 'a');
   const auto bpe = models::BPETokenizer::train(one, {.vocab_size = 260});
   TokenFile::write(folder / "tokens", file_of(folder, one), bpe, {.piece = 16});
@@ -226,7 +226,7 @@ TEST_CASE("token file: damaged files are refused", "[token_file]") {
   }
   with(good + "x");
   with(good + "xy");
-  CHECK(taken <= 8 * 4);  // a larger vocabulary, up to 2^16
+  CHECK(taken <= 8 * 4);  // those with a larger vocabulary, up to 2^16
 
   write_file_atomically(path, "gradtok2" + good.substr(8));
   CHECK_THROWS_WITH(TokenFile(path), "TokenFile: " + path +
@@ -247,7 +247,7 @@ TEST_CASE("token file: damaged files are refused", "[token_file]") {
   CHECK_THROWS_WITH(TokenFile(folder.path.string()), Contains(folder.path.string()));
 }
 
-TEST_CASE("token file: a file truncated while open", "[token_file]") {
+TEST_CASE("token file: reading a file that was truncated while open throws", "[token_file]") {
   TemporaryFolder folder;
   const std::string path = folder / "tokens";
   TokenFile::write(path, Ids(100000, 3), 10);

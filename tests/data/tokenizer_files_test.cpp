@@ -43,7 +43,7 @@ void check_sound(const models::Tokenizer& tokenizer) {
   try {
     for (const int64_t id : tokenizer.encode(text))
       REQUIRE((id >= 0 && id < tokenizer.vocab_size()));
-  } catch (const Error& e) {  // text outside the vocabulary
+  } catch (const Error& e) {  // the text has characters outside the vocabulary
     CHECK_THAT(e.what(), Contains("encode: "));
   }
 }
@@ -120,7 +120,7 @@ TEST_CASE("tokenizer files: a damaged file is refused or gives a working tokeniz
   bpe.save_gpt2(vocab, merges);
   auto load_gpt2 = [&] { check_sound(BPETokenizer::load_gpt2(vocab, merges, special)); };
   CHECK(count_taken(vocab, folder.path.string(), load_gpt2) < 100);
-  // Redundant lines of merges.txt, and its first line.
+  // Damage to redundant lines of merges.txt, or to its first line, is not detected.
   CHECK(count_taken(merges, folder.path.string(), load_gpt2) < 150);
 }
 

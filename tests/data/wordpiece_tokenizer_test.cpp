@@ -205,7 +205,7 @@ TEST_CASE("Hugging Face: a tokenizer.json of BPE equals vocab.json and merges.tx
   old["model"].erase("type");
   old["model"]["merges"] = json::parse(gpt2->to_json())["merges"];
   check_same(*files.load(old), *gpt2);
-  json usual = files.good;  // as in gpt2's own file
+  json usual = files.good;  // the format of gpt2's own file
   usual["model"]["dropout"] = 0.0;
   usual["post_processor"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
   check_same(*files.load(usual), *gpt2);
@@ -261,7 +261,7 @@ TEST_CASE("Hugging Face: a tokenizer.json of WordPiece equals vocab.txt", "[word
   files.refused("/model/continuing_subword_prefix", "@@", "expected \"##\"");
   auto special = [](const char* name) { return json{{"SpecialToken", {{"id", name}}}}; };
   const json text = {{"Sequence", {{"id", "A"}}}};
-  json usual = files.good;  // as in bert-base-uncased's own file
+  json usual = files.good;  // the format of bert-base-uncased's own file
   usual["post_processor"] = {{"type", "TemplateProcessing"},
                              {"single", {special("[CLS]"), text, special("[SEP]")}}};
   check_same(*files.load(usual), bert);
@@ -366,7 +366,7 @@ TEST_CASE("Unicode: accents, categories and Hangul", "[wordpiece]") {
   CHECK(without_accents(0xac00) == U"\x1100\x1161");
   CHECK(without_accents(0xd7a3) == U"\x1112\x1175\x11c2");
   CHECK(without_accents(0x1f600) == U"\x1f600");
-  CHECK(without_accents(0x9cb) == U"\x9c7\x9be");  // two letters
+  CHECK(without_accents(0x9cb) == U"\x9c7\x9be");  // decomposes into two letters
   CHECK(without_accents(0xddd) == U"\xdd9\xdcf");  // and an accent
   CHECK(without_accents(0xf900) == U"\x8c48");
   CHECK(without_accents(0x2fa1d) == U"\x2a600");

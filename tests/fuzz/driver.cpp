@@ -1,6 +1,6 @@
 // The fuzzing program: fuzz --target=png CORPUS... -max_total_time=60, with libFuzzer's other
-// options (https://llvm.org/docs/LibFuzzer.html). fuzz --targets lists the targets; fuzz
-// --target=png --seeds=DIR writes the seeds of a target.
+// options (https://llvm.org/docs/LibFuzzer.html). fuzz --targets lists the targets, and fuzz
+// --target=png --seeds=DIR writes a target's seeds.
 
 #include <sanitizer/allocator_interface.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ std::vector<Target>& targets() {
 const Target* target = nullptr;
 std::filesystem::path folder;
 
-/// Bytes currently allocated, and their maximum.
+/// The bytes currently allocated, and their maximum.
 std::atomic<int64_t> live{0}, most{0};
 void on_malloc(const volatile void*, size_t n) {
   const int64_t now = live += static_cast<int64_t>(n);
@@ -134,7 +134,7 @@ std::string repair_safetensors(std::string bytes) {
     for (const auto& [name, entry] : header.items())
       if (name != "__metadata__") tensors.push_back(entry.at("data_offsets"));
   } catch (const nlohmann::json::exception&) {
-    return bytes;  // wrong in more than its checksum
+    return bytes;  // the file is wrong in more than its checksum
   }
   std::sort(tensors.begin(), tensors.end());
   for (const auto& [begin, end] : tensors) {

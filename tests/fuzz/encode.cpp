@@ -1,4 +1,4 @@
-// Text that tokenizers are trained on and encode.
+// Fuzzes the text that tokenizers are trained on and encode.
 
 #include "gradus/models/data/text/token_file.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"

@@ -28,7 +28,7 @@ const std::string images = "\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\3abcdefghijkl"s,
                   labels = "\0\0\10\1\0\0\0\2\1\7"s,
                   cube = "\0\0\10\4\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1z"s;
 
-// The first byte selects the rest: 0 images, 1 labels, 3 a file to compress, else any file.
+// The first byte says what the rest is: 0 images, 1 labels, 3 a file to compress, else any file.
 std::vector<std::string> seeds() {
   return {"\0"s + images,
           "\0"s + packed(images),
@@ -51,7 +51,7 @@ void run(const std::string& bytes) {
   }
 }
 
-// A compressed byte expands to at most 1032, each an int64.
+// A compressed byte expands to at most 1032 bytes, each of which becomes an int64.
 const fuzz::Register target{{"idx", seeds, run, 1032 * 10}};
 
 }  // namespace

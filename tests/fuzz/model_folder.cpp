@@ -1,4 +1,4 @@
-// Model folders: config.json, images.json and the weights.
+// Fuzzes model folders: config.json, images.json and the weights.
 
 #include "gradus/models/folder/hugging_face.h"
 #include "gradus/models/folder/image_info.h"
@@ -18,7 +18,7 @@ std::string saved(const typename M::Config& config) {
   return fuzz::join({read_file(config_path(folder())), read_file(weights_path(folder()))});
 }
 
-/// The same in Hugging Face's format.
+/// Like saved(), in Hugging Face's format.
 template <class M>
 std::string theirs(const typename M::Config& config) {
   save_hugging_face(folder(), M(config));
@@ -36,7 +36,7 @@ ViTConfig vit_with_head() {
 }
 
 std::vector<std::string> our_seeds() {
-  ViTConfig four = vit;  // patches
+  ViTConfig four = vit;  // with four patches
   four.image = 4;
   return {
       saved<GPT>({.vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2}),
@@ -93,7 +93,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
-/// Loads a model of the type with this kind.
+/// Loads a model as the listed type that has this kind.
 template <class M, class... Others>
 void load(const std::string& kind) {
   if (kind == M::kind)
@@ -118,7 +118,7 @@ void run(const std::string& bytes) {
       });
 }
 
-// images.json; or Hugging Face's preprocessor_config.json and config.json.
+// Seeds: images.json, or Hugging Face's preprocessor_config.json and config.json.
 std::vector<std::string> info_seeds() {
   const ImageInfo info{{{0.5, 0.25, 0.1}, {0.1, 0.2, 1e-30}}, {"cat", "d\xc3\xb6g"}};
   save_image_info(folder(), info);
@@ -131,7 +131,7 @@ std::vector<std::string> info_seeds() {
                       read_file(config_path(folder()))})};
 }
 
-/// Checks that saving and loading again gives the same.
+/// Checks that saving and loading again gives the same image information.
 void run_info(const std::string& bytes) {
   fuzz::remove("config.json");
   const auto parts = fuzz::split(bytes, 2);

@@ -28,7 +28,7 @@ std::string chunk(const std::string& type, const std::string& data) {
   return big_endian(static_cast<uint32_t>(data.size())) + all + big_endian(crc(all, 0, all.size()));
 }
 
-/// A picture of that many rows of so many bytes, its header's last five bytes these.
+/// A PNG file of `height` rows of `row` bytes each; `kind` is the last five bytes of its header.
 std::string picture(uint32_t width, uint32_t height, const std::string& kind, size_t row,
                     const std::string& more = "") {
   std::string rows;
@@ -42,7 +42,7 @@ std::string picture(uint32_t width, uint32_t height, const std::string& kind, si
          chunk("IDAT", packed) + chunk("IEND", "");
 }
 
-/// Each chunk with the checksum that its content has.
+/// Gives each chunk the checksum of its content.
 std::string repair(std::string bytes) {
   for (size_t at = 8; at + 12 <= bytes.size();) {
     const size_t n = big_endian(bytes, at);
@@ -77,7 +77,8 @@ void run(const std::string& bytes) {
   fuzz::expect(models::read_png(path) == image, "written and read, another picture");
 }
 
-// Of a byte deflate makes 1032 at most, each 8 pixels of 3 bytes, which are there thrice.
+// A compressed byte expands to at most 1032 bytes, each of at most 8 pixels of 3 bytes, which are
+// held in up to three copies.
 const fuzz::Register target{{"png", seeds, run, 1032 * 8 * 3 * 4}};
 
 }  // namespace

@@ -15,7 +15,7 @@ std::vector<std::string> seeds() {
     save_safetensors(path, tensors, {{"step", "12"}});
   }));
   all.push_back(fuzz::saved([&](const std::string& path) { save_safetensors(path, {}); }));
-  // Other programs' files, one per type.
+  // Files as other programs write them, one per type.
   for (const auto& [type, size] : std::vector<std::pair<std::string, int>>{{"F64", 8},
                                                                            {"F32", 4},
                                                                            {"F16", 2},
@@ -38,7 +38,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
-/// Checks that saving and loading again gives the same.
+/// Checks that saving and loading again gives the same tensors.
 void run(const std::string& bytes) {
   fuzz::past_checksum(bytes, fuzz::repair_safetensors, [](const std::string& file) {
     const SafetensorsFile read = load_safetensors(fuzz::write(file));

@@ -20,7 +20,7 @@ std::vector<std::string> seeds() {
   return {file({1, 2, 3, 0}, 4), file({}, 1), file({70000, 5}, 70001, "00112233aabbccdd")};
 }
 
-/// The file with the checksum that its tokens have.
+/// Gives the file the checksum of its tokens.
 std::string repair(std::string bytes) {
   internal::Checksum checksum;
   checksum.add(bytes.data() + 64, bytes.size() - 64);

@@ -1,5 +1,5 @@
-// tokenizer.json of every type, ours and Hugging Face's, GPT-2's vocab.json and merges.txt, BERT's
-// vocab.txt.
+// Fuzzes tokenizer.json of every type, ours and Hugging Face's, GPT-2's vocab.json and merges.txt,
+// and BERT's vocab.txt.
 
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
@@ -21,7 +21,7 @@ std::string saved(const T& tokenizer) {
 
 const std::vector<std::string> pieces{"[UNK]", "the", "##y", "t", "\xc3\xa9", "##t", "1", "##2"};
 
-// Hugging Face's of the kinds that are read; BPE needs a token for each byte.
+// Hugging Face tokenizers of the supported kinds. BPE needs a token for each byte.
 std::string their_wordpiece() {
   return R"({"added_tokens":[{"id":0,"content":"[UNK]","special":true}],"normalizer":{"type":)"
          R"("BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,)"
@@ -75,7 +75,7 @@ const BPETokenizer& gpt2() {
 std::vector<std::string> gpt2_seeds() {
   gpt2().save_gpt2(fuzz::path_of("vocab"), fuzz::path_of("merges"));
   return {fuzz::join({read_file(fuzz::path_of("merges")), read_file(fuzz::path_of("vocab"))}),
-          // Merges alone go with the vocabulary above.
+          // Merges without a vocabulary are used with the one saved above.
           read_file(fuzz::path_of("merges"))};
 }
 
@@ -88,7 +88,7 @@ void run_gpt2(const std::string& bytes) {
   use(BPETokenizer::load_gpt2(fuzz::path_of("vocab"), fuzz::write(parts[0], "merges")));
 }
 
-// vocab.txt, tokenizer_config.json.
+// Seeds: vocab.txt and tokenizer_config.json.
 std::vector<std::string> bert_seeds() {
   WordPieceTokenizer(pieces).save_vocab(fuzz::path_of("vocab.txt"));
   return {fuzz::join(

@@ -74,7 +74,7 @@ void polymorphism() {
   expect(net.out.bias.to_vector<float>()[0] == before[0] - 0.5f, "an optimiser of one's own");
 }
 
-/// Both sides see the same thread-local scopes.
+/// Checks that program and library see the same thread-local scopes.
 void scopes() {
   const Tensor x = ones({2}).requires_grad_();
   {

@@ -17,7 +17,8 @@ using models::Hypothesis;
 
 namespace {
 
-/// A model given by a table per source: the logits after a row's last two tokens. Counts its calls.
+/// A model given by a table per source of the logits after a row's last two tokens. It counts its
+/// calls.
 class TableDecoder : public models::Decoder {
  public:
   TableDecoder(int64_t sources, int64_t beams, int64_t vocab, int64_t capacity)
@@ -136,7 +137,7 @@ TEST_CASE("beam search: one beam equals greedy decoding and ends at the stop tok
     CHECK(all[0].log_probability == Approx(log_probability));
     stopped += ends;
   }
-  CHECK((stopped > 0 && stopped < 5));  // both occur
+  CHECK((stopped > 0 && stopped < 5));  // some searches stop early
 }
 
 TEST_CASE("beam search: more beams score no worse, and the decoder's capacity is the limit",

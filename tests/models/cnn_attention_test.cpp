@@ -101,7 +101,7 @@ TEST_CASE("CNN with attention: learns colours and shapes, and gamma changes",
   const models::ImageBatch test = split.test.range(0, 100, stats);
   const double right = mean(argmax(model(test.images), 1) == test.labels).item();
   CAPTURE(model.attention->gamma.item());
-  CHECK(right > 0.8);  // of 35 classes
+  CHECK(right > 0.8);  // there are 35 classes
   CHECK(std::abs(model.attention->gamma.item()) > 1e-3);
 }
 

@@ -43,7 +43,7 @@ std::string deep(const char* open, const char* close) {
   return text;
 }
 
-/// JSON values that are wrong where config.json holds `value`, which must be positive if so said.
+/// JSON values that are wrong in place of config.json's `value`; `positive`: it must be positive.
 std::vector<std::string> wrong_values(const json& value, bool positive, const std::string& huge) {
   std::vector<std::string> others{"null",
                                   "[]",
@@ -133,7 +133,7 @@ TEST_CASE("hostile files: a damaged config.json is refused or is a valid one", "
         c.bias || !c.tie || c.dropout < 0 || c.dropout >= 1)
       FAIL_CHECK("a damaged configuration was taken");
   });
-  CHECK(count > 0);  // "heads": 2, dropout 0.2
+  CHECK(count > 0);  // valid damage, such as "heads": 2 or dropout 0.2
 }
 
 TEST_CASE("hostile files: any damage to a GPT's weights is detected", "[hostile]") {

@@ -64,7 +64,7 @@ TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[
   refused("vit", {{"image_size", 99999}}, "exceeds the");
 }
 
-TEST_CASE("Hugging Face: irrelevant, missing and renamed keys of a configuration",
+TEST_CASE("Hugging Face: a configuration may have irrelevant, missing and renamed keys",
           "[hugging_face]") {
   const Copy copy("gpt2");
   copy.change_config({{"summary_type", "cls_index"},
@@ -75,7 +75,7 @@ TEST_CASE("Hugging Face: irrelevant, missing and renamed keys of a configuration
                       {"layer_norm_epsilon", nullptr},
                       {"architectures", nullptr}});
   CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
-  json renamed = json_in(all_folders + "gpt2/config.json");  // with the aliases
+  json renamed = json_in(all_folders + "gpt2/config.json");  // with the aliases of keys
   for (const auto& [now, before] : {std::pair("hidden_size", "n_embd"),
                                     {"num_hidden_layers", "n_layer"},
                                     {"num_attention_heads", "n_head"},

@@ -101,7 +101,7 @@ void check_same_config(const std::string& saved, const std::string& original) {
 
 }  // namespace
 
-TEST_CASE("Hugging Face: a global that loads a folder before main", "[hugging_face]") {
+TEST_CASE("Hugging Face: a global variable can load a folder before main", "[hugging_face]") {
   CHECK(loaded_before_main);
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("Hugging Face: a GPT-2 computes PyTorch's logits", "[hugging_face]") {
   CHECK(gpt2_difference(other) < 1e-4);
 }
 
-TEST_CASE("Hugging Face: variants of parameter names of GPT-2 files", "[hugging_face]") {
+TEST_CASE("Hugging Face: GPT-2 files with variants of parameter names load", "[hugging_face]") {
   const Copy copy("gpt2");
   auto check = [&] { CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4); };
   NamedTensors tensors = copy.tensors();

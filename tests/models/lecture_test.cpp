@@ -365,7 +365,7 @@ TEST_CASE("lecture: rotary scores depend only on the offset", "[lecture]") {
   }
 }
 
-// The same in the layer: tokens read in two pieces after 90 others in the cache have the same
+// The same holds in the layer: tokens read in two pieces after 90 others in the cache have the same
 // relative attention weights as at the beginning in one piece.
 TEST_CASE("lecture: rotary attention after cached tokens equals that at the start", "[lecture]") {
   const NoGrad no_grad;

@@ -79,7 +79,7 @@ TEST_CASE("MAE: the mask depends only on seed, step and image", "[mae]") {
   CHECK_FALSE(golden::same(order[0], order[1]));
   const Tensor hidden = model(randn({500, 2, 16, 16}), order).hidden;
   CHECK(golden::same(sum(hidden, 1), full({500}, 48, int64)));
-  const Tensor share = mean(hidden, 0);  // of each patch: standard deviation 0.02
+  const Tensor share = mean(hidden, 0);  // each patch's share has standard deviation 0.02
   CHECK(min(share).item() > 0.67);
   CHECK(max(share).item() < 0.83);
   CHECK_THROWS_WITH(model.order(2, 0, 0, ids), Contains("MAE: expected 2 ids of int64"));

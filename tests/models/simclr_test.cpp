@@ -75,7 +75,7 @@ TEST_CASE("SimCLR: learns shapes without labels", "[simclr][learns]") {
     };
     return std::pair{view(0), view(1)};
   };
-  // How often a view of an unseen image is nearest to its other view, among 199; and the loss.
+  // How often a view of an unseen image is nearest to its other view among 199 views, and the loss.
   const Tensor twin = roll(arange(200), 100);
   const auto found = [&] {
     const NoGrad no_grad;

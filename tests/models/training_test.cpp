@@ -89,12 +89,12 @@ TEST_CASE("models trained concurrently on the user's own threads equal those tra
 TEST_CASE("after its first step, training requests no memory from the system",
           "[training][memory]") {
   const Threads restore;
-  set_num_threads(1);  // else threads may meet in a kernel later than in the first step
+  set_num_threads(1);  // with more, threads may first meet in a kernel after the first step
   Run run(1);
   run.steps(1);
   const MemoryStats first = memory_stats();
   run.steps(5);
   CHECK(memory_stats().live == first.live);
-  if (first.cached > 0)  // not under a sanitizer
+  if (first.cached > 0)  // is 0 under a sanitizer
     CHECK(memory_stats().system_allocations == first.system_allocations);
 }

@@ -51,7 +51,7 @@ void compare(const std::string& name, nn::Module& module, const Call& call,
   }
 }
 
-/// The script's padding mask, true for real source tokens: (B, 1, 1, S).
+/// The generator's padding mask (B, 1, 1, S), true for source tokens that are not padding.
 Tensor keep() { return nn::padding_mask(from_data<int64_t>({5, 3}, {2}), 2, 5); }
 
 const models::TransformerConfig small{.source_vocab = 11,

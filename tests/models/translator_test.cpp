@@ -1,5 +1,5 @@
-// Requirements of every translation model: Transformers pre-norm and post-norm, recurrent ones with
-// each cell and score.
+// What holds for every translation model: Transformers with pre-norm and post-norm, and recurrent
+// ones with each cell and score.
 
 #include <catch2/catch.hpp>
 
@@ -128,7 +128,7 @@ TEST_CASE("translators: alignments are computed without dropout, also in trainin
   check(RNNTranslator({.source_vocab = 9, .target_vocab = 9, .hidden = 8, .dropout = 0.5}));
 }
 
-TEST_CASE("translators: a recurrent one has the requested cells", "[translator]") {
+TEST_CASE("translators: a recurrent translator has the requested cells", "[translator]") {
   for (const Recurrence cell :
        {Recurrence::rnn_tanh, Recurrence::rnn_relu, Recurrence::lstm, Recurrence::gru}) {
     const RNNTranslator model({.source_vocab = 5, .target_vocab = 5, .layers = 2, .cell = cell});

@@ -52,7 +52,7 @@ TEST_CASE("ViT: parameters are initialised as documented", "[vit]") {
       CHECK(min(x).item() == Approx(-bound).epsilon(0.02));
       CHECK(deviation(x) == Approx(bound / std::sqrt(3)).epsilon(0.05));
       ++maps;
-    } else if (p.rank() == 3) {  // the sample deviation of n values varies by 0.3 / sqrt(2 n)
+    } else if (p.rank() == 3) {  // the deviation of n values has standard error 0.3 / sqrt(2 n)
       const auto n = static_cast<double>(p.numel());
       CHECK(std::abs(deviation(x) - 0.3) < 4 * 0.3 / std::sqrt(2 * n));
       CHECK(std::abs(mean(x).item()) < 4 * 0.3 / std::sqrt(n));
@@ -65,7 +65,7 @@ TEST_CASE("ViT: parameters are initialised as documented", "[vit]") {
   }
   CHECK(tables == 2);                 // the class token and the positions
   CHECK(maps == 1 + 2 * 4 + 1);       // patches; per block qkv, output and two of the MLP; the head
-  CHECK(biases == maps + 2 * 2 + 1);  // and those of the norms
+  CHECK(biases == maps + 2 * 2 + 1);  // and the biases of the norms
 }
 
 TEST_CASE("ViT: a patch is a linear map of its own pixels, in row-major order", "[vit]") {

@@ -69,7 +69,7 @@ void check_same(const Function& layer, const Function& expected, const Tensor& x
 
 }  // namespace
 
-TEST_CASE("multi-head attention: heads, separate key and value sizes, rotary positions, a cache",
+TEST_CASE("multi-head attention: equals its formula with every option, also with a cache",
           "[nn][attention]") {
   manual_seed(1);
   const std::vector<nn::MultiHeadAttentionOptions> all{
@@ -100,7 +100,8 @@ TEST_CASE("multi-head attention: heads, separate key and value sizes, rotary pos
   }
 }
 
-TEST_CASE("cross-attention: its sizes, masks, memory projected once", "[nn][attention]") {
+TEST_CASE("cross-attention: equals its formula with any sizes, masks and projected memory",
+          "[nn][attention]") {
   manual_seed(2);
   for (const nn::MultiHeadAttentionOptions& o :
        {nn::MultiHeadAttentionOptions{.heads = 2},
@@ -247,13 +248,13 @@ TEST_CASE("feed-forward layers: gates and hidden dropout", "[nn]") {
   CHECK_THROWS_WITH(nn::SwiGLU(-5), Contains("MLP: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::RMSNorm(0), Contains("RMSNorm"));
   CHECK_THROWS_WITH(nn::RMSNorm(4, -1), Contains("RMSNorm: expected eps >= 0"));
-  for (const int64_t dim : {INT64_MAX, INT64_MIN}) {  // 8/3 of it overflows
+  for (const int64_t dim : {INT64_MAX, INT64_MIN}) {  // 8/3 of dim overflows
     CHECK(nn::SwiGLU::hidden_size(dim) % 8 == 0);
     CHECK_THROWS_AS(nn::llama_block(dim, {}), Error);
     CHECK_THROWS_AS(nn::SwiGLU(dim), Error);
   }
   CHECK(nn::SwiGLU::hidden_size(INT64_MAX) > 0);
-  // Without positions a sequence would be a set.
+  // Positions are required: without them the order of tokens would have no effect.
   CHECK_THROWS_WITH(nn::llama_block(8, {.context = 0}),
                     Contains("llama_block: expected context > 0"));
 }

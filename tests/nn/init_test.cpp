@@ -31,7 +31,7 @@ TEST_CASE("initialisers have the right bounds and moments", "[nn]") {
   CHECK(min(nn::init::kaiming_uniform(shape)).item() == Approx(-linear_bound).epsilon(1e-3));
   CHECK(deviation(nn::init::kaiming_normal(shape, 1)) ==
         Approx(std::sqrt(1.0 / 300)).epsilon(0.02));
-  // A convolution's fans include its kernel's area: 40 * 5 * 3 in, 60 * 5 * 3 out.
+  // A convolution's fans include its kernel's area: fan_in 40 * 5 * 3, fan_out 60 * 5 * 3.
   CHECK(deviation(nn::init::kaiming_normal({60, 40, 5, 3})) ==
         Approx(std::sqrt(2.0 / 600)).epsilon(0.02));
   CHECK(largest(nn::init::xavier_uniform({60, 40, 5, 3})) ==
@@ -53,9 +53,9 @@ TEST_CASE("initialisers have the right bounds and moments", "[nn]") {
   CHECK(min(cut).item() >= -1);
   CHECK(max(cut).item() <= 2);
   CHECK(mean(cut).item() == Approx(0.2296).margin(0.01));
-  // 1 - (phi(-1) + 2 phi(2)) / (Phi(2) - Phi(-1)) - mean^2
+  // The variance is 1 - (phi(-1) + 2 phi(2)) / (Phi(2) - Phi(-1)) - mean^2.
   CHECK(var(cut, {}).item() == Approx(0.5196).margin(0.01));
-  const Tensor moved = nn::init::trunc_normal(shape, 3, 2, 1, 7);  // the same, times 2, plus 3
+  const Tensor moved = nn::init::trunc_normal(shape, 3, 2, 1, 7);  // the same times 2 plus 3
   CHECK(mean(moved).item() == Approx(3.4592).margin(0.02));
   CHECK(min(moved).item() == Approx(1).margin(0.01));
   CHECK(max(moved).item() == Approx(7).margin(0.01));

@@ -16,7 +16,7 @@ namespace {
 
 using Parameters = std::map<std::string, Tensor>;
 
-/// A module's parameters after setting all of them, biases and gains too, to random values.
+/// Sets all parameters of a module, biases and gains too, to random values and returns them.
 Parameters randomised(const nn::Module& module) {
   const NoGrad no_grad;
   Parameters out;
@@ -109,7 +109,7 @@ void check_same(const std::function<Tensor(const Tensor&)>& layer,
   const auto [y_expected, dx_expected] = run(expected);
   CHECK(difference(y, y_expected) < 1e-4);
   CHECK(difference(dx[0], dx_expected[0]) < 1e-4);
-  manual_seed(12);  // and without a backward pass
+  manual_seed(12);  // the same without a backward pass
   const NoGrad no_grad;
   CHECK(difference(layer(x), y_expected) < 1e-4);
 }

@@ -116,7 +116,7 @@ TEST_CASE("a block's options reach its layers", "[nn]") {
 }
 
 TEST_CASE("layer norm's eps is added to the variance", "[nn]") {
-  const Tensor x = tensor({1, -1, 1, -1});  // of variance 1
+  const Tensor x = tensor({1, -1, 1, -1});  // its variance is 1
   CHECK(nn::LayerNorm(4, {.eps = 3})(x).to_vector<float>() ==
         std::vector<float>{0.5, -0.5, 0.5, -0.5});
 }
@@ -130,7 +130,8 @@ TEST_CASE("dropout acts in training mode only", "[nn]") {
   CHECK(golden::same(block(x), block(x)));
 }
 
-TEST_CASE("positions", "[nn]") {
+TEST_CASE("sinusoidal positions follow their formula, and learned ones are rows of a table",
+          "[nn]") {
   const Tensor table = nn::sinusoidal_positions(4, 6);
   auto at = [&](int64_t t, int64_t i) { return table[t][i].item(); };
   CHECK(at(0, 0) == 0);

@@ -37,7 +37,7 @@ void compare(const golden::File& file, const std::string& name, nn::Module& modu
     if (in[i] = get(names[i]); in[i].defined()) in[i].requires_grad_();
   const RecurrentOutput out = run(in[0], {in[1], in[2]}, get("lengths"));
 
-  Tensor total;  // its gradients are compared
+  Tensor total;  // the loss whose gradients are compared
   const std::vector<std::pair<std::string, Tensor>> outputs{
       {"output", out.output}, {"h", out.state.h}, {"c", out.state.c}};
   for (const auto& [what, y] : outputs) {
@@ -155,7 +155,7 @@ TEST_CASE("recurrent layers ignore the values of padding", "[recurrent]") {
     CHECK(sum(abs(dx * padding.to(float32))).item() == 0);
     CHECK(sum(abs(y * padding.to(float32))).item() == 0);
     CHECK(std::isfinite(sum(abs(dx)).item()));
-    // each row alone gives the same
+    // Each row alone gives the same.
     const auto alone = everything(layers, x.slice(0, 0, 1).slice(1, 0, 4), {});
     CHECK(difference(alone[0], y.slice(0, 0, 1).slice(1, 0, 4).contiguous()) < 1e-6);
   });
@@ -242,7 +242,7 @@ TEST_CASE("a cell applied step by step equals its layer", "[recurrent]") {
   nn::GRUCell cell(3, 4);
   NamedTensors state;
   for (const auto& [name, tensor] : layer.state_dict())
-    state.emplace_back(name.substr(0, name.size() - 3), tensor);  // without _l0
+    state.emplace_back(name.substr(0, name.size() - 3), tensor);  // the name without _l0
   cell.load_state_dict(state);
   const Tensor x = randn({2, 6, 3}), dy = randn({2, 6, 4});
   sum(layer(x).output * dy).backward();

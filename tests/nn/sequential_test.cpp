@@ -27,7 +27,7 @@ struct Scale : nn::Module {  // user-defined
 };
 struct Shift {
   double by;
-  Tensor operator()(const Tensor& x) { return x + (by += 0); }  // not const: a copy is called
+  Tensor operator()(const Tensor& x) { return x + (by += 0); }  // not const: a copy is used
 };
 struct TwoInputs {
   Tensor operator()(const Tensor& x, const Tensor&) const { return x; }
@@ -70,7 +70,7 @@ TEST_CASE("Sequential: layers of any kind, in sequence", "[nn]") {
   const Tensor trained = net(x);
   manual_seed(4);
   CHECK(difference(trained, net(x)) == 0);
-  CHECK(difference(trained, net(x)) > 0);  // dropout
+  CHECK(difference(trained, net(x)) > 0);  // dropout acts in training mode
   sum(trained).backward();
   for (const Tensor& p : net.parameters()) CHECK(p.grad().defined());
   net.zero_grad();
@@ -102,7 +102,7 @@ TEST_CASE("Sequential: nested, as a child, copied, saved, loaded and converted",
   a.to(float64);
   CHECK(a(x.to(float64)).dtype() == float64);
   CHECK(difference(a(x.to(float64)).to(float32), b(x)) < 1e-6);
-  nn::Sequential body = b.body, copy(body);  // shares the parameters, like every module
+  nn::Sequential body = b.body, copy(body);  // the copy shares the parameters
   CHECK(copy.size() == 3);
   CHECK(&copy.parameters()[0].impl() == &b.parameters()[0].impl());
 }
@@ -146,7 +146,7 @@ TEST_CASE("layers without parameters equal their ops", "[nn]") {
 TEST_CASE("accuracy: the fraction of rows with the largest element at the target", "[nn]") {
   const Tensor x = tensor({{1, 3, 2}, {5, 4, 4}, {0, 0, 0}, {-1, -3, -2}});
   CHECK(nn::accuracy(x, tensor({1, 0, 0, 0}, int64)) == 1);
-  CHECK(nn::accuracy(x, tensor({1, 0, 1, 2}, int64)) == 0.5);  // ties: the first
+  CHECK(nn::accuracy(x, tensor({1, 0, 1, 2}, int64)) == 0.5);  // of equal elements the first counts
   CHECK(nn::accuracy(x, tensor({1, -100, 1, -100}, int64)) == 0.5);
   CHECK(nn::accuracy(x, tensor({1, 2, 1, 2}, int64), {.ignore_index = 2}) == 0.5);
   CHECK(std::isnan(nn::accuracy(x, full({4}, -100, int64))));

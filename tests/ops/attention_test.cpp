@@ -16,7 +16,7 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// The lecture's formula; `key` seeds the dropout of the weights.
+/// Attention by the lecture's formula; `key` seeds the dropout of the weights.
 Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o = {},
                RandomKey key = {}) {
   const int64_t Tq = q.size(-2), Tk = k.size(-2), group = q.size(-3) / k.size(-3);
@@ -83,7 +83,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 TEST_CASE("attention: a lecture's example") {
-  // scores 0, 2, 1 give weights 0.09, 0.67, 0.24
+  // The scores 0, 2, 1 give the weights 0.09, 0.67, 0.24.
   const Tensor q = tensor({{1, 0}}, float64).unsqueeze(0);
   const Tensor k = tensor({{0, 1}, {2, 0}, {1, 1}}, float64).unsqueeze(0);
   const Tensor v = eye(3, float64).unsqueeze(0);
@@ -151,7 +151,7 @@ TEST_CASE("attention: dropout draws the same mask for kernels and formula") {
                   scaled_dot_product_attention(in[0], in[1], in[2])));
 }
 
-TEST_CASE("attention: few queries without a gradient, masked, causal, with dropout") {
+TEST_CASE("attention: the kernel for few queries without a gradient equals the formula") {
   const Dtype dtype = GENERATE(float64, float32);
   const bool causal = GENERATE(false, true);
   const NoGrad no_grad;
@@ -186,13 +186,13 @@ TEST_CASE("attention: a query that attends to no key has output 0 and gradient 0
     for (const Tensor& d : grad({y}, in, {.grad_outputs = {ones_like(y)}}))
       CHECK(difference(d, zeros_like(d)) == 0);
   }
-  // causal with fewer keys than queries: the first queries attend to none
+  // With a causal mask and fewer keys than queries, the first queries attend to no key.
   const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true});
   if (queries > 6)
     CHECK(difference(y.slice(2, 0, queries - 6), zeros({1, 2, queries - 6, 8})) == 0);
 }
 
-TEST_CASE("attention: NaN and large scores") {
+TEST_CASE("attention: large scores do not overflow, and NaN reaches only queries that see it") {
   auto in = operands({.queries = 40, .keys = 40}, float32);
   const Tensor large = scaled_dot_product_attention(in[0] * 100, in[1] * 100, in[2]);
   CHECK(difference(large, formula(in[0] * 100, in[1] * 100, in[2])) < 1e-5);
@@ -202,10 +202,10 @@ TEST_CASE("attention: NaN and large scores") {
   CHECK(std::isnan(sum(y.slice(2, 3)).item()));
 }
 
-TEST_CASE("attention: operands are read in place") {
+TEST_CASE("attention: operands may have any memory layout") {
   const Dtype dtype = GENERATE(float64, float32);
   manual_seed(11);
-  // q, k and v as a projection lays them out, with permuted axes, and broadcast
+  // The operands: q, k and v as a projection lays them out, with permuted axes, and broadcast.
   const Tensor qkv = randn({2, 70, 3 * 4 * 16}, dtype);
   auto parts = [](const Tensor& x) {
     auto p = x.reshape({2, 70, 12, 16}).split(4, 2);
@@ -317,7 +317,7 @@ TEST_CASE("attention: gradients and gradients of gradients") {
         return std::vector<Tensor>{self_attention(in[0], 2, 1, {.causal = true, .dropout = 0.2})};
       },
       {leaf({2, 5, 12})});
-  // one input used three times
+  // One input is used as q, k and v.
   check_gradients(
       [](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{scaled_dot_product_attention(in[0], in[0], in[0])};

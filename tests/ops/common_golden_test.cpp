@@ -116,7 +116,7 @@ struct Result {
   Tensors gradients;
 };
 
-/// f of the case's inputs in `dtype`; a missing gradient counts as 0.
+/// Runs f on the case's inputs in `dtype`; a missing gradient counts as 0.
 Result result_of(const golden::File& file, const std::string& name,
                  const std::function<Tensor(const Tensors&)>& f, Dtype dtype) {
   Tensors inputs;

@@ -58,7 +58,7 @@ TEST_CASE("kl_div: PyTorch's values, also at zeros and infinities") {
   CHECK(kl_div(x, t).item() == Approx(0.08417237781611957));
   CHECK(kl_div(x, t, Reduction::sum).item() == Approx(0.5050342668967174));
   CHECK((kl_div(x, t, Reduction::sum) / static_cast<double>(x.size(0))).item() ==
-        Approx(0.2525171334483587));  // batchmean
+        Approx(0.2525171334483587));  // PyTorch's batchmean
   CHECK(difference(gradients(kl_div(x, t), {x})[0],
                    {0, -1.0 / 12, -1.0 / 12, -1.0 / 60, -1.0 / 30, -7.0 / 60}) < 1e-15);
   const Tensor log_t = tensor({{-3, -0.7, -0.9}, {-0.2, -2, -3}}, float64).requires_grad_();

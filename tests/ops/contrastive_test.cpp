@@ -20,7 +20,7 @@ struct Threads {
   int before;
 };
 
-/// sim(row i of a, row j of b).
+/// The similarity of row i of a and row j of b.
 double similarity(const Tensor& a, int64_t i, const Tensor& b, int64_t j, bool cosine) {
   const Values x = values(a), y = values(b);
   const auto D = static_cast<size_t>(a.size(-1));
@@ -32,7 +32,7 @@ double similarity(const Tensor& a, int64_t i, const Tensor& b, int64_t j, bool c
   return cosine ? dot / std::sqrt(xx * yy) : dot;
 }
 
-/// -log(exp(s_own) / sum of exp(s)), both over the temperature.
+/// -log(exp(own / t) / sum of exp(s / t) over s in `all`), with the temperature t.
 double loss_of(double own, const std::vector<double>& all, double temperature) {
   double sum = 0;
   for (const double s : all) sum += std::exp((s - own) / temperature);
@@ -154,7 +154,7 @@ TEST_CASE("contrastive: CLIP's logit scale exp(s) equals a temperature of exp(-s
 }
 
 TEST_CASE("contrastive: values of every magnitude", "[contrastive]") {
-  // float32 against float64 on the same values.
+  // Compares float32 with float64 on the same values.
   const auto check = [](const Tensor& z, const ContrastiveOptions& options, double tolerance) {
     CAPTURE(options.temperature, options.cosine);
     const Tensor x = z.to(float64).detach().requires_grad_(),

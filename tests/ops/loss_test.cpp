@@ -19,7 +19,7 @@ Tensor indices(const std::vector<int64_t>& values) {
   return from_data(values, {static_cast<int64_t>(values.size())});
 }
 
-/// By definition, from softmax and one-hot targets.
+/// Cross entropy by its definition, from softmax and one-hot targets.
 Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets,
                               const CrossEntropyOptions& o) {
   const int64_t classes = logits.shape().back();
@@ -46,7 +46,7 @@ struct Expected {
   double smoothing;
   bool weighted;
   double mean, sum;
-  std::vector<double> losses, dx;  // dx of the mean
+  std::vector<double> losses, dx;  // dx: the gradient of the mean loss
 };
 
 /// PyTorch's values for x34 and the classes 2, 1 and ignored.
@@ -136,7 +136,7 @@ TEST_CASE("cross_entropy: PyTorch's values for probabilities") {
     CHECK(loss.item() == Approx(e.mean).epsilon(1e-12));
     CHECK(difference(x.grad(), e.dx) < 1e-12);
   }
-  // one-hot probabilities equal class indices
+  // One-hot probabilities give the same as class indices.
   const Tensor x = randn({6, 5}, float64), t = randint(0, 5, {6});
   const Tensor hot = eq(t.unsqueeze(-1), arange(5)).to(float64);
   CHECK(difference(cross_entropy(x, hot), cross_entropy(x, t)) < 1e-14);
@@ -211,7 +211,7 @@ TEST_CASE("cross_entropy: the gradient overwrites logits without another owner")
   CHECK(difference(logits, copy) == 0);
   CHECK(difference(w.grad(), dw * 2.0) < 1e-6);
   CHECK(difference(h.grad(), dh * 2.0) < 1e-6);
-  // logits given as a view: the view's base must have no other owner either
+  // If the logits are a view, its base must have no other owner either.
   const Tensor base = linear(h, w);
   cross_entropy(base.reshape({2, rows / 2, classes}), t.reshape({2, rows / 2})).backward();
   CHECK(difference(base, copy) == 0);

@@ -58,7 +58,7 @@ Values numbers(const std::string& key, Dtype dtype) {
   return file().get(key, dtype).to_vector<double>();
 }
 
-// The i-th of `rows` equal parts.
+// The i-th of `rows` equal parts of v.
 Values part(const Values& v, size_t rows, size_t i) {
   const size_t n = v.size() / rows;
   if (v.empty()) return {};
@@ -94,13 +94,13 @@ Values otherwise(const std::string& key, Dtype dtype) {
   return narrow == (dtype == float32) && file().has(key) ? numbers(key, dtype) : Values{};
 }
 
-// True if float32 can hold layer norm's statistics for the i-th row: not the mean of neighbours
-// beyond 1e5, nor the variance of values spread over more than 1e19.
+// True if float32 can hold layer norm's statistics for the i-th row. It cannot hold the mean of
+// adjacent numbers beyond 1e5, nor the variance of values spread over more than 1e19.
 bool is_within_float32(size_t i, double size) {
   return i % 4 == 2 || size < (i % 4 == 3 ? 1e19 : 2e5);
 }
 
-// Row by row, so that large rows do not hide errors in small ones.
+// Compares row by row, so that large rows do not hide errors in small ones.
 void compare_rows(const std::string& group, const std::string& name, Dtype dtype) {
   const std::string key = group + '.' + name;
   const Tensor x = file().get(group + ".x", dtype).requires_grad_();
@@ -142,7 +142,7 @@ const Cases& waves() {
   return all;
 }
 
-// Error of each element, relative to the element or to `floor`.
+// Checks the error of each element, relative to the element or to `floor`.
 void compare_points(const std::string& group, const Cases& cases, Dtype dtype, double floor) {
   for (const auto& [name, f] : cases) {
     const Tensor x = file().get(group + ".x", dtype).requires_grad_();
@@ -214,7 +214,7 @@ void compare_attention(const Attention& a, bool mask_gradient) {
 }
 
 void compare_self_attention(const Attention& a) {
-  // (B, H, T, D) and (B, T, H D)
+  // Convert (B, H, T, D) to (B, T, H D) and back.
   const auto side_by_side = [](const Tensor& x) { return x.transpose(1, 2).flatten(2); };
   const auto heads = [](const Tensor& x, int64_t n) {
     return x.reshape({x.size(0), x.size(1), n, x.size(2) / n}).transpose(1, 2);

@@ -54,10 +54,10 @@ TEST_CASE("matmul: equals its definition for all ranks, broadcasts and strides")
       const Tensor a = randn(sa, dtype), b = randn(sb, dtype);
       INFO(sa << " x " << sb << " " << dtype);
       CHECK(difference(matmul(a, b).to(float64), naive_matmul(a, b)) < tolerance(dtype));
-      const Tensor at = a.transpose(-1, -2).contiguous().mT();  // by columns
+      const Tensor at = a.transpose(-1, -2).contiguous().mT();  // column-major
       const Tensor bt = b.transpose(-1, -2).contiguous().mT();
       CHECK(difference(matmul(at, bt).to(float64), naive_matmul(a, b)) < tolerance(dtype));
-      const Tensor as = stack({a, a}, -1).select(-1, 0);  // neither by rows nor by columns: copied
+      const Tensor as = stack({a, a}, -1).select(-1, 0);  // no axis contiguous: copied
       const Tensor bs = stack({b, b}, -1).select(-1, 0);
       CHECK(difference(matmul(as, bs).to(float64), naive_matmul(a, b)) < tolerance(dtype));
     }
@@ -128,11 +128,12 @@ TEST_CASE("matmul: gradients are accumulated in place") {
   loss().backward();
   CHECK(difference(w.grad(), once * 2.0) < 1e-12);
   CHECK(w.grad().data<double>() == before);
-  const Tensor held = w.grad();  // a second owner, whose values must stay
+  const Tensor held = w.grad();  // a second owner, whose values must not change
   loss().backward();
   CHECK(difference(w.grad(), once * 3.0) < 1e-12);
   CHECK(difference(held, once * 2.0) < 1e-12);
-  // an operand is saved only if the other requires grad, and only required gradients are computed
+  // An operand is saved only if the other one requires a gradient, and only required gradients are
+  // computed.
   const Tensor y = matmul(x, w);
   x.fill_(0);
   CHECK_THROWS_WITH(y.backward(ones({3, 5}, float64)), Catch::Contains("changed in place"));

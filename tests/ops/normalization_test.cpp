@@ -110,7 +110,7 @@ TEST_CASE("softmax: infinities, NaN and large values") {
   const Tensor x = tensor({-inf, -inf}).requires_grad_();
   softmax(x).backward(tensor({1, 2}));
   CHECK(difference(x.grad(), {0, 0}) == 0);
-  // a later block has a larger element than all earlier ones
+  // Each block has larger elements than all earlier ones.
   const Tensor rising = arange(0, 5000, 1, float64) * 0.01;
   CHECK(difference(log_softmax(rising), rising - logsumexp(rising, 0)) < 1e-13);
 }
@@ -305,9 +305,9 @@ TEST_CASE("dropout: drops a fraction p and scales the rest, in the gradient too"
   CHECK(difference(y, where(gt(y, 0), full(y.shape(), 1 / 0.7, float64), zeros_like(y))) < 1e-15);
   y.backward(full(y.shape(), 2, float64));
   CHECK(difference(x.grad(), y.detach() * 2.0) < 1e-15);
-  CHECK(difference(dropout(x, 0.3), y) > 0.1);  // other elements each time
+  CHECK(difference(dropout(x, 0.3), y) > 0.1);  // other elements are dropped each time
   manual_seed(7);
-  CHECK(difference(dropout(x, 0.3), y) == 0);  // the same elements from the same seed
+  CHECK(difference(dropout(x, 0.3), y) == 0);  // the same seed drops the same elements
 }
 
 TEST_CASE("dropout: off in evaluation mode and at p = 0, all dropped at p = 1") {
@@ -348,7 +348,7 @@ TEST_CASE("norms of rows up to the largest values equal those of the rows scaled
     const double largest = dtype == float32 ? 3.4e38 : 1.79e308;
     for (const double size : {1.0, 0.5, 1e-3, 1e-10}) {
       CAPTURE(dtype, size);
-      // An ordinary row next to it keeps its bits.
+      // An ordinary row next to a huge one keeps its bits.
       const Tensor huge = tensor({{1, -1, 0.25, -0.5}}).to(dtype) * largest * size,
                    usual = randn({1, 4}, dtype), small = tensor({{1, -1, 0.25, -0.5}}).to(dtype);
       const Tensor x = cat({huge, usual}, 0).requires_grad_();

@@ -50,7 +50,7 @@ Tensor keys_of(int64_t n, Dtype dtype) {
   return from_data(k, {1, n, 4}).to(dtype);
 }
 
-/// softmax(q k^T + mask) v, composed.
+/// softmax(q k^T + mask) v, from basic ops.
 Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
   const Tensor scores = matmul(q, k.mT());
   return matmul(softmax(mask.defined() ? scores + mask : scores), v);
@@ -78,7 +78,8 @@ TEST_CASE("attention's gradients match its forward weights at any magnitude of s
     const Tensors got = gradients(dtype, [](const Tensor& q, const Tensor& k, const Tensor& v) {
       return scaled_dot_product_attention(q, k, v, {.scale = 1});
     });
-    // dk's first column is `large` times the rest: its rounding, not the weights', bounds dk.
+    // dk's first column is `large` times the rest, so dk's error is bounded by that column's
+    // rounding, not by that of the weights.
     for (size_t i = 0; i < got.size(); ++i)
       CHECK(relative_distance(got[i].to(float64), expected[i]) < (dtype == float32 ? 1e-5 : 1e-11));
   }
@@ -155,7 +156,7 @@ TEST_CASE("long rows keep their precision") {
              std::vector<double>(3, 1.0 / static_cast<double>(n)));
   CHECK(log_softmax(x).slice(0, 0, 1).item() ==
         Approx(-std::log(static_cast<double>(n))).epsilon(1e-6));
-  // The gradient of a bias over n rows, and of softmax, which sums to 0 over a row.
+  // The gradient of a bias sums over n rows; that of softmax sums to 0 over a row.
   const Tensor bias = zeros({3}).requires_grad_();
   layer_norm(ones({n, 3}), ones({3}), bias).backward(full({n, 3}, 0.1));
   CHECK(bias.grad().slice(0, 0, 1).item() == Approx(0.1 * static_cast<double>(n)).epsilon(1e-5));
@@ -180,7 +181,7 @@ TEST_CASE("layer norm of rows whose mean is not representable in float32") {
 }
 
 TEST_CASE("sin and cos of large values are accurate and in [-1, 1]") {
-  // The double functions at the float's value, from PyTorch.
+  // Expected: PyTorch's double functions at the floats' values.
   const Tensor x = tensor({0.5, 1e5, 1e7, 1e10, 1e20, 3e38, -1e20});
   check_same(sin(x).to_vector<double>(),
              {0.479425538604203, 0.0357487979, 0.4205477931907825, -0.4875060250875107,

@@ -74,7 +74,7 @@ Tensors output_gradients(const Tensors& outputs) {
 
 struct Run {
   Tensors outputs;    // outside the graph
-  Tensors gradients;  // of the floating inputs, in order; undefined where there is none
+  Tensors gradients;  // of the floating inputs, in order; undefined if missing
 };
 
 Tensors detached(const Tensors& tensors) {
@@ -139,7 +139,7 @@ Tensors as_dtype(const Tensors& tensors, Dtype dtype) {
   return out;
 }
 
-/// f of intermediate tensors, held only by the graph once f has returned.
+/// f applied to intermediate tensors, which only the graph holds once f has returned.
 TensorFunction on_passing_inputs(const TensorFunction& f) {
   return [&f](const Tensors& x) {
     Tensors made;
@@ -199,7 +199,7 @@ const std::vector<std::pair<const char*, Layout>>& layouts() {
   return all;
 }
 
-/// Leaves of which input `only` (-1: all) is laid out in memory by `layout`.
+/// Leaves with the inputs' values; input `only` (-1: all) is laid out in memory by `layout`.
 Tensors laid_out(const Tensors& inputs, const Layout& layout, int only) {
   const NoGrad no_grad;
   Tensors leaves;
@@ -221,7 +221,8 @@ Tensors contiguous_leaves(const Tensors& tensors) {
   return leaves;
 }
 
-/// Output gradients shared with the caller, which must not be written to.
+/// Runs f and its backward with output gradients in a layout, and checks that they are not
+/// overwritten.
 Run run_with(const TensorFunction& f, const Tensors& leaves, const Layout& layout) {
   const Tensors outputs = f(leaves), ys = wanted(outputs);
   Tensors gradients = output_gradients(outputs);
@@ -290,7 +291,7 @@ void check_layouts(const OpRow& row, const Tensors& inputs) {
   const Layout as_it_is = [](const Tensor& x) { return x; };
   const Run plain = run(row.f, leaves_of(inputs, float64));
   for (const auto& [name, layout] : layouts()) {
-    const bool small = inputs[0].numel() < 1000;  // for large ones, all at once suffices
+    const bool small = inputs[0].numel() < 1000;  // large inputs are laid out all at once only
     const int alone = small && inputs.size() > 1 ? static_cast<int>(inputs.size()) : 0;
     for (int only = -1; only < alone; ++only) {
       const Tensors leaves = laid_out(inputs, layout, only), copies = contiguous_leaves(leaves);
@@ -351,7 +352,7 @@ void check_ways(const OpRow& row, const Tensors& inputs) {
   compare("with hooks", run(row.f, hooked), expected, 1e-12);
   for (const Tensor& y : expected.outputs)
     for (double v : y.to_vector<double>())
-      if (!std::isfinite(v)) return;  // the mean of an empty tensor: a true anomaly
+      if (!std::isfinite(v)) return;  // such as the mean of an empty tensor, a true anomaly
   const AnomalyMode anomaly;
   compare("in AnomalyMode", run(row.f, leaves_of(inputs, float64)), expected, 1e-12);
 }

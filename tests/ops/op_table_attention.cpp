@@ -48,7 +48,7 @@ Tensor attention(const Setting& s, const Tensors& x) {
   return scaled_dot_product_attention(x[0], x[1], x[2], options_of(s, x[0], x[1].size(-2)));
 }
 
-/// The formula, written out.
+/// Attention by its formula, written out.
 Tensor attention_by_hand(const Setting& s, const Tensors& x) {
   const Tensor &q = x[0], &k = x[1], &v = x[2];
   const int64_t group = q.size(-3) / k.size(-3), queries = q.size(-2), keys = k.size(-2);
@@ -174,7 +174,7 @@ std::vector<OpRow> gated_rows() {
   return rows;
 }
 
-/// Some sines and cosines.
+/// A table of sines and cosines of some angles.
 Tensor some_positions(int64_t time, int64_t dim, Dtype dtype) {
   const Tensor angle = arange(time).to(float64).unsqueeze(1) * 0.7 + arange(dim / 2).to(float64);
   return stack({sin(angle), cos(angle)}, -1).reshape({time, dim}).to(dtype);
@@ -191,7 +191,7 @@ OpRow rotary_row() {
                       {normal({2, 0, 3, 2})},
                       {normal({2, 3, 1, 0})}},
           .large = {{normal({3, 133, 7, 18})}},
-          .composed = of_one([=](const Tensor& x) {  // as a complex number times e^(i angle)
+          .composed = of_one([=](const Tensor& x) {  // pairs as complex numbers times e^(i angle)
             const int64_t turning = (x.size(-2) + 1) / 2;
             Tensor y = x.clone();
             const Tensor sine = table(x).slice(-1, 0, INT64_MAX, 2).unsqueeze(1),
@@ -242,7 +242,7 @@ OpRow weights_row() {
                       {normal({0, 2, 1, 1}), normal({0, 2, 1, 1})}},
           .composed = of_two([](const Tensor& q, const Tensor& k) {
             const Setting s{.variant = "", .causal = true, .scale = 0.7};
-            const int64_t keys = k.size(-2);  // the values that the weights sum are 1s and 0s
+            const int64_t keys = k.size(-2);  // with v = identity the output is the weights
             Shape shape = k.shape();
             shape.back() = keys;
             return attention_by_hand(s, {q, k, eye(keys, q.dtype()).expand(shape)});

@@ -120,7 +120,7 @@ std::vector<BadCall> bad_calls() {
           {with(-1), "nt_xent" + range + "-1"},
           {with(NAN), "nt_xent" + range},
           {with(INFINITY), "nt_xent" + range + "inf"},
-          {with(1e-60), "nt_xent" + range + "0"},  // in float32
+          {with(1e-60), "nt_xent" + range + "0"},  // this temperature is 0 in float32
           {learned(zeros({1})), "clip_loss" + range + "0"},
           {learned(full({}, NAN)), "clip_loss" + range},
           {learned(ones({2})), "temperature of one element"},

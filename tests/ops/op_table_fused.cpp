@@ -14,7 +14,7 @@ namespace {
 
 // ---- products ----
 
-/// sum_k a_ik b_kj, from products of shape (..., i, k, j).
+/// The matrix product sum_k a_ik b_kj, from products of shape (..., i, k, j).
 Tensor product(const Tensor& a, const Tensor& b) {
   return sum(a.unsqueeze(-1) * b.unsqueeze(-3), -2);
 }
@@ -140,7 +140,7 @@ std::vector<OpRow> linear_rows() {
   return rows;
 }
 
-// Inputs x, W1, W2 and, with biases, b1, b2.
+// The inputs are x, W1, W2 and, with biases, b1, b2.
 std::vector<OpRow> feed_forward_rows() {
   std::vector<OpRow> rows;
   for (const Activation activation : activations)

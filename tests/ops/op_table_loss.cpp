@@ -28,7 +28,7 @@ Input classes(const Shape& shape, int64_t n) {
           }};
 }
 
-/// int64, -1 or 1.
+/// int64 targets of -1 or 1.
 Input signs(const Shape& shape) {
   return {shape, [](const Shape& s) { return randint(0, 2, s) * 2 - 1; }};
 }

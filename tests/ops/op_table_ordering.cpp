@@ -10,7 +10,7 @@ namespace {
 
 Tensor square(const Tensor& x) { return x * x; }
 
-/// Each row's maximum (minimum): values and indices from a sort.
+/// A row for max (min) along an axis, composed of a sort's values and indices.
 template <class F>
 OpRow extreme_row(const std::string& name, F f, bool descending) {
   return {.name = name,
@@ -56,7 +56,7 @@ OpRow extreme_of_all_row(const std::string& name, F f, bool descending) {
           .accepts_empty = false};
 }
 
-/// Its index; the first among equal elements, as in a stable sort.
+/// A row for argmax (argmin): the first among equal elements, as in a stable sort.
 template <class F>
 OpRow place_row(const std::string& name, F f, bool descending) {
   return {.name = name,
@@ -118,7 +118,7 @@ std::vector<OpRow> extreme_rows() {
 }
 
 std::vector<OpRow> sorting_rows() {
-  auto in_order = [](const Tensors& x) {                            // from each element's rank
+  auto in_order = [](const Tensors& x) {                            // sorts by each element's rank
     const Tensor above = gt(x[0].unsqueeze(1), x[0].unsqueeze(2));  // (b, i, j): x_j > x_i
     const Tensor place = sum(above, 2);
     const Tensor one_hot = eq(place.unsqueeze(1), arange(x[0].size(1)).unsqueeze(1));

@@ -62,7 +62,7 @@ OpRow scalar_row(const std::string& name, const std::string& variant, const Draw
           .bad = {{[f] { f(truth({2})); }, ": expected float32 or float64, got bool"}}};
 }
 
-/// A comparison of two tensors, and of a tensor and a number.
+/// Adds rows for a comparison of two tensors, and of a tensor and a number.
 template <class F, class G>
 void add_comparison(std::vector<OpRow>& rows, const std::string& name, F f, G with_number,
                     TensorFunction composed) {
@@ -89,7 +89,7 @@ std::vector<OpRow> comparison_rows() {
     return of_two([f](const Tensor& a, const Tensor& b) { return logical_not(f(a, b)); });
   };
   auto turned = [](auto f) { return [f](const Tensor& a, const Tensor& b) { return f(b, a); }; };
-  // Each in terms of another: a = b unless a < b or b < a, and so on.
+  // Each comparison is composed of another one: a = b unless a < b or b < a, and so on.
   add_comparison(
       rows, "eq", equal, [](const Tensor& x) { return eq(x, 0.5); },
       no([](const Tensor& a, const Tensor& b) { return logical_or(lt(a, b), lt(b, a)); }));

@@ -89,7 +89,7 @@ std::vector<OpRow> running_rows() {
                 "cumsum: an int64 sum along axis 1 of (2, 3) overflows"}}}};
 }
 
-/// any or all, from the number of true elements.
+/// A row for any or all, composed from the number of true elements.
 template <class F, class Composed>
 OpRow truth_row(const std::string& name, F f, double p, Composed from_count) {
   auto small = [](const Shape& shape) { return mask(shape); };
@@ -126,7 +126,7 @@ std::vector<OpRow> truth_rows() {
               [](const Tensor& count, double n) { return eq(count, n); })};
 }
 
-/// No value near 0, no two of equal magnitude.
+/// Values that are not near 0, no two of equal magnitude.
 Input off(const Shape& shape) {
   return {shape, [](const Shape& s) {
             const Tensor sizes = distinct(s).draw(s) + 1.2;

@@ -18,7 +18,7 @@ const char* name_of(Recurrence cell) {
 
 // ---- the papers' formulas, gate by gate ----
 
-/// Gate g of sums (B, G H).
+/// Gate g of the gates' sums (B, G H).
 Tensor gate(const Tensor& x, int64_t g, int64_t H) { return x.slice(1, g * H, (g + 1) * H); }
 Tensor logistic(const Tensor& x) { return 1.0 / (1.0 + exp(-x)); }
 
@@ -67,7 +67,7 @@ Tensors sequence(const Setting& s, const Tensors& in) {
   return outputs;
 }
 
-/// Each row of the batch by itself.
+/// Runs each row of the batch by itself.
 Tensors sequence_by_hand(const Setting& s, const Tensors& in) {
   const int64_t B = in[0].size(0), T = in[0].size(1), H = in[1].size(1);
   const auto lengths = some_lengths(s, B, T);

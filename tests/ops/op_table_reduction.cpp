@@ -55,7 +55,7 @@ TensorFunction from_rows(F f) {
     kept[1] = x.size(1);
     for (int i = 3; i < x.rank(); ++i) kept[i] = x.size(i);
     without_last.pop_back();
-    Shape rest;  // the axes that are kept, then 0 and 2
+    Shape rest;  // the axes that are kept, then axes 0 and 2
     for (int i = 0; i < x.rank(); ++i)
       if (i != 0 && i != 2) rest.push_back(i);
     for (int64_t axis : {0, 2}) rest.push_back(axis);
@@ -115,7 +115,7 @@ std::vector<OpRow> sum_rows() {
 // ---- along one axis ----
 
 std::vector<OpRow> logarithm_rows() {
-  auto by_matrix = [](const Tensors& x) {  // the logarithm of a product with ones
+  auto by_matrix = [](const Tensors& x) {  // the logarithm of exp(x) times ones
     return Tensors{
         log(matmul(exp(x[0]).transpose(1, -1), ones({x[0].size(1), 1}, x[0].dtype()))).squeeze(-1)};
   };
@@ -142,7 +142,7 @@ std::vector<OpRow> reduction_rows() {
 
 namespace {
 
-/// (m, n) with 1 where row i's index says column j.
+/// A matrix (m, n) with 1 at (i, index[i]) and 0 elsewhere.
 Tensor one_hot_rows(const Tensor& index, int64_t n, Dtype dtype) {
   return eq(index.reshape({-1, 1}), arange(n)).to(dtype);
 }
@@ -160,7 +160,7 @@ std::vector<BadCall> refused_indices(const std::string& name, const std::string&
           {[f] { f(f32({2})); }, name + ": expected " + what + " of int64, got float32"}};
 }
 
-/// (r, m, n) with 1 where index (r, m) says column j.
+/// A tensor (r, m, n) with 1 at (r, m, index[r, m]) and 0 elsewhere.
 Tensor one_hot_columns(const Tensor& index, int64_t n, Dtype dtype) {
   return eq(index.unsqueeze(2), arange(n)).to(dtype);
 }
@@ -266,7 +266,8 @@ std::vector<OpRow> scatter_rows() {
   return rows;
 }
 
-/// Along the first of three axes: the same with the first and last axes swapped.
+/// Rows for indexing along the first of three axes; composed of the same op along the last axis,
+/// with both axes swapped.
 std::vector<OpRow> first_axis_rows() {
   auto turned = [](const Tensor& x) { return x.transpose(0, 2); };
   const Shape sum_shape{3, 2, 2};

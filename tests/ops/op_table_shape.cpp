@@ -16,7 +16,7 @@ std::vector<Sample> samples_of(std::initializer_list<Shape> shapes) {
   return samples;
 }
 
-/// Factors that give second derivatives to a function that only moves elements.
+/// Squares the elements, so that a function that only moves elements has second derivatives.
 Tensor square(const Tensor& x) { return x * x; }
 
 std::vector<OpRow> copy_rows() {

@@ -287,7 +287,7 @@ std::vector<OpRow> batch_norm_rows() {
        .samples = {{normal({3, 2})}, {normal({2, 2, 3})}, {normal({0, 2})}},
        .large = {{normal({7, 5, 31, 43})}},
        .composed = of_one([](const Tensor& x) { return x + composed_batch_norm(x, 0.5); })}};
-  // x, weight, bias, mean, and the logarithm of the variance
+  // The inputs are x, weight, bias, mean, and the logarithm of the variance.
   OpRow by{
       .name = "batch_norm_by",
       .f =

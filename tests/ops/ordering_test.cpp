@@ -26,7 +26,7 @@ Tensor distinct(const Shape& shape) {
 
 }  // namespace
 
-TEST_CASE("max, min, argmax: first among equals, NaN wins", "[reduction]") {
+TEST_CASE("max, min, argmax: the first of equal elements counts, and NaN wins", "[reduction]") {
   const Tensor x = tensor({{1, 5, 5}, {7, 2, 7}}, float64);
   const auto [values, indices] = max(x, 1);
   check_values(values, {2}, {5, 7});

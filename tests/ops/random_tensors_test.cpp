@@ -33,7 +33,7 @@ TEST_CASE("multinomial draws by weight", "[random]") {
     CHECK(both == Ints{1, 2, 0, 3});
   }
   CHECK(multinomial(tensor({0, 0, 1}, float64), 1).to_vector<int64_t>() == Ints{2});
-  // Without replacement, 1 first and then 2 of weights 1, 2, 3: 2/6 * 3/4.
+  // Without replacement, the weights 1, 2, 3 draw index 1 and then 2 with probability 2/6 * 3/4.
   const Tensor three = tensor({1, 2, 3}).expand({20000, 3});
   const Tensor order = multinomial(three, 2);
   const Tensor hits = logical_and(eq(order.select(1, 0), 1), eq(order.select(1, 1), 2));

@@ -16,8 +16,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-// Sizes below, at and above the chunk size, and empty. Each tensor has its own scale, so that a
-// mix-up of chunks shows.
+// Sizes below, at and above the chunk size, and empty. Each tensor has its own scale, so that
+// swapped chunks are noticed.
 constexpr int64_t sizes[] = {2 * 16384 + 5, 1, 0, 16383, 16384, 16385, 3 * 16384 + 777};
 
 std::vector<Tensor> draw(Dtype dtype, double scale) {
@@ -42,7 +42,8 @@ double plain_norm(const std::vector<Values>& gradients) {
   return std::sqrt(total);
 }
 
-// Updates one element: p, the clipped gradient, two states, the step from 1.
+// Updates one element from its clipped gradient g, two states a and b, and the step t, counted from
+// 1.
 using Update = std::function<void(double& p, double g, double& a, double& b, int t)>;
 using Make = std::function<std::unique_ptr<optim::Optimizer>(const std::vector<Tensor>&)>;
 
@@ -110,7 +111,7 @@ const std::vector<Method>& methods() {
   return all;
 }
 
-// |a - b| of all elements over |b|.
+// |a - b| / |b|, both norms over all elements of all tensors.
 double distance(const std::vector<Values>& a, const std::vector<Values>& b) {
   double difference = 0, size = 0;
   for (size_t i = 0; i < b.size(); ++i)
@@ -121,7 +122,8 @@ double distance(const std::vector<Values>& a, const std::vector<Values>& b) {
   return std::sqrt(difference / size);
 }
 
-// The largest distance of any tensor: an error in a short tensor must show beside long ones.
+// The largest distance of a single tensor, so that long tensors do not hide an error in a short
+// one.
 double worst_distance(const std::vector<Values>& a, const std::vector<Values>& b) {
   double worst = 0;
   for (size_t i = 0; i < b.size(); ++i)

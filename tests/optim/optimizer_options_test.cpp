@@ -16,7 +16,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// Updates one element: p, the clipped gradient, two states.
+/// Updates one element p from its clipped gradient g and two states a and b.
 using Update =
     std::function<void(double& p, double g, double& a, double& b, double lr, double decay, int t)>;
 using Make = std::function<std::unique_ptr<optim::Optimizer>(const optim::ParameterGroups&)>;
@@ -91,13 +91,13 @@ TEST_CASE("default options", "[optim]") {
   using namespace optim::schedule;
   CHECK(cosine(0, {.steps = 4}) == 1e-3);
   CHECK(cosine(2, {.steps = 4}) == Approx(5e-4));
-  CHECK_THROWS_WITH(cosine(1, {}), Contains("expected steps > 0"));  // it must be given
+  CHECK_THROWS_WITH(cosine(1, {}), Contains("expected steps > 0"));  // `steps` is required
   CHECK(optim::schedule::transformer(99, 64) == optim::schedule::transformer(99, 64, 4000));
 }
 
 TEST_CASE("optimisers with all options, groups, clipping and a changing learning rate", "[optim]") {
-  // Parameter 1 belongs to a group of its own rate and decay, and is float32 among float64. Each
-  // has one element.
+  // Parameter 1 belongs to a group with its own learning rate and decay, and is float32 while the
+  // others are float64. Each has one element.
   const std::vector<std::pair<Make, Update>>& all = methods();
   const double scales[] = {1, 0.25}, decays[] = {0.2, 0.4}, lrs[] = {0.1, 0.05, 0.2};
   for (size_t k = 0; k < all.size(); ++k) {
@@ -137,7 +137,7 @@ TEST_CASE("clipping: norms at, below and beyond the bound, 0 and infinite", "[op
     p.set_grad(tensor(g, float64));
     optim::clip_grad_norm({p}, max_norm);
     const auto clipped = p.grad().to_vector<double>();
-    // A step of rate 1 moves by the same.
+    // A step with learning rate 1 moves by the clipped gradient.
     const Tensor q = zeros({2}, float64).requires_grad_();
     q.set_grad(tensor(g, float64));
     optim::SGD({q}, {.lr = 1}).step({.max_grad_norm = max_norm});
@@ -227,7 +227,7 @@ TEST_CASE("RMSprop: state, a variance that rounds below zero, options out of ran
         std::vector<std::string>{"step", "square_avg.0", "momentum_buffer.0", "grad_avg.0"});
   CHECK(optim::RMSprop({p}, {.centered = true}).state_dict()[2].first == "grad_avg.0");
   CHECK(optim::RMSprop({p}).state_dict().size() == 2);
-  // A gradient that never changes: v - m^2 is 0 but for rounding, which may take it below.
+  // For a constant gradient v - m^2 is 0 up to rounding, which may make it negative.
   const Tensor many = zeros({1000}).requires_grad_();
   optim::RMSprop centered({many}, {.lr = 1e-9, .alpha = 0.8, .centered = true});
   for (int step = 0; step < 300; ++step) {

@@ -48,7 +48,8 @@ const std::vector<std::pair<std::string, Factory>>& optimisers() {
   return all;
 }
 
-// Three parameters and their gradients of 20 steps; the last has none in every fourth step.
+// Three parameters and their gradients in 20 steps; in every fourth step the last parameter has
+// none.
 struct Problem {
   std::vector<Tensor> params, grads;
   explicit Problem(Dtype dtype) {
@@ -64,7 +65,7 @@ struct Problem {
   }
 };
 
-/// Moves each element by lr against its gradient.
+/// Moves each element by lr against the sign of its gradient.
 struct Signs : optim::ElementwiseOptimizer {
   Signs(optim::ParameterGroups params, double lr)
       : ElementwiseOptimizer("Signs", std::move(params), lr, 0, {"moves"}, [](const auto& c) {
@@ -252,7 +253,7 @@ TEST_CASE("clip_grad_norm scales gradients by their common norm", "[optim]") {
   CHECK_THROWS_WITH(optim::clip_grad_norm({a}, 0),
                     Contains("expected a maximum gradient norm > 0, got 0"));
 
-  const Tensor shared = tensor({3, 4});  // as a sum hands one gradient to both its terms
+  const Tensor shared = tensor({3, 4});  // as a sum gives both terms the same gradient
   const Tensor c = zeros({2}).requires_grad_(), d = zeros({2}).requires_grad_();
   c.set_grad(shared), d.set_grad(shared);
   const double norm_before = optim::clip_grad_norm({c, d}, 1);

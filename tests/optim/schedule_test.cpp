@@ -52,7 +52,7 @@ TEST_CASE("learning-rate schedules follow their formulas", "[optim]") {
   CHECK(optim::schedule::transformer(1999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
   CHECK(optim::schedule::transformer(3999, 512, 4000) == Approx(6.9877124e-4).epsilon(1e-7));
   CHECK(optim::schedule::transformer(15999, 512, 4000) == Approx(3.4938562e-4).epsilon(1e-7));
-  CHECK(cosine(5, {.lr = 2, .min_lr = 1, .warmup = 5, .steps = 5}) == 1);  // nothing but warm-up
+  CHECK(cosine(5, {.lr = 2, .min_lr = 1, .warmup = 5, .steps = 5}) == 1);  // warm-up only
   CHECK(cosine(4, {.lr = 2, .min_lr = 1, .warmup = 5, .steps = 5}) == Approx(2 * 5.0 / 6));
   CHECK(cosine(0, {.lr = 2, .warmup = 0, .steps = 4}) == 2);
   CHECK(cosine(3, {.lr = 2, .min_lr = 0, .warmup = 0, .steps = 4}) ==
@@ -100,7 +100,7 @@ TEST_CASE("Plateau: PyTorch's numbers", "[optim]") {
   CHECK(rates({.lr = 1, .factor = 0.5, .patience = 2, .threshold = 0.1}, losses) ==
         Rates{1,    1,    1,    0.5,   0.5,   0.5,   0.5,    0.5,    0.25,   0.25,
               0.25, 0.25, 0.25, 0.125, 0.125, 0.125, 0.0625, 0.0625, 0.0625, 0.03125});
-  // Below zero, too, better is lower by a fraction of |best|.
+  // Negative losses, too, are better if they are lower by a fraction of |best|.
   CHECK(rates({.lr = 1, .factor = 0.5, .patience = 0, .threshold = 0.1}, {-1, -1.05, -1.2}) ==
         Rates{1, 0.5, 0.5});
   CHECK(rates({.lr = 1, .patience = 0}, {INFINITY, NAN, 1}).back() == Approx(0.01));

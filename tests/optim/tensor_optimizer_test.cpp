@@ -36,7 +36,7 @@ Matrix matrix_of(const Tensor& x) {
   return m;
 }
 
-/// What Orthogonal does to a matrix, in scalar loops.
+/// The steps of Orthogonal on a matrix, in scalar loops.
 struct ByHand {
   Matrix p, u;
   double lr, beta, decay;
@@ -206,7 +206,7 @@ TEST_CASE("the gradient norm may be given from outside", "[optim]") {
   sharded([](const Parameters& p) {
     return std::make_unique<optim::SGD>(p, optim::SGDOptions{.lr = 1, .momentum = 0.5});
   });
-  // From rows of 1: clipped gradients move less.
+  // Rows' state starts at 1, so clipping changes its steps.
   sharded([](const Parameters& p) { return std::make_unique<Rows>(p, 0.1); });
   const Tensor w = zeros({2}).requires_grad_();
   w.set_grad(ones({2}));
@@ -214,9 +214,9 @@ TEST_CASE("the gradient norm may be given from outside", "[optim]") {
   CHECK(w[0].item() == Approx(-0.25));
 }
 
-TEST_CASE("a tensor rule may assign, and leaves shared gradients alone", "[optim]") {
+TEST_CASE("a whole-matrix rule may assign, and does not change shared gradients", "[optim]") {
   const Tensor p = tensor({1, 2}).requires_grad_(), q = tensor({3, 4}).requires_grad_();
-  sum(p + q).backward();  // hands one gradient to both
+  sum(p + q).backward();  // gives both the same gradient
   Free shared({p, q}, {}, [](auto& x) {
     x.grad += 1;
     x.param -= x.grad;
@@ -226,7 +226,7 @@ TEST_CASE("a tensor rule may assign, and leaves shared gradients alone", "[optim
   CHECK(q.to_vector<float>() == std::vector<float>{1, 2});
   CHECK(q.grad().to_vector<float>() == std::vector<float>{1, 1});
 
-  // Assigned handles to other states: their values before the rule count.
+  // A rule may assign one state to another: the values before the rule count.
   Free moves({p}, {"before", "earlier"}, [](auto& x) {
     x.state[1] = x.state[0];
     x.state[0] = x.param;
@@ -237,7 +237,7 @@ TEST_CASE("a tensor rule may assign, and leaves shared gradients alone", "[optim
   CHECK(moves.state_dict()[1].second.to_vector<float>() == std::vector<float>{9, 10});
   CHECK(moves.state_dict()[2].second.to_vector<float>() == std::vector<float>{-1, 0});
 
-  // A state that begins as the parameter is a copy of it.
+  // A state that starts as the parameter is a copy of it.
   Free anchored({p}, {{"start", [](const Tensor& x) { return x; }}}, [](auto& x) { x.param += 1; });
   anchored.step();
   CHECK(anchored.state_dict()[1].second.to_vector<float>() == std::vector<float>{19, 20});

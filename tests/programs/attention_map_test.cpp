@@ -30,7 +30,7 @@ std::string saved(const TemporaryFolder& folder, const std::string& name,
   return "--model '" + (folder / name) + "' --out '" + (folder / (name + "/a.png")) + "' ";
 }
 
-/// attention_map fails with one line that contains `why`.
+/// Checks that attention_map fails with one line that contains `why`.
 void refused(const std::string& flags, const std::string& why) {
   const Result result = run("attention_map", flags);
   INFO(flags << result.output);
@@ -140,7 +140,7 @@ TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
   refused("--model '" + (folder / "none") + "'", "config.json");
   refused(kinds[0].first + "--text ab --target a", "--target needs a translator");
   refused(kinds[1].first + "--text a --target a", "--target needs a translator");
-  // A picture that cannot be written, although gnuplot is there.
+  // Pictures that cannot be written although gnuplot is installed.
   refused(kinds[0].first + "--text ab --out ''", "--out: expected a file");
   refused(kinds[0].first + "--text ab --out '" + folder.path.string() + "'",
           "--out: expected a file");

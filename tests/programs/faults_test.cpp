@@ -16,7 +16,7 @@ namespace {
 
 const std::string often = " --eval-every 2 --dropout 0.1 --decay-steps 100";
 
-/// A file's bytes without its middle.
+/// A file's bytes with 8 bytes in its middle overwritten.
 std::string without_middle(std::string bytes) {
   return bytes.replace(bytes.size() / 2, 8, std::string(8, '\x55'));
 }
@@ -28,7 +28,7 @@ std::string without_seconds(const std::string& csv) {
   return all;
 }
 
-/// The final results of a run, except the time it took.
+/// Checks that two runs have the same final results, except the time they took.
 void check_same(const Bench& bench, const std::string& a, const std::string& b) {
   for (const char* file : {"/model.safetensors", "/loss.csv", "/best/model.safetensors"})
     CHECK(bench.file(a + file) == bench.file(b + file));
@@ -61,7 +61,7 @@ TEST_CASE("faults: a damaged checkpoint is replaced by the previous one", "[faul
   if (damage == 1) overwrite(newest, good.substr(0, good.size() / 2));
   if (damage == 2) overwrite(newest, "");
   if (damage == 3) fs::remove(newest);
-  CHECK(read_file(before) == older);  // another file
+  CHECK(read_file(before) == older);  // the previous checkpoint is another file
   CHECK_THAT(run("train_gpt", flags + " --steps 6" + bench.out()).output,
              Contains("holds a run that has done 2 steps: --resume"));
   CHECK(run("train_gpt", "--eval-only" + bench.out()).status == 0);
@@ -126,7 +126,7 @@ TEST_CASE("faults: a full disk ends a run, which resumes when there is room", "[
   check_same(bench, "out", "whole");
 }
 
-TEST_CASE("faults: a disk that is full from the start", "[faults]") {
+TEST_CASE("faults: a run on a full disk saves nothing, and says so", "[faults]") {
   const Bench bench;
   const std::string flags = bench.flags + " --steps 2" + bench.out();
   CHECK_THAT(failure(run("train_gpt", flags, "trap '' XFSZ; ulimit -f 2; ")),
@@ -136,7 +136,8 @@ TEST_CASE("faults: a disk that is full from the start", "[faults]") {
   CHECK(run("train_gpt", flags + " --overwrite").status == 0);
 }
 
-TEST_CASE("faults: the folder of a run is removed, or replaced by a file", "[faults]") {
+TEST_CASE("faults: a run whose folder disappears, or is replaced by a file, loses nothing",
+          "[faults]") {
   const Bench bench;
   const bool file = GENERATE(false, true);
   Process process("train_gpt", bench.flags + " --steps 1000000 --eval-every 300" + bench.out());

@@ -25,7 +25,7 @@ namespace {
 
 const std::string folders = gradus::testing::source_path("tests/golden/hugging_face/");
 
-/// A python3 with torch; "" if there is none.
+/// The command of a python3 with torch; "" if there is none.
 std::string python_with_torch() {
   for (const char* python : {"python3", "/usr/bin/python3"})
     if (std::system((std::string(python) + " -c 'import torch' 2>/dev/null").c_str()) == 0)
@@ -33,7 +33,7 @@ std::string python_with_torch() {
   return "";
 }
 
-/// True if both files hold the same tensors.
+/// Checks that both files hold the same tensors.
 void check_same_files(const std::string& a, const std::string& b) {
   const NamedTensors x = load_safetensors(a).tensors, y = load_safetensors(b).tensors;
   REQUIRE(x.size() == y.size());

@@ -86,7 +86,7 @@ TEST_CASE("tokens are shown with printable characters", "[pictures]") {
   CHECK(columns_of("ab␣日本") == 7);
 }
 
-TEST_CASE("a matrix as a table, several as lines", "[pictures]") {
+TEST_CASE("one matrix is written as a table, several as one line per value", "[pictures]") {
   const TemporaryFolder scratch;
   const Tensor x = tensor({{0.5, 0.25}, {1, NAN}, {-3e-8, INFINITY}});
   HeatMap map = heat_map("", "title", {"one", x, {" a", "b,\"", "\n"}, {"x", "y"}});
@@ -102,7 +102,7 @@ TEST_CASE("a matrix as a table, several as lines", "[pictures]") {
   CHECK(read_file(scratch / "curve.csv") == "name,x,y\n\"a,b\",0,1\n\"a,b\",2,0.5\n");
 }
 
-TEST_CASE("heat maps are drawn whatever their names and values", "[pictures]") {
+TEST_CASE("heat maps are drawn with any names and values", "[pictures]") {
   const TemporaryFolder scratch;
   const std::vector<std::string> tokens = nasty(scratch / "harm");
   const int64_t n = std::ssize(tokens);
@@ -158,7 +158,7 @@ TEST_CASE("pictures that cannot be drawn are written as tables", "[pictures]") {
   CHECK_THAT(draw_or_write(huge), StartsWith(scratch / "huge.csv") && Contains("too large"));
   CHECK_THROWS_AS(draw_or_write(heat_map("/proc/nowhere/a.png", "", {"", ones({2, 2})})), Error);
 
-  // Although gnuplot is there.
+  // These pictures cannot be drawn although gnuplot is installed.
   std::filesystem::create_directories(scratch / "folder.png/x");
   CHECK_THAT(draw_picture(heat_map(scratch / "folder.png", "", {"", ones({2, 2})})),
              Contains("cannot write " + (scratch / "folder.png")));
@@ -185,7 +185,7 @@ TEST_CASE("an attention page holds its weights, and tokens only as text", "[pict
   const std::string page =
       attention_page("A </title> & <b>", {{"self", tokens, tokens, ones({1, 1, n, n})},
                                           {"cross </script>", {"a", "b"}, tokens, weights}});
-  // Only its own two scripts, none from a token or from elsewhere.
+  // The page has only its own two scripts, none from a token or from elsewhere.
   CHECK(count(page, "<script") == 2);
   CHECK(count(page, "</script") == 2);
   CHECK(count(page, "<!--") == 0);

@@ -72,7 +72,8 @@ TEST_CASE("a trained model generates text, the same for the same seed") {
   const size_t last = trained.output.rfind('\n', trained.output.size() - 2) + 1;
   CHECK_THAT(trained.output.substr(last), Contains("final: step 5 train_loss "));
   CHECK_THAT(trained.output, Contains("generate --model " + scratch / "out"));
-  // The opening: about 12,000 characters of 21 kinds: 9 letters, 10 digits, space, line break.
+  // The opening names about 12,000 characters of 21 kinds: 9 letters, 10 digits, space and line
+  // break.
   CHECK_THAT(trained.output, Contains("text.txt: 12,0") && Contains(" tokens, 21 different") &&
                                  Contains("parameters") && Contains("threads"));
   for (const char* file : {"model.safetensors", "config.json", "tokenizer.json",

@@ -154,7 +154,7 @@ TEST_CASE("the log of steps is cut where a run resumes", "[support]") {
   const TemporaryFolder scratch;
   const std::string path = scratch / "steps.csv", header = "step,loss,lr,grad_norm,seconds\n";
   StepLog log(path);
-  log.cut_after(3);  // there is no file yet
+  log.cut_after(3);  // the file does not exist yet
   CHECK(!scratch.has("steps.csv"));
   log.add({1, 2.5, 1e-3, 0.25, 0.1234});
   log.add({2, 2.25, 2e-3, 0.5, 1});
@@ -173,10 +173,10 @@ TEST_CASE("the log of steps is cut where a run resumes", "[support]") {
   CHECK(cut(two, 2) == two);
   CHECK(cut(two, 1) == one);
   CHECK(cut(two, 0) == header);
-  CHECK(cut(two + "3,1,1", 2) == two);  // truncated
+  CHECK(cut(two + "3,1,1", 2) == two);  // the last row is truncated
   CHECK(cut(two.substr(0, two.size() - 1), 1) == one);
   CHECK(cut(two + "nonsense\n", 2) == two);
-  CHECK(cut(header, 5) == header);  // removed and started again
+  CHECK(cut(header, 5) == header);  // the log is removed and started again
   CHECK(cut(header + "7,1,1,1,1\n", 5) == header);
   const std::string go_on = "remove the file to continue without its rows";
   CHECK_THROWS_WITH(cut(two, 3), Contains("ends at step 2, before the checkpoint's 3; " + go_on));
@@ -196,7 +196,7 @@ TEST_CASE("a run's folder is locked, and only the run's files are removed", "[su
   const TemporaryFolder scratch;
   const std::string path = scratch / "a/b";
   RunFolder folder(path, {"c.bin", "m.bin"});
-  folder.lock();  // missing: neither locked nor created
+  folder.lock();  // a missing folder is neither locked nor created
   CHECK(!scratch.has("a"));
   folder.make();
   RunFolder second(path, {"c.bin", "m.bin"});
@@ -243,7 +243,7 @@ TEST_CASE("a run's folder that was moved is not written to by its old path", "[s
                     Contains(path + " is no longer the folder of this run"));
   fs::remove(path);
   fs::create_directory_symlink(scratch / "moved", path);
-  folder.expect_in_place();  // by another path
+  folder.expect_in_place();  // the same folder by another path
 }
 
 TEST_CASE("the previous checkpoint stays until a new one is complete, wherever a run is killed",
@@ -261,7 +261,7 @@ TEST_CASE("the previous checkpoint stays until a new one is complete, wherever a
     CHECK(!scratch.has("run/c.previous.bin"));
     folder.replace_checkpoint(write("2"));
     CHECK(read_file(before) == "1");
-    fs::copy_file(now, coming);  // stale
+    fs::copy_file(now, coming);  // a stale file
     folder.replace_checkpoint([&] {
       CHECK(read_file(now) == "2");
       CHECK(read_file(before) == "1");
@@ -274,24 +274,25 @@ TEST_CASE("the previous checkpoint stays until a new one is complete, wherever a
     CHECK(!fs::exists(coming));
   }
   const auto lock = [&] { RunFolder(path, {"c.bin", "c.previous.bin"}).lock(); };
-  fs::create_hard_link(now, coming);  // killed before the new one
+  fs::create_hard_link(now, coming);  // killed before the new checkpoint was written
   lock();
   CHECK(read_file(now) == "3");
   CHECK(read_file(before) == "2");
   CHECK(!fs::exists(coming));
-  fs::create_hard_link(now, coming);  // and after it
+  fs::create_hard_link(now, coming);  // killed after it was written
   write("4")();
   lock();
   CHECK(read_file(now) == "4");
   CHECK(read_file(before) == "3");
   CHECK(!fs::exists(coming));
-  fs::create_hard_link(before, coming);  // renaming it does nothing
+  fs::create_hard_link(before, coming);  // renaming a file to its own link does nothing
   lock();
   CHECK(read_file(before) == "3");
   CHECK(!fs::exists(coming));
 }
 
-TEST_CASE("the log of losses: the best without its row, and a damaged header", "[support]") {
+TEST_CASE("the log of losses: knows the best even without its row, and checks its header",
+          "[support]") {
   const TemporaryFolder scratch;
   LossLog log(scratch.path.string());
   CHECK(!log.best());

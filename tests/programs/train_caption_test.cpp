@@ -34,7 +34,7 @@ double exact_of(const models::Captioner& model, const models::Tokenizer& tokeniz
 
 TEST_CASE("train_caption learns and draws; caption captions pictures") {
   const Bench bench;
-  // Enough to caption each picture, and some of them right.
+  // This training suffices to caption every picture, and some of them right.
   const Result result =
       run("train_caption",
           " --data shapes:200 --batch 32 --filters 8 --dim 16 --hidden 32 --shift 0 --warmup 5"

@@ -23,7 +23,7 @@ std::string idx(const std::vector<uint32_t>& axes, const std::vector<uint8_t>& b
   return file.append(bytes.begin(), bytes.end());
 }
 
-/// 4 x 3 images, bright in the half given by their label.
+/// A folder with 4 x 3 images that are bright in the half given by their label.
 struct Halves : TemporaryFolder {
   std::string flags;
   explicit Halves(uint32_t n = 100) {
@@ -167,7 +167,7 @@ TEST_CASE("a model folder takes any model that describes its configuration", "[f
   refused("true", "1", "fast: expected true or false, got 1");
   refused("silu", "swish", "activation: expected one of none, relu");
   refused("\"size\"", "\"sizes\"", "\"sizes\" is not a known entry");
-  // More elements than the weight file holds.
+  // The configuration asks for more elements than the weight file holds.
   write_file_atomically(path, good);
   with("7", "8");
   CHECK_THROWS_WITH(models::load_model<Own>(dir), Contains("(8, 8) exceeds the 49 elements"));

@@ -61,7 +61,7 @@ TEST_CASE("train_gpt: a killed run ends with the bits of an uninterrupted one") 
   CHECK(std::ssize(rows) == step + 30);
   CHECK(bench.rows("part/steps.csv", true) == rows);
   CHECK(rows[4][0] == 5);
-  CHECK(rows[4][2] == Approx(10 * 5 / 1000001.0));  // the fifth of a million steps to 10
+  CHECK(rows[4][2] == Approx(10 * 5 / 1000001.0));  // the fifth of 1,000,001 warmup steps to 10
   CHECK(bench.names("part") ==
         std::vector<std::string>{"best", "checkpoint.previous.safetensors",
                                  "checkpoint.safetensors", "config.json", "loss.csv", "loss.png",
@@ -210,7 +210,7 @@ TEST_CASE("train_gpt: logged losses equal recomputed ones") {
 
 TEST_CASE("train_gpt: a diverging run leaves its good files intact") {
   const Bench bench;
-  // The decay multiplies each matrix by a billion at each step.
+  // Weight decay multiplies each matrix by about a billion at each step.
   const std::string bad = bench.flags + " --lr 1000 --min-lr 1000 --warmup 0 --weight-decay 1e6";
   for (const char* eval : {" --eval-every 2", " --eval-every 100"}) {
     // The losses of the first 2 steps are finite, the resulting model is not.
@@ -275,7 +275,7 @@ TEST_CASE("train_gpt: a run is not overwritten unless asked to") {
              Contains("3 steps") && Contains("--resume") && Contains("--overwrite"));
   CHECK(bench.run_files() == before);
 
-  // --overwrite with bad options: the files stay.
+  // --overwrite with bad options leaves the files as they are.
   CHECK(run("train_gpt", flags + " --overwrite --heads 3").status == 1);
   CHECK(bench.run_files() == before);
   CHECK(run("train_gpt", flags + " --overwrite --lr 0.1 --steps 2").status == 0);
@@ -302,7 +302,7 @@ TEST_CASE("train_gpt: two runs do not share a folder") {
   CHECK(bench.run_files() == before);
   CHECK(run("generate", "--model '" + (bench / "out") + "' --tokens 5").status == 0);
   first.finish(SIGKILL);
-  CHECK(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);  // the lock is gone
+  CHECK(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);  // the lock is released
 }
 
 TEST_CASE("train_gpt: every training option takes effect") {

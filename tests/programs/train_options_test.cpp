@@ -21,12 +21,12 @@ TEST_CASE("train_gpt: the best model is kept, and early stopping ends the run") 
   const Rows rows = bench.rows("out/loss.csv");
   const auto best = std::min_element(rows.begin(), rows.end(),
                                      [](const auto& a, const auto& b) { return a[2] < b[2]; });
-  REQUIRE(rows.end() - best == 4);  // and three without improvement
+  REQUIRE(rows.end() - best == 4);  // the best row and three without improvement
   REQUIRE(best != rows.begin());
   CHECK_THAT(result.output, Contains("stopped: 3 evaluations without a better validation loss"));
   // best/ holds the model of that step.
   const std::string step = std::to_string(static_cast<int>((*best)[0]));
-  REQUIRE(run("train_gpt", flags + bench.out("again")).status == 0);  // the same best
+  REQUIRE(run("train_gpt", flags + bench.out("again")).status == 0);  // with the same best
   CHECK(bench.file("again/best/model.safetensors") == bench.file("out/best/model.safetensors"));
   CHECK_THAT(result.output, Contains("best: the model of step " + step));
   REQUIRE(run("train_gpt", flags + " --overwrite --steps " + step + bench.out("again")).status ==

@@ -76,7 +76,7 @@ TEST_CASE("train_gpt: words and byte pairs, in memory and on disk, resumed and a
     for (const char* same : {"model.safetensors", "tokenizer.json", "loss.csv"})
       CHECK(bench.file(other + std::string(same)) == bench.file(std::string("whole/") + same));
 
-  // A different text of the same length.
+  // A different text of the same length gives new tokens.
   std::string changed = text;
   changed[100] = changed[100] == 'x' ? 'y' : 'x';
   write_file_atomically(bench / "text.txt", changed);
@@ -103,7 +103,7 @@ TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
   CHECK(final_loss(
             run("train_gpt", "--eval-only" + bench.out("a"), "export TMPDIR=/nowhere; ").output) ==
         final_loss(trained.output));
-  // A different text: the run's token files stay.
+  // Evaluating on a different text leaves the run's token files as they are.
   write_file_atomically(bench / "other.txt", mixed_text() + mixed_text());
   const Result other =
       run("train_gpt", "--eval-only --data '" + (bench / "other.txt") + "'" + bench.out("a"), tmp);
@@ -111,7 +111,7 @@ TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
   CHECK(other.status == 0);
   CHECK(bench.file("a/train.tokens") == before);
   CHECK(fs::is_empty(bench.path / "tmp"));
-  // Another run's model: no file is written.
+  // Evaluating another run's model writes no file.
   const std::vector<std::string> names = bench.names(".");
   const std::string from = flags.substr(0, flags.find(" --layers")) +
                            " --on-disk --eval-only --init-from '" + (bench / "a") + "'";
@@ -122,7 +122,7 @@ TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
   CHECK(fs::is_empty(bench.path / "tmp"));
 }
 
-TEST_CASE("train_gpt: what validates is not learned from, and costs so many bits a byte") {
+TEST_CASE("train_gpt: tokenizers learn only from training text, and bits_per_byte is right") {
   const std::string text = mixed_text(), train = training_part(text);
   const Bench bench(text);
   const std::string flags = bench.flags + " --steps 1 --vocab 270 --tokenizer ";
@@ -161,7 +161,7 @@ TEST_CASE("train_gpt: what validates is not learned from, and costs so many bits
   CHECK(bench.file("out/tokenizer.json") == bench.file("expected.json"));
 }
 
-TEST_CASE("generate: text of words and of byte pairs as it comes") {
+TEST_CASE("generate: prints the text that models::generate gives, of words and of byte pairs") {
   const Bench bench(mixed_text());
   const std::string kind = GENERATE("word", "bpe");
   INFO(kind);
@@ -182,7 +182,7 @@ TEST_CASE("generate: text of words and of byte pairs as it comes") {
   };
   const std::vector<int64_t> more = models::generate(model, ids, options);
   CHECK(run("generate", ask).output == text_of(more));
-  for (const int64_t id : more) {  // one that --stop can name
+  for (const int64_t id : more) {  // finds a token that --stop can name
     const std::string stop = tokenizer->decode({id});
     if (tokenizer->is_special(id) || stop.find('\'') != std::string::npos ||
         tokenizer->encode(stop) != std::vector{id})

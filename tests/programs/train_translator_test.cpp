@@ -143,7 +143,7 @@ TEST_CASE("train_translator: bad pairs are an error of one line, or skipped and 
                                 Contains("14 train, 2 with other sources validate") &&
                                 Contains("left out: 1 longer than --context, 0 without tokens"));
   CHECK(train(PairsBench("a\tb\nc\td\n").flags + bench.out("two")).status ==
-        0);  // one for validation
+        0);  // one pair is for validation
 
   for (const char* flags : {"--pairs a.tsv --data denoise", "--text a.txt"}) {
     const Result wrong = train(flags + bench.out("wrong"));
@@ -165,7 +165,7 @@ TEST_CASE("train_translator: denoising, then --init-from for pairs with its toke
                                Contains("left out: 60 that repeat another") && Contains("[X0]"));
   CHECK_THAT(line_of(first.output, "final: "), Contains(" exact "));
   const Result resumed =
-      train("--resume --steps 4" + of_text + bench.out("first"));  // a text may have moved
+      train("--resume --steps 4" + of_text + bench.out("first"));  // the text may have moved
   CHECK_THAT(resumed.output, Contains("final: step 4"));
 
   const PairsBench pairs(sixteen + "xyz\tabc\n");

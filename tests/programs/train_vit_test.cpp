@@ -39,7 +39,7 @@ struct DigitsBench : Bench {
   }
 };
 
-/// A model folder with inconsistent files, and one of another kind of model.
+/// Checks that model folders with inconsistent files or of another kind of model are refused.
 void check_inconsistent_folders(const DigitsBench& bench) {
   const std::string two = '\'' + (bench / "two.png") + '\'';
   models::save_image_info(bench / "out", {{{0.5}, {0.2}}, {"one", "two"}});

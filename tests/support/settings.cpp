@@ -6,9 +6,8 @@
 
 namespace {
 
-// With GRADUS_COMPOSED=1 in the environment every fused op gives way to its composed form on this
-// thread: the suite must pass without kernels, except [fused], tests of what fused ops save or of
-// other threads.
+// With GRADUS_COMPOSED=1 in the environment, this thread runs the composed form of every fused op.
+// The suite must then pass except [fused], the tests of what fused ops save and of other threads.
 const struct Composed {
   Composed() {
     if (std::getenv("GRADUS_COMPOSED")) scope.emplace(&gradus::core::Modes::composed, true);

@@ -63,7 +63,7 @@ TEST_CASE("gradcheck names the input, output and element that differ", "[gradche
   const Tensor a = tensor({1, 2}, float64).requires_grad_(),
                b = tensor({3, 4}, float64).requires_grad_();
   const Tensor mask = from_data<double>({0, 1}, {2});
-  const auto f = [&](const Tensors& in) {  // wrong in b[1] alone
+  const auto f = [&](const Tensors& in) {  // the gradient is wrong in b[1] alone
     return Tensors{in[0] * 2, in[0] + square(in[1], 2) * (1 - mask) + square(in[1], 3) * mask};
   };
   const GradcheckResult result = gradcheck(f, {a, b});
@@ -72,7 +72,7 @@ TEST_CASE("gradcheck names the input, output and element that differ", "[gradche
                  Contains("numeric 7.99999"));
 }
 
-TEST_CASE("gradgradcheck sees a gradient that is cut off from its input", "[gradcheck]") {
+TEST_CASE("gradgradcheck detects a gradient detached from its input", "[gradcheck]") {
   const Tensor x = tensor({1, 2}, float64).requires_grad_();
   const auto f = [](const Tensors& in) { return Tensors{square_once(in[0])}; };
   CHECK(gradcheck(f, {x}));
@@ -83,7 +83,8 @@ TEST_CASE("gradgradcheck sees a gradient that is cut off from its input", "[grad
       StartsWith("gradgradcheck: d output 0 at (0,) / d input 0 at (0,): analytic 0, numeric"));
 }
 
-TEST_CASE("gradcheck: several inputs and outputs, integers, unused inputs", "[gradcheck]") {
+TEST_CASE("gradcheck: takes several inputs and outputs, integer inputs and unused inputs",
+          "[gradcheck]") {
   manual_seed(2);
   const Tensor ids = tensor({0, 2, 2}, int64);
   const auto f = [](const Tensors& in) {
@@ -160,7 +161,7 @@ TEST_CASE("gradcheck refuses each kind of wrong gradient", "[gradcheck]") {
       [&](const Tensor& a, const Tensor& dy) { return right(a, dy) * (1.0 - last); },
       [&](const Tensor& a, const Tensor& dy) { return right(a, dy) + last * 1e-2; },
       [&](const Tensor& a, const Tensor& dy) { return right(a, dy) * 1.01; },
-      // Only the diagonal, all but the diagonal, and the transpose.
+      // The Jacobian's diagonal only, all but its diagonal, and its transpose.
       [](const Tensor& a, const Tensor& dy) { return dy * (sum(a) + a); },
       [&](const Tensor& a, const Tensor& dy) { return right(a, dy) - dy * (sum(a) + a); },
       [](const Tensor& a, const Tensor& dy) { return a * sum(dy) + dy * sum(a); },
@@ -171,7 +172,7 @@ TEST_CASE("gradcheck refuses each kind of wrong gradient", "[gradcheck]") {
     INFO(i);
     CHECK_FALSE(check_rule(wrong[i]).first);
   }
-  // Correct, but second derivatives miss dy, or x.
+  // Correct first derivatives, but second ones lack the part through dy or through x.
   CHECK(check_rule([&](const Tensor& a, const Tensor& dy) { return right(a, dy.detach()); }) ==
         std::pair{true, false});
   CHECK(check_rule([&](const Tensor& a, const Tensor& dy) { return right(a.detach(), dy); }) ==
@@ -229,7 +230,8 @@ TEST_CASE("gradcheck: eps, atol and rtol, and their defaults", "[gradcheck]") {
   CHECK(gradgradcheck(quartic, {one}, {.eps = 0.1, .rtol = 0.01}));
 }
 
-TEST_CASE("gradcheck refuses windows that overlap, and takes axes in any order", "[gradcheck]") {
+TEST_CASE("gradcheck refuses inputs whose elements share memory, and takes axes in any order",
+          "[gradcheck]") {
   const auto f = [](const Tensors& in) { return Tensors{in[0] * in[0]}; };
   const auto seen = [](const Shape& shape, const Shape& strides) {
     const Tensor x = arange(0, 24, 1, float64);

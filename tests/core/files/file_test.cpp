@@ -100,10 +100,11 @@ TEST_CASE("a save that fails midway leaves the old file as it was, and nothing e
   CHECK(folder.files() == 2);
 }
 
-TEST_CASE("a writer that was killed leaves one file, which the next writer consumes", "[file]") {
+TEST_CASE("a killed writer leaves at most one temporary file, which the next writer reuses",
+          "[file]") {
   TemporaryFolder folder;
   const std::string path = folder / "x", beside = path + ".tmp";
-  std::ofstream(beside) << std::string(200'000, 'z');  // longer than what is written now
+  std::ofstream(beside) << std::string(200'000, 'z');  // longer than the new content
   write_file_atomically(path, content(0));
   CHECK(read_file(path) == content(0));
   CHECK(folder.files() == 1);
@@ -125,7 +126,8 @@ TEST_CASE("a writer that was killed leaves one file, which the next writer consu
   CHECK(folder.files() == 1);
 }
 
-TEST_CASE("an obstacle at the temporary path is reported, not followed or waited for", "[file]") {
+TEST_CASE("a link, folder or pipe at the temporary path is an error, and a link is not followed",
+          "[file]") {
   TemporaryFolder folder;
   const std::string path = folder / "x", beside = path + ".tmp", victim = folder / "victim";
   std::ofstream(victim) << "untouched";
@@ -143,7 +145,7 @@ TEST_CASE("an obstacle at the temporary path is reported, not followed or waited
   refused();
 }
 
-TEST_CASE("threads and processes that write one file at the same time", "[file]") {
+TEST_CASE("threads and processes may write one file at the same time", "[file]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
   write_file_atomically(path, content(0));

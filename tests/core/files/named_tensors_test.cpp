@@ -20,13 +20,13 @@ struct Square : nn::Module {
 
 }  // namespace
 
-TEST_CASE("load_named: a module takes its own weight transposed", "[named_tensors]") {
+TEST_CASE("load_named: a module loads its own weight transposed", "[named_tensors]") {
   Square module;
   module.load_state_dict({{"weight", module.weight.detach().mT()}});
   CHECK(numbers(module.weight) == std::vector<int>{1, 3, 2, 4});
 }
 
-TEST_CASE("load_named: two tensors swap, three rotate", "[named_tensors]") {
+TEST_CASE("load_named: two tensors can swap values, and three can rotate them", "[named_tensors]") {
   const Tensor a = tensor({1, 2}), b = tensor({3, 4}), c = tensor({5, 6});
   load_named("load", {{"a", a}, {"b", b}}, {{"a", b}, {"b", a}});
   CHECK(numbers(a) == std::vector<int>{3, 4});
@@ -37,7 +37,8 @@ TEST_CASE("load_named: two tensors swap, three rotate", "[named_tensors]") {
   CHECK(numbers(c) == std::vector<int>{3, 4});
 }
 
-TEST_CASE("load_named: overlapping slices of one storage", "[named_tensors]") {
+TEST_CASE("load_named: overlapping slices of one storage are loaded as if copied first",
+          "[named_tensors]") {
   const Tensor all = arange(0, 8, 1, float32);
   auto slice = [&](int64_t start) { return all.slice(0, start, start + 4); };
   load_named("load", {{"low", slice(0)}, {"high", slice(4)}},
@@ -47,14 +48,14 @@ TEST_CASE("load_named: overlapping slices of one storage", "[named_tensors]") {
   CHECK(numbers(all) == std::vector<int>(8, 5));
 }
 
-TEST_CASE("load_named: an optimiser's moments swap", "[named_tensors]") {
+TEST_CASE("load_named: an optimiser's moments can be swapped", "[named_tensors]") {
   const Tensor p = tensor({1, 2}).requires_grad_(), q = tensor({3, 4}).requires_grad_();
   optim::SGD sgd(std::vector<Tensor>{p, q}, {.lr = 0.1, .momentum = 0.9});
   p.set_grad(tensor({10, 20}));
   q.set_grad(tensor({30, 40}));
   sgd.step();
   NamedTensors state = sgd.state_dict();
-  REQUIRE(state.size() == 3);  // step, and a moment for each
+  REQUIRE(state.size() == 3);  // the step, and a moment per parameter
   REQUIRE(numbers(state[1].second) == std::vector<int>{10, 20});
   REQUIRE(numbers(state[2].second) == std::vector<int>{30, 40});
   std::swap(state[1].second, state[2].second);

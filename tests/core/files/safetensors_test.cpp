@@ -101,14 +101,15 @@ TEST_CASE("safetensors: each tensor is aligned to its element size", "[safetenso
   }
 }
 
-TEST_CASE("safetensors: no tensors at all", "[safetensors]") {
+TEST_CASE("safetensors: a file may hold no tensors", "[safetensors]") {
   TemporaryFolder folder;
   save_safetensors(folder / "empty", {});
   CHECK(load_safetensors(folder / "empty").tensors.empty());
 }
 
 TEST_CASE("safetensors: reads a file that Python wrote", "[safetensors]") {
-  // struct.pack("<Q", len(header)) + header + data, header by json.dumps, numbers by struct.pack.
+  // Made by struct.pack("<Q", len(header)) + header + data, with json.dumps for the header and
+  // struct.pack for the numbers.
   const std::string header =
       R"({"__metadata__": {"format": "pt"}, )"
       R"("w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, )"
@@ -146,14 +147,14 @@ TEST_CASE("safetensors: reads a file that Python wrote", "[safetensors]") {
   expect(5, "scalar", int64, {}, {200});
 }
 
-TEST_CASE("safetensors: whole numbers of every width, with and without sign", "[safetensors]") {
+TEST_CASE("safetensors: signed and unsigned integers of every width are read", "[safetensors]") {
   TemporaryFolder folder;
   for (int64_t bytes : {1, 2, 4})
     for (bool has_sign : {true, false}) {
       const std::string type = (has_sign ? "I" : "U") + std::to_string(8 * bytes);
       INFO(type);
       const auto width = static_cast<size_t>(bytes);
-      // All bits set, only the highest, all but the highest; little endian.
+      // Three little-endian values: all bits set, only the highest bit, all but the highest bit.
       std::string data(3 * width, '\xff');
       std::fill_n(data.begin() + static_cast<std::ptrdiff_t>(width), width, '\0');
       data[2 * width - 1] = '\x80';
@@ -242,16 +243,17 @@ TEST_CASE("safetensors: the checksum is in the header only", "[safetensors]") {
   changed["__metadata__"].erase("gradus.format");
   refused(changed, data, mismatch);
 
-  // Written by another program, or before checksums were added.
+  // A file of another program, or from before checksums were added, has no checksum.
   changed["__metadata__"].erase("gradus.checksum");
   write_file_atomically(path, file_of(changed.dump(), flipped));
   CHECK(load_safetensors(path).tensors.size() == 2);
-  // Rewritten by another program: same content, formatted differently.
+  // Another program may rewrite the header in a different format.
   write_file_atomically(path, file_of(header.dump(2), data));
   CHECK(load_safetensors(path).tensors.size() == 2);
 }
 
-TEST_CASE("safetensors: the checksum's entries are reserved", "[safetensors]") {
+TEST_CASE("safetensors: metadata must not use the names of the checksum's entries",
+          "[safetensors]") {
   TemporaryFolder folder;
   for (const char* key : {"gradus.checksum", "gradus.format"})
     CHECK_THROWS_WITH(save_safetensors(folder / "x", {}, {{key, "1"}}),
@@ -293,7 +295,8 @@ TEST_CASE("safetensors: loading takes time linear in the number of tensors", "[s
   CHECK(tensors[99'999].second.item() == 99'999);
 }
 
-TEST_CASE("safetensors: tensors map the file, which never changes", "[safetensors]") {
+TEST_CASE("safetensors: loaded tensors map the file, and writing to them does not change it",
+          "[safetensors]") {
   const TemporaryFolder dir;
   const std::string path = dir / "x.safetensors";
   save_safetensors(path, {{"x", tensor({1, 2, 3})}});
@@ -305,7 +308,7 @@ TEST_CASE("safetensors: tensors map the file, which never changes", "[safetensor
   save_safetensors(path, {{"x", tensor({7, 8, 9})}});
   std::filesystem::remove(path);
   CHECK(x.to_vector<float>() == std::vector<float>{2, 4, 6});
-  // Data at an offset not aligned for floats.
+  // The data may be at an offset that is not aligned for floats.
   const std::string header = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} )";
   REQUIRE((8 + header.size()) % 4 != 0);
   const uint64_t length = header.size();

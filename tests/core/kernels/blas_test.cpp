@@ -31,7 +31,7 @@ struct Case {
   bool trans_a, trans_b;
   int64_t m, n, k;
   bool add = false;
-  int64_t pad = 0;  // elements between the rows
+  int64_t pad = 0;  // elements between the rows of C
 };
 
 // op(A) op(B) in row-major order.
@@ -62,7 +62,7 @@ double error_of(const Case& t, bool serial) {
   const auto b = random_values<T>((t.trans_b ? t.n : t.k) * ldb, 2);
   auto c = random_values<T>(t.m * ldc, 3);
   const auto before = c;
-  if (!t.add) {  // must not be read
+  if (!t.add) {  // C must not be read
     for (int64_t i = 0; i < t.m; ++i)
       for (int64_t j = 0; j < t.n; ++j)
         c[static_cast<size_t>(i * ldc + j)] = std::numeric_limits<T>::quiet_NaN();
@@ -95,7 +95,7 @@ double error_of(const Case& t, bool serial) {
   return worst;
 }
 
-// The last three exceed the block sizes of k, rows and columns.
+// The last three exceed the block sizes of depth, rows and columns.
 const int64_t sizes[][3] = {{1, 1, 1},      {1, 7, 5},      {7, 1, 5},      {5, 7, 1},
                             {1, 1000, 300}, {1000, 1, 300}, {1, 130, 9001}, {3, 5, 200},
                             {64, 64, 64},   {129, 65, 33},  {301, 203, 97}, {65, 400, 128},
@@ -118,7 +118,7 @@ TEST_CASE("gemm agrees with a triple loop", "[blas]") {
   }
 }
 
-TEST_CASE("gemm with an empty side", "[blas]") {
+TEST_CASE("gemm accepts empty matrices, and an empty sum gives zeros", "[blas]") {
   std::vector<float> c{1, 2, 3, 4, 5, 6};
   const std::vector<float> a{0};
   blas::gemm(product({false, false, 0, 3, 2}, a, a, c));
@@ -159,7 +159,7 @@ TEST_CASE("gemm refuses bad sizes", "[blas]") {
   CHECK_THROWS_WITH(run(-1, 2, 2, 2), Catch::Contains("gemm: sizes (m, n, k) = (-1, 2, 2)"));
   CHECK_THROWS_WITH(run(2, 2, 4, 3), Catch::Contains("gemm: row stride of A is 3"));
   CHECK_THROWS_WITH(run(int64_t{1} << 31, 2, 2, 2), Catch::Contains("exceed BLAS's limit"));
-  CHECK_NOTHROW(run(1, 2, 2, 0));  // one row: its stride means nothing
+  CHECK_NOTHROW(run(1, 2, 2, 0));  // the stride of a single row is not used
 }
 
 TEST_CASE("gemm gives the same bits on one and two threads", "[blas]") {
@@ -183,7 +183,7 @@ TEST_CASE("gemm gives the same bits whatever OpenBLAS's number of threads", "[bl
   for (const int64_t n : {130, 300, 517, 900}) {
     const Case t{false, false, n, n + 7, n};
     auto a = random_values<double>(n * n, 1), b = random_values<double>(n * (n + 7), 2);
-    for (double& x : a) x /= 3;  // or sums of 24 bits times 24 would hardly be rounded
+    for (double& x : a) x /= 3;  // so that sums are rounded: products of 24-bit values are exact
     std::vector<double> expected(static_cast<size_t>(n * (n + 7))), c = expected;
     blas::gemm(product(t, a, b, expected));
     for (const int threads : {2, 4, 1}) {

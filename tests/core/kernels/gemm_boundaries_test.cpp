@@ -1,5 +1,5 @@
-// Products at the sizes where the kernels and the split switch, against a triple loop in double:
-// steps of rows, columns and depth, strips of rows, vector tails, the threads' shares.
+// Products at the sizes where the kernels or the split into blocks change, against a triple loop in
+// double: steps of rows, columns and depth, strips of rows, vector tails, the threads' shares.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -31,7 +31,7 @@ std::vector<T> random_values(int64_t n, uint64_t seed) {
 template <class T>
 struct Problem {
   Size s;
-  std::vector<T> a, b, start;  // start: C before
+  std::vector<T> a, b, start;  // start: C before the product
   std::vector<double> product, limit;
 
   explicit Problem(const Size& size)
@@ -67,10 +67,10 @@ struct Problem {
   }
 };
 
-constexpr int64_t pad = 3;  // elements of C between its rows, which stay as they are
+constexpr int64_t pad = 3;  // elements between the rows of C, which must not change
 
-// Runs one product. Returns whether C is right, the padding unchanged and, with a callback, each
-// element passed on once in its final state. `threads` 0: gemm_serial.
+// Runs one product. Returns whether C is right, its padding is unchanged and, with a callback, each
+// element is passed on once in its final state. With 0 `threads` it runs gemm_serial.
 template <class T>
 bool is_right(const Problem<T>& problem, const blas::Product<T>& operands, bool add, int threads,
               bool call_back) {
@@ -82,7 +82,7 @@ bool is_right(const Problem<T>& problem, const blas::Product<T>& operands, bool 
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j)
       c[index(i, j)] = add ? problem.start[static_cast<size_t>(i * n + j)]
-                           : std::numeric_limits<T>::quiet_NaN();  // is not read
+                           : std::numeric_limits<T>::quiet_NaN();  // C must not be read
   std::vector<char> calls(c.size(), 0);
   blas::Product<T> g = operands;
   g.m = m, g.n = n, g.k = k, g.c = c.data(), g.ldc = n + pad, g.add = add;
@@ -111,7 +111,7 @@ bool is_right(const Problem<T>& problem, const blas::Product<T>& operands, bool 
   return true;
 }
 
-// All transposes, beta 0 and 1, one thread and several, with and without a callback.
+// Checks all transposes, beta 0 and 1, one thread and several, with and without a callback.
 template <class T>
 void check_size(const Size& s) {
   const Problem<T> problem(s);
@@ -142,7 +142,8 @@ void check_sizes(const std::vector<Size>& sizes) {
 
 }  // namespace
 
-TEST_CASE("gemm: every number of rows of a block, and the ends of vectors and panels", "[blas]") {
+TEST_CASE("gemm: right for every number of rows in a block, and at the ends of vectors and panels",
+          "[blas]") {
   std::vector<Size> sizes;
   for (int64_t m = 1; m <= 17; ++m) sizes.push_back({m, 37, 19});
   for (int64_t n :
@@ -152,39 +153,39 @@ TEST_CASE("gemm: every number of rows of a block, and the ends of vectors and pa
   check_sizes(sizes);
 }
 
-TEST_CASE("gemm: steps of depth and of columns", "[blas]") {
+TEST_CASE("gemm: right at the boundaries of steps of depth and of columns", "[blas]") {
   std::vector<Size> sizes;
   for (int64_t k : {255, 256, 257, 271, 511, 512, 513, 769}) sizes.push_back({9, 19, k});
   for (int64_t n : {1023, 1024, 1025, 1040, 1057, 2049}) sizes.push_back({9, n, 11});
-  sizes.push_back({11, 1061, 263});  // both
+  sizes.push_back({11, 1061, 263});  // steps of both
   check_sizes(sizes);
 }
 
-// A step of rows is 512 KB / 4 / (the depth of a step, in whole vectors of 16), in whole blocks of
-// 8: seldom a multiple of the 64 rows of a strip that are passed on at a time. One thread takes all
-// rows; several take shares in multiples of 32.
-TEST_CASE("gemm: steps of rows that are no multiple of a strip", "[blas]") {
+// A step has 512 KB / 4 / d rows, rounded down to blocks of 8, where d is the depth of a step
+// rounded up to vectors of 16. That is seldom a multiple of 64, the rows of a strip, which are
+// passed on at a time. One thread takes all rows; several take shares in multiples of 32.
+TEST_CASE("gemm: right where a step of rows is not a multiple of a strip", "[blas]") {
   check_sizes({{512, 3, 256},     // the step itself
-               {513, 3, 256},     // depth 256: 512 rows
+               {513, 3, 256},     // depth 256 gives steps of 512 rows
                {625, 3, 208},     // 624 = 9 * 64 + 48
                {1249, 3, 200},    // twice 624, and one
                {745, 2, 513},     // depth in steps of 176: 744 = 11 * 64 + 40
-               {905, 3, 260},     // 144: 904 = 14 * 64 + 8
+               {905, 3, 260},     // in steps of 144: 904 = 14 * 64 + 8
                {1361, 3, 96},     // 1360 = 21 * 64 + 16
                {1639, 5, 80},     // 1632 = 25 * 64 + 32
                {547, 33, 240}});  // 544 = 8 * 64 + 32, and more than one panel
 }
 
-TEST_CASE("gemm: the threads' shares", "[blas]") {
+TEST_CASE("gemm: right at the boundaries of the threads' shares", "[blas]") {
   check_sizes({{64, 64, 127},
                {64, 64, 128},
-               {64, 64, 129},  // from here on it is shared
+               {64, 64, 129},  // from this size on threads share the work
                {70, 127, 67},
                {70, 128, 67},
-               {70, 129, 67},  // by columns or by rows
+               {70, 129, 67},  // shared by columns or by rows
                {70, 191, 41},
                {70, 192, 41},
-               {70, 193, 41},  // of three threads
+               {70, 193, 41},  // shares of three threads
                {31, 300, 59},
                {33, 300, 59},
                {300, 31, 59},
@@ -195,7 +196,7 @@ TEST_CASE("gemm: the threads' shares", "[blas]") {
                {11, 769, 67}});
 }
 
-TEST_CASE("gemm: a matrix times a vector, over blocks and shares", "[blas]") {
+TEST_CASE("gemm: a matrix times a vector is right over several blocks and shares", "[blas]") {
   std::vector<Size> sizes;
   for (int64_t k : {1, 4095, 4096, 4097, 8193})
     for (int64_t n : {1, 15, 16, 17, 33}) sizes.push_back({1, n, k}), sizes.push_back({n, 1, k});

@@ -23,7 +23,7 @@ constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float smallest = std::numeric_limits<float>::min();
 constexpr float largest = std::numeric_limits<float>::max();
 
-/// Normal floats of both signs and |x| <= limit: 192 of each exponent, 4096 where functions bend.
+/// Random normal floats with |x| <= limit: per exponent and sign 192, or 4096 where functions bend.
 std::vector<float> sweep(float limit = largest) {
   std::mt19937 random(1);
   std::vector<float> x;
@@ -95,7 +95,7 @@ bool nan_at_nan(F f) {
 
 TEST_CASE("elementary functions stay within their error bounds", "[kernel][math]") {
   const std::vector<float> all = sweep(), moderate = sweep(1e5f);
-  // kernel:: functions of float against those of double, which equal std::'s (tested below)
+  // Compares the float overloads with the double ones, which equal std's (tested below).
   auto error = [](const std::vector<float>& x, auto f) {
     return worst(x, f, f, [](float, float got, double want) { return ulps(got, want); });
   };
@@ -198,7 +198,8 @@ TEST_CASE("GELU and its slope at special values", "[kernel][math]") {
             [](float x) { return kernel::gelu_tanh_with_slope(x).slope; });
 }
 
-TEST_CASE("double overloads are the standard library's", "[kernel][math]") {
+TEST_CASE("the kernels' double overloads equal the standard library's functions",
+          "[kernel][math]") {
   std::mt19937 random(2);
   std::uniform_real_distribution<double> uniform(-20, 20);
   for (int i = 0; i < 1000; ++i) {
@@ -214,7 +215,7 @@ TEST_CASE("double overloads are the standard library's", "[kernel][math]") {
     REQUIRE(kernel::sigmoid(x) == 1 / (1 + std::exp(-x)));
     REQUIRE(kernel::softplus(x) == std::fmax(x, 0.0) + std::log1p(std::exp(-a)));
 
-    // GELU: the papers' formulas, and derivatives against central differences
+    // GELU equals the papers' formulas, and its slope equals central differences.
     const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x), h = 1e-5;
     auto slope = [&](auto f) { return Approx((f(x + h) - f(x - h)) / (2 * h)).margin(1e-8); };
     REQUIRE(kernel::gelu_with_slope(x).value ==

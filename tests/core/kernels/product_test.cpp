@@ -38,7 +38,8 @@ TEST_CASE("choose_product: matrices", "[product]") {
   CHECK(choose_product(matrices(1, 1, 0), float64) == ProductKernel::zero);
 }
 
-TEST_CASE("choose_product: a matrix times a vector, if both are read along rows", "[product]") {
+TEST_CASE("choose_product: row dots for a matrix times a vector if both are read along rows",
+          "[product]") {
   const auto is_row_dots = [](const ProductShape& p) {
     return choose_product(p, float32, avx512) == ProductKernel::row_dots &&
            choose_product(p, float64, avx2) == ProductKernel::row_dots;

@@ -95,7 +95,7 @@ TEST_CASE("a freed block is reused", "[memory]") {
   CHECK(before.cached >= 3000000);
   for (int i = 0; i < 10; ++i) Storage s(3000000);
   CHECK(memory_stats().system_allocations == before.system_allocations);
-  std::thread([] { Storage s(3000000); }).join();  // from another thread's blocks too
+  std::thread([] { Storage s(3000000); }).join();  // blocks freed by another thread are reused too
   CHECK(memory_stats().system_allocations == before.system_allocations);
   release_cached_memory();
   CHECK(memory_stats().cached == 0);
@@ -120,7 +120,7 @@ TEST_CASE("memory held stays near the peak of live memory for any sizes", "[memo
     blocks.clear();
     const MemoryStats s = memory_stats();
     held = std::max(held, s.live + s.cached);
-    if (round % 10 == 0) reset_peak_memory();  // must not matter
+    if (round % 10 == 0) reset_peak_memory();  // must not have an effect
   }
   CHECK(held - live < most * 13 / 10 + slack);
   CHECK(memory_stats().live == live);
@@ -209,7 +209,7 @@ TEST_CASE("a child forked while other threads allocate and compute works", "[mem
   for (auto& thread : threads) thread.join();
   CHECK(failed == 0);
   CHECK(computes());
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the workers sleep
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // wait until the workers sleep
   CHECK(in_child(works) == 0);
   set_num_threads(threads_before);
 }
@@ -250,11 +250,11 @@ TEST_CASE("cached memory is released when the system refuses more", "[memory][fo
 }
 #endif
 
-TEST_CASE("scratch memory", "[memory]") {
+TEST_CASE("scratch memory can be written and read", "[memory]") {
   Scratch<float> s(100);
   for (int64_t i = 0; i < 100; ++i) s[i] = static_cast<float>(i);
   CHECK(s.data()[99] == 99.0f);
 }
 
-// Destroyed after static variables created by tests: must not crash at exit.
+// Is destroyed after static variables that tests create, and must not crash then.
 static const Storage outlives_everything(4096);

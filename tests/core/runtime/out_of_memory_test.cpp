@@ -37,7 +37,7 @@ TEST_CASE("an optimiser step that runs out of memory changes nothing", "[memory]
   CHECK(in_child([] {
           const Tensor a = ones({4}).requires_grad_(), b = zeros({large});
           optim::Adam adam({a, b}, {.lr = 0.1});
-          b.requires_grad_();  // what it remembers of b is made at the first step
+          b.requires_grad_();  // b's state is created at the first step
           a.set_grad(ones({4}));
           b.set_grad(zeros({large}));
           for (int i = 0; i < 3; ++i)
@@ -46,7 +46,7 @@ TEST_CASE("an optimiser step that runs out of memory changes nothing", "[memory]
             if (name == "step" && sum(x).item<int64_t>() != 0) return 2;
           if (a[0].item() != 1) return 3;
           adam.step();
-          return std::abs(a[0].item() - 0.9) < 1e-6 ? 0 : 4;  // Adam's first step is lr
+          return std::abs(a[0].item() - 0.9) < 1e-6 ? 0 : 4;  // Adam's first step has size lr
         }) == 0);
 }
 

@@ -141,7 +141,7 @@ TEST_CASE("denormals are flushed in parallel loops only", "[parallel]") {
 #endif
 
 #if defined(__x86_64__) || defined(__aarch64__)
-TEST_CASE("denormals are flushed while another thread's loop has the workers", "[parallel]") {
+TEST_CASE("denormals are flushed while another thread's loop occupies the workers", "[parallel]") {
   volatile float tiny = std::numeric_limits<float>::min();
   Threads scope(2);
   std::atomic<bool> begun{false}, done{false};
@@ -160,12 +160,13 @@ TEST_CASE("denormals are flushed while another thread's loop has the workers", "
 }
 #endif
 
-TEST_CASE("a caller's rounding and traps are neither used nor changed", "[parallel]") {
+TEST_CASE("loops neither use nor change the caller's rounding mode and floating-point traps",
+          "[parallel]") {
   std::fenv_t before;
   REQUIRE(std::feholdexcept(&before) == 0);
   std::fesetround(FE_UPWARD);
 #if defined(__x86_64__)
-  feenableexcept(FE_DIVBYZERO);  // SIGFPE, were it in force
+  feenableexcept(FE_DIVBYZERO);  // a division by zero would raise SIGFPE if this were in force
 #endif
   volatile float three = 3, zero = 0;
   std::vector<float> thirds[3];
@@ -180,11 +181,11 @@ TEST_CASE("a caller's rounding and traps are neither used nor changed", "[parall
   std::fesetenv(&before);
   CHECK(upward);
   CHECK(!flagged);
-  CHECK(thirds[1] == std::vector<float>(64, 0x1.555556p-2f));  // upward: ...558
+  CHECK(thirds[1] == std::vector<float>(64, 0x1.555556p-2f));  // upward rounding would give ...558
   CHECK(thirds[2] == thirds[1]);
 }
 
-TEST_CASE("profiles end in any order", "[profiler]") {
+TEST_CASE("profiles may end in any order", "[profiler]") {
   auto first = std::make_unique<Profile>(), second = std::make_unique<Profile>();
   Profile third;
   second.reset();
@@ -204,7 +205,7 @@ TEST_CASE("the profiler counts the outermost op", "[profiler]") {
   }
   { ProfileScope backward("linear", true); }
   { ProfileScope softmax("softmax"); }
-  ProfileScope::count(1, 1);  // no scope open: nobody's
+  ProfileScope::count(1, 1);  // no scope is open: counted for no op
   {
     Profile nested;
     { ProfileScope exp("exp"); }
@@ -224,7 +225,7 @@ TEST_CASE("the profiler counts the outermost op", "[profiler]") {
   CHECK(table.find("total") != std::string::npos);
 }
 
-TEST_CASE("a profile that ends before its scope", "[profiler]") {
+TEST_CASE("a profile may end before a scope that it has begun to count", "[profiler]") {
   auto profile = std::make_unique<Profile>();
   ProfileScope scope("op");
   profile.reset();
@@ -232,7 +233,7 @@ TEST_CASE("a profile that ends before its scope", "[profiler]") {
   CHECK(Profile().rows().empty());
 }
 
-TEST_CASE("simd_max of nothing but -infinity is -infinity") {
+TEST_CASE("simd_max of -infinities only, or of nothing, is -infinity") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> x(37, -infinity);
   const float* p = x.data();

@@ -22,7 +22,7 @@ constexpr int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 1000, 1023};
 uint32_t word(RandomKey key, int64_t i) {
   return philox(key, static_cast<uint64_t>(i / 4))[static_cast<size_t>(i % 4)];
 }
-// 64 bits: the i-th pair of words.
+// The i-th pair of words, as 64 bits.
 uint64_t pair(RandomKey key, int64_t i) {
   return uint64_t{word(key, 2 * i)} << 32 | word(key, 2 * i + 1);
 }
@@ -63,8 +63,8 @@ Values each(int64_t n, const std::function<double(int64_t)>& f) {
   return out;
 }
 
-// An op that draws: its n numbers, the same computed from Philox's words, and the number of blocks
-// of four words it needs.
+// An op that draws random numbers: `draw` gives n of them, `expected` computes them from Philox's
+// words, and `blocks` is the number of four-word blocks that they take.
 struct Draw {
   std::string name;
   std::function<Tensor(int64_t n)> draw;
@@ -72,8 +72,8 @@ struct Draw {
   std::function<int64_t(int64_t n)> blocks;
 };
 
-// Attention over n keys with equal scores, whose values are the rows of the identity: the output is
-// the weights after dropout, 0 or 1/(n(1-p)), for 2 heads and 3 queries; times n.
+// The weights of attention after dropout, for 2 heads, 3 queries and n keys with equal scores,
+// times n: each is 0 or 1/(1-p). With the identity as values, attention returns its weights.
 Tensor attention_weights(int64_t n, Dtype dtype) {
   const Tensor q = zeros({2, 3, 1}, dtype), k = zeros({2, n, 1}, dtype);
   const Tensor v = eye(n, dtype).unsqueeze(0).expand({2, n, n});
@@ -165,9 +165,9 @@ TEST_CASE("a draw reads the next words of the generator, and moves it past them"
 }
 
 TEST_CASE("draws longer than a chunk read the next words too", "[random]") {
-  const int64_t n = 70'003;  // more than 4096 blocks of words, and no whole number of them
+  const int64_t n = 70'003;  // more than 4096 blocks, and not a whole number of blocks
   for (const Draw& op : draws()) {
-    if (op.name.starts_with("attention")) continue;  // its n by n values are too large
+    if (op.name.starts_with("attention")) continue;  // its n x n values would be too large
     CAPTURE(op.name);
     manual_seed(5);
     default_generator().reserve(12);

@@ -51,7 +51,7 @@ TEST_CASE("in-place ops on overlapping memory give what a copy of the source giv
   const Tensor y = tensor({1, 2, 3, 4});
   y.slice(0, 1).copy_(y.slice(0, 0, 3));
   CHECK(values(y) == Values{1, 1, 2, 3});
-  y.slice(0, 0, 2).add_(y.slice(0, 2));  // side by side: no overlap
+  y.slice(0, 0, 2).add_(y.slice(0, 2));  // adjacent slices do not overlap
   CHECK(values(y) == Values{3, 4, 2, 3});
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("a module loads a state that shares its own memory") {
   CHECK(values(layer.weight.detach()) == values(transposed));
 }
 
-TEST_CASE("gradients returned by grad share memory with nothing") {
+TEST_CASE("gradients returned by grad share memory with no other tensor") {
   const bool create_graph = GENERATE(false, true);
   const Tensor x = tensor({1, 2}).requires_grad_(), y = tensor({3, 4}).requires_grad_();
   const Tensor dy = tensor({10, 20});

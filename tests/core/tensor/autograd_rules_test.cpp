@@ -44,7 +44,7 @@ TEST_CASE("a custom op: several inputs and outputs, gradients only where needed"
   CHECK(gradgradcheck([&](const std::vector<Tensor>& in) { return op(in[0], in[1]); }, {a, b}));
 }
 
-TEST_CASE("a custom op with more inputs and outputs than a mask has bits", "[autograd]") {
+TEST_CASE("a custom op may have more inputs and outputs than a mask has bits", "[autograd]") {
   constexpr int count = 40;
   std::vector<Tensor> inputs;
   for (int i = 0; i < count; ++i) inputs.push_back(leaf({i + 1.0}));
@@ -119,13 +119,13 @@ TEST_CASE("take_grad and take_input release only what has no other owner", "[aut
   };
   const Tensor x = leaf({1, 2});
   const Tensor fresh = taker(x * 2.0) * 3.0;
-  fresh.backward(ones({2}, float64));  // mul's gradient, and an input that went by
+  fresh.backward(ones({2}, float64));  // mul's gradient, and an input that only the graph holds
   CHECK(grad_is_ours);
   CHECK(input_is_ours);
   CHECK(values(x.grad()) == Values{6, 6});
 
   const Tensor given = ones({2}, float64), kept = x * 2.0;
-  taker(kept).backward(given);  // the caller's gradient, and an input that the caller holds
+  taker(kept).backward(given);  // the gradient and the input belong to the caller
   CHECK_FALSE(grad_is_ours);
   CHECK_FALSE(input_is_ours);
 
@@ -133,7 +133,7 @@ TEST_CASE("take_grad and take_input release only what has no other owner", "[aut
   shared.backward(given);  // exp has saved the same storage
   CHECK_FALSE(input_is_ours);
   const Tensor y = taker(x * 2.0) * 3.0;
-  y.backward(given, true);  // the graph is kept, and with it its inputs
+  y.backward(given, true);  // the graph is kept, and holds its inputs
   CHECK(grad_is_ours);
   CHECK_FALSE(input_is_ours);
   y.backward(given);
@@ -146,7 +146,7 @@ TEST_CASE("take_grad and take_input release only what has no other owner", "[aut
   CHECK_FALSE(grad_is_ours);
   CHECK(values(hooked) == Values{3, 3});
   const Tensor both = taker(x * 2.0);
-  grad({both * 3.0}, {both, x}, {.grad_outputs = {given}});  // so does the pass's result
+  grad({both * 3.0}, {both, x}, {.grad_outputs = {given}});  // the pass's result holds the gradient
   CHECK_FALSE(grad_is_ours);
 }
 
@@ -163,14 +163,14 @@ TEST_CASE("sum_in_place returns an existing sum that has no other owner", "[auto
     });
   };
   const Tensor x = leaf({1, 2});
-  sum(adder(x)).backward();  // nothing to add to
+  sum(adder(x)).backward();  // there is no sum yet
   sum(adder(x)).backward();
   CHECK(values(x.grad()) == Values{2, 2});
   const Tensor held = x.grad();
   sum(adder(x)).backward();
   CHECK(values(x.grad()) == Values{3, 3});
   CHECK(values(held) == Values{2, 2});
-  grad({sum(adder(x) * 2.0 + adder(x) * 3.0)}, {x});  // a pass has sums of its own
+  grad({sum(adder(x) * 2.0 + adder(x) * 3.0)}, {x});  // a pass of grad() has its own sums
   grad({sum(adder(x) * 2.0 + adder(x) * 3.0)}, {x}, {.create_graph = true});
   CHECK(in_place == std::vector<bool>{false, true, false, false, true, false, false});
   CHECK(values(x.grad()) == Values{3, 3});
@@ -187,13 +187,13 @@ void check_added(const std::function<Tensor(const Tensor&)>& f, const Tensor& st
   const auto same = [](const Tensor& a, const Tensor& b) {
     return norm(a - b).item() <= 1e-12 * norm(b).item();
   };
-  {  // a transposed gradient has come first
+  {  // the sum so far is a transposed gradient
     const Tensor x = start.clone().requires_grad_(), h = x * 1.0;
     const Tensor first = sum(f(h) * dy);
     (first + sum(exp(h.mT()) * side)).backward();
     CHECK(same(x.grad(), alone.grad() + exp(start) * side.mT()));
   }
-  {  // one that is also another's, and the caller's
+  {  // the sum so far is also another tensor's gradient, and the caller's tensor
     const Tensor x = start.clone().requires_grad_(), other = ones({4, 4}, float64);
     const Tensor k = other.requires_grad_(), h = x * 1.0, given = side.clone();
     const Tensor y = f(h), both = h + k * 1.0;

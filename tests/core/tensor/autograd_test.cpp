@@ -59,7 +59,7 @@ TEST_CASE("diamonds: gradients add up over paths", "[autograd]") {
   CHECK(z.grad().item() == std::pow(2.0, 50));
 }
 
-TEST_CASE("a leaf used twice, and accumulation over passes", "[autograd]") {
+TEST_CASE("gradients of a leaf used twice add up, and accumulate over passes", "[autograd]") {
   const Tensor x = leaf({2, 5});
   sum(x * x).backward();
   CHECK(values(x.grad()) == Values{4, 10});
@@ -97,12 +97,12 @@ TEST_CASE("gradients of gradients", "[autograd]") {
   CHECK(d3.item() == 48);
   CHECK_FALSE(x.grad().defined());
   CHECK_FALSE(grad({y}, {x}, {.retain_graph = true})[0].requires_grad());
-  pow(d1, 2).backward();  // a penalty on the gradient trains like any loss: 2 d1 d2
+  pow(d1, 2).backward();  // a penalty on the gradient has a gradient like any loss: 2 d1 d2
   CHECK(x.grad().item() == 2 * 32 * 48);
   CHECK_FALSE(x.grad().requires_grad());
 }
 
-TEST_CASE("a fused op's input that is another input's ancestor", "[autograd]") {
+TEST_CASE("a fused op is right if one of its inputs is another one's ancestor", "[autograd]") {
   manual_seed(5);
   const Tensor x = randn({4, 3}, float64).requires_grad_();
   auto loss_of = [&](bool fused) {
@@ -222,7 +222,8 @@ TEST_CASE("backward and grad refuse bad arguments", "[autograd]") {
   CHECK(values(some[1]) == Values{2, 4});
 }
 
-TEST_CASE("grad: of several outputs, of tensors inside the graph, pruned", "[autograd]") {
+TEST_CASE("grad: takes several outputs and inner tensors, and runs only the rules it needs",
+          "[autograd]") {
   const Tensor x = leaf({1, 2}), w = leaf({3, 4});
   const Tensor h = x * w;
   int calls = 0;
@@ -235,7 +236,7 @@ TEST_CASE("grad: of several outputs, of tensors inside the graph, pruned", "[aut
   CHECK(close(g[0], exp(h) * w + 1.0));
   CHECK(close(g[1], (exp(h) * w + 1.0) * w));
   CHECK(values(g[1]) == values(g[2]));
-  CHECK(calls == 0);  // w was not asked for
+  CHECK(calls == 0);  // w's gradient was not requested
   CHECK_FALSE(x.grad().defined());
   CHECK_FALSE(w.grad().defined());
   CHECK(grad({z}, {z}, {.retain_graph = true})[0].item() == 1);
@@ -267,7 +268,7 @@ TEST_CASE("a second backward needs retain_graph", "[autograd]") {
   CHECK(grad({z()}, {h})[0].item() == 3);
 }
 
-TEST_CASE("saved tensors are freed on the way", "[autograd]") {
+TEST_CASE("backward frees saved tensors as it proceeds", "[autograd]") {
   const Tensor x = randn({1000}, float64).requires_grad_();
   Tensor y = sum(exp(x));
   const int64_t with_graph = live();
@@ -276,7 +277,7 @@ TEST_CASE("saved tensors are freed on the way", "[autograd]") {
   CHECK(live() <= with_graph - 8000);  // exp's output is gone, though y still lives
 }
 
-TEST_CASE("live bytes return to where they were", "[autograd]") {
+TEST_CASE("a freed graph leaves no memory allocated", "[autograd]") {
   const int64_t before = live();
   {
     const Tensor x = randn({20, 30}, float64).requires_grad_();

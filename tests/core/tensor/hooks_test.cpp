@@ -36,7 +36,7 @@ TEST_CASE("hooks on tensors inside the graph", "[autograd]") {
   const Tensor h = x * 2.0;
   int calls = 0;
   int64_t id = 0;
-  id = h.register_hook([&](const Tensor& g) {  // removes itself
+  id = h.register_hook([&](const Tensor& g) {  // this hook removes itself
     ++calls;
     h.remove_hook(id);
     return g * 5.0;
@@ -50,7 +50,7 @@ TEST_CASE("hooks on tensors inside the graph", "[autograd]") {
   h.register_hook([](const Tensor& g) { return g * -1.0; });
   CHECK(values(grad({y}, {h}, {.retain_graph = true})[0]) == Values{-2, -2});
 
-  const auto pieces = x.split(1, 0);  // of one of several outputs
+  const auto pieces = x.split(1, 0);  // hooks on one of an op's several outputs
   pieces[1].register_hook([](const Tensor& g) { return g * 7.0; });
   x.set_grad({});
   sum(pieces[0] + pieces[1]).backward();
@@ -77,7 +77,8 @@ TEST_CASE("hooks are called in the order of their registration", "[autograd]") {
                     "hook: expected a gradient of float64 (2,), got float32 (2,)");
 }
 
-TEST_CASE("a hook sees what kernels add in place, and not what earlier passes left", "[autograd]") {
+TEST_CASE("a hook sees what kernels add in place, but not gradients of earlier passes",
+          "[autograd]") {
   const Tensor w = tensor({{1, 2}, {3, 4}}, float64).requires_grad_();
   const Tensor x = tensor({{5, 6}}, float64), ids = tensor({0, 0, 1}, int64);
   std::vector<Values> seen;
@@ -88,7 +89,7 @@ TEST_CASE("a hook sees what kernels add in place, and not what earlier passes le
   const Values expected{5 + 5 + 2, 5 + 6 + 2, 6 + 5 + 1, 6 + 6 + 1};
   Values stored(4);
   for (int pass = 1; pass <= 3; ++pass) {
-    // dw of each term: x's row, x's column, and how often each row is selected.
+    // dw of the terms: x in each row, x in each column, and how often each row is selected.
     (sum(linear(x, w)) + sum(matmul(x, w)) + sum(embedding(w, ids))).backward();
     for (double& g : stored) g = 0;
     for (size_t i = 0; i < 4; ++i) stored[i] = pass * 10 * expected[i];
@@ -202,7 +203,7 @@ TEST_CASE("a leaf's hook runs before the rules of earlier layers", "[autograd]")
   CHECK(values(g[1]) == dw2);
 }
 
-TEST_CASE("a leaf's hook waits for the leaf's first consumer", "[autograd]") {
+TEST_CASE("a leaf's hook waits for the rule of the op that used the leaf first", "[autograd]") {
   Log log;
   const Tensor tied = leaf({1, 2}), last = leaf({3, 4});
   log_hook("tied", tied, log);
@@ -213,7 +214,7 @@ TEST_CASE("a leaf's hook waits for the leaf's first consumer", "[autograd]") {
   CHECK(log == Log{"c", "last", "b", "a", "tied"});
   CHECK(values(tied.grad()) == Values{7, 7});
   log.clear();
-  grad({y}, {b, last}, {.retain_graph = true});  // tied is not asked for
+  grad({y}, {b, last}, {.retain_graph = true});  // tied's gradient is not requested
   CHECK(log == Log{"c", "last"});
   log.clear();
   grad({y}, {tied}, {.create_graph = true});
@@ -228,7 +229,8 @@ TEST_CASE("a leaf's hook waits for the leaf's first consumer", "[autograd]") {
   CHECK(log == Log{"last"});
 }
 
-TEST_CASE("a leaf is complete although an op that consumes it gets no gradient", "[autograd]") {
+TEST_CASE("a leaf's gradient is complete although an op that uses the leaf gets no gradient",
+          "[autograd]") {
   Log log;
   const Tensor x = leaf({1, 2}), z = leaf({3, 4});
   log_hook("x", x, log);
@@ -241,7 +243,7 @@ TEST_CASE("a leaf is complete although an op that consumes it gets no gradient",
   CHECK(values(x.grad()) == Values{1, 1});
 }
 
-TEST_CASE("a leaf may be updated, and a gradient freed, in its hook", "[autograd]") {
+TEST_CASE("a leaf's hook may update the leaf and free its gradient", "[autograd]") {
   const Tensor x = randn({8, 1000}), w1 = randn({1000, 1000}).requires_grad_();
   const Tensor w2 = randn({1000, 1000}).requires_grad_();
   const auto expected = grad({sum(linear(tanh(linear(x, w1)), w2))}, {w1, w2});
@@ -261,7 +263,8 @@ TEST_CASE("a leaf may be updated, and a gradient freed, in its hook", "[autograd
   CHECK(values(w2) != before[1]);
 }
 
-TEST_CASE("a hook that throws leaves the leaves completed before it accumulated", "[autograd]") {
+TEST_CASE("if a hook throws, leaves that were complete before it have their gradients",
+          "[autograd]") {
   const Tensor early = leaf({1, 2}), late = leaf({3, 4});
   const Tensor y = sum((early * 2.0) * late);
   late.register_hook([](const Tensor&) { return Tensor(); });
@@ -307,7 +310,7 @@ TEST_CASE("hooks of leaves are called in the order in which gradients become com
   }
   Tensor y = scalar(0);
   for (const Tensor& leaf : leaves) y = y + sum(leaf * 2.0);
-  y.backward();  // begins with what was recorded last
+  y.backward();  // the pass begins with the op recorded last
   std::vector<int> backwards(20);
   std::iota(backwards.rbegin(), backwards.rend(), 0);
   CHECK(order == backwards);
@@ -334,7 +337,7 @@ TEST_CASE("retain_grad: a non-leaf keeps its gradient") {
   {
     const Tensor x = leaf({1, 2}), h = x * 3.0, other = x * 1.0;
     h.retain_grad();
-    h.retain_grad();  // once is enough
+    h.retain_grad();  // calling it twice is the same as once
     CHECK(!h.grad().defined());
     const Tensor y = sum(h * h);
     y.backward({}, true);
@@ -356,10 +359,10 @@ TEST_CASE("retain_grad: a non-leaf keeps its gradient") {
     y.backward();
     CHECK(values(y.grad()) == Values{1});
     CHECK(values(h.grad()) == Values{20, 20});  // after the hook, and a sum of both uses
-    h.grad().mul_(0);                           // its own memory
+    h.grad().mul_(0);                           // the gradient has its own memory
     CHECK(values(x.grad()) == Values{60, 60});
   }
-  {  // several outputs; grad() touches no .grad
+  {  // several outputs; grad() does not write to .grad
     const Tensor x = leaf({1, 2, 3}), z = x * 1.0;
     const auto pieces = z.split(Shape{1, 2}, 0);
     pieces[1].retain_grad(), z.retain_grad();

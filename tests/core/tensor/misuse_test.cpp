@@ -34,7 +34,7 @@ static_assert(std::is_same_v<decltype(std::declval<Tensor>().shape()), Shape> &&
               std::is_same_v<decltype(std::declval<const Tensor>().strides()), Shape>);
 static_assert(std::is_same_v<decltype(std::declval<Tensor&>().shape()), const Shape&>);
 static_assert(std::is_constructible_v<nn::RMSNorm, int, double> &&
-              !std::is_constructible_v<nn::RMSNorm, int, bool>);  // 1e-6 or 1?
+              !std::is_constructible_v<nn::RMSNorm, int, bool>);  // `true` could mean eps = 1
 static_assert(!HasData<int> && !HasData<unsigned> && !HasData<char> && !HasData<long double>);
 
 // x[0] = y would assign to a temporary handle.
@@ -82,7 +82,7 @@ static_assert(!HasMax<KeepDim> && HasVar<int, int, KeepDim> && !HasVar<int, bool
 
 }  // namespace
 
-TEST_CASE("sums: no axes are all axes, and keepdim is no axis") {
+TEST_CASE("sums: an empty list of axes means all axes, and keepdim is not an axis") {
   const Tensor x = tensor({{1, 2, 3}, {4, 5, 6}});
   CHECK(sum(x, {}).item() == 21);
   CHECK(sum(x, {}).shape() == Shape{});
@@ -97,7 +97,7 @@ TEST_CASE("sums: no axes are all axes, and keepdim is no axis") {
   CHECK(var(x, {}, 0).item() == Approx(35.0 / 12));
 }
 
-TEST_CASE("a shape's entries count from the end; other indices throw") {
+TEST_CASE("negative indices of a shape count from its end; indices out of range throw") {
   Shape shape{2, 3, 4};
   CHECK(shape[-1] == 4);
   CHECK(shape[-3] == 2);
@@ -136,7 +136,7 @@ TEST_CASE("a module is not its own child") {
   CHECK(net.parameters().size() == 6);
 }
 
-TEST_CASE("caches: a moved one keeps its tokens") {
+TEST_CASE("caches: a moved cache keeps its tokens") {
   const NoGrad no_grad;
   nn::KeyValueCache cache(1, 1, 4, 2);
   cache.append(ones({1, 1, 3, 2}), ones({1, 1, 3, 2}));
@@ -186,5 +186,5 @@ TEST_CASE("optimisers skip frozen parameters, and name a parameter that they ref
   CHECK_THROWS_WITH(optim::SGD({w, first}),
                     Contains("parameter 1 of shape (2,) shares memory with parameter 0"));
   const Tensor second = w.detach()[1].requires_grad_();
-  optim::SGD({first, second});  // side by side
+  optim::SGD({first, second});  // adjacent slices do not overlap
 }

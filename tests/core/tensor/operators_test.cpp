@@ -27,7 +27,7 @@ static_assert(Comparable<Tensor, Tensor> && Comparable<Tensor, double> && Compar
 static_assert(Comparable<const Tensor&, const Tensor&> && Comparable<const Tensor&, bool>);
 static_assert(!Comparable<Tensor, const char*> && !Comparable<Tensor, std::nullptr_t>);
 
-// if (a == b), a && b, a ? b : c
+// Neither if (a == b) nor a && b nor a ? b : c compiles.
 static_assert(!std::is_convertible_v<Tensor, bool> && !std::is_constructible_v<bool, Tensor>);
 template <class A>
 concept HasAnd = requires(A a) {
@@ -118,13 +118,13 @@ TEST_CASE("assignments write in place where no gradient is recorded") {
   CHECK(values(handle) == Values{10, 10.5, 11, 11});
   x += 1, x -= 0.5, x /= 0.5;
   CHECK(values(handle) == Values{21, 22, 23, 23});
-  (x += 1) *= x;  // itself
+  (x += 1) *= x;  // the operand is x itself
   CHECK(values(handle) == Values{484, 529, 576, 576});
   Tensor other_way = x.mT();
-  x -= other_way;  // as if it had been copied first
+  x -= other_way;  // the overlapping operand is read as if copied first
   CHECK(values(handle) == Values{0, -47, 47, 0});
   Tensor first = x[0];
-  first += 5;  // a view
+  first += 5;  // writing through a view
   CHECK(values(handle) == Values{5, -42, 47, 0});
 
   Tensor n = tensor({5, -7}, int64);
@@ -144,7 +144,7 @@ TEST_CASE("assignments write in place where no gradient is recorded") {
   Tensor none = zeros({0, 2});
   none += tensor({1, 2});
   CHECK(none.shape() == Shape{0, 2});
-  CHECK(n.to_vector<int>() == std::vector<int>{63, 15});  // nothing that threw has changed it
+  CHECK(n.to_vector<int>() == std::vector<int>{63, 15});  // calls that threw have not changed it
 }
 
 TEST_CASE("a manual update: in place under NoGrad, an error while gradients are recorded") {
@@ -251,7 +251,7 @@ TEST_CASE("numbers as operands, and the mean of a bool tensor") {
 }
 
 TEST_CASE("an in-place op returns a handle that stays valid") {
-  const Tensor& w = zeros({2}).requires_grad_();  // bound to what it returns
+  const Tensor& w = zeros({2}).requires_grad_();  // the reference is bound to the returned handle
   CHECK(w.requires_grad());
   const Tensor x = ones({2});
   CHECK(x.add_(x).mul_(3).to_vector<float>() == std::vector<float>{6, 6});

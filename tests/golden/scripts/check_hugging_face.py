@@ -97,7 +97,8 @@ class Runs:
 def check_pickles_refused(folder):
     path, ran = os.path.join(folder, "bad.bin"), os.path.join(folder, "ran")
     inner = pickle.dumps(Runs(ran), 2)[2:-1]
-    # A TypeError where only tensors are read: an OrderedDict whose state is a pair; then what runs.
+    # The first pickle raises a TypeError where only tensors are read: an OrderedDict whose state is a pair. The second
+    # one is the code itself.
     for body in (b"ccollections\nOrderedDict\n)RN}\x86b0" + inner + b"0}", inner):
         with zipfile.ZipFile(path, "w") as f:
             f.writestr("archive/data.pkl", b"\x80\x02" + body + b".")

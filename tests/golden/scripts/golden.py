@@ -84,7 +84,7 @@ def record(out, case, module, inputs, call=None, names=LAYER_NAMES):
 
 
 def record_functions(cases, draw=torch.randn_like):
-    """Of each case {name: (function, inputs)}: in.0, ..., out, dy = draw(out), and grad.0, ... of the inputs."""
+    """Records in.0, ..., out, dy = draw(out) and the inputs' grad.0, ... of each case {name: (function, inputs)}."""
     out = {}
     for name, (function, given) in cases.items():
         inputs = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in given]

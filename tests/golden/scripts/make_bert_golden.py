@@ -12,7 +12,7 @@ STEPS, B, T, V = 20, 6, 14, 17
 
 
 def batches():
-    """Sequences of different lengths, in which a token mostly is a function of the previous one."""
+    """Sequences of different lengths, in which most tokens are a function of the previous one."""
     ids = torch.randint(5, V, (STEPS, B, T))
     for t in range(1, T):
         ids[:, :, t] = torch.where(torch.rand(STEPS, B) < 0.8, 5 + (3 * ids[:, :, t - 1] + 1) % (V - 5), ids[:, :, t])

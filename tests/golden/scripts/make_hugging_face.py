@@ -293,7 +293,7 @@ def wordpiece_vocab():
 
 
 def hashed(texts):
-    """FNV-1a of 32 bits of the texts in UTF-8, each with a zero behind it."""
+    """The 32-bit FNV-1a hash of the texts in UTF-8, each followed by a zero byte."""
     h = 0x811C9DC5
     for byte in "".join(text + "\0" for text in texts).encode():
         h = (h ^ byte) * 0x01000193 % 2**32
@@ -301,8 +301,8 @@ def hashed(texts):
 
 
 def unicode_ranges():
-    """Of the code points that Unicode 14 assigns, without surrogates and private use, ranges of at most 1024: first, last,
-    the hash of their decompositions without nonspacing marks, and of their lower-case forms."""
+    """Yields ranges of at most 1024 code points that Unicode 14 assigns, without surrogates and private use: first, last,
+    and the hashes of their decompositions without nonspacing marks and of their lower-case forms."""
     assert unicodedata.unidata_version == "14.0.0"
     ranges = []
     for c in range(0x110000):

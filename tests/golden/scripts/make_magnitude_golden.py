@@ -21,7 +21,7 @@ OUT = {}
 
 
 def exact(x):
-    """In float32 if that is exact, as it is stored."""
+    """x as it is stored: in float32 if that is exact."""
     narrow = x.detach().to(F32)
     return narrow if x.dtype == F64 and torch.equal(narrow.to(F64), x) else x.detach().clone()
 
@@ -54,7 +54,7 @@ def logsumexp(x):
 
 
 def layer_norm(x):
-    """Of what is left after the first number is taken away: a row of equals gives 0."""
+    """Layer norm after subtracting each row's first number, so that a row of equal numbers gives 0."""
     x = x - x.detach()[..., :1]
     x = x - x.mean(-1, keepdim=True)
     return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
@@ -90,7 +90,7 @@ def run(f, x, dy):
 
 
 def keep_pytorch(key, truth, own):
-    """Keeps what PyTorch gives in the dtype itself where that overflows on the way to a finite result: as good."""
+    """Stores PyTorch's result in the dtype itself where it overflows although the true one is finite: also accepted."""
     own = own.to(F64)
     own = torch.where(own.isfinite() | ~truth.isfinite(), truth, own)
     if not torch.equal(own, truth):
@@ -153,7 +153,7 @@ def declare_waves(suffix, sizes, dtype):
 
 
 class Rounded(torch.autograd.Function):
-    """x as float32 has it; the gradient passes."""
+    """Rounds x to float32; the gradient passes unchanged."""
     @staticmethod
     def forward(ctx, x):
         return x.to(F32).to(F64)
@@ -182,13 +182,13 @@ def attend(q, k, v, scale, causal, mask, narrow):
 
 
 def attention(name, size, Tq, Tk, heads=(2, 1), causal=False, mask=None, scale=None):
-    """Scores size + r.c for small r and c: 4 numbers a head, so that a score is half of the product."""
+    """Scores size + r.c for small r and c. Heads have 4 features, so by default a score is half of the product q.k."""
     H, Hk = heads
     bits = 53 if abs(size) > 2.0 ** 127 else 24
     q, k = torch.randint(-2, 3, (1, H, Tq, 4)).to(F64), torch.randint(-2, 3, (1, Hk, Tk, 4)).to(F64)
     factor = 0.5 if scale is None else scale
     k[..., 0], q[..., 0] = 1, size / factor
-    if abs(size) > 2.0 ** 20:  # one unit in the last place, or none
+    if abs(size) > 2.0 ** 20:  # scores then differ by whole units in the last place
         q[..., 1:] *= 2.0 ** (math.frexp(size)[1] - bits) / factor
         q[..., 2:], q[..., 1], k[..., 1] = 0, -q[..., 1].abs(), k[..., 1].abs()
     v, dy = normal(1, Hk, Tk, 4), normal(1, H, Tq, 4) / 16
@@ -235,7 +235,7 @@ def declare_attention():
             attention(f"attend.mask{value:.0e}.some.t{Tq}", 1.0, Tq, Tk, mask=some)
             if Tq == 1:
                 continue
-            whole = torch.zeros(Tq, 1, dtype=F64)  # a row's keys, all
+            whole = torch.zeros(Tq, 1, dtype=F64)  # one value for all keys of a row
             whole[1::2] = value
             if value > -math.inf or Tq == 5:
                 attention(f"attend.mask{value:.0e}.rows.t{Tq}", 1.0, Tq, Tk, mask=whole)

@@ -43,7 +43,7 @@ def indices(n, *shape):
 
 
 def wide(*shape):
-    """Numbers from -12 to 12: tails as well."""
+    """Numbers from -12 to 12, which include the functions' tails."""
     return torch.linspace(-12, 12, math.prod(shape), dtype=torch.float64).reshape(shape)
 
 

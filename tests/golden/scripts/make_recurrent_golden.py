@@ -16,7 +16,7 @@ LENGTHS = torch.tensor([3, 6, 1, 4])
 
 
 def record(out, case, module, inputs, outputs):
-    """inputs and outputs by name; the gradients of outputs are drawn here."""
+    """Records a case: inputs and outputs are by name, and the gradients of outputs are drawn here."""
     gradients = {name: torch.randn_like(y) for name, y in outputs.items()}
     torch.autograd.backward(list(outputs.values()), list(gradients.values()))
     out.update({f"{case}.param.{name}": p for name, p in module.named_parameters()})

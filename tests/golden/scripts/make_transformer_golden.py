@@ -64,7 +64,7 @@ class RMSNorm(nn.Module):
 
 
 def rotate(x):
-    """x (B, heads, T, D): pairs of neighbours as complex numbers, turned by the angle of their place."""
+    """x (B, heads, T, D): pairs of neighbours as complex numbers, rotated by the angle of their position."""
     steps, dim = x.shape[-2:]
     angles = torch.arange(steps).double()[:, None] / 10000 ** (torch.arange(0, dim, 2).double() / dim)
     turned = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.ones_like(angles), angles)

@@ -41,7 +41,7 @@ def main():
     begin(11, F64)
     out = {}
     for name, op in OPS.items():
-        # relu: ties, of which the first takes a maximum's gradient
+        # relu makes ties; of equal maxima the first gets the gradient
         x = torch.randn(2, 2, 7, 8).relu().requires_grad_()
         y = op(x)
         dy = torch.randn_like(y)

@@ -129,13 +129,13 @@ class CNNAttention(nn.Module):
         self.attention.key = nn.Conv2d(2 * filters, filters // 4, 1)
         self.attention.value = nn.Conv2d(2 * filters, 2 * filters, 1)
         self.attention.gamma = nn.Parameter(torch.tensor(0.5))
-        self.head = nn.Linear(2 * filters * 4, classes)  # a map of 2 x 2 places
+        self.head = nn.Linear(2 * filters * 4, classes)  # a map of 2 x 2 positions
 
     def loss(self, images, labels):
         x = F.max_pool2d(self.conv1(images).relu(), 2)
         x = F.max_pool2d(self.conv2(x).relu(), 2)
         f, g, h = (getattr(self.attention, name)(x).flatten(2) for name in ("key", "query", "value"))
-        beta = torch.einsum("bci,bcj->bji", f, g).softmax(-1)  # how much place j looks at place i
+        beta = torch.einsum("bci,bcj->bji", f, g).softmax(-1)  # how much position j attends to position i
         x = x + self.attention.gamma * torch.einsum("bji,bci->bcj", beta, h).view_as(x)
         return F.cross_entropy(self.head(x.flatten(1)), labels)
 
