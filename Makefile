@@ -73,9 +73,10 @@ TWIN_SRC := tests/bench/twin_data.cpp
 BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
 SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(FUZZ_SRC)
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
-# make install shares the objects of models, which computes little itself, among processor levels.
-MODELS_BUILD := $(BUILD)
-LIBRARY_OBJ = $(patsubst $(BUILD)/obj/models/%,$(MODELS_BUILD)/obj/models/%,$(call objects,$(LIBRARY_SRC)))
+# make install compiles only what computes for each processor level, and takes the rest from BASE.
+BASE := $(BUILD)
+LIBRARY_OBJ = $(call objects,$(filter $(computes),$(LIBRARY_SRC))) \
+  $(patsubst %.cpp,$(BASE)/obj/%.o,$(filter-out $(computes),$(LIBRARY_SRC)))
 
 STATIC := $(BUILD)/lib/libgradus.a
 SHARED := $(BUILD)/lib/libgradus.so
@@ -136,8 +137,9 @@ includes = -Ibuild/include $(if $(filter core/kernels/blas.cpp,$(1)),$(BLAS_CFLA
   $(if $(filter examples/% tests/%,$(1)),-I. -Ibuild/embedded) \
   $(if $(filter examples/support/source_text.cpp tests/support/paths.cpp,$(1)),$(folders))
 
+computes := core/debug/build_info.cpp core/tensor/engine.cpp core/kernels/% core/ops/% nn/% optim/%
+
 # Fuzzers follow coverage of the code that reads files. Coverage of kernels would double the time of the tests.
-computes := core/kernels/blas.cpp core/tensor/engine.cpp core/kernels/% core/ops/% nn/% optim/%
 uncounted = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter $(computes),$(1)),-fno-sanitize=fuzzer-no-link))
 
 # In the tests themselves UndefinedBehaviorSanitizer would take a third of the time to compile them.

@@ -42,7 +42,7 @@ install-base: all
 	$(quiet)install -m644 $(BUILD)/obj/gradus-config.cmake $(BUILD)/obj/gradus-config-version.cmake \
 	  "$(root)/lib/cmake/gradus"
 	+$(quiet)for level in $(LEVELS); do \
-	  $(MAKE) --no-print-directory ARCH=$$level BUILD=$(BUILD)/$$level MODELS_BUILD=$(BUILD) install-level || exit 1; done
+	  $(MAKE) --no-print-directory ARCH=$$level BUILD=$(BUILD)/$$level BASE=$(BUILD) install-level || exit 1; done
 
 install-level: $(SHARED)
 	$(quiet)install -Dm755 $(SHARED) "$(root)/lib/glibc-hwcaps/$(ARCH)/libgradus.so.$(abi)"
