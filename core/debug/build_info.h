@@ -3,12 +3,12 @@
 
 namespace gradus {
 
-/// The version of the library the program runs with: "0.1.0". GRADUS_VERSION (core/version.h) is
-/// the version it was compiled with.
+/// The version of the library that the program runs with, such as "0.1.0". GRADUS_VERSION
+/// (core/version.h) is the version that the program was compiled with.
 std::string version();
 
-/// Describes the build, one line each: version, compiler, vector width, threads and their runtime,
-/// blas_info().
+/// Describes the build in one line each for version, compiler, vector width, threads and their
+/// runtime, and blas_info().
 std::string build_info();
 
 /// Describes the BLAS in use, its kernels and why they were chosen, in one line.

@@ -9,12 +9,13 @@
 
 namespace gradus::internal {
 
-/// Four 64-bit chains: word i of the data extends chain i mod 4 by one step of XXH64. A step is
-/// one-to-one in both the chain and the word, so a change within one word is always detected.
+/// A checksum of four 64-bit chains: 64-bit word i of the data extends chain i mod 4 by one step of
+/// XXH64. A step is one-to-one in both the chain and the word, so a change within one word is
+/// always detected.
 class Checksum {
  public:
-  /// Adds bytes, zero-padded to a multiple of 32. So the result depends on how bytes are divided
-  /// among calls, unless every piece is a multiple of 32 long.
+  /// Adds n bytes, padded with zeros to a multiple of 32. So the checksum depends on how data is
+  /// divided among calls, unless each call but the last adds a multiple of 32 bytes.
   void add(const void* bytes, size_t n) {
     const char* from = static_cast<const char*>(bytes);
     for (; n >= sizeof(Words); n -= sizeof(Words), from += sizeof(Words))
@@ -32,6 +33,7 @@ class Checksum {
 
  private:
   using Words = std::array<uint64_t, 4>;
+  // One step of XXH64, with its constants.
   static uint64_t step(uint64_t chain, uint64_t word) {
     return std::rotl(chain + word * 0xc2b2ae3d27d4eb4f, 31) * 0x9e3779b185ebca87;
   }

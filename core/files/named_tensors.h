@@ -6,10 +6,11 @@
 namespace gradus {
 
 /// Copies each tensor of `state` into the tensor of that name in `target`. For a tensor that has
-/// several names in `target`, one of them suffices. Unless all names match, throws one Error,
-/// opening with `op`, that lists every name that is missing, unexpected, given twice, or of another
-/// shape or dtype, and changes nothing. Unless `strict`, missing and unexpected names are allowed.
-/// `state` may share memory with `target`: it is read as it was before the call.
+/// several names in `target`, one of them suffices. Unless all names, shapes and dtypes match,
+/// changes nothing and throws one Error, its message opening with `op`, that lists every name that
+/// is missing, unexpected, given twice, or whose tensor has another shape or dtype. If `strict` is
+/// false, missing and unexpected names are allowed. `state` may share memory with `target`: it is
+/// read as it was before the call.
 void load_named(const char* op, const NamedTensors& target, const NamedTensors& state,
                 bool strict = true);
 

@@ -13,16 +13,16 @@ namespace gradus::internal {
 /// the path.
 class File {
  public:
-  /// Opens the file; `flags` as for open(2).
+  /// Opens the file with the `flags` of open(2), such as O_RDONLY.
   File(std::string context, const std::string& path, int flags);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   int descriptor() const { return ::fileno(file_); }
-  /// Unless `ok`, throws Error with the reason for the last system call's failure.
+  /// If `ok` is false, throws Error with the reason for the last system call's failure (errno).
   void succeeded(bool ok) const;
-  /// The size in bytes. Throws Error unless it is a regular file.
+  /// The size in bytes. Throws Error unless this is a regular file.
   uint64_t size() const;
   /// Reads up to n bytes, fewer only at the end of the file; returns how many.
   size_t read(void* to, size_t n);
@@ -51,7 +51,7 @@ class Mapping {
   std::byte* data = nullptr;
 };
 
-/// As write_file_atomically, with the content written by fill(file). Errors open with `op`.
+/// As write_file_atomically, but fill(file) writes the content. Error messages open with `op`.
 void replace_file(const char* op, const std::string& path, const std::function<void(File&)>& fill);
 
 }  // namespace gradus::internal

@@ -9,7 +9,7 @@
 
 namespace gradus {
 
-/// Tensors by name, in the order of registration or of the file.
+/// Tensors with names, in the order of a module's registration or of a file.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// The content of a safetensors file.
@@ -18,16 +18,16 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Replaces the file at `path` with the tensors, atomically as write_file_atomically. Adds the
+/// Replaces the file at `path` with the tensors, atomically, like write_file_atomically. Adds the
 /// entries gradus.format and gradus.checksum to the header's __metadata__; `metadata` must not
 /// contain them. The checksum covers the header and the data.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
-/// Maps a file into memory and validates all of it, in time linear in its size. Aligned F32, F64
-/// and I64 tensors use the mapping, copying pages on write; all others are copied: BOOL, F16 and
-/// BF16 (to float32), other integers (to int64). While the tensors live, the file may be replaced
-/// or removed, as save_safetensors does, but not truncated or overwritten.
+/// Maps a file into memory and validates all of it, in time linear in its size. F32, F64 and I64
+/// tensors whose data is aligned use the mapping, copying pages on write. The rest is copied, F16
+/// and BF16 as float32, integers other than I64 as int64. While the tensors live, the file may be
+/// removed or replaced, as save_safetensors does, but not truncated or overwritten.
 ///
 /// Throws Error, naming the file and the problem, on a header longer than 100,000,000 bytes or than
 /// the file, bad JSON, unknown dtypes, offsets that overlap, leave gaps, overflow or do not match

@@ -5,8 +5,8 @@
 
 namespace gradus {
 
-/// An activation as an option of a layer. linear and feed_forward fuse it into their pass over the
-/// output.
+/// An activation as an option of a layer. linear and feed_forward apply it in the pass that
+/// computes the matrix product before it.
 enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu, quick_gelu };
 namespace core {
 /// All activations, in the order of the enum.
@@ -15,7 +15,7 @@ inline constexpr auto activations = [] {
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Activation>(i);
   return all;
 }();
-/// The name of the activation's op: "gelu_tanh".
+/// The name of the activation's op, such as "gelu_tanh".
 const char* name_of(Activation activation);
 /// Applies the activation to each element of x.
 Tensor activate(const Tensor& x, Activation activation);
@@ -27,7 +27,8 @@ inline Tensor relu(const Tensor& x) { return core::activate(x, Activation::relu)
 inline Tensor tanh(const Tensor& x) { return core::activate(x, Activation::tanh); }
 /// 1 / (1 + e^-x)
 inline Tensor sigmoid(const Tensor& x) { return core::activate(x, Activation::sigmoid); }
-/// x Phi(x) with Phi the normal distribution function. Hendrycks & Gimpel 2016, arXiv 1606.08415.
+/// x Phi(x), where Phi is the standard normal distribution function. Hendrycks & Gimpel 2016, arXiv
+/// 1606.08415.
 inline Tensor gelu(const Tensor& x) { return core::activate(x, Activation::gelu); }
 /// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's approximation of gelu.
 inline Tensor gelu_tanh(const Tensor& x) { return core::activate(x, Activation::gelu_tanh); }

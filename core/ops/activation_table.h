@@ -15,10 +15,10 @@ using kernel::ValueAndSlope;
 
 // Each activation is a struct with its op's name and a function at(x) that returns its value and
 // slope. If the gradient can be computed from the output y, from_output is true, gradient(dy, y)
-// takes scalars and tensors, and backward keeps only y. Otherwise gradient(dy, x) takes tensors and
-// backward keeps the input.
+// takes scalars and tensors, and only y is kept for backward. Otherwise gradient(dy, x) takes
+// tensors, and the input x is kept.
 
-/// y = x. It has no name because it is no op.
+/// y = x, for Activation::none. It has no name because it is no op.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>
@@ -75,7 +75,7 @@ struct Sigmoid {
   }
 };
 
-// gelu'(x) = Phi(x) + x phi(x), phi the normal density
+// gelu'(x) = Phi(x) + x phi(x), where phi is the density of the standard normal distribution Phi
 struct Gelu {
   static constexpr const char* name = "gelu";
   static constexpr bool from_output = false;

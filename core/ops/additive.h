@@ -5,9 +5,10 @@
 
 namespace gradus {
 
-/// The score of each query and key, sum_h v_h tanh(q_ih + k_jh): q (B, Tq, H), k (B, Tk, H), v (H)
-/// -> (B, Tq, Tk). Project the keys once for all queries, `linear(source, W)`; mask padding with
-/// -infinity before the softmax.
+/// The score of query i and key j, s_ij = sum_h v_h tanh(q_ih + k_jh), where h runs over their H
+/// features: q (B, Tq, H), k (B, Tk, H), v (H) -> (B, Tq, Tk). k = linear(source, W) can be
+/// computed once for all queries. The caller sets the scores of padding to -infinity before the
+/// softmax.
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v);
 
 }  // namespace gradus

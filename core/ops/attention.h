@@ -1,6 +1,7 @@
 #pragma once
 // Scaled dot-product attention (Vaswani et al. 2017, arXiv 1706.03762, equation 1), in tiles with
-// an online softmax (Dao et al. 2022, arXiv 2205.14135): memory grows with T, not with T^2.
+// an online softmax (Dao et al. 2022, arXiv 2205.14135): memory grows with the sequence length T,
+// not with T^2.
 
 #include <optional>
 
@@ -9,27 +10,27 @@
 namespace gradus {
 
 struct AttentionOptions {
-  bool causal = false;  ///< query i sees keys j <= i + (Tk - Tq): aligned at the end
-  /// Broadcasts to (B, H, Tq, Tk). A bool mask is true where a query attends to a key; a floating
-  /// mask is added to the scores.
+  bool causal = false;  ///< query i sees only keys j <= i + (Tk - Tq), so the last one sees all
+  /// A tensor that broadcasts to the weights' shape, (..., H, Tq, Tk). A bool mask is true where a
+  /// query attends to a key; a floating mask is added to the scores.
   Tensor mask = {};
-  double dropout = 0;                ///< on the weights, in training mode only
-  std::optional<double> scale = {};  ///< default 1/sqrt(D)
+  double dropout = 0;                ///< probability of dropping a weight, in training mode only
+  std::optional<double> scale = {};  ///< factor of q k^T; by default 1/sqrt(D)
 };
 
-/// Attention, softmax(q k^T scale + mask) v: q (..., H, Tq, D), k (..., Hk, Tk, D), v (..., Hk, Tk,
+/// Attention, softmax(scale q k^T + mask) v: q (..., H, Tq, D), k (..., Hk, Tk, D), v (..., Hk, Tk,
 /// Dv) -> (..., H, Tq, Dv). H must be a multiple of Hk: each key/value head serves H/Hk query heads
 /// (Ainslie et al. 2023, arXiv 2305.13245). The output is 0 for a query that attends to no key.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 
-/// Self-attention from one projection: qkv (B, T, (H + 2 Hk) D), the heads of q, k and v
-/// concatenated -> (B, T, H D), the heads concatenated. q, k and v are not copied out of
-/// qkv, and its gradient is computed in one tensor.
+/// Self-attention from one projection: qkv (B, T, (H + 2 Hk) D), the heads of q, then of k, then of
+/// v -> (B, T, H D), where H = heads and Hk = kv_heads. q, k and v are not copied out of qkv, and
+/// qkv's gradient is computed in one tensor.
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options = {});
 
-/// The attention weights softmax(q k^T scale + mask): (..., H, Tq, Tk), without dropout, computed
+/// The attention weights softmax(scale q k^T + mask): (..., H, Tq, Tk), without dropout, computed
 /// with basic ops. A query that sees no key has weights 0.
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 
@@ -43,10 +44,10 @@ class AttentionTrace {
   AttentionTrace& operator=(const AttentionTrace&) = delete;
   /// Whether a trace is open on this thread.
   static bool active() { return current() != nullptr; }
-  /// One (B, H, Tq, Tk) per call.
+  /// The recorded weights, one tensor (B, H, Tq, Tk) per attention call.
   const std::vector<Tensor>& weights() const { return weights_; }
-  /// For attention computed by other ops: appends `weights()` to this thread's trace, if one is
-  /// open.
+  /// For attention computed by other ops: if a trace is open on this thread, calls the function
+  /// `weights` and appends the tensor it returns.
   template <class Weights>
   static void add(Weights&& weights) {
     if (AttentionTrace* trace = current()) trace->weights_.push_back(weights().detach());

@@ -2,8 +2,8 @@
 // Contrastive losses: cross entropy over the similarities s_ij = sim(q_i, k_j) / temperature
 // between queries and keys, where query i's own key t_i is the correct class:
 //   InfoNCE = -1/N sum_i log(exp(s_i,t_i) / sum_j exp(s_ij))
-// van den Oord et al. 2018, arXiv 1807.03748, equation 4. All throw Error if shapes or dtypes do
-// not match, if the batch is empty, or if the temperature is not positive and finite.
+// van den Oord et al. 2018, arXiv 1807.03748, equation 4. All these losses throw Error if shapes or
+// dtypes do not match, if the batch is empty, or if the temperature is not positive and finite.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -13,7 +13,7 @@ struct ContrastiveOptions {
   double temperature = 0.1;  ///< divides the similarities
   /// A tensor of one element that overrides temperature (CLIP: exp(-logit scale)).
   Tensor learned_temperature = {};
-  bool cosine = true;  ///< sim(a, b) = a . b / (|a| |b|), 0 for a zero vector; false: a . b
+  bool cosine = true;  ///< sim(a, b): if true, a . b / (|a| |b|), 0 for a zero vector; else a . b
 };
 
 /// InfoNCE of each anchor's positive against its negatives: anchors (N, D), positives (N, D),
@@ -23,8 +23,8 @@ Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& ne
                 const ContrastiveOptions& options = {});
 
 /// InfoNCE of each query's own key against all keys: queries (N, D), keys (M, D), targets (N)
-/// int64, the index of each query's key. Here and below at most 256 rows of similarities exist at a
-/// time.
+/// int64, the index of each query's key. This loss and those below compute the matrix of
+/// similarities in blocks of 256 queries and hold one block at a time.
 Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, const Tensor& targets,
                                  const ContrastiveOptions& options = {});
 

@@ -20,10 +20,10 @@ Tensor ones_like(const Tensor& x);
 Tensor full(const Shape& shape, double value, Dtype dtype = float32);
 Tensor full_like(const Tensor& x, double value);
 ///@}
-/// A tensor of rank 0.
+/// A tensor of rank 0 that holds `value`.
 Tensor scalar(double value, Dtype dtype = float32);
-/// start, start + step, ... up to but excluding end. Throws Error if step is 0 or has the wrong
-/// sign, or if the dtype is int64 and one of the three is not an integer.
+/// start, start + step, ... up to but excluding end. Throws Error if step is 0 or leads away from
+/// end, or if the dtype is int64 and start, end or step is not an integer.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
 /// 0, 1, ..., end - 1 as int64.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
@@ -45,7 +45,7 @@ concept Number = std::same_as<T, float> || std::same_as<T, double> ||
     (std::integral<T> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
      !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>);
 
-/// A number or a list of NestedLists: the value of nested braces.
+/// The value of nested braces: a number or a list of NestedLists.
 class NestedList {
  public:
   template <Number T>
@@ -68,7 +68,7 @@ class NestedList {
   bool is_list() const { return is_list_; }  ///< false: a number
   bool is_bool() const { return is_bool_; }  ///< true if every number in it is a bool
   const std::vector<NestedList>& list() const { return list_; }  ///< empty for a number
-  /// The number as a tensor element. Throws Error if T is int64 and it is not an integer.
+  /// The number as a tensor element. Throws Error if T is int64 and the number is not an integer.
   template <Element T>
   T as() const {
     if constexpr (std::same_as<T, int64_t>) {
@@ -93,7 +93,7 @@ class NestedList {
 };
 
 /// A copy of `values` as float32, float64, bool or, for integers, int64. Throws Error unless there
-/// are shape.numel() values and each fits.
+/// are shape.numel() values and each fits the dtype.
 template <Number T, class Values>
 Tensor copied_from(const Values& values, const Shape& shape) {
   using To = std::conditional_t<WholeNumber<T>, int64_t, T>;
@@ -124,12 +124,12 @@ template <core::Number T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape) {
   return core::copied_from<T>(values, shape);
 }
-/// A copy of `values` as a vector.
+/// A copy of `values` as a tensor of rank 1.
 template <core::Number T>
 Tensor from_data(const std::vector<T>& values) {
   return core::copied_from<T>(values, {std::ssize(values)});
 }
-/// A copy of rows of equal length: (rows, columns).
+/// A copy of `rows`, which must have equal lengths, as a tensor (rows, columns).
 template <core::Number T>
 Tensor from_data(const std::vector<std::vector<T>>& rows) {
   const size_t columns = rows.empty() ? 0 : rows[0].size();
@@ -149,7 +149,7 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 // Element i depends only on the calling thread's generator and on i, so the values are the same at
 // any thread count.
 
-/// Normal(0, 1) values (Box-Muller).
+/// Normal(0, 1) values, computed by the Box-Muller transform.
 Tensor randn(const Shape& shape, Dtype dtype = float32);
 /// Normal(0, 1) values in x's shape and dtype.
 Tensor randn_like(const Tensor& x);
@@ -161,7 +161,8 @@ Tensor rand_like(const Tensor& x);
 Tensor randint(int64_t low, int64_t high, const Shape& shape);
 /// A random permutation of 0, ..., n - 1, int64.
 Tensor randperm(int64_t n);
-/// The permutation determined by `key`; it uses the counters key.counter + 1, ..., + n - 1.
+/// The permutation determined by `key`. It uses the generator's counters from
+/// key.counter + 1 to key.counter + n - 1.
 Tensor randperm(int64_t n, RandomKey key);
 
 }  // namespace gradus

@@ -1,13 +1,13 @@
 #pragma once
-// Reading and adding by index. Indices are int64; one out of range throws Error with its value and
-// position.
+// Reading and adding elements by index. Indices are int64; an index out of range throws Error with
+// its value and position.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
-/// out[i][j][k] = x[i][index[i][j][k]][k] for dim 1, and so on. index has x's rank and is no larger
-/// than x along any axis other than dim.
+/// For dim 1: out[i][j][k] = x[i][index[i][j][k]][k]; other axes likewise. index has x's rank and
+/// is no larger than x along any axis other than dim.
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
 /// x with each element of src added at the position along dim given by index: for dim 1,
 /// out[i][index[i][j][k]][k] += src[i][j][k]. index and src have the same shape, no larger than x
@@ -27,9 +27,10 @@ Tensor embedding(const Tensor& weight, const Tensor& ids);
 /// One-hot vectors: 1 at each id's position, 0 elsewhere; ids (...), int64 -> (..., classes).
 /// classes = -1 means the largest id + 1. The default dtype is int64, as in PyTorch.
 Tensor one_hot(const Tensor& ids, int64_t classes = -1, Dtype dtype = int64);
-/// Draws n indices per row of probs (..., k) with the row's weights, which need not sum to 1:
-/// (..., n), int64. Throws Error for negative, NaN or infinite weights, for a row that sums to 0
-/// and, without replacement, if n exceeds the number of non-zero weights.
+/// Draws n indices for each row of probs (..., k), with probabilities proportional to the row's
+/// elements, its weights: (..., n), int64. Throws Error for negative, NaN or infinite weights, for
+/// a row that sums to 0 and, without replacement, if n exceeds the row's number of non-zero
+/// weights.
 Tensor multinomial(const Tensor& probs, int64_t n, bool replacement = false);
 
 }  // namespace gradus

@@ -16,9 +16,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
 /// The feed-forward layer of a transformer, act(x W1^T + b1) W2^T + b2: x (..., in), W1 (hidden,
-/// in), W2 (out, hidden), biases undefined or as long as their outputs -> (..., out). Saves one
-/// tensor of the hidden size for backward, x W1^T + b1 or its activation, where two linear layers
-/// save two.
+/// in), W2 (out, hidden), biases undefined or as long as their outputs -> (..., out). For backward
+/// it saves one tensor (..., hidden), x W1^T + b1 or its activation, where two calls of linear save
+/// both.
 Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
                     const Tensor& w2, const Tensor& b2);
 

@@ -1,11 +1,12 @@
 #pragma once
-// Maxima, minima and sorting. NaN is never skipped.
+// Maxima, minima and sorting. NaN is never skipped: where there is one, it is the maximum and the
+// minimum.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
-/// Elements and their indices along the axis.
+/// Elements of a tensor x and their indices along an axis.
 struct ValuesAndIndices {
   Tensor values;   ///< x's dtype
   Tensor indices;  ///< int64
@@ -27,7 +28,7 @@ Tensor argmax(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor argmin(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
-/// The row-major index of the maximum (minimum) of all elements: rank 0, int64.
+/// The row-major index of the maximum (minimum) of all elements, int64 of rank 0.
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 ///@}

@@ -31,7 +31,7 @@ Tensor pow(const Tensor& x, double exponent);
 ///@}
 ///@{
 /// The elementwise maximum (minimum). Equal elements each get half of the gradient. If either is
-/// NaN, so is the result, and both get the whole gradient, as in PyTorch.
+/// NaN, the result is NaN and both get the whole gradient, as in PyTorch.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& x, double bound);
@@ -121,9 +121,9 @@ Tensor cos(const Tensor& x);
 ///@}
 /// log(1 + e^x), without overflow.
 Tensor softplus(const Tensor& x);
-/// x where x > 0, else slope x; the derivative at 0 is slope. Maas, Hannun, Ng 2013.
+/// x where x > 0, else slope * x; the derivative at 0 is slope. Maas, Hannun, Ng 2013.
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
-/// x where x > 0, else alpha (e^x - 1). Clevert, Unterthiner, Hochreiter 2015, arXiv 1511.07289.
+/// x where x > 0, else alpha * (e^x - 1). Clevert, Unterthiner, Hochreiter 2015, arXiv 1511.07289.
 Tensor elu(const Tensor& x, double alpha = 1);
 /// |x|, with gradient 0 at 0.
 Tensor abs(const Tensor& x);

@@ -1,6 +1,6 @@
 #pragma once
-// Includes what every op's .cpp needs: recording, checks, threads, profiling. The headers of other
-// ops are included one by one.
+// Includes what every op's .cpp needs: recording, checks, threads, profiling. An op that calls
+// other ops includes their headers itself.
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/parallel.h"

@@ -7,15 +7,15 @@
 
 namespace gradus {
 
-/// A recurrent cell. G below is its number of gates.
+/// A recurrent cell. Below, G is its number of gates and H its hidden size.
 enum class Recurrence { rnn_tanh, rnn_relu, lstm, gru };
 namespace core {
-/// The number of gates: 1, 1, 4, 3. Weights concatenate them in PyTorch's order: i, f, g, o (LSTM)
-/// and r, z, n (GRU).
+/// The number of gates, in the enum's order 1, 1, 4, 3. Weights concatenate gates in PyTorch's
+/// order: i, f, g, o (LSTM) and r, z, n (GRU).
 int64_t gates_of(Recurrence cell);
 }  // namespace core
 
-/// A cell's state, (B, H) each.
+/// A cell's state: h and c, (B, H) each.
 struct RecurrentState {
   Tensor h, c;  ///< c is defined for LSTM only
 };
@@ -33,7 +33,8 @@ Tensor rnn_cell(const Tensor& x_gates, const Tensor& h_gates,
 RecurrentState lstm_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& c);
 /// h' = (1 - z) n + z h with r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z), n = tanh(x_n + r h_n),
 /// where x_r, h_r, ... are the gates in x_gates and h_gates; h (B, H). Cho et al. 2014, arXiv
-/// 1406.1078, with r applied after the product, as in PyTorch and cuDNN.
+/// 1406.1078, except that r multiplies h's product with the weights, h_n, instead of h, as in
+/// PyTorch and cuDNN.
 Tensor gru_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& h);
 
 namespace core {
@@ -45,17 +46,17 @@ RecurrentState recurrent_cell(Recurrence cell, const Tensor& x_gates, const Tens
 // ---- all steps ----
 
 struct RecurrentOptions {
-  Tensor lengths = {};   ///< (B) int64, each from 1 to T; later steps of a sequence are padding
+  Tensor lengths = {};   ///< (B) int64, from 1 to T; a sequence's steps past its length are padding
   bool reverse = false;  ///< run from each sequence's last real step to its first
 };
 /// The result of running over sequences.
 struct RecurrentOutput {
   Tensor output;         ///< h after each step, at that step's position: (B, T, H); 0 in padding
-  RecurrentState state;  ///< after each sequence's last step
+  RecurrentState state;  ///< after the step that each sequence runs last
 };
-/// Runs `cell` over all steps of x_gates (B, T, G H), T >= 1, starting from `first` (undefined:
-/// zeros), with h_gates = h weight^T + bias: weight (G H, H), bias (G H) or undefined. Padding is
-/// never read and gets gradient 0, as with torch's pack_padded_sequence.
+/// Runs `cell` over all steps of x_gates (B, T, G H), T >= 1, starting from the state `first`
+/// (zeros if undefined), with h_gates = h weight^T + bias: weight (G H, H), bias (G H) or
+/// undefined. Padding is never read and gets gradient 0, as with torch's pack_padded_sequence.
 RecurrentOutput recurrent(Recurrence cell, const Tensor& x_gates, const Tensor& weight,
                           const Tensor& bias = {}, const RecurrentState& first = {},
                           const RecurrentOptions& options = {});

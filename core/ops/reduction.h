@@ -1,6 +1,6 @@
 #pragma once
-// Reductions. Axes may be negative; {} or no axes means all of them. Long sums are blocked, in an
-// order that does not depend on the number of threads.
+// Reductions. Axes may be negative; {} or no axes means all of them. Long sums are computed in
+// blocks, in an order that does not depend on the number of threads.
 
 #include "gradus/core/ops/ordering.h"  // max, min, argmax, argmin: reductions, too
 
@@ -22,28 +22,30 @@ Tensor std_dev(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = del
 /// The Euclidean norm, sqrt(sum x^2). The gradient at 0 is 0.
 Tensor norm(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 ///@{
-/// Reduces all axes; with keepdim they are kept with size 1.
+/// Reduces all axes, and keeps them with size 1 if `keep` is keepdim.
 inline Tensor sum(const Tensor& x, KeepDim keep) { return sum(x, {}, keep); }
 inline Tensor mean(const Tensor& x, KeepDim keep) { return mean(x, {}, keep); }
 inline Tensor norm(const Tensor& x, KeepDim keep) { return norm(x, {}, keep); }
 ///@}
 ///@{
-/// The product of all elements, or along dim; 1 for no elements. bool gives int64. Gradients are
-/// correct where elements are 0. Throws Error if an int64 product overflows.
+/// The product of all elements, or of those along dim; 1 if there are none. For bool the result is
+/// int64. Gradients are correct even where elements are 0. Throws Error if an int64 product
+/// overflows.
 Tensor prod(const Tensor& x);
 Tensor prod(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
-/// True if any (all) elements of a bool tensor are true; for no elements false (true).
+/// True if any (all) elements of a bool tensor are true; if there are none, any is false and all is
+/// true.
 Tensor any(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 Tensor all(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 inline Tensor any(const Tensor& x, KeepDim keep) { return any(x, {}, keep); }
 inline Tensor all(const Tensor& x, KeepDim keep) { return all(x, {}, keep); }
 ///@}
-/// The cumulative sum y_i = x_0 + ... + x_i along dim. bool gives int64. Throws Error if an int64
-/// sum overflows.
+/// The cumulative sum y_i = x_0 + ... + x_i along dim. For bool the result is int64. Throws Error
+/// if an int64 sum overflows.
 Tensor cumsum(const Tensor& x, Axis dim);
-/// log(sum(exp x)) along dim, without overflow; -inf if all elements are.
+/// log(sum(exp x)) along dim, without overflow; -inf if all elements are -inf.
 Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep = false);
 
 }  // namespace gradus

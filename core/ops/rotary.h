@@ -5,12 +5,12 @@
 
 namespace gradus {
 
-/// Rotates each pair (x_2i, x_2i+1) of the first `heads` heads by its position's angle and leaves
-/// the other heads unchanged: x (..., T, N, D), D even -> the same shape. positions (T, D), of x's
-/// dtype, holds sine and cosine of each angle side by side, as nn::sinusoidal_positions returns
-/// them; it gets no gradient. The product of a rotated query and a rotated key depends only on the
-/// distance between them. (Some libraries rotate (x_i, x_i+D/2) instead; the rows of their weights
-/// are in a different order.)
+/// Rotates each pair (x_2i, x_2i+1) of the first `heads` heads by an angle that depends on i and on
+/// the position, and leaves the other heads unchanged: x (..., T, N, D) with T positions, N heads
+/// and D even -> the same shape. positions (T, D), of x's dtype, holds the sine and then the cosine
+/// of each angle, as nn::sinusoidal_positions returns them; it gets no gradient. The dot product of
+/// a rotated query and a rotated key depends on their positions only by the difference. (Some
+/// libraries rotate (x_i, x_i+D/2) instead; the rows of their weights are in a different order.)
 Tensor rotary(const Tensor& x, const Tensor& positions, int64_t heads);
 
 }  // namespace gradus

@@ -2,7 +2,7 @@
 // Autograd: the graph recorded by ops, and the interface of backward rules.
 //
 // An op computes its outputs, then calls record(name, outputs, inputs, saves, rule). The rule is
-// written with differentiable ops on tensors, so under create_graph it records itself, and
+// written with differentiable ops on tensors, so backward with create_graph records these ops, and
 // gradients of gradients need no more code. Nodes are numbered in the order of recording; a node's
 // inputs always have smaller numbers, so descending numbers are a topological order for backward.
 
@@ -22,7 +22,7 @@ class Node;
 struct Edge {
   std::shared_ptr<Node> node;                              ///< null for a leaf
   std::shared_ptr<TensorImpl> leaf;                        ///< null for a node's output
-  int index = 0;                                           ///< of the node's output
+  int index = 0;                                           ///< which of the node's outputs
   explicit operator bool() const { return node || leaf; }  ///< whether a gradient flows at all
 };
 
@@ -33,9 +33,9 @@ struct TensorImpl {
   Shape shape, strides;              ///< strides in elements, 0 along an expanded axis
   int64_t offset = 0;                ///< of the first element, in elements
   Dtype dtype = Dtype::float32;      ///< of every element
-  bool requires_grad = false;        ///< leaves only; other tensors have a node
+  bool requires_grad = false;        ///< of a leaf; a tensor with a node always requires grad
   int output_index = 0;              ///< index among the node's outputs
-  std::shared_ptr<Node> node;        ///< the op that computed it; null for a leaf
+  std::shared_ptr<Node> node;        ///< the recorded op that computed it; null for a leaf
   Tensor grad;                       ///< accumulated by backward()
   /// A function registered by register_hook().
   struct Hook {
@@ -52,11 +52,13 @@ Edge edge_of(const Tensor& x);
 /// after x's first element.
 Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift = 0);
 
-/// Which inputs and outputs a rule reads: bit i for the i-th (bit 31 stands for all from 31 on).
-/// Tensors that are not saved are freed as soon as the forward pass releases them.
+/// Which of an op's inputs and outputs its rule reads: bit i for the i-th (bit 31 stands for all
+/// from 31 on). The graph keeps them for backward; other tensors are freed as soon as the forward
+/// pass releases them.
 struct Saves {
-  uint32_t inputs = 0, outputs = 0;  ///< bit masks
-  /// Whether outputs may be infinite (a mask's fill value); if so, AnomalyMode does not check them.
+  uint32_t inputs = 0, outputs = 0;  ///< one bit per tensor
+  /// Whether the op's outputs may be infinite, as when a mask's fill value is; if so, AnomalyMode
+  /// does not check them.
   bool allows_infinite = false;
   /// A copy with allows_infinite set.
   constexpr Saves allow_infinite() const { return {inputs, outputs, true}; }
@@ -71,7 +73,7 @@ inline constexpr Saves saves_inputs_and_output{~0u, ~0u};
 /// Saves only the i-th input.
 constexpr Saves saves_input(int i) { return {1u << i, 0}; }
 
-/// A backward rule's view of its op. Every method throws Error if the op has no i-th input or
+/// What a backward rule sees of its op. Every method throws Error if the op has no i-th input or
 /// output.
 class Backward {
  public:
@@ -106,10 +108,12 @@ class Backward {
 
 /// Maps gradients of an op's outputs to gradients of its inputs.
 using Rule = std::function<void(Backward&)>;
-/// A fused op written with basic ops, from inputs to outputs.
+/// The composed form of a fused op (one whose forward and backward are kernels): the same function
+/// from inputs to outputs, written with basic ops.
 using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-/// A recorded op. It owns its inputs' nodes and the tensors its rule reads, never its outputs.
+/// A recorded op. It owns its inputs' nodes and the tensors its rule reads, but none of its
+/// outputs, which it saves as detached aliases.
 class Node : public std::enable_shared_from_this<Node> {
  public:
   const char* name() const { return name_; }                 ///< the op's name, for messages
@@ -135,7 +139,7 @@ class Node : public std::enable_shared_from_this<Node> {
   /// Returns tensor i of `list`. Throws Error if it was not saved or has changed since; the message
   /// calls it `what`, "input" or "output".
   const Tensor& saved(const std::vector<Saved>& list, const char* what, size_t i) const;
-  Node* next_waiting_ = nullptr;  // in the list of nodes to destroy
+  Node* next_waiting_ = nullptr;  // the next in destroy()'s list of nodes
   const char* name_ = "";
   uint64_t number_ = 0;
   std::vector<Edge> edges_;
@@ -155,7 +159,8 @@ struct Recorder {
   /// As core::record, after the caller has checked should_record(inputs).
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
-  /// Overwrites a fused op's outputs with those of its composed form, which is recorded instead.
+  /// Overwrites a fused op's outputs with what `composed` returns, and records, instead of the
+  /// fused op, the basic ops that `composed` calls.
   static void record_composed(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                               const Composed& composed);
 };
@@ -163,8 +168,8 @@ struct Recorder {
 /// Records an op: `outputs` were computed from `inputs`; `rule` maps gradients of the outputs to
 /// gradients of the inputs. Does nothing under NoGrad or if no input requires grad. `outputs` must
 /// be new tensors or views created by this op. Custom ops are recorded the same way. A rule may
-/// capture by value plain numbers and tensors outside the graph (masks, indices, statistics), never
-/// its own outputs.
+/// capture, by value, numbers and those tensors that are outside the graph (masks, indices,
+/// statistics), but never the op's outputs.
 template <class RuleFn>
 void record(const char* name, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
             Saves saves, RuleFn&& rule) {
@@ -172,9 +177,10 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
     Recorder::record(name, outputs, inputs, saves, std::forward<RuleFn>(rule), nullptr);
 }
 
-/// Records a fused op. It saves all inputs and the outputs that `saves` lists. Ordinary backward
-/// runs `rule`, which may call kernels. Under create_graph the engine differentiates `composed`
-/// instead, a function that maps aliases of the inputs to the output or a vector of outputs.
+/// Records a fused op. All inputs are saved, whatever `saves` says; of the outputs, those that
+/// `saves` lists. Backward without create_graph runs `rule`, which may call kernels. With
+/// create_graph the engine differentiates `composed` instead, a function that maps aliases of the
+/// inputs to the output or a vector of outputs.
 template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
@@ -189,14 +195,16 @@ void record_fused(const char* name, const std::vector<Tensor>& outputs,
                      std::forward<RuleFn>(rule), std::move(all_outputs));
 }
 
-/// Increments the version of x's storage. Every in-place op calls it before writing. Throws Error
-/// if x requires grad while gradients are recorded, or if its elements share memory.
+/// Increments the version of x's storage, by which backward detects that a saved tensor has
+/// changed. Every in-place op calls it before writing. Throws Error if x requires grad while
+/// gradients are recorded, or if elements of x share memory with each other (along an expanded
+/// axis).
 void begin_in_place(const char* op, const Tensor& x);
 
 }  // namespace core
 
 struct GradOptions {
-  std::vector<Tensor> grad_outputs = {};  ///< one per output; the default, 1, requires one element
+  std::vector<Tensor> grad_outputs = {};  ///< one per output; by default 1, for one-element outputs
   bool create_graph = false;              ///< record the computation of the gradients
   bool retain_graph = false;  ///< keep the graph for another pass (implied by create_graph)
   bool allow_unused = false;  ///< return undefined for inputs that no output depends on
@@ -204,7 +212,7 @@ struct GradOptions {
 
 /// Returns d(outputs)/d(inputs) as new tensors with their own memory, in the order of inputs; no
 /// .grad changes. Hooks of the inputs run as in backward(). Throws Error if an input does not
-/// require grad or, unless allow_unused, no output depends on it.
+/// require grad or, unless allow_unused is set, if no output depends on it.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 

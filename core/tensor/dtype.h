@@ -1,5 +1,5 @@
 #pragma once
-// Dtype: the element types of tensors, and dispatch from the run-time tag to a C++ type.
+// Dtype: the element types of tensors, and dispatch from a Dtype to a C++ type.
 
 #include <cmath>
 #include <concepts>
@@ -17,14 +17,14 @@ namespace gradus {
 enum class Dtype : uint8_t { float32, float64, int64, boolean };
 
 ///@{
-/// Short names: zeros({2, 3}, float64).
+/// Short names, as in zeros({2, 3}, float64).
 inline constexpr Dtype float32 = Dtype::float32;
 inline constexpr Dtype float64 = Dtype::float64;
 inline constexpr Dtype int64 = Dtype::int64;
 inline constexpr Dtype boolean = Dtype::boolean;
 ///@}
 
-/// "float32", "float64", "int64", "bool".
+/// The dtype's name: "float32", "float64", "int64" or "bool".
 inline const char* name_of(Dtype dtype) {
   constexpr const char* names[] = {"float32", "float64", "int64", "bool"};
   const auto i = static_cast<size_t>(dtype);
@@ -40,7 +40,8 @@ inline int64_t size_of(Dtype dtype) {
 /// Whether the dtype is float32 or float64; only these have gradients.
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
 
-/// Throws Error, opening with `op`, if the dtype is int64 and `value` has a fraction or overflows.
+/// Throws Error, its message opening with `op`, if the dtype is int64 and `value` has a fraction,
+/// is NaN or is out of int64's range.
 inline void check_number(const char* op, Dtype dtype, double value) {
   const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
   core::check(dtype != Dtype::int64 || whole, op, ": ", value, " is not an int64");
@@ -58,8 +59,8 @@ inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
                                   : std::same_as<T, int64_t> ? int64
                                                              : boolean;
 
-/// Converts v to To, truncating fractions as a cast does. Throws Error, opening with `op`, if To is
-/// an integer type and v is NaN or out of its range.
+/// Converts v to To, truncating fractions as a cast does. Throws Error, its message opening with
+/// `op`, if To is an integer type other than bool and v is NaN or out of To's range.
 template <class To, class From>
 To number_as(const char* op, From v) {
   if constexpr (std::same_as<To, bool>) {
@@ -86,8 +87,8 @@ struct TypeTag {
   using type = T;  ///< the type itself
 };
 
-/// Calls f(TypeTag<float>) or f(TypeTag<double>); throws Error, opening with `op`, for other
-/// dtypes.
+/// Calls f(TypeTag<float>) or f(TypeTag<double>); throws Error, its message opening with `op`, for
+/// other dtypes. Example:
 ///   dispatch_floating("exp", x.dtype(), [&]<class T>(TypeTag<T>) { ... x.data<T>() ... });
 template <class F>
 decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {

@@ -17,9 +17,9 @@ namespace gradus::internal {
 /// Whether all elements are finite; undefined and integer tensors count as finite.
 bool all_finite(const std::vector<Tensor>& tensors);
 
-/// Walks the graph from its seeds, nodes with larger numbers first, and sums the gradients given to
-/// each node and leaf. backward() accumulates the sums in the leaves' .grad; grad() visits only the
-/// paths that lead to its inputs and collects their gradients.
+/// Walks the graph from the outputs passed to seed(), nodes with larger numbers first, and sums the
+/// gradients given to each node and leaf. backward() accumulates the sums in the leaves' .grad;
+/// grad() visits only the paths that lead to its inputs and collects their gradients.
 ///
 /// In backward(), gradients of a leaf without hooks are added to its .grad directly. Gradients of a
 /// leaf with hooks are summed in a separate tensor. When the last node that consumes the leaf has
@@ -30,16 +30,16 @@ class Engine {
  public:
   Engine(bool create_graph, bool retain_graph);
 
-  /// Restricts the pass to what the gradients of `inputs` need.
+  /// Restricts the pass to the nodes between `roots`, the outputs to be seeded, and `inputs`.
   void prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs);
-  /// Starts the pass at `output` with its gradient. An undefined gradient means 1 and
-  /// requires an output of one element.
+  /// Adds `output`, with its gradient, to the tensors the pass starts at. An undefined gradient
+  /// means 1 and requires an output of one element.
   void seed(const char* op, const Tensor& output, Tensor gradient);
   void run();
   /// After a pruned run, returns the gradient of an input; undefined if no output depends on it.
   Tensor result(const Tensor& input);
 
-  // For Backward.
+  // Called by Backward's methods.
   bool create_graph() const { return create_graph_; }
   /// Whether the gradient along `edge` is computed in this pass.
   bool needs(const Edge& edge) const;
@@ -59,8 +59,9 @@ class Engine {
 
   /// Where the gradient along `edge` is being summed, or null.
   Tensor* sum_at(const Edge& edge);
-  /// Whether a rule may add to `sum` directly. In anomaly mode it may if `sum` is finite, and the
-  /// engine checks the result.
+  /// Whether a rule may add directly to `sum`, in which the gradient of its op's input number
+  /// `input` is summed. In anomaly mode it may if `sum` is finite, and the engine checks the
+  /// result.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad
@@ -68,7 +69,7 @@ class Engine {
   Tensor call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient);
   /// Whether the leaf's gradient is summed in leaf_sums_ instead of its .grad.
   bool sums_apart(const TensorImpl& leaf) const { return pruned_ || !leaf.hooks.empty(); }
-  /// Completes the leaves that no node in the queue leads to: their sums are final.
+  /// Completes the leaves that no node in the queue leads to, since their sums are final.
   void complete_leaves();
   void complete(TensorImpl& leaf);
   /// For each leaf that the nodes in the queue lead to, the smallest number among its consumers.
@@ -95,9 +96,9 @@ class Engine {
   std::map<uint64_t, Leaves, std::greater<>> waiting_;
   std::optional<std::unordered_map<const TensorImpl*, uint64_t>> last_consumers_;
 
-  std::unordered_set<const void*> targets_;                        // nodes and leaves of the inputs
-  std::unordered_set<const Node*> needed_;                         // nodes on a path to a target
-  std::unordered_map<const Node*, std::vector<Tensor>> captured_;  // gradients of target nodes
+  std::unordered_set<const void*> targets_;  // the nodes, or leaves, of prune_to's inputs
+  std::unordered_set<const Node*> needed_;   // nodes on a path to a target
+  std::unordered_map<const Node*, std::vector<Tensor>> captured_;  // targets' output gradients
 };
 
 }  // namespace gradus::internal

@@ -5,8 +5,8 @@
 
 namespace gradus::internal {
 
-/// N offsets that advance together over `sizes`, each with its own strides. `sizes` and `strides`
-/// must outlive the odometer.
+/// N offsets that advance together through a shape, `sizes`, each with its own strides. `sizes` and
+/// `strides` must outlive the odometer. Example, which copies x to y:
 ///   Odometer<2> at(shape, {&x_strides, &y_strides});
 ///   for (int64_t i = 0; i < shape.numel(); ++i, at.next()) y[at.offset[1]] = x[at.offset[0]];
 template <int N>
@@ -24,7 +24,7 @@ class Odometer {
     }
   }
 
-  /// Moves to the next element, and from the last to the first.
+  /// Moves to the next element, or from the last back to the first.
   void next() {
     for (int axis = sizes_.size() - 1; axis >= 0; --axis) {
       int64_t& i = index_[static_cast<size_t>(axis)];

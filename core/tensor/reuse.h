@@ -1,6 +1,6 @@
 #pragma once
-// For rules that call kernels: memory they may overwrite instead of allocating. A rule written with
-// ops needs none of this.
+// Memory that a backward rule which calls kernels may overwrite instead of allocating. A rule
+// written with ops needs none of this.
 
 #include "gradus/core/tensor/autograd.h"
 

@@ -32,7 +32,7 @@ class Shape {
   }
 
   int size() const { return rank_; }         ///< number of entries
-  bool empty() const { return rank_ == 0; }  ///< rank 0
+  bool empty() const { return rank_ == 0; }  ///< whether there are no entries
   ///@{
   /// Entry i.
   int64_t& operator[](int i) { return values_[index(i)]; }
@@ -58,7 +58,7 @@ class Shape {
   }
   /// Removes the last entry.
   void pop_back() { erase(-1); }
-  /// Inserts before entry `at`, or at the end.
+  /// Inserts `value` before entry `at`, or at the end if `at` is size().
   void insert(int at, int64_t value) {
     core::check(at >= 0 && at <= rank_, "shape: cannot insert at ", at, " in ", *this);
     push_back(value);
@@ -119,7 +119,7 @@ class Shape {
   int rank_ = 0;
 };
 
-/// An integer type other than bool: the types accepted as an axis.
+/// An integer type other than bool. Axes may be given in any such type.
 template <class T>
 concept WholeNumber = std::integral<T> && !std::same_as<T, bool>;
 
@@ -129,7 +129,7 @@ class Axis {
  public:
   template <WholeNumber I>
   constexpr Axis(I axis) : axis_(static_cast<int64_t>(axis)) {}
-  constexpr operator int64_t() const { return axis_; }  ///< may be negative
+  constexpr operator int64_t() const { return axis_; }  ///< as given, so it may be negative
 
  private:
   int64_t axis_;
@@ -144,31 +144,32 @@ struct Axes : Shape {
   Axes(const Shape& axes) : Shape(axes) {}
 };
 
-/// Whether a reduction keeps the reduced axes with size 1: sum(x, 0, keepdim).
+/// Whether a reduction keeps the reduced axes with size 1, as in sum(x, 0, keepdim).
 struct KeepDim {
-  bool on;  ///< false: the axes are removed
+  bool on;  ///< if false, the axes are removed
   template <std::same_as<bool> B>
   constexpr KeepDim(B value) : on(value) {}
 };
-/// Keeps the axes: sum(x, 0, keepdim).
+/// The KeepDim that keeps the axes.
 inline constexpr KeepDim keepdim{true};
 
 /// The strides, in elements, of a row-major tensor of this shape.
 Shape contiguous_strides(const Shape& shape);
 
-/// Returns shape.numel(). Throws Error, opening with `op`, if a size is negative or the number of
-/// elements is too large.
+/// Returns shape.numel(). Throws Error, its message opening with `op`, if a size is negative or the
+/// number of elements is too large.
 int64_t checked_numel(const char* op, const Shape& shape);
 
-/// The NumPy broadcast of two shapes: aligned at the last axis, size 1 stretches. Throws Error,
-/// opening with `op`, if they do not broadcast.
+/// The shape that a and b broadcast to by NumPy's rule: the last axes are aligned, and an axis of
+/// size 1 stretches to the other's size. Throws Error, its message opening with `op`, if they do
+/// not broadcast.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-/// The index along each axis of the i-th element in row-major order.
+/// The i-th element's index along each axis; elements are counted in row-major order.
 Shape index_of(const Shape& shape, int64_t i);
 
-/// Converts a possibly negative axis (-1 is the last) to one in [0, rank). Throws Error, opening
-/// with `op`, if it is out of range.
+/// Converts a possibly negative axis (-1 is the last) to one in [0, rank). Throws Error, its
+/// message opening with `op`, if the axis is out of range.
 int normalize_dim(const char* op, int64_t dim, int rank);
 
 /// A height and a width; a single number sets both.

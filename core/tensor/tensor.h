@@ -28,7 +28,7 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(std::shared_ptr<core::TensorImpl> impl) : impl_(std::move(impl)) {}
-  Tensor(std::nullptr_t) = delete;  // for Tensor(0): use scalar(0) or zeros({0})
+  Tensor(std::nullptr_t) = delete;  // instead of Tensor(0) write scalar(0) or zeros({0})
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
@@ -73,8 +73,8 @@ class Tensor {
       return number_as<T>("item", number_as<Wide>("item", *data<From>()));
     });
   }
-  /// The elements in row-major order, converted to T as item() does: float, double, bool or any
-  /// integer type.
+  /// The elements in row-major order, converted to T as item() does. T is float, double, bool or
+  /// any integer type.
   template <class T>
   std::vector<T> to_vector() const {
     const Tensor x = detach().contiguous();
@@ -99,7 +99,8 @@ class Tensor {
   Tensor clone() const;
 
   // ---- views (differentiable) ----
-  /// The same elements in another shape; one size may be -1. A view if strides allow, else a copy.
+  /// The same elements in another shape; one size may be -1, which stands for the size that fits. A
+  /// view if strides allow, else a copy.
   Tensor reshape(const Shape& shape) const;
   /// As reshape, but throws Error if a copy would be needed.
   Tensor view(const Shape& shape) const;
@@ -112,16 +113,17 @@ class Tensor {
   /// Reorders the axes.
   Tensor permute(const Shape& order) const;
   /// Elements start, start+step, ... before end along `dim`. As in Python, negative start and end
-  /// count from the end and both are clamped; step > 0.
+  /// count from the end, and both are clamped to the axis; step > 0.
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
   /// Entry `index` along `dim`, without that axis.
   Tensor select(int64_t dim, int64_t index) const;
   /// select(0, index).
   Tensor operator[](int64_t index) const { return select(0, index); }
   /// Gathers entries along the first axis at `index`, int64 of any shape. The result has index's
-  /// shape followed by this shape without its first axis: an embedding table C gives C[ids].
+  /// shape followed by this shape without its first axis. If C is an embedding table, C[ids] are
+  /// the rows for ids.
   Tensor operator[](const Tensor& index) const;
-  /// Broadcasts to `shape` without a copy; -1 keeps a size.
+  /// Broadcasts to `shape` without a copy; -1 in `shape` keeps that axis's size.
   Tensor expand(const Shape& shape) const;
   /// Removes the axis, which must have size 1.
   Tensor squeeze(int64_t dim) const;
@@ -139,7 +141,7 @@ class Tensor {
   /// Splits into at most `n` views of equal size (the last may be smaller), as torch.chunk.
   std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
 
-  // ---- ops as methods, for chains: x.exp().sum(-1).log() ----
+  // ---- ops as methods, for chains such as x.exp().sum(-1).log() ----
   ///@{
   /// As the function of that name (gradus/core/ops/): x.sum(1) is sum(x, 1).
   Tensor sum(const Axes& dims = {}, KeepDim keep = false) const;
@@ -172,8 +174,9 @@ class Tensor {
   ///@}
 
   // ---- in place: only where no gradient is recorded ----
-  // Each increments the storage's version and returns a handle to this tensor. The operand may
-  // overlap this tensor: it is read as if copied first.
+  // Each increments the storage's version (if backward needs the old elements, it then throws
+  // Error) and returns a handle to this tensor. The operand may overlap this tensor: it is read as
+  // if copied first.
   /// Sets every element.
   Tensor fill_(double value) const;
   /// Sets every element to 0.
@@ -224,10 +227,11 @@ class Tensor {
   void set_grad(Tensor grad) const;
   /// A view of the same storage, outside the graph.
   Tensor detach() const;
-  /// Accumulates d(this)/d(leaf) into the grad() of every leaf. `gradient` is the gradient of this
-  /// tensor; the default, 1, requires one element. Frees the graph on the way unless
-  /// `retain_graph`. If a hook or rule throws, leaves keep what they had accumulated by then.
-  /// Passes on several threads that reach the same leaf must not run at the same time.
+  /// Accumulates d(this)/d(leaf) into the grad() of every leaf that requires grad. `gradient` is
+  /// the gradient of this tensor; the default, 1, is for a tensor of one element only. Frees the
+  /// graph on the way unless `retain_graph`. If a hook or rule throws, leaves keep what they had
+  /// accumulated by then. Passes on several threads that reach the same leaf must not run at the
+  /// same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
   /// Calls `hook` with this tensor's gradient in each backward pass, once the gradient is complete
   /// and before earlier ops run backward. Then the gradient is passed on or, for a leaf,
@@ -241,12 +245,12 @@ class Tensor {
   void remove_hook(int64_t id) const;
 
   // ---- for ops ----
-  /// The data shared by all handles. Throws Error if undefined.
+  /// The data shared by all handles of this tensor. Throws Error if it is undefined.
   core::TensorImpl& impl() const;
-  /// The shared data, null if undefined.
+  /// As impl(), but null if this tensor is undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
-  /// Whether nothing else holds this tensor's storage: no other handle, view, saved tensor or
-  /// .grad.
+  /// Whether nothing but this handle holds the tensor's storage: no other handle or view, no saved
+  /// tensor, no .grad.
   bool is_sole_owner() const;
 
  private:
@@ -261,9 +265,9 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 namespace core {
 /// An uninitialised tensor, for ops to fill. All other factories: gradus/core/ops/factories.h.
 Tensor empty(const Shape& shape, Dtype dtype = float32);
-Tensor empty_like(const Tensor& x);  ///< with x's shape and dtype
-/// Throws Error unless x is defined and has this dtype and shape:
-/// "cross_entropy: expected targets of int64 (3,), got float32 (2,)".
+Tensor empty_like(const Tensor& x);  ///< uninitialised, with x's shape and dtype
+/// Throws Error unless x is defined and has this dtype and shape. The message opens with `op` and
+/// calls x `what`, as in "cross_entropy: expected targets of int64 (3,), got float32 (2,)".
 void check_tensor(const char* op, const char* what, const Tensor& x, Dtype dtype,
                   const Shape& shape);
 }  // namespace core
