@@ -11,8 +11,8 @@ namespace gradus::models {
 
 struct BertConfig {
   int64_t vocab = 0;      ///< vocabulary size; required
-  int64_t context = 128;  ///< maximum length
-  int64_t segments = 2;   ///< number of segments: first and second text
+  int64_t context = 128;  ///< maximum length of an input, in tokens
+  int64_t segments = 2;   ///< number of segments; 2: first and second text
   int64_t layers = 4;     ///< number of transformer blocks
   int64_t heads = 4;      ///< attention heads; must divide dim
   int64_t dim = 128;      ///< embedding size
@@ -25,7 +25,7 @@ struct BertConfig {
 /// Input of a BERT.
 struct BertInput {
   Tensor ids;            ///< (B, T) int64
-  Tensor segments = {};  ///< (B, T) int64: segment of each token; undefined: 0
+  Tensor segments = {};  ///< (B, T) int64: segment of each token; undefined: all 0
   Tensor mask = {};  ///< (B, T) bool: true for real tokens, false for padding; undefined: all true
 };
 
@@ -95,7 +95,8 @@ struct BertClassifier : nn::Module {
 
   /// Logits: (B, classes), or per token (B, T, classes).
   Tensor operator()(const BertInput& input) const;
-  /// Mean cross entropy of `labels`, (B) or (B, T) int64; -100 is ignored.
+  /// Mean cross entropy of `labels`, (B) or (B, T) int64; tokens or texts labelled -100 are
+  /// ignored.
   Tensor loss(const BertInput& input, const Tensor& labels) const;
 };
 

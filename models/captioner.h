@@ -17,7 +17,7 @@ struct CaptionerConfig {
   int64_t image = 32;        ///< height and width of an image
   int64_t channels = 3;      ///< 1: grey; 3: RGB
   int64_t filters = 32;      ///< filters of the first convolution; each later one doubles them
-  int64_t convolutions = 3;  ///< number of convolutions that halve the feature map, rounding up
+  int64_t convolutions = 3;  ///< convolutions that halve the map, rounding up; one more keeps it
   int64_t dim = 64;          ///< size of word embeddings
   int64_t hidden = 128;      ///< size of the decoder's state
   double dropout = 0;        ///< probability for embeddings and before the output
@@ -33,19 +33,20 @@ class CaptionerDecoder;
 /// A convolutional encoder computes an annotation a_i for each position of its feature map; a
 /// recurrent decoder attends to them before each word:
 ///   h_0 = tanh(W mean(a)),  z_t = sigmoid(W_b h_{t-1}) sum_i alpha_ti a_i,
-///   h_t = cell([y_{t-1}, z_t], h_{t-1}),  p(y_t) ~ exp(L_o(y_{t-1} + L_h h_t + L_z z_t))
-/// with alpha_t the softmax of additive scores of h_{t-1} and a_i, and y word embeddings.
+///   h_t = cell([y_{t-1}, z_t], h_{t-1}),  logits of word t = L_o(y_{t-1} + L_h h_t + L_z z_t)
+/// with alpha_t the softmax over i of additive scores of h_{t-1} and a_i, and y_t the embedding of
+/// word t.
 struct Captioner : nn::Module {
   using Config = CaptionerConfig;
   static constexpr const char* kind = "captioner";
   static Fields fields(CaptionerConfig& config);
 
   const CaptionerConfig config;
-  std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, relu after each; stride 2, the last 1
+  std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, relu after each; stride 2, but 1 in the last
   nn::Linear first;                      ///< mean(a) -> h_0 and, for LSTM, c_0
   nn::Embedding words;                   ///< (vocab, dim)
   nn::Dropout dropout;                   ///< of embeddings and before the output
-  nn::Attention attention;               ///< additive: state to annotations
+  nn::Attention attention;               ///< additive; the state attends to the annotations
   nn::Linear gate;                       ///< W_b: hidden -> features
   nn::RecurrentCell cell;                ///< reads [y, z]: dim + features -> hidden
   nn::Linear readout;                    ///< L_h and L_z: [h, z] -> dim
@@ -56,9 +57,9 @@ struct Captioner : nn::Module {
   Tensor annotations(const Tensor& images) const;
   /// Next-word logits: images, words (B, T) int64 -> (B, T, vocab).
   Tensor operator()(const Tensor& images, const Tensor& words) const;
-  /// Mean cross entropy of the captions' words after [START], plus coverage times the mean over
-  /// captions and positions i of (1 - sum_t alpha_ti)^2. Captions are [START] caption [END], as
-  /// text_batch returns them.
+  /// Mean cross entropy of the captions' words after [START], plus config.coverage times the mean
+  /// over captions and positions i of (1 - sum_t alpha_ti)^2. Captions are [START] caption [END],
+  /// as text_batch returns them.
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
   /// Attention map for the prediction after each of `words` (B, T): (B, T, grid, grid), each
   /// summing to 1. Applies no dropout and records no gradients.
@@ -73,7 +74,7 @@ struct Captioner : nn::Module {
  private:
   friend class CaptionerDecoder;
   struct State {
-    Tensor annotations, keys;  // (B, positions, features); attention.prepare(annotations)
+    Tensor annotations, keys;  // (B, positions, features); keys = attention.prepare(annotations)
     RecurrentState cell;
   };
   struct Step {

@@ -15,7 +15,7 @@ struct CLIPConfig {
   int64_t text_heads = 4;                 ///< attention heads; must divide text_dim
   int64_t text_dim = 64;                  ///< embedding size of the text encoder
   bool causal = true;                     ///< causal text encoder, as in the paper
-  Pooling text_pooling = Pooling::token;  ///< text features: the last token's, or the mean
+  Pooling text_pooling = Pooling::token;  ///< text features: the last token's output, or the mean
   int64_t shared = 64;                    ///< size of the joint embedding
 };
 
@@ -26,7 +26,7 @@ struct TextEncoder : nn::Module {
   std::vector<nn::Block> blocks;  ///< pre-norm
   nn::LayerNorm ln_f;             ///< of the last block's output
   bool causal;                    ///< tokens attend only to themselves and earlier tokens
-  Pooling pooling;                ///< of features: the last token's, or the mean over tokens
+  Pooling pooling;                ///< features: the last token's output, or the mean over tokens
   explicit TextEncoder(const CLIPConfig& config);
 
   /// Text features (B, text_dim). Padding is ignored.
@@ -50,7 +50,7 @@ struct CLIP : nn::Module {
   Tensor image_features(const Tensor& images) const;
   /// Unit-length embeddings of texts (M, T): (M, shared).
   Tensor text_features(const TextBatch& texts) const;
-  /// Cosine similarities of all images with all texts, times min(e^s, 100): (N, M). Zero-shot
+  /// Cosine similarities of all N images with all M texts, times min(e^s, 100): (N, M). Zero-shot
   /// classification takes the argmax over texts that name the classes; retrieval takes the topk
   /// along either axis.
   Tensor similarity(const Tensor& image_features, const Tensor& text_features) const;

@@ -33,8 +33,8 @@ struct CNNAttentionConfig {
   int64_t grid() const { return image / 2 / 2; }
 };
 
-/// Two layers of 3 x 3 convolution, 2 x 2 max pooling and relu; self-attention; a linear layer of
-/// the flattened map.
+/// Two layers of 3 x 3 convolution, 2 x 2 max pooling and relu; self-attention; a linear layer that
+/// reads the flattened map.
 struct CNNAttention : nn::Module {
   using Config = CNNAttentionConfig;
   static constexpr const char* kind = "cnn_attention";

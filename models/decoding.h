@@ -42,7 +42,7 @@ void check_beams(const char* op, int64_t sources, int64_t beams);
 /// Replaces each defined tensor x by index_select(x, 0, rows).
 void select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows);
 
-/// The source that each row of an encoder-decoder's decoder belongs to.
+/// Maps each row of an encoder-decoder model's Decoder to the source that the row decodes.
 class SourceRows {
  public:
   SourceRows() = default;
@@ -69,8 +69,8 @@ class SourceRows {
 /// How a token is chosen from logits.
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0: the most likely token (greedy)
-  int64_t top_k = 0;       ///< only the k most likely tokens; 0: all
-  double top_p = 1;        ///< only the fewest most likely tokens whose probabilities sum to top_p
+  int64_t top_k = 0;       ///< only the top_k most likely tokens; 0: all
+  double top_p = 1;        ///< only the fewest most likely tokens with a total probability >= top_p
 };
 
 /// Samples a token id from logits (vocab). Ties rank by id, smallest first; a logit of -infinity is
@@ -81,7 +81,7 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
 struct GenerateOptions {
   int64_t tokens = 100;           ///< maximum number of new tokens
   SamplingOptions sampling = {};  ///< how each token is chosen
-  uint64_t seed = 0;              ///< the text depends only on model, prompt and options
+  uint64_t seed = 0;        ///< of the draws; the text depends only on model, prompt and options
   int64_t vocab = 0;        ///< only ids below this are sampled (the tokenizer's size); 0: all
   int64_t stop_token = -1;  ///< ends the text and is not part of it; -1: none
   std::function<void(int64_t)> on_token = {};  ///< called with each new token
@@ -116,7 +116,7 @@ struct BeamSearchOptions {
 struct Hypothesis {
   std::vector<int64_t> tokens;  ///< without start and stop
   double log_probability = 0;   ///< of `tokens` and, if stopped, of the stop token
-  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha; n counts the tokens and stop
+  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha, n = length of tokens and stop
   bool stopped = false;  ///< true: ended with the stop token; false: cut off
 };
 

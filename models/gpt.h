@@ -19,19 +19,19 @@ enum class Positions { learned, sinusoidal, rotary };
 
 struct GPTConfig {
   int64_t vocab = 0;     ///< vocabulary size; required
-  int64_t context = 64;  ///< maximum length
+  int64_t context = 64;  ///< maximum length of a sequence, in tokens
   int64_t layers = 4;    ///< number of transformer blocks
   int64_t heads = 4;     ///< query heads; must divide dim
   int64_t dim = 128;     ///< embedding size
   double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
-  bool bias = false;     ///< biases in linear layers and norms
+  bool bias = false;     ///< biases in the linear layers and norms, except the head
   bool tie = true;       ///< share the token embedding's weight with the output layer
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
-  bool gated = false;    ///< gated feed-forward layers, act(a) b; with silu: SwiGLU
-  int64_t hidden = 0;    ///< size of the feed-forward layers; 0: 4 * dim, or 8/3 * dim if gated
-  int64_t kv_heads = 0;  ///< key/value heads, a divisor of heads; 0: heads
+  bool gated = false;  ///< feed-forward layers activation(a) * b of linear a, b; with silu: SwiGLU
+  int64_t hidden = 0;  ///< feed-forward hidden size; 0: 4 * dim, or about 8/3 * dim if gated
+  int64_t kv_heads = 0;  ///< key/value heads; must divide heads; 0: as many as heads
   Positions positions = Positions::learned;  ///< position encoding
-  nn::NormKind norm = nn::NormKind::layer;   ///< kind of all norms
+  nn::NormKind norm = nn::NormKind::layer;   ///< every norm's kind: LayerNorm or RMSNorm
   double norm_eps = 1e-5;                    ///< added to the variance by the norms
 };
 
@@ -46,9 +46,9 @@ struct GPT : nn::Module {
   static Fields fields(GPTConfig& config);
 
   const GPTConfig config;
-  nn::Embedding wte;                                  ///< (vocab, dim)
-  std::optional<nn::LearnedPositions> wpe;            ///< with Positions::learned
-  std::optional<nn::SinusoidalPositions> sinusoidal;  ///< with Positions::sinusoidal
+  nn::Embedding wte;                                  ///< token embeddings: (vocab, dim)
+  std::optional<nn::LearnedPositions> wpe;            ///< only with learned positions
+  std::optional<nn::SinusoidalPositions> sinusoidal;  ///< only with sinusoidal positions
   nn::Dropout dropout;                                ///< of the embedded tokens
   std::vector<nn::Block> blocks;                      ///< pre-norm, causal
   nn::Norm ln_f;                                      ///< of the last block's output

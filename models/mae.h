@@ -14,14 +14,14 @@ Tensor patchify(const Tensor& images, int64_t patch);
 Tensor unpatchify(const Tensor& patches, const Shape& image, int64_t patch);
 
 struct MAEConfig {
-  ViTConfig encoder = {.classes = 0};  ///< the encoder; classes must be 0
+  ViTConfig encoder = {.classes = 0};  ///< the encoder; encoder.classes must be 0
   int64_t decoder_layers = 2;          ///< decoder blocks
   int64_t decoder_heads = 4;           ///< attention heads; must divide decoder_dim
   int64_t decoder_dim = 32;            ///< embedding size of the decoder
   double mask_ratio = 0.75;            ///< fraction of patches hidden
   bool normalise = true;               ///< normalise each target patch: (pixels - mean) / deviation
 
-  /// Number of hidden patches per image: mask_ratio of all, rounded.
+  /// Number of hidden patches per image: round(mask_ratio * encoder.patches()).
   int64_t hidden() const;
 };
 
@@ -32,29 +32,29 @@ struct MAEResult {
   Tensor loss;     ///< mean squared error over hidden patches
 };
 
-/// The encoder reads the visible patches only. The decoder reads the encoder's output with a shared
-/// mask token for each hidden patch, plus its own positions.
+/// The encoder reads the visible patches only. The decoder reads the encoder's output with
+/// mask_token in place of each hidden patch, all plus positions of its own.
 struct MAE : nn::Module {
   using Config = MAEConfig;
   static constexpr const char* kind = "mae";
   static Fields fields(MAEConfig& config);
 
   const MAEConfig config;
-  ViT encoder;                            ///< the model being trained: encoder.features(images)
+  ViT encoder;                            ///< kept after training, for encoder.features(images)
   nn::Linear decoder_embed;               ///< encoder dim -> decoder_dim
   const Tensor mask_token;                ///< (1, 1, decoder_dim)
   const Tensor decoder_positions;         ///< (1, 1 + patches, decoder_dim), class token first
   std::vector<nn::Block> decoder_blocks;  ///< pre-norm
-  nn::LayerNorm decoder_norm;             ///< of the last block's output
+  nn::LayerNorm decoder_norm;             ///< of the last decoder block's output
   nn::Linear decoder_head;                ///< decoder_dim -> pixels of a patch
   explicit MAE(const MAEConfig& config);
 
-  /// A random permutation of each image's patches: (batch, patches) int64. The last
-  /// config.hidden() of them are hidden. It depends only on the seed, the step and the image's id;
-  /// ids (batch) int64 default to the indices in the batch.
+  /// A random permutation of each image's patches: (batch, patches) int64. The last config.hidden()
+  /// patches of each row are hidden. It depends only on the seed, the step and the image's id; ids
+  /// (batch) int64 default to the indices in the batch.
   Tensor order(int64_t batch, uint64_t seed, int64_t step, const Tensor& ids = {}) const;
-  /// Reconstructs images (B, channels, image, image) with patches hidden by order(). Throws Error
-  /// for other shapes, an empty batch, and an order that is not a permutation.
+  /// Reconstructs images (B, channels, image, image) with the patches hidden that `order` says.
+  /// Throws Error for other shapes, an empty batch, and an order that is not a permutation.
   MAEResult operator()(const Tensor& images, const Tensor& order) const;
 
   /// Images with hidden patches filled with `fill`. Records no gradients.

@@ -1,7 +1,7 @@
 #pragma once
-// Evaluation of features learned without labels by simple classifiers. No gradients flow, and
-// results depend only on the arguments. Features are (N, D) of a floating dtype with N >= 1, labels
-// (N) int64 from 0 on; other shapes and negative labels throw Error. Classes absent from the
+// Evaluation of features learned without labels by simple classifiers. No gradients are recorded,
+// and results depend only on the arguments. Features are (N, D) of a floating dtype with N >= 1,
+// labels (N) int64 from 0 on; other shapes and negative labels throw Error. Classes absent from the
 // training set are never predicted.
 
 #include "gradus/core/tensor/tensor.h"
@@ -28,7 +28,8 @@ struct NeighbourOptions {
   double temperature = 0.07;  ///< votes have weight exp(similarity / temperature); 0: equal weights
 };
 /// Predicted classes by a vote of the k training examples with the largest cosine similarity, ties
-/// going to the smaller class: (N test) int64. Wu et al. 2018, arXiv 1805.01978, section 3.4.
+/// going to the smaller class: (N) int64, one per row of `test`. Wu et al. 2018, arXiv 1805.01978,
+/// section 3.4.
 Tensor nearest_neighbours(const LabelledFeatures& train, const Tensor& test,
                           const NeighbourOptions& options = {});
 /// Test accuracy of nearest_neighbours.

@@ -14,7 +14,7 @@ struct RNNTranslatorConfig {
   int64_t source_vocab = 0;  ///< vocabulary size; required
   int64_t target_vocab = 0;  ///< vocabulary size; required
   int64_t context = 128;     ///< maximum length of a target
-  int64_t layers = 1;        ///< layers of the encoder, and of the decoder
+  int64_t layers = 1;        ///< number of layers of the encoder; the decoder has as many
   int64_t dim = 64;          ///< embedding size
   int64_t hidden = 128;      ///< size of the decoder's state; each encoder direction has half of it
   double dropout = 0.1;      ///< probability for embeddings, between layers, before the output
@@ -24,8 +24,8 @@ struct RNNTranslatorConfig {
 
 class RNNTranslatorDecoder;
 
-/// A bidirectional encoder computes an annotation of each source token; the decoder attends to them
-/// with its state before each step.
+/// A bidirectional encoder computes an annotation (its output) for each source token; before each
+/// step, the decoder's state attends to the annotations.
 struct RNNTranslator : nn::Module {
   using Config = RNNTranslatorConfig;
   static constexpr const char* kind = "rnn";
@@ -36,8 +36,8 @@ struct RNNTranslator : nn::Module {
   nn::Dropout dropout;          ///< of embeddings, between layers, before the output
   nn::RecurrentLayers encoder;  ///< bidirectional, hidden / 2 per direction
   nn::Linear bridge;            ///< the encoder's final states -> the decoder's initial ones
-  nn::Attention attention;      ///< decoder state to annotations
-  std::vector<nn::RecurrentCell> cells;  ///< the first reads [embedding, context]
+  nn::Attention attention;      ///< the decoder's state attends to the annotations
+  std::vector<nn::RecurrentCell> cells;  ///< of the decoder; the first reads [embedding, context]
   nn::Linear readout;                    ///< [state, context, embedding] -> dim
   nn::Linear head;                       ///< dim -> target_vocab
   explicit RNNTranslator(const RNNTranslatorConfig& config);
@@ -61,7 +61,7 @@ struct RNNTranslator : nn::Module {
   friend class RNNTranslatorDecoder;
   /// The sources' annotations and the decoder's state.
   struct State {
-    Tensor annotations, keys;  // (B, S, hidden); attention.prepare(annotations)
+    Tensor annotations, keys;  // (B, S, hidden); keys = attention.prepare(annotations)
     Tensor mask;               // (B, 1, S) or undefined
     std::vector<RecurrentState> layers;
   };

@@ -13,7 +13,8 @@
 namespace gradus::models {
 
 /// A model that SimCLR can train: it maps images to features and can be saved as a model folder
-/// (see model_folder.h). classes = 0 omits its head, which would stay untrained.
+/// (see model_folder.h). With config.classes = 0 it has no classification head, which SimCLR would
+/// not train.
 template <class E>
 concept ImageEncoder = std::derived_from<E, nn::Module> &&
     requires(const E& encoder, typename E::Config& config, const Tensor& images) {
@@ -23,8 +24,8 @@ concept ImageEncoder = std::derived_from<E, nn::Module> &&
   { config.classes } -> std::convertible_to<int64_t>;
 };
 
-/// The projection head g: out(relu(in(h))), dim -> hidden -> projection. It is discarded after
-/// training, since it loses colour and orientation, which the features h keep (section 4.2).
+/// The projection head g(h) = out(relu(in(h))) of features h: dim -> hidden -> projection. It is
+/// discarded after training, since it loses colour and orientation, which h keeps (section 4.2).
 struct ProjectionHead : nn::Module {
   nn::Linear in, out;  ///< with biases
   ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)
@@ -35,10 +36,10 @@ struct ProjectionHead : nn::Module {
 
 template <class E>
 struct SimCLRConfig {
-  typename E::Config encoder = without_head();  ///< classes must be 0
-  int64_t projection_hidden = 128;              ///< hidden size of the head
-  int64_t projection = 64;                      ///< output size of the head
-  double temperature = 0.5;                     ///< divides the similarities
+  typename E::Config encoder = without_head();  ///< encoder.classes must be 0
+  int64_t projection_hidden = 128;              ///< hidden size of the projection head
+  int64_t projection = 64;                      ///< output size of the projection head
+  double temperature = 0.5;                     ///< divides the cosine similarities of the loss
 
   /// The encoder's default configuration with classes = 0.
   static typename E::Config without_head() {
@@ -48,10 +49,12 @@ struct SimCLRConfig {
   }
 };
 
-/// Computes z = g(f(x)) for two views x of each image, with encoder f and head g. NT-Xent trains
-/// the two z of an image to match each other rather than those of other images.
+/// Computes z = g(f(x)) for two views x of each image, with encoder f and projection head g. The
+/// loss (nt_xent) trains the two z of an image to match each other rather than those of other
+/// images.
 ///   SimCLR<ViT> model({.encoder = {.classes = 0}});
-///   model.loss(augment(x, o, seed, 2 * step), augment(x, o, seed, 2 * step + 1))
+///   model.loss(augment(images, options, seed, 2 * step),
+///              augment(images, options, seed, 2 * step + 1))
 template <ImageEncoder E>
 struct SimCLR : nn::Module {
   using Config = SimCLRConfig<E>;
@@ -65,8 +68,8 @@ struct SimCLR : nn::Module {
   }
 
   const Config config;
-  E encoder;            ///< the model being trained: encoder.features(images)
-  ProjectionHead head;  ///< discarded after training
+  E encoder;            ///< f, kept after training; its features h are encoder.features(images)
+  ProjectionHead head;  ///< g, discarded after training
   explicit SimCLR(const Config& c)
       : config(checked(c)),
         encoder(child("encoder", E(c.encoder))),
@@ -75,7 +78,8 @@ struct SimCLR : nn::Module {
 
   /// Projections of images: (B, projection), not normalised.
   Tensor operator()(const Tensor& images) const { return head(encoder.features(images)); }
-  /// NT-Xent loss of two views of each image, both (B, C, H, W). Throws Error unless B >= 2.
+  /// NT-Xent loss of two views a and b of each image, (B, C, H, W) each. Throws Error if
+  /// B < 2.
   Tensor loss(const Tensor& a, const Tensor& b) const {
     check_views(a, b);
     return nt_xent((*this)(cat({a, b}, 0)), {.temperature = config.temperature});

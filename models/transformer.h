@@ -14,7 +14,7 @@ struct TransformerConfig {
   int64_t source_vocab = 0;  ///< vocabulary size; required
   int64_t target_vocab = 0;  ///< vocabulary size; required
   int64_t context = 128;     ///< maximum length of source and target
-  int64_t layers = 3;        ///< number of blocks of the encoder, and of the decoder
+  int64_t layers = 3;        ///< number of encoder blocks, and of decoder blocks
   int64_t heads = 4;         ///< attention heads; must divide dim
   int64_t dim = 128;         ///< embedding size
   int64_t hidden = 0;        ///< hidden size of the feed-forward layers; 0: 4 * dim
@@ -36,7 +36,7 @@ struct Transformer : nn::Module {
   static Fields fields(TransformerConfig& config);
 
   const TransformerConfig config;
-  nn::Embedding source_embedding, target_embedding;  ///< the same if shared_vocab
+  nn::Embedding source_embedding, target_embedding;  ///< with the same weight if shared_vocab
   nn::SinusoidalPositions positions;                 ///< added to source and target embeddings
   nn::Dropout dropout;                               ///< of the embedded tokens
   std::vector<nn::Block> encoder;                    ///< pre-norm if config.pre_norm
@@ -73,7 +73,8 @@ struct Transformer : nn::Module {
   Tensor encode_source(const Tensor& source, const Tensor& mask) const;
 };
 
-/// Decoder of a Transformer, with keys and values of the sources and a key/value cache per block.
+/// Decoder of a Transformer. Each block has keys and values of the sources, for cross-attention,
+/// and a key/value cache of the target, for self-attention.
 class TransformerDecoder : public Decoder {
  public:
   TransformerDecoder(const Transformer& model, const Tensor& source, const Tensor& lengths,
@@ -93,7 +94,7 @@ class TransformerDecoder : public Decoder {
   const Transformer* model_;
   Tensor mask_;  // source mask of each row: (rows, 1, 1, S) or undefined
   internal::SourceRows rows_;
-  std::vector<nn::KeysAndValues> memories_;  // of the sources, per layer
+  std::vector<nn::KeysAndValues> memories_;  // of the sources, per block
   std::vector<nn::KeyValueCache> layers_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace gradus::models {
 
-/// Features of a whole image or text: one token's output, or the mean over tokens.
+/// What represents a whole image or text: the output at one token, or the mean of the outputs.
 enum class Pooling { token, mean };
 
 struct ViTConfig {
@@ -23,7 +23,7 @@ struct ViTConfig {
   int64_t dim = 64;      ///< embedding size
   int64_t hidden = 0;    ///< hidden size of the feed-forward layers; 0: 4 * dim
   double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
-  Pooling pooling = Pooling::token;  ///< features: the class token's, or the mean of the patches'
+  Pooling pooling = Pooling::token;  ///< features: class token's output, or patches' mean
   double norm_eps = 1e-5;            ///< added to the variance by the norms
 
   /// Patches per image.
@@ -37,27 +37,28 @@ struct ViT : nn::Module {
   static Fields fields(ViTConfig& config);
 
   const ViTConfig config;
-  nn::Conv2d patch;                ///< a patch of all channels -> dim
+  nn::Conv2d patch;                ///< one patch (all its channels) -> dim
   const Tensor class_token;        ///< (1, 1, dim)
   const Tensor positions;          ///< (1, 1 + patches, dim), class token first
-  nn::Dropout dropout;             ///< of embedded patches
+  nn::Dropout dropout;             ///< of the class token and the embedded patches
   std::vector<nn::Block> blocks;   ///< pre-norm
   nn::LayerNorm ln_f;              ///< of the last block's output
   std::optional<nn::Linear> head;  ///< dim -> classes; none if classes is 0
   explicit ViT(const ViTConfig& config);
 
-  /// Patch embeddings with positions: images (B, channels, image, image) -> (B, patches, dim), row
-  /// by row. Throws Error for images of another shape.
+  /// Patch embeddings plus positions: images (B, channels, image, image) -> (B, patches, dim), the
+  /// patches row by row. Throws Error for images of another shape.
   Tensor embed(const Tensor& images) const;
   /// Which tokens encode() returns.
   enum class Tokens { all, class_token };
-  /// Encodes the class token and embedded patches (B, n, dim), which may be a subset of an image's
-  /// patches. Returns (B, 1 + n, dim), or (B, 1, dim) with Tokens::class_token: then the last block
-  /// computes no other token (see nn::Block::first).
+  /// Encodes the class token and the embedded patches (B, n, dim), which may be a subset of an
+  /// image's patches. Returns (B, 1 + n, dim), class token first. With Tokens::class_token, returns
+  /// the class token's output only, (B, 1, dim), and the last block skips the other tokens (see
+  /// nn::Block::first).
   Tensor encode(const Tensor& embedded, Tokens tokens = Tokens::all) const;
   /// Image features, pooled as config.pooling says: (B, channels, image, image) -> (B, dim). With
-  /// Pooling::token, the class token is the last block's only query; to trace the attention of all
-  /// tokens, call encode(embed(images)).
+  /// Pooling::token, the class token is the last block's only query; an AttentionTrace of all
+  /// tokens needs encode(embed(images)) instead.
   Tensor features(const Tensor& images) const;
   /// Size of features().
   int64_t feature_size() const { return config.dim; }
@@ -67,9 +68,10 @@ struct ViT : nn::Module {
 
 namespace detail {
 /// Initialises a module as a ViT: linear layers and patch embeddings Glorot-uniform, biases 0,
-/// tables normal with standard deviation 0.3, about that of embedded patches. With the usual 0.02,
-/// similar patches are indistinguishable until the positions have grown: on MNIST, a ViT of width
-/// 64 then had a validation loss of 0.48 after 600 steps instead of 0.27.
+/// class and mask tokens and positions normal with standard deviation 0.3, about that of embedded
+/// patches. With the usual 0.02, similar patches are indistinguishable until the positions have
+/// grown: on MNIST, a ViT of width 64 then had a validation loss of 0.48 after 600 steps instead of
+/// 0.27.
 void initialise_vit(nn::Module& module);
 }  // namespace detail
 

@@ -23,7 +23,7 @@ namespace detail {
 /// Throws Error unless the epoch is in range.
 void check_epoch(int64_t epoch);
 
-/// Assigns n rows to batches: a function of (seed, epoch) alone.
+/// Assigns n rows to batches; the assignment depends on (seed, epoch) alone.
 class BatchOrder {
  public:
   BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions& options);

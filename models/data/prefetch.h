@@ -27,7 +27,7 @@ namespace gradus::models {
 /// those of Batches are not, because they cache an epoch's order), and everything it refers to must
 /// outlive this object. The function sees the modes (NoGrad, EvalMode) that the calling thread had
 /// when it requested the previous batch. An exception that it throws is rethrown by at() for that
-/// batch. Its parallel loops run on its thread alone while the step uses the others.
+/// batch. Parallel loops in it run on the prefetching thread alone; the step uses the others.
 ///
 /// Each object belongs to one thread. The destructor waits for a batch in progress.
 template <class Batch>

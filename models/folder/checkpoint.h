@@ -11,8 +11,8 @@
 
 namespace gradus::models {
 
-/// Writes the model's and the optimiser's state, the thread's random state and `metadata` to one
-/// safetensors file, atomically: a crash leaves either the old file or the new one.
+/// Writes the model's and the optimiser's state, the calling thread's random state and `metadata`
+/// to one safetensors file, atomically: a crash leaves either the old file or the new one.
 void save_checkpoint(const std::string& path, const nn::Module& model,
                      const optim::Optimizer& optimizer,
                      const std::map<std::string, std::string>& metadata);
@@ -25,8 +25,8 @@ class Checkpoint {
   explicit Checkpoint(const std::string& path);
   /// The metadata given to save_checkpoint.
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
-  /// Restores the model, the optimiser and the thread's random state. Throws Error, naming the file
-  /// and what does not fit, with nothing changed.
+  /// Restores the model, the optimiser and the calling thread's random state. Throws Error, naming
+  /// the file and what does not fit, with nothing changed.
   void restore(nn::Module& model, optim::Optimizer& optimizer) const;
 
  private:

@@ -36,11 +36,11 @@ struct Choice {
 struct Field {
   /// A pointer to the value, by type.
   using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, Choice>;
-  std::string name, meaning;   ///< the name in files and flags; a line for --help
-  Value value;                 ///< points to the variable
+  std::string name, meaning;   ///< its name in files and flags; its description in --help
+  Value value;                 ///< points to the struct's member
   double least = 0, most = 0;  ///< the limits of an int64_t or a double, both inclusive
   bool optional = false;       ///< files may lack the field; it then gets the value `initial`
-  std::string initial = {};    ///< as text; default: the value when the field is added
+  std::string initial = {};    ///< as text; if empty, add() sets it to the value at that time
 
   /// The value as text: 4, 0.5, true, gelu.
   std::string to_text() const;
@@ -77,8 +77,8 @@ class Fields {
   Field& add(Field field);
   /// Adds the fields of another struct.
   void append(const Fields& other);
-  /// Declares that files of earlier versions call a field `earlier`; `now` maps its old values to
-  /// new ones.
+  /// Declares that files of earlier versions call the field `name` `earlier`; `now` maps its values
+  /// in those files to the present ones.
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);
 

@@ -15,7 +15,7 @@ void create_folder(const char* op, const std::string& dir);
 
 /// The content of a JSON file. Throws Error, naming the file, if it cannot be read or is not JSON.
 nlohmann::json read_json(const std::string& path);
-/// As read_json, but throws Error unless it is a JSON object.
+/// As read_json, but also throws Error unless the content is a JSON object.
 nlohmann::json read_json_object(const std::string& path);
 /// Writes a JSON file, indented, replacing it atomically.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);

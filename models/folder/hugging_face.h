@@ -24,10 +24,11 @@ namespace gradus::models {
 /// not JSON.
 bool is_hugging_face(const std::string& dir);
 
-/// Lists what is lost when a Hugging Face folder is saved again, in either format. Each entry is
-/// "FILE: KEY: VALUE": a text classifier's class names; a GPT-2's special tokens (start, end,
-/// unknown) that are not the tokenizer's <|endoftext|>, and its padding token. Empty for a folder
-/// in our format. Throws Error, naming the file, if one cannot be read.
+/// Lists what is lost when a Hugging Face folder is saved again, in either format, each as "FILE:
+/// KEY: VALUE". A text classifier loses its class names; a GPT-2 its padding token and those start,
+/// end and unknown tokens that are not <|endoftext|> (all of its token ids if `tokenizer` is null
+/// or has no <|endoftext|>). Nothing is lost from a folder in our format. Throws Error, naming the
+/// file, if one cannot be read.
 std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer);
 
 /// What goes into a folder besides the model.
@@ -45,8 +46,8 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 /// a WordPieceTokenizer vocab.txt, each with a tokenizer_config.json; for another tokenizer our
 /// tokenizer.json, which transformers does not read. ImageInfo becomes preprocessor_config.json.
 /// Biases that a GPT lacks become zeros. Throws Error, before it writes, on what the format cannot
-/// express (rotary or sinusoidal positions, RMS norms, gated feed-forward layers, shared key/value
-/// heads, mean pooling), and if DIR holds a tokenizer.json, which would be read instead.
+/// express (rotary or sinusoidal positions, RMS norms, gated feed-forward layers, fewer key/value
+/// heads than heads, mean pooling), and if DIR holds a tokenizer.json, which would be read instead.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

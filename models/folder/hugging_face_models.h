@@ -29,7 +29,7 @@ struct HuggingFaceLayer {
     head,    ///< a linear layer or norm above the encoder, which files may lack
   };
   const char* layer;                   ///< our name
-  std::vector<const char*> hf_layers;  ///< Hugging Face's names; ours concatenates several
+  std::vector<const char*> hf_layers;  ///< Hugging Face's names; if several, ours joins them
   Kind kind = linear;
 };
 
@@ -37,13 +37,13 @@ struct HuggingFaceLayer {
 struct HuggingFaceModel {
   const char* type;
   const char* kind;    ///< our kind of model
-  const char* prefix;  ///< prefix of the names in `layers`, in files with a head
+  const char* prefix;  ///< comes before the names in `layers` in files with a head
   std::vector<HuggingFaceKey> keys;
   nlohmann::json required;  ///< the only values of these keys that we support
   std::vector<std::pair<const char*, const char*>> fixed;  ///< our other fields and their values
   std::vector<HuggingFaceLayer> layers;
-  std::vector<HuggingFaceLayer> unprefixed;               ///< layers without the prefix
-  std::vector<std::pair<const char*, const char*>> tied;  ///< a copy, and the tensor it copies
+  std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never get the prefix
+  std::vector<std::pair<const char*, const char*>> tied;  ///< a copy, and the tensor that it copies
   std::vector<const char*> ignored;                       ///< tensors that are not parameters
   std::vector<const char*> unsupported = {};              ///< tensors that our model lacks
 };
@@ -78,11 +78,12 @@ inline constexpr const char* token_classifier = "BertForTokenClassification";
 /// The names that one of our parameters has in Hugging Face's files.
 struct HuggingFaceParameter {
   const HuggingFaceLayer* layer = nullptr;
-  std::vector<std::string> names;  ///< without the prefix; ours concatenates several
+  std::vector<std::string> names;  ///< without the prefix; if several, ours joins them
   bool has_prefix = false;         ///< whether files with a head prefix the names
   bool is_transposed = false;
 };
-/// Finds our parameter `name`. A classifier's "bert.words.weight" is its encoder's.
+/// Finds our parameter `name`, with or without the prefix: a classifier calls its encoder's
+/// parameters "bert.words.weight" and so on.
 std::optional<HuggingFaceParameter> find_parameter(const HuggingFaceModel& model, std::string name);
 /// The number that stands for the * of `pattern` in `name` ("" without a *); nullopt if they do not
 /// match.

@@ -13,8 +13,8 @@ struct HuggingFaceFile {
   std::string path;  ///< path of the file, or of the index of several files
   NamedTensors tensors;
 };
-/// Reads DIR/model.safetensors or the files in DIR/model.safetensors.index.json. Throws Error,
-/// naming the file, if both are missing or one is damaged.
+/// Reads DIR/model.safetensors or the files that DIR/model.safetensors.index.json lists. Throws
+/// Error, naming the file, if both are missing or one is damaged.
 HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
 /// Converts one of our models to a file's dtype and copies the file's tensors into it. Returns the

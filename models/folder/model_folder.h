@@ -51,9 +51,9 @@ struct LoadOptions {
   bool new_heads = false;
 };
 /// Calls `make`, which creates a module, converts it to the dtype of DIR's weights and loads them.
-/// No initialiser runs in `make` (Module::param), and creating more parameters than the file holds
-/// (twice as many for a Hugging Face folder) throws Error, so a damaged configuration allocates no
-/// memory. Throws Error, naming the file, on weights that do not fit.
+/// No initialiser runs in `make` (see Module::param), and creating more parameters than the file
+/// holds (twice as many for a Hugging Face folder) throws Error, so a damaged configuration
+/// allocates no memory. Throws Error, naming the file, on weights that do not fit.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 

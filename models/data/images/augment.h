@@ -18,16 +18,16 @@ struct AugmentOptions {
   double rotate = 0;       ///< maximum angle to either side, in degrees
   double zoom = 0;         ///< scale by a factor from 1 / (1 + zoom) to 1 + zoom
   double shear = 0;        ///< maximum lean of vertical lines to either side, in degrees
-  // Colours, in [0, 1]: scale the values (brightness), their distance from the mean (contrast) or
-  // from grey (saturation) by a random factor from 1 - option to 1 + option. Images without three
-  // channels are grey.
+  // Colour changes: these options, in [0, 1], scale the values (brightness), their distance from
+  // the mean (contrast) or from grey (saturation) by a random factor from 1 - option to 1 + option.
+  // Images without three channels count as grey.
   double brightness = 0, contrast = 0, saturation = 0;  ///< 0: unchanged
   double grey = 0;                                      ///< probability of converting to grey
   double blur = 0;                                      ///< probability of a Gaussian blur
-  double blur_sigma = 2;    ///< maximum deviation of the blur, in pixels; minimum 0.1
-  double noise = 0;         ///< standard deviation of normal noise
-  double erase = 0;         ///< probability of zeroing a rectangle
-  double erase_area = 0.3;  ///< maximum area of the rectangle, as a fraction; minimum 0.02
+  double blur_sigma = 2;  ///< maximum standard deviation of the blur in pixels; the minimum is 0.1
+  double noise = 0;       ///< standard deviation of normal noise
+  double erase = 0;       ///< probability of zeroing a rectangle
+  double erase_area = 0.3;  ///< its maximum area, as a fraction of the image; the minimum is 0.02
 
   static Fields fields(AugmentOptions& options);
   /// Throws Error, as augment does, if an option is out of range.
@@ -37,8 +37,8 @@ struct AugmentOptions {
 /// Returns images (N, C, H, W) float32 with values from 0 to 1, each randomly changed, as a new
 /// tensor of the same shape; no gradient flows through. The changes are a function of (seed, step,
 /// id) alone, where ids (N) int64 default to the indices in the batch. They do not depend on the
-/// number of threads or the rest of the batch. For two views use two steps: augment(x, o, seed, 2 *
-/// step) and (..., 2 * step + 1). Colours and noise clamp to [0, 1], so normalise afterwards.
+/// number of threads or the rest of the batch. For two views of an image, pass the steps 2 * step
+/// and 2 * step + 1. Colour changes and noise clamp the values to [0, 1], so normalise afterwards.
 /// Throws Error on options out of range, other shapes and dtypes, a negative step, and images of
 /// more than 2^13 pixels per side.
 ///
@@ -47,10 +47,10 @@ struct AugmentOptions {
 Tensor augment(const Tensor& images, const AugmentOptions& options, uint64_t seed, int64_t step,
                const Tensor& ids = {});
 
-/// Resamples images bilinearly: pixel (x, y) of image n, relative to its centre, is read at
+/// Resamples images bilinearly: pixel (x, y) of image n (centre: (0, 0)) is read at (x', y'),
 ///   x' = a x + b y + s,  y' = c x + d y + t     with maps[n] = ((a, b, s), (c, d, t)), in pixels,
-/// and is 0 outside. Images (N, C, H, W) float32, maps (N, 2, 3) with values from -1e6 to 1e6.
-/// Shifts by whole pixels and flips copy pixels exactly.
+/// or is 0 if that is outside the image. Images (N, C, H, W) float32, maps (N, 2, 3) with values
+/// from -1e6 to 1e6. Shifts by whole pixels and flips copy pixels exactly.
 Tensor warp(const Tensor& images, const Tensor& maps);
 
 }  // namespace gradus::models

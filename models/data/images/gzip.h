@@ -19,10 +19,10 @@ class PackedFile {
   ~PackedFile();
 
   bool is_packed() const { return inflater_ != nullptr; }
-  /// Total number of bytes that read() returns; an upper bound for a compressed file.
+  /// Total number of bytes that read() returns; for a compressed file, an upper bound of it.
   uint64_t most() const;
-  /// Reads up to n bytes; fewer only at the end, once a compressed file's checksums are verified
-  /// and nothing follows them.
+  /// Reads n bytes, fewer only at the end of the file, and returns how many. At the end of a
+  /// compressed file, the checksums have been verified and nothing follows them.
   size_t read(void* to, size_t n);
 
  private:

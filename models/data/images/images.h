@@ -50,8 +50,8 @@ struct ImageBatch {
   Tensor ids;     ///< (B) int64: indices of the images in their data set
 };
 
-/// A data set of N labelled images (C, H, W), one byte per value. Copies and parts share the bytes.
-/// Thread-safe: all methods may be called concurrently.
+/// A data set of N labelled images (C, H, W), one byte per value. Copies and parts share their
+/// bytes with it. Thread-safe: all methods may be called concurrently.
 class ImageData {
  public:
   /// `bytes` holds the values of a contiguous tensor of `shape` (N, C, H, W); each of the N labels

@@ -11,8 +11,8 @@ namespace gradus::models {
 
 struct ShapesOptions {
   int64_t size = 32;                       ///< height and width in pixels, 20 to 1024
-  int64_t min_shapes = 1, max_shapes = 2;  ///< number of shapes per picture: 1 or 2, equally likely
-  double noise = 0.03;                     ///< largest change of each value, in [0, 1]
+  int64_t min_shapes = 1, max_shapes = 2;  ///< shapes per picture, 1 or 2; both equally likely
+  double noise = 0.03;                     ///< from 0 to 1: the largest random change of a value
   uint64_t seed = 0;                       ///< each seed draws different pictures
 };
 
@@ -39,8 +39,8 @@ ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options =
 /// circle" for "a red circle above a blue square". Returns a caption of one shape unchanged.
 std::string swapped_caption(const std::string& caption);
 
-/// All distinct captions that draw_shapes can produce with these options: 35 with one shape, 4,760
-/// with two.
+/// All distinct captions that draw_shapes can produce with these options: 35 with one shape (5
+/// shapes in 7 colours), 4,760 with two (35 * 34 pairs in 4 relations).
 std::vector<std::string> shape_captions(const ShapesOptions& options = {});
 
 }  // namespace gradus::models

@@ -14,15 +14,15 @@ struct DenoisingOptions {
   int64_t length = 128;     ///< maximum tokens per sequence
   double rate = 0.15;       ///< fraction of a sequence's tokens to remove
   double mean_span = 3;     ///< mean length of the removed spans, in tokens
-  double validation = 0.1;  ///< fraction of the sequences held out; above 0, at least one
+  double validation = 0.1;  ///< fraction of the sequences held out; at least one if above 0
   uint64_t seed = 0;        ///< selects the sequences held out
 };
 
 /// Lines of a text, corrupted (corrupt_spans.h) afresh for each batch: in the source, sentinels
 /// replace the removed spans; the target lists these spans, each after its sentinel.
 ///
-/// A sequence is a line; longer ones are cut into equal pieces of at most `length` tokens. Repeated
-/// sequences are dropped, so that none is in both splits.
+/// A sequence is a line; longer lines are cut into equal pieces of at most `length` tokens.
+/// Repeated sequences are dropped, so that none is in both splits.
 class DenoisingData : public PairSource {
  public:
   /// Statistics of the text.

@@ -15,18 +15,18 @@ namespace internal {
 class Draws;
 }
 
-/// B examples of T tokens: [CLS] A [SEP] B [SEP], then [PAD].
+/// N examples of T tokens: [CLS] A [SEP] B [SEP], then [PAD], where A and B are passages of text.
 struct MaskedBatch {
-  Tensor ids;       ///< (B, T) int64
-  Tensor segments;  ///< (B, T) int64: 0 up to the first [SEP], 1 up to the second, then 0
-  Tensor mask;      ///< (B, T) bool: false at [PAD]
-  Tensor targets;   ///< (B, T) int64: the original token where it is predicted, else -100
-  Tensor is_next;   ///< (B) int64: 1 if B follows A in the text, 0 if it is from elsewhere
+  Tensor ids;       ///< (N, T) int64
+  Tensor segments;  ///< (N, T) int64: 0 up to the first [SEP], 1 up to the second, then 0
+  Tensor mask;      ///< (N, T) bool: false at [PAD]
+  Tensor targets;   ///< (N, T) int64: the original token where it is predicted, else -100
+  Tensor is_next;   ///< (N) int64: 1 if B follows A in the text, 0 if it is from elsewhere
 };
 
 struct MaskedPairsOptions {
   int64_t length = 128;  ///< tokens per example, T
-  int64_t segment = 0;   ///< tokens per segment; 0: each line of the text is a segment
+  int64_t segment = 0;   ///< maximum tokens per segment; 0: each line of the text is a segment
   double rate = 0.15;    ///< fraction of the tokens of A and B to predict
   double masked = 0.8;   ///< fraction of the predicted tokens that become [MASK]
   double random = 0.1;  ///< fraction of the predicted tokens that become random ones; the rest stay
@@ -35,12 +35,13 @@ struct MaskedPairsOptions {
 
 /// Masked tokens and next sentences: Devlin et al. 2019, arXiv 1810.04805, sections 3.1 and A.1.
 ///
-/// Empty lines divide a text into documents, which consist of segments: lines, or pieces of at
-/// most `segment` tokens. Lines are cut into equal pieces of at most (T - 3) / 2 tokens. A is as
-/// many consecutive segments as fit half an example, at least one. B starts with the segment after
-/// A or, in half of the examples, with one from another document (from elsewhere in the same
-/// document if the split has only one), and continues until the example is full. round(rate n) of
-/// the n ordinary tokens of A and B are predicted, at least one. The two splits share no segment.
+/// Empty lines divide a text into documents. A document consists of segments: equal pieces of at
+/// most `segment` tokens or, if that is 0, its lines, of which those longer than (T - 3) / 2 tokens
+/// are cut into equal pieces. (3 of an example's T tokens are special.) A is as many consecutive
+/// segments as fit half an example, at least one. B starts with the segment after A or, in half of
+/// the examples, with one from another document (from elsewhere in the same document if the split
+/// has only one), and continues until the example is full. round(rate n) of the n ordinary tokens
+/// of A and B are predicted, at least one. The two splits share no segment.
 class MaskedPairs {
  public:
   /// Statistics of the text.
@@ -78,12 +79,12 @@ class MaskedPairs {
     int64_t first, last;  // a document, or a part of one: the segments from first to last - 1
   };
   struct Example {
-    int64_t document, first;  // where A begins
+    int64_t document, first;  // A begins with segment `first` of this document
     bool is_next;
   };
   struct SplitData {
     std::vector<Range> documents;
-    std::vector<Example> starts;    // at every segment that has a successor in its document
+    std::vector<Example> starts;    // one for each segment that has a successor in its document
     std::vector<Example> examples;  // of a pass through the whole split
   };
   const SplitData& of(Split split) const { return split == Split::train ? train_ : validation_; }

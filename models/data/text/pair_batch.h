@@ -13,7 +13,7 @@
 namespace gradus::models {
 
 /// Pairs x, y of token sequences, padded to the longest in the batch: S is the length of the
-/// longest x, T that of the longest y plus one. All int64.
+/// longest x; T is that of the longest y plus one, for [START] or [END]. All tensors are int64.
 struct PairBatch {
   Tensor source;          ///< (B, S): x, then [PAD]
   Tensor source_lengths;  ///< (B): length of each x, 1 to S

@@ -10,9 +10,9 @@
 namespace gradus::models {
 
 struct PairDataOptions {
-  int64_t max_source = 256;  ///< maximum tokens of a source; longer pairs are left out
-  int64_t max_target = 256;  ///< maximum tokens of a target, without [START] and [END]
-  double validation = 0.1;   ///< fraction of the distinct sources held out; above 0, at least one
+  int64_t max_source = 256;  ///< maximum tokens of a source; pairs with a longer one are left out
+  int64_t max_target = 256;  ///< likewise of a target, without [START] and [END]
+  double validation = 0.1;   ///< fraction of distinct sources held out; at least one if above 0
   uint64_t seed = 0;         ///< selects the sources held out
 };
 

@@ -18,7 +18,7 @@ namespace gradus::models {
 ///   sunday, may 3, 1987   3rd may 1987          03.05.1987            1987/05/03
 ///   19870503
 /// (3-May-1987 and SUN 3 MAY 1987 shorten the month to three letters.) Throws Error unless 0 <= n
-/// <= 17 * 73,049, the number of distinct sources.
+/// <= 17 * 73,049: 17 forms of each day.
 std::vector<TextPair> date_pairs(int64_t n, uint64_t seed);
 
 struct ReversalOptions {
@@ -26,7 +26,7 @@ struct ReversalOptions {
   std::string alphabet = "abcdefghijklmnopqrstuvwxyz";  ///< distinct ASCII characters
 };
 /// n strings of random letters and their reversals: "abcd" -> "dcba". All sources differ. Throws
-/// Error if fewer than 2 n distinct strings exist.
+/// Error if fewer than 2 n distinct strings exist, since they are drawn until n differ.
 std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOptions& options = {});
 
 /// n sums of two numbers of at most `digits` digits (1 to 9): "123+45" -> "168". All sources

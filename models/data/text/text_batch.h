@@ -9,7 +9,7 @@
 
 namespace gradus::models {
 
-/// Texts as token ids, padded to the longest. Both int64.
+/// Texts as token ids, padded to the longest. Both tensors are int64.
 struct TextBatch {
   Tensor ids;      ///< (B, T): [START] text [END], then [PAD]
   Tensor lengths;  ///< (B): tokens of each text without [PAD], 1 to T; undefined: all T

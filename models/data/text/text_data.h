@@ -8,7 +8,7 @@
 
 namespace gradus::models {
 
-/// Windows of tokens, and the same windows one token later.
+/// Windows of T = context tokens, and the same windows one token later.
 struct TokenBatch {
   Tensor inputs;   ///< (B, T) int64
   Tensor targets;  ///< (B, T) int64: the token after each input
@@ -35,7 +35,8 @@ class TextData {
   /// 0 <= step < 2^32 and 0 <= index < 2^16.
   TokenBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                           int64_t index = 0) const;
-  /// Consecutive windows first, first + 1, ..., at most `batch` of them: (b, T).
+  /// Windows first, first + 1, ..., at most `batch` of them: (b, T). Window i starts at token
+  /// i * T.
   TokenBatch windows(Split split, int64_t first, int64_t batch) const;
   /// Number of consecutive windows in a split.
   int64_t num_windows(Split split) const;
@@ -49,8 +50,8 @@ class TextData {
   void copy(Split split, int64_t first, int64_t n, int64_t* to) const;
   TokenBatch gather(Split split, const std::vector<int64_t>& starts, int64_t length) const;
 
-  std::vector<int64_t> tokens_;   // in memory: both splits
-  std::vector<TokenFile> files_;  // on disk: one for both splits, or one for each
+  std::vector<int64_t> tokens_;   // both splits; empty if the tokens are in files
+  std::vector<TokenFile> files_;  // one for both splits, or one for each; else empty
   int64_t total_;
   int64_t context_;
   int64_t train_length_;

@@ -36,7 +36,7 @@ class TokenFile {
   explicit TokenFile(const std::string& path);
 
   int64_t size() const { return count_; }             ///< number of tokens
-  int64_t vocab_size() const { return vocab_size_; }  ///< every token is below it
+  int64_t vocab_size() const { return vocab_size_; }  ///< every token is below this
   /// The path that the file was opened with.
   const std::string& path() const;
   /// Checksum stored in the file; only verify() compares it with the tokens.

@@ -12,7 +12,7 @@
 
 namespace gradus::models::internal {
 
-/// End of the word that begins at text[at], by GPT-2's rule. at < text.size().
+/// End of the word that begins at text[at], by GPT-2's rule; `at` must be below text.size().
 size_t end_of_word(std::string_view text, size_t at);
 
 /// The bytes in the order of their ids in GPT-2's vocabulary: first the printable characters of
@@ -31,10 +31,10 @@ inline uint64_t pair_key(int32_t left, int32_t right) {
 
 /// A BPE tokenizer as stored in files.
 struct BPETable {
-  std::vector<std::string> tokens;   // by id: bytes_to_unicode() of each, names of special tokens
-  std::vector<std::string> special;  // names of the special tokens, which are also in `tokens`
-  std::vector<std::string> merges;   // "left right", spelled as in `tokens`
-  std::function<std::string()> in_vocab;        // returns the prefix of errors about tokens
+  std::vector<std::string> tokens;        // by id: bytes_to_unicode(), or a special token's name
+  std::vector<std::string> special;       // names of the special tokens, which are also in `tokens`
+  std::vector<std::string> merges;        // "left right", spelled as in `tokens`
+  std::function<std::string()> in_vocab;  // returns the prefix of errors about tokens
   std::function<std::string(size_t)> in_merge;  // returns the prefix of errors about merge i
 };
 

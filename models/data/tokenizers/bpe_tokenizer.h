@@ -61,7 +61,7 @@ class BPETokenizer : public Tokenizer {
   /// it.
   static BPETokenizer load_gpt2(const std::string& vocab_path, const std::string& merges_path,
                                 const std::vector<std::string>& special = {"<|endoftext|>"});
-  /// Writes both files, each atomically.
+  /// Writes vocab.json and merges.txt to these paths, each atomically.
   void save_gpt2(const std::string& vocab_path, const std::string& merges_path) const;
 
  private:
@@ -81,7 +81,7 @@ class BPETokenizer : public Tokenizer {
 
   std::vector<std::string> pieces_;  // by id: the bytes of a token, the name of a special token
   std::array<int32_t, 256> byte_ids_{};
-  std::vector<Merge> merges_;                    // by priority, first the highest
+  std::vector<Merge> merges_;                    // highest priority first
   std::unordered_map<uint64_t, int32_t> ranks_;  // left << 32 | right -> index in merges_
 };
 

@@ -31,14 +31,15 @@ void read_tokenizer(const char* op, const std::string& path,
 /// with `in_vocab`, unless the ids are 0, 1, 2, ....
 std::vector<std::string> tokens_by_id(const std::string& in_vocab, const nlohmann::json& ids);
 
-/// Keys of BERT's special tokens in tokenizer_config.json, and their names.
+/// Keys of BERT's special tokens in tokenizer_config.json, and the tokens' names.
 inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token", "[PAD]"},
                                                                      {"unk_token", "[UNK]"},
                                                                      {"cls_token", "[CLS]"},
                                                                      {"sep_token", "[SEP]"},
                                                                      {"mask_token", "[MASK]"}};
 
-// Content of Hugging Face's tokenizer.json. All throw Error on unsupported settings.
+// The content of a Hugging Face tokenizer.json, `root`. All of these functions throw Error on
+// unsupported settings.
 
 /// The "type" that our format gives this tokenizer: bpe or wordpiece.
 std::string hf_type(const nlohmann::json& root);

@@ -7,11 +7,12 @@
 
 namespace gradus::models::internal {
 
-/// Kind of a character as tokenizers distinguish them: Unicode's general categories L, N and M, the
-/// property White_Space, and everything else (punctuation, symbols, control, unassigned).
+/// Kind of a character as tokenizers distinguish them: Unicode's general categories L (letter), N
+/// (number) and M (mark), the property White_Space (space), and everything else: punctuation,
+/// symbols, control characters, unassigned code points.
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
-/// Finer kinds: L, N, White_Space, Mn, Mc and Me, P, C, S.
+/// Finer kinds, in this order: L, N, White_Space, Mn, Mc and Me together, P, C, S.
 enum class Category : uint8_t {
   letter,
   number,
