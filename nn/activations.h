@@ -24,7 +24,7 @@ struct Sigmoid {
 struct SiLU {
   Tensor operator()(const Tensor& x) const { return silu(x); }
 };
-/// gelu(x), exact. For GPT-2's approximation pass the function gelu_tanh to Sequential.
+/// gelu(x), exact. For GPT-2's approximation, pass the function gelu_tanh to Sequential instead.
 struct GELU {
   Tensor operator()(const Tensor& x) const { return gelu(x); }
 };
@@ -46,7 +46,7 @@ struct Flatten {
   explicit Flatten(int64_t start_ = 1, int64_t end_ = -1) : start(start_), end(end_) {}
   Tensor operator()(const Tensor& x) const { return x.flatten(start, end); }
 };
-/// An op on images (..., H, W) as a layer, with its window or output size and its options:
+/// An op on images (..., H, W) as a layer, with its window or output size and its options, such as
 /// MaxPool2d(3, {.stride = 2, .padding = 1}), Upsample(64).
 template <auto op, class Options>
 struct ImageLayer {

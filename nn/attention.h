@@ -8,40 +8,42 @@
 
 namespace gradus::nn {
 
-/// The score of a query q and a key k. Luong et al. 2015, arXiv 1508.04025, section 3.1; additive:
-/// Bahdanau et al. 2015, arXiv 1409.0473, appendix A.1.2; scaled: Vaswani et al. 2017.
+/// The score of a query q and a key k. dot and bilinear: Luong et al. 2015, arXiv 1508.04025,
+/// section 3.1; scaled_dot: Vaswani et al. 2017, arXiv 1706.03762; additive: Bahdanau et al. 2015,
+/// arXiv 1409.0473, appendix A.1.2. w, v and the layers query and key are Attention's.
 enum class Score {
   dot,         ///< q . k
-  scaled_dot,  ///< q . k / sqrt(dim)
-  bilinear,    ///< q^T W k
-  additive     ///< w2^T tanh(W1 [q, k])
+  scaled_dot,  ///< q . k / sqrt(query_dim)
+  bilinear,    ///< q^T w k
+  additive     ///< v . tanh(query(q) + key(k))
 };
 
-/// Attention's output and weights.
+/// Attention's output and weights, for Tq queries, Tk keys and values of Dv features.
 struct AttentionResult {
   Tensor output;   ///< (B, Tq, Dv)
-  Tensor weights;  ///< (B, Tq, Tk); each query's weights sum to 1
+  Tensor weights;  ///< (B, Tq, Tk); each query's sum to 1; 0 if it has no key to attend to
 };
 
 /// Single-head attention: output = softmax(scores) values.
 struct Attention : Module {
   Score score;                       ///< the score function
-  const Tensor w;                    ///< bilinear: (query_dim, key_dim)
-  std::optional<Linear> query, key;  ///< additive: W1 split by input, each -> hidden
-  const Tensor v;                    ///< additive: w2, (1, hidden)
-  /// dot and scaled_dot require query_dim == key_dim. `hidden` is for additive; 0: query_dim.
+  const Tensor w;                    ///< for bilinear: (query_dim, key_dim)
+  std::optional<Linear> query, key;  ///< for additive: layers with `hidden` outputs
+  const Tensor v;                    ///< for additive: (1, hidden)
+  /// dot and scaled_dot require query_dim == key_dim. Only additive uses `hidden`; 0: query_dim.
   Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);
 
   /// queries (B, Tq, query_dim), keys (B, Tk, key_dim), values (B, Tk, Dv). The bool mask
   /// broadcasts to (B, Tq, Tk): true where a query may attend to a key. A query with no key to
-  /// attend to gets output 0.
+  /// attend to gets weights and output 0.
   AttentionResult operator()(const Tensor& queries, const Tensor& keys, const Tensor& values,
                              const Tensor& mask = {}) const {
     return attend(queries, prepare(keys), values, mask);
   }
-  /// Projects the keys once for any number of calls to attend(): (B, Tk, ...).
+  /// Does the score's work on the keys once for any number of calls to attend(). Returns (B, Tk,
+  /// query_dim) or, for additive, (B, Tk, hidden).
   Tensor prepare(const Tensor& keys) const;
-  /// operator() with keys from prepare().
+  /// As operator(), but with the result of prepare(keys) for the keys.
   AttentionResult attend(const Tensor& queries, const Tensor& prepared, const Tensor& values,
                          const Tensor& mask = {}) const;
 
@@ -55,34 +57,35 @@ struct Attention : Module {
 
 struct MultiHeadAttentionOptions {
   int64_t heads = 1;      ///< query heads; must divide dim unless key_dim and value_dim are given
-  int64_t kv_heads = 0;   ///< key/value heads, a divisor of heads; 0: heads
+  int64_t kv_heads = 0;   ///< key/value heads, a divisor of `heads`; 0: as many
   int64_t key_dim = 0;    ///< size of each head's queries and keys; 0: dim / heads
   int64_t value_dim = 0;  ///< size of each head's values; 0: dim / heads
-  int64_t rotary = 0;     ///< rotary positions: the maximum length; 0: none
+  int64_t rotary = 0;     ///< rotary positions for at most this many tokens; 0: none
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< in both linear layers
   double dropout = 0;     ///< of attention weights and output
 };
 /// Multi-head self-attention or cross-attention: (B, T, dim) -> (B, T, dim). Vaswani et al. 2017,
-/// section 3.2.2; with fewer key/value heads, Ainslie et al. 2023, arXiv 2305.13245 (a single one:
-/// Shazeer 2019, arXiv 1911.02150); rotary: Su et al. 2021, arXiv 2104.09864.
+/// section 3.2.2. Fewer key/value heads than query heads: Ainslie et al. 2023, arXiv 2305.13245; a
+/// single key/value head: Shazeer 2019, arXiv 1911.02150. Rotary positions: Su et al. 2021, arXiv
+/// 2104.09864.
 struct MultiHeadAttention : Module {
-  int64_t heads, kv_heads, key_dim, value_dim;  ///< see the options
+  int64_t heads, kv_heads, key_dim, value_dim;  ///< see MultiHeadAttentionOptions
   bool causal;  ///< tokens attend only to themselves and earlier ones
   ///@{
-  /// dim -> heads key_dim + kv_heads (key_dim + value_dim): queries, keys and values concatenated;
-  /// heads value_dim -> dim.
+  /// qkv: dim -> heads * key_dim + kv_heads * (key_dim + value_dim), the concatenation of queries,
+  /// keys and values. proj: heads * value_dim -> dim.
   Linear qkv, proj;
   ///@}
-  const Tensor positions;  ///< rotary: (maximum length, key_dim), not in the state dict
+  const Tensor positions;  ///< if rotary: (its maximum length, key_dim); not in the state dict
   Dropout dropout;         ///< of attention weights and output
   MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options);
 
   /// Self-attention. `mask` broadcasts to (B, heads, T, T): bool, true where a token may attend to
   /// another, or floating, added to the scores.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}) const;
-  /// x holds the next T tokens; they attend to the cached ones too and are appended to the cache.
-  /// Causal attention only.
+  /// Self-attention of the next T tokens, x, which attend to the cached tokens too and are appended
+  /// to the cache. Causal attention only.
   Tensor operator()(const Tensor& x, KeyValueCache& cache) const;
   /// An empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
@@ -92,7 +95,7 @@ struct MultiHeadAttention : Module {
   Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& mask = {}) const {
     return cross(x, keys_and_values(memory), mask);
   }
-  /// Cross-attention with precomputed keys and values.
+  /// Cross-attention with what keys_and_values() returned for the memory.
   Tensor cross(const Tensor& x, const KeysAndValues& memory, const Tensor& mask = {}) const;
   /// Keys and values of `memory` (B, Tk, dim) for cross().
   KeysAndValues keys_and_values(const Tensor& memory) const;
@@ -105,9 +108,9 @@ struct MultiHeadAttention : Module {
 };
 
 /// Mask of real tokens: true at the first lengths[b] positions of sequence b, false at padding.
-/// lengths (batch) int64 -> bool (batch, 1, 1, longest) for MultiHeadAttention; for Attention,
-/// squeeze(1). Returns an undefined tensor if lengths is undefined. Throws Error unless each length
-/// is from 1 to longest.
+/// lengths (batch) int64 -> bool (batch, 1, 1, longest), a mask for MultiHeadAttention; its
+/// squeeze(1) is one for Attention. Returns an undefined tensor if lengths is undefined. Throws
+/// Error unless each length is from 1 to longest.
 Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest);
 
 }  // namespace gradus::nn

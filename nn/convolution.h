@@ -13,7 +13,7 @@ struct Conv2dLayerOptions {
 };
 /// conv2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct Conv2d : Module {
-  const Tensor weight, bias;  ///< (out, in / groups, h, w); (out) or undefined
+  const Tensor weight, bias;  ///< (out, in / groups, h, w), kernel h x w; (out) or undefined
   Conv2dOptions options;      ///< passed to conv2d
   Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& options = {});
   Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }

@@ -10,8 +10,8 @@
 
 namespace gradus::nn {
 
-/// Returns a new parameter of the given shape. For other arguments than those below, use a lambda:
-/// [](const Shape& shape) { return init::normal(shape, 0, 0.02); }
+/// Returns a new parameter of the given shape. Where no function below returns the one you need,
+/// write a lambda, such as [](const Shape& shape) { return init::normal(shape, 0, 0.02); }
 using Initialiser = std::function<Tensor(const Shape& shape)>;
 
 namespace init {

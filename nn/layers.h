@@ -11,8 +11,8 @@ namespace gradus::nn {
 struct LinearOptions {
   bool bias = true;  ///< add a bias
 };
-/// act(x W^T + b). Only operator(), rows() and feed_forward() multiply by the weight: to support a
-/// packed, quantised or low-rank weight, change only these three.
+/// activation(x weight^T + bias). Only operator(), rows() and feed_forward() multiply by the
+/// weight: to support a packed, quantised or low-rank weight, change only these three.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
@@ -25,7 +25,8 @@ struct Linear : Module {
   /// The dtype of inputs and outputs.
   Dtype dtype() const { return weight.dtype(); }
 };
-/// second(act(first(x))) as one op, which keeps one hidden tensor for backward instead of two.
+/// second(activation(first(x))) as one op, which keeps one hidden tensor for backward instead of
+/// two.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second);
 
@@ -72,7 +73,7 @@ struct BatchNormOptions {
 };
 /// Batch normalisation of x (N, C, ...). Training mode uses the batch's mean and variance and
 /// updates the running ones (with the unbiased variance, as PyTorch does); evaluation mode uses the
-/// running ones. There is no num_batches_tracked.
+/// running ones. Unlike PyTorch's, it has no num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
   double eps, momentum;                                  ///< see BatchNormOptions
@@ -80,7 +81,7 @@ struct BatchNorm : Module {
   Tensor operator()(const Tensor& x) const;
 };
 ///@{
-/// PyTorch's names: BatchNorm works for any number of axes.
+/// PyTorch's names for BatchNorm, which itself accepts any number of axes.
 using BatchNorm1d = BatchNorm;
 using BatchNorm2d = BatchNorm;
 ///@}
@@ -102,18 +103,19 @@ struct Dropout {
 };
 
 struct MLPOptions {
-  int64_t hidden = 0;                        ///< hidden size; 0: 4 dim
-  Activation activation = Activation::gelu;  ///< after fc
-  bool gated = false;                        ///< hidden layer act(a) b with [a, b] = fc(x)
+  int64_t hidden = 0;                        ///< hidden size; 0: 4 * dim
+  Activation activation = Activation::gelu;  ///< of the hidden layer
+  bool gated = false;                        ///< hidden layer activation(a) * b, [a, b] = fc(x)
   bool bias = true;                          ///< in fc and proj
   double dropout = 0;                        ///< of the output
   double hidden_dropout = 0;                 ///< of the hidden layer, after the activation
 };
-/// The feed-forward layer of a transformer: proj(act(fc(x))), (..., dim) -> (..., dim).
+/// The feed-forward layer of a transformer: proj(activation(fc(x))) or, if gated,
+/// proj(activation(a) * b) with [a, b] = fc(x); (..., dim) -> (..., dim).
 struct MLP : Module {
-  Linear fc, proj;                  ///< dim -> hidden (2 hidden if gated); hidden -> dim
-  Activation activation;            ///< after fc
-  bool gated;                       ///< act(a) b with [a, b] = fc(x)
+  Linear fc, proj;                  ///< dim -> hidden (2 * hidden if gated); hidden -> dim
+  Activation activation;            ///< of the hidden layer
+  bool gated;                       ///< whether the hidden layer is gated
   Dropout dropout, hidden_dropout;  ///< of the output; of the hidden layer
   explicit MLP(int64_t dim, const MLPOptions& options = {});
   Tensor operator()(const Tensor& x) const;
@@ -121,13 +123,14 @@ struct MLP : Module {
 
 struct SwiGLUOptions {
   int64_t hidden = 0;  ///< hidden size; 0: hidden_size(dim)
-  bool bias = false;   ///< in both linear layers
+  bool bias = false;   ///< in fc and proj
   double dropout = 0;  ///< of the output
 };
-/// proj(silu(a) b) with [a, b] = fc(x). Shazeer 2020, arXiv 2002.05202, equation 6.
+/// A gated MLP, proj(silu(a) * b) with [a, b] = fc(x). Shazeer 2020, arXiv 2002.05202, equation 6.
 struct SwiGLU : MLP {
   explicit SwiGLU(int64_t dim, const SwiGLUOptions& options = {});
-  /// 8/3 dim rounded up to a multiple of 8: as many parameters as an MLP with hidden size 4 dim.
+  /// 8/3 * dim, rounded up to a multiple of 8: about as many parameters as in an ungated MLP with
+  /// hidden size 4 * dim.
   static int64_t hidden_size(int64_t dim);
 };
 

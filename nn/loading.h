@@ -18,7 +18,8 @@ class Loading {
 
   /// The innermost Loading on this thread, or null.
   static Loading* current();
-  /// Counts a parameter of this shape. Throws Error, opening with `layer`, if it exceeds the limit.
+  /// Counts a parameter of this shape. Throws Error, opening with `layer`, if the total exceeds the
+  /// constructor's `elements`.
   void count(const char* layer, const std::string& name, const Shape& shape);
 
  private:

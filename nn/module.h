@@ -12,10 +12,10 @@
 //
 // Registrations are permanent: a module can be copied (both copies share the parameters) but not
 // assigned to, so `model.out = Linear(256, 5)` does not compile. Declare your own parameters const,
-// `const Tensor scale;` with `scale(param("scale", {dim}, 1))`, so that no other tensor can
-// silently replace them; do the same with buffers, which change in place, by copy_, mul_, add_. A
-// layer created without child() is unknown to its parent: its parameters are neither listed nor
-// trained.
+// for example `const Tensor scale;`, initialised by `scale(param("scale", {dim}, 1))`, so that no
+// other tensor can silently replace them; do the same with buffers, which change in place, by
+// copy_, mul_, add_. A layer created without child() is unknown to its parent: its parameters are
+// neither listed nor trained.
 
 #include "gradus/core/files/named_tensors.h"
 #include "gradus/nn/init.h"
@@ -77,21 +77,22 @@ class Module {
   /// Registers a new float32 parameter whose elements are all `value`.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
-  /// Registers an existing tensor as a parameter, such as one that is tied to another layer's, and
-  /// returns the handle to it. Unlike an Initialiser, a call such as init::normal({n, n}) that
-  /// computes `value` runs even while loading.
+  /// Registers an existing tensor, such as another layer's weight, as a parameter, and returns the
+  /// handle to it. Unlike an Initialiser, a call such as init::normal({n, n}) that computes `value`
+  /// runs even while loading.
   Tensor param(const std::string& name, Tensor value);
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
-  /// Registers a layer, whose names are prefixed with `name` and a dot, and returns it. Throws
-  /// Error if this module is part of it.
+  /// Registers a layer and returns it. Its parameters and buffers are listed with `name` and a dot
+  /// before their own names. Throws Error if this module is part of the layer.
   template <class M>
   M child(const std::string& name, M module) {
     check_name(name);
     add_child(name, module);
     return module;
   }
-  /// Registers make(0) ... make(n-1) as "name.0" ... and returns them as a vector.
+  /// Registers the layers make(0), ..., make(n-1) under the names NAME.0, NAME.1, ... and returns
+  /// them as a vector.
   template <class Make>
   auto children(const std::string& name, int64_t n, Make&& make) {
     check_name(name);

@@ -5,13 +5,13 @@
 
 namespace gradus::nn {
 
-/// PE(t, 2i) = sin(t / 10000^(2i/dim)), PE(t, 2i+1) = cos(t / 10000^(2i/dim)): (length,
-/// dim). Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
+/// Returns (length, dim) with sin(t / 10000^(2i/dim)) at row t, column 2i, and the cosine of the
+/// same angle at column 2i+1. Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
 Tensor sinusoidal_positions(int64_t length, int64_t dim);
 
 /// Learned position embeddings.
 struct LearnedPositions : Module {
-  const Tensor weight;  ///< (context, dim)
+  const Tensor weight;  ///< (context, dim): one row per position
   LearnedPositions(int64_t context, int64_t dim);
   /// Embeddings of positions offset to offset + length - 1: (length, dim).
   Tensor operator()(int64_t length, int64_t offset = 0) const;
@@ -19,7 +19,7 @@ struct LearnedPositions : Module {
 
 /// Sinusoidal position embeddings.
 struct SinusoidalPositions : Module {
-  const Tensor table;  ///< (context, dim), not in the state dict
+  const Tensor table;  ///< (context, dim): one row per position; not in the state dict
   SinusoidalPositions(int64_t context, int64_t dim);
   /// Embeddings of positions offset to offset + length - 1: (length, dim).
   Tensor operator()(int64_t length, int64_t offset = 0) const;

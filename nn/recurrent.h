@@ -1,6 +1,6 @@
 #pragma once
-// Recurrent networks. Everything here is BATCH FIRST: sequences are (B, T, C), as in PyTorch with
-// batch_first=True; states are (layers * directions, B, H), as in PyTorch. Parameter names and
+// Recurrent networks. Sequences are BATCH FIRST, (B, T, input), as in PyTorch with
+// batch_first=True; states are (layers * directions, B, hidden), as in PyTorch. Parameter names and
 // initialisation follow PyTorch's, so that state dicts can be exchanged.
 
 #include "gradus/core/ops/recurrent.h"
@@ -16,25 +16,25 @@ struct RNNOptions {
   Activation nonlinearity = Activation::tanh;  ///< RNN only: tanh or relu
 };
 
-/// Parameters of one layer in one direction, with G gates (LSTM 4, GRU 3, RNN 1) in PyTorch's
-/// order: i, f, g, o and r, z, n.
+/// Parameters of one layer in one direction; `input` is the layer's input size. `gates` is 4 for
+/// LSTM (i, f, g, o in PyTorch's terms and order), 3 for GRU (r, z, n) and 1 for RNN.
 struct RecurrentWeights {
-  const Tensor weight_ih, weight_hh;  ///< (G H, in), (G H, H)
-  const Tensor bias_ih, bias_hh;      ///< (G H) or undefined
+  const Tensor weight_ih, weight_hh;  ///< (gates * hidden, input), (gates * hidden, hidden)
+  const Tensor bias_ih, bias_hh;      ///< (gates * hidden) or undefined
 };
 
 /// The common base of RNN, LSTM and GRU.
 struct RecurrentLayers : Module {
-  const Recurrence cell;                        ///< kind of every layer
-  const int64_t input, hidden, directions;      ///< input size, state size, 1 or 2 directions
-  const Dropout dropout;                        ///< of the output of every layer but the last
-  const std::vector<RecurrentWeights> weights;  ///< (layers * directions), forward before reverse
+  const Recurrence cell;                    ///< LSTM, GRU or RNN: the same in every layer
+  const int64_t input, hidden, directions;  ///< input size, state size; 2 if bidirectional, else 1
+  const Dropout dropout;                    ///< of the output of every layer but the last
+  const std::vector<RecurrentWeights> weights;  ///< per layer: forward, then reverse if any
 
-  /// x (B, T, input), BATCH FIRST -> output (B, T, directions * H) of the last layer, and the final
-  /// state (layers * directions, B, H); only LSTM has a state c. `first` is the initial state;
-  /// undefined: zeros. `lengths` (B) int64 gives the sequence lengths, in any order. Padding after
-  /// a sequence's end is not read and its output is 0; the final state is the one after the
-  /// sequence's last step, and the reverse direction starts there, as with torch's
+  /// x (B, T, input), BATCH FIRST -> output (B, T, directions * hidden) of the last layer, and the
+  /// final state (layers * directions, B, hidden); only LSTM has a state c. `first` is the initial
+  /// state, zeros if undefined. `lengths` (B) int64 gives the sequence lengths, in any order.
+  /// Padding after a sequence's end is not read and its output is 0. The forward direction ends at
+  /// the sequence's last step, and the reverse direction starts there, as with torch's
   /// pack_padded_sequence and pad_packed_sequence. Throws Error unless 1 <= length <= T.
   RecurrentOutput operator()(const Tensor& x, const RecurrentState& first = {},
                              const Tensor& lengths = {}) const;
@@ -63,11 +63,11 @@ struct RNNCellOptions {
 /// One recurrent step, for decoders whose input depends on the previous step. The common base of
 /// RNNCell, LSTMCell and GRUCell.
 struct RecurrentCell : Module {
-  const Recurrence cell;           ///< kind of cell
-  const RecurrentWeights weights;  ///< see RecurrentWeights
+  const Recurrence cell;           ///< LSTM, GRU or RNN
+  const RecurrentWeights weights;  ///< of the cell's only layer and direction
 
   /// Returns the next state, whose h is the output, from x (B, input) and the previous state
-  /// `before`: h (B, H) and, for LSTM, c (B, H); undefined: zeros.
+  /// `before`: h (B, hidden) and, for LSTM, c (B, hidden), each zeros if undefined.
   RecurrentState operator()(const Tensor& x, const RecurrentState& before = {}) const;
 
  protected:

@@ -5,10 +5,10 @@
 
 namespace gradus::nn {
 
-/// A sublayer f with its residual connection. norm_first: x + f(norm(x)), pre-norm (Radford et al.
-/// 2019, "Language Models are Unsupervised Multitask Learners", section 2.3; Xiong et al. 2020,
-/// arXiv 2002.04745). Otherwise norm(x + f(x)), post-norm (Vaswani et al. 2017, section 3.1; Devlin
-/// et al. 2019).
+/// A sublayer f with its residual connection. With norm_first ("pre-norm"): x + f(norm(x)); Radford
+/// et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.3; Xiong et al.
+/// 2020, arXiv 2002.04745. Without ("post-norm"): norm(x + f(x)); Vaswani et al. 2017, section 3.1;
+/// Devlin et al. 2019.
 template <class Sublayer>
 Tensor residual(bool norm_first, const Norm& norm, const Tensor& x, const Sublayer& f) {
   if (norm_first) return x + f(norm(x));
@@ -17,24 +17,24 @@ Tensor residual(bool norm_first, const Norm& norm, const Tensor& x, const Sublay
 
 struct BlockOptions {
   int64_t heads = 1;                         ///< query heads; must divide dim
-  int64_t kv_heads = 0;                      ///< key/value heads, a divisor of heads; 0: heads
-  int64_t hidden = 0;                        ///< hidden size of the MLP; 0: 4 dim
+  int64_t kv_heads = 0;                      ///< key/value heads, a divisor of `heads`; 0: as many
+  int64_t hidden = 0;                        ///< hidden size of the MLP; 0: 4 * dim
   Activation activation = Activation::gelu;  ///< of the MLP
-  bool gated = false;                        ///< gated MLP: act(a) b
+  bool gated = false;                        ///< whether the MLP is gated, see MLPOptions
   bool causal = false;              ///< tokens attend only to themselves and earlier tokens
   bool bias = true;                 ///< in all linear layers and norms
   double dropout = 0;               ///< of attention weights and sublayer outputs
   double hidden_dropout = 0;        ///< of the MLP's hidden layer
   bool norm_first = true;           ///< pre-norm; false: post-norm
-  NormKind norm = NormKind::layer;  ///< kind of all norms
-  double eps = 1e-5;                ///< of all norms
-  int64_t rotary = 0;               ///< rotary positions: the maximum length; 0: none
+  NormKind norm = NormKind::layer;  ///< whether the norms are LayerNorm or RMSNorm
+  double eps = 1e-5;                ///< added by the norms to the variance or mean square
+  int64_t rotary = 0;               ///< rotary positions for at most this many tokens; 0: none
 };
 /// An encoder block, or a decoder-only block if causal: self-attention, then an MLP.
 struct Block : Module {
   bool norm_first;          ///< pre-norm, see residual()
   Norm ln1;                 ///< attention's norm
-  MultiHeadAttention attn;  ///< dim -> dim
+  MultiHeadAttention attn;  ///< self-attention, dim -> dim
   Norm ln2;                 ///< the MLP's norm
   MLP mlp;                  ///< dim -> dim
   Block(int64_t dim, const BlockOptions& options);
@@ -44,23 +44,23 @@ struct Block : Module {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) { return attn(y, mask); });
     return residual(norm_first, ln2, h, mlp);
   }
-  /// x holds the next T tokens; they attend to the cached ones too and are appended to the cache.
-  /// Causal attention only.
+  /// The block for the next T tokens, x, which attend to the cached tokens too and are appended to
+  /// the cache. Causal attention only.
   Tensor operator()(const Tensor& x, KeyValueCache& cache) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) { return attn(y, cache); });
     return residual(norm_first, ln2, h, mlp);
   }
-  /// Returns the output of the first `count` tokens only, (B, count, dim); they attend to all of x.
-  /// Skips the other tokens' queries and MLP. Throws Error if attention is causal or rotary, or if
-  /// count is not from 1 to T.
+  /// Returns only the first `count` tokens' outputs, (B, count, dim). These tokens attend to all of
+  /// x; queries and MLP of the others are not computed. Throws Error if the attention is causal or
+  /// rotary, or if count is not from 1 to T.
   Tensor first(int64_t count, const Tensor& x) const;
 };
 
 struct LlamaBlockOptions {
   int64_t heads = 1;       ///< query heads; must divide dim
-  int64_t kv_heads = 0;    ///< key/value heads, a divisor of heads; 0: heads
-  int64_t hidden = 0;      ///< hidden size of the SwiGLU; 0: its default
-  int64_t context = 1024;  ///< maximum length
+  int64_t kv_heads = 0;    ///< key/value heads, a divisor of `heads`; 0: as many
+  int64_t hidden = 0;      ///< hidden size of the SwiGLU; 0: SwiGLU::hidden_size(dim)
+  int64_t context = 1024;  ///< maximum number of tokens
   double dropout = 0;      ///< of attention weights and sublayer outputs
 };
 /// The decoder block of Llama: pre-norm with RMSNorm, rotary positions, SwiGLU, no biases. Touvron
@@ -79,8 +79,9 @@ struct DecoderBlock : Module {
   MLP mlp;                   ///< dim -> dim
   DecoderBlock(int64_t dim, const BlockOptions& options);
 
-  /// x (B, T, dim). memory: cross.keys_and_values of the encoder's output; memory_mask: as for
-  /// MultiHeadAttention::cross. With a cache, x holds the next tokens.
+  /// x (B, T, dim). `memory` is cross.keys_and_values(encoder output); `memory_mask` is a mask as
+  /// for MultiHeadAttention::cross. If `cache` is given, x holds the next tokens only, which attend
+  /// to the cached tokens too and are appended to the cache.
   Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask = {},
                     KeyValueCache* cache = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x,

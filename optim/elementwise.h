@@ -22,7 +22,7 @@ class ElementwiseOptimizer : public Optimizer {
     int64_t n;                ///< number of elements
     T* param;                 ///< updated by the rule
     const T* grad;            ///< before clipping
-    T* state[max_state];      ///< in the order of the States; the rest are null
+    T* state[max_state];      ///< in the order of the constructor's `states`; the rest are null
     double lr, weight_decay;  ///< the group's: lr includes lr_scale
     double grad_scale;        ///< for clipping: the rule multiplies the gradient by it
     int64_t step;             ///< number of this update of the parameter, from 1
@@ -30,7 +30,7 @@ class ElementwiseOptimizer : public Optimizer {
 
  protected:
   /// Each step calls rule(chunk) with a Chunk<float> or a Chunk<double>, on several threads at
-  /// once; the rule must not throw. There may be at most max_state `states`, each of its
+  /// once; the rule must not throw. There may be at most max_state `states`, whose tensors have the
   /// parameter's shape and dtype.
   template <class Rule>
   ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,

@@ -48,7 +48,7 @@ struct StepOptions {
 
 /// A tensor that an optimiser keeps per parameter, such as a running mean of its gradients.
 struct State {
-  std::string name;  ///< "exp_avg": saved as "exp_avg.0", "exp_avg.1", ...
+  std::string name;  ///< such as "exp_avg", saved as "exp_avg.0", "exp_avg.1", ...
   std::function<Tensor(const Tensor& param)> initial;  ///< its initial value; default: zeros_like
   State(const char* name, std::function<Tensor(const Tensor& param)> initial = {})
       : name(name), initial(std::move(initial)) {}
@@ -56,7 +56,8 @@ struct State {
 
 /// Updates parameters by their gradients. Skips parameters without a gradient and frozen ones
 /// (requires_grad() false). If a parameter is frozen at construction, its state is allocated at its
-/// first update. Error messages name a parameter by its position in the list, from 0.
+/// first update. Error messages name a parameter by its position among all groups' parameters, from
+/// 0.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -88,7 +89,7 @@ class Optimizer {
   struct Update {
     const Tensor& param;            ///< to be written in place
     Tensor grad;                    ///< contiguous, not clipped
-    std::span<const Tensor> state;  ///< in the order of the States
+    std::span<const Tensor> state;  ///< in the order of states()
     double lr, weight_decay;        ///< the group's: lr includes lr_scale
     int64_t step;                   ///< number of this update of the parameter, from 1
   };
@@ -140,8 +141,8 @@ class TensorOptimizer : public Optimizer {
   /// or by assignment: an assigned tensor is copied, and must have the old one's shape and dtype.
   struct Parameter {
     Tensor param;               ///< the parameter itself
-    Tensor grad;                ///< a clipped copy of the gradient
-    std::vector<Tensor> state;  ///< in the order of the States
+    Tensor grad;                ///< a copy of the gradient, after clipping
+    std::vector<Tensor> state;  ///< in the order of states()
     double lr, weight_decay;    ///< the group's: lr includes lr_scale
     int64_t step;               ///< number of this update of the parameter, from 1
   };

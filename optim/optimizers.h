@@ -1,6 +1,7 @@
 #pragma once
 // SGD, Adam, AdamW and RMSprop as PyTorch defines them, with PyTorch's names for the states (but
-// SGD's momentum_buffer is "momentum").
+// SGD's momentum_buffer is "momentum"). In the formulas, p is a parameter, g its gradient and t the
+// number of the update, from 1.
 
 #include "gradus/optim/elementwise.h"
 
@@ -8,9 +9,9 @@ namespace gradus::optim {
 
 struct SGDOptions {
   double lr = 1e-3;         ///< learning rate
-  double momentum = 0;      ///< decay of the running sum u; 0: none
+  double momentum = 0;      ///< factor of the running sum u at each step; 0: no momentum
   bool nesterov = false;    ///< Nesterov momentum
-  double weight_decay = 0;  ///< adds weight_decay p to the gradient
+  double weight_decay = 0;  ///< adds weight_decay * p to the gradient
 };
 /// g += weight_decay p;  u = momentum u + g;  p -= lr u, or with Nesterov's
 /// momentum p -= lr (g + momentum u).
@@ -21,9 +22,9 @@ class SGD : public ElementwiseOptimizer {
 
 struct AdamOptions {
   double lr = 1e-3;                   ///< learning rate
-  double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means of g and g^2
-  double eps = 1e-8;                  ///< added to the root of v
-  double weight_decay = 0;            ///< adds weight_decay p to the gradient
+  double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means m of g and v of g^2
+  double eps = 1e-8;                  ///< added to the square root
+  double weight_decay = 0;            ///< adds weight_decay * p to the gradient
 };
 /// g += weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
 /// p -= lr m / (1-beta1^t) / (sqrt(v / (1-beta2^t)) + eps). Kingma & Ba 2015, arXiv 1412.6980.
@@ -34,12 +35,12 @@ class Adam : public ElementwiseOptimizer {
 
 struct AdamWOptions {
   double lr = 1e-3;                   ///< learning rate
-  double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means of g and g^2
-  double eps = 1e-8;                  ///< added to the root of v
-  double weight_decay = 0.01;         ///< each step multiplies p by 1 - lr weight_decay
+  double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means m of g and v of g^2
+  double eps = 1e-8;                  ///< added to the square root
+  double weight_decay = 0.01;         ///< each step multiplies p by 1 - lr * weight_decay
 };
-/// Adam whose weight decay bypasses the moments: p = (1 - lr weight_decay) p - Adam's step.
-/// Loshchilov & Hutter 2019, arXiv 1711.05101.
+/// Adam whose weight decay bypasses m and v: p = (1 - lr weight_decay) p - Adam's step. Loshchilov
+/// & Hutter 2019, arXiv 1711.05101.
 class AdamW : public ElementwiseOptimizer {
  public:
   AdamW(ParameterGroups params, const AdamWOptions& options = {});
@@ -47,16 +48,16 @@ class AdamW : public ElementwiseOptimizer {
 
 struct RMSpropOptions {
   double lr = 1e-2;         ///< learning rate
-  double alpha = 0.99;      ///< decay of the running means
-  double eps = 1e-8;        ///< added to the root of v
-  double momentum = 0;      ///< decay of the running sum u; 0: none
+  double alpha = 0.99;      ///< decay of the running means v of g^2 and, if centered, m of g
+  double eps = 1e-8;        ///< added to the square root
+  double momentum = 0;      ///< factor of the running sum u at each step; 0: no momentum
   bool centered = false;    ///< divide by the standard deviation of g
-  double weight_decay = 0;  ///< adds weight_decay p to the gradient
+  double weight_decay = 0;  ///< adds weight_decay * p to the gradient
 };
 /// g += weight_decay p;  v = alpha v + (1-alpha) g^2;  p -= lr g / (sqrt(v) + eps). With momentum:
-/// u = momentum u + g / (sqrt(v) + eps);  p -= lr u. Centered: sqrt(v - m^2) with m = alpha m +
-/// (1-alpha) g, or 0 where rounding makes the difference negative (PyTorch: NaN). Tieleman &
-/// Hinton 2012, lecture 6.5; Graves 2013, arXiv 1308.0850, section 4.2.
+/// u = momentum u + g / (sqrt(v) + eps);  p -= lr u. Centered: sqrt(v - m^2) in place of sqrt(v),
+/// with m = alpha m + (1-alpha) g, and 0 where rounding makes v - m^2 negative (PyTorch: NaN).
+/// Tieleman & Hinton 2012, lecture 6.5; Graves 2013, arXiv 1308.0850, section 4.2.
 class RMSprop : public ElementwiseOptimizer {
  public:
   RMSprop(ParameterGroups params, const RMSpropOptions& options = {});

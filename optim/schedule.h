@@ -36,7 +36,7 @@ struct DecayOptions {
 /// Linear warmup to lr, then linear decay to min_lr.
 double linear(int64_t step, const DecayOptions& options);
 
-using CosineOptions = DecayOptions;  ///< lr, min_lr, warmup, steps
+using CosineOptions = DecayOptions;  ///< see DecayOptions
 /// Linear warmup to lr, then min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x goes from 0 at
 /// `warmup` to 1 at `steps`, then min_lr. Loshchilov & Hutter 2017, arXiv 1608.03983, without
 /// restarts.
@@ -49,15 +49,15 @@ double transformer(int64_t step, int64_t d_model, int64_t warmup = 4000);
 struct PlateauOptions {
   double lr = 1e-3;         ///< initial learning rate
   double factor = 0.1;      ///< multiplies lr at a reduction
-  int64_t patience = 10;    ///< losses in a row without improvement before a reduction
-  double threshold = 1e-4;  ///< minimum improvement, relative to |best|
-  int64_t cooldown = 0;     ///< losses ignored after a reduction
-  double min_lr = 0;        ///< lower bound
+  int64_t patience = 10;    ///< losses in a row without improvement that do not reduce lr yet
+  double threshold = 1e-4;  ///< minimum improvement as a fraction of |lowest loss|
+  int64_t cooldown = 0;     ///< losses after a reduction that patience does not count
+  double min_lr = 0;        ///< lower bound of lr
 };
 /// Reduces the learning rate when the validation loss stops improving (lower is better; NaN is
 /// never an improvement). This is PyTorch's ReduceLROnPlateau, except that the threshold is
-/// relative to |best|, since PyTorch's has the wrong sign for a loss below 0. Reductions of at most
-/// 1e-8 are skipped.
+/// relative to the lowest loss's absolute value, since PyTorch's has the wrong sign for a loss
+/// below 0. As in PyTorch, reductions by 1e-8 or less are skipped. Usage:
 ///   optimizer.set_lr(plateau.step(validation_loss));
 class Plateau {
  public:
@@ -65,8 +65,9 @@ class Plateau {
   /// Takes the next loss and returns the new learning rate.
   double step(double loss);
   double lr() const { return lr_; }  ///< the current learning rate
-  /// Everything that later steps depend on except the options: "lr", "best", "bad" (losses in a row
-  /// without improvement) and "cooldown" (losses still to be ignored).
+  /// Everything that later steps depend on except the options: "lr", "best" (the lowest loss),
+  /// "bad" (losses in a row without improvement) and "cooldown" (coming losses that patience does
+  /// not count).
   NamedTensors state_dict() const;
   /// Restores what state_dict() returned. Throws one Error that lists all names that do not fit,
   /// with nothing changed.

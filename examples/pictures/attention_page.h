@@ -25,8 +25,8 @@ std::string attention_page(const std::string& title, const std::vector<Attention
 void write_attention_page(const std::string& path, const std::string& title,
                           const std::vector<AttentionGroup>& groups);
 
-/// Stacks batch entry `row` of an AttentionTrace, which has one tensor (B, H, Tq, Tk) per layer:
-/// (layers, H, Tq, Tk). Throws Error if their shapes differ.
+/// Stacks the weights of sequence `row` of a batch, from the tensors of an AttentionTrace, one (B,
+/// heads, Tq, Tk) per layer, into (layers, heads, Tq, Tk). Throws Error if their shapes differ.
 Tensor stacked_layers(const std::vector<Tensor>& trace, int64_t row = 0);
 
 }  // namespace gradus

@@ -26,7 +26,7 @@ enum class Shades {
 struct HeatMap {
   std::string path = {}, title = {}, x_label = {}, y_label = {};
   std::vector<Panel> panels = {};
-  int64_t across = 1;  ///< panels per row
+  int64_t across = 1;  ///< panels in a row of the picture
   Shades shades = Shades::grey;
   std::optional<double> largest = {};  ///< default: 1 if grey, else the largest |value|
   bool names_on_top = false;           ///< column names above instead of below
@@ -50,8 +50,8 @@ void check_heat_map(const HeatMap& map);
 
 /// Makes a token visible, in valid UTF-8 without control characters. A space becomes ␣, a line
 /// break ↵, a tab ⇥, another character below U+0020 its symbol (␀), the empty token ∅, any other
-/// invisible character <U+200B>, a byte that is not UTF-8 <E2>. If `spaces` is false, for titles,
-/// spaces and the empty token stay.
+/// invisible character its code (<U+200B>), a byte that is not UTF-8 its value (<E2>). If `spaces`
+/// is false, for titles, spaces and the empty token stay as they are.
 std::string visible(const std::string& token, bool spaces = true);
 /// Width in terminal columns: two for each Chinese, Japanese or Korean character or emoji.
 int64_t columns_of(const std::string& visible_text);

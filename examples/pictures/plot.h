@@ -34,7 +34,7 @@ std::string draw_picture(const HeatMap& map);
 
 /// Writes the curves' points as a CSV file: name, x, y. Throws Error if that fails.
 void write_csv(const std::string& path, const Picture& picture);
-/// Draws the picture or, if that fails, writes its values to path.csv instead of path.png. Returns
+/// Draws the picture or, if that fails, writes its values to NAME.csv instead of NAME.png. Returns
 /// a line to print: the file and, for a CSV file, why it is not a picture. Throws Error if both
 /// fail.
 std::string draw_or_write(const Picture& picture);

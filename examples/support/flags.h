@@ -19,7 +19,8 @@ class Flags {
   /// `about`: the first lines of --help.
   explicit Flags(std::string about) : about_(std::move(about)) {}
 
-  /// Starts a group of flags under a heading of --help. `stored`: checkpoints store the group.
+  /// Starts a group of flags under a heading of --help. If `stored`, checkpoints store the flags of
+  /// the group.
   void group(std::string title, bool stored = false);
   /// An integer or real number; the limits are inclusive. `default_shown` replaces the variable's
   /// value in --help.
@@ -56,9 +57,10 @@ class Flags {
 
   /// The stored flags as a JSON object, "--min-lr" under "min_lr".
   std::string to_json() const;
-  /// Sets the stored flags from to_json's output in the file `where`. Throws Error, naming the file
-  /// and the flag, if a flag is missing, unknown, of another type or outside its limits, or has
-  /// another value on the command line. A flag in `may_change` keeps the command line's value.
+  /// Sets the stored flags from `json`, which to_json() made and the file `where` holds. Throws
+  /// Error, naming the file and the flag, if a flag is missing, unknown, of another type or outside
+  /// its limits, or has another value on the command line. A flag in `may_change` keeps the command
+  /// line's value.
   void restore(const std::string& json, const std::string& where,
                const std::vector<std::string>& may_change);
   /// Calls read(), which sets the flags' variables from the file `where`. As with restore(), a flag
@@ -92,7 +94,7 @@ class Flags {
 
   std::string about_;
   std::vector<Flag> flags_;
-  std::vector<std::pair<size_t, std::string>> groups_;  // first flag and title
+  std::vector<std::pair<size_t, std::string>> groups_;  // index of the first flag, and title
   bool storing_ = false;
   std::vector<std::string>* rest_ = nullptr;
 };

@@ -3,7 +3,7 @@
 
 namespace gradus {
 
-/// The library's own source text, rooms and files in alphabetical order: training data without a
+/// The library's own source text, folders and files in alphabetical order: training data without a
 /// download. Throws Error if the source tree in which this program was built is gone.
 std::string source_text();
 

@@ -29,12 +29,13 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
                                                   const std::string& text,
                                                   const std::vector<std::string>& special = {});
 
-/// Loads the tokenizer of a model with `vocab` tokens. Throws Error if it has another number of
-/// tokens; byte pairs and word pieces may have fewer, since models often round their vocabulary up.
+/// Loads the tokenizer from the folder of a model with `vocab` tokens. Throws Error if it has
+/// another number of tokens; a tokenizer of byte pairs or word pieces may have fewer, since models
+/// often round their vocabulary up.
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
 
-/// The vocabulary size for a Model that starts from the folder `begins_with`: the tokenizer's or,
-/// if larger, that of the model in the folder.
+/// The vocabulary size for a Model that starts from the weights in the folder `begins_with`, if not
+/// empty: the tokenizer's or, if larger, that of the model in the folder.
 template <class Model>
 int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& tokenizer) {
   const int64_t vocab = tokenizer.vocab_size();
@@ -43,7 +44,7 @@ int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& token
   return std::max(vocab, models::load_config<Model>(begins_with).vocab);
 }
 
-/// The text of each token on its own, for labels.
+/// The text of each token on its own, for labels in pictures.
 std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
                                      const std::vector<int64_t>& ids);
 

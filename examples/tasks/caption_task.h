@@ -15,8 +15,8 @@ namespace gradus {
 ImageOptions captioned_images();
 
 /// A picture of two shapes has two true captions, "a red circle above a blue square" and "a blue
-/// square below a red circle". Training uses the one it was generated with; both are equally
-/// frequent.
+/// square below a red circle". Training uses only the one that the picture was generated with,
+/// which is equally often of either form.
 class CaptionTask : public ImageTask {
  protected:
   /// Loads the tokenizer of the folder that the run starts from, or else makes one from the words
@@ -25,7 +25,7 @@ class CaptionTask : public ImageTask {
 
   /// The captions of images `ids` (B) of a part.
   std::vector<std::string> captions(Split part, const Tensor& ids) const;
-  /// The captions as tokens.
+  /// The captions of images `ids` (B) of a part, as tokens.
   models::TextBatch texts(Split part, const Tensor& ids) const;
   /// The ids of a part's images, in order, in batches of `count`. No two images of a batch share a
   /// true caption: an image whose caption is already in the batch is skipped. An incomplete batch

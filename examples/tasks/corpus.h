@@ -13,11 +13,12 @@
 namespace gradus {
 
 struct CorpusOptions {
-  std::string data;      ///< a file; empty: gradus's own source
-  std::string val_data;  ///< a validation file; empty: the end of `data`
+  std::string data;      ///< path of the text; empty: gradus's own source
+  std::string val_data;  ///< path of the validation text; empty: the end of `data`
   TokenizerOptions tokenizer = {};
-  bool on_disk = false;    ///< read the text in pieces, and keep the tokens in files
-  int64_t head = 1 << 26;  ///< on disk: bytes at a file's start that a tokenizer is trained on
+  bool on_disk = false;  ///< read the text in pieces, and keep the tokens in files
+  /// With on_disk, a tokenizer is trained on at most this many bytes from the start of a file.
+  int64_t head = 1 << 26;
 };
 
 /// Declares --data, --val-data, --tokenizer, --vocab and --on-disk.
@@ -29,22 +30,22 @@ void add_corpus_flags(Flags& flags, CorpusOptions& options);
 /// from both parts.
 class Corpus {
  public:
-  /// `begins_with`: a folder whose tokenizer is used (see make_tokenizer). `folder`: on disk, where
-  /// the tokens are stored: text.tokens, or train.tokens and validation.tokens. Existing files are
-  /// reused if they are complete and were made from this text with this tokenizer. With
-  /// `read_only`, new ones are temporary. Throws Error, naming the file and the byte, on a text
-  /// that the tokenizer rejects, and on one too short for windows of `context` tokens.
+  /// Uses the tokenizer of the folder `begins_with` or, if that is empty, trains one. With on_disk,
+  /// `folder` holds the tokens: text.tokens, or train.tokens and validation.tokens. Existing files
+  /// are reused if they are complete and were made from this text with this tokenizer. With
+  /// `read_only`, new ones are temporary. Throws Error on a text that the tokenizer rejects, naming
+  /// the file and the byte, and on one too short for windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 
   const models::Tokenizer& tokenizer() const { return *tokenizer_; }
   const models::TextData& data() const { return *data_; }
-  /// Identifies the texts, and on disk their tokens.
+  /// Identifies the texts and, with on_disk, their tokens.
   const std::string& id() const { return id_; }
-  /// "text   FILE: ...": name and sizes, for the log.
+  /// A line for the log, "text   FILE: ...", with the name and sizes of the text.
   std::string opening() const;
-  /// Number of text bytes that the tokens represent. A word counts as the text's mean bytes per
-  /// token, since word tokens lack the white space between words.
+  /// Number of text bytes that the tokens represent. With a word tokenizer, every token counts as
+  /// the text's mean bytes per token, since word tokens lack the white space between words.
   double bytes(const Tensor& ids) const;
   /// A prompt: a line break if it is a token, else the text's first token.
   std::vector<int64_t> first_tokens() const { return {first_token_}; }

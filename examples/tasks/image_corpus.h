@@ -20,7 +20,7 @@ struct ImageOptions {
   bool captioned = false;  ///< images with captions; `data` must be shapes:N
 };
 
-/// Declares --data, --batch and the flags of augmentation, under a heading of their own.
+/// Declares --data, --batch and the flags of augmentation, under their own heading in --help.
 void add_flags(Flags& flags, ImageOptions& options);
 
 /// Training and validation images.

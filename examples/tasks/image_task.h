@@ -33,7 +33,7 @@ namespace gradus {
 class ImageTask : public Task {
  public:
   /// --eval-batches batches of a part, the same ones at every call, or all images of the part, in
-  /// order, if it has no more than that.
+  /// order, if they make no more batches than that.
   Evaluation estimate(Split part, int64_t step) override;
   Evaluation validation() override;
 
@@ -43,7 +43,7 @@ class ImageTask : public Task {
 
   /// Reads the images. `views`: views per image in a batch, each augmented independently. Images
   /// are normalised by the statistics of the folder that the run starts from, or else of the
-  /// training images. Throws Error if the two differ in their number of channels.
+  /// training images. Throws Error if that folder's statistics are for another number of channels.
   ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views = 1);
 
   /// A step's index-th batch, a function of step, index and seed alone.
@@ -72,14 +72,14 @@ class ImageTask : public Task {
       if (config.patch == 0) config.patch = std::max<int64_t>(config.image / 4, 1);
     return config;
   }
-  /// Writes the model's folder, with the images' statistics and class names.
+  /// Writes the model to the folder `dir`, with the images' statistics and class names.
   template <class Model>
   void write_model(const std::string& dir, const Model& model,
                    const models::Tokenizer* tokenizer = nullptr) const {
     models::save_model(dir, model, tokenizer);
     models::save_image_info(dir, image_info_);
   }
-  /// Describes the task. `shape` describes the model: "4 layers of width 64".
+  /// Describes the task. `shape` describes the model, for example "4 layers of width 64".
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
 
@@ -102,7 +102,8 @@ class ImageTask : public Task {
   models::Prefetch<Views> batches_;
 };
 
-/// Describes a vision transformer: "4 layers of width 64 with 4 heads, patches of 4 x 4 pixels".
+/// Describes a vision transformer, for example "4 layers of width 64 with 4 heads, patches of 4 x 4
+/// pixels".
 std::string shape_of(const models::ViTConfig& config);
 
 /// The main function of a program that trains on images: trains MyTask(options, training, config),

@@ -16,7 +16,9 @@ enum class PairTask { dates, reversal, addition, denoise };
 
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
-  std::string pairs, text;  ///< files; if empty: generated pairs, gradus's own source
+  /// Paths. Without `pairs`, pairs are generated as `data` says. denoise reads `text`; empty:
+  /// gradus's own source.
+  std::string pairs, text;
   int64_t count = 20000;
   bool skip_bad = false;
   TokenizerOptions tokenizer;
@@ -33,8 +35,9 @@ struct PairCorpus {
   std::unique_ptr<models::PairSource> pairs;
 };
 
-/// Reads or generates the pairs for a model with this context; `begins_with`: see make_tokenizer.
-/// Prints which lines of the file were skipped.
+/// Reads or generates the pairs for a model with this context, and their tokenizer: that of the
+/// folder `begins_with` or, if that is empty, a new one. Prints which lines of the --pairs file
+/// were skipped.
 PairCorpus make_pair_corpus(const PairCorpusOptions& options, const std::string& begins_with,
                             int64_t context, uint64_t seed);
 

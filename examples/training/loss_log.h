@@ -11,7 +11,7 @@
 
 namespace gradus {
 
-/// Named values: {"accuracy", 0.97}.
+/// Named values, such as {"accuracy", 0.97}.
 using NamedNumbers = std::vector<std::pair<std::string, double>>;
 
 /// Estimates of the losses, stored in FOLDER/loss.csv.
@@ -32,7 +32,7 @@ class LossLog {
   /// Reads loss.csv, if it exists, up to `step`, since a run resumed at `step` rewrites the later
   /// rows. Throws Error, naming the line, on a malformed row or header.
   void read_up_to(int64_t step);
-  /// Sets best() on resuming, since loss.csv may lack its row.
+  /// Sets best() when a run is resumed, since loss.csv may lack the best row.
   void set_best(Best best) { best_ = best; }
   /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv.
   void add(Row row);
@@ -43,9 +43,9 @@ class LossLog {
   const Row& last() const { return rows_.back(); }
   /// Formats a number as in loss.csv.
   static std::string number(double number);
-  /// Number of rows after `step`.
+  /// Number of rows whose step is after `step`.
   int64_t rows_after(int64_t step) const;
-  /// "step 250 train 2.0113 val 2.0891 accuracy 0.4312".
+  /// The last row as a line to print, such as "step 250 train 2.0113 val 2.0891 accuracy 0.4312".
   std::string last_line() const;
   /// The plot of both losses, FOLDER/loss.png.
   Picture picture(const std::string& title, const std::string& loss_name) const;

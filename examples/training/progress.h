@@ -6,11 +6,12 @@
 
 namespace gradus {
 
-/// Prints the progress of a run: `step 500/2000  loss 1.9123  84,120 tokens/s  1:05 left`. Rewrites
-/// one line on a terminal, else prints a line every few seconds.
+/// Prints the progress of a run, such as `step 500/2000  loss 1.9123  84,120 tokens/s  1:05 left`.
+/// Rewrites one line on a terminal, else prints a line every few seconds.
 class Progress {
  public:
-  /// `done` of `total` steps are done; each processes `items_per_step` of `items` ("tokens").
+  /// `done` of `total` steps are done. Each step processes `items_per_step` items; `items` is their
+  /// name in the plural, such as "tokens".
   Progress(int64_t done, int64_t total, int64_t items_per_step, std::string items);
   /// Ends the line.
   ~Progress();
@@ -20,9 +21,9 @@ class Progress {
   /// Reports that step number `step` is done, with this loss. `seconds_besides`: how long
   /// everything but steps (evaluation, saving) will still take, for the time left.
   void update(int64_t step, double loss, double seconds_besides);
-  /// Reports progress of something other than steps: `done` of `total` parts.
+  /// Reports progress of `what`, something other than steps: `done` of its `total` parts.
   void part(const std::string& what, int64_t done, int64_t total);
-  /// Prints a line that stays, and calls go_on().
+  /// Prints a line that later progress does not overwrite, and calls go_on().
   void note(const std::string& line);
   /// Excludes the time since the last update, spent on evaluation or saving, from training time.
   void go_on() { last_update_ = Clock::now(); }
@@ -37,8 +38,8 @@ class Progress {
   bool terminal_;
   bool line_open_ = false;
   Clock::time_point last_update_, last_print_;
-  double training_seconds_ = 0;  // without pauses
-  double step_seconds_ = 0;      // a running average
+  double training_seconds_ = 0;  // without evaluation and saving
+  double step_seconds_ = 0;      // of one step, a running average
 };
 
 }  // namespace gradus

@@ -13,8 +13,8 @@ namespace gradus {
 /// A folder that one process at a time may train in.
 class RunFolder {
  public:
-  /// `files`: what a run writes, the checkpoint first; `recreatable`: files that can be recreated
-  /// from the data. Touches nothing yet.
+  /// `files`: names of the files that a run writes, the checkpoint first. `recreatable`: names of
+  /// further ones that can be recreated from the data. Touches no file yet.
   RunFolder(std::string path, std::vector<std::string> files,
             std::vector<std::string> recreatable = {})
       : path_(std::move(path)), files_(std::move(files)), recreatable_(std::move(recreatable)) {}
@@ -33,22 +33,23 @@ class RunFolder {
   /// Throws Error if the folder holds a run (the message says how many steps it has done) or any
   /// file that a run writes.
   void expect_no_run();
-  /// Loads the run's checkpoint or, if it cannot be read, the previous one; `note` then says why.
-  /// Throws Error, saying what can be done, if neither can be read.
+  /// Loads the run's checkpoint or, if it cannot be read, the previous one and sets `note` to the
+  /// reason. Throws Error, saying what can be done, if neither can be read.
   models::Checkpoint load_checkpoint(std::string& note);
   /// Calls write(), which writes a checkpoint. The existing one becomes the previous one (where the
   /// file system has hard links), unless it could not be read. The previous one stays untouched
   /// until the new one is complete.
   void replace_checkpoint(const std::function<void()>& write);
-  /// Removes partly written files of killed runs.
+  /// Removes the files that killed runs left partly written.
   void remove_leftovers() const;
-  /// Removes an earlier run, its checkpoint first.
+  /// Removes the files of an earlier run except the recreatable ones, its checkpoint first.
   void remove_run();
 
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& file) const { return path_ + '/' + file; }
   std::string checkpoint() const { return *this / files_.front(); }
-  /// NAME.previous.safetensors.
+  /// Path of the previous checkpoint, NAME.previous.safetensors if the checkpoint is
+  /// NAME.safetensors.
   std::string previous_checkpoint() const;
 
  private:
@@ -63,8 +64,8 @@ class RunFolder {
 
 /// A checkpoint's metadata about its run.
 using Metadata = std::map<std::string, std::string>;
-/// The value under `key`: a text, an integer >= 0, a finite number, or seconds >= 0. Throws Error,
-/// starting with `where`, if it is missing or malformed.
+/// The value under `key`, as a text, an integer >= 0, a finite number, or seconds >= 0. Throws
+/// Error if it is missing or malformed; the message starts with `where`, the checkpoint's path.
 const std::string& stored_text(const Metadata& metadata, const std::string& key,
                                const std::string& where);
 int64_t stored_count(const Metadata& metadata, const std::string& key, const std::string& where);

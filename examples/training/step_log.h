@@ -14,12 +14,13 @@ class StepLog {
   };
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  /// Removes from the file the rows after `step`, the step at which a run is resumed, and a
-  /// truncated last row. Throws Error on a malformed row up to `step`, or if the rows end before
-  /// `step`; a missing file or one with only a header is accepted.
+  /// Called when a run is resumed at `step`: removes the file's rows after `step`, and a truncated
+  /// last row. Throws Error on a malformed row up to `step`, or if the rows end before `step`; a
+  /// missing file or one with only a header is accepted.
   void cut_after(int64_t step) const;
   void add(const Row& row);
-  /// Appends the rows to the file and syncs it to disk. Throws Error on failure.
+  /// Appends to the file the rows added since the last flush(), and syncs it to disk. Throws Error
+  /// on failure.
   void flush();
 
  private:

@@ -14,7 +14,7 @@
 
 namespace gradus {
 
-/// A mean over some examples.
+/// A mean, with the number of examples that it averages.
 struct NamedMean {
   std::string name;
   double value = 0;
@@ -25,7 +25,7 @@ struct NamedMean {
 struct Score {
   double loss = 0;
   double examples = 1;               ///< number of examples that the loss averages
-  std::vector<NamedMean> more = {};  ///< other means: {"accuracy", 0.97, 500}
+  std::vector<NamedMean> more = {};  ///< other means, such as {"accuracy", 0.97, 500}
 };
 
 /// Averages the scores of batches, weighted by their examples. Means over no examples are omitted.
@@ -34,25 +34,26 @@ Score mean_score(const std::vector<Score>& batches);
 /// Batches to score a model on.
 struct Evaluation {
   int64_t batches = 0;
-  double examples = 0;                        ///< of all batches
+  double examples = 0;                        ///< of all batches together
   std::function<Score(int64_t batch)> score;  ///< called under NoGrad and EvalMode
 };
 
 /// Number of batches of up to `batch` examples that hold n examples.
 inline int64_t num_batches(int64_t n, int64_t batch) { return (n + batch - 1) / batch; }
 
-/// Cross entropy and accuracy of a classifier on examples x (n, ...) with classes y (n).
+/// Scores a classifier, logits(x), by cross entropy and accuracy on examples x (n, ...) with
+/// classes y (n).
 Evaluation classification(std::function<Tensor(const Tensor& x)> logits, Tensor x, Tensor y);
 
 using models::Split;
 
 /// Describes a task in logs, plots and checkpoints.
 struct TaskInfo {
-  std::string model, loss;  ///< the plot's title and y label: "GPT", "cross entropy"
-  std::string items;        ///< unit of throughput: "tokens"
-  int64_t batch_items = 1;  ///< items per batch
+  std::string model, loss;  ///< the plot's title and y label, such as "GPT", "cross entropy"
+  std::string items;        ///< what throughput counts, such as "tokens"
+  int64_t batch_items = 1;  ///< number of items in a batch
   std::string data_id;      ///< identifies the data: a resumed run must have the same
-  std::string opening;      ///< lines on data and model: "text   ...\nmodel  ...\n"
+  std::string opening;      ///< lines to print, "text   ...\nmodel  ...\n" for example
 };
 
 struct TrainOptions;
@@ -70,12 +71,12 @@ class Task {
   virtual std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options);
   virtual double learning_rate(const TrainOptions& options, int64_t step) const;
 
-  /// The batches that estimate the loss of a part after `step` steps.
+  /// The batches on which the loss on a part of the data is estimated after `step` steps.
   virtual Evaluation estimate(Split part, int64_t step) = 0;
-  /// The whole validation part.
+  /// All examples of the validation part.
   virtual Evaluation validation() = 0;
 
-  /// Writes the model's folder.
+  /// Writes the model to the folder `dir`.
   virtual void save(const std::string& dir) const = 0;
   /// Prints a sample of what the model can do.
   virtual void show() {}

@@ -17,15 +17,16 @@
 
 namespace gradus {
 
-/// Trains a task. Its folder holds checkpoint.safetensors, from which the run can be resumed, the
-/// model as of that checkpoint, and in best/ the model with the lowest estimated validation loss.
+/// Trains a task. The run's folder holds checkpoint.safetensors, from which the run can be resumed,
+/// the model as of that checkpoint, and in best/ the model with the lowest estimated validation
+/// loss.
 class Trainer {
  public:
   /// `options_json`: the flags to store in checkpoints.
   Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder);
 
-  /// Resumes from the checkpoint. Throws Error, unless --eval-only, if its run used other data or
-  /// has done more than --steps steps.
+  /// Continues the run that wrote the checkpoint. Without --eval-only, throws Error if that run
+  /// used other data or has done more than --steps steps.
   void resume(const models::Checkpoint& checkpoint);
   void print_opening() const;
   /// Trains to the last step and prints the final scores. Returns false if interrupted, with the
@@ -64,7 +65,7 @@ class Trainer {
   LossLog losses_;
   StepLog steps_;
   BackgroundPlot plot_;
-  int64_t step_ = 0, saved_step_ = -1;                   // steps done, steps in the checkpoint
+  int64_t step_ = 0, saved_step_ = -1;                   // steps done, by now and at the last save
   const double validation_examples_;                     // of the whole validation part
   double estimate_seconds_ = 0, estimate_examples_ = 1;  // of the last estimate; time with saving
   Clock::time_point start_ = Clock::now();

@@ -29,16 +29,17 @@ struct TrainOptions {
   const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
-/// Declares the flags of `options`, whose values are the defaults. Checkpoints store the flags of
-/// training (--lr), but not those of a single run (--threads).
+/// Declares a flag for each member of `options`; the member's value is the flag's default.
+/// Checkpoints store flags that shape the training (--lr), but not those of a single process
+/// (--threads).
 void add_training_flags(Flags& flags, TrainOptions& options);
 
-/// What distinguishes a training program.
+/// What distinguishes one training program from the others.
 struct TrainProgram {
   const char* kind;                     ///< the model's kind, as in config.json
   models::Fields config;                ///< the model's configuration
-  std::vector<std::string> data_flags;  ///< flags of data files, which may move before --resume
-  /// Called once all options are set and the generator is seeded.
+  std::vector<std::string> data_flags;  ///< flags of data files; --resume may change them
+  /// Creates the task; called once all options are set and the random generator is seeded.
   std::function<std::unique_ptr<Task>()> make_task;
 };
 

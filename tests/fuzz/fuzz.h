@@ -23,16 +23,16 @@ struct Target {
   size_t memory = 200;
 };
 
-/// Registers a target: `const fuzz::Register png{{"png", seeds, run}};`.
+/// Registers a target, for example `const fuzz::Register png{{"png", seeds, run}};`.
 struct Register {
   explicit Register(const Target& target);
 };
 
 /// Path of the file `name` in a folder private to this process.
 std::string path_of(const std::string& name);
-/// Writes a file in this folder and returns its path.
+/// Writes a file in path_of's folder and returns its path.
 std::string write(const std::string& bytes, const std::string& name = "file");
-/// Removes a file from this folder, if it exists.
+/// Removes a file from path_of's folder, if it exists.
 void remove(const std::string& name);
 /// Content of the file that save(path) writes.
 template <class Save>
@@ -46,7 +46,7 @@ std::string saved(Save&& save) {
 std::vector<std::string> split(std::string_view bytes, size_t n);
 std::string join(const std::vector<std::string>& parts);
 
-/// Ends the process with this finding unless `ok`.
+/// Unless `ok`, prints the finding and aborts the process.
 void expect(bool ok, const std::string& finding);
 
 /// Calls read(bytes) and, if that throws Error about a checksum, read(repair(bytes)), since hostile

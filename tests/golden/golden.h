@@ -1,5 +1,6 @@
 #pragma once
-// Reads golden data, which scripts/make_*.py wrote, and compares results with it.
+// Reads golden files, PyTorch's results as the scripts in tests/golden/scripts wrote them, and
+// compares results with them.
 
 #include <string>
 
@@ -8,7 +9,7 @@
 
 namespace golden {
 
-/// A golden file, by name.
+/// The tensors of a golden file, tests/golden/NAME.safetensors.
 class File {
  public:
   explicit File(const std::string& name)

@@ -9,10 +9,10 @@
 
 namespace golden {
 
-/// Trains for 20 steps, in float64 and in float32, from the file's weights on its batches. Compares
-/// the first step's gradients and all losses with the file's. losses(model, step, dtype) returns a
-/// std::vector<Tensor> whose sum is minimised. The file stores the expected losses as a tensor
-/// (20, number of losses), or (20) for a single loss.
+/// Trains for 20 steps, in float64 and in float32, from the golden file's weights. Compares the
+/// first step's gradients and all losses with the file's. losses(model, step, dtype) returns a
+/// step's losses as a std::vector<Tensor> whose sum is minimised. The file stores the expected
+/// losses as a tensor (20, number of losses), or (20) for a single loss.
 template <class Model, class Losses>
 void check_training(const File& file, const typename Model::Config& config, Losses&& losses) {
   using namespace gradus;

@@ -1,5 +1,5 @@
 #pragma once
-// The Hugging Face folders in tests/golden, and modified copies of them.
+// The models in Hugging Face's format in tests/golden/hugging_face, and modified copies of them.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ const std::string all_folders = gradus::testing::source_path("tests/golden/huggi
 
 inline json json_in(const std::string& path) { return json::parse(read_file(path)); }
 
-/// A modifiable copy of a golden folder.
+/// A modifiable copy of the folder `name` in tests/golden/hugging_face.
 struct Copy {
   TemporaryFolder folder;
   std::string dir;
@@ -50,12 +50,12 @@ struct Copy {
   }
 };
 
-/// The inputs of the golden folder `name`, and PyTorch's outputs for them.
+/// The inputs for the folder `name`'s model, and PyTorch's outputs for them.
 inline golden::File expected(const std::string& name) {
   return golden::File("hugging_face/" + name + "/expected");
 }
 
-/// The largest difference between the model's logits and PyTorch's, for the golden GPT-2.
+/// The largest difference between the model's logits and PyTorch's, for the folder gpt2.
 inline double gpt2_difference(const models::GPT& model) {
   const NoGrad no_grad;
   const EvalMode eval;

@@ -17,13 +17,14 @@ Tensors draw(const Sample& sample);
 /// a random projection of all outputs.
 void check_gradients(const OpRow& row, const Tensors& inputs);
 
-/// f equals its composed form: outputs and gradients, in float64 to 1e-10 and in float32 to 1e-4.
+/// row.f and row.composed have equal outputs and gradients, in float64 to 1e-10 and in float32 to
+/// 1e-4.
 void check_composed(const OpRow& row, const Tensors& inputs);
 
-/// The gradient under create_graph equals the ordinary one.
+/// The gradient with create_graph equals the one without.
 void check_create_graph(const OpRow& row, const Tensors& inputs);
 
-/// float32 agrees with float64 on the same, rounded inputs.
+/// float32 agrees with float64 on the same inputs, which are first rounded to float32.
 void check_float32(const OpRow& row, const Tensors& inputs);
 
 /// Inputs and output gradients with other memory layouts (reversed axes, every second element, gaps
@@ -37,8 +38,8 @@ void check_accumulation(const OpRow& row, const Tensors& inputs);
 /// and the other inputs get none.
 void check_wanted(const OpRow& row, const Tensors& inputs);
 
-/// Other paths through the engine give the same results: inputs held only by the graph, hooks on
-/// leaves, AnomalyMode.
+/// The results stay the same if only the graph holds the inputs, if leaves have hooks, and under
+/// AnomalyMode.
 void check_ways(const OpRow& row, const Tensors& inputs);
 
 /// After an input or output is overwritten, backward throws or gives the same as before.
@@ -50,7 +51,7 @@ void check_live_bytes(const OpRow& row, const Tensors& inputs);
 /// One thread and two give the same bits, in float32 and float64.
 void check_threads(const OpRow& row, const Tensors& inputs);
 
-/// An op without gradients returns tensors that do not require grad.
+/// An op whose row is not `differentiable` returns tensors that do not require grad.
 void check_no_gradient(const OpRow& row, const Tensors& inputs);
 
 /// The names of the nodes in the graph of `outputs`.

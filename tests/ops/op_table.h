@@ -21,7 +21,7 @@ struct Input {
 };
 using Sample = std::vector<Input>;
 
-/// Inputs for calls that throw.
+/// Tensors of ones, inputs for the calls that must throw.
 inline Tensor f32(const Shape& shape) { return ones(shape); }
 inline Tensor f64(const Shape& shape) { return ones(shape, float64); }
 inline Tensor i64(const Shape& shape) { return ones(shape, int64); }
@@ -33,7 +33,7 @@ struct BadCall {
 };
 
 struct OpRow {
-  std::string name;          ///< name of the recorded node; for composed ops, of the function
+  std::string name;  ///< of the node that the op records; if made of other ops, of the function
   std::string variant = "";  ///< tells the rows of an op apart, by their options
   TensorFunction f;
   std::vector<Sample> samples;     ///< small: gradients are checked element by element
@@ -68,11 +68,11 @@ const std::vector<OpRow>& op_table();
 
 Input normal(const Shape& shape);
 Input uniform(const Shape& shape, double low, double high);
-/// Normal values, none within 0.1 of a kink.
+/// Normal values, none within 0.1 of any of `kinks`.
 Input away_from(const Shape& shape, std::vector<double> kinks);
 /// Values at least 0.3 apart, for ops that depend on their order.
 Input distinct(const Shape& shape);
-/// Multiples of 0.5 plus `offset`: never equal to those of an input with another offset.
+/// Multiples of 0.5 plus `offset`, so that inputs with different offsets never have equal elements.
 Input on_grid(const Shape& shape, double offset);
 /// int64 in [0, n).
 Input indices(const Shape& shape, int64_t n);

@@ -1,5 +1,5 @@
 #pragma once
-// Running part of a test in a child process, for example with bounded memory.
+// Runs part of a test in a child process, for example with bounded memory.
 
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -32,7 +32,7 @@ inline double difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-/// The largest |a - b| / (1 + |b|), where b are `numbers` in row-major order.
+/// The largest |a - b| / (1 + |b|), where b holds `numbers` in row-major order, in a's shape.
 inline double difference(const Tensor& a, const std::vector<double>& numbers) {
   return difference(a.to(float64), from_data(numbers, a.shape()));
 }
@@ -68,7 +68,8 @@ inline std::vector<Tensor> output_and_gradients(const std::function<Tensor(std::
   return results;
 }
 
-/// The largest difference between outputs and gradients of two functions on the same inputs.
+/// The largest difference() between the outputs, and between the gradients, of f and g on the same
+/// inputs.
 inline double difference(const std::function<Tensor(std::vector<Tensor>)>& f,
                          const std::function<Tensor(std::vector<Tensor>)>& g,
                          const std::vector<Tensor>& inputs) {

@@ -30,8 +30,8 @@ inline gradus::models::ImageBytes picture(int64_t channels, int64_t side, uint8_
           std::vector<uint8_t>(static_cast<size_t>(channels * side * side), value)};
 }
 
-/// The part of the line "final: ..." from the validation loss on, without the time. --eval-only
-/// prints the same.
+/// The part of the line "final: ..." from the validation loss on, up to the time, which training
+/// and --eval-only print alike.
 inline std::string judgement(const std::string& output) {
   const std::string line = line_of(output, "final: ");
   const size_t at = line.find(" val_loss");

@@ -27,7 +27,8 @@ inline std::string big_endian(size_t n) {
   return bytes;
 }
 
-/// Compresses with deflate: `window` 15 + 16 for gzip, 15 for zlib.
+/// Compresses with deflate. `window` is zlib's windowBits: 15 + 16 for a gzip header, 15 for
+/// zlib's.
 inline std::string packed(const std::string& bytes, int window, int level = 9) {
   z_stream z{};
   REQUIRE(deflateInit2(&z, level, Z_DEFLATED, window, 9, Z_DEFAULT_STRATEGY) == Z_OK);

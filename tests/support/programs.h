@@ -1,5 +1,5 @@
 #pragma once
-// Running the programs as a user does.
+// Runs the built programs as a user does.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,8 +20,8 @@ struct Result {
   std::string output;  // stdout and stderr
 };
 
-/// Restores the default handlers. Otherwise, signals that the tests' parent ignores (nohup) would
-/// stay ignored in the programs.
+/// Restores the default handlers of `signals`. Otherwise, signals that the tests' parent ignores
+/// (nohup) would stay ignored in the programs.
 inline void do_not_ignore(std::initializer_list<int> signals) {
   for (const int signal : signals) std::signal(signal, SIG_DFL);
 }

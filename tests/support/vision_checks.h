@@ -15,8 +15,8 @@
 
 namespace gradus::testing {
 
-/// Loads the parameters of the golden case `name` in float64, and compares the model's loss and
-/// gradients with PyTorch's.
+/// Loads the parameters of the model `name` in the golden file vision_models, and compares the
+/// model's loss and gradients with PyTorch's, in float64.
 inline void check_golden(const std::string& name, nn::Module& model,
                          const std::function<Tensor()>& loss) {
   CAPTURE(name);
@@ -34,7 +34,7 @@ inline void check_golden(const std::string& name, nn::Module& model,
 }
 
 /// Compares, in float64, the loss's derivative along a random direction v of each parameter with
-/// (L(p + eps v) - L(p - eps v)) / 2 eps.
+/// the central difference (loss(p + eps v) - loss(p - eps v)) / (2 eps).
 inline void check_gradients(nn::Module& model, const std::function<Tensor()>& loss) {
   model.to(float64);
   model.zero_grad();
