@@ -3,7 +3,7 @@
 // version may break compatibility, and then changes the shared library's SONAME.
 
 ///@{
-/// The version a program is compiled with.
+/// The version of gradus that a program is compiled with.
 #define GRADUS_VERSION_MAJOR 0
 #define GRADUS_VERSION_MINOR 1
 #define GRADUS_VERSION_PATCH 0

@@ -1,6 +1,6 @@
 #pragma once
-// Additive attention's scores. Composed form: composed_scores in core/ops/additive.cpp, which
-// stores three tensors of size Tq x Tk x H; this stores none.
+// Additive attention's scores. The same from basic ops: composed_scores in core/ops/additive.cpp,
+// which stores three tensors (batch, queries, keys, hidden); these kernels store none.
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"
@@ -13,7 +13,8 @@ struct AdditiveSizes {
   int64_t batch, queries, keys, hidden;
 };
 
-/// scores (batch, queries, keys) = the sum over h of v_h tanh(q_h + k_h).
+/// scores[b, i, j] = sum over h of v[h] tanh(q[b, i, h] + k[b, j, h]), for q (batch, queries,
+/// hidden), k (batch, keys, hidden) and v (hidden).
 template <class T>
 void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v, T* scores) {
   const int64_t H = n.hidden, grain = (1 << 14) / (n.keys * H + 1) + 1;
@@ -27,12 +28,12 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
 }
 
 /// Overwrites dq, dk and dv with the gradients of q, k and v, given d, the gradient of the scores.
-/// The work is divided among threads by batch entry and by block of H; each block has its own sums.
-// long: the arrays of the formula.
+/// The work is split by batch entry and by block of hidden units; each piece has sums of its own.
+// long: one parameter per array of the formula.
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,
                               const T* d, T* dq, T* dk, T* dv) {
-  constexpr int64_t most = 128;  // units at a time
+  constexpr int64_t most = 128;  // hidden units in a block
   const int64_t H = n.hidden, blocks = internal::ceil_div(H, most);
   const Scratch<T> partials(n.batch * H);  // partial sums of dv: (batch, H)
   std::fill_n(dq, n.batch * n.queries * H, T{0});

@@ -1,5 +1,6 @@
 #pragma once
-// Shared parts of attention's forward and backward pass: rows as whole vectors, masks.
+// What attention's forward and backward pass have in common: rows padded to whole vectors, and
+// masks.
 
 #include "gradus/core/kernels/attention.h"
 #include "gradus/core/kernels/math.h"
@@ -9,13 +10,13 @@
 
 namespace gradus::kernel::detail {
 
-/// The least number of multiplications in a chunk of a parallel loop over queries or over tiles.
+/// The least number of multiplications in a chunk of a parallel loop: over queries, over tiles.
 inline constexpr int64_t min_query_work = int64_t{1} << 16, min_tile_work = int64_t{1} << 19;
 
 template <class T>
 inline constexpr T inf = std::numeric_limits<T>::infinity();
 
-/// Hands out one block of scratch memory in aligned parts.
+/// One block of scratch memory, of which take(n) returns the next n elements, aligned to a vector.
 template <class T>
 class Arena {
  public:
@@ -27,7 +28,7 @@ class Arena {
   T* next_;
 };
 
-/// Rows of whole vectors, padded with zeros.
+/// Rows of whole vectors: padded with zeros to a multiple of a vector's length. `stride` apart.
 template <class T>
 struct Rows {
   T* data;
@@ -35,7 +36,7 @@ struct Rows {
   T* at(int64_t i) const { return data + i * stride; }
 };
 
-/// Copies n rows, multiplied by `factor`, into `space` as whole vectors.
+/// Copies n rows of `dim` elements, multiplied by `factor`, into `space`, padded to whole vectors.
 template <class T>
 Rows<const T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim,
                           T* space) {
@@ -57,15 +58,15 @@ Rows<const T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t d
   return scaled_rows(T{1}, first, stride, n, dim, space);
 }
 
-/// The elements that a copy of n rows as whole vectors takes; 0 if they already are whole vectors.
+/// The number of elements of the copy that whole_vectors makes of n rows; 0 if it makes none.
 template <class T>
 int64_t copy_size(int64_t n, int64_t dim) {
   return padded<T>(dim) == dim ? 0 : n * padded<T>(dim);
 }
 
-/// Returns the rows in which n rows of `result` are summed: the result's own or, if those are not
-/// whole vectors, `space`, which close_sums copies to the result. The sums start at 0 or, if not
-/// `fresh`, at the result's values. Does nothing if `result` is null.
+/// Returns n rows to add to, whose sums belong in `result`: the rows of `result` itself or, if
+/// those are not whole vectors, rows in `space`, which close_sums later copies to `result`. They
+/// start at 0 if `fresh`, else at the values in `result`. If `result` is null, nothing is written.
 template <class T>
 Rows<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
   const int64_t width = padded<T>(dim);
@@ -83,8 +84,8 @@ void close_sums(Rows<T> sums, T* result, int64_t stride, int64_t n, int64_t dim)
     std::copy_n(sums.at(i), dim, result + i * stride);
 }
 
-/// A tile of one head's scores, (rows, cols), whose first element is the score of query i and key
-/// j. Rows are keys if `keys_down`, else queries.
+/// A tile (rows, cols) of the scores of head h in batch entry b. Its first element is the score of
+/// query i and key j. If `keys_down`, its rows are keys and its columns queries, else vice versa.
 template <class T>
 struct Scores {
   int64_t b, h, i, j;
@@ -94,7 +95,7 @@ struct Scores {
   int64_t stride;
 };
 
-/// Adds the bias to the scores, or sets them to -infinity where the mask hides a key.
+/// Adds p.bias to the scores, or sets those to -infinity for which p.visible is false.
 template <class T>
 void apply_mask(const Attention<T>& p, const Scores<T>& tile) {
   if (!p.visible && !p.bias) return;

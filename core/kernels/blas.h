@@ -1,7 +1,7 @@
 #pragma once
-// Matrix multiplication: the only entry to BLAS, and our own kernels where they are faster
-// (product.h chooses). Every kernel runs on one thread; gemm splits a product over the threads by
-// its shape.
+// Matrix multiplication by BLAS, which is called nowhere else, or by our own kernels where they are
+// faster (choose_product in product.h decides). Every kernel runs on one thread; gemm splits a
+// product's rows or columns over the threads.
 
 #include <cstdint>
 #include <functional>
@@ -9,8 +9,9 @@
 
 namespace gradus::blas {
 
-/// C = op(A) op(B), or C += op(A) op(B) with `add`. All are row-major: C (m, n), op(A) (m, k),
-/// op(B) (k, n). lda, ldb and ldc are the row strides as stored, before op. T is float or double.
+/// C = op(A) op(B), or C += op(A) op(B) if `add`; op(A) is A or, if `trans_a`, its transpose, and
+/// op(B) likewise. All are row-major: C (m, n), op(A) (m, k), op(B) (k, n). lda, ldb and ldc are
+/// the row strides of A, B and C as stored, before op. T is float or double.
 template <class T>
 struct Product {
   bool trans_a = false, trans_b = false;
@@ -23,9 +24,9 @@ struct Product {
   int64_t ldc = 0;
   bool add = false;
 
-  /// Row i, column p of op(A).
+  /// The address of row i, column p of op(A).
   const T* a_at(int64_t i, int64_t p) const { return trans_a ? a + p * lda + i : a + i * lda + p; }
-  /// Row p, column j of op(B).
+  /// The address of row p, column j of op(B).
   const T* b_at(int64_t p, int64_t j) const { return trans_b ? b + j * ldb + p : b + p * ldb + j; }
 };
 
@@ -34,14 +35,14 @@ struct Tile {
   int64_t row = 0, rows = 0, col = 0, cols = 0;
 };
 
-/// Called once for each tile of C when it is final and still in a cache, on the thread that
+/// Called once for each tile of C, when the tile is final and still in a cache, on the thread that
 /// computed it.
 using TileDone = std::function<void(const Tile&)>;
 
 /// Computes p, split over the threads by rows or by columns. One and two threads give the same
-/// bits; with our own kernels, any number of threads does. C is read only if `add` is set. Throws
-/// Error for negative sizes, row strides shorter than a row, and sizes above 2^31 - 1. Counts its
-/// FLOPs for an open ProfileScope.
+/// bits; with our own kernels, any number of threads does. C is not read unless p.add is set.
+/// Throws Error for negative sizes, row strides shorter than a row, and sizes or row strides above
+/// 2^31 - 1. Counts its FLOPs for an open ProfileScope.
 template <class T>
 void gemm(Product<T> p, const TileDone& done = {});
 
@@ -49,8 +50,9 @@ void gemm(Product<T> p, const TileDone& done = {});
 template <class T>
 void gemm_serial(Product<T> p);
 
-/// The BLAS, its kernels and why they were chosen, for build_info(): "OpenBLAS 0.3.21 (pthread),
-/// kernels SkylakeX: OpenBLAS's own choice; float32 products by a kernel of our own".
+/// Describes the BLAS, its kernels and why they were chosen, and says whether our own kernel
+/// computes float32 products; for build_info(). For example: "OpenBLAS 0.3.21 (pthread), kernels
+/// SkylakeX: OpenBLAS's own choice; float32 products by a kernel of our own".
 std::string describe();
 
 }  // namespace gradus::blas

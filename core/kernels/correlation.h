@@ -1,8 +1,9 @@
 #pragma once
-// Convolution and its gradients over raw pointers, as products with windows (convolution.h).
+// Convolution and its gradients over raw pointers, as products with windows (convolution.h, which
+// also states their speed).
 //
-// Composed form: composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap.
-// convolution.h says how much faster the kernel is.
+// The same from basic ops: composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap
+// (position in a filter).
 
 #include <vector>
 
@@ -39,7 +40,7 @@ struct ConvolutionShape {
 namespace detail {
 
 /// Windows along one axis of a padded plane: window i starts at windows[i] and its result goes to
-/// targets[i]; filter tap taps[j] meets the element places[j] after the window's start.
+/// targets[i]; filter tap taps[j] is multiplied by the element at windows[i] + places[j].
 struct AxisSweep {
   std::vector<int64_t> windows, targets, places, taps;
 };
@@ -51,11 +52,12 @@ struct WindowBlock {
   int64_t count, begins[most], targets[most];
 };
 
-/// Windows over planes. Windows and taps are numbered by (y, x), places by (channel, y, x).
+/// The windows over planes, from a sweep per axis. Windows and taps are numbered in the order
+/// (y, x), places in the order (channel, y, x).
 struct Sweep {
   const Planes planes;
   const AxisSweep y, x;
-  const int64_t width, filter_width;  // widths of a plane of results and of a filter
+  const int64_t width, filter_width;  // the widths of a plane of results, of a filter
   std::vector<int64_t> places = {};
 
   Sweep(const Planes& p, int64_t channels, AxisSweep y_, AxisSweep x_, int64_t width_,
@@ -68,12 +70,12 @@ struct Sweep {
   }
   int64_t count() const { return std::ssize(y.windows) * std::ssize(x.windows); }
   int64_t taps() const { return std::ssize(y.taps) * std::ssize(x.taps); }
-  /// The position in a filter of the i-th of these taps.
+  /// The index in a filter, (y, x), of this sweep's i-th tap.
   int64_t tap(int64_t i) const {
     const auto across = x.taps.size(), n = static_cast<size_t>(i);
     return y.taps[n / across] * filter_width + x.taps[n % across];
   }
-  /// Fills `block` with windows [first, first + n), n <= most.
+  /// Fills `block` with windows [first, first + n), n <= WindowBlock::most.
   void find_windows(int64_t first, int64_t n, WindowBlock& block) const {
     size_t i = static_cast<size_t>(first) / x.windows.size();
     size_t j = static_cast<size_t>(first) % x.windows.size();
@@ -96,9 +98,9 @@ inline AxisSweep forward_axis(const WindowAxis& a) {
   return sweep;
 }
 
-/// The sweep that computes dx along an axis of dy, for the positions i of dx with (i + p) % s ==
-/// phase, where s, p and d are stride, padding and dilation. Forward, tap u of window
-/// (i + p - u d) / s reads position i, so only taps with u d % s == phase contribute.
+/// The sweep along an axis of dy that computes the positions i of dx with (i + p) % s == phase,
+/// where s, p and d are stride, padding and dilation. Forward, tap u of window (i + p - u d) / s
+/// reads position i, so only taps with u d % s == phase contribute. `before` zeros precede dy.
 inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phase) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.size; ++i)
@@ -126,7 +128,7 @@ int64_t panels_of(int64_t columns) {
   return ceil_div(columns, panel_cols<T>);
 }
 
-/// Packs a matrix (k, columns), element (p, j) = at(p, j), into panels for window_gemm.
+/// Packs a matrix (k, columns), whose element (p, j) is at(p, j), into panels for window_gemm.
 template <class T, class At>
 void pack_panels(int64_t k, int64_t columns, T* to, At at) {
   constexpr int64_t width = panel_cols<T>;
@@ -141,7 +143,7 @@ template <class T>
 struct Correlation {
   const Sweep& sweep;
   int64_t images, groups, in, out;  // in and out: channels per group
-  const T* x;                       // (images, groups, in, plane)
+  const T* x;                       // (images, groups, in, elements of a plane)
   const T* panels;                  // each group's filters, (k, out), packed
   const T* bias;                    // (groups, out), or null
   T* y;                             // (images, groups, out, plane)
@@ -151,7 +153,8 @@ struct Correlation {
 
  private:
   static constexpr int64_t width = panel_cols<T>, most = WindowBlock::most;
-  // The stride of transposed results is no power of two, or all rows would share a few cache sets.
+  // The stride of transposed results. Were it a power of two, all rows would fall into the same few
+  // cache sets.
   static constexpr int64_t transposed_width = most + lanes<T>;
 
   /// One thread's memory.
@@ -169,7 +172,7 @@ struct Correlation {
   void run_part(Space& space, int64_t part, int64_t first, int64_t last) const;
 };
 
-/// sums (windows, cols) = the block's windows times the `cols` filters of a panel.
+/// space.sums (windows, cols) = the windows of space.block times the `cols` filters of a panel.
 template <class T>
 void Correlation<T>::windows_times_filters(Space& space, int64_t cols, const T* panel) const {
   const int64_t k = depth(), steps = std::max<int64_t>(ceil_div(k, 256), 1);
@@ -180,8 +183,8 @@ void Correlation<T>::windows_times_filters(Space& space, int64_t cols, const T* 
                 space.sums.data(), width);
 }
 
-/// Writes sums, transposed to (filters, windows), plus bias to the planes of filters
-/// [first, first + cols).
+/// Transposes space.sums to (filters, windows), adds the bias and writes the result to the planes
+/// of y of filters [first, first + cols).
 template <class T>
 void Correlation<T>::store(Space& space, int64_t part, int64_t first, int64_t cols) const {
   const int64_t m = space.block.count, *const targets = space.block.targets;
@@ -214,7 +217,7 @@ void Correlation<T>::run_part(Space& space, int64_t part, int64_t first, int64_t
   }
 }
 
-/// Computes y. Threads run different parts or, if these are few, blocks of windows of one part.
+/// Computes y. Each thread runs whole parts or, if there are few parts, blocks of a part's windows.
 template <class T>
 void Correlation<T>::run() const {
   const int64_t parts = images * groups, count = sweep.count();
@@ -231,10 +234,11 @@ void Correlation<T>::run() const {
   });
 }
 
-/// dweight = sum over images n of (windows of x[n])^T dy[n], per group (rows, out). The work is
-/// divided among threads by parts of the images, by groups and, if these are few, by shares of a
-/// group's input channels. Each part has its own sums, (groups, rows, columns), which are added in
-/// order; large sums allow fewer parts, to limit memory.
+/// dweight = sum over images n of (windows of x[n])^T dy[n], for each group a matrix (rows, out),
+/// rows = in * taps. The work is divided among threads by parts, each a range of images, by groups
+/// and, if these are few, by shares of a group's input channels. Each part has its own sums,
+/// (groups, rows, columns), columns being `out` rounded up to whole panels; they are added in the
+/// order of the parts. The larger the sums, the fewer parts there are, to limit memory.
 template <class T>
 class WeightGradient {
  public:
@@ -276,8 +280,8 @@ class WeightGradient {
                     w.x.kernel};
 };
 
-/// sum (own * taps, columns) += (windows of `own` channels from `first` on)^T dy, for one group of
-/// one image.
+/// sum (own * taps, columns) += (windows of channels [first, first + own))^T dy, for one group of
+/// one image; image_group is image * groups + group.
 template <class T>
 void WeightGradient<T>::add_image(Space& space, int64_t image_group, int64_t first, int64_t own,
                                   T* sum) const {
@@ -297,7 +301,7 @@ void WeightGradient<T>::add_image(Space& space, int64_t image_group, int64_t fir
   }
 }
 
-/// Computes the sums of one part's images for the channels of a group from `first` on.
+/// Computes one part's sums for one share of a group's channels, which begins at channel `first`.
 template <class T>
 void WeightGradient<T>::sum_part(Space& space, int64_t part, int64_t group, int64_t first,
                                  T* sums) const {
@@ -362,7 +366,8 @@ void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* b
 }
 
 /// Overwrites dx with the gradient of x. With stride s, the positions of a plane fall into s phases
-/// per axis. Each phase uses its own taps, or none, and is a correlation of dy with stride 1.
+/// per axis (see backward_axis). Each phase uses its own taps, or none, and is a correlation of dy
+/// with stride 1.
 template <class T>
 void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
   using namespace detail;

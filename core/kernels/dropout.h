@@ -13,7 +13,7 @@ namespace gradus::kernel {
 /// uses word e % 4 of Philox block e / 4 and is kept if its uniform number is >= p.
 template <class T>
 void dropout_scale(RandomKey key, double p, int64_t begin, int64_t end, T* scale) {
-  constexpr int64_t blocks = 16;  // computed at once: one vector per word of a block
+  constexpr int64_t blocks = 16;  // Philox blocks in one vector loop
   const T keep = p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};
   const auto limit = static_cast<float>(p);
   T buffer[4 * blocks];

@@ -10,7 +10,7 @@
 
 namespace gradus::kernel {
 
-/// Elements per chunk of work: large enough for a thread, small enough for L2.
+/// Elements per chunk of work: enough to be worth a thread, few enough for its L2 cache.
 inline constexpr int64_t elementwise_grain = 16384;
 
 /// Walks N operands together over one shape, with axes merged where all operands' strides allow.
@@ -108,8 +108,8 @@ void map(std::index_sequence<I...>, const F& f, const Tensor& y,
 }
 }  // namespace detail
 
-/// y = f(x...), elementwise: y has the full shape and each x broadcasts to it. y may alias an x
-/// whose elements have the same addresses.
+/// y = f(x...), elementwise: y has the full shape and each x broadcasts to it. y may be an x, or
+/// share its memory if corresponding elements have the same addresses. For example:
 ///   map<float, float, float>(y, a, b, [](float a, float b) { return a + b; });
 template <class Y, class... X, class F>
 void map(const Tensor& y, const std::conditional_t<true, Tensor, X>&... x, const F& f) {

@@ -37,15 +37,15 @@ inline constexpr float smallest_normal = std::numeric_limits<float>::min();
 // log(2) in two parts: n * ln2_high is exact for |n| < 2^10.
 inline constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
 
-// x + shift rounds |x| < 2^22 to an integer, held in the sum's low bits; sum - shift is that
-// integer.
+// For |x| < 2^22, the sum x + shift rounds x to an integer and holds it in its low bits;
+// subtracting shift gives that integer as a float.
 inline constexpr float shift = 0x1.8p+23f;
 
 [[gnu::always_inline]] inline uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 [[gnu::always_inline]] inline float from_bits(uint32_t b) { return std::bit_cast<float>(b); }
 
-// condition ? a : b with both computed. Only the mask is conditional, so that no compiler moves the
-// computation of a or b into a branch.
+// condition ? a : b, where both a and b are computed. Only the mask is conditional, so that no
+// compiler moves the computation of a or b into a branch.
 [[gnu::always_inline]] inline float select(bool condition, float a, float b) {
   const uint32_t mask = condition ? 0xffffffffu : 0u;
   return from_bits((bits(a) & mask) | (bits(b) & ~mask));
@@ -82,8 +82,9 @@ template <class... Floats>
   return multiply_add(polynomial(x, rest...), x, c0);
 }
 
-// Horner's rule for many coefficients, four at a time (Estrin's scheme): two more multiplications,
-// but a dependency chain a third as long, short enough for out-of-order execution to hide.
+// The same with four coefficients at a time (Estrin's scheme), for many: two more multiplications
+// than Horner's rule, but a dependency chain a third as long, short enough for out-of-order
+// execution to hide.
 // long: the parameters are a polynomial's coefficients.
 [[gnu::always_inline]] inline float cubics(float x, float x2, float, float c0, float c1, float c2,
                                            float c3) {
@@ -164,7 +165,8 @@ inline double log(double x) { return std::log(x); }
 /// log(1 + x) within 2 ulp (1.26); -infinity at -1, NaN below.
 [[gnu::always_inline]] inline float log1p(float x) {
   using namespace detail;
-  // Near 0 the series in x; else log(u + lost) = log u + lost / u, where u is 1 + x rounded.
+  // Near 0, the polynomial of add_log1p; else log(u + lost) = log u + lost / u, where u is 1 + x
+  // rounded.
   const float u = 1.0f + x, lost = x - (u - 1.0f);
   const float far = log(u) + lost / select(u == 0.0f, 1.0f, u);
   float y = select(absolute(x - 0.0607f) < 0.3535f, add_log1p(0.0f, x), far);
@@ -176,7 +178,8 @@ inline double log1p(double x) { return std::log1p(x); }
 /// e^x - 1 within 2 ulp (1.48).
 [[gnu::always_inline]] inline float expm1(float x) {
   using namespace detail;
-  // x = n log 2 + r as in exp: 2^n (e^r - 1) + (2^n - 1), all halved, since 2^128 is no float
+  // As in exp, x = n log 2 + r, so e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Both terms are computed
+  // halved, since 2^128 is no float.
   float c = select(x < -20.0f, -20.0f, x);
   c = select(c > 88.8f, 88.8f, c);
   const float shifted = fused(c, log2_e, shift), n = shifted - shift;
@@ -209,7 +212,7 @@ inline double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm
   const float q = multiply_add(r * r, p, r);
   const float power = from_bits((bits(shifted) << 23) + bits(1.0f));
   const float e = multiply_add(power, q, multiply_add(power, 0.5f, -0.5f));
-  // a + a^3 (...), more accurate for small a
+  // Below 0.3, a + a^3 times a polynomial in a^2 is more accurate.
   const float z = a * a;
   const float small =
       multiply_add(a, z * polynomial(z, -3.333300312e-01f, 1.331232906e-01f, -5.013447345e-02f), a);
@@ -266,14 +269,15 @@ inline double cos(double x) { return std::cos(x); }
   using namespace detail;
   float a = absolute(x);
   a = select(a > 13.0f, 13.0f, a);
-  // e = exp(-z / 2), z = a^2 = r - 2 n log 2
+  // e = exp(-z / 2) = 2^n exp(-r / 2), where z = a^2 = r - 2 n log 2
   const float z = a * a;
   const float shifted = fused(z, -0.5f * log2_e, shift), n = shifted - shift;
   const float r = fused(n, 0x1.62e43p+0f, z);
   const float p = polynomial(r, 1.0f, -0x1.ffffeep-2f, 0x1.fffdbap-4f, -0x1.555d46p-6f,
                              0x1.573d44p-9f, -0x1.0eb4ap-12f);
   const float e = from_bits(bits(p) + (bits(shifted) << 23));
-  // Phi(-a) = e mills(a), phi(a) = e / sqrt(2 pi)
+  // Phi(-a) = e * mills and phi(a) = e / sqrt(2 pi): `mills` approximates the Mills ratio
+  // Phi(-a) / phi(a), divided by sqrt(2 pi).
   const float mills =
       long_polynomial(a, 0.5f, -3.989403266e-01f, 2.499640042e-01f, -1.327508708e-01f,
                       6.176733329e-02f, -2.522864930e-02f, 8.778833025e-03f, -2.460903288e-03f,
@@ -286,7 +290,7 @@ inline double cos(double x) { return std::cos(x); }
 /// x (1 + tanh u) / 2 = x sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3), and its derivative.
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_tanh_with_slope(float x) {
   using namespace detail;
-  // Beyond 9.9, sigmoid(2u) is 1 or negligible.
+  // Where |x| > 9.9, sigmoid(2u) is 1 or negligible.
   const float low = select(x < -9.9f, -9.9f, x);
   const float c = select(low > 9.9f, 9.9f, low);
   const float z = c * c;
@@ -302,7 +306,7 @@ inline ValueAndSlope<double> gelu_with_slope(double x) {
   return {x * cdf, cdf + x * pdf};
 }
 inline ValueAndSlope<double> gelu_tanh_with_slope(double x) {
-  // Beyond 30, sigmoid(2u) is 1 or 0.
+  // Where |x| > 30, sigmoid(2u) is 1 or 0.
   const double low = x < -30 ? -30 : x, c = low > 30 ? 30 : low;
   const double k = 2 * std::sqrt(2 / std::numbers::pi), z = c * c;
   const double s = sigmoid(k * c * (1 + 0.044715 * z));

@@ -2,9 +2,9 @@
 // Products of many matrices A with one matrix B, which is packed once
 // (ProductKernel::packed_panel).
 //
-// Composed form: C = A B, one matmul per A, which reads or packs B each time. A recurrent layer
-// multiplies by its weight at every step: packed once, it stays in the caches of the threads that
-// read it. Training two LSTM layers takes 0.51 of PyTorch's time.
+// The same from basic ops: one matmul C = A B per A, which reads or packs B each time. A recurrent
+// layer multiplies by its weight at every step: packed once, the weight stays in the caches of the
+// threads that read it. Training two LSTM layers of 256 units takes 0.51 of PyTorch's time.
 
 #include "gradus/core/kernels/panel_gemm.h"
 #include "gradus/core/kernels/product.h"
@@ -17,7 +17,7 @@ namespace gradus::kernel {
 template <class T>
 class PackedMatrix {
  public:
-  /// Packs a matrix stored as (k, n) or, if transposed, as (n, k).
+  /// Packs a matrix stored as (k, n) or, if `transposed`, as (n, k).
   PackedMatrix(const T* matrix, bool transposed, int64_t k, int64_t n)
       : k_(k), n_(n), panels_(whole_panels(n) * k) {
     const Product<T> g{
@@ -29,8 +29,8 @@ class PackedMatrix {
   }
   /// n rounded up to whole panels, the number of columns of C that multiply writes.
   static int64_t whole_panels(int64_t n) { return ceil_div(n, width) * width; }
-  /// C (m, n) = A B, or C += A B with `add`. A (m, k) is contiguous; the rows of C have room for
-  /// whole panels.
+  /// C (m, n) = A B, or C += A B if `add`. A (m, k) is contiguous; the rows of C, `ldc` apart, have
+  /// room for whole_panels(n) elements.
   void multiply(int64_t m, const T* a, bool add, T* c, int64_t ldc) const {
     const int64_t steps = ceil_div(k_, detail::k_step), step = (k_ - 1) / steps + 1;
     for (int64_t j = 0; j < n_; j += width)

@@ -2,10 +2,10 @@
 // A matrix product of any size on one thread, made of tile_gemm.h's blocks of sums
 // (ProductKernel::panel).
 //
-// Composed form: C = op(A) op(B), BLAS's gemm. A is read in place; B is packed one panel of columns
-// at a time, right before its use, while the next panel's cache lines are fetched. BLAS packs both
-// operands whole and clears C in a pass of its own, a tenth of its time at the sizes of a
-// transformer's layers. In float32 with 512-bit vectors this is 4 to 25% faster than OpenBLAS.
+// The same by BLAS: C = op(A) op(B), its gemm. This kernel reads A in place; B is packed one panel
+// of columns at a time, right before its use, while the next panel's cache lines are fetched. BLAS
+// packs both operands whole and clears C in a pass of its own, a tenth of its time at the sizes of
+// a transformer's layers. In float32 with 512-bit vectors this is 4 to 25% faster than OpenBLAS.
 //
 // long: parameters follow BLAS's gemm, see tile_gemm.h.
 
@@ -25,17 +25,18 @@ inline constexpr int64_t panel_cols = 2 * lanes<T>;
 
 namespace detail {
 
-// Steps of k and of columns: a panel of B takes 32 KB of L1, and the part of C that is summed over
-// several steps of k stays in a cache.
+// The most rows of B and columns of C in one step: a panel of k_step rows takes at most 32 KB of
+// L1, and col_step columns of C, summed over several steps of k, stay in a cache.
 inline constexpr int64_t k_step = 256, col_step = 1024;
-// Bytes of A per step of rows, half of an L2 cache of 1 MB. Each panel of B is packed once per
-// step.
+// Bytes of A in one step of rows, half of an L2 cache of 1 MB. Each panel of B is packed once per
+// step of rows.
 inline constexpr int64_t near_bytes = 512 << 10;
 // The size of B in bytes above which prefetching pays off.
 inline constexpr int64_t far_bytes = near_bytes / 2;
-// The number of rows in a tile passed to `done`.
+// The most rows in a tile that panel_gemm passes to `done`.
 inline constexpr int64_t strip_rows = 64 / gemm_rows * gemm_rows;
 
+// Cache lines of a panel of k_step rows.
 template <class T>
 inline constexpr int64_t panel_lines = k_step* panel_cols<T>* static_cast<int64_t>(sizeof(T)) / 64;
 
@@ -123,7 +124,7 @@ template <class T>
 inline constexpr int64_t panel_size = panel_cols<T>* detail::k_step;
 
 /// Computes g, whose sizes are positive; `panel` holds panel_size<T> elements, aligned to a vector.
-/// Calls done(tile) for each tile of C when it is final and still in the nearest cache. An
+/// Calls done(tile) for each tile of C when the tile is final and still in the nearest cache. An
 /// element's bits do not depend on how C is split, as long as it is split at multiples of
 /// panel_cols.
 template <class T, class Done>

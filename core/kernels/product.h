@@ -15,9 +15,10 @@
 //
 // panel         panel_gemm.h     float32 matrices with 512-bit vectors. Simple form: BLAS, which
 //                                packs both operands and clears C; this packs one. 10 to 25% faster
-//                                at gpt-char's shapes and 4 to 13% at GPT-2's: training steps take
-//                                0.94 and 0.92 of the time. With 256-bit vectors it is as fast as
-//                                OpenBLAS by itself but 1 to 5% slower in training steps.
+//                                at the shapes of a small GPT (4 layers of 128) and 4 to 13% at
+//                                GPT-2's: training steps take 0.94 and 0.92 of the time. With
+//                                256-bit vectors a product alone is as fast as OpenBLAS's, but
+//                                training steps are 1 to 5% slower.
 //
 // packed_panel  packed_matrix.h  One matrix B times many A: a recurrent weight. Simple form: a
 //                                matmul per step, which packs the weight again each time. Two
@@ -58,8 +59,8 @@ struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   bool trans_a = false, trans_b = false;
   int64_t lda = 0, ldb = 0;  ///< row strides as stored, before op
-  bool recomputed = false;   ///< tiles: backward recomputes the product and needs the same bits
-  bool disjoint = false;     ///< windows: they cover the image without overlap, as patches do
+  bool recomputed = false;   ///< for tiles: backward recomputes C and needs the same bits
+  bool disjoint = false;     ///< for windows: they tile the image, as a ViT's patches do
 
   /// Whether C is a row of dot products of A with the rows of B as stored.
   constexpr bool dots_with_b() const { return m == 1 && trans_b && (!trans_a || lda == 1); }
@@ -78,11 +79,11 @@ constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
     case ProductOperands::packed:
       return ProductKernel::packed_panel;
     case ProductOperands::tiles:
-      // The dot products round differently from the tiles.
+      // Dot products round differently from tiles, so a recomputed product stays with tiles.
       return p.m < few_queries && !p.recomputed ? ProductKernel::row_dots : ProductKernel::tile;
     case ProductOperands::windows:
       if (!p.disjoint) return ProductKernel::window;
-      break;  // the rows of a matrix
+      break;  // they are copied into a matrix
     case ProductOperands::matrices:
       break;
   }

@@ -19,7 +19,7 @@ namespace gradus::kernel {
 struct SumPlan {
   Shape kept, kept_x, kept_y;                   // the outer kept axes: sizes, strides in x and in y
   Shape reduced, reduced_x;                     // the outer reduced axes: sizes, strides in x
-  bool columns = false;                         // the inner axis is kept; false: it is summed over
+  bool columns = false;                         // true: the inner axis is kept; false: summed over
   int64_t inner = 1, inner_x = 1, inner_y = 0;  // the inner axis: size, strides in x and in y
 
   SumPlan(const Shape& shape, const Shape& strides, const std::array<bool, max_rank>& is_reduced) {
@@ -145,7 +145,7 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
 }
 
-/// A part of a column sum: rows [begin, end) of the columns of outputs k, ..., k + width - 1.
+/// A part of column sums: rows [begin, end) of `width` columns, the first of which gives output k.
 struct ColumnPart {
   int64_t k, width, begin, end;
 };

@@ -1,8 +1,8 @@
 #pragma once
 // A matrix times a vector, one dot product per row of the matrix (ProductKernel::row_dots).
 //
-// Composed form: y = W x, BLAS's gemv. Each thread reads one row after the other, one stream of
-// memory at a time, and so reaches the memory's bandwidth, which gemv does not.
+// The same by BLAS: y = W x, its gemv. Here each thread reads one row after the other, one stream
+// of memory at a time, and so reaches the memory's bandwidth, which gemv does not.
 
 #include "gradus/core/kernels/blas.h"
 #include "gradus/core/kernels/product.h"
@@ -10,8 +10,8 @@
 
 namespace gradus::kernel {
 
-/// y[r] = dot(w[r, :], x), or y[r] += dot(w[r, :], x) with `add`, for the rows r of a row-major
-/// matrix.
+/// y[r * incy] = dot(row r of w, x), or += if `add`, for each row r of a row-major matrix w
+/// (rows, n) with row stride ldw.
 template <class T>
 struct RowDots {
   const T* w;

@@ -1,11 +1,12 @@
 #pragma once
 // Products and transposes of small matrices that lie in the caches (ProductKernel::tile).
 //
-// Composed form: C = op(A) B as three nested loops, or BLAS. This packs nothing and calls nothing:
-// it runs near the machine's peak from about 32 x 32 x 32 up, where BLAS still spends its time on
-// preparations. With AVX2, blocks of 6 rows of sums, the most its registers hold, make attention 4
-// to 6% faster than blocks of 4. The code uses the vector types that GCC and clang share: neither
-// compiler keeps a block of sums in registers when it is written as plain loops.
+// The same in simple form: C = op(A) B, op(A) being A or its transpose, as three nested loops or by
+// BLAS. This packs nothing and calls nothing: it runs near the machine's peak from about 32 x 32 x
+// 32 up, where BLAS still spends its time on preparations. With AVX2, blocks of 6 rows of sums, the
+// most its registers hold, make attention 4 to 6% faster than blocks of 4. The code uses the vector
+// types that GCC and clang share: neither compiler keeps a block of sums in registers when it is
+// written as plain loops.
 //
 // long: parameters follow BLAS's gemm, each matrix a pointer and its row stride, so that all stay
 // in registers.
@@ -61,8 +62,8 @@ template <int64_t N, class F>
   (std::make_integer_sequence<int64_t, N>{});
 }
 
-// Computes R rows by N vectors of C in R * N registers: each k takes N vectors of B and R elements
-// of A.
+// Computes R rows by N vectors of C in R * N registers: each of the k steps reads N vectors of B
+// and R elements of A.
 template <class T, bool TransA, bool Add, int64_t R, int64_t N>
 inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
                        int64_t ldc) {
@@ -104,8 +105,9 @@ inline Vector interleave(Vector a, Vector b, std::index_sequence<I...>) {
   return __builtin_shufflevector(a, b, (Half * n / 2 + I / 2 + (I % 2) * n)...);
 }
 
-// to = (factor a)^T for a square of lanes<T> rows, transposed in registers: interleaving row i with
-// row i + n/2 into rows 2i and 2i + 1, log2(n) times, turns rows into columns.
+// to = (factor * a)^T for a square of n = lanes<T> rows, those from `rows` on being zeros,
+// transposed in registers: interleaving row i with row i + n/2 into rows 2i and 2i + 1, log2(n)
+// times, turns rows into columns.
 template <class T>
 inline void transpose_square(int64_t rows, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {
   using Vector = typename Register<T>::type;
@@ -152,7 +154,7 @@ inline T dot(int64_t n, const T* a, const T* b) {
   return rest + detail::sum_lanes(sum, std::make_index_sequence<static_cast<size_t>(lanes<T>)>{});
 }
 
-/// C = op(A) B, or C += op(A) B with Add: C (m, n), B (k, n), op(A) (m, k), with A stored as (k, m)
+/// C = op(A) B, or C += op(A) B if Add: C (m, n), B (k, n), op(A) (m, k), with A stored as (k, m)
 /// if TransA. n is a multiple of lanes<T>; lda, ldb and ldc are row strides.
 template <class T, bool TransA, bool Add>
 void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
@@ -164,7 +166,7 @@ void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T
     detail::gemm_rows_of<T, TransA, Add, 1, gemm_rows>(m, k, a, lda, b + j, ldb, c + j, ldc);
 }
 
-/// to[j][i] = factor * a[i][j] for i < m and j < n, n a multiple of lanes<T>. Writes padded(m)
+/// to[j][i] = factor * a[i][j] for i < m and j < n, n a multiple of lanes<T>. Writes padded<T>(m)
 /// elements of each row of `to`, zeros after the m-th.
 template <class T>
 void tile_transpose(int64_t m, int64_t n, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {

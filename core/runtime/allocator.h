@@ -1,13 +1,13 @@
 #pragma once
 // Memory: 64-byte aligned blocks from a caching allocator. Freed blocks are kept for reuse, so
 // after its first step a training loop allocates nothing from the system; the C library would
-// return large blocks and fault them in again, page by page.
+// return large blocks to the system and fault their memory in again, page by page.
 //
 // Live and cached memory together stay below 5/4 of the recent peak of live memory plus 16 MB, even
-// if shapes vary from step to step. The recent peak covers some dozens of training steps: the time
-// in which 64 to 128 times that peak is freed. So when a small model runs after a large one, the
-// large one's memory returns to the system after a while; release_cached_memory() returns it at
-// once.
+// if shapes vary from step to step. The recent peak is that of some dozens of training steps: the
+// time in which 64 to 128 times as many bytes as that peak are freed. So when a small model runs
+// after a large one, the large one's memory returns to the system after a while;
+// release_cached_memory() returns it at once.
 //
 // A forked child may continue to use gradus, with its own threads.
 

@@ -8,17 +8,17 @@ namespace core {
 
 /// A thread's switches; the values here hold while no scope is open.
 struct Modes {
-  bool grad = true;       ///< ops are recorded
+  bool grad = true;       ///< ops are recorded for backward
   bool eval = false;      ///< layers behave as in evaluation
   bool anomaly = false;   ///< ops and their backward rules check for NaN and infinities
-  bool composed = false;  ///< fused ops are replaced by their composed forms
+  bool composed = false;  ///< ops with kernels of their own are computed from basic ops
 };
 
 /// The calling thread's switches.
 Modes& modes();
 
-/// Sets one switch for its lifetime. Scopes may end in any order: the newest one alive decides.
-/// Must be destroyed on the thread that created it.
+/// Sets one switch for its lifetime. Scopes may end in any order: of those that set the same
+/// switch, the newest one alive decides. Must be destroyed on the thread that created it.
 class ModeScope {
  public:
   ModeScope(bool Modes::*mode, bool value);

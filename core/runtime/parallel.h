@@ -2,10 +2,10 @@
 // Threads and vector loops: the only file in gradus that starts threads or uses OpenMP. The public
 // part is threads.h.
 //
-// The threads are a pool instead of an OpenMP team: the caller works through the chunks itself and
-// does not wait for threads that have not started. So a loop is never slower than on one thread,
-// while a team's barrier waits until every thread has been scheduled: up to 30 ms per loop,
-// measured, when other programs use the processors.
+// The threads are a pool instead of an OpenMP team: the thread that calls a loop works through the
+// chunks itself and does not wait for threads that have not started. So a loop is never slower than
+// on one thread, while a team's barrier waits until every thread has been scheduled: up to 30 ms
+// per loop, measured, when other programs use the processors.
 
 #include <omp.h>
 
@@ -21,13 +21,14 @@
 namespace gradus {
 
 /// For its lifetime, this thread rounds to nearest, traps nothing and flushes denormals to zero
-/// (x86: FTZ and DAZ; aarch64: FZ), as every thread of a loop does. Restores the previous mode
-/// afterwards, flags included.
+/// (x86: FTZ and DAZ; aarch64: FZ), as every thread of a parallel loop does. Restores the previous
+/// mode afterwards and, on x86, the previous record of floating-point exceptions.
 class FlushDenormals {
  public:
 #if defined(__x86_64__)
   FlushDenormals() : mode_(_mm_getcsr()) {
-    if ((mode_ & ~0x3fu) != 0x9fc0u) _mm_setcsr(0x9fc0u);  // bits below 0x40 are flags
+    // The low 6 bits only record past exceptions; 0x9fc0 is the mode described above.
+    if ((mode_ & ~0x3fu) != 0x9fc0u) _mm_setcsr(0x9fc0u);
   }
   ~FlushDenormals() {
     if (_mm_getcsr() != mode_) _mm_setcsr(mode_);
@@ -35,7 +36,7 @@ class FlushDenormals {
 #elif defined(__aarch64__)
   FlushDenormals() {
     asm volatile("mrs %0, fpcr" : "=r"(mode_));
-    asm volatile("msr fpcr, %0" ::"r"(1ull << 24));
+    asm volatile("msr fpcr, %0" ::"r"(1ull << 24));  // FZ alone
   }
   ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(mode_)); }
 #endif

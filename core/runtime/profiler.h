@@ -41,8 +41,8 @@ class Profile {
   std::map<std::string, ProfileRow, std::less<>> rows_;
 };
 
-/// Attributes the time of the enclosing scope to op `name` in an open Profile; without one it costs
-/// a test of a thread-local pointer.
+/// Attributes the time of its own lifetime to op `name` in this thread's innermost Profile; without
+/// a Profile it costs a test of a thread-local pointer.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, bool backward = false) {
@@ -53,14 +53,14 @@ class ProfileScope {
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
-  /// Adds to the counts of the outermost open scope.
+  /// Adds to the FLOPs and bytes of the outermost open scope's op.
   static void count(double flops, double bytes) {
     if (current_) add(flops, bytes);
   }
 
  private:
   friend class Profile;
-  static inline thread_local constinit Profile* current_ = nullptr;  // this thread's innermost
+  static inline thread_local constinit Profile* current_ = nullptr;  // the innermost one
 
   static void add(double flops, double bytes);
   void begin(const char* name, bool backward);

@@ -27,8 +27,8 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
     c1 = p1 & word;
     c2 = p0 >> 32 ^ c3 ^ k1;
     c3 = p0 & word;
-    k0 = (k0 + 0x9E3779B9u) & word;  // the golden ratio
-    k1 = (k1 + 0xBB67AE85u) & word;  // sqrt(3) - 1
+    k0 = (k0 + 0x9E3779B9u) & word;  // 2^32 (golden ratio - 1)
+    k1 = (k1 + 0xBB67AE85u) & word;  // 2^32 (sqrt(3) - 1)
   }
   return {static_cast<uint32_t>(c0), static_cast<uint32_t>(c1), static_cast<uint32_t>(c2),
           static_cast<uint32_t>(c3)};
@@ -68,7 +68,7 @@ core::Generator& default_generator();
 void manual_seed(uint64_t seed);
 
 ///@{
-/// A uniform number in [0, 1) with 24 (float) or 53 (double) random bits, from words of one block.
+/// A uniform number in [0, 1) with 24 (float) or 53 (double) random bits, from one or two words.
 inline float uniform_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 inline double uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>(((static_cast<uint64_t>(high) << 32) | low) >> 11) * 0x1p-53;
