@@ -28,7 +28,7 @@ struct SiLU {
 struct GELU {
   Tensor operator()(const Tensor& x) const { return gelu(x); }
 };
-/// x where x > 0, else slope x.
+/// x where x > 0, else slope * x.
 struct LeakyReLU {
   double slope;  ///< for x < 0
   explicit LeakyReLU(double slope_ = 0.01) : slope(slope_) {}

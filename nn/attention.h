@@ -85,7 +85,7 @@ struct MultiHeadAttention : Module {
   /// another, or floating, added to the scores.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}) const;
   /// Self-attention of the next T tokens, x, which attend to the cached tokens too and are appended
-  /// to the cache. Causal attention only.
+  /// to the cache. Requires causal attention.
   Tensor operator()(const Tensor& x, KeyValueCache& cache) const;
   /// An empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;

@@ -89,7 +89,7 @@ struct Lstm {
 /// Kept: r, z, n, h_n.
 struct Gru {
   static constexpr int64_t gates = 3, kept = 4;
-  static constexpr bool direct = true;  // h reaches h' also without the weight: z h
+  static constexpr bool direct = true;  // h' also contains z h: h without the weight
   template <class T>
   [[gnu::always_inline]] static void forward(const CellForward<T>& s, int64_t j) {
     const int64_t H = s.H;

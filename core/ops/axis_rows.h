@@ -35,7 +35,7 @@ struct AxisRows {
   Shape output(KeepDim keep) const { return keep.on ? kept : kept.without(dim); }
   /// The shape of `tensor` if its rows had `k` elements.
   Shape rows_of(int64_t k) const { return tensor.shape().with(-1, k); }
-  /// Returns y, a tensor of such rows, with its last axis moved back to dim.
+  /// Returns y, of shape rows_of(k) for any k, with its last axis moved back to `dim`.
   Tensor move_back(const Tensor& y) const {
     Shape order;
     for (int i = 0; i + 1 < y.rank(); ++i) order.push_back(i);

@@ -1,5 +1,5 @@
 #pragma once
-// Tokenizers of programs: flags, training or loading, and decoding.
+// The example programs' tokenizers: their flags, training or loading them, and decoding.
 
 #include <algorithm>
 #include <filesystem>

@@ -26,7 +26,8 @@ struct ReversalOptions {
   std::string alphabet = "abcdefghijklmnopqrstuvwxyz";  ///< distinct ASCII characters
 };
 /// n strings of random letters and their reversals: "abcd" -> "dcba". All sources differ. Throws
-/// Error if fewer than 2 n distinct strings exist, since they are drawn until n differ.
+/// Error if fewer than 2 n distinct strings exist: strings are drawn at random and repeats
+/// discarded, which is slow when n is close to the number that exist.
 std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOptions& options = {});
 
 /// n sums of two numbers of at most `digits` digits (1 to 9): "123+45" -> "168". All sources
