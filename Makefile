@@ -143,10 +143,10 @@ computes := core/debug/build_info.cpp core/tensor/engine.cpp core/kernels/% core
 uncounted = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter $(computes),$(1)),-fno-sanitize=fuzzer-no-link))
 
 # In the tests themselves UndefinedBehaviorSanitizer would take a third of the time to compile them.
-defined = $(if $(SANITIZE),$(if $(quick),-fno-sanitize=undefined))
+no_ubsan = $(if $(SANITIZE),$(if $(quick),-fno-sanitize=undefined))
 
 # The command that compiles source $(1).
-compile = $(CXX) $(optimize) $(flags) $(uncounted) $(defined) $(CPPFLAGS) $(CXXFLAGS) $(includes)
+compile = $(CXX) $(optimize) $(flags) $(uncounted) $(no_ubsan) $(CPPFLAGS) $(CXXFLAGS) $(includes)
 link = $(CXX) -fopenmp $(sanitize) $(LDFLAGS)
 libraries = $(BLAS_LDFLAGS) -lopenblas -lpng -lz -lutf8proc
 program_libraries = -Wl,--as-needed -lboost_iostreams -lboost_filesystem -lboost_system
@@ -180,10 +180,10 @@ train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source
 test: $(BUILD)/bin/tests $(if $(TESTS)$(filter-out programs,$(ROOM)),,examples)  ## builds and runs the tests
 	+$(quiet)$(MAKE) --no-print-directory -k $(if $(TESTS),run-tests,$(addprefix run-,$(or $(ROOM),$(test_rooms))))
 
-# Each room's tests run in a process of their own, two at a time; those tagged [.] run only when named.
+# Each room's tests run in a process of their own, side by side; those tagged [.] run only when named.
 .PHONY: run-tests $(addprefix run-,$(test_rooms))
 run-tests:
-	$(quiet)$(BUILD)/bin/tests
+	$(quiet)$(BUILD)/bin/tests '~[.]$(SKIP:%=~%)'
 $(addprefix run-,$(test_rooms)): run-%:
 	@echo '  TEST  $*'
 	$(quiet)$(BUILD)/bin/tests -$(hash) "$$(grep -lE '^(TEMPLATE_)?TEST_CASE' $(filter tests/$*/%,$(TEST_SRC)) | \
