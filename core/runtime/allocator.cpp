@@ -327,7 +327,7 @@ Allocator& allocator() {
 }
 
 // A forked child has only the forking thread: no other could unlock a mutex there.
-[[maybe_unused]] const int at_fork =
+[[maybe_unused]] const int allocator_at_fork =
     pthread_atfork([] { allocator().lock_all(); }, [] { allocator().unlock_all(); },
                    [] { allocator().unlock_all(); });
 

@@ -153,7 +153,7 @@ Pool& pool() {
 // A forked child inherits no other threads, so nothing there would unlock a locked pool or close an
 // open loop. The child therefore starts with a new pool. A child forked inside a loop body must
 // exec or exit.
-[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+[[maybe_unused]] const int pool_at_fork = pthread_atfork(nullptr, nullptr, [] {
   if (!in_loop) new (&pool()) Pool;
 });
 

@@ -32,7 +32,7 @@ void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& o) {
 namespace {
 
 /// The pairs and the text of both sides. For denoising there is only text.
-struct Corpus {
+struct PairText {
   std::vector<TextPair> pairs;
   std::string text;
 };
@@ -50,15 +50,15 @@ std::vector<TextPair> make_or_read_pairs(const PairCorpusOptions& o, uint64_t se
   return file.pairs;
 }
 
-Corpus read_corpus(const PairCorpusOptions& o, uint64_t seed) {
+PairText read_pair_text(const PairCorpusOptions& o, uint64_t seed) {
   if (o.data == PairTask::denoise) {
     core::check(o.pairs.empty(), "--data denoise takes --text, not --pairs");
     return {{}, read_text(o.text)};
   }
   core::check(o.text.empty(), "--text: expected only with --data denoise");
-  Corpus corpus{make_or_read_pairs(o, seed), ""};
-  for (const auto& [x, y] : corpus.pairs) corpus.text += x + '\n' + y + '\n';
-  return corpus;
+  PairText read{make_or_read_pairs(o, seed), ""};
+  for (const auto& [x, y] : read.pairs) read.text += x + '\n' + y + '\n';
+  return read;
 }
 
 /// A line of two counts, or "" if both are 0.
@@ -91,7 +91,7 @@ std::string lines_on(const DenoisingData::Report& r, const PairCorpusOptions& o)
 
 PairCorpus make_pair_corpus(const PairCorpusOptions& o, const std::string& begins_with,
                             int64_t context, uint64_t seed) {
-  const Corpus read = read_corpus(o, seed);
+  const PairText read = read_pair_text(o, seed);
   core::check(!read.text.empty(), o.pairs + o.text, ": expected a text, got none");
   const bool denoise = o.data == PairTask::denoise;
   const models::DenoisingOptions lines{.length = context, .seed = seed};

@@ -13,7 +13,7 @@ namespace gradus {
 
 namespace {
 constexpr int digits = 7;
-constexpr const char* header = "step,train_loss,val_loss";  // further columns may follow
+constexpr const char* loss_header = "step,train_loss,val_loss";  // further columns may follow
 // Stands for a value that an earlier version did not log. Streams print NaN in this way.
 constexpr const char* not_known = "nan";
 
@@ -57,7 +57,7 @@ void LossLog::read_up_to(int64_t step) {
   if (!file) return;
   std::string line;
   std::getline(file, line);
-  core::check((line + ',').starts_with(std::string(header) + ','), folder_,
+  core::check((line + ',').starts_with(std::string(loss_header) + ','), folder_,
               "/loss.csv: line 1 is not its header; remove the file to continue without its rows");
   const std::vector<std::string> names = cells(line);
   for (int number = 2; std::getline(file, line); ++number) {
@@ -84,7 +84,7 @@ void LossLog::add(Row row) {
   append(row);
   std::ostringstream csv;
   csv.precision(digits);
-  csv << header;
+  csv << loss_header;
   for (const auto& [name, number] : row.more) csv << ',' << name;
   for (const Row& r : rows_) {
     csv << '\n' << r.step << ',' << r.train_loss << ',' << r.validation_loss;

@@ -15,7 +15,7 @@
 
 namespace gradus {
 namespace {
-constexpr const char* header = "step,loss,lr,grad_norm,seconds";
+constexpr const char* step_header = "step,loss,lr,grad_norm,seconds";
 }
 
 void StepLog::cut_after(int64_t step) const {
@@ -26,7 +26,7 @@ void StepLog::cut_after(int64_t step) const {
   std::string line;
   while (std::getline(file, line) && !file.eof()) {  // eof() means that the line has no line break
     const auto row = models::parse_number<int64_t>(line.substr(0, line.find(',')));
-    const bool good = keep == 0 ? line == header : row.has_value();
+    const bool good = keep == 0 ? line == step_header : row.has_value();
     core::check(good || last >= step, path_, ": ", shown(line),
                 keep == 0 ? " is not its header" : " is not a row of a step",
                 "; remove the file to continue without its rows");
@@ -52,7 +52,7 @@ void StepLog::add(const Row& row) {
 
 void StepLog::flush() {
   const int fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd >= 0 && ::lseek(fd, 0, SEEK_END) == 0) rows_.insert(0, std::string(header) + '\n');
+  if (fd >= 0 && ::lseek(fd, 0, SEEK_END) == 0) rows_.insert(0, std::string(step_header) + '\n');
   bool ok = fd >= 0;
   while (ok && !rows_.empty()) {
     const ssize_t written = ::write(fd, rows_.data(), rows_.size());

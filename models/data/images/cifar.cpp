@@ -16,7 +16,7 @@ namespace gradus::models {
 namespace {
 
 constexpr uint64_t pixels = 3 * 32 * 32, record = 1 + pixels;
-constexpr size_t classes = 10;
+constexpr size_t cifar_classes = 10;
 
 std::vector<std::string> read_names(const std::string& path) {
   if (!std::filesystem::exists(path))
@@ -28,8 +28,8 @@ std::vector<std::string> read_names(const std::string& path) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (!line.empty()) names.push_back(line);
   }
-  check(names.size() == classes, "read_cifar10: ", path, ": expected 10 names, one per line, got ",
-        names.size());
+  check(names.size() == cifar_classes, "read_cifar10: ", path,
+        ": expected 10 names, one per line, got ", names.size());
   return names;
 }
 
@@ -47,7 +47,8 @@ ImageData read_batches(const std::vector<std::string>& paths,
     for (uint64_t at = 0; at < size; at += record) {
       uint8_t label;
       file.read_exactly(&label, 1);
-      check(label < classes, context, "byte ", at, ": expected a label below 10, got ", int{label});
+      check(label < cifar_classes, context, "byte ", at, ": expected a label below 10, got ",
+            int{label});
       labels.push_back(label);
       bytes.resize(bytes.size() + pixels);
       file.read_exactly(bytes.data() + bytes.size() - pixels, pixels);

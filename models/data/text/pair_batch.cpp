@@ -14,7 +14,7 @@ namespace gradus::models {
 
 namespace {
 constexpr uint64_t key_of_split = 0x6c62272e07bb0142u, key_of_fixed = 0x2545f4914f6cdd1du;
-constexpr double ignored = -100;  // cross_entropy's ignore_index
+constexpr double no_target = -100;  // cross_entropy's ignore_index
 }  // namespace
 
 PairSource::PairSource(const char* name, const Tokenizer& source, const Tokenizer& target)
@@ -57,7 +57,7 @@ PairBatch PairSource::gather(const std::vector<TokenPair>& rows) const {
   const int64_t B = std::ssize(rows);
   PairBatch batch{full({B, S}, static_cast<double>(source_pad_), int64), empty({B}, int64),
                   full({B, T}, static_cast<double>(target_pad_), int64),
-                  full({B, T}, ignored, int64)};
+                  full({B, T}, no_target, int64)};
   for (int64_t b = 0; b < B; ++b) {
     const auto& [x, y] = rows[static_cast<size_t>(b)];
     std::copy(x.begin(), x.end(), batch.source.data<int64_t>() + b * S);
