@@ -2,6 +2,7 @@
 // tokenizer or image statistics.
 //
 //   build/bin/convert --model DIR --to DIR --format hugging-face|gradus
+//   build/bin/convert --model DIR --to DIR --format gradus --weights int8
 
 #include <gradus/gradus.h>
 
@@ -11,6 +12,7 @@
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
 #include "examples/support/text.h"
+#include "examples/support/weights.h"
 
 using namespace gradus;
 
@@ -21,6 +23,7 @@ enum class Format { hugging_face, gradus };
 struct Options {
   std::string model = "out/train", to;
   Format format = Format::hugging_face;
+  Weights weights = Weights::as_stored;
 };
 
 bool has_tokenizer(const std::string& dir) {
@@ -31,7 +34,8 @@ bool has_tokenizer(const std::string& dir) {
 
 template <class Model>
 void convert(const Options& o) {
-  const auto model = models::load_model<Model>(o.model);
+  auto model = models::load_model<Model>(o.model);
+  store_weights(model, o.weights);
   std::unique_ptr<models::Tokenizer> tokenizer;
   std::optional<models::ImageInfo> images;
   if constexpr (std::is_same_v<Model, models::ViT>)
@@ -57,9 +61,13 @@ int run(int argc, char** argv) {
   flags.add("--to", o.to, "DIR", "model folder to write");
   models::Fields format;
   format.add("format", o.format, {"hugging-face", "gradus"}, "format to write");
+  add_weights(format, o.weights);
   flags.add(format);
   if (!flags.parse(argc, argv)) return 0;
   core::check(!o.to.empty(), "--to: expected a folder");
+  core::check(o.format == Format::gradus || o.weights == Weights::as_stored ||
+                  o.weights == Weights::float32,
+              "--weights: bfloat16 and int8 need --format gradus");
   core::check(!std::filesystem::exists(models::config_path(o.to)), "--to: ", o.to,
               " already holds a model");
   const std::string kind = models::model_kind(o.model);

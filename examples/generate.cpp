@@ -10,6 +10,7 @@
 #include "examples/support/flags.h"
 #include "examples/support/text.h"
 #include "examples/support/tokenizers.h"
+#include "examples/support/weights.h"
 
 using namespace gradus;
 
@@ -20,12 +21,16 @@ int run(int argc, char** argv) {
   models::GenerateOptions options{
       .tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
   int64_t threads = num_threads();
+  Weights weights = Weights::as_stored;
   Flags flags(
       "Continues a text with a model trained by train_gpt, or with a GPT-2 in Hugging Face's "
       "format.\n"
       "  generate --model DIR --prompt \"...\"");
   flags.group("Text");
   flags.add("--model", folder, "DIR", "model folder written by train_gpt, or a GPT-2's");
+  models::Fields weights_field;
+  add_weights(weights_field, weights);
+  flags.add(weights_field);
   flags.add("--prompt", prompt, "TEXT", "text to continue", "a line break");
   flags.add("--tokens", options.tokens, 0, 1e15,
             "tokens to generate (characters, words or byte pairs)");
@@ -42,7 +47,8 @@ int run(int argc, char** argv) {
   if (!flags.parse(argc, argv)) return 0;
   set_num_threads(static_cast<int>(threads));
 
-  const auto model = models::load_model<models::GPT>(folder);
+  auto model = models::load_model<models::GPT>(folder);
+  store_weights(model, weights);
   const auto tokenizer = load_tokenizer_for(folder, model.config.vocab);
   options.vocab = tokenizer->vocab_size();
   if (tokenizer->has_special(stop)) {

@@ -1,6 +1,7 @@
 #include "gradus/models/bert.h"
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/tensor/autograd.h"
@@ -87,8 +88,9 @@ Tensor Bert::operator()(const BertInput& in) const {
         in.segments.defined() ? in.segments.shape() : Shape{});
   check(!in.mask.defined() || (in.mask.shape() == in.ids.shape() && in.mask.dtype() == boolean),
         "Bert: expected a mask of bool ", in.ids.shape());
-  const Tensor segment = in.segments.defined() ? segments(in.segments) : segments.weight[0];
-  Tensor x = words(in.ids) + (positions.weight.slice(0, 0, T) + segment);
+  const Tensor segment =
+      in.segments.defined() ? segments(in.segments) : floating(segments.weight)[0];
+  Tensor x = words(in.ids) + (floating(rows_of(positions.weight, 0, T)) + segment);
   x = dropout(embedding_norm(x));
   const Tensor mask = in.mask.defined() ? in.mask.reshape({B, 1, 1, T}) : Tensor();
   for (const nn::Block& block : blocks) x = block(x, mask);

@@ -1,6 +1,7 @@
 #include "gradus/nn/layers.h"
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
@@ -19,11 +20,15 @@ const Tensor& checked_weight(const Tensor& weight, const Tensor& bias) {
 
 Linear::Linear(int64_t in, int64_t out, const LinearOptions& options)
     : weight(param("weight", {out, in}, init::kaiming_uniform())),
-      bias(options.bias ? param("bias", {out}, init::uniform_fan_in(in)) : Tensor()) {}
+      bias(options.bias ? param("bias", {out}, init::uniform_fan_in(in)) : Tensor()) {
+  compressible("weight");
+}
 
 Linear::Linear(const Tensor& weight_, const Tensor& bias_)
     : weight(param("weight", checked_weight(weight_, bias_))),
-      bias(bias_.defined() ? param("bias", bias_) : bias_) {}
+      bias(bias_.defined() ? param("bias", bias_) : bias_) {
+  compressible("weight");
+}
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) const {
   return linear(x, weight, bias, activation);
@@ -31,7 +36,7 @@ Tensor Linear::operator()(const Tensor& x, Activation activation) const {
 
 Tensor Linear::rows(const Tensor& x, int64_t begin, int64_t end) const {
   const Tensor b = bias.defined() ? bias.slice(0, begin, end) : bias;
-  return linear(x, weight.slice(0, begin, end), b);
+  return linear(x, rows_of(weight, begin, end), b);
 }
 
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
@@ -40,7 +45,9 @@ Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
 }
 
 Embedding::Embedding(int64_t count, int64_t dim)
-    : weight(param("weight", {count, dim}, init::normal())) {}
+    : weight(param("weight", {count, dim}, init::normal())) {
+  compressible("weight");
+}
 
 Tensor Embedding::operator()(const Tensor& ids) const { return embedding(weight, ids); }
 

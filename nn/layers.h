@@ -12,7 +12,7 @@ struct LinearOptions {
   bool bias = true;  ///< add a bias
 };
 /// activation(x weight^T + bias). Only operator(), rows() and feed_forward() multiply by the
-/// weight: to support a packed, quantised or low-rank weight, change only these three.
+/// weight: to support a packed or low-rank weight, change only these three.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
@@ -23,7 +23,7 @@ struct Linear : Module {
   /// Computes output features [begin, end) only: (..., in) -> (..., end - begin).
   Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
   /// The dtype of inputs and outputs.
-  Dtype dtype() const { return weight.dtype(); }
+  Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
 /// second(activation(first(x))) as one op, which keeps one hidden tensor for backward instead of
 /// two.

@@ -14,7 +14,7 @@ Tensor Module::param(const std::string& name, Tensor value) {
   check(value.defined() && is_floating(value.dtype()) && value.is_leaf(), "module: parameter '",
         name, "' must be a floating-point leaf tensor");
   value.requires_grad_();
-  add({name, Kind::parameter, value, nullptr});
+  add({name, Kind::parameter, value, nullptr, false});
   return value;
 }
 
@@ -42,8 +42,12 @@ Tensor Module::buffer(const std::string& name, Tensor value, bool persistent) {
   check_name(name);
   check(value.defined() && !value.requires_grad(), "module: buffer '", name,
         "' must be a tensor that requires no gradient");
-  add({name, persistent ? Kind::buffer : Kind::temporary_buffer, value, nullptr});
+  add({name, persistent ? Kind::buffer : Kind::temporary_buffer, value, nullptr, false});
   return value;
+}
+
+void Module::compressible(const std::string& name) {
+  for (Entry& entry : registry_->entries) entry.compressible |= entry.name == name;
 }
 
 void Module::check_name(const std::string& name) {
@@ -67,7 +71,7 @@ bool Module::contains(const Registry& registry, const Registry* target) {
 void Module::add_child(const std::string& name, const Module& module) {
   check(!contains(*module.registry_, registry_.get()), "module: the child '", name,
         "' is or contains the module itself");
-  add({name, Kind::parameter, {}, module.registry_});
+  add({name, Kind::parameter, {}, module.registry_, false});
 }
 
 void Module::collect(const Registry& registry, const std::string& prefix, std::vector<Named>& out) {
@@ -75,7 +79,7 @@ void Module::collect(const Registry& registry, const std::string& prefix, std::v
     if (entry.child)
       collect(*entry.child, prefix + entry.name + '.', out);
     else
-      out.push_back({prefix + entry.name, entry.tensor, entry.kind});
+      out.push_back({prefix + entry.name, entry.tensor, entry.kind, entry.compressible});
   }
 }
 
@@ -139,7 +143,9 @@ void Module::initialise(
 }
 
 void Module::requires_grad_(bool on) {
-  for (const Tensor& p : parameters()) {
+  for (const auto& [name, p] : named_parameters()) {
+    check(!on || is_floating(p.dtype()), "module.requires_grad_: '", name, "' is ", p.dtype(),
+          ", which has no gradient");
     p.requires_grad_(on);
     if (!on) p.set_grad({});
   }
@@ -150,19 +156,34 @@ void Module::zero_grad() {
 }
 
 void Module::to(Dtype dtype) {
-  check(is_floating(dtype), "module.to: expected float32 or float64, got ", dtype);
+  check(is_floating(dtype) || is_compressed(dtype),
+        "module.to: expected float32, float64, bfloat16 or int8, got ", dtype);
   NoGrad no_grad;
+  std::set<const void*>
+      done;  // or left as they are: other layers than Linear and Embedding read them
+  for (const Named& entry : all())
+    if (is_compressed(dtype) && !entry.compressible) done.insert(&entry.tensor.impl());
+  std::vector<std::pair<TensorImpl*, Tensor>> converted;
   for (const Named& entry : all()) {
     TensorImpl& own = entry.tensor.impl();
-    if (!is_floating(own.dtype) || own.dtype == dtype) continue;
-    const Tensor other = entry.tensor.to(dtype).contiguous();
-    const TensorImpl& converted = other.impl();
-    converted.storage->version = own.storage->version + 1;  // so that backward detects the change
-    own.storage = converted.storage;
-    own.strides = converted.strides;
-    own.offset = converted.offset;
-    own.dtype = dtype;
-    own.grad = {};
+    const bool numbers = is_floating(own.dtype) || is_compressed(own.dtype);
+    if (!numbers || own.dtype == dtype || !done.insert(&own).second) continue;
+    try {
+      converted.emplace_back(&own, entry.tensor.to(dtype).contiguous());
+    } catch (const Error& e) {
+      fail("module.to: '", entry.name, "': ", e.what());
+    }
+  }
+  for (const auto& [own, other] : converted) {
+    const TensorImpl& from = other.impl();
+    from.storage->version = own->storage->version + 1;  // so that backward detects the change
+    own->storage = from.storage;
+    own->scales = from.scales;
+    own->strides = from.strides;
+    own->offset = from.offset;
+    own->dtype = dtype;
+    own->requires_grad &= !is_compressed(dtype);
+    own->grad = {};
   }
 }
 

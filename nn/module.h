@@ -60,7 +60,9 @@ class Module {
   /// Clears the parameters' gradients.
   void zero_grad();
   /// Converts parameters and floating-point buffers in place, so that all handles to them see the
-  /// new dtype, and clears the gradients of those it converts.
+  /// new dtype, and clears the gradients of those it converts. To bfloat16 or int8 it converts the
+  /// weights that only Linear and Embedding read, and freezes them: for inference, or to train other
+  /// layers around them. Throws Error, naming the parameter, if one cannot be converted.
   void to(Dtype dtype);
 
  protected:
@@ -81,6 +83,9 @@ class Module {
   /// handle to it. Unlike an Initialiser, a call such as init::normal({n, n}) that computes `value`
   /// runs even while loading.
   Tensor param(const std::string& name, Tensor value);
+  /// Says that only linear(), feed_forward() and embedding() read a parameter of this module, so
+  /// that to() may compress it.
+  void compressible(const std::string& name);
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers a layer and returns it. Its parameters and buffers are listed with `name` and a dot
@@ -112,6 +117,7 @@ class Module {
     Kind kind = Kind::parameter;
     Tensor tensor;                    // of a parameter or buffer
     std::shared_ptr<Registry> child;  // of a child
+    bool compressible = false;
   };
   struct Registry {
     std::vector<Entry> entries;
@@ -120,6 +126,7 @@ class Module {
     std::string name;
     Tensor tensor;
     Kind kind;
+    bool compressible;
   };
 
   static void check_name(const std::string& name);

@@ -101,7 +101,7 @@ std::string Tensor::to_string() const {
   if (!defined()) return "tensor(undefined)";
   const NoGrad no_grad;
   const bool abridged = numel() > abridge_above;
-  const Tensor x = detach();
+  const Tensor x = is_compressed(dtype()) ? to(float32) : detach();
   std::ostringstream out;
   write(out, x, choose_format(x, abridged), abridged, 0);
   out << "  " << dtype() << ' ' << shape();

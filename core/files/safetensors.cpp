@@ -11,6 +11,8 @@
 #include "gradus/core/files/json.h"
 #include "gradus/core/files/open_file.h"
 #include "gradus/core/internal.h"
+#include "gradus/core/kernels/compressed.h"
+#include "gradus/core/runtime/ceil_div.h"
 #include "gradus/core/tensor/autograd.h"
 
 namespace gradus {
@@ -24,14 +26,14 @@ constexpr uint64_t max_header_bytes = 100'000'000;
 // Bytes written at a time, so that they stay in cache; a multiple of 32.
 constexpr size_t block_bytes = 1 << 18;
 constexpr char metadata_key[] = "__metadata__";
+constexpr char scales_suffix[] = ".scales";  // an int8 matrix NAME has its scales in NAME.scales
 
 // Our files have both entries in their metadata and other programs' files neither, so that a bit
 // flipped in one name is detected.
 constexpr char checksum_key[] = "gradus.checksum", format_key[] = "gradus.format";
 
 char* bytes_of(const Tensor& t) {
-  return dispatch_any(t.dtype(),
-                      [&]<class T>(TypeTag<T>) { return reinterpret_cast<char*>(t.data<T>()); });
+  return reinterpret_cast<char*>(t.impl().storage->data() + t.impl().offset * size_of(t.dtype()));
 }
 
 // ---- element types ----
@@ -46,8 +48,6 @@ float float_from_half(uint16_t h) {
   const uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
-
-float float_from_bfloat(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
 
 bool bool_from_byte(uint8_t x) { return x != 0; }
 
@@ -85,7 +85,7 @@ const StoredType stored_types[] = {
     {"I64", 8, int64, nullptr},
     {"BOOL", 1, boolean, convert_all<uint8_t, bool, bool_from_byte>},
     {"F16", 2, float32, convert_all<uint16_t, float, float_from_half>},
-    {"BF16", 2, float32, convert_all<uint16_t, float, float_from_bfloat>},
+    {"BF16", 2, float32, convert_all<uint16_t, float, kernel::float_from_bfloat16>},
     {"I32", 4, int64, convert_integers<int32_t>},
     {"I16", 2, int64, convert_integers<int16_t>},
     {"I8", 1, int64, convert_integers<int8_t>},
@@ -96,6 +96,7 @@ const StoredType stored_types[] = {
 };
 
 const char* stored_name(Dtype dtype) {
+  if (is_compressed(dtype)) return dtype == int8 ? "I8" : "BF16";
   return std::find_if(std::begin(stored_types), std::end(stored_types),
                       [&](const StoredType& type) { return type.dtype == dtype; })
       ->name;
@@ -228,25 +229,45 @@ std::string_view read_header(const Mapping& file) {
   return text;
 }
 
-/// A tensor that uses the mapped bytes if they need no conversion and are aligned, else a copy.
-Tensor make_tensor(const Entry& entry, const std::shared_ptr<const Mapping>& file,
+/// A tensor of the entry's bytes as they are: of the mapped bytes if they are aligned, else a copy.
+Tensor unconverted(const Entry& entry, Dtype dtype, const std::shared_ptr<const Mapping>& file,
                    std::byte* from) {
-  const auto element = static_cast<uintptr_t>(size_of(entry.type->dtype));
-  if (!entry.type->convert && reinterpret_cast<uintptr_t>(from) % element == 0) {
+  if (reinterpret_cast<uintptr_t>(from) % static_cast<uintptr_t>(size_of(dtype)) == 0) {
     auto impl = std::make_shared<TensorImpl>();
     impl->storage =
         std::make_shared<Storage>(file, from, static_cast<int64_t>(entry.end - entry.begin));
     impl->shape = entry.shape;
     impl->strides = contiguous_strides(entry.shape);
-    impl->dtype = entry.type->dtype;
+    impl->dtype = dtype;
     return Tensor(std::move(impl));
   }
-  const Tensor tensor = empty(entry.shape, entry.type->dtype);
-  if (entry.type->convert)
-    entry.type->convert(from, tensor);
-  else if (entry.end > entry.begin)
-    std::memcpy(bytes_of(tensor), from, entry.end - entry.begin);
+  const Tensor tensor = empty(entry.shape, dtype);
+  if (entry.end > entry.begin) std::memcpy(bytes_of(tensor), from, entry.end - entry.begin);
   return tensor;
+}
+
+Tensor make_tensor(const Entry& entry, const std::shared_ptr<const Mapping>& file,
+                   std::byte* from) {
+  if (!entry.type->convert) return unconverted(entry, entry.type->dtype, file, from);
+  const Tensor tensor = empty(entry.shape, entry.type->dtype);
+  entry.type->convert(from, tensor);
+  return tensor;
+}
+
+/// The entries of scales, by the entry of the int8 matrix that they belong to.
+std::map<const Entry*, const Entry*> find_scales(const std::vector<Entry>& entries) {
+  auto is = [](const Entry& entry, std::string_view type) { return entry.type->name == type; };
+  std::map<std::string_view, const Entry*> by_name;
+  for (const Entry& entry : entries) by_name.emplace(entry.name, &entry);
+  std::map<const Entry*, const Entry*> scales;
+  for (const Entry& entry : entries) {
+    if (!is(entry, "I8") || entry.shape.size() != 2) continue;
+    const auto found = by_name.find(entry.name + scales_suffix);
+    const Shape blocks{entry.shape[0], ceil_div(entry.shape[1], kernel::scale_block)};
+    if (found != by_name.end() && is(*found->second, "BF16") && found->second->shape == blocks)
+      scales.emplace(&entry, found->second);
+  }
+  return scales;
 }
 
 SafetensorsFile read_safetensors(const std::shared_ptr<const Mapping>& file) {
@@ -257,9 +278,21 @@ SafetensorsFile read_safetensors(const std::shared_ptr<const Mapping>& file) {
   const std::optional<std::string> expected = take_checksum(header, result.metadata);
   Checksum checksum = expected ? checksum_of(header) : Checksum();
   std::byte* data = file->data + 8 + text.size();
-  for (const Entry& entry : parse_entries(header, file->bytes - 8 - text.size())) {
+  const std::vector<Entry> entries = parse_entries(header, file->bytes - 8 - text.size());
+  const std::map<const Entry*, const Entry*> scales = find_scales(entries);
+  std::set<const Entry*> taken;
+  for (const auto& [matrix, entry] : scales) taken.insert(entry);
+  for (const Entry& entry : entries) {
     if (expected) checksum.add(data + entry.begin, entry.end - entry.begin);
+    if (taken.contains(&entry)) continue;
     try {
+      if (const auto found = scales.find(&entry); found != scales.end()) {
+        const Tensor matrix = unconverted(entry, int8, file, data + entry.begin);
+        matrix.impl().scales =
+            unconverted(*found->second, bfloat16, file, data + found->second->begin);
+        result.tensors.emplace_back(entry.name, matrix);
+        continue;
+      }
       result.tensors.emplace_back(entry.name, make_tensor(entry, file, data + entry.begin));
     } catch (const Error& e) {
       fail("tensor ", shown(entry.name), ": ", e.what());
@@ -313,10 +346,13 @@ void check_names(const NamedTensors& tensors, const std::map<std::string, std::s
 
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata) {
-  check_names(tensors, metadata);
+  NamedTensors ordered = tensors;
+  for (const auto& [name, tensor] : tensors)
+    if (tensor.defined() && tensor.dtype() == int8)
+      ordered.emplace_back(name + scales_suffix, tensor.impl().scales);
+  check_names(ordered, metadata);
   // Large elements first, so that each tensor's data is aligned to its element size, for readers
   // that map the file.
-  NamedTensors ordered = tensors;
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
     return size_of(a.second.dtype()) > size_of(b.second.dtype());
   });

@@ -20,13 +20,15 @@ struct SafetensorsFile {
 
 /// Replaces the file at `path` with the tensors, atomically, like write_file_atomically. Adds the
 /// entries gradus.format and gradus.checksum to the header's __metadata__; `metadata` must not
-/// contain them. The checksum covers the header and the data.
+/// contain them. The checksum covers the header and the data. An int8 matrix NAME becomes two
+/// tensors: NAME, I8, and its scales NAME.scales, BF16 (rows, ceil(columns / 32)).
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
 /// Maps a file into memory and validates all of it, in time linear in its size. F32, F64 and I64
 /// tensors whose data is aligned use the mapping, copying pages on write. The rest is copied, F16
-/// and BF16 as float32, integers other than I64 as int64. While the tensors live, the file may be
+/// and BF16 as float32, integers other than I64 as int64; but I8 with scales, as above, becomes an
+/// int8 matrix that uses the mapping. While the tensors live, the file may be
 /// removed or replaced, as save_safetensors does, but not truncated or overwritten.
 ///
 /// Throws Error, naming the file and the problem, on a header longer than 100,000,000 bytes or than

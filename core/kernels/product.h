@@ -36,6 +36,10 @@
 //                                oneDNN's time. Windows that do not overlap (a ViT's patches) are
 //                                copied into a matrix instead: 0.5 to 0.75 of this kernel's time.
 //
+// compressed_dots compressed.h   A few rows times a weight in bfloat16 or int8, read as stored.
+//                                Simple form: convert the weight to float32, then a product; that
+//                                is what more rows do, by blocks of columns.
+//
 // blas          blas.h           All other matrices.
 
 #include "gradus/core/kernels/tile_gemm.h"
@@ -43,14 +47,24 @@
 
 namespace gradus::kernel {
 
-enum class ProductKernel { zero, row_dots, panel, packed_panel, tile, window, blas };
+enum class ProductKernel {
+  zero,
+  row_dots,
+  panel,
+  packed_panel,
+  tile,
+  window,
+  compressed_dots,
+  blas
+};
 
 /// How the operands of a product are stored.
 enum class ProductOperands {
-  matrices,  ///< A and B are matrices in memory
-  packed,    ///< B is packed once, for many products
-  tiles,     ///< A, B and C are blocks in the caches
-  windows,   ///< A's rows are windows of an image
+  matrices,    ///< A and B are matrices in memory
+  packed,      ///< B is packed once, for many products
+  tiles,       ///< A, B and C are blocks in the caches
+  windows,     ///< A's rows are windows of an image
+  compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
 /// C (m, n) = op(A) (m, k) op(B) (k, n), or C += op(A) op(B).
@@ -71,6 +85,9 @@ struct ProductShape {
 /// With fewer queries than this, most vector lanes of attention, one per query, would be empty.
 inline constexpr int64_t few_queries = 4;
 
+/// With more rows of A than this, a compressed B is converted to float32.
+inline constexpr int64_t few_compressed_rows = 12;
+
 /// The kernel for a product of elements of `dtype`, float32 or float64, on a processor with vectors
 /// of `vector_bytes`. It depends on nothing else, least of all on the number of threads.
 constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
@@ -84,6 +101,9 @@ constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
     case ProductOperands::windows:
       if (!p.disjoint) return ProductKernel::window;
       break;  // they are copied into a matrix
+    case ProductOperands::compressed:
+      if (p.m <= few_compressed_rows) return ProductKernel::compressed_dots;
+      break;  // blocks of it are converted to matrices
     case ProductOperands::matrices:
       break;
   }

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "gradus/core/ops/axis_rows.h"
+#include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/ordering.h"
 #include "gradus/core/ops/prelude.h"
@@ -237,6 +238,11 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
   check_shape("embedding", "weight", weight, {"n", "d"});
   Shape shape = ids.shape();
   shape.push_back(weight.shape()[1]);
+  if (is_compressed(weight.dtype())) {
+    const Tensor y = empty(shape);
+    embed_compressed(weight, checked_index("embedding", "id", ids, weight.size(0)), y);
+    return y;
+  }
   const Tensor y = empty(shape, weight.dtype());
   select_into("embedding", "id", weight, 0, ids, y);
   record("embedding", {y}, {weight, ids}, saves_input(1), [](Backward& b) {

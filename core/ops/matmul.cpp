@@ -4,6 +4,7 @@
 #include "gradus/core/kernels/linear.h"
 #include "gradus/core/kernels/partials.h"
 #include "gradus/core/ops/activation_table.h"
+#include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
 #include "gradus/core/ops/shape.h"
@@ -147,7 +148,7 @@ Tensor as_rows(const Tensor& x, int64_t n) {
 /// act(x W^T + b), the composed form.
 Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                        Activation activation) {
-  const Tensor z = matmul(x, weight.mT());
+  const Tensor z = matmul(x, floating(weight).mT());
   return activate(bias.defined() ? z + bias : z, activation);
 }
 
@@ -170,8 +171,12 @@ void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                              pz + at, py + at, ps ? ps + at : ps);
     });
   };
-  multiply(as_rows(x, weight.size(1)), weight.mT(), false, as_rows(z, n),
-           plain ? blas::TileDone() : finish);
+  const Tensor rows = as_rows(x, weight.size(1)), out = as_rows(z, n);
+  const blas::TileDone done = plain ? blas::TileDone() : finish;
+  if (is_compressed(weight.dtype()))
+    multiply_compressed(rows, weight, out, done);
+  else
+    multiply(rows, weight.mT(), false, out, done);
 }
 
 /// Returns dz = dy act'(z), computed in place if dy has no other owner. The same pass writes the
@@ -231,7 +236,7 @@ Tensor give_bias(Backward& back, int i, int64_t n, Activation activation, Tensor
 
 /// Inputs x (0), weight (1), bias (2).
 void linear_backward(Backward& back, Activation activation, const Tensor& kept) {
-  const Tensor x = back.input(0), weight = back.input(1);
+  const Tensor x = back.input(0), weight = floating(back.input(1));
   const Tensor dz =
       give_bias(back, 2, weight.size(0), activation, take_grad(back).contiguous(), kept);
   if (back.needs(1)) give_rows(back, 1, dz.mT(), as_rows(x, weight.size(1)));
@@ -244,10 +249,11 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const int64_t in = weight.size(1);
   check(x.rank() >= 1 && x.shape().back() == in, op, ": expected x (..., ", in, ") for weight ",
         weight.shape(), ", got ", x.shape());
-  check(is_floating(x.dtype()) && x.dtype() == weight.dtype(), op,
+  const Dtype expected = is_compressed(weight.dtype()) ? float32 : weight.dtype();
+  check(is_floating(x.dtype()) && x.dtype() == expected, op,
         ": expected x and weight both float32 or both float64, got ", x.dtype(), " and ",
         weight.dtype());
-  if (bias.defined()) check_tensor(op, "bias", bias, weight.dtype(), {weight.size(0)});
+  if (bias.defined()) check_tensor(op, "bias", bias, expected, {weight.size(0)});
 }
 
 }  // namespace
@@ -282,7 +288,7 @@ namespace {
 /// is h if act' is computed from the output, else z, from which h is recomputed along with act'(z).
 template <class T, class A>
 void feed_forward_backward(Backward& back, Activation activation, A, const Tensor& kept) {
-  const Tensor x = back.input(0), w1 = back.input(1), w2 = back.input(3);
+  const Tensor x = back.input(0), w1 = floating(back.input(1)), w2 = floating(back.input(3));
   const int64_t n = w1.size(0);
   const Tensor dy =
       give_bias(back, 4, w2.size(0), Activation::none, take_grad(back).contiguous(), {});

@@ -33,6 +33,7 @@ struct TensorImpl {
   Shape shape, strides;              ///< strides in elements, 0 along an expanded axis
   int64_t offset = 0;                ///< of the first element, in elements
   Dtype dtype = Dtype::float32;      ///< of every element
+  Tensor scales;                     ///< of an int8 matrix: (rows, blocks), bfloat16
   bool requires_grad = false;        ///< of a leaf; a tensor with a node always requires grad
   int output_index = 0;              ///< index among the node's outputs
   std::shared_ptr<Node> node;        ///< the recorded op that computed it; null for a leaf

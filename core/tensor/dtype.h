@@ -13,8 +13,9 @@
 
 namespace gradus {
 
-/// An element type: float, double, int64_t or bool.
-enum class Dtype : uint8_t { float32, float64, int64, boolean };
+/// An element type: float, double, int64_t or bool; or, for weights in less memory, bfloat16 or int8
+/// (core/ops/compression.h).
+enum class Dtype : uint8_t { float32, float64, int64, boolean, bfloat16, int8 };
 
 ///@{
 /// Short names, as in zeros({2, 3}, float64).
@@ -22,23 +23,28 @@ inline constexpr Dtype float32 = Dtype::float32;
 inline constexpr Dtype float64 = Dtype::float64;
 inline constexpr Dtype int64 = Dtype::int64;
 inline constexpr Dtype boolean = Dtype::boolean;
+inline constexpr Dtype bfloat16 = Dtype::bfloat16;
+inline constexpr Dtype int8 = Dtype::int8;
 ///@}
 
-/// The dtype's name: "float32", "float64", "int64" or "bool".
+/// The dtype's name: "float32", "float64", "int64", "bool", "bfloat16" or "int8".
 inline const char* name_of(Dtype dtype) {
-  constexpr const char* names[] = {"float32", "float64", "int64", "bool"};
+  constexpr const char* names[] = {"float32", "float64", "int64", "bool", "bfloat16", "int8"};
   const auto i = static_cast<size_t>(dtype);
   return i < std::size(names) ? names[i] : "?";
 }
 /// Prints name_of(dtype).
 inline std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << name_of(dtype); }
 
-/// Bytes per element.
+/// Bytes per element; of int8 without its scales.
 inline int64_t size_of(Dtype dtype) {
-  return dtype == Dtype::float32 ? 4 : dtype == Dtype::boolean ? 1 : 8;
+  constexpr int64_t sizes[] = {4, 8, 8, 1, 2, 1};
+  return sizes[static_cast<size_t>(dtype)];
 }
 /// Whether the dtype is float32 or float64; only these have gradients.
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
+/// Whether the dtype is bfloat16 or int8. Only linear, feed_forward, embedding and to() read these.
+inline bool is_compressed(Dtype dtype) { return dtype == Dtype::bfloat16 || dtype == Dtype::int8; }
 
 /// Throws Error, its message opening with `op`, if the dtype is int64 and `value` has a fraction,
 /// is NaN or is out of int64's range.

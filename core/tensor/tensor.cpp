@@ -2,6 +2,7 @@
 
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/elementwise.h"
+#include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/tensor/autograd.h"
 
@@ -109,6 +110,7 @@ void core::check_tensor(const char* op, const char* what, const Tensor& x, Dtype
 namespace {
 /// Copies x to a new contiguous tensor of `dtype`.
 Tensor copy_as(const Tensor& x, Dtype dtype) {
+  if (is_compressed(dtype) || is_compressed(x.dtype())) return recoded(x, dtype);
   Tensor y = empty(x.shape(), dtype);
   kernel::convert(x, y);
   return y;
@@ -194,7 +196,10 @@ Tensor Tensor::copy_(const Tensor& source) const {
         source.shape(), " does not broadcast to ", shape());
   check_convertible("copy_", source, dtype());
   begin_in_place("copy_", *this);
-  kernel::convert(apart_from(*this, source), *this);
+  if (is_compressed(dtype()))
+    copy_compressed(source, *this);
+  else
+    kernel::convert(apart_from(*this, source), *this);
   return *this;
 }
 

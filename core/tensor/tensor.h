@@ -53,7 +53,7 @@ class Tensor {
   /// The size of an axis.
   int64_t size(int64_t dim) const;
   int64_t numel() const { return shape().numel(); }  ///< number of elements; 1 for rank 0
-  Dtype dtype() const;                               ///< float32, float64, int64 or boolean
+  Dtype dtype() const;                               ///< float32, float64, int64, ...
   /// Whether the elements are in row-major order without gaps.
   bool is_contiguous() const;
   /// Pointer to the first element. Throws Error if T is not the tensor's element type.
@@ -91,7 +91,8 @@ class Tensor {
 
   // ---- conversion and copies (differentiable) ----
   /// Converts to `dtype`. Conversion to int64 truncates and throws Error on NaN and values out of
-  /// range.
+  /// range. A float32 tensor converts to bfloat16 and, if it is a matrix of finite elements, to
+  /// int8, for linear, feed_forward and embedding to read; these have no gradient.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;

@@ -7,6 +7,7 @@
 
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/models/folder/folder_files.h"
@@ -313,7 +314,8 @@ NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
     if (!tokens || is_in_classifier(parameter, tokens->to_text() == "true"))
       add_tensor(all, parameter, is_bare ? "" : hf_model.prefix, tensor);
   };
-  for (const auto& [name, tensor] : model.state_dict()) {
+  for (const auto& [name, stored] : model.state_dict()) {
+    const Tensor tensor = floating(stored);
     add(name, tensor);
     // Hugging Face's layers all have biases, except for the output.
     if (lacks_biases && (name.starts_with("blocks.") || name == "ln_f.weight"))

@@ -97,7 +97,12 @@ nn::Module& make_uninitialised(const std::string& dir, int64_t elements,
 
 void load_into(nn::Module& model, const std::string& path, const NamedTensors& tensors) {
   naming(path, [&] {
-    if (!tensors.empty()) model.to(tensors.front().second.dtype());
+    const bool compressed = std::any_of(tensors.begin(), tensors.end(), [](const auto& named) {
+      return named.second.dtype() == int8;
+    });
+    if (!tensors.empty() && !is_compressed(tensors.front().second.dtype()))
+      model.to(tensors.front().second.dtype());
+    if (compressed) model.to(int8);
     model.load_state_dict(tensors);
   });
 }

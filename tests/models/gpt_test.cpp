@@ -13,6 +13,7 @@
 #include "gradus/models/folder/model_folder.h"
 #include "gradus/optim/optim.h"
 #include "tests/golden/golden.h"
+#include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace gradus;
@@ -361,6 +362,43 @@ TEST_CASE("a saved GPT loads unchanged", "[gpt]") {
       const Tensor ids = randint(0, config.vocab, {2, config.context});
       CHECK(golden::same(model(ids).detach(), loaded(ids).detach()));
     }
+}
+
+TEST_CASE("a GPT in bfloat16 or int8 computes, saves and loads", "[gpt][compression]") {
+  const Dtype dtype = GENERATE(bfloat16, int8);
+  const bool tie = GENERATE(true, false);
+  CAPTURE(dtype, tie);
+  manual_seed(1);
+  models::GPT model({.vocab = 50, .context = 16, .layers = 2, .heads = 2, .dim = 40, .tie = tie});
+  TemporaryFolder folder;
+  save_model(folder / "full", model);
+  model.to(dtype);
+  for (const auto& [name, p] : model.named_parameters()) {
+    CAPTURE(name);
+    const bool matrix = name.starts_with("wte") || name.starts_with("head") ||
+                        (name.starts_with("blocks") && p.rank() == 2);
+    CHECK(p.dtype() == (matrix ? dtype : float32));
+  }
+  auto full = models::load_model<models::GPT>(folder / "full");
+  for (const auto& [name, p] : full.named_parameters()) {  // the same numbers, stored as float32
+    const NoGrad no_grad;
+    if (p.rank() == 2 && name != "wpe.weight") p.copy_(p.to(dtype).to(float32));
+  }
+  const Tensor ids = randint(0, 50, {2, 16});
+  const NoGrad no_grad;
+  CHECK(gradus::testing::difference(model(ids), full(ids)) < 1e-5);
+
+  save_model(folder / "small", model);
+  auto loaded = models::load_model<models::GPT>(folder / "small");
+  CHECK(loaded.head.weight.dtype() == (dtype == int8 ? int8 : float32));  // float32: see below
+  loaded.to(dtype);  // bfloat16 files load as float32, without loss
+  CHECK(gradus::testing::difference(loaded(ids), model(ids)) == 0);
+  // An existing model takes either form.
+  load_weights(folder / "full", loaded);
+  CHECK(loaded.head.weight.dtype() == float32);
+  load_weights(folder / "small", loaded);
+  loaded.to(dtype);
+  CHECK(gradus::testing::difference(loaded(ids), model(ids)) == 0);
 }
 
 TEST_CASE("a GPT configuration of an earlier version loads", "[gpt]") {

@@ -222,3 +222,58 @@ TEST_CASE("a parameter has the requested shape", "[nn]") {
                     "got (1,)");
   CHECK_THROWS_WITH(Square(0), "Square: expected sizes > 0, got (0, 0)");
 }
+
+TEST_CASE("to() compresses what only linear layers and embeddings read", "[nn][compression]") {
+  struct Net : nn::Module {
+    nn::Embedding words;
+    nn::Linear head, out;
+    nn::LSTM rnn;
+    nn::LayerNorm norm;
+    Net()
+        : words(child("words", nn::Embedding(50, 8))),
+          head(child("head", nn::Linear(words.weight))),
+          out(child("out", nn::Linear(8, 8))),
+          rnn(child("rnn", nn::LSTM(8, 8))),
+          norm(child("norm", nn::LayerNorm(8))) {}
+  };
+  const Dtype dtype = GENERATE(bfloat16, int8);
+  manual_seed(1);
+  Net net;
+  const NamedTensors before = net.named_parameters();
+  const Tensor words = net.words.weight.to(dtype).to(float32);
+  net.to(dtype);
+  for (const auto& [name, tensor] : net.named_parameters()) {
+    CAPTURE(name);
+    const bool compressed = name == "words.weight" || name == "out.weight";
+    CHECK(tensor.dtype() == (compressed ? dtype : float32));
+    CHECK(tensor.requires_grad() == !compressed);
+  }
+  CHECK(golden::same(net.head.weight.to(float32), words));  // still tied
+  CHECK(net.head.dtype() == float32);
+  CHECK(net.words(from_data<int64_t>({3}, {1})).dtype() == float32);
+  CHECK_THROWS_WITH(net.requires_grad_(),
+                    Contains("'words.weight' is ") && Contains("which has no gradient"));
+  net.to(float32);
+  CHECK(golden::same(net.head.weight, words));
+  CHECK(net.num_parameters() == Net().num_parameters());
+}
+
+TEST_CASE("to() names the parameter that cannot be compressed, and changes nothing", "[nn]") {
+  nn::Sequential net(nn::Linear(2, 3), nn::Linear(3, 2));
+  const NoGrad no_grad;
+  net.parameters()[2][1][1].fill_(std::nan(""));
+  CHECK_THROWS_WITH(net.to(int8), Contains("module.to: '1.weight': to: int8: expected finite"));
+  CHECK(net.parameters()[0].dtype() == float32);
+  net.to(float64);
+  CHECK_THROWS_WITH(net.to(bfloat16), Contains("'0.weight': to: only float32 converts"));
+  CHECK_THROWS_WITH(net.to(int64), Contains("expected float32, float64, bfloat16 or int8"));
+}
+
+TEST_CASE("parts of a compressed linear layer's output", "[nn][compression]") {
+  const Dtype dtype = GENERATE(bfloat16, int8);
+  manual_seed(2);
+  nn::Linear layer(40, 9);
+  layer.to(dtype);
+  const Tensor x = randn({3, 40});
+  CHECK(gradus::testing::difference(layer.rows(x, 2, 7), layer(x).slice(1, 2, 7)) < 1e-6);
+}

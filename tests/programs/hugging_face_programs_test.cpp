@@ -157,6 +157,33 @@ TEST_CASE("convert: to Hugging Face's format and back gives the same model",
         std::vector<std::string>{labels + R"(: id2label: ["LABEL_0","good"])"});
 }
 
+TEST_CASE("convert and generate: weights in bfloat16 and int8", "[programs][compression]") {
+  TemporaryFolder scratch;
+  const std::string type = GENERATE("bfloat16", "int8");
+  CAPTURE(type);
+  const std::string small = scratch / "small", back = scratch / "back";
+  const std::string prompt = " --prompt 'the cat' --tokens 12 --temperature 0";
+  auto text = [&](const std::string& flags) {
+    const Result result = run("generate", flags + prompt);
+    CAPTURE(result.output);
+    REQUIRE(result.status == 0);
+    return result.output;
+  };
+  const Result converted = run("convert", "--model " + folders + "gpt2 --to " + small +
+                                              " --format gradus --weights " + type);
+  REQUIRE(converted.status == 0);
+  CHECK(text("--model " + small + " --weights " + type) ==
+        text("--model " + folders + "gpt2 --weights " + type));
+  // Hugging Face's format holds the same numbers as float32.
+  REQUIRE(run("convert", "--model " + small + " --to " + back + " --format hugging-face").status ==
+          0);
+  CHECK(text("--model " + back + " --weights " + type) == text("--model " + small));
+  const Result refused =
+      run("convert", "--model " + small + " --to " + (scratch / "no") + " --weights " + type);
+  CHECK(refused.status == 1);
+  CHECK_THAT(refused.output, Contains("--weights: bfloat16 and int8 need --format gradus"));
+}
+
 TEST_CASE("Hugging Face: PyTorch reads what gradus wrote, and weights.py moves weights",
           "[hugging_face][python]") {
   const std::string python = python_with_torch();

@@ -171,6 +171,59 @@ TEST_CASE("safetensors: signed and unsigned integers of every width are read", "
     }
 }
 
+TEST_CASE("safetensors: int8 matrices are stored as values and scales, bfloat16 as it is",
+          "[safetensors][compression]") {
+  manual_seed(1);
+  const Tensor x = randn({3, 70}), q = x.to(int8), h = x.to(bfloat16);
+  TemporaryFolder folder;
+  const std::string path = folder / "compressed";
+  save_safetensors(path, {{"q", q}, {"x", x}, {"h", h}});
+  const auto header = parts_of(read_file(path)).first;
+  CHECK(header["q"]["dtype"] == "I8");
+  CHECK(header["q"]["shape"] == std::vector<int64_t>{3, 70});
+  CHECK(header["q.scales"]["dtype"] == "BF16");
+  CHECK(header["q.scales"]["shape"] == std::vector<int64_t>{3, 3});
+  CHECK(header["h"]["dtype"] == "BF16");
+  const auto loaded = load_safetensors(path).tensors;
+  REQUIRE(loaded.size() == 3);
+  const std::map<std::string, Tensor> named(loaded.begin(), loaded.end());
+  REQUIRE(named.at("q").dtype() == int8);
+  check_same_bits<float>(named.at("q").to(float32), q.to(float32));
+  check_same_bits<float>(named.at("h"), h.to(float32));
+  CHECK_THROWS_WITH(save_safetensors(path, {{"q", q}, {"q.scales", x}}),
+                    Contains("two tensors are named \"q.scales\""));
+}
+
+TEST_CASE("safetensors: I8 with scales from another program is an int8 matrix if its scales fit",
+          "[safetensors][compression]") {
+  // Rows of 33 values, so two scales per row: 1 (0x3f80), 0.5, -2 and 0.25.
+  const std::string scales = std::string("\x80\x3f\x00\x3f\x00\xc0\x80\x3e", 8);
+  const std::string data = std::string(32, '\3') + '\xfe' + std::string(32, '\1') + '\x7f' + scales;
+  TemporaryFolder folder;
+  auto load = [&](const std::string& scales_entry) {
+    const std::string header =
+        R"({"w": {"dtype": "I8", "shape": [2, 33], "data_offsets": [0, 66]}, "w.scales": )" +
+        scales_entry + "}";
+    write_file_atomically(folder / "foreign", file_of(header, data));
+    return load_safetensors(folder / "foreign").tensors;
+  };
+  const auto fits = load(R"({"dtype": "BF16", "shape": [2, 2], "data_offsets": [66, 74]})");
+  REQUIRE(fits.size() == 1);
+  std::vector<double> expected(66, 3);
+  expected[32] = -1;
+  std::fill(expected.begin() + 33, expected.end(), -2);
+  expected[65] = 127 * 0.25;
+  CHECK(fits[0].second.to(float32).to_vector<double>() == expected);
+  for (const char* other : {R"({"dtype": "BF16", "shape": [4], "data_offsets": [66, 74]})",
+                            R"({"dtype": "BF16", "shape": [4, 1], "data_offsets": [66, 74]})",
+                            R"({"dtype": "F32", "shape": [2, 1], "data_offsets": [66, 74]})"}) {
+    CAPTURE(other);
+    const auto apart = load(other);
+    REQUIRE(apart.size() == 2);
+    CHECK(apart[0].second.dtype() == int64);
+  }
+}
+
 TEST_CASE("safetensors: a failed save changes nothing", "[safetensors]") {
   TemporaryFolder folder;
   const Tensor x = ones({2});

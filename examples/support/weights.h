@@ -1,0 +1,25 @@
+#pragma once
+// The flag --weights: how a model's weights are held in memory and written.
+
+#include "gradus/models/folder/fields.h"
+#include "gradus/nn/module.h"
+
+namespace gradus {
+
+enum class Weights { as_stored, float32, bfloat16, int8 };
+
+/// Adds the field "weights".
+inline void add_weights(models::Fields& fields, Weights& weights) {
+  fields.add("weights", weights, {"as-stored", "float32", "bfloat16", "int8"},
+             "weights of linear layers and embeddings: bfloat16 and int8 take a half and a quarter "
+             "of the memory, and of the time to generate a token");
+}
+
+/// Converts the model's weights.
+inline void store_weights(nn::Module& model, Weights weights) {
+  if (weights == Weights::float32) model.to(float32);
+  if (weights == Weights::bfloat16) model.to(bfloat16);
+  if (weights == Weights::int8) model.to(int8);
+}
+
+}  // namespace gradus
