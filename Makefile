@@ -59,7 +59,7 @@ variant := $(strip $(filter-out g++,$(compiler)) $(filter-out native,$(ARCH)) \
   $(if $(filter-out 0,$(DEBUG)),debug) $(subst $(comma),-,$(SANITIZE)))
 BUILD := build$(addprefix /,$(subst $(space),-,$(variant)))
 
-LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp models/*/*.cpp \
+LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp core/*/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp models/*/*.cpp \
   models/*/*/*.cpp))
 SUPPORT_SRC := $(sort $(wildcard examples/*/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
@@ -139,7 +139,7 @@ precompiled = $(if $(PRECOMPILED),$(if $(quick), \
   $(if $(findstring clang,$(compiler)),-include-pch $(PRECOMPILED).gch,-include $(PRECOMPILED))))
 # Two files contain the paths of the source tree and the programs.
 folders := -DGRADUS_SOURCE_DIR='"$(CURDIR)"' -DGRADUS_BIN_DIR='"$(CURDIR)/$(BUILD)/bin"'
-includes = -Ibuild/include $(if $(filter core/kernels/blas.cpp,$(1)),$(BLAS_CFLAGS:-I%=-isystem%)) \
+includes = -Ibuild/include $(if $(filter core/kernels/products/blas.cpp,$(1)),$(BLAS_CFLAGS:-I%=-isystem%)) \
   $(if $(filter examples/% tests/%,$(1)),-I. -Ibuild/embedded) \
   $(if $(filter examples/support/source_text.cpp tests/support/paths.cpp,$(1)),$(folders))
 

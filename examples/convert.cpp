@@ -61,8 +61,8 @@ int run(int argc, char** argv) {
   flags.add("--to", o.to, "DIR", "model folder to write");
   models::Fields format;
   format.add("format", o.format, {"hugging-face", "gradus"}, "format to write");
-  add_weights(format, o.weights);
   flags.add(format);
+  add_weights(flags, o.weights);
   if (!flags.parse(argc, argv)) return 0;
   core::check(!o.to.empty(), "--to: expected a folder");
   core::check(o.format == Format::gradus || o.weights == Weights::as_stored ||

@@ -28,9 +28,7 @@ int run(int argc, char** argv) {
       "  generate --model DIR --prompt \"...\"");
   flags.group("Text");
   flags.add("--model", folder, "DIR", "model folder written by train_gpt, or a GPT-2's");
-  models::Fields weights_field;
-  add_weights(weights_field, weights);
-  flags.add(weights_field);
+  add_weights(flags, weights);
   flags.add("--prompt", prompt, "TEXT", "text to continue", "a line break");
   flags.add("--tokens", options.tokens, 0, 1e15,
             "tokens to generate (characters, words or byte pairs)");

@@ -19,16 +19,12 @@ const Tensor& checked_weight(const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 Linear::Linear(int64_t in, int64_t out, const LinearOptions& options)
-    : weight(param("weight", {out, in}, init::kaiming_uniform())),
-      bias(options.bias ? param("bias", {out}, init::uniform_fan_in(in)) : Tensor()) {
-  compressible("weight");
-}
+    : weight(compressible(param("weight", {out, in}, init::kaiming_uniform()))),
+      bias(options.bias ? param("bias", {out}, init::uniform_fan_in(in)) : Tensor()) {}
 
 Linear::Linear(const Tensor& weight_, const Tensor& bias_)
-    : weight(param("weight", checked_weight(weight_, bias_))),
-      bias(bias_.defined() ? param("bias", bias_) : bias_) {
-  compressible("weight");
-}
+    : weight(compressible(param("weight", checked_weight(weight_, bias_)))),
+      bias(bias_.defined() ? param("bias", bias_) : bias_) {}
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) const {
   return linear(x, weight, bias, activation);
@@ -45,9 +41,7 @@ Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
 }
 
 Embedding::Embedding(int64_t count, int64_t dim)
-    : weight(param("weight", {count, dim}, init::normal())) {
-  compressible("weight");
-}
+    : weight(compressible(param("weight", {count, dim}, init::normal()))) {}
 
 Tensor Embedding::operator()(const Tensor& ids) const { return embedding(weight, ids); }
 

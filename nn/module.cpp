@@ -3,6 +3,7 @@
 #include <set>
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/tensor/autograd.h"
 #include "gradus/nn/loading.h"
@@ -46,8 +47,9 @@ Tensor Module::buffer(const std::string& name, Tensor value, bool persistent) {
   return value;
 }
 
-void Module::compressible(const std::string& name) {
-  for (Entry& entry : registry_->entries) entry.compressible |= entry.name == name;
+Tensor Module::compressible(Tensor parameter) {
+  registry_->entries.back().compressible = true;
+  return parameter;
 }
 
 void Module::check_name(const std::string& name) {
@@ -158,33 +160,13 @@ void Module::zero_grad() {
 void Module::to(Dtype dtype) {
   check(is_floating(dtype) || is_compressed(dtype),
         "module.to: expected float32, float64, bfloat16 or int8, got ", dtype);
-  NoGrad no_grad;
-  std::set<const void*>
-      done;  // or left as they are: other layers than Linear and Embedding read them
-  for (const Named& entry : all())
-    if (is_compressed(dtype) && !entry.compressible) done.insert(&entry.tensor.impl());
-  std::vector<std::pair<TensorImpl*, Tensor>> converted;
-  for (const Named& entry : all()) {
-    TensorImpl& own = entry.tensor.impl();
-    const bool numbers = is_floating(own.dtype) || is_compressed(own.dtype);
-    if (!numbers || own.dtype == dtype || !done.insert(&own).second) continue;
-    try {
-      converted.emplace_back(&own, entry.tensor.to(dtype).contiguous());
-    } catch (const Error& e) {
-      fail("module.to: '", entry.name, "': ", e.what());
-    }
-  }
-  for (const auto& [own, other] : converted) {
-    const TensorImpl& from = other.impl();
-    from.storage->version = own->storage->version + 1;  // so that backward detects the change
-    own->storage = from.storage;
-    own->scales = from.scales;
-    own->strides = from.strides;
-    own->offset = from.offset;
-    own->dtype = dtype;
-    own->requires_grad &= !is_compressed(dtype);
-    own->grad = {};
-  }
+  NamedTensors tensors;
+  std::set<const void*> seen;
+  for (const Named& entry : all())  // one handle that others may read keeps a tensor as it is
+    if (is_compressed(dtype) && !entry.compressible) seen.insert(&entry.tensor.impl());
+  for (Named& entry : all())
+    if (seen.insert(&entry.tensor.impl()).second) tensors.emplace_back(entry.name, entry.tensor);
+  convert_in_place("module.to", tensors, dtype);
 }
 
 }  // namespace gradus::nn

@@ -83,9 +83,10 @@ class Module {
   /// handle to it. Unlike an Initialiser, a call such as init::normal({n, n}) that computes `value`
   /// runs even while loading.
   Tensor param(const std::string& name, Tensor value);
-  /// Says that only linear(), feed_forward() and embedding() read a parameter of this module, so
-  /// that to() may compress it.
-  void compressible(const std::string& name);
+  /// Says that only linear(), feed_forward() and embedding() read the parameter registered last, so
+  /// that to() may compress it:
+  ///   weight(compressible(param("weight", {out, in}, init::kaiming_uniform())))
+  Tensor compressible(Tensor parameter);
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers a layer and returns it. Its parameters and buffers are listed with `name` and a dot

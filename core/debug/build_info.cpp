@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "gradus/core/kernels/blas.h"
+#include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/runtime/threads.h"
 #include "gradus/core/version.h"
 

@@ -11,7 +11,7 @@
 #include "gradus/core/files/json.h"
 #include "gradus/core/files/open_file.h"
 #include "gradus/core/internal.h"
-#include "gradus/core/kernels/compressed.h"
+#include "gradus/core/kernels/products/compressed.h"
 #include "gradus/core/runtime/ceil_div.h"
 #include "gradus/core/tensor/autograd.h"
 

@@ -3,7 +3,7 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/attention_tiles.h"
 #include "gradus/core/kernels/dropout.h"
-#include "gradus/core/kernels/product.h"
+#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/kernels/softmax.h"
 
 // The forward pass; attention_backward.cpp holds the backward pass.

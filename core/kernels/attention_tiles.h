@@ -4,7 +4,7 @@
 
 #include "gradus/core/kernels/attention.h"
 #include "gradus/core/kernels/math.h"
-#include "gradus/core/kernels/tile_gemm.h"
+#include "gradus/core/kernels/products/tile_gemm.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/parallel.h"
 

@@ -12,7 +12,7 @@
 //
 // long: parameters follow BLAS's gemm, see tile_gemm.h.
 
-#include "gradus/core/kernels/panel_gemm.h"
+#include "gradus/core/kernels/products/panel_gemm.h"
 #include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "gradus/core/kernels/math.h"
-#include "gradus/core/kernels/packed_matrix.h"
+#include "gradus/core/kernels/products/packed_matrix.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/parallel.h"
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "gradus/core/kernels/compressed.h"
-#include "gradus/core/kernels/product.h"
+#include "gradus/core/kernels/products/compressed.h"
+#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/ops/prelude.h"
 #include "gradus/core/runtime/ceil_div.h"
 
@@ -96,6 +96,31 @@ Tensor internal::rows_of(const Tensor& matrix, int64_t begin, int64_t end) {
   return rows;
 }
 
+void internal::convert_in_place(const char* op, const NamedTensors& tensors, Dtype dtype) {
+  const NoGrad no_grad;
+  std::vector<std::pair<TensorImpl*, Tensor>> converted;
+  for (const auto& [name, tensor] : tensors) {
+    const Dtype own = tensor.dtype();
+    if (own == dtype || !(is_floating(own) || is_compressed(own))) continue;
+    try {
+      converted.emplace_back(&tensor.impl(), tensor.to(dtype).contiguous());
+    } catch (const Error& e) {
+      fail(op, ": '", name, "': ", e.what());
+    }
+  }
+  for (const auto& [own, tensor] : converted) {
+    const TensorImpl& from = tensor.impl();
+    from.storage->version = own->storage->version + 1;  // so that backward detects the change
+    own->storage = from.storage;
+    own->scales = from.scales;
+    own->strides = from.strides;
+    own->offset = from.offset;
+    own->dtype = dtype;
+    own->requires_grad &= is_floating(dtype);
+    own->grad = {};
+  }
+}
+
 void internal::copy_compressed(const Tensor& source, const Tensor& to) {
   check(source.dtype() == to.dtype() && source.shape() == to.shape(), "copy_: expected ",
         to.dtype(), ' ', to.shape(), ", got ", source.dtype(), ' ', source.shape());
@@ -116,7 +141,7 @@ void internal::multiply_compressed(const Tensor& x, const Tensor& weight, const 
   ProfileScope::count(2.0 * static_cast<double>(m) * static_cast<double>(n * k), 0);
   const kernel::ProductShape shape{.operands = kernel::ProductOperands::compressed, .m = m};
   if (choose_product(shape, float32) == kernel::ProductKernel::compressed_dots) {
-    const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(k * m, 1));
+    const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(k * m, 1));
     const kernel::CompressedProduct product(w, m, px, py);
     parallel_for(n, grain, [&](int64_t begin, int64_t end) { product.run(begin, end); });
     if (done) done({0, m, 0, n});

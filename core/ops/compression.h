@@ -4,9 +4,10 @@
 // They have no gradient, but linear and feed_forward pass one on to x.
 //
 // bfloat16 keeps 8 bits of a float32's fraction of 24. int8 is Q8_0 of llama.cpp with a bfloat16
-// for its scales: see core/kernels/compressed.h.
+// for its scales: see core/kernels/products/compressed.h.
 
-#include "gradus/core/kernels/blas.h"
+#include "gradus/core/files/safetensors.h"
+#include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus::internal {
@@ -18,6 +19,10 @@ Tensor recoded(const Tensor& x, Dtype dtype);
 Tensor floating(const Tensor& x);
 /// Rows [begin, end) of a matrix of float32, float64, bfloat16 or int8, as a view.
 Tensor rows_of(const Tensor& matrix, int64_t begin, int64_t end);
+/// Converts the tensors in place, so that all handles see the new dtype, and clears their gradients;
+/// leaves those of int64 and bool as they are. Compressed tensors no longer require grad. Throws
+/// Error, opening with `op` and naming the tensor, with nothing changed, if one does not convert.
+void convert_in_place(const char* op, const NamedTensors& tensors, Dtype dtype);
 /// Copies `source` to `to`, both compressed, of the same shape and dtype.
 void copy_compressed(const Tensor& source, const Tensor& to);
 /// out = x weight^T: x (m, k) float32, weight (n, k) compressed, out (m, n) contiguous. Calls

@@ -1,6 +1,6 @@
 #include "gradus/core/ops/contrastive.h"
 
-#include "gradus/core/kernels/blas.h"
+#include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/softmax.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/ops/matmul.h"

@@ -1,7 +1,7 @@
 #include "gradus/core/ops/convolution.h"
 
 #include "gradus/core/kernels/correlation.h"
-#include "gradus/core/kernels/product.h"
+#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"

@@ -1,8 +1,8 @@
 #include "gradus/core/ops/matmul.h"
 
-#include "gradus/core/kernels/blas.h"
 #include "gradus/core/kernels/linear.h"
 #include "gradus/core/kernels/partials.h"
+#include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/ops/activation_table.h"
 #include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/pointwise.h"

@@ -47,9 +47,19 @@ void run_alone(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
   for (int64_t c = 0; c < chunks; ++c) chunk(context, c);
 }
 
-// Runs one loop at a time. The caller opens the loop, takes chunks from a counter as the workers
-// do, closes it when none is left, and waits for the workers still inside. If no threads can be
-// created it does all the work itself.
+// A thread's share of a loop's chunks, [next, end).
+struct alignas(64) Share {
+  std::atomic<int64_t> next{0};
+  int64_t end = 0;
+};
+
+// Runs one loop at a time. The caller opens the loop, works as the workers do, closes the loop when
+// no chunk is left, and waits for the workers still inside. If no threads can be created it does
+// all the work itself.
+//
+// Thread t of n starts with the t-th of n equal shares of the chunks, and takes those of others
+// only when its own are done. So in loops over the same data a thread mostly meets what it wrote
+// itself, in its own caches.
 class Pool {
  public:
   void run(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {
@@ -58,12 +68,17 @@ class Pool {
     start_workers(num_threads() - 1);
     chunk_ = chunk;
     context_ = context;
-    chunks_ = chunks;
+    run_ += chunks;
     modes_ = core::modes();
-    next_.store(0, std::memory_order_relaxed);
+    sharers_ = num_threads();
+    const int64_t each = chunks / sharers_, more = chunks % sharers_;
+    for (int64_t t = 0, begin = 0; t < sharers_; ++t) {
+      shares_[t].next.store(begin, std::memory_order_relaxed);
+      shares_[t].end = begin += each + (t < more ? 1 : 0);
+    }
     epoch_.fetch_add(1);  // odd: open
     epoch_.notify_all();
-    work();
+    work(0);
     epoch_.fetch_add(1);  // even: closed
     for (int spins = 0; active_.load() != 0; ++spins) {
       if (spins < 2000)
@@ -71,6 +86,11 @@ class Pool {
       else
         std::this_thread::yield();
     }
+  }
+
+  ChunkCounts counts() {
+    const std::lock_guard lock(mutex_);
+    return {run_, moved_.load()};
   }
 
  private:
@@ -84,12 +104,17 @@ class Pool {
     }
   }
 
-  void work() {
+  void work(int thread) {
     in_loop = true;
     {
       FlushDenormals flush;
-      for (int64_t c; (c = next_.fetch_add(1, std::memory_order_relaxed)) < chunks_;)
-        chunk_(context_, c);
+      for (int i = 0; i < sharers_; ++i) {
+        Share& share = shares_[(thread + i) % sharers_];
+        for (int64_t c; (c = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+          if (i > 0) moved_.fetch_add(1, std::memory_order_relaxed);
+          chunk_(context_, c);
+        }
+      }
     }
     in_loop = false;
   }
@@ -104,7 +129,7 @@ class Pool {
       active_.fetch_add(1);
       if (epoch_.load() == seen) {
         core::modes() = modes_;
-        work();
+        work(index + 1);
       }
       active_.fetch_sub(1);
     }
@@ -126,13 +151,15 @@ class Pool {
     }
   }
 
-  std::mutex mutex_;  // held by the thread running a loop; guards workers_ and the loop
+  std::mutex mutex_;  // held by the thread running a loop; guards workers_, run_ and the loop
+  int64_t run_ = 0;
+  std::atomic<int64_t> moved_{0};
   int workers_ = 0;
   void (*chunk_)(void*, int64_t) = nullptr;
   void* context_ = nullptr;
-  int64_t chunks_ = 0;
-  core::Modes modes_;                           // of the thread running the loop
-  alignas(64) std::atomic<int64_t> next_{0};    // the next chunk
+  core::Modes modes_;  // of the thread running the loop
+  int sharers_ = 1;    // threads that have a share
+  Share shares_[max_threads];
   alignas(64) std::atomic<uint32_t> epoch_{0};  // odd while a loop is open
   alignas(64) std::atomic<int> active_{0};      // workers inside the loop
 };
@@ -158,6 +185,8 @@ Pool& pool() {
 });
 
 }  // namespace
+
+ChunkCounts chunk_counts() { return pool().counts(); }
 
 int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 

@@ -1,18 +1,20 @@
 #pragma once
 // The flag --weights: how a model's weights are held in memory and written.
 
-#include "gradus/models/folder/fields.h"
+#include "examples/support/flags.h"
 #include "gradus/nn/module.h"
 
 namespace gradus {
 
 enum class Weights { as_stored, float32, bfloat16, int8 };
 
-/// Adds the field "weights".
-inline void add_weights(models::Fields& fields, Weights& weights) {
+/// Adds the flag.
+inline void add_weights(Flags& flags, Weights& weights) {
+  models::Fields fields;
   fields.add("weights", weights, {"as-stored", "float32", "bfloat16", "int8"},
              "weights of linear layers and embeddings: bfloat16 and int8 take a half and a quarter "
              "of the memory, and of the time to generate a token");
+  flags.add(fields);
 }
 
 /// Converts the model's weights.

@@ -1,12 +1,13 @@
 // The benchmark: one JSON line per workload, or with --profile a table of time per op.
 
-#include <gradus/core/kernels/blas.h>
+#include <gradus/core/kernels/products/blas.h>
 #include <gradus/core/runtime/parallel.h>
 #include <gradus/gradus.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -78,6 +79,30 @@ double read_rate() {
   return sizeof(float) * n / *std::min_element(times.begin(), times.end());
 }
 
+/// Nanoseconds that a cache line takes from one core to another and back: about 60 to 100 where both
+/// share a last-level cache, 300 and more where they do not. A host may move a virtual machine's
+/// cores while it runs. 0 with a single thread.
+double round_trip() {
+  if (num_threads() < 2) return 0;
+  constexpr int trips = 20000;
+  std::atomic<int> turn{0}, ready{0};
+  double seconds = 0;
+  parallel_for(2, 1, [&](int64_t side, int64_t) {
+    ++ready;
+    const double limit = now() + 1;  // alone, if no worker comes
+    while (ready.load() < 2)
+      if (now() > limit) return;
+    const double start = now();
+    for (int i = 0; i < trips; ++i) {
+      while (turn.load() != 2 * i + side) {
+      }
+      turn.store(2 * i + 1 + static_cast<int>(side));
+    }
+    if (side == 0) seconds = now() - start;
+  });
+  return seconds / trips * 1e9;
+}
+
 double flops_of(const std::function<void()>& step) {
   const Profile profile;
   step();
@@ -97,7 +122,10 @@ void measure(const NamedWorkload& named, double seconds) {
   const Workload workload = named.make();
   workload.step();
   const double flops = flops_of(workload.step);
-  const double step = median(time_runs(workload.step, seconds));
+  const ChunkCounts before = chunk_counts();
+  const std::vector<double> times = time_runs(workload.step, seconds);
+  const ChunkCounts after = chunk_counts();
+  const double step = median(times), steps = static_cast<double>(times.size());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   nlohmann::ordered_json line{
@@ -108,6 +136,9 @@ void measure(const NamedWorkload& named, double seconds) {
       {"gflops", rounded(flops / step * 1e-9, 1)},
       {"limit_share", rounded(flops / gemm_rate() / step, 3)},
   };
+  line["round_trip_ns"] = rounded(round_trip(), 0);
+  line["chunks"] = rounded(static_cast<double>(after.run - before.run) / steps, 1);
+  line["moved_chunks"] = rounded(static_cast<double>(after.moved - before.moved) / steps, 1);
   if (workload.weight_bytes > 0) {
     const double bandwidth = read_rate();
     line["gb_per_s"] = rounded(workload.weight_bytes / step * 1e-9, 1);

@@ -123,15 +123,17 @@ Workload bert() {
       batch * length);
 }
 
-/// Generates one token at batch size 1 with 256 tokens in the cache.
-Workload generation() {
+/// Generates one token at batch size 1 with 256 tokens in the cache, from weights of `dtype`.
+Workload generation(Dtype dtype) {
   constexpr int64_t context = 256;
   auto model = std::make_shared<models::GPT>(gpt2_small);
+  model->to(dtype);
   auto decoder = std::make_shared<models::GPTDecoder>(model->decoder());
   const NoGrad no_grad;
   decoder->next_logits(randint(0, 50257, {1, context}));
+  const double bytes_each = dtype == int8 ? 1.0625 : static_cast<double>(size_of(dtype));
   const int64_t positions = model->wpe->weight.numel();
-  const auto bytes = static_cast<double>(4 * (model->num_parameters() - positions));
+  const double bytes = bytes_each * static_cast<double>(model->num_parameters() - positions);
   return {[model, decoder] {
             const NoGrad no_grad;
             const EvalMode eval;
@@ -164,7 +166,9 @@ const std::vector<NamedWorkload>& workloads() {
     for (int64_t length = 512; length <= 16384; length *= 2)
       list.push_back(
           {"attention-" + std::to_string(length), [length] { return attention(length); }});
-    list.push_back({"generate-124M", generation});
+    list.push_back({"generate-124M", [] { return generation(float32); }});
+    list.push_back({"generate-124M-bf16", [] { return generation(bfloat16); }});
+    list.push_back({"generate-124M-int8", [] { return generation(int8); }});
     for (const NamedWorkload& workload : vision_workloads()) list.push_back(workload);
     auto grow = [&](const char* what, std::vector<int64_t> sizes, auto make) {
       for (const int64_t n : sizes)

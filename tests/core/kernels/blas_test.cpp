@@ -1,6 +1,6 @@
 // gemm against a triple loop in double.
 
-#include "gradus/core/kernels/blas.h"
+#include "gradus/core/kernels/products/blas.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "gradus/core/kernels/blas.h"
+#include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/random.h"
 

@@ -1,6 +1,6 @@
 // Which kernel is chosen for a product, by shape, dtype and processor.
 
-#include "gradus/core/kernels/product.h"
+#include "gradus/core/kernels/products/product.h"
 
 #include <catch2/catch.hpp>
 #include <vector>

@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gradus/core/kernels/blas.h"
-#include "gradus/core/kernels/tile_gemm.h"
+#include "gradus/core/kernels/products/blas.h"
+#include "gradus/core/kernels/products/tile_gemm.h"
 
 namespace gradus::kernel {
 

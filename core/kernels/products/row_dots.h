@@ -4,8 +4,8 @@
 // The same by BLAS: y = W x, its gemv. Here each thread reads one row after the other, one stream
 // of memory at a time, and so reaches the memory's bandwidth, which gemv does not.
 
-#include "gradus/core/kernels/blas.h"
-#include "gradus/core/kernels/product.h"
+#include "gradus/core/kernels/products/blas.h"
+#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {

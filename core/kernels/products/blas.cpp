@@ -1,4 +1,4 @@
-#include "gradus/core/kernels/blas.h"
+#include "gradus/core/kernels/products/blas.h"
 
 #include <cblas.h>
 #include <sys/mman.h>
@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "gradus/core/internal.h"
-#include "gradus/core/kernels/panel_gemm.h"
-#include "gradus/core/kernels/product.h"
-#include "gradus/core/kernels/row_dots.h"
+#include "gradus/core/kernels/products/panel_gemm.h"
+#include "gradus/core/kernels/products/product.h"
+#include "gradus/core/kernels/products/row_dots.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/parallel.h"

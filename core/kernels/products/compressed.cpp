@@ -1,8 +1,8 @@
-#include "gradus/core/kernels/compressed.h"
+#include "gradus/core/kernels/products/compressed.h"
 
 #include <limits>
 
-#include "gradus/core/kernels/tile_gemm.h"
+#include "gradus/core/kernels/products/tile_gemm.h"
 #include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {

@@ -42,7 +42,7 @@
 //
 // blas          blas.h           All other matrices.
 
-#include "gradus/core/kernels/tile_gemm.h"
+#include "gradus/core/kernels/products/tile_gemm.h"
 #include "gradus/core/tensor/dtype.h"
 
 namespace gradus::kernel {

@@ -6,8 +6,8 @@
 // layer multiplies by its weight at every step: packed once, the weight stays in the caches of the
 // threads that read it. Training two LSTM layers of 256 units takes 0.51 of PyTorch's time.
 
-#include "gradus/core/kernels/panel_gemm.h"
-#include "gradus/core/kernels/product.h"
+#include "gradus/core/kernels/products/panel_gemm.h"
+#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/parallel.h"
 
