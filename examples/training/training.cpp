@@ -181,6 +181,9 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   const std::unique_ptr<Task> task = program.make_task();
   if (!o.init_from.empty()) {
     models::load_weights(o.init_from, task->model(), {.new_heads = true});
+    for (const auto& [name, p] : task->model().named_parameters())
+      core::check(is_floating(p.dtype()), "--init-from: ", o.init_from, ": '", name, "' is ",
+                  p.dtype(), ", which cannot be trained; convert --weights float32 can help");
     task->model().to(float32);  // the file may have another dtype
   }
   if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, checkpoint);

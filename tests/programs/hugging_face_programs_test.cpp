@@ -174,6 +174,11 @@ TEST_CASE("convert and generate: weights in bfloat16 and int8", "[programs][comp
   REQUIRE(converted.status == 0);
   CHECK(text("--model " + small + " --weights " + type) ==
         text("--model " + folders + "gpt2 --weights " + type));
+  if (type == "int8") {
+    const Result refused = run("train_gpt", "--init-from " + small + " --out " + (scratch / "run"));
+    CHECK(refused.status == 1);
+    CHECK_THAT(refused.output, Contains("'wte.weight' is int8, which cannot be trained"));
+  }
   // Hugging Face's format holds the same numbers as float32.
   REQUIRE(run("convert", "--model " + small + " --to " + back + " --format hugging-face").status ==
           0);

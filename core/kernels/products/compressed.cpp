@@ -10,7 +10,7 @@ namespace gradus::kernel {
 namespace {
 
 using Vector = detail::Register<float>::type;
-using Memory = detail::Register<const float>::memory;
+using Memory = detail::Register<float>::memory;
 typedef int32_t Integers __attribute__((vector_size(vector_bytes)));
 constexpr int64_t width = lanes<float>;
 
@@ -34,7 +34,7 @@ constexpr int64_t ahead = 4096;
   const __m512i weights =
       _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)));
   return reinterpret_cast<Integers>(_mm512_madd_epi16(weights, _mm512_loadu_si512(x)));
-#elif defined(__AVX2__) && defined(__FMA__)
+#elif defined(__AVX2__) && defined(__FMA__) && !defined(__AVX512F__)
   auto half = [=](int64_t at) {
     const __m256i weights =
         _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + at)));
@@ -140,7 +140,7 @@ void CompressedProduct::bfloat16_dots(int64_t row, int64_t i) const {
     detail::unroll<vectors>([&](auto v) {
       const Vector weights = widened(w + at + v * width);
       detail::unroll<M>([&](auto r) {
-        sum[r][v] += weights * *reinterpret_cast<Memory*>(x + r * n + at + v * width);
+        sum[r][v] += weights * *reinterpret_cast<const Memory*>(x + r * n + at + v * width);
       });
     });
   }
