@@ -29,7 +29,7 @@ struct GPTConfig {
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
   bool gated = false;  ///< feed-forward layers activation(a) * b of linear a, b; with silu: SwiGLU
   int64_t hidden = 0;  ///< feed-forward hidden size; 0: 4 * dim, or about 8/3 * dim if gated
-  int64_t kv_heads = 0;  ///< key/value heads; must divide heads; 0: as many as heads
+  int64_t kv_heads = 0;                      ///< key/value heads; must divide heads; 0: heads
   Positions positions = Positions::learned;  ///< position encoding
   nn::NormKind norm = nn::NormKind::layer;   ///< every norm's kind: LayerNorm or RMSNorm
   double norm_eps = 1e-5;                    ///< added to the variance by the norms

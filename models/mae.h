@@ -53,8 +53,9 @@ struct MAE : nn::Module {
   /// patches of each row are hidden. It depends only on the seed, the step and the image's id; ids
   /// (batch) int64 default to the indices in the batch.
   Tensor order(int64_t batch, uint64_t seed, int64_t step, const Tensor& ids = {}) const;
-  /// Reconstructs images (B, channels, image, image) with the patches hidden that `order` says.
-  /// Throws Error for other shapes, an empty batch, and an order that is not a permutation.
+  /// Hides the last config.hidden() patches of each row of `order`, and reconstructs the images
+  /// (B, channels, image, image) from the others. Throws Error for other shapes, an empty batch, and
+  /// a row of `order` that is not a permutation.
   MAEResult operator()(const Tensor& images, const Tensor& order) const;
 
   /// Images with hidden patches filled with `fill`. Records no gradients.

@@ -16,7 +16,7 @@ struct RNNTranslatorConfig {
   int64_t context = 128;     ///< maximum length of a target
   int64_t layers = 1;        ///< number of layers of the encoder; the decoder has as many
   int64_t dim = 64;          ///< embedding size
-  int64_t hidden = 128;      ///< size of the decoder's state; each encoder direction has half of it
+  int64_t hidden = 128;      ///< decoder's state size; half of it per direction of the encoder
   double dropout = 0.1;      ///< probability for embeddings, between layers, before the output
   Recurrence cell = Recurrence::gru;      ///< of encoder and decoder
   nn::Score score = nn::Score::additive;  ///< attention score of a decoder state and an annotation

@@ -57,7 +57,7 @@ struct Attention : Module {
 
 struct MultiHeadAttentionOptions {
   int64_t heads = 1;      ///< query heads; must divide dim unless key_dim and value_dim are given
-  int64_t kv_heads = 0;   ///< key/value heads, a divisor of `heads`; 0: as many
+  int64_t kv_heads = 0;   ///< key/value heads, a divisor of `heads`; 0: `heads`
   int64_t key_dim = 0;    ///< size of each head's queries and keys; 0: dim / heads
   int64_t value_dim = 0;  ///< size of each head's values; 0: dim / heads
   int64_t rotary = 0;     ///< rotary positions for at most this many tokens; 0: none

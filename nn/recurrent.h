@@ -64,7 +64,7 @@ struct RNNCellOptions {
 /// RNNCell, LSTMCell and GRUCell.
 struct RecurrentCell : Module {
   const Recurrence cell;           ///< LSTM, GRU or RNN
-  const RecurrentWeights weights;  ///< of the cell's only layer and direction
+  const RecurrentWeights weights;  ///< of one layer and one direction
 
   /// Returns the next state, whose h is the output, from x (B, input) and the previous state
   /// `before`: h (B, hidden) and, for LSTM, c (B, hidden), each zeros if undefined.

@@ -17,7 +17,7 @@ Tensor residual(bool norm_first, const Norm& norm, const Tensor& x, const Sublay
 
 struct BlockOptions {
   int64_t heads = 1;                         ///< query heads; must divide dim
-  int64_t kv_heads = 0;                      ///< key/value heads, a divisor of `heads`; 0: as many
+  int64_t kv_heads = 0;                      ///< key/value heads, a divisor of `heads`; 0: `heads`
   int64_t hidden = 0;                        ///< hidden size of the MLP; 0: 4 * dim
   Activation activation = Activation::gelu;  ///< of the MLP
   bool gated = false;                        ///< whether the MLP is gated, see MLPOptions
@@ -58,7 +58,7 @@ struct Block : Module {
 
 struct LlamaBlockOptions {
   int64_t heads = 1;       ///< query heads; must divide dim
-  int64_t kv_heads = 0;    ///< key/value heads, a divisor of `heads`; 0: as many
+  int64_t kv_heads = 0;    ///< key/value heads, a divisor of `heads`; 0: `heads`
   int64_t hidden = 0;      ///< hidden size of the SwiGLU; 0: SwiGLU::hidden_size(dim)
   int64_t context = 1024;  ///< maximum number of tokens
   double dropout = 0;      ///< of attention weights and sublayer outputs

@@ -13,8 +13,8 @@ struct SGDOptions {
   bool nesterov = false;    ///< Nesterov momentum
   double weight_decay = 0;  ///< adds weight_decay * p to the gradient
 };
-/// g += weight_decay p;  u = momentum u + g;  p -= lr u, or with Nesterov's
-/// momentum p -= lr (g + momentum u).
+/// g += weight_decay p;  u = momentum u + g;  p -= lr u.
+/// With `nesterov`: p -= lr (g + momentum u).
 class SGD : public ElementwiseOptimizer {
  public:
   SGD(ParameterGroups params, const SGDOptions& options = {});

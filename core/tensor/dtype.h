@@ -13,8 +13,8 @@
 
 namespace gradus {
 
-/// An element type: float, double, int64_t or bool; or, for weights in less memory, bfloat16 or int8
-/// (core/ops/compression.h).
+/// An element type: float, double, int64_t or bool; or bfloat16 or int8, for weights in less memory
+/// (Tensor::to).
 enum class Dtype : uint8_t { float32, float64, int64, boolean, bfloat16, int8 };
 
 ///@{

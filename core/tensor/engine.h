@@ -72,7 +72,8 @@ class Engine {
   /// Completes the leaves that no node in the queue leads to, since their sums are final.
   void complete_leaves();
   void complete(TensorImpl& leaf);
-  /// For each leaf that the nodes in the queue lead to, the smallest number among its consumers.
+  /// For each leaf that the nodes in the queue lead to, the number of the node that will be the last
+  /// to add to its gradient: the smallest one, since nodes run in descending order.
   std::unordered_map<const TensorImpl*, uint64_t> last_consumers() const;
 
   struct EarlierNode {

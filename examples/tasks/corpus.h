@@ -30,11 +30,12 @@ void add_corpus_flags(Flags& flags, CorpusOptions& options);
 /// from both parts.
 class Corpus {
  public:
-  /// Uses the tokenizer of the folder `begins_with` or, if that is empty, trains one. With on_disk,
-  /// `folder` holds the tokens: text.tokens, or train.tokens and validation.tokens. Existing files
-  /// are reused if they are complete and were made from this text with this tokenizer. With
-  /// `read_only`, new ones are temporary. Throws Error on a text that the tokenizer rejects, naming
-  /// the file and the byte, and on one too short for windows of `context` tokens.
+  /// Loads the tokenizer of the folder `begins_with` or, if `begins_with` is "", trains one. With
+  /// on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens or, for a
+  /// character tokenizer without a validation text, in text.tokens. A file there is reused if it is
+  /// complete and was made from this text with this tokenizer; if not, it is written anew or, with
+  /// `read_only`, a temporary file takes its place. Throws Error if the tokenizer rejects a text,
+  /// naming the file and the byte, and if a text is too short for windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 

@@ -32,7 +32,7 @@ class LossLog {
   /// Reads loss.csv, if it exists, up to `step`, since a run resumed at `step` rewrites the later
   /// rows. Throws Error, naming the line, on a malformed row or header.
   void read_up_to(int64_t step);
-  /// Sets best() when a run is resumed, since loss.csv may lack the best row.
+  /// Sets best() of a resumed run from its checkpoint: loss.csv may lack the row.
   void set_best(Best best) { best_ = best; }
   /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv.
   void add(Row row);

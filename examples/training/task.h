@@ -38,7 +38,7 @@ struct Evaluation {
   std::function<Score(int64_t batch)> score;  ///< called under NoGrad and EvalMode
 };
 
-/// Number of batches of up to `batch` examples that hold n examples.
+/// The number of batches that n examples make, each of at most `batch` examples.
 inline int64_t num_batches(int64_t n, int64_t batch) { return (n + batch - 1) / batch; }
 
 /// Scores a classifier, logits(x), by cross entropy and accuracy on examples x (n, ...) with

@@ -65,9 +65,10 @@ class Trainer {
   LossLog losses_;
   StepLog steps_;
   BackgroundPlot plot_;
-  int64_t step_ = 0, saved_step_ = -1;                   // steps done, by now and at the last save
-  const double validation_examples_;                     // of the whole validation part
-  double estimate_seconds_ = 0, estimate_examples_ = 1;  // of the last estimate; time with saving
+  int64_t step_ = 0, saved_step_ = -1;  // steps done, by now and at the last save
+  const double validation_examples_;    // of the whole validation part
+  // The last estimate of the losses: how long it and saving took, and how many examples it scored.
+  double estimate_seconds_ = 0, estimate_examples_ = 1;
   Clock::time_point start_ = Clock::now();
   double seconds_before_ = 0;  // time of the run before it was resumed
 };

@@ -77,8 +77,8 @@ class Fields {
   Field& add(Field field);
   /// Adds the fields of another struct.
   void append(const Fields& other);
-  /// Declares that files of earlier versions call the field `name` `earlier`; `now` maps its values
-  /// in those files to the present ones.
+  /// Lets read_json() accept files of earlier versions, in which the field `name` was called
+  /// `earlier`. `now` maps the values of that time to today's.
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);
 

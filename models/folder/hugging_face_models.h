@@ -40,7 +40,8 @@ struct HuggingFaceModel {
   const char* prefix;  ///< comes before the names in `layers` in files with a head
   std::vector<HuggingFaceKey> keys;
   nlohmann::json required;  ///< the only values of these keys that we support
-  std::vector<std::pair<const char*, const char*>> fixed;  ///< our other fields and their values
+  /// Fields of ours that have no key, and the value of each in this model.
+  std::vector<std::pair<const char*, const char*>> fixed;
   std::vector<HuggingFaceLayer> layers;
   std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never get the prefix
   std::vector<std::pair<const char*, const char*>> tied;  ///< a copy, and the tensor that it copies

@@ -18,11 +18,12 @@ struct DenoisingOptions {
   uint64_t seed = 0;        ///< selects the sequences held out
 };
 
-/// Lines of a text, corrupted (corrupt_spans.h) afresh for each batch: in the source, sentinels
-/// replace the removed spans; the target lists these spans, each after its sentinel.
+/// Lines of a text with spans removed (corrupt_spans.h): in the source, a sentinel replaces each
+/// span; the target lists the spans, each after its sentinel, and ends with one more sentinel.
+/// random_batch() draws new spans for each batch; pairs() removes the same ones on every call.
 ///
-/// A sequence is a line; longer lines are cut into equal pieces of at most `length` tokens.
-/// Repeated sequences are dropped, so that none is in both splits.
+/// A sequence is a line or, if a line has more than `length` tokens, one of the equal pieces that
+/// it is cut into. Repeated sequences are dropped, so that none is in both splits.
 class DenoisingData : public PairSource {
  public:
   /// Statistics of the text.
