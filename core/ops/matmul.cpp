@@ -140,6 +140,7 @@ namespace {
 
 /// Returns x as a matrix with rows of length n.
 Tensor as_rows(const Tensor& x, int64_t n) {
+  if (x.rank() == 2) return x;
   int64_t rows = 1;
   for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
   return x.reshape({rows, n});

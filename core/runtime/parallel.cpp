@@ -186,7 +186,7 @@ Pool& pool() {
 
 }  // namespace
 
-ChunkCounts chunk_counts() { return pool().counts(); }
+ChunkCounts internal::chunk_counts() { return pool().counts(); }
 
 int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 

@@ -51,12 +51,14 @@ class FlushDenormals {
 #endif
 };
 
+namespace internal {
 /// How many chunks the parallel loops of this process have run, and how many of them by another
 /// thread than the one in whose share they lay: their data may have had to move between cores.
 struct ChunkCounts {
   int64_t run = 0, moved = 0;
 };
 ChunkCounts chunk_counts();
+}  // namespace internal
 
 /// Calls f(i) for i in [0, n) in one vector loop; iterations must be independent. simd_for is
 /// always inlined and takes f by value: through a reference, the loop would reload the pointers

@@ -24,7 +24,8 @@ Tensor core::view_of(const Tensor& x, const Shape& shape, const Shape& strides, 
   impl->strides = strides;
   impl->offset = t.offset + shift;
   impl->dtype = t.dtype;
-  if (shift == 0 && shape == t.shape && strides == t.strides) impl->scales = t.scales;
+  if (t.scales.defined() && shift == 0 && shape == t.shape && strides == t.strides)
+    impl->scales = t.scales;
   return Tensor(std::move(impl));
 }
 

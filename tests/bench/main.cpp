@@ -122,9 +122,9 @@ void measure(const NamedWorkload& named, double seconds) {
   const Workload workload = named.make();
   workload.step();
   const double flops = flops_of(workload.step);
-  const ChunkCounts before = chunk_counts();
+  const internal::ChunkCounts before = internal::chunk_counts();
   const std::vector<double> times = time_runs(workload.step, seconds);
-  const ChunkCounts after = chunk_counts();
+  const internal::ChunkCounts after = internal::chunk_counts();
   const double step = median(times), steps = static_cast<double>(times.size());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
