@@ -110,6 +110,8 @@ struct Entry {
   const StoredType* type = nullptr;
   Shape shape;
   uint64_t begin = 0, end = 0;
+  const Entry* scales = nullptr;  // of an int8 matrix
+  bool are_scales = false;        // belong to an int8 matrix
 };
 
 /// Throws Error unless value[key] is an array of whole numbers from 0 to 2^63 - 1.
@@ -231,7 +233,8 @@ std::string_view read_header(const Mapping& file) {
 
 /// A tensor of the entry's bytes as they are: of the mapped bytes if they are aligned, else a copy.
 Tensor unconverted(const Entry& entry, Dtype dtype, const std::shared_ptr<const Mapping>& file,
-                   std::byte* from) {
+                   std::byte* data) {
+  std::byte* from = data + entry.begin;
   if (reinterpret_cast<uintptr_t>(from) % static_cast<uintptr_t>(size_of(dtype)) == 0) {
     auto impl = std::make_shared<TensorImpl>();
     impl->storage =
@@ -246,28 +249,35 @@ Tensor unconverted(const Entry& entry, Dtype dtype, const std::shared_ptr<const 
   return tensor;
 }
 
+/// The entry's tensor; `data` is where the file's data begin.
 Tensor make_tensor(const Entry& entry, const std::shared_ptr<const Mapping>& file,
-                   std::byte* from) {
-  if (!entry.type->convert) return unconverted(entry, entry.type->dtype, file, from);
+                   std::byte* data) {
+  if (entry.scales) {
+    const Tensor matrix = unconverted(entry, int8, file, data);
+    matrix.impl().scales = unconverted(*entry.scales, bfloat16, file, data);
+    return matrix;
+  }
+  if (!entry.type->convert) return unconverted(entry, entry.type->dtype, file, data);
   const Tensor tensor = empty(entry.shape, entry.type->dtype);
-  entry.type->convert(from, tensor);
+  entry.type->convert(data + entry.begin, tensor);
   return tensor;
 }
 
-/// The entries of scales, by the entry of the int8 matrix that they belong to.
-std::map<const Entry*, const Entry*> find_scales(const std::vector<Entry>& entries) {
+/// Finds the int8 matrices and links them to their scales.
+void link_scales(std::vector<Entry>& entries) {
   auto is = [](const Entry& entry, std::string_view type) { return entry.type->name == type; };
-  std::map<std::string_view, const Entry*> by_name;
-  for (const Entry& entry : entries) by_name.emplace(entry.name, &entry);
-  std::map<const Entry*, const Entry*> scales;
-  for (const Entry& entry : entries) {
-    if (!is(entry, "I8") || entry.shape.size() != 2) continue;
+  std::map<std::string, Entry*> by_name;
+  for (Entry& entry : entries) by_name.emplace(entry.name, &entry);
+  for (Entry& entry : entries) {
     const auto found = by_name.find(entry.name + scales_suffix);
-    const Shape blocks{entry.shape[0], ceil_div(entry.shape[1], kernel::scale_block)};
-    if (found != by_name.end() && is(*found->second, "BF16") && found->second->shape == blocks)
-      scales.emplace(&entry, found->second);
+    if (found == by_name.end() || !is(entry, "I8") || !is(*found->second, "BF16")) continue;
+    if (entry.shape.size() != 2) continue;
+    Entry& scales = *found->second;
+    if (!(scales.shape == Shape{entry.shape[0], ceil_div(entry.shape[1], kernel::scale_block)}))
+      continue;
+    entry.scales = &scales;
+    scales.are_scales = true;
   }
-  return scales;
 }
 
 SafetensorsFile read_safetensors(const std::shared_ptr<const Mapping>& file) {
@@ -278,22 +288,13 @@ SafetensorsFile read_safetensors(const std::shared_ptr<const Mapping>& file) {
   const std::optional<std::string> expected = take_checksum(header, result.metadata);
   Checksum checksum = expected ? checksum_of(header) : Checksum();
   std::byte* data = file->data + 8 + text.size();
-  const std::vector<Entry> entries = parse_entries(header, file->bytes - 8 - text.size());
-  const std::map<const Entry*, const Entry*> scales = find_scales(entries);
-  std::set<const Entry*> taken;
-  for (const auto& [matrix, entry] : scales) taken.insert(entry);
+  std::vector<Entry> entries = parse_entries(header, file->bytes - 8 - text.size());
+  link_scales(entries);
   for (const Entry& entry : entries) {
     if (expected) checksum.add(data + entry.begin, entry.end - entry.begin);
-    if (taken.contains(&entry)) continue;
+    if (entry.are_scales) continue;
     try {
-      if (const auto found = scales.find(&entry); found != scales.end()) {
-        const Tensor matrix = unconverted(entry, int8, file, data + entry.begin);
-        matrix.impl().scales =
-            unconverted(*found->second, bfloat16, file, data + found->second->begin);
-        result.tensors.emplace_back(entry.name, matrix);
-        continue;
-      }
-      result.tensors.emplace_back(entry.name, make_tensor(entry, file, data + entry.begin));
+      result.tensors.emplace_back(entry.name, make_tensor(entry, file, data));
     } catch (const Error& e) {
       fail("tensor ", shown(entry.name), ": ", e.what());
     }
