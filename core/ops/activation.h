@@ -7,11 +7,21 @@ namespace gradus {
 
 /// An activation as an option of a layer. linear and feed_forward apply it in the pass that
 /// computes the matrix product before it.
-enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu, quick_gelu };
+enum class Activation {
+  none,
+  relu,
+  tanh,
+  sigmoid,
+  gelu,
+  gelu_tanh,
+  silu,
+  quick_gelu,
+  relu_squared
+};
 namespace core {
 /// All activations, in the order of the enum.
 inline constexpr auto activations = [] {
-  std::array<Activation, static_cast<size_t>(Activation::quick_gelu) + 1> all{};
+  std::array<Activation, static_cast<size_t>(Activation::relu_squared) + 1> all{};
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Activation>(i);
   return all;
 }();
@@ -36,6 +46,8 @@ inline Tensor gelu_tanh(const Tensor& x) { return core::activate(x, Activation::
 inline Tensor silu(const Tensor& x) { return core::activate(x, Activation::silu); }
 /// x sigmoid(1.702 x), CLIP's approximation of gelu.
 inline Tensor quick_gelu(const Tensor& x) { return core::activate(x, Activation::quick_gelu); }
+/// max(x, 0)^2; the derivative at 0 is 0. So et al. 2021 (Primer), arXiv 2109.08668.
+inline Tensor relu_squared(const Tensor& x) { return core::activate(x, Activation::relu_squared); }
 
 /// act(a) b for the halves of x's last axis, x = [a, b]: (..., 2n) -> (..., n). With silu this is
 /// the gate of SwiGLU: Shazeer 2020, arXiv 2002.05202. (torch's glu activates the other half:

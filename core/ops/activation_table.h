@@ -127,8 +127,21 @@ struct QuickGelu : Swish<1702> {
   static constexpr const char* name = "quick_gelu";
 };
 
+// Computed from the input: the output's square root would lose what underflows or overflows there.
+struct ReluSquared {
+  static constexpr const char* name = "relu_squared";
+  static constexpr bool from_output = false;
+  template <class T>
+  [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
+    const T r = Relu::at(x).value;
+    return {r * r, 2 * r};
+  }
+  static Tensor gradient(const Tensor& dy, const Tensor& x) { return dy * (relu(x) * 2.0); }
+};
+
 /// All activations, in the order of enum Activation.
-using ActivationTable = std::tuple<Identity, Relu, Tanh, Sigmoid, Gelu, GeluTanh, Silu, QuickGelu>;
+using ActivationTable =
+    std::tuple<Identity, Relu, Tanh, Sigmoid, Gelu, GeluTanh, Silu, QuickGelu, ReluSquared>;
 static_assert(std::tuple_size_v<ActivationTable> == activations.size());
 
 /// Calls f with the activation's struct.

@@ -11,11 +11,15 @@ using namespace gradus::testing;
 
 TEST_CASE("activations: each name gives its op") {
   const Tensor x = tensor({-2, -0.5, 0.25, 3}, float64);
-  const std::vector<std::pair<std::string, Tensor>> expected{
-      {"none", x},       {"relu", relu(x)},
-      {"tanh", tanh(x)}, {"sigmoid", sigmoid(x)},
-      {"gelu", gelu(x)}, {"gelu_tanh", gelu_tanh(x)},
-      {"silu", silu(x)}, {"quick_gelu", quick_gelu(x)}};
+  const std::vector<std::pair<std::string, Tensor>> expected{{"none", x},
+                                                             {"relu", relu(x)},
+                                                             {"tanh", tanh(x)},
+                                                             {"sigmoid", sigmoid(x)},
+                                                             {"gelu", gelu(x)},
+                                                             {"gelu_tanh", gelu_tanh(x)},
+                                                             {"silu", silu(x)},
+                                                             {"quick_gelu", quick_gelu(x)},
+                                                             {"relu_squared", relu_squared(x)}};
   REQUIRE(expected.size() == activations.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     CHECK(name_of(activations[i]) == expected[i].first);
@@ -41,8 +45,33 @@ TEST_CASE("activations: finite gradients at the largest values") {
         sum(layer ? linear(x.unsqueeze(1), w, {}, a) : activate(x, a)).backward();
         const bool bounded = a == Activation::tanh || a == Activation::sigmoid;
         const double left = a == Activation::none ? 1 : 0, right = bounded ? 0 : 1;
-        CHECK(difference(x.grad(), {left, left, right, right}) < 1e-15);
+        if (a == Activation::relu_squared)  // the slope of the largest overflows
+          CHECK(difference(x.grad(), {0, 0, 2e10, INFINITY}) < 1e-15);
+        else
+          CHECK(difference(x.grad(), {left, left, right, right}) < 1e-15);
       }
     }
+  }
+}
+
+TEST_CASE("activations: the squared ReLU at zeros, denormals, infinities and NaN") {
+  for (const Dtype dtype : {float32, float64}) {
+    const double inf = INFINITY, tiny = dtype == float32 ? 1e-30 : 1e-200;
+    const Tensor x = tensor({-inf, -2, -0.0, 0, tiny, 3, inf, NAN}, dtype).requires_grad_();
+    const Tensor y = relu_squared(x), w = ones({1, 1}, dtype);
+    const std::vector<double> slope{0, 0, 0, 0, 2 * tiny, 6, inf, NAN};
+    CHECK(difference(y, {0, 0, 0, 0, 0, 9, inf, NAN}) < 1e-15);
+    const Tensor dx = grad({y.sum()}, {x}, {.create_graph = true})[0];
+    y.sum().backward();
+    const Tensor plain = x.grad();
+    x.set_grad({});
+    linear(x.unsqueeze(1), w, {}, Activation::relu_squared).sum().backward();
+    const Tensor fused = x.grad();
+    for (const Tensor& found : {dx.detach(), plain, fused})
+      for (size_t i = 0; i < slope.size(); ++i)  // NaN equals NaN; tiny slopes exactly
+        CHECK((found.to_vector<double>()[i] == Approx(slope[i]).epsilon(1e-6).margin(0) ||
+               (std::isnan(slope[i]) && std::isnan(found.to_vector<double>()[i]))));
+    const Tensor ddx = grad({dx.slice(0, 1, 6).sum()}, {x})[0];
+    CHECK(difference(ddx.slice(0, 1, 6), {0, 0, 0, 2, 2}) == 0);
   }
 }

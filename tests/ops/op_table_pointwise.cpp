@@ -354,6 +354,8 @@ std::vector<OpRow> function_rows() {
       unary_row("silu", normal, silu, of_one([](const Tensor& x) { return x / (1.0 + exp(-x)); })),
       unary_row("quick_gelu", normal, quick_gelu,
                 of_one([](const Tensor& x) { return x / (1.0 + exp(x * -1.702)); })),
+      unary_row("relu_squared", off_zero, relu_squared,
+                of_one([](const Tensor& x) { return x * (x + abs(x)) * 0.5; })),
       unary_row("gelu", normal, gelu,
                 of_one([](const Tensor& x) { return x * (1.0 + erf(x / std::sqrt(2))) / 2; })),
       unary_row("gelu_tanh", normal, gelu_tanh, of_one([k](const Tensor& x) {
