@@ -5,7 +5,6 @@
 #include "gradus/models/data/text/text_batch.h"
 #include "gradus/models/decoding.h"
 #include "gradus/models/folder/fields.h"
-#include "gradus/nn/attention.h"
 #include "gradus/nn/convolution.h"
 #include "gradus/nn/recurrent.h"
 

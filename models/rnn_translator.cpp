@@ -6,6 +6,7 @@
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/nn/attention.h"
 
 namespace gradus::models {
 

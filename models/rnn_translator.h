@@ -5,7 +5,6 @@
 #include "gradus/models/data/text/pair_data.h"
 #include "gradus/models/decoding.h"
 #include "gradus/models/folder/fields.h"
-#include "gradus/nn/attention.h"
 #include "gradus/nn/recurrent.h"
 
 namespace gradus::models {

@@ -1,7 +1,6 @@
 #include "gradus/nn/attention.h"
 
 #include "gradus/core/internal.h"
-#include "gradus/core/ops/additive.h"
 #include "gradus/core/ops/attention.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
@@ -11,73 +10,6 @@
 #include "gradus/nn/positions.h"
 
 namespace gradus::nn {
-
-// ---- single-head attention ----
-
-namespace {
-/// Returns a linear layer for the additive score, nullopt for other scores.
-std::optional<Linear> additive_layer(Score score, int64_t in, int64_t out, bool bias) {
-  if (score != Score::additive) return std::nullopt;
-  return Linear(in, out, {.bias = bias});
-}
-}  // namespace
-
-Attention::Sizes Attention::checked_sizes(Score score, int64_t query_dim, int64_t key_dim,
-                                          int64_t hidden) {
-  check(score >= Score::dot && score <= Score::additive, "Attention: unknown score ", int(score));
-  check(query_dim > 0 && key_dim > 0, "Attention: expected sizes > 0, got ",
-        Shape{query_dim, key_dim});
-  check(score == Score::bilinear || score == Score::additive || query_dim == key_dim,
-        "Attention: queries and keys of ", query_dim, " and ", key_dim,
-        " features have no dot product; use Score::bilinear or Score::additive");
-  return {query_dim, key_dim, hidden == 0 ? query_dim : hidden};
-}
-
-Attention::Attention(Score score_, int64_t query_dim, int64_t key_dim, int64_t hidden)
-    : Attention(score_, checked_sizes(score_, query_dim, key_dim, hidden)) {}
-
-Attention::Attention(Score score_, const Sizes& size)
-    : score(score_),
-      w(score == Score::bilinear ? param("w", {size.query, size.key}, init::kaiming_uniform())
-                                 : Tensor()),
-      query(additive_layer(score, size.query, size.hidden, true)),
-      key(additive_layer(score, size.key, size.hidden, false)),
-      v(score == Score::additive ? param("v", {1, size.hidden}, init::kaiming_uniform())
-                                 : Tensor()) {
-  if (query) child("query", *query);
-  if (key) child("key", *key);
-}
-
-Tensor Attention::prepare(const Tensor& keys) const {
-  if (score == Score::bilinear) return matmul(keys, w.mT());  // W k
-  return key ? (*key)(keys) : keys;
-}
-
-AttentionResult Attention::attend(const Tensor& queries, const Tensor& prepared,
-                                  const Tensor& values, const Tensor& mask) const {
-  check(
-      queries.rank() == 3 && prepared.rank() == 3 && values.rank() == 3 &&
-          prepared.size(0) == queries.size(0) && values.size(0) == queries.size(0) &&
-          prepared.size(1) == values.size(1),
-      "Attention: expected queries (B, Tq, D) and as many keys (B, Tk, D) as values (B, Tk, Dv), ",
-      "got ", queries.shape(), ", ", prepared.shape(), " and ", values.shape());
-  Tensor scores = score == Score::additive
-                      ? additive_scores((*query)(queries), prepared, v.reshape({v.size(1)}))
-                      : matmul(queries, prepared.mT());
-  if (score == Score::scaled_dot)
-    scores = scores / std::sqrt(static_cast<double>(queries.size(-1)));
-  if (mask.defined()) {
-    check(mask.dtype() == boolean, "Attention: expected a mask of bool, got ", mask.dtype());
-    check(mask.rank() <= 3, "Attention: expected a mask that broadcasts to ", scores.shape(),
-          ", got ", mask.shape());
-    scores = masked_fill(scores, !mask, -std::numeric_limits<double>::infinity());
-  }
-  const Tensor weights = softmax(scores);
-  AttentionTrace::add([&] { return weights.unsqueeze(1); });
-  return {matmul(weights, values), weights};
-}
-
-// ---- multi-head attention ----
 
 namespace {
 /// Returns the options with defaults filled in. Throws Error if they are invalid.

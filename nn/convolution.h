@@ -1,7 +1,8 @@
 #pragma once
-// Convolution layers for images (N, C, H, W). Names, defaults and initialisation follow PyTorch's.
+// Convolution layers for images (N, C, H, W), and norms of channels. Names, defaults and initialisation follow PyTorch's.
 
 #include "gradus/core/ops/convolution.h"
+#include "gradus/core/ops/normalization.h"
 #include "gradus/nn/module.h"
 
 namespace gradus::nn {
@@ -20,6 +21,35 @@ struct Conv2d : Module {
   /// Draws the weight from kaiming_normal, which keeps the variance through a ReLU that follows (He
   /// et al. 2015), and zeros the bias.
   void initialise_for_relu();
+};
+
+struct BatchNormOptions {
+  double eps = 1e-5;      ///< added to the variance
+  double momentum = 0.1;  ///< weight of a new batch in the running statistics
+  bool affine = true;     ///< scale by a weight and add a bias
+};
+/// Batch normalisation of x (N, C, ...). Training mode uses the batch's mean and variance and
+/// updates the running ones (with the unbiased variance, as PyTorch does); evaluation mode uses the
+/// running ones. Unlike PyTorch's, it has no num_batches_tracked.
+struct BatchNorm : Module {
+  const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
+  double eps, momentum;                                  ///< see BatchNormOptions
+  explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
+  Tensor operator()(const Tensor& x) const;
+};
+///@{
+/// PyTorch's names for BatchNorm, which itself accepts any number of axes.
+using BatchNorm1d = BatchNorm;
+using BatchNorm2d = BatchNorm;
+///@}
+
+/// Group normalisation: layer norm over each group of channels of x (N, C, ...).
+struct GroupNorm : Module {
+  const Tensor weight, bias;  ///< (C)
+  int64_t groups;             ///< number of channel groups
+  double eps;                 ///< added to the variance
+  GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5);
+  Tensor operator()(const Tensor& x) const { return group_norm(x, groups, weight, bias, eps); }
 };
 
 }  // namespace gradus::nn

@@ -1,7 +1,9 @@
 #pragma once
-// Recurrent networks. Sequences are BATCH FIRST, (B, T, input), as in PyTorch with
+// Recurrent networks and the single-head attention of their decoders. Sequences are BATCH FIRST, (B, T, input), as in PyTorch with
 // batch_first=True; states are (layers * directions, B, hidden), as in PyTorch. Parameter names and
 // initialisation follow PyTorch's, so that state dicts can be exchanged.
+
+#include <optional>
 
 #include "gradus/core/ops/recurrent.h"
 #include "gradus/nn/layers.h"
@@ -85,5 +87,54 @@ using RNNCell = RecurrentCellOf<Recurrence::rnn_tanh>;
 using LSTMCell = RecurrentCellOf<Recurrence::lstm>;
 using GRUCell = RecurrentCellOf<Recurrence::gru>;
 ///@}
+
+// ---- single-head attention ----
+
+/// The score of a query q and a key k. dot and bilinear: Luong et al. 2015, arXiv 1508.04025,
+/// section 3.1; scaled_dot: Vaswani et al. 2017, arXiv 1706.03762; additive: Bahdanau et al. 2015,
+/// arXiv 1409.0473, appendix A.1.2. w, v and the layers query and key are Attention's.
+enum class Score {
+  dot,         ///< q . k
+  scaled_dot,  ///< q . k / sqrt(query_dim)
+  bilinear,    ///< q^T w k
+  additive     ///< v . tanh(query(q) + key(k))
+};
+
+/// Attention's output and weights, for Tq queries, Tk keys and values of Dv features.
+struct AttentionResult {
+  Tensor output;   ///< (B, Tq, Dv)
+  Tensor weights;  ///< (B, Tq, Tk); each query's sum to 1; 0 if it has no key to attend to
+};
+
+/// Single-head attention: output = softmax(scores) values.
+struct Attention : Module {
+  Score score;                       ///< the score function
+  const Tensor w;                    ///< for bilinear: (query_dim, key_dim)
+  std::optional<Linear> query, key;  ///< for additive: layers with `hidden` outputs
+  const Tensor v;                    ///< for additive: (1, hidden)
+  /// dot and scaled_dot require query_dim == key_dim. Only additive uses `hidden`; 0: query_dim.
+  Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);
+
+  /// queries (B, Tq, query_dim), keys (B, Tk, key_dim), values (B, Tk, Dv). The bool mask
+  /// broadcasts to (B, Tq, Tk): true where a query may attend to a key. A query with no key to
+  /// attend to gets weights and output 0.
+  AttentionResult operator()(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                             const Tensor& mask = {}) const {
+    return attend(queries, prepare(keys), values, mask);
+  }
+  /// Does the score's work on the keys once for any number of calls to attend(). Returns (B, Tk,
+  /// query_dim) or, for additive, (B, Tk, hidden).
+  Tensor prepare(const Tensor& keys) const;
+  /// As operator(), but with the result of prepare(keys) for the keys.
+  AttentionResult attend(const Tensor& queries, const Tensor& prepared, const Tensor& values,
+                         const Tensor& mask = {}) const;
+
+ private:
+  struct Sizes {
+    int64_t query, key, hidden;
+  };
+  static Sizes checked_sizes(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden);
+  Attention(Score score, const Sizes& size);
+};
 
 }  // namespace gradus::nn
