@@ -72,7 +72,33 @@ MultiHeadAttention::MultiHeadAttention(int64_t dim, const Resolved& o)
       positions(o.rotary > 0 ? buffer("positions", sinusoidal_positions(o.rotary, key_dim),
                                       /*persistent=*/false)
                              : Tensor()),
-      dropout(o.dropout) {}
+      dropout(o.dropout),
+      q_norm(o.qk_norm ? std::optional(child("q_norm", RMSNorm(key_dim, o.eps))) : std::nullopt),
+      k_norm(o.qk_norm ? std::optional(child("k_norm", RMSNorm(key_dim, o.eps))) : std::nullopt),
+      value_shortcut(o.value_shortcut ? param("value_shortcut", {2}, 0.5) : Tensor()) {}
+
+/// The concatenation of queries, keys and values: (B, T, dim) -> (B, T, heads key_dim + kv_heads
+/// (key_dim + value_dim)).
+Tensor MultiHeadAttention::project(const Tensor& x, Tensor* first_values) const {
+  const Tensor all = qkv(x);
+  const bool mixes = value_shortcut.defined();
+  check(!mixes || (first_values && first_values->defined()),
+        "MultiHeadAttention: value_shortcut needs the values of a first layer without it");
+  if (!q_norm && !first_values) return all;
+  std::vector<Tensor> parts =
+      all.split(Shape{heads * key_dim, kv_heads * key_dim, kv_heads * value_dim}, -1);
+  if (first_values && !first_values->defined()) *first_values = parts[2];
+  if (!q_norm && !mixes) return all;
+  if (q_norm) {
+    auto normalised = [&](const RMSNorm& norm, const Tensor& part) {
+      return norm(part.reshape({x.size(0), x.size(1), -1, key_dim})).reshape(part.shape());
+    };
+    parts[0] = normalised(*q_norm, parts[0]);
+    parts[1] = normalised(*k_norm, parts[1]);
+  }
+  if (mixes) parts[2] = parts[2] * value_shortcut[0] + *first_values * value_shortcut[1];
+  return cat(parts, -1);
+}
 
 /// Rotates the queries and keys within x, the concatenation of queries, keys and values, for
 /// positions offset, offset + 1, ... Returns x itself if positions are not rotary.
@@ -96,19 +122,21 @@ Tensor MultiHeadAttention::output(const Tensor& y) const {
   return dropout(proj(y.transpose(1, 2).reshape({y.size(0), y.size(2), heads * value_dim})));
 }
 
-Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask) const {
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask,
+                                      Tensor* first_values) const {
   check_sequence(x, "x");
   const AttentionOptions options{.causal = causal, .mask = mask, .dropout = dropout.p};
-  const Tensor all = rotated(qkv(x), 0);
+  const Tensor all = rotated(project(x, first_values), 0);
   if (key_dim == value_dim) return dropout(proj(self_attention(all, heads, kv_heads, options)));
   const auto [q, k, v] = split(*this, all);
   return output(scaled_dot_product_attention(q, k, v, options));
 }
 
-Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache) const {
+Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache,
+                                      Tensor* first_values) const {
   check(causal, "MultiHeadAttention: only causal attention can use a key/value cache");
   check_sequence(x, "x");
-  const auto [q, k, v] = split(*this, rotated(qkv(x), cache.length()));
+  const auto [q, k, v] = split(*this, rotated(project(x, first_values), cache.length()));
   cache.append(k, v);
   return output(scaled_dot_product_attention(q, cache.keys(), cache.values(),
                                              {.causal = true, .dropout = dropout.p}));
@@ -122,17 +150,19 @@ KeysAndValues MultiHeadAttention::keys_and_values(const Tensor& memory) const {
   check_sequence(memory, "memory");
   // The rows of qkv at which keys and values start.
   const int64_t keys = heads * key_dim, values = keys + kv_heads * key_dim;
-  return {by_heads(qkv.rows(memory, keys, values), kv_heads),
-          by_heads(qkv.rows(memory, values, values + kv_heads * value_dim), kv_heads)};
+  const Tensor k = by_heads(qkv.rows(memory, keys, values), kv_heads),
+               v = by_heads(qkv.rows(memory, values, values + kv_heads * value_dim), kv_heads);
+  return {k_norm ? (*k_norm)(k) : k, v};
 }
 
 Tensor MultiHeadAttention::cross(const Tensor& x, const KeysAndValues& memory,
                                  const Tensor& mask) const {
   check(!causal && !positions.defined(),
         "MultiHeadAttention: cross-attention is neither causal nor rotary");
+  check(!value_shortcut.defined(), "MultiHeadAttention: cross-attention has no value_shortcut");
   check_sequence(x, "x");
   const Tensor q = by_heads(qkv.rows(x, 0, heads * key_dim), heads);
-  return output(scaled_dot_product_attention(q, memory.keys, memory.values,
+  return output(scaled_dot_product_attention(q_norm ? (*q_norm)(q) : q, memory.keys, memory.values,
                                              {.mask = mask, .dropout = dropout.p}));
 }
 

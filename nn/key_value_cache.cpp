@@ -1,7 +1,9 @@
 #include "gradus/nn/key_value_cache.h"
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
 
 namespace gradus::nn {
@@ -34,6 +36,24 @@ void KeyValueCache::reorder(const Tensor& rows) {
   check(rows.shape() == Shape{k_.size(0)}, "KeyValueCache: expected ", k_.size(0),
         " row indices, got ", rows.shape());
   for (const Tensor& x : {keys(), values()}) x.copy_(index_select(x, 0, rows));
+  for (Tensor& last : last_tokens_)
+    if (last.defined()) last = index_select(last, 0, rows);
+}
+
+Tensor KeyValueCache::previous_tokens(size_t sublayer, const Tensor& x) {
+  check(!grad_enabled(),
+        "KeyValueCache: gradients do not flow through a cache; use it under NoGrad");
+  Tensor& last = last_tokens_.at(sublayer);
+  check(x.rank() == 3 && x.size(0) == k_.size(0) && x.size(1) > 0, "KeyValueCache: expected x (",
+        k_.size(0), ", T, dim), got ", x.shape());
+  const Tensor before = last.defined() ? last : zeros({x.size(0), 1, x.size(2)}, x.dtype());
+  last = x.slice(1, -1).clone();
+  return cat({before, x.slice(1, 0, -1)}, 1);
+}
+
+void KeyValueCache::clear() {
+  length_ = 0;
+  last_tokens_ = {};
 }
 
 }  // namespace gradus::nn

@@ -1,6 +1,8 @@
 #pragma once
 // Keys and values of the tokens read so far, for token-by-token decoding.
 
+#include <array>
+
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus::nn {
@@ -28,14 +30,19 @@ class KeyValueCache {
   Tensor values() const { return v_.slice(2, 0, length_); }  ///< (B, Hk, length, value_dim)
   int64_t length() const { return length_; }                 ///< tokens cached
   int64_t capacity() const { return k_.size(2); }            ///< maximum number of tokens
+  /// For blocks with token_shift: the token before each of a sublayer's next tokens x (B, T, dim),
+  /// which is 0 before the first token. Remembers the last of x for the next call. A block's
+  /// sublayers are 0 and 1.
+  Tensor previous_tokens(size_t sublayer, const Tensor& x);
   /// Replaces each sequence i by the former sequence rows[i]; rows (B) int64.
   void reorder(const Tensor& rows);
   /// Removes all tokens.
-  void clear() { length_ = 0; }
+  void clear();
 
  private:
   Tensor k_, v_;  // (B, Hk, capacity, key_dim or value_dim)
   int64_t length_ = 0;
+  std::array<Tensor, 2> last_tokens_;  // of each sublayer: (B, 1, dim), or undefined if none
 };
 
 }  // namespace gradus::nn

@@ -1,6 +1,17 @@
 #include "gradus/nn/transformer.h"
 
+#include "gradus/core/ops/shape.h"
+
 namespace gradus::nn {
+
+Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache* cache, size_t sublayer) {
+  if (!weight.defined()) return x;
+  core::check(x.defined() && x.rank() == 3, "token_shift: expected x (B, T, dim), got ",
+              x.defined() ? x.shape() : Shape{});
+  const Tensor previous =
+      cache ? cache->previous_tokens(sublayer, x) : pad(x.slice(1, 0, -1), {0, 0, 1, 0});
+  return x + (previous - x) * weight;
+}
 
 namespace {
 MultiHeadAttention make_attention(int64_t dim, const BlockOptions& o, bool causal, int64_t rotary) {
@@ -9,7 +20,10 @@ MultiHeadAttention make_attention(int64_t dim, const BlockOptions& o, bool causa
                                   .rotary = rotary,
                                   .causal = causal,
                                   .bias = o.bias,
-                                  .dropout = o.dropout});
+                                  .dropout = o.dropout,
+                                  .qk_norm = o.qk_norm,
+                                  .eps = o.eps,
+                                  .value_shortcut = o.value_shortcut});
 }
 
 Norm make_norm(int64_t dim, const BlockOptions& o) { return Norm(o.norm, dim, o.eps, o.bias); }
@@ -29,11 +43,15 @@ Block::Block(int64_t dim, const BlockOptions& o)
       ln1(child("ln1", make_norm(dim, o))),
       attn(child("attn", make_attention(dim, o, o.causal, o.rotary))),
       ln2(child("ln2", make_norm(dim, o))),
-      mlp(child("mlp", make_mlp(dim, o))) {}
+      mlp(child("mlp", make_mlp(dim, o))),
+      shift1(o.token_shift ? param("shift1", {dim}, 0) : Tensor()),
+      shift2(o.token_shift ? param("shift2", {dim}, 0) : Tensor()) {}
 
 Tensor Block::first(int64_t count, const Tensor& x) const {
   core::check(!attn.causal && !attn.positions.defined(),
               "Block::first: expected attention that is neither causal nor rotary");
+  core::check(!shift1.defined() && !attn.value_shortcut.defined(),
+              "Block::first: expected neither token_shift nor value_shortcut");
   core::check(x.defined() && x.rank() == 3, "Block::first: expected x (B, T, dim), got ",
               x.defined() ? x.shape() : Shape{});
   core::check(count >= 1 && count <= x.size(1), "Block::first: expected 1 to ", x.size(1),
@@ -66,6 +84,9 @@ DecoderBlock::DecoderBlock(int64_t dim, const BlockOptions& o)
       ln2(child("ln2", make_norm(dim, o))),
       cross(child("cross", make_attention(dim, o, false, 0))),
       ln3(child("ln3", make_norm(dim, o))),
-      mlp(child("mlp", make_mlp(dim, o))) {}
+      mlp(child("mlp", make_mlp(dim, o))) {
+  core::check(!o.value_shortcut && !o.token_shift,
+              "DecoderBlock: expected neither value_shortcut nor token_shift");
+}
 
 }  // namespace gradus::nn

@@ -15,6 +15,13 @@ Tensor residual(bool norm_first, const Norm& norm, const Tensor& x, const Sublay
   return norm(x + f(x));
 }
 
+/// x (B, T, dim) with each token's features mixed with the previous token's, which are 0 before the
+/// first: x_t + weight * (x_{t-1} - x_t), weight (dim). Returns x if the weight is undefined. With a
+/// cache, x holds the next tokens of the block's sublayer 0 or 1. The token shift of RWKV (Peng et
+/// al. 2023, arXiv 2305.13048), whose mu is 1 - weight and differs for each projection.
+Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache* cache = nullptr,
+                   size_t sublayer = 0);
+
 struct BlockOptions {
   int64_t heads = 1;                         ///< query heads; must divide dim
   int64_t kv_heads = 0;                      ///< key/value heads, a divisor of `heads`; 0: `heads`
@@ -29,30 +36,41 @@ struct BlockOptions {
   NormKind norm = NormKind::layer;  ///< whether the norms are LayerNorm or RMSNorm
   double eps = 1e-5;                ///< added by the norms to the variance or mean square
   int64_t rotary = 0;               ///< rotary positions for at most this many tokens; 0: none
+  bool qk_norm = false;             ///< RMSNorm of queries and keys, see MultiHeadAttentionOptions
+  bool value_shortcut = false;      ///< shortcut from first_values, see MultiHeadAttentionOptions
+  bool token_shift = false;         ///< token_shift() of both sublayers' inputs, weights at first 0
 };
 /// An encoder block, or a decoder-only block if causal: self-attention, then an MLP.
 struct Block : Module {
-  bool norm_first;          ///< pre-norm, see residual()
-  Norm ln1;                 ///< attention's norm
-  MultiHeadAttention attn;  ///< self-attention, dim -> dim
-  Norm ln2;                 ///< the MLP's norm
-  MLP mlp;                  ///< dim -> dim
+  bool norm_first;              ///< pre-norm, see residual()
+  Norm ln1;                     ///< attention's norm
+  MultiHeadAttention attn;      ///< self-attention, dim -> dim
+  Norm ln2;                     ///< the MLP's norm
+  MLP mlp;                      ///< dim -> dim
+  const Tensor shift1, shift2;  ///< if token_shift: (dim), of attention's and of the MLP's input
   Block(int64_t dim, const BlockOptions& options);
 
-  /// mask: as for MultiHeadAttention.
-  Tensor operator()(const Tensor& x, const Tensor& mask = {}) const {
-    const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) { return attn(y, mask); });
-    return residual(norm_first, ln2, h, mlp);
+  /// mask, first_values: as for MultiHeadAttention.
+  Tensor operator()(const Tensor& x, const Tensor& mask = {},
+                    Tensor* first_values = nullptr) const {
+    const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
+      return attn(token_shift(y, shift1), mask, first_values);
+    });
+    return residual(norm_first, ln2, h,
+                    [&](const Tensor& y) { return mlp(token_shift(y, shift2)); });
   }
   /// The block for the next T tokens, x, which attend to the cached tokens too and are appended to
   /// the cache. Causal attention only.
-  Tensor operator()(const Tensor& x, KeyValueCache& cache) const {
-    const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) { return attn(y, cache); });
-    return residual(norm_first, ln2, h, mlp);
+  Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
+    const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
+      return attn(token_shift(y, shift1, &cache, 0), cache, first_values);
+    });
+    return residual(norm_first, ln2, h,
+                    [&](const Tensor& y) { return mlp(token_shift(y, shift2, &cache, 1)); });
   }
   /// Returns only the first `count` tokens' outputs, (B, count, dim). These tokens attend to all of
   /// x; queries and MLP of the others are not computed. Throws Error if the attention is causal or
-  /// rotary, or if count is not from 1 to T.
+  /// rotary, if the block has token_shift or value_shortcut, or if count is not from 1 to T.
   Tensor first(int64_t count, const Tensor& x) const;
 };
 
