@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/tensor/autograd.h"
 
@@ -16,10 +17,15 @@ GPTConfig checked(GPTConfig c) {
         c.heads, ", kv_heads ", c.kv_heads);
   check(c.positions != Positions::rotary || c.dim / c.heads % 2 == 0,
         "GPT: rotary positions need heads of even size: dim ", c.dim, ", heads ", c.heads);
+  for (const auto& [is_on, name] : {std::pair{c.value_shortcut, "value_shortcut"},
+                                    std::pair{c.embedding_shortcut, "embedding_shortcut"}})
+    check(!is_on || c.layers > 1, "GPT: ", name, " needs at least 2 layers");
+  check(!c.bigram || c.vocab <= GPT::max_bigram_vocab, "GPT: bigram: its table has vocab * vocab ",
+        "weights: expected a vocab of at most ", GPT::max_bigram_vocab, ", got ", c.vocab);
   return c;
 }
 
-nn::Block make_block(const GPTConfig& c) {
+nn::Block make_block(const GPTConfig& c, bool is_first) {
   const int64_t default_hidden = c.gated ? nn::SwiGLU::hidden_size(c.dim) : 0;
   return nn::Block(c.dim, {.heads = c.heads,
                            .kv_heads = c.kv_heads,
@@ -31,20 +37,40 @@ nn::Block make_block(const GPTConfig& c) {
                            .dropout = c.dropout,
                            .norm = c.norm,
                            .eps = c.norm_eps,
-                           .rotary = c.positions == Positions::rotary ? c.context : 0});
+                           .rotary = c.positions == Positions::rotary ? c.context : 0,
+                           .qk_norm = c.qk_norm,
+                           .value_shortcut = c.value_shortcut && !is_first,
+                           .token_shift = c.token_shift});
 }
 
 void draw_weights(GPT& model) {
+  const bool zero = model.config.zero_init;
   const double std = 0.02,
                residual_std = std / std::sqrt(2.0 * static_cast<double>(model.config.layers));
   model.initialise([=](const std::string& name, const Tensor& p) {
-    if (name.ends_with(".bias"))
+    const bool writes = name.ends_with(".proj.weight");  // to the residual stream
+    if (name.ends_with(".bias") || name == "bigram" || (zero && (writes || name == "head.weight")))
       p.zero_();
-    else if (name.ends_with(".proj.weight"))
+    else if (writes)
       p.copy_(nn::init::normal(p.shape(), 0, residual_std));
     else if (p.rank() >= 2)
       p.copy_(nn::init::normal(p.shape(), 0, std));
   });
+}
+
+void add_fewer_steps_fields(Fields& fields, GPTConfig& c) {
+  auto add = [&](const char* name, bool& value, const char* meaning) {
+    fields.add(name, value, meaning).optional = true;
+  };
+  add("qk_norm", c.qk_norm, "RMSNorm of each head's queries and keys");
+  add("zero_init", c.zero_init,
+      "start at 0 what writes to the residual stream, and an untied head");
+  add("value_shortcut", c.value_shortcut, "mix each block's values with the first block's");
+  add("embedding_shortcut", c.embedding_shortcut, "mix blocks' outputs with the embedded tokens");
+  fields.add("logit_cap", c.logit_cap, 0, 1e6, "logits are cap * tanh(logits / cap); 0: no cap")
+      .optional = true;
+  add("bigram", c.bigram, "add a learnt table of next-token logits, indexed by the current token");
+  add("token_shift", c.token_shift, "mix sublayers' inputs with the previous token's");
 }
 }  // namespace
 
@@ -70,6 +96,7 @@ Fields GPT::fields(GPTConfig& c) {
       .optional = true;
   fields.add("norm", c.norm, {"layer", "rms"}, "kind of norm").optional = true;
   fields.add("norm_eps", c.norm_eps, 0, 1, "added to the variance by the norms").optional = true;
+  add_fewer_steps_fields(fields, c);
   fields.renamed("activation", "gelu", {{"erf", "gelu"}, {"tanh", "gelu_tanh"}});
   return fields;
 }
@@ -84,10 +111,13 @@ GPT::GPT(const GPTConfig& c)
                      ? std::optional(child("waves", nn::SinusoidalPositions(c.context, c.dim)))
                      : std::nullopt),
       dropout(c.dropout),
-      blocks(children("blocks", c.layers, [&](int64_t) { return make_block(c); })),
+      blocks(children("blocks", c.layers, [&](int64_t i) { return make_block(c, i == 0); })),
       ln_f(child("ln_f", nn::Norm(c.norm, c.dim, c.norm_eps, c.bias))),
       head(child("head",
-                 c.tie ? nn::Linear(wte.weight) : nn::Linear(c.dim, c.vocab, {.bias = false}))) {
+                 c.tie ? nn::Linear(wte.weight) : nn::Linear(c.dim, c.vocab, {.bias = false}))),
+      stream_mix(c.embedding_shortcut ? param("stream_mix", {c.layers - 1}, 1) : Tensor()),
+      embedding_mix(c.embedding_shortcut ? param("embedding_mix", {c.layers - 1}, 0) : Tensor()),
+      bigram(c.bigram ? compressible(param("bigram", {c.vocab, c.vocab}, 0)) : Tensor()) {
   draw_weights(*this);
 }
 
@@ -105,10 +135,32 @@ Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
   return dropout(wte(ids));
 }
 
+/// The last block's output for the embedded tokens x. With caches, one per block, x holds the next
+/// tokens only, see nn::Block.
+Tensor GPT::apply_blocks(Tensor x, std::vector<nn::KeyValueCache>* caches) const {
+  const Tensor embedded = config.embedding_shortcut ? x : Tensor();
+  Tensor first_values;
+  Tensor* const shared = config.value_shortcut ? &first_values : nullptr;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (config.embedding_shortcut && i > 0) {
+      const int64_t at = static_cast<int64_t>(i) - 1;
+      x = x * stream_mix[at] + embedded * embedding_mix[at];
+    }
+    x = caches ? blocks[i](x, (*caches)[i], shared) : blocks[i](x, {}, shared);
+  }
+  return x;
+}
+
+/// Next-token logits, from the last block's output for the tokens ids: (..., dim) -> (..., vocab).
+Tensor GPT::logits(const Tensor& x, const Tensor& ids) const {
+  Tensor y = head(ln_f(x));
+  if (bigram.defined()) y = y + embedding(bigram, ids);
+  if (config.logit_cap > 0) y = tanh(y / config.logit_cap) * config.logit_cap;
+  return y;
+}
+
 Tensor GPT::operator()(const Tensor& ids) const {
-  Tensor x = embed(ids, 0);
-  for (const nn::Block& block : blocks) x = block(x);
-  return head(ln_f(x));
+  return logits(apply_blocks(embed(ids, 0), nullptr), ids);
 }
 
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets) const {
@@ -128,9 +180,8 @@ GPTDecoder::GPTDecoder(const GPT& model, int64_t rows) : model_(&model) {
 
 Tensor GPTDecoder::next_logits(const Tensor& ids) {
   check(!grad_enabled(), "GPT: gradients do not flow through a cache; use it under NoGrad");
-  Tensor x = model_->embed(ids, capacity() - room());
-  for (size_t i = 0; i < layers_.size(); ++i) x = model_->blocks[i](x, layers_[i]);
-  return model_->head(model_->ln_f(x.select(1, -1)));
+  const Tensor x = model_->apply_blocks(model_->embed(ids, capacity() - room()), &layers_);
+  return model_->logits(x.select(1, -1), ids.select(1, -1));
 }
 
 void GPTDecoder::reorder(const Tensor& rows) {

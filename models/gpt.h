@@ -1,7 +1,8 @@
 #pragma once
 // GPT: a decoder-only transformer language model. Radford et al. 2019, "Language Models are
 // Unsupervised Multitask Learners". Options give Llama's form: rotary positions, RMSNorm, SwiGLU,
-// fewer key/value heads (Touvron et al. 2023, arXiv 2302.13971).
+// fewer key/value heads (Touvron et al. 2023, arXiv 2302.13971). Capped logits: Gemma 2 (Gemma Team
+// 2024, arXiv 2408.00118, section 2).
 
 #include <optional>
 
@@ -33,6 +34,14 @@ struct GPTConfig {
   Positions positions = Positions::learned;  ///< position encoding
   nn::NormKind norm = nn::NormKind::layer;   ///< every norm's kind: LayerNorm or RMSNorm
   double norm_eps = 1e-5;                    ///< added to the variance by the norms
+  // Options that reach a loss in fewer steps.
+  bool qk_norm = false;    ///< RMSNorm of each head's queries and keys, see nn::MultiHeadAttention
+  bool zero_init = false;  ///< start layers that write to the residual stream, an untied head at 0
+  bool value_shortcut = false;      ///< mix each block's values with the first block's
+  bool embedding_shortcut = false;  ///< x = a x + b x_0 between blocks; x_0: the embedded tokens
+  double logit_cap = 0;             ///< logits are cap * tanh(logits / cap); 0: not capped
+  bool bigram = false;  ///< add logits from a (vocab, vocab) table, indexed by the current token
+  bool token_shift = false;  ///< mix sublayers' inputs with the previous token's: nn::token_shift
 };
 
 class GPTDecoder;
@@ -45,6 +54,9 @@ struct GPT : nn::Module {
   static constexpr const char* kind = "gpt";
   static Fields fields(GPTConfig& config);
 
+  /// The largest vocabulary with which a GPT can have a bigram table.
+  static constexpr int64_t max_bigram_vocab = 8192;
+
   const GPTConfig config;
   nn::Embedding wte;                                  ///< token embeddings: (vocab, dim)
   std::optional<nn::LearnedPositions> wpe;            ///< only with learned positions
@@ -53,6 +65,10 @@ struct GPT : nn::Module {
   std::vector<nn::Block> blocks;                      ///< pre-norm, causal
   nn::Norm ln_f;                                      ///< of the last block's output
   nn::Linear head;                                    ///< dim -> vocab, without bias
+  /// If embedding_shortcut: (layers - 1), the scalars a and b after each block but the last; at
+  /// first a = 1, b = 0.
+  const Tensor stream_mix, embedding_mix;
+  const Tensor bigram;  ///< if bigram: row i is added to token i's next-token logits; 0 at first
   explicit GPT(const GPTConfig& config);
 
   /// Next-token logits at each position: ids (B, T) int64 -> (B, T, vocab), T <= context.
@@ -67,6 +83,8 @@ struct GPT : nn::Module {
  private:
   friend class GPTDecoder;
   Tensor embed(const Tensor& ids, int64_t offset) const;
+  Tensor apply_blocks(Tensor x, std::vector<nn::KeyValueCache>* caches) const;
+  Tensor logits(const Tensor& x, const Tensor& ids) const;
 };
 
 /// Decoder of a GPT, with a key/value cache per block.

@@ -12,8 +12,8 @@ using nlohmann::json, nlohmann::ordered_json;
 namespace {
 
 /// Activations whose names differ: ours, Hugging Face's.
-constexpr std::pair<const char*, const char*> hf_activations[] = {{"none", "linear"},
-                                                                  {"gelu_tanh", "gelu_new"}};
+constexpr std::pair<const char*, const char*> hf_activations[] = {
+    {"none", "linear"}, {"relu_squared", "relu2"}, {"gelu_tanh", "gelu_new"}};
 /// Hugging Face's aliases of activations, each with the name that it stands for.
 constexpr std::pair<const char*, const char*> activation_aliases[] = {
     {"gelu_pytorch_tanh", "gelu_new"},

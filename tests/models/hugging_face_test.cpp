@@ -196,6 +196,10 @@ TEST_CASE("Hugging Face: a gradus GPT without biases is written with zero biases
     const Tensor ids = tensor({{1, 6, 3, 0}}).to(int64);
     CHECK(golden::same(model(ids), back(ids)));
   }
+  models::save_hugging_face(
+      to, models::GPT({.vocab = 7, .activation = Activation::relu_squared, .zero_init = true}));
+  CHECK(nlohmann::json::parse(read_file(to + "/config.json"))["activation_function"] == "relu2");
+  CHECK(models::load_config<models::GPT>(to).activation == Activation::relu_squared);
   auto refused = [&](models::GPTConfig config, const char* message) {
     config.vocab = 7;
     CHECK_THROWS_WITH(models::save_hugging_face(folder / "none", models::GPT(config)),
@@ -206,6 +210,12 @@ TEST_CASE("Hugging Face: a gradus GPT without biases is written with zero biases
   refused({.norm = nn::NormKind::rms}, "has norm layer, this model has rms");
   refused({.gated = true}, "has gated false, this model has true");
   refused({.kv_heads = 2}, "has kv_heads 0, this model has 2");
+  refused({.qk_norm = true}, "has qk_norm false, this model has true");
+  refused({.value_shortcut = true}, "has value_shortcut false, this model has true");
+  refused({.embedding_shortcut = true}, "has embedding_shortcut false, this model has true");
+  refused({.logit_cap = 30}, "has logit_cap 0.0, this model has 30.0");
+  refused({.bigram = true}, "has bigram false, this model has true");
+  refused({.token_shift = true}, "has token_shift false, this model has true");
   CHECK_FALSE(folder.has("none"));
 }
 

@@ -251,6 +251,22 @@ TEST_CASE("train_gpt: every model option takes effect") {
         }
   CHECK_THAT(run("train_gpt", "--resume --norm layer" + bench.out()).output,
              Contains("--norm contradicts"));
+  const Result all = run("train_gpt", bench.flags + constant +
+                                          " --layers 2 --qk-norm --zero-init --value-shortcut "
+                                          "--embedding-shortcut --logit-cap 20 --bigram "
+                                          "--token-shift --activation relu_squared "
+                                          "--eval-batches 1 --steps 1 --overwrite" +
+                                          bench.out());
+  INFO(all.output);
+  REQUIRE(all.status == 0);
+  const Json config = Json::parse(bench.file("out/config.json"));
+  for (const char* option :
+       {"qk_norm", "zero_init", "value_shortcut", "embedding_shortcut", "bigram", "token_shift"})
+    CHECK(config[option] == true);
+  CHECK(config["logit_cap"] == 20);
+  CHECK(config["activation"] == "relu_squared");
+  CHECK(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);
+  CHECK(run("generate", "--tokens 20 --model '" + (bench / "out'")).status == 0);
 }
 
 TEST_CASE("train_gpt: a run from before tokenizers were stored resumes") {
@@ -260,7 +276,9 @@ TEST_CASE("train_gpt: a run from before tokenizers were stored resumes") {
   bench.change_metadata([](auto& metadata) {
     Json options = Json::parse(metadata["options"]);
     for (const char* later :
-         {"tokenizer", "vocab", "on_disk", "gated", "hidden", "kv_heads", "positions", "norm"})
+         {"tokenizer", "vocab", "on_disk", "gated", "hidden", "kv_heads", "positions", "norm",
+          "norm_eps", "qk_norm", "zero_init", "value_shortcut", "embedding_shortcut", "logit_cap",
+          "bigram", "token_shift"})
       CHECK(options.erase(later) == 1);
     metadata["options"] = options.dump();
   });
