@@ -44,6 +44,10 @@ Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& m
     Tensor q = part(x, h * a.key_dim, a.key_dim),
            k = part(memory, keys + kv * a.key_dim, a.key_dim);
     const Tensor v = part(memory, values + kv * a.value_dim, a.value_dim);
+    auto normalised = [](const Tensor& y, const nn::RMSNorm& norm) {
+      return y / sqrt(mean(y * y, -1, keepdim) + norm.eps) * norm.weight;
+    };
+    if (a.q_norm) q = normalised(q, *a.q_norm), k = normalised(k, *a.k_norm);
     if (a.positions.defined()) q = rotated(q, 0), k = rotated(k, 0);
     Tensor scores = matmul(q, k.mT()) / std::sqrt(static_cast<double>(a.key_dim));
     if (a.causal)
@@ -53,6 +57,14 @@ Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& m
   }
   const Tensor y = matmul(cat(outputs, -1), a.proj.weight.mT());
   return a.proj.bias.defined() ? y + a.proj.bias : y;
+}
+
+/// Sets the gains of the norms of queries and keys, 1 at first, to different values.
+void set_gains(const nn::MultiHeadAttention& a) {
+  const NoGrad no_grad;
+  if (!a.q_norm) return;
+  a.q_norm->weight.copy_(randn(a.q_norm->weight.shape()));
+  a.k_norm->weight.copy_(randn(a.k_norm->weight.shape()));
 }
 
 using Function = std::function<Tensor(const Tensor&, const Tensor&)>;
@@ -79,10 +91,14 @@ TEST_CASE("multi-head attention: equals its formula with every option, also with
       {.heads = 1, .key_dim = 1, .value_dim = 1, .causal = true},
       {.heads = 4, .kv_heads = 1, .key_dim = 4, .value_dim = 3, .rotary = 12, .causal = true},
       {.heads = 1, .rotary = 12, .causal = true},
-      {.heads = 5, .kv_heads = 5, .rotary = 9, .bias = false}};
+      {.heads = 5, .kv_heads = 5, .rotary = 9, .bias = false},
+      {.heads = 4, .kv_heads = 2, .rotary = 9, .causal = true, .qk_norm = true, .eps = 0.3},
+      {.heads = 2, .key_dim = 4, .value_dim = 3, .bias = false, .qk_norm = true},
+      {.heads = 4, .kv_heads = 1, .key_dim = 6, .value_dim = 2, .causal = true, .qk_norm = true}};
   for (const nn::MultiHeadAttentionOptions& o : all) {
-    const int64_t dim = o.heads == 5 ? 20 : 10;
+    const int64_t dim = o.heads == 5 ? 20 : o.key_dim == 0 && o.heads == 4 ? 8 : 10;
     const nn::MultiHeadAttention attention(dim, o);
+    set_gains(attention);
     CAPTURE(o.heads, o.kv_heads, o.key_dim, o.value_dim, o.rotary, o.causal);
     for (const int64_t T : {1, 2, 9}) {
       const Tensor x = randn({2, T, dim}), none = randn({1});
@@ -106,8 +122,11 @@ TEST_CASE("cross-attention: equals its formula with any sizes, masks and project
   for (const nn::MultiHeadAttentionOptions& o :
        {nn::MultiHeadAttentionOptions{.heads = 2},
         nn::MultiHeadAttentionOptions{.heads = 4, .kv_heads = 2, .key_dim = 3, .value_dim = 5},
-        nn::MultiHeadAttentionOptions{.heads = 1, .key_dim = 7, .value_dim = 1, .bias = false}}) {
+        nn::MultiHeadAttentionOptions{.heads = 1, .key_dim = 7, .value_dim = 1, .bias = false},
+        nn::MultiHeadAttentionOptions{
+            .heads = 4, .kv_heads = 2, .key_dim = 3, .qk_norm = true, .eps = 0.2}}) {
     const nn::MultiHeadAttention attention(8, o);
+    set_gains(attention);
     for (const int64_t T : {1, 5}) {
       const Tensor x = randn({3, T, 8}), memory = randn({3, 6, 8});
       const Tensor mask = nn::padding_mask(from_data<int64_t>({6, 1, 4}, {3}), 3, 6);
@@ -142,6 +161,11 @@ TEST_CASE("multi-head attention: bad arguments throw", "[nn][attention]") {
   CHECK_THROWS_WITH(causal.cross(x, x), Contains("neither causal nor rotary"));
   CHECK_THROWS_WITH(turning.cross(x, x), Contains("neither causal nor rotary"));
   CHECK_THROWS_WITH(plain.cross(x, ones({2, 3, 8})), Contains("the same leading axes"));
+  const nn::MultiHeadAttention mixing(8, {.heads = 2, .value_shortcut = true});
+  Tensor unset;
+  for (Tensor* first : {static_cast<Tensor*>(nullptr), &unset})
+    CHECK_THROWS_WITH(mixing(x, {}, first), Contains("value_shortcut needs the values of a first"));
+  CHECK_THROWS_WITH(mixing.cross(x, x), Contains("cross-attention has no value_shortcut"));
   CHECK_THROWS_WITH(plain.cross(x, ones({1, 3, 6})), Contains("linear: expected x (..., 8)"));
   CHECK_THROWS_WITH(plain(ones({5, 8})), Contains("expected x (B, T, dim), got (5, 8)"));
   CHECK_THROWS_WITH(plain(x, ones({1, 5, 8})), Contains("a mask that broadcasts"));
@@ -259,6 +283,41 @@ TEST_CASE("feed-forward layers: gates and hidden dropout", "[nn]") {
                     Contains("llama_block: expected context > 0"));
 }
 
+TEST_CASE("multi-head attention: value_shortcut mixes in the first layer's values",
+          "[nn][attention]") {
+  manual_seed(5);
+  const nn::MultiHeadAttentionOptions options{
+      .heads = 4, .kv_heads = 2, .key_dim = 3, .value_dim = 5, .causal = true};
+  nn::MultiHeadAttentionOptions mixes = options;
+  mixes.value_shortcut = true;
+  const nn::MultiHeadAttention first(8, options), second(8, mixes);
+  const nn::MultiHeadAttention plain(8, options);
+  const Tensor x = randn({2, 5, 8});
+  const NoGrad no_grad;
+  second.value_shortcut.copy_(tensor({0.25, -2}));
+  Tensor values;
+  CHECK(difference(first(x, {}, &values), first(x)) == 0);
+  const int64_t begin = 4 * 3 + 2 * 3;
+  CHECK(difference(values, first.qkv.rows(x, begin, begin + 2 * 5)) < 1e-6);
+  // The mix is linear, so one layer whose value rows are mixed computes it.
+  plain.qkv.weight.copy_(second.qkv.weight), plain.qkv.bias.copy_(second.qkv.bias);
+  plain.proj.weight.copy_(second.proj.weight), plain.proj.bias.copy_(second.proj.bias);
+  for (const auto& [to, from] :
+       {std::pair{plain.qkv.weight, first.qkv.weight}, std::pair{plain.qkv.bias, first.qkv.bias}}) {
+    const Tensor rows = to.slice(0, begin);
+    rows.copy_(rows * 0.25 + from.slice(0, begin) * -2.0);
+  }
+  const Tensor before = values.clone(), y = second(x, {}, &values);
+  CHECK(difference(y, plain(x)) < 1e-5);
+  CHECK(difference(values, before) == 0);
+  nn::KeyValueCache cache = second.make_cache(2, 5), first_cache = first.make_cache(2, 5);
+  for (int64_t t = 0; t < 5; ++t) {
+    Tensor now;
+    first(x.slice(1, t, t + 1), first_cache, &now);
+    CHECK(difference(second(x.slice(1, t, t + 1), cache, &now), y.slice(1, t, t + 1)) < 1e-5);
+  }
+}
+
 // ---- key/value caches ----
 
 TEST_CASE("attention with a key/value cache equals attention over the whole sequence", "[nn]") {
@@ -305,4 +364,9 @@ TEST_CASE("a key/value cache refuses calls that it cannot serve", "[nn]") {
   CHECK_THROWS_WITH(causal(ones({2, 2, 8}), cache),
                     Contains("KeyValueCache: expected keys and values"));
   CHECK_THROWS_WITH(nn::KeyValueCache(1, 2, 0, 4), Contains("KeyValueCache: expected sizes > 0"));
+  for (const Shape& shape : {Shape{2, 2, 8}, Shape{2, 8}, Shape{1, 0, 8}})
+    CHECK_THROWS_WITH(cache.previous_tokens(0, ones(shape)),
+                      Contains("KeyValueCache: expected x (1, T, dim), got "));
+  const GradMode on(true);
+  CHECK_THROWS_WITH(cache.previous_tokens(0, x), Contains("under NoGrad"));
 }

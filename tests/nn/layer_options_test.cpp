@@ -79,10 +79,18 @@ Tensor mlp_of(const Parameters& p, const std::string& prefix, const Tensor& x,
 Tensor block_of(const Parameters& p, const std::string& prefix, const Tensor& x,
                 const nn::BlockOptions& o) {
   const int64_t kv_heads = o.kv_heads == 0 ? o.heads : o.kv_heads;
-  const auto attend = [&](const Tensor& y) {
+  const auto shifted = [&](const Tensor& y, const std::string& name) {
+    const Tensor mu = find(p, prefix + name);
+    if (!mu.defined()) return y;
+    const Tensor before = cat({zeros_like(y.slice(1, 0, 1)), y.slice(1, 0, -1)}, 1);
+    return y * (1.0 - mu) + before * mu;
+  };
+  const auto attend = [&](const Tensor& x_) {
+    const Tensor y = shifted(x_, "shift1");
     return attention_of(p, prefix + "attn.", y, o.heads, kv_heads, o.causal, o.dropout);
   };
-  const auto mlp = [&](const Tensor& y) {
+  const auto mlp = [&](const Tensor& x_) {
+    const Tensor y = shifted(x_, "shift2");
     return mlp_of(p, prefix + "mlp.", y, o.activation, o.dropout);
   };
   const auto ln1 = [&](const Tensor& y) { return norm_of(p, prefix + "ln1", y, o.eps); };
@@ -199,8 +207,17 @@ TEST_CASE("the transformer block: every option, with and without a cache", "[nn]
                                     .causal = true,
                                     .dropout = 0.4,
                                     .norm_first = false,
-                                    .eps = 0.01}}) {
+                                    .eps = 0.01},
+                                    nn::BlockOptions{.heads = 4, .token_shift = true},
+                                    nn::BlockOptions{.heads = 4,
+                                    .kv_heads = 1,
+                                    .activation = Activation::relu_squared,
+                                    .causal = true,
+                                    .dropout = 0.3,
+                                    .norm_first = false,
+                                    .token_shift = true}}) {
     const nn::Block block(16, o);
+    CHECK(block.shift1.defined() == o.token_shift);
     const Parameters p = randomised(block);
     CHECK(p.contains("mlp.fc.bias") == o.bias);
     CHECK(p.contains("ln1.bias") == o.bias);
@@ -242,6 +259,32 @@ TEST_CASE("the transformer block: computing only the first tokens gives the same
         nn::Block(16, o).first(1, x),
         Contains("Block::first: expected attention that is neither causal nor rotary"));
   CHECK_THROWS_WITH(nn::llama_block(16, {.heads = 4}).first(1, x), Contains("Block::first: "));
+  for (const nn::BlockOptions& o : {nn::BlockOptions{.heads = 4, .value_shortcut = true},
+                                    nn::BlockOptions{.heads = 4, .token_shift = true}}) {
+    CHECK_THROWS_WITH(nn::Block(16, o).first(1, x),
+                      "Block::first: expected neither token_shift nor value_shortcut");
+    CHECK_THROWS_WITH(nn::DecoderBlock(16, o),
+                      "DecoderBlock: expected neither value_shortcut nor token_shift");
+  }
+  const nn::Block normed(16, {.heads = 4, .qk_norm = true});
+  check_same([&](const Tensor& t) { return normed.first(3, t); },
+             [&](const Tensor& t) { return normed(t).slice(1, 0, 3); }, x);
+  CHECK_THROWS_WITH(nn::token_shift(ones({3, 4}), ones({4})),
+                    "token_shift: expected x (B, T, dim), got (3, 4)");
+}
+
+TEST_CASE("token_shift: the previous token, and a cache's", "[nn]") {
+  const Tensor x = tensor({{{1, 10}, {2, 20}, {4, 40}}}), weight = tensor({0.5, 1});
+  const NoGrad no_grad;
+  CHECK(difference(nn::token_shift(x, weight), {0.5, 0, 1.5, 10, 3, 20}) == 0);
+  CHECK(difference(nn::token_shift(x, {}), x) == 0);
+  CHECK(difference(nn::token_shift(x.slice(1, 0, 1), weight), {0.5, 0}) == 0);
+  nn::KeyValueCache cache(1, 1, 9, 2);
+  CHECK(difference(nn::token_shift(x.slice(1, 0, 2), weight, &cache, 0), {0.5, 0, 1.5, 10}) == 0);
+  CHECK(difference(nn::token_shift(x.slice(1, 0, 1), weight, &cache, 1), {0.5, 0}) == 0);
+  CHECK(difference(nn::token_shift(x.slice(1, 2), weight, &cache, 0), {3, 20}) == 0);
+  cache.clear();
+  CHECK(difference(nn::token_shift(x.slice(1, 2), weight, &cache, 0), {2, 0}) == 0);
 }
 
 TEST_CASE("GPT: every option of its configuration", "[gpt]") {
