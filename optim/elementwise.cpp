@@ -9,7 +9,7 @@ namespace gradus::optim {
 ElementwiseOptimizer::ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr,
                                            double weight_decay, std::vector<State> states,
                                            Rules rules)
-    : Optimizer(name, std::move(groups), lr, weight_decay, std::move(states)),
+    : GroupOptimizer(name, std::move(groups), lr, weight_decay, std::move(states)),
       rules_(std::move(rules)) {
   check(std::ssize(this->states()) <= max_state, name, ": expected at most ", max_state,
         " states, got ", this->states().size());

@@ -13,7 +13,7 @@ namespace gradus::optim {
 ///             for (int64_t i = 0; i < c.n; ++i) c.param[i] -= (c.grad[i] > 0 ? 1 : -1) * c.lr;
 ///           }) {}
 ///   };
-class ElementwiseOptimizer : public Optimizer {
+class ElementwiseOptimizer : public GroupOptimizer {
  public:
   static constexpr int max_state = 3;  ///< maximum number of states per parameter
   /// Consecutive elements of one parameter, with what an update rule needs.

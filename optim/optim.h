@@ -2,8 +2,11 @@
 // Optimisers, gradient clipping and learning-rate schedules.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
+#include "gradus/optim/combined.h"
 #include "gradus/optim/elementwise.h"
+#include "gradus/optim/muon.h"
 #include "gradus/optim/optimizer.h"
 #include "gradus/optim/optimizers.h"
 #include "gradus/optim/schedule.h"
+#include "gradus/optim/weight_average.h"
 #endif

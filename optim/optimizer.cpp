@@ -12,6 +12,7 @@ namespace gradus::optim {
 
 namespace {
 double norm_of(const std::vector<Tensor>& gradients) {
+  ProfileScope scope("grad_norm");
   Chunks chunks;
   for (const Tensor& g : gradients) chunks.add(g.numel());
   return std::sqrt(parallel_sum<double>(chunks.count(), 1, [&](int64_t c, int64_t) {
@@ -65,9 +66,29 @@ double clip_grad_norm(const std::vector<Tensor>& params, double max_norm) {
   return norm;
 }
 
-Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
-                     std::vector<State> states)
-    : name_(name), groups_(std::move(groups.list)), states_(std::move(states)) {
+// ---- Optimizer ----
+
+double Optimizer::step(const StepOptions& options) {
+  check_max_norm(name_, options.max_grad_norm);
+  check(!options.grad_norm || !(*options.grad_norm < 0), name_,
+        ": expected a gradient norm >= 0, got ", options.grad_norm.value_or(0));
+  NoGrad no_grad;
+  check_step();
+  const bool clip = std::isfinite(options.max_grad_norm);
+  const double norm = options.grad_norm ? *options.grad_norm : clip ? norm_of(gradients()) : 0;
+  apply(clip ? clip_factor(norm, options.max_grad_norm) : 1);
+  return norm;
+}
+
+void Optimizer::zero_grad() {
+  for (const Tensor& p : parameters()) p.set_grad({});
+}
+
+// ---- GroupOptimizer ----
+
+GroupOptimizer::GroupOptimizer(const char* name, ParameterGroups groups, double lr,
+                               double weight_decay, std::vector<State> states)
+    : Optimizer(name), groups_(std::move(groups.list)), states_(std::move(states)) {
   set_lr(lr);
   bool any = false;
   for (size_t i = 0; i < groups_.size(); ++i) {
@@ -75,7 +96,7 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double
     if (!group.weight_decay) group.weight_decay = weight_decay;
     check(*group.weight_decay >= 0 && std::isfinite(*group.weight_decay) && group.lr_scale >= 0 &&
               std::isfinite(group.lr_scale),
-          name_, ": expected weight_decay and lr_scale >= 0, got ", *group.weight_decay, " and ",
+          name, ": expected weight_decay and lr_scale >= 0, got ", *group.weight_decay, " and ",
           group.lr_scale);
     for (const Tensor& p : group.params) {
       check_parameter(p);
@@ -84,20 +105,20 @@ Optimizer::Optimizer(const char* name, ParameterGroups groups, double lr, double
       if (p.requires_grad()) make_state(slots_.back());
     }
   }
-  check(!slots_.empty(), name_, ": no parameters given");
-  check(any, name_, ": none of the ", slots_.size(), " parameters requires a gradient");
+  check(!slots_.empty(), name, ": no parameters given");
+  check(any, name, ": none of the ", slots_.size(), " parameters requires a gradient");
 }
 
-std::string Optimizer::label(size_t i, const Tensor& p) const {
+std::string GroupOptimizer::label(size_t i, const Tensor& p) const {
   std::ostringstream out;
-  out << name_ << ": parameter " << i << " of shape " << p.shape();
+  out << name() << ": parameter " << i << " of shape " << p.shape();
   return out.str();
 }
 
 /// Throws Error unless p can be the next parameter in slots_.
-void Optimizer::check_parameter(const Tensor& p) const {
+void GroupOptimizer::check_parameter(const Tensor& p) const {
   const size_t i = slots_.size();
-  check(p.defined(), name_, ": parameter ", i, " is undefined");
+  check(p.defined(), name(), ": parameter ", i, " is undefined");
   const std::string own = label(i, p);
   check(p.is_leaf() && is_floating(p.dtype()) && p.is_contiguous(), own,
         ": expected a contiguous leaf tensor of float32 or float64");
@@ -110,84 +131,88 @@ void Optimizer::check_parameter(const Tensor& p) const {
   }
 }
 
-std::vector<Tensor> Optimizer::initial_state(const Tensor& param) const {
+std::vector<Tensor> GroupOptimizer::initial_state(const Tensor& param) const {
   NoGrad no_grad;
   std::vector<Tensor> state;
   for (const State& s : states_) {
     Tensor value = s.initial ? s.initial(param.detach()) : zeros(param.shape(), param.dtype());
-    check(value.defined(), name_, ": the initial ", s.name, " is undefined");
+    check(value.defined(), name(), ": the initial ", s.name, " is undefined");
     const bool shared = value.impl().storage == param.impl().storage;
     state.push_back(shared ? value.clone() : value.contiguous());
   }
   return state;
 }
 
-void Optimizer::make_state(Slot& slot) const {
+void GroupOptimizer::make_state(Slot& slot) const {
   if (!slot.state.empty()) return;
   slot.state = initial_state(slot.param);
   slot.dtype = slot.param.dtype();
 }
 
-void Optimizer::set_lr(double lr) {
-  check(lr >= 0 && std::isfinite(lr), name_, ": expected a finite learning rate >= 0, got ", lr);
+void GroupOptimizer::set_lr(double lr) {
+  check(lr >= 0 && std::isfinite(lr), name(), ": expected a finite learning rate >= 0, got ", lr);
   lr_ = lr;
 }
 
-void Optimizer::zero_grad() {
-  for (const Slot& slot : slots_) slot.param.set_grad({});
+std::vector<Tensor> GroupOptimizer::parameters() const {
+  std::vector<Tensor> all;
+  for (const Slot& slot : slots_) all.push_back(slot.param);
+  return all;
 }
 
-double Optimizer::step(const StepOptions& options) {
-  check_max_norm(name_, options.max_grad_norm);
-  check(!options.grad_norm || !(*options.grad_norm < 0), name_,
-        ": expected a gradient norm >= 0, got ", options.grad_norm.value_or(0));
-  ProfileScope scope(name_);
-  NoGrad no_grad;
-  std::vector<Slot*> live;
-  std::vector<Tensor> gradients;
-  for (Slot& slot : slots_) {
-    const Tensor g = slot.param.grad();
-    if (!g.defined() || !slot.param.requires_grad()) continue;
+bool GroupOptimizer::Slot::is_live() const {
+  return param.requires_grad() && param.grad().defined();
+}
+
+std::vector<Tensor> GroupOptimizer::gradients() const {
+  std::vector<Tensor> all;
+  for (const Slot& slot : slots_)
+    if (slot.is_live()) all.push_back(slot.param.grad().contiguous());
+  return all;
+}
+
+void GroupOptimizer::check_step() const {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (!slot.is_live()) continue;
     if (!slot.state.empty() && slot.dtype != slot.param.dtype())
-      fail(label(static_cast<size_t>(&slot - slots_.data()), slot.param),
-           ": its dtype has changed to ", slot.param.dtype(), " since its last update");
-    gradients.push_back(g.contiguous());
-    live.push_back(&slot);
+      fail(label(i, slot.param), ": its dtype has changed to ", slot.param.dtype(),
+           " since its last update");
+    check_gradient(i, slot.param.grad());
   }
-  const bool clip = std::isfinite(options.max_grad_norm);
-  const double norm = options.grad_norm ? *options.grad_norm : clip ? norm_of(gradients) : 0;
-  const double factor = clip ? clip_factor(norm, options.max_grad_norm) : 1;
-  for (Slot* slot : live) make_state(*slot);
-  update(begin_updates(live, std::move(gradients)), factor);
-  return norm;
 }
 
-std::vector<Optimizer::Update> Optimizer::begin_updates(const std::vector<Slot*>& live,
-                                                        std::vector<Tensor> gradients) {
+void GroupOptimizer::apply(double grad_scale) {
+  ProfileScope scope(name());
+  std::vector<Tensor> gradients = this->gradients();
+  for (Slot& slot : slots_)
+    if (slot.is_live()) make_state(slot);
   std::vector<Update> updates;
-  updates.reserve(live.size());  // nothing below throws
-  for (size_t i = 0; i < live.size(); ++i) {
-    Slot& slot = *live[i];
+  updates.reserve(gradients.size());  // nothing below throws
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (!slot.is_live()) continue;
     const ParameterGroup& group = groups_[slot.group];
-    begin_in_place(name_, slot.param);
+    begin_in_place(name(), slot.param);
     ++slot.step;
     updates.push_back({.param = slot.param,
-                       .grad = std::move(gradients[i]),
+                       .grad = std::move(gradients[updates.size()]),
                        .state = slot.state,
                        .lr = lr_ * group.lr_scale,
                        .weight_decay = *group.weight_decay,
-                       .step = slot.step});
+                       .step = slot.step,
+                       .index = i});
   }
-  return updates;
+  update(updates, grad_scale);
 }
 
-Tensor Optimizer::steps() const {
+Tensor GroupOptimizer::steps() const {
   std::vector<int64_t> counts;
   for (const Slot& slot : slots_) counts.push_back(slot.step);
   return from_data(counts, {static_cast<int64_t>(counts.size())});
 }
 
-NamedTensors Optimizer::named_state(const Tensor& steps) const {
+NamedTensors GroupOptimizer::named_state(const Tensor& steps) const {
   std::vector<std::vector<Tensor>> of_slot;
   for (const Slot& slot : slots_)
     of_slot.push_back(slot.state.empty() ? initial_state(slot.param) : slot.state);
@@ -198,12 +223,12 @@ NamedTensors Optimizer::named_state(const Tensor& steps) const {
   return state;
 }
 
-NamedTensors Optimizer::state_dict() const { return named_state(steps()); }
+NamedTensors GroupOptimizer::state_dict() const { return named_state(steps()); }
 
-void Optimizer::load_state_dict(const NamedTensors& state) {
+void GroupOptimizer::load_state_dict(const NamedTensors& state) {
   const Tensor counts = steps();
   for (Slot& slot : slots_) make_state(slot);
-  load_named(name_, named_state(counts), state);
+  load_named(name(), named_state(counts), state);
   for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = counts.data<int64_t>()[i];
 }
 
@@ -211,7 +236,7 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
 
 TensorOptimizer::TensorOptimizer(const char* name, ParameterGroups groups, double lr,
                                  double weight_decay, std::vector<State> states, Rule rule)
-    : Optimizer(name, std::move(groups), lr, weight_decay, std::move(states)),
+    : GroupOptimizer(name, std::move(groups), lr, weight_decay, std::move(states)),
       rule_(std::move(rule)) {}
 
 void TensorOptimizer::update(std::span<const Update> updates, double grad_scale) {

@@ -1,7 +1,7 @@
 #pragma once
-// Optimizer: parameter groups, state, clipping and saving, shared by all optimisers. A concrete
-// optimiser adds its options and one update rule: per element (elementwise.h) or per tensor
-// (TensorOptimizer).
+// Optimizer and GroupOptimizer: parameter groups, state, clipping and saving, shared by all
+// optimisers. A concrete optimiser adds its options and one update rule: per element (elementwise.h)
+// or per tensor (TensorOptimizer).
 
 #include <optional>
 #include <span>
@@ -54,10 +54,7 @@ struct State {
       : name(name), initial(std::move(initial)) {}
 };
 
-/// Updates parameters by their gradients. Skips parameters without a gradient and frozen ones
-/// (requires_grad() false). If a parameter is frozen at construction, its state is allocated at its
-/// first update. Error messages name a parameter by its position among all groups' parameters, from
-/// 0.
+/// Updates parameters by their gradients: what all optimisers have in common.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -70,19 +67,51 @@ class Optimizer {
   double step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
+  /// All parameters, in the order given.
+  virtual std::vector<Tensor> parameters() const = 0;
 
-  double lr() const { return lr_; }  ///< the learning rate, without the groups' lr_scale
+  virtual double lr() const = 0;  ///< the learning rate, without the groups' lr_scale
   /// Sets the learning rate from the next step on.
-  void set_lr(double lr);
-  const std::vector<ParameterGroup>& groups() const { return groups_; }  ///< in the order given
+  virtual void set_lr(double lr) = 0;
 
-  /// Everything that later steps depend on except parameters, options and learning rate: "step",
-  /// the number of updates of each parameter, and a tensor such as "exp_avg.0" for each state of
-  /// each parameter.
-  NamedTensors state_dict() const;
+  /// Everything that later steps depend on except parameters, options and learning rate.
+  virtual NamedTensors state_dict() const = 0;
   /// Restores what state_dict() returned. Throws one Error that lists all names that do not fit,
   /// with nothing changed.
-  void load_state_dict(const NamedTensors& state);
+  virtual void load_state_dict(const NamedTensors& state) = 0;
+
+ protected:
+  explicit Optimizer(const char* name) : name_(name) {}
+  const char* name() const { return name_; }  ///< first word of error messages
+
+ private:
+  friend class CombinedOptimizer;
+  /// The gradients of the parameters that the next step updates, contiguous.
+  virtual std::vector<Tensor> gradients() const = 0;
+  /// Throws Error if the next step cannot update its parameters.
+  virtual void check_step() const = 0;
+  /// Updates the parameters, with each gradient multiplied by `grad_scale`. Called under NoGrad,
+  /// after check_step().
+  virtual void apply(double grad_scale) = 0;
+
+  const char* name_;
+};
+
+/// An optimiser with a state per parameter, the base of all but CombinedOptimizer. Skips parameters
+/// without a gradient and frozen ones (requires_grad() false). If a parameter is frozen at
+/// construction, its state is allocated at its first update. Error messages name a parameter by its
+/// position among all groups' parameters, from 0.
+class GroupOptimizer : public Optimizer {
+ public:
+  std::vector<Tensor> parameters() const override;
+  double lr() const override { return lr_; }
+  void set_lr(double lr) override;
+  const std::vector<ParameterGroup>& groups() const { return groups_; }  ///< in the order given
+
+  /// "step", the number of updates of each parameter, and a tensor such as "exp_avg.0" for each
+  /// state of each parameter.
+  NamedTensors state_dict() const override;
+  void load_state_dict(const NamedTensors& state) override;
 
  protected:
   /// One parameter in a step.
@@ -92,16 +121,20 @@ class Optimizer {
     std::span<const Tensor> state;  ///< in the order of states()
     double lr, weight_decay;        ///< the group's: lr includes lr_scale
     int64_t step;                   ///< number of this update of the parameter, from 1
+    size_t index;                   ///< the parameter's position among all groups' parameters
   };
 
-  Optimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
-            std::vector<State> states);
+  GroupOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
+                 std::vector<State> states);
   /// Writes the parameters and their state in place, with each gradient multiplied by `grad_scale`
   /// (clipping). Gradients are not recorded meanwhile.
   virtual void update(std::span<const Update> updates, double grad_scale) = 0;
+  /// Throws Error, before anything is changed, if the parameter cannot be updated by `grad`.
+  virtual void check_gradient(size_t /*index*/, const Tensor& /*grad*/) const {}
 
-  const char* name() const { return name_; }                    ///< first word of error messages
   const std::vector<State>& states() const { return states_; }  ///< as given to the constructor
+  /// How messages name a parameter: "AdamW: parameter 3 of shape (2, 5)".
+  std::string label(size_t index, const Tensor& param) const;
 
  private:
   struct Slot {  // a parameter and what belongs to it
@@ -110,16 +143,17 @@ class Optimizer {
     Dtype dtype;                // the parameter's when the state was allocated
     int64_t step = 0;
     size_t group = 0;
+    bool is_live() const;  // the next step updates it
   };
-  std::string label(size_t i, const Tensor& p) const;
+  std::vector<Tensor> gradients() const override;
+  void check_step() const override;
+  void apply(double grad_scale) override;
   void check_parameter(const Tensor& p) const;
   std::vector<Tensor> initial_state(const Tensor& param) const;
   void make_state(Slot& slot) const;
-  std::vector<Update> begin_updates(const std::vector<Slot*>& live, std::vector<Tensor> gradients);
   NamedTensors named_state(const Tensor& steps) const;
   Tensor steps() const;
 
-  const char* name_;
   std::vector<ParameterGroup> groups_;
   double lr_;
   std::vector<State> states_;
@@ -135,7 +169,7 @@ class Optimizer {
 ///             p.param -= p.lr * p.state[0] / sqrt(sum(p.state[0] * p.state[0]));
 ///           }) {}
 ///   };
-class TensorOptimizer : public Optimizer {
+class TensorOptimizer : public GroupOptimizer {
  public:
   /// One parameter, with what an update rule needs. The rule writes `param` and `state`, in place
   /// or by assignment: an assigned tensor is copied, and must have the old one's shape and dtype.

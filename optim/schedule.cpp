@@ -61,6 +61,16 @@ double cosine(int64_t step, const CosineOptions& options) {
                [](double x) { return 0.5 * (1 + std::cos(std::numbers::pi * x)); });
 }
 
+double warmup_stable_decay(int64_t step, const StableDecayOptions& o) {
+  constexpr const char* op = "schedule::warmup_stable_decay";
+  check_step(op, step, o.warmup);
+  check(o.decay > 0 && o.steps - o.decay >= o.warmup, op,
+        ": expected decay > 0 and warmup + decay <= steps, got warmup ", o.warmup, ", decay ",
+        o.decay, ", steps ", o.steps);
+  if (step < o.steps - o.decay) return linear_warmup(step, o.lr, o.warmup);
+  return linear(step - (o.steps - o.decay), {.lr = o.lr, .min_lr = o.min_lr, .steps = o.decay});
+}
+
 double transformer(int64_t step, int64_t d_model, int64_t warmup) {
   check_step("schedule::transformer", step, warmup);
   check(d_model > 0 && warmup > 0, "schedule::transformer: expected d_model and warmup > 0, got ",

@@ -42,6 +42,17 @@ using CosineOptions = DecayOptions;  ///< see DecayOptions
 /// restarts.
 double cosine(int64_t step, const CosineOptions& options);
 
+struct StableDecayOptions {
+  double lr = 1e-3;    ///< peak learning rate
+  double min_lr = 0;   ///< final learning rate
+  int64_t warmup = 0;  ///< updates of linear warmup to lr
+  int64_t decay = 0;   ///< updates of linear decay at the end; required
+  int64_t steps = 0;   ///< step at which min_lr is reached; required
+};
+/// Linear warmup to lr, lr until step `steps` - `decay`, then linear decay to min_lr. The stable part
+/// can be prolonged later. Hu et al. 2024, arXiv 2404.06395; Hagele et al. 2024, arXiv 2405.18392.
+double warmup_stable_decay(int64_t step, const StableDecayOptions& options);
+
 /// d_model^-0.5 min(n^-0.5, n warmup^-1.5) with n = step + 1. Vaswani et al. 2017, arXiv
 /// 1706.03762, equation 3.
 double transformer(int64_t step, int64_t d_model, int64_t warmup = 4000);

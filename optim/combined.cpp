@@ -1,0 +1,85 @@
+#include "gradus/optim/combined.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "gradus/core/files/named_tensors.h"
+#include "gradus/core/internal.h"
+
+namespace gradus::optim {
+
+CombinedOptimizer::CombinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts)
+    : Optimizer("CombinedOptimizer") {
+  check(!parts.empty(), name(), ": no optimisers given");
+  std::map<const void*, std::string> owners;
+  for (std::unique_ptr<Optimizer>& part : parts) {
+    check(part != nullptr, name(), ": optimiser ", parts_.size(), " is null");
+    const auto same = std::count_if(parts_.begin(), parts_.end(), [&](const Part& p) {
+      return std::string_view(p.optimizer->name()) == part->name();
+    });
+    const std::string own = part->name() + (same > 0 ? std::to_string(same + 1) : "");
+    for (const Tensor& p : part->parameters()) {
+      const auto [owner, added] = owners.emplace(&p.impl(), own);
+      check(added, name(), ": a parameter of shape ", p.shape(), " is in ", owner->second,
+            " and in ", own);
+    }
+    const double first = parts_.empty() ? part->lr() : lr();
+    check(first > 0, name(), ": expected a learning rate > 0 of ", part->name(), ", got ", first);
+    const double ratio = part->lr() / first;
+    parts_.push_back({std::move(part), own, ratio});
+  }
+}
+
+std::vector<Tensor> CombinedOptimizer::parameters() const {
+  std::vector<Tensor> all;
+  for (const Part& part : parts_)
+    for (const Tensor& p : part.optimizer->parameters()) all.push_back(p);
+  return all;
+}
+
+double CombinedOptimizer::lr() const { return parts_.front().optimizer->lr(); }
+
+void CombinedOptimizer::set_lr(double lr) {
+  check(lr >= 0 && std::isfinite(lr), name(), ": expected a finite learning rate >= 0, got ", lr);
+  for (Part& part : parts_) part.optimizer->set_lr(lr * part.lr_ratio);
+}
+
+NamedTensors CombinedOptimizer::state_dict() const {
+  NamedTensors all;
+  for (const Part& part : parts_)
+    for (const auto& [name, tensor] : part.optimizer->state_dict())
+      all.emplace_back(part.name + '.' + name, tensor);
+  return all;
+}
+
+void CombinedOptimizer::load_state_dict(const NamedTensors& state) {
+  // All names are checked before the first optimiser is changed.
+  NamedTensors before;
+  for (const auto& [name, tensor] : state_dict()) before.emplace_back(name, tensor.clone());
+  load_named(name(), before, state);
+  for (Part& part : parts_) {
+    NamedTensors own;
+    const std::string prefix = part.name + '.';
+    for (const auto& [name, tensor] : state)
+      if (name.starts_with(prefix)) own.emplace_back(name.substr(prefix.size()), tensor);
+    part.optimizer->load_state_dict(own);
+  }
+}
+
+std::vector<Tensor> CombinedOptimizer::gradients() const {
+  std::vector<Tensor> all;
+  for (const Part& part : parts_)
+    for (Tensor& g : part.optimizer->gradients()) all.push_back(std::move(g));
+  return all;
+}
+
+void CombinedOptimizer::check_step() const {
+  for (const Part& part : parts_) part.optimizer->check_step();
+}
+
+void CombinedOptimizer::apply(double grad_scale) {
+  for (Part& part : parts_) part.optimizer->apply(grad_scale);
+}
+
+}  // namespace gradus::optim

@@ -1,0 +1,109 @@
+#include "gradus/optim/muon.h"
+
+#include "gradus/core/internal.h"
+#include "gradus/core/runtime/allocator.h"
+#include "gradus/core/runtime/parallel.h"
+#include "gradus/optim/chunks.h"
+
+namespace gradus::optim {
+
+namespace {
+
+std::vector<Tensor> tensors_of(const std::vector<StackedMatrices>& params) {
+  std::vector<Tensor> tensors;
+  for (const StackedMatrices& p : params) tensors.push_back(p.param);
+  return tensors;
+}
+
+}  // namespace
+
+Muon::Muon(std::vector<StackedMatrices> params, const MuonOptions& options)
+    : GroupOptimizer("Muon", tensors_of(params), options.lr, options.weight_decay, {"momentum"}),
+      options_(options) {
+  const double momentum = options.momentum;
+  check(momentum >= 0 && momentum < 1, name(), ": expected 0 <= momentum < 1, got ", momentum);
+  check(options.steps >= 1 && options.steps <= 100, name(), ": expected 1 to 100 steps, got ",
+        options.steps);
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Tensor& p = params[i].param;
+    check(p.rank() >= 2, label(i, p), ": expected a matrix, of at least 2 axes");
+    std::vector<int64_t>& rows = params[i].rows;
+    if (rows.empty()) rows = {p.size(0)};
+    int64_t sum = 0;
+    for (const int64_t n : rows) {
+      check(n >= 1 && n <= p.size(0), label(i, p), ": a matrix cannot have ", n, " of its rows");
+      sum += n;
+    }
+    check(sum == p.size(0), label(i, p), ": its matrices have ", sum, " rows together");
+    rows_.push_back(std::move(rows));
+  }
+}
+
+void Muon::check_gradient(size_t index, const Tensor& grad) const {
+  dispatch_floating(name(), grad.dtype(), [&]<class T>(TypeTag<T>) {
+    const Tensor dense = grad.contiguous();
+    const T* g = dense.data<T>();
+    // 0 times a NaN or an infinity is a NaN.
+    const T zero = parallel_sum<T>(grad.numel(), Chunks::grain, [&](int64_t begin, int64_t end) {
+      const T* from = g + begin;
+      return simd_sum<T>(end - begin, [=](int64_t i) { return T{0} * from[i]; });
+    });
+    check(zero == T{0}, label(index, grad), ": its gradient has a NaN or an infinity");
+  });
+}
+
+/// One matrix of an update.
+struct Muon::Matrix {
+  const Update* update;
+  int64_t row, rows, cols;
+};
+
+void Muon::update(std::span<const Update> updates, double grad_scale) {
+  std::vector<Matrix> matrices;
+  for (const Update& u : updates) {
+    int64_t row = 0;
+    for (const int64_t rows : rows_[u.index]) {
+      matrices.push_back({&u, row, rows, u.param.numel() / u.param.size(0)});
+      row += rows;
+    }
+  }
+  internal::for_each_matrix(std::ssize(matrices), [&](int64_t i) {
+    const Matrix& matrix = matrices[static_cast<size_t>(i)];
+    dispatch_floating(name(), matrix.update->grad.dtype(),
+                      [&]<class T>(TypeTag<T>) { update_matrix<T>(matrix, grad_scale); });
+  });
+}
+
+template <class T>
+void Muon::update_matrix(const Matrix& matrix, double grad_scale) const {
+  const Update& update = *matrix.update;
+  const int64_t begin = matrix.row * matrix.cols, n = matrix.rows * matrix.cols;
+  T *p = update.param.data<T>() + begin, *m = update.state[0].data<T>() + begin;
+  const T* g = update.grad.data<T>() + begin;
+  const auto keep = static_cast<T>(options_.momentum), take = static_cast<T>(1 - options_.momentum);
+  const auto scale = static_cast<T>(grad_scale);
+  const Scratch<T> direction(n);
+  T* u = direction.data();
+  const bool nesterov = options_.nesterov;
+  parallel_for(n, Chunks::grain, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      const T part = take * (scale * g[i]);
+      m[i] = keep * m[i] + part;
+      u[i] = nesterov ? keep * m[i] + part : m[i];
+    }
+  });
+  internal::newton_schulz(matrix.rows, matrix.cols, options_.steps, u);
+
+  const double shape = static_cast<double>(matrix.rows) / static_cast<double>(matrix.cols);
+  const auto lr = static_cast<T>(update.lr * std::sqrt(std::max(1.0, shape)));
+  const auto decay = static_cast<T>(update.lr * update.weight_decay);
+  const bool cautious = options_.cautious;
+  parallel_for(n, Chunks::grain, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      const T kept = cautious && u[i] * p[i] <= 0 ? p[i] : p[i] - decay * p[i];
+      p[i] = kept - lr * u[i];
+    }
+  });
+}
+
+}  // namespace gradus::optim

@@ -1,0 +1,51 @@
+#pragma once
+// Muon: momentum whose update is orthogonalised, for the matrices of hidden layers.
+
+#include "gradus/optim/newton_schulz.h"
+#include "gradus/optim/optimizer.h"
+
+namespace gradus::optim {
+
+struct MuonOptions {
+  double lr = 0.02;         ///< learning rate
+  double momentum = 0.95;   ///< decay of the running mean m of g
+  bool nesterov = true;     ///< orthogonalise (1 - momentum) g + momentum m instead of m
+  double weight_decay = 0;  ///< each step multiplies p by 1 - lr * weight_decay
+  bool cautious = false;    ///< decay only the elements that the update moves towards 0
+  int64_t steps = 5;        ///< Newton-Schulz steps
+};
+
+/// A parameter as Muon sees it: matrices stacked along the first axis. The other axes count as one:
+/// a convolution's (out, in, h, w) is the matrix (out, in h w).
+struct StackedMatrices {
+  Tensor param;
+  std::vector<int64_t> rows =
+      {};  ///< rows of each matrix, such as {n, n, n} of queries', keys' and
+           ///< values' weights (3n, dim); empty: one matrix
+};
+
+/// For each matrix p (rows, columns) with gradient g:
+///   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without `nesterov`;
+///   p = (1 - lr weight_decay) p - lr sqrt(max(1, rows / columns)) newton_schulz(u).
+/// All directions of a matrix move by about the same amount, also those with small gradients.
+/// Embeddings, output layers, biases and norms need another optimiser, see CombinedOptimizer.
+/// Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; `cautious`: Chen
+/// et al. 2025, arXiv 2510.12402. Gives the same bits on any number of threads.
+class Muon : public GroupOptimizer {
+ public:
+  /// Throws Error, naming the parameter, if it has fewer than 2 axes or its rows do not add up.
+  Muon(std::vector<StackedMatrices> params, const MuonOptions& options = {});
+
+ private:
+  struct Matrix;
+  /// A NaN or an infinity in one element would spread to the whole matrix.
+  void check_gradient(size_t index, const Tensor& grad) const override;
+  void update(std::span<const Update> updates, double grad_scale) override;
+  template <class T>
+  void update_matrix(const Matrix& matrix, double grad_scale) const;
+
+  MuonOptions options_;
+  std::vector<std::vector<int64_t>> rows_;  // of each parameter's matrices
+};
+
+}  // namespace gradus::optim
