@@ -44,6 +44,13 @@ const std::vector<std::pair<std::string, Factory>>& optimisers() {
       {"rmsprop_all",
        made<optim::RMSprop>(optim::RMSpropOptions{
            .lr = 0.02, .alpha = 0.9, .momentum = 0.5, .centered = true, .weight_decay = 0.2})},
+      {"adagrad", made<optim::Adagrad>(optim::AdagradOptions{.lr = 0.1})},
+      {"adagrad_options",
+       made<optim::Adagrad>(optim::AdagradOptions{
+           .lr = 0.1, .lr_decay = 0.3, .initial_sum = 0.5, .eps = 1e-3, .weight_decay = 0.2})},
+      {"lion", made<optim::Lion>(optim::LionOptions{.lr = 0.02})},
+      {"lion_options", made<optim::Lion>(optim::LionOptions{
+                           .lr = 0.02, .beta1 = 0.6, .beta2 = 0.8, .weight_decay = 0.3})},
   };
   return all;
 }

@@ -25,6 +25,26 @@ std::vector<double> rates(const schedule::PlateauOptions& options,
 
 }  // namespace
 
+TEST_CASE("warmup_stable_decay: warmup, constant, linear decay", "[optim]") {
+  const schedule::StableDecayOptions o{
+      .lr = 0.4, .min_lr = 0.1, .warmup = 3, .decay = 6, .steps = 20};
+  CHECK(schedule::warmup_stable_decay(0, o) == Approx(0.1));
+  CHECK(schedule::warmup_stable_decay(2, o) == Approx(0.3));
+  for (const int64_t step : {3, 10, 14}) CHECK(schedule::warmup_stable_decay(step, o) == 0.4);
+  CHECK(schedule::warmup_stable_decay(16, o) == Approx(0.3));
+  CHECK(schedule::warmup_stable_decay(19, o) == Approx(0.15));
+  CHECK(schedule::warmup_stable_decay(20, o) == 0.1);
+  CHECK(schedule::warmup_stable_decay(999, o) == 0.1);
+  CHECK(schedule::warmup_stable_decay(17, {.lr = 1, .warmup = 14, .decay = 6, .steps = 20}) ==
+        Approx(0.5));
+  CHECK_THROWS_WITH(
+      schedule::warmup_stable_decay(0, {.lr = 1, .warmup = 15, .decay = 6, .steps = 20}),
+      Contains("warmup 15, decay 6, steps 20"));
+  CHECK_THROWS_WITH(schedule::warmup_stable_decay(0, {.lr = 1, .steps = 20}),
+                    Contains("decay > 0"));
+  CHECK_THROWS_WITH(schedule::warmup_stable_decay(-1, o), Contains("step"));
+}
+
 TEST_CASE("learning-rate schedules follow their formulas", "[optim]") {
   using namespace optim::schedule;
   CHECK(constant(7, 0.5) == 0.5);

@@ -50,6 +50,25 @@ def modules():
 # ---- optimisers, in float64 ----
 
 
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023, arXiv 2302.06675, algorithm 2."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                m = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                update = beta1 * m + (1 - beta1) * p.grad
+                p.sub_(group["lr"] * (update.sign() + group["weight_decay"] * p))
+                m.copy_(beta2 * m + (1 - beta2) * p.grad)
+
+
 def optimisers():
     begin(2, F64)
     cases = {
@@ -65,6 +84,11 @@ def optimisers():
         "rmsprop_momentum": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.9, eps=1e-3, momentum=0.8)),
         "rmsprop_centered": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.8, centered=True, weight_decay=0.1)),
         "rmsprop_all": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.9, momentum=0.5, centered=True, weight_decay=0.2)),
+        "adagrad": (torch.optim.Adagrad, dict(lr=0.1)),
+        "adagrad_options": (torch.optim.Adagrad, dict(lr=0.1, lr_decay=0.3, initial_accumulator_value=0.5, eps=1e-3,
+                                                      weight_decay=0.2)),
+        "lion": (Lion, dict(lr=0.02)),
+        "lion_options": (Lion, dict(lr=0.02, betas=(0.6, 0.8), weight_decay=0.3)),
     }
     shapes, steps = [(4, 3), (3,), (2, 2)], 20
     start = [torch.randn(s) for s in shapes]

@@ -1,0 +1,301 @@
+// Muon, the Newton-Schulz iteration, and several optimisers as one.
+
+#include "gradus/optim/muon.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "gradus/core/core.h"
+#include "gradus/optim/optim.h"
+#include "tests/golden/golden.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr size_t count = 8;  // parameters of the golden file
+const std::vector<std::vector<int64_t>> rows{{}, {}, {2, 3, 4}, {}, {}, {}, {}, {}};
+
+/// The parameters and gradients of the golden file.
+struct Problem {
+  std::vector<Tensor> params, grads;
+  explicit Problem(Dtype dtype) {
+    const golden::File file("muon");
+    for (size_t i = 0; i < count; ++i) {
+      const std::string n = std::to_string(i);
+      params.push_back(file.get("start." + n, dtype).clone().requires_grad_());
+      grads.push_back(file.get("grads." + n, dtype));
+    }
+  }
+  std::vector<optim::StackedMatrices> matrices() const {
+    std::vector<optim::StackedMatrices> out;
+    for (size_t i = 0; i < count; ++i) out.push_back({params[i], rows[i]});
+    return out;
+  }
+  void run(optim::Optimizer& optimizer, int64_t first, int64_t last,
+           const optim::StepOptions& options = {}) const {
+    for (int64_t step = first; step < last; ++step) {
+      for (size_t i = 0; i < count; ++i) params[i].set_grad(grads[i][step]);
+      optimizer.step(options);
+    }
+  }
+  int64_t steps() const { return grads[0].size(0); }
+};
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  const NoGrad no_grad;
+  return max(abs(a.to(float64) - b.to(float64))).item();
+}
+
+Tensor random_matrix(const Shape& shape, uint64_t seed, Dtype dtype = float64) {
+  manual_seed(seed);
+  return randn(shape, dtype);
+}
+
+bool all_same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!golden::same(a[i], b[i])) return false;
+  return a.size() == b.size();
+}
+
+struct Threads {
+  int before = num_threads();
+  explicit Threads(int n) { set_num_threads(n); }
+  ~Threads() { set_num_threads(before); }
+};
+
+}  // namespace
+
+TEST_CASE("Muon's steps equal a reference in float64", "[optim][muon][golden]") {
+  const golden::File file("muon");
+  const std::vector<std::pair<std::string, optim::MuonOptions>> cases{
+      {"default", {}},
+      {"plain", {.momentum = 0.7, .nesterov = false, .steps = 3}},
+      {"decay", {.lr = 0.1, .weight_decay = 0.5}},
+      {"cautious", {.lr = 0.1, .weight_decay = 0.5, .cautious = true}},
+      {"clipped", {}}};
+  for (const Dtype dtype : {float64, float32})
+    for (const auto& [name, options] : cases) {
+      CAPTURE(dtype, name);
+      const Problem problem(dtype);
+      optim::Muon muon(problem.matrices(), options);
+      optim::StepOptions step;
+      if (name == "clipped") step.max_grad_norm = 2;
+      problem.run(muon, 0, problem.steps(), step);
+      for (size_t i = 0; i < count; ++i) {
+        CAPTURE(i);
+        CHECK(largest_difference(problem.params[i], file.get(name + '.' + std::to_string(i))) <
+              (dtype == float64 ? 1e-12 : 1e-6));
+      }
+    }
+}
+
+TEST_CASE("newton_schulz: square, tall, wide and stacked matrices", "[optim][muon][golden]") {
+  const golden::File file("muon");
+  for (const size_t i : {0, 1, 2, 4, 5, 6, 7}) {
+    CAPTURE(i);
+    const Tensor x = file.get("start." + std::to_string(i));
+    const Tensor expected = file.get("newton_schulz." + std::to_string(i));
+    CHECK(largest_difference(optim::newton_schulz(x), expected) < 1e-12);
+    CHECK(largest_difference(optim::newton_schulz(x.to(float32)), expected) < 1e-5);
+    CHECK(golden::same(optim::newton_schulz(stack({x, x * 3.0}))[0], optim::newton_schulz(x)));
+    const Tensor transposed = x.transpose(0, 1);  // not contiguous
+    CHECK(largest_difference(optim::newton_schulz(transposed), expected.transpose(0, 1)) < 1e-12);
+  }
+  CHECK(optim::newton_schulz(zeros({0, 3, 4})).shape() == Shape{0, 3, 4});
+  CHECK(optim::newton_schulz(zeros({3, 0})).shape() == Shape{3, 0});
+}
+
+TEST_CASE("newton_schulz brings singular values near 1", "[optim][muon]") {
+  // Singular values 1 and 0.01 of a rotation's product with diag: 5 steps map both into [0.68, 1.14].
+  const double c = std::cos(0.3), s = std::sin(0.3);
+  const Tensor x = from_data(std::vector<double>{c, -0.01 * s, s, 0.01 * c}, {2, 2});
+  const Tensor y = optim::newton_schulz(x), gram = matmul(y.transpose(0, 1), y);
+  CHECK(std::abs(gram[0][1].item()) < 1e-9);
+  for (const int64_t i : {0, 1}) {
+    CHECK(std::sqrt(gram[i][i].item()) > 0.65);
+    CHECK(std::sqrt(gram[i][i].item()) < 1.2);
+  }
+}
+
+TEST_CASE("newton_schulz: zeros, rank one, and the range of magnitudes", "[optim][muon]") {
+  const Tensor zero = zeros({5, 9}, float32);
+  CHECK(golden::same(optim::newton_schulz(zero), zero));
+  const Tensor column = random_matrix({20, 1}, 1), row = random_matrix({1, 50}, 2);
+  const Tensor one = optim::newton_schulz(matmul(column, row));
+  const double size = norm(one).item();  // the one singular value
+  CHECK(size > 0.65);
+  CHECK(size < 1.2);
+  // The result does not depend on the scale, up to rounding; the largest squares overflow.
+  const Tensor x = random_matrix({6, 10}, 3), y = optim::newton_schulz(x);
+  for (const double scale : {1e-3, 1e200, 1e300}) {
+    CAPTURE(scale);
+    CHECK(largest_difference(optim::newton_schulz(x * scale), y) < 1e-4);
+  }
+  const Tensor f = x.to(float32), g = optim::newton_schulz(f);
+  CHECK(largest_difference(optim::newton_schulz(f * 1e38), g) < 1e-4);
+  CHECK(largest_difference(optim::newton_schulz(f * 1e-30), zero.slice(1, 0, 9)[0][0]) < 1e-6);
+}
+
+TEST_CASE("Muon gives the same bits on 1, 2 and 3 threads", "[optim][muon][threads]") {
+  // Few and many matrices, on both sides of the number of threads, larger than a chunk.
+  for (const int matrices : {1, 2, 7}) {
+    std::vector<std::vector<Tensor>> results;
+    for (const int threads : {1, 2, 3}) {
+      const Threads scope(threads);
+      std::vector<optim::StackedMatrices> params;
+      for (int i = 0; i < matrices; ++i)
+        params.push_back({random_matrix({150, 130 + 40 * i}, 7, float32).requires_grad_()});
+      optim::Muon muon(params);
+      std::vector<Tensor> out;
+      for (int step = 0; step < 2; ++step) {
+        for (const auto& p : params) p.param.set_grad(random_matrix(p.param.shape(), 9, float32));
+        muon.step();
+      }
+      for (const auto& p : params) out.push_back(p.param.detach().clone());
+      results.push_back(out);
+    }
+    CAPTURE(matrices);
+    CHECK(all_same(results[0], results[1]));
+    CHECK(all_same(results[0], results[2]));
+  }
+}
+
+TEST_CASE("Muon refuses what is no matrix, and gradients that are not finite", "[optim][muon]") {
+  const Tensor vector = ones({4}).requires_grad_(), matrix = ones({4, 3}).requires_grad_();
+  CHECK_THROWS_WITH(optim::Muon({{vector}}),
+                    Contains("parameter 0 of shape (4,)") && Contains("at least 2 axes"));
+  CHECK_THROWS_WITH(optim::Muon({{matrix, {1, 2}}}),
+                    Contains("shape (4, 3)") && Contains("3 rows together"));
+  CHECK_THROWS_WITH(optim::Muon({{matrix, {5, -1}}}), Contains("5 of its rows"));
+  CHECK_THROWS_WITH(optim::Muon({{matrix, {4, 0}}}), Contains("0 of its rows"));
+  CHECK_THROWS_WITH(optim::Muon({{matrix}}, {.momentum = 1}), Contains("momentum < 1"));
+  CHECK_THROWS_WITH(optim::Muon({{matrix}}, {.steps = 0}), Contains("1 to 100 steps"));
+  CHECK_THROWS_WITH(optim::Muon({{matrix}, {matrix}}), Contains("listed twice"));
+  CHECK_THROWS_WITH(optim::newton_schulz(vector), Contains("expected matrices"));
+  CHECK_THROWS_WITH(optim::newton_schulz(ones({2, 2}, int64)), Contains("expected matrices"));
+  CHECK_THROWS_WITH(optim::newton_schulz(ones({2, 2}), 0), Contains("1 to 100 steps"));
+
+  const Tensor other = ones({2, 2}).requires_grad_();
+  optim::Muon muon({{other}, {matrix}});
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    other.set_grad(ones({2, 2}));
+    Tensor grad = ones({4, 3});
+    grad.slice(0, 3, 4).fill_(bad);
+    matrix.set_grad(grad);
+    CHECK_THROWS_WITH(muon.step(),
+                      Contains("parameter 1 of shape (4, 3)") && Contains("NaN or an infinity"));
+    CHECK(golden::same(other.detach(), ones({2, 2})));  // nothing has changed
+    CHECK(muon.state_dict()[0].second.to_vector<int64_t>() == std::vector<int64_t>{0, 0});
+  }
+}
+
+// ---- several optimisers as one ----
+
+namespace {
+struct Pair {
+  Tensor matrix = random_matrix({5, 4}, 11, float32).requires_grad_();
+  Tensor vector = random_matrix({4}, 12, float32).requires_grad_();
+  std::unique_ptr<optim::CombinedOptimizer> make() const {
+    std::vector<std::unique_ptr<optim::Optimizer>> parts;
+    parts.push_back(std::make_unique<optim::AdamW>(optim::ParameterGroups{vector},
+                                                   optim::AdamWOptions{.lr = 0.01}));
+    parts.push_back(std::make_unique<optim::Muon>(std::vector<optim::StackedMatrices>{{matrix}},
+                                                  optim::MuonOptions{.lr = 0.05}));
+    return std::make_unique<optim::CombinedOptimizer>(std::move(parts));
+  }
+  void set_grads(uint64_t seed) const {
+    matrix.set_grad(random_matrix({5, 4}, seed, float32));
+    vector.set_grad(random_matrix({4}, seed + 100, float32));
+  }
+};
+}  // namespace
+
+TEST_CASE("CombinedOptimizer steps, clips and follows a schedule as one", "[optim][muon]") {
+  const Pair together, apart;
+  const auto both = together.make();
+  CHECK(both->lr() == 0.01);
+  CHECK(both->parameters().size() == 2);
+  optim::AdamW adamw({apart.vector}, {.lr = 0.01});
+  optim::Muon muon({{apart.matrix}}, {.lr = 0.05});
+  for (uint64_t step = 0; step < 3; ++step) {
+    together.set_grads(step), apart.set_grads(step);
+    const double scale = step == 2 ? 0.5 : 1;
+    both->set_lr(0.01 * scale);
+    adamw.set_lr(0.01 * scale), muon.set_lr(0.05 * scale);
+    const double norm = optim::grad_norm({apart.vector, apart.matrix});
+    CHECK(both->step({.max_grad_norm = 0.7}) == norm);
+    adamw.step({.max_grad_norm = 0.7, .grad_norm = norm});
+    muon.step({.max_grad_norm = 0.7, .grad_norm = norm});
+  }
+  CHECK(golden::same(together.matrix, apart.matrix));
+  CHECK(golden::same(together.vector, apart.vector));
+  both->zero_grad();
+  CHECK_FALSE(together.matrix.grad().defined());
+}
+
+TEST_CASE("CombinedOptimizer resumes to the same bits", "[optim][muon]") {
+  const Pair through, before, after;
+  const auto uninterrupted = through.make(), first = before.make(), second = after.make();
+  auto run = [](const Pair& p, optim::Optimizer& o, uint64_t begin, uint64_t end) {
+    for (uint64_t step = begin; step < end; ++step) p.set_grads(step), o.step();
+  };
+  run(through, *uninterrupted, 0, 6);
+  run(before, *first, 0, 3);
+  {
+    const NoGrad no_grad;
+    after.matrix.copy_(before.matrix), after.vector.copy_(before.vector);
+  }
+  second->load_state_dict(first->state_dict());
+  run(after, *second, 3, 6);
+  CHECK(golden::same(through.matrix, after.matrix));
+  CHECK(golden::same(through.vector, after.vector));
+}
+
+TEST_CASE("CombinedOptimizer refuses shared parameters and foreign states", "[optim][muon]") {
+  const Pair pair;
+  std::vector<std::unique_ptr<optim::Optimizer>> parts;
+  parts.push_back(std::make_unique<optim::AdamW>(optim::ParameterGroups{pair.matrix}));
+  parts.push_back(
+      std::make_unique<optim::Muon>(std::vector<optim::StackedMatrices>{{pair.matrix}}));
+  CHECK_THROWS_WITH(optim::CombinedOptimizer(std::move(parts)),
+                    Contains("(5, 4) is in AdamW and in Muon"));
+  CHECK_THROWS_WITH(optim::CombinedOptimizer({}), Contains("no optimisers"));
+
+  const auto both = pair.make();
+  pair.set_grads(1);
+  both->step();
+  const NamedTensors saved = both->state_dict();
+  NamedTensors state;
+  for (const auto& [name, tensor] : saved) state.emplace_back(name, tensor.clone());
+  optim::AdamW alone({pair.vector, pair.matrix});
+  CHECK_THROWS_WITH(both->load_state_dict(alone.state_dict()),
+                    Contains("Muon.momentum.0") && Contains("exp_avg.1"));
+  CHECK_THROWS_WITH(alone.load_state_dict(state), Contains("AdamW.exp_avg.0"));
+  for (size_t i = 0; i < state.size(); ++i)
+    CHECK(golden::same(both->state_dict()[i].second, state[i].second));
+
+  // If one part cannot take the step, none does.
+  Tensor bad = ones({5, 4});
+  bad.slice(0, 0, 1).fill_(std::nan(""));
+  pair.set_grads(2);
+  pair.matrix.set_grad(bad);
+  const Tensor vector = pair.vector.detach().clone();
+  CHECK_THROWS_WITH(both->step(), Contains("NaN"));
+  CHECK(golden::same(pair.vector.detach(), vector));
+}
+
+TEST_CASE("two optimisers of one kind keep their states apart", "[optim][muon]") {
+  const Pair pair;
+  std::vector<std::unique_ptr<optim::Optimizer>> parts;
+  parts.push_back(std::make_unique<optim::Lion>(optim::ParameterGroups{pair.matrix}));
+  parts.push_back(std::make_unique<optim::Lion>(optim::ParameterGroups{pair.vector}));
+  const optim::CombinedOptimizer both(std::move(parts));
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : both.state_dict()) names.push_back(name);
+  CHECK(names ==
+        std::vector<std::string>{"Lion.step", "Lion.exp_avg.0", "Lion2.step", "Lion2.exp_avg.0"});
+}

@@ -1,0 +1,74 @@
+// WeightAverage: running means of weights.
+
+#include "gradus/optim/weight_average.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "gradus/core/core.h"
+#include "tests/golden/golden.h"
+
+using namespace gradus;
+using namespace gradus::core;
+using Catch::Matchers::Contains;
+
+TEST_CASE("WeightAverage: the mean follows its formula", "[optim]") {
+  const Tensor p = from_data(std::vector<double>{1, -2}, {2}).requires_grad_();
+  optim::WeightAverage average({p}, 0.5);
+  double expected = 1;
+  for (int t = 1; t <= 20; ++t) {
+    {
+      const NoGrad no_grad;
+      Tensor(p).add_(ones({2}, float64) * (0.1 * t));
+    }
+    average.update();
+    const double d = std::min(0.5, t / (9.0 + t));  // 0.5 from t = 9 on
+    expected = d * expected + (1 - d) * p.to_vector<double>()[0];
+    CHECK(average.means()[0].to_vector<double>()[0] == Approx(expected).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("WeightAverage: Applied exchanges weights and means, and exchanges them back",
+          "[optim]") {
+  const Tensor p = ones({3}).requires_grad_();
+  optim::WeightAverage average({p}, 0.9);
+  {
+    const NoGrad no_grad;
+    Tensor(p).mul_(5);
+  }
+  average.update();
+  const std::vector<double> weights{5, 5, 5}, means = average.means()[0].to_vector<double>();
+  CHECK(means[0] == Approx(0.1 * 1 + 0.9 * 5));
+  {
+    const optim::WeightAverage::Applied applied(average);
+    CHECK(p.to_vector<double>() == means);
+    CHECK(average.means()[0].to_vector<double>() == weights);
+  }
+  CHECK(p.to_vector<double>() == weights);
+  CHECK(average.means()[0].to_vector<double>() == means);
+}
+
+TEST_CASE("WeightAverage resumes to the same bits", "[optim]") {
+  const Tensor p = ones({40000}).requires_grad_();  // more than one chunk
+  optim::WeightAverage through({p}, 0.7), first({p}, 0.7);
+  auto step = [&](std::initializer_list<optim::WeightAverage*> averages) {
+    const NoGrad no_grad;
+    Tensor(p).mul_(1.25);
+    for (optim::WeightAverage* a : averages) a->update();
+  };
+  for (int i = 0; i < 4; ++i) step({&through, &first});
+  optim::WeightAverage second({p}, 0.7);
+  second.load_state_dict(first.state_dict());
+  for (int i = 0; i < 4; ++i) step({&through, &second});
+  CHECK(golden::same(through.means()[0], second.means()[0]));
+  CHECK_THROWS_WITH(second.load_state_dict({{"updates", ones({1}, int64)}}), Contains("mean.0"));
+}
+
+TEST_CASE("WeightAverage refuses bad decays and parameters", "[optim]") {
+  const Tensor p = ones({2}).requires_grad_();
+  CHECK_THROWS_WITH(optim::WeightAverage({p}, 1), Contains("decay < 1"));
+  CHECK_THROWS_WITH(optim::WeightAverage({p}, -0.1), Contains("decay"));
+  CHECK_THROWS_WITH(optim::WeightAverage({p, p}), Contains("listed twice"));
+  CHECK_THROWS_WITH(optim::WeightAverage({ones({2}, int64)}), Contains("float32 or float64"));
+  CHECK_THROWS_WITH(optim::WeightAverage({Tensor()}), Contains("parameter 0"));
+}
