@@ -75,7 +75,7 @@ Bert::Bert(const BertConfig& c)
       transform(child("transform", nn::Linear(c.dim, c.dim))),
       transform_norm(child("transform_norm", nn::LayerNorm(c.dim, {.eps = c.norm_eps}))),
       decoder(child("decoder", nn::Linear(words.weight, zeros({c.vocab})))),
-      next(child("next", nn::Linear(c.dim, 2))) {
+      next(child("next", nn::Linear(c.dim, 2, {.hidden = false}))) {
   initialise(draw);
 }
 
@@ -133,7 +133,7 @@ BertClassifier::BertClassifier(const BertClassifierConfig& c)
     : config(checked(c)),
       bert(child("bert", Bert(c.bert))),
       dropout(c.bert.dropout),
-      head(child("head", nn::Linear(c.bert.dim, c.classes))) {
+      head(child("head", nn::Linear(c.bert.dim, c.classes, {.hidden = false}))) {
   head.initialise(draw);
 }
 

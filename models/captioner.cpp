@@ -30,7 +30,8 @@ nn::RecurrentCell make_cell(const CaptionerConfig& c) {
 nn::Conv2d make_convolution(const CaptionerConfig& c, int64_t i) {
   const int64_t out = c.filters << std::min(i, c.convolutions - 1);
   const int64_t in = i == 0 ? c.channels : i == c.convolutions ? out : out / 2;
-  return nn::Conv2d(in, out, 3, {.stride = i < c.convolutions ? 2 : 1, .padding = 1});
+  return nn::Conv2d(in, out, 3,
+                    {.stride = i < c.convolutions ? 2 : 1, .padding = 1, .hidden = i > 0});
 }
 
 /// Selects rows of a state.
@@ -78,7 +79,7 @@ Captioner::Captioner(const CaptionerConfig& c)
       gate(child("gate", nn::Linear(c.hidden, c.features()))),
       cell(child("cell", make_cell(c))),
       readout(child("readout", nn::Linear(c.hidden + c.features(), c.dim))),
-      head(child("head", nn::Linear(c.dim, c.vocab))) {
+      head(child("head", nn::Linear(c.dim, c.vocab, {.hidden = false}))) {
   for (nn::Conv2d& conv : convolutions) conv.initialise_for_relu();
 }
 

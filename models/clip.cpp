@@ -70,9 +70,10 @@ CLIP::CLIP(const CLIPConfig& c)
     : config(checked(c)),
       image(child("image", ViT(c.image))),
       text(child("text", TextEncoder(c))),
-      image_projection(
-          child("image_projection", nn::Linear(c.image.dim, c.shared, {.bias = false}))),
-      text_projection(child("text_projection", nn::Linear(c.text_dim, c.shared, {.bias = false}))),
+      image_projection(child("image_projection",
+                             nn::Linear(c.image.dim, c.shared, {.bias = false, .hidden = false}))),
+      text_projection(child("text_projection",
+                            nn::Linear(c.text_dim, c.shared, {.bias = false, .hidden = false}))),
       logit_scale(param("logit_scale", {}, std::log(1 / 0.07))) {
   detail::initialise_vit(*this);
   text.tokens.initialise(

@@ -45,11 +45,12 @@ Fields CNNAttention::fields(CNNAttentionConfig& c) {
 
 CNNAttention::CNNAttention(const CNNAttentionConfig& c)
     : config(checked(c)),
-      conv1(child("conv1", nn::Conv2d(c.channels, c.filters, 3, {.padding = 1}))),
+      conv1(child("conv1", nn::Conv2d(c.channels, c.filters, 3, {.padding = 1, .hidden = false}))),
       conv2(child("conv2", nn::Conv2d(c.filters, 2 * c.filters, 3, {.padding = 1}))),
       attention(c.attention ? std::optional(child("attention", SelfAttention2d(2 * c.filters)))
                             : std::nullopt),
-      head(c.classes > 0 ? std::optional(child("head", nn::Linear(feature_size(), c.classes)))
+      head(c.classes > 0 ? std::optional(child(
+                               "head", nn::Linear(feature_size(), c.classes, {.hidden = false})))
                          : std::nullopt) {
   conv1.initialise_for_relu();
   conv2.initialise_for_relu();

@@ -113,8 +113,8 @@ GPT::GPT(const GPTConfig& c)
       dropout(c.dropout),
       blocks(children("blocks", c.layers, [&](int64_t i) { return make_block(c, i == 0); })),
       ln_f(child("ln_f", nn::Norm(c.norm, c.dim, c.norm_eps, c.bias))),
-      head(child("head",
-                 c.tie ? nn::Linear(wte.weight) : nn::Linear(c.dim, c.vocab, {.bias = false}))),
+      head(child("head", c.tie ? nn::Linear(wte.weight)
+                               : nn::Linear(c.dim, c.vocab, {.bias = false, .hidden = false}))),
       stream_mix(c.embedding_shortcut ? param("stream_mix", {c.layers - 1}, 1) : Tensor()),
       embedding_mix(c.embedding_shortcut ? param("embedding_mix", {c.layers - 1}, 0) : Tensor()),
       bigram(c.bigram ? compressible(param("bigram", {c.vocab, c.vocab}, 0)) : Tensor()) {

@@ -89,9 +89,10 @@ MAE::MAE(const MAEConfig& c)
                                                                  .dropout = c.encoder.dropout});
                               })),
       decoder_norm(child("decoder_norm", nn::LayerNorm(c.decoder_dim))),
-      decoder_head(child(
-          "decoder_head",
-          nn::Linear(c.decoder_dim, c.encoder.channels * c.encoder.patch * c.encoder.patch))) {
+      decoder_head(
+          child("decoder_head",
+                nn::Linear(c.decoder_dim, c.encoder.channels * c.encoder.patch * c.encoder.patch,
+                           {.hidden = false}))) {
   detail::initialise_vit(*this);
 }
 

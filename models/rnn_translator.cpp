@@ -66,7 +66,7 @@ RNNTranslator::RNNTranslator(const RNNTranslatorConfig& c)
       attention(child("attention", nn::Attention(c.score, c.hidden, c.hidden))),
       cells(children("cells", c.layers, [&](int64_t layer) { return make_cell(c, layer); })),
       readout(child("readout", nn::Linear(2 * c.hidden + c.dim, c.dim))),
-      head(child("head", nn::Linear(c.dim, c.target_vocab))) {}
+      head(child("head", nn::Linear(c.dim, c.target_vocab, {.hidden = false}))) {}
 
 RNNTranslator::State RNNTranslator::encode(const Tensor& source, const Tensor& lengths) const {
   internal::check_ids("RNNTranslator", "source ids", source);

@@ -30,7 +30,7 @@ struct ProjectionHead : nn::Module {
   nn::Linear in, out;  ///< with biases
   ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)
       : in(child("in", nn::Linear(dim, hidden))),
-        out(child("out", nn::Linear(hidden, projection))) {}
+        out(child("out", nn::Linear(hidden, projection, {.hidden = false}))) {}
   Tensor operator()(const Tensor& h) const { return out(in(h, Activation::relu)); }
 };
 

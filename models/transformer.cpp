@@ -78,8 +78,8 @@ Transformer::Transformer(const TransformerConfig& c)
       decoder_blocks(children("decoder", c.layers,
                               [&](int64_t) { return nn::DecoderBlock(c.dim, block_options(c)); })),
       decoder_norm(child("decoder_norm", nn::LayerNorm(c.dim))),
-      head(child("head",
-                 c.tie ? nn::Linear(target_embedding.weight) : nn::Linear(c.dim, c.target_vocab))) {
+      head(child("head", c.tie ? nn::Linear(target_embedding.weight)
+                               : nn::Linear(c.dim, c.target_vocab, {.hidden = false}))) {
   draw_weights(*this);
 }
 

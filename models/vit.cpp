@@ -49,7 +49,8 @@ Fields ViT::fields(ViTConfig& c) {
 
 ViT::ViT(const ViTConfig& c)
     : config(checked(c)),
-      patch(child("patch", nn::Conv2d(c.channels, c.dim, c.patch, {.stride = c.patch}))),
+      patch(child("patch",
+                  nn::Conv2d(c.channels, c.dim, c.patch, {.stride = c.patch, .hidden = false}))),
       class_token(param("class_token", {1, 1, c.dim}, 0)),
       positions(param("positions", {1, 1 + c.patches(), c.dim}, 0)),
       dropout(c.dropout),
@@ -61,8 +62,9 @@ ViT::ViT(const ViTConfig& c)
                 {.heads = c.heads, .hidden = c.hidden, .dropout = c.dropout, .eps = c.norm_eps});
           })),
       ln_f(child("ln_f", nn::LayerNorm(c.dim, {.eps = c.norm_eps}))),
-      head(c.classes > 0 ? std::optional(child("head", nn::Linear(c.dim, c.classes)))
-                         : std::nullopt) {
+      head(c.classes > 0
+               ? std::optional(child("head", nn::Linear(c.dim, c.classes, {.hidden = false})))
+               : std::nullopt) {
   detail::initialise_vit(*this);
 }
 

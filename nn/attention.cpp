@@ -53,6 +53,12 @@ void check_sequence(const Tensor& x, const char* what) {
   check(x.defined() && x.rank() == 3, "MultiHeadAttention: expected ", what, " (B, T, dim), got ",
         x.defined() ? x.shape() : Shape{});
 }
+
+Linear make_qkv(int64_t dim, const MultiHeadAttentionOptions& o) {
+  const int64_t queries = o.heads * o.key_dim, keys = o.kv_heads * o.key_dim,
+                values = o.kv_heads * o.value_dim;
+  return Linear(dim, queries + keys + values, {.bias = o.bias, .rows = {queries, keys, values}});
+}
 }  // namespace
 
 struct MultiHeadAttention::Resolved : MultiHeadAttentionOptions {};
@@ -66,8 +72,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t dim, const Resolved& o)
       key_dim(o.key_dim),
       value_dim(o.value_dim),
       causal(o.causal),
-      qkv(child("qkv",
-                Linear(dim, heads * key_dim + kv_heads * (key_dim + value_dim), {.bias = o.bias}))),
+      qkv(child("qkv", make_qkv(dim, o))),
       proj(child("proj", Linear(heads * value_dim, dim, {.bias = o.bias}))),
       positions(o.rotary > 0 ? buffer("positions", sinusoidal_positions(o.rotary, key_dim),
                                       /*persistent=*/false)

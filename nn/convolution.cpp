@@ -18,7 +18,9 @@ Shape filter_shape(int64_t in, int64_t out, Size2d kernel, int64_t groups) {
 Conv2d::Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& o)
     : weight(param("weight", filter_shape(in, out, kernel, o.groups), init::kaiming_uniform())),
       bias(o.bias ? param("bias", {out}, init::uniform_fan_in(weight.numel() / out)) : Tensor()),
-      options{o.stride, o.padding, o.dilation, o.groups} {}
+      options{o.stride, o.padding, o.dilation, o.groups} {
+  if (o.hidden) hidden_weight(weight);
+}
 
 void Conv2d::initialise_for_relu() {
   initialise([](const std::string& name, const Tensor& p) {

@@ -11,6 +11,7 @@ struct Conv2dLayerOptions {
   Size2d stride = 1, padding = 0, dilation = 1;  ///< see Conv2dOptions
   int64_t groups = 1;                            ///< number of channel groups
   bool bias = true;                              ///< add a bias per output channel
+  bool hidden = true;  ///< a hidden layer; false for one that reads images: Module::hidden_matrices
 };
 /// conv2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct Conv2d : Module {

@@ -17,7 +17,9 @@ const Tensor& checked_weight(const Tensor& weight, const Tensor& bias) {
 
 Linear::Linear(int64_t in, int64_t out, const LinearOptions& options)
     : weight(compressible(param("weight", {out, in}, init::kaiming_uniform()))),
-      bias(options.bias ? param("bias", {out}, init::uniform_fan_in(in)) : Tensor()) {}
+      bias(options.bias ? param("bias", {out}, init::uniform_fan_in(in)) : Tensor()) {
+  if (options.hidden) hidden_weight(weight, options.rows);
+}
 
 Linear::Linear(const Tensor& weight_, const Tensor& bias_)
     : weight(compressible(param("weight", checked_weight(weight_, bias_)))),
@@ -67,11 +69,15 @@ int64_t hidden_size(int64_t dim, int64_t hidden) {
         "MLP: expected sizes > 0, got dim ", dim, ", hidden ", hidden);
   return hidden == 0 ? 4 * dim : hidden;
 }
+
+Linear make_fc(int64_t dim, int64_t hidden, const MLPOptions& o) {
+  if (!o.gated) return Linear(dim, hidden, {.bias = o.bias});
+  return Linear(dim, 2 * hidden, {.bias = o.bias, .rows = {hidden, hidden}});
+}
 }  // namespace
 
 MLP::MLP(int64_t dim, const MLPOptions& o)
-    : fc(child("fc",
-               Linear(dim, hidden_size(dim, o.hidden) * (o.gated ? 2 : 1), {.bias = o.bias}))),
+    : fc(child("fc", make_fc(dim, hidden_size(dim, o.hidden), o))),
       proj(child("proj", Linear(hidden_size(dim, o.hidden), dim, {.bias = o.bias}))),
       activation(o.activation),
       gated(o.gated),

@@ -9,7 +9,9 @@
 namespace gradus::nn {
 
 struct LinearOptions {
-  bool bias = true;  ///< add a bias
+  bool bias = true;    ///< add a bias
+  bool hidden = true;  ///< a hidden layer; false for a model's output, see Module::hidden_matrices
+  std::vector<int64_t> rows = {};  ///< rows of the matrices that the weight stacks; empty: one
 };
 /// activation(x weight^T + bias). Only operator(), rows() and feed_forward() multiply by the
 /// weight: to support a packed or low-rank weight, change only these three.

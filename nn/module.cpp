@@ -15,7 +15,7 @@ Tensor Module::param(const std::string& name, Tensor value) {
   check(value.defined() && is_floating(value.dtype()) && value.is_leaf(), "module: parameter '",
         name, "' must be a floating-point leaf tensor");
   value.requires_grad_();
-  add({name, Kind::parameter, value, nullptr, false});
+  add({name, Kind::parameter, value, nullptr});
   return value;
 }
 
@@ -43,13 +43,30 @@ Tensor Module::buffer(const std::string& name, Tensor value, bool persistent) {
   check_name(name);
   check(value.defined() && !value.requires_grad(), "module: buffer '", name,
         "' must be a tensor that requires no gradient");
-  add({name, persistent ? Kind::buffer : Kind::temporary_buffer, value, nullptr, false});
+  add({name, persistent ? Kind::buffer : Kind::temporary_buffer, value, nullptr});
   return value;
 }
 
 Tensor Module::compressible(Tensor parameter) {
   registry_->entries.back().compressible = true;
   return parameter;
+}
+
+void Module::hidden_weight(const Tensor& parameter, std::vector<int64_t> rows) {
+  for (Entry& entry : registry_->entries)
+    if (entry.tensor.defined() && &entry.tensor.impl() == &parameter.impl())
+      entry.hidden = true, entry.rows = rows;
+}
+
+std::vector<Module::HiddenMatrices> Module::hidden_matrices() const {
+  std::vector<HiddenMatrices> out;
+  std::set<const void*> seen;
+  const std::vector<Named> entries = all();
+  for (const auto& [name, entry] : entries)  // a tied embedding's weight is no hidden layer's
+    if (!entry->hidden) seen.insert(&entry->tensor.impl());
+  for (const auto& [name, entry] : entries)
+    if (seen.insert(&entry->tensor.impl()).second) out.push_back({entry->tensor, entry->rows});
+  return out;
 }
 
 void Module::check_name(const std::string& name) {
@@ -73,7 +90,7 @@ bool Module::contains(const Registry& registry, const Registry* target) {
 void Module::add_child(const std::string& name, const Module& module) {
   check(!contains(*module.registry_, registry_.get()), "module: the child '", name,
         "' is or contains the module itself");
-  add({name, Kind::parameter, {}, module.registry_, false});
+  add({name, Kind::parameter, {}, module.registry_});
 }
 
 void Module::collect(const Registry& registry, const std::string& prefix, std::vector<Named>& out) {
@@ -81,7 +98,7 @@ void Module::collect(const Registry& registry, const std::string& prefix, std::v
     if (entry.child)
       collect(*entry.child, prefix + entry.name + '.', out);
     else
-      out.push_back({prefix + entry.name, entry.tensor, entry.kind, entry.compressible});
+      out.push_back({prefix + entry.name, &entry});
   }
 }
 
@@ -94,9 +111,9 @@ std::vector<Module::Named> Module::all() const {
 NamedTensors Module::named(Kind kind) const {
   NamedTensors out;
   std::set<const void*> seen;
-  for (Named& entry : all())
-    if (entry.kind == kind && seen.insert(&entry.tensor.impl()).second)
-      out.emplace_back(std::move(entry.name), std::move(entry.tensor));
+  for (const auto& [name, entry] : all())
+    if (entry->kind == kind && seen.insert(&entry->tensor.impl()).second)
+      out.emplace_back(name, entry->tensor);
   return out;
 }
 
@@ -123,17 +140,16 @@ int64_t Module::num_parameters() const {
 NamedTensors Module::state_dict() const {
   NamedTensors out;
   std::set<const void*> seen;
-  for (Named& entry : all())
-    if (entry.kind != Kind::temporary_buffer && seen.insert(&entry.tensor.impl()).second)
-      out.emplace_back(std::move(entry.name), entry.tensor.detach());
+  for (const auto& [name, entry] : all())
+    if (entry->kind != Kind::temporary_buffer && seen.insert(&entry->tensor.impl()).second)
+      out.emplace_back(name, entry->tensor.detach());
   return out;
 }
 
 void Module::load_state_dict(const NamedTensors& state, bool strict) {
   NamedTensors target;
-  for (Named& entry : all())
-    if (entry.kind != Kind::temporary_buffer)
-      target.emplace_back(std::move(entry.name), std::move(entry.tensor));
+  for (const auto& [name, entry] : all())
+    if (entry->kind != Kind::temporary_buffer) target.emplace_back(name, entry->tensor);
   load_named("load_state_dict", target, state, strict);
 }
 
@@ -162,10 +178,12 @@ void Module::to(Dtype dtype) {
         "module.to: expected float32, float64, bfloat16 or int8, got ", dtype);
   NamedTensors tensors;
   std::set<const void*> seen;
-  for (const Named& entry : all())  // one handle that others may read keeps a tensor as it is
-    if (is_compressed(dtype) && !entry.compressible) seen.insert(&entry.tensor.impl());
-  for (Named& entry : all())
-    if (seen.insert(&entry.tensor.impl()).second) tensors.emplace_back(entry.name, entry.tensor);
+  const std::vector<Named> entries = all();
+  for (const auto& [name, entry] :
+       entries)  // one handle that others may read keeps a tensor as it is
+    if (is_compressed(dtype) && !entry->compressible) seen.insert(&entry->tensor.impl());
+  for (const auto& [name, entry] : entries)
+    if (seen.insert(&entry->tensor.impl()).second) tensors.emplace_back(name, entry->tensor);
   convert_in_place("module.to", tensors, dtype);
 }
 

@@ -39,6 +39,15 @@ class Module {
   /// The number of elements of all parameters.
   int64_t num_parameters() const;
 
+  /// A parameter of a hidden layer, as matrices that it stacks along its first axis.
+  struct HiddenMatrices {
+    Tensor param;
+    std::vector<int64_t> rows;  ///< rows of each matrix; empty: one matrix
+  };
+  /// The matrices of hidden layers, those for Muon: all weights marked by hidden_weight() under all
+  /// their names. Embeddings, output layers, biases and norms are not among them.
+  std::vector<HiddenMatrices> hidden_matrices() const;
+
   /// Parameters and persistent buffers by name, detached but not copied: further training changes
   /// them. For a snapshot, save them or clone each.
   NamedTensors state_dict() const;
@@ -87,6 +96,9 @@ class Module {
   /// that to() may compress it:
   ///   weight(compressible(param("weight", {out, in}, init::kaiming_uniform())))
   Tensor compressible(Tensor parameter);
+  /// Says that a registered parameter is a hidden layer's weight: a matrix, a convolution's filters,
+  /// or several matrices of the given `rows` in one tensor, see hidden_matrices().
+  void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {});
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers a layer and returns it. Its parameters and buffers are listed with `name` and a dot
@@ -118,16 +130,15 @@ class Module {
     Kind kind = Kind::parameter;
     Tensor tensor;                    // of a parameter or buffer
     std::shared_ptr<Registry> child;  // of a child
-    bool compressible = false;
+    bool compressible = false, hidden = false;
+    std::vector<int64_t> rows = {};  // of a hidden layer's matrices
   };
   struct Registry {
     std::vector<Entry> entries;
   };
   struct Named {
     std::string name;
-    Tensor tensor;
-    Kind kind;
-    bool compressible;
+    const Entry* entry;
   };
 
   static void check_name(const std::string& name);

@@ -65,7 +65,11 @@ RecurrentLayers::RecurrentLayers(Recurrence kind, int64_t input_, int64_t hidden
                 return param(name, shape, initialiser, name_of(cell));
               }));
         return result;
-      }()) {}
+      }()) {
+  const std::vector<int64_t> rows(static_cast<size_t>(gates_of(cell)), hidden);
+  for (const RecurrentWeights& w : weights)
+    for (const Tensor& matrix : {w.weight_ih, w.weight_hh}) hidden_weight(matrix, rows);
+}
 
 RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentState& first,
                                             const Tensor& lengths) const {
@@ -111,7 +115,10 @@ RecurrentCell::RecurrentCell(Recurrence kind, int64_t input, int64_t hidden,
           cell, input, hidden, options.bias, "",
           [this](const std::string& name, const Shape& shape, const Initialiser& initialiser) {
             return param(name, shape, initialiser, name_of(cell));
-          })) {}
+          })) {
+  const std::vector<int64_t> rows(static_cast<size_t>(gates_of(cell)), hidden);
+  for (const Tensor& matrix : {weights.weight_ih, weights.weight_hh}) hidden_weight(matrix, rows);
+}
 
 RecurrentState RecurrentCell::operator()(const Tensor& x, const RecurrentState& before) const {
   const RecurrentWeights& w = weights;
