@@ -131,26 +131,34 @@ models::Fields Flags::stored() const {
 
 std::string Flags::to_json() const { return stored().to_json(); }
 
-void Flags::enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
+bool Flags::enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
                     const std::vector<std::string>& may_change) {
-  if (!flag.given || flag.field.to_text() == typed_value) return;
+  if (!flag.given || flag.field.to_text() == typed_value) return false;
   const bool may = std::find(may_change.begin(), may_change.end(), flag.name()) != may_change.end();
   core::check(may, flag.name(), " contradicts ", where, ": it has ", shown(flag.field.to_text()),
               ", the command line ", shown(typed_value));
   flag.field.set(flag.name(), flag.typed);
+  return true;
 }
 
-void Flags::adopt(const std::function<void()>& read, const std::string& where,
-                  const std::vector<std::string>& may_change) {
+std::vector<std::string> Flags::adopt(const std::function<void()>& read, const std::string& where,
+                                      const std::vector<std::string>& may_change) {
   std::vector<std::string> typed_values;
   for (const Flag& flag : flags_) typed_values.push_back(flag.field.to_text());
   read();
-  for (size_t i = 0; i < flags_.size(); ++i) enforce(flags_[i], typed_values[i], where, may_change);
+  std::vector<std::string> changes;
+  for (size_t i = 0; i < flags_.size(); ++i) {
+    const std::string stored = flags_[i].field.to_text();
+    if (enforce(flags_[i], typed_values[i], where, may_change))
+      changes.push_back(flags_[i].name() + " from " + stored + " to " + typed_values[i]);
+  }
+  return changes;
 }
 
-void Flags::restore(const std::string& json, const std::string& where,
-                    const std::vector<std::string>& may_change) {
-  adopt([&] { stored().read_json(where + ": options", json); }, "the run in " + where, may_change);
+std::vector<std::string> Flags::restore(const std::string& json, const std::string& where,
+                                        const std::vector<std::string>& may_change) {
+  return adopt([&] { stored().read_json(where + ": options", json); }, "the run in " + where,
+               may_change);
 }
 
 }  // namespace gradus

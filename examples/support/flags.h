@@ -34,6 +34,13 @@ class Flags {
   void add(const std::string& name, T& value, const std::string& meaning) {
     add({key_of(name), meaning, &value}, kind_of(&value), "");
   }
+  /// One of the `names` of an enum's values.
+  template <class Enum>
+  void add(const std::string& name, Enum& value, std::vector<std::string> names,
+           const std::string& meaning) {
+    models::Fields fields;
+    add(fields.add(key_of(name), value, std::move(names), meaning), "NAME", "");
+  }
   /// A text; --help calls its value `kind`.
   void add(const std::string& name, std::string& value, const std::string& kind,
            const std::string& meaning, const std::string& default_shown = "");
@@ -60,13 +67,13 @@ class Flags {
   /// Sets the stored flags from `json`, which to_json() made and the file `where` holds. Throws
   /// Error, naming the file and the flag, if a flag is missing, unknown, of another type or outside
   /// its limits, or has another value on the command line. A flag in `may_change` keeps the command
-  /// line's value.
-  void restore(const std::string& json, const std::string& where,
-               const std::vector<std::string>& may_change);
+  /// line's value. Returns these changes, such as "--lr from 0.001 to 0.0005".
+  std::vector<std::string> restore(const std::string& json, const std::string& where,
+                                   const std::vector<std::string>& may_change);
   /// Calls read(), which sets the flags' variables from the file `where`. As with restore(), a flag
   /// on the command line must have the file's value or be in `may_change`.
-  void adopt(const std::function<void()>& read, const std::string& where,
-             const std::vector<std::string>& may_change);
+  std::vector<std::string> adopt(const std::function<void()>& read, const std::string& where,
+                                 const std::vector<std::string>& may_change);
 
  private:
   struct Flag {
@@ -88,8 +95,8 @@ class Flags {
   bool read_command_line(int argc, char** argv, bool known_only);
   models::Fields stored() const;
   /// Checks whether a file's value has replaced `typed_value`, the command line's. If so, restores
-  /// `typed_value` if the flag is in `may_change`, else throws Error.
-  static void enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
+  /// `typed_value` if the flag is in `may_change`, else throws Error. Returns whether it has.
+  static bool enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
                       const std::vector<std::string>& may_change);
 
   std::string about_;

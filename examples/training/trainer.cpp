@@ -17,7 +17,8 @@
 namespace gradus {
 
 namespace {
-constexpr const char* best = "best";  // the best model's folder in the run's folder
+// Folders in the run's folder: of the best model, and of the average of weights.
+constexpr const char *best = "best", *ema = "ema";
 
 /// Restores the random state at the end of its scope, so that evaluation does not affect training.
 struct KeepRandomState {
@@ -36,7 +37,9 @@ Trainer::Trainer(Task& task, const TrainOptions& options, std::string options_js
       optimizer_(task.make_optimizer(options)),
       losses_(folder.path()),
       steps_(folder / "steps.csv"),
-      validation_examples_(task.validation().examples) {}
+      validation_examples_(task.validation().examples) {
+  if (o_.ema > 0) average_.emplace(task.model().parameters(), o_.ema);
+}
 
 double Trainer::seconds() const {
   return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
@@ -62,7 +65,7 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   core::check(step <= o_.steps || o_.eval_only, "the run in ", o_.out, " has done ", step,
               " steps, more than --steps ", o_.steps);
   seconds_before_ = stored_seconds(metadata, "seconds", where);
-  checkpoint.restore(task_.model(), *optimizer_);
+  checkpoint.restore(task_.model(), *optimizer_, average_ ? &*average_ : nullptr);
   step_ = saved_step_ = step;
   if (o_.eval_only) return;
   losses_.read_up_to(step_);
@@ -111,6 +114,7 @@ double Trainer::step() {
   // An unreachable bound clips nothing, but makes step() compute the norm for the log.
   const double any = std::numeric_limits<double>::max();
   const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
+  if (average_) average_->update();
   ++step_;
   expect_finite("the gradient's norm", std::isfinite(norm), step_);
   steps_.add({step_, loss, lr, norm, seconds()});
@@ -179,8 +183,13 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
     if (row) losses_.add(*row);
     steps_.flush();
     task_.save(o_.out);
+    if (average_) {
+      const optim::WeightAverage::Applied applied(*average_);
+      task_.save(folder_ / ema);
+    }
     folder_.replace_checkpoint([&] {
-      models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_, metadata());
+      models::save_checkpoint(folder_.checkpoint(), task_.model(), *optimizer_, metadata(),
+                              average_ ? &*average_ : nullptr);
     });
     saved_step_ = step_;
     if (row && is_best()) task_.save(folder_ / best);
@@ -265,8 +274,19 @@ bool Trainer::train() {
     std::printf("in %s/%s: the model of step %lld, with the lowest validation loss (%.4f)\n",
                 o_.out.c_str(), best, static_cast<long long>(losses_.best()->step),
                 losses_.best()->validation_loss);
+  print_average(progress);
   print_final(*validation, trained);
   return true;
+}
+
+/// Prints the scores of the average of weights.
+void Trainer::print_average(Progress& progress) {
+  if (!average_) return;
+  const optim::WeightAverage::Applied applied(*average_);
+  const std::optional<Score> mean =
+      score(task_.validation(), "loss of the mean weights", progress, false);
+  std::printf("in %s/%s: the running mean of the weights, with validation loss %.4f\n",
+              o_.out.c_str(), ema, mean->loss);
 }
 
 bool Trainer::evaluate() {

@@ -54,6 +54,7 @@ class Trainer {
   void show(Progress& progress) const;
   Picture picture() const;
   void print_final(const Score& validation, double seconds) const;
+  void print_average(Progress& progress);
   double seconds() const;
 
   Task& task_;
@@ -62,6 +63,7 @@ class Trainer {
   RunFolder& folder_;
   const TaskInfo info_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<optim::WeightAverage> average_;  // with --ema
   LossLog losses_;
   StepLog steps_;
   BackgroundPlot plot_;

@@ -9,6 +9,7 @@
 #include "examples/training/trainer.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/models/folder/model_folder.h"
+#include "gradus/models/muon.h"
 #include "gradus/nn/metrics.h"
 #include "gradus/optim/optimizers.h"
 #include "gradus/optim/schedule.h"
@@ -18,14 +19,28 @@ namespace gradus {
 // ---- defaults of a task ----
 
 std::unique_ptr<optim::Optimizer> Task::make_optimizer(const TrainOptions& o) {
-  return std::make_unique<optim::AdamW>(
-      optim::decay_groups(model().parameters()),
-      optim::AdamWOptions{
-          .lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .weight_decay = o.weight_decay});
+  const optim::AdamWOptions adamw{
+      .lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .weight_decay = o.weight_decay};
+  if (o.optimizer == OptimizerKind::adamw)
+    return std::make_unique<optim::AdamW>(optim::decay_groups(model().parameters()), adamw);
+  return models::muon_and_adamw(model(), {.muon = {.lr = o.muon_lr,
+                                                   .momentum = o.muon_momentum,
+                                                   .weight_decay = o.muon_decay,
+                                                   .cautious = true},
+                                          .adamw = adamw});
 }
 
 double Task::learning_rate(const TrainOptions& o, int64_t step) const {
   const int64_t end = o.decay_steps > 0 ? o.decay_steps : o.steps;
+  if (o.stable > 0) {
+    const double falling = (1 - o.stable) * static_cast<double>(end);
+    const int64_t decay = std::clamp(static_cast<int64_t>(falling), int64_t{1}, end);
+    return optim::schedule::warmup_stable_decay(step, {.lr = o.lr,
+                                                       .min_lr = o.min_lr,
+                                                       .warmup = std::min(o.warmup, end - decay),
+                                                       .decay = decay,
+                                                       .steps = end});
+  }
   return optim::schedule::cosine(
       step, {.lr = o.lr, .min_lr = o.min_lr, .warmup = o.warmup, .steps = std::max(end, o.warmup)});
 }
@@ -75,26 +90,40 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
   flags.add("--warmup", o.warmup, 0, any, "steps of linear warmup");
   flags.add("--decay-steps", o.decay_steps, 0, any,
             "step at which --min-lr is reached; 0: --steps");
+  flags.add("--stable", o.stable, 0, 0.999,
+            "share of the steps after which the learning rate falls linearly; 0: cosine decay");
+  flags.add("--optimizer", o.optimizer, {"adamw", "muon"},
+            "adamw, or muon for the matrices of hidden layers and adamw for the rest");
+  flags.add("--muon-lr", o.muon_lr, 0, 1e6, "Muon's peak learning rate");
+  flags.add("--muon-momentum", o.muon_momentum, 0, below_1,
+            "Muon's decay of the mean of gradients");
+  flags.add("--muon-decay", o.muon_decay, 0, 1e6,
+            "Muon's weight decay, where it agrees with the step");
   flags.add("--beta1", o.beta1, 0, below_1, "AdamW's decay of the running mean of gradients");
   flags.add("--beta2", o.beta2, 0, below_1,
             "AdamW's decay of the running mean of squared gradients");
   flags.add("--weight-decay", o.weight_decay, 0, 1e6, "AdamW's weight decay, for matrices only");
   flags.add("--clip", o.clip, 0, 1e6, "maximum norm of the gradient; 0: no clipping");
+  flags.add("--ema", o.ema, 0, below_1,
+            "decay of a running mean of the weights, kept as a model in ema/; 0: none");
   flags.add("--eval-every", o.eval_every, 1, any,
             "steps between evaluations; each saves a checkpoint");
   flags.add("--eval-batches", o.eval_batches, 1, 65536, "batches per evaluation");
   flags.add("--patience", o.patience, 0, any,
             "stop after this many evaluations without improvement; 0: never");
   flags.add("--seed", o.seed, "seed of weights, batches, dropout and samples");
-  flags.added_later({"--decay-steps", "--beta1", "--patience"});
+  flags.added_later({"--decay-steps", "--beta1", "--patience", "--stable", "--optimizer",
+                     "--muon-lr", "--muon-momentum", "--muon-decay", "--ema"});
   flags.group("This run");
   flags.add("--out", o.out, "DIR", "output folder: model, checkpoint, losses and their plot");
   flags.add("--init-from", o.init_from, "DIR", "start from the weights in this folder", "none");
   flags.add("--sample-every", o.sample_every, 0, any,
             "steps between samples of the model's output; 0: only at the end");
   flags.add("--threads", o.threads, 1, 1024, "number of threads");
-  flags.add("--resume", o.resume,
-            "continue from the last checkpoint in --out; --steps and --patience may differ");
+  flags.add(
+      "--resume", o.resume,
+      "continue from the last checkpoint in --out; --steps, --patience and the learning rate's "
+      "flags may differ");
   flags.add("--overwrite", o.overwrite, "start over even if --out holds a run");
   flags.add("--detect-anomaly", o.detect_anomaly,
             "name the op that first produced a NaN or an infinity; slower");
@@ -131,7 +160,7 @@ void check_schedule(const TrainOptions& o) {
 std::vector<std::string> run_files() {
   std::vector<std::string> files{"checkpoint.safetensors", "checkpoint.previous.safetensors"};
   for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json"})
-    for (const char* folder : {"", "best/"}) files.push_back(std::string(folder) + name);
+    for (const char* folder : {"", "best/", "ema/"}) files.push_back(std::string(folder) + name);
   files.insert(files.end(), {"loss.csv", "steps.csv", "loss.png"});
   for (const char* picture : {"alignment", "confusion", "mistakes", "attention", "example",
                               "painted", "embeddings", "similarity", "pictures"})
@@ -167,8 +196,11 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
     if (std::filesystem::exists(models::config_path(o.out)))
       models::expect_kind(o.out, program.kind);
     std::vector<std::string> may_change = program.data_flags;
-    may_change.insert(may_change.end(), {"--steps", "--patience"});
-    flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change);
+    may_change.insert(may_change.end(), {"--steps", "--patience", "--lr", "--min-lr", "--muon-lr",
+                                         "--warmup", "--decay-steps", "--stable"});
+    for (const std::string& change :
+         flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change))
+      std::printf("changed %s\n", change.c_str());
   } else if (!o.overwrite && !o.eval_only) {
     folder.expect_no_run();
   }

@@ -13,10 +13,16 @@
 
 namespace gradus {
 
+/// Which optimiser trains: AdamW alone, or Muon for the matrices of hidden layers and AdamW for the
+/// rest.
+enum class OptimizerKind { adamw, muon };
+
 /// Options of all training programs. Each program sets its own defaults.
 struct TrainOptions {
   int64_t steps = 2000, accumulate = 1, warmup = 100, decay_steps = 0;
+  OptimizerKind optimizer = OptimizerKind::adamw;
   double lr = 1e-3, min_lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, clip = 1;
+  double stable = 0, muon_lr = 0.02, muon_momentum = 0.95, muon_decay = 0, ema = 0;
   int64_t eval_every = 250, eval_batches = 20, patience = 0;
   uint64_t seed = 1337;
   std::string out = "out/train", init_from = {};

@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* model_prefix = "model.";
 constexpr const char* optimizer_prefix = "optimizer.";
+constexpr const char* average_prefix = "average.";
 
 void append(NamedTensors& out, const std::string& prefix, const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) out.emplace_back(prefix + name, tensor);
@@ -23,14 +24,22 @@ NamedTensors part(const NamedTensors& tensors, const std::string& prefix) {
   return out;
 }
 
+NamedTensors copied(const NamedTensors& tensors) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : tensors) out.emplace_back(name, tensor.clone());
+  return out;
+}
+
 }  // namespace
 
 void save_checkpoint(const std::string& path, const nn::Module& model,
                      const optim::Optimizer& optimizer,
-                     const std::map<std::string, std::string>& metadata) {
+                     const std::map<std::string, std::string>& metadata,
+                     const optim::WeightAverage* average) {
   NamedTensors tensors;
   append(tensors, model_prefix, model.state_dict());
   append(tensors, optimizer_prefix, optimizer.state_dict());
+  if (average) append(tensors, average_prefix, average->state_dict());
   const RandomKey random = default_generator().state();
   auto all = metadata;
   all["random"] = std::to_string(random.seed) + ' ' + std::to_string(random.counter);
@@ -45,14 +54,18 @@ Checkpoint::Checkpoint(const std::string& path) : path_(path), file_(load_safete
         ": not a checkpoint: expected a random state of two whole numbers");
 }
 
-void Checkpoint::restore(nn::Module& model, optim::Optimizer& optimizer) const {
-  NamedTensors before;  // restored if the optimiser's part does not fit
-  for (const auto& [name, tensor] : model.state_dict()) before.emplace_back(name, tensor.clone());
+void Checkpoint::restore(nn::Module& model, optim::Optimizer& optimizer,
+                         optim::WeightAverage* average) const {
+  // Restored if another part does not fit.
+  const NamedTensors model_before = copied(model.state_dict()),
+                     average_before = average ? copied(average->state_dict()) : NamedTensors();
   try {
     model.load_state_dict(part(file_.tensors, model_prefix));
+    if (average) average->load_state_dict(part(file_.tensors, average_prefix));
     optimizer.load_state_dict(part(file_.tensors, optimizer_prefix));
   } catch (const Error& error) {
-    model.load_state_dict(before);
+    model.load_state_dict(model_before);
+    if (average) average->load_state_dict(average_before);
     fail(path_, ": ", error.what());
   }
   default_generator().set_state(random_);

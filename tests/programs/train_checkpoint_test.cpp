@@ -115,3 +115,46 @@ TEST_CASE("train_gpt: a checkpoint of an earlier version resumes") {
   for (const auto& row : rows) CHECK(row.back() == Approx(5000.5).margin(60));
   CHECK_THAT(result.output, Contains("seconds 50"));
 }
+
+TEST_CASE("train_gpt: a run with Muon and a mean of weights resumes to the same bits") {
+  const Bench bench;
+  const std::string flags =
+      bench.flags + " --optimizer muon --muon-decay 0.1 --stable 0.5 --warmup 2 --ema 0.9";
+  REQUIRE(run("train_gpt", flags + " --steps 6" + bench.out("whole")).status == 0);
+  REQUIRE(run("train_gpt", flags + " --steps 6 --eval-every 3" + bench.out("also")).status == 0);
+  // The learning rate depends on the number of steps, so the first part is killed, not shortened.
+  REQUIRE(run("train_gpt", flags + " --steps 3 --decay-steps 6" + bench.out()).status == 0);
+  const Result resumed = run("train_gpt", "--resume --steps 6" + bench.out());
+  INFO(resumed.output);
+  REQUIRE(resumed.status == 0);
+  CHECK_THAT(resumed.output, Contains("changed --steps from 3 to 6") &&
+                                 Contains("ema: the running mean of the weights"));
+  for (const char* model : {"/model.safetensors", "/ema/model.safetensors"})
+    for (const char* other : {"also", "out"})
+      CHECK(bench.file(std::string(other) + model) == bench.file(std::string("whole") + model));
+  CHECK(bench.file("out/model.safetensors") != bench.file("out/ema/model.safetensors"));
+  CHECK(run("generate", "--model '" + (bench / "out/ema") + "' --tokens 3").status == 0);
+
+  const Result other = run("train_gpt", "--resume --optimizer adamw" + bench.out());
+  CHECK(other.status == 1);
+  CHECK_THAT(other.output, Contains("--optimizer contradicts"));
+}
+
+TEST_CASE("train_gpt: the learning rate and its schedule may change on resume") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 2" + bench.out()).status == 0);
+  const Result resumed =
+      run("train_gpt",
+          "--resume --steps 4 --lr 0.25 --min-lr 0.125 --warmup 0 --stable 0.75" + bench.out());
+  INFO(resumed.output);
+  REQUIRE(resumed.status == 0);
+  CHECK_THAT(resumed.output, Contains("changed --lr from") && Contains(" to 0.25\n"));
+  const Rows rows = bench.rows("out/steps.csv");
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[2][2] == 0.25);  // step 3, of 4: the last quarter falls to min_lr after the last step
+  CHECK(rows[3][2] == 0.25);
+  // The change is kept.
+  const Result again = run("train_gpt", "--resume --steps 5" + bench.out());
+  CHECK_FALSE(again.output.find("--lr") != std::string::npos);
+  CHECK(bench.rows("out/steps.csv").back()[2] < 0.25);
+}
