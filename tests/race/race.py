@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Races a training recipe to a target: trains with several seeds and asks whether the mean of the
+held-out scores is better than the target.
+
+    race.py TRACK --data FILE [--seeds 10] [--steps N] [-- FLAG...]
+
+The flags after -- are the training program's and come after the track's own. Prints a line per run
+(score, seconds of training, joules if the processor's meter can be read), then the mean, the
+standard deviation and p: the probability of such a mean or a better one if the recipe's true mean
+were only the target (Student's t-test, one-sided). Runs never share a seed with the runs that tuned
+a recipe: seeds count from 1000, tuning used seeds below 100.
+"""
+
+import argparse
+import math
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "build" / "bin"
+METER = pathlib.Path("/sys/class/powercap/intel-rapl:0/energy_uj")
+
+# name: (program, flags, score, target, whether lower is better)
+TRACKS = {
+    "fixed": ("train_gpt", "--steps 450", "val_loss", 1.8857, True),
+    "open": ("train_gpt", "--steps 250", "val_loss", 1.8857, True),
+    "a100": ("train_gpt", "--steps 2000", "val_loss", 1.4697, True),
+}
+
+
+def student_p(t, degrees):
+    """P(T <= t) of Student's distribution, by integrating its density."""
+    scale = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(
+        degrees * math.pi)
+    steps, end = 20000, abs(t)
+    width = end / steps
+    density = lambda x: scale * (1 + x * x / degrees) ** (-(degrees + 1) / 2)
+    inner = width / 3 * sum((1 if i in (0, steps) else 4 if i % 2 else 2) * density(i * width)
+                            for i in range(steps + 1)) if end > 0 else 0
+    return 0.5 - inner if t < 0 else 0.5 + inner
+
+
+def joules():
+    try:
+        return int(METER.read_text()) / 1e6
+    except (OSError, ValueError):
+        return None
+
+
+def run(program, flags, score, data, seed):
+    """Trains once; returns score, seconds and joules."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [str(PROGRAMS / program), "--out", folder + "/run", "--seed", str(seed),
+                   "--eval-every", "1000000", "--eval-batches", "1"] + flags
+        if data:
+            command += ["--data", data]
+        before = joules()
+        done = subprocess.run(command, capture_output=True, text=True)
+        after = joules()
+    final = [line for line in done.stdout.splitlines() if line.startswith("final: ")]
+    if done.returncode != 0 or not final:
+        sys.exit(f"race: {' '.join(command)}: {done.stderr.strip() or done.stdout[-500:]}")
+    values = dict(re.findall(r"(\w+) ([-+.\de]+)", final[-1]))
+    spent = after - before if before is not None and after is not None else None
+    return float(values[score]), float(values["seconds"]), spent
+
+
+def main():
+    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("track", choices=TRACKS)
+    parser.add_argument("--data", default="")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=1000, help="the first seed")
+    parser.add_argument("--target", type=float)
+    options = parser.parse_args(sys.argv[1:split])
+    program, flags, score, target, lower = TRACKS[options.track]
+    target = target if options.target is None else options.target
+    flags = flags.split() + sys.argv[split + 1:]
+    results = []
+    for seed in range(options.first, options.first + options.seeds):
+        value, seconds, spent = run(program, flags, score, options.data, seed)
+        results.append((value, seconds))
+        energy = "" if spent is None else f", {spent:.0f} J"
+        print(f"seed {seed}: {score} {value:.4f}, {seconds:.1f} s{energy}", flush=True)
+    values = [value for value, _ in results]
+    mean, seconds = statistics.mean(values), statistics.median(s for _, s in results)
+    print(f"{options.track}: mean {score} {mean:.4f}", end="")
+    if len(values) > 1:
+        spread = statistics.stdev(values)
+        error = spread / math.sqrt(len(values))
+        t = (mean - target) / error if error > 0 else math.copysign(math.inf, mean - target)
+        p = student_p(t if lower else -t, len(values) - 1) if math.isfinite(t) else float(t > 0)
+        print(f" +- {spread:.4f} over {len(values)} seeds; target {target}: p = {p:.2g}", end="")
+    print(f"; median {seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
