@@ -6,9 +6,9 @@
 
 namespace gradus::bench {
 
-Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items, bool clip) {
-  auto optimizer = std::make_shared<optim::AdamW>(
-      model.parameters(), optim::AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1});
+namespace {
+Workload step_of(std::shared_ptr<optim::Optimizer> optimizer, std::function<Tensor()> loss,
+                 int64_t items, bool clip) {
   const optim::StepOptions options =
       clip ? optim::StepOptions{.max_grad_norm = 1.0} : optim::StepOptions{};
   return {[=] {
@@ -17,6 +17,14 @@ Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t 
             optimizer->step(options);
           },
           items, 0};
+}
+}  // namespace
+
+Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items, bool clip) {
+  return step_of(
+      std::make_shared<optim::AdamW>(
+          model.parameters(), optim::AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1}),
+      std::move(loss), items, clip);
 }
 
 /// A training step of a model whose loss takes inputs x and targets y.
@@ -63,6 +71,14 @@ Workload gpt(const models::GPTConfig& config, int64_t batch, int64_t length) {
                  randint(0, config.vocab, {batch, length}), batch * length);
 }
 
+/// As gpt, with Muon for the matrices of the blocks.
+Workload gpt_muon(const models::GPTConfig& config, int64_t batch, int64_t length) {
+  const auto model = std::make_shared<models::GPT>(config);
+  const Tensor x = randint(0, config.vocab, {batch, length});
+  return step_of(
+      models::muon_and_adamw(*model), [=] { return model->loss(x, x); }, batch * length, true);
+}
+
 Workload lstm(int64_t batch, int64_t length) {
   return trainer(std::make_shared<CharLSTM>(65, 256), randint(0, 65, {batch, length}),
                  randint(0, 65, {batch, length}), batch * length);
@@ -70,6 +86,8 @@ Workload lstm(int64_t batch, int64_t length) {
 
 const models::GPTConfig gpt2_small{
     .vocab = 50257, .context = 1024, .layers = 12, .heads = 12, .dim = 768, .bias = true};
+
+const models::GPTConfig gpt_baby{.vocab = 65, .context = 256, .layers = 6, .heads = 6, .dim = 384};
 
 /// Causal attention alone, forward and backward, 8 heads of 64.
 Workload attention(int64_t length) {
@@ -154,10 +172,9 @@ const std::vector<NamedWorkload>& workloads() {
     std::vector<NamedWorkload> list{
         {"mlp", mlp},
         {"gpt-char", [] { return gpt({.vocab = 65}, 12, 64); }},
-        {"gpt-baby",
-         [] {
-           return gpt({.vocab = 65, .context = 256, .layers = 6, .heads = 6, .dim = 384}, 16, 256);
-         }},
+        {"gpt-char-muon", [] { return gpt_muon({.vocab = 65}, 12, 64); }},
+        {"gpt-baby", [] { return gpt(gpt_baby, 16, 256); }},
+        {"gpt-baby-muon", [] { return gpt_muon(gpt_baby, 16, 256); }},
         {"gpt2-124M", [] { return gpt(gpt2_small, 4, 64); }},
         {"lstm", [] { return lstm(64, 64); }},
     };
