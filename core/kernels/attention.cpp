@@ -41,18 +41,23 @@ struct ForwardTile {
   T *const k_copy = arena.take(rows * dim), *const v_copy = arena.take(rows * vdim);
   T* const drop_space = arena.take(2 * drop_size);
 
-  // The first lane that sees key j.
+  // Lanes [first_lane(j), end_lane(j)) see key j.
   int64_t first_lane(int64_t j) const {
     return std::clamp(p.first_to_see(j) - first, int64_t{0}, width);
+  }
+  int64_t end_lane(int64_t j) const {
+    return std::clamp(p.end_to_see(j) - first, int64_t{0}, count);
   }
 
   // scores[j][i] = k_j q_i for n keys from j0 on
   void multiply(Rows<const T> k, int64_t j0, int64_t n) const {
-    const int64_t step = first_lane(j0 + n - 1) > 0 ? gemm_rows : n;
+    const bool all_seen = first_lane(j0 + n - 1) == 0 && end_lane(j0) == count;
+    const int64_t step = all_seen ? n : gemm_rows;
     for (int64_t j = 0; j < n; j += step) {
-      const int64_t lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
-      tile_gemm<T, false, false>(std::min(step, n - j), width - lane, dim, k.at(j), k.stride,
-                                 queries + lane, width, scores + j * width + lane, width);
+      const int64_t m = std::min(step, n - j), lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
+      const int64_t end = padded<T>(end_lane(j0 + j + m - 1));
+      tile_gemm<T, false, false>(m, end - lane, dim, k.at(j), k.stride, queries + lane, width,
+                                 scores + j * width + lane, width);
     }
   }
 
@@ -64,6 +69,8 @@ struct ForwardTile {
     std::copy_n(largest, width, scale);
     std::fill(scores + n * width, scores + (n + 3) / 4 * 4 * width, -inf<T>);
     for (int64_t j = 0; j < n; ++j) std::fill_n(scores + j * width, first_lane(j0 + j), -inf<T>);
+    for (int64_t j = 0; j < n && end_lane(j0 + j) < count; ++j)
+      std::fill(scores + j * width + end_lane(j0 + j), scores + (j + 1) * width, -inf<T>);
     for (int64_t j = 0; j < n; j += 4) {
       const int64_t lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
       simd_for(width - lane,
@@ -113,19 +120,22 @@ struct ForwardTile {
 
   // sums[i] = scale[i] sums[i] + sum_j scores[j][i] v_j; `fresh`: sums are uninitialised
   void accumulate(Rows<const T> v, int64_t j0, int64_t n, bool fresh, Rows<T> sums) const {
-    const int64_t step = p.seen_by(first) < j0 + n ? gemm_rows : count;
+    const bool all_seen = p.seen_by(first) >= j0 + n && p.first_seen(first + count - 1) <= j0;
+    const int64_t step = all_seen ? count : gemm_rows;
     for (int64_t i = 0; i < count; i += step) {
       const int64_t m = std::min(step, count - i);
-      const int64_t seen = std::clamp(p.seen_by(first + i + m - 1) - j0, int64_t{0}, n);
+      const int64_t from = std::clamp(p.first_seen(first + i) - j0, int64_t{0}, n);
+      const int64_t seen = std::clamp(p.seen_by(first + i + m - 1) - j0, int64_t{0}, n) - from;
+      const T* const weights = scores + from * width + i;
       if (fresh) {
-        tile_gemm<T, true, false>(m, vdim, seen, scores + i, width, v.data, v.stride, sums.at(i),
+        tile_gemm<T, true, false>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
                                   sums.stride);
         continue;
       }
       for (int64_t r = i; r < i + m; ++r)
         if (const T factor = scale[r]; factor != T{1})
           simd_for(vdim, [factor, sum = sums.at(r)](int64_t d) { sum[d] *= factor; });
-      tile_gemm<T, true, true>(m, vdim, seen, scores + i, width, v.data, v.stride, sums.at(i),
+      tile_gemm<T, true, true>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
                                sums.stride);
     }
   }
@@ -147,16 +157,17 @@ void forward_tile(ForwardTile<T>& tile, const AttentionForward<T>& x, int64_t b,
   std::fill_n(tile.shift, width, T{0});
   std::fill_n(tile.total, width, T{0});
 
-  const int64_t seen = p.seen_by(first + count - 1), kv = h / p.group();
-  if (seen == 0) std::fill_n(sums.data, count * vdim, T{0});
-  for (int64_t j = 0; j < seen; j += forward_keys) {
-    const int64_t n = std::min(forward_keys, seen - j);
+  const int64_t begin = p.first_seen(first), end = p.seen_by(first + count - 1);
+  const int64_t kv = h / p.group();
+  if (end == 0) std::fill_n(sums.data, count * vdim, T{0});
+  for (int64_t j = begin; j < end; j += forward_keys) {
+    const int64_t n = std::min(forward_keys, end - j);
     tile.multiply(whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_copy), j, n);
     apply_mask(p, {b, h, first, j, true, n, count, tile.scores, width});
     tile.softmax(j, n);
     if (p.dropout > 0) tile.drop(j, n);
     tile.accumulate(whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_copy), j, n,
-                    j == 0, sums);
+                    j == begin, sums);
   }
   for (int64_t i = 0; i < count; ++i) {
     const T total = tile.total[i], factor = total == 0 ? T{0} : 1 / total;
@@ -172,23 +183,23 @@ void forward_tile(ForwardTile<T>& tile, const AttentionForward<T>& x, int64_t b,
 template <class T>
 void forward_query(const Attention<T>& p, const AttentionForward<T>& x, int64_t b, int64_t h,
                    int64_t i) {
-  const int64_t n = p.seen_by(i), kv = h / p.group();
+  const int64_t first = p.first_seen(i), n = p.seen_by(i) - first, kv = h / p.group();
   const Scratch<T> scratch(n);
   T *const w = scratch.data(), *const y = x.out.row(b, h, i);
   const T* const query = x.q.row(b, h, i);
   for (int64_t j = 0; j < n; ++j)
-    w[j] = static_cast<T>(p.scale) * dot(p.dim, query, x.k.row(b, kv, j));
-  apply_mask(p, {b, h, i, 0, false, 1, n, w, n});
+    w[j] = static_cast<T>(p.scale) * dot(p.dim, query, x.k.row(b, kv, first + j));
+  apply_mask(p, {b, h, i, first, false, 1, n, w, n});
   softmax_row(w, n, w);
   if (p.dropout > 0) {
     const Scratch<T> keep(n);
-    const int64_t row = (b * p.heads + h) * p.queries + i;
-    dropout_scale(p.key, p.dropout, row * p.keys, row * p.keys + n, keep.data());
+    const int64_t begin = ((b * p.heads + h) * p.queries + i) * p.keys + first;
+    dropout_scale(p.key, p.dropout, begin, begin + n, keep.data());
     simd_for(n, [=, keep = keep.data()](int64_t j) { w[j] *= keep[j]; });
   }
   std::fill_n(y, p.value_dim, T{0});
   for (int64_t j = 0; j < n; ++j)
-    simd_for(p.value_dim, [=, weight = w[j], value = x.v.row(b, kv, j)](int64_t d) {
+    simd_for(p.value_dim, [=, weight = w[j], value = x.v.row(b, kv, first + j)](int64_t d) {
       y[d] += weight * value[d];
     });
 }
@@ -205,14 +216,15 @@ void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
                                                .recomputed = x.rows != nullptr},
                                               dtype_of<T>);
   if (choice == ProductKernel::row_dots) {
-    const int64_t work = p.keys * (p.dim + p.value_dim) + 1;
+    const int64_t work = p.window * (p.dim + p.value_dim) + 1;
     parallel_for_each(heads * p.queries, min_query_work / work + 1, [&](int64_t row) {
       forward_query(p, x, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries);
     });
     return;
   }
   const int64_t tiles = ceil_div(p.queries, forward_queries);
-  const int64_t work = std::min(forward_queries, p.queries) * p.keys * (p.dim + p.value_dim) + 1;
+  const int64_t rows = std::min(forward_queries, p.queries);
+  const int64_t work = rows * std::min(p.keys, p.window + rows) * (p.dim + p.value_dim) + 1;
   parallel_for(tiles * heads, min_tile_work / work + 1, [&](int64_t begin, int64_t end) {
     ForwardTile<T> tile{p};
     for (int64_t n = begin; n < end; ++n) {

@@ -30,6 +30,7 @@ struct Attention {
   int64_t dim = 0, value_dim = 0;  ///< a head's size: in q and k; in v and out
   double scale = 1;
   bool causal = false;
+  int64_t window = 0;             ///< the most keys that a query sees; if not causal, `keys`
   const bool* visible = nullptr;  ///< a mask: true where a query sees a key
   const T* bias = nullptr;        ///< a mask added to the scores; this, `visible` or both are null
   std::array<int64_t, 4> mask_strides{};  ///< for batch, head, query, key; 0 where broadcast
@@ -37,12 +38,19 @@ struct Attention {
   RandomKey key{};
 
   int64_t group() const { return heads / kv_heads; }  ///< query heads per key/value head
-  /// Query i sees keys [0, seen_by(i)); key j is seen by queries [first_to_see(j), queries).
+  /// Query i sees keys [first_seen(i), seen_by(i)); key j is seen by queries [first_to_see(j),
+  /// end_to_see(j)). None of the four decreases from one query or key to the next.
+  int64_t first_seen(int64_t i) const {
+    return window < keys ? std::clamp(i + 1 + keys - queries - window, int64_t{0}, keys) : 0;
+  }
   int64_t seen_by(int64_t i) const {
     return causal ? std::clamp(i + 1 + keys - queries, int64_t{0}, keys) : keys;
   }
   int64_t first_to_see(int64_t j) const {
     return causal ? std::clamp(j - keys + queries, int64_t{0}, queries) : 0;
+  }
+  int64_t end_to_see(int64_t j) const {
+    return window < keys ? std::clamp(j - keys + queries + window, int64_t{0}, queries) : queries;
   }
 };
 

@@ -46,20 +46,26 @@ struct BackwardTile {
   T* const delta = arena.take(p.queries);
   T* const dq_space = arena.take(dq_size);
 
-  // The number of lanes that query i sees.
-  int64_t seen_lanes(int64_t i) const {
-    return std::clamp(p.seen_by(i) - first, int64_t{0}, count);
+  // Query i sees lanes [first_lane(i), end_lane(i)).
+  int64_t first_lane(int64_t i) const {
+    return std::clamp(p.first_seen(i) - first, int64_t{0}, count);
+  }
+  int64_t end_lane(int64_t i) const { return std::clamp(p.seen_by(i) - first, int64_t{0}, count); }
+  // Whether each of the m queries from i0 on sees all lanes.
+  bool all_seen(int64_t i0, int64_t m) const {
+    return end_lane(i0) == count && first_lane(i0 + m - 1) == 0;
   }
 
   // weights = q keys and dscores = d_out values, for m queries from i0 on
   void multiply(Rows<const T> q, Rows<const T> d_out, int64_t i0, int64_t m) const {
-    const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
+    const int64_t step = all_seen(i0, m) ? m : gemm_rows;
     for (int64_t i = 0; i < m; i += step) {
-      const int64_t r = std::min(step, m - i), n = padded<T>(seen_lanes(i0 + i + r - 1));
-      tile_gemm<T, false, false>(r, n, dim, q.at(i), q.stride, keys, width, weights + i * width,
+      const int64_t r = std::min(step, m - i), lane = first_lane(i0 + i) / lanes<T> * lanes<T>;
+      const int64_t n = padded<T>(end_lane(i0 + i + r - 1)) - lane, at = i * width + lane;
+      tile_gemm<T, false, false>(r, n, dim, q.at(i), q.stride, keys + lane, width, weights + at,
                                  width);
-      tile_gemm<T, false, false>(r, n, vdim, d_out.at(i), d_out.stride, values, width,
-                                 dscores + i * width, width);
+      tile_gemm<T, false, false>(r, n, vdim, d_out.at(i), d_out.stride, values + lane, width,
+                                 dscores + at, width);
     }
   }
 
@@ -67,7 +73,7 @@ struct BackwardTile {
   void softmax(int64_t i0, int64_t m, const RowSoftmax<T>* rows, const T* delta) const {
     for (int64_t i = 0; i < m; ++i) {
       T *const w = weights + i * width, *const d = dscores + i * width, *const z = keep;
-      const int64_t n = seen_lanes(i0 + i);
+      const int64_t n = end_lane(i0 + i);
       if (p.dropout > 0) {
         const int64_t begin = ((b * p.heads + h) * p.queries + i0 + i) * p.keys + first;
         dropout_scale(p.key, p.dropout, begin, begin + n, z);
@@ -85,26 +91,32 @@ struct BackwardTile {
       std::fill(w + n, w + width, T{0});
       std::fill(d + n, d + width, T{0});
     }
+    for (int64_t i = m - 1; i >= 0 && first_lane(i0 + i) > 0; --i) {
+      std::fill_n(weights + i * width, first_lane(i0 + i), T{0});
+      std::fill_n(dscores + i * width, first_lane(i0 + i), T{0});
+    }
   }
 
   // sums[j] += sum_i from[i][j] rows_i, over the queries that see key j
   void add_to_keys(const T* from, Rows<const T> rows, int64_t i0, int64_t m, int64_t n,
                    Rows<T> sums) const {
-    const int64_t step = seen_lanes(i0) < count ? gemm_rows : count;
+    const int64_t step = all_seen(i0, m) ? count : gemm_rows;
     for (int64_t j = 0; j < count; j += step) {
+      const int64_t r = std::min(step, count - j);
       const int64_t i = std::clamp(p.first_to_see(first + j) - i0, int64_t{0}, m);
-      tile_gemm<T, true, true>(std::min(step, count - j), n, m - i, from + i * width + j, width,
-                               rows.at(i), rows.stride, sums.at(j), sums.stride);
+      const int64_t end = std::clamp(p.end_to_see(first + j + r - 1) - i0, int64_t{0}, m);
+      tile_gemm<T, true, true>(r, n, end - i, from + i * width + j, width, rows.at(i), rows.stride,
+                               sums.at(j), sums.stride);
     }
   }
 
   // dq[i] += sum_j dscores[i][j] k_j, over the keys that query i sees
   void add_to_queries(Rows<const T> k, int64_t i0, int64_t m, Rows<T> dq) const {
-    const int64_t step = seen_lanes(i0) < count ? gemm_rows : m;
+    const int64_t step = all_seen(i0, m) ? m : gemm_rows;
     for (int64_t i = 0; i < m; i += step) {
-      const int64_t r = std::min(step, m - i);
-      tile_gemm<T, false, true>(r, dim, seen_lanes(i0 + i + r - 1), dscores + i * width, width,
-                                k.data, k.stride, dq.at(i0 + i), dq.stride);
+      const int64_t r = std::min(step, m - i), lane = first_lane(i0 + i);
+      tile_gemm<T, false, true>(r, dim, end_lane(i0 + i + r - 1) - lane, dscores + i * width + lane,
+                                width, k.at(lane), k.stride, dq.at(i0 + i), dq.stride);
     }
   }
 };
@@ -138,8 +150,9 @@ void backward_part(BackwardTile<T>& tile, const AttentionBackward<T>& x, int64_t
     T *const dk = x.dk.row(b, kv, j), *const dv = x.dv.row(b, kv, j);
     const Rows<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, tile.dk_space);
     const Rows<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, tile.dv_space);
-    for (int64_t i = p.first_to_see(j) / m * m; i < p.queries; i += m) {
-      const int64_t r = std::min(m, p.queries - i);
+    const int64_t end = p.end_to_see(j + n - 1);
+    for (int64_t i = p.first_to_see(j) / m * m; i < end; i += m) {
+      const int64_t r = std::min(m, end - i);
       const Rows<const T> q =
           scaled_rows(scale, x.q.row(b, h, i), x.q.time, r, p.dim, tile.q_scaled);
       const Rows<const T> dy =
@@ -165,7 +178,8 @@ void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
   if (heads == 0) return;
   const int64_t tiles = std::max(ceil_div(p.keys, backward_keys), int64_t{1});
   const int64_t parts = std::min(ceil_div(backward_parts, heads), tiles);
-  const int64_t work = p.queries * p.keys / parts * (p.dim + p.value_dim) * 2 + 1;
+  const int64_t seen = std::min(p.keys, p.window + backward_keys);  // keys per query, about
+  const int64_t work = p.queries * seen / parts * (p.dim + p.value_dim) * 2 + 1;
   const Scratch<T> partial(parts > 1 && dq.data ? heads * parts * size : 0);
   for (int64_t member = 0; member < p.group(); ++member) {
     parallel_for(heads * parts, min_tile_work / work + 1, [&](int64_t begin, int64_t end) {

@@ -14,6 +14,7 @@ namespace {
 /// The resolved options, which the kernels and the composed form share.
 struct Settings {
   bool causal = false;
+  int64_t window = 0;         // the most keys that a query sees; all of them if there is no limit
   Tensor mask = {};           // the option, attached to the graph
   Tensor mask_per_head = {};  // detached and expanded to (B, H, Tq, Tk)
   double scale = 1;
@@ -34,8 +35,12 @@ Settings settle(const char* op, const AttentionOptions& options, int64_t dim, co
   check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
   const double p = options.dropout;
   check(p >= 0 && p <= 1, op, ": expected dropout from 0 to 1, got ", p);
+  const int64_t window = options.window, keys = weights.back();
+  check(options.causal ? window >= 0 : window == 0, op,
+        ": expected window >= 0, and 0 unless causal, got ", window);
   Settings s;
   s.causal = options.causal;
+  s.window = window == 0 ? keys : std::min(window, keys);
   s.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<int64_t>(dim, 1))));
   if (const Tensor& mask = options.mask; mask.defined()) {
     check(mask.dtype() == boolean || mask.dtype() == x.dtype(), op, ": expected a mask of bool or ",
@@ -71,16 +76,20 @@ Tensor repeat_heads(const Tensor& x, int64_t heads) {
   return index_select(x, -3, from_data(kv_head, {heads}));
 }
 
-/// Returns a mask (Tq, Tk), true where key j comes after query i's last key, i + Tk - Tq.
-Tensor is_future(int64_t queries, int64_t keys) {
-  return gt(arange(keys), arange(keys - queries, keys).unsqueeze(1));
+/// Returns a mask (Tq, Tk), true where key j is not one of the `window` keys that end with query
+/// i's last key, i + Tk - Tq.
+Tensor is_hidden(int64_t queries, int64_t keys, int64_t window) {
+  const Tensor last = arange(keys - queries, keys).unsqueeze(1), j = arange(keys);
+  const Tensor is_future = gt(j, last);
+  return window < keys ? logical_or(is_future, le(j, last - window)) : is_future;
 }
 
 /// softmax(scale q k^T + mask)
 Tensor composed_weights(const Tensor& q, const Tensor& k, const Settings& s) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   Tensor scores = matmul(q, repeat_heads(k, q.size(-3)).mT()) * s.scale;
-  if (s.causal) scores = masked_fill(scores, is_future(q.size(-2), k.size(-2)), -infinity);
+  if (s.causal)
+    scores = masked_fill(scores, is_hidden(q.size(-2), k.size(-2), s.window), -infinity);
   if (s.mask.defined())
     scores = s.mask.dtype() == boolean ? masked_fill(scores, logical_not(s.mask), -infinity)
                                        : scores + s.mask;
@@ -137,7 +146,8 @@ kernel::Attention<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& 
   kernel::Attention<T> p;
   p.batch = q.size(0), p.heads = q.size(1), p.kv_heads = k.size(1);
   p.queries = q.size(2), p.keys = k.size(2), p.dim = q.size(3), p.value_dim = v.size(3);
-  p.scale = s.scale, p.causal = s.causal, p.dropout = s.dropout, p.key = s.key;
+  p.causal = s.causal, p.window = s.window;
+  p.scale = s.scale, p.dropout = s.dropout, p.key = s.key;
   if (const Tensor& mask = s.mask_per_head; mask.defined()) {
     if (mask.dtype() == boolean)
       p.visible = mask.data<bool>();
@@ -153,7 +163,7 @@ kernel::Attention<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& 
 template <class T>
 void count_work(const kernel::Attention<T>& p, int64_t with_keys, int64_t with_values) {
   int64_t pairs = 0;
-  for (int64_t i = 0; i < p.queries; ++i) pairs += p.seen_by(i);
+  for (int64_t i = 0; i < p.queries; ++i) pairs += p.seen_by(i) - p.first_seen(i);
   const int64_t flops = 2 * (with_keys * p.dim + with_values * p.value_dim);
   ProfileScope::count(static_cast<double>(p.batch * p.heads * pairs) * static_cast<double>(flops),
                       0);

@@ -16,6 +16,10 @@ struct AttentionOptions {
   Tensor mask = {};
   double dropout = 0;                ///< probability of dropping a weight, in training mode only
   std::optional<double> scale = {};  ///< factor of q k^T; by default 1/sqrt(D)
+  /// If causal, a query sees at most this many keys: its last one and those just before it; 0: no
+  /// limit. The kernels skip the other keys: their time grows with T * window instead of T^2.
+  /// Beltagy et al. 2020, arXiv 2004.05150, section 3.1; Jiang et al. 2023, arXiv 2310.06825.
+  int64_t window = 0;
 };
 
 /// Attention, softmax(scale q k^T + mask) v: q (..., H, Tq, D), k (..., Hk, Tk, D), v (..., Hk, Tk,

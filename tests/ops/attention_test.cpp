@@ -6,81 +6,12 @@
 #include <string>
 
 #include "gradus/core/core.h"
+#include "tests/ops/attention_formula.h"
 #include "tests/support/compare.h"
 
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
-
-namespace {
-
-constexpr double inf = std::numeric_limits<double>::infinity();
-
-/// Attention by the lecture's formula; `key` seeds the dropout of the weights.
-Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o = {},
-               RandomKey key = {}) {
-  const int64_t Tq = q.size(-2), Tk = k.size(-2), group = q.size(-3) / k.size(-3);
-  auto repeated = [&](const Tensor& x) {
-    std::vector<Tensor> heads;
-    for (int64_t h = 0; h < q.size(-3); ++h) heads.push_back(x.slice(-3, h / group, h / group + 1));
-    return cat(heads, -3);
-  };
-  Tensor scores = matmul(q, repeated(k).mT()) *
-                  o.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
-  if (o.causal) {
-    const Tensor future = gt(arange(Tk), arange(Tk - Tq, Tk).unsqueeze(1));
-    scores = masked_fill(scores, future, -inf);
-  }
-  if (o.mask.defined() && o.mask.dtype() == boolean)
-    scores = masked_fill(scores, logical_not(o.mask), -inf);
-  else if (o.mask.defined())
-    scores = scores + o.mask;
-  Tensor weights = softmax(scores);
-  if (o.dropout > 0) weights = dropout(weights, o.dropout, key);
-  return matmul(weights, repeated(v));
-}
-
-struct Sizes {
-  int64_t batch = 1, heads = 2, kv_heads = 2, queries = 5, keys = 5, dim = 8, value_dim = 8;
-};
-
-std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
-  manual_seed(7);
-  return {randn({s.batch, s.heads, s.queries, s.dim}, dtype),
-          randn({s.batch, s.kv_heads, s.keys, s.dim}, dtype),
-          randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
-}
-
-/// The largest difference between the op's outputs and gradients and the formula's.
-double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
-  constexpr uint64_t seed = 3;
-  return difference(
-      [&](std::vector<Tensor> in) {
-        manual_seed(seed);
-        return scaled_dot_product_attention(in[0], in[1], in[2], options);
-      },
-      [&](std::vector<Tensor> in) {
-        return formula(in[0], in[1], in[2], options, RandomKey{seed, 0});
-      },
-      operands(sizes, dtype));
-}
-
-/// A mask that hides about a third of the keys; the first query sees no key, the second all.
-Tensor bool_mask(const Shape& shape) {
-  manual_seed(5);
-  Tensor mask = gt(rand(shape), 0.3);
-  if (mask.rank() >= 2 && mask.size(-2) > 1) {
-    mask.select(-2, 0).fill_(0);
-    mask.select(-2, 1).fill_(1);
-  }
-  return mask;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.to_vector<double>() == b.to_vector<double>();
-}
-
-}  // namespace
 
 TEST_CASE("attention: a lecture's example") {
   // The scores 0, 2, 1 give the weights 0.09, 0.67, 0.24.
@@ -163,13 +94,15 @@ TEST_CASE("attention: the kernel for few queries without a gradient equals the f
         INFO(dtype << " causal " << causal << " Tq " << queries << " mask " << shape << " p " << p);
         const Tensor mask = bool_mask(shape);
         const Tensor bias = masked_fill(randn(shape, dtype), logical_not(mask), -inf);
-        for (const Tensor& m : {Tensor(), mask, bias}) {
-          const AttentionOptions options{.causal = causal, .mask = m, .dropout = p};
-          manual_seed(3);
-          const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], options);
-          CHECK(difference(y, formula(in[0], in[1], in[2], options, {.seed = 3, .counter = 0})) <
-                tolerance(dtype));
-        }
+        for (const Tensor& m : {Tensor(), mask, bias})
+          for (int64_t window : {0, 1, 9, 36}) {
+            const AttentionOptions options{
+                .causal = causal, .mask = m, .dropout = p, .window = causal ? window : 0};
+            manual_seed(3);
+            const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], options);
+            CHECK(difference(y, formula(in[0], in[1], in[2], options, {.seed = 3, .counter = 0})) <
+                  tolerance(dtype));
+          }
       }
   }
 }
@@ -305,6 +238,8 @@ TEST_CASE("attention: gradients and gradients of gradients") {
   const std::vector<Tensor> in{leaf({2, 3, 4}), leaf({1, 5, 4}), leaf({1, 5, 2})};
   check_gradients(attention({.causal = true}), in);
   check_gradients(attention({.mask = mask, .dropout = 0.4}), in);
+  check_gradients(attention({.causal = true, .window = 2}), in);
+  check_gradients(attention({.causal = true, .mask = mask, .dropout = 0.4, .window = 3}), in);
   check_gradients(
       [](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{
@@ -314,7 +249,8 @@ TEST_CASE("attention: gradients and gradients of gradients") {
   check_gradients(
       [](const std::vector<Tensor>& in) {
         manual_seed(2);
-        return std::vector<Tensor>{self_attention(in[0], 2, 1, {.causal = true, .dropout = 0.2})};
+        return std::vector<Tensor>{
+            self_attention(in[0], 2, 1, {.causal = true, .dropout = 0.2, .window = 3})};
       },
       {leaf({2, 5, 12})});
   // One input is used as q, k and v.

@@ -20,6 +20,7 @@ struct Setting {
   bool causal = false, bool_mask = false, bias = false;
   double dropout = 0;
   std::optional<double> scale = {};
+  int64_t window = 0;
 };
 
 /// A mask for weights (..., Tq, Tk) that broadcasts over batch and heads. Query 0 attends to no
@@ -35,7 +36,8 @@ Tensor some_bias(int64_t queries, int64_t keys, Dtype dtype) {
 }
 
 AttentionOptions options_of(const Setting& s, const Tensor& q, int64_t keys) {
-  AttentionOptions options{.causal = s.causal, .dropout = s.dropout, .scale = s.scale};
+  AttentionOptions options{
+      .causal = s.causal, .dropout = s.dropout, .scale = s.scale, .window = s.window};
   if (s.bool_mask) options.mask = some_mask(q.size(-2), keys);
   if (s.bias) options.mask = some_bias(q.size(-2), keys, q.dtype());
   return options;
@@ -60,8 +62,10 @@ Tensor attention_by_hand(const Setting& s, const Tensors& x) {
   const double scale = s.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
   Tensor scores = matmul(q, for_each_query_head(k).transpose(-1, -2)) * scale;
   Tensor seen = ones({queries, keys}, boolean);
-  if (s.causal)
-    seen = le(arange(keys), arange(queries).unsqueeze(1) + static_cast<double>(keys - queries));
+  const Tensor steps_back =
+      arange(queries).unsqueeze(1) + static_cast<double>(keys - queries) - arange(keys);
+  if (s.causal) seen = ge(steps_back, 0);
+  if (s.window > 0) seen = logical_and(seen, lt(steps_back, static_cast<double>(s.window)));
   if (s.bool_mask) seen = logical_and(seen, some_mask(queries, keys));
   if (s.bias) {
     const Tensor bias = some_bias(queries, keys, q.dtype());
@@ -90,7 +94,13 @@ const std::vector<Setting>& settings() {
       {.variant = "bias, scale", .bias = true, .scale = 0.3},
       {.variant = "causal, mask", .causal = true, .bool_mask = true},
       {.variant = "causal, dropout", .causal = true, .dropout = 0.3},
-      {.variant = "mask, dropout", .bool_mask = true, .dropout = 0.3}};
+      {.variant = "mask, dropout", .bool_mask = true, .dropout = 0.3},
+      {.variant = "window 1", .causal = true, .window = 1},
+      {.variant = "window 2, mask", .causal = true, .bool_mask = true, .window = 2},
+      {.variant = "window 2, dropout", .causal = true, .dropout = 0.3, .window = 2},
+      {.variant = "window 37, bias", .causal = true, .bias = true, .window = 37},
+      {.variant = "window 63", .causal = true, .window = 63},
+      {.variant = "window 64", .causal = true, .window = 64}};
   return all;
 }
 
@@ -110,6 +120,9 @@ std::vector<BadCall> refused() {
           {call(s, s, s, {.mask = ones({3, 3}, int64)}),
            op + "expected a mask of bool or float32, got int64"},
           {call(s, s, s, {.dropout = 2}), op + "expected dropout from 0 to 1, got 2"},
+          {call(s, s, s, {.window = 2}), op + "expected window >= 0, and 0 unless causal, got 2"},
+          {call(s, s, s, {.causal = true, .window = -1}),
+           op + "expected window >= 0, and 0 unless causal, got -1"},
           {[s] { scaled_dot_product_attention(ones(s), ones(s, float64), ones(s)); },
            op + "expected one dtype"},
           {[s] { scaled_dot_product_attention(ones(s, int64), ones(s, int64), ones(s, int64)); },
@@ -235,13 +248,13 @@ OpRow rotary_row() {
 OpRow weights_row() {
   return {.name = "attention_weights",
           .f = of_two([](const Tensor& q, const Tensor& k) {
-            return attention_weights(q, k, {.causal = true, .scale = 0.7});
+            return attention_weights(q, k, {.causal = true, .scale = 0.7, .window = 2});
           }),
           .samples = {{normal({1, 2, 2, 3}), normal({1, 1, 3, 3})},
                       {normal({1, 1, 1}), normal({1, 1, 1})},
                       {normal({0, 2, 1, 1}), normal({0, 2, 1, 1})}},
           .composed = of_two([](const Tensor& q, const Tensor& k) {
-            const Setting s{.variant = "", .causal = true, .scale = 0.7};
+            const Setting s{.variant = "", .causal = true, .scale = 0.7, .window = 2};
             const int64_t keys = k.size(-2);  // with v = identity the output is the weights
             Shape shape = k.shape();
             shape.back() = keys;
@@ -274,6 +287,7 @@ std::vector<OpRow> attention_rows() {
   }
   rows[first].bad = refused();
   rows.push_back(projected_row(settings()[1], 4, 2));
+  rows.push_back(projected_row(settings()[8], 4, 2));
   rows.push_back(
       {.name = "scaled_dot_product_attention",
        .variant = "a mask that wants a gradient",

@@ -1,0 +1,79 @@
+#pragma once
+// Attention by the lecture's formula, and comparisons of the op with it.
+
+#include <limits>
+
+#include "gradus/core/core.h"
+#include "tests/support/compare.h"
+
+namespace gradus::testing {
+using namespace gradus::core;
+
+inline constexpr double inf = std::numeric_limits<double>::infinity();
+
+/// Attention by the lecture's formula; `key` seeds the dropout of the weights.
+inline Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v,
+                      const AttentionOptions& o = {}, RandomKey key = {}) {
+  const int64_t Tq = q.size(-2), Tk = k.size(-2), group = q.size(-3) / k.size(-3);
+  auto repeated = [&](const Tensor& x) {
+    std::vector<Tensor> heads;
+    for (int64_t h = 0; h < q.size(-3); ++h) heads.push_back(x.slice(-3, h / group, h / group + 1));
+    return cat(heads, -3);
+  };
+  Tensor scores = matmul(q, repeated(k).mT()) *
+                  o.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
+  if (o.causal) {
+    const Tensor last = arange(Tk - Tq, Tk).unsqueeze(1);
+    scores = masked_fill(scores, gt(arange(Tk), last), -inf);
+    if (o.window > 0) scores = masked_fill(scores, lt(arange(Tk) + o.window, last + 1), -inf);
+  }
+  if (o.mask.defined() && o.mask.dtype() == boolean)
+    scores = masked_fill(scores, logical_not(o.mask), -inf);
+  else if (o.mask.defined())
+    scores = scores + o.mask;
+  Tensor weights = softmax(scores);
+  if (o.dropout > 0) weights = dropout(weights, o.dropout, key);
+  return matmul(weights, repeated(v));
+}
+
+struct Sizes {
+  int64_t batch = 1, heads = 2, kv_heads = 2, queries = 5, keys = 5, dim = 8, value_dim = 8;
+};
+
+inline std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
+  manual_seed(7);
+  return {randn({s.batch, s.heads, s.queries, s.dim}, dtype),
+          randn({s.batch, s.kv_heads, s.keys, s.dim}, dtype),
+          randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
+}
+
+/// The largest difference between the op's outputs and gradients and the formula's.
+inline double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
+  constexpr uint64_t seed = 3;
+  return difference(
+      [&](std::vector<Tensor> in) {
+        manual_seed(seed);
+        return scaled_dot_product_attention(in[0], in[1], in[2], options);
+      },
+      [&](std::vector<Tensor> in) {
+        return formula(in[0], in[1], in[2], options, RandomKey{seed, 0});
+      },
+      operands(sizes, dtype));
+}
+
+/// A mask that hides about a third of the keys; the first query sees no key, the second all.
+inline Tensor bool_mask(const Shape& shape) {
+  manual_seed(5);
+  Tensor mask = gt(rand(shape), 0.3);
+  if (mask.rank() >= 2 && mask.size(-2) > 1) {
+    mask.select(-2, 0).fill_(0);
+    mask.select(-2, 1).fill_(1);
+  }
+  return mask;
+}
+
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.to_vector<double>() == b.to_vector<double>();
+}
+
+}  // namespace gradus::testing
