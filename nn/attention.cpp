@@ -32,6 +32,8 @@ MultiHeadAttentionOptions resolve(int64_t dim, MultiHeadAttentionOptions o) {
   check(o.rotary >= 0, op, ": expected rotary >= 0, got ", o.rotary);
   check(o.rotary == 0 || o.key_dim % 2 == 0, op, ": rotary positions need an even key_dim, got ",
         o.key_dim);
+  check(o.causal ? o.window >= 0 : o.window == 0, op,
+        ": expected window >= 0, and 0 unless causal, got ", o.window);
   return o;
 }
 
@@ -72,6 +74,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t dim, const Resolved& o)
       key_dim(o.key_dim),
       value_dim(o.value_dim),
       causal(o.causal),
+      window(o.window),
       qkv(child("qkv", make_qkv(dim, o))),
       proj(child("proj", Linear(heads * value_dim, dim, {.bias = o.bias}))),
       positions(o.rotary > 0 ? buffer("positions", sinusoidal_positions(o.rotary, key_dim),
@@ -130,7 +133,8 @@ Tensor MultiHeadAttention::output(const Tensor& y) const {
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask,
                                       Tensor* first_values) const {
   check_sequence(x, "x");
-  const AttentionOptions options{.causal = causal, .mask = mask, .dropout = dropout.p};
+  const AttentionOptions options{
+      .causal = causal, .mask = mask, .dropout = dropout.p, .window = window};
   const Tensor all = rotated(project(x, first_values), 0);
   if (key_dim == value_dim) return dropout(proj(self_attention(all, heads, kv_heads, options)));
   const auto [q, k, v] = split(*this, all);
@@ -143,8 +147,8 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache,
   check_sequence(x, "x");
   const auto [q, k, v] = split(*this, rotated(project(x, first_values), cache.length()));
   cache.append(k, v);
-  return output(scaled_dot_product_attention(q, cache.keys(), cache.values(),
-                                             {.causal = true, .dropout = dropout.p}));
+  return output(scaled_dot_product_attention(
+      q, cache.keys(), cache.values(), {.causal = true, .dropout = dropout.p, .window = window}));
 }
 
 KeyValueCache MultiHeadAttention::make_cache(int64_t batch, int64_t capacity) const {

@@ -17,20 +17,23 @@ struct MultiHeadAttentionOptions {
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< in both linear layers
   double dropout = 0;     ///< of attention weights and output
-  bool qk_norm = false;   ///< RMSNorm of each head's queries and keys, before rotary positions
-  double eps = 1e-6;      ///< added to the mean square by qk_norm
+  /// if causal, tokens attend only to the last `window` tokens, themselves included; 0: to all
+  int64_t window = 0;
+  bool qk_norm = false;  ///< RMSNorm of each head's queries and keys, before rotary positions
+  double eps = 1e-6;     ///< added to the mean square by qk_norm
   /// Values are a v + b first_values, with learnt scalars a and b, at first 1/2 each.
   bool value_shortcut = false;
 };
 /// Multi-head self-attention or cross-attention: (B, T, dim) -> (B, T, dim). Vaswani et al. 2017,
 /// section 3.2.2. Fewer key/value heads than query heads: Ainslie et al. 2023, arXiv 2305.13245; a
 /// single key/value head: Shazeer 2019, arXiv 1911.02150. Rotary positions: Su et al. 2021, arXiv
-/// 2104.09864. Norms of queries and keys: Henry et al. 2020, arXiv 2010.04245; Dehghani et al. 2023,
+/// 2104.09864. A window: Jiang et al. 2023, arXiv 2310.06825. Norms of queries and keys: Henry et al. 2020, arXiv 2010.04245; Dehghani et al. 2023,
 /// arXiv 2302.05442; in this form Qwen 3's. The shortcut from the first layer's values:
 /// Zhou et al. 2024, arXiv 2410.17897.
 struct MultiHeadAttention : Module {
   int64_t heads, kv_heads, key_dim, value_dim;  ///< see MultiHeadAttentionOptions
-  bool causal;  ///< tokens attend only to themselves and earlier ones
+  bool causal;     ///< tokens attend only to themselves and earlier ones
+  int64_t window;  ///< of these, only to the last `window`; 0: to all
   ///@{
   /// qkv: dim -> heads * key_dim + kv_heads * (key_dim + value_dim), the concatenation of queries,
   /// keys and values. proj: heads * value_dim -> dim.

@@ -14,13 +14,15 @@ Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache* cache, 
 }
 
 namespace {
-MultiHeadAttention make_attention(int64_t dim, const BlockOptions& o, bool causal, int64_t rotary) {
+MultiHeadAttention make_attention(int64_t dim, const BlockOptions& o, bool causal, int64_t rotary,
+                                  int64_t window) {
   return MultiHeadAttention(dim, {.heads = o.heads,
                                   .kv_heads = o.kv_heads,
                                   .rotary = rotary,
                                   .causal = causal,
                                   .bias = o.bias,
                                   .dropout = o.dropout,
+                                  .window = window,
                                   .qk_norm = o.qk_norm,
                                   .eps = o.eps,
                                   .value_shortcut = o.value_shortcut});
@@ -41,7 +43,7 @@ MLP make_mlp(int64_t dim, const BlockOptions& o) {
 Block::Block(int64_t dim, const BlockOptions& o)
     : norm_first(o.norm_first),
       ln1(child("ln1", make_norm(dim, o))),
-      attn(child("attn", make_attention(dim, o, o.causal, o.rotary))),
+      attn(child("attn", make_attention(dim, o, o.causal, o.rotary, o.window))),
       ln2(child("ln2", make_norm(dim, o))),
       mlp(child("mlp", make_mlp(dim, o))),
       shift1(o.token_shift ? param("shift1", {dim}, 0) : Tensor()),
@@ -74,15 +76,16 @@ Block llama_block(int64_t dim, const LlamaBlockOptions& o) {
                      .dropout = o.dropout,
                      .norm = NormKind::rms,
                      .eps = 1e-6,
-                     .rotary = o.context});
+                     .rotary = o.context,
+                     .window = o.window});
 }
 
 DecoderBlock::DecoderBlock(int64_t dim, const BlockOptions& o)
     : norm_first(o.norm_first),
       ln1(child("ln1", make_norm(dim, o))),
-      attn(child("attn", make_attention(dim, o, true, o.rotary))),
+      attn(child("attn", make_attention(dim, o, true, o.rotary, o.window))),
       ln2(child("ln2", make_norm(dim, o))),
-      cross(child("cross", make_attention(dim, o, false, 0))),
+      cross(child("cross", make_attention(dim, o, false, 0, 0))),
       ln3(child("ln3", make_norm(dim, o))),
       mlp(child("mlp", make_mlp(dim, o))) {
   core::check(!o.value_shortcut && !o.token_shift,

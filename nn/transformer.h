@@ -36,6 +36,7 @@ struct BlockOptions {
   NormKind norm = NormKind::layer;  ///< whether the norms are LayerNorm or RMSNorm
   double eps = 1e-5;                ///< added by the norms to the variance or mean square
   int64_t rotary = 0;               ///< rotary positions for at most this many tokens; 0: none
+  int64_t window = 0;               ///< of causal attention, see MultiHeadAttentionOptions; 0: none
   bool qk_norm = false;             ///< RMSNorm of queries and keys, see MultiHeadAttentionOptions
   bool value_shortcut = false;      ///< shortcut from first_values, see MultiHeadAttentionOptions
   bool token_shift = false;         ///< token_shift() of both sublayers' inputs, weights at first 0
@@ -80,9 +81,11 @@ struct LlamaBlockOptions {
   int64_t hidden = 0;      ///< hidden size of the SwiGLU; 0: SwiGLU::hidden_size(dim)
   int64_t context = 1024;  ///< maximum number of tokens
   double dropout = 0;      ///< of attention weights and sublayer outputs
+  int64_t window = 0;      ///< of attention, see MultiHeadAttentionOptions; 0: none
 };
 /// The decoder block of Llama: pre-norm with RMSNorm, rotary positions, SwiGLU, no biases. Touvron
-/// et al. 2023, arXiv 2302.13971, section 2.2.
+/// et al. 2023, arXiv 2302.13971, section 2.2. With a window, that of Mistral: Jiang et al. 2023,
+/// arXiv 2310.06825.
 Block llama_block(int64_t dim, const LlamaBlockOptions& options);
 
 /// The decoder block of an encoder-decoder: causal self-attention, cross-attention to the encoder's

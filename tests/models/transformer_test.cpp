@@ -92,12 +92,16 @@ TEST_CASE("encoder and decoder blocks equal PyTorch's, pre-norm and post-norm",
   }
 }
 
-TEST_CASE("the LLaMA block equals its formulas in PyTorch, outputs and gradients",
+TEST_CASE("the LLaMA and Mistral blocks equal their formulas in PyTorch, outputs and gradients",
           "[transformer][golden]") {
   nn::Block block = nn::llama_block(16, {.heads = 4, .kv_heads = 2, .hidden = 24, .context = 9});
   compare(
       "llama", block, [&](auto& in) { return block(in[0]); },
       1e-7);  // positions are float32
+  nn::Block windowed =
+      nn::llama_block(16, {.heads = 4, .kv_heads = 2, .hidden = 24, .context = 9, .window = 3});
+  compare(
+      "mistral", windowed, [&](auto& in) { return windowed(in[0]); }, 1e-7);
 }
 
 TEST_CASE("the Transformer's stacks equal nn.Transformer's, outputs and gradients",

@@ -50,8 +50,9 @@ Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& m
     if (a.q_norm) q = normalised(q, *a.q_norm), k = normalised(k, *a.k_norm);
     if (a.positions.defined()) q = rotated(q, 0), k = rotated(k, 0);
     Tensor scores = matmul(q, k.mT()) / std::sqrt(static_cast<double>(a.key_dim));
-    if (a.causal)
-      scores = masked_fill(scores, arange(k.size(1)) > arange(q.size(1)).unsqueeze(1), -INFINITY);
+    const Tensor steps_back = arange(q.size(1)).unsqueeze(1) - arange(k.size(1));
+    if (a.causal) scores = masked_fill(scores, steps_back < 0, -INFINITY);
+    if (a.window > 0) scores = masked_fill(scores, steps_back >= a.window, -INFINITY);
     if (mask.defined()) scores = masked_fill(scores, !mask, -INFINITY);
     outputs.push_back(matmul(softmax(scores), v));
   }
@@ -92,6 +93,9 @@ TEST_CASE("multi-head attention: equals its formula with every option, also with
       {.heads = 4, .kv_heads = 1, .key_dim = 4, .value_dim = 3, .rotary = 12, .causal = true},
       {.heads = 1, .rotary = 12, .causal = true},
       {.heads = 5, .kv_heads = 5, .rotary = 9, .bias = false},
+      {.heads = 2, .causal = true, .window = 1},
+      {.heads = 4, .kv_heads = 2, .key_dim = 4, .value_dim = 3, .causal = true, .window = 3},
+      {.heads = 2, .causal = true, .window = 9},
       {.heads = 4, .kv_heads = 2, .rotary = 9, .causal = true, .qk_norm = true, .eps = 0.3},
       {.heads = 2, .key_dim = 4, .value_dim = 3, .bias = false, .qk_norm = true},
       {.heads = 4, .kv_heads = 1, .key_dim = 6, .value_dim = 2, .causal = true, .qk_norm = true}};
@@ -99,7 +103,7 @@ TEST_CASE("multi-head attention: equals its formula with every option, also with
     const int64_t dim = o.heads == 5 ? 20 : o.key_dim == 0 && o.heads == 4 ? 8 : 10;
     const nn::MultiHeadAttention attention(dim, o);
     set_gains(attention);
-    CAPTURE(o.heads, o.kv_heads, o.key_dim, o.value_dim, o.rotary, o.causal);
+    CAPTURE(o.heads, o.kv_heads, o.key_dim, o.value_dim, o.rotary, o.causal, o.window);
     for (const int64_t T : {1, 2, 9}) {
       const Tensor x = randn({2, T, dim}), none = randn({1});
       check_same([&](auto& a, auto&) { return attention(a); },
@@ -154,6 +158,10 @@ TEST_CASE("multi-head attention: bad arguments throw", "[nn][attention]") {
              Contains("key_dim and value_dim >= 0"));
   CHECK_THAT(refused(6, {.heads = 2, .rotary = 4}), Contains("an even key_dim, got 3"));
   CHECK_THAT(refused(8, {.heads = 2, .rotary = -4}), Contains("expected rotary >= 0, got -4"));
+  CHECK_THAT(refused(8, {.causal = true, .window = -4}),
+             Contains("expected window >= 0, and 0 unless causal, got -4"));
+  CHECK_THAT(refused(8, {.window = 4}),
+             Contains("expected window >= 0, and 0 unless causal, got 4"));
   const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}),
       turning(8, {.heads = 2, .rotary = 4}), plain(8, {.heads = 2});
   const Tensor x = ones({1, 5, 8});
@@ -352,6 +360,21 @@ TEST_CASE("attention with a key/value cache draws the same dropout as without", 
   const Tensor expected = attention(x);
   manual_seed(9);
   CHECK(golden::difference(attention(x, cache), expected) < 1e-6);
+}
+
+TEST_CASE("attention with a window does not read cached tokens from before it", "[nn]") {
+  manual_seed(4);
+  const NoGrad no_grad;
+  const nn::MultiHeadAttention attention(16, {.heads = 4, .causal = true, .window = 3});
+  const Tensor x = randn({2, 9, 16});
+  for (const int64_t tokens : {1, 4}) {  // attend from token 9 - tokens - 2 on
+    nn::KeyValueCache cache = attention.make_cache(2, 9);
+    attention(x.slice(1, 0, 9 - tokens), cache);
+    cache.keys().slice(2, 0, 9 - tokens - 2).fill_(NAN);
+    cache.values().slice(2, 0, 9 - tokens - 2).fill_(NAN);
+    const Tensor y = attention(x.slice(1, 9 - tokens), cache);
+    CHECK(golden::difference(y, attention(x).slice(1, 9 - tokens)) < 1e-6);
+  }
 }
 
 TEST_CASE("a key/value cache refuses calls that it cannot serve", "[nn]") {

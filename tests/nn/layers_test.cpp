@@ -99,7 +99,8 @@ TEST_CASE("a block's options reach its layers", "[nn]") {
                             .causal = true,
                             .bias = false,
                             .dropout = 0.25,
-                            .eps = 0.5});
+                            .eps = 0.5,
+                            .window = 3});
   for (const nn::Norm& norm : {block.ln1, block.ln2}) {
     CHECK(norm.eps == 0.5);
     CHECK_FALSE(norm.bias.defined());
@@ -107,6 +108,11 @@ TEST_CASE("a block's options reach its layers", "[nn]") {
   CHECK(block.attn.heads == 4);
   CHECK(block.attn.kv_heads == 2);
   CHECK(block.attn.causal);
+  CHECK(block.attn.window == 3);
+  const nn::DecoderBlock decoder(8, {.heads = 4, .window = 3});
+  CHECK((decoder.attn.window == 3 && decoder.cross.window == 0));
+  CHECK_THROWS_WITH(nn::Block(8, {.window = 3}),
+                    Contains("expected window >= 0, and 0 unless causal, got 3"));
   CHECK(block.mlp.activation == Activation::relu);
   CHECK(block.mlp.fc.weight.shape() == Shape{12, 8});
   for (const nn::Dropout& dropout : {block.attn.dropout, block.mlp.dropout})

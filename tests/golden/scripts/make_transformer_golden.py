@@ -72,10 +72,14 @@ def rotate(x):
 
 
 class Llama(nn.Module):
-    """A block as Touvron et al. 2023 describe it, with two query heads to a key/value head."""
+    """A block as Touvron et al. 2023 describe it, with two query heads to a key/value head.
 
-    def __init__(self, dim, heads, kv_heads, hidden):
+    With a window, as Jiang et al. 2023 describe Mistral's: a token attends to itself and the window - 1 before it.
+    """
+
+    def __init__(self, dim, heads, kv_heads, hidden, window=None):
         super().__init__()
+        self.window = window
         self.heads, self.kv_heads, size = heads, kv_heads, dim // heads
         self.ln1, self.ln2, self.attn, self.mlp = RMSNorm(dim), RMSNorm(dim), nn.Module(), nn.Module()
         self.attn.qkv = nn.Linear(dim, (heads + 2 * kv_heads) * size, bias=False)
@@ -90,8 +94,9 @@ class Llama(nn.Module):
         q, k = rotate(q), rotate(k)
         k, v = (t.repeat_interleave(self.heads // self.kv_heads, 1) for t in (k, v))
         scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
-        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-        y = scores.masked_fill(future, float("-inf")).softmax(-1) @ v
+        everything = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
+        hidden = everything.triu(1) | everything.tril(-(self.window or x.shape[1]))
+        y = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
         x = x + self.attn.proj(y.transpose(1, 2).flatten(2))
         gate, value = self.mlp.fc(self.ln2(x)).chunk(2, -1)
         return x + self.mlp.proj(F.silu(gate) * value)
@@ -107,6 +112,7 @@ def main():
     layers(out, keep)
     whole(out, keep)
     record(out, "llama", Llama(16, 4, 2, 24), [torch.randn(B, 7, 16)])
+    record(out, "mistral", Llama(16, 4, 2, 24, window=3), [torch.randn(B, 7, 16)])
     save("transformer", out)
 
 
