@@ -38,6 +38,7 @@ nn::Block make_block(const GPTConfig& c, bool is_first) {
                            .norm = c.norm,
                            .eps = c.norm_eps,
                            .rotary = c.positions == Positions::rotary ? c.context : 0,
+                           .window = c.window,
                            .qk_norm = c.qk_norm,
                            .value_shortcut = c.value_shortcut && !is_first,
                            .token_shift = c.token_shift});
@@ -96,6 +97,8 @@ Fields GPT::fields(GPTConfig& c) {
       .optional = true;
   fields.add("norm", c.norm, {"layer", "rms"}, "kind of norm").optional = true;
   fields.add("norm_eps", c.norm_eps, 0, 1, "added to the variance by the norms").optional = true;
+  fields.add("window", c.window, 0, 1e6, "attention window in tokens; 0: the whole context")
+      .optional = true;
   add_fewer_steps_fields(fields, c);
   fields.renamed("activation", "gelu", {{"erf", "gelu"}, {"tanh", "gelu_tanh"}});
   return fields;

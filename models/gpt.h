@@ -1,8 +1,9 @@
 #pragma once
 // GPT: a decoder-only transformer language model. Radford et al. 2019, "Language Models are
 // Unsupervised Multitask Learners". Options give Llama's form: rotary positions, RMSNorm, SwiGLU,
-// fewer key/value heads (Touvron et al. 2023, arXiv 2302.13971). Capped logits: Gemma 2 (Gemma Team
-// 2024, arXiv 2408.00118, section 2).
+// fewer key/value heads (Touvron et al. 2023, arXiv 2302.13971), or Mistral's, with an attention
+// window (Jiang et al. 2023, arXiv 2310.06825). Capped logits: Gemma 2 (Gemma Team 2024, arXiv
+// 2408.00118, section 2).
 
 #include <optional>
 
@@ -34,6 +35,7 @@ struct GPTConfig {
   Positions positions = Positions::learned;  ///< position encoding
   nn::NormKind norm = nn::NormKind::layer;   ///< every norm's kind: LayerNorm or RMSNorm
   double norm_eps = 1e-5;                    ///< added to the variance by the norms
+  int64_t window = 0;                        ///< attention window in tokens; 0: the whole context
   // Options that reach a loss in fewer steps.
   bool qk_norm = false;    ///< RMSNorm of each head's queries and keys, see nn::MultiHeadAttention
   bool zero_init = false;  ///< start layers that write to the residual stream, an untied head at 0

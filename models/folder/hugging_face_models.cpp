@@ -45,6 +45,7 @@ const HuggingFaceModel& gpt2() {
                 {"kv_heads", "0"},
                 {"positions", "learned"},
                 {"norm", "layer"},
+                {"window", "0"},
                 {"qk_norm", "false"},
                 {"value_shortcut", "false"},
                 {"embedding_shortcut", "false"},

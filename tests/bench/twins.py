@@ -67,6 +67,7 @@ def make_model(kind, config):
         return Bert(*sizes, dropout=config["dropout"])
     same = same and config["positions"] == "learned" and config["norm"] == "layer" and config["tie"]
     same = same and not config["gated"] and config["dropout"] == 0 and config["kv_heads"] in (0, config["heads"])
+    same = same and config["window"] == 0
     assert same, "twins: the PyTorch model has no such options"
     return GPT(*sizes, bias=config["bias"])
 

@@ -90,6 +90,11 @@ const models::GPTConfig waves{.vocab = 23,
                               .hidden = 24,
                               .kv_heads = 1,
                               .positions = models::Positions::sinusoidal};
+const models::GPTConfig windowed = [] {
+  models::GPTConfig config = today;
+  config.window = 5;
+  return config;
+}();
 
 std::vector<int64_t> random_ids(int64_t n, int64_t vocab) {
   return randint(0, vocab, {n}).to_vector<int64_t>();
@@ -142,6 +147,24 @@ TEST_CASE("a GPT of the LLaMA form names its parameters and refuses contradictor
   CHECK((loaded.config.gated && loaded.config.kv_heads == 2));
 }
 
+TEST_CASE("a GPT's tokens see as far back as a window in each layer", "[gpt]") {
+  manual_seed(5);
+  const TemporaryFolder folder;
+  models::save_model(folder.path.string(), models::GPT(windowed));
+  const auto model = models::load_model<models::GPT>(folder.path.string());
+  CHECK(model.config.window == 5);
+  for (const nn::Block& block : model.blocks) CHECK(block.attn.window == 5);
+  const NoGrad no_grad;
+  const Tensor ids = randint(0, 23, {1, 16});
+  Tensor other = ids.clone();
+  other.select(1, 2).copy_((ids.select(1, 2) + 1) * (ids.select(1, 2) < 22).to(int64));
+  const Tensor change = sum(abs(model(ids) - model(other)), -1)[0];
+  // Token t of the first layer sees tokens t - 4 to t, so token t of the second sees t - 8 to t.
+  for (int64_t t = 0; t < 16; ++t) CHECK((change[t].item() > 0) == (t >= 2 && t <= 10));
+  CHECK_THROWS_WITH(models::GPT({.vocab = 9, .window = -1}),
+                    Contains("GPT: window: expected a whole number from 0 to 1000000, got -1"));
+}
+
 TEST_CASE("a GPT is initialised like GPT-2", "[gpt]") {
   manual_seed(1);
   const models::GPT model(
@@ -181,7 +204,7 @@ TEST_CASE("a GPT refuses bad configurations and inputs", "[gpt]") {
 TEST_CASE("a GPT with a cache computes the logits of the full forward pass", "[gpt]") {
   manual_seed(6);
   const NoGrad no_grad;
-  for (const models::GPTConfig& config : {tied, untied, today, waves})
+  for (const models::GPTConfig& config : {tied, untied, today, waves, windowed})
     for (Dtype dtype : {float64, float32}) {
       models::GPT model(config);
       for (const Tensor& p : model.parameters()) p.mul_(4);  // so that attention is not uniform

@@ -210,6 +210,7 @@ TEST_CASE("Hugging Face: a gradus GPT without biases is written with zero biases
   refused({.norm = nn::NormKind::rms}, "has norm layer, this model has rms");
   refused({.gated = true}, "has gated false, this model has true");
   refused({.kv_heads = 2}, "has kv_heads 0, this model has 2");
+  refused({.window = 8}, "has window 0, this model has 8");
   refused({.qk_norm = true}, "has qk_norm false, this model has true");
   refused({.value_shortcut = true}, "has value_shortcut false, this model has true");
   refused({.embedding_shortcut = true}, "has embedding_shortcut false, this model has true");

@@ -232,7 +232,8 @@ TEST_CASE("train_gpt: every model option takes effect") {
       for (const char* layers : {"", " --gated --activation silu --hidden 24"})
         for (const int kv_heads : {0, 1}) {
           const std::string flags = std::string(" --positions ") + positions + " --norm " + norm +
-                                    layers + " --kv-heads " + std::to_string(kv_heads);
+                                    layers + " --kv-heads " + std::to_string(kv_heads) +
+                                    " --window " + std::to_string(3 * kv_heads);
           INFO(flags);
           const Result result =
               run("train_gpt", bench.flags + constant + flags +
@@ -242,6 +243,7 @@ TEST_CASE("train_gpt: every model option takes effect") {
           CHECK(config["positions"] == positions);
           CHECK(config["norm"] == norm);
           CHECK(config["kv_heads"] == kv_heads);
+          CHECK(config["window"] == 3 * kv_heads);
           CHECK(config["gated"] == (*layers != 0));
           CHECK(config["hidden"] == (*layers ? 24 : 0));
           if (++runs % 7 == 0) {
@@ -277,8 +279,8 @@ TEST_CASE("train_gpt: a run from before tokenizers were stored resumes") {
     Json options = Json::parse(metadata["options"]);
     for (const char* later :
          {"tokenizer", "vocab", "on_disk", "gated", "hidden", "kv_heads", "positions", "norm",
-          "norm_eps", "qk_norm", "zero_init", "value_shortcut", "embedding_shortcut", "logit_cap",
-          "bigram", "token_shift"})
+          "norm_eps", "window", "qk_norm", "zero_init", "value_shortcut", "embedding_shortcut",
+          "logit_cap", "bigram", "token_shift"})
       CHECK(options.erase(later) == 1);
     metadata["options"] = options.dump();
   });
