@@ -180,7 +180,7 @@ const std::vector<NamedWorkload>& workloads() {
     };
     list.push_back({"seq2seq", seq2seq});
     list.push_back({"bert", bert});
-    for (int64_t length = 512; length <= 16384; length *= 2)
+    for (int64_t length = 512; length <= 32768; length *= 2)
       list.push_back(
           {"attention-" + std::to_string(length), [length] { return attention(length); }});
     list.push_back({"generate-124M", [] { return generation(float32); }});

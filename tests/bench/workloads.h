@@ -33,7 +33,7 @@ Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t 
 std::vector<NamedWorkload> vision_workloads();
 
 /// All workloads: the image workloads, mlp, gpt-char, gpt-baby, both also with -muon, gpt2-124M,
-/// lstm (2 layers of width 256, 64 sequences of 64 tokens), seq2seq, bert, attention-512 ... -16384,
+/// lstm (2 layers of width 256, 64 sequences of 64 tokens), seq2seq, bert, attention-512 ... -32768,
 /// and generate-124M with weights of float32, -bf16 and -int8. For growth.py, gpt-char with another
 /// length, width or batch: length-512 ... -16384 (one sequence), width-64 ... -1024 (heads of 32) and batch-1 ... -192.
 const std::vector<NamedWorkload>& workloads();

@@ -39,14 +39,8 @@ TEST_CASE("hidden_matrices: blocks, not embeddings, heads, norms or biases", "[o
     const int64_t hidden = nn::SwiGLU::hidden_size(8);
     CHECK(matrices[2].rows == std::vector<int64_t>{hidden, hidden});
   }
-  const models::ViT vit({.height = 8,
-                         .width = 8,
-                         .channels = 1,
-                         .patch = 4,
-                         .dim = 8,
-                         .layers = 1,
-                         .heads = 2,
-                         .classes = 3});
+  const models::ViT vit(
+      {.image = 8, .channels = 1, .patch = 4, .classes = 3, .layers = 1, .heads = 2, .dim = 8});
   CHECK(names_of(vit) == blocks);  // neither patches nor head
   const nn::LSTM lstm(3, 5);
   CHECK(names_of(lstm) == std::vector<std::string>{"weight_ih_l0", "weight_hh_l0"});
