@@ -67,9 +67,11 @@ struct GPT : nn::Module {
   std::vector<nn::Block> blocks;                      ///< pre-norm, causal
   nn::Norm ln_f;                                      ///< of the last block's output
   nn::Linear head;                                    ///< dim -> vocab, without bias
-  /// If embedding_shortcut: (layers - 1), the scalars a and b after each block but the last; at
-  /// first a = 1, b = 0.
+  ///@{
+  /// If embedding_shortcut: (layers - 1), the scalars a (at first 1) and b (at first 0) after each
+  /// block but the last.
   const Tensor stream_mix, embedding_mix;
+  ///@}
   const Tensor bigram;  ///< if bigram: row i is added to token i's next-token logits; 0 at first
   explicit GPT(const GPTConfig& config);
 
