@@ -13,11 +13,14 @@ from collections import Counter
 
 FILE, FUNCTION, PARAMETERS, FOLDER, SPINE = 400, 50, 6, 25, 3500
 ROOMS = {  # name: (limit, folders, folders left out)
-    # 50 more than planned, for weights in bfloat16 and int8; core/debug/dot.cpp could go to examples.
-    "core without ops, kernels": (3550, ["core"], ["core/ops", "core/kernels"]),
+    # 60 more than planned, for weights in bfloat16 and int8, and for the matrices that modules tell optimisers
+    # about; core/debug/dot.cpp could go to examples.
+    "core without ops, kernels": (3560, ["core"], ["core/ops", "core/kernels"]),
     "core/ops": (5000, ["core/ops"], []),
     "core/kernels": (3500, ["core/kernels"], []),
-    "nn and optim": (2500, ["nn", "optim"], []),
+    # 500 more than planned, for Muon, several optimisers as one, running means of weights, and the model's options
+    # that save steps: a loss in a fifth of the steps. Adagrad and Lion could go.
+    "nn and optim": (3000, ["nn", "optim"], []),
     "models without data, folder": (3500, ["models"], ["models/data", "models/folder"]),
     "models/data": (5000, ["models/data"], []),
     "models/folder": (3000, ["models/folder"], []),

@@ -37,7 +37,6 @@
 #include "gradus/models/folder/model_folder.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/mae.h"
-#include "gradus/models/muon.h"
 #include "gradus/models/probe.h"
 #include "gradus/models/rnn_translator.h"
 #include "gradus/models/simclr.h"

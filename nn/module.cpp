@@ -58,8 +58,8 @@ void Module::hidden_weight(const Tensor& parameter, std::vector<int64_t> rows) {
       entry.hidden = true, entry.rows = rows;
 }
 
-std::vector<Module::HiddenMatrices> Module::hidden_matrices() const {
-  std::vector<HiddenMatrices> out;
+std::vector<StackedMatrices> Module::hidden_matrices() const {
+  std::vector<StackedMatrices> out;
   std::set<const void*> seen;
   const std::vector<Named> entries = all();
   for (const auto& [name, entry] : entries)  // a tied embedding's weight is no hidden layer's

@@ -39,14 +39,9 @@ class Module {
   /// The number of elements of all parameters.
   int64_t num_parameters() const;
 
-  /// A parameter of a hidden layer, as matrices that it stacks along its first axis.
-  struct HiddenMatrices {
-    Tensor param;
-    std::vector<int64_t> rows;  ///< rows of each matrix; empty: one matrix
-  };
   /// The matrices of hidden layers, those for Muon: all weights marked by hidden_weight() under all
   /// their names. Embeddings, output layers, biases and norms are not among them.
-  std::vector<HiddenMatrices> hidden_matrices() const;
+  std::vector<StackedMatrices> hidden_matrices() const;
 
   /// Parameters and persistent buffers by name, detached but not copied: further training changes
   /// them. For a snapshot, save them or clone each.

@@ -1,5 +1,7 @@
 #include "gradus/optim/muon.h"
 
+#include <set>
+
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/parallel.h"
@@ -104,6 +106,22 @@ void Muon::update_matrix(const Matrix& matrix, double grad_scale) const {
       p[i] = kept - lr * u[i];
     }
   });
+}
+
+std::unique_ptr<CombinedOptimizer> muon_and_adamw(const std::vector<Tensor>& params,
+                                                  std::vector<StackedMatrices> hidden,
+                                                  const MuonAndAdamWOptions& options) {
+  std::set<const void*> of_muon;
+  for (const StackedMatrices& matrices : hidden) of_muon.insert(&matrices.param.impl());
+  std::vector<Tensor> rest;
+  for (const Tensor& p : params)
+    if (!of_muon.contains(&p.impl())) rest.push_back(p);
+  check(!hidden.empty(), "muon_and_adamw: there are no hidden matrices; use AdamW alone");
+  check(!rest.empty(), "muon_and_adamw: there are hidden matrices only; use Muon alone");
+  std::vector<std::unique_ptr<Optimizer>> parts;
+  parts.push_back(std::make_unique<AdamW>(decay_groups(rest), options.adamw));
+  parts.push_back(std::make_unique<Muon>(std::move(hidden), options.muon));
+  return std::make_unique<CombinedOptimizer>(std::move(parts));
 }
 
 }  // namespace gradus::optim

@@ -1,8 +1,12 @@
 #pragma once
 // Muon: momentum whose update is orthogonalised, for the matrices of hidden layers.
 
+#include <memory>
+
+#include "gradus/core/files/named_tensors.h"
+#include "gradus/optim/combined.h"
 #include "gradus/optim/newton_schulz.h"
-#include "gradus/optim/optimizer.h"
+#include "gradus/optim/optimizers.h"
 
 namespace gradus::optim {
 
@@ -13,15 +17,6 @@ struct MuonOptions {
   double weight_decay = 0;  ///< each step multiplies p by 1 - lr * weight_decay
   bool cautious = false;    ///< decay only the elements that the update moves towards 0
   int64_t steps = 5;        ///< Newton-Schulz steps
-};
-
-/// A parameter as Muon sees it: matrices stacked along the first axis. The other axes count as one:
-/// a convolution's (out, in, h, w) is the matrix (out, in h w).
-struct StackedMatrices {
-  Tensor param;
-  std::vector<int64_t> rows =
-      {};  ///< rows of each matrix, such as {n, n, n} of queries', keys' and
-           ///< values' weights (3n, dim); empty: one matrix
 };
 
 /// For each matrix p (rows, columns) with gradient g:
@@ -47,5 +42,17 @@ class Muon : public GroupOptimizer {
   MuonOptions options_;
   std::vector<std::vector<int64_t>> rows_;  // of each parameter's matrices
 };
+
+struct MuonAndAdamWOptions {
+  MuonOptions muon = {};
+  AdamWOptions adamw = {.lr = 3e-3, .beta2 = 0.99, .weight_decay = 0};
+};
+/// Muon for a module's hidden matrices and AdamW for its other parameters, as one optimiser:
+///   const auto optimizer = optim::muon_and_adamw(model.parameters(), model.hidden_matrices());
+/// Its learning rate, for schedules, is AdamW's; Muon's changes in proportion. AdamW decays only
+/// parameters of rank >= 2. Throws Error if there are no hidden matrices, or no other parameters.
+std::unique_ptr<CombinedOptimizer> muon_and_adamw(const std::vector<Tensor>& params,
+                                                  std::vector<StackedMatrices> hidden,
+                                                  const MuonAndAdamWOptions& options = {});
 
 }  // namespace gradus::optim

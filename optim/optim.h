@@ -2,8 +2,10 @@
 // Optimisers, gradient clipping and learning-rate schedules.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
+#include "gradus/optim/adaptive.h"
 #include "gradus/optim/combined.h"
 #include "gradus/optim/elementwise.h"
+#include "gradus/optim/grad_norm.h"
 #include "gradus/optim/muon.h"
 #include "gradus/optim/optimizer.h"
 #include "gradus/optim/optimizers.h"

@@ -6,36 +6,8 @@
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/profiler.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/optim/chunks.h"
 
 namespace gradus::optim {
-
-namespace {
-double norm_of(const std::vector<Tensor>& gradients) {
-  ProfileScope scope("grad_norm");
-  Chunks chunks;
-  for (const Tensor& g : gradients) chunks.add(g.numel());
-  return std::sqrt(parallel_sum<double>(chunks.count(), 1, [&](int64_t c, int64_t) {
-    const std::pair<size_t, int64_t> at = chunks[c];
-    const Tensor& gradient = gradients[at.first];
-    const int64_t n = std::min(Chunks::grain, gradient.numel() - at.second);
-    return dispatch_floating("grad_norm", gradient.dtype(), [&]<class T>(TypeTag<T>) {
-      const T* g = gradient.data<T>() + at.second;
-      return simd_sum<double>(
-          n, [=](int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(g[i]); });
-    });
-  }));
-}
-
-double clip_factor(double norm, double max_norm) {
-  const double factor = max_norm / (norm + 1e-6);
-  return factor < 1 || std::isnan(factor) ? factor : 1;
-}
-
-void check_max_norm(const char* op, double max_norm) {
-  check(max_norm > 0, op, ": expected a maximum gradient norm > 0, got ", max_norm);
-}
-}  // namespace
 
 ParameterGroups decay_groups(const std::vector<Tensor>& params) {
   ParameterGroup decay, rest{.params = {}, .weight_decay = 0};
@@ -43,40 +15,19 @@ ParameterGroups decay_groups(const std::vector<Tensor>& params) {
   return std::vector{decay, rest};
 }
 
-double grad_norm(const std::vector<Tensor>& params) {
-  NoGrad no_grad;
-  std::vector<Tensor> gradients;
-  for (const Tensor& p : params)
-    if (Tensor g = p.grad(); g.defined()) gradients.push_back(g.contiguous());
-  return norm_of(gradients);
-}
-
-double clip_grad_norm(const std::vector<Tensor>& params, double max_norm) {
-  check_max_norm("clip_grad_norm", max_norm);
-  NoGrad no_grad;
-  const double norm = grad_norm(params);
-  const double factor = clip_factor(norm, max_norm);
-  if (factor == 1) return norm;
-  // Parameters may share a gradient tensor (a sum passes the same one to both terms), so each
-  // gradient is replaced, not scaled in place.
-  std::vector<Tensor> scaled;
-  for (const Tensor& p : params)
-    scaled.push_back(p.grad().defined() ? p.grad() * factor : Tensor());
-  for (size_t i = 0; i < params.size(); ++i) params[i].set_grad(scaled[i]);
-  return norm;
-}
-
 // ---- Optimizer ----
 
 double Optimizer::step(const StepOptions& options) {
-  check_max_norm(name_, options.max_grad_norm);
+  internal::check_max_norm(name_, options.max_grad_norm);
   check(!options.grad_norm || !(*options.grad_norm < 0), name_,
         ": expected a gradient norm >= 0, got ", options.grad_norm.value_or(0));
   NoGrad no_grad;
   check_step();
   const bool clip = std::isfinite(options.max_grad_norm);
-  const double norm = options.grad_norm ? *options.grad_norm : clip ? norm_of(gradients()) : 0;
-  apply(clip ? clip_factor(norm, options.max_grad_norm) : 1);
+  const double norm = options.grad_norm ? *options.grad_norm
+                      : clip            ? internal::norm_of(gradients())
+                                        : 0;
+  apply(clip ? internal::clip_factor(norm, options.max_grad_norm) : 1);
   return norm;
 }
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "gradus/core/files/safetensors.h"
+#include "gradus/optim/grad_norm.h"
 
 namespace gradus::optim {
 
@@ -29,14 +29,6 @@ struct ParameterGroups {
 /// Returns two groups: parameters of rank >= 2 (matrices), with the optimiser's weight decay, and
 /// all others (biases and norms), with none.
 ParameterGroups decay_groups(const std::vector<Tensor>& params);
-
-/// The gradients' global norm: sqrt of the sum of all squared elements, summed in double precision
-/// in a fixed order. Parameters without a gradient are skipped.
-double grad_norm(const std::vector<Tensor>& params);
-
-/// Scales the gradients by min(1, max_norm / (norm + 1e-6)) and returns the norm before scaling.
-/// Optimizer::step does the same, without writing the gradients, if given max_grad_norm.
-double clip_grad_norm(const std::vector<Tensor>& params, double max_norm);
 
 /// Options of one step.
 struct StepOptions {

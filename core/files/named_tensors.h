@@ -1,9 +1,19 @@
 #pragma once
-// Loading the state of modules and optimisers from named tensors.
+// What modules and optimisers tell each other about parameters: their names, when state is loaded,
+// and the matrices in them.
 
 #include "gradus/core/files/safetensors.h"
 
 namespace gradus {
+
+/// A parameter as matrices stacked along its first axis. The other axes count as one: a
+/// convolution's (out, in, h, w) is the matrix (out, in h w).
+struct StackedMatrices {
+  Tensor param;
+  std::vector<int64_t> rows =
+      {};  ///< rows of each matrix, such as {n, n, n} of queries', keys' and
+           ///< values' weights (3n, dim); empty: one matrix
+};
 
 /// Copies each tensor of `state` into the tensor of that name in `target`. For a tensor that has
 /// several names in `target`, one of them suffices. Unless all names, shapes and dtypes match,

@@ -9,8 +9,8 @@
 #include "examples/training/trainer.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/models/folder/model_folder.h"
-#include "gradus/models/muon.h"
 #include "gradus/nn/metrics.h"
+#include "gradus/optim/muon.h"
 #include "gradus/optim/optimizers.h"
 #include "gradus/optim/schedule.h"
 
@@ -23,11 +23,12 @@ std::unique_ptr<optim::Optimizer> Task::make_optimizer(const TrainOptions& o) {
       .lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .weight_decay = o.weight_decay};
   if (o.optimizer == OptimizerKind::adamw)
     return std::make_unique<optim::AdamW>(optim::decay_groups(model().parameters()), adamw);
-  return models::muon_and_adamw(model(), {.muon = {.lr = o.muon_lr,
-                                                   .momentum = o.muon_momentum,
-                                                   .weight_decay = o.muon_decay,
-                                                   .cautious = true},
-                                          .adamw = adamw});
+  return optim::muon_and_adamw(model().parameters(), model().hidden_matrices(),
+                               {.muon = {.lr = o.muon_lr,
+                                         .momentum = o.muon_momentum,
+                                         .weight_decay = o.muon_decay,
+                                         .cautious = true},
+                                .adamw = adamw});
 }
 
 double Task::learning_rate(const TrainOptions& o, int64_t step) const {
@@ -79,12 +80,9 @@ Score mean_score(const std::vector<Score>& batches) {
 
 // ---- flags ----
 
-void add_training_flags(Flags& flags, TrainOptions& o) {
+namespace {
+void add_optimizer_flags(Flags& flags, TrainOptions& o) {
   const double any = 1e15, below_1 = 0.999999;
-  flags.group("Training", true);
-  flags.add("--steps", o.steps, 1, 4e9, "optimiser steps");
-  flags.add("--accumulate", o.accumulate, 1, 65536,
-            "batches per step, whose gradients are averaged");
   flags.add("--lr", o.lr, 0, 1e6, "peak learning rate");
   flags.add("--min-lr", o.min_lr, 0, 1e6, "final learning rate", "a tenth of --lr");
   flags.add("--warmup", o.warmup, 0, any, "steps of linear warmup");
@@ -104,6 +102,16 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
             "AdamW's decay of the running mean of squared gradients");
   flags.add("--weight-decay", o.weight_decay, 0, 1e6, "AdamW's weight decay, for matrices only");
   flags.add("--clip", o.clip, 0, 1e6, "maximum norm of the gradient; 0: no clipping");
+}
+}  // namespace
+
+void add_training_flags(Flags& flags, TrainOptions& o) {
+  const double any = 1e15, below_1 = 0.999999;
+  flags.group("Training", true);
+  flags.add("--steps", o.steps, 1, 4e9, "optimiser steps");
+  flags.add("--accumulate", o.accumulate, 1, 65536,
+            "batches per step, whose gradients are averaged");
+  add_optimizer_flags(flags, o);
   flags.add("--ema", o.ema, 0, below_1,
             "decay of a running mean of the weights, kept as a model in ema/; 0: none");
   flags.add("--eval-every", o.eval_every, 1, any,
@@ -188,6 +196,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   RunFolder folder(o.out, run_files(), {"text.tokens", "train.tokens", "validation.tokens"});
   if (!o.eval_only) folder.lock();
   std::optional<models::Checkpoint> checkpoint;
+  std::vector<std::string> changes;  // of the checkpoint's flags
   if (o.from_checkpoint()) {
     const std::string where = folder.checkpoint();
     std::string note;
@@ -198,9 +207,8 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
     std::vector<std::string> may_change = program.data_flags;
     may_change.insert(may_change.end(), {"--steps", "--patience", "--lr", "--min-lr", "--muon-lr",
                                          "--warmup", "--decay-steps", "--stable"});
-    for (const std::string& change :
-         flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change))
-      std::printf("changed %s\n", change.c_str());
+    changes =
+        flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change);
   } else if (!o.overwrite && !o.eval_only) {
     folder.expect_no_run();
   }
@@ -226,6 +234,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   if (!o.resume && !o.overwrite) folder.expect_no_run();  // another process may have begun a run
   folder.remove_leftovers();
   trainer.print_opening();
+  for (const std::string& change : changes) std::printf("changed %s\n", change.c_str());
   catch_interrupts();
   return trainer.train() ? 0 : 130;
 }

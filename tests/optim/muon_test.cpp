@@ -30,8 +30,8 @@ struct Problem {
       grads.push_back(file.get("grads." + n, dtype));
     }
   }
-  std::vector<optim::StackedMatrices> matrices() const {
-    std::vector<optim::StackedMatrices> out;
+  std::vector<StackedMatrices> matrices() const {
+    std::vector<StackedMatrices> out;
     for (size_t i = 0; i < count; ++i) out.push_back({params[i], rows[i]});
     return out;
   }
@@ -146,7 +146,7 @@ TEST_CASE("Muon gives the same bits on 1, 2 and 3 threads", "[optim][muon][threa
     std::vector<std::vector<Tensor>> results;
     for (const int threads : {1, 2, 3}) {
       const Threads scope(threads);
-      std::vector<optim::StackedMatrices> params;
+      std::vector<StackedMatrices> params;
       for (int i = 0; i < matrices; ++i)
         params.push_back({random_matrix({150, 130 + 40 * i}, 7, float32).requires_grad_()});
       optim::Muon muon(params);
@@ -203,7 +203,7 @@ struct Pair {
     std::vector<std::unique_ptr<optim::Optimizer>> parts;
     parts.push_back(std::make_unique<optim::AdamW>(optim::ParameterGroups{vector},
                                                    optim::AdamWOptions{.lr = 0.01}));
-    parts.push_back(std::make_unique<optim::Muon>(std::vector<optim::StackedMatrices>{{matrix}},
+    parts.push_back(std::make_unique<optim::Muon>(std::vector<StackedMatrices>{{matrix}},
                                                   optim::MuonOptions{.lr = 0.05}));
     return std::make_unique<optim::CombinedOptimizer>(std::move(parts));
   }
@@ -259,8 +259,7 @@ TEST_CASE("CombinedOptimizer refuses shared parameters and foreign states", "[op
   const Pair pair;
   std::vector<std::unique_ptr<optim::Optimizer>> parts;
   parts.push_back(std::make_unique<optim::AdamW>(optim::ParameterGroups{pair.matrix}));
-  parts.push_back(
-      std::make_unique<optim::Muon>(std::vector<optim::StackedMatrices>{{pair.matrix}}));
+  parts.push_back(std::make_unique<optim::Muon>(std::vector<StackedMatrices>{{pair.matrix}}));
   CHECK_THROWS_WITH(optim::CombinedOptimizer(std::move(parts)),
                     Contains("(5, 4) is in AdamW and in Muon"));
   CHECK_THROWS_WITH(optim::CombinedOptimizer({}), Contains("no optimisers"));
