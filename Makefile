@@ -22,6 +22,7 @@
 #:   SKIP      tests to leave out, by tag: [learns] trains models to a stated quality
 #:   FUZZ      targets of make fuzz, such as png (default: all)
 #:   SECONDS   time for each fuzz target (default 60)
+#:   TRACK, DATA   the track (default fixed) and the text of make race
 #:   PREFIX    where make install puts the library (default /usr/local). Without ARCH it runs on any
 #:             processor of this family, and the shared library is also installed for x86-64-v3 and
 #:             -v4: the system's loader picks the one that fits
@@ -38,6 +39,7 @@ ARCH ?= $(if $(cross),$(generic_$(machine)),native)
 PKG_CONFIG ?= $(if $(cross),$(shell $(CXX) -dumpmachine)-)pkg-config
 PREFIX ?= /usr/local
 SECONDS ?= 60
+TRACK ?= fixed
 empty :=
 space := $(empty) $(empty)
 comma := ,
@@ -168,7 +170,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test fuzz test-crash examples bench bench-peers bench-twins bench-growth format format-check law \
+.PHONY: all train test fuzz test-crash examples bench bench-peers bench-twins bench-growth race format format-check law \
   clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -222,6 +224,9 @@ bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_g
 
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
+
+race: $(BUILD)/bin/train_gpt  ## trains with ten seeds to a target loss: TRACK=fixed or open, DATA=FILE
+	+$(call run,/usr/bin/python3 tests/bench/race.py $(TRACK) --bin $(BUILD)/bin --data "$(DATA)")
 
 format:  ## formats the sources with clang-format (Debian 12's, version 14)
 	$(quiet)find $(ROOMS) examples tests -name '*.h' -o -name '*.cpp' | xargs clang-format -i

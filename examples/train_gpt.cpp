@@ -144,9 +144,11 @@ void apply_recipe(int argc, char** argv, Options& o, TrainOptions& training) {
   if (recipe == Recipe::nanogpt) return;
   o.model.positions = models::Positions::rotary;
   o.model.norm = nn::NormKind::rms;
+  o.model.token_shift = true;
   training.optimizer = OptimizerKind::muon;
-  training.steps = 250, training.warmup = 20, training.stable = 0.5, training.clip = 0;
-  training.lr = 3e-3, training.muon_lr = 0.03, training.muon_momentum = 0.9;
+  training.steps = 250, training.warmup = 10, training.stable = 0.5, training.clip = 0;
+  training.lr = 1e-2, training.beta2 = 0.95;
+  training.muon_lr = 0.03, training.muon_momentum = 0.85;
 }
 
 int run(int argc, char** argv) {

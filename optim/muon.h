@@ -44,7 +44,8 @@ class Muon : public GroupOptimizer {
 };
 
 struct MuonAndAdamWOptions {
-  MuonOptions muon = {};
+  MuonOptions muon = {};  ///< of the hidden matrices
+  /// Of all other parameters.
   AdamWOptions adamw = {.lr = 3e-3, .beta2 = 0.99, .weight_decay = 0};
 };
 /// Muon for a module's hidden matrices and AdamW for its other parameters, as one optimiser:

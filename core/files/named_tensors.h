@@ -9,10 +9,10 @@ namespace gradus {
 /// A parameter as matrices stacked along its first axis. The other axes count as one: a
 /// convolution's (out, in, h, w) is the matrix (out, in h w).
 struct StackedMatrices {
-  Tensor param;
-  std::vector<int64_t> rows =
-      {};  ///< rows of each matrix, such as {n, n, n} of queries', keys' and
-           ///< values' weights (3n, dim); empty: one matrix
+  Tensor param;  ///< the parameter
+  /// Rows of each matrix, such as {n, n, n} of queries', keys' and values' weights (3n, dim); empty:
+  /// one matrix.
+  std::vector<int64_t> rows = {};
 };
 
 /// Copies each tensor of `state` into the tensor of that name in `target`. For a tensor that has

@@ -84,7 +84,7 @@ namespace {
 void add_optimizer_flags(Flags& flags, TrainOptions& o) {
   const double any = 1e15, below_1 = 0.999999;
   flags.add("--lr", o.lr, 0, 1e6, "peak learning rate");
-  flags.add("--min-lr", o.min_lr, 0, 1e6, "final learning rate", "a tenth of --lr");
+  flags.add("--min-lr", o.min_lr, 0, 1e6, "final learning rate", "a tenth of --lr; with --stable 0");
   flags.add("--warmup", o.warmup, 0, any, "steps of linear warmup");
   flags.add("--decay-steps", o.decay_steps, 0, any,
             "step at which --min-lr is reached; 0: --steps");
@@ -190,7 +190,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
                  const TrainProgram& program) {
   if (!flags.parse(argc, argv)) return 0;
   check_options(o);
-  if (!flags.given("--min-lr")) o.min_lr = o.lr / 10;
+  if (!flags.given("--min-lr")) o.min_lr = o.stable > 0 ? 0 : o.lr / 10;
   set_num_threads(static_cast<int>(o.threads));
 
   RunFolder folder(o.out, run_files(), {"text.tokens", "train.tokens", "validation.tokens"});

@@ -58,6 +58,16 @@ TEST_CASE("the small examples run and reach their results") {
              Contains("\n\"q = k = (1, ..., 1)\",0,8\n"));
   CHECK(run("lecture_pictures", "--out /proc/nowhere").status == 1);
 
+  const Result steps = run("muon_steps", "--steps 20 --out '" + scratch / "muon'");
+  CHECK(steps.status == 0);
+  CHECK_THAT(steps.output, Contains("Muon's step") && Contains("of 64 directions hold 90%"));
+  // The mean gradient is of low rank, Muon's step is not.
+  const auto directions = [&](const std::string& name) {
+    const size_t row = steps.output.find("  " + name);
+    return std::stoi(steps.output.substr(steps.output.find(", ", row) + 2));
+  };
+  CHECK(directions("Muon's step") > 3 * directions("mean gradient"));
+
   CHECK(run("two_moons").status == 0);  // status 0: 98% of the test points are classified right
 }
 

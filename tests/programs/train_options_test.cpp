@@ -8,6 +8,7 @@
 #include "tests/support/train_bench.h"
 
 using namespace gradus;
+using namespace gradus::core;
 using Catch::Matchers::Contains;
 
 TEST_CASE("train_gpt: the best model is kept, and early stopping ends the run") {
@@ -214,4 +215,26 @@ TEST_CASE("train_gpt: foreign files are not overwritten, and an empty validation
   CHECK(run("train_gpt", bench.flags + " --warmup 9 --decay-steps 5" + bench.out("other")).status ==
         1);
   CHECK(!bench.has("other"));
+}
+
+TEST_CASE("train_gpt: --recipe sets the defaults of other flags, and the command line decides") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --recipe fast --steps 4 --norm layer" + bench.out())
+              .status == 0);
+  const Json config = Json::parse(bench.file("out/config.json"));
+  CHECK(config["positions"] == "rotary");
+  CHECK(config["token_shift"] == true);
+  CHECK(config["norm"] == "layer");  // given
+  const Json options =
+      Json::parse(load_safetensors(bench / "out/checkpoint.safetensors").metadata.at("options"));
+  CHECK(options["optimizer"] == "muon");
+  CHECK(options["min_lr"] == 0);
+  // A resumed run has the flags of its checkpoint, whatever the recipe.
+  CHECK(run("train_gpt", "--resume --steps 5" + bench.out()).status == 0);
+  CHECK(run("train_gpt", "--resume --steps 6 --recipe nanogpt" + bench.out()).status == 0);
+
+  REQUIRE(run("train_gpt", bench.flags + " --steps 1" + bench.out("plain")).status == 0);
+  CHECK(Json::parse(bench.file("plain/config.json"))["positions"] == "learned");
+  CHECK_THAT(run("train_gpt", bench.flags + " --recipe slow" + bench.out("none")).output,
+             Contains("--recipe"));
 }
