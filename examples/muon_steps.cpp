@@ -58,11 +58,8 @@ Means train(int64_t steps) {
   const models::CharTokenizer tokenizer(text);
   const models::TextData data(tokenizer.encode(text), context);
   manual_seed(1);
-  const models::GPT model({.vocab = tokenizer.vocab_size(),
-                           .context = context,
-                           .layers = 2,
-                           .heads = 2,
-                           .dim = 64});
+  const models::GPT model(
+      {.vocab = tokenizer.vocab_size(), .context = context, .layers = 2, .heads = 2, .dim = 64});
   optim::AdamW optimizer(optim::decay_groups(model.parameters()), {.lr = 3e-3});
   const Tensor& weight = model.blocks[1].mlp.fc.weight;
   Means means{zeros(weight.shape()), zeros(weight.shape())};

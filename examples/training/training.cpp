@@ -84,7 +84,8 @@ namespace {
 void add_optimizer_flags(Flags& flags, TrainOptions& o) {
   const double any = 1e15, below_1 = 0.999999;
   flags.add("--lr", o.lr, 0, 1e6, "peak learning rate");
-  flags.add("--min-lr", o.min_lr, 0, 1e6, "final learning rate", "a tenth of --lr; with --stable 0");
+  flags.add("--min-lr", o.min_lr, 0, 1e6, "final learning rate",
+            "a tenth of --lr; with --stable 0");
   flags.add("--warmup", o.warmup, 0, any, "steps of linear warmup");
   flags.add("--decay-steps", o.decay_steps, 0, any,
             "step at which --min-lr is reached; 0: --steps");
