@@ -87,12 +87,12 @@ void Muon::update_matrix(const Matrix& matrix, double grad_scale) const {
   const Scratch<T> direction(n);
   T* u = direction.data();
   const bool nesterov = options_.nesterov;
-  parallel_for(n, Chunks::grain, [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i) {
+  parallel_for(n, Chunks::grain, [=](int64_t from, int64_t to) {
+    simd_for(to - from, [=, m = m + from, g = g + from, u = u + from](int64_t i) {
       const T part = take * (scale * g[i]);
       m[i] = keep * m[i] + part;
       u[i] = nesterov ? keep * m[i] + part : m[i];
-    }
+    });
   });
   internal::newton_schulz(matrix.rows, matrix.cols, options_.steps, u);
 
@@ -100,11 +100,11 @@ void Muon::update_matrix(const Matrix& matrix, double grad_scale) const {
   const auto lr = static_cast<T>(update.lr * std::sqrt(std::max(1.0, shape)));
   const auto decay = static_cast<T>(update.lr * update.weight_decay);
   const bool cautious = options_.cautious;
-  parallel_for(n, Chunks::grain, [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i) {
+  parallel_for(n, Chunks::grain, [=](int64_t from, int64_t to) {
+    simd_for(to - from, [=, p = p + from, u = u + from](int64_t i) {
       const T kept = cautious && u[i] * p[i] <= 0 ? p[i] : p[i] - decay * p[i];
       p[i] = kept - lr * u[i];
-    }
+    });
   });
 }
 
