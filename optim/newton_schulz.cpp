@@ -86,7 +86,7 @@ void symmetric_product(int64_t n, int64_t k, const T* x, const T* y, bool transp
 /// out = w x for w (n, n) and x (n, cols).
 template <class T>
 void product(int64_t n, int64_t cols, const T* w, const T* x, T* out) {
-  parallel_for(cols, 8 * block_cols<T>, [&](int64_t begin, int64_t end) {
+  parallel_for(cols, 2 * block_cols<T>, [&](int64_t begin, int64_t end) {
     blas::gemm_serial<T>({.m = n,
                           .n = end - begin,
                           .k = n,

@@ -27,10 +27,11 @@ ProductShape with_transposes(ProductShape p, bool trans_a, bool trans_b) {
 TEST_CASE("choose_product: matrices", "[product]") {
   for (const bool trans_a : {false, true})
     for (const bool trans_b : {false, true})
-      for (const int64_t size : {2, 16, 300, 5000}) {
+      for (const int64_t size : {2, 16, 31, 32, 300, 5000}) {
         const ProductShape p = with_transposes(matrices(size, size + 1, size), trans_a, trans_b);
         CHECK(choose_product(p, float32, avx512) == ProductKernel::panel);
-        CHECK(choose_product(p, float32, avx2) == ProductKernel::blas);
+        CHECK(choose_product(p, float32, avx2) ==
+              (p.n <= 32 ? ProductKernel::panel : ProductKernel::blas));
         CHECK(choose_product(p, float64, avx512) == ProductKernel::blas);
         CHECK(choose_product(p, float64, avx2) == ProductKernel::blas);
       }
