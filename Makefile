@@ -291,7 +291,7 @@ $(STATIC) $(SUPPORT): $(BUILD)/obj/sources
 	$(quiet)ar rcs $@ $(filter %.o,$^)
 
 # The shared library exports everything in gradus:: except these namespaces.
-internal := kernel blas internal models::internal
+internal := kernel blas internal
 
 $(BUILD)/obj/exports: $(LIBRARY_OBJ) $(BUILD)/obj/sources Makefile .ci/exports.awk
 	@nm -g --defined-only $(filter %.o,$^) | awk -v internal='$(internal)' -f .ci/exports.awk > $@

@@ -1,20 +1,15 @@
 # Writes the linker's list of exports from `nm -g --defined-only` of all objects: names in gradus:: except
-# those that start with an entry of `internal`. Names are the compiler's: _ZN6gradus4core4NodeD2Ev is
-# gradus::core::Node's destructor. Weak symbols with lambdas or packs among their arguments are left out:
-# they come from templates that each user's own compiler instantiates.
+# those in a namespace named in `internal`, at any depth. Names are the compiler's:
+# _ZN6gradus4core4NodeD2Ev is gradus::core::Node's destructor. Weak symbols with lambdas or packs among
+# their arguments are left out: they come from templates that each user's own compiler instantiates.
 BEGIN {
   print "{ global:"
-  count = split(internal, hidden)
-  for (i in hidden) {
-    parts = split(hidden[i], part, "::")
-    hidden[i] = ""
-    for (j = 1; j <= parts; ++j) hidden[i] = hidden[i] length(part[j]) part[j]
-  }
+  count = split(internal, name)
+  for (i = 1; i <= count; ++i) names = names (i > 1 ? "|" : "") length(name[i]) name[i]
+  hidden = "^([0-9]+[a-z_]+)*(" names ")[0-9]"
 }
 match($3, /^_Z[A-Z]*NV?K?[RO]?6gradus/) {
   rest = substr($3, RLENGTH + 1)
-  public = !($2 == "W" && rest ~ /Ul|IJ/) && !seen[$3]++
-  for (i in hidden) if (index(rest, hidden[i]) == 1) public = 0
-  if (public) print $3 ";"
+  if (!($2 == "W" && rest ~ /Ul|IJ/) && rest !~ hidden && !seen[$3]++) print $3 ";"
 }
 END { print "local: *; };" }
