@@ -4,6 +4,8 @@
 #if __cplusplus >= 202002L
 #include "gradus/optim/adaptive.h"
 #include "gradus/optim/combined.h"
+#include "gradus/optim/communicator.h"
+#include "gradus/optim/data_parallel.h"
 #include "gradus/optim/elementwise.h"
 #include "gradus/optim/grad_norm.h"
 #include "gradus/optim/muon.h"

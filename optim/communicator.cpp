@@ -1,0 +1,129 @@
+#include "gradus/optim/communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+
+namespace gradus::optim {
+
+namespace {
+using Bytes = std::span<const std::byte>;
+using WritableBytes = std::span<std::byte>;
+
+/// What the ranks of one process share.
+struct Board {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<const std::vector<Bytes>*> sent;  // by rank: what it sends in the current call
+  std::vector<int64_t> posted, taken;           // by rank: calls begun, and those all read
+  bool aborted = false;
+  explicit Board(size_t size) : sent(size), posted(size), taken(size) {}
+};
+
+class LocalCommunicator : public Communicator {
+ public:
+  LocalCommunicator(std::shared_ptr<Board> board, int rank, double deadline)
+      : board_(std::move(board)), rank_(rank), deadline_(deadline) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(board_->sent.size()); }
+  int threads() const override { return 1; }
+  void set_patience(double factor) override { patience_ = factor; }
+
+  void all_to_all(const std::vector<Bytes>& send, const std::vector<WritableBytes>& receive,
+                  const std::string& what) override {
+    std::unique_lock lock(board_->mutex);
+    const auto own = static_cast<size_t>(rank_);
+    board_->sent[own] = &send;
+    ++board_->posted[own];
+    board_->changed.notify_all();
+    wait_for(lock, board_->posted, what);
+    for (size_t i = 0; i < receive.size(); ++i) {
+      const Bytes from = (*board_->sent[i])[own];
+      if (i == own) continue;
+      core::check(from.size() == receive[i].size(), "rank ", i, " sent ", from.size(), " bytes of ",
+                  what, ", expected ", receive[i].size());
+      if (!from.empty()) std::memcpy(receive[i].data(), from.data(), from.size());
+    }
+    ++board_->taken[own];
+    board_->changed.notify_all();
+    wait_for(lock, board_->taken, what);  // until then others read what this rank sends
+  }
+
+  void abort() noexcept override {
+    const std::lock_guard lock(board_->mutex);
+    board_->aborted = true;
+    board_->changed.notify_all();
+  }
+
+ private:
+  /// Waits until all ranks' counts have reached this rank's.
+  void wait_for(std::unique_lock<std::mutex>& lock, const std::vector<int64_t>& counts,
+                const std::string& what) {
+    const int64_t own = counts[static_cast<size_t>(rank_)];
+    const auto complete = [&] {
+      return board_->aborted || *std::min_element(counts.begin(), counts.end()) >= own;
+    };
+    const std::chrono::duration<double> limit(deadline_ * patience_);
+    const bool in_time = board_->changed.wait_for(lock, limit, complete);
+    if (in_time && !board_->aborted) return;
+    const auto late = std::min_element(counts.begin(), counts.end()) - counts.begin();
+    const bool reported = board_->aborted;
+    board_->aborted = true;
+    board_->changed.notify_all();
+    if (reported) throw OtherRankFailed("another rank has failed");
+    core::fail("rank ", late, " has not sent ", what, " within ", limit.count(), " s");
+  }
+
+  std::shared_ptr<Board> board_;
+  int rank_;
+  double deadline_, patience_ = 1;
+};
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> local_communicators(int size, double deadline_seconds) {
+  core::check(size >= 1, "local_communicators: expected at least 1 rank, got ", size);
+  core::check(deadline_seconds > 0, "local_communicators: expected a deadline > 0 s, got ",
+              deadline_seconds);
+  const auto board = std::make_shared<Board>(static_cast<size_t>(size));
+  std::vector<std::unique_ptr<Communicator>> all;
+  for (int rank = 0; rank < size; ++rank)
+    all.push_back(std::make_unique<LocalCommunicator>(board, rank, deadline_seconds));
+  return all;
+}
+
+std::vector<std::string> all_gather(Communicator& communicator, const std::string& own,
+                                    const std::string& what) {
+  const auto ranks = static_cast<size_t>(communicator.size());
+  const uint64_t own_size = own.size();
+  std::vector<uint64_t> sizes(ranks, own_size);
+  std::vector<WritableBytes> into;
+  for (uint64_t& size : sizes) into.push_back(std::as_writable_bytes(std::span(&size, 1)));
+  communicator.all_to_all(std::vector(ranks, std::as_bytes(std::span(&own_size, 1))), into, what);
+  std::vector<std::string> all(ranks, own);
+  for (size_t i = 0; i < ranks; ++i) {
+    all[i].resize(sizes[i]);
+    into[i] = std::as_writable_bytes(std::span(all[i]));
+  }
+  communicator.all_to_all(std::vector(ranks, std::as_bytes(std::span(own))), into, what);
+  return all;
+}
+
+void broadcast(Communicator& communicator, WritableBytes data, const std::string& what) {
+  const auto ranks = static_cast<size_t>(communicator.size());
+  const bool sends = communicator.rank() == 0;
+  std::vector<Bytes> send(ranks);
+  std::vector<WritableBytes> receive(ranks);
+  if (sends) send.assign(ranks, data);
+  if (!sends) receive[0] = data;
+  communicator.all_to_all(send, receive, what);
+}
+
+void fail_on_all(const Communicator& communicator, const std::string& message) {
+  if (communicator.rank() == 0) throw Error(message);
+  throw OtherRankFailed(message);
+}
+
+}  // namespace gradus::optim

@@ -1,0 +1,231 @@
+// Ranks of one process exchange gradients: expected values come from one rank that runs all batches.
+
+#include "gradus/optim/data_parallel.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "gradus/core/core.h"
+#include "gradus/optim/optim.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+using optim::Communicator;
+
+namespace {
+
+/// Runs f(communicator) on a thread per rank, and returns what each rank's threw, "" for nothing.
+std::vector<std::string> on_ranks(int ranks, const std::function<void(Communicator&)>& f,
+                                  double deadline = 30) {
+  const auto communicators = optim::local_communicators(ranks, deadline);
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < errors.size(); ++r)
+    threads.emplace_back([&, r] {
+      try {
+        f(*communicators[r]);
+      } catch (const optim::OtherRankFailed&) {
+        errors[r] = "another rank";
+      } catch (const Error& e) {
+        communicators[r]->abort();
+        errors[r] = e.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// Parameters of odd sizes, one of them used only for some batches, one used twice, and one in
+/// double precision.
+struct Net {
+  std::vector<Tensor> params;
+  explicit Net(uint64_t seed) {
+    manual_seed(seed);
+    for (const Shape& shape : {Shape{7, 13}, Shape{13}, Shape{13, 5}, Shape{}, Shape{5, 3}})
+      params.push_back(randn(shape).requires_grad_());
+    params.push_back(randn({3}, float64).requires_grad_());
+    params.push_back(randn({2, 2}));  // frozen
+  }
+  Tensor loss(int64_t batch) const {
+    manual_seed(100 + static_cast<uint64_t>(batch));
+    const Tensor x = randn({4, 7});
+    Tensor h = tanh(matmul(x, params[0]) + params[1]);
+    h = tanh(matmul(h * params[1], params[2]));
+    if (batch % 3 == 1) h = h * params[3];
+    return mean(matmul(h, params[4]).to(float64) * params[5]);
+  }
+};
+
+std::vector<Tensor> gradients(const Net& net) {
+  std::vector<Tensor> all;
+  for (const Tensor& p : net.params) all.push_back(p.grad());
+  return all;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  const std::vector<double> x = a.to(float64).to_vector<double>(),
+                            y = b.to(float64).to_vector<double>();
+  return std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("DataParallel: N ranks give the bits of one rank that runs N passes", "[data_parallel]") {
+  const int ranks = GENERATE(1, 2, 3, 8);
+  const int64_t passes = GENERATE(1, 3);
+  const int64_t bucket_bytes = GENERATE(1, 100, 1 << 20);
+  CAPTURE(ranks, passes, bucket_bytes);
+
+  const Net one(1);
+  on_ranks(1, [&](Communicator& alone) {
+    optim::DataParallel parallel(one.params, alone);
+    for (int64_t i = 0; i < ranks * passes; ++i) parallel.backward(one.loss(i));
+  });
+  const std::vector<Tensor> expected = gradients(one);
+  REQUIRE(expected[3].defined() == (ranks * passes > 1));
+
+  std::vector<std::vector<Tensor>> got(static_cast<size_t>(ranks));
+  const std::vector<std::string> errors = on_ranks(ranks, [&](Communicator& c) {
+    const Net net(1 + static_cast<uint64_t>(c.rank()));  // rank 0's weights replace the others'
+    optim::DataParallel parallel(net.params, c, {.bucket_bytes = bucket_bytes});
+    for (int step = 0; step < 2; ++step)  // the second starts anew
+      for (int64_t pass = 0; pass < passes; ++pass) {
+        if (pass == 0)
+          for (const Tensor& p : net.params) p.set_grad({});
+        parallel.backward(net.loss(pass * c.size() + c.rank()), pass + 1 == passes);
+      }
+    got[static_cast<size_t>(c.rank())] = gradients(net);
+  });
+  for (size_t r = 0; r < got.size(); ++r) {
+    CAPTURE(r);
+    REQUIRE(errors[r] == "");
+    for (size_t i = 0; i < expected.size(); ++i) CHECK(same_bits(got[r][i], expected[i]));
+  }
+}
+
+TEST_CASE("DataParallel: exchanges gradients while backward still runs", "[data_parallel]") {
+  // When backward reaches x, both ranks have exchanged the gradient of the last factor.
+  std::atomic<int> sent = 0;
+  struct Counting : Communicator {
+    Communicator& inner;
+    std::atomic<int>& sent;
+    Counting(Communicator& inner, std::atomic<int>& sent) : inner(inner), sent(sent) {}
+    int rank() const override { return inner.rank(); }
+    int size() const override { return inner.size(); }
+    int threads() const override { return 1; }
+    void set_patience(double factor) override { inner.set_patience(factor); }
+    void abort() noexcept override { inner.abort(); }
+    void all_to_all(const std::vector<std::span<const std::byte>>& send,
+                    const std::vector<std::span<std::byte>>& receive,
+                    const std::string& what) override {
+      inner.all_to_all(send, receive, what);
+      if (what == "the gradients of step 3") ++sent;
+    }
+  };
+  std::atomic<int> seen = 0;
+  const std::vector<std::string> errors = on_ranks(2, [&](Communicator& c) {
+    Counting counting(c, sent);
+    const Tensor first = ones({4}).requires_grad_(), middle = ones({4}).requires_grad_(),
+                 last = ones({4}).requires_grad_();
+    optim::DataParallel parallel({first, middle, last}, counting, {.bucket_bytes = 1});
+    const Tensor x = first * 2;
+    x.register_hook([&](const Tensor&) {
+      while (sent < 2 * 3) std::this_thread::yield();  // flags, parts and sums, of both ranks
+      ++seen;
+      return Tensor();
+    });
+    parallel.backward(sum(x * middle * last), true, "the gradients of step 3");
+  });
+  CHECK(errors == std::vector<std::string>{"", ""});
+  CHECK(seen == 2);
+}
+
+TEST_CASE("DataParallel: refuses parameters that differ between ranks", "[data_parallel]") {
+  const std::vector<std::string> errors = on_ranks(3, [](Communicator& c) {
+    const Tensor a = ones({2}).requires_grad_(), b = ones({c.rank() == 2 ? 4 : 3}).requires_grad_();
+    optim::DataParallel({a, b}, c);
+  });
+  const std::string differs =
+      "DataParallel: parameter 1 is float32 (4,) on rank 2 and float32 (3,) on rank 0";
+  CHECK(errors == std::vector<std::string>{differs, "another rank", "another rank"});
+  CHECK(on_ranks(2, [](Communicator& c) {
+          std::vector<Tensor> params{ones({2}).requires_grad_()};
+          if (c.rank() == 1) params.push_back(ones({2}).requires_grad_());
+          optim::DataParallel(params, c);
+        })[0] == "DataParallel: parameter 1 is float32 (2,) on rank 1 and missing on rank 0");
+  CHECK(on_ranks(1, [](Communicator& c) {
+          optim::DataParallel({ones({2}).requires_grad_()}, c, {.bucket_bytes = 0});
+        })[0] == "DataParallel: expected bucket_bytes > 0, got 0");
+  CHECK(on_ranks(1, [](Communicator& c) {
+          optim::DataParallel({ones({2, 3}).transpose(0, 1)}, c);
+        })[0] == "DataParallel: parameter 0: expected a contiguous leaf of float32 or float64");
+}
+
+TEST_CASE("DataParallel: a rank that fails or stays away ends the others", "[data_parallel]") {
+  const auto train = [](Communicator& c, int fault) {
+    const Tensor w = ones({2}).requires_grad_();
+    optim::DataParallel parallel({w}, c);
+    parallel.backward(sum(w));
+    if (c.rank() == 1 && fault == 1) core::fail("the disk is full");
+    if (c.rank() == 1 && fault == 2) return;
+    const Tensor x = w * 2;
+    if (c.rank() == 1)
+      x.register_hook([](const Tensor&) -> Tensor { core::fail("a hook failed"); });
+    parallel.backward(sum(x), true, "the gradients of step 2");
+  };
+  std::vector<std::string> errors = on_ranks(3, [&](Communicator& c) { train(c, 1); });
+  CHECK(errors == std::vector<std::string>{"another rank", "the disk is full", "another rank"});
+  errors = on_ranks(3, [&](Communicator& c) { train(c, 3); });
+  CHECK(errors == std::vector<std::string>{"another rank", "a hook failed", "another rank"});
+  errors = on_ranks(
+      3, [&](Communicator& c) { train(c, 2); }, 0.2);
+  CHECK(errors[1] == "");
+  const std::string late = "rank 1 has not sent the gradients of step 2 within 0.2 s";
+  CHECK((errors[0] == late) + (errors[2] == late) == 1);  // whoever notices first reports it
+  CHECK((errors[0] == "another rank") + (errors[2] == "another rank") == 1);
+}
+
+TEST_CASE("DataParallel: leaves its parameters as they were when it ends", "[data_parallel]") {
+  const Tensor w = ones({2}).requires_grad_();
+  on_ranks(2, [&](Communicator& c) {
+    if (c.rank() == 0) optim::DataParallel({w}, c);
+    if (c.rank() == 1) optim::DataParallel({ones({2}).requires_grad_()}, c);
+  });
+  sum(w * 3).backward();
+  CHECK(w.grad().to_vector<float>() == std::vector<float>{3, 3});
+}
+
+TEST_CASE("Communicator: all_gather and broadcast", "[data_parallel]") {
+  const int ranks = GENERATE(1, 2, 5);
+  std::vector<std::vector<std::string>> gathered(static_cast<size_t>(ranks));
+  std::vector<std::string> data(static_cast<size_t>(ranks));
+  const std::vector<std::string> errors = on_ranks(ranks, [&](Communicator& c) {
+    const auto rank = static_cast<size_t>(c.rank());
+    for (int again = 0; again < 3; ++again)
+      gathered[rank] = optim::all_gather(c, std::string(rank % 3, 'a'), "letters");
+    data[rank] = rank == 0 ? "first" : "other";
+    optim::broadcast(c, std::as_writable_bytes(std::span(data[rank])), "a word");
+  });
+  for (size_t r = 0; r < data.size(); ++r) {
+    CHECK(errors[r] == "");
+    CHECK(data[r] == "first");
+    for (size_t i = 0; i < data.size(); ++i) CHECK(gathered[r][i] == std::string(i % 3, 'a'));
+  }
+  CHECK_THROWS_WITH(optim::local_communicators(0),
+                    "local_communicators: expected at least 1 rank, got 0");
+  CHECK_THROWS_WITH(optim::local_communicators(2, 0),
+                    "local_communicators: expected a deadline > 0 s, got 0");
+}
+
+TEST_CASE("Communicator: refuses data of another size than expected", "[data_parallel]") {
+  const std::vector<std::string> errors = on_ranks(2, [](Communicator& c) {
+    std::string data(c.rank() == 0 ? 3 : 4, 'x');
+    optim::broadcast(c, std::as_writable_bytes(std::span(data)), "a word");
+  });
+  CHECK(errors[1] == "rank 0 sent 3 bytes of a word, expected 4");
+}
