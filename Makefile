@@ -14,6 +14,7 @@
 #:
 #: Each combination of these has its own folder under build/. Other variables:
 #:
+#:   MPI       1: also build libgradus_mpi.so, for training with several processes (mpirun)
 #:   WERROR    1: treat compiler warnings as errors
 #:   V         1: print whole command lines
 #:   CPPFLAGS, CXXFLAGS, LDFLAGS   additional flags
@@ -89,6 +90,9 @@ LIBRARY_OBJ = $(if $(SANITIZE),$(call as_folders,$(LIBRARY_SRC)), \
 STATIC := $(BUILD)/lib/libgradus.a
 SHARED := $(BUILD)/lib/libgradus.so
 SUPPORT := $(BUILD)/obj/support.a
+# Training programs load it when mpirun starts them.
+MPI_LIBRARY := $(BUILD)/lib/libgradus_mpi.so
+MPICXX ?= mpicxx
 PROGRAMS := $(patsubst examples/%.cpp,$(BUILD)/bin/%,$(PROGRAM_SRC))
 
 # Users include <gradus/gradus.h> or <gradus/core/core.h>; so do we, through links to the rooms.
@@ -175,7 +179,7 @@ say = @echo '  $(1)'
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-all: $(STATIC) $(SHARED)  ## builds the library, build/lib/libgradus.a and .so (the default)
+all: $(STATIC) $(SHARED) $(if $(filter-out 0,$(MPI)),$(MPI_LIBRARY))  ## builds the library, build/lib/libgradus.a and .so (the default)
 
 # Long-running commands are marked with +, so that their output appears as it is written. make runs such
 # lines under -n too; `run` only prints them there.
@@ -301,6 +305,12 @@ $(SHARED): $(LIBRARY_OBJ) $(BUILD)/obj/sources $(BUILD)/obj/flags $(BUILD)/obj/e
 	@mkdir -p $(@D)
 	$(quiet)$(link) -shared -Wl,-soname,libgradus.so.$(abi) -Wl,--version-script=$(BUILD)/obj/exports $(filter %.o,$^) $(libraries) -o $@
 	$(quiet)ln -sf $(@F) $@.$(abi)
+
+$(MPI_LIBRARY): optim/mpi/mpi.cpp optim/mpi/mpi.h optim/communicator.h $(SHARED)
+	$(call say,MPI   $@)
+	@command -v $(MPICXX) >/dev/null || { echo "$(MPICXX) is missing: install libopenmpi-dev or libmpich-dev" >&2; exit 2; }
+	$(quiet)OMPI_CXX='$(CXX)' MPICH_CXX='$(CXX)' $(MPICXX) $(subst $(CXX) -O,-O,$(call compile,$<)) -shared $< -L$(BUILD)/lib -lgradus \
+	  -Wl,-rpath,'$$ORIGIN' -o $@
 
 # Of a template that tests instantiate too, the linker takes the first instance: the library's, optimised.
 library_first := -Wl,--whole-archive $(STATIC) -Wl,--no-whole-archive

@@ -41,7 +41,7 @@ class BertTask : public Task {
             [this](int64_t step, int64_t index) {
               return data_.random_batch(Split::train, o_.batch, training_.seed, step, index);
             },
-            training.accumulate),
+            training.batch_order()),
         model_(config()) {}
 
   nn::Module& model() override { return model_; }

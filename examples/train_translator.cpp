@@ -45,7 +45,7 @@ class TranslationTask : public Task {
               return corpus_.pairs->random_batch(Split::train, o_.batch, training_.seed, step,
                                                  index);
             },
-            training.accumulate),
+            training.batch_order()),
         model_(with_vocab(config)) {}
 
   nn::Module& model() override { return model_; }

@@ -129,6 +129,13 @@ models::Fields Flags::stored() const {
   return fields;
 }
 
+std::vector<std::pair<std::string, std::string>> Flags::stored_values() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Flag& flag : flags_)
+    if (flag.stored) values.emplace_back(flag.name(), flag.field.to_text());
+  return values;
+}
+
 std::string Flags::to_json() const { return stored().to_json(); }
 
 bool Flags::enforce(const Flag& flag, const std::string& typed_value, const std::string& where,

@@ -62,6 +62,8 @@ class Flags {
   bool given(const std::string& name) const;
   std::string help() const;
 
+  /// The stored flags and their values, such as {"--min-lr", "0.0001"}.
+  std::vector<std::pair<std::string, std::string>> stored_values() const;
   /// The stored flags as a JSON object, "--min-lr" under "min_lr".
   std::string to_json() const;
   /// Sets the stored flags from `json`, which to_json() made and the file `where` holds. Throws

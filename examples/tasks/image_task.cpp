@@ -35,7 +35,7 @@ ImageTask::ImageTask(const ImageOptions& images, const TrainOptions& training, i
             return make_views(corpus_.images.train.shuffled(images_.batch, training_.seed, batch),
                               training_.seed, batch, true);
           },
-          training_.accumulate) {}
+          training_.batch_order()) {}
 
 ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, int64_t index,
                                        bool changed) const {

@@ -82,6 +82,7 @@ void LossLog::add(Row row) {
     for (size_t i = earlier.more.size(); i < row.more.size(); ++i)
       earlier.more.emplace_back(row.more[i].first, std::numeric_limits<double>::quiet_NaN());
   append(row);
+  if (!writes_) return;
   std::ostringstream csv;
   csv.precision(digits);
   csv << loss_header;

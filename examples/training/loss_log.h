@@ -27,14 +27,17 @@ class LossLog {
     int64_t step;
     double validation_loss;
   };
-  explicit LossLog(std::string folder) : folder_(std::move(folder)) {}
+  /// Unless `writes`, the rows stay in memory: another rank of the run writes them.
+  explicit LossLog(std::string folder, bool writes = true)
+      : folder_(std::move(folder)), writes_(writes) {}
 
   /// Reads loss.csv, if it exists, up to `step`, since a run resumed at `step` rewrites the later
   /// rows. Throws Error, naming the line, on a malformed row or header.
   void read_up_to(int64_t step);
   /// Sets best() of a resumed run from its checkpoint: loss.csv may lack the row.
   void set_best(Best best) { best_ = best; }
-  /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv.
+  /// Appends a row, rounded to the precision of loss.csv, and writes
+  /// loss.csv.
   void add(Row row);
   /// The first step with the lowest validation loss, if any.
   const std::optional<Best>& best() const { return best_; }
@@ -54,6 +57,7 @@ class LossLog {
   void append(const Row& row);
 
   std::string folder_;
+  bool writes_;
   std::vector<Row> rows_;
   std::optional<Best> best_;
 };

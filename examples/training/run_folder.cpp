@@ -125,7 +125,7 @@ void RunFolder::remove_leftovers() const {
   std::vector<std::string> files = files_;
   files.insert(files.end(), recreatable_.begin(), recreatable_.end());
   std::error_code error;
-  for (const char* folder : {"", "best/"})
+  for (const char* folder : {"", "best/", "ema/"})
     for (const auto& entry : fs::directory_iterator(*this / folder, error)) {
       const std::string name = folder + entry.path().filename().string();
       // Temporary files: FILE.tmp, and FILE.tmp123-4 of earlier versions.
@@ -146,7 +146,7 @@ void RunFolder::remove_run() {
     core::check(!error, "cannot remove ", *this / file, ": ", error.message());
   }
   std::error_code not_empty;
-  fs::remove(*this / "best", not_empty);
+  for (const char* folder : {"best", "ema"}) fs::remove(*this / folder, not_empty);
 }
 
 // ---- metadata ----

@@ -1,7 +1,9 @@
 #include "examples/training/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <sstream>
@@ -10,6 +12,7 @@
 #include "examples/training/finite.h"
 #include "examples/training/interrupt.h"
 #include "gradus/core/debug/build_info.h"
+#include "gradus/core/files/checksum.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/runtime/random.h"
 #include "gradus/core/tensor/autograd.h"
@@ -25,17 +28,25 @@ struct KeepRandomState {
   const RandomKey state = default_generator().state();
   ~KeepRandomState() { default_generator().set_state(state); }
 };
+
+/// The random state for a step's index-th batch, given the first batch's: the same on whatever rank
+/// it is computed.
+RandomKey random_state(RandomKey first, int64_t index) {
+  first.seed += static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio
+  return first;
+}
 }  // namespace
 
 Trainer::Trainer(Task& task, const TrainOptions& options, std::string options_json,
-                 RunFolder& folder)
+                 RunFolder& folder, const Ranks& ranks)
     : task_(task),
       o_(options),
       options_json_(std::move(options_json)),
       folder_(folder),
+      ranks_(ranks),
       info_(task.info()),
       optimizer_(task.make_optimizer(options)),
-      losses_(folder.path()),
+      losses_(folder.path(), ranks.is_first()),
       steps_(folder / "steps.csv"),
       validation_examples_(task.validation().examples) {
   if (o_.ema > 0) average_.emplace(task.model().parameters(), o_.ema);
@@ -72,6 +83,7 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   if (metadata.contains("best_step"))  // missing in checkpoints of earlier versions
     losses_.set_best(
         {stored_count(metadata, "best_step", where), stored_number(metadata, "best_loss", where)});
+  if (!ranks_.is_first()) return;
   steps_.cut_after(step_);
   // Saves the best model: the run may have been killed before it did. (If the step's row is lost,
   // the step is evaluated again.)
@@ -80,8 +92,9 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
 
 void Trainer::print_opening() const {
   std::ostringstream out;
-  out << info_.opening << "on     " << num_threads() << " threads, " << blas_info() << "\ninto   "
-      << o_.out << ", "
+  out << info_.opening << "on     ";
+  if (ranks_.several()) out << ranks_.size() << " ranks of ";
+  out << num_threads() << " threads, " << blas_info() << "\ninto   " << o_.out << ", "
       << (saved_step_ >= 0        ? "resumed at"
           : !o_.init_from.empty() ? "with the weights in " + o_.init_from + ", from"
                                   : "from")
@@ -89,14 +102,20 @@ void Trainer::print_opening() const {
   std::fputs(out.str().c_str(), stdout);
 }
 
-/// Accumulates the gradient of one batch of a step and returns the batch's share of the loss.
-double Trainer::accumulate_gradient(int64_t batch) {
+/// Accumulates the gradient of this rank's pass-th batch of a step and returns the batch's share of
+/// the loss.
+double Trainer::accumulate_gradient(int64_t pass) {
   std::optional<AnomalyMode> anomaly;
   if (o_.detect_anomaly) anomaly.emplace();
+  const int64_t index = pass * o_.ranks + o_.rank;
   try {
-    const Tensor loss = task_.loss(step_, batch) / static_cast<double>(o_.accumulate);
+    const Tensor loss = task_.loss(step_, index) / static_cast<double>(o_.accumulate);
     expect_finite("the loss", std::isfinite(loss.item()), step_ + 1);
-    loss.backward();
+    if (parallel_)
+      parallel_->backward(loss, index + o_.ranks >= o_.accumulate,
+                          "the gradients of step " + std::to_string(step_ + 1));
+    else
+      loss.backward();
     return loss.item();
   } catch (const Error& error) {
     const std::string what = error.what();
@@ -109,16 +128,92 @@ double Trainer::step() {
   const double lr = task_.learning_rate(o_, step_);
   optimizer_->set_lr(lr);
   optimizer_->zero_grad();
-  double loss = 0;
-  for (int64_t i = 0; i < o_.accumulate; ++i) loss += accumulate_gradient(i);
+  core::Generator& generator = default_generator();
+  const RandomKey first = generator.state();
+  RandomKey next = first;  // after the step's first batch, which is rank 0's
+  std::vector<double> losses;
+  for (int64_t pass = 0; pass < o_.accumulate / o_.ranks; ++pass) {
+    generator.set_state(random_state(first, pass * o_.ranks + o_.rank));
+    losses.push_back(accumulate_gradient(pass));
+    if (pass == 0) next = generator.state();
+  }
+  const double loss = share_step(losses, next);
   // An unreachable bound clips nothing, but makes step() compute the norm for the log.
   const double any = std::numeric_limits<double>::max();
   const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
   if (average_) average_->update();
   ++step_;
   expect_finite("the gradient's norm", std::isfinite(norm), step_);
-  steps_.add({step_, loss, lr, norm, seconds()});
+  constexpr int64_t steps_between_comparisons = 100;
+  if (step_ % steps_between_comparisons == 0) expect_equal_weights();
+  if (ranks_.is_first()) steps_.add({step_, loss, lr, norm, seconds()});
   return loss;
+}
+
+/// Shares among the ranks what they need of each other's step: the losses of the batches, whose sum
+/// it returns, rank 0's random state, and whether one has been interrupted.
+double Trainer::share_step(const std::vector<double>& losses, const RandomKey& next) {
+  struct Report {
+    double loss;
+    RandomKey next;
+    bool interrupted;
+  };
+  double sum = 0;
+  stopping_ = false;
+  for (const double loss : losses) {
+    const Report own{loss, next, interrupted()};
+    const std::string bytes(reinterpret_cast<const char*>(&own), sizeof own);
+    const std::vector<std::string> all =
+        ranks_.gather(bytes, "the loss of step " + std::to_string(step_ + 1));
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      Report report;
+      std::memcpy(&report, all[rank].data(), sizeof report);
+      sum += report.loss;
+      stopping_ = stopping_ || report.interrupted;
+      if (rank == 0) default_generator().set_state(report.next);
+    }
+  }
+  return sum;
+}
+
+/// Throws Error, naming the ranks, unless all ranks have the same weights.
+void Trainer::expect_equal_weights() const {
+  if (!ranks_.several()) return;
+  internal::Checksum sum;
+  for (const Tensor& p : task_.model().parameters())
+    sum.add(p.data<float>(), static_cast<size_t>(p.numel()) * sizeof(float));
+  const std::vector<std::string> all = ranks_.gather(sum.digits(), "the checksum of its weights");
+  std::string differing;
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0]) differing += ' ' + std::to_string(rank);
+  if (differing.empty()) return;
+  optim::fail_on_all(ranks_.communicator(),
+                     "after step " + std::to_string(step_) + " these ranks' weights differ from " +
+                         "rank 0's:" + differing + "; are their machines of one kind? " + saved());
+}
+
+/// This rank's part of the batches, then all ranks': their scores, or nothing if `may_stop` and
+/// interrupted.
+std::optional<std::vector<Score>> Trainer::scores(const Evaluation& evaluation,
+                                                  const std::string& what, Progress& progress,
+                                                  bool may_stop) const {
+  std::string own;
+  bool complete = true;
+  for (int64_t i = o_.rank; i < evaluation.batches; i += o_.ranks) {
+    complete = !may_stop || !interrupted();
+    if (!complete) break;
+    own += to_bytes(evaluation.score(i));
+    progress.part(what, i + 1, evaluation.batches);
+  }
+  std::vector<std::string> all = ranks_.gather(complete ? own : "interrupted", what);
+  if (std::find(all.begin(), all.end(), "interrupted") != all.end()) return {};
+  std::vector<size_t> at(all.size());
+  std::vector<Score> batches;
+  for (int64_t i = 0; i < evaluation.batches; ++i) {
+    const auto rank = static_cast<size_t>(i % o_.ranks);
+    batches.push_back(score_from(all[rank], at[rank]));
+  }
+  return batches;
 }
 
 /// The mean score over all batches, or nothing if `may_stop` and interrupted.
@@ -127,13 +222,9 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
   const NoGrad no_grad;
   const EvalMode eval;
   const KeepRandomState random;
-  std::vector<Score> batches;
-  for (int64_t i = 0; i < evaluation.batches; ++i) {
-    if (may_stop && interrupted()) return {};
-    batches.push_back(evaluation.score(i));
-    progress.part(what, i + 1, evaluation.batches);
-  }
-  return mean_score(batches);
+  const std::optional<std::vector<Score>> batches = scores(evaluation, what, progress, may_stop);
+  if (!batches) return {};
+  return mean_score(*batches);
 }
 
 void Trainer::expect_finite(const std::string& what, bool finite, int64_t step) const {
@@ -178,6 +269,11 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
     const std::string name = first_not_finite(state);
     expect_finite(name, name.empty(), step_);
   }
+  if (!ranks_.is_first()) {
+    if (row) losses_.add(*row);
+    saved_step_ = step_;
+    return;
+  }
   writing([&] {
     if (saved_step_ < 0) folder_.remove_run();  // replaced with --overwrite
     if (row) losses_.add(*row);
@@ -208,7 +304,7 @@ void Trainer::log_and_save(Progress& progress) {
   LossLog::Row row{step_, train.loss, validation.loss};
   for (const NamedMean& mean : validation.more) row.more.emplace_back(mean.name, mean.value);
   save(row);
-  if (step_ > 0 && step_ < o_.steps) plot_.draw(picture());
+  if (step_ > 0 && step_ < o_.steps && ranks_.is_first()) plot_.draw(picture());
   estimate_examples_ = on_train.examples + on_validation.examples;
   estimate_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   progress.note(losses_.last_line());
@@ -231,6 +327,7 @@ double Trainer::seconds_besides_steps() const {
 }
 
 void Trainer::show(Progress& progress) const {
+  if (!ranks_.is_first()) return;
   progress.note("at step " + std::to_string(step_) + ':');
   const NoGrad no_grad;
   const EvalMode eval;
@@ -239,20 +336,25 @@ void Trainer::show(Progress& progress) const {
   progress.go_on();
 }
 
+/// Whether to save and end, because this process, or one of several, has been interrupted.
+bool Trainer::stopping() const { return ranks_.several() ? stopping_ : interrupted(); }
+
 bool Trainer::train() {
+  if (o_.accumulate > 1) parallel_.emplace(task_.model().parameters(), ranks_.communicator());
   Progress progress(step_, o_.steps, info_.batch_items * o_.accumulate, info_.items);
   while (true) {
     const bool due = step_ % o_.eval_every == 0 || step_ == o_.steps;
     if (due && losses_.last_step() < step_) log_and_save(progress);
-    if (step_ == o_.steps || interrupted() || out_of_patience()) break;
+    if (step_ == o_.steps || stopping() || out_of_patience()) break;
     const double loss = step();
     progress.update(step_, loss, seconds_besides_steps());
     if (o_.sample_every > 0 && step_ % o_.sample_every == 0 && step_ < o_.steps) show(progress);
   }
   const double trained = seconds();
-  writing([&] { plot_.draw(picture()); });
-  const std::optional<Score> validation =
-      score(task_.validation(), "loss over the whole validation part", progress, true);
+  if (ranks_.is_first()) writing([&] { plot_.draw(picture()); });
+  std::optional<Score> validation;
+  if (!stopping())
+    validation = score(task_.validation(), "loss over the whole validation part", progress, true);
   if (!validation) {  // interrupted during the evaluation or before
     if (saved_step_ < step_) save();
     writing([&] { plot_.finish(); });

@@ -10,10 +10,13 @@
 #include "examples/pictures/plot.h"
 #include "examples/training/loss_log.h"
 #include "examples/training/progress.h"
+#include "examples/training/ranks.h"
 #include "examples/training/run_folder.h"
 #include "examples/training/step_log.h"
 #include "examples/training/training.h"
+#include "gradus/core/runtime/random.h"
 #include "gradus/models/folder/checkpoint.h"
+#include "gradus/optim/data_parallel.h"
 
 namespace gradus {
 
@@ -23,7 +26,8 @@ namespace gradus {
 class Trainer {
  public:
   /// `options_json`: the flags to store in checkpoints.
-  Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder);
+  Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder,
+          const Ranks& ranks);
 
   /// Continues the run that wrote the checkpoint. Without --eval-only, throws Error if that run
   /// used other data or has done more than --steps steps.
@@ -37,8 +41,13 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
-  double accumulate_gradient(int64_t batch);
+  double accumulate_gradient(int64_t pass);
   double step();
+  double share_step(const std::vector<double>& losses, const RandomKey& next);
+  bool stopping() const;
+  void expect_equal_weights() const;
+  std::optional<std::vector<Score>> scores(const Evaluation& evaluation, const std::string& what,
+                                           Progress& progress, bool may_stop) const;
   std::optional<Score> score(const Evaluation& evaluation, const std::string& what,
                              Progress& progress, bool may_stop) const;
   void log_and_save(Progress& progress);
@@ -61,14 +70,17 @@ class Trainer {
   TrainOptions o_;
   std::string options_json_;
   RunFolder& folder_;
+  const Ranks& ranks_;
   const TaskInfo info_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::WeightAverage> average_;  // with --ema
   LossLog losses_;
   StepLog steps_;
   BackgroundPlot plot_;
-  int64_t step_ = 0, saved_step_ = -1;  // steps done, by now and at the last save
-  const double validation_examples_;    // of the whole validation part
+  std::optional<optim::DataParallel> parallel_;  // with several batches per step
+  bool stopping_ = false;                        // a rank was interrupted during the last step
+  int64_t step_ = 0, saved_step_ = -1;           // steps done, by now and at the last save
+  const double validation_examples_;             // of the whole validation part
   // The last estimate of the losses: how long it and saving took, and how many examples it scored.
   double estimate_seconds_ = 0, estimate_examples_ = 1;
   Clock::time_point start_ = Clock::now();

@@ -6,7 +6,9 @@
 #include <optional>
 
 #include "examples/training/interrupt.h"
+#include "examples/training/ranks.h"
 #include "examples/training/trainer.h"
+#include "gradus/core/debug/build_info.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/models/folder/model_folder.h"
 #include "gradus/nn/metrics.h"
@@ -111,7 +113,9 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
   flags.group("Training", true);
   flags.add("--steps", o.steps, 1, 4e9, "optimiser steps");
   flags.add("--accumulate", o.accumulate, 1, 65536,
-            "batches per step, whose gradients are averaged");
+            "batches per step, whose gradients are averaged; mpirun's ranks divide them among "
+            "themselves",
+            "the number of ranks");
   add_optimizer_flags(flags, o);
   flags.add("--ema", o.ema, 0, below_1,
             "decay of a running mean of the weights, kept as a model in ema/; 0: none");
@@ -129,6 +133,7 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
   flags.add("--sample-every", o.sample_every, 0, any,
             "steps between samples of the model's output; 0: only at the end");
   flags.add("--threads", o.threads, 1, 1024, "number of threads");
+  flags.add("--deadline", o.deadline, 1, 1e6, "seconds that a rank waits for another one");
   flags.add(
       "--resume", o.resume,
       "continue from the last checkpoint in --out; --steps, --patience and the learning rate's "
@@ -177,25 +182,53 @@ std::vector<std::string> run_files() {
   return files;
 }
 
+/// How the ranks divide the work. Throws Error if they cannot.
+void check_ranks(const TrainOptions& o, nn::Module& model) {
+  core::check(o.accumulate % o.ranks == 0, "--accumulate ", o.accumulate,
+              ": that many batches per step cannot be divided among ", o.ranks,
+              " ranks; expected a multiple of ", o.ranks);
+  for (const auto& [name, buffer] : model.named_buffers())
+    core::check(o.ranks == 1 || !name.ends_with("running_mean"), "the batch norm of '", name,
+                "' would see each rank's batch alone: expected one rank, got ", o.ranks);
+}
+
+/// Throws Error, naming the rank, unless all ranks run the same training.
+void expect_same_run(const Ranks& ranks, const Flags& flags, const TrainProgram& program,
+                     const TaskInfo& info, const std::optional<models::Checkpoint>& checkpoint) {
+  std::vector<std::pair<std::string, std::string>> values{
+      {"the program", program.kind}, {"its version", version()}, {"the data", info.data_id}};
+  for (const auto& [name, value] : flags.stored_values())
+    if (std::find(program.data_flags.begin(), program.data_flags.end(), name) ==
+        program.data_flags.end())
+      values.emplace_back(name, value);
+  std::string step = "none";
+  if (checkpoint) step = checkpoint->metadata().at("step");
+  values.emplace_back("the checkpoint's step", step);
+  ranks.expect_same(values);
+}
+
 int evaluate(Task& task, const TrainOptions& o, const std::string& options, RunFolder& folder,
-             const std::optional<models::Checkpoint>& checkpoint) {
-  Trainer trainer(task, o, options, folder);
+             const Ranks& ranks, const std::optional<models::Checkpoint>& checkpoint) {
+  Trainer trainer(task, o, options, folder, ranks);
   if (checkpoint) trainer.resume(*checkpoint);
   catch_interrupts();
   return trainer.evaluate() ? 0 : 130;
 }
 
-}  // namespace
-
-int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
-                 const TrainProgram& program) {
-  if (!flags.parse(argc, argv)) return 0;
-  check_options(o);
-  if (!flags.given("--min-lr")) o.min_lr = o.stable > 0 ? 0 : o.lr / 10;
+/// Sets what the ranks share, and the folder's lock on rank 0, which alone writes there.
+void join(const Ranks& ranks, const Flags& flags, TrainOptions& o, RunFolder& folder) {
+  o.rank = ranks.rank();
+  o.ranks = ranks.size();
+  if (ranks.several() && !flags.given("--accumulate")) o.accumulate = o.ranks;
+  if (ranks.several() && !flags.given("--threads")) o.threads = ranks.threads();
   set_num_threads(static_cast<int>(o.threads));
+  if (!o.eval_only && ranks.is_first()) folder.lock();
+  ranks.gather("", "its start");  // the others read the folder after that
+}
 
+int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& program) {
   RunFolder folder(o.out, run_files(), {"text.tokens", "train.tokens", "validation.tokens"});
-  if (!o.eval_only) folder.lock();
+  join(ranks, flags, o, folder);
   std::optional<models::Checkpoint> checkpoint;
   std::vector<std::string> changes;  // of the checkpoint's flags
   if (o.from_checkpoint()) {
@@ -210,7 +243,7 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
                                          "--warmup", "--decay-steps", "--stable"});
     changes =
         flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change);
-  } else if (!o.overwrite && !o.eval_only) {
+  } else if (!o.overwrite && !o.eval_only && ranks.is_first()) {
     folder.expect_no_run();
   }
   if (!o.init_from.empty())
@@ -227,17 +260,45 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
                   p.dtype(), ", which cannot be trained; convert --weights float32 can help");
     task->model().to(float32);  // the file may have another dtype
   }
-  if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, checkpoint);
-  Trainer trainer(*task, o, flags.to_json(), folder);
+  check_ranks(o, task->model());
+  if (ranks.several()) expect_same_run(ranks, flags, program, task->info(), checkpoint);
+  if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, ranks, checkpoint);
+  Trainer trainer(*task, o, flags.to_json(), folder, ranks);
   if (checkpoint) trainer.resume(*checkpoint);
   checkpoint.reset();
-  folder.make();
-  if (!o.resume && !o.overwrite) folder.expect_no_run();  // another process may have begun a run
-  folder.remove_leftovers();
+  if (ranks.is_first()) {
+    folder.make();
+    if (!o.resume && !o.overwrite) folder.expect_no_run();  // another process may have begun a run
+    folder.remove_leftovers();
+  }
   trainer.print_opening();
   for (const std::string& change : changes) std::printf("changed %s\n", change.c_str());
   catch_interrupts();
   return trainer.train() ? 0 : 130;
+}
+
+}  // namespace
+
+int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
+                 const TrainProgram& program) {
+  try {
+    if (!flags.parse(argc, argv)) return 0;
+    check_options(o);
+    if (!flags.given("--min-lr")) o.min_lr = o.stable > 0 ? 0 : o.lr / 10;
+  } catch (const Error&) {
+    if (launched_rank() > 0) return 1;  // rank 0 says the same
+    throw;
+  }
+  const Ranks ranks(o.deadline);
+  try {
+    return run(ranks, flags, o, program);
+  } catch (const optim::OtherRankFailed&) {
+    return 1;
+  } catch (const Error& e) {
+    ranks.communicator().abort();
+    if (!ranks.several()) throw;
+    core::fail("rank ", ranks.rank(), ": ", e.what());
+  }
 }
 
 }  // namespace gradus

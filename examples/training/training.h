@@ -10,6 +10,7 @@
 #include "examples/support/flags.h"
 #include "examples/training/task.h"
 #include "gradus/core/runtime/threads.h"
+#include "gradus/models/data/prefetch.h"
 
 namespace gradus {
 
@@ -27,8 +28,12 @@ struct TrainOptions {
   uint64_t seed = 1337;
   std::string out = "out/train", init_from = {};
   int64_t threads = num_threads(), sample_every = 0;
+  double deadline = 60;
+  int rank = 0, ranks = 1;  // this process's number, and their number
   bool resume = false, overwrite = false, eval_only = false, detect_anomaly = false;
 
+  /// The batches that this rank takes: every `ranks`-th of a step's.
+  models::BatchOrder batch_order() const { return {accumulate, rank, ranks}; }
   /// True if the weights come from the checkpoint in `out`.
   bool from_checkpoint() const { return resume || (eval_only && init_from.empty()); }
   /// The folder whose weights and tokenizer the run starts from; empty if it starts from scratch.

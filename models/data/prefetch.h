@@ -17,6 +17,12 @@
 
 namespace gradus::models {
 
+/// The batches that one consumer takes: (step, first), (step, first + stride), ... below
+/// (step, per_step), then those of the next step.
+struct BatchOrder {
+  int64_t per_step = 1, first = 0, stride = 1;
+};
+
 /// Calls a function (step, index) -> Batch ahead of time, on its own thread.
 ///   models::Prefetch<TokenBatch> batches([&](int64_t step, int64_t index) {
 ///     return data.random_batch(Split::train, 32, seed, step, index);
@@ -35,12 +41,15 @@ class Prefetch {
  public:
   using Make = std::function<Batch(int64_t step, int64_t index)>;  ///< makes one batch
 
-  /// `indices` is the number of batches per step: (step, index + 1) follows (step, index), and
-  /// (step + 1, 0) follows the last of a step. Throws Error if it is below 1 or no thread can be
-  /// started.
-  explicit Prefetch(Make make, int64_t indices = 1) : make_(std::move(make)), indices_(indices) {
+  /// Throws Error if `order` is empty or no thread can be started.
+  explicit Prefetch(Make make, const BatchOrder& order = {})
+      : make_(std::move(make)), order_(order) {
     core::check(make_ != nullptr, "Prefetch: expected a function");
-    core::check(indices >= 1, "Prefetch: expected at least 1 batch per step, got ", indices);
+    core::check(order.per_step >= 1, "Prefetch: expected at least 1 batch per step, got ",
+                order.per_step);
+    core::check(order.first >= 0 && order.first < order.per_step && order.stride >= 1,
+                "Prefetch: expected 0 <= first < ", order.per_step, " and stride >= 1, got ",
+                order.first, " and ", order.stride);
     try {
       worker_ = std::thread([this] { work(); });
     } catch (const std::system_error& e) {
@@ -90,9 +99,10 @@ class Prefetch {
   };
 
   std::optional<Position> next(const Position& position) const {
-    if (position.index < indices_ - 1) return Position{position.step, position.index + 1};
+    if (position.index < order_.per_step - order_.stride)
+      return Position{position.step, position.index + order_.stride};
     if (position.step == std::numeric_limits<int64_t>::max()) return std::nullopt;
-    return Position{position.step + 1, 0};
+    return Position{position.step + 1, order_.first};
   }
 
   void work() {
@@ -117,7 +127,7 @@ class Prefetch {
   }
 
   const Make make_;
-  const int64_t indices_;
+  const BatchOrder order_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
   std::optional<Position> wanted_, busy_;  // the next batch to make; the batch being made

@@ -34,7 +34,7 @@ TEST_CASE("prefetch: returns what the function returns, in any order", "[prefetc
         ++calls;
         return Place(step, index);
       },
-      3);
+      {.per_step = 3});
   for (int64_t step = 0; step < 50; ++step)
     for (int64_t index = 0; index < 3; ++index)
       CHECK(batches.at(step, index) == Place(step, index));
@@ -48,6 +48,19 @@ TEST_CASE("prefetch: returns what the function returns, in any order", "[prefetc
   constexpr int64_t last = std::numeric_limits<int64_t>::max();
   CHECK(batches.at(last, 2) == Place(last, 2));
   CHECK(batches.at(0) == Place(0, 0));
+}
+
+TEST_CASE("prefetch: one rank's share of each step", "[prefetch]") {
+  std::atomic<int> calls = 0;
+  Prefetch<Place> batches(
+      [&](int64_t step, int64_t index) {
+        ++calls;
+        return Place(step, index);
+      },
+      {.per_step = 6, .first = 1, .stride = 3});
+  for (int64_t step = 0; step < 50; ++step)
+    for (const int64_t index : {1, 4}) CHECK(batches.at(step, index) == Place(step, index));
+  CHECK(calls <= 101);  // none computed twice
 }
 
 TEST_CASE("prefetch: the next batch is computed on another thread, before it is requested",
@@ -91,8 +104,12 @@ TEST_CASE("prefetch: exceptions are rethrown by at() for their batch", "[prefetc
     thrown.at(0);  // batch 1 throws in the background, unobserved
   }
   CHECK_THROWS_WITH(Prefetch<int>(nullptr), Contains("expected a function"));
-  CHECK_THROWS_WITH(Prefetch<int>([](int64_t, int64_t) { return 0; }, 0),
+  CHECK_THROWS_WITH(Prefetch<int>([](int64_t, int64_t) { return 0; }, {.per_step = 0}),
                     Contains("batch per step"));
+  for (const models::BatchOrder& order :
+       {models::BatchOrder{2, 2, 1}, models::BatchOrder{2, -1, 1}, models::BatchOrder{2, 0, 0}})
+    CHECK_THROWS_WITH(Prefetch<int>([](int64_t, int64_t) { return 0; }, order),
+                      Contains("expected 0 <= first < 2 and stride >= 1, got"));
 }
 
 TEST_CASE("prefetch: waits in its destructor for a batch that is being computed", "[prefetch]") {

@@ -1,0 +1,323 @@
+#include "gradus/optim/mpi/mpi.h"
+
+// Without MPI's old C++ interface.
+#define OMPI_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+namespace gradus::optim {
+
+namespace {
+
+using Bytes = std::span<const std::byte>;
+using WritableBytes = std::span<std::byte>;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Tags of messages: data; "which call are you in?", its answer; "I have failed".
+enum Tag { data = 1, question, answer, failure };
+
+/// Seconds that ranks have to answer a question, and to hear who reports the failure.
+constexpr double time_to_answer = 2, time_to_report = 3;
+
+void check_mpi(int status, const char* what) {
+  if (status == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  core::fail("MPI: ", what, ": ", std::string(text, static_cast<size_t>(length)));
+}
+
+/// Yields, then sleeps longer and longer: a rank that waits leaves the processor to those that
+/// compute.
+class Pause {
+ public:
+  void operator()() {
+    if (++rounds_ < 50) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(20 + rounds_ / 10, 500)));
+  }
+
+ private:
+  int rounds_ = 0;
+};
+
+/// Messages under way, each to or from a rank.
+struct Transfers {
+  std::vector<MPI_Request> requests;
+  std::vector<int> ranks;
+
+  void receive(WritableBytes bytes, int from) {
+    each_piece(bytes, from, [&](WritableBytes piece, MPI_Request* request) {
+      return MPI_Irecv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, from, data,
+                       MPI_COMM_WORLD, request);
+    });
+  }
+  void send(Bytes bytes, int to) {
+    each_piece(bytes, to, [&](Bytes piece, MPI_Request* request) {
+      return MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, to, data,
+                       MPI_COMM_WORLD, request);
+    });
+  }
+  bool complete() {
+    int all = 0;
+    const auto n = static_cast<int>(requests.size());
+    check_mpi(MPI_Testall(n, requests.data(), &all, MPI_STATUSES_IGNORE), "receiving");
+    return all != 0;
+  }
+  /// The ranks that have not sent or not received all.
+  std::vector<int> missing() {
+    std::vector<int> found;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      int done = 0;
+      MPI_Request_get_status(requests[i], &done, MPI_STATUS_IGNORE);
+      if (!done && (found.empty() || found.back() != ranks[i])) found.push_back(ranks[i]);
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+
+ private:
+  /// MPI counts bytes in an int.
+  template <class Span, class Start>
+  void each_piece(Span bytes, int rank, const Start& start) {
+    constexpr size_t most = 1 << 30;
+    for (size_t at = 0; at < bytes.size(); at += most) {
+      requests.push_back(MPI_REQUEST_NULL);
+      ranks.push_back(rank);
+      const Span piece = bytes.subspan(at, std::min(most, bytes.size() - at));
+      check_mpi(start(piece, &requests.back()), "starting a transfer");
+    }
+  }
+};
+
+class MpiCommunicator : public Communicator {
+ public:
+  explicit MpiCommunicator(const MpiOptions& options);
+  ~MpiCommunicator() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int threads() const override { return threads_; }
+  void set_patience(double factor) override { patience_ = factor; }
+  void all_to_all(const std::vector<Bytes>& send, const std::vector<WritableBytes>& receive,
+                  const std::string& what) override;
+  void abort() noexcept override;
+
+ private:
+  void share_processors();
+  void read_control();
+  void control(int to, Tag tag, int64_t value = 0);
+  bool wait(Transfers& transfers, double seconds, const std::string& what);
+  void give_up(Transfers& transfers, const std::string& what);
+  std::vector<int> at_fault(const std::vector<int>& missing) const;
+  double deadline() const { return options_.deadline_seconds * patience_; }
+
+  MpiOptions options_;
+  int rank_ = 0, size_ = 1, threads_ = 1;
+  double patience_ = 1;
+  int64_t call_ = 0;                // number of the current call
+  std::map<int, int64_t> answers_;  // by rank: the call that it waits in
+  std::vector<std::string> hosts_;
+
+  // abort() may be called while another thread waits in all_to_all: one at a time calls MPI.
+  std::mutex mutex_;
+  bool failed_ = false, told_ = false;
+  std::deque<int64_t> outbox_;  // control messages, which MPI may send later
+};
+
+MpiCommunicator::MpiCommunicator(const MpiOptions& options) : options_(options) {
+  core::check(options.deadline_seconds > 0, "mpi_communicator: expected a deadline > 0 s, got ",
+              options.deadline_seconds);
+  int provided = 0, initialized = 0;
+  MPI_Initialized(&initialized);
+  core::check(!initialized, "mpi_communicator: MPI has been initialised before");
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+  core::check(provided >= MPI_THREAD_SERIALIZED,
+              "mpi_communicator: expected an MPI that more than one thread may call");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  share_processors();
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  if (std::uncaught_exceptions() > 0) abort();
+  if (failed_) return;
+  try {
+    patience_ = 10;  // the last rank may still be writing
+    all_gather(*this, "", "its end");
+    MPI_Finalize();
+  } catch (const Error&) {
+    // Another rank has reported it.
+  }
+}
+
+/// Sets threads_: a rank that mpirun has bound to processors of its own takes those, others share.
+void MpiCommunicator::share_processors() {
+  char host[MPI_MAX_PROCESSOR_NAME];
+  int length = 0;
+  MPI_Get_processor_name(host, &length);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  std::string processors;
+  for (size_t i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &set)) processors += ' ' + std::to_string(i);
+  const std::string own = std::string(host, static_cast<size_t>(length)) + '\n' + processors;
+  const std::vector<std::string> all = all_gather(*this, own, "its processors");
+  for (const std::string& other : all) hosts_.push_back(other.substr(0, other.find('\n')));
+  const auto sharing = static_cast<int>(std::count(all.begin(), all.end(), own));
+  threads_ = std::max(1, CPU_COUNT(&set) / sharing);
+}
+
+void MpiCommunicator::all_to_all(const std::vector<Bytes>& send,
+                                 const std::vector<WritableBytes>& receive,
+                                 const std::string& what) {
+  Transfers transfers;
+  {
+    const std::lock_guard lock(mutex_);
+    ++call_;
+    for (int i = 0; i < size_; ++i)
+      if (i != rank_) transfers.receive(receive[static_cast<size_t>(i)], i);
+    for (int i = 0; i < size_; ++i)
+      if (i != rank_) transfers.send(send[static_cast<size_t>(i)], i);
+  }
+  if (!wait(transfers, deadline(), what)) give_up(transfers, what);
+}
+
+/// Returns whether all transfers were complete in time.
+bool MpiCommunicator::wait(Transfers& transfers, double seconds, const std::string& what) {
+  const Clock::time_point start = Clock::now();
+  Clock::time_point called = start;
+  Pause pause;
+  while (true) {
+    std::vector<int> missing;
+    {
+      const std::lock_guard lock(mutex_);
+      if (failed_) throw OtherRankFailed("this rank has failed");
+      if (transfers.complete()) return true;
+      read_control();
+      if (seconds_since(called) > 0.05) missing = transfers.missing();
+    }
+    if (seconds_since(start) > seconds) return false;
+    if (!missing.empty()) {
+      called = Clock::now();
+      if (options_.while_waiting) options_.while_waiting(what, missing);
+    }
+    pause();
+  }
+}
+
+/// Answers questions, and throws OtherRankFailed if a rank has failed.
+void MpiCommunicator::read_control() {
+  for (const Tag tag : {failure, question, answer}) {
+    int there = 0;
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &status);
+    if (!there) continue;
+    int64_t value = 0;
+    MPI_Recv(&value, 1, MPI_INT64_T, status.MPI_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (tag == question) control(status.MPI_SOURCE, answer, call_);
+    if (tag == answer) answers_[status.MPI_SOURCE] = value;
+    if (tag != failure) continue;
+    failed_ = told_ = true;
+    throw OtherRankFailed("rank " + std::to_string(status.MPI_SOURCE) + " has failed");
+  }
+}
+
+void MpiCommunicator::control(int to, Tag tag, int64_t value) {
+  outbox_.push_back(value);
+  MPI_Request request;
+  MPI_Isend(&outbox_.back(), 1, MPI_INT64_T, to, tag, MPI_COMM_WORLD, &request);
+  MPI_Request_free(&request);
+}
+
+void MpiCommunicator::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  failed_ = true;
+  if (told_) return;
+  told_ = true;
+  for (int i = 0; i < size_; ++i)
+    if (i != rank_) control(i, failure);
+  // The messages leave while MPI is being called.
+  for (int i = 0; i < 20; ++i) {
+    int ignored = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, failure, MPI_COMM_WORLD, &ignored, MPI_STATUS_IGNORE);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+/// The ranks to name when a wait has reached its deadline. Those among `missing` that answer no
+/// question; if all answer, they wait for others: those that do not, or are in the earliest call.
+std::vector<int> MpiCommunicator::at_fault(const std::vector<int>& missing) const {
+  std::vector<int> silent, silent_and_missing, earliest;
+  int64_t first_call = call_;
+  for (const auto& [rank, call] : answers_) first_call = std::min(first_call, call);
+  for (int i = 0; i < size_; ++i) {
+    const auto found = answers_.find(i);
+    if (i == rank_) continue;
+    if (found != answers_.end()) {
+      if (found->second == first_call && first_call < call_) earliest.push_back(i);
+      continue;
+    }
+    silent.push_back(i);
+    if (std::find(missing.begin(), missing.end(), i) != missing.end())
+      silent_and_missing.push_back(i);
+  }
+  for (const std::vector<int>& ranks : {silent_and_missing, silent, earliest})
+    if (!ranks.empty()) return ranks;
+  return missing;
+}
+
+/// Called when a wait has reached its deadline. Returns if the data comes after all.
+void MpiCommunicator::give_up(Transfers& transfers, const std::string& what) {
+  {
+    const std::lock_guard lock(mutex_);
+    answers_.clear();
+    for (int i = 0; i < size_; ++i)
+      if (i != rank_) control(i, question);
+  }
+  if (wait(transfers, time_to_answer, what)) return;
+  std::vector<int> late;
+  {
+    const std::lock_guard lock(mutex_);
+    late = at_fault(transfers.missing());
+  }
+  std::ostringstream message;
+  for (const int rank : late)
+    message << (rank == late.front() ? "rank " : ", rank ") << rank << " ("
+            << (hosts_.empty() ? "host unknown" : hosts_[static_cast<size_t>(rank)]) << ')';
+  message << " did not send " << what << " within " << deadline()
+          << " s: stopped, gone or slower than the others";
+  // The first rank that is not at fault reports it.
+  int reporter = 0;
+  while (std::find(late.begin(), late.end(), reporter) != late.end()) ++reporter;
+  if (reporter != rank_ && wait(transfers, time_to_report, what)) return;
+  abort();
+  throw Error(message.str());
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options) {
+  return std::make_unique<MpiCommunicator>(options);
+}
+
+}  // namespace gradus::optim
+
+gradus::optim::Communicator* gradus_mpi_communicator(const gradus::optim::MpiOptions& options) {
+  return gradus::optim::mpi_communicator(options).release();
+}
