@@ -18,7 +18,7 @@ struct Board {
   std::condition_variable changed;
   std::vector<const std::vector<Bytes>*> sent;  // by rank: what it sends in the current call
   std::vector<int64_t> posted, taken;           // by rank: calls begun, and those all read
-  bool aborted = false;
+  int failed = -1;                              // the rank that failed first, or -1
   explicit Board(size_t size) : sent(size), posted(size), taken(size) {}
 };
 
@@ -30,7 +30,6 @@ class LocalCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(board_->sent.size()); }
   int threads() const override { return 1; }
-  void set_patience(double factor) override { patience_ = factor; }
 
   void all_to_all(const std::vector<Bytes>& send, const std::vector<WritableBytes>& receive,
                   const std::string& what) override {
@@ -52,10 +51,11 @@ class LocalCommunicator : public Communicator {
     wait_for(lock, board_->taken, what);  // until then others read what this rank sends
   }
 
-  void abort() noexcept override {
+  bool abort() noexcept override {
     const std::lock_guard lock(board_->mutex);
-    board_->aborted = true;
+    if (board_->failed < 0) board_->failed = rank_;
     board_->changed.notify_all();
+    return board_->failed == rank_;
   }
 
  private:
@@ -64,22 +64,22 @@ class LocalCommunicator : public Communicator {
                 const std::string& what) {
     const int64_t own = counts[static_cast<size_t>(rank_)];
     const auto complete = [&] {
-      return board_->aborted || *std::min_element(counts.begin(), counts.end()) >= own;
+      return board_->failed >= 0 || *std::min_element(counts.begin(), counts.end()) >= own;
     };
-    const std::chrono::duration<double> limit(deadline_ * patience_);
+    const std::chrono::duration<double> limit(deadline_);
     const bool in_time = board_->changed.wait_for(lock, limit, complete);
-    if (in_time && !board_->aborted) return;
-    const auto late = std::min_element(counts.begin(), counts.end()) - counts.begin();
-    const bool reported = board_->aborted;
-    board_->aborted = true;
+    if (in_time && board_->failed < 0) return;
+    if (board_->failed >= 0)
+      throw OtherRankFailed("rank " + std::to_string(board_->failed) + " has failed");
+    board_->failed = rank_;
     board_->changed.notify_all();
-    if (reported) throw OtherRankFailed("another rank has failed");
+    const auto late = std::min_element(counts.begin(), counts.end()) - counts.begin();
     core::fail("rank ", late, " has not sent ", what, " within ", limit.count(), " s");
   }
 
   std::shared_ptr<Board> board_;
   int rank_;
-  double deadline_, patience_ = 1;
+  double deadline_;
 };
 }  // namespace
 

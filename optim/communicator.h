@@ -41,11 +41,9 @@ class Communicator {
   virtual void all_to_all(const std::vector<std::span<const std::byte>>& send,
                           const std::vector<std::span<std::byte>>& receive,
                           const std::string& what) = 0;
-  /// Multiplies the deadline of later calls: for a wait that may be long, such as for one rank's
-  /// preparation of the data.
-  virtual void set_patience(double factor) = 0;
-  /// Makes the other ranks' calls throw OtherRankFailed, now and from now on.
-  virtual void abort() noexcept = 0;
+  /// Makes the other ranks' calls throw OtherRankFailed, now and from now on. Returns false if
+  /// another rank has failed before: this one's error need not be reported.
+  virtual bool abort() noexcept = 0;
 };
 
 /// What each rank gives as `own`, by rank.

@@ -29,8 +29,16 @@ double seconds_since(Clock::time_point start) {
 // Tags of messages: data; "which call are you in?", its answer; "I have failed".
 enum Tag { data = 1, question, answer, failure };
 
+/// What a rank answers.
+struct State {
+  int64_t call = 0;     // number of its last call
+  int64_t waiting = 0;  // 1 in that call, 0 after it
+};
+
 /// Seconds that ranks have to answer a question, and to hear who reports the failure.
 constexpr double time_to_answer = 2, time_to_report = 3;
+/// How many deadlines a rank that answers has.
+constexpr int deadlines_of_the_living = 10;
 
 void check_mpi(int status, const char* what) {
   if (status == MPI_SUCCESS) return;
@@ -111,31 +119,33 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int threads() const override { return threads_; }
-  void set_patience(double factor) override { patience_ = factor; }
   void all_to_all(const std::vector<Bytes>& send, const std::vector<WritableBytes>& receive,
                   const std::string& what) override;
-  void abort() noexcept override;
+  bool abort() noexcept override;
 
  private:
   void share_processors();
   void read_control();
-  void control(int to, Tag tag, int64_t value = 0);
+  void control(int to, Tag tag, const State& state = {});
+  void answer_questions();
   bool wait(Transfers& transfers, double seconds, const std::string& what);
+  bool others_live(Transfers& transfers, const std::string& what);
   void give_up(Transfers& transfers, const std::string& what);
   std::vector<int> at_fault(const std::vector<int>& missing) const;
-  double deadline() const { return options_.deadline_seconds * patience_; }
 
   MpiOptions options_;
   int rank_ = 0, size_ = 1, threads_ = 1;
-  double patience_ = 1;
-  int64_t call_ = 0;                // number of the current call
-  std::map<int, int64_t> answers_;  // by rank: the call that it waits in
   std::vector<std::string> hosts_;
 
-  // abort() may be called while another thread waits in all_to_all: one at a time calls MPI.
+  // One thread at a time calls MPI: the caller of all_to_all, of abort, or listener_, which answers
+  // questions while this rank is in no call.
   std::mutex mutex_;
-  bool failed_ = false, told_ = false;
-  std::deque<int64_t> outbox_;  // control messages, which MPI may send later
+  State state_;
+  std::map<int, State> answers_;  // by rank
+  bool failed_ = false, told_ = false, other_failed_ = false;
+  std::deque<State> outbox_;  // control messages, which MPI may send later
+  bool ending_ = false;
+  std::thread listener_;
 };
 
 MpiCommunicator::MpiCommunicator(const MpiOptions& options) : options_(options) {
@@ -150,18 +160,38 @@ MpiCommunicator::MpiCommunicator(const MpiOptions& options) : options_(options) 
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  listener_ = std::thread([this] { answer_questions(); });
   share_processors();
 }
 
 MpiCommunicator::~MpiCommunicator() {
   if (std::uncaught_exceptions() > 0) abort();
-  if (failed_) return;
   try {
-    patience_ = 10;  // the last rank may still be writing
-    all_gather(*this, "", "its end");
-    MPI_Finalize();
+    if (!failed_) all_gather(*this, "", "its end");
   } catch (const Error&) {
-    // Another rank has reported it.
+    // Another rank has failed, and reports it.
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  listener_.join();
+  if (!failed_) MPI_Finalize();
+}
+
+void MpiCommunicator::answer_questions() {
+  while (true) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const std::lock_guard lock(mutex_);
+    if (ending_) return;
+    int there = state_.waiting == 0 && !failed_;
+    MPI_Status status;
+    if (there) MPI_Iprobe(MPI_ANY_SOURCE, question, MPI_COMM_WORLD, &there, &status);
+    if (!there) continue;
+    State asked;
+    MPI_Recv(&asked, sizeof asked, MPI_BYTE, status.MPI_SOURCE, question, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
+    control(status.MPI_SOURCE, answer, state_);
   }
 }
 
@@ -189,13 +219,21 @@ void MpiCommunicator::all_to_all(const std::vector<Bytes>& send,
   Transfers transfers;
   {
     const std::lock_guard lock(mutex_);
-    ++call_;
+    ++state_.call;
+    state_.waiting = 1;
     for (int i = 0; i < size_; ++i)
       if (i != rank_) transfers.receive(receive[static_cast<size_t>(i)], i);
     for (int i = 0; i < size_; ++i)
       if (i != rank_) transfers.send(send[static_cast<size_t>(i)], i);
   }
-  if (!wait(transfers, deadline(), what)) give_up(transfers, what);
+  bool complete = false;
+  for (int deadlines = 0; !complete && deadlines < deadlines_of_the_living; ++deadlines) {
+    complete = wait(transfers, options_.deadline_seconds, what);
+    if (!complete && !others_live(transfers, what)) break;
+  }
+  if (!complete) give_up(transfers, what);
+  const std::lock_guard lock(mutex_);
+  state_.waiting = 0;
 }
 
 /// Returns whether all transfers were complete in time.
@@ -228,49 +266,74 @@ void MpiCommunicator::read_control() {
     MPI_Status status;
     MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &status);
     if (!there) continue;
-    int64_t value = 0;
-    MPI_Recv(&value, 1, MPI_INT64_T, status.MPI_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if (tag == question) control(status.MPI_SOURCE, answer, call_);
-    if (tag == answer) answers_[status.MPI_SOURCE] = value;
+    State state;
+    MPI_Recv(&state, sizeof state, MPI_BYTE, status.MPI_SOURCE, tag, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
+    if (tag == question) control(status.MPI_SOURCE, answer, state_);
+    if (tag == answer) answers_[status.MPI_SOURCE] = state;
     if (tag != failure) continue;
-    failed_ = told_ = true;
+    failed_ = told_ = other_failed_ = true;
     throw OtherRankFailed("rank " + std::to_string(status.MPI_SOURCE) + " has failed");
   }
 }
 
-void MpiCommunicator::control(int to, Tag tag, int64_t value) {
-  outbox_.push_back(value);
+void MpiCommunicator::control(int to, Tag tag, const State& state) {
+  outbox_.push_back(state);
   MPI_Request request;
-  MPI_Isend(&outbox_.back(), 1, MPI_INT64_T, to, tag, MPI_COMM_WORLD, &request);
+  MPI_Isend(&outbox_.back(), sizeof state, MPI_BYTE, to, tag, MPI_COMM_WORLD, &request);
   MPI_Request_free(&request);
 }
 
-void MpiCommunicator::abort() noexcept {
+bool MpiCommunicator::abort() noexcept {
   const std::lock_guard lock(mutex_);
   failed_ = true;
-  if (told_) return;
+  if (told_) return !other_failed_;
+  // If all ranks meet the same error, rank 0 reports it: the others give it time to.
   told_ = true;
-  for (int i = 0; i < size_; ++i)
+  const Clock::time_point start = Clock::now();
+  int reported = 0;
+  while (rank_ > 0 && !reported && seconds_since(start) < 0.3) {
+    MPI_Iprobe(MPI_ANY_SOURCE, failure, MPI_COMM_WORLD, &reported, MPI_STATUS_IGNORE);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (int i = 0; i < size_ && !reported; ++i)
     if (i != rank_) control(i, failure);
-  // The messages leave while MPI is being called.
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 20; ++i) {  // the messages leave while MPI is being called
     int ignored = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, failure, MPI_COMM_WORLD, &ignored, MPI_STATUS_IGNORE);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  other_failed_ = reported != 0;
+  return !other_failed_;
 }
 
-/// The ranks to name when a wait has reached its deadline. Those among `missing` that answer no
-/// question; if all answer, they wait for others: those that do not, or are in the earliest call.
+/// Called when a wait has reached its deadline: whether the data has come after all, or all ranks
+/// answer and one of them is not waiting.
+bool MpiCommunicator::others_live(Transfers& transfers, const std::string& what) {
+  {
+    const std::lock_guard lock(mutex_);
+    answers_.clear();
+    for (int i = 0; i < size_; ++i)
+      if (i != rank_) control(i, question);
+  }
+  if (wait(transfers, time_to_answer, what)) return true;
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(answers_.size()) == size_ - 1 &&
+         std::any_of(answers_.begin(), answers_.end(),
+                     [](const auto& a) { return a.second.waiting == 0; });
+}
+
+/// The ranks to name: those that answer no question, first of all those among `missing`; if all
+/// answer, those in the earliest call.
 std::vector<int> MpiCommunicator::at_fault(const std::vector<int>& missing) const {
   std::vector<int> silent, silent_and_missing, earliest;
-  int64_t first_call = call_;
-  for (const auto& [rank, call] : answers_) first_call = std::min(first_call, call);
+  int64_t first_call = state_.call;
+  for (const auto& [rank, state] : answers_) first_call = std::min(first_call, state.call);
   for (int i = 0; i < size_; ++i) {
     const auto found = answers_.find(i);
     if (i == rank_) continue;
     if (found != answers_.end()) {
-      if (found->second == first_call && first_call < call_) earliest.push_back(i);
+      if (found->second.call == first_call && first_call < state_.call) earliest.push_back(i);
       continue;
     }
     silent.push_back(i);
@@ -282,29 +345,22 @@ std::vector<int> MpiCommunicator::at_fault(const std::vector<int>& missing) cons
   return missing;
 }
 
-/// Called when a wait has reached its deadline. Returns if the data comes after all.
 void MpiCommunicator::give_up(Transfers& transfers, const std::string& what) {
-  {
-    const std::lock_guard lock(mutex_);
-    answers_.clear();
-    for (int i = 0; i < size_; ++i)
-      if (i != rank_) control(i, question);
-  }
-  if (wait(transfers, time_to_answer, what)) return;
   std::vector<int> late;
+  int reporter = rank_;  // the first rank that waits and is not at fault
   {
     const std::lock_guard lock(mutex_);
     late = at_fault(transfers.missing());
+    for (const auto& [rank, state] : answers_)
+      if (state.waiting == 1 && std::find(late.begin(), late.end(), rank) == late.end())
+        reporter = std::min(reporter, rank);
   }
   std::ostringstream message;
   for (const int rank : late)
     message << (rank == late.front() ? "rank " : ", rank ") << rank << " ("
             << (hosts_.empty() ? "host unknown" : hosts_[static_cast<size_t>(rank)]) << ')';
-  message << " did not send " << what << " within " << deadline()
-          << " s: stopped, gone or slower than the others";
-  // The first rank that is not at fault reports it.
-  int reporter = 0;
-  while (std::find(late.begin(), late.end(), reporter) != late.end()) ++reporter;
+  message << " did not send " << what << " within " << options_.deadline_seconds
+          << " s: stopped, gone or hanging";
   if (reporter != rank_ && wait(transfers, time_to_report, what)) return;
   abort();
   throw Error(message.str());

@@ -9,7 +9,8 @@ namespace gradus::optim {
 
 /// Options of mpi_communicator.
 struct MpiOptions {
-  double deadline_seconds = 60;  ///< for every call
+  /// For every call. A rank that is alive, but computing or writing, is given ten times as long.
+  double deadline_seconds = 60;
   /// Called now and then during a wait, with what is waited for and the ranks that have not sent it.
   std::function<void(const std::string& what, const std::vector<int>& ranks)> while_waiting = {};
 };
