@@ -62,7 +62,7 @@ variant := $(strip $(filter-out g++,$(compiler)) $(filter-out native,$(ARCH)) \
   $(if $(filter-out 0,$(DEBUG)),debug) $(subst $(comma),-,$(SANITIZE)))
 BUILD := build$(addprefix /,$(subst $(space),-,$(variant)))
 
-LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp core/*/*/*.cpp nn/*.cpp optim/*.cpp models/*.cpp models/*/*.cpp \
+LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp core/*/*/*.cpp nn/*.cpp optim/*.cpp optim/parallel/*.cpp models/*.cpp models/*/*.cpp \
   models/*/*/*.cpp))
 SUPPORT_SRC := $(sort $(wildcard examples/*/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
@@ -306,7 +306,7 @@ $(SHARED): $(LIBRARY_OBJ) $(BUILD)/obj/sources $(BUILD)/obj/flags $(BUILD)/obj/e
 	$(quiet)$(link) -shared -Wl,-soname,libgradus.so.$(abi) -Wl,--version-script=$(BUILD)/obj/exports $(filter %.o,$^) $(libraries) -o $@
 	$(quiet)ln -sf $(@F) $@.$(abi)
 
-$(MPI_LIBRARY): optim/mpi/mpi.cpp optim/mpi/mpi.h optim/communicator.h $(SHARED)
+$(MPI_LIBRARY): optim/mpi/mpi.cpp optim/mpi/mpi.h optim/parallel/communicator.h $(SHARED)
 	$(call say,MPI   $@)
 	@command -v $(MPICXX) >/dev/null || { echo "$(MPICXX) is missing: install libopenmpi-dev or libmpich-dev" >&2; exit 2; }
 	$(quiet)OMPI_CXX='$(CXX)' MPICH_CXX='$(CXX)' $(MPICXX) $(subst $(CXX) -O,-O,$(call compile,$<)) -shared $< -L$(BUILD)/lib -lgradus \

@@ -4,13 +4,13 @@
 #if __cplusplus >= 202002L
 #include "gradus/optim/adaptive.h"
 #include "gradus/optim/combined.h"
-#include "gradus/optim/communicator.h"
-#include "gradus/optim/data_parallel.h"
 #include "gradus/optim/elementwise.h"
 #include "gradus/optim/grad_norm.h"
 #include "gradus/optim/muon.h"
 #include "gradus/optim/optimizer.h"
 #include "gradus/optim/optimizers.h"
+#include "gradus/optim/parallel/communicator.h"
+#include "gradus/optim/parallel/data_parallel.h"
 #include "gradus/optim/schedule.h"
 #include "gradus/optim/weight_average.h"
 #endif

@@ -11,6 +11,7 @@
 
 #include "examples/support/text.h"
 #include "examples/training/interrupt.h"
+#include "gradus/core/files/checksum.h"
 #include "gradus/models/folder/fields.h"
 #include "gradus/optim/mpi/mpi.h"
 
@@ -79,6 +80,37 @@ T take(const std::string& bytes, size_t& at) {
   return value;
 }
 
+/// A score as bytes, for another rank of the same program.
+std::string to_bytes(const Score& score) {
+  std::string bytes;
+  put(bytes, score.loss);
+  put(bytes, score.examples);
+  put(bytes, score.more.size());
+  for (const NamedMean& mean : score.more) {
+    put(bytes, mean.name.size());
+    bytes += mean.name;
+    put(bytes, mean.value);
+    put(bytes, mean.examples);
+  }
+  return bytes;
+}
+
+/// Reads a score at bytes[at], and moves `at` past it.
+Score score_from(const std::string& bytes, size_t& at) {
+  Score score;
+  score.loss = take<double>(bytes, at);
+  score.examples = take<double>(bytes, at);
+  score.more.resize(take<size_t>(bytes, at));
+  for (NamedMean& mean : score.more) {
+    const auto size = take<size_t>(bytes, at);
+    mean.name = bytes.substr(at, size);
+    at += size;
+    mean.value = take<double>(bytes, at);
+    mean.examples = take<double>(bytes, at);
+  }
+  return score;
+}
+
 }  // namespace
 
 int launched_rank() {
@@ -118,33 +150,53 @@ void Ranks::expect_same(const std::vector<std::pair<std::string, std::string>>& 
   }
 }
 
-std::string to_bytes(const Score& score) {
-  std::string bytes;
-  put(bytes, score.loss);
-  put(bytes, score.examples);
-  put(bytes, score.more.size());
-  for (const NamedMean& mean : score.more) {
-    put(bytes, mean.name.size());
-    bytes += mean.name;
-    put(bytes, mean.value);
-    put(bytes, mean.examples);
+StepReport Ranks::share_step(const std::vector<double>& losses, const RandomKey& next,
+                             int64_t step) const {
+  std::string own;
+  put(own, StepReport{.next = next, .interrupted = interrupted()});
+  for (const double loss : losses) put(own, loss);
+  const std::vector<std::string> all = gather(own, "the losses of step " + std::to_string(step));
+  StepReport sum;
+  std::vector<size_t> at(all.size());
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto report = take<StepReport>(all[rank], at[rank]);
+    sum.interrupted = sum.interrupted || report.interrupted;
+    if (rank == 0) sum.next = report.next;
   }
-  return bytes;
+  for (size_t pass = 0; pass < losses.size(); ++pass)
+    for (size_t rank = 0; rank < all.size(); ++rank) sum.loss += take<double>(all[rank], at[rank]);
+  return sum;
 }
 
-Score score_from(const std::string& bytes, size_t& at) {
-  Score score;
-  score.loss = take<double>(bytes, at);
-  score.examples = take<double>(bytes, at);
-  score.more.resize(take<size_t>(bytes, at));
-  for (NamedMean& mean : score.more) {
-    const auto size = take<size_t>(bytes, at);
-    mean.name = bytes.substr(at, size);
-    at += size;
-    mean.value = take<double>(bytes, at);
-    mean.examples = take<double>(bytes, at);
+std::vector<Score> Ranks::gather_scores(const std::vector<Score>& own, bool complete,
+                                        int64_t batches, const std::string& what) const {
+  std::string bytes(1, complete);
+  for (const Score& score : own) bytes += to_bytes(score);
+  const std::vector<std::string> all = gather(bytes, what);
+  for (const std::string& from : all)
+    if (!from[0]) return {};
+  std::vector<size_t> at(all.size(), 1);
+  std::vector<Score> scores;
+  for (int64_t i = 0; i < batches; ++i) {
+    const auto rank = static_cast<size_t>(i % size());
+    scores.push_back(score_from(all[rank], at[rank]));
   }
-  return score;
+  return scores;
+}
+
+void Ranks::expect_same_weights(const std::vector<Tensor>& weights, int64_t step) const {
+  if (!several()) return;
+  internal::Checksum sum;
+  for (const Tensor& w : weights)
+    sum.add(w.data<float>(), static_cast<size_t>(w.numel()) * sizeof(float));
+  const std::vector<std::string> all = gather(sum.digits(), "the checksum of its weights");
+  std::string differing;
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0]) differing += ' ' + std::to_string(rank);
+  if (differing.empty()) return;
+  optim::fail_on_all(*communicator_, "after step " + std::to_string(step) +
+                                         " the weights of these ranks differ from rank 0's:" +
+                                         differing + "; are their machines of one kind?");
 }
 
 }  // namespace gradus

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <limits>
-#include <sstream>
 
-#include "examples/support/text.h"
 #include "examples/training/finite.h"
 #include "examples/training/interrupt.h"
-#include "gradus/core/debug/build_info.h"
-#include "gradus/core/files/checksum.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/runtime/random.h"
 #include "gradus/core/tensor/autograd.h"
@@ -56,12 +51,6 @@ double Trainer::seconds() const {
   return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
-Picture Trainer::picture() const {
-  const std::string title =
-      info_.model + ", " + with_commas(task_.model().num_parameters()) + " parameters";
-  return losses_.picture(title, info_.loss);
-}
-
 void Trainer::resume(const models::Checkpoint& checkpoint) {
   const std::string where = folder_.checkpoint();
   const Metadata& metadata = checkpoint.metadata();
@@ -88,18 +77,6 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   // Saves the best model: the run may have been killed before it did. (If the step's row is lost,
   // the step is evaluated again.)
   if (is_best() && losses_.last_step() == step_) task_.save(folder_ / best);
-}
-
-void Trainer::print_opening() const {
-  std::ostringstream out;
-  out << info_.opening << "on     ";
-  if (ranks_.several()) out << ranks_.size() << " ranks of ";
-  out << num_threads() << " threads, " << blas_info() << "\ninto   " << o_.out << ", "
-      << (saved_step_ >= 0        ? "resumed at"
-          : !o_.init_from.empty() ? "with the weights in " + o_.init_from + ", from"
-                                  : "from")
-      << " step " << with_commas(step_) << " of " << with_commas(o_.steps) << "\n\n";
-  std::fputs(out.str().c_str(), stdout);
 }
 
 /// Accumulates the gradient of this rank's pass-th batch of a step and returns the batch's share of
@@ -137,7 +114,9 @@ double Trainer::step() {
     losses.push_back(accumulate_gradient(pass));
     if (pass == 0) next = generator.state();
   }
-  const double loss = share_step(losses, next);
+  const StepReport report = ranks_.share_step(losses, next, step_ + 1);
+  generator.set_state(report.next);
+  stopping_ = report.interrupted;
   // An unreachable bound clips nothing, but makes step() compute the norm for the log.
   const double any = std::numeric_limits<double>::max();
   const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
@@ -145,86 +124,30 @@ double Trainer::step() {
   ++step_;
   expect_finite("the gradient's norm", std::isfinite(norm), step_);
   constexpr int64_t steps_between_comparisons = 100;
-  if (step_ % steps_between_comparisons == 0) expect_equal_weights();
-  if (ranks_.is_first()) steps_.add({step_, loss, lr, norm, seconds()});
-  return loss;
+  if (step_ % steps_between_comparisons == 0)
+    ranks_.expect_same_weights(task_.model().parameters(), step_);
+  if (ranks_.is_first()) steps_.add({step_, report.loss, lr, norm, seconds()});
+  return report.loss;
 }
 
-/// Shares among the ranks what they need of each other's step: the losses of the batches, whose sum
-/// it returns, rank 0's random state, and whether one has been interrupted.
-double Trainer::share_step(const std::vector<double>& losses, const RandomKey& next) {
-  struct Report {
-    double loss;
-    RandomKey next;
-    bool interrupted;
-  };
-  double sum = 0;
-  stopping_ = false;
-  for (const double loss : losses) {
-    const Report own{loss, next, interrupted()};
-    const std::string bytes(reinterpret_cast<const char*>(&own), sizeof own);
-    const std::vector<std::string> all =
-        ranks_.gather(bytes, "the loss of step " + std::to_string(step_ + 1));
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      Report report;
-      std::memcpy(&report, all[rank].data(), sizeof report);
-      sum += report.loss;
-      stopping_ = stopping_ || report.interrupted;
-      if (rank == 0) default_generator().set_state(report.next);
-    }
-  }
-  return sum;
-}
-
-/// Throws Error, naming the ranks, unless all ranks have the same weights.
-void Trainer::expect_equal_weights() const {
-  if (!ranks_.several()) return;
-  internal::Checksum sum;
-  for (const Tensor& p : task_.model().parameters())
-    sum.add(p.data<float>(), static_cast<size_t>(p.numel()) * sizeof(float));
-  const std::vector<std::string> all = ranks_.gather(sum.digits(), "the checksum of its weights");
-  std::string differing;
-  for (size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0]) differing += ' ' + std::to_string(rank);
-  if (differing.empty()) return;
-  optim::fail_on_all(ranks_.communicator(),
-                     "after step " + std::to_string(step_) + " these ranks' weights differ from " +
-                         "rank 0's:" + differing + "; are their machines of one kind? " + saved());
-}
-
-/// This rank's part of the batches, then all ranks': their scores, or nothing if `may_stop` and
-/// interrupted.
-std::optional<std::vector<Score>> Trainer::scores(const Evaluation& evaluation,
-                                                  const std::string& what, Progress& progress,
-                                                  bool may_stop) const {
-  std::string own;
-  bool complete = true;
-  for (int64_t i = o_.rank; i < evaluation.batches; i += o_.ranks) {
-    complete = !may_stop || !interrupted();
-    if (!complete) break;
-    own += to_bytes(evaluation.score(i));
-    progress.part(what, i + 1, evaluation.batches);
-  }
-  std::vector<std::string> all = ranks_.gather(complete ? own : "interrupted", what);
-  if (std::find(all.begin(), all.end(), "interrupted") != all.end()) return {};
-  std::vector<size_t> at(all.size());
-  std::vector<Score> batches;
-  for (int64_t i = 0; i < evaluation.batches; ++i) {
-    const auto rank = static_cast<size_t>(i % o_.ranks);
-    batches.push_back(score_from(all[rank], at[rank]));
-  }
-  return batches;
-}
-
-/// The mean score over all batches, or nothing if `may_stop` and interrupted.
+/// The mean score over all batches, or nothing if `may_stop` and interrupted. Each rank scores a part
+/// of them.
 std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::string& what,
                                     Progress& progress, bool may_stop) const {
   const NoGrad no_grad;
   const EvalMode eval;
   const KeepRandomState random;
-  const std::optional<std::vector<Score>> batches = scores(evaluation, what, progress, may_stop);
-  if (!batches) return {};
-  return mean_score(*batches);
+  std::vector<Score> own;
+  bool complete = true;
+  for (int64_t i = o_.rank; i < evaluation.batches; i += o_.ranks) {
+    complete = !may_stop || !interrupted();
+    if (!complete) break;
+    own.push_back(evaluation.score(i));
+    progress.part(what, i + 1, evaluation.batches);
+  }
+  const std::vector<Score> all = ranks_.gather_scores(own, complete, evaluation.batches, what);
+  if (all.empty()) return {};
+  return mean_score(all);
 }
 
 void Trainer::expect_finite(const std::string& what, bool finite, int64_t step) const {
@@ -318,24 +241,6 @@ bool Trainer::out_of_patience() const {
          losses_.rows_after(losses_.best()->step) >= o_.patience;
 }
 
-/// Seconds that the remaining evaluations will take, including that of the whole validation part.
-double Trainer::seconds_besides_steps() const {
-  const int64_t every = o_.eval_every;
-  const int64_t estimates = step_ < o_.steps ? (o_.steps - 1) / every - step_ / every + 1 : 0;
-  const double whole = validation_examples_ / estimate_examples_;
-  return estimate_seconds_ * (static_cast<double>(estimates) + whole);
-}
-
-void Trainer::show(Progress& progress) const {
-  if (!ranks_.is_first()) return;
-  progress.note("at step " + std::to_string(step_) + ':');
-  const NoGrad no_grad;
-  const EvalMode eval;
-  const KeepRandomState random;
-  writing([&] { task_.show(); });
-  progress.go_on();
-}
-
 /// Whether to save and end, because this process, or one of several, has been interrupted.
 bool Trainer::stopping() const { return ranks_.several() ? stopping_ : interrupted(); }
 
@@ -381,6 +286,16 @@ bool Trainer::train() {
   return true;
 }
 
+void Trainer::show(Progress& progress) const {
+  if (!ranks_.is_first()) return;
+  progress.note("at step " + std::to_string(step_) + ':');
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const KeepRandomState random;
+  writing([&] { task_.show(); });
+  progress.go_on();
+}
+
 /// Prints the scores of the average of weights.
 void Trainer::print_average(Progress& progress) {
   if (!average_) return;
@@ -401,16 +316,6 @@ bool Trainer::evaluate() {
   else
     progress.note("interrupted");
   return validation.has_value();
-}
-
-void Trainer::print_final(const Score& validation, double seconds) const {
-  std::printf("final: step %lld", static_cast<long long>(step_));
-  if (losses_.last_step() == step_ && !o_.eval_only)
-    std::printf(" train_loss %.4f", losses_.last().train_loss);
-  std::printf(" val_loss %.4f", validation.loss);
-  for (const NamedMean& mean : validation.more)
-    std::printf(" %s %.4f", mean.name.c_str(), mean.value);
-  std::printf(" seconds %.1f\n", seconds);
 }
 
 }  // namespace gradus

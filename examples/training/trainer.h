@@ -14,9 +14,8 @@
 #include "examples/training/run_folder.h"
 #include "examples/training/step_log.h"
 #include "examples/training/training.h"
-#include "gradus/core/runtime/random.h"
 #include "gradus/models/folder/checkpoint.h"
-#include "gradus/optim/data_parallel.h"
+#include "gradus/optim/parallel/data_parallel.h"
 
 namespace gradus {
 
@@ -43,11 +42,7 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
   double accumulate_gradient(int64_t pass);
   double step();
-  double share_step(const std::vector<double>& losses, const RandomKey& next);
   bool stopping() const;
-  void expect_equal_weights() const;
-  std::optional<std::vector<Score>> scores(const Evaluation& evaluation, const std::string& what,
-                                           Progress& progress, bool may_stop) const;
   std::optional<Score> score(const Evaluation& evaluation, const std::string& what,
                              Progress& progress, bool may_stop) const;
   void log_and_save(Progress& progress);

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "gradus/optim/communicator.h"
+#include "gradus/optim/parallel/communicator.h"
 
 namespace gradus::optim {
 

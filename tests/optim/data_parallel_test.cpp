@@ -1,6 +1,6 @@
 // Ranks of one process exchange gradients: expected values come from one rank that runs all batches.
 
-#include "gradus/optim/data_parallel.h"
+#include "gradus/optim/parallel/data_parallel.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "gradus/optim/data_parallel.h"
+#include "gradus/optim/parallel/data_parallel.h"
 
 #include <algorithm>
 #include <chrono>

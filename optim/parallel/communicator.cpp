@@ -1,4 +1,4 @@
-#include "gradus/optim/communicator.h"
+#include "gradus/optim/parallel/communicator.h"
 
 #include <algorithm>
 #include <chrono>

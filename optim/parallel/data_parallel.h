@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "gradus/core/tensor/tensor.h"
-#include "gradus/optim/communicator.h"
+#include "gradus/optim/parallel/communicator.h"
 
 namespace gradus::optim {
 

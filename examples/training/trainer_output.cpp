@@ -1,0 +1,48 @@
+// What a Trainer prints, and what it knows for that.
+
+#include <cstdio>
+#include <sstream>
+
+#include "examples/support/text.h"
+#include "examples/training/trainer.h"
+#include "gradus/core/debug/build_info.h"
+
+namespace gradus {
+
+Picture Trainer::picture() const {
+  const std::string title =
+      info_.model + ", " + with_commas(task_.model().num_parameters()) + " parameters";
+  return losses_.picture(title, info_.loss);
+}
+
+void Trainer::print_opening() const {
+  std::ostringstream out;
+  out << info_.opening << "on     ";
+  if (ranks_.several()) out << ranks_.size() << " ranks of ";
+  out << num_threads() << " threads, " << blas_info() << "\ninto   " << o_.out << ", "
+      << (saved_step_ >= 0        ? "resumed at"
+          : !o_.init_from.empty() ? "with the weights in " + o_.init_from + ", from"
+                                  : "from")
+      << " step " << with_commas(step_) << " of " << with_commas(o_.steps) << "\n\n";
+  std::fputs(out.str().c_str(), stdout);
+}
+
+/// Seconds that the remaining evaluations will take, including that of the whole validation part.
+double Trainer::seconds_besides_steps() const {
+  const int64_t every = o_.eval_every;
+  const int64_t estimates = step_ < o_.steps ? (o_.steps - 1) / every - step_ / every + 1 : 0;
+  const double whole = validation_examples_ / estimate_examples_;
+  return estimate_seconds_ * (static_cast<double>(estimates) + whole);
+}
+
+void Trainer::print_final(const Score& validation, double seconds) const {
+  std::printf("final: step %lld", static_cast<long long>(step_));
+  if (losses_.last_step() == step_ && !o_.eval_only)
+    std::printf(" train_loss %.4f", losses_.last().train_loss);
+  std::printf(" val_loss %.4f", validation.loss);
+  for (const NamedMean& mean : validation.more)
+    std::printf(" %s %.4f", mean.name.c_str(), mean.value);
+  std::printf(" seconds %.1f\n", seconds);
+}
+
+}  // namespace gradus
