@@ -174,7 +174,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test fuzz test-crash examples bench bench-peers bench-twins bench-growth race format format-check law \
+.PHONY: all train test fuzz test-crash test-ranks examples bench bench-peers bench-twins bench-growth race format format-check law \
   clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -213,6 +213,10 @@ run-fuzz: $(BUILD)/bin/fuzz
 
 test-crash: $(PROGRAMS)  ## kills training programs 200 times; none may lose anything
 	+$(call run,/usr/bin/python3 tests/crash.py --bin $(BUILD)/bin)
+
+test-ranks: $(PROGRAMS)  ## trains with several ranks under mpirun, which 200 faults hit
+	+$(quiet)$(MAKE) --no-print-directory MPI=1 all
+	+$(call run,/usr/bin/python3 tests/ranks.py --bin $(BUILD)/bin)
 
 examples: $(PROGRAMS)  ## builds the programs, build/bin/*
 

@@ -56,7 +56,8 @@ NamedTensors CombinedOptimizer::state_dict() const {
 void CombinedOptimizer::load_state_dict(const NamedTensors& state) {
   // All names are checked before the first optimiser is changed.
   NamedTensors before;
-  for (const auto& [name, tensor] : state_dict()) before.emplace_back(name, tensor.clone());
+  for (const auto& [name, tensor] : state_dict())
+    if (tensor.defined()) before.emplace_back(name, tensor.clone());
   load_named(name(), before, state);
   for (Part& part : parts_) {
     NamedTensors own;
@@ -76,6 +77,10 @@ std::vector<Tensor> CombinedOptimizer::gradients() const {
 
 void CombinedOptimizer::check_step() const {
   for (const Part& part : parts_) part.optimizer->check_step();
+}
+
+void CombinedOptimizer::keep_only(const std::set<const void*>& owned) {
+  for (Part& part : parts_) part.optimizer->keep_only(owned);
 }
 
 void CombinedOptimizer::apply(double grad_scale) {

@@ -30,6 +30,7 @@ class CombinedOptimizer : public Optimizer {
   std::vector<Tensor> gradients() const override;
   void check_step() const override;
   void apply(double grad_scale) override;
+  void keep_only(const std::set<const void*>& owned) override;
 
   struct Part {
     std::unique_ptr<Optimizer> optimizer;

@@ -11,6 +11,7 @@
 #include "gradus/optim/optimizers.h"
 #include "gradus/optim/parallel/communicator.h"
 #include "gradus/optim/parallel/data_parallel.h"
+#include "gradus/optim/parallel/sharded.h"
 #include "gradus/optim/schedule.h"
 #include "gradus/optim/weight_average.h"
 #endif

@@ -112,7 +112,7 @@ std::vector<Tensor> GroupOptimizer::parameters() const {
 }
 
 bool GroupOptimizer::Slot::is_live() const {
-  return param.requires_grad() && param.grad().defined();
+  return owned && param.requires_grad() && param.grad().defined();
 }
 
 std::vector<Tensor> GroupOptimizer::gradients() const {
@@ -157,6 +157,13 @@ void GroupOptimizer::apply(double grad_scale) {
   update(updates, grad_scale);
 }
 
+void GroupOptimizer::keep_only(const std::set<const void*>& owned) {
+  for (Slot& slot : slots_) {
+    slot.owned = owned.contains(&slot.param.impl());
+    if (!slot.owned) slot.state.clear();
+  }
+}
+
 Tensor GroupOptimizer::steps() const {
   std::vector<int64_t> counts;
   for (const Slot& slot : slots_) counts.push_back(slot.step);
@@ -165,8 +172,11 @@ Tensor GroupOptimizer::steps() const {
 
 NamedTensors GroupOptimizer::named_state(const Tensor& steps) const {
   std::vector<std::vector<Tensor>> of_slot;
-  for (const Slot& slot : slots_)
-    of_slot.push_back(slot.state.empty() ? initial_state(slot.param) : slot.state);
+  for (const Slot& slot : slots_) {
+    of_slot.emplace_back(states_.size());  // undefined
+    if (!slot.owned) continue;
+    of_slot.back() = slot.state.empty() ? initial_state(slot.param) : slot.state;
+  }
   NamedTensors state{{"step", steps}};
   for (size_t k = 0; k < states_.size(); ++k)
     for (size_t i = 0; i < of_slot.size(); ++i)
@@ -178,8 +188,12 @@ NamedTensors GroupOptimizer::state_dict() const { return named_state(steps()); }
 
 void GroupOptimizer::load_state_dict(const NamedTensors& state) {
   const Tensor counts = steps();
-  for (Slot& slot : slots_) make_state(slot);
-  load_named(name(), named_state(counts), state);
+  NamedTensors own;
+  for (Slot& slot : slots_)
+    if (slot.owned) make_state(slot);
+  for (auto& [name, tensor] : named_state(counts))
+    if (tensor.defined()) own.emplace_back(name, tensor);
+  load_named(name(), own, state);
   for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = counts.data<int64_t>()[i];
 }
 

@@ -4,6 +4,7 @@
 // or per tensor (TensorOptimizer).
 
 #include <optional>
+#include <set>
 #include <span>
 
 #include "gradus/optim/grad_norm.h"
@@ -78,6 +79,7 @@ class Optimizer {
 
  private:
   friend class CombinedOptimizer;
+  friend class ShardedOptimizer;
   /// The gradients of the parameters that the next step updates, contiguous.
   virtual std::vector<Tensor> gradients() const = 0;
   /// Throws Error if the next step cannot update its parameters.
@@ -85,6 +87,9 @@ class Optimizer {
   /// Updates the parameters, with each gradient multiplied by `grad_scale`. Called under NoGrad,
   /// after check_step().
   virtual void apply(double grad_scale) = 0;
+  /// From now on updates only the parameters in `owned`, and frees the others' state: state_dict()
+  /// lists it as undefined tensors.
+  virtual void keep_only(const std::set<const void*>& owned) = 0;
 
   const char* name_;
 };
@@ -135,11 +140,13 @@ class GroupOptimizer : public Optimizer {
     Dtype dtype;                // the parameter's when the state was allocated
     int64_t step = 0;
     size_t group = 0;
+    bool owned = true;     // not another rank's to update
     bool is_live() const;  // the next step updates it
   };
   std::vector<Tensor> gradients() const override;
   void check_step() const override;
   void apply(double grad_scale) override;
+  void keep_only(const std::set<const void*>& owned) override;
   void check_parameter(const Tensor& p) const;
   std::vector<Tensor> initial_state(const Tensor& param) const;
   void make_state(Slot& slot) const;

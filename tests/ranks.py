@@ -31,7 +31,9 @@ RUNS = {
     "bert": crash.RUNS["bert"],
     "transformer": crash.RUNS["transformer"],
     "digits": crash.RUNS["digits"],
+    "cnn": crash.RUNS["cnn"],
 }
+SHARDED = {"muon", "bert"}  # with --shard-optimizer
 FAULTS = ["kill", "term", "stop", "folder", "limit"]
 
 
@@ -42,11 +44,15 @@ def mpirun(ranks):
 class Run(crash.Chain):
     """A run in its own folder, by any number of ranks."""
 
+    batches, sharded = BATCHES, False  # batches per step
+
     def begin(self, ranks, resume=False, deadline=60):
         command = self.command + ["--overwrite"]
         if resume and os.path.exists(self.checkpoint):
             command = [self.command[0], "--resume", "--out", "run", "--threads", "1"]
         more = ["--accumulate", str(self.batches)] if "--overwrite" in command else []
+        if ranks > 1 and self.sharded:
+            more.append("--shard-optimizer")
         return self.start(mpirun(ranks) + command + more + ["--deadline", str(deadline)])
 
     def finish(self, process, seconds=600):
@@ -101,7 +107,7 @@ def trained(binaries, name, ranks, batches, scratch):
     folder = os.path.join(scratch, f"{name}-{batches}-{ranks}")
     if not os.path.exists(folder):
         run = Run(binaries, RUNS[name], folder, random.Random(1))
-        run.batches = batches
+        run.batches, run.sharded = batches, name in SHARDED
         output = run.finish(run.begin(ranks))
         if "final:" not in output:
             raise RuntimeError(output[-4000:])
@@ -131,7 +137,6 @@ def expected_message(fault, rank, output):
 def broken_run(binaries, draw, whole, seconds, faults, scratch, count):
     """Hits a run with up to `faults` faults and resumes it. Returns their number, and what went wrong or None."""
     run = Run(binaries, RUNS["gpt"], os.path.join(scratch, "gpt", str(count)), draw)
-    run.batches = BATCHES
     done = 0
     process, ranks = run.begin(3, deadline=DEADLINE), 3
     while done < faults:
@@ -155,11 +160,11 @@ def broken_run(binaries, draw, whole, seconds, faults, scratch, count):
         done += 1
         if "final:" not in output or process.returncode != 0:
             # It may compute to its end, or to the next time that it writes, before it meets the fault.
-            if fault in ("kill", "stop", "term") and took > DEADLINE + 10:
+            if fault in ("kill", "stop") and took > DEADLINE + 10:
                 return done, f"{fault} of rank {rank}: ended after {took:.0f} s: {output[-4000:]}"
             if not expected_message(fault, rank, output):
                 return done, f"{fault} of rank {rank} of {ranks}: {output[-4000:]}"
-        ranks = draw.choice([2, 3, 6])
+        ranks, run.sharded = draw.choice([2, 3, 6]), draw.random() < 0.5
         process = run.begin(ranks, True, DEADLINE)
     output = run.finish(process, 120)
     if "final:" not in output:
@@ -170,23 +175,45 @@ def broken_run(binaries, draw, whole, seconds, faults, scratch, count):
     return done, wrong
 
 
+def refusals(binaries, scratch):
+    """Runs that must be refused: what each prints instead of what it should, if it does."""
+    gpt = os.path.join(binaries, "train_gpt") + " --data text.txt --steps 2 "
+    cases = {
+        "--accumulate 3: that many batches per step cannot be divided among 2 ranks":
+            ["-n", "2", *gpt.split(), "--accumulate", "3"],
+        'rank 1 differs from rank 0: --lr is "0.5" instead of "0.25"':
+            ["-n", "1", *gpt.split(), "--lr", "0.25", ":", "-n", "1", *gpt.split(), "--lr", "0.5"],
+        "rank 0: read_file: /nowhere: No such file or directory": ["-n", "3", *gpt.split(), "--data", "/nowhere"],
+    }
+    crash.write_data(scratch)
+    for expected, arguments in cases.items():
+        said = subprocess.run(["mpirun", "--oversubscribe"] + arguments, cwd=scratch, capture_output=True, text=True,
+                              check=False).stderr
+        if expected not in said or said.count("train_") != 1:
+            yield f"expected once: {expected}\ngot {said}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", default="build/bin", help="where the programs are")
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--runs", nargs="*", default=list(RUNS), help="compared with one process; default: all")
+    parser.add_argument("--quick", action="store_true", help="only 3 ranks, not 2 and 8")
     parser.add_argument("--seed", type=int, default=1, help="of the times and kinds of faults")
     options = parser.parse_args()
     binaries, passed, harm = os.path.abspath(options.bin), 0, []
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     scratch = tempfile.mkdtemp(prefix="gradus-ranks-")
     for name in options.runs:
-        for ranks, batches in ((2, BATCHES), (3, BATCHES), (8, 8)):
+        for ranks, batches in ((2, BATCHES), (3, BATCHES), (8, 8)) if not options.quick else ((3, BATCHES),):
             wrong = same_bits(binaries, name, ranks, batches, scratch)
             print(f"{name:12} {ranks} ranks: {wrong or 'the bits of one'}", flush=True)
             passed += wrong is None
             harm += [f"{name}, {ranks} ranks: {wrong}"] if wrong else []
 
+    for wrong in refusals(binaries, scratch):
+        harm.append(wrong)
+        print(wrong, flush=True)
     draw, done, count = random.Random(options.seed), 0, 0
     if options.faults:
         begin = time.monotonic()

@@ -7,7 +7,7 @@ namespace gradus {
 
 std::string first_not_finite(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
-    if (!is_floating(tensor.dtype())) continue;
+    if (!tensor.defined() || !is_floating(tensor.dtype())) continue;
     const Tensor t = tensor.detach().contiguous();
     const bool finite = dispatch_floating("first_not_finite", t.dtype(), [&](auto tag) {
       const auto* p = t.template data<typename decltype(tag)::type>();

@@ -5,7 +5,8 @@
 
 namespace gradus {
 
-/// Returns the name of the first tensor that holds a NaN or an infinity, or "" if none does.
+/// Returns the name of the first tensor that holds a NaN or an infinity, or "" if none does. Undefined
+/// ones are left out.
 std::string first_not_finite(const NamedTensors& tensors);
 
 }  // namespace gradus

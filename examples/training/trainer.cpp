@@ -45,6 +45,11 @@ Trainer::Trainer(Task& task, const TrainOptions& options, std::string options_js
       steps_(folder / "steps.csv"),
       validation_examples_(task.validation().examples) {
   if (o_.ema > 0) average_.emplace(task.model().parameters(), o_.ema);
+  if (!o_.shard_optimizer || !ranks.several()) return;
+  auto sharded =
+      std::make_unique<optim::ShardedOptimizer>(std::move(optimizer_), ranks.communicator());
+  sharded_ = sharded.get();
+  optimizer_ = std::move(sharded);
 }
 
 double Trainer::seconds() const {
@@ -188,6 +193,7 @@ Metadata Trainer::metadata() const {
 /// Saves the run, with this step's row of losses if given. Writes nothing unless all values are
 /// finite.
 void Trainer::save(const std::optional<LossLog::Row>& row) {
+  if (sharded_) sharded_->gather_state();
   for (const NamedTensors& state : {task_.model().state_dict(), optimizer_->state_dict()}) {
     const std::string name = first_not_finite(state);
     expect_finite(name, name.empty(), step_);

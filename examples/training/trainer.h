@@ -16,6 +16,7 @@
 #include "examples/training/training.h"
 #include "gradus/models/folder/checkpoint.h"
 #include "gradus/optim/parallel/data_parallel.h"
+#include "gradus/optim/parallel/sharded.h"
 
 namespace gradus {
 
@@ -68,6 +69,7 @@ class Trainer {
   const Ranks& ranks_;
   const TaskInfo info_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  optim::ShardedOptimizer* sharded_ = nullptr;   // the optimiser, with --shard-optimizer
   std::optional<optim::WeightAverage> average_;  // with --ema
   LossLog losses_;
   StepLog steps_;

@@ -135,6 +135,8 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
   flags.add("--sample-every", o.sample_every, 0, any,
             "steps between samples of the model's output; 0: only at the end");
   flags.add("--threads", o.threads, 1, 1024, "number of threads");
+  flags.add("--shard-optimizer", o.shard_optimizer,
+            "divide the optimiser's state among the ranks: less memory, the same result");
   flags.add("--deadline", o.deadline, 1, 1e6, "seconds that a rank waits for another one");
   flags.add(
       "--resume", o.resume,
@@ -182,16 +184,6 @@ std::vector<std::string> run_files() {
                               "painted", "embeddings", "similarity", "pictures"})
     for (const char* kind : {".png", ".csv"}) files.push_back(std::string(picture) + kind);
   return files;
-}
-
-/// How the ranks divide the work. Throws Error if they cannot.
-void check_ranks(const TrainOptions& o, nn::Module& model) {
-  core::check(o.accumulate % o.ranks == 0, "--accumulate ", o.accumulate,
-              ": that many batches per step cannot be divided among ", o.ranks,
-              " ranks; expected a multiple of ", o.ranks);
-  for (const auto& [name, buffer] : model.named_buffers())
-    core::check(o.ranks == 1 || !name.ends_with("running_mean"), "the batch norm of '", name,
-                "' would see each rank's batch alone: expected one rank, got ", o.ranks);
 }
 
 /// Throws Error, naming the rank, unless all ranks run the same training.
@@ -262,7 +254,9 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
                   p.dtype(), ", which cannot be trained; convert --weights float32 can help");
     task->model().to(float32);  // the file may have another dtype
   }
-  check_ranks(o, task->model());
+  core::check(o.accumulate % o.ranks == 0, "--accumulate ", o.accumulate,
+              ": that many batches per step cannot be divided among ", o.ranks,
+              " ranks; expected a multiple of ", o.ranks);
   if (ranks.several()) expect_same_run(ranks, flags, program, task->info(), checkpoint);
   if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, ranks, checkpoint);
   Trainer trainer(*task, o, flags.to_json(), folder, ranks);

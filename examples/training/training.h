@@ -31,6 +31,7 @@ struct TrainOptions {
   double deadline = 60;
   int rank = 0, ranks = 1;  // this process's number, and their number
   bool resume = false, overwrite = false, eval_only = false, detect_anomaly = false;
+  bool shard_optimizer = false;
 
   /// The batches that this rank takes: every `ranks`-th of a step's.
   models::BatchOrder batch_order() const { return {accumulate, rank, ranks}; }

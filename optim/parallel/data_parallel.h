@@ -26,6 +26,8 @@ struct DataParallelOptions {
 ///     parallel.backward(model.loss(batch_of(step, communicator.rank())) / communicator.size());
 ///     optimizer.step();  // the same on each rank
 ///   }
+/// Buffers are not exchanged: a BatchNorm normalises each rank's batch by itself, and its running
+/// means differ between ranks.
 class DataParallel {
  public:
   /// Copies rank 0's parameters to all ranks. Throws Error, naming the first that differs, unless

@@ -1,0 +1,46 @@
+#pragma once
+// ShardedOptimizer: each rank keeps and updates its share of an optimiser's state.
+
+#include <memory>
+
+#include "gradus/optim/optimizer.h"
+#include "gradus/optim/parallel/communicator.h"
+
+namespace gradus::optim {
+
+/// An optimiser whose state is divided among the ranks: each rank updates its share of the
+/// parameters and sends them to the others. The result has the bits of the optimiser alone.
+/// Rajbhandari et al. 2020, "ZeRO", stage 1. All ranks must have the same gradients, as after
+/// DataParallel::backward, and call step() and gather_state() together.
+class ShardedOptimizer : public Optimizer {
+ public:
+  /// Divides whole parameters so that the shares have about the same number of elements.
+  /// `communicator` must outlive this object.
+  ShardedOptimizer(std::unique_ptr<Optimizer> optimizer, Communicator& communicator);
+
+  std::vector<Tensor> parameters() const override { return optimizer_->parameters(); }
+  double lr() const override { return optimizer_->lr(); }
+  void set_lr(double lr) override { optimizer_->set_lr(lr); }
+
+  /// Collects the state of all shares on rank 0. Called by all ranks.
+  void gather_state();
+  /// On rank 0 after gather_state(), until the next step: the whole state, as the optimiser alone
+  /// would have it. Otherwise this rank's share, and undefined tensors for the rest.
+  NamedTensors state_dict() const override;
+  /// Takes the whole state, on all ranks.
+  void load_state_dict(const NamedTensors& state) override;
+
+ private:
+  std::vector<Tensor> gradients() const override;
+  void check_step() const override { optimizer_->check_step(); }
+  void apply(double grad_scale) override;
+  void keep_only(const std::set<const void*>& owned) override;
+  void share_parameters();
+
+  std::unique_ptr<Optimizer> optimizer_;
+  Communicator& communicator_;
+  std::vector<std::vector<Tensor>> shares_;  // by rank: the parameters that it updates
+  NamedTensors whole_;
+};
+
+}  // namespace gradus::optim

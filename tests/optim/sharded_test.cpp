@@ -1,0 +1,165 @@
+// ShardedOptimizer: expected values come from the optimiser alone.
+
+#include "gradus/optim/parallel/sharded.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "gradus/core/core.h"
+#include "gradus/optim/optim.h"
+
+using namespace gradus;
+using optim::Communicator;
+
+namespace {
+
+std::vector<Tensor> parameters(uint64_t seed) {
+  manual_seed(seed);
+  std::vector<Tensor> params;
+  for (const Shape& shape : {Shape{7, 13}, Shape{13}, Shape{300, 5000}, Shape{5, 3}, Shape{}})
+    params.push_back(randn(shape).requires_grad_());
+  return params;
+}
+
+struct Kind {
+  const char* name;
+  std::function<std::unique_ptr<optim::Optimizer>(const std::vector<Tensor>&)> make;
+};
+
+const std::vector<Kind> kinds{
+    {"AdamW",
+     [](const auto& params) {
+       return std::make_unique<optim::AdamW>(optim::decay_groups(params),
+                                             optim::AdamWOptions{.lr = 0.1, .weight_decay = 0.1});
+     }},
+    {"Adagrad",
+     [](const auto& params) {
+       return std::make_unique<optim::Adagrad>(
+           params, optim::AdagradOptions{.lr = 0.1, .initial_sum = 0.5});
+     }},
+    {"Muon",
+     [](const auto& params) {
+       return optim::muon_and_adamw(params, {{params[0], {7}}, {params[3], {5}}}, {});
+     }},
+};
+
+/// Takes steps `first` to `last`, each with gradients of its own. Parameter 1 has none in step 2.
+void train(optim::Optimizer& optimizer, const std::vector<Tensor>& params, int first, int last) {
+  for (int step = first; step < last; ++step) {
+    manual_seed(1000 + static_cast<uint64_t>(step));
+    for (size_t i = 0; i < params.size(); ++i) {
+      const Tensor g = randn(params[i].shape());
+      params[i].set_grad(step == 2 && i == 1 ? Tensor() : g);
+    }
+    optimizer.set_lr(0.1 / (1 + step));
+    optimizer.step({.max_grad_norm = 10});
+  }
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  const std::vector<double> x = a.to(float64).to_vector<double>(),
+                            y = b.to(float64).to_vector<double>();
+  return std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+}
+
+bool same_bits(const NamedTensors& a, const NamedTensors& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].first != b[i].first || !same_bits(a[i].second, b[i].second)) return false;
+  return true;
+}
+
+std::vector<std::string> on_ranks(int ranks, const std::function<void(Communicator&)>& f) {
+  const auto communicators = optim::local_communicators(ranks, 30);
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < errors.size(); ++r)
+    threads.emplace_back([&, r] {
+      try {
+        f(*communicators[r]);
+      } catch (const Error& e) {
+        communicators[r]->abort();
+        errors[r] = e.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+}  // namespace
+
+TEST_CASE("ShardedOptimizer: the bits of the optimiser alone, also resumed on other ranks",
+          "[data_parallel]") {
+  const int ranks = GENERATE(1, 2, 3, 8);
+  for (const Kind& kind : kinds) {
+    CAPTURE(ranks, kind.name);
+    const std::vector<Tensor> params = parameters(1);
+    const auto alone = kind.make(params);
+    train(*alone, params, 0, 3);
+    NamedTensors halfway;
+    for (const auto& [name, t] : alone->state_dict()) halfway.emplace_back(name, t.clone());
+    std::vector<Tensor> weights;
+    for (const Tensor& p : params) weights.push_back(p.detach().clone());
+    train(*alone, params, 3, 6);
+    const NamedTensors expected = alone->state_dict();
+
+    std::vector<int> wrong(static_cast<size_t>(ranks));
+    const std::vector<std::string> errors = on_ranks(ranks, [&](Communicator& c) {
+      int& bad = wrong[static_cast<size_t>(c.rank())];
+      const auto check_all = [&](optim::ShardedOptimizer& optimizer, const auto& of_rank) {
+        for (size_t i = 0; i < params.size(); ++i) bad += !same_bits(of_rank[i], params[i]);
+        optimizer.gather_state();
+        if (c.rank() == 0) bad += !same_bits(optimizer.state_dict(), expected);
+      };
+      const std::vector<Tensor> own = parameters(1);
+      optim::ShardedOptimizer whole(kind.make(own), c);
+      train(whole, own, 0, 6);
+      check_all(whole, own);
+
+      const std::vector<Tensor> resumed = parameters(2);
+      optim::ShardedOptimizer second(kind.make(resumed), c);
+      second.load_state_dict(halfway);
+      const NoGrad no_grad;
+      for (size_t i = 0; i < weights.size(); ++i) resumed[i].copy_(weights[i]);
+      train(second, resumed, 3, 6);
+      check_all(second, resumed);
+    });
+    for (size_t r = 0; r < wrong.size(); ++r) {
+      CHECK(errors[r] == "");
+      CHECK(wrong[r] == 0);
+    }
+  }
+}
+
+TEST_CASE("ShardedOptimizer: each rank holds its share of the state", "[data_parallel]") {
+  std::vector<int64_t> held(3), listed(3);
+  on_ranks(3, [&](Communicator& c) {
+    std::vector<Tensor> params;
+    for (int i = 0; i < 6; ++i) params.push_back(ones({100, 10 + i}).requires_grad_());
+    optim::ShardedOptimizer optimizer(kinds[0].make(params), c);
+    for (const auto& [name, tensor] : optimizer.state_dict()) {
+      if (name != "step" && tensor.defined()) held[static_cast<size_t>(c.rank())] += tensor.numel();
+      ++listed[static_cast<size_t>(c.rank())];
+    }
+  });
+  for (const int64_t elements : held) CHECK(elements == 2 * 100 * 25);  // of two moments
+  for (const int64_t names : listed) CHECK(names == 1 + 2 * 6);
+}
+
+TEST_CASE("ShardedOptimizer: refusals", "[data_parallel]") {
+  const auto alone = optim::local_communicators(1);
+  CHECK_THROWS_WITH(optim::ShardedOptimizer(nullptr, *alone[0]),
+                    "ShardedOptimizer: the optimiser is null");
+  const std::vector<Tensor> params = parameters(1);
+  CHECK_THROWS_WITH(
+      optim::ShardedOptimizer(
+          std::make_unique<optim::ShardedOptimizer>(kinds[0].make(params), *alone[0]), *alone[0]),
+      "ShardedOptimizer: it is sharded already");
+  optim::ShardedOptimizer optimizer(kinds[0].make(params), *alone[0]);
+  NamedTensors state = optimizer.state_dict();
+  state.pop_back();
+  CHECK_THROWS_WITH(optimizer.load_state_dict(state), Catch::Matchers::Contains("missing"));
+}
