@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/support/cli.h"
+#include "examples/training/ranks.h"
 #include "workloads.h"
 
 using namespace gradus;
@@ -161,6 +162,37 @@ void profile(const NamedWorkload& named, double seconds) {
   std::printf("%s: %zu steps\n%s\n", named.name.c_str(), steps, profile.table().c_str());
 }
 
+/// Times `steps` steps of a workload whose batches are divided among the ranks.
+void measure_ranks(const NamedWorkload& named, int64_t steps, const Ranks& ranks) {
+  RankSetup& setup = rank_setup();
+  manual_seed(0);
+  const Workload workload = named.make();
+  workload.step();
+  const optim::DataParallel::Times before = setup.parallel->times();
+  std::vector<double> times;
+  for (int64_t i = 0; i < steps; ++i) {
+    const double start = now();
+    workload.step();
+    times.push_back(now() - start);
+  }
+  const optim::DataParallel::Times after = setup.parallel->times();
+  const double step = median(times), per_step = 1e3 / static_cast<double>(steps);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const nlohmann::ordered_json line{
+      {"workload", named.name},
+      {"ranks", ranks.size()},
+      {"threads", num_threads()},
+      {"ms", rounded(step * 1e3, 3)},
+      {"items_per_s", rounded(static_cast<double>(workload.items * ranks.size()) / step, 1)},
+      {"exchange_ms", rounded((after.exchange - before.exchange) * per_step, 2)},
+      {"not_hidden_ms", rounded((after.wait - before.wait) * per_step, 2)},
+      {"peak_rss_mb", usage.ru_maxrss / 1024}};
+  std::printf("%s\n", line.dump().c_str());
+  std::fflush(stdout);
+  setup.parallel = nullptr;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Times training steps and generation; one JSON line a workload.");
   app.option_defaults()->always_capture_default();
@@ -172,6 +204,10 @@ int run(int argc, char** argv) {
   app.add_option("--seconds", seconds, "per workload")->check(CLI::NonNegativeNumber);
   app.add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
   app.add_flag("--profile", with_profile, "a table by op instead");
+  int64_t steps = 0;
+  app.add_option("--steps", steps, "steps with several ranks or --batches");
+  app.add_option("--batches", rank_setup().batches, "batches per step and rank");
+  app.add_flag("--shard-optimizer", rank_setup().shard_optimizer, "one share of it per rank");
   app.add_flag("--info", info, "print the build and the machine first");
   try {
     app.parse(argc, argv);
@@ -193,6 +229,12 @@ int run(int argc, char** argv) {
     }
   }
   if (info) std::printf("%s\n", build_info().c_str());
+  if (steps > 0) {
+    const Ranks ranks(60);
+    rank_setup().communicator = &ranks.communicator();
+    for (const NamedWorkload& workload : chosen) measure_ranks(workload, steps, ranks);
+    return 0;
+  }
   for (const NamedWorkload& workload : chosen)
     with_profile ? profile(workload, seconds) : measure(workload, seconds);
   return 0;

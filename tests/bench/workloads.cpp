@@ -6,11 +6,38 @@
 
 namespace gradus::bench {
 
+RankSetup& rank_setup() {
+  static RankSetup setup;
+  return setup;
+}
+
 namespace {
-Workload step_of(std::shared_ptr<optim::Optimizer> optimizer, std::function<Tensor()> loss,
+/// Several batches per step, on one or more ranks.
+Workload shared_step(std::unique_ptr<optim::Optimizer> whole, std::function<Tensor()> loss,
+                     int64_t items, const optim::StepOptions& options) {
+  RankSetup& setup = rank_setup();
+  const int64_t batches = setup.batches;
+  auto parallel = std::make_shared<optim::DataParallel>(whole->parameters(), *setup.communicator);
+  std::shared_ptr<optim::Optimizer> optimizer = std::move(whole);
+  setup.parallel = parallel;
+  return {[=] {
+            optimizer->zero_grad();
+            for (int64_t i = 0; i < batches; ++i)
+              parallel->backward(loss() / static_cast<double>(batches), i + 1 == batches);
+            optimizer->step(options);
+          },
+          items * batches, 0};
+}
+
+Workload step_of(std::unique_ptr<optim::Optimizer> whole, std::function<Tensor()> loss,
                  int64_t items, bool clip) {
   const optim::StepOptions options =
       clip ? optim::StepOptions{.max_grad_norm = 1.0} : optim::StepOptions{};
+  const RankSetup& setup = rank_setup();
+  if (setup.shard_optimizer)
+    whole = std::make_unique<optim::ShardedOptimizer>(std::move(whole), *setup.communicator);
+  if (setup.communicator) return shared_step(std::move(whole), std::move(loss), items, options);
+  std::shared_ptr<optim::Optimizer> optimizer = std::move(whole);
   return {[=] {
             optimizer->zero_grad();
             loss().backward();
@@ -22,7 +49,7 @@ Workload step_of(std::shared_ptr<optim::Optimizer> optimizer, std::function<Tens
 
 Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items, bool clip) {
   return step_of(
-      std::make_shared<optim::AdamW>(
+      std::make_unique<optim::AdamW>(
           model.parameters(), optim::AdamWOptions{.lr = 1e-3, .beta2 = 0.99, .weight_decay = 0.1}),
       std::move(loss), items, clip);
 }

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gradus/nn/module.h"
+#include "gradus/optim/parallel/data_parallel.h"
 
 namespace gradus::bench {
 
@@ -22,6 +24,16 @@ struct NamedWorkload {
   std::function<Workload()> make;
   bool growth = false;  ///< part of a series in which one size grows; runs only if named
 };
+
+/// How training steps are divided among ranks: each runs `batches` batches per step, whose
+/// gradients are summed over all ranks.
+struct RankSetup {
+  optim::Communicator* communicator = nullptr;  ///< null: one rank
+  int64_t batches = 1;
+  bool shard_optimizer = false;
+  std::shared_ptr<optim::DataParallel> parallel = {};  ///< of the last workload made
+};
+RankSetup& rank_setup();
 
 /// A training step: zero_grad, loss(), backward and a step of AdamW, with clipping if `clip`.
 /// `loss` must keep the model alive.
