@@ -48,7 +48,7 @@ Segment::Segment(Function f, std::vector<Tensor> inputs)
 }
 
 std::vector<Tensor> Segment::run() {
-  Recording first(false);
+  Recording first;
   std::vector<Tensor> outputs = f_(inputs_);  // these keep the nodes alive
   outside_ = std::move(first.outside);
   for (const auto& node : alive(first)) {
@@ -62,7 +62,7 @@ std::vector<Tensor> Segment::run() {
 
 void Segment::restore() {
   check_unchanged();
-  const Recording second(true);
+  const Recording second;
   const std::vector<Tensor> outputs = run_again();
   const Nodes fresh = alive(second);
   adopt(second, fresh, match(fresh));

@@ -13,7 +13,7 @@
 
 namespace gradus::internal {
 
-/// For its lifetime, lists what this thread records.
+/// For its lifetime, lists what this thread records. So do the recordings around it.
 class Recording {
  public:
   struct Op {
@@ -28,16 +28,14 @@ class Recording {
     std::weak_ptr<Storage> storage;
     uint64_t version;
   };
-  /// Recordings open at this time list the same ops, unless this one is `apart`.
-  explicit Recording(bool apart)
-      : outer_(std::exchange(current_, this)), shares_(apart ? nullptr : outer_) {}
+  Recording() : outer_(std::exchange(current_, this)) {}
   ~Recording() { current_ = outer_; }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
   static void add(const std::shared_ptr<Node>& node, const std::vector<Tensor>& inputs,
                   const std::vector<Tensor>& outputs) {
-    for (Recording* r = current_; r; r = r->shares_) r->list(node, inputs, outputs);
+    for (Recording* r = current_; r; r = r->outer_) r->list(node, inputs, outputs);
   }
   std::vector<Op> ops;
   std::vector<Outside> outside;
@@ -46,7 +44,7 @@ class Recording {
   void list(const std::shared_ptr<Node>& node, const std::vector<Tensor>& inputs,
             const std::vector<Tensor>& outputs);
   static inline thread_local constinit Recording* current_ = nullptr;
-  Recording *const outer_, *const shares_;
+  Recording* const outer_;
   uint64_t first_ = 0;  // the first op's number
 };
 
