@@ -14,8 +14,9 @@ from collections import Counter
 FILE, FUNCTION, PARAMETERS, FOLDER, SPINE = 400, 50, 6, 25, 3500
 ROOMS = {  # name: (limit, folders, folders left out)
     # 60 more than planned, for weights in bfloat16 and int8, and for the matrices that modules tell optimisers
-    # about; core/debug/dot.cpp could go to examples.
-    "core without ops, kernels": (3560, ["core"], ["core/ops", "core/kernels"]),
+    # about; core/debug/dot.cpp could go to examples. 240 for recompute(), without which a model's depth is limited
+    # by the memory of its activations; core/tensor/segment.* and recompute.h would go.
+    "core without ops, kernels": (3800, ["core"], ["core/ops", "core/kernels"]),
     "core/ops": (5000, ["core/ops"], []),
     "core/kernels": (3500, ["core/kernels"], []),
     # 500 more than planned, for Muon, several optimisers as one, running means of weights, and the model's options

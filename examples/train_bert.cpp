@@ -154,6 +154,7 @@ int run(int argc, char** argv) {
   flags.add("--batch", o.batch, 1, 65536, "examples per batch, of --context tokens each");
   flags.add(models::Bert::fields(o.model), {"vocab", "segments"});
   add_training_flags(flags, training);
+  add_recompute_flag(flags, o.model);
   return run_training(argc, argv, flags, training,
                       {.kind = models::Bert::kind,
                        .config = models::Bert::fields(o.model),

@@ -166,6 +166,7 @@ int run(int argc, char** argv) {
   flags.add(models::GPT::fields(o.model), {"vocab"});
   flags.added_later({"--no-tie", "--activation"});
   add_training_flags(flags, training);
+  add_recompute_flag(flags, o.model);
   return run_training(
       argc, argv, flags, training,
       {.kind = models::GPT::kind,

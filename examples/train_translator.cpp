@@ -196,6 +196,7 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
   flags.add("--beams", o.beams, 1, 1000, "beam width");
   flags.add(Model::fields(config), {"source_vocab", "target_vocab"});
   add_training_flags(flags, training);
+  add_recompute_flag(flags, config);
   return run_training(
       argc, argv, flags, training,
       {.kind = Model::kind,

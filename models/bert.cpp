@@ -6,6 +6,7 @@
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/tensor/autograd.h"
 #include "gradus/models/decoding.h"
+#include "gradus/nn/sequential.h"
 
 namespace gradus::models {
 
@@ -93,8 +94,7 @@ Tensor Bert::operator()(const BertInput& in) const {
   Tensor x = words(in.ids) + (floating(rows_of(positions.weight, 0, T)) + segment);
   x = dropout(embedding_norm(x));
   const Tensor mask = in.mask.defined() ? in.mask.reshape({B, 1, 1, T}) : Tensor();
-  for (const nn::Block& block : blocks) x = block(x, mask);
-  return x;
+  return nn::apply_blocks(blocks, config.recompute, x, mask);
 }
 
 Tensor Bert::pooled(const Tensor& hidden) const {

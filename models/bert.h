@@ -20,6 +20,9 @@ struct BertConfig {
   double dropout = 0.1;   ///< probability for embeddings, attention weights and sublayer outputs
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
   double norm_eps = 1e-12;                   ///< added to the variance by the norms
+  /// Blocks whose activations backward recomputes together, to save memory; 0: keeps all. A model
+  /// folder does not store it.
+  int64_t recompute = 0;
 };
 
 /// Input of a BERT.

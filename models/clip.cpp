@@ -9,6 +9,7 @@
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/nn/sequential.h"
 
 namespace gradus::models {
 
@@ -36,15 +37,15 @@ TextEncoder::TextEncoder(const CLIPConfig& c)
                       })),
       ln_f(child("ln_f", nn::LayerNorm(c.text_dim))),
       causal(c.causal),
-      pooling(c.text_pooling) {}
+      pooling(c.text_pooling),
+      recompute(c.image.recompute) {}
 
 Tensor TextEncoder::features(const TextBatch& texts) const {
   const Tensor lengths = detail::checked_lengths("CLIP", texts, positions.size(1));
   const int64_t B = texts.ids.size(0), T = texts.ids.size(1), D = positions.size(2);
   const Tensor real = nn::padding_mask(lengths, B, T);  // (B, 1, 1, T)
   Tensor x = tokens(texts.ids) + positions.slice(1, 0, T);
-  for (const nn::Block& block : blocks) x = block(x, causal ? Tensor() : real);
-  x = ln_f(x);
+  x = ln_f(nn::apply_blocks(blocks, recompute, x, causal ? Tensor() : real));
   if (pooling == Pooling::token)
     return index_select(x.reshape({B * T, D}), 0,
                         arange(B) * static_cast<double>(T) + lengths - 1.0);

@@ -27,6 +27,7 @@ struct TextEncoder : nn::Module {
   nn::LayerNorm ln_f;             ///< of the last block's output
   bool causal;                    ///< tokens attend only to themselves and earlier tokens
   Pooling pooling;                ///< features: the last token's output, or the mean over tokens
+  int64_t recompute;              ///< as in ViTConfig
   explicit TextEncoder(const CLIPConfig& config);
 
   /// Text features (B, text_dim). Padding is ignored.

@@ -6,6 +6,7 @@
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/nn/sequential.h"
 
 namespace gradus::models {
 
@@ -142,16 +143,16 @@ Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
 /// tokens only, see nn::Block.
 Tensor GPT::apply_blocks(Tensor x, std::vector<nn::KeyValueCache>* caches) const {
   const Tensor embedded = config.embedding_shortcut ? x : Tensor();
-  Tensor first_values;
-  Tensor* const shared = config.value_shortcut ? &first_values : nullptr;
-  for (size_t i = 0; i < blocks.size(); ++i) {
+  const auto apply = [=, this](size_t i, std::vector<Tensor>& state) {
+    Tensor& y = state[0];
+    Tensor* const first_values = config.value_shortcut ? &state[1] : nullptr;
     if (config.embedding_shortcut && i > 0) {
       const int64_t at = static_cast<int64_t>(i) - 1;
-      x = x * stream_mix[at] + embedded * embedding_mix[at];
+      y = y * stream_mix[at] + embedded * embedding_mix[at];
     }
-    x = caches ? blocks[i](x, (*caches)[i], shared) : blocks[i](x, {}, shared);
-  }
-  return x;
+    y = caches ? blocks[i](y, (*caches)[i], first_values) : blocks[i](y, {}, first_values);
+  };
+  return nn::run_stack(blocks.size(), config.recompute, {x, Tensor()}, apply)[0];
 }
 
 /// Next-token logits, from the last block's output for the tokens ids: (..., dim) -> (..., vocab).

@@ -44,6 +44,9 @@ struct GPTConfig {
   double logit_cap = 0;             ///< logits are cap * tanh(logits / cap); 0: not capped
   bool bigram = false;  ///< add logits from a (vocab, vocab) table, indexed by the current token
   bool token_shift = false;  ///< mix sublayers' inputs with the previous token's: nn::token_shift
+  /// Blocks whose activations backward recomputes together, to save memory; 0: keeps all. A model
+  /// folder does not store it.
+  int64_t recompute = 0;
 };
 
 class GPTDecoder;

@@ -9,6 +9,7 @@
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/nn/sequential.h"
 
 namespace gradus::models {
 
@@ -132,7 +133,7 @@ MAEResult MAE::operator()(const Tensor& images, const Tensor& order) const {
   const Tensor rank = argsort(order, 1);  // each patch's position in `order`
   const Tensor unshuffled = select_patches(cat({x.slice(1, 1), mask_tokens}, 1), rank);
   Tensor y = cat({x.slice(1, 0, 1), unshuffled}, 1) + decoder_positions;
-  for (const nn::Block& block : decoder_blocks) y = block(y);
+  y = nn::apply_blocks(decoder_blocks, config.encoder.recompute, y);
   const Tensor patches = decoder_head(decoder_norm(y).slice(1, 1));
 
   Tensor target = patchify(images, config.encoder.patch);

@@ -9,6 +9,7 @@
 #include "gradus/core/ops/loss.h"
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/nn/sequential.h"
 
 namespace gradus::models {
 
@@ -90,15 +91,16 @@ Tensor Transformer::embed(const nn::Embedding& embedding, const Tensor& ids, int
                  positions(ids.size(1), offset));
 }
 
-Tensor Transformer::encode(Tensor x, const Tensor& mask) const {
-  for (const nn::Block& block : encoder) x = block(x, mask);
-  return encoder_norm(x);
+Tensor Transformer::encode(const Tensor& x, const Tensor& mask) const {
+  return encoder_norm(nn::apply_blocks(encoder, config.recompute, x, mask));
 }
 
-Tensor Transformer::decode(Tensor y, const Tensor& memory, const Tensor& mask) const {
-  for (const nn::DecoderBlock& block : decoder_blocks)
-    y = block(y, block.cross.keys_and_values(memory), mask);
-  return decoder_norm(y);
+Tensor Transformer::decode(const Tensor& y, const Tensor& memory, const Tensor& mask) const {
+  const auto apply = [=, this](size_t i, std::vector<Tensor>& state) {
+    const nn::DecoderBlock& block = decoder_blocks[i];
+    state[0] = block(state[0], block.cross.keys_and_values(memory), mask);
+  };
+  return decoder_norm(nn::run_stack(decoder_blocks.size(), config.recompute, {y}, apply)[0]);
 }
 
 Tensor Transformer::encode_source(const Tensor& source, const Tensor& mask) const {

@@ -24,6 +24,9 @@ struct TransformerConfig {
   bool pre_norm = false;                     ///< pre-norm blocks; false: post-norm, as published
   bool tie = true;            ///< share the target embedding's weight with the output layer
   bool shared_vocab = false;  ///< one vocabulary and embedding for source and target
+  /// Blocks whose activations backward recomputes together, to save memory; 0: keeps all. A model
+  /// folder does not store it.
+  int64_t recompute = 0;
 };
 
 class TransformerDecoder;
@@ -62,10 +65,10 @@ struct Transformer : nn::Module {
 
   /// The encoder's blocks and norm: x (B, S, dim) -> (B, S, dim). The mask (B, 1, 1, S) is true for
   /// real source tokens; undefined: all.
-  Tensor encode(Tensor x, const Tensor& mask) const;
+  Tensor encode(const Tensor& x, const Tensor& mask) const;
   /// The decoder's blocks and norm: y (B, T, dim) -> (B, T, dim). `memory` (B, S, dim) is the
   /// output of encode(), and `mask` the mask given to it.
-  Tensor decode(Tensor y, const Tensor& memory, const Tensor& mask) const;
+  Tensor decode(const Tensor& y, const Tensor& memory, const Tensor& mask) const;
 
  private:
   friend class TransformerDecoder;

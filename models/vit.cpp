@@ -5,6 +5,7 @@
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/nn/sequential.h"
 
 namespace gradus::models {
 
@@ -79,10 +80,12 @@ Tensor ViT::embed(const Tensor& images) const {
 
 Tensor ViT::encode(const Tensor& embedded, Tokens tokens) const {
   const Tensor first = class_token + positions.slice(1, 0, 1);
-  Tensor x = dropout(cat({first.expand({embedded.size(0), 1, config.dim}), embedded}, 1));
-  for (size_t i = 0; i + 1 < blocks.size(); ++i) x = blocks[i](x);
-  const nn::Block& last = blocks.back();
-  return ln_f(tokens == Tokens::class_token ? last.first(1, x) : last(x));
+  const Tensor x = dropout(cat({first.expand({embedded.size(0), 1, config.dim}), embedded}, 1));
+  const auto apply = [this, tokens](size_t i, std::vector<Tensor>& state) {
+    const bool all = i + 1 < blocks.size() || tokens == Tokens::all;
+    state[0] = all ? blocks[i](state[0]) : blocks[i].first(1, state[0]);
+  };
+  return ln_f(nn::run_stack(blocks.size(), config.recompute, {x}, apply)[0]);
 }
 
 Tensor ViT::features(const Tensor& images) const {

@@ -25,6 +25,9 @@ struct ViTConfig {
   double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
   Pooling pooling = Pooling::token;  ///< features: class token's output, or patches' mean
   double norm_eps = 1e-5;            ///< added to the variance by the norms
+  /// Blocks whose activations backward recomputes together, to save memory; 0: keeps all. A model
+  /// folder does not store it.
+  int64_t recompute = 0;
 
   /// Patches per image.
   int64_t patches() const { return image / patch * (image / patch); }

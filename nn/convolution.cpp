@@ -49,7 +49,7 @@ Tensor BatchNorm::operator()(const Tensor& x) const {
         x.dtype(), " ", x.shape());
   if (!is_training()) return batch_norm_by(running_mean, running_var, x, weight, bias, eps);
   const BatchNormOutput out = batch_norm(x, weight, bias, eps);
-  if (x.numel() == 0) return out.y;
+  if (x.numel() == 0 || recomputing()) return out.y;
   const NoGrad no_grad;
   const auto count = static_cast<double>(x.numel() / channels);
   running_mean.mul_(1 - momentum).add_(out.mean, momentum);

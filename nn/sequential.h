@@ -1,6 +1,9 @@
 #pragma once
 // Layers applied one after the other.
 
+#include <algorithm>
+
+#include "gradus/core/tensor/recompute.h"
 #include "gradus/nn/module.h"
 
 namespace gradus::nn {
@@ -43,5 +46,35 @@ class Sequential : public Module {
 
   std::vector<std::function<Tensor(const Tensor&)>> layers_;
 };
+
+/// Applies layers to the tensors that pass from layer to layer, `state`: calls layer(i, state) for i
+/// from 0 to `layers` - 1 and returns the state. If `group` > 0, backward recomputes the activations
+/// of `group` layers at a time, see recompute(): what `layer` refers to must then live until backward
+/// has run. Throws Error if `group` is negative.
+template <std::invocable<size_t, std::vector<Tensor>&> Apply>
+std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> state,
+                              const Apply& layer) {
+  core::check(group >= 0, "recompute: expected 0 or more layers at a time, got ", group);
+  const size_t step = group == 0 ? layers : static_cast<size_t>(group);
+  for (size_t begin = 0; begin < layers; begin += std::min(step, layers - begin)) {
+    const size_t end = begin + std::min(step, layers - begin);
+    auto run = [=](std::vector<Tensor> x) {
+      for (size_t i = begin; i < end; ++i) layer(i, x);
+      return x;
+    };
+    state = group == 0 ? run(std::move(state)) : recompute(run, state);
+  }
+  return state;
+}
+
+/// As run_stack() for transformer blocks: x (B, T, dim), `mask` as for Block.
+template <class Block>
+Tensor apply_blocks(const std::vector<Block>& blocks, int64_t group, const Tensor& x,
+                    const Tensor& mask = {}) {
+  const auto apply = [&blocks, mask](size_t i, std::vector<Tensor>& state) {
+    state[0] = blocks[i](state[0], mask);
+  };
+  return run_stack(blocks.size(), group, {x}, apply)[0];
+}
 
 }  // namespace gradus::nn

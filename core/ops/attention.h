@@ -54,7 +54,8 @@ class AttentionTrace {
   /// `weights` and appends the tensor it returns.
   template <class Weights>
   static void add(Weights&& weights) {
-    if (AttentionTrace* trace = current()) trace->weights_.push_back(weights().detach());
+    if (AttentionTrace* trace = current(); trace && !recomputing())
+      trace->weights_.push_back(weights().detach());
   }
 
  private:

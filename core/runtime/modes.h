@@ -8,10 +8,11 @@ namespace core {
 
 /// A thread's switches; the values here hold while no scope is open.
 struct Modes {
-  bool grad = true;       ///< ops are recorded for backward
-  bool eval = false;      ///< layers behave as in evaluation
-  bool anomaly = false;   ///< ops and their backward rules check for NaN and infinities
-  bool composed = false;  ///< ops with kernels of their own are computed from basic ops
+  bool grad = true;          ///< ops are recorded for backward
+  bool eval = false;         ///< layers behave as in evaluation
+  bool anomaly = false;      ///< ops and their backward rules check for NaN and infinities
+  bool composed = false;     ///< ops with kernels of their own are computed from basic ops
+  bool recomputing = false;  ///< backward runs a function of recompute() again
 };
 
 /// The calling thread's switches.
@@ -38,6 +39,9 @@ class ModeScope {
 inline bool grad_enabled() { return core::modes().grad; }
 /// Whether layers on this thread behave as in training (dropout is on), which is the default.
 inline bool is_training() { return !core::modes().eval; }
+/// Whether backward is running a function of recompute() again on this thread. A layer that changes
+/// a state of its own at each call, such as a running mean, leaves it alone then.
+inline bool recomputing() { return core::modes().recomputing; }
 
 /// For its lifetime, ops on this thread record gradients (true) or do not (false).
 struct GradMode : core::ModeScope {

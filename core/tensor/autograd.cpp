@@ -4,6 +4,7 @@
 
 #include "gradus/core/internal.h"
 #include "gradus/core/tensor/engine.h"
+#include "gradus/core/tensor/segment.h"
 
 namespace gradus {
 
@@ -79,6 +80,14 @@ void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
   }
   node->rule_ = std::move(rule);
   node->composed_ = std::move(composed);
+  Recording::add(node, inputs, outputs);
+}
+
+void Node::drop_saved() {
+  rule_ = nullptr;
+  composed_ = nullptr;
+  saved_inputs_ = {};
+  saved_outputs_ = {};
 }
 
 /// Destroys a chain of nodes in a loop instead of by recursion: a node released while another is

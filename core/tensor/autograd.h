@@ -12,7 +12,8 @@ namespace gradus {
 
 namespace internal {
 class Engine;
-}
+class Segment;
+}  // namespace internal
 
 namespace core {
 
@@ -123,6 +124,7 @@ class Node : public std::enable_shared_from_this<Node> {
 
  private:
   friend class internal::Engine;
+  friend class internal::Segment;
   friend class Backward;
   friend struct Recorder;
   friend class gradus::Tensor;
@@ -137,6 +139,8 @@ class Node : public std::enable_shared_from_this<Node> {
     std::weak_ptr<TensorImpl> retains;  // the output, if retain_grad() was called on it
   };
   static void destroy(Node* node);
+  /// Frees everything that only the rule needs.
+  void drop_saved();
   /// Returns tensor i of `list`. Throws Error if it was not saved or has changed since; the message
   /// calls it `what`, "input" or "output".
   const Tensor& saved(const std::vector<Saved>& list, const char* what, size_t i) const;
@@ -150,6 +154,7 @@ class Node : public std::enable_shared_from_this<Node> {
   std::vector<OutputMeta> outputs_;
   Rule rule_;
   Composed composed_;
+  std::shared_ptr<internal::Segment> segment_;  // if set, computes what was dropped; see segment.h
   bool freed_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "gradus/core/tensor/engine.h"
 
 #include "gradus/core/internal.h"
+#include "gradus/core/tensor/segment.h"
 
 namespace gradus {
 
@@ -227,6 +228,8 @@ void Engine::run_node(Node& node) {
   for (size_t i = 0; i < gradients.size() && !pruned_; ++i)
     if (const auto output = node.outputs_[i].retains.lock(); output && gradients[i].defined())
       accumulate_into(*output, gradients[i]);
+  // A segment may lie in another one, which computes only what that one kept.
+  while (node.segment_) std::shared_ptr(node.segment_)->restore();
   const ProfileScope scope(node.name_, true);
   incoming_finite_ = !anomaly_ || all_finite(gradients);
   Backward view(*this, node);
@@ -237,10 +240,7 @@ void Engine::run_node(Node& node) {
   for (const int i : std::exchange(written_, {}))
     check_finite(node, i, *sum_at(node.edges_[static_cast<size_t>(i)]));
   if (frees_graph()) {
-    node.rule_ = nullptr;
-    node.composed_ = nullptr;
-    node.saved_inputs_.clear();
-    node.saved_outputs_.clear();
+    node.drop_saved();
     node.freed_ = true;  // the edges stay, so that a later pass reaches this node and throws
   }
 }

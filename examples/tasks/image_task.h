@@ -117,6 +117,7 @@ int train_on_images(int argc, char** argv, std::string about, Options options,
   flags.add(Model::fields(config), {"image", "channels", "classes", "vocab"});  // set from the data
   add_flags(flags, options);
   add_training_flags(flags, training);
+  add_recompute_flag(flags, config);
   return run_training(
       argc, argv, flags, training,
       {.kind = Model::kind,

@@ -46,6 +46,20 @@ struct TrainOptions {
 /// (--threads).
 void add_training_flags(Flags& flags, TrainOptions& options);
 
+/// Declares --recompute if the model, or its image encoder, is a stack of transformer blocks. It
+/// follows add_training_flags(): runs do not store it, since it changes no result.
+template <class Config>
+void add_recompute_flag(Flags& flags, Config& config) {
+  if constexpr (requires { config.recompute; })
+    flags.add("--recompute", config.recompute, 0, 10000,
+              "blocks whose activations backward recomputes together, which takes less memory and "
+              "more time; 0: keeps all");
+  else if constexpr (requires { config.encoder.recompute; })
+    add_recompute_flag(flags, config.encoder);
+  else if constexpr (requires { config.image.recompute; })
+    add_recompute_flag(flags, config.image);
+}
+
 /// What distinguishes one training program from the others.
 struct TrainProgram {
   const char* kind;                     ///< the model's kind, as in config.json

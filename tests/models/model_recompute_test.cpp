@@ -1,0 +1,137 @@
+// The models' option `recompute`: the same losses and gradients, in less memory.
+
+#include <catch2/catch.hpp>
+
+#include "gradus/gradus.h"
+#include "tests/support/compare.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace gradus;
+using namespace gradus::testing;
+using models::GPT, models::GPTConfig;
+
+namespace {
+
+/// The model's loss in training mode, its gradients, and the random state afterwards.
+template <class Model>
+std::vector<Values> step(typename Model::Config config, int64_t recompute,
+                         const std::function<Tensor(const Model&)>& loss_of) {
+  if constexpr (requires { config.recompute; })
+    config.recompute = recompute;
+  else if constexpr (requires { config.encoder; })
+    config.encoder.recompute = recompute;
+  else
+    config.image.recompute = recompute;
+  manual_seed(7);
+  Model model(config);
+  model.initialise([](const std::string& name, const Tensor& p) {  // zeros learn nothing
+    if (name == "bigram" || name.find("shift") != name.npos || name == "embedding_mix")
+      p.copy_(randn(p.shape()));
+  });
+  const Tensor loss = loss_of(model);
+  loss.backward();
+  std::vector<Values> results{values(loss)};
+  for (const Tensor& p : model.parameters())
+    results.push_back(p.grad().defined() ? values(p.grad()) : Values{});
+  results.push_back(values(rand({2})));
+  return results;
+}
+
+template <class Model>
+void check(const typename Model::Config& config, std::vector<int64_t> groups,
+           const std::function<Tensor(const Model&)>& loss_of) {
+  const std::vector<Values> expected = step<Model>(config, 0, loss_of);
+  for (const int64_t group : groups) {
+    CAPTURE(group);
+    CHECK(step<Model>(config, group, loss_of) == expected);
+  }
+}
+
+Tensor random_ids(const Shape& shape) {
+  manual_seed(5);
+  return randint(3, 11, shape);
+}
+
+}  // namespace
+
+TEST_CASE("recompute: a GPT's loss and gradients have the same bits", "[gpt][recompute]") {
+  const GPTConfig plain{
+      .vocab = 11, .context = 6, .layers = 5, .heads = 2, .dim = 8, .dropout = 0.2};
+  GPTConfig all = plain;
+  all.tie = false, all.activation = Activation::silu, all.gated = true, all.kv_heads = 1;
+  all.positions = models::Positions::rotary, all.norm = nn::NormKind::rms, all.window = 3;
+  all.qk_norm = all.value_shortcut = all.embedding_shortcut = all.bigram = all.token_shift = true;
+  all.logit_cap = 2.5;
+  const Tensor text = random_ids({3, 7});
+  for (const GPTConfig& config : {plain, all})
+    check<GPT>(config, {1, 2, 5, 100}, [&](const GPT& model) {
+      return model.loss(text.slice(1, 0, -1), text.slice(1, 1));
+    });
+}
+
+TEST_CASE("recompute: the other stacks of transformer blocks", "[recompute]") {
+  const Tensor ids = random_ids({3, 6}), lengths = tensor({6, 4, 2}, int64);
+  check<models::Bert>({.vocab = 11, .context = 6, .layers = 3, .heads = 2, .dim = 8}, {1, 2},
+                      [&](const models::Bert& model) {
+                        const Tensor mask = lt(arange(6).unsqueeze(0), lengths.unsqueeze(1));
+                        return sum(pow(model({.ids = ids, .mask = mask}), 3));
+                      });
+  check<models::Transformer>(
+      {.source_vocab = 11, .target_vocab = 11, .context = 6, .layers = 3, .heads = 2, .dim = 8},
+      {1, 2}, [&](const models::Transformer& model) {
+        return sum(pow(model(ids, lengths, ids.slice(1, 1)), 3));
+      });
+  const models::ViTConfig vit{
+      .image = 8, .classes = 3, .layers = 3, .heads = 2, .dim = 8, .dropout = 0.2};
+  const Tensor images = randn({2, 3, 8, 8});
+  for (const auto pooling : {models::Pooling::token, models::Pooling::mean}) {
+    models::ViTConfig config = vit;
+    config.pooling = pooling;
+    check<models::ViT>(config, {1, 2},
+                       [&](const models::ViT& model) { return sum(pow(model(images), 3)); });
+  }
+  models::ViTConfig headless = vit;
+  headless.classes = 0;
+  check<models::MAE>(
+      {.encoder = headless, .decoder_layers = 3, .decoder_heads = 2, .decoder_dim = 8}, {2},
+      [&](const models::MAE& model) { return model(images, model.order(2, 1, 0)).loss; });
+  check<models::CLIP>({.image = headless, .vocab = 11, .text_layers = 3}, {2},
+                      [&](const models::CLIP& model) {
+                        return model.loss(images, {ids.slice(0, 0, 2), lengths.slice(0, 0, 2)});
+                      });
+}
+
+TEST_CASE("recompute: a batch changes BatchNorm's running statistics once", "[recompute]") {
+  const nn::BatchNorm norm(3);
+  const Tensor x = rand({4, 3}).requires_grad_();
+  const Tensor y = recompute(std::ref(norm), x);
+  const Values once = values(norm.running_mean);
+  sum(y * y).backward();
+  CHECK(values(norm.running_mean) == once);
+  CHECK(difference(norm.running_mean, mean(x.detach(), 0) * 0.1) < 1e-6);
+}
+
+TEST_CASE("recompute: a GPT's step takes less memory", "[gpt][recompute]") {
+  const Tensor text = random_ids({4, 65});
+  auto peak = [&](int64_t recompute) {
+    const GPT model({.vocab = 11, .layers = 8, .dim = 64, .recompute = recompute});
+    const int64_t before = memory_stats().live;
+    reset_peak_memory();
+    model.loss(text.slice(1, 0, -1), text.slice(1, 1)).backward();
+    return memory_stats().peak - before;
+  };
+  const int64_t all = peak(0);
+  for (const int64_t group : {1, 2, 4}) {
+    CAPTURE(group, all, peak(group));
+    CHECK(peak(group) < (group < 4 ? 0.5 : 0.7) * static_cast<double>(all));
+  }
+}
+
+TEST_CASE("recompute: a model folder does not store it", "[gpt][recompute]") {
+  const TemporaryFolder folder;
+  const GPTConfig config{.vocab = 11, .layers = 2, .dim = 8, .recompute = 1};
+  models::save_model(folder / "a", GPT(config));
+  CHECK(read_file(models::config_path(folder / "a")).find("recompute") == std::string::npos);
+  CHECK_THROWS_WITH(GPT({.vocab = 11, .recompute = -1})(random_ids({1, 2})),
+                    "recompute: expected 0 or more layers at a time, got -1");
+}
