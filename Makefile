@@ -23,7 +23,7 @@
 #:   SKIP      tests to leave out, by tag: [learns] trains models to a stated quality
 #:   FUZZ      targets of make fuzz, such as png (default: all)
 #:   SECONDS   time for each fuzz target (default 60)
-#:   TRACK, DATA   the track (default fixed) and the text of make race
+#:   TRACK, DATA   the track (default fixed; open, a100) and the text of make race
 #:   PREFIX    where make install puts the library (default /usr/local). Without ARCH it runs on any
 #:             processor of this family, and the shared library is also installed for x86-64-v3 and
 #:             -v4: the system's loader picks the one that fits
@@ -233,7 +233,7 @@ bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_g
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
 
-race: $(BUILD)/bin/train_gpt  ## trains with ten seeds to a target loss: TRACK=fixed or open, DATA=FILE
+race: $(BUILD)/bin/train_gpt  ## trains with ten seeds to a target loss: TRACK=fixed, open or a100, DATA=FILE
 	+$(call run,/usr/bin/python3 tests/bench/race.py $(TRACK) --bin $(BUILD)/bin --data "$(DATA)")
 
 format:  ## formats the sources with clang-format (Debian 12's, version 14)

@@ -16,7 +16,7 @@ install:  ## installs headers, libraries, gradus.pc and a CMake package under DE
 # Libraries with another SONAME stay: programs may be linked to them.
 uninstall:  ## removes what make install installed
 	$(quiet)rm -rf "$(root)/include/gradus" "$(root)/lib/cmake/gradus" "$(root)/lib/pkgconfig/gradus.pc" \
-	  "$(root)/lib/libgradus.a" "$(root)/lib/libgradus.so" "$(root)/lib/libgradus.so.$(abi)" \
+	  "$(root)/lib/libgradus.a" "$(root)/lib/libgradus_mpi.so" "$(root)/lib/libgradus.so" "$(root)/lib/libgradus.so.$(abi)" \
 	  "$(root)"/lib/libgradus.so.$(abi).* "$(root)"/lib/glibc-hwcaps/*/libgradus.so.$(abi)
 
 # The public headers: those that gradus.h includes, as the compiler lists them.
@@ -35,6 +35,8 @@ install-base: all
 	$(quiet)install -Dm755 $(SHARED) "$(root)/lib/libgradus.so.$(version)"
 	$(quiet)ln -s libgradus.so.$(version) "$(root)/lib/libgradus.so.$(abi)"
 	$(quiet)ln -s libgradus.so.$(abi) "$(root)/lib/libgradus.so"
+	$(if $(filter-out 0,$(MPI)),$(quiet)install -Dm755 $(MPI_LIBRARY) "$(root)/lib/libgradus_mpi.so" && \
+	  install -Dm644 optim/mpi/mpi.h "$(root)/include/gradus/optim/mpi/mpi.h")
 	$(quiet)install -dm755 "$(root)/lib/pkgconfig" "$(root)/lib/cmake" "$(root)/lib/cmake/gradus"
 	$(foreach file,gradus.pc gradus-config.cmake gradus-config-version.cmake,\
 	  $(file >$(BUILD)/obj/$(file),$(call filled,.ci/$(file).in)))

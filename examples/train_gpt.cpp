@@ -129,17 +129,26 @@ enum class Recipe { nanogpt, fast };
 
 void add_recipe_flag(Flags& flags, Recipe& recipe) {
   flags.group("Recipe");
-  flags.add("--recipe", recipe, {"nanogpt", "fast"},
-            "defaults of the other flags: nanoGPT's CPU setting, or a model and an optimiser that "
-            "reach the same loss in an eighth of the steps");
+  flags.add(
+      "--recipe", recipe, {"nanogpt", "fast"},
+      "defaults of the other flags: nanoGPT's CPU setting (the default with --init-from), or a "
+      "model and an optimiser that reach the same loss in an eighth of the steps");
 }
 
-/// Sets the defaults of the recipe that the command line names.
+/// Sets the defaults of the recipe that the command line names. They are nanogpt's for a trained
+/// model, which is tuned gently, and for a checkpoint, which may be older than the other recipe.
 void apply_recipe(int argc, char** argv, Options& o, TrainOptions& training) {
-  Recipe recipe = Recipe::nanogpt;
+  Recipe recipe = Recipe::fast;
+  std::string init_from;
+  bool resume = false, eval_only = false;
   Flags flags("");
   add_recipe_flag(flags, recipe);
+  flags.add("--init-from", init_from, "DIR", "");
+  flags.add("--resume", resume, "");
+  flags.add("--eval-only", eval_only, "");
   flags.parse_known(argc, argv);
+  const bool begun = !init_from.empty() || resume || eval_only;
+  if (begun && !flags.given("--recipe")) recipe = Recipe::nanogpt;
   training.sample_every = 500;
   if (recipe == Recipe::nanogpt) return;
   o.model.positions = models::Positions::rotary;
@@ -155,7 +164,7 @@ int run(int argc, char** argv) {
   Options o;
   TrainOptions training;
   apply_recipe(argc, argv, o, training);
-  Recipe recipe = Recipe::nanogpt;
+  Recipe recipe = Recipe::fast;
   Flags flags(
       "Trains a small GPT on a text and prints a sample.\n"
       "  train_gpt --data FILE --out DIR");
@@ -164,7 +173,9 @@ int run(int argc, char** argv) {
   add_corpus_flags(flags, o.text);
   flags.add("--batch", o.batch, 1, 65536, "windows per batch, of --context tokens each");
   flags.add(models::GPT::fields(o.model), {"vocab"});
-  flags.added_later({"--no-tie", "--activation"});
+  flags.add("--logit-rows", o.model.logit_rows, 0, 1e9,
+            "tokens whose logits exist at a time, to save memory; 0: all");
+  flags.added_later({"--no-tie", "--activation", "--logit-rows"});
   add_training_flags(flags, training);
   add_recompute_flag(flags, o.model);
   return run_training(

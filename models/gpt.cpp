@@ -170,7 +170,22 @@ Tensor GPT::operator()(const Tensor& ids) const {
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets) const {
   check(ids.defined() && targets.defined() && ids.shape() == targets.shape(),
         "GPT: ids and targets must have the same shape");
-  return cross_entropy((*this)(ids), targets);
+  check(config.logit_rows >= 0, "GPT: expected logit_rows >= 0, got ", config.logit_rows);
+  if (config.logit_rows == 0) return cross_entropy((*this)(ids), targets);
+  const CrossEntropyOptions summed{.reduction = Reduction::sum};
+  const Tensor x = apply_blocks(embed(ids, 0), nullptr).reshape({-1, config.dim}),
+               flat_ids = ids.reshape({-1}), flat_targets = targets.reshape({-1});
+  Tensor total = zeros({}, x.dtype());
+  for (int64_t begin = 0; begin < ids.numel(); begin += config.logit_rows) {
+    const int64_t end = std::min(ids.numel(), begin + config.logit_rows);
+    const Tensor some_ids = flat_ids.slice(0, begin, end),
+                 some_targets = flat_targets.slice(0, begin, end);
+    const auto loss = [=, this](const Tensor& rows) {
+      return cross_entropy(logits(rows, some_ids), some_targets, summed);
+    };
+    total = total + recompute(loss, x.slice(0, begin, end));
+  }
+  return total / (flat_targets != summed.ignore_index).to(float64).sum().item();
 }
 
 // ---- decoding ----

@@ -47,6 +47,9 @@ struct GPTConfig {
   /// Blocks whose activations backward recomputes together, to save memory; 0: keeps all. A model
   /// folder does not store it.
   int64_t recompute = 0;
+  /// Tokens whose logits loss() computes at a time, and backward again, to save memory; 0: all. Sums
+  /// are then rounded differently. A model in a file does not store this.
+  int64_t logit_rows = 0;
 };
 
 class GPTDecoder;

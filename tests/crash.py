@@ -21,7 +21,7 @@ import time
 COMMON = "--warmup 2 --eval-batches 2 --seed 5 --threads 1 --decay-steps 1000 "
 BLOCKS = "--layers 1 --heads 2 --dim 16 --dropout 0.1 "
 IMAGES = COMMON + "--data shapes:60 --batch 8 --steps 40 --eval-every 5 "
-GPT = COMMON + BLOCKS + "--data text.txt --context 16 --batch 4 --steps 200 --eval-every 20 "
+GPT = COMMON + BLOCKS + "--recipe nanogpt --data text.txt --context 16 --batch 4 --steps 200 --eval-every 20 "
 PAIRS = COMMON + "--pairs pairs.tsv --dim 16 --batch 16 --dropout 0.1 --steps 60 --eval-every 6 "
 
 RUNS = {

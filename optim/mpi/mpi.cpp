@@ -119,7 +119,7 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int threads() const override { return threads_; }
-  void all_to_all(const std::vector<Bytes>& send, const std::vector<WritableBytes>& receive,
+  void all_to_all(const std::vector<SentPieces>& send, const std::vector<ReceivedPieces>& receive,
                   const std::string& what) override;
   bool abort() noexcept override;
 
@@ -213,8 +213,8 @@ void MpiCommunicator::share_processors() {
   threads_ = std::max(1, CPU_COUNT(&set) / sharing);
 }
 
-void MpiCommunicator::all_to_all(const std::vector<Bytes>& send,
-                                 const std::vector<WritableBytes>& receive,
+void MpiCommunicator::all_to_all(const std::vector<SentPieces>& send,
+                                 const std::vector<ReceivedPieces>& receive,
                                  const std::string& what) {
   Transfers transfers;
   {
@@ -222,9 +222,11 @@ void MpiCommunicator::all_to_all(const std::vector<Bytes>& send,
     ++state_.call;
     state_.waiting = 1;
     for (int i = 0; i < size_; ++i)
-      if (i != rank_) transfers.receive(receive[static_cast<size_t>(i)], i);
+      for (const WritableBytes piece : receive[static_cast<size_t>(i)])
+        if (i != rank_) transfers.receive(piece, i);
     for (int i = 0; i < size_; ++i)
-      if (i != rank_) transfers.send(send[static_cast<size_t>(i)], i);
+      for (const Bytes piece : send[static_cast<size_t>(i)])
+        if (i != rank_) transfers.send(piece, i);
   }
   bool complete = false;
   for (int deadlines = 0; !complete && deadlines < deadlines_of_the_living; ++deadlines) {

@@ -9,16 +9,13 @@
 namespace gradus::optim {
 
 namespace {
-using Bytes = std::span<const std::byte>;
-using WritableBytes = std::span<std::byte>;
-
 /// What the ranks of one process share.
 struct Board {
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<const std::vector<Bytes>*> sent;  // by rank: what it sends in the current call
-  std::vector<int64_t> posted, taken;           // by rank: calls begun, and those all read
-  int failed = -1;                              // the rank that failed first, or -1
+  std::vector<const std::vector<SentPieces>*> sent;  // by rank: what it sends in the current call
+  std::vector<int64_t> posted, taken;                // by rank: calls begun, and those all read
+  int failed = -1;                                   // the rank that failed first, or -1
   explicit Board(size_t size) : sent(size), posted(size), taken(size) {}
 };
 
@@ -31,7 +28,7 @@ class LocalCommunicator : public Communicator {
   int size() const override { return static_cast<int>(board_->sent.size()); }
   int threads() const override { return 1; }
 
-  void all_to_all(const std::vector<Bytes>& send, const std::vector<WritableBytes>& receive,
+  void all_to_all(const std::vector<SentPieces>& send, const std::vector<ReceivedPieces>& receive,
                   const std::string& what) override {
     std::unique_lock lock(board_->mutex);
     const auto own = static_cast<size_t>(rank_);
@@ -39,13 +36,8 @@ class LocalCommunicator : public Communicator {
     ++board_->posted[own];
     board_->changed.notify_all();
     wait_for(lock, board_->posted, what);
-    for (size_t i = 0; i < receive.size(); ++i) {
-      const Bytes from = (*board_->sent[i])[own];
-      if (i == own) continue;
-      core::check(from.size() == receive[i].size(), "rank ", i, " sent ", from.size(), " bytes of ",
-                  what, ", expected ", receive[i].size());
-      if (!from.empty()) std::memcpy(receive[i].data(), from.data(), from.size());
-    }
+    for (size_t i = 0; i < receive.size(); ++i)
+      if (i != own) copy((*board_->sent[i])[own], receive[i], i, what);
     ++board_->taken[own];
     board_->changed.notify_all();
     wait_for(lock, board_->taken, what);  // until then others read what this rank sends
@@ -59,6 +51,16 @@ class LocalCommunicator : public Communicator {
   }
 
  private:
+  static void copy(const SentPieces& from, const ReceivedPieces& to, size_t rank,
+                   const std::string& what) {
+    core::check(from.size() == to.size(), "rank ", rank, " sent ", from.size(), " pieces of ", what,
+                ", expected ", to.size());
+    for (size_t i = 0; i < to.size(); ++i) {
+      core::check(from[i].size() == to[i].size(), "rank ", rank, " sent ", from[i].size(),
+                  " bytes of ", what, ", expected ", to[i].size());
+      if (!to[i].empty()) std::memcpy(to[i].data(), from[i].data(), to[i].size());
+    }
+  }
   /// Waits until all ranks' counts have reached this rank's.
   void wait_for(std::unique_lock<std::mutex>& lock, const std::vector<int64_t>& counts,
                 const std::string& what) {
@@ -99,25 +101,27 @@ std::vector<std::string> all_gather(Communicator& communicator, const std::strin
   const auto ranks = static_cast<size_t>(communicator.size());
   const uint64_t own_size = own.size();
   std::vector<uint64_t> sizes(ranks, own_size);
-  std::vector<WritableBytes> into;
-  for (uint64_t& size : sizes) into.push_back(std::as_writable_bytes(std::span(&size, 1)));
-  communicator.all_to_all(std::vector(ranks, std::as_bytes(std::span(&own_size, 1))), into, what);
+  std::vector<ReceivedPieces> into(ranks);
+  for (size_t i = 0; i < ranks; ++i) into[i] = {std::as_writable_bytes(std::span(&sizes[i], 1))};
+  const SentPieces size_bytes{std::as_bytes(std::span(&own_size, 1))},
+      bytes{std::as_bytes(std::span(own))};
+  communicator.all_to_all(std::vector(ranks, size_bytes), into, what);
   std::vector<std::string> all(ranks, own);
   for (size_t i = 0; i < ranks; ++i) {
     all[i].resize(sizes[i]);
-    into[i] = std::as_writable_bytes(std::span(all[i]));
+    into[i] = {std::as_writable_bytes(std::span(all[i]))};
   }
-  communicator.all_to_all(std::vector(ranks, std::as_bytes(std::span(own))), into, what);
+  communicator.all_to_all(std::vector(ranks, bytes), into, what);
   return all;
 }
 
-void broadcast(Communicator& communicator, WritableBytes data, const std::string& what) {
+void broadcast(Communicator& communicator, std::span<std::byte> data, const std::string& what) {
   const auto ranks = static_cast<size_t>(communicator.size());
   const bool sends = communicator.rank() == 0;
-  std::vector<Bytes> send(ranks);
-  std::vector<WritableBytes> receive(ranks);
-  if (sends) send.assign(ranks, data);
-  if (!sends) receive[0] = data;
+  std::vector<SentPieces> send(ranks);
+  std::vector<ReceivedPieces> receive(ranks);
+  if (sends) send.assign(ranks, {data});
+  if (!sends) receive[0] = {data};
   communicator.all_to_all(send, receive, what);
 }
 

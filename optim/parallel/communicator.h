@@ -18,6 +18,10 @@ class OtherRankFailed : public Error {
   using Error::Error;
 };
 
+/// The data for, or from, one rank: pieces that are sent one after another.
+using SentPieces = std::vector<std::span<const std::byte>>;
+using ReceivedPieces = std::vector<std::span<std::byte>>;
+
 /// Connects the ranks of a run, which train copies of one model. All ranks call the same functions
 /// in the same order; a rank calls them from one thread at a time. After an Error no more calls are
 /// possible.
@@ -34,13 +38,13 @@ class Communicator {
   /// processors.
   virtual int threads() const = 0;
 
-  /// Sends send[i] to each other rank i, and fills receive[i] with what rank i sends to this one.
-  /// Both sides must agree on the number of bytes. `what` names the data in messages: "the gradients
+  /// Sends the pieces send[i] to each other rank i, and fills the pieces receive[i] with what rank i
+  /// sends to this one. Both sides must agree on the number of bytes of each piece; empty ones are
+  /// left out. `what` names the data in messages: "the gradients
   /// of step 7". Throws Error, naming the ranks at fault, if another rank has not sent its data
   /// within the deadline; OtherRankFailed if another rank reports an error first.
-  virtual void all_to_all(const std::vector<std::span<const std::byte>>& send,
-                          const std::vector<std::span<std::byte>>& receive,
-                          const std::string& what) = 0;
+  virtual void all_to_all(const std::vector<SentPieces>& send,
+                          const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
   /// Makes the other ranks' calls throw OtherRankFailed, now and from now on. Returns false if
   /// another rank has failed before: this one's error need not be reported.
   virtual bool abort() noexcept = 0;

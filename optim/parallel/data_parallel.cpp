@@ -27,6 +27,10 @@ WritableBytes bytes_of(const Tensor& t) {
 }
 }  // namespace
 
+std::span<std::byte> DataParallel::Slice::of(const Tensor& gradient) const {
+  return bytes_of(gradient).subspan(static_cast<size_t>(begin * element_size), bytes());
+}
+
 DataParallel::DataParallel(std::vector<Tensor> params, Communicator& communicator,
                            const DataParallelOptions& options)
     : params_(std::move(params)), communicator_(communicator) {
@@ -137,7 +141,7 @@ void DataParallel::backward(const Tensor& loss, bool last, const std::string& wh
   first_pass_ = last;
   for (const Bucket& bucket : buckets_)
     for (size_t k = 0; k < bucket.params.size(); ++k)
-      params_[bucket.params[k]].set_grad(last ? bucket.gradients[k] : Tensor());
+      params_[bucket.params[k]].set_grad(last && bucket.in_sum[k] ? bucket.gradients[k] : Tensor());
   for (Bucket& bucket : buckets_) bucket.gradients.clear();
 }
 
@@ -200,39 +204,89 @@ void DataParallel::run_exchanges() {
   }
 }
 
+namespace {
+/// out[i] = the sum of from[0][i], from[1][i], ..., added in this order. `out` may be one of them.
+template <class T>
+void add_up(const std::vector<WritableBytes>& from, T* out, int64_t n) {
+  constexpr int64_t block = 2048;
+  T sum[block];
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t count = std::min(block, n - begin);
+    for (size_t k = 0; k < from.size(); ++k) {
+      const T* x = reinterpret_cast<const T*>(from[k].data()) + begin;
+      if (k == 0)
+        std::copy_n(x, count, sum);
+      else
+        simd_for(count, [s = sum, x](int64_t i) { s[i] += x[i]; });
+    }
+    std::copy_n(sum, count, out + begin);
+  }
+}
+}  // namespace
+
 /// Replaces the bucket's gradients by their sums over all ranks and passes or, before the last pass,
 /// adds this rank's part of them to the bucket's sum.
 void DataParallel::exchange(Bucket& b) {
   const auto ranks = static_cast<size_t>(communicator_.size());
   const auto own = static_cast<size_t>(communicator_.rank());
-  const auto element = static_cast<size_t>(size_of(b.dtype));
-  // The bytes of rank i's part of a packed bucket.
-  const auto part = [&](std::vector<std::byte>& bytes, size_t i) {
-    const auto n = static_cast<size_t>(b.begins.back());
-    const size_t begin = n * i / ranks, end = n * (i + 1) / ranks;
-    return std::span(bytes).subspan(begin * element, (end - begin) * element);
-  };
   const std::vector<std::vector<char>> present = gather_present(b);
-  pack(b);
-  const size_t size = part(packed_, own).size();
-  received_.resize(std::max(received_.size(), ranks * size));
-  std::vector<Bytes> send;
-  std::vector<WritableBytes> receive;
-  for (size_t i = 0; i < ranks; ++i) {
-    send.push_back(part(packed_, i));
-    receive.push_back(std::span(received_).subspan(i * size, size));
+  // Each rank receives its part of the gradients from all.
+  const std::vector<Slice> part = slices(b, own);
+  std::vector<SentPieces> send(ranks);
+  std::vector<ReceivedPieces> receive(ranks);
+  received_.resize(std::max(received_.size(), ranks * part_bytes(b, own)));
+  std::vector<std::vector<WritableBytes>> inputs(part.size());  // by slice, in the ranks' order
+  for (size_t i = 0, at = 0; i < ranks; ++i) {
+    for (const Slice& s : slices(b, i))
+      if (present[own][s.index]) send[i].push_back(s.of(b.gradients[s.index]));
+    for (size_t k = 0; k < part.size(); ++k) {
+      if (!present[i][part[k].index]) continue;
+      const WritableBytes from = i == own ? part[k].of(b.gradients[part[k].index])
+                                          : WritableBytes(received_).subspan(at, part[k].bytes());
+      inputs[k].push_back(from);
+      if (i == own) continue;
+      receive[i].push_back(from);
+      at += from.size();
+    }
   }
   communicator_.all_to_all(send, receive, what_);
-
-  const auto begin = static_cast<int64_t>(static_cast<size_t>(b.begins.back()) * own / ranks);
-  b.sum.resize(size);
-  for (size_t i = 0; i < ranks; ++i) add(b, begin, i == own ? send[own] : receive[i], present[i]);
+  if (!last_) b.sum.resize(part_bytes(b, own));
+  for (size_t k = 0; k < b.params.size() && last_; ++k)
+    if (!b.gradients[k].defined()) b.gradients[k] = empty_like(params_[b.params[k]]);
+  add(b, part, inputs);
+  for (const std::vector<char>& flags : present)
+    for (size_t k = 0; k < flags.size(); ++k) b.in_sum[k] = b.in_sum[k] || flags[k];
   if (!last_) return;
-  send.assign(ranks, b.sum);
-  for (size_t i = 0; i < ranks; ++i) receive[i] = part(packed_, i);
-  std::copy(b.sum.begin(), b.sum.end(), receive[own].begin());
+
+  // Each rank sends the sum of its part to all.
+  for (size_t i = 0; i < ranks; ++i) {
+    send[i].clear(), receive[i].clear();
+    for (const Slice& s : part)
+      if (b.in_sum[s.index]) send[i].push_back(s.of(b.gradients[s.index]));
+    for (const Slice& s : slices(b, i))
+      if (b.in_sum[s.index]) receive[i].push_back(s.of(b.gradients[s.index]));
+  }
   communicator_.all_to_all(send, receive, what_);
-  unpack(b);
+}
+
+size_t DataParallel::part_bytes(const Bucket& b, size_t rank) const {
+  size_t bytes = 0;
+  for (const Slice& s : slices(b, rank)) bytes += s.bytes();
+  return bytes;
+}
+
+/// The slices of the parameters in a rank's part of the bucket.
+std::vector<DataParallel::Slice> DataParallel::slices(const Bucket& b, size_t rank) const {
+  const int64_t n = b.begins.back(), ranks = communicator_.size();
+  const int64_t begin = n * static_cast<int64_t>(rank) / ranks,
+                end = n * (static_cast<int64_t>(rank) + 1) / ranks;
+  std::vector<Slice> found;
+  for (size_t k = 0; k < b.params.size(); ++k) {
+    const int64_t from = std::clamp(begin, b.begins[k], b.begins[k + 1]),
+                  to = std::clamp(end, b.begins[k], b.begins[k + 1]);
+    if (from < to) found.push_back({k, from - b.begins[k], to - from, size_of(b.dtype)});
+  }
+  return found;
 }
 
 /// For each rank, which of the bucket's gradients it has.
@@ -240,49 +294,31 @@ std::vector<std::vector<char>> DataParallel::gather_present(const Bucket& b) {
   std::vector<char> own;
   for (const Tensor& g : b.gradients) own.push_back(g.defined());
   std::vector<std::vector<char>> all(static_cast<size_t>(communicator_.size()), own);
-  std::vector<WritableBytes> receive;
-  for (std::vector<char>& flags : all) receive.push_back(std::as_writable_bytes(std::span(flags)));
-  communicator_.all_to_all(std::vector(all.size(), std::as_bytes(std::span(own))), receive, what_);
+  std::vector<ReceivedPieces> receive;
+  for (std::vector<char>& flags : all)
+    receive.push_back({std::as_writable_bytes(std::span(flags))});
+  const SentPieces send{std::as_bytes(std::span(own))};
+  communicator_.all_to_all(std::vector(all.size(), send), receive, what_);
   return all;
 }
 
-/// Copies the gradients into packed_, one after another. Leaves gaps for those that are undefined.
-void DataParallel::pack(const Bucket& b) {
-  const auto bytes = static_cast<size_t>(b.begins.back() * size_of(b.dtype));
-  packed_.resize(std::max(packed_.size(), bytes));
-  for (size_t k = 0; k < b.params.size(); ++k) {
-    if (!b.gradients[k].defined()) continue;
-    const WritableBytes from = bytes_of(b.gradients[k]);
-    std::copy(from.begin(), from.end(), packed_.begin() + b.begins[k] * size_of(b.dtype));
+/// Adds up each slice of this rank's part: the sum of the passes before, then `inputs`. The result is
+/// in the gradients after the last pass, else in the bucket's sum.
+void DataParallel::add(Bucket& b, const std::vector<Slice>& part,
+                       const std::vector<std::vector<WritableBytes>>& inputs) const {
+  size_t at = 0;
+  for (size_t k = 0; k < part.size(); ++k) {
+    WritableBytes before;  // the passes before
+    if (!last_ || !first_pass_) before = WritableBytes(b.sum).subspan(at, part[k].bytes());
+    at += part[k].bytes();
+    std::vector<WritableBytes> from = inputs[k];
+    if (b.in_sum[part[k].index]) from.insert(from.begin(), before);
+    if (from.empty()) continue;
+    const WritableBytes into = last_ ? part[k].of(b.gradients[part[k].index]) : before;
+    dispatch_floating("DataParallel", b.dtype, [&]<class T>(TypeTag<T>) {
+      add_up<T>(from, reinterpret_cast<T*>(into.data()), part[k].count);
+    });
   }
-}
-
-void DataParallel::unpack(Bucket& b) const {
-  for (size_t k = 0; k < b.params.size(); ++k) {
-    if (!b.in_sum[k]) continue;
-    if (!b.gradients[k].defined()) b.gradients[k] = empty_like(params_[b.params[k]]);
-    const WritableBytes to = bytes_of(b.gradients[k]);
-    std::copy_n(packed_.begin() + b.begins[k] * size_of(b.dtype), to.size(), to.begin());
-  }
-}
-
-/// Adds one rank's elements, from the bucket's element number `begin` on, to the bucket's sum.
-void DataParallel::add(Bucket& b, int64_t begin, Bytes elements, const std::vector<char>& present) {
-  dispatch_floating("DataParallel", b.dtype, [&]<class T>(TypeTag<T>) {
-    const T* from = reinterpret_cast<const T*>(elements.data());
-    T* sum = reinterpret_cast<T*>(b.sum.data());
-    const auto end = begin + static_cast<int64_t>(b.sum.size() / sizeof(T));
-    for (size_t k = 0; k < b.params.size(); ++k) {
-      if (!present[k]) continue;
-      const int64_t first = std::clamp(b.begins[k], begin, end) - begin,
-                    count = std::clamp(b.begins[k + 1], begin, end) - begin - first;
-      if (b.in_sum[k])
-        simd_for(count, [s = sum + first, f = from + first](int64_t i) { s[i] += f[i]; });
-      else
-        std::copy_n(from + first, count, sum + first);
-      b.in_sum[k] = 1;
-    }
-  });
 }
 
 }  // namespace gradus::optim

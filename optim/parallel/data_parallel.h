@@ -13,7 +13,7 @@ namespace gradus::optim {
 
 /// Options of DataParallel.
 struct DataParallelOptions {
-  int64_t bucket_bytes = 8 << 20;  ///< gradients are sent in buckets of at least this size
+  int64_t bucket_bytes = 2 << 20;  ///< gradients are sent in buckets of at least this size
 };
 
 /// Sums gradients over all ranks while backward still runs: as soon as the gradients of a bucket of
@@ -55,12 +55,19 @@ class DataParallel {
  private:
   struct Bucket {
     Dtype dtype;
-    std::vector<size_t> params = {};     // positions in params_, in the order of packing
-    std::vector<int64_t> begins;         // the first element of each, and the end
+    std::vector<size_t> params = {};  // positions in params_
+    std::vector<int64_t>
+        begins;  // the first element of each, if they follow one another, and the end
     std::vector<Tensor> gradients = {};  // of this rank, in this pass
     size_t ready = 0;                    // number of gradients that are complete
     std::vector<std::byte> sum = {};     // this rank's part of the sum, over the passes so far
     std::vector<char> in_sum = {};       // by parameter: whether any gradient is in the sum
+  };
+  struct Slice {
+    size_t index;  // of the parameter in the bucket
+    int64_t begin, count, element_size;
+    size_t bytes() const { return static_cast<size_t>(count * element_size); }
+    std::span<std::byte> of(const Tensor& gradient) const;
   };
   void make_buckets(int64_t bucket_bytes);
   void copy_from_rank_0();
@@ -71,10 +78,10 @@ class DataParallel {
   void run_exchanges();
   void exchange(Bucket& bucket);
   std::vector<std::vector<char>> gather_present(const Bucket& bucket);
-  void pack(const Bucket& bucket);
-  void unpack(Bucket& bucket) const;
-  static void add(Bucket& bucket, int64_t begin, std::span<const std::byte> elements,
-                  const std::vector<char>& present);
+  std::vector<Slice> slices(const Bucket& bucket, size_t rank) const;
+  size_t part_bytes(const Bucket& bucket, size_t rank) const;
+  void add(Bucket& bucket, const std::vector<Slice>& part,
+           const std::vector<std::vector<std::span<std::byte>>>& inputs) const;
 
   std::vector<Tensor> params_;
   Communicator& communicator_;
@@ -89,7 +96,7 @@ class DataParallel {
   size_t sent_ = 0;          // buckets given to the thread
 
   // The thread's.
-  std::vector<std::byte> packed_, received_;
+  std::vector<std::byte> received_;
   // Shared with the thread.
   std::mutex mutex_;
   std::condition_variable changed_;

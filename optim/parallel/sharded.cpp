@@ -13,7 +13,6 @@
 namespace gradus::optim {
 
 namespace {
-using Bytes = std::span<const std::byte>;
 using WritableBytes = std::span<std::byte>;
 
 WritableBytes bytes_of(const Tensor& t) {
@@ -50,7 +49,7 @@ class Stream {
   }
   size_t left() const {
     return std::accumulate(pieces_.begin(), pieces_.end(), size_t{0},
-                           [](size_t sum, Bytes piece) { return sum + piece.size(); });
+                           [](size_t sum, WritableBytes piece) { return sum + piece.size(); });
   }
   /// Calls copy(piece, bytes) for the next stretch, where `bytes` are a part of `buffer`.
   template <class Copy>
@@ -121,17 +120,17 @@ void ShardedOptimizer::share_parameters() {
   }
   std::vector<std::vector<std::byte>> buffers(shares_.size(), std::vector<std::byte>(most));
   for (size_t done = 0; done < longest; done += most) {
-    std::vector<WritableBytes> receive;
+    std::vector<ReceivedPieces> receive;
     for (size_t i = 0; i < streams.size(); ++i)
-      receive.push_back(WritableBytes(buffers[i]).first(std::min(most, streams[i].left())));
-    streams[own].next(receive[own], [](WritableBytes piece, WritableBytes buffer) {
+      receive.push_back({WritableBytes(buffers[i]).first(std::min(most, streams[i].left()))});
+    streams[own].next(receive[own][0], [](WritableBytes piece, WritableBytes buffer) {
       std::memcpy(buffer.data(), piece.data(), piece.size());
     });
-    const std::vector<Bytes> send(streams.size(), receive[own]);
+    const std::vector<SentPieces> send(streams.size(), {receive[own][0]});
     communicator_.all_to_all(send, receive, "its updated weights");
     for (size_t i = 0; i < streams.size(); ++i)
       if (i != own)
-        streams[i].next(receive[i], [](WritableBytes piece, WritableBytes buffer) {
+        streams[i].next(receive[i][0], [](WritableBytes piece, WritableBytes buffer) {
           std::memcpy(piece.data(), buffer.data(), piece.size());
         });
   }
@@ -150,17 +149,17 @@ void ShardedOptimizer::gather_state() {
     descriptions.emplace_back(all);
   const auto ranks = static_cast<size_t>(communicator_.size());
   for (auto& [name, tensor] : state) {
-    std::vector<Bytes> send(ranks);
-    std::vector<WritableBytes> receive(ranks);
+    std::vector<SentPieces> send(ranks);
+    std::vector<ReceivedPieces> receive(ranks);
     std::vector<Tensor> received(ranks);
     for (size_t from = 0; from < ranks; ++from) {
       std::string line;
       std::getline(descriptions[from], line);
       if (from == 0 || line.empty()) continue;
-      if (communicator_.rank() == static_cast<int>(from)) send[0] = bytes_of(tensor);
+      if (communicator_.rank() == static_cast<int>(from)) send[0] = {bytes_of(tensor)};
       if (communicator_.rank() != 0) continue;
       received[from] = tensor_of(line);
-      receive[from] = bytes_of(received[from]);
+      receive[from] = {bytes_of(received[from])};
     }
     communicator_.all_to_all(send, receive, "its share of the state");
     for (const Tensor& other : received) {

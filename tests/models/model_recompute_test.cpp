@@ -135,3 +135,56 @@ TEST_CASE("recompute: a model folder does not store it", "[gpt][recompute]") {
   CHECK_THROWS_WITH(GPT({.vocab = 11, .recompute = -1})(random_ids({1, 2})),
                     "recompute: expected 0 or more layers at a time, got -1");
 }
+
+TEST_CASE("GPT: logit_rows computes the loss of some tokens at a time", "[recompute]") {
+  const auto make = [](int64_t rows) {
+    manual_seed(1);
+    return models::GPT({.vocab = 11,
+                        .context = 8,
+                        .layers = 1,
+                        .heads = 2,
+                        .dim = 8,
+                        .logit_cap = 5,
+                        .bigram = true,
+                        .logit_rows = rows});
+  };
+  manual_seed(2);
+  const Tensor ids = randint(0, 11, {3, 7});
+  Tensor targets = randint(0, 11, {3, 7});
+  {
+    const NoGrad no_grad;
+    targets = where(targets == 4, full({}, -100, int64), targets);  // ignored
+  }
+  const models::GPT whole = make(0);
+  const Tensor expected = whole.loss(ids, targets);
+  expected.backward();
+  for (const int64_t rows : {1, 5, 21, 100}) {
+    CAPTURE(rows);
+    const models::GPT some = make(rows);
+    reset_peak_memory();
+    const Tensor loss = some.loss(ids, targets);
+    CHECK(loss.item() == Approx(expected.item()).epsilon(1e-6));
+    loss.backward();
+    const std::vector<Tensor> got = some.parameters(), wanted = whole.parameters();
+    for (size_t i = 0; i < got.size(); ++i) {
+      const Tensor difference = got[i].grad() - wanted[i].grad();
+      CHECK((difference * difference).sum().item() <=
+            1e-10 * (wanted[i].grad() * wanted[i].grad()).sum().item());
+    }
+  }
+  CHECK_THROWS_WITH(make(-1).loss(ids, targets), "GPT: expected logit_rows >= 0, got -1");
+}
+
+TEST_CASE("GPT: logit_rows needs no memory for all logits", "[recompute]") {
+  const auto peak = [](int64_t rows) {
+    const models::GPT model(
+        {.vocab = 2000, .context = 64, .layers = 1, .heads = 1, .dim = 8, .logit_rows = rows});
+    const Tensor ids = randint(0, 2000, {16, 64});
+    reset_peak_memory();
+    model.loss(ids, ids).backward();
+    return memory_stats().peak;
+  };
+  constexpr int64_t logits = 16 * 64 * 2000 * 4;
+  CHECK(peak(0) > logits);
+  CHECK(peak(64) < logits / 4);
+}

@@ -119,8 +119,8 @@ TEST_CASE("DataParallel: exchanges gradients while backward still runs", "[data_
     int size() const override { return inner.size(); }
     int threads() const override { return 1; }
     bool abort() noexcept override { return inner.abort(); }
-    void all_to_all(const std::vector<std::span<const std::byte>>& send,
-                    const std::vector<std::span<std::byte>>& receive,
+    void all_to_all(const std::vector<optim::SentPieces>& send,
+                    const std::vector<optim::ReceivedPieces>& receive,
                     const std::string& what) override {
       inner.all_to_all(send, receive, what);
       if (what == "the gradients of step 3") ++sent;

@@ -155,7 +155,7 @@ TEST_CASE("--help gives each flag's meaning and default") {
   }
   CHECK_THAT(run("train_gpt", "--help").output,
              Contains("--layers N          transformer blocks; default 4\n") &&
-                 Contains("default 0.001\n") && Contains("default a tenth of --lr") &&
+                 Contains("default 0.01\n") && Contains("default a tenth of --lr") &&
                  Contains("default out/train\n") && Contains("--resume            "));
   CHECK_THAT(run("generate", "--help").output,
              Contains("default 0.8\n") && Contains("default 300\n"));

@@ -219,8 +219,12 @@ TEST_CASE("train_gpt: foreign files are not overwritten, and an empty validation
 
 TEST_CASE("train_gpt: --recipe sets the defaults of other flags, and the command line decides") {
   const Bench bench;
-  REQUIRE(run("train_gpt", bench.flags + " --recipe fast --steps 4 --norm layer" + bench.out())
-              .status == 0);
+  const std::string data = "--data '" + (bench / "text.txt") + "'", tiny = " --layers 1 --dim 16";
+  const auto optimizer = [&](const std::string& out) {
+    const auto metadata = load_safetensors(bench / (out + "/checkpoint.safetensors")).metadata;
+    return Json::parse(metadata.at("options"))["optimizer"].get<std::string>();
+  };
+  REQUIRE(run("train_gpt", data + tiny + " --steps 4 --norm layer" + bench.out()).status == 0);
   const Json config = Json::parse(bench.file("out/config.json"));
   CHECK(config["positions"] == "rotary");
   CHECK(config["token_shift"] == true);
@@ -233,8 +237,17 @@ TEST_CASE("train_gpt: --recipe sets the defaults of other flags, and the command
   CHECK(run("train_gpt", "--resume --steps 5" + bench.out()).status == 0);
   CHECK(run("train_gpt", "--resume --steps 6 --recipe nanogpt" + bench.out()).status == 0);
 
-  REQUIRE(run("train_gpt", bench.flags + " --steps 1" + bench.out("plain")).status == 0);
+  const std::string published = data + tiny + " --recipe nanogpt --steps 1";
+  REQUIRE(run("train_gpt", published + bench.out("plain")).status == 0);
   CHECK(Json::parse(bench.file("plain/config.json"))["positions"] == "learned");
+  CHECK(optimizer("plain") == "adamw");
+  // A trained model is tuned gently, unless told otherwise.
+  const std::string tune = data + " --init-from '" + (bench / "out") + "' --steps 1";
+  REQUIRE(run("train_gpt", tune + bench.out("tuned")).status == 0);
+  CHECK(optimizer("tuned") == "adamw");
+  CHECK(Json::parse(bench.file("tuned/config.json"))["positions"] == "rotary");
+  REQUIRE(run("train_gpt", tune + " --recipe fast" + bench.out("again")).status == 0);
+  CHECK(optimizer("again") == "muon");
   CHECK_THAT(run("train_gpt", bench.flags + " --recipe slow" + bench.out("none")).output,
              Contains("--recipe"));
 }

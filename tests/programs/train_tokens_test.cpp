@@ -280,7 +280,7 @@ TEST_CASE("train_gpt: a run from before tokenizers were stored resumes") {
     for (const char* later :
          {"tokenizer", "vocab", "on_disk", "gated", "hidden", "kv_heads", "positions", "norm",
           "norm_eps", "window", "qk_norm", "zero_init", "value_shortcut", "embedding_shortcut",
-          "logit_cap", "bigram", "token_shift"})
+          "logit_cap", "bigram", "token_shift", "logit_rows"})
       CHECK(options.erase(later) == 1);
     metadata["options"] = options.dump();
   });

@@ -101,6 +101,7 @@ inline std::string sample_text(size_t characters = 12000) {
   return text;
 }
 
-/// Flags for a small model and short estimates.
+/// Flags of train_gpt for a small model and short estimates.
 inline const std::string small =
+    " --recipe nanogpt"
     " --layers 1 --heads 2 --dim 16 --context 16 --batch 4 --eval-batches 2 --warmup 2";
