@@ -174,7 +174,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test fuzz test-crash test-ranks examples bench bench-peers bench-twins bench-growth race format format-check law \
+.PHONY: all train test fuzz test-crash test-ranks examples bench bench-peers bench-ddp bench-twins bench-growth race format format-check law \
   clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -225,6 +225,10 @@ bench: $(BUILD)/bin/bench  ## builds and runs the benchmark
 
 bench-peers: $(BUILD)/bin/bench  ## runs the benchmark and the same in PyTorch (Debian: python3-torch)
 	+$(call run,/usr/bin/python3 tests/bench/peers.py)
+
+bench-ddp: $(BUILD)/bin/bench  ## times several ranks beside PyTorch's DistributedDataParallel (Debian: openmpi-bin)
+	+$(quiet)$(MAKE) --no-print-directory MPI=1 all
+	+$(call run,/usr/bin/python3 tests/bench/ddp.py --bin $(BUILD)/bin)
 
 bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_gpt  ## trains a BERT and a GPT here and in PyTorch
 	+$(call run,/usr/bin/python3 tests/bench/twins.py bert --bin $(BUILD)/bin)

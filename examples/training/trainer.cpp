@@ -56,34 +56,6 @@ double Trainer::seconds() const {
   return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
-void Trainer::resume(const models::Checkpoint& checkpoint) {
-  const std::string where = folder_.checkpoint();
-  const Metadata& metadata = checkpoint.metadata();
-  const std::string& data = stored_text(metadata, metadata.contains("text") ? "text" : "data",
-                                        where);  // "text": written by earlier versions
-  if (data != info_.data_id) {
-    const std::string differs = "the data differs from that of the run in " + o_.out;
-    core::check(o_.eval_only, differs);
-    std::printf("%s: it may have been trained on this validation set\n", differs.c_str());
-  }
-  const int64_t step = stored_count(metadata, "step", where);
-  core::check(step <= o_.steps || o_.eval_only, "the run in ", o_.out, " has done ", step,
-              " steps, more than --steps ", o_.steps);
-  seconds_before_ = stored_seconds(metadata, "seconds", where);
-  checkpoint.restore(task_.model(), *optimizer_, average_ ? &*average_ : nullptr);
-  step_ = saved_step_ = step;
-  if (o_.eval_only) return;
-  losses_.read_up_to(step_);
-  if (metadata.contains("best_step"))  // missing in checkpoints of earlier versions
-    losses_.set_best(
-        {stored_count(metadata, "best_step", where), stored_number(metadata, "best_loss", where)});
-  if (!ranks_.is_first()) return;
-  steps_.cut_after(step_);
-  // Saves the best model: the run may have been killed before it did. (If the step's row is lost,
-  // the step is evaluated again.)
-  if (is_best() && losses_.last_step() == step_) task_.save(folder_ / best);
-}
-
 /// Accumulates the gradient of this rank's pass-th batch of a step and returns the batch's share of
 /// the loss.
 double Trainer::accumulate_gradient(int64_t pass) {
@@ -155,17 +127,6 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
   return mean_score(all);
 }
 
-void Trainer::expect_finite(const std::string& what, bool finite, int64_t step) const {
-  const bool again = saved_step_ >= 0 && !o_.detect_anomaly;
-  core::check(finite, what, " is not finite at step ", step, "; ", saved(),
-              again ? "; --resume --detect-anomaly names the op" : "", "; try a smaller --lr");
-}
-
-std::string Trainer::saved() const {
-  return saved_step_ >= 0 ? "the last checkpoint is of step " + std::to_string(saved_step_)
-                          : "nothing is saved";
-}
-
 /// Calls f(), which writes into the run's folder. Its errors (a full disk, a missing folder) then
 /// also say what has been saved.
 template <class F>
@@ -176,18 +137,6 @@ void Trainer::writing(F&& f) const {
   } catch (const Error& e) {
     core::fail(e.what(), "; ", saved(), saved_step_ < 0 ? "" : "; continue with --resume");
   }
-}
-
-Metadata Trainer::metadata() const {
-  Metadata metadata{{"options", options_json_},
-                    {"step", std::to_string(step_)},
-                    {"seconds", std::to_string(seconds())},
-                    {"data", info_.data_id}};
-  if (const std::optional<LossLog::Best>& lowest = losses_.best()) {
-    metadata["best_step"] = std::to_string(lowest->step);
-    metadata["best_loss"] = LossLog::number(lowest->validation_loss);
-  }
-  return metadata;
 }
 
 /// Saves the run, with this step's row of losses if given. Writes nothing unless all values are
@@ -300,16 +249,6 @@ void Trainer::show(Progress& progress) const {
   const KeepRandomState random;
   writing([&] { task_.show(); });
   progress.go_on();
-}
-
-/// Prints the scores of the average of weights.
-void Trainer::print_average(Progress& progress) {
-  if (!average_) return;
-  const optim::WeightAverage::Applied applied(*average_);
-  const std::optional<Score> mean =
-      score(task_.validation(), "loss of the mean weights", progress, false);
-  std::printf("in %s/%s: the running mean of the weights, with validation loss %.4f\n",
-              o_.out.c_str(), ema, mean->loss);
 }
 
 bool Trainer::evaluate() {

@@ -45,4 +45,25 @@ void Trainer::print_final(const Score& validation, double seconds) const {
   std::printf(" seconds %.1f\n", seconds);
 }
 
+/// Prints the scores of the average of weights.
+void Trainer::print_average(Progress& progress) {
+  if (!average_) return;
+  const optim::WeightAverage::Applied applied(*average_);
+  const std::optional<Score> mean =
+      score(task_.validation(), "loss of the mean weights", progress, false);
+  std::printf("in %s/%s: the running mean of the weights, with validation loss %.4f\n",
+              o_.out.c_str(), "ema", mean->loss);
+}
+
+void Trainer::expect_finite(const std::string& what, bool finite, int64_t step) const {
+  const bool again = saved_step_ >= 0 && !o_.detect_anomaly;
+  core::check(finite, what, " is not finite at step ", step, "; ", saved(),
+              again ? "; --resume --detect-anomaly names the op" : "", "; try a smaller --lr");
+}
+
+std::string Trainer::saved() const {
+  return saved_step_ >= 0 ? "the last checkpoint is of step " + std::to_string(saved_step_)
+                          : "nothing is saved";
+}
+
 }  // namespace gradus

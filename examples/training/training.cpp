@@ -186,6 +186,13 @@ std::vector<std::string> run_files() {
   return files;
 }
 
+/// Throws Error unless the ranks can divide a step's batches among themselves.
+void check_shares(const TrainOptions& o) {
+  core::check(o.accumulate % o.ranks == 0, "--accumulate ", o.accumulate,
+              ": that many batches per step cannot be divided among ", o.ranks,
+              " ranks; expected a multiple of ", o.ranks);
+}
+
 /// Throws Error, naming the rank, unless all ranks run the same training.
 void expect_same_run(const Ranks& ranks, const Flags& flags, const TrainProgram& program,
                      const TaskInfo& info, const std::optional<models::Checkpoint>& checkpoint) {
@@ -244,7 +251,6 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
     flags.adopt([&] { models::read_config(o.init_from, program.kind, program.config); },
                 models::config_path(o.init_from), {"--dropout"});
   check_schedule(o);
-
   manual_seed(o.seed);
   const std::unique_ptr<Task> task = program.make_task();
   if (!o.init_from.empty()) {
@@ -254,10 +260,8 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
                   p.dtype(), ", which cannot be trained; convert --weights float32 can help");
     task->model().to(float32);  // the file may have another dtype
   }
-  core::check(o.accumulate % o.ranks == 0, "--accumulate ", o.accumulate,
-              ": that many batches per step cannot be divided among ", o.ranks,
-              " ranks; expected a multiple of ", o.ranks);
   if (ranks.several()) expect_same_run(ranks, flags, program, task->info(), checkpoint);
+  check_shares(o);
   if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, ranks, checkpoint);
   Trainer trainer(*task, o, flags.to_json(), folder, ranks);
   if (checkpoint) trainer.resume(*checkpoint);
