@@ -20,7 +20,9 @@ namespace gradus::models {
 /// The batches that one consumer takes: (step, first), (step, first + stride), ... below
 /// (step, per_step), then those of the next step.
 struct BatchOrder {
-  int64_t per_step = 1, first = 0, stride = 1;
+  int64_t per_step = 1;  ///< batches of a step, of all consumers
+  int64_t first = 0;     ///< the consumer's first one
+  int64_t stride = 1;    ///< the number of consumers
 };
 
 /// Calls a function (step, index) -> Batch ahead of time, on its own thread.

@@ -36,8 +36,15 @@ class LocalCommunicator : public Communicator {
     ++board_->posted[own];
     board_->changed.notify_all();
     wait_for(lock, board_->posted, what);
-    for (size_t i = 0; i < receive.size(); ++i)
-      if (i != own) copy((*board_->sent[i])[own], receive[i], i, what);
+    try {
+      for (size_t i = 0; i < receive.size(); ++i)
+        if (i != own) copy((*board_->sent[i])[own], receive[i], i, what);
+    } catch (const Error&) {
+      // Before the lock is given up: nobody may read what this rank sends any more.
+      board_->failed = rank_;
+      board_->changed.notify_all();
+      throw;
+    }
     ++board_->taken[own];
     board_->changed.notify_all();
     wait_for(lock, board_->taken, what);  // until then others read what this rank sends

@@ -18,8 +18,9 @@ class OtherRankFailed : public Error {
   using Error::Error;
 };
 
-/// The data for, or from, one rank: pieces that are sent one after another.
+/// The data for one rank: pieces that are sent one after another.
 using SentPieces = std::vector<std::span<const std::byte>>;
+/// Where the pieces from one rank go.
 using ReceivedPieces = std::vector<std::span<std::byte>>;
 
 /// Connects the ranks of a run, which train copies of one model. All ranks call the same functions

@@ -4,26 +4,18 @@
 #include <chrono>
 #include <cstring>
 
-#include "gradus/core/internal.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/optim/parallel/bytes.h"
 
 namespace gradus::optim {
 
 namespace {
-using Bytes = std::span<const std::byte>;
 using WritableBytes = std::span<std::byte>;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-WritableBytes bytes_of(const Tensor& t) {
-  std::byte* data = dispatch_floating("DataParallel", t.dtype(), [&]<class T>(TypeTag<T>) {
-    return reinterpret_cast<std::byte*>(t.data<T>());
-  });
-  return {data, static_cast<size_t>(t.numel() * size_of(t.dtype()))};
 }
 }  // namespace
 
@@ -124,7 +116,11 @@ void DataParallel::backward(const Tensor& loss, bool last, const std::string& wh
   }
   what_ = what;
   last_ = last;
-  sent_ = queued_ = done_ = 0;
+  sent_ = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    queued_ = done_ = 0;
+  }
   arriving_ = -1;
   running_ = true;
   try {

@@ -45,11 +45,12 @@ class DataParallel {
   /// `what` names the gradients in messages. Throws as Communicator::all_to_all does.
   void backward(const Tensor& loss, bool last = true, const std::string& what = "gradients");
 
-  /// Seconds spent so far in exchanging and adding gradients, and in waiting for that after
-  /// backward: the part that backward does not hide.
+  /// Seconds so far.
   struct Times {
-    double exchange = 0, wait = 0;
+    double exchange = 0;  ///< exchanging and adding up gradients
+    double wait = 0;      ///< of these, after backward: what it does not hide
   };
+  /// Times of the exchanges of all backward passes.
   Times times() const { return times_; }
 
  private:

@@ -6,22 +6,14 @@
 #include <numeric>
 #include <sstream>
 
-#include "gradus/core/internal.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/tensor/autograd.h"
+#include "gradus/optim/parallel/bytes.h"
 
 namespace gradus::optim {
 
 namespace {
 using WritableBytes = std::span<std::byte>;
-
-WritableBytes bytes_of(const Tensor& t) {
-  const auto size = static_cast<size_t>(t.numel() * size_of(t.dtype()));
-  if (t.dtype() == int64) return std::as_writable_bytes(std::span(t.data<int64_t>(), size / 8));
-  return dispatch_floating("ShardedOptimizer", t.dtype(), [&]<class T>(TypeTag<T>) {
-    return WritableBytes(reinterpret_cast<std::byte*>(t.data<T>()), size);
-  });
-}
 
 /// A tensor's dtype and shape as a line of text, empty for an undefined one.
 std::string described(const Tensor& t) {
