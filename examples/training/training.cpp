@@ -1,11 +1,9 @@
 #include "examples/training/training.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "examples/training/interrupt.h"
 #include "examples/training/ranks.h"
@@ -293,8 +291,6 @@ int run_training(int argc, char** argv, Flags& flags, TrainOptions& o,
   try {
     return run(ranks, flags, o, program);
   } catch (const optim::OtherRankFailed&) {
-    // mpirun ends all ranks when the first one has ended: leave the other time for its message.
-    std::this_thread::sleep_for(std::chrono::seconds(1));
     return 1;
   } catch (const Error& e) {
     if (!ranks.several()) throw;

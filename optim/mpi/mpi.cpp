@@ -128,6 +128,7 @@ class MpiCommunicator : public Communicator {
   void read_control();
   void control(int to, Tag tag, const State& state = {});
   void answer_questions();
+  void end_listener();
   bool wait(Transfers& transfers, double seconds, const std::string& what);
   bool others_live(Transfers& transfers, const std::string& what);
   void give_up(Transfers& transfers, const std::string& what);
@@ -161,7 +162,12 @@ MpiCommunicator::MpiCommunicator(const MpiOptions& options) : options_(options) 
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   listener_ = std::thread([this] { answer_questions(); });
-  share_processors();
+  try {
+    share_processors();
+  } catch (...) {
+    end_listener();
+    throw;
+  }
 }
 
 MpiCommunicator::~MpiCommunicator() {
@@ -171,12 +177,18 @@ MpiCommunicator::~MpiCommunicator() {
   } catch (const Error&) {
     // Another rank has failed, and reports it.
   }
+  end_listener();
+  if (!failed_) MPI_Finalize();
+  // mpirun ends all ranks when the first one has ended: leave the rank at fault time to report it.
+  if (other_failed_) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+void MpiCommunicator::end_listener() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
   listener_.join();
-  if (!failed_) MPI_Finalize();
 }
 
 void MpiCommunicator::answer_questions() {
