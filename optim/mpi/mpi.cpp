@@ -175,7 +175,7 @@ MpiCommunicator::~MpiCommunicator() {
   try {
     if (!failed_) all_gather(*this, "", "its end");
   } catch (const Error&) {
-    // Another rank has failed, and reports it.
+    // This rank's work is done, whatever has become of the others.
   }
   end_listener();
   if (!failed_) MPI_Finalize();
