@@ -4,39 +4,17 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <cstring>
-#include <functional>
 #include <thread>
 
 #include "gradus/core/core.h"
 #include "gradus/optim/optim.h"
+#include "tests/support/ranks.h"
 
 using namespace gradus;
 using Catch::Matchers::Contains;
 using optim::Communicator;
 
 namespace {
-
-/// Runs f(communicator) on a thread per rank, and returns what each rank's threw, "" for nothing.
-std::vector<std::string> on_ranks(int ranks, const std::function<void(Communicator&)>& f,
-                                  double deadline = 30) {
-  const auto communicators = optim::local_communicators(ranks, deadline);
-  std::vector<std::string> errors(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (size_t r = 0; r < errors.size(); ++r)
-    threads.emplace_back([&, r] {
-      try {
-        f(*communicators[r]);
-      } catch (const optim::OtherRankFailed&) {
-        errors[r] = "another rank";
-      } catch (const Error& e) {
-        const bool first = communicators[r]->abort();
-        errors[r] = first ? e.what() : "another rank";
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
 
 /// Parameters of odd sizes, one of them used only for some batches, one used twice, and one in
 /// double precision.
@@ -63,14 +41,6 @@ std::vector<Tensor> gradients(const Net& net) {
   std::vector<Tensor> all;
   for (const Tensor& p : net.params) all.push_back(p.grad());
   return all;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
-  const std::vector<double> x = a.to(float64).to_vector<double>(),
-                            y = b.to(float64).to_vector<double>();
-  return std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }
 
 }  // namespace

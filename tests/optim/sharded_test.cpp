@@ -3,12 +3,11 @@
 #include "gradus/optim/parallel/sharded.h"
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <functional>
-#include <thread>
 
 #include "gradus/core/core.h"
 #include "gradus/optim/optim.h"
+#include "tests/support/ranks.h"
 
 using namespace gradus;
 using optim::Communicator;
@@ -58,35 +57,11 @@ void train(optim::Optimizer& optimizer, const std::vector<Tensor>& params, int f
   }
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
-  const std::vector<double> x = a.to(float64).to_vector<double>(),
-                            y = b.to(float64).to_vector<double>();
-  return std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
-}
-
-bool same_bits(const NamedTensors& a, const NamedTensors& b) {
+bool same_state(const NamedTensors& a, const NamedTensors& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i)
     if (a[i].first != b[i].first || !same_bits(a[i].second, b[i].second)) return false;
   return true;
-}
-
-std::vector<std::string> on_ranks(int ranks, const std::function<void(Communicator&)>& f) {
-  const auto communicators = optim::local_communicators(ranks, 30);
-  std::vector<std::string> errors(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (size_t r = 0; r < errors.size(); ++r)
-    threads.emplace_back([&, r] {
-      try {
-        f(*communicators[r]);
-      } catch (const Error& e) {
-        communicators[r]->abort();
-        errors[r] = e.what();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return errors;
 }
 
 }  // namespace
@@ -112,7 +87,7 @@ TEST_CASE("ShardedOptimizer: the bits of the optimiser alone, also resumed on ot
       const auto check_all = [&](optim::ShardedOptimizer& optimizer, const auto& of_rank) {
         for (size_t i = 0; i < params.size(); ++i) bad += !same_bits(of_rank[i], params[i]);
         optimizer.gather_state();
-        if (c.rank() == 0) bad += !same_bits(optimizer.state_dict(), expected);
+        if (c.rank() == 0) bad += !same_state(optimizer.state_dict(), expected);
       };
       const std::vector<Tensor> own = parameters(1);
       optim::ShardedOptimizer whole(kind.make(own), c);

@@ -1,0 +1,40 @@
+#pragma once
+// Ranks as threads, for tests of what they compute together.
+
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "gradus/core/tensor/tensor.h"
+#include "gradus/optim/parallel/communicator.h"
+
+/// Runs f(communicator) on a thread per rank, and returns what each rank's threw, "" for nothing.
+inline std::vector<std::string> on_ranks(int ranks,
+                                         const std::function<void(gradus::optim::Communicator&)>& f,
+                                         double deadline = 30) {
+  const auto communicators = gradus::optim::local_communicators(ranks, deadline);
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < errors.size(); ++r)
+    threads.emplace_back([&, r] {
+      try {
+        f(*communicators[r]);
+      } catch (const gradus::optim::OtherRankFailed&) {
+        errors[r] = "another rank";
+      } catch (const gradus::Error& e) {
+        const bool first = communicators[r]->abort();
+        errors[r] = first ? e.what() : "another rank";
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// Whether two tensors have the same shape, dtype and bits, or are both undefined.
+inline bool same_bits(const gradus::Tensor& a, const gradus::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  const std::vector<double> x = a.to(gradus::float64).to_vector<double>(),
+                            y = b.to(gradus::float64).to_vector<double>();
+  return std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+}
