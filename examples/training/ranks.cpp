@@ -63,8 +63,9 @@ std::unique_ptr<optim::Communicator> connect(double deadline) {
   const auto report = [rank](const std::string& what, const std::vector<int>& missing) {
     report_interrupt(rank, what, missing);
   };
-  return std::unique_ptr<optim::Communicator>(
-      create({.deadline_seconds = deadline, .while_waiting = report}));
+  return std::unique_ptr<optim::Communicator>(create({.deadline_seconds = deadline,
+                                                      .start_seconds = deadline + 0.3 * rank,
+                                                      .while_waiting = report}));
 }
 
 template <class T>

@@ -7,8 +7,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -37,6 +40,11 @@ struct State {
 
 /// Seconds that ranks have to answer a question, and to hear who reports the failure.
 constexpr double time_to_answer = 2, time_to_report = 3;
+/// Bytes per message to another machine: Open MPI sends short ones over TCP in both directions at
+/// once (950 Mbit/s each way on a line of 1 Gbit/s), but takes turns with long ones (490).
+constexpr size_t short_message = 60 << 10;
+/// Bytes per message on one machine. MPI counts them in an int.
+constexpr size_t long_message = 1 << 30;
 /// How many deadlines a rank that answers has.
 constexpr int deadlines_of_the_living = 10;
 
@@ -66,14 +74,15 @@ struct Transfers {
   std::vector<MPI_Request> requests;
   std::vector<int> ranks;
 
-  void receive(WritableBytes bytes, int from) {
-    each_piece(bytes, from, [&](WritableBytes piece, MPI_Request* request) {
+  /// In messages of at most `most` bytes.
+  void receive(WritableBytes bytes, int from, size_t most) {
+    each_piece(bytes, from, most, [&](WritableBytes piece, MPI_Request* request) {
       return MPI_Irecv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, from, data,
                        MPI_COMM_WORLD, request);
     });
   }
-  void send(Bytes bytes, int to) {
-    each_piece(bytes, to, [&](Bytes piece, MPI_Request* request) {
+  void send(Bytes bytes, int to, size_t most) {
+    each_piece(bytes, to, most, [&](Bytes piece, MPI_Request* request) {
       return MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, to, data,
                        MPI_COMM_WORLD, request);
     });
@@ -98,16 +107,38 @@ struct Transfers {
   }
 
  private:
-  /// MPI counts bytes in an int.
   template <class Span, class Start>
-  void each_piece(Span bytes, int rank, const Start& start) {
-    constexpr size_t most = 1 << 30;
+  void each_piece(Span bytes, int rank, size_t most, const Start& start) {
     for (size_t at = 0; at < bytes.size(); at += most) {
       requests.push_back(MPI_REQUEST_NULL);
       ranks.push_back(rank);
       const Span piece = bytes.subspan(at, std::min(most, bytes.size() - at));
       check_mpi(start(piece, &requests.back()), "starting a transfer");
     }
+  }
+};
+
+/// What the thread that initialises and finalises MPI shares with the communicator. Both calls wait
+/// for all ranks, perhaps for ever: the communicator then leaves the thread to itself.
+struct Phases {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool initialised = false, finalising = false, ended = false, left = false;
+  int status = MPI_SUCCESS, provided = 0;
+
+  /// Returns whether the communicator is still there.
+  bool reach(bool& phase) {
+    const std::lock_guard lock(mutex);
+    phase = true;
+    changed.notify_all();
+    return !left;
+  }
+  /// Returns false, and leaves the thread, if it does not reach `phase` in time.
+  bool wait(const bool& phase, double seconds) {
+    std::unique_lock lock(mutex);
+    const std::chrono::duration<double> most(seconds);
+    left = !changed.wait_for(lock, most, [&] { return phase; });
+    return !left;
   }
 };
 
@@ -125,10 +156,12 @@ class MpiCommunicator : public Communicator {
 
  private:
   void share_processors();
+  size_t message_size(int other) const;
   void read_control();
   void control(int to, Tag tag, const State& state = {});
+  void run_mpi(Phases& phases);
   void answer_questions();
-  void end_listener();
+  void end_mpi();
   bool wait(Transfers& transfers, double seconds, const std::string& what);
   bool others_live(Transfers& transfers, const std::string& what);
   void give_up(Transfers& transfers, const std::string& what);
@@ -138,7 +171,7 @@ class MpiCommunicator : public Communicator {
   int rank_ = 0, size_ = 1, threads_ = 1;
   std::vector<std::string> hosts_;
 
-  // One thread at a time calls MPI: the caller of all_to_all, of abort, or listener_, which answers
+  // One thread at a time calls MPI: the caller of all_to_all, of abort, or mpi_thread_, which answers
   // questions while this rank is in no call.
   std::mutex mutex_;
   State state_;
@@ -146,26 +179,36 @@ class MpiCommunicator : public Communicator {
   bool failed_ = false, told_ = false, other_failed_ = false;
   std::deque<State> outbox_;  // control messages, which MPI may send later
   bool ending_ = false;
-  std::thread listener_;
+  std::atomic<bool> listening_ = false;  // MPI can be called
+  std::shared_ptr<Phases> phases_ = std::make_shared<Phases>();
+  std::thread mpi_thread_;
 };
 
 MpiCommunicator::MpiCommunicator(const MpiOptions& options) : options_(options) {
   core::check(options.deadline_seconds > 0, "mpi_communicator: expected a deadline > 0 s, got ",
               options.deadline_seconds);
-  int provided = 0, initialized = 0;
+  int initialized = 0;
   MPI_Initialized(&initialized);
   core::check(!initialized, "mpi_communicator: MPI has been initialised before");
-  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-  core::check(provided >= MPI_THREAD_SERIALIZED,
-              "mpi_communicator: expected an MPI that more than one thread may call");
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &size_);
-  listener_ = std::thread([this] { answer_questions(); });
+  mpi_thread_ = std::thread([this, phases = phases_] { run_mpi(*phases); });
+  const double seconds = std::max(options.deadline_seconds, options.start_seconds);
+  if (!phases_->wait(phases_->initialised, seconds)) {
+    mpi_thread_.detach();
+    core::fail("mpi_communicator: not all ranks have started within ", seconds,
+               " s: one is stopped or hanging");
+  }
   try {
+    check_mpi(phases_->status, "MPI_Init_thread");
+    core::check(phases_->provided >= MPI_THREAD_SERIALIZED,
+                "mpi_communicator: expected an MPI that more than one thread may call");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    listening_ = true;
     share_processors();
   } catch (...) {
-    end_listener();
+    if (!listening_) failed_ = true;
+    end_mpi();
     throw;
   }
 }
@@ -177,18 +220,32 @@ MpiCommunicator::~MpiCommunicator() {
   } catch (const Error&) {
     // This rank's work is done, whatever has become of the others.
   }
-  end_listener();
-  if (!failed_) MPI_Finalize();
+  end_mpi();
   // mpirun ends all ranks when the first one has ended: leave the rank at fault time to report it.
   if (other_failed_) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
-void MpiCommunicator::end_listener() {
+/// Runs in mpi_thread_: MPI wants its first and its last call from one thread.
+void MpiCommunicator::run_mpi(Phases& phases) {
+  phases.status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &phases.provided);
+  if (!phases.reach(phases.initialised)) return;
+  answer_questions();
+  const bool failed = failed_;
+  phases.reach(phases.finalising);  // from here on the communicator may be gone
+  if (!failed) MPI_Finalize();
+  phases.reach(phases.ended);
+}
+
+void MpiCommunicator::end_mpi() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
-  listener_.join();
+  phases_->wait(phases_->finalising, std::numeric_limits<int>::max());
+  if (phases_->wait(phases_->ended, options_.deadline_seconds))
+    mpi_thread_.join();
+  else
+    mpi_thread_.detach();
 }
 
 void MpiCommunicator::answer_questions() {
@@ -196,7 +253,7 @@ void MpiCommunicator::answer_questions() {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const std::lock_guard lock(mutex_);
     if (ending_) return;
-    int there = state_.waiting == 0 && !failed_;
+    int there = listening_ && state_.waiting == 0 && !failed_;
     MPI_Status status;
     if (there) MPI_Iprobe(MPI_ANY_SOURCE, question, MPI_COMM_WORLD, &there, &status);
     if (!there) continue;
@@ -225,6 +282,13 @@ void MpiCommunicator::share_processors() {
   threads_ = std::max(1, CPU_COUNT(&set) / sharing);
 }
 
+/// Bytes per message between this rank and another one: the same on both.
+size_t MpiCommunicator::message_size(int other) const {
+  if (hosts_.empty()) return short_message;
+  const bool near = hosts_[static_cast<size_t>(other)] == hosts_[static_cast<size_t>(rank_)];
+  return near ? long_message : short_message;
+}
+
 void MpiCommunicator::all_to_all(const std::vector<SentPieces>& send,
                                  const std::vector<ReceivedPieces>& receive,
                                  const std::string& what) {
@@ -235,10 +299,10 @@ void MpiCommunicator::all_to_all(const std::vector<SentPieces>& send,
     state_.waiting = 1;
     for (int i = 0; i < size_; ++i)
       for (const WritableBytes piece : receive[static_cast<size_t>(i)])
-        if (i != rank_) transfers.receive(piece, i);
+        if (i != rank_) transfers.receive(piece, i, message_size(i));
     for (int i = 0; i < size_; ++i)
       for (const Bytes piece : send[static_cast<size_t>(i)])
-        if (i != rank_) transfers.send(piece, i);
+        if (i != rank_) transfers.send(piece, i, message_size(i));
   }
   bool complete = false;
   for (int deadlines = 0; !complete && deadlines < deadlines_of_the_living; ++deadlines) {

@@ -41,9 +41,9 @@ class Communicator {
 
   /// Sends the pieces send[i] to each other rank i, and fills the pieces receive[i] with what rank i
   /// sends to this one. Both sides must agree on the number of bytes of each piece; empty ones are
-  /// left out. `what` names the data in messages: "the gradients
-  /// of step 7". Throws Error, naming the ranks at fault, if another rank has not sent its data
-  /// within the deadline; OtherRankFailed if another rank reports an error first.
+  /// left out. `what` names the data in messages: "the gradients of step 7". Throws Error, naming
+  /// the ranks at fault, if another rank has not sent its data within the deadline; OtherRankFailed
+  /// if another rank reports an error first.
   virtual void all_to_all(const std::vector<SentPieces>& send,
                           const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
   /// Makes the other ranks' calls throw OtherRankFailed, now and from now on. Returns false if

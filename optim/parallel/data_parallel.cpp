@@ -105,10 +105,15 @@ void DataParallel::make_buckets(int64_t bucket_bytes) {
 // ---- the thread that runs backward ----
 
 void DataParallel::backward(const Tensor& loss, bool last, const std::string& what) {
-  if (communicator_.size() == 1) return loss.backward();
   check(!running_, "DataParallel: backward was called inside backward");
+  const bool alone = communicator_.size() == 1;
   for (const Tensor& p : params_)
-    if (p.requires_grad()) p.set_grad({});
+    if (p.requires_grad() && (first_pass_ || !alone)) p.set_grad({});
+  if (alone) {
+    loss.backward();
+    first_pass_ = last;
+    return;
+  }
   for (Bucket& bucket : buckets_) {
     bucket.gradients.assign(bucket.params.size(), Tensor());
     bucket.ready = 0;

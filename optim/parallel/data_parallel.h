@@ -41,7 +41,8 @@ class DataParallel {
 
   /// Runs loss.backward(). After the last of a step's backward passes the parameters' gradients are
   /// the sums over all ranks and passes: pass 0 of ranks 0, 1, ..., then pass 1. After the others
-  /// they are unset. A parameter without a gradient on some ranks gets the sum of the others'.
+  /// they are unset or, with one rank, the sums so far. Gradients from before a step's first pass
+  /// are lost. A parameter without a gradient on some ranks gets the sum of the others'.
   /// `what` names the gradients in messages. Throws as Communicator::all_to_all does.
   void backward(const Tensor& loss, bool last = true, const std::string& what = "gradients");
 
