@@ -282,3 +282,33 @@ TEST_CASE("long inputs: linear's bias and activation over chunks of rows", "[lon
     CHECK(relative_distance(b.grad(), as(db, {out}, dtype)) < tolerance(dtype));
   }
 }
+
+TEST_CASE("long inputs: feed_forward over parts of the rows", "[long]") {
+  const int64_t rows = 2051, dim = 3, hidden = 7;
+  for (const Activation activation : {Activation::gelu, Activation::relu, Activation::none}) {
+    CAPTURE(static_cast<int>(activation));
+    manual_seed(47);
+    const auto leaf = [](const Shape& shape) { return randn(shape, float64).requires_grad_(); };
+    const std::vector<Tensor> in{leaf({rows, dim}), leaf({hidden, dim}), leaf({hidden}),
+                                 leaf({dim, hidden}), leaf({dim})};
+    const Tensor dy = randn({rows, dim}, float64);
+    const Tensor h = activate(matmul(in[0], in[1].mT()) + in[2], activation),
+                 y = matmul(h, in[3].mT()) + in[4];
+    const std::vector<Tensor> expected = grad({y + in[0]}, in, {.grad_outputs = {dy}});
+
+    // x's gradient is added to the residual connection's in place.
+    const Tensor got = feed_forward(in[0], in[1], in[2], activation, in[3], in[4]);
+    const std::vector<Tensor> gradients = grad({got + in[0]}, in, {.grad_outputs = {dy}});
+    CHECK(relative_distance(got.detach(), y.detach()) < 1e-13);
+    for (size_t i = 0; i < in.size(); ++i)
+      CHECK(relative_distance(gradients[i], expected[i]) < 1e-13);
+    // With accumulated gradients.
+    for (int pass = 0; pass < 2; ++pass)
+      (feed_forward(in[0], in[1], in[2], activation, in[3], in[4]) + in[0]).backward(dy);
+    for (size_t i = 0; i < in.size(); ++i)
+      CHECK(relative_distance(in[i].grad(), 2 * expected[i]) < 1e-13);
+    const NoGrad no_grad;
+    CHECK(relative_distance(feed_forward(in[0], in[1], in[2], activation, in[3], in[4]), y) <
+          1e-13);
+  }
+}
