@@ -77,9 +77,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t dim, const Resolved& o)
       window(o.window),
       qkv(child("qkv", make_qkv(dim, o))),
       proj(child("proj", Linear(heads * value_dim, dim, {.bias = o.bias}))),
-      positions(o.rotary > 0 ? buffer("positions", sinusoidal_positions(o.rotary, key_dim),
-                                      /*persistent=*/false)
-                             : Tensor()),
+      positions(o.rotary > 0 ? buffer("positions", sinusoidal_table(o.rotary, key_dim)) : Tensor()),
       dropout(o.dropout),
       q_norm(o.qk_norm ? std::optional(child("q_norm", RMSNorm(key_dim, o.eps))) : std::nullopt),
       k_norm(o.qk_norm ? std::optional(child("k_norm", RMSNorm(key_dim, o.eps))) : std::nullopt),

@@ -47,6 +47,12 @@ Tensor Module::buffer(const std::string& name, Tensor value, bool persistent) {
   return value;
 }
 
+Tensor Module::buffer(const std::string& name, const std::function<Tensor(Dtype)>& values) {
+  const Tensor table = buffer(name, values(float32), /*persistent=*/false);
+  registry_->entries.back().values = values;
+  return table;
+}
+
 Tensor Module::compressible(Tensor parameter) {
   registry_->entries.back().compressible = true;
   return parameter;
@@ -108,22 +114,18 @@ std::vector<Module::Named> Module::all() const {
   return out;
 }
 
-NamedTensors Module::named(Kind kind) const {
+NamedTensors Module::named(std::initializer_list<Kind> kinds) const {
   NamedTensors out;
   std::set<const void*> seen;
   for (const auto& [name, entry] : all())
-    if (entry->kind == kind && seen.insert(&entry->tensor.impl()).second)
+    if (std::ranges::count(kinds, entry->kind) && seen.insert(&entry->tensor.impl()).second)
       out.emplace_back(name, entry->tensor);
   return out;
 }
 
-NamedTensors Module::named_parameters() const { return named(Kind::parameter); }
+NamedTensors Module::named_parameters() const { return named({Kind::parameter}); }
 
-NamedTensors Module::named_buffers() const {
-  NamedTensors out = named(Kind::buffer);
-  for (auto& entry : named(Kind::temporary_buffer)) out.push_back(std::move(entry));
-  return out;
-}
+NamedTensors Module::named_buffers() const { return named({Kind::buffer, Kind::temporary_buffer}); }
 
 std::vector<Tensor> Module::parameters() const {
   std::vector<Tensor> out;
@@ -138,11 +140,8 @@ int64_t Module::num_parameters() const {
 }
 
 NamedTensors Module::state_dict() const {
-  NamedTensors out;
-  std::set<const void*> seen;
-  for (const auto& [name, entry] : all())
-    if (entry->kind != Kind::temporary_buffer && seen.insert(&entry->tensor.impl()).second)
-      out.emplace_back(name, entry->tensor.detach());
+  NamedTensors out = named({Kind::parameter, Kind::buffer});
+  for (auto& [name, tensor] : out) tensor = tensor.detach();
   return out;
 }
 
@@ -178,13 +177,16 @@ void Module::to(Dtype dtype) {
         "module.to: expected float32, float64, bfloat16 or int8, got ", dtype);
   NamedTensors tensors;
   std::set<const void*> seen;
-  const std::vector<Named> entries = all();
-  for (const auto& [name, entry] :
-       entries)  // one handle that others may read keeps a tensor as it is
+  std::vector<Named> entries = all();
+  for (const auto& [name, entry] : entries)  // a handle that others may read keeps a tensor
     if (is_compressed(dtype) && !entry->compressible) seen.insert(&entry->tensor.impl());
   for (const auto& [name, entry] : entries)
     if (seen.insert(&entry->tensor.impl()).second) tensors.emplace_back(name, entry->tensor);
+  std::erase_if(entries, [&](const Named& named) {
+    return !named.entry->values || named.entry->tensor.dtype() == dtype || is_compressed(dtype);
+  });
   convert_in_place("module.to", tensors, dtype);
+  for (const auto& [name, table] : entries) table->tensor.copy_(table->values(dtype));
 }
 
 }  // namespace gradus::nn

@@ -96,6 +96,9 @@ class Module {
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {});
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
+  /// Registers a table, values(float32), as a buffer that state_dict() does not list. When to()
+  /// changes its dtype, it is computed anew, since converted it would keep float32's digits.
+  Tensor buffer(const std::string& name, const std::function<Tensor(Dtype)>& values);
   /// Registers a layer and returns it. Its parameters and buffers are listed with `name` and a dot
   /// before their own names. Throws Error if this module is part of the layer.
   template <class M>
@@ -126,7 +129,8 @@ class Module {
     Tensor tensor;                    // of a parameter or buffer
     std::shared_ptr<Registry> child;  // of a child
     bool compressible = false, hidden = false;
-    std::vector<int64_t> rows = {};  // of a hidden layer's matrices
+    std::vector<int64_t> rows = {};            // of a hidden layer's matrices
+    std::function<Tensor(Dtype)> values = {};  // of a table
   };
   struct Registry {
     std::vector<Entry> entries;
@@ -143,7 +147,8 @@ class Module {
   static void collect(const Registry& registry, const std::string& prefix, std::vector<Named>& out);
   /// All parameters and buffers under all their names.
   std::vector<Named> all() const;
-  NamedTensors named(Kind kind) const;
+  /// The tensors of these kinds, each under its first name.
+  NamedTensors named(std::initializer_list<Kind> kinds) const;
 
   std::shared_ptr<Registry> registry_;
 };

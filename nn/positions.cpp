@@ -13,15 +13,17 @@ Tensor rows(const char* op, const Tensor& table, int64_t length, int64_t offset)
 }
 }  // namespace
 
-Tensor sinusoidal_positions(int64_t length, int64_t dim) {
-  Tensor table = empty(checked_sizes("sinusoidal_positions", {length, dim}));
-  float* p = table.data<float>();
-  for (int64_t t = 0; t < length; ++t)
-    for (int64_t i = 0; i < dim; ++i) {
-      const double pair = static_cast<double>(i - i % 2);
-      const double angle = static_cast<double>(t) / std::pow(1e4, pair / static_cast<double>(dim));
-      p[t * dim + i] = static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
-    }
+Tensor sinusoidal_positions(int64_t length, int64_t dim, Dtype dtype) {
+  const Tensor table = empty(checked_sizes("sinusoidal_positions", {length, dim}), dtype);
+  dispatch_floating("sinusoidal_positions", dtype, [&]<class T>(TypeTag<T>) {
+    T* p = table.data<T>();
+    for (int64_t t = 0; t < length; ++t)
+      for (int64_t i = 0; i < dim; ++i) {
+        const double pair = static_cast<double>(i - i % 2), time = static_cast<double>(t);
+        const double angle = time / std::pow(1e4, pair / static_cast<double>(dim));
+        p[t * dim + i] = static_cast<T>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+      }
+  });
   return table;
 }
 
@@ -33,7 +35,7 @@ Tensor LearnedPositions::operator()(int64_t length, int64_t offset) const {
 }
 
 SinusoidalPositions::SinusoidalPositions(int64_t context, int64_t dim)
-    : table(buffer("table", sinusoidal_positions(context, dim), /*persistent=*/false)) {}
+    : table(buffer("table", sinusoidal_table(context, dim))) {}
 
 Tensor SinusoidalPositions::operator()(int64_t length, int64_t offset) const {
   return rows("SinusoidalPositions", table, length, offset);

@@ -6,8 +6,13 @@
 namespace gradus::nn {
 
 /// Returns (length, dim) with sin(t / 10000^(2i/dim)) at row t, column 2i, and the cosine of the
-/// same angle at column 2i+1. Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
-Tensor sinusoidal_positions(int64_t length, int64_t dim);
+/// same angle at column 2i+1, in float32 or float64. Vaswani et al. 2017, arXiv 1706.03762, section
+/// 3.5.
+Tensor sinusoidal_positions(int64_t length, int64_t dim, Dtype dtype = float32);
+/// The same as a function of the dtype, for Module::buffer.
+inline auto sinusoidal_table(int64_t length, int64_t dim) {
+  return [=](Dtype dtype) { return sinusoidal_positions(length, dim, dtype); };
+}
 
 /// Learned position embeddings.
 struct LearnedPositions : Module {

@@ -23,6 +23,10 @@ constexpr int64_t backward_parts = 16;
 // With dropout, which scales weight ij by z_ij: dV = (z P)^T dO and dS = P (z dP - delta). The
 // scores equal the forward pass's bit for bit, because the same operand is scaled and products are
 // summed in the same order.
+//
+// delta_i is sum_j P_ij dP_ij too, and so computed would make dS of a one-hot row exactly 0. But it
+// takes a pass over all keys before this one, seven products instead of five. The dot product of
+// dO and O is rounded otherwise than dP, so that in float32 a one-hot row's dS is 1e-8 of dP.
 
 // The memory and steps of the backward pass for keys [first, first + count) of a head, over tiles
 // of its queries. Each SIMD lane holds one key, so a sum over queries adds whole vectors. A thread

@@ -268,8 +268,9 @@ inline double cos(double x) { return std::cos(x); }
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_with_slope(float x) {
   using namespace detail;
   float a = absolute(x);
-  a = select(a > 13.0f, 13.0f, a);
-  // e = exp(-z / 2) = 2^n exp(-r / 2), where z = a^2 = r - 2 n log 2
+  a = select(a > 13.265f, 13.265f, a);
+  // e = exp(-z / 2) = 2^n exp(-r / 2), where z = a^2 = r - 2 n log 2. At the largest a, n is -127
+  // and p above 1, so e is denormal, and products with it are 0.
   const float z = a * a;
   const float shifted = fused(z, -0.5f * log2_e, shift), n = shifted - shift;
   const float r = fused(n, 0x1.62e43p+0f, z);
@@ -277,11 +278,12 @@ inline double cos(double x) { return std::cos(x); }
                              0x1.573d44p-9f, -0x1.0eb4ap-12f);
   const float e = from_bits(bits(p) + (bits(shifted) << 23));
   // Phi(-a) = e * mills and phi(a) = e / sqrt(2 pi): `mills` approximates the Mills ratio
-  // Phi(-a) / phi(a), divided by sqrt(2 pi).
-  const float mills =
-      long_polynomial(a, 0.5f, -3.989403266e-01f, 2.499640042e-01f, -1.327508708e-01f,
-                      6.176733329e-02f, -2.522864930e-02f, 8.778833025e-03f, -2.460903288e-03f,
-                      5.173573612e-04f, -7.472646016e-05f, 6.505171067e-06f, -2.545764398e-07f);
+  // Phi(-a) / phi(a), divided by sqrt(2 pi), up to 5. Beyond, where x Phi(x) is below 1.5e-6, it is
+  // constant: at most 2.5 times the true ratio.
+  const float mills = long_polynomial(
+      select(a > 5.0f, 5.0f, a), 0.5f, -3.989403266e-01f, 2.499640042e-01f, -1.327508708e-01f,
+      6.176733329e-02f, -2.522864930e-02f, 8.778833025e-03f, -2.460903288e-03f, 5.173573612e-04f,
+      -7.472646016e-05f, 6.505171067e-06f, -2.545764398e-07f);
   const float value = multiply_add(-a, e * mills, select(x < 0.0f, 0.0f, x));
   const float slope_at_minus_a = e * multiply_add(a, -3.989422804e-01f, mills);
   return {value, select(x < 0.0f, slope_at_minus_a, 1.0f - slope_at_minus_a)};
@@ -290,8 +292,8 @@ inline double cos(double x) { return std::cos(x); }
 /// x (1 + tanh u) / 2 = x sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3), and its derivative.
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_tanh_with_slope(float x) {
   using namespace detail;
-  // Where |x| > 9.9, sigmoid(2u) is 1 or negligible.
-  const float low = select(x < -9.9f, -9.9f, x);
+  // sigmoid(2u) is 1 where x > 9.9, and denormal, so that products with it are 0, at -10.05.
+  const float low = select(x < -10.05f, -10.05f, x);
   const float c = select(low > 9.9f, 9.9f, low);
   const float z = c * c;
   const float e = exp_in_range(c * multiply_add(z, -0.07135481627f, -1.595769122f));
@@ -301,9 +303,11 @@ inline double cos(double x) { return std::cos(x); }
 }
 
 inline ValueAndSlope<double> gelu_with_slope(double x) {
-  const double cdf = 0.5 * std::erfc(-x / std::numbers::sqrt2);
-  const double pdf = std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
-  return {x * cdf, cdf + x * pdf};
+  // Where |x| > 40, Phi(x) is 1 or 0, and so is the slope.
+  const double low = x < -40 ? -40 : x, c = low > 40 ? 40 : low;
+  const double cdf = 0.5 * std::erfc(-c / std::numbers::sqrt2);
+  const double pdf = std::exp(-0.5 * c * c) / std::sqrt(2 * std::numbers::pi);
+  return {low * cdf, cdf + c * pdf};
 }
 inline ValueAndSlope<double> gelu_tanh_with_slope(double x) {
   // Where |x| > 30, sigmoid(2u) is 1 or 0.

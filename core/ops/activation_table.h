@@ -83,7 +83,8 @@ struct Gelu {
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
     return kernel::gelu_with_slope(x);
   }
-  static Tensor gradient(const Tensor& dy, const Tensor& x) {
+  static Tensor gradient(const Tensor& dy, const Tensor& input) {
+    const Tensor x = clamp(input, -40, 40);  // beyond, the slope is 0 or 1
     const Tensor cdf = (erf(x * std::sqrt(0.5)) + 1.0) * 0.5;
     const Tensor pdf = exp(x * x * -0.5) * (1 / std::sqrt(2 * std::numbers::pi));
     return dy * (cdf + x * pdf);
@@ -97,7 +98,8 @@ struct GeluTanh {
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
     return kernel::gelu_tanh_with_slope(x);
   }
-  static Tensor gradient(const Tensor& dy, const Tensor& x) {
+  static Tensor gradient(const Tensor& dy, const Tensor& input) {
+    const Tensor x = clamp(input, -30, 30);  // beyond, the slope is 0 or 1
     const double k = std::sqrt(2 / std::numbers::pi), c = 0.044715;
     const Tensor x2 = x * x, t = tanh(x * (1.0 + x2 * c) * k);
     const Tensor slope = (1.0 - t * t) * (1.0 + x2 * (3 * c)) * k;

@@ -1,6 +1,7 @@
 #include "gradus/core/ops/loss.h"
 
 #include "gradus/core/kernels/cross_entropy.h"
+#include "gradus/core/kernels/elementwise.h"
 #include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
@@ -56,7 +57,7 @@ std::pair<Tensor, Tensor> at_targets(const Tensor& x, const Tensor& targets, int
 }
 
 /// loss = -(1 - e) w_t log p_t - e/C sum_c w_c log p_c, 0 if t is ignored; the mean divides by the
-/// sum of w_t over the targets not ignored.
+/// sum of w_t over the targets not ignored, and is NaN if that is 0.
 Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets,
                               const CrossEntropyOptions& options) {
   const double e = options.label_smoothing;
@@ -67,7 +68,8 @@ Tensor composed_cross_entropy(const Tensor& logits, const Tensor& targets,
     const Tensor smooth = losses * (1 - e) - weighted_sum(log_p, weights) * (e / classes);
     losses = masked_fill(smooth, targets == static_cast<double>(options.ignore_index), 0);
   }
-  return reduce(losses, options.reduction, sum(w));
+  const Tensor total = sum(w);
+  return reduce(losses, options.reduction, masked_fill(total, total == 0, NAN));
 }
 
 // ---- cross entropy, fused ----
@@ -118,7 +120,8 @@ CrossEntropyForward cross_entropy_forward(const CrossEntropyInputs& in,
     total += static_cast<double>(loss[i]);
     counted += static_cast<double>(row.weight(t[i]));
   }
-  const double denominator = options.reduction == Reduction::mean ? counted : 1;
+  double denominator = 1;
+  if (options.reduction == Reduction::mean) denominator = counted == 0 ? NAN : counted;
   return {scalar(total / denominator, logits.dtype()), lse, denominator};
 }
 
@@ -320,11 +323,25 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
 }
 
 // -(t log sigmoid(x) + (1 - t) log(1 - sigmoid(x))) = softplus(x) - t x
+//   = softplus(-|x|) + w x, with w = 1 - t where x > 0, else -t; w x is 0 if w is, at infinity too.
+// dx = sigmoid(x) - t    dt = -x
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         Reduction reduction) {
   const ProfileScope scope("binary_cross_entropy_with_logits");
   check_matches("binary_cross_entropy_with_logits", "targets", logits, targets);
-  return reduce(softplus(logits) - targets * logits, reduction);
+  const Tensor losses = empty(logits.shape(), logits.dtype());
+  dispatch_floating("binary_cross_entropy_with_logits", logits.dtype(), [&]<class T>(TypeTag<T>) {
+    kernel::map<T, T, T>(losses, logits, targets, [](T x, T t) {
+      const T w = (x > 0 ? T{1} : T{0}) - t, product = w * x;
+      return (w == 0 ? T{0} : product) + kernel::softplus(x > 0 ? -x : x);
+    });
+  });
+  record("binary_cross_entropy_with_logits", {losses}, {logits, targets}, saves_inputs,
+         [](Backward& b) {
+           if (b.needs(0)) b.give(0, b.grad() * (sigmoid(b.input(0)) - b.input(1)));
+           if (b.needs(1)) b.give(1, b.grad() * -b.input(0));
+         });
+  return reduce(losses, reduction);
 }
 
 }  // namespace gradus

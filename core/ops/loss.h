@@ -17,8 +17,8 @@ struct CrossEntropyOptions {
 /// -sum_c target_c log softmax(logits)_c over the last axis. logits (..., C); targets are class
 /// indices, int64 (...), or probabilities of logits' shape and dtype. With class weights, each term
 /// of the sum is multiplied by its class's weight. Reduction::mean divides by the total class
-/// weight of the targets not ignored if they are indices, by the number of examples if they are
-/// probabilities.
+/// weight of the targets not ignored if they are indices (NaN if that is 0), by the number of
+/// examples if they are probabilities.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      const CrossEntropyOptions& options = {});
 struct NLLLossOptions {
@@ -57,7 +57,8 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction =
 /// binary_cross_entropy_with_logits, which stays exact where p would round to 0 or 1.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                             Reduction reduction = Reduction::mean);
-/// -(t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x and targets t, without overflow.
+/// -(t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x and targets t, without overflow:
+/// where x is infinite, 0 if t is the class that x is certain of, else infinity.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         Reduction reduction = Reduction::mean);
 

@@ -243,6 +243,32 @@ TEST_CASE("augment: distributions of moves", "[images]") {
   CHECK((same_area > 0.4 * n && same_area < 0.7 * n));
 }
 
+TEST_CASE("augment: crops, shifts and rectangles of images wider than high", "[images]") {
+  constexpr int64_t n = 500, height = 9, width = 33;
+  std::vector<float> ramp;  // each pixel's own coordinates, relative to the centre
+  for (int axis = 0; axis < 2; ++axis)
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x) ramp.push_back(static_cast<float>(axis ? y - 4 : x - 16));
+  const Tensor image = from_data(ramp, {2, height, width});
+  auto changed = [&](const AugmentOptions& o) { return augment(repeat(image, n), o, 3, 0); };
+  const Tensor crops = changed({.crop_scale = 0.3});
+  std::array<double, 2> furthest{};
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t axis = 0; axis < 2; ++axis) {
+      auto at = [&](int64_t y, int64_t x) { return crops[i][axis][y][x].item(); };
+      const double size = axis ? 4.5 : 16.5, centre = at(4, 16);
+      const double slope = axis ? at(5, 16) - centre : at(4, 17) - centre;
+      const double room = (1 - slope) * size;
+      CHECK(std::abs(centre) < room + 1e-3);
+      auto& most = furthest[static_cast<size_t>(axis)];
+      if (room > 0.1) most = std::max(most, std::abs(centre) / room);
+    }
+  CHECK((furthest[0] > 0.95 && furthest[1] > 0.95));
+  const Tensor erased = augment(ones({n, 1, height, width}), {.erase = 1}, 3, 0) == 0;
+  const Tensor where = sum(erased.to(float32), {0, 1});
+  CHECK(min(where).item() > 0);  // every pixel, the last row and column too
+}
+
 TEST_CASE("augment: distributions of flips, colours, rectangles and noise", "[images]") {
   constexpr int64_t n = 4000;
   const Tensor half = full({1, 4, 5}, 0.5);

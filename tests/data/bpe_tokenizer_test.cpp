@@ -240,6 +240,17 @@ TEST_CASE("BPE: GPT-2's files", "[tokenizer][bpe]") {
   CHECK(reordered.encode("\"") == Ids{0});
 }
 
+TEST_CASE("BPE: a rule merges all its places before the pairs that it makes", "[tokenizer][bpe]") {
+  // ab c, the last rule, makes two abc. If its first merge were followed by abc ab, an earlier rule,
+  // the result would be abcab c ab.
+  GPT2Files files;
+  files.merges = "a b\nb c\na bc\nabc ab\nab c\n";
+  for (const char* token : {"ab", "abc", "\u0120ab", "<|endoftext|>"}) files.vocab.erase(token);
+  files.vocab["ab"] = 256, files.vocab["bc"] = 257, files.vocab["abc"] = 258;
+  files.vocab["abcab"] = 259;
+  CHECK(files.load({}).encode("abcabcab") == Ids{258, 259});
+}
+
 /// Checks that GPT-2's files with this damage are refused.
 template <class Damage>
 void refused(Damage&& damage, const std::string& message) {

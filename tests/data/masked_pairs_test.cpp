@@ -160,6 +160,33 @@ TEST_CASE("masked pairs: how many are masked, replaced, kept", "[masked_pairs]")
   CHECK(counts.size() > static_cast<size_t>(words.vocab_size()) * 9 / 10);
 }
 
+TEST_CASE("masked pairs: masks are drawn apart from the pairs", "[masked_pairs]") {
+  // Eight starts, and rows of 8 words of which one is told: what a draw modulo 8 chose first must
+  // not be what it chooses next.
+  const std::string text = numbered(1, 9, 4);
+  const models::WordTokenizer words(text, {.special = special});
+  const MaskedPairs data(text, words,
+                         {.length = 13, .rate = 0.1, .masked = 0.5, .random = 0, .validation = 0});
+  std::map<int64_t, std::set<int64_t>> told_in;  // by the first word of a pair
+  std::array<std::array<double, 2>, 2> counts{};
+  for (int64_t step = 0; step < 20; ++step) {
+    const auto batch = data.random_batch(Split::train, 200, 9, step);
+    for (int64_t r = 0; r < 200; ++r) {
+      const Ids ids = batch.ids.select(0, r).to_vector<int64_t>();
+      const Ids targets = batch.targets.select(0, r).to_vector<int64_t>();
+      const auto told = std::ranges::find_if(targets, [](int64_t t) { return t != -100; });
+      const auto place = told - targets.begin();
+      REQUIRE(told != targets.end());
+      const bool is_masked = ids[static_cast<size_t>(place)] == MASK;
+      const bool is_next = batch.is_next.to_vector<int64_t>()[static_cast<size_t>(r)] == 1;
+      ++counts[is_next][is_masked];
+      told_in[place == 1 ? *told : ids[1]].insert(place);
+    }
+  }
+  for (const auto& [kept, masked] : counts) CHECK(std::abs(masked / (kept + masked) - 0.5) < 0.1);
+  for (const auto& [first, places] : told_in) CHECK(places.size() >= 8);
+}
+
 TEST_CASE("masked pairs: batches depend only on split, seed, step and index", "[masked_pairs]") {
   const std::string text = numbered(20, 8, 10);
   const models::WordTokenizer words(text, {.special = special});

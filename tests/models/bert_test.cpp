@@ -91,6 +91,22 @@ TEST_CASE("BERT: fine-tuning with a frozen encoder trains only the head", "[bert
   }
 }
 
+TEST_CASE("BERT: the classifier drops its head's inputs", "[bert]") {
+  models::BertConfig config = tiny;
+  config.dropout = 0.5;
+  for (const bool tokens : {false, true}) {
+    const models::BertClassifier model({.bert = config, .classes = 16, .tokens = tokens});
+    const NoGrad no_grad;
+    model.head.weight.copy_(eye(16));
+    model.head.bias.zero_();
+    const Tensor logits = model(some_input(8, 10));
+    const double zeros = sum((logits == 0).to(float32)).item() / double(logits.numel());
+    CHECK((zeros > 0.3 && zeros < 0.7));
+    const EvalMode eval;
+    CHECK(min(abs(model(some_input(8, 10)))).item() > 0);
+  }
+}
+
 TEST_CASE("BERT: bad arguments throw", "[bert]") {
   const models::Bert model(tiny);
   const Tensor ids = zeros({2, 3}, int64);

@@ -348,6 +348,10 @@ TEST_CASE("tokens are sampled with the probabilities given by the logits", "[gpt
   expect({.top_k = 2, .top_p = 0.5}, {0, 1, 0, 0});  // 4/7 of the top_k
   expect({.top_k = 2, .top_p = 0.6}, {0, 4 / 7.0, 0, 3 / 7.0});
   Generator generator;
+  std::set<int64_t> flat;  // the first 5 of the 10 likeliest of 100, each as likely as the others
+  for (int i = 0; i < 200; ++i)
+    flat.insert(models::sample_token(zeros({100}), {.top_k = 10, .top_p = 0.45}, generator));
+  CHECK(flat == std::set<int64_t>{0, 1, 2, 3, 4});
   CHECK(models::sample_token(ones({5}), {.top_k = 1}, generator) == 0);
   CHECK(models::sample_token(tensor({-1e30, 5, -1e30}), {.temperature = 1e-5}, generator) == 1);
   CHECK_THROWS_WITH(models::sample_token(tensor({1, NAN}), {}, generator),

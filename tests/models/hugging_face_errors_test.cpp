@@ -100,9 +100,20 @@ TEST_CASE("Hugging Face: a configuration with only a model_type has defaults", "
   const auto defaults = models::load_config<models::GPT>(copy.dir);
   CHECK(defaults.vocab == 50257);
   CHECK(defaults.layers == 12);
+  CHECK((defaults.context == 1024 && defaults.heads == 12 && defaults.dim == 768));
+  CHECK((defaults.hidden == 0 && defaults.dropout == 0.1 && defaults.tie));
+  CHECK(defaults.norm_eps == 1e-5);
   CHECK(defaults.activation == Activation::gelu_tanh);
   write_file_atomically(copy / "config.json", R"({"model_type": "bert"})");
-  CHECK(models::load_config<models::Bert>(copy.dir).hidden == 3072);
+  const auto bert = models::load_config<models::Bert>(copy.dir);
+  CHECK((bert.vocab == 30522 && bert.context == 512 && bert.segments == 2));
+  CHECK((bert.layers == 12 && bert.heads == 12 && bert.dim == 768 && bert.hidden == 3072));
+  CHECK((bert.dropout == 0.1 && bert.activation == Activation::gelu && bert.norm_eps == 1e-12));
+  write_file_atomically(copy / "config.json", R"({"model_type": "vit"})");
+  const auto vit = models::load_config<models::ViT>(copy.dir);
+  CHECK((vit.image == 224 && vit.channels == 3 && vit.patch == 16));
+  CHECK((vit.layers == 12 && vit.heads == 12 && vit.dim == 768 && vit.hidden == 3072));
+  CHECK((vit.dropout == 0 && vit.norm_eps == 1e-12));
   write_file_atomically(copy / "config.json", "{\"model_type\": \"gpt2\"");
   CHECK_THROWS_WITH(models::load_config<models::GPT>(copy.dir),
                     Contains(copy / "config.json" + ": the file is not JSON"));

@@ -121,6 +121,21 @@ TEST_CASE("ViT: computing only the class token gives the same class token", "[vi
   CHECK(trace.weights().back().shape() == Shape{2, 2, 10, 10});
 }
 
+TEST_CASE("ViT: the mean over patches leaves out the class token", "[vit]") {
+  const models::ViT model({.image = 6,
+                           .patch = 2,
+                           .classes = 0,
+                           .layers = 1,
+                           .heads = 2,
+                           .dim = 8,
+                           .pooling = models::Pooling::mean});
+  const Tensor images = randn({2, 3, 6, 6}), tokens = model.encode(model.embed(images));
+  REQUIRE(tokens.shape() == Shape{2, 10, 8});
+  Tensor total = zeros({2, 8});
+  for (int64_t patch = 1; patch < 10; ++patch) total = total + tokens.select(1, patch);
+  CHECK(golden::difference(model.features(images), total / 9.0) < 1e-6);
+}
+
 TEST_CASE("ViT: a saved model loads unchanged, and bad input throws", "[vit]") {
   const models::ViTConfig config{.image = 4,
                                  .channels = 1,

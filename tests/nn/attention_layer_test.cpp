@@ -146,6 +146,46 @@ TEST_CASE("cross-attention: equals its formula with any sizes, masks and project
   }
 }
 
+TEST_CASE("multi-head attention: dropout of weights and of the output, each its own",
+          "[nn][attention]") {
+  manual_seed(7);
+  // One token to attend to has weight 1: a head's values are kept, and so is each output, with
+  // probability a half each. What is kept is doubled twice.
+  constexpr int64_t B = 4000;
+  for (const int64_t value_dim : {2, 3}) {
+    const nn::MultiHeadAttention attention(
+        4, {.heads = 2, .key_dim = 2, .value_dim = value_dim, .causal = true, .dropout = 0.5});
+    const nn::MultiHeadAttention crossing(
+        4, {.heads = 2, .key_dim = 2, .value_dim = value_dim, .dropout = 0.5});
+    const NoGrad no_grad;
+    const Tensor x = ones({B, 1, 4});
+    auto check_draws = [&](const nn::MultiHeadAttention& layer, auto&& f) {
+      layer.proj.weight.copy_(
+          eye(2 * value_dim).slice(0, 0, 4));  // outputs 0 and 1 are the first head's
+      layer.proj.bias.zero_();
+      const Tensor plain = [&] {
+        const EvalMode eval;
+        return f();
+      }();
+      const std::vector<double> ratio = (f() / plain).reshape({-1}).template to_vector<double>();
+      int kept = 0, head_kept = 0, others = 0;
+      for (size_t i = 0; i < ratio.size(); i += 4) {
+        for (size_t j = i; j < i + 4; ++j) others += ratio[j] != 0 && std::abs(ratio[j] - 4) > 1e-4;
+        kept += ratio[i] > 0, head_kept += ratio[i] > 0 || ratio[i + 1] > 0;
+      }
+      CHECK(others == 0);
+      CHECK(std::abs(kept - B / 4) < 160);           // a half of a half
+      CHECK(std::abs(head_kept - B * 3 / 8) < 160);  // a half of 3/4: both share the head's draw
+    };
+    check_draws(attention, [&] { return attention(x); });
+    check_draws(attention, [&] {
+      nn::KeyValueCache cache = attention.make_cache(B, 1);
+      return attention(x, cache);
+    });
+    check_draws(crossing, [&] { return crossing.cross(x, x); });
+  }
+}
+
 TEST_CASE("multi-head attention: bad arguments throw", "[nn][attention]") {
   using Options = nn::MultiHeadAttentionOptions;
   auto refused = [](int64_t dim, const Options& o) {

@@ -152,8 +152,20 @@ TEST_CASE("sinusoidal positions follow their formula, and learned ones are rows 
   CHECK(fixed.state_dict().empty());
   REQUIRE(fixed.named_buffers().size() == 1);
   CHECK(fixed.named_buffers()[0].first == "table");
+  const Tensor exact = nn::sinusoidal_positions(4, 6, float64);
+  CHECK(exact[3][0].item() == std::sin(3.0));
+  CHECK(exact[2][5].item() == std::cos(2 / std::pow(1e4, 4.0 / 6)));
+  nn::MultiHeadAttention rotary(12, {.heads = 2, .rotary = 4});
+  rotary.to(float64);
+  CHECK(rotary.positions.to_vector<double>() == exact.to_vector<double>());
   fixed.to(float64);
-  CHECK(fixed(1).dtype() == float64);
+  CHECK(fixed(4).to_vector<double>() == exact.to_vector<double>());
+  fixed.to(float32);
+  CHECK(golden::same(fixed(4), table));
+  fixed.table.zero_();  // without a change of dtype it is not computed anew
+  fixed.to(bfloat16);
+  fixed.to(float32);
+  CHECK(norm(fixed(4)).item() == 0);
 
   const nn::LearnedPositions learned(4, 6);
   CHECK(golden::same(learned(3), learned.weight.slice(0, 0, 3)));

@@ -277,6 +277,26 @@ TEST_CASE("recurrent layers: parameters and dropout", "[recurrent]") {
   }
 }
 
+TEST_CASE("recurrent layers: dropout between layers, not behind the last", "[recurrent]") {
+  manual_seed(3);
+  const Tensor x = randn({3, 5, 4});
+  auto check_layers = [&](auto make) {
+    const auto single = make(nn::RNNOptions{.bidirectional = true, .dropout = 0.5});
+    const Tensor dropped = single(x).output;
+    const auto twice = make(nn::RNNOptions{.layers = 2, .dropout = 0.5});
+    const auto out = twice(x);
+    CHECK(out.output.numel() == 3 * 5 * 6);
+    CHECK(min(abs(out.output)).item() > 0);
+    CHECK(difference(out.output.select(1, 4), out.state.h[1]) == 0);
+    CHECK(difference(twice(x).output, out.output) > 0);
+    const EvalMode eval;
+    CHECK(difference(single(x).output, dropped) == 0);
+  };
+  check_layers([](const nn::RNNOptions& o) { return nn::RNN(4, 6, o); });
+  check_layers([](const nn::RNNOptions& o) { return nn::LSTM(4, 6, o); });
+  check_layers([](const nn::RNNOptions& o) { return nn::GRU(4, 6, o); });
+}
+
 TEST_CASE("recurrent layers refuse bad inputs and options", "[recurrent]") {
   const nn::LSTM lstm(3, 4, {.layers = 2, .bidirectional = true});
   const nn::GRU gru(3, 4, {.layers = 2, .dropout = 0.5});

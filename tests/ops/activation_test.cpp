@@ -54,6 +54,24 @@ TEST_CASE("activations: finite gradients at the largest values") {
   }
 }
 
+TEST_CASE("activations: gelu and its derivatives have their limits at infinities") {
+  for (const Dtype dtype : {float32, float64})
+    for (const Activation a : {Activation::gelu, Activation::gelu_tanh}) {
+      INFO(name_of(a) << " " << dtype);
+      const double far = INFINITY;
+      const Tensor x = tensor({-far, -1e30, -2e19, 2e19, 1e30, far}, dtype).requires_grad_();
+      const Tensor y = activate(x, a);
+      CHECK(difference(y.slice(0, 0, 3), {0, 0, 0}) == 0);
+      CHECK(difference(y.slice(0, 3, 5) * 1e-30, {2e-11, 1}) < 1e-7);
+      CHECK(y[5].item() == far);
+      const Tensor dx = grad({y.slice(0, 0, 6).sum()}, {x}, {.create_graph = true})[0];
+      CHECK(difference(dx, {0, 0, 0, 1, 1, 1}) == 0);
+      CHECK(difference(grad({dx.sum()}, {x})[0], {0, 0, 0, 0, 0, 0}) == 0);
+      y.sum().backward();
+      CHECK(difference(x.grad(), {0, 0, 0, 1, 1, 1}) == 0);
+    }
+}
+
 TEST_CASE("activations: the squared ReLU at zeros, denormals, infinities and NaN") {
   for (const Dtype dtype : {float32, float64}) {
     const double inf = INFINITY, tiny = dtype == float32 ? 1e-30 : 1e-200;

@@ -289,6 +289,35 @@ TEST_CASE("mse_loss and binary_cross_entropy_with_logits: PyTorch's values") {
                    {1000, 1000, 0.6931471805599453}) < 1e-7);
 }
 
+TEST_CASE("binary_cross_entropy_with_logits: infinite logits, and gradients there") {
+  for (const Dtype dtype : {float32, float64}) {
+    const double inf = INFINITY;
+    const Tensor x = tensor({inf, inf, inf, -inf, -inf, -inf, NAN}, dtype).requires_grad_();
+    const Tensor t = tensor({0, 1, 0.5, 0, 1, 0.5, 1}, dtype);
+    const Tensor losses = binary_cross_entropy_with_logits(x, t, Reduction::none);
+    const std::vector<double> found = losses.to_vector<double>();
+    CHECK(std::vector(found.begin(), found.end() - 1) ==
+          std::vector<double>{inf, 0, inf, 0, inf, inf});
+    CHECK(std::isnan(found.back()));
+    losses.slice(0, 0, 6).sum().backward();
+    CHECK(difference(x.grad().slice(0, 0, 6), {1, 0, 0.5, 0, -1, -0.5}) == 0);
+    // A certain answer's loss is e^-|x|, not the difference of two large numbers.
+    const Tensor certain = binary_cross_entropy_with_logits(tensor({30, -30}, dtype),
+                                                            tensor({1, 0}, dtype), Reduction::none);
+    CHECK(difference(certain * std::exp(30), {1, 1}) < 1e-6);
+  }
+}
+
+TEST_CASE("cross_entropy: the mean over targets of weight 0 is NaN, as PyTorch's") {
+  for (const double smoothing : {0.0, 0.1}) {
+    const Tensor logits = tensor({{1, 2, 3}, {3, 0, 1}}), targets = tensor({0, 1}, int64);
+    CrossEntropyOptions options{.label_smoothing = smoothing, .class_weights = tensor({0, 0, 1})};
+    CHECK(std::isnan(cross_entropy(logits, targets, options).item()));
+    options.reduction = Reduction::sum;
+    CHECK(std::isfinite(cross_entropy(logits, targets, options).item()));
+  }
+}
+
 TEST_CASE("binary_cross_entropy: PyTorch's values, also where a logarithm is infinite") {
   const Tensor p = tensor({0, 1, 0.25, 1, 0, 0.9}, float64).requires_grad_();
   const Tensor t = tensor({0, 1, 0.5, 0, 1, 0.125}, float64);

@@ -371,3 +371,10 @@ TEST_CASE("norms of rows up to the largest values equal those of the rows scaled
     CHECK(std::isnan(rms_norm(tensor({{inf, 1}}).to(dtype)).sum().item()));
   }
 }
+
+TEST_CASE("group_norm: eps is added to each group's variance", "[normalization]") {
+  const Tensor x = tensor({{1, -1, 2, -2}}, float64);
+  const double a = 1 / std::sqrt(1 + 3.0), b = 2 / std::sqrt(4 + 3.0);
+  CHECK(difference(group_norm(x, 2, {}, {}, 3), {a, -a, b, -b}) < 1e-15);
+  CHECK(difference(group_norm(x, 2, {}, {}, 0), {1, -1, 1, -1}) < 1e-15);
+}

@@ -78,6 +78,17 @@ TEST_CASE("faults: a damaged checkpoint is replaced by the previous one", "[faul
   CHECK(load_safetensors(before).metadata.at("step") == "4");
 }
 
+TEST_CASE("faults: a damaged checkpoint never becomes the previous one", "[faults]") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + often + " --steps 4" + bench.out()).status == 0);
+  const std::string newest = bench / "out/checkpoint.safetensors",
+                    before = bench / "out/checkpoint.previous.safetensors";
+  overwrite(newest, without_middle(read_file(newest)));
+  REQUIRE(run("train_gpt", "--resume --steps 4" + bench.out()).status == 0);
+  CHECK(bench.checkpoint_step() == 4);
+  CHECK(load_safetensors(before).metadata.at("step") == "2");
+}
+
 TEST_CASE("faults: without a checkpoint --resume says what to do", "[faults]") {
   const Bench bench;
   const std::string flags = bench.flags + often + " --steps 4" + bench.out();

@@ -187,15 +187,45 @@ TEST_CASE("GELU and its slope at special values", "[kernel][math]") {
   auto gelu_like = [](auto value, auto slope) {
     CHECK((nan_at_nan(value) && nan_at_nan(slope)));
     CHECK(at(inf, value) == inf);
-    CHECK(std::fabs(at(-inf, value)) < 1e-30f);
+    CHECK(at(-inf, value) == 0);
+    CHECK(at(-100, value) == 0);
     CHECK(at(100, value) == 100);
     CHECK(at(inf, slope) == 1);
-    CHECK(std::fabs(at(-inf, slope)) < 1e-30f);
+    CHECK(at(-inf, slope) == 0);
+    CHECK(at(-100, slope) == 0);
   };
   gelu_like([](float x) { return kernel::gelu_with_slope(x).value; },
             [](float x) { return kernel::gelu_with_slope(x).slope; });
   gelu_like([](float x) { return kernel::gelu_tanh_with_slope(x).value; },
             [](float x) { return kernel::gelu_tanh_with_slope(x).slope; });
+}
+
+TEST_CASE("GELU and its slope far left: negative, and of the true magnitude", "[kernel][math]") {
+  auto ratios = [](auto f, float least, double most_off) {
+    for (float x = -4; x > least; x -= 0.125f) {
+      INFO(x);
+      const double ratio = at(x, f) / f(static_cast<double>(x));
+      CHECK(ratio > 1 / most_off);
+      CHECK(ratio < most_off);
+    }
+  };
+  ratios([](auto x) { return kernel::gelu_with_slope(x).value; }, -12.8f, 2.5);
+  ratios([](auto x) { return kernel::gelu_with_slope(x).slope; }, -13.1f, 1.01);
+  ratios([](auto x) { return kernel::gelu_tanh_with_slope(x).value; }, -9.9f, 1.001);
+  ratios([](auto x) { return kernel::gelu_tanh_with_slope(x).slope; }, -9.9f, 1.001);
+}
+
+TEST_CASE("GELU and its slope in double precision at infinities", "[kernel][math]") {
+  for (auto f : {+[](double x) { return kernel::gelu_with_slope(x); },
+                 +[](double x) { return kernel::gelu_tanh_with_slope(x); }}) {
+    const double far = std::numeric_limits<double>::infinity();
+    CHECK(f(far).value == far);
+    CHECK(f(far).slope == 1);
+    CHECK(f(-far).value == 0);
+    CHECK(f(-far).slope == 0);
+    CHECK(std::isnan(f(std::nan("")).value));
+    CHECK(std::isnan(f(std::nan("")).slope));
+  }
 }
 
 TEST_CASE("the kernels' double overloads equal the standard library's functions",
