@@ -61,7 +61,7 @@ GroupOptimizer::GroupOptimizer(const char* name, ParameterGroups groups, double 
 }
 
 std::string GroupOptimizer::label(size_t i, const Tensor& p) const {
-  std::ostringstream out;
+  core::Text out;
   out << name() << ": parameter " << i << " of shape " << p.shape();
   return out.str();
 }

@@ -1,8 +1,7 @@
 #include "gradus/core/debug/build_info.h"
 
-#include <sstream>
-
 #include "gradus/core/kernels/products/blas.h"
+#include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/threads.h"
 #include "gradus/core/version.h"
 
@@ -35,7 +34,7 @@ const char* vectors() {
 }  // namespace
 
 std::string version() {
-  std::ostringstream out;
+  core::Text out;
   out << GRADUS_VERSION_MAJOR << '.' << GRADUS_VERSION_MINOR << '.' << GRADUS_VERSION_PATCH;
   return out.str();
 }
@@ -43,7 +42,7 @@ std::string version() {
 std::string blas_info() { return blas::describe(); }
 
 std::string build_info() {
-  std::ostringstream out;
+  core::Text out;
   out << "gradus    " << version() << "\ncompiler  " << compiler << "\nvectors   " << vectors()
       << "\nthreads   " << num_threads() << " (" << openmp_runtime << ")\nblas      " << blas_info()
       << '\n';

@@ -91,7 +91,7 @@ class Drawing {
   std::unordered_set<const Known*> drawn_;
   std::unordered_map<const void*, size_t> ids_;
   std::vector<const Node*> ops_;
-  std::ostringstream out_;
+  core::Text out_;
 };
 
 }  // namespace

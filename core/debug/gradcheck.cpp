@@ -122,7 +122,7 @@ GradcheckResult compare(const char* name, const TensorFunction& f,
           const double numeric = (above[o][j] - below.at(o).at(j)) / (2 * options.eps);
           const double got = analytic[o][w].at(j)[static_cast<size_t>(i)];
           if (std::abs(got - numeric) <= options.atol + options.rtol * std::abs(numeric)) continue;
-          std::ostringstream message;
+          core::Text message;
           message.precision(10);
           message << name << ": d output " << o << " at "
                   << index_of(outputs[o].shape(), static_cast<int64_t>(j)) << " / d "

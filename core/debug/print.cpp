@@ -20,7 +20,7 @@ struct Format {
 
   /// Formats a one-element tensor.
   std::string write(const Tensor& x) const {
-    std::ostringstream out;
+    core::Text out;
     const double v = x.item();
     if (x.dtype() == boolean)
       out << (v != 0 ? "true" : "false");
@@ -102,7 +102,7 @@ std::string Tensor::to_string() const {
   const NoGrad no_grad;
   const bool abridged = numel() > abridge_above;
   const Tensor x = is_compressed(dtype()) ? to(float32) : detach();
-  std::ostringstream out;
+  core::Text out;
   write(out, x, choose_format(x, abridged), abridged, 0);
   out << "  " << dtype() << ' ' << shape();
   return out.str();

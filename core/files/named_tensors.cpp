@@ -50,7 +50,7 @@ void load_named(const char* op, const NamedTensors& target, const NamedTensors& 
     const Tensor& to = *at->second;
     found.insert(&to.impl());
     if (tensor.defined() && tensor.shape() == to.shape() && tensor.dtype() == to.dtype()) continue;
-    std::ostringstream text;
+    core::Text text;
     text << plain(name) << " (expected " << to.dtype() << ' ' << to.shape() << ", got ";
     if (tensor.defined())
       text << tensor.dtype() << ' ' << tensor.shape() << ')';

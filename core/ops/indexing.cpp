@@ -19,7 +19,7 @@ constexpr int64_t grain = 16384;
 
 /// The position of the i-th element in row-major order, as text: 3, or (1, 2).
 std::string position(const Shape& shape, int64_t i) {
-  std::ostringstream out;
+  core::Text out;
   const Shape at = index_of(shape, i);
   if (at.size() == 1)
     out << at[0];

@@ -1,6 +1,7 @@
 #pragma once
 // Errors: one exception type for every bad input, with a one-sentence message.
 
+#include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -16,10 +17,15 @@ class Error : public std::runtime_error {
 
 namespace core {
 
+/// A text whose numbers are written the same whatever std::locale the program has set.
+struct Text : std::ostringstream {
+  Text() { imbue(std::locale::classic()); }
+};
+
 /// Throws Error. Its message is the parts, printed one after the other.
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
-  std::ostringstream message;
+  Text message;
   (message << ... << parts);
   throw Error(message.str());
 }

@@ -43,7 +43,7 @@ bool fits(Shape shape, Dims dims) {
 
 /// Formats dims as text: "(B, T, 64)", or "(B,)" for a single axis.
 std::string to_string(Dims dims) {
-  std::ostringstream out;
+  core::Text out;
   for (const Dim& dim : dims) {
     out << (&dim == dims.data() ? "(" : ", ");
     if (dim.name())

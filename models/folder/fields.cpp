@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
@@ -30,7 +29,7 @@ using Json = nlohmann::ordered_json;
 
 template <class... Parts>
 std::string join(const Parts&... parts) {
-  std::ostringstream out;
+  core::Text out;
   (out << ... << parts);
   return out.str();
 }

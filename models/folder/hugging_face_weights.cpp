@@ -82,7 +82,7 @@ class Problems {
 };
 
 std::string mismatch(const std::string& name, const Tensor& got, Dtype dtype, const Shape& shape) {
-  std::ostringstream out;
+  core::Text out;
   out << name << " (expected " << dtype << ' ' << shape << ", got " << got.dtype() << ' '
       << got.shape() << ')';
   return out.str();
@@ -216,6 +216,12 @@ class WeightLoader {
   Problems problems_;
 };
 
+/// Whether `name` is a file's in the same folder and can be printed: visible ASCII.
+bool is_file_name(const std::string& name) {
+  return !name.empty() &&
+         std::ranges::all_of(name, [](char c) { return c >= ' ' && c < 0x7f && c != '/'; });
+}
+
 /// The files that a model.safetensors.index.json names, each once.
 std::set<std::string> shards_in(const std::string& index) {
   const json file = read_json(index);
@@ -224,7 +230,7 @@ std::set<std::string> shards_in(const std::string& index) {
     fail(index, ": expected an object weight_map of names and files");
   std::set<std::string> shards;
   for (const auto& [name, shard] : map->items()) {
-    if (!shard.is_string() || shard.get<std::string>().find('/') != std::string::npos)
+    if (!shard.is_string() || !is_file_name(shard.get<std::string>()))
       fail(index, ": weight_map: expected a file of this folder for ", shown(name), ", got ",
            shown(shard));
     shards.insert(shard.get<std::string>());

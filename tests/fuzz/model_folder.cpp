@@ -119,6 +119,36 @@ void run(const std::string& bytes) {
       });
 }
 
+// Seeds: Hugging Face's config.json, an index, and the weights, in the shard a.safetensors.
+std::vector<std::string> index_seeds() {
+  const auto with_index = [](const std::string& whole, const std::string& index) {
+    const auto parts = fuzz::split(whole, 2);
+    return fuzz::join({parts[0], index, parts[1]});
+  };
+  return {
+      with_index(theirs<Bert>(bert), R"({"weight_map": {"pooler.dense.bias": "a.safetensors"}})"),
+      with_index(theirs<ViT>(vit_with_head()),
+                 R"({"metadata": {"total_size": 9}, "weight_map": {"a": "a.safetensors"}})")};
+}
+
+void run_index(const std::string& bytes) {
+  fuzz::past_checksum(
+      bytes,
+      [](const std::string& all) {
+        auto parts = fuzz::split(all, 3);
+        return fuzz::join({parts[0], parts[1], fuzz::repair_safetensors(parts[2])});
+      },
+      [](const std::string& all) {
+        const auto parts = fuzz::split(all, 3);
+        fuzz::remove("model.safetensors");
+        fuzz::write(parts[0], "config.json");
+        fuzz::write(parts[1], "model.safetensors.index.json");
+        fuzz::write(parts[2], "a.safetensors");
+        load<GPT, Bert, BertClassifier, ViT>(model_kind(folder()));
+      });
+  fuzz::remove("model.safetensors.index.json");
+}
+
 // Seeds: images.json, or Hugging Face's preprocessor_config.json and config.json.
 std::vector<std::string> info_seeds() {
   const ImageInfo info{{{0.5, 0.25, 0.1}, {0.1, 0.2, 1e-30}}, {"cat", "d\xc3\xb6g"}};
@@ -149,6 +179,7 @@ void run_info(const std::string& bytes) {
 }
 
 const fuzz::Register models_target{{"model", seeds, run, 2000}};
+const fuzz::Register index_target{{"index", index_seeds, run_index, 2000}};
 const fuzz::Register info_target{{"images_json", info_seeds, run_info}};
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "tests/models/hugging_face_folders.h"
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 namespace gradus::testing {
 namespace {
@@ -200,6 +201,13 @@ TEST_CASE("Hugging Face: missing files of weights, and those of PyTorch", "[hugg
   parts.change_config({{"weight_map", {{"a", "../x"}}}}, "model.safetensors.index.json");
   CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir),
                     Contains("expected a file of this folder for \"a\", got \"../x\""));
+  // A name that would reach the terminal is escaped.
+  parts.change_config({{"weight_map", {{"a", "\x1b]0;owned\x07"}}}},
+                      "model.safetensors.index.json");
+  CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir),
+                    EndsWith("for \"a\", got \"\\u001b]0;owned\\u0007\""));
+  parts.change_config({{"weight_map", {{"a", "\u009b2J"}}}}, "model.safetensors.index.json");
+  CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir), EndsWith("got \"\\u009b2J\""));
   parts.change_config({{"weight_map", 1}}, "model.safetensors.index.json");
   CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir), Contains("weight_map"));
 }

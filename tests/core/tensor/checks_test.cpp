@@ -3,6 +3,7 @@
 #include "gradus/core/tensor/checks.h"
 
 #include <catch2/catch.hpp>
+#include <locale>
 
 #include "gradus/core/ops/factories.h"
 
@@ -30,4 +31,31 @@ TEST_CASE("check_shape: names, sizes and any number of axes", "[checks]") {
   CHECK_THROWS_WITH(check_shape("op", "x", x, {}), "op: expected x (), got (2, 3, 4)");
   CHECK_THROWS_WITH(check_shape("op", "x", {}, {"B"}),
                     "op: expected x (B,), got an undefined tensor");
+}
+
+TEST_CASE("messages: the same in a program with another locale", "[checks]") {
+  struct Grouped : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale(), new Grouped));
+  const std::string shape = zeros({1234, 2}).to_string(), number = tensor({1234.5}).to_string();
+  std::string message;
+  try {
+    check_shape("op", "x", zeros({1234, 2}), {4321});
+  } catch (const Error& e) {
+    message = e.what();
+  }
+  std::string plain;
+  try {
+    core::fail("got ", 1234.5, ", ", int64_t{1234567});
+  } catch (const Error& e) {
+    plain = e.what();
+  }
+  std::locale::global(before);
+  CHECK(message == "op: expected x (4321,), got (1234, 2)");
+  CHECK(plain == "got 1234.5, 1234567");
+  CHECK_THAT(shape, Catch::Contains("(1234, 2)"));
+  CHECK_THAT(number, Catch::Contains("1234.5"));
 }
