@@ -14,6 +14,7 @@
 // g++ turns a ternary into a branch and moves work into it that only one arm needs, which may leave
 // the loop scalar: hence select(). The same applies to ternaries around calls of these functions.
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -56,6 +57,11 @@ inline constexpr float shift = 0x1.8p+23f;
   return from_bits(bits(magnitude) | (bits(x) & 0x80000000u));
 }
 [[gnu::always_inline]] inline float absolute(float x) { return from_bits(bits(x) & 0x7fffffffu); }
+// The lesser of `most` and x, which must be >= 0 or NaN; `most` if x is NaN. Floats >= 0 are ordered
+// as their bits are, whose minimum is one instruction.
+[[gnu::always_inline]] inline float at_most(float most, float x) {
+  return from_bits(std::min(bits(most), bits(x)));
+}
 
 #if defined(__FMA__) || defined(__aarch64__) || defined(__FP_FAST_FMAF)
 inline constexpr bool has_fma = true;
@@ -280,10 +286,10 @@ inline double cos(double x) { return std::cos(x); }
   // Phi(-a) = e * mills and phi(a) = e / sqrt(2 pi): `mills` approximates the Mills ratio
   // Phi(-a) / phi(a), divided by sqrt(2 pi), up to 5. Beyond, where x Phi(x) is below 1.5e-6, it is
   // constant: at most 2.5 times the true ratio.
-  const float mills = long_polynomial(
-      select(a > 5.0f, 5.0f, a), 0.5f, -3.989403266e-01f, 2.499640042e-01f, -1.327508708e-01f,
-      6.176733329e-02f, -2.522864930e-02f, 8.778833025e-03f, -2.460903288e-03f, 5.173573612e-04f,
-      -7.472646016e-05f, 6.505171067e-06f, -2.545764398e-07f);
+  const float mills = long_polynomial(at_most(5.0f, a), 0.5f, -3.989403266e-01f, 2.499640042e-01f,
+                                      -1.327508708e-01f, 6.176733329e-02f, -2.522864930e-02f,
+                                      8.778833025e-03f, -2.460903288e-03f, 5.173573612e-04f,
+                                      -7.472646016e-05f, 6.505171067e-06f, -2.545764398e-07f);
   const float value = multiply_add(-a, e * mills, select(x < 0.0f, 0.0f, x));
   const float slope_at_minus_a = e * multiply_add(a, -3.989422804e-01f, mills);
   return {value, select(x < 0.0f, slope_at_minus_a, 1.0f - slope_at_minus_a)};

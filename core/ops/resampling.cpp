@@ -241,7 +241,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size) {
   });
 }
 
-// nearest: y_i = x_floor(i n/m)
+// nearest: y_i = x_floor(i r), r = n/m
 // bilinear: y_i = (1 - t) x_k + t x_{k+1}, k + t = max((i + 1/2) n/m - 1/2, 0), or i (n-1)/(m-1)
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& o) {
   const ProfileScope scope("interpolate");

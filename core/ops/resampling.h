@@ -37,7 +37,8 @@ struct InterpolateOptions {
   bool align_corners = false;
 };
 /// x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest copies
-/// pixel floor(i n / m) to pixel i; bilinear interpolates between the two nearest pixel centres,
+/// pixel floor(i r) to pixel i, with r = n / m and the product rounded to float32, so that it may be
+/// the pixel before floor(i n / m); bilinear interpolates between the two nearest pixel centres,
 /// without antialiasing when the image shrinks.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
