@@ -21,6 +21,7 @@
 #:   ROOM      the room whose tests to build and run: core, ops, nn, optim, models, data or programs
 #:   TESTS     test files to build and run: training_test modes_test (default: all)
 #:   SKIP      tests to leave out, by tag: [learns] trains models to a stated quality
+#:   LIMIT     seconds after which each room's run of tests is ended (default 7200)
 #:   FUZZ      targets of make fuzz, such as png (default: all)
 #:   SECONDS   time for each fuzz target (default 60)
 #:   TRACK, DATA   the track (default fixed; open, a100) and the text of make race
@@ -40,6 +41,7 @@ ARCH ?= $(if $(cross),$(generic_$(machine)),native)
 PKG_CONFIG ?= $(if $(cross),$(shell $(CXX) -dumpmachine)-)pkg-config
 PREFIX ?= /usr/local
 SECONDS ?= 60
+LIMIT ?= 7200
 TRACK ?= fixed
 empty :=
 space := $(empty) $(empty)
@@ -136,7 +138,7 @@ sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
 # precompiled, unless ccache does the work (it cannot cache such a compilation). The programs compute in the
 # library.
 slow := tests/ops/op_checks.cpp $(patsubst %,tests/%_test.cpp,core/kernels/blas core/kernels/gemm_boundaries \
-  core/kernels/math core/files/safetensors data/tokenizer_files models/file_growth models/hostile_files)
+  core/kernels/math core/files/safetensors data/tokenizer_files models/file_growth models/hostile_files) tests/support/main.cpp
 quick = $(filter-out tests/bench/% tests/fuzz/% $(slow),$(filter tests/%,$(1)))
 optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if \
   $(SANITIZE)$(filter $(slow) examples/% tests/bench/main.cpp,$(1)),-O1,-O3)))
@@ -192,13 +194,16 @@ train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source
 test: $(BUILD)/bin/tests $(if $(TESTS)$(filter-out programs,$(ROOM)),,examples)  ## builds and runs the tests
 	+$(quiet)$(MAKE) --no-print-directory -k $(if $(TESTS),run-tests,$(addprefix run-,$(or $(ROOM),$(test_rooms))))
 
+# A test that hangs must end.
+limited := timeout --foreground --kill-after=10 $(LIMIT)
+
 # Each room's tests run in a process of their own, side by side; those tagged [.] run only when named.
 .PHONY: run-tests $(addprefix run-,$(test_rooms))
 run-tests:
-	$(quiet)$(BUILD)/bin/tests '~[.]$(SKIP:%=~%)'
+	$(quiet)$(limited) $(BUILD)/bin/tests '~[.]$(SKIP:%=~%)'
 $(addprefix run-,$(test_rooms)): run-%:
 	@echo '  TEST  $*'
-	$(quiet)$(BUILD)/bin/tests -$(hash) "$$(grep -lE '^(TEMPLATE_)?TEST_CASE' $(filter tests/$*/%,$(TEST_SRC)) | \
+	$(quiet)$(limited) $(BUILD)/bin/tests -$(hash) "$$(grep -lE '^(TEMPLATE_)?TEST_CASE' $(filter tests/$*/%,$(TEST_SRC)) | \
 	  sed -E 's|.*/(.*)\.cpp|[$(hash)\1]~[.]$(SKIP:%=~%)|' | paste -sd,)"
 
 # libFuzzer is part of clang. CI's sanitized tests use the same objects.
@@ -331,7 +336,7 @@ $(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench $(BUILD)/bin/fuzz $(BUILD)/bin
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
 	$(quiet)$(link) $(if $(filter %/fuzz,$@),-fsanitize=fuzzer) $(if $(filter %/tests,$@),$(library_first)) \
-	  $(filter %.o,$^) $(SUPPORT) $(STATIC) $(if $(filter %/tests,$@),-lCatch2WithMain) \
+	  $(filter %.o,$^) $(SUPPORT) $(STATIC) \
 	  $(libraries) $(program_libraries) -o $@
 
 -include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(SOURCES)) $(patsubst %.o,%.d,$(LIBRARY_OBJ) $(SUPPORT_OBJ))

@@ -1,4 +1,4 @@
-// Settings of the whole test program; its main is Catch2's.
+// Settings of the whole test program.
 #include <cstdlib>
 #include <optional>
 
