@@ -68,8 +68,8 @@ class TextTask : public Task {
   }
   void show() override;
   std::string what_next(const std::string& dir) const override {
-    return "model in " + dir + "; to generate text:\n" + "  build/bin/generate --model " + dir +
-           " --prompt \"...\"\n";
+    return "model in " + dir + "; to generate text:\n" + "  build/bin/generate --model " +
+           in_shell(dir) + " --prompt \"...\"\n";
   }
 
  private:

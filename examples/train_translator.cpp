@@ -9,12 +9,13 @@
 #include <gradus/gradus.h>
 
 #include <cstdio>
-#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/support/text.h"
 #include "examples/tasks/pair_corpus.h"
+#include "examples/training/run_folder.h"
 #include "examples/training/training.h"
 
 using namespace gradus;
@@ -205,6 +206,17 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
        .make_task = [&] { return std::make_unique<TranslationTask<Model>>(o, training, config); }});
 }
 
+/// The kind of model that the checkpoint in `out` stores, or `otherwise` if it stores none.
+std::string kind_in_checkpoint(const std::string& out, const std::string& otherwise) {
+  std::string note;
+  RunFolder folder(out, {"checkpoint.safetensors"});
+  const models::Checkpoint checkpoint = folder.load_checkpoint(note);
+  const std::string& text = stored_text(checkpoint.metadata(), "options", folder.checkpoint());
+  const auto options = nlohmann::json::parse(text, nullptr, false);
+  const bool has_kind = options.is_object() && options.contains("model");
+  return has_kind && options["model"].is_string() ? options["model"].get<std::string>() : otherwise;
+}
+
 /// The kind of model, which determines the other flags: --model, or the kind in the folder that the
 /// run starts from.
 std::string kind_of_model(int argc, char** argv, Options o, TrainOptions training) {
@@ -213,8 +225,9 @@ std::string kind_of_model(int argc, char** argv, Options o, TrainOptions trainin
   add_training_flags(flags, training);
   flags.parse_known(argc, argv);
   const std::string& dir = training.begins_with();
-  if (dir.empty() || !std::filesystem::exists(models::config_path(dir))) return o.model;
-  const std::string found = models::model_kind(dir);
+  std::string found = stored_kind(training);
+  if (found.empty() && !training.from_checkpoint()) return o.model;
+  if (found.empty()) found = kind_in_checkpoint(dir, o.model);
   core::check(!flags.given("--model") || o.model == found, "--model ", shown(o.model),
               ": the model in ", dir, " is of kind ", shown(found));
   return found;

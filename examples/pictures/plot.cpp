@@ -10,23 +10,18 @@
 #include <filesystem>
 #include <fstream>
 
+#include "examples/support/text.h"
 #include "gradus/core/files/file.h"
 
 namespace gradus {
 namespace {
 
-/// A string for gnuplot's commands, in single quotes, which disable all escapes. A quote becomes a
-/// separate string, because gnuplot misreads some doubled quotes.
+/// A string for gnuplot's commands, in single quotes, which disable all escapes. A quote and a line
+/// break become separate strings: gnuplot misreads some doubled quotes, and a command is one line.
 std::string in_quotes(const std::string& text) {
   std::string result = "'";
-  for (const char c : text) result += c == '\'' ? "'.\"'\".'" : c == '\n' ? " " : std::string(1, c);
-  return result + "'";
-}
-
-/// A string quoted for the shell.
-std::string shell_quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  for (const char c : text)
+    result += c == '\'' ? "'.\"'\".'" : c == '\n' ? "'.\"\\n\".'" : std::string(1, c);
   return result + "'";
 }
 
@@ -271,7 +266,7 @@ void send(const HeatMap& map, const std::string& path, Gnuplot& gnuplot) {
 /// survives Ctrl-C and a closed terminal. If it fails, its partial output is removed.
 template <class Drawing>
 void draw(const Drawing& drawing, const std::string& path) {
-  Gnuplot gnuplot("trap '' HUP INT TERM; (nice gnuplot || rm -f " + shell_quoted(path) +
+  Gnuplot gnuplot("trap '' HUP INT TERM; (nice gnuplot || rm -f " + in_shell(path) +
                   ") >/dev/null 2>&1 || true");
   send(drawing, path, gnuplot);
   gnuplot << "set output\n";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -10,7 +11,9 @@ namespace gradus {
 namespace {
 
 int report(const std::string& name, std::string message) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
+  // One line, and nothing that a terminal would obey.
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+  std::ranges::replace_if(message, is_control, ' ');
   if (!message.starts_with(name + ": ")) message = name + ": " + message;
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", message.c_str());
@@ -21,6 +24,8 @@ int report(const std::string& name, std::string message) {
 
 int run_program(const std::string& name, int argc, char** argv,
                 const std::function<int(int, char**)>& program) {
+  // A write beyond the limit on a file's size then fails as other writes do.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     const int status = program(argc, argv);
     if ((std::fflush(stdout) == 0 && !std::ferror(stdout)) || status != 0) return status;

@@ -88,6 +88,9 @@ bool Flags::read_command_line(int argc, char** argv, bool known_only) {
     if (!flags_[i].given) continue;
     core::check(!flags_[i].typed.starts_with("--"), flags_[i].name(), ": expected a value, got ",
                 shown(flags_[i].typed));
+    const bool is_path = flags_[i].kind == "FILE" || flags_[i].kind == "DIR";
+    core::check(!is_path || !flags_[i].typed.empty(), flags_[i].name(),
+                ": expected a path, got \"\"");
     flags_[i].field.set(flags_[i].name(), flags_[i].typed);
   }
   return true;

@@ -1,6 +1,9 @@
 #include "examples/support/text.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <string_view>
 
 namespace gradus {
 
@@ -9,6 +12,17 @@ std::string shown(const std::string& text) {
   std::string result = "\"";
   for (const char c : text.substr(0, most)) result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
   return result + (text.size() > most ? "...\"" : "\"");
+}
+
+std::string in_shell(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) ||
+           std::string_view("-_./+,=@%").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
 }
 
 std::string with_commas(int64_t n) {

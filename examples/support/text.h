@@ -9,6 +9,9 @@ namespace gradus {
 /// Quotes `text` for a message: on one line, truncated to 40 bytes.
 std::string shown(const std::string& text);
 
+/// `text` as one word of a shell's command: quoted, unless its characters need no quotes.
+std::string in_shell(const std::string& text);
+
 /// 84120 as "84,120".
 std::string with_commas(int64_t n);
 

@@ -103,8 +103,8 @@ void ImageTask::write_example() const {
 }
 
 std::string ImageTask::try_with(const std::string& program, const std::string& dir) const {
-  return "model in " + dir + "; try: build/bin/" + program + " --model " + dir + ' ' + dir +
-         "/example.png\n";
+  return "model in " + dir + "; try: build/bin/" + program + " --model " + in_shell(dir) + ' ' +
+         in_shell(dir + "/example.png") + '\n';
 }
 
 TaskInfo ImageTask::info_of(std::string name, std::string loss, const nn::Module& model,

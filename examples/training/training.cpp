@@ -149,6 +149,17 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
 
 // ---- running ----
 
+std::string stored_kind(const TrainOptions& o) {
+  const std::string& dir = o.begins_with();
+  if (dir.empty() || !std::filesystem::exists(models::config_path(dir))) return "";
+  try {
+    return models::model_kind(dir);
+  } catch (const Error&) {
+    if (o.from_checkpoint()) return "";
+    throw;
+  }
+}
+
 namespace {
 
 void check_options(const TrainOptions& o) {
@@ -235,8 +246,7 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
     std::string note;
     checkpoint.emplace(folder.load_checkpoint(note));
     if (!note.empty()) std::printf("%s\n  using the previous checkpoint instead\n", note.c_str());
-    if (std::filesystem::exists(models::config_path(o.out)))
-      models::expect_kind(o.out, program.kind);
+    if (!stored_kind(o).empty()) models::expect_kind(o.out, program.kind);
     std::vector<std::string> may_change = program.data_flags;
     may_change.insert(may_change.end(), {"--steps", "--patience", "--lr", "--min-lr", "--muon-lr",
                                          "--warmup", "--decay-steps", "--stable"});

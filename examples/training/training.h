@@ -41,6 +41,10 @@ struct TrainOptions {
   const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
+/// The kind of the model that a run starts from, according to its config.json. "" if there is none or
+/// it cannot be read and the run continues from a checkpoint, which holds the configuration too.
+std::string stored_kind(const TrainOptions& options);
+
 /// Declares a flag for each member of `options`; the member's value is the flag's default.
 /// Checkpoints store flags that shape the training (--lr), but not those of a single process
 /// (--threads).

@@ -141,6 +141,21 @@ TEST_CASE("heat maps are drawn with any names and values", "[pictures]") {
   CHECK(scratch.files() == 0);
 }
 
+TEST_CASE("pictures are drawn into their own folder, whatever its name", "[pictures]") {
+  const TemporaryFolder scratch;
+  for (const char* name : {"a b", "a\nb", "it's", "a\"b`c\\n"}) {
+    CAPTURE(name);
+    std::filesystem::create_directory(scratch / name);
+    CHECK(draw_picture(Picture{
+              scratch / (name + std::string("/x.png")), "", "", "", {{"s", {{0, 1}}}}}) == "");
+    CHECK(std::filesystem::file_size(scratch / (name + std::string("/x.png"))) > 0);
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(scratch / name))
+      files += entry.path().filename() == "x.png" ? 1 : 100;
+    CHECK(files == 1);
+  }
+}
+
 TEST_CASE("pictures that cannot be drawn are written as tables", "[pictures]") {
   const TemporaryFolder scratch;
   const HeatMap map = heat_map(scratch / "map.png", "", {"", ones({2, 2})});

@@ -71,6 +71,16 @@ TEST_CASE("train_translator: both kinds train; resuming and evaluating need no -
     CHECK(bench.file("begun/config.json") == bench.file("out/config.json"));
     CHECK(bench.file("begun/model.safetensors") == bench.file("out/model.safetensors"));
 
+    const std::string config = bench.file("out/config.json");
+    for (const bool is_cut : {false, true}) {  // the checkpoint tells the kind too
+      std::filesystem::remove(bench / "out/config.json");
+      if (is_cut) write_file_atomically(bench / "out/config.json", config.substr(0, 20));
+      const Result again = train("--resume --steps " + std::to_string(6 + is_cut) + bench.out());
+      INFO(again.output);
+      CHECK(again.status == 0);
+      CHECK(bench.file("out/config.json") == config);
+    }
+
     const std::string other = kind == kinds[0] ? "rnn" : "transformer";
     for (const std::string& flags :
          {"--resume --model " + other + bench.out(),
