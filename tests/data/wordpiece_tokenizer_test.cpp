@@ -154,18 +154,6 @@ TEST_CASE("WordPiece: an example by hand", "[wordpiece]") {
   CHECK_THROWS_WITH(WordPieceTokenizer({"\xff"}), Contains("expected UTF-8"));
 }
 
-TEST_CASE("WordPiece: a sigma at the end of a word is written as Python's lower() does",
-          "[wordpiece]") {
-  const WordPieceTokenizer words({"[UNK]", "ας", "ασ", "σ", "ασα", ".", "'", "中"});
-  CHECK(words.encode("ΑΣ ΑΣ. ΑΣ\n") == Ids{1, 1, 5, 1});
-  CHECK(words.encode("Σ ΑΣΑ") == Ids{3, 4});
-  CHECK(words.encode("ΑΣ.Σ ΑΣ'Α") == Ids{2, 5, 0, 2, 6, 0});  // a dot, a quote within a word
-  CHECK(words.encode("ΑΣ\u0301") == Ids{1});                  // an accent after it
-  CHECK(words.encode("Α\u0301Σ\u200d ΑΣ中") == Ids{1, 1, 7});
-  CHECK(words.encode("1Σ ας") == Ids{0, 1});
-  CHECK(WordPieceTokenizer({"[UNK]", "ΑΣ"}, {.lower_case = false}).encode("ΑΣ") == Ids{1});
-}
-
 TEST_CASE("WordPiece: a saved tokenizer loads unchanged, and damaged files are refused or valid",
           "[wordpiece]") {
   TemporaryFolder folder;
@@ -365,14 +353,6 @@ TEST_CASE("Hugging Face: settings next to a vocab.txt are followed or refused", 
   files.refused_settings({{"unk_token", "<unk>"}}, R"(unk_token: expected "[UNK]", got "<unk>")");
   files.refused_settings(added("9999", "covid", true), not_special);
   files.refused_settings(added("6", "the", false), not_special);
-}
-
-TEST_CASE("Unicode: unassigned code points have the category of control characters",
-          "[wordpiece]") {
-  using models::internal::Category, models::internal::category_of;
-  // Each follows an assigned one: punctuation, a letter, a mark, a number, a symbol.
-  for (const char32_t c : {0x2e5e, 0x0378, 0x05eb, 0x1ada, 0x10c3f, 0x1fbfa, 0xe01f0})
-    CHECK(category_of(c) == Category::control);
 }
 
 TEST_CASE("Unicode: accents, categories and Hangul", "[wordpiece]") {

@@ -73,35 +73,6 @@ std::u32string lower_case_text(char32_t c) {
   return {lower_case(c)};
 }
 
-bool is_cased(char32_t c) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-      return true;
-    default:
-      return c == 0xaa || c == 0xba || (c >= 0x2160 && c <= 0x217f) ||
-             (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
-             (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
-  }
-}
-
-bool is_case_ignorable(char32_t c) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK:
-      return true;
-    default:  // punctuation within words: Word_Break MidLetter, MidNumLet and Single_Quote
-      return std::u32string_view(
-                 U"'.:\u00b7\u0387\u055f\u05f4\u2018\u2019\u2024\u2027\ufe13\ufe52"
-                 U"\ufe55\uff07\uff0e\uff1a")
-                 .find(c) != std::u32string_view::npos;
-  }
-}
-
 char32_t lower_case(char32_t c) {
   if (c == 0x130) return c;  // its lower case is two code points
   return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));

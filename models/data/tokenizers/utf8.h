@@ -35,10 +35,6 @@ std::u32string without_accents(char32_t code_point);
 
 /// The lower-case form: one code point, except for U+0130, which has two.
 std::u32string lower_case_text(char32_t code_point);
-/// Whether a letter has case, and whether the rule for a final sigma looks past the character: the
-/// Unicode standard, section 3.13 (Cased, Case_Ignorable).
-bool is_cased(char32_t code_point);
-bool is_case_ignorable(char32_t code_point);
 /// The lower-case form if it is one code point; returns U+0130 unchanged.
 char32_t lower_case(char32_t code_point);
 

@@ -40,24 +40,6 @@ std::u32string normal_form(char32_t c, const WordPieceOptions& o) {
   return parts;
 }
 
-bool is_dropped(char32_t c, Category category) {
-  const bool is_space = c == '\t' || c == '\n' || c == '\r' || c == ' ';
-  // U+000B, U+000C and U+0085, which are white space in Unicode, count as control.
-  const bool is_control = category == Category::control || c < ' ' || c == 0x85 || c == 0xfffd;
-  return !is_space && is_control;
-}
-
-/// Whether a sigma before text[at] is the last letter of a word, by what follows it.
-bool ends_word(const std::string& text, size_t at, const WordPieceOptions& o) {
-  while (at < text.size()) {
-    const char32_t c = internal::next_code_point("encode", text, at);
-    const Category category = internal::category_of(c);
-    if (is_dropped(c, category) || internal::is_case_ignorable(c)) continue;
-    return category == Category::space || (o.split_cjk && is_chinese(c)) || !internal::is_cased(c);
-  }
-  return true;
-}
-
 /// Calls use(word) for each word of a text.
 template <class Use>
 void for_each_word(const std::string& text, const WordPieceOptions& o, Use&& use) {
@@ -71,19 +53,17 @@ void for_each_word(const std::string& text, const WordPieceOptions& o, Use&& use
     word += c;
     end_word();
   };
-  bool after_letter = false;  // a letter with case precedes, whatever the rule for sigma ignores
   for (size_t at = 0; at < text.size();) {
-    char32_t c = internal::next_code_point("encode", text, at);
+    const char32_t c = internal::next_code_point("encode", text, at);
     const Category category = internal::category_of(c);
-    if (is_dropped(c, category)) continue;
-    if (category == Category::space) {
+    const bool is_space = c == '\t' || c == '\n' || c == '\r' || c == ' ';
+    // U+000B, U+000C and U+0085, which are white space in Unicode, count as control.
+    const bool is_control = category == Category::control || c < ' ' || c == 0x85 || c == 0xfffd;
+    if (!is_space && is_control) continue;
+    if (is_space || category == Category::space) {
       end_word();
-      after_letter = false;
       continue;
     }
-    constexpr char32_t sigma = 0x3a3, final_sigma = 0x3c2;
-    if (c == sigma && after_letter && o.lower_case && ends_word(text, at, o)) c = final_sigma;
-    if (!internal::is_case_ignorable(c)) after_letter = internal::is_cased(c);
     const bool alone = o.split_cjk && is_chinese(c);
     for (const char32_t part : normal_form(c, o)) {
       if (alone || is_punctuation(part, internal::category_of(part)))

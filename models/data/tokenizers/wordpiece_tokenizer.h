@@ -20,11 +20,11 @@ struct WordPieceOptions {
 /// WordPiece as in BERT: Devlin et al. 2019, arXiv 1810.04805, and the code published with it.
 /// Control characters are dropped and the text is split at white space; each punctuation character
 /// (in ASCII: every printable one except letters and digits) is a word, and so is each Chinese
-/// character. Words, lower-cased (a last sigma to U+03C2) and stripped of accents according to the
-/// options, are split from the left into the longest pieces in the vocabulary, with "##" before
-/// pieces inside a word. A word that cannot be split this way, or has more than 100 characters, is
-/// [UNK]. Character classes follow Unicode. encode throws Error on text that is not UTF-8, naming
-/// the byte, and, if there is no [UNK], naming the word.
+/// character. Words, lower-cased and stripped of accents according to the options, are split from
+/// the left into the longest pieces in the vocabulary, with "##" before pieces inside a word. A
+/// word that cannot be split this way, or has more than 100 characters, is [UNK]. Character classes
+/// follow Unicode. encode throws Error on text that is not UTF-8, naming the byte, and, if there is
+/// no [UNK], naming the word.
 ///
 /// decode puts one space between words: the original spacing, capitals and accents are lost.
 class WordPieceTokenizer : public Tokenizer {

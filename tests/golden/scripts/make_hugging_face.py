@@ -241,7 +241,7 @@ def basic_words(text, lower):
     words = []
     for word in cleaned.split():
         if lower:
-            word = word.lower()
+            word = "".join(c.lower() for c in word)
             word = "".join(c for c in unicodedata.normalize("NFD", word) if unicodedata.category(c) != "Mn")
         start_new = True
         for c in word:
