@@ -229,17 +229,6 @@ TEST_CASE("train_gpt: an empty path is refused, and one with spaces quoted in wh
   CHECK_THAT(next.output, Contains(" --model '" + (bench / "a run") + "' --prompt"));
 }
 
-TEST_CASE("train_gpt: a cut config.json stops no resume, as a missing one does not") {
-  const Bench bench;
-  REQUIRE(run("train_gpt", bench.flags + " --steps 1" + bench.out()).status == 0);
-  const std::string good = bench.file("out/config.json");
-  write_file_atomically(bench / "out/config.json", good.substr(0, good.size() / 2));
-  const Result resumed = run("train_gpt", "--resume --steps 2" + bench.out());
-  INFO(resumed.output);
-  CHECK(resumed.status == 0);
-  CHECK(bench.file("out/config.json") == good);
-}
-
 TEST_CASE("train_gpt: --recipe sets the defaults of other flags, and the command line decides") {
   const Bench bench;
   const std::string data = "--data '" + (bench / "text.txt") + "'", tiny = " --layers 1 --dim 16";

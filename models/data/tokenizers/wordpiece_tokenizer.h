@@ -23,8 +23,9 @@ struct WordPieceOptions {
 /// character. Words, lower-cased and stripped of accents according to the options, are split from
 /// the left into the longest pieces in the vocabulary, with "##" before pieces inside a word. A
 /// word that cannot be split this way, or has more than 100 characters, is [UNK]. Character classes
-/// follow Unicode. encode throws Error on text that is not UTF-8, naming the byte, and, if there is
-/// no [UNK], naming the word.
+/// follow Unicode. Each character is lower-cased by itself, as by Hugging Face's fast tokenizers; the
+/// first code of BERT wrote U+03C2 for a sigma that ends a word. encode throws Error on text that is
+/// not UTF-8, naming the byte, and, if there is no [UNK], naming the word.
 ///
 /// decode puts one space between words: the original spacing, capitals and accents are lost.
 class WordPieceTokenizer : public Tokenizer {
