@@ -182,11 +182,10 @@ void Module::to(Dtype dtype) {
     if (is_compressed(dtype) && !entry->compressible) seen.insert(&entry->tensor.impl());
   for (const auto& [name, entry] : entries)
     if (seen.insert(&entry->tensor.impl()).second) tensors.emplace_back(name, entry->tensor);
-  std::erase_if(entries, [&](const Named& named) {
-    return !named.entry->values || named.entry->tensor.dtype() == dtype || is_compressed(dtype);
-  });
+  const auto stays = [=](auto& n) { return !n.entry->values || n.entry->tensor.dtype() == dtype; };
+  std::erase_if(entries, stays);
   convert_in_place("module.to", tensors, dtype);
-  for (const auto& [name, table] : entries) table->tensor.copy_(table->values(dtype));
+  for (const auto& [_, table] : entries) table->tensor.copy_(table->values(table->tensor.dtype()));
 }
 
 }  // namespace gradus::nn
