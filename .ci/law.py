@@ -23,7 +23,7 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # that save steps: a loss in a fifth of the steps. Adagrad and Lion could go.
     "nn and optim without ranks": (3000, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
     # Not planned: one run on several machines.
-    "optim/parallel, optim/mpi": (1100, ["optim/parallel", "optim/mpi"], []),
+    "optim/parallel, optim/mpi": (1150, ["optim/parallel", "optim/mpi"], []),
     "models without data, folder": (3500, ["models"], ["models/data", "models/folder"]),
     "models/data": (5000, ["models/data"], []),
     "models/folder": (3000, ["models/folder"], []),

@@ -46,19 +46,23 @@ constexpr int64_t max_bytes = int64_t{1} << 47;
 constexpr int64_t report_step = int64_t{1} << 26;
 
 // Block sizes: multiples of 64 up to 512, then 8 steps per power of two, so that a block is at most
-// an eighth larger than requested.
-constexpr int classes = 8 + 8 * (47 - 9);
+// an eighth larger than requested; from 32 MB on 64 steps.
+constexpr int small_classes = 8 + 8 * (25 - 9), classes = small_classes + 64 * (47 - 25);
 
 int class_of(int64_t bytes) {
   const uint64_t last = bytes > 0 ? static_cast<uint64_t>(bytes) - 1 : 0;
   if (last < 512) return static_cast<int>(last / 64);
-  const int shift = std::bit_width(last) - 4;  // last >> shift is in [8, 16)
-  return 8 * (shift - 6) + static_cast<int>(last >> shift);
+  const int power = std::bit_width(last) - 1;
+  if (power < 25)  // last >> (power - 3) is in [8, 16)
+    return 8 * (power - 9) + static_cast<int>(last >> (power - 3));
+  return small_classes + 64 * (power - 26) + static_cast<int>(last >> (power - 6));
 }
 
 int64_t class_size(int c) {
   if (c < 8) return 64 * (c + 1);
-  return static_cast<int64_t>(c % 8 + 9) << (c / 8 + 5);
+  if (c < small_classes) return static_cast<int64_t>(c % 8 + 9) << (c / 8 + 5);
+  const int large = c - small_classes;
+  return static_cast<int64_t>(large % 64 + 65) << (large / 64 + 19);
 }
 
 // Large blocks are allocated by mmap. From malloc, most freed memory would stay in pieces that fit
