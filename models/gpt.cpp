@@ -13,36 +13,21 @@ namespace gradus::models {
 namespace {
 GPTConfig checked(GPTConfig c) {
   GPT::fields(c).check("GPT");
-  check(c.dim % c.heads == 0, "GPT: heads must divide dim: dim ", c.dim, ", heads ", c.heads);
+  check(c.head_dim > 0 || c.dim % c.heads == 0, "GPT: heads must divide dim: dim ", c.dim,
+        ", heads ", c.heads);
   check(c.kv_heads == 0 || c.heads % c.kv_heads == 0, "GPT: kv_heads must divide heads: heads ",
         c.heads, ", kv_heads ", c.kv_heads);
-  check(c.positions != Positions::rotary || c.dim / c.heads % 2 == 0,
-        "GPT: rotary positions need heads of even size: dim ", c.dim, ", heads ", c.heads);
+  const int64_t head_dim = c.head_dim > 0 ? c.head_dim : c.dim / c.heads;
+  check(c.positions != Positions::rotary || head_dim % 2 == 0,
+        "GPT: rotary positions need heads of even size, got ", head_dim);
+  check(c.rotary.low_turns < c.rotary.high_turns, "GPT: expected rotary_low_turns below ",
+        "rotary_high_turns, got ", c.rotary.low_turns, " and ", c.rotary.high_turns);
   for (const auto& [is_on, name] : {std::pair{c.value_shortcut, "value_shortcut"},
                                     std::pair{c.embedding_shortcut, "embedding_shortcut"}})
     check(!is_on || c.layers > 1, "GPT: ", name, " needs at least 2 layers");
   check(!c.bigram || c.vocab <= GPT::max_bigram_vocab, "GPT: bigram: its table has vocab * vocab ",
         "weights: expected a vocab of at most ", GPT::max_bigram_vocab, ", got ", c.vocab);
   return c;
-}
-
-nn::Block make_block(const GPTConfig& c, bool is_first) {
-  const int64_t default_hidden = c.gated ? nn::SwiGLU::hidden_size(c.dim) : 0;
-  return nn::Block(c.dim, {.heads = c.heads,
-                           .kv_heads = c.kv_heads,
-                           .hidden = c.hidden > 0 ? c.hidden : default_hidden,
-                           .activation = c.activation,
-                           .gated = c.gated,
-                           .causal = true,
-                           .bias = c.bias,
-                           .dropout = c.dropout,
-                           .norm = c.norm,
-                           .eps = c.norm_eps,
-                           .rotary = c.positions == Positions::rotary ? c.context : 0,
-                           .window = c.window,
-                           .qk_norm = c.qk_norm,
-                           .value_shortcut = c.value_shortcut && !is_first,
-                           .token_shift = c.token_shift});
 }
 
 void draw_weights(GPT& model) {
@@ -58,6 +43,21 @@ void draw_weights(GPT& model) {
     else if (p.rank() >= 2)
       p.copy_(nn::init::normal(p.shape(), 0, std));
   });
+}
+
+void add_rotary_fields(Fields& fields, nn::RotaryOptions& o) {
+  auto add = [&](const char* name, auto& value, double least, double most, const char* meaning) {
+    fields.add(name, value, least, most, meaning).optional = true;
+  };
+  add("rotary_theta", o.theta, 1, 1e12, "base of the frequencies of rotary positions");
+  add("rotary_factor", o.factor, 1, 1e6,
+      "divides the lowest frequencies, as in Llama 3.1; 1: none");
+  add("rotary_low_turns", o.low_turns, 0, 1e6,
+      "with rotary_factor: pairs with fewer turns are slowed by all of it");
+  add("rotary_high_turns", o.high_turns, 0, 1e6,
+      "with rotary_factor: pairs with more turns are not slowed");
+  add("rotary_trained_context", o.trained_context, 1, 1e9,
+      "with rotary_factor: tokens within which turns are counted");
 }
 
 void add_fewer_steps_fields(Fields& fields, GPTConfig& c) {
@@ -94,8 +94,13 @@ Fields GPT::fields(GPTConfig& c) {
            "hidden size of the feed-forward layers; 0: 4 dim, gated 8/3 dim")
       .optional = true;
   fields.add("kv_heads", c.kv_heads, 0, 1e6, "key/value heads; 0: heads").optional = true;
+  fields.add("head_dim", c.head_dim, 0, 1e6, "size of an attention head; 0: dim / heads").optional =
+      true;
+  fields.add("qkv_bias", c.qkv_bias, "biases of queries, keys and values, even without bias")
+      .optional = true;
   fields.add("positions", c.positions, {"learned", "sinusoidal", "rotary"}, "position encoding")
       .optional = true;
+  add_rotary_fields(fields, c.rotary);
   fields.add("norm", c.norm, {"layer", "rms"}, "kind of norm").optional = true;
   fields.add("norm_eps", c.norm_eps, 0, 1, "added to the variance by the norms").optional = true;
   fields.add("window", c.window, 0, 1e6, "attention window in tokens; 0: the whole context")
@@ -103,6 +108,33 @@ Fields GPT::fields(GPTConfig& c) {
   add_fewer_steps_fields(fields, c);
   fields.renamed("activation", "gelu", {{"erf", "gelu"}, {"tanh", "gelu_tanh"}});
   return fields;
+}
+
+/// Block `index`. The blocks share one table of rotary positions, which the first one sets.
+nn::Block GPT::make_block(int64_t index, Tensor& positions) const {
+  const GPTConfig& c = config;
+  const int64_t default_hidden = c.gated ? nn::SwiGLU::hidden_size(c.dim) : 0;
+  nn::Block block(c.dim, {.heads = c.heads,
+                          .kv_heads = c.kv_heads,
+                          .head_dim = c.head_dim,
+                          .hidden = c.hidden > 0 ? c.hidden : default_hidden,
+                          .activation = c.activation,
+                          .gated = c.gated,
+                          .causal = true,
+                          .bias = c.bias,
+                          .qkv_bias = c.qkv_bias,
+                          .dropout = c.dropout,
+                          .norm = c.norm,
+                          .eps = c.norm_eps,
+                          .rotary = c.positions == Positions::rotary ? c.context : 0,
+                          .frequencies = c.rotary,
+                          .positions = positions,
+                          .window = c.window,
+                          .qk_norm = c.qk_norm,
+                          .value_shortcut = c.value_shortcut && index > 0,
+                          .token_shift = c.token_shift});
+  positions = block.attn.positions;
+  return block;
 }
 
 GPT::GPT(const GPTConfig& c)
@@ -115,7 +147,9 @@ GPT::GPT(const GPTConfig& c)
                      ? std::optional(child("waves", nn::SinusoidalPositions(c.context, c.dim)))
                      : std::nullopt),
       dropout(c.dropout),
-      blocks(children("blocks", c.layers, [&](int64_t i) { return make_block(c, i == 0); })),
+      blocks(children(
+          "blocks", c.layers,
+          [this, positions = Tensor()](int64_t i) mutable { return make_block(i, positions); })),
       ln_f(child("ln_f", nn::Norm(c.norm, c.dim, c.norm_eps, c.bias))),
       head(child("head", c.tie ? nn::Linear(wte.weight)
                                : nn::Linear(c.dim, c.vocab, {.bias = false, .hidden = false}))),

@@ -3,7 +3,7 @@
 // Unsupervised Multitask Learners". Options give Llama's form: rotary positions, RMSNorm, SwiGLU,
 // fewer key/value heads (Touvron et al. 2023, arXiv 2302.13971), or Mistral's, with an attention
 // window (Jiang et al. 2023, arXiv 2310.06825). Capped logits: Gemma 2 (Gemma Team 2024, arXiv
-// 2408.00118, section 2).
+// 2408.00118, section 2). Biases of queries, keys and values alone: Qwen 2 (arXiv 2407.10671).
 
 #include <optional>
 
@@ -23,7 +23,7 @@ struct GPTConfig {
   int64_t vocab = 0;     ///< vocabulary size; required
   int64_t context = 64;  ///< maximum length of a sequence, in tokens
   int64_t layers = 4;    ///< number of transformer blocks
-  int64_t heads = 4;     ///< query heads; must divide dim
+  int64_t heads = 4;     ///< query heads; must divide dim unless head_dim is given
   int64_t dim = 128;     ///< embedding size
   double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
   bool bias = false;     ///< biases in the linear layers and norms, except the head
@@ -31,8 +31,11 @@ struct GPTConfig {
   Activation activation = Activation::gelu;  ///< of the feed-forward layers
   bool gated = false;  ///< feed-forward layers activation(a) * b of linear a, b; with silu: SwiGLU
   int64_t hidden = 0;  ///< feed-forward hidden size; 0: 4 * dim, or about 8/3 * dim if gated
-  int64_t kv_heads = 0;                      ///< key/value heads; must divide heads; 0: heads
+  int64_t kv_heads = 0;   ///< key/value heads; must divide heads; 0: heads
+  int64_t head_dim = 0;   ///< size of an attention head; 0: dim / heads
+  bool qkv_bias = false;  ///< biases of queries, keys and values, with or without `bias`
   Positions positions = Positions::learned;  ///< position encoding
+  nn::RotaryOptions rotary = {};             ///< frequencies of rotary positions
   nn::NormKind norm = nn::NormKind::layer;   ///< every norm's kind: LayerNorm or RMSNorm
   double norm_eps = 1e-5;                    ///< added to the variance by the norms
   int64_t window = 0;                        ///< attention window in tokens; 0: the whole context
@@ -93,6 +96,7 @@ struct GPT : nn::Module {
  private:
   friend class GPTDecoder;
   Tensor embed(const Tensor& ids, int64_t offset) const;
+  nn::Block make_block(int64_t index, Tensor& positions) const;
   Tensor apply_blocks(Tensor x, std::vector<nn::KeyValueCache>* caches) const;
   Tensor logits(const Tensor& x, const Tensor& ids) const;
 };

@@ -7,7 +7,6 @@
 #include "gradus/core/ops/rotary.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/nn/positions.h"
 
 namespace gradus::nn {
 
@@ -32,6 +31,8 @@ MultiHeadAttentionOptions resolve(int64_t dim, MultiHeadAttentionOptions o) {
   check(o.rotary >= 0, op, ": expected rotary >= 0, got ", o.rotary);
   check(o.rotary == 0 || o.key_dim % 2 == 0, op, ": rotary positions need an even key_dim, got ",
         o.key_dim);
+  if (o.positions.defined())
+    check_tensor(op, "positions", o.positions, o.positions.dtype(), {o.rotary, o.key_dim});
   check(o.causal ? o.window >= 0 : o.window == 0, op,
         ": expected window >= 0, and 0 unless causal, got ", o.window);
   return o;
@@ -59,7 +60,8 @@ void check_sequence(const Tensor& x, const char* what) {
 Linear make_qkv(int64_t dim, const MultiHeadAttentionOptions& o) {
   const int64_t queries = o.heads * o.key_dim, keys = o.kv_heads * o.key_dim,
                 values = o.kv_heads * o.value_dim;
-  return Linear(dim, queries + keys + values, {.bias = o.bias, .rows = {queries, keys, values}});
+  return Linear(dim, queries + keys + values,
+                {.bias = o.bias || o.qkv_bias, .rows = {queries, keys, values}});
 }
 }  // namespace
 
@@ -77,11 +79,18 @@ MultiHeadAttention::MultiHeadAttention(int64_t dim, const Resolved& o)
       window(o.window),
       qkv(child("qkv", make_qkv(dim, o))),
       proj(child("proj", Linear(heads * value_dim, dim, {.bias = o.bias}))),
-      positions(o.rotary > 0 ? buffer("positions", sinusoidal_table(o.rotary, key_dim)) : Tensor()),
+      positions(o.rotary > 0 ? position_table(o) : Tensor()),
       dropout(o.dropout),
       q_norm(o.qk_norm ? std::optional(child("q_norm", RMSNorm(key_dim, o.eps))) : std::nullopt),
       k_norm(o.qk_norm ? std::optional(child("k_norm", RMSNorm(key_dim, o.eps))) : std::nullopt),
       value_shortcut(o.value_shortcut ? param("value_shortcut", {2}, 0.5) : Tensor()) {}
+
+Tensor MultiHeadAttention::position_table(const MultiHeadAttentionOptions& o) {
+  if (o.positions.defined()) return buffer("positions", o.positions, /*persistent=*/false);
+  return buffer("positions", [length = o.rotary, dim = o.key_dim, f = o.frequencies](Dtype dtype) {
+    return rotary_positions(length, dim, f, dtype);
+  });
+}
 
 /// The concatenation of queries, keys and values: (B, T, dim) -> (B, T, heads key_dim + kv_heads
 /// (key_dim + value_dim)).

@@ -5,6 +5,7 @@
 
 #include "gradus/nn/key_value_cache.h"
 #include "gradus/nn/layers.h"
+#include "gradus/nn/positions.h"
 
 namespace gradus::nn {
 
@@ -14,8 +15,12 @@ struct MultiHeadAttentionOptions {
   int64_t key_dim = 0;    ///< size of each head's queries and keys; 0: dim / heads
   int64_t value_dim = 0;  ///< size of each head's values; 0: dim / heads
   int64_t rotary = 0;     ///< rotary positions for at most this many tokens; 0: none
+  RotaryOptions frequencies = {};  ///< of rotary positions
+  /// another layer's `positions`, to be shared instead of computed: (rotary, key_dim)
+  Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< in both linear layers
+  bool qkv_bias = false;  ///< a bias of queries, keys and values, with or without `bias`
   double dropout = 0;     ///< of attention weights and output
   /// if causal, tokens attend only to the last `window` tokens, themselves included; 0: to all
   int64_t window = 0;
@@ -27,8 +32,9 @@ struct MultiHeadAttentionOptions {
 /// Multi-head self-attention or cross-attention: (B, T, dim) -> (B, T, dim). Vaswani et al. 2017,
 /// section 3.2.2. Fewer key/value heads than query heads: Ainslie et al. 2023, arXiv 2305.13245; a
 /// single key/value head: Shazeer 2019, arXiv 1911.02150. Rotary positions: Su et al. 2021, arXiv
-/// 2104.09864. A window: Jiang et al. 2023, arXiv 2310.06825. Norms of queries and keys: Henry et al. 2020, arXiv 2010.04245; Dehghani et al. 2023,
-/// arXiv 2302.05442; in this form Qwen 3's. The shortcut from the first layer's values:
+/// 2104.09864. A window: Jiang et al. 2023, arXiv 2310.06825. Biases of queries, keys and values
+/// alone: Qwen 2 (Yang et al. 2024, arXiv 2407.10671). Norms of queries and keys: Henry et al. 2020,
+/// arXiv 2010.04245; Dehghani et al. 2023, arXiv 2302.05442; in this form Qwen 3's. The shortcut from the first layer's values:
 /// Zhou et al. 2024, arXiv 2410.17897.
 struct MultiHeadAttention : Module {
   int64_t heads, kv_heads, key_dim, value_dim;  ///< see MultiHeadAttentionOptions
@@ -70,6 +76,7 @@ struct MultiHeadAttention : Module {
  private:
   struct Resolved;  // checked options, defaults filled in
   MultiHeadAttention(int64_t dim, const Resolved& options);
+  Tensor position_table(const MultiHeadAttentionOptions& options);
   Tensor project(const Tensor& x, Tensor* first_values) const;
   Tensor rotated(const Tensor& x, int64_t offset) const;
   Tensor output(const Tensor& y) const;

@@ -23,19 +23,23 @@ Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache* cache =
                    size_t sublayer = 0);
 
 struct BlockOptions {
-  int64_t heads = 1;                         ///< query heads; must divide dim
+  int64_t heads = 1;                         ///< query heads; must divide dim unless head_dim > 0
   int64_t kv_heads = 0;                      ///< key/value heads, a divisor of `heads`; 0: `heads`
+  int64_t head_dim = 0;                      ///< size of an attention head; 0: dim / heads
   int64_t hidden = 0;                        ///< hidden size of the MLP; 0: 4 * dim
   Activation activation = Activation::gelu;  ///< of the MLP
   bool gated = false;                        ///< whether the MLP is gated, see MLPOptions
   bool causal = false;              ///< tokens attend only to themselves and earlier tokens
   bool bias = true;                 ///< in all linear layers and norms
+  bool qkv_bias = false;            ///< a bias of queries, keys and values, with or without `bias`
   double dropout = 0;               ///< of attention weights and sublayer outputs
   double hidden_dropout = 0;        ///< of the MLP's hidden layer
   bool norm_first = true;           ///< pre-norm; false: post-norm
   NormKind norm = NormKind::layer;  ///< whether the norms are LayerNorm or RMSNorm
   double eps = 1e-5;                ///< added by the norms to the variance or mean square
   int64_t rotary = 0;               ///< rotary positions for at most this many tokens; 0: none
+  RotaryOptions frequencies = {};   ///< of rotary positions
+  Tensor positions = {};            ///< to share a table, see MultiHeadAttentionOptions
   int64_t window = 0;               ///< of causal attention, see MultiHeadAttentionOptions; 0: none
   bool qk_norm = false;             ///< RMSNorm of queries and keys, see MultiHeadAttentionOptions
   bool value_shortcut = false;      ///< shortcut from first_values, see MultiHeadAttentionOptions

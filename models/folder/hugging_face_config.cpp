@@ -4,6 +4,7 @@
 
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
+#include "gradus/nn/layers.h"
 
 namespace gradus::models::internal {
 
@@ -72,10 +73,12 @@ json value_of(const HuggingFaceConfig& config, const HuggingFaceKey& key) {
 }
 
 /// The values of the model's keys, without their aliases.
-json known_values(const HuggingFaceModel& model, const HuggingFaceConfig& config) {
+json known_values(const HuggingFaceModel& model, const HuggingFaceConfig& read) {
+  const HuggingFaceConfig config{read.path, flat_values(model, read)};
   json known = json::object();
   for (const HuggingFaceKey& key : model.keys) {
     const json value = value_of(config, key);
+    if (value.is_null() && key.null_is_zero && config.values.contains(key.key)) known[key.key] = 0;
     if (value.is_null()) continue;
     known[key.key] = value;
     if (!is_activation(key)) continue;
@@ -142,21 +145,40 @@ void read_fields(const HuggingFaceConfig& config, const std::string& kind, const
 
 namespace {
 
-std::string architecture_for(const std::string& kind, const Fields& fields) {
-  if (kind == "gpt") return "GPT2LMHeadModel";
+std::string architecture_for(const HuggingFaceModel& model, const std::string& kind,
+                             const Fields& fields) {
+  if (model.architecture) return model.architecture;
   if (kind == "bert") return "BertForPreTraining";
   if (kind == "vit")
     return fields.find("classes")->to_text() == "0" ? "ViTModel" : "ViTForImageClassification";
   return fields.find("tokens")->to_text() == "true" ? token_classifier : text_classifier;
 }
 
+/// The value of a field that is 0, which means the default.
+ordered_json default_of(const HuggingFaceKey& key, const Fields& fields) {
+  if (key.field == std::string("kv_heads")) return head_layout(fields).kv_heads;
+  if (key.field == std::string("head_dim")) return head_layout(fields).head_dim;
+  if (key.field != std::string("hidden"))
+    return key.null_is_zero ? ordered_json() : ordered_json(0);
+  if (key.null_is_zero) return nullptr;
+  const Field* gated = fields.find("gated");
+  const int64_t dim = number_of(fields, "dim");
+  return gated && gated->to_text() == "true" ? nn::SwiGLU::hidden_size(dim) : 4 * dim;
+}
+
+bool has_default_head_dim(const Fields& fields) {
+  const HeadLayout layout = head_layout(fields);
+  return layout.heads * layout.head_dim == number_of(fields, "dim");
+}
+
 /// Throws Error on fields that Hugging Face's model fixes to another value. A model without biases
-/// passes, since they are written as zeros.
+/// passes if they are written as zeros.
 void check_fixed(const HuggingFaceModel& model, const Fields& fields) {
   for (const auto& [name, value] : model.fixed) {
     const std::string field = name, got = fields.find(field)->to_text();
-    const bool is_same = got == value || field == "bias" ||
-                         (field == "kv_heads" && got == fields.find("heads")->to_text());
+    const bool is_same = got == value || (field == "bias" && !model.is_llama) ||
+                         (field == "kv_heads" && got == fields.find("heads")->to_text()) ||
+                         (field == "head_dim" && has_default_head_dim(fields));
     check(is_same, "save_hugging_face: Hugging Face's ", model.type, " has ", name, ' ', value,
           ", this model has ", got);
   }
@@ -179,20 +201,17 @@ void add_classes(ordered_json& config, size_t count, const std::vector<std::stri
 
 ordered_json make_hugging_face_config(const std::string& kind, const Fields& fields,
                                       const std::vector<std::string>& class_names) {
-  const HuggingFaceModel& model = hugging_face_model(kind);
+  const HuggingFaceModel& model = hugging_face_model(kind, fields);
   check_fixed(model, fields);
   const auto values = ordered_json::parse(hugging_face_fields(model, fields).to_json());
-  ordered_json config{{"architectures", {architecture_for(kind, fields)}},
+  ordered_json config{{"architectures", {architecture_for(model, kind, fields)}},
                       {"model_type", model.type}};
   for (const HuggingFaceKey& key : model.keys) {
-    config[key.key] = values[key.key];
-    for (const char* other : key.also) config[other] = values[key.key];
-    if (key.field != std::string("hidden") || values[key.key] != 0) continue;
-    if (key.null_is_zero)
-      config[key.key] = nullptr;
-    else
-      config[key.key] = 4 * values["hidden_size"].get<int64_t>();
+    const bool is_default = fields.find(key.field)->to_text() == "0";
+    config[key.key] = is_default ? default_of(key, fields) : values[key.key];
+    for (const char* other : key.also) config[other] = config[key.key];
   }
+  nest_values(model, config);
   for (const auto& [key, value] : model.required.items()) config[key] = value;
   const Field* classes = fields.find("classes");
   if (classes && classes->to_text() != "0")

@@ -43,6 +43,8 @@ const HuggingFaceModel& gpt2() {
       .fixed = {{"bias", "true"},
                 {"gated", "false"},
                 {"kv_heads", "0"},
+                {"head_dim", "0"},
+                {"qkv_bias", "false"},
                 {"positions", "learned"},
                 {"norm", "layer"},
                 {"window", "0"},
@@ -64,7 +66,8 @@ const HuggingFaceModel& gpt2() {
       .unprefixed = {{"head", {"lm_head"}}},
       .tied = {{"lm_head.weight", "wte.weight"}},
       .ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"},
-      .unsupported = {"lm_head.bias"}};
+      .unsupported = {"lm_head.bias"},
+      .architecture = "GPT2LMHeadModel"};
   return model;
 }
 
@@ -151,7 +154,20 @@ const HuggingFaceModel& vit() {
 
 constexpr char bert_classifier[] = "bert-classifier";
 
-std::array<const HuggingFaceModel*, 3> all_models() { return {&bert(), &gpt2(), &vit()}; }
+std::array<const HuggingFaceModel*, 7> all_models() {
+  return {&bert(), &gpt2(), &llama(), &mistral(), &qwen2(), &qwen3(), &vit()};
+}
+
+/// The table for a GPT of these fields; saving it fails on what the table fixes otherwise.
+const HuggingFaceModel& gpt_model(const Fields& fields) {
+  const auto is = [&](const char* field, const char* value) {
+    return fields.find(field)->to_text() == value;
+  };
+  if (!is("positions", "rotary")) return gpt2();
+  if (is("qk_norm", "true")) return qwen3();
+  if (is("qkv_bias", "true")) return qwen2();
+  return is("window", "0") ? llama() : mistral();
+}
 
 }  // namespace
 
@@ -179,7 +195,8 @@ const HuggingFaceModel& hugging_face_model(const HuggingFaceConfig& config) {
   fail(config.path, ": model_type: expected ", known, ", got ", shown(type));
 }
 
-const HuggingFaceModel& hugging_face_model(const std::string& kind) {
+const HuggingFaceModel& hugging_face_model(const std::string& kind, const Fields& fields) {
+  if (kind == gpt2().kind) return gpt_model(fields);
   for (const HuggingFaceModel* model : all_models())
     if (has_kind(*model, kind)) return *model;
   fail("save_hugging_face: expected a gpt, bert, bert-classifier or vit, got ", shown(kind));

@@ -11,6 +11,7 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/models/folder/folder_files.h"
+#include "gradus/models/folder/hugging_face_config.h"
 
 namespace gradus::models::internal {
 
@@ -43,6 +44,44 @@ PlainTensors plain_tensors(const HuggingFaceModel& model, HuggingFaceFile& file)
   }
   file.tensors.clear();
   return all;
+}
+
+// ---- parts of joined tensors ----
+
+/// Rows of one of our parameters that are a tensor of Hugging Face's.
+struct Part {
+  int64_t begin, end;
+  bool is_rotary;  ///< its rows are in another order, see HuggingFaceLayer::rotary
+};
+
+/// The parts of a parameter with so many rows. Throws Error if they are not those of the layout.
+std::vector<Part> parts_of(const HuggingFaceParameter& parameter, int64_t rows,
+                           const HeadLayout& layout) {
+  const auto count = std::ssize(parameter.names);
+  const bool is_rotary = parameter.layer->kind == HuggingFaceLayer::rotary;
+  std::vector<int64_t> sizes(static_cast<size_t>(count), rows / count);
+  if (is_rotary) {
+    const int64_t keys = layout.kv_heads * layout.head_dim;
+    if (count == 1) sizes = {layout.head_dim};
+    if (count == 3) sizes = {layout.heads * layout.head_dim, keys, keys};
+  }
+  std::vector<Part> parts;
+  for (const int64_t size : sizes) {
+    const int64_t begin = parts.empty() ? 0 : parts.back().end;
+    parts.push_back({begin, begin + size, is_rotary && parts.size() < 2});
+  }
+  check(parts.back().end == rows, "expected a model with ", parts.back().end, " rows in ",
+        parameter.layer->layer, ", got ", rows);
+  return parts;
+}
+
+/// The rows (or elements) of each head of x in the order of our files, or in Hugging Face's: ours
+/// are a_0 b_0 a_1 b_1 ..., theirs a_0 a_1 ... b_0 b_1 ....
+Tensor reordered(const Tensor& x, int64_t head_dim, bool to_ours) {
+  const int64_t first = to_ours ? 2 : head_dim / 2;
+  return x.reshape({x.size(0) / head_dim, first, head_dim / first, -1})
+      .transpose(1, 2)
+      .reshape(x.shape());
 }
 
 bool has_equal_elements(const Tensor& a, const Tensor& b) {
@@ -92,9 +131,10 @@ std::string mismatch(const std::string& name, const Tensor& got, Dtype dtype, co
 class WeightLoader {
  public:
   /// `optional_heads`: the file may lack heads, except for the layers in `required_heads`.
-  WeightLoader(const HuggingFaceModel& model, HuggingFaceFile& file, bool optional_heads,
-               std::vector<std::string> required_heads)
+  WeightLoader(const HuggingFaceModel& model, const HeadLayout& layout, HuggingFaceFile& file,
+               bool optional_heads, std::vector<std::string> required_heads)
       : model_(model),
+        layout_(layout),
         file_(plain_tensors(model, file)),
         optional_heads_(optional_heads),
         required_heads_(std::move(required_heads)) {}
@@ -157,10 +197,13 @@ class WeightLoader {
       sources_.back().names.clear();
       return;
     }
-    Shape shape = target.shape();
-    shape[0] /= std::ssize(source->names);
-    if (source->is_transposed) std::swap(shape[0], shape[1]);
-    for (const std::string& hf_name : source->names) check_source(*source, hf_name, shape);
+    const std::vector<Part> parts = parts_of(*source, target.size(0), layout_);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Shape shape = target.shape();
+      shape[0] = parts[i].end - parts[i].begin;
+      if (source->is_transposed) std::swap(shape[0], shape[1]);
+      check_source(*source, source->names[i], shape);
+    }
   }
 
   void check_source(const HuggingFaceParameter& source, const std::string& name,
@@ -195,18 +238,19 @@ class WeightLoader {
   }
 
   void copy_one(const HuggingFaceParameter& source, const Tensor& target) {
-    const int64_t rows = target.size(0) / std::ssize(source.names);
-    int64_t first = 0;
-    for (const std::string& name : source.names) {
-      const auto found = file_.tensors.find(name);
-      const Tensor from = found->second.to(target.dtype());
-      target.slice(0, first, first + rows).copy_(source.is_transposed ? from.mT() : from);
+    const std::vector<Part> parts = parts_of(source, target.size(0), layout_);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto found = file_.tensors.find(source.names[i]);
+      Tensor from = found->second.to(target.dtype());
+      if (source.is_transposed) from = from.mT();
+      if (parts[i].is_rotary) from = reordered(from, layout_.head_dim, true);
+      target.slice(0, parts[i].begin, parts[i].end).copy_(from);
       file_.tensors.erase(found);  // so that only one tensor at a time is in memory twice
-      first += rows;
     }
   }
 
   const HuggingFaceModel& model_;
+  HeadLayout layout_;  // of a model of Llama's family
   PlainTensors file_;
   bool optional_heads_;
   std::vector<std::string> required_heads_;
@@ -267,13 +311,14 @@ NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceCo
   const bool classifies = std::any_of(targets.begin(), targets.end(), [&](const auto& t) {
     return t.first.starts_with(hf_model.prefix);
   });
+  const HeadLayout layout = head_layout(config);
   std::vector<std::string> required_heads;
   if (kind_in(config) != hf_model.kind && !options.new_heads) {
     required_heads.push_back("head");
     if (architecture_of(config) == text_classifier) required_heads.push_back("pooler");
   }
   try {
-    WeightLoader loader(hf_model, file, options.new_heads || classifies, required_heads);
+    WeightLoader loader(hf_model, layout, file, options.new_heads || classifies, required_heads);
     loader.check_all(targets);
     model.to(loader.dtype());
     return loader.copy(model.state_dict());
@@ -288,14 +333,13 @@ namespace {
 
 /// Adds one of our parameters under its Hugging Face names.
 void add_tensor(NamedTensors& all, const HuggingFaceParameter& parameter, const std::string& prefix,
-                const Tensor& tensor) {
-  const int64_t rows = tensor.size(0) / std::ssize(parameter.names);
-  int64_t first = 0;
-  for (const std::string& name : parameter.names) {
-    const Tensor part = parameter.names.size() == 1 ? tensor : tensor.slice(0, first, first + rows);
-    all.emplace_back((parameter.has_prefix ? prefix : "") + name,
+                const HeadLayout& layout, const Tensor& tensor) {
+  const std::vector<Part> parts = parts_of(parameter, tensor.size(0), layout);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Tensor part = parts.size() == 1 ? tensor : tensor.slice(0, parts[i].begin, parts[i].end);
+    if (parts[i].is_rotary) part = reordered(part, layout.head_dim, false);
+    all.emplace_back((parameter.has_prefix ? prefix : "") + parameter.names[i],
                      parameter.is_transposed ? part.mT() : part);
-    first += rows;
   }
 }
 
@@ -310,20 +354,21 @@ bool is_in_classifier(const HuggingFaceParameter& parameter, bool of_tokens) {
 
 NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
                                   const nn::Module& model) {
-  const HuggingFaceModel& hf_model = hugging_face_model(kind);
+  const HuggingFaceModel& hf_model = hugging_face_model(kind, fields);
+  const HeadLayout layout = hf_model.is_llama ? head_layout(fields) : HeadLayout();
   const Field *tokens = fields.find("tokens"), *bias = fields.find("bias");
   const bool is_bare = kind == "vit" && fields.find("classes")->to_text() == "0";
-  const bool lacks_biases = bias && bias->to_text() == "false";
+  const bool lacks_biases = !hf_model.is_llama && bias && bias->to_text() == "false";
   NamedTensors all;
   auto add = [&](const std::string& name, const Tensor& tensor) {
     const HuggingFaceParameter parameter = find_parameter(hf_model, name).value();
     if (!tokens || is_in_classifier(parameter, tokens->to_text() == "true"))
-      add_tensor(all, parameter, is_bare ? "" : hf_model.prefix, tensor);
+      add_tensor(all, parameter, is_bare ? "" : hf_model.prefix, layout, tensor);
   };
   for (const auto& [name, stored] : model.state_dict()) {
     const Tensor tensor = floating(stored);
     add(name, tensor);
-    // Hugging Face's layers all have biases, except for the output.
+    // GPT-2's layers all have biases, except for the output.
     if (lacks_biases && (name.starts_with("blocks.") || name == "ln_f.weight"))
       add(name.substr(0, name.size() - 6) + "bias", zeros({tensor.size(0)}, tensor.dtype()));
   }

@@ -13,7 +13,7 @@
 //   };
 //
 // All functions that read our folders also accept Hugging Face's, whose config.json has a
-// model_type (gpt2, bert or vit). hugging_face.h writes such folders.
+// model_type (gpt2, llama, mistral, qwen2, qwen3, bert or vit). hugging_face.h writes such folders.
 
 #include <functional>
 #include <optional>

@@ -88,6 +88,20 @@ std::vector<std::string> our_seeds() {
 std::vector<std::string> seeds() {
   std::vector<std::string> all = our_seeds();
   all.push_back(theirs<GPT>({.vocab = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2}));
+  GPTConfig llama{.vocab = 2,
+                  .context = 2,
+                  .layers = 1,
+                  .heads = 1,
+                  .dim = 2,
+                  .activation = Activation::silu,
+                  .gated = true,
+                  .positions = Positions::rotary,
+                  .norm = nn::NormKind::rms};
+  all.push_back(theirs<GPT>(llama));
+  llama.window = 1, llama.qkv_bias = true;
+  all.push_back(theirs<GPT>(llama));
+  llama.qkv_bias = false, llama.qk_norm = true, llama.rotary.factor = 2;
+  all.push_back(theirs<GPT>(llama));
   all.push_back(theirs<Bert>(bert));
   all.push_back(theirs<BertClassifier>({.bert = bert}));
   all.push_back(theirs<ViT>(vit_with_head()));

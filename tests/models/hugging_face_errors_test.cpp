@@ -34,8 +34,10 @@ void refused(const char* name, const json& changes, const std::string& message) 
 }  // namespace
 
 TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[hugging_face]") {
-  refused("gpt2", {{"model_type", "llama"}},
-          "model_type: expected one of \"bert\", \"gpt2\", \"vit\", got \"llama\"");
+  refused("gpt2", {{"model_type", "gpt_neox"}},
+          "model_type: expected one of \"bert\", \"gpt2\", \"llama\", \"mistral\", \"qwen2\", "
+          "\"qwen3\", \"vit\", "
+          "got \"gpt_neox\"");
   refused("gpt2", {{"model_type", 7}}, "got 7");
   refused("gpt2", {{"model_type", "vit"}}, "expected a model of kind \"gpt\", got a vit");
   refused("gpt2", {{"scale_attn_by_inverse_layer_idx", true}},

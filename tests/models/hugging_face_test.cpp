@@ -206,7 +206,9 @@ TEST_CASE("Hugging Face: a gradus GPT without biases is written with zero biases
                       Contains(message));
   };
   refused({.positions = models::Positions::rotary},
-          "Hugging Face's gpt2 has positions learned, this model has rotary");
+          "Hugging Face's llama has gated true, this model has false");
+  refused({.positions = models::Positions::sinusoidal},
+          "Hugging Face's gpt2 has positions learned, this model has sinusoidal");
   refused({.norm = nn::NormKind::rms}, "has norm layer, this model has rms");
   refused({.gated = true}, "has gated false, this model has true");
   refused({.kv_heads = 2}, "has kv_heads 0, this model has 2");

@@ -18,7 +18,7 @@ GOLDEN = os.path.dirname(HERE)
 sys.path.append(os.path.join(HERE, "..", "..", "bench"))  # torch_peer's models
 
 F64 = torch.float64
-DTYPES = {torch.float16: "F16", torch.float32: "F32", torch.float64: "F64", torch.int64: "I64", torch.uint8: "U8",
+DTYPES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32", torch.float64: "F64", torch.int64: "I64", torch.uint8: "U8",
           torch.bool: "BOOL"}
 
 # Parameter names of PyTorch's layers -> ours.
@@ -48,7 +48,8 @@ def save(name, tensors):
     """Writes tests/golden/NAME.safetensors: header length, JSON header, values."""
     header, blobs, at = {}, [], 0
     for key, tensor in tensors.items():
-        blob = tensor.detach().contiguous().numpy().tobytes()
+        plain = tensor.detach().contiguous()  # NumPy has no bfloat16
+        blob = (plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain).numpy().tobytes()
         header[key] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, at + len(blob)]}
         blobs.append(blob)
         at += len(blob)
