@@ -1,4 +1,5 @@
-// Continues a text with a model trained by train_gpt, or with a GPT-2 in Hugging Face's format.
+// Continues a text with a model trained by train_gpt, or with a GPT-2 or a model of Llama's family in
+// Hugging Face's format.
 //
 //   build/bin/generate --model DIR --prompt "..." --tokens 300 --temperature 0.8 --top-k 40
 
@@ -16,6 +17,14 @@ using namespace gradus;
 
 namespace {
 
+/// The ids after those of the special tokens that begin every text.
+std::vector<int64_t> after_beginning(const models::Tokenizer& tokenizer,
+                                     const std::vector<int64_t>& ids) {
+  std::vector<int64_t> all = tokenizer.begin_ids();
+  all.insert(all.end(), ids.begin(), ids.end());
+  return all;
+}
+
 int run(int argc, char** argv) {
   std::string folder = "out/train", prompt = "\n", stop;
   models::GenerateOptions options{
@@ -23,8 +32,8 @@ int run(int argc, char** argv) {
   int64_t threads = num_threads();
   Weights weights = Weights::as_stored;
   Flags flags(
-      "Continues a text with a model trained by train_gpt, or with a GPT-2 in Hugging Face's "
-      "format.\n"
+      "Continues a text with a model trained by train_gpt, or with a GPT-2 or a model of Llama's "
+      "family in Hugging Face's format.\n"
       "  generate --model DIR --prompt \"...\"");
   flags.group("Text");
   flags.add("--model", folder, "DIR", "model folder written by train_gpt, or a GPT-2's");
@@ -62,7 +71,7 @@ int run(int argc, char** argv) {
   for (const int64_t id : ids) text.add(id);
   options.on_token = [&](int64_t id) { print_now(text.add(id)); };
   print_now(prompt);
-  models::generate(model, ids, options);
+  models::generate(model, after_beginning(*tokenizer, ids), options);
   std::putchar('\n');
   return 0;
 }

@@ -26,6 +26,7 @@
 #include "gradus/models/data/text/token_file.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/hugging_face_bpe.h"
 #include "gradus/models/data/tokenizers/tokenizer.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"

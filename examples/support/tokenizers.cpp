@@ -5,6 +5,7 @@
 
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/hugging_face_bpe.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 
@@ -36,6 +37,7 @@ std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder,
   // A model of characters or words has exactly its tokenizer's vocabulary; those of other models
   // are often rounded up.
   const bool may_be_fewer = dynamic_cast<models::BPETokenizer*>(tokenizer.get()) ||
+                            dynamic_cast<models::HuggingFaceBPE*>(tokenizer.get()) ||
                             dynamic_cast<models::WordPieceTokenizer*>(tokenizer.get());
   const int64_t tokens = tokenizer->vocab_size();
   core::check(tokens == vocab || (may_be_fewer && tokens < vocab), folder, ": the model has ",

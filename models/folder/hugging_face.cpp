@@ -3,6 +3,7 @@
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizers/hugging_face_bpe.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "gradus/models/folder/folder_files.h"
@@ -103,11 +104,21 @@ void save_wordpiece(const std::string& dir, const WordPieceTokenizer& tokenizer,
   write_json(in_folder(dir, "tokenizer_config.json"), config);
 }
 
+void save_form(const std::string& dir, const HuggingFaceBPE& tokenizer, const Json& context) {
+  tokenizer.save(tokenizer_path(dir));
+  Json config = tokenizer_config("PreTrainedTokenizerFast", context);
+  config["clean_up_tokenization_spaces"] = false;
+  for (const int64_t id : tokenizer.begin_ids()) config["bos_token"] = tokenizer.decode({id});
+  write_json(in_folder(dir, "tokenizer_config.json"), config);
+}
+
 void save_tokenizer(const std::string& dir, const Tokenizer& tokenizer, const Json& context) {
   if (const auto* bpe = dynamic_cast<const BPETokenizer*>(&tokenizer))
     save_bpe(dir, *bpe, context);
   else if (const auto* pieces = dynamic_cast<const WordPieceTokenizer*>(&tokenizer))
     save_wordpiece(dir, *pieces, context);
+  else if (const auto* form = dynamic_cast<const HuggingFaceBPE*>(&tokenizer))
+    save_form(dir, *form, context);
   else
     tokenizer.save(tokenizer_path(dir));
 }
@@ -140,6 +151,8 @@ void add_token_ids(Json& config, const std::string& kind, const Tokenizer* token
     return is_there ? Json(tokenizer->special(name)) : Json();
   };
   if (kind == "gpt") config["bos_token_id"] = config["eos_token_id"] = id_of(end_of_text);
+  for (const int64_t id : tokenizer ? tokenizer->begin_ids() : std::vector<int64_t>())
+    config["bos_token_id"] = id;
   if (const Json pad = id_of("[PAD]"); !pad.is_null()) config["pad_token_id"] = pad;
 }
 

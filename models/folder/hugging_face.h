@@ -5,6 +5,10 @@
 // model_folder.h, load_tokenizer and load_image_info accept both formats.
 //
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
+//   llama, mistral, qwen2, qwen3                             (LlamaForCausalLM, ...)
+//         GPT with rotary positions, RMS norms, gated feed-forward layers and no biases; with
+//         scaled rotary positions as Llama 3.1's; mistral with a window, qwen2 with biases of
+//         queries, keys and values, qwen3 with qk_norm
 //   bert  Bert                                               (BertForPreTraining)
 //         BertClassifier                                     (BertForSequenceClassification,
 //                                                             BertForTokenClassification)
@@ -43,11 +47,12 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 
 /// Writes a GPT, Bert, BertClassifier or ViT in transformers' format and creates DIR if needed:
 /// config.json and model.safetensors; for a byte-level BPETokenizer vocab.json and merges.txt, for
-/// a WordPieceTokenizer vocab.txt, each with a tokenizer_config.json; for another tokenizer our
-/// tokenizer.json, which transformers does not read. ImageInfo becomes preprocessor_config.json.
-/// Biases that a GPT lacks become zeros. Throws Error, before it writes, on what the format cannot
-/// express (rotary or sinusoidal positions, RMS norms, gated feed-forward layers, fewer key/value
-/// heads than heads, mean pooling), and if DIR holds a tokenizer.json, which would be read instead.
+/// a WordPieceTokenizer vocab.txt, for a HuggingFaceBPE tokenizer.json, each with a
+/// tokenizer_config.json; for another tokenizer our tokenizer.json, which transformers does not read. ImageInfo becomes preprocessor_config.json.
+/// A GPT with rotary positions is written in the form of Llama's family that fits it, any other as a
+/// GPT-2, in which biases that it lacks become zeros. Throws Error, before it writes, on what the
+/// format cannot express (sinusoidal positions, RMS norms beside learned positions, shortcuts, mean
+/// pooling), and if DIR holds a tokenizer.json, which would be read instead.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

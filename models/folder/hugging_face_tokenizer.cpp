@@ -5,6 +5,7 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizers/hugging_face_bpe.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/folder/folder_files.h"
 
@@ -125,6 +126,12 @@ std::string hf_type(const json& root) {
   if (type == "WordPiece" || (untyped && model.contains("max_input_chars_per_word")))
     return "wordpiece";
   fail("model.type: expected \"BPE\" or \"WordPiece\", got ", shown(type));
+}
+
+bool hf_is_gpt2(const json& root) {
+  const json& type = part(part(root, "pre_tokenizer"), "type");
+  return type != "Sequence" && type != "Metaspace" &&
+         !(type.is_null() && part(part(root, "model"), "byte_fallback") == true);
 }
 
 std::vector<std::string> hf_tokens(const json& root) {
@@ -301,8 +308,10 @@ std::unique_ptr<Tokenizer> Folder::load_wordpiece() const {
 /// Throws Error on an added token that is not special (transformers matches it before it splits a
 /// text), or that is not in the vocabulary with the same id.
 void Folder::check_added(const Tokenizer& tokenizer) const {
+  const auto* bpe = dynamic_cast<const HuggingFaceBPE*>(&tokenizer);
   auto check_one = [&](const std::string& where, const std::string& name, const std::string& id,
                        bool special) {
+    if (bpe && std::to_string(bpe->added(name)) == id) return;
     if (!special || !tokenizer.has_special(name) || std::to_string(tokenizer.special(name)) != id)
       fail(where, "expected special tokens of the vocabulary and their ids, got ", shown(name),
            " and ", id);
@@ -320,7 +329,6 @@ void Folder::check_added(const Tokenizer& tokenizer) const {
 
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir) {
   const Folder folder(dir);
-  for (const char* key : {"add_prefix_space", "add_bos_token"}) folder.expect(key, {false});
   std::unique_ptr<Tokenizer> tokenizer;
   if (folder.has("tokenizer.json"))
     tokenizer = folder.load_file();
@@ -330,6 +338,10 @@ std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir) {
     tokenizer = folder.load_wordpiece();
   else
     fail(dir, ": expected a tokenizer: tokenizer.json, vocab.json and merges.txt, or vocab.txt");
+  const auto* bpe = dynamic_cast<const HuggingFaceBPE*>(tokenizer.get());
+  if (!bpe) folder.expect("add_prefix_space", {false});
+  folder.expect("add_bos_token", {!tokenizer->begin_ids().empty()});
+  if (bpe) folder.expect("add_eos_token", {false});
   folder.check_added(*tokenizer);
   return tokenizer;
 }

@@ -103,82 +103,10 @@ BPETokenizer BPETokenizer::train(const std::string& text, const BPEOptions& opti
 
 // ---- text to tokens and back ----
 
-/// Merges the bytes of words, one word at a time, and reuses its buffers.
-class BPETokenizer::Merger {
- public:
-  explicit Merger(const BPETokenizer& tokenizer) : tokenizer_(tokenizer) {}
-
-  /// Appends the tokens of a word.
-  ///
-  /// A heap holds the adjacent pairs that match a rule, ordered by rule, then from left to right;
-  /// stale entries are skipped. Pairs created by a rule's merges enter the heap when the rule is
-  /// done, as in the definition.
-  void append(std::string_view word, std::vector<int32_t>& ids) {
-    nodes_.clear();
-    waiting_.clear();
-    const auto n = static_cast<int32_t>(word.size());
-    for (int32_t i = 0; i < n; ++i) {
-      const auto byte = static_cast<unsigned char>(word[static_cast<size_t>(i)]);
-      nodes_.push_back({tokenizer_.byte_ids_[byte], i - 1, i + 1 < n ? i + 1 : -1});
-    }
-    for (int32_t i = 0; i < n; ++i) wait(i);
-    while (!waiting_.empty()) {
-      const uint64_t rank = waiting_.front() >> 32;
-      const Merge& rule = tokenizer_.merges_[rank];
-      fresh_.clear();
-      while (!waiting_.empty() && waiting_.front() >> 32 == rank) {
-        merge(static_cast<int32_t>(waiting_.front() & 0xffffffffu), rule);
-        std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
-        waiting_.pop_back();
-      }
-      for (const int32_t at : fresh_) {
-        wait(nodes_[static_cast<size_t>(at)].before);
-        wait(at);
-      }
-    }
-    for (int32_t i = 0; i >= 0; i = nodes_[static_cast<size_t>(i)].after)
-      ids.push_back(nodes_[static_cast<size_t>(i)].id);
-  }
-
- private:
-  struct Node {
-    int32_t id, before, after;  // id -1: merged into the one before
-  };
-
-  /// Pushes the pair at this position and the next, if it exists and matches a rule.
-  void wait(int32_t at) {
-    if (at < 0) return;
-    const Node& node = nodes_[static_cast<size_t>(at)];
-    if (node.after < 0) return;
-    const auto found =
-        tokenizer_.ranks_.find(pair_key(node.id, nodes_[static_cast<size_t>(node.after)].id));
-    if (found == tokenizer_.ranks_.end()) return;
-    waiting_.push_back(static_cast<uint64_t>(found->second) << 32 | static_cast<uint32_t>(at));
-    std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
-  }
-
-  void merge(int32_t at, const Merge& rule) {
-    Node& node = nodes_[static_cast<size_t>(at)];
-    if (node.id != rule.left || node.after < 0) return;
-    Node& next = nodes_[static_cast<size_t>(node.after)];
-    if (next.id != rule.right) return;
-    node.id = rule.result;
-    node.after = next.after;
-    if (next.after >= 0) nodes_[static_cast<size_t>(next.after)].before = at;
-    next.id = -1;
-    fresh_.push_back(at);
-  }
-
-  const BPETokenizer& tokenizer_;
-  std::vector<Node> nodes_;
-  std::vector<uint64_t> waiting_;  // rank << 32 | position
-  std::vector<int32_t> fresh_;
-};
-
 std::vector<int64_t> BPETokenizer::encode(const std::string& text) const {
   std::vector<int64_t> ids;
   ids.reserve(text.size() / 3);
-  Merger merger(*this);
+  internal::BPEMerger merger(merges_, ranks_);
   std::vector<int32_t> seen;  // tokens of all distinct words, concatenated
   std::unordered_map<std::string_view, std::pair<size_t, size_t>> words;  // ranges in `seen`
   for (size_t at = 0; at < text.size();) {
@@ -188,7 +116,9 @@ std::vector<int64_t> BPETokenizer::encode(const std::string& text) const {
     const auto [found, is_new] = words.try_emplace(word);
     if (is_new) {
       found->second.first = seen.size();
-      merger.append(word, seen);
+      merger.append(
+          word.size(), [&](size_t i) { return byte_ids_[static_cast<unsigned char>(word[i])]; },
+          seen);
       found->second.second = seen.size();
     }
     for (size_t i = found->second.first; i < found->second.second; ++i) ids.push_back(seen[i]);

@@ -14,7 +14,12 @@ namespace gradus::models {
 
 namespace internal {
 struct BPETable;
-}
+
+/// A merge rule: the pair of tokens `left`, `right` becomes `result`.
+struct BPEMerge {
+  int32_t left, right, result;  ///< ids of tokens
+};
+}  // namespace internal
 
 struct BPEOptions {
   int64_t vocab_size = 4096;              ///< special tokens, 256 bytes and merged tokens
@@ -65,11 +70,7 @@ class BPETokenizer : public Tokenizer {
   void save_gpt2(const std::string& vocab_path, const std::string& merges_path) const;
 
  private:
-  struct Merge {
-    int32_t left, right, result;
-  };
-  class Merger;
-
+  using Merge = internal::BPEMerge;
   using Ids = std::unordered_map<std::string_view, int32_t>;
 
   explicit BPETokenizer(const internal::BPETable& table);

@@ -1,6 +1,7 @@
 #include "gradus/models/data/tokenizers/tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "gradus/models/data/tokenizers/hugging_face_bpe.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/data/tokenizers/utf8.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
@@ -42,6 +44,18 @@ int64_t Tokenizer::special(const std::string& name) const {
   return found->second;
 }
 
+std::vector<int64_t> Tokenizer::encode_with_special(const std::string& text) const {
+  std::vector<int64_t> ids;
+  internal::split_at_names(
+      text, special_ids_,
+      [&](std::string_view part, bool) {
+        const std::vector<int64_t> some = encode(std::string(part));
+        ids.insert(ids.end(), some.begin(), some.end());
+      },
+      [&](int64_t id) { ids.push_back(id); });
+  return ids;
+}
+
 bool Tokenizer::is_special(int64_t id) const { return special_places_.contains(id); }
 
 const std::string* Tokenizer::special_name(int64_t id) const {
@@ -61,6 +75,35 @@ void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size) {
   for (size_t i = 0; i < ids.size(); ++i)
     check(0 <= ids[i] && ids[i] < vocab_size, "decode: expected ids from 0 to ", vocab_size - 1,
           ", got ", ids[i], " at position ", i);
+}
+
+void split_at_names(const std::string& text, const std::unordered_map<std::string, int64_t>& names,
+                    const std::function<void(std::string_view, bool)>& on_text,
+                    const std::function<void(int64_t)>& on_name) {
+  std::array<std::vector<std::pair<std::string_view, int64_t>>, 256> by_byte;  // the longest first
+  for (const auto& [name, id] : names)
+    by_byte[static_cast<unsigned char>(name[0])].emplace_back(name, id);
+  for (auto& some : by_byte)
+    std::sort(some.begin(), some.end(),
+              [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+  size_t begin = 0;
+  auto end_part = [&](size_t end) {
+    if (end > begin) on_text(std::string_view(text).substr(begin, end - begin), begin == 0);
+  };
+  for (size_t at = 0; at < text.size();) {
+    const auto& some = by_byte[static_cast<unsigned char>(text[at])];
+    const auto found = std::find_if(some.begin(), some.end(), [&](const auto& one) {
+      return text.compare(at, one.first.size(), one.first) == 0;
+    });
+    if (found == some.end()) {
+      ++at;
+      continue;
+    }
+    end_part(at);
+    on_name(found->second);
+    begin = at += found->first.size();
+  }
+  end_part(text.size());
 }
 
 void TokenizerFile::check_type(const char* type) const {
@@ -107,6 +150,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
       tokenizer = std::make_unique<CharTokenizer>(file);
     else if (type == "word")
       tokenizer = std::make_unique<WordTokenizer>(file);
+    else if (type == "bpe" && file.is_hugging_face() && !internal::hf_is_gpt2(file.root))
+      tokenizer = std::make_unique<HuggingFaceBPE>(file);
     else if (type == "bpe")
       tokenizer = std::make_unique<BPETokenizer>(file);
     else if (type == "wordpiece")

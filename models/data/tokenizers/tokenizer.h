@@ -22,6 +22,11 @@ class Tokenizer {
   /// Token ids of a text. Throws Error, naming the text and its position, on text outside the
   /// vocabulary unless there is an [UNK].
   virtual std::vector<int64_t> encode(const std::string& text) const = 0;
+  /// Token ids of a text in which the names of special tokens stand for these; where several match,
+  /// the longest. Never call it on text of an untrusted source.
+  virtual std::vector<int64_t> encode_with_special(const std::string& text) const;
+  /// Ids of the special tokens that come before a text, such as Llama 3's <|begin_of_text|>.
+  virtual std::vector<int64_t> begin_ids() const { return {}; }
   /// Text of token ids. Throws Error on an id outside [0, vocab_size()).
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
   /// Number of tokens, special ones included.
@@ -64,7 +69,8 @@ class Tokenizer {
 };
 
 /// Reads any tokenizer that save() wrote, or a tokenizer.json of Hugging Face's tokenizers:
-/// byte-level BPE like GPT-2's or WordPiece like BERT's; its added tokens are special. `path` may
+/// byte-level BPE like GPT-2's, the BPEs of Llama's family (see HuggingFaceBPE), or WordPiece like
+/// BERT's; its added tokens are special. `path` may
 /// also be a model folder with such a tokenizer.json or, as transformers writes them, with
 /// vocab.json and merges.txt, or vocab.txt; tokenizer_config.json is optional. Throws Error, naming
 /// the file and what is wrong.

@@ -27,6 +27,12 @@ struct TokenizerFile {
 void read_tokenizer(const char* op, const std::string& path,
                     const std::function<void(const TokenizerFile&)>& use);
 
+/// Calls on_name(id) for each name in the text, where several match the longest, and on_text(part,
+/// whether the text begins with it) for the text before, between and after.
+void split_at_names(const std::string& text, const std::unordered_map<std::string, int64_t>& names,
+                    const std::function<void(std::string_view, bool)>& on_text,
+                    const std::function<void(int64_t)>& on_name);
+
 /// The tokens of a JSON object {"token": id, ...} in the order of their ids. Throws Error, opening
 /// with `in_vocab`, unless the ids are 0, 1, 2, ....
 std::vector<std::string> tokens_by_id(const std::string& in_vocab, const nlohmann::json& ids);
@@ -43,6 +49,9 @@ inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token
 
 /// The "type" that our format gives this tokenizer: bpe or wordpiece.
 std::string hf_type(const nlohmann::json& root);
+/// Whether a BPE has GPT-2's form, which BPETokenizer reads, and not one of HuggingFaceBPE's: its
+/// pre_tokenizer is a ByteLevel alone.
+bool hf_is_gpt2(const nlohmann::json& root);
 /// All tokens by id, added ones included.
 std::vector<std::string> hf_tokens(const nlohmann::json& root);
 /// The names of the added tokens, which are special.

@@ -3,6 +3,8 @@
 #include <utf8proc.h>
 
 #include <array>
+#include <cstdlib>
+#include <memory>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
@@ -115,6 +117,16 @@ void append_utf8(std::string& text, char32_t c) {
   constexpr char32_t lead[] = {0, 0xc0, 0xe0, 0xf0};
   text += static_cast<char>(lead[more] | c >> (6 * more));
   for (int i = more - 1; i >= 0; --i) text += static_cast<char>(0x80 | (c >> (6 * i) & 0x3f));
+}
+
+std::string composed(std::string_view text) {
+  utf8proc_uint8_t* mapped = nullptr;
+  const utf8proc_ssize_t size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), std::ssize(text),
+                   &mapped, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
+  if (size < 0) return std::string(text);
+  return std::string(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
 }
 
 }  // namespace gradus::models::internal

@@ -38,6 +38,9 @@ std::u32string lower_case_text(char32_t code_point);
 /// The lower-case form if it is one code point; returns U+0130 unchanged.
 char32_t lower_case(char32_t code_point);
 
+/// The text in Unicode's normalisation form C; unchanged if it is not UTF-8.
+std::string composed(std::string_view text);
+
 /// Reads the UTF-8 character at text[at] and moves `at` past it. Returns false, with `at` moved by
 /// at least one byte, if it is not well-formed (the Unicode standard, table 3-7): stray or missing
 /// bytes, overlong encodings, surrogates, code points above U+10FFFF.
