@@ -41,7 +41,7 @@ struct HuggingFaceLayer {
 /// A model of Hugging Face's; `type` is the model_type in its config.json.
 struct HuggingFaceModel {
   const char* type;
-  const char* kind;  ///< our kind of model
+  const char* kind;    ///< our kind of model
   const char* prefix;  ///< comes before the names in `layers` in files with a head
   std::vector<HuggingFaceKey> keys;
   nlohmann::json required;  ///< the only values of these keys that we support
