@@ -25,8 +25,16 @@ std::vector<int64_t> after_beginning(const models::Tokenizer& tokenizer,
   return all;
 }
 
+/// The id of --stop's token.
+int64_t one_token(const models::Tokenizer& tokenizer, const std::string& stop) {
+  if (tokenizer.has_special(stop)) return tokenizer.special(stop);
+  const std::vector<int64_t> ids = tokenizer.encode(stop);
+  core::check(ids.size() == 1, "generate: --stop: expected one token, got ", ids.size());
+  return ids[0];
+}
+
 int run(int argc, char** argv) {
-  std::string folder = "out/train", prompt = "\n", stop;
+  std::string folder = "out/train", adapter, prompt = "\n", stop;
   models::GenerateOptions options{
       .tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
   int64_t threads = num_threads();
@@ -38,6 +46,8 @@ int run(int argc, char** argv) {
   flags.group("Text");
   flags.add("--model", folder, "DIR", "model folder written by train_gpt, or a GPT-2's");
   add_weights(flags, weights);
+  flags.add("--adapter", adapter, "DIR", "low-rank updates to add, as written by train_gpt --lora",
+            "none");
   flags.add("--prompt", prompt, "TEXT", "text to continue", "a line break");
   flags.add("--tokens", options.tokens, 0, 1e15,
             "tokens to generate (characters, words or byte pairs)");
@@ -56,15 +66,10 @@ int run(int argc, char** argv) {
 
   auto model = models::load_model<models::GPT>(folder);
   store_weights(model, weights);
+  if (!adapter.empty()) models::load_adapter(adapter, model);
   const auto tokenizer = load_tokenizer_for(folder, model.config.vocab);
   options.vocab = tokenizer->vocab_size();
-  if (tokenizer->has_special(stop)) {
-    options.stop_token = tokenizer->special(stop);
-  } else if (!stop.empty()) {
-    const std::vector<int64_t> ids = tokenizer->encode(stop);
-    core::check(ids.size() == 1, "generate: --stop: expected one token, got ", ids.size());
-    options.stop_token = ids[0];
-  }
+  if (!stop.empty()) options.stop_token = one_token(*tokenizer, stop);
   const std::vector<int64_t> ids = tokenizer->encode(prompt);
   core::check(!ids.empty(), "generate: --prompt: expected at least one token, got ", shown(prompt));
   TokenText text(*tokenizer);

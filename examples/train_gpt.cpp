@@ -25,6 +25,8 @@ struct Options {
   CorpusOptions text;
   models::GPTConfig model;
   int64_t batch = 12;
+  nn::LoraOptions lora{.rank = 0};
+  std::string lora_layers;  // separated by commas
 };
 
 class TextTask : public Task {
@@ -38,6 +40,7 @@ class TextTask : public Task {
 
   nn::Module& model() override { return model_; }
   TaskInfo info() const override;
+  void begin() override;
   Tensor loss(int64_t step, int64_t index) override {
     const auto [x, y] =
         text_.data().random_batch(Split::train, o_.batch, training_.seed, step, index);
@@ -63,9 +66,7 @@ class TextTask : public Task {
                          : data.after_windows(Split::validation);
     });
   }
-  void save(const std::string& dir) const override {
-    models::save_model(dir, model_, &text_.tokenizer());
-  }
+  void save(const std::string& dir) const override;
   void show() override;
   std::string what_next(const std::string& dir) const override {
     return "model in " + dir + "; to generate text:\n" + "  build/bin/generate --model " +
@@ -98,6 +99,25 @@ TaskInfo TextTask::info() const {
           .batch_items = o_.batch * o_.model.context,
           .data_id = text_.id(),
           .opening = out.str()};
+}
+
+void TextTask::begin() {
+  if (o_.lora.rank == 0) return;
+  nn::LoraOptions options = o_.lora;
+  std::istringstream layers(o_.lora_layers);
+  for (std::string layer; std::getline(layers, layer, ',');) options.layers.push_back(layer);
+  nn::add_lora(model_, options);
+  nn::merged_state_dict(model_);  // throws what save() would throw later
+}
+
+/// With low-rank updates: the model with the updates in its weights, and the updates alone.
+void TextTask::save(const std::string& dir) const {
+  if (o_.lora.rank == 0) return models::save_model(dir, model_, &text_.tokenizer());
+  models::GPTConfig config = model_.config;
+  models::save_model_files(dir, models::GPT::kind, models::GPT::fields(config),
+                           nn::merged_state_dict(model_));
+  text_.tokenizer().save(models::tokenizer_path(dir));
+  models::save_adapter(dir, model_);
 }
 
 /// bits_per_byte = loss * tokens / (ln 2 * bytes) compares models with different tokenizers.
@@ -175,7 +195,15 @@ int run(int argc, char** argv) {
   flags.add(models::GPT::fields(o.model), {"vocab"});
   flags.add("--logit-rows", o.model.logit_rows, 0, 1e9,
             "tokens whose logits exist at a time, to save memory; 0: all");
-  flags.added_later({"--no-tie", "--activation", "--logit-rows"});
+  flags.add("--lora", o.lora.rank, 0, 1e6,
+            "train low-rank updates of this rank instead of the weights of --init-from; 0: none");
+  flags.add("--lora-alpha", o.lora.alpha, 1e-9, 1e9, "updates are multiplied by this / rank");
+  flags.add("--lora-dropout", o.lora.dropout, 0, 0.999999, "dropout of the updates' inputs");
+  flags.add("--lora-layers", o.lora_layers, "NAMES",
+            "layers with updates, such as attn.qkv,mlp.fc; regular expressions",
+            "all hidden layers");
+  flags.added_later({"--no-tie", "--activation", "--logit-rows", "--lora", "--lora-alpha",
+                     "--lora-dropout", "--lora-layers"});
   add_training_flags(flags, training);
   add_recompute_flag(flags, o.model);
   return run_training(
@@ -187,6 +215,8 @@ int run(int argc, char** argv) {
          const bool chosen = flags.given("--tokenizer") || flags.given("--vocab");
          core::check(training.init_from.empty() || !chosen,
                      "--init-from uses its folder's tokenizer: expected no --tokenizer or --vocab");
+         core::check(o.lora.rank == 0 || !training.begins_with().empty(),
+                     "--lora trains updates of a finished model: expected --init-from DIR");
          return std::make_unique<TextTask>(o, training);
        }});
 }

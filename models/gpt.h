@@ -95,6 +95,7 @@ struct GPT : nn::Module {
 
  private:
   friend class GPTDecoder;
+  static Config checked_config(Config config);
   Tensor embed(const Tensor& ids, int64_t offset) const;
   nn::Block make_block(int64_t index, Tensor& positions) const;
   Tensor apply_blocks(Tensor x, std::vector<nn::KeyValueCache>* caches) const;

@@ -31,6 +31,7 @@
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "gradus/models/decoding.h"
+#include "gradus/models/folder/adapter.h"
 #include "gradus/models/folder/checkpoint.h"
 #include "gradus/models/folder/fields.h"
 #include "gradus/models/folder/hugging_face.h"

@@ -4,6 +4,7 @@
 #include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/indexing.h"
 #include "gradus/core/ops/normalization.h"
+#include "gradus/nn/finetune/lora.h"
 
 namespace gradus::nn {
 
@@ -18,24 +19,31 @@ const Tensor& checked_weight(const Tensor& weight, const Tensor& bias) {
 Linear::Linear(int64_t in, int64_t out, const LinearOptions& options)
     : weight(compressible(param("weight", {out, in}, init::kaiming_uniform()))),
       bias(options.bias ? param("bias", {out}, init::uniform_fan_in(in)) : Tensor()) {
+  adaptable(weight);
   if (options.hidden) hidden_weight(weight, options.rows);
 }
 
 Linear::Linear(const Tensor& weight_, const Tensor& bias_)
     : weight(compressible(param("weight", checked_weight(weight_, bias_)))),
-      bias(bias_.defined() ? param("bias", bias_) : bias_) {}
+      bias(bias_.defined() ? param("bias", bias_) : bias_) {
+  adaptable(weight);
+}
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) const {
-  return linear(x, weight, bias, activation);
+  const LoraUpdate* update = lora_update();
+  if (!update) return linear(x, weight, bias, activation);
+  return activate(linear(x, weight, bias) + (*update)(x, 0, weight.size(0)), activation);
 }
 
 Tensor Linear::rows(const Tensor& x, int64_t begin, int64_t end) const {
   const Tensor b = bias.defined() ? bias.slice(0, begin, end) : bias;
-  return linear(x, rows_of(weight, begin, end), b);
+  const Tensor y = linear(x, rows_of(weight, begin, end), b);
+  return lora_update() ? y + (*lora_update())(x, begin, end) : y;
 }
 
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second) {
+  if (first.has_update() || second.has_update()) return second(first(x, activation));
   return gradus::feed_forward(x, first.weight, first.bias, activation, second.weight, second.bias);
 }
 

@@ -13,8 +13,8 @@ struct LinearOptions {
   bool hidden = true;  ///< a hidden layer; false for a model's output, see Module::hidden_matrices
   std::vector<int64_t> rows = {};  ///< rows of the matrices that the weight stacks; empty: one
 };
-/// activation(x weight^T + bias). Only operator(), rows() and feed_forward() multiply by the
-/// weight: to support a packed or low-rank weight, change only these three.
+/// activation(x weight^T + bias), or that with the update of add_lora(). Only operator(), rows() and
+/// feed_forward() multiply by the weight: to support another kind of weight, change only these three.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
@@ -24,6 +24,8 @@ struct Linear : Module {
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
   /// Computes output features [begin, end) only: (..., in) -> (..., end - begin).
   Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
+  /// Whether the layer has a low-rank update, see add_lora().
+  bool has_update() const { return lora_update() != nullptr; }
   /// The dtype of inputs and outputs.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };

@@ -182,7 +182,9 @@ void Module::to(Dtype dtype) {
     if (is_compressed(dtype) && !entry->compressible) seen.insert(&entry->tensor.impl());
   for (const auto& [name, entry] : entries)
     if (seen.insert(&entry->tensor.impl()).second) tensors.emplace_back(name, entry->tensor);
-  const auto stays = [=](auto& n) { return !n.entry->values || n.entry->tensor.dtype() == dtype; };
+  const auto stays = [=](const Named& n) {
+    return !n.entry->values || is_compressed(dtype) || n.entry->tensor.dtype() == dtype;
+  };
   std::erase_if(entries, stays);
   convert_in_place("module.to", tensors, dtype);
   for (const auto& [_, table] : entries) table->tensor.copy_(table->values(table->tensor.dtype()));

@@ -22,6 +22,8 @@
 
 namespace gradus::nn {
 
+struct LoraUpdate;  // finetune/lora.h
+
 /// Named parameters, buffers and children, in order of registration. Copying a module copies
 /// handles, as copying a Tensor does: both copies share the parameters. A tied parameter is listed,
 /// counted and saved once, under its first name.
@@ -94,6 +96,11 @@ class Module {
   /// Says that a registered parameter is a hidden layer's weight: a matrix, a convolution's filters,
   /// or several matrices of the given `rows` in one tensor, see hidden_matrices().
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {});
+  /// Says that a layer's first parameter is the weight (out, in) of a linear map, to whose output the
+  /// layer adds lora_update()'s, if there is one.
+  void adaptable(const Tensor& weight) { registry_->adaptable = weight; }
+  /// This layer's update, or null; see add_lora().
+  const LoraUpdate* lora_update() const { return registry_->update.get(); }
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers a table, values(float32), as a buffer that state_dict() does not list. When to()
@@ -121,19 +128,22 @@ class Module {
   }
 
  private:
+  friend struct Lora;
   enum class Kind { parameter, buffer, temporary_buffer };
   struct Registry;
   struct Entry {
     std::string name;
     Kind kind = Kind::parameter;
-    Tensor tensor;                    // of a parameter or buffer
-    std::shared_ptr<Registry> child;  // of a child
+    Tensor tensor = {};                    // of a parameter or buffer
+    std::shared_ptr<Registry> child = {};  // of a child
     bool compressible = false, hidden = false;
     std::vector<int64_t> rows = {};            // of a hidden layer's matrices
     std::function<Tensor(Dtype)> values = {};  // of a table
   };
   struct Registry {
     std::vector<Entry> entries;
+    Tensor adaptable;  // a linear layer's weight
+    std::shared_ptr<LoraUpdate> update;
   };
   struct Named {
     std::string name;

@@ -5,6 +5,7 @@
 #include "gradus/nn/activations.h"
 #include "gradus/nn/attention.h"
 #include "gradus/nn/convolution.h"
+#include "gradus/nn/finetune/lora.h"
 #include "gradus/nn/init.h"
 #include "gradus/nn/key_value_cache.h"
 #include "gradus/nn/layers.h"

@@ -27,9 +27,8 @@ struct RotaryOptions {
   bool operator==(const RotaryOptions&) const = default;
 };
 /// Sines and cosines for rotary(): (length, dim), in float32 or float64, as sinusoidal_positions()
-/// with other frequencies;
-/// the same table with the default options. Throws Error unless theta > 0, factor >= 1,
-/// 0 <= low_turns < high_turns and trained_context > 0.
+/// with other frequencies; the same table with the default options. Throws Error unless theta > 0,
+/// factor >= 1, 0 <= low_turns < high_turns and trained_context > 0.
 Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& options = {},
                         Dtype dtype = float32);
 

@@ -65,6 +65,9 @@ class Task {
   virtual nn::Module& model() = 0;
   virtual TaskInfo info() const = 0;
 
+  /// Called once, when the model has the weights of --init-from, and before those of a checkpoint
+  /// are loaded.
+  virtual void begin() {}
   /// Mean loss of a step's index-th batch. Depends only on step, index, the seed, the weights and
   /// the thread's random state, so that a resumed run repeats the steps of an uninterrupted one.
   virtual Tensor loss(int64_t step, int64_t index) = 0;

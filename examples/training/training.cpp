@@ -186,7 +186,8 @@ void check_schedule(const TrainOptions& o) {
 /// All files that a run may write into its folder.
 std::vector<std::string> run_files() {
   std::vector<std::string> files{"checkpoint.safetensors", "checkpoint.previous.safetensors"};
-  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json"})
+  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json",
+                           "adapter_config.json", "adapter_model.safetensors"})
     for (const char* folder : {"", "best/", "ema/"}) files.push_back(std::string(folder) + name);
   files.insert(files.end(), {"loss.csv", "steps.csv", "loss.png"});
   for (const char* picture : {"alignment", "confusion", "mistakes", "attention", "example",
@@ -268,6 +269,7 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
                   p.dtype(), ", which cannot be trained; convert --weights float32 can help");
     task->model().to(float32);  // the file may have another dtype
   }
+  task->begin();
   if (ranks.several()) expect_same_run(ranks, flags, program, task->info(), checkpoint);
   check_shares(o);
   if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, ranks, checkpoint);

@@ -45,8 +45,13 @@ decltype(auto) naming(const std::string& path, F&& f) {
 
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model) {
+  save_model_files(dir, std::move(kind), config, model.state_dict());
+}
+
+void save_model_files(const std::string& dir, std::string kind, const Fields& config,
+                      const NamedTensors& state) {
   create_folder("save_model", dir);
-  save_safetensors(weights_path(dir), model.state_dict());
+  save_safetensors(weights_path(dir), state);
   write_file_atomically(config_path(dir), with_kind(kind, config).to_json(true) + '\n');
 }
 

@@ -35,6 +35,9 @@ std::string tokenizer_path(const std::string& dir);
 /// Writes the weights and the configuration of a model of the given kind; creates DIR if needed.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
+/// The same for the state dict of a model.
+void save_model_files(const std::string& dir, std::string kind, const Fields& config,
+                      const NamedTensors& state);
 /// Returns the kind of the model in DIR, such as "gpt". Throws Error, naming the file, if
 /// config.json does not say.
 std::string model_kind(const std::string& dir);

@@ -7,7 +7,7 @@
 
 #include "gradus/models/data/tokenizers/bpe.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
-#include "tests/models/hugging_face_folders.h"
+#include "tests/models/folder/hugging_face_folders.h"
 
 using Catch::Matchers::Contains;
 

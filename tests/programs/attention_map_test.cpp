@@ -141,9 +141,9 @@ TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
   refused(kinds[0].first + "--text ab --target a", "--target needs a translator");
   refused(kinds[1].first + "--text a --target a", "--target needs a translator");
   // Pictures that cannot be written although gnuplot is installed.
-  refused(kinds[0].first + "--text ab --out ''", "--out: expected a file");
+  refused(kinds[0].first + "--text ab --out ''", "--out: expected a path");
   refused(kinds[0].first + "--text ab --out '" + folder.path.string() + "'",
-          "--out: expected a file");
+          "--out: expected a path");
   refused(kinds[0].first + "--text ab --html '" + (folder / "gpt/a.png") + "'", "--html");
   refused(kinds[0].first + "--text ab --out /dev/null/a.png", "cannot create the folder /dev/null");
   write_file_atomically(folder / "bert/config.json", "{\"model\": \"vase\"}");

@@ -71,7 +71,7 @@ def rotate(x):
     """Rotates the pairs (x_2i, x_2i+1) of x (B, heads, T, D) by t / 10000^(2i/D) at position t."""
     D = x.shape[-1]
     angle = torch.arange(x.shape[2])[:, None] / 10000 ** (torch.arange(0, D, 2) / D)
-    sin, cos = (t.float().double() for t in (angle.sin(), angle.cos()))  # the library's table is one of float32
+    sin, cos = angle.sin(), angle.cos()
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(3)
 

@@ -6,7 +6,7 @@
 #include "gradus/models/bert.h"
 #include "gradus/models/folder/hugging_face.h"
 #include "gradus/models/vit.h"
-#include "tests/models/hugging_face_folders.h"
+#include "tests/models/folder/hugging_face_folders.h"
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;

@@ -12,7 +12,7 @@
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/vit.h"
-#include "tests/models/hugging_face_folders.h"
+#include "tests/models/folder/hugging_face_folders.h"
 
 using Catch::Matchers::Contains;
 

@@ -8,7 +8,7 @@
 #include "gradus/core/core.h"
 #include "gradus/models/folder/hugging_face.h"
 #include "gradus/models/gpt.h"
-#include "tests/models/hugging_face_folders.h"
+#include "tests/models/folder/hugging_face_folders.h"
 
 using Catch::Matchers::Contains;
 

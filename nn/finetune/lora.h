@@ -1,0 +1,50 @@
+#pragma once
+// LoRA: fine-tuning by low-rank updates of linear layers. Hu et al. 2021, "LoRA: Low-Rank Adaptation
+// of Large Language Models", arXiv 2106.09685.
+
+#include "gradus/nn/module.h"
+
+namespace gradus::nn {
+
+/// Options of add_lora.
+struct LoraOptions {
+  int64_t rank = 8;    ///< r, the rank of the updates
+  double alpha = 16;   ///< updates are multiplied by alpha / rank
+  double dropout = 0;  ///< of the updates' inputs, in training
+  /// Which linear layers: regular expressions that match a name or its ending after a dot, such as
+  /// "attn.qkv" or "blocks.[0-3].mlp.*". Empty: all hidden layers, that is without a model's output.
+  std::vector<std::string> layers = {};
+};
+
+/// Freezes all parameters of a finished model and adds to each of the chosen Linear layers an update
+/// that is trained instead:
+///   y = x W^T + bias + (alpha / rank) (x A^T) B^T
+/// A (rank, in) and B (out, rank) are parameters of the layer, lora_A.weight and lora_B.weight. A is
+/// initialised as a Linear's weight and B is 0: the outputs do not change at first. All copies of a
+/// layer get the update. The weights W may be in bfloat16 or int8. Throws Error, with nothing
+/// changed, if an option is invalid, an expression matches no layer, or a layer has an update.
+void add_lora(Module& model, const LoraOptions& options = {});
+
+/// Adds the updates to the weights, W + (alpha / rank) B A, rounded once, and removes them. The
+/// parameters stay frozen. Throws Error, with nothing changed, if there is no update, or if a weight
+/// is compressed or shared with another layer.
+void merge_lora(Module& model);
+
+/// As model.state_dict() would be after merge_lora(), which throws the same errors; the model does
+/// not change.
+NamedTensors merged_state_dict(const Module& model);
+
+/// A layer's update.
+struct LoraUpdate {
+  Tensor a, b;     ///< (rank, in), (out, rank)
+  double alpha;    ///< as in LoraOptions
+  double dropout;  ///< as in LoraOptions
+  /// Rows [begin, end) of the update of a layer's output: (..., in) -> (..., end - begin).
+  Tensor operator()(const Tensor& x, int64_t begin, int64_t end) const;
+  /// The update of the weight, (out, in).
+  Tensor weight() const;
+};
+/// The updates in a model, each with its layer's name.
+std::vector<std::pair<std::string, LoraUpdate>> lora_updates(const Module& model);
+
+}  // namespace gradus::nn

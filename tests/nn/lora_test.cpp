@@ -1,0 +1,170 @@
+// Low-rank updates of linear layers.
+
+#include "gradus/nn/finetune/lora.h"
+
+#include <catch2/catch.hpp>
+
+#include "gradus/core/core.h"
+#include "gradus/models/gpt.h"
+#include "gradus/nn/nn.h"
+#include "gradus/optim/optim.h"
+#include "tests/support/ranks.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+using Catch::Matchers::Equals;
+
+namespace {
+
+struct Net : nn::Module {
+  nn::Linear first, second, out;
+  Net()
+      : first(child("first", nn::Linear(5, 7))),
+        second(child("second", nn::Linear(7, 4, {.bias = false}))),
+        out(child("out", nn::Linear(4, 3, {.hidden = false}))) {}
+  Tensor operator()(const Tensor& x) const {
+    return out(nn::feed_forward(x, first, Activation::gelu, second));
+  }
+};
+
+std::vector<std::string> names_of(const nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& [name, update] : nn::lora_updates(module)) names.push_back(name);
+  return names;
+}
+
+/// Gives the updates values other than 0.
+void draw_updates(const nn::Module& module) {
+  const NoGrad no_grad;
+  for (const auto& [name, update] : nn::lora_updates(module))
+    update.b.copy_(randn(update.b.shape()));
+}
+
+double distance(const Tensor& a, const Tensor& b) { return abs(a - b).max().item(); }
+
+}  // namespace
+
+TEST_CASE("add_lora: the update's formula, of whole layers, rows and fused ones", "[lora]") {
+  manual_seed(1);
+  Net net;
+  const Tensor x = randn({6, 5});
+  const Tensor before = net(x).detach();
+  nn::add_lora(net, {.rank = 2, .alpha = 6});
+  CHECK(names_of(net) == std::vector<std::string>{"first", "second"});
+  CHECK(same_bits(net(x).detach(), before));  // B is 0
+
+  draw_updates(net);
+  const auto updates = nn::lora_updates(net);
+  const auto apply = [](const nn::Linear& layer, const nn::LoraUpdate& u, const Tensor& in) {
+    const Tensor y = matmul(in, layer.weight.mT() + matmul(u.a.mT(), u.b.mT()) * 3.0);
+    return layer.bias.defined() ? y + layer.bias : y;
+  };
+  const Tensor h = gelu(apply(net.first, updates[0].second, x)),
+               expected = net.out(apply(net.second, updates[1].second, h));
+  CHECK(distance(net(x), expected) < 1e-5);
+  CHECK(distance(net.first(x, Activation::gelu), h) < 1e-5);
+  CHECK(distance(net.first.rows(x, 2, 5), apply(net.first, updates[0].second, x).slice(1, 2, 5)) <
+        1e-5);
+}
+
+TEST_CASE("add_lora: only the updates are trained, with dropout of their inputs", "[lora]") {
+  manual_seed(2);
+  Net net;
+  const NamedTensors start = net.state_dict();
+  std::vector<Tensor> copies;
+  for (const auto& [name, tensor] : start) copies.push_back(tensor.clone());
+  nn::add_lora(net, {.rank = 1, .dropout = 0.5, .layers = {"second", "o.t"}});
+  CHECK(names_of(net) == std::vector<std::string>{"second", "out"});
+  CHECK(net.parameters().size() == start.size() + 4);
+  CHECK(net.state_dict()[3].first == "second.lora_A.weight");
+
+  optim::AdamW optimizer(net.parameters(), {.lr = 0.05, .weight_decay = 0.1});
+  const Tensor x = randn({64, 5}), y = x.slice(1, 0, 3) * 2.0;
+  double first = 0, last = 0;
+  for (int step = 0; step < 100; ++step) {
+    optimizer.zero_grad();
+    const Tensor loss = mean(pow(net(x) - y, 2));
+    loss.backward();
+    optimizer.step();
+    (step == 0 ? first : last) = loss.item();
+  }
+  CHECK(last < 0.7 * first);
+  for (size_t i = 0; i < start.size(); ++i) CHECK(same_bits(start[i].second, copies[i]));
+  for (const auto& [name, p] : net.named_parameters())
+    CHECK(p.requires_grad() == (name.find("lora_") != std::string::npos));
+  // Dropout: another mask each time, none in evaluation.
+  CHECK_FALSE(same_bits(net(x).detach(), net(x).detach()));
+  const EvalMode eval;
+  CHECK(same_bits(net(x).detach(), net(x).detach()));
+}
+
+TEST_CASE("merge_lora: the merged weights compute the same", "[lora]") {
+  manual_seed(3);
+  Net net;
+  nn::add_lora(net, {.rank = 3, .alpha = 4, .layers = {".*"}});
+  draw_updates(net);
+  const Tensor x = randn({6, 5}), adapted = net(x).detach();
+  const NamedTensors merged = nn::merged_state_dict(net);
+  CHECK(same_bits(net(x).detach(), adapted));  // unchanged
+  Net plain;
+  plain.load_state_dict(merged);
+  CHECK(distance(plain(x).detach(), adapted) < 1e-5);
+  nn::merge_lora(net);
+  CHECK(names_of(net).empty());
+  CHECK(same_bits(net(x).detach(), plain(x).detach()));
+  CHECK(net.parameters().size() == plain.parameters().size());
+  nn::add_lora(net, {.rank = 1});  // another one
+  CHECK(names_of(net).size() == 2);
+}
+
+TEST_CASE("add_lora: a GPT's cached decoding, and weights in int8", "[lora]") {
+  manual_seed(4);
+  models::GPT model({.vocab = 11, .context = 8, .layers = 2, .heads = 2, .dim = 32});
+  const Tensor ids = randint(0, 11, {1, 6});
+  const bool compressed = GENERATE(false, true);
+  if (compressed) model.to(int8);
+  nn::add_lora(model, {.rank = 2, .layers = {"attn.qkv", "blocks.1.mlp.*"}});
+  CHECK(names_of(model) == std::vector<std::string>{"blocks.0.attn.qkv", "blocks.1.attn.qkv",
+                                                    "blocks.1.mlp.fc", "blocks.1.mlp.proj"});
+  draw_updates(model);
+  model.loss(ids, ids).backward();
+  for (const auto& [name, update] : nn::lora_updates(model)) {
+    CHECK(update.a.grad().defined());
+    CHECK(abs(update.b.grad()).max().item() > 0);
+  }
+  const NoGrad no_grad;
+  const EvalMode eval;
+  auto decoder = model.decoder();
+  const Tensor all = model(ids), next = decoder.next_logits(ids);
+  CHECK(distance(next.reshape({11}), all[0][5]) < (compressed ? 0.05 : 1e-5));
+  if (compressed)
+    CHECK_THROWS_WITH(nn::merge_lora(model),
+                      Equals("merge_lora: the weight of blocks.0.attn.qkv is int8: convert it to "
+                             "float32 first"));
+}
+
+TEST_CASE("add_lora, merge_lora: refuse what they cannot do", "[lora]") {
+  Net net;
+  const size_t before = net.parameters().size();
+  CHECK_THROWS_WITH(nn::add_lora(net, {.rank = 0}), Contains("add_lora: expected rank >= 1"));
+  CHECK_THROWS_WITH(nn::add_lora(net, {.dropout = 1}), Contains("got 8, 16 and 1"));
+  CHECK_THROWS_WITH(nn::add_lora(net, {.rank = 6, .layers = {"first"}}),
+                    Equals("add_lora: rank 6 is above the sizes of first, (7, 5)"));
+  CHECK_THROWS_WITH(nn::add_lora(net, {.layers = {"first", "third"}}),
+                    Equals("add_lora: no other linear layer has a name that matches third"));
+  CHECK_THROWS_WITH(nn::add_lora(net, {.layers = {"(first"}}),
+                    Equals("add_lora: layers: expected a regular expression, got (first"));
+  CHECK_THROWS_WITH(nn::merge_lora(net), Equals("merge_lora: the model has no updates"));
+  CHECK(net.parameters().size() == before);
+  for (const Tensor& p : net.parameters()) CHECK(p.requires_grad());
+
+  nn::add_lora(net, {.rank = 1});
+  CHECK_THROWS_WITH(nn::add_lora(net, {.rank = 1}),
+                    Equals("add_lora: first has an update already"));
+
+  models::GPT tied({.vocab = 11, .context = 8, .layers = 1, .heads = 2, .dim = 8});
+  nn::add_lora(tied, {.rank = 1, .layers = {"head"}});
+  CHECK_THROWS_WITH(nn::merge_lora(tied),
+                    Equals("merge_lora: the weight of head is also wte.weight"));
+  CHECK(names_of(tied).size() == 1);
+}
