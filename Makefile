@@ -64,8 +64,8 @@ variant := $(strip $(filter-out g++,$(compiler)) $(filter-out native,$(ARCH)) \
   $(if $(filter-out 0,$(DEBUG)),debug) $(subst $(comma),-,$(SANITIZE)))
 BUILD := build$(addprefix /,$(subst $(space),-,$(variant)))
 
-LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp core/*/*/*.cpp nn/*.cpp optim/*.cpp optim/parallel/*.cpp models/*.cpp models/*/*.cpp \
-  models/*/*/*.cpp))
+LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp core/*/*/*.cpp nn/*.cpp nn/*/*.cpp optim/*.cpp optim/parallel/*.cpp \
+  models/*.cpp models/*/*.cpp models/*/*/*.cpp))
 SUPPORT_SRC := $(sort $(wildcard examples/*/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
 # The longest come first: make test runs them in this order.

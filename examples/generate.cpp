@@ -40,8 +40,8 @@ int run(int argc, char** argv) {
   int64_t threads = num_threads();
   Weights weights = Weights::as_stored;
   Flags flags(
-      "Continues a text with a model trained by train_gpt, or with a GPT-2 or a model of Llama's "
-      "family in Hugging Face's format.\n"
+      "Continues a text with a model trained by train_gpt, or with a GPT-2 or a model of\n"
+      "Llama's family in Hugging Face's format.\n"
       "  generate --model DIR --prompt \"...\"");
   flags.group("Text");
   flags.add("--model", folder, "DIR", "model folder written by train_gpt, or a GPT-2's");

@@ -143,7 +143,7 @@ TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
   // Pictures that cannot be written although gnuplot is installed.
   refused(kinds[0].first + "--text ab --out ''", "--out: expected a path");
   refused(kinds[0].first + "--text ab --out '" + folder.path.string() + "'",
-          "--out: expected a path");
+          "--out: expected a file");
   refused(kinds[0].first + "--text ab --html '" + (folder / "gpt/a.png") + "'", "--html");
   refused(kinds[0].first + "--text ab --out /dev/null/a.png", "cannot create the folder /dev/null");
   write_file_atomically(folder / "bert/config.json", "{\"model\": \"vase\"}");

@@ -41,9 +41,10 @@ TEST_CASE("train_gpt: --lora trains updates, saves them alone and merged, and re
   for (const char* file : {"model.safetensors", "adapter_model.safetensors", "adapter_config.json"})
     CHECK(bench.file(std::string("parts/") + file) == bench.file(std::string("out/") + file));
 
-  const std::string text = " --prompt a --tokens 20 --temperature 0";
+  const std::string text = " --prompt t --tokens 20 --temperature 0";
   const Result with =
       run("generate", "--model " + base + " --adapter '" + (bench / "out") + "'" + text);
+  CAPTURE(with.output);
   CHECK(with.status == 0);
   CHECK(with.output == run("generate", "--model '" + (bench / "out") + "'" + text).output);
 }
