@@ -1,4 +1,4 @@
-# make install and make uninstall: headers, libraries, gradus.pc and a CMake package under DESTDIR/PREFIX.
+# make install and make uninstall: headers, libraries, gradus.pc, a CMake package and the Python module under DESTDIR/PREFIX.
 
 root = $(DESTDIR)$(if $(filter /%,$(firstword $(PREFIX))),,$(error PREFIX must begin with /, got "$(PREFIX)"))$(PREFIX)
 
@@ -16,6 +16,7 @@ install:  ## installs headers, libraries, gradus.pc and a CMake package under DE
 # Libraries with another SONAME stay: programs may be linked to them.
 uninstall:  ## removes what make install installed
 	$(quiet)rm -rf "$(root)/include/gradus" "$(root)/lib/cmake/gradus" "$(root)/lib/pkgconfig/gradus.pc" \
+	  "$(root)/lib/python3/dist-packages/gradus.py" \
 	  "$(root)/lib/libgradus.a" "$(root)/lib/libgradus_mpi.so" "$(root)/lib/libgradus.so" "$(root)/lib/libgradus.so.$(abi)" \
 	  "$(root)"/lib/libgradus.so.$(abi).* "$(root)"/lib/glibc-hwcaps/*/libgradus.so.$(abi)
 
@@ -24,7 +25,8 @@ $(call lazy,public_headers,$(CXX) -std=c++20 -Ibuild/include -include gradus/gra
   | grep -o 'build/[^ ]*')
 
 # Template $(1) with its @names@ replaced.
-link_line = $(strip $(libraries) -fopenmp)
+# -L is left out: where BLAS lies on this machine says nothing about another. A C program needs libstdc++, too.
+link_line = $(strip $(filter-out -L%,$(libraries)) -fopenmp -lstdc++ -lm)
 filled = $(subst @prefix@,$(PREFIX),$(subst @version@,$(version),$(subst @abi@,$(abi),$(subst @libraries@,$(link_line),$(subst \
   @library_list@,$(subst $(space),;,$(link_line)),$(file <$(1)))))))
 
@@ -40,6 +42,8 @@ install-base: all
 	$(quiet)install -dm755 "$(root)/lib/pkgconfig" "$(root)/lib/cmake" "$(root)/lib/cmake/gradus"
 	$(foreach file,gradus.pc gradus-config.cmake gradus-config-version.cmake,\
 	  $(file >$(BUILD)/obj/$(file),$(call filled,.ci/$(file).in)))
+	$(file >$(BUILD)/obj/gradus.py,$(call filled,models/c/gradus.py))
+	$(quiet)install -Dm644 $(BUILD)/obj/gradus.py "$(root)/lib/python3/dist-packages/gradus.py"
 	$(quiet)install -m644 $(BUILD)/obj/gradus.pc "$(root)/lib/pkgconfig"
 	$(quiet)install -m644 $(BUILD)/obj/gradus-config.cmake $(BUILD)/obj/gradus-config-version.cmake \
 	  "$(root)/lib/cmake/gradus"

@@ -132,6 +132,69 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
   return x;
 }
 
+// ---- memory of another owner ----
+
+namespace {
+/// Calls the deleter when the last Storage lets go.
+struct Lease {
+  void* data = nullptr;
+  std::function<void(void*)> deleter;
+  Lease() = default;
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    if (deleter) deleter(data);
+  }
+};
+
+/// Returns the number of elements from the first to the last in memory. Throws Error if it is too
+/// large, or if two elements could share memory: from the smallest stride on, each must reach beyond
+/// the elements of the axes before it.
+int64_t checked_extent(const Shape& shape, const Shape& strides) {
+  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
+  for (int i = 0; i < shape.size(); ++i) {
+    check(strides[i] >= 0, "from_blob: expected strides >= 0, got ", strides,
+          "; copy the elements instead");
+    if (shape[i] > 1 && strides[i] > 0) axes.emplace_back(strides[i], shape[i]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t extent = 1, step = 0;
+  for (const auto& [stride, size] : axes) {
+    check(stride >= extent, "from_blob: elements of shape ", shape, " with strides ", strides,
+          " share memory; copy them instead");
+    check(!__builtin_mul_overflow(stride, size - 1, &step) &&
+              !__builtin_add_overflow(extent, step, &extent) && extent <= INT64_MAX / 16,
+          "from_blob: strides ", strides, " of shape ", shape, " reach too far");
+  }
+  return extent;
+}
+}  // namespace
+
+Tensor from_blob(void* data, const Shape& shape, const Shape& strides, Dtype dtype,
+                 std::function<void(void*)> deleter) {
+  check(!is_compressed(dtype), "from_blob: expected float32, float64, int64 or bool, got ", dtype);
+  check(shape.size() == strides.size(), "from_blob: ", strides.size(), " strides for shape ",
+        shape);
+  const int64_t numel = checked_numel("from_blob", shape), extent = checked_extent(shape, strides);
+  check(data || numel == 0, "from_blob: null data for shape ", shape);
+  check(reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size_of(dtype)) == 0,
+        "from_blob: data for ", dtype, " must be aligned to ", size_of(dtype), " bytes");
+  const auto impl = std::make_shared<core::TensorImpl>();
+  const auto lease = std::make_shared<Lease>();
+  impl->storage = std::make_shared<Storage>(lease, static_cast<std::byte*>(data),
+                                            numel == 0 ? 0 : extent * size_of(dtype));
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->dtype = dtype;
+  lease->data = data;
+  lease->deleter = std::move(deleter);  // nothing throws from here on
+  return Tensor(impl);
+}
+Tensor from_blob(void* data, const Shape& shape, Dtype dtype, std::function<void(void*)> deleter) {
+  checked_numel("from_blob", shape);
+  return from_blob(data, shape, contiguous_strides(shape), dtype, std::move(deleter));
+}
+
 // ---- random values ----
 
 namespace {

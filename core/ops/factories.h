@@ -129,6 +129,18 @@ template <core::Number T>
 Tensor from_data(const std::vector<T>& values) {
   return core::copied_from<T>(values, {std::ssize(values)});
 }
+///@{
+/// The same for elements in contiguous memory, such as an array.
+template <class T, size_t N>
+requires core::Number<std::remove_const_t<T>> Tensor from_data(std::span<T, N> values,
+                                                               const Shape& shape) {
+  return core::copied_from<std::remove_const_t<T>>(values, shape);
+}
+template <class T, size_t N>
+requires core::Number<std::remove_const_t<T>> Tensor from_data(std::span<T, N> values) {
+  return from_data(values, {std::ssize(values)});
+}
+///@}
 /// A copy of `rows`, which must have equal lengths, as a tensor (rows, columns).
 template <core::Number T>
 Tensor from_data(const std::vector<std::vector<T>>& rows) {
@@ -144,6 +156,28 @@ Tensor from_data(const std::vector<std::vector<T>>& rows) {
 /// Bytes, such as pixels, as floating-point values 0 to 255. Throws Error unless there are
 /// shape.numel() of them. (from_data converts bytes to int64, as it does all integers.)
 Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtype = float32);
+
+// ---- memory of another owner ----
+
+/// A tensor over existing elements, which are not copied: what is written through the tensor is
+/// seen in the memory, and the reverse. Element (i, j) is at data + i * strides[0] + j * strides[1],
+/// in elements. A stride of 0 repeats the elements along its axis, as expand() does; such a tensor
+/// cannot be changed in place. Bools are bytes of 0 and 1.
+///
+/// When the last tensor, view and graph node has let go of the memory, `deleter` is called once with
+/// `data`, on the thread that let go; it must not throw. Without a deleter the memory must outlive
+/// them all. No op takes the memory for its own results. A change that does not go through a tensor
+/// is unknown to backward, which reads what it finds.
+///
+/// Throws Error, without calling the deleter (so the memory is still the caller's), if data is null
+/// (unless there are no elements) or not aligned to the elements' size, a stride is negative, two
+/// elements could share memory other than along an axis of stride 0, or the dtype is bfloat16 or
+/// int8.
+Tensor from_blob(void* data, const Shape& shape, const Shape& strides, Dtype dtype,
+                 std::function<void(void*)> deleter = {});
+/// The same for elements in row-major order.
+Tensor from_blob(void* data, const Shape& shape, Dtype dtype = float32,
+                 std::function<void(void*)> deleter = {});
 
 // ---- random values ----
 // Element i depends only on the calling thread's generator and on i, so the values are the same at

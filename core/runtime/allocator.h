@@ -53,6 +53,8 @@ class Storage {
   /// Pointer to the first byte, aligned to 64 bytes unless the memory has an `owner`.
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }  ///< the size given to the constructor
+  /// Whether the memory has an `owner`, who may read it after the last tensor has let go.
+  bool has_owner() const { return owner_ != nullptr; }
 
   /// Number of in-place changes so far. Backward compares it with the number at the time when a
   /// tensor was saved.

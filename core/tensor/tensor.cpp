@@ -76,7 +76,8 @@ bool Tensor::is_contiguous() const {
 }
 
 bool Tensor::is_sole_owner() const {
-  return defined() && impl_.use_count() == 1 && impl_->storage.use_count() == 1;
+  return defined() && impl_.use_count() == 1 && impl_->storage.use_count() == 1 &&
+         !impl_->storage->has_owner();
 }
 
 void* Tensor::raw_data(Dtype requested) const {

@@ -251,7 +251,7 @@ class Tensor {
   /// As impl(), but null if this tensor is undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
   /// Whether nothing but this handle holds the tensor's storage: no other handle or view, no saved
-  /// tensor, no .grad.
+  /// tensor, no .grad, and no owner outside gradus (see from_blob).
   bool is_sole_owner() const;
 
  private:

@@ -1,10 +1,13 @@
-// Tensor factories: from literals, vectors and bytes; sequences; random values.
+// Tensor factories: from literals, vectors, bytes and memory of others; sequences; random values.
 
 #include "gradus/core/ops/factories.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <thread>
 
 #include "gradus/core/ops/ops.h"
 #include "tests/support/compare.h"
@@ -157,4 +160,105 @@ TEST_CASE("tensors like another have its shape and dtype; the same key draws the
   CHECK(values(randperm(9, key)) != values(randperm(9, {6, 0})));
   manual_seed(5);
   CHECK(values(randperm(9)) == values(randperm(9, key)));
+}
+
+TEST_CASE("from_data: spans of arrays") {
+  const std::array<int32_t, 3> fixed{1, -2, 3};
+  CHECK(from_data(std::span(fixed)).dtype() == int64);
+  CHECK(values(from_data(std::span(fixed), {3, 1})) == Values{1, -2, 3});
+  double given[] = {1.5, 2};
+  const Tensor copy = from_data(std::span<double>(given, 2));
+  given[0] = 7;
+  CHECK(copy.dtype() == float64);
+  CHECK(values(copy) == Values{1.5, 2});
+  CHECK_THROWS_WITH(from_data(std::span(fixed), {2}),
+                    Contains("from_data: 3 values for shape (2,)"));
+}
+
+TEST_CASE("from_blob: shares memory both ways, in place and through views") {
+  float memory[] = {1, 2, 3, 4, 5, 6};
+  const int64_t live = memory_stats().live;
+  const Tensor x = from_blob(memory, {2, 3});
+  CHECK(memory_stats().live == live);
+  memory[4] = 50;
+  CHECK(values(x) == Values{1, 2, 3, 4, 50, 6});
+  x[1].mul_(2);
+  CHECK(memory[3] == 8);
+  CHECK(memory[2] == 3);
+  const Tensor column = from_blob(memory + 1, {2}, Shape{3}, float32);  // elements 1 and 4
+  CHECK(values(column) == Values{2, 100});
+  column.fill_(-1);
+  CHECK(memory[4] == -1);
+  CHECK(memory[5] == 12);
+  CHECK(values(from_blob(memory, {3, 2}, {1, 3}, float32)) == Values{1, 8, -1, -1, 3, 12});
+}
+
+TEST_CASE("from_blob: calls the deleter once, after the last tensor, view and graph node") {
+  double memory[] = {1, 2};
+  std::vector<void*> freed;
+  const auto deleter = [&](void* p) { freed.push_back(p); };
+  {
+    Tensor x = from_blob(memory, {2}, float64, deleter);
+    x.requires_grad_();
+    Tensor y = (x * x).sum();
+    const Tensor view = x.slice(0, 1);
+    x = Tensor();
+    y.backward();
+    CHECK(freed.empty());
+  }
+  CHECK(freed == std::vector<void*>{memory});
+  Tensor w = tensor({3, 4}, float64).requires_grad_();
+  Tensor loss = (w * from_blob(memory, {2}, float64, deleter)).sum();  // a graph node holds it
+  CHECK(freed.size() == 1);
+  std::thread([&] { loss.backward(); }).join();
+  CHECK(freed.size() == 2);
+  CHECK(values(w.grad()) == Values{1, 2});
+  from_blob(nullptr, {0, 3}, float32, deleter);
+  CHECK(freed.size() == 3);
+}
+
+TEST_CASE("from_blob: gradients, and no op takes the memory for its results") {
+  float logits[] = {1, 2, 3, 0}, gradient[] = {1, 1};
+  {
+    const Tensor x = from_blob(logits, {2, 2}).requires_grad_();
+    cross_entropy(x, tensor({0, 1}, int64)).backward();
+    CHECK_THAT(x.grad().to_vector<double>(),
+               Catch::Approx(std::vector<double>{-0.36552929, 0.36552929, 0.47628706, -0.47628706})
+                   .epsilon(1e-6));
+  }
+  CHECK(logits[0] == 1);
+  const Tensor w = tensor({2, 3}).requires_grad_();
+  const Tensor y = w.tanh();
+  y.register_hook([&](const Tensor&) { return from_blob(gradient, {2}); });
+  y.sum().backward();
+  w.grad().fill_(5);  // in memory of its own
+  CHECK(gradient[0] == 1);
+  CHECK(gradient[1] == 1);
+  CHECK_FALSE(from_blob(gradient, {2}).is_sole_owner());
+}
+
+TEST_CASE("from_blob: refuses what it cannot share, and leaves the memory to the caller") {
+  alignas(8) float memory[16] = {};
+  int freed = 0;
+  auto refused = [&](void* data, const Shape& shape, const Shape& strides, Dtype dtype,
+                     const char* message) {
+    CHECK_THROWS_WITH(from_blob(data, shape, strides, dtype, [&](void*) { ++freed; }),
+                      Contains(message));
+  };
+  refused(nullptr, {2}, {1}, float32, "from_blob: null data for shape (2,)");
+  refused(reinterpret_cast<char*>(memory) + 2, {2}, {1}, float32,
+          "from_blob: data for float32 must be aligned to 4 bytes");
+  refused(memory + 1, {2}, {1}, int64, "from_blob: data for int64 must be aligned to 8 bytes");
+  refused(memory, {2}, {-1}, float32, "from_blob: expected strides >= 0, got (-1,)");
+  refused(memory, {3, 3}, {1, 1}, float32, "share memory");
+  refused(memory, {2, 3}, {2, 1}, float32, "share memory");
+  refused(memory, {2, 3}, {3}, float32, "from_blob: 1 strides for shape (2, 3)");
+  refused(memory, {-1}, {1}, float32, "from_blob: negative size in shape (-1,)");
+  refused(memory, {INT64_MAX / 2, 3}, {3, 1}, float32, "from_blob: too many elements in shape");
+  refused(memory, {3}, {INT64_MAX / 2}, float32, "reach too far");
+  refused(memory, {2}, {1}, bfloat16, "expected float32, float64, int64 or bool, got bfloat16");
+  CHECK(freed == 0);
+  const Tensor repeated = from_blob(memory, {3, 2}, {0, 1}, float32);
+  CHECK(values(repeated + 1) == Values{1, 1, 1, 1, 1, 1});
+  CHECK_THROWS_WITH(repeated.add_(repeated), Contains("elements share memory"));
 }

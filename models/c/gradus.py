@@ -1,0 +1,422 @@
+"""gradus in Python: tensors that share memory with NumPy, models loaded, run and trained.
+
+    import numpy, gradus
+    model = gradus.Sequential("linear 2 16, tanh, linear 16 1")
+    optimizer = gradus.Optimizer(model, "adamw lr=0.01")
+    loss = gradus.mse_loss(model(x), y)      # x, y: NumPy arrays of float32
+    loss.backward()
+    optimizer.step()
+    print(loss.item(), numpy.asarray(model(x)))
+
+The module needs libgradus.so and nothing else; NumPy only sees what tensors offer it. It takes the library named by
+the environment's GRADUS_LIBRARY, else the one installed with it, else the one that the system's loader finds. Errors
+of the library are raised as gradus.Error.
+"""
+import contextlib
+import ctypes
+import os
+import sys
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
+
+_SONAME = "libgradus.so.@abi@"
+_DTYPES = ("<f4", "<f8", "<i8", "|b1")  # in the order of gradus_dtype
+_NAMES = ("float32", "float64", "int64", "bool")
+
+
+class Error(Exception):
+    """An error of the library; its text opens with the operation."""
+
+
+class _Array(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("dtype", c_int32), ("rank", c_int32), ("shape", c_int64 * 8),
+                ("strides", c_int64 * 8)]
+
+
+class _GenerateOptions(ctypes.Structure):
+    _fields_ = [("tokens", c_int64), ("temperature", c_double), ("top_k", c_int64), ("top_p", c_double),
+                ("seed", c_uint64), ("vocab", c_int64), ("stop_token", c_int64)]
+
+
+def _installed():
+    """The installed library for this processor's level, as the system's loader would choose it, or None."""
+    lib = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    flags = set()
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as f:
+        flags = set(next((line for line in f if line.startswith("flags")), "").split())
+    levels = []
+    if {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"} <= flags:
+        levels = ["glibc-hwcaps/x86-64-v3"]
+        if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags:
+            levels.insert(0, "glibc-hwcaps/x86-64-v4")
+    paths = [os.path.join(lib, level, _SONAME) for level in levels + [""]]
+    return next(filter(os.path.exists, paths), None)
+
+
+_release_type = ctypes.CFUNCTYPE(None, c_void_p)
+_token_type = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64)
+_lib = ctypes.CDLL(os.environ.get("GRADUS_LIBRARY") or _installed() or _SONAME)
+
+_out = POINTER(c_void_p)
+_SIGNATURES = {
+    "set_threads": [c_int], "seed": [c_uint64], "grad_mode": [c_int], "eval_mode": [c_int],
+    "tensor_copy": [POINTER(_Array), _out],
+    "tensor_share": [POINTER(_Array), _release_type, c_void_p, _out],
+    "tensor_free": [c_void_p], "tensor_array": [c_void_p, POINTER(_Array)],
+    "tensor_item": [c_void_p, POINTER(c_double)],
+    "tensor_reshape": [c_void_p, POINTER(c_int64), c_int, _out],
+    "op": [c_char_p, _out, c_int, _out],
+    "tensor_requires_grad": [c_void_p, c_int], "tensor_grad": [c_void_p, _out], "backward": [c_void_p],
+    "sequential": [c_char_p, _out], "load": [c_char_p, _out], "module_free": [c_void_p],
+    "module_run": [c_void_p, c_void_p, _out],
+    "module_parameter_count": [c_void_p, POINTER(c_int64)],
+    "module_parameter": [c_void_p, c_int64, POINTER(c_char_p), _out],
+    "module_requires_grad": [c_void_p, c_int], "module_zero_grad": [c_void_p],
+    "module_save": [c_void_p, c_char_p], "module_load": [c_void_p, c_char_p],
+    "optimizer_new": [c_void_p, c_char_p, _out], "optimizer_free": [c_void_p],
+    "optimizer_step": [c_void_p, c_double], "optimizer_zero_grad": [c_void_p],
+    "optimizer_set_lr": [c_void_p, c_double],
+    "tokenizer_load": [c_char_p, _out], "tokenizer_free": [c_void_p],
+    "tokenizer_size": [c_void_p, POINTER(c_int64)],
+    "tokenizer_encode": [c_void_p, c_char_p, POINTER(c_int64), c_int64, POINTER(c_int64)],
+    "tokenizer_decode": [c_void_p, POINTER(c_int64), c_int64, c_char_p, c_int64, POINTER(c_int64)],
+    "generate_defaults": [POINTER(_GenerateOptions)],
+    "generate": [c_void_p, POINTER(c_int64), c_int64, POINTER(_GenerateOptions), _token_type, c_void_p],
+}
+for _name, _arguments in _SIGNATURES.items():
+    getattr(_lib, "gradus_" + _name).argtypes = _arguments
+    getattr(_lib, "gradus_" + _name).restype = None if _name.endswith("_free") else c_int
+_lib.gradus_version.restype = _lib.gradus_last_error.restype = c_char_p
+
+__version__ = _lib.gradus_version().decode()
+
+
+def _call(name, *arguments):
+    if getattr(_lib, "gradus_" + name)(*arguments) != 0:
+        raise Error(_lib.gradus_last_error().decode(errors="replace"))
+
+
+def _made(name, *arguments):
+    """Calls a function whose last argument receives a handle, and returns it; None if that is null."""
+    out = c_void_p()
+    _call(name, *arguments, byref(out))
+    return out.value
+
+
+class _Handle:
+    """Owns a handle of the library, freed with the object."""
+    _free = None
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    def __del__(self):
+        if getattr(self, "_handle", None) and not sys.is_finalizing():
+            self._free(self._handle)
+
+
+# NumPy arrays whose memory tensors share, by a number.
+_shared = {}
+_next_key = iter(range(1, sys.maxsize)).__next__
+_release = _release_type(lambda key: _shared.pop(key, None))
+
+
+def _described(array):
+    """The _Array of anything with NumPy's __array_interface__."""
+    interface = getattr(array, "__array_interface__", None)
+    if interface is None:
+        raise TypeError(f"gradus: expected a Tensor or a NumPy array, got {type(array).__name__}")
+    if interface["typestr"] not in _DTYPES:
+        raise TypeError(f"gradus: expected elements of {', '.join(_NAMES)}, got {interface['typestr']}; "
+                        "convert them with astype")
+    shape, strides, size = interface["shape"], interface.get("strides"), int(interface["typestr"][2:])
+    if len(shape) > 8:
+        raise ValueError(f"gradus: expected at most 8 axes, got {len(shape)}")
+    if strides is None:
+        strides = [0] * len(shape)
+        step = size
+        for i in reversed(range(len(shape))):
+            strides[i] = step
+            step *= max(shape[i], 1)
+    if any(s % size for s in strides):
+        raise ValueError(f"gradus: strides of {strides} bytes are not whole elements; copy the array")
+    return _Array(interface["data"][0], _DTYPES.index(interface["typestr"]), len(shape),
+                  (c_int64 * 8)(*shape), (c_int64 * 8)(*(s // size for s in strides))), interface["data"][1]
+
+
+class Tensor(_Handle):
+    """A tensor. Tensor(array) shares the array's memory, and numpy.asarray(tensor) the tensor's: what one writes the
+    other sees, and each keeps the memory alive. backward() does not notice such writes."""
+    _free = _lib.gradus_tensor_free
+
+    def __init__(self, array):
+        described, read_only = _described(array)
+        if read_only:
+            raise ValueError("gradus: the array is read-only; copy it, or use gradus.copy")
+        key = _next_key()
+        _shared[key] = array
+        try:
+            super().__init__(_made("tensor_share", described, _release, key))
+        except Error:
+            del _shared[key]
+            raise
+
+    @classmethod
+    def _of(cls, handle):
+        tensor = cls.__new__(cls)
+        _Handle.__init__(tensor, handle)
+        return tensor
+
+    def _array(self):
+        array = _Array()
+        _call("tensor_array", self._handle, array)
+        return array
+
+    @property
+    def __array_interface__(self):
+        a = self._array()
+        size = int(_DTYPES[a.dtype][2:])
+        return {"version": 3, "typestr": _DTYPES[a.dtype], "data": (a.data or 0, False),
+                "shape": tuple(a.shape[:a.rank]), "strides": tuple(s * size for s in a.strides[:a.rank])}
+
+    @property
+    def shape(self):
+        """The sizes of the axes."""
+        a = self._array()
+        return tuple(a.shape[:a.rank])
+
+    @property
+    def dtype(self):
+        """The elements' type: "float32", "float64", "int64" or "bool"."""
+        return _NAMES[self._array().dtype]
+
+    def numpy(self):
+        """The tensor as a NumPy array, which shares its memory."""
+        import numpy
+        return numpy.asarray(self)
+
+    def item(self):
+        """The value of a tensor of one element."""
+        value = c_double()
+        _call("tensor_item", self._handle, value)
+        return value.value
+
+    def reshape(self, *shape):
+        """The same elements in another shape; one size may be -1."""
+        return Tensor._of(_made("tensor_reshape", self._handle, (c_int64 * len(shape))(*shape), len(shape)))
+
+    def requires_grad_(self, on=True):
+        """Sets whether gradients flow to this tensor."""
+        _call("tensor_requires_grad", self._handle, on)
+        return self
+
+    @property
+    def grad(self):
+        """The accumulated gradient, or None."""
+        handle = _made("tensor_grad", self._handle)
+        return Tensor._of(handle) if handle else None
+
+    def backward(self):
+        """Accumulates the gradients of this loss of one element."""
+        _call("backward", self._handle)
+
+    def __repr__(self):
+        return f"gradus.Tensor(shape={self.shape}, dtype={self.dtype})"
+
+    def __add__(self, other): return op("add", self, other)
+    def __sub__(self, other): return op("sub", self, other)
+    def __mul__(self, other): return op("mul", self, other)
+    def __truediv__(self, other): return op("div", self, other)
+    def __matmul__(self, other): return op("matmul", self, other)
+    def __neg__(self): return op("neg", self)
+
+
+def _tensor(x):
+    return x if isinstance(x, Tensor) else Tensor(x)
+
+
+def copy(array):
+    """A tensor with a copy of the array's elements."""
+    return Tensor._of(_made("tensor_copy", _described(array)[0]))
+
+
+def op(name, *inputs):
+    """The result of an op of gradus_op in gradus/models/c/gradus.h, such as op("softmax", x)."""
+    tensors = [_tensor(x) for x in inputs]
+    handles = (c_void_p * len(tensors))(*(t._handle for t in tensors))
+    return Tensor._of(_made("op", name.encode(), handles, len(tensors)))
+
+
+def cross_entropy(logits, targets):
+    """The mean cross entropy of logits (..., C) with targets int64 (...) or probabilities (..., C)."""
+    return op("cross_entropy", logits, targets)
+
+
+def mse_loss(x, target):
+    """The mean squared difference."""
+    return op("mse_loss", x, target)
+
+
+class Module(_Handle):
+    """A model: a loaded folder or a Sequential."""
+    _free = _lib.gradus_module_free
+
+    def __call__(self, x):
+        x = _tensor(x)  # alive during the call
+        return Tensor._of(_made("module_run", self._handle, x._handle))
+
+    def parameters(self):
+        """The parameters by name; they share their memory with the model's."""
+        count, name, found = c_int64(), c_char_p(), {}
+        _call("module_parameter_count", self._handle, count)
+        for i in range(count.value):
+            handle = _made("module_parameter", self._handle, i, name)
+            found[name.value.decode()] = Tensor._of(handle)
+        return found
+
+    def requires_grad_(self, on=True):
+        """Sets whether the parameters are trained."""
+        _call("module_requires_grad", self._handle, on)
+
+    def zero_grad(self):
+        """Clears the gradients."""
+        _call("module_zero_grad", self._handle)
+
+    def save(self, path):
+        """Writes the weights to a safetensors file."""
+        _call("module_save", self._handle, os.fsencode(path))
+
+    def load(self, path):
+        """Reads the weights from a safetensors file."""
+        _call("module_load", self._handle, os.fsencode(path))
+
+    def generate(self, prompt, on_token=None, **options):
+        """Continues the prompt, a list of token ids, and returns the new ones. Calls on_token(id) with each; if that
+        returns True the text ends. What on_token raises, KeyboardInterrupt too, ends the text and is raised here.
+        Options: tokens, temperature, top_k, top_p, seed, vocab, stop_token (gradus_generate_options)."""
+        settings, ids, raised = _GenerateOptions(), [], []
+        _call("generate_defaults", settings)
+        for name, value in options.items():
+            if name not in dict(_GenerateOptions._fields_):
+                raise TypeError(f"generate: unknown option {name!r}")
+            setattr(settings, name, value)
+
+        def take(_, token):
+            try:
+                if raised:
+                    return 1
+                ids.append(token)
+                return on_token is not None and on_token(token) is True
+            except BaseException as error:
+                raised.append(error)
+                return 1
+
+        def unraisable(info):  # KeyboardInterrupt may come as `take` is entered, before its try
+            if info.object is take:
+                raised.append(info.exc_value)
+            else:
+                before(info)
+
+        prompt = list(prompt)
+        before, sys.unraisablehook = sys.unraisablehook, unraisable
+        try:
+            _call("generate", self._handle, (c_int64 * len(prompt))(*prompt), len(prompt), settings,
+                  _token_type(take), None)
+        finally:
+            sys.unraisablehook = before
+        if raised:
+            raise raised[0]
+        return ids
+
+
+class Sequential(Module):
+    """Layers applied one after the other, as described for gradus_sequential in gradus/models/c/gradus.h:
+    Sequential("linear 784 256, relu, dropout 0.1, linear 256 10")."""
+
+    def __init__(self, layers):
+        super().__init__(_made("sequential", layers.encode()))
+
+
+def load(folder):
+    """Loads a model folder: a GPT, a model of Llama's family or a ViT, gradus's own or Hugging Face's."""
+    return Module(_made("load", os.fsencode(folder)))
+
+
+class Optimizer(_Handle):
+    """Updates a model's parameters: Optimizer(model, "adamw lr=3e-4 weight_decay=0.1"); see gradus_optimizer_new."""
+    _free = _lib.gradus_optimizer_free
+
+    def __init__(self, module, rule):
+        super().__init__(_made("optimizer_new", module._handle, rule.encode()))
+
+    def step(self, max_norm=0):
+        """Updates the parameters, with gradients scaled down to a global norm of max_norm if that is above 0."""
+        _call("optimizer_step", self._handle, max_norm)
+
+    def zero_grad(self):
+        """Clears the gradients."""
+        _call("optimizer_zero_grad", self._handle)
+
+    def set_lr(self, lr):
+        """Sets the learning rate."""
+        _call("optimizer_set_lr", self._handle, lr)
+
+
+class Tokenizer(_Handle):
+    """Text to token ids and back: Tokenizer(file or model folder)."""
+    _free = _lib.gradus_tokenizer_free
+
+    def __init__(self, path):
+        super().__init__(_made("tokenizer_load", os.fsencode(path)))
+
+    def __len__(self):
+        count = c_int64()
+        _call("tokenizer_size", self._handle, count)
+        return count.value
+
+    def encode(self, text):
+        """The text's token ids, first those that begin every text."""
+        if "\0" in text:
+            raise ValueError("encode: the text has a character 0, which ends a C string")
+        text, count = text.encode(), c_int64()
+        _call("tokenizer_encode", self._handle, text, None, 0, count)
+        ids = (c_int64 * count.value)()
+        _call("tokenizer_encode", self._handle, text, ids, count.value, count)
+        return list(ids)
+
+    def decode(self, ids):
+        """The text of token ids; bytes that are not UTF-8 become U+FFFD."""
+        given, size = (c_int64 * len(ids))(*ids), c_int64()
+        _call("tokenizer_decode", self._handle, given, len(ids), None, 0, size)
+        text = ctypes.create_string_buffer(size.value + 1)
+        _call("tokenizer_decode", self._handle, given, len(ids), text, size.value, size)
+        return text.raw[:size.value].decode(errors="replace")
+
+
+def set_threads(n):
+    """Sets the number of threads that ops use."""
+    _call("set_threads", n)
+
+
+def seed(number):
+    """Seeds this thread's random numbers: initial weights, dropout."""
+    _call("seed", number)
+
+
+@contextlib.contextmanager
+def no_grad():
+    """with no_grad(): no gradients are recorded on this thread."""
+    before = _lib.gradus_grad_mode(0)
+    try:
+        yield
+    finally:
+        _lib.gradus_grad_mode(before)
+
+
+@contextlib.contextmanager
+def eval_mode():
+    """with eval_mode(): layers on this thread behave as in evaluation; dropout is off."""
+    before = _lib.gradus_eval_mode(1)
+    try:
+        yield
+    finally:
+        _lib.gradus_eval_mode(before)

@@ -1,0 +1,95 @@
+#pragma once
+// What the C interface's handles hold, and how its functions report errors.
+
+#include <memory>
+
+#include "gradus/models/c/gradus.h"
+#include "gradus/models/data/tokenizers/tokenizer.h"
+#include "gradus/models/decoding.h"
+#include "gradus/nn/module.h"
+#include "gradus/optim/optimizer.h"
+
+struct gradus_tensor {
+  gradus::Tensor value;
+};
+
+struct gradus_module {
+  std::shared_ptr<gradus::nn::Module> module;  // referred to by the functions
+  std::function<gradus::Tensor(const gradus::Tensor&)> run;
+  // Undefined unless the module is a language model.
+  std::function<void(const std::vector<int64_t>&, const gradus::models::GenerateOptions&)> generate;
+  gradus::NamedTensors parameters;
+};
+
+struct gradus_optimizer {
+  std::unique_ptr<gradus::optim::Optimizer> value;
+};
+
+struct gradus_tokenizer {
+  std::unique_ptr<gradus::models::Tokenizer> value;
+};
+
+namespace gradus::models::internal {
+
+/// Keeps the message for gradus_last_error() and returns `status`.
+int failed(gradus_status status, const char* message) noexcept;
+
+/// Calls f and returns GRADUS_OK or, if it throws, the code of the error.
+template <class F>
+int guarded(const F& f) noexcept {
+  try {
+    f();
+    return GRADUS_OK;
+  } catch (const Error& e) {
+    return failed(GRADUS_INVALID, e.what());
+  } catch (const std::bad_alloc&) {
+    return failed(GRADUS_NO_MEMORY, "out of memory");
+  } catch (const std::exception& e) {
+    return failed(GRADUS_INTERNAL, e.what());
+  } catch (...) {
+    return failed(GRADUS_INTERNAL, "an exception of an unknown type");
+  }
+}
+
+/// Throws Error, opening with `op`, if a pointer is null.
+template <class... Pointers>
+void check_given(const char* op, const Pointers*... pointers) {
+  core::check((pointers && ...), op, ": expected a pointer, got null");
+}
+
+/// Sets *out to a handle of the tensor.
+inline void hand_out(Tensor value, gradus_tensor** out) {
+  *out = new gradus_tensor{std::move(value)};
+}
+
+/// A name, numbers and options of the form NAME=NUMBER, as in "conv2d 3 16 3 padding=1". Throws
+/// Error, opening with `op`, on other words, and at check_used() on an option that nobody read.
+class Spec {
+ public:
+  Spec(const char* op, const std::string& text);
+  const std::string& name() const { return name_; }
+  /// Throws Error unless there are `count` numbers.
+  void expect(size_t count) const;
+  double number(size_t i) const { return numbers_[i]; }
+  /// Number i as an integer.
+  int64_t size(size_t i) const;
+  /// Sets `value` if the option is given.
+  void read(const char* option, double& value);
+  void read(const char* option, int64_t& value);
+  void read(const char* option, bool& value);
+  void check_used() const;
+
+ private:
+  int64_t whole(double value) const;
+  const char* op_;
+  std::string text_, name_;
+  std::vector<double> numbers_;
+  std::vector<std::pair<std::string, double>> options_;  // not read yet
+};
+
+/// Makes the module of gradus_sequential.
+gradus_module make_sequential(const char* layers);
+/// Makes the optimiser of gradus_optimizer_new.
+std::unique_ptr<optim::Optimizer> make_optimizer(const nn::Module& module, const char* rule);
+
+}  // namespace gradus::models::internal

@@ -1,0 +1,126 @@
+"""Checks that the Python module shares memory with NumPy both ways, keeps it alive, and reports errors."""
+import gc
+import os
+import signal
+import sys
+import tempfile
+import weakref
+
+import gradus
+import numpy as np
+
+
+def refused(kind, text, call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except kind as error:
+        assert text in str(error), f"expected {text!r} in {str(error)!r}"
+    else:
+        raise AssertionError(f"expected {kind.__name__}: {text}")
+
+
+def shares():
+    for dtype in (np.float32, np.float64, np.int64, bool):
+        array = np.arange(6).reshape(2, 3).astype(dtype)
+        tensor = gradus.Tensor(array)
+        assert tensor.shape == (2, 3) and tensor.dtype == np.dtype(dtype).name
+        seen = np.asarray(tensor)
+        assert seen.dtype == array.dtype and seen.ctypes.data == array.ctypes.data
+        seen[1, 2] = 0
+        assert not array[1, 2]
+        array[0, 0] = 1
+        assert seen[0, 0] == 1
+    array = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for view in (array[1:, ::2], array.T, array[2], array[:0], array[0, :1].reshape(()), array[:, None]):
+        assert np.array_equal(gradus.Tensor(view), view)
+    turned = gradus.op("transpose", array).numpy()
+    turned[5, 1] = -1
+    assert array[1, 5] == -1
+    copied = gradus.copy(array)
+    array[0, 0] = 99
+    assert copied.numpy()[0, 0] == 0
+    weight = gradus.Sequential("linear 2 3").parameters()["0.weight"]
+    weight.numpy()[:] = 0
+    assert np.count_nonzero(weight) == 0
+
+
+def lives():
+    array = np.ones(1000, np.float32)
+    gone = weakref.ref(array)
+    tensor = gradus.Tensor(array)
+    del array
+    assert gone() is not None
+    total = (tensor * tensor.requires_grad_()).reshape(10, 100)
+    loss = gradus.op("sum", total)
+    del tensor, total
+    assert gone() is not None  # the graph holds it
+    loss.backward()
+    del loss
+    gc.collect()
+    assert gone() is None and not gradus._shared
+    view = gradus.op("add", np.ones(3, np.float32), np.ones(3, np.float32)).numpy()[1:]
+    gc.collect()
+    assert np.array_equal(view, [2, 2])  # the array holds the tensor
+    again = gradus.Tensor(gradus.Tensor(view).numpy())
+    again.numpy()[0] = 7
+    assert view[0] == 7
+    refused(gradus.Error, "expected strides >= 0", gradus.Tensor, np.ones(3)[::-1])
+    assert len(gradus._shared) == 2
+
+
+def refuses():
+    refused(TypeError, "elements of float32, float64, int64, bool, got <i4", gradus.Tensor, np.ones(3, np.int32))
+    refused(TypeError, "expected a Tensor or a NumPy array, got list", gradus.Tensor, [1.0])
+    refused(ValueError, "read-only", gradus.Tensor, np.broadcast_to(np.ones(2), (3, 2)))
+    refused(ValueError, "not whole elements", gradus.Tensor, np.zeros(2, "f8,i4")["f0"])
+    refused(ValueError, "at most 8 axes", gradus.Tensor, np.ones([1] * 9))
+    refused(gradus.Error, "matmul: ", gradus.op, "matmul", np.ones((2, 3)), np.ones((2, 3)))
+    refused(gradus.Error, "nowhere", gradus.load, "/nowhere")
+    refused(gradus.Error, "expected layers", gradus.Sequential, "")
+
+
+def modes_and_files():
+    net = gradus.Sequential("linear 2 2, dropout 0.5")
+    x = np.ones((50, 2), np.float32)
+    with gradus.eval_mode(), gradus.no_grad():
+        assert np.array_equal(net(x), net(x))
+        refused(gradus.Error, "", gradus.op("sum", net(x)).backward)
+    assert not np.array_equal(net(x), net(x))
+    gradus.op("sum", net(x)).backward()
+    weight = net.parameters()["0.weight"]
+    assert weight.grad is not None
+    net.zero_grad()
+    assert weight.grad is None
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "weights.safetensors")
+        net.save(path)
+        other = gradus.Sequential("linear 2 2")
+        other.load(path)
+    assert np.array_equal(other.parameters()["0.weight"], weight)
+
+
+def generates(folder):
+    model, tokenizer = gradus.load(folder), gradus.Tokenizer(folder)
+    prompt = tokenizer.encode("int")
+    assert tokenizer.decode(prompt) == "int"
+    ids = model.generate(prompt, tokens=9, seed=3, vocab=len(tokenizer))
+    assert len(ids) == 9 and ids == model.generate(prompt, tokens=9, seed=3, vocab=len(tokenizer))
+    seen = []
+    assert len(model.generate(prompt, lambda i: seen.append(i) or len(seen) == 4)) == 4
+    refused(ZeroDivisionError, "", model.generate, prompt, lambda i: 1 / 0)
+    refused(TypeError, "unknown option 'token'", model.generate, prompt, token=3)
+
+    def interrupt(_):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    refused(KeyboardInterrupt, "", model.generate, prompt, interrupt)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)  # arrives while the library computes a token
+    refused(KeyboardInterrupt, "", model.generate, prompt, tokens=10**9)
+
+
+shares()
+lives()
+refuses()
+modes_and_files()
+generates(sys.argv[1])
