@@ -12,6 +12,7 @@
 #include "gradus/core/files/open_file.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/products/compressed.h"
+#include "gradus/core/kernels/products/float16.h"
 #include "gradus/core/runtime/ceil_div.h"
 #include "gradus/core/tensor/autograd.h"
 
@@ -37,17 +38,6 @@ char* bytes_of(const Tensor& t) {
 }
 
 // ---- element types ----
-
-float float_from_half(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, fraction = h & 0x3ffu;
-  const uint32_t exponent = (h >> 10) & 0x1fu;
-  if (exponent == 0) {  // zero and subnormals: fraction 2^-24
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;
-  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
-}
 
 bool bool_from_byte(uint8_t x) { return x != 0; }
 
@@ -84,7 +74,7 @@ const StoredType stored_types[] = {
     {"F64", 8, float64, nullptr},
     {"I64", 8, int64, nullptr},
     {"BOOL", 1, boolean, convert_all<uint8_t, bool, bool_from_byte>},
-    {"F16", 2, float32, convert_all<uint16_t, float, float_from_half>},
+    {"F16", 2, float32, convert_all<uint16_t, float, kernel::float_from_float16>},
     {"BF16", 2, float32, convert_all<uint16_t, float, kernel::float_from_bfloat16>},
     {"I32", 4, int64, convert_integers<int32_t>},
     {"I16", 2, int64, convert_integers<int16_t>},

@@ -32,6 +32,7 @@ struct HuggingFaceLayer {
     /// queries and keys, whose features i and i + D/2 of a head of D rotate together; ours are 2i and
     /// 2i + 1. A third part, values, is as it is.
     rotary,
+    heads,  ///< joined queries, keys and values, whose features are in our order
   };
   const char* layer;                   ///< our name
   std::vector<const char*> hf_layers;  ///< Hugging Face's names; if several, ours joins them

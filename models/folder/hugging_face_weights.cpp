@@ -60,7 +60,7 @@ std::vector<Part> parts_of(const HuggingFaceParameter& parameter, int64_t rows,
   const auto count = std::ssize(parameter.names);
   const bool is_rotary = parameter.layer->kind == HuggingFaceLayer::rotary;
   std::vector<int64_t> sizes(static_cast<size_t>(count), rows / count);
-  if (is_rotary) {
+  if (is_rotary || parameter.layer->kind == HuggingFaceLayer::heads) {
     const int64_t keys = layout.kv_heads * layout.head_dim;
     if (count == 1) sizes = {layout.head_dim};
     if (count == 3) sizes = {layout.heads * layout.head_dim, keys, keys};
@@ -302,6 +302,18 @@ HuggingFaceFile read_hugging_face_weights(const std::string& dir) {
   return {path, load_safetensors(path).tensors};  // throws: the file is missing
 }
 
+NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
+                          HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads) {
+  try {
+    WeightLoader loader(names, layout, file, heads.optional, heads.required);
+    loader.check_all(model.state_dict());
+    model.to(loader.dtype());
+    return loader.copy(model.state_dict());
+  } catch (const Error& e) {
+    fail(file.path, ": ", e.what());
+  }
+}
+
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options) {
   const HuggingFaceModel& hf_model = hugging_face_model(config);
@@ -317,14 +329,8 @@ NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceCo
     required_heads.push_back("head");
     if (architecture_of(config) == text_classifier) required_heads.push_back("pooler");
   }
-  try {
-    WeightLoader loader(hf_model, layout, file, options.new_heads || classifies, required_heads);
-    loader.check_all(targets);
-    model.to(loader.dtype());
-    return loader.copy(model.state_dict());
-  } catch (const Error& e) {
-    fail(file.path, ": ", e.what());
-  }
+  return load_renamed(hf_model, layout, std::move(file), model,
+                      {.optional = options.new_heads || classifies, .required = required_heads});
 }
 
 // ---- saving ----
@@ -352,20 +358,13 @@ bool is_in_classifier(const HuggingFaceParameter& parameter, bool of_tokens) {
 
 }  // namespace
 
-NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
-                                  const nn::Module& model) {
-  const HuggingFaceModel& hf_model = hugging_face_model(kind, fields);
-  const HeadLayout layout = hf_model.is_llama ? head_layout(fields) : HeadLayout();
-  const Field *tokens = fields.find("tokens"), *bias = fields.find("bias");
-  const bool is_bare = kind == "vit" && fields.find("classes")->to_text() == "0";
-  const bool lacks_biases = !hf_model.is_llama && bias && bias->to_text() == "false";
+NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
+                             const NamedTensors& ours, bool lacks_biases) {
   NamedTensors all;
   auto add = [&](const std::string& name, const Tensor& tensor) {
-    const HuggingFaceParameter parameter = find_parameter(hf_model, name).value();
-    if (!tokens || is_in_classifier(parameter, tokens->to_text() == "true"))
-      add_tensor(all, parameter, is_bare ? "" : hf_model.prefix, layout, tensor);
+    add_tensor(all, find_parameter(names, name).value(), names.prefix, layout, tensor);
   };
-  for (const auto& [name, stored] : model.state_dict()) {
+  for (const auto& [name, stored] : ours) {
     const Tensor tensor = floating(stored);
     add(name, tensor);
     // GPT-2's layers all have biases, except for the output.
@@ -373,6 +372,23 @@ NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
       add(name.substr(0, name.size() - 6) + "bias", zeros({tensor.size(0)}, tensor.dtype()));
   }
   return all;
+}
+
+NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
+                                  const nn::Module& model) {
+  HuggingFaceModel hf_model = hugging_face_model(kind, fields);
+  const HeadLayout layout = hf_model.is_llama ? head_layout(fields) : HeadLayout();
+  const Field *tokens = fields.find("tokens"), *bias = fields.find("bias");
+  const bool is_bare = kind == "vit" && fields.find("classes")->to_text() == "0";
+  const bool lacks_biases = !hf_model.is_llama && bias && bias->to_text() == "false";
+  NamedTensors ours = model.state_dict();
+  if (tokens)
+    std::erase_if(ours, [&](const auto& named) {
+      const bool of_tokens = tokens->to_text() == "true";
+      return !is_in_classifier(find_parameter(hf_model, named.first).value(), of_tokens);
+    });
+  if (is_bare) hf_model.prefix = "";
+  return renamed_tensors(hf_model, layout, ours, lacks_biases);
 }
 
 }  // namespace gradus::models::internal

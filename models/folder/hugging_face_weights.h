@@ -23,6 +23,20 @@ HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options);
 
+/// The heads of a file.
+struct HeadsInFile {
+  bool optional = false;                   ///< whether the file may lack heads
+  std::vector<std::string> required = {};  ///< our names of those that it must have even so
+};
+/// The part of load_hugging_face_weights() that any table of names can share, GGUF's too.
+NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
+                          HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
+
+/// Our tensors under the table's names. If lacks_biases, blocks and the last norm get biases of
+/// zeros.
+NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
+                             const NamedTensors& ours, bool lacks_biases);
+
 /// A model's parameters under Hugging Face's names.
 NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
                                   const nn::Module& model);
