@@ -146,7 +146,13 @@ Tensor pow(const Tensor& a, const Tensor& b) {
       [](auto x, auto y) { return static_cast<decltype(x)>(std::pow(x, y)); },
       [](Backward& back) {
         const Tensor a = back.input(0), b = back.input(1), dy = back.grad();
-        if (back.needs(0)) give_summed(back, 0, dy * masked_fill(b * pow(a, b - 1.0), eq(b, 0), 0));
+        if (back.needs(0)) {
+          // The factor b = 0 remains in the graph: its own gradient is a^-1, not 0.
+          constexpr double infinity = std::numeric_limits<double>::infinity();
+          const Tensor zero = logical_and(eq(b, 0), logical_not(lt(abs(1.0 / a), infinity)));
+          const Tensor safe = where(zero, scalar(1, a.dtype()), a);
+          give_summed(back, 0, dy * (b * pow(safe, b - 1.0)));
+        }
         if (back.needs(1)) {
           const Tensor zero = logical_and(eq(a, 0), ge(b, 0));
           const Tensor safe = where(zero, scalar(1, a.dtype()), a);  // log 1 = 0

@@ -300,18 +300,20 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start, int64_t step) {
   const ProfileScope scope("pad_slice");
   const int axis = normalize_dim("pad_slice", dim, shape.size());
-  const int64_t last = x.rank() == shape.size() ? start + (x.shape()[axis] - 1) * step : -1;
   Shape expected = shape;
   if (x.rank() == shape.size()) expected[axis] = x.shape()[axis];
-  check(x.shape() == expected && start >= 0 && step > 0 && last < shape[axis],
-        "pad_slice: ", x.shape(), " is not a slice from ", start, " by ", step, " along axis ", dim,
-        " of ", shape);
+  const int64_t n = expected[axis], room = shape[axis] - std::max<int64_t>(start, 0);
+  // The last element, start + (n - 1) step, could overflow.
+  const bool fits =
+      start >= 0 && step > 0 && room >= 0 && n <= (room == 0 ? 0 : 1 + (room - 1) / step);
+  check(x.shape() == expected && fits, "pad_slice: ", x.shape(), " is not a slice from ", start,
+        " by ", step, " along axis ", dim, " of ", shape);
   const Tensor y = zeros(shape, x.dtype());
-  const int64_t own = y.strides()[axis];
-  kernel::convert(x, view_of(y, x.shape(), y.strides().with(axis, step * own), start * own));
-  record("pad_slice", {y}, {x}, saves_nothing, [axis, start, step](Backward& b) {
-    const int64_t end = start + b.input_shape(0)[axis] * step;
-    b.give(0, b.grad().slice(axis, start, end, step));
+  const int64_t own = y.strides()[axis], apart = n > 1 ? step : 1;
+  kernel::convert(x, view_of(y, x.shape(), y.strides().with(axis, apart * own), start * own));
+  record("pad_slice", {y}, {x}, saves_nothing, [axis, start, apart](Backward& b) {
+    const int64_t end = start + b.input_shape(0)[axis] * apart;
+    b.give(0, b.grad().slice(axis, start, end, apart));
   });
   return y;
 }

@@ -213,6 +213,17 @@ TEST_CASE("gradients at NaN and zero equal PyTorch's") {
              {-inf, 0, inf, 1, 0, -inf});
 }
 
+TEST_CASE("second derivatives of pow where the exponent is 0") {
+  // d2(a^b)/(da db) = a^(b-1) (1 + b log a): 1/a at b = 0, and NaN for a < 0, which has no logarithm.
+  const Tensor a = tensor({0.5, 2, -4}, float64).requires_grad_();
+  const Tensor b = zeros({3}, float64).requires_grad_();
+  const Tensor da =
+      grad({pow(a, b)}, {a}, {.grad_outputs = {ones_like(a)}, .create_graph = true})[0];
+  check_same(da.to_vector<double>(), {0, 0, 0});
+  check_same(grad({da}, {b}, {.grad_outputs = {ones_like(a)}})[0].to_vector<double>(),
+             {2, 0.5, NaN});
+}
+
 TEST_CASE("second derivatives over an empty axis are 0") {
   for (auto f :
        {+[](const Tensor& x) { return mean(x, 1); }, +[](const Tensor& x) { return var(x, 1); },

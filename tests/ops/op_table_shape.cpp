@@ -217,6 +217,10 @@ OpRow pad_slice_row() {
                  pad_slice(ones({3}), {3, 5}, 0, 0);
                },
                "pad_slice: (3,) is not a slice"},
+              {[] { pad_slice(ones({3}), {5}, 0, 0, INT64_MAX); },
+               "pad_slice: (3,) is not a slice from 0 by 9223372036854775807 along axis 0 of (5,)"},
+              {[] { pad_slice(ones({3}), {5}, 0, INT64_MAX); },
+               "pad_slice: (3,) is not a slice from 9223372036854775807"},
               {[] { pad_slice(ones({3}), {5}, 1, 0); }, "pad_slice: axis 1 is out of range"}}};
 }
 

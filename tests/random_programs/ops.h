@@ -1,0 +1,165 @@
+#pragma once
+// The ops that random programs are made of: how each finds its arguments among the values that a
+// program already has, and how it is called. Each names the rows of the op table that it stands for.
+
+#include <functional>
+
+#include "gradus/gradus.h"
+#include "tests/random_programs/program.h"
+
+namespace gradus::programs {
+
+/// The values that an op's argument may have.
+enum class Domain { any, positive, unit, nonzero, distinct };
+
+/// Finds arguments and options for a new step, among the values so far or as new leaves.
+class Picker {
+ public:
+  Picker(Random& random, Program& program, std::vector<Tensors>& values, bool large);
+
+  /// Adds an argument of a rank from `low` to `high`; returns its shape.
+  Shape any(int low = 0, int high = 4, Domain domain = Domain::any);
+  /// Adds an argument of this shape.
+  void like(const Shape& shape, Domain domain = Domain::any);
+  /// Adds an argument whose shape broadcasts with `shape`.
+  void beside(const Shape& shape, Domain domain = Domain::any);
+  /// Adds an argument of bool that broadcasts with `shape`.
+  void mask(const Shape& shape);
+  /// Adds an argument of int64 in [0, n).
+  void indices(const Shape& shape, int64_t n);
+  /// Adds an argument of bool of any shape; returns its shape.
+  Shape some_bool();
+  /// Adds an argument of this shape that gets no gradient, perhaps of -1 and 1 only.
+  void constant(const Shape& shape, bool signs = false);
+
+  void option(int64_t value) { step.ints.push_back(value); }
+  void real(double low, double high) { step.reals.push_back(random.real(low, high)); }
+  /// An axis of a tensor of this rank (>= 1), positive or negative; also as an option.
+  int64_t axis(int rank);
+  int64_t size();  ///< of a new axis, at least 1
+  Shape shape(int low, int high);
+  Shape shape_of(int arg) const;
+
+  Random& random;
+  Step step;
+  bool failed = false;
+
+ private:
+  bool pick(const std::function<bool(const Tensor&)>& fits);
+  void leaf(Leaf leaf);
+  Reals draw(const Shape& shape, Domain domain);
+  Program& program_;
+  std::vector<Tensors>& values_;
+  bool large_;
+};
+
+using Propose = std::function<void(Picker&)>;
+using Apply = Tensors (*)(const Tensors& x, const Ints& i, const Reals& r);
+/// The distance from the values to the nearest point where the op is not smooth.
+using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);
+
+struct Op {
+  std::string name;
+  std::vector<std::string> rows =
+      {};            ///< the rows of the op table it stands for; its name if empty
+  const char* text;  ///< how it is called, in C++
+  Apply apply;
+  Propose propose;
+  Margin margin = nullptr;
+  bool detaches = false;  ///< no gradient flows through it
+  bool exact = true;      ///< false: outputs of float64 and float32 differ for another reason
+};
+
+const std::vector<Op>& all_ops();
+/// Index into all_ops(), or -1.
+int op_named(const std::string& name);
+
+std::vector<Op> pointwise_ops();
+std::vector<Op> reduction_ops();
+std::vector<Op> shape_ops();
+std::vector<Op> index_ops();
+std::vector<Op> product_ops();
+std::vector<Op> norm_ops();
+std::vector<Op> loss_ops();
+std::vector<Op> vision_ops();
+std::vector<Op> sequence_ops();
+
+/// Two members of Op: how it is called, as text and as a function.
+#define GRADUS_CALL(...)                                                         \
+  .text = #__VA_ARGS__,                                                          \
+  .apply = []([[maybe_unused]] const Tensors& x, [[maybe_unused]] const Ints& i, \
+              [[maybe_unused]] const Reals& r) -> Tensors { return Tensors{__VA_ARGS__}; }
+/// A margin, as an expression.
+#define GRADUS_MARGIN(...)                                                        \
+  .margin = []([[maybe_unused]] const Tensors& x, [[maybe_unused]] const Ints& i, \
+               [[maybe_unused]] const Reals& r) -> double { return __VA_ARGS__; }
+
+// ---- what the calls use ----
+
+inline Shape shape_of(const Ints& sizes) {
+  Shape shape;
+  for (const int64_t n : sizes) shape.push_back(n);
+  return shape;
+}
+inline Ints part(const Ints& i, size_t from) {
+  return {i.begin() + static_cast<long>(from), i.end()};
+}
+inline RandomKey key(int64_t seed) { return {static_cast<uint64_t>(seed), 0}; }
+inline Activation activation(int64_t i) { return core::activations[static_cast<size_t>(i) % 9]; }
+inline Reduction reduction(int64_t i) {
+  return static_cast<Reduction>(static_cast<uint64_t>(i) % 3);
+}
+inline Recurrence recurrence(int64_t i) {
+  return static_cast<Recurrence>(static_cast<uint64_t>(i) % 4);
+}
+inline Tensor added(Tensor y, const Tensor& x) { return y += x; }
+inline Tensor scaled(Tensor y, double factor) { return y *= factor; }
+inline Tensor written(const Tensor& x, const Tensor& y, double a) {
+  const Tensor z = x.detach().clone();
+  const NoGrad no_grad;
+  z.slice(0, 0, INT64_MAX, 2).mul_(a);
+  return z.add_(y, a);
+}
+/// The tensors outside the graph: an op may return its argument itself, which NoGrad leaves in it.
+inline Tensors outside(Tensors all) {
+  for (Tensor& x : all) x = x.detach();
+  return all;
+}
+inline Tensors both(const ValuesAndIndices& pair) { return {pair.values, pair.indices}; }
+inline Tensors both(const RecurrentOutput& out) {
+  Tensors all{out.output, out.state.h};
+  if (out.state.c.defined()) all.push_back(out.state.c);
+  return all;
+}
+/// A loop of `steps` cells that share their weight: x_gates (B, G H), weight (G H, H), h (B, H).
+inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
+  RecurrentState state{x[2], x.size() > 3 ? x[3] : x[2]};
+  for (int64_t t = 0; t < std::min<int64_t>(steps, 8); ++t) {
+    const RecurrentState next =
+        core::recurrent_cell(recurrence(cell), x[0], linear(state.h, x[1]), state);
+    state = {next.h, next.c.defined() ? next.c : next.h};
+  }
+  return {state.h, state.c};
+}
+
+/// The arguments after q, k, v: a mask. Options: whether causal.
+inline AttentionOptions attention_options(const Ints& i, const Tensors& x) {
+  AttentionOptions options{.causal = i[0] != 0};
+  if (x.size() > 3) options.mask = x[3];
+  return options;
+}
+/// x_gates, weight, h and, for LSTM, c. Options: the cell; whether in reverse.
+inline Tensors sequence(const Ints& i, const Tensors& x) {
+  const RecurrentState first{x[2], x.size() > 3 ? x[3] : Tensor()};
+  return both(recurrent(recurrence(i[0]), x[0], x[1], {}, first, {.reverse = i[1] != 0}));
+}
+
+// ---- margins ----
+
+double distance_from(const Tensor& x, double kink);
+double distance_between(const Tensor& a, const Tensor& b);  ///< broadcast
+double distance_from_halves(const Tensor& x);               ///< from the nearest multiple of 1/2
+double gap(const Tensor& x, int64_t dim);  ///< the least distance of two elements along dim
+double least(const Tensor& x);
+
+}  // namespace gradus::programs
