@@ -5,13 +5,12 @@
 
 #include <gradus/gradus.h>
 
-#include <cstdio>
+#include <algorithm>
 
 #include "examples/support/cli.h"
-#include "examples/support/flags.h"
+#include "examples/support/sampling.h"
+#include "examples/support/source_text.h"
 #include "examples/support/text.h"
-#include "examples/support/tokenizers.h"
-#include "examples/support/weights.h"
 
 using namespace gradus;
 
@@ -25,59 +24,80 @@ std::vector<int64_t> after_beginning(const models::Tokenizer& tokenizer,
   return all;
 }
 
-/// The id of --stop's token.
-int64_t one_token(const models::Tokenizer& tokenizer, const std::string& stop) {
-  if (tokenizer.has_special(stop)) return tokenizer.special(stop);
-  const std::vector<int64_t> ids = tokenizer.encode(stop);
-  core::check(ids.size() == 1, "generate: --stop: expected one token, got ", ids.size());
-  return ids[0];
+/// Writes one text as it is generated.
+void stream(const Writer& writer, const std::vector<int64_t>& ids, const std::string& prompt,
+            const std::vector<std::string>& stops, models::GenerateOptions options) {
+  TokenText text(*writer.tokenizer);
+  for (const int64_t id : ids) text.add(id);
+  models::StopText shown(stops);
+  options.on_token = [&](int64_t id) { print_now(shown.add(text.add(id))); };
+  options.stop_if = [&] { return shown.stopped(); };
+  print_now(prompt);
+  models::generate(writer.model, after_beginning(*writer.tokenizer, ids), options);
+  print_now(shown.rest() + "\n");
+}
+
+/// Generates several texts together, with seeds seed, seed + 1, ..., and writes them.
+void sample(const Writer& writer, const std::vector<int64_t>& ids, const std::string& prompt,
+            const std::vector<std::string>& stops, const models::GenerateOptions& options,
+            int64_t samples) {
+  struct Sample {
+    TokenText text;
+    models::StopText shown;
+    std::string all;
+  };
+  std::vector<Sample> texts(static_cast<size_t>(samples),
+                            {TokenText(*writer.tokenizer), models::StopText(stops), prompt});
+  models::Server server(writer.model, std::min<int64_t>(samples, 64));
+  const std::vector<int64_t> begin = after_beginning(*writer.tokenizer, ids);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    Sample* const one = &texts[i];
+    for (const int64_t id : ids) one->text.add(id);
+    models::GenerateOptions own = options;
+    own.seed += i;
+    own.on_token = [one](int64_t id) { one->all += one->shown.add(one->text.add(id)); };
+    own.stop_if = [one] { return one->shown.stopped(); };
+    server.add(begin, own);
+  }
+  while (server.step()) continue;
+  for (size_t i = 0; i < texts.size(); ++i)
+    print_now("--- sample " + std::to_string(i + 1) + " ---\n" + texts[i].all +
+              texts[i].shown.rest() + '\n');
 }
 
 int run(int argc, char** argv) {
-  std::string folder = "out/train", adapter, prompt = "\n", stop;
-  models::GenerateOptions options{
-      .tokens = 300, .sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
-  int64_t threads = num_threads();
-  Weights weights = Weights::as_stored;
+  WriterOptions o;
+  o.text.tokens = 300;
+  std::string prompt = "\n", file, stop;
+  int64_t samples = 1;
   Flags flags(
       "Continues a text with a model trained by train_gpt, or with a GPT-2 or a model of\n"
-      "Llama's family in Hugging Face's format.\n"
+      "Llama's family in Hugging Face's format or in a GGUF file.\n"
       "  generate --model DIR --prompt \"...\"");
   flags.group("Text");
-  flags.add("--model", folder, "DIR", "model folder written by train_gpt, or a GPT-2's");
-  add_weights(flags, weights);
-  flags.add("--adapter", adapter, "DIR", "low-rank updates to add, as written by train_gpt --lora",
-            "none");
+  add_model_flags(flags, o);
   flags.add("--prompt", prompt, "TEXT", "text to continue", "a line break");
-  flags.add("--tokens", options.tokens, 0, 1e15,
+  flags.add("--prompt-file", file, "FILE", "file of the text to continue; -: standard input",
+            "none");
+  flags.add("--tokens", o.text.tokens, 0, 1e15,
             "tokens to generate (characters, words or byte pairs)");
-  flags.add("--stop", stop, "TOKEN", "stop at this token", "none");
-  flags.group("Sampling");
-  flags.add("--temperature", options.sampling.temperature, 0, 1e6,
-            "divides the logits: above 1 more random; 0: greedy");
-  flags.add("--top-k", options.sampling.top_k, 0, 1e15,
-            "sample from the k most likely tokens; 0: all");
-  flags.add("--top-p", options.sampling.top_p, 1e-9, 1,
-            "sample from the most likely tokens with this total probability");
-  flags.add("--seed", options.seed, "random seed");
-  flags.add("--threads", threads, 1, 1024, "number of threads");
+  flags.add("--stop", stop, "TEXT", "stop before this text or special token", "none");
+  flags.add("--samples", samples, 1, 1e6, "texts to generate, with different seeds");
+  add_sampling_flags(flags, o);
   if (!flags.parse(argc, argv)) return 0;
-  set_num_threads(static_cast<int>(threads));
 
-  auto model = models::load_model<models::GPT>(folder);
-  store_weights(model, weights);
-  if (!adapter.empty()) models::load_adapter(adapter, model);
-  const auto tokenizer = load_tokenizer_for(folder, model.config.vocab);
-  options.vocab = tokenizer->vocab_size();
-  if (!stop.empty()) options.stop_token = one_token(*tokenizer, stop);
-  const std::vector<int64_t> ids = tokenizer->encode(prompt);
+  const Writer writer = load_writer(o);
+  if (!file.empty()) {
+    core::check(!flags.given("--prompt"), "--prompt-file: expected no --prompt beside it");
+    prompt = read_text(file == "-" ? "/dev/stdin" : file);
+  }
+  const std::vector<int64_t> ids = writer.tokenizer->encode(prompt);
   core::check(!ids.empty(), "generate: --prompt: expected at least one token, got ", shown(prompt));
-  TokenText text(*tokenizer);
-  for (const int64_t id : ids) text.add(id);
-  options.on_token = [&](int64_t id) { print_now(text.add(id)); };
-  print_now(prompt);
-  models::generate(model, after_beginning(*tokenizer, ids), options);
-  std::putchar('\n');
+  const std::vector<std::string> stops(stop.empty() ? 0 : 1, stop);
+  if (samples == 1)
+    stream(writer, ids, prompt, stops, o.text);
+  else
+    sample(writer, ids, prompt, stops, o.text, samples);
   return 0;
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <set>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/indexing.h"
@@ -23,6 +25,30 @@ void check_options(const SamplingOptions& o) {
         "generate: expected a temperature >= 0, got ", o.temperature);
   check(o.top_k >= 0, "generate: expected top_k >= 0, got ", o.top_k);
   check(o.top_p > 0 && o.top_p <= 1, "generate: expected 0 < top_p <= 1, got ", o.top_p);
+  check(o.min_p >= 0 && o.min_p <= 1, "generate: expected 0 <= min_p <= 1, got ", o.min_p);
+  check(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
+        "generate: expected a repetition_penalty > 0, got ", o.repetition_penalty);
+}
+
+/// The logits (vocab) with penalty and biases. Returns `logits` itself if there are none.
+Tensor adjusted(const Tensor& logits, const SamplingOptions& o, const std::vector<int64_t>& text) {
+  const int64_t vocab = logits.numel();
+  for (const auto& [id, bias] : o.logit_bias)
+    check(id >= 0 && id < vocab && bias < std::numeric_limits<double>::infinity(),
+          "generate: logit_bias: expected token ids below ", vocab, " and finite values, got ", id,
+          " and ", bias);
+  if (o.repetition_penalty == 1 && o.logit_bias.empty()) return logits;
+  const Tensor out = logits.clone();
+  dispatch_floating("sample_token", logits.dtype(), [&]<class T>(TypeTag<T>) {
+    T* const x = out.data<T>();
+    for (const int64_t id : std::set<int64_t>(text.begin(), text.end())) {
+      if (o.repetition_penalty == 1 || id < 0 || id >= vocab) continue;
+      x[id] =
+          static_cast<T>(x[id] > 0 ? x[id] / o.repetition_penalty : x[id] * o.repetition_penalty);
+    }
+    for (const auto& [id, bias] : o.logit_bias) x[id] = static_cast<T>(x[id] + bias);
+  });
+  return out;
 }
 
 struct Candidate {
@@ -92,11 +118,13 @@ bool internal::SourceRows::reorder(const Tensor& rows) {
   return true;
 }
 
-int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Generator& generator) {
+int64_t sample_token(const Tensor& all, const SamplingOptions& options, Generator& generator,
+                     const std::vector<int64_t>& text) {
   check_options(options);
-  check(logits.rank() == 1 && logits.numel() > 0 && is_floating(logits.dtype()),
-        "sample_token: expected logits (vocab), got ", logits.shape());
+  check(all.rank() == 1 && all.numel() > 0 && is_floating(all.dtype()),
+        "sample_token: expected logits (vocab), got ", all.shape());
   NoGrad no_grad;
+  const Tensor logits = adjusted(all, options, text);
   const Tensor best = max(logits);
   check(std::isfinite(best.item()), "sample_token: the logits are not finite");
   if (options.temperature < 1e-6) return argmax(logits, 0).item<int64_t>();
@@ -113,6 +141,13 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Gener
     std::nth_element(candidates.begin(), candidates.begin() + options.top_k - 1, candidates.end());
     candidates.resize(static_cast<size_t>(options.top_k));
   }
+  if (options.min_p > 0) {
+    const double least = options.min_p * std::max_element(candidates.begin(), candidates.end(),
+                                                          [](const Candidate& a,
+                                                             const Candidate& b) { return b < a; })
+                                             ->probability;
+    std::erase_if(candidates, [&](const Candidate& c) { return c.probability < least; });
+  }
   if (options.top_p < 1) keep_nucleus(candidates, total_of(candidates), options.top_p);
 
   const auto words = philox(generator.reserve(2), 0);
@@ -124,44 +159,110 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Gener
   return candidates.back().id;
 }
 
-std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
-                              const GenerateOptions& options) {
-  const int64_t vocab = decoder.vocab();
+internal::Continuation::Continuation(int64_t vocab, const std::vector<int64_t>& prompt,
+                                     const GenerateOptions& options)
+    : options_(options),
+      generator_(options.seed),
+      text_(prompt),
+      prompt_(std::ssize(prompt)),
+      running_(options.tokens > 0) {
   check(options.tokens >= 0, "generate: expected tokens >= 0, got ", options.tokens);
   check(options.stop_token >= -1 && options.stop_token < vocab, "generate: stop token ",
         options.stop_token, " is not in a vocabulary of ", vocab);
   check(options.vocab >= 0 && options.vocab <= vocab, "generate: expected vocab from 0 to ", vocab,
         ", got ", options.vocab);
-  const int64_t choices = options.vocab > 0 ? options.vocab : vocab;
+  if (options_.vocab == 0) options_.vocab = vocab;
   check_options(options.sampling);
   check(!prompt.empty(), "generate: expected a prompt of at least one token");
   for (int64_t id : prompt)
     check(id >= 0 && id < vocab, "generate: token ", id,
           " of the prompt is not in a vocabulary of ", vocab);
+}
 
+Tensor internal::Continuation::last(int64_t n) const {
+  n = std::min(n, std::ssize(text_));
+  return from_data(std::vector<int64_t>(text_.end() - n, text_.end()), {1, n});
+}
+
+void internal::Continuation::add(const Tensor& logits) {
+  const Tensor choices = logits.slice(0, 0, options_.vocab);
+  const int64_t id = sample_token(choices, options_.sampling, generator_, text_);
+  running_ = id != options_.stop_token;
+  if (!running_) return;
+  text_.push_back(id);
+  if (options_.log_probabilities)
+    options_.log_probabilities->push_back(log_softmax(choices.to(float64))[id].item());
+  if (options_.on_token) options_.on_token(id);
+  const bool full = std::ssize(text_) - prompt_ == options_.tokens;
+  running_ = !full && !(options_.stop_if && options_.stop_if());
+}
+
+namespace {
+/// How many of the prompt's first tokens need not be read: `held`, if the decoder has read them, the
+/// prompt begins with them and has more, and all fit; or 0.
+int64_t held_by(const Decoder& decoder, const std::vector<int64_t>& held,
+                const std::vector<int64_t>& prompt) {
+  const int64_t n = std::ssize(held);
+  const bool begins =
+      n < std::ssize(prompt) && std::equal(held.begin(), held.end(), prompt.begin());
+  const bool fits = std::ssize(prompt) <= decoder.capacity();
+  return begins && fits && decoder.capacity() - decoder.room() == n ? n : 0;
+}
+}  // namespace
+
+std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
+                              const GenerateOptions& options) {
+  internal::Continuation text(decoder.vocab(), prompt, options);
   NoGrad no_grad;
   EvalMode eval;
-  Generator generator(options.seed);
-  std::vector<int64_t> text = prompt;
-  decoder.clear();
-  Tensor logits;
-  for (int64_t i = 0; i < options.tokens; ++i) {
-    int64_t unread = i == 0 ? std::ssize(text) : 1;
+  const int64_t held = options.held ? held_by(decoder, *options.held, prompt) : 0;
+  if (held == 0) decoder.clear();
+  if (options.held) options.held->clear();  // unless all goes well
+  int64_t unread = std::ssize(prompt) - held;
+  bool holds_all = unread <= decoder.room();
+  while (text.running()) {
     if (decoder.room() == 0) {
       decoder.clear();
       unread = std::max<int64_t>(decoder.capacity() / 2, 1);
+      holds_all = false;
     }
-    unread = std::min({unread, decoder.room(), std::ssize(text)});
-    const std::vector<int64_t> ids(text.end() - unread, text.end());
-    logits = decoder.next_logits(from_data(ids, {1, unread}));
-    check(logits.shape() == Shape{1, vocab}, "generate: expected a decoder of one row, got logits ",
-          logits.shape());
-    const int64_t id = sample_token(logits[0].slice(0, 0, choices), options.sampling, generator);
-    if (id == options.stop_token) break;
-    text.push_back(id);
-    if (options.on_token) options.on_token(id);
+    const Tensor logits = decoder.next_logits(text.last(std::min(unread, decoder.room())));
+    check(logits.shape() == Shape{1, decoder.vocab()},
+          "generate: expected a decoder of one row, got logits ", logits.shape());
+    text.add(logits[0]);
+    unread = 1;
   }
-  return {text.begin() + std::ssize(prompt), text.end()};
+  if (options.held && holds_all) {
+    const int64_t read = decoder.capacity() - decoder.room();
+    options.held->assign(text.text().begin(), text.text().begin() + read);
+  }
+  return text.tokens();
+}
+
+StopText::StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {
+  for (const std::string& stop : stops_) check(!stop.empty(), "generate: a stop string is empty");
+}
+
+std::string StopText::add(const std::string& piece) {
+  if (stopped_) return "";
+  held_ += piece;
+  size_t end = held_.size();  // of the text that can be returned
+  for (const std::string& stop : stops_) {
+    if (const size_t at = held_.find(stop); at != std::string::npos) {
+      stopped_ = true;
+      end = std::min(end, at);
+      continue;
+    }
+    // The longest end of held_ with which `stop` begins.
+    for (size_t n = std::min(stop.size() - 1, held_.size()); n > 0; --n)
+      if (held_.ends_with(stop.substr(0, n))) {
+        end = std::min(end, held_.size() - n);
+        break;
+      }
+  }
+  const std::string certain = held_.substr(0, end);
+  held_.erase(0, stopped_ ? held_.size() : end);
+  return certain;
 }
 
 // ---- beam search ----

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "gradus/core/runtime/random.h"
@@ -71,12 +73,21 @@ struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0: the most likely token (greedy)
   int64_t top_k = 0;       ///< only the top_k most likely tokens; 0: all
   double top_p = 1;        ///< only the fewest most likely tokens with a total probability >= top_p
+  /// Only tokens at least min_p times as probable as the most likely one; 0: all. Nguyen et al. 2024,
+  /// arXiv 2407.01082.
+  double min_p = 0;
+  /// Divides the positive logits of the text's tokens, prompt included, and multiplies the negative
+  /// ones; 1: none. Keskar et al. 2019, arXiv 1909.05858, section 4.1.
+  double repetition_penalty = 1;
+  /// Token ids, each with what is added to its logit; -infinity: never sampled.
+  std::vector<std::pair<int64_t, double>> logit_bias = {};
 };
 
 /// Samples a token id from logits (vocab). Ties rank by id, smallest first; a logit of -infinity is
-/// never drawn. Throws Error unless the largest logit is finite.
+/// never drawn. `text`: the tokens that repetition_penalty looks at. Throws Error unless the largest
+/// logit is finite.
 int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
-                     core::Generator& generator);
+                     core::Generator& generator, const std::vector<int64_t>& text = {});
 
 struct GenerateOptions {
   int64_t tokens = 100;           ///< maximum number of new tokens
@@ -85,7 +96,57 @@ struct GenerateOptions {
   int64_t vocab = 0;        ///< only ids below this are sampled (the tokenizer's size); 0: all
   int64_t stop_token = -1;  ///< ends the text and is not part of it; -1: none
   std::function<void(int64_t)> on_token = {};  ///< called with each new token
+  std::function<bool()> stop_if = {};          ///< asked after each new token; true ends the text
+  /// If given, each new token's log probability is appended to it: the model's own, before
+  /// temperature, penalty and bias.
+  std::vector<double>* log_probabilities = nullptr;
+  /// For a prompt that continues an earlier text, such as a conversation: the tokens that the decoder
+  /// still holds, at first none. If the prompt begins with them, only its other tokens are read.
+  std::vector<int64_t>* held = nullptr;
 };
+
+/// Text that is generated piece by piece and ends before the first of some stop strings.
+class StopText {
+ public:
+  /// Throws Error if one of `stops` is empty.
+  explicit StopText(std::vector<std::string> stops);
+  /// Appends `piece` and returns the text that is now certain to stand before any stop string.
+  std::string add(const std::string& piece);
+  /// True once the text contains a stop string.
+  bool stopped() const { return stopped_; }
+  /// The text held back in case a stop string follows; empty if stopped().
+  std::string rest() const { return held_; }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string held_;
+  bool stopped_ = false;
+};
+
+namespace internal {
+/// A text while tokens are appended to it: what generate() and Server keep of each.
+class Continuation {
+ public:
+  /// Throws Error unless prompt and options suit a decoder's vocabulary.
+  Continuation(int64_t vocab, const std::vector<int64_t>& prompt, const GenerateOptions& options);
+  /// Whether more tokens are to come.
+  bool running() const { return running_; }
+  /// The last n tokens: (1, n), or all if there are fewer.
+  Tensor last(int64_t n) const;
+  /// Appends a token sampled from logits (vocab), unless it ends the text.
+  void add(const Tensor& logits);
+  const std::vector<int64_t>& text() const { return text_; }  ///< prompt and new tokens
+  /// The new tokens.
+  std::vector<int64_t> tokens() const { return {text_.begin() + prompt_, text_.end()}; }
+
+ private:
+  GenerateOptions options_;
+  core::Generator generator_;
+  std::vector<int64_t> text_;
+  std::ptrdiff_t prompt_;
+  bool running_;
+};
+}  // namespace internal
 
 /// Continues `prompt` (token ids) and returns the new tokens. `decoder` has one row and is cleared
 /// first. Of a prompt longer than decoder.capacity(), only the end is read. Whenever the decoder is

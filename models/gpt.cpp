@@ -25,7 +25,6 @@ void draw_weights(GPT& model) {
       p.copy_(nn::init::normal(p.shape(), 0, std));
   });
 }
-
 }  // namespace
 
 /// Block `index`. The blocks share one table of rotary positions, which the first one sets.
@@ -77,23 +76,26 @@ GPT::GPT(const GPTConfig& c)
   draw_weights(*this);
 }
 
-Tensor GPT::embed(const Tensor& ids, int64_t offset) const {
+/// The tokens' embeddings at `positions` (B, T) or, if undefined, from `offset` on.
+Tensor GPT::embed(const Tensor& ids, int64_t offset, const Tensor& positions) const {
   internal::check_ids("GPT", "ids", ids);
   check(ids.size(1) <= config.context - offset, "GPT: ", offset + ids.size(1),
         " tokens do not fit a context of ", config.context);
-  const int64_t length = ids.size(1);
-  if (wpe) return dropout(wte(ids) + (*wpe)(length, offset));
+  const auto encoded = [&](const auto& table) {
+    return positions.defined() ? table(positions) : table(ids.size(1), offset);
+  };
+  if (wpe) return dropout(wte(ids) + encoded(*wpe));
   // Embeddings are multiplied by sqrt(dim), as in Vaswani et al. 2017, section 3.4: their initial
   // standard deviation is 0.02, whereas sinusoids have amplitude 1.
   if (sinusoidal)
-    return dropout(wte(ids) * std::sqrt(static_cast<double>(config.dim)) +
-                   (*sinusoidal)(length, offset));
+    return dropout(wte(ids) * std::sqrt(static_cast<double>(config.dim)) + encoded(*sinusoidal));
   return dropout(wte(ids));
 }
 
 /// The last block's output for the embedded tokens x. With caches, one per block, x holds the next
-/// tokens only, see nn::Block.
-Tensor GPT::apply_blocks(Tensor x, std::vector<nn::KeyValueCache>* caches) const {
+/// tokens only, see nn::Block. `mask`: see nn::Block too.
+Tensor GPT::apply_blocks(Tensor x, const Tensor& mask,
+                         std::vector<nn::KeyValueCache>* caches) const {
   const Tensor embedded = config.embedding_shortcut ? x : Tensor();
   const auto apply = [=, this](size_t i, std::vector<Tensor>& state) {
     Tensor& y = state[0];
@@ -102,7 +104,7 @@ Tensor GPT::apply_blocks(Tensor x, std::vector<nn::KeyValueCache>* caches) const
       const int64_t at = static_cast<int64_t>(i) - 1;
       y = y * stream_mix[at] + embedded * embedding_mix[at];
     }
-    y = caches ? blocks[i](y, (*caches)[i], first_values) : blocks[i](y, {}, first_values);
+    y = caches ? blocks[i](y, (*caches)[i], first_values) : blocks[i](y, mask, first_values);
   };
   return nn::run_stack(blocks.size(), config.recompute, {x, Tensor()}, apply)[0];
 }
@@ -115,17 +117,19 @@ Tensor GPT::logits(const Tensor& x, const Tensor& ids) const {
   return y;
 }
 
-Tensor GPT::operator()(const Tensor& ids) const {
-  return logits(apply_blocks(embed(ids, 0), nullptr), ids);
+Tensor GPT::operator()(const Tensor& ids, const Tensor& positions) const {
+  const Tensor mask = nn::same_example(ids, positions);
+  return logits(apply_blocks(embed(ids, 0, positions), mask), ids);
 }
 
-Tensor GPT::loss(const Tensor& ids, const Tensor& targets) const {
+Tensor GPT::loss(const Tensor& ids, const Tensor& targets, const Tensor& positions) const {
   check(ids.defined() && targets.defined() && ids.shape() == targets.shape(),
         "GPT: ids and targets must have the same shape");
   check(config.logit_rows >= 0, "GPT: expected logit_rows >= 0, got ", config.logit_rows);
-  if (config.logit_rows == 0) return cross_entropy((*this)(ids), targets);
+  if (config.logit_rows == 0) return cross_entropy((*this)(ids, positions), targets);
   const CrossEntropyOptions summed{.reduction = Reduction::sum};
-  const Tensor x = apply_blocks(embed(ids, 0), nullptr).reshape({-1, config.dim}),
+  const Tensor mask = nn::same_example(ids, positions);
+  const Tensor x = apply_blocks(embed(ids, 0, positions), mask).reshape({-1, config.dim}),
                flat_ids = ids.reshape({-1}), flat_targets = targets.reshape({-1});
   Tensor total = zeros({}, x.dtype());
   for (int64_t begin = 0; begin < ids.numel(); begin += config.logit_rows) {
@@ -138,29 +142,6 @@ Tensor GPT::loss(const Tensor& ids, const Tensor& targets) const {
     total = total + recompute(loss, x.slice(0, begin, end));
   }
   return total / (flat_targets != summed.ignore_index).to(float64).sum().item();
-}
-
-// ---- decoding ----
-
-GPTDecoder GPT::decoder(int64_t rows) const& { return GPTDecoder(*this, rows); }
-
-GPTDecoder::GPTDecoder(const GPT& model, int64_t rows) : model_(&model) {
-  for (const nn::Block& block : model.blocks)
-    layers_.push_back(block.attn.make_cache(rows, capacity()));
-}
-
-Tensor GPTDecoder::next_logits(const Tensor& ids) {
-  check(!grad_enabled(), "GPT: gradients do not flow through a cache; use it under NoGrad");
-  const Tensor x = model_->apply_blocks(model_->embed(ids, capacity() - room()), &layers_);
-  return model_->logits(x.select(1, -1), ids.select(1, -1));
-}
-
-void GPTDecoder::reorder(const Tensor& rows) {
-  for (nn::KeyValueCache& layer : layers_) layer.reorder(rows);
-}
-
-void GPTDecoder::clear() {
-  for (nn::KeyValueCache& layer : layers_) layer.clear();
 }
 
 }  // namespace gradus::models

@@ -84,10 +84,12 @@ struct GPT : nn::Module {
   const Tensor bigram;  ///< if bigram: row i is added to token i's next-token logits; 0 at first
   explicit GPT(const GPTConfig& config);
 
-  /// Next-token logits at each position: ids (B, T) int64 -> (B, T, vocab), T <= context.
-  Tensor operator()(const Tensor& ids) const;
-  /// Mean cross entropy of the next tokens `targets` (B, T).
-  Tensor loss(const Tensor& ids, const Tensor& targets) const;
+  /// Next-token logits at each position: ids (B, T) int64 -> (B, T, vocab), T <= context. Rows may
+  /// hold several examples one after another: `positions` (B, T) int64 then counts each example's
+  /// tokens from 0, and tokens attend only to their own example's.
+  Tensor operator()(const Tensor& ids, const Tensor& positions = {}) const;
+  /// Mean cross entropy of the next tokens `targets` (B, T), without those that are -100.
+  Tensor loss(const Tensor& ids, const Tensor& targets, const Tensor& positions = {}) const;
 
   /// A decoder for `rows` sequences of up to `context` tokens. The model must outlive it.
   GPTDecoder decoder(int64_t rows = 1) const&;
@@ -96,13 +98,15 @@ struct GPT : nn::Module {
  private:
   friend class GPTDecoder;
   static Config checked_config(Config config);
-  Tensor embed(const Tensor& ids, int64_t offset) const;
+  Tensor embed(const Tensor& ids, int64_t offset, const Tensor& positions = {}) const;
   nn::Block make_block(int64_t index, Tensor& positions) const;
-  Tensor apply_blocks(Tensor x, std::vector<nn::KeyValueCache>* caches) const;
+  Tensor apply_blocks(Tensor x, const Tensor& mask,
+                      std::vector<nn::KeyValueCache>* caches = nullptr) const;
   Tensor logits(const Tensor& x, const Tensor& ids) const;
 };
 
-/// Decoder of a GPT, with a key/value cache per block.
+/// Decoder of a GPT, with a key/value cache per block. Rows have one length unless add_row() brought
+/// others; next_logits() then reads one token per row, and room() is that of the longest row.
 class GPTDecoder : public Decoder {
  public:
   GPTDecoder(const GPT& model, int64_t rows);
@@ -116,6 +120,13 @@ class GPTDecoder : public Decoder {
   /// The maximum length, config.context.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
+  /// Tokens read of each row.
+  const std::vector<int64_t>& lengths() const { return layers_.front().lengths(); }
+  /// Appends a copy of the only row of `other`, a decoder of the same model. Throws Error if there
+  /// are as many rows as at construction.
+  void add_row(const GPTDecoder& other);
+  /// Removes a row; the last one takes its index.
+  void remove_row(int64_t row);
 
  private:
   const GPT* model_;

@@ -115,21 +115,26 @@ Tensor MultiHeadAttention::project(const Tensor& x, Tensor* first_values) const 
   return cat(parts, -1);
 }
 
-/// Rotates the queries and keys within x, the concatenation of queries, keys and values, for
-/// positions offset, offset + 1, ... Returns x itself if positions are not rotary.
-Tensor MultiHeadAttention::rotated(const Tensor& x, int64_t offset) const {
+/// Rotates the queries and keys within x, the concatenation of queries, keys and values, for the
+/// positions after those in the cache, or from 0 on. Returns x itself if positions are not rotary.
+Tensor MultiHeadAttention::rotated(const Tensor& x, const KeyValueCache* cache) const {
   if (!positions.defined()) return x;
   const int64_t B = x.size(0), T = x.size(1), rotated_heads = heads + kv_heads;
+  const int64_t offset = cache ? cache->length() : 0;
   check(T <= positions.size(0) - offset, "MultiHeadAttention: ", offset + T, " tokens exceed the ",
         positions.size(0), " rotary positions");
-  const Tensor table = positions.slice(0, offset, offset + T);
-  if (key_dim == value_dim)
-    return rotary(x.reshape({B, T, rotated_heads + kv_heads, key_dim}), table, rotated_heads)
-        .reshape(x.shape());
+  // One token of each of B sequences, at positions of their own, is rotated as B tokens of one.
+  const bool uneven = cache && cache->uneven();
+  const Tensor table = uneven ? index_select(positions, 0, from_data(cache->lengths(), {B}))
+                              : positions.slice(0, offset, offset + T);
+  auto turn = [&](const Tensor& part, int64_t part_heads) {
+    const Shape shape{uneven ? 1 : B, uneven ? B : T, part_heads, key_dim};
+    return rotary(part.reshape(shape), table, rotated_heads).reshape(part.shape());
+  };
+  if (key_dim == value_dim) return turn(x, rotated_heads + kv_heads);
   const std::vector<Tensor> parts =
       x.split(Shape{rotated_heads * key_dim, kv_heads * value_dim}, -1);
-  const Tensor y = rotary(parts[0].reshape({B, T, rotated_heads, key_dim}), table, rotated_heads);
-  return cat({y.reshape(parts[0].shape()), parts[1]}, -1);
+  return cat({turn(parts[0], rotated_heads), parts[1]}, -1);
 }
 
 /// y (B, heads, T, value_dim) -> (B, T, dim)
@@ -142,7 +147,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask,
   check_sequence(x, "x");
   const AttentionOptions options{
       .causal = causal, .mask = mask, .dropout = dropout.p, .window = window};
-  const Tensor all = rotated(project(x, first_values), 0);
+  const Tensor all = rotated(project(x, first_values), nullptr);
   if (key_dim == value_dim) return dropout(proj(self_attention(all, heads, kv_heads, options)));
   const auto [q, k, v] = split(*this, all);
   return output(scaled_dot_product_attention(q, k, v, options));
@@ -152,10 +157,14 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache,
                                       Tensor* first_values) const {
   check(causal, "MultiHeadAttention: only causal attention can use a key/value cache");
   check_sequence(x, "x");
-  const auto [q, k, v] = split(*this, rotated(project(x, first_values), cache.length()));
+  const bool uneven = cache.uneven();
+  check(!uneven || x.size(1) == 1, "MultiHeadAttention: expected one token per sequence, as their ",
+        "lengths differ, got x ", x.shape());
+  const auto [q, k, v] = split(*this, rotated(project(x, first_values), &cache));
   cache.append(k, v);
-  return output(scaled_dot_product_attention(
-      q, cache.keys(), cache.values(), {.causal = true, .dropout = dropout.p, .window = window}));
+  AttentionOptions options{.causal = true, .dropout = dropout.p, .window = window};
+  if (uneven) options = {.mask = cache.visible_to_last(window), .dropout = dropout.p};
+  return output(scaled_dot_product_attention(q, cache.keys(), cache.values(), options));
 }
 
 KeyValueCache MultiHeadAttention::make_cache(int64_t batch, int64_t capacity) const {

@@ -57,7 +57,8 @@ struct MultiHeadAttention : Module {
   /// others read: (B, T, kv_heads * value_dim).
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
   /// Self-attention of the next T tokens, x, which attend to the cached tokens too and are appended
-  /// to the cache. Requires causal attention. `first_values` are these T tokens'.
+  /// to the cache. Requires causal attention, and T = 1 if the cached sequences' lengths differ.
+  /// `first_values` are these T tokens'.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const;
   /// An empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
@@ -78,7 +79,7 @@ struct MultiHeadAttention : Module {
   MultiHeadAttention(int64_t dim, const Resolved& options);
   Tensor position_table(const MultiHeadAttentionOptions& options);
   Tensor project(const Tensor& x, Tensor* first_values) const;
-  Tensor rotated(const Tensor& x, int64_t offset) const;
+  Tensor rotated(const Tensor& x, const KeyValueCache* cache) const;
   Tensor output(const Tensor& y) const;
 };
 

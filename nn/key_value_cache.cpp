@@ -1,8 +1,11 @@
 #include "gradus/nn/key_value_cache.h"
 
+#include <algorithm>
+
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
 
@@ -14,45 +17,124 @@ KeyValueCache::KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, 
         "KeyValueCache: expected sizes > 0, got ", Shape{batch, kv_heads, capacity, key_dim});
   k_ = empty({batch, kv_heads, capacity, key_dim}, dtype);
   v_ = empty({batch, kv_heads, capacity, value_dim == 0 ? key_dim : value_dim}, dtype);
+  lengths_.assign(static_cast<size_t>(batch), 0);
+  written_ = lengths_;
+}
+
+Tensor KeyValueCache::visible_to_last(int64_t window) const {
+  const Tensor keys = arange(length()), ends = from_data(lengths_, {std::ssize(lengths_), 1, 1, 1});
+  const Tensor own = lt(keys, ends);
+  return window > 0 ? logical_and(own, ge(keys, ends - window)) : own;
+}
+
+int64_t KeyValueCache::length() const {
+  return lengths_.empty() ? 0 : *std::max_element(lengths_.begin(), lengths_.end());
+}
+
+bool KeyValueCache::uneven() const {
+  return std::any_of(lengths_.begin(), lengths_.end(),
+                     [this](int64_t n) { return n != lengths_.front(); });
 }
 
 void KeyValueCache::append(const Tensor& k, const Tensor& v) {
-  const Shape expected{k_.size(0), k_.size(1), k.rank() == 4 ? k.size(2) : 0, k_.size(3)};
+  const Shape expected{std::ssize(lengths_), k_.size(1), k.rank() == 4 ? k.size(2) : 0, k_.size(3)};
   const Shape expected_values = expected.with(-1, v_.size(3));
   check(k.shape() == expected && v.shape() == expected_values,
         "KeyValueCache: expected keys and values ", expected, " and ", expected_values, ", got ",
         k.shape(), " and ", v.shape());
   check(!grad_enabled(),
         "KeyValueCache: gradients do not flow through a cache; use it under NoGrad");
-  check(k.size(2) <= capacity() - length_, "KeyValueCache: ", length_, " + ", k.size(2),
+  const int64_t more = k.size(2);
+  check(more <= capacity() - length(), "KeyValueCache: ", length(), " + ", more,
         " tokens do not fit a capacity of ", capacity());
-  const int64_t end = length_ + k.size(2);
-  k_.slice(2, length_, end).copy_(k);
-  v_.slice(2, length_, end).copy_(v);
-  length_ = end;
+  // Sequences of one length are written together.
+  const bool together = !uneven();
+  const int64_t rows = std::ssize(lengths_), step = together ? std::max<int64_t>(rows, 1) : 1;
+  for (int64_t row = 0; row < rows; row += step) {
+    const int64_t begin = lengths_[static_cast<size_t>(row)];
+    auto write = [&](const Tensor& all, const Tensor& x) {
+      all.slice(0, row, row + step)
+          .slice(2, begin, begin + more)
+          .copy_(x.slice(0, row, row + step));
+    };
+    write(k_, k);
+    write(v_, v);
+  }
+  for (int64_t& n : lengths_) n += more;
+  fill_gaps();
+}
+
+/// Writes zeros where a row, up to the longest one's length, has uninitialised memory: attention
+/// multiplies the values there by 0, which must not give NaN.
+void KeyValueCache::fill_gaps() {
+  const int64_t end = length();
+  for (size_t row = 0; row < lengths_.size(); ++row) {
+    const int64_t begin = std::max(written_[row], lengths_[row]);
+    if (begin < end)
+      for (const Tensor& x : {k_, v_})
+        x.select(0, static_cast<int64_t>(row)).slice(1, begin, end).zero_();
+    written_[row] = std::max(begin, end);
+  }
 }
 
 void KeyValueCache::reorder(const Tensor& rows) {
-  check(rows.shape() == Shape{k_.size(0)}, "KeyValueCache: expected ", k_.size(0),
-        " row indices, got ", rows.shape());
+  const Shape expected{std::ssize(lengths_)};
+  check(rows.shape() == expected, "KeyValueCache: expected ", expected[0], " row indices, got ",
+        rows.shape());
   for (const Tensor& x : {keys(), values()}) x.copy_(index_select(x, 0, rows));
   for (Tensor& last : last_tokens_)
     if (last.defined()) last = index_select(last, 0, rows);
+  const std::vector<int64_t> from = rows.to_vector<int64_t>(), before = lengths_;
+  for (size_t i = 0; i < from.size(); ++i) lengths_[i] = before[static_cast<size_t>(from[i])];
+}
+
+void KeyValueCache::add_row(const KeyValueCache& other) {
+  const int64_t row = std::ssize(lengths_), length = other.length();
+  check(std::ssize(other.lengths_) == 1 &&
+            other.k_.shape().with(2, 0) == k_.shape().with(0, 1).with(2, 0) &&
+            other.v_.size(3) == v_.size(3) && other.k_.dtype() == k_.dtype() &&
+            length <= capacity(),
+        "KeyValueCache: expected one sequence of up to ", capacity(), " tokens for a cache ",
+        k_.shape(), ", got ", other.keys().shape());
+  check(row < k_.size(0), "KeyValueCache: no room for more than ", k_.size(0), " sequences");
+  k_.slice(0, row, row + 1).slice(2, 0, length).copy_(other.keys());
+  v_.slice(0, row, row + 1).slice(2, 0, length).copy_(other.values());
+  for (size_t i = 0; i < last_tokens_.size(); ++i)
+    if (const Tensor& last = other.last_tokens_[i]; last.defined())
+      last_tokens_[i] = row == 0 ? last : cat({last_tokens_[i], last}, 0);
+  lengths_.push_back(length);
+  fill_gaps();
+}
+
+void KeyValueCache::remove_row(int64_t row) {
+  const int64_t last = std::ssize(lengths_) - 1;
+  check(row >= 0 && row <= last, "KeyValueCache: expected a row below ", last + 1, ", got ", row);
+  const int64_t length = lengths_.back();
+  if (row < last)
+    for (const Tensor& x : {k_, v_})
+      x.select(0, row).slice(1, 0, length).copy_(x.select(0, last).slice(1, 0, length));
+  for (Tensor& tokens : last_tokens_) {
+    if (!tokens.defined()) continue;
+    if (row < last) tokens.select(0, row).copy_(tokens.select(0, last));
+    tokens = last > 0 ? tokens.slice(0, 0, last).clone() : Tensor();
+  }
+  lengths_[static_cast<size_t>(row)] = length;
+  lengths_.pop_back();
 }
 
 Tensor KeyValueCache::previous_tokens(size_t sublayer, const Tensor& x) {
   check(!grad_enabled(),
         "KeyValueCache: gradients do not flow through a cache; use it under NoGrad");
   Tensor& last = last_tokens_.at(sublayer);
-  check(x.rank() == 3 && x.size(0) == k_.size(0) && x.size(1) > 0, "KeyValueCache: expected x (",
-        k_.size(0), ", T, dim), got ", x.shape());
+  check(x.rank() == 3 && x.size(0) == std::ssize(lengths_) && x.size(1) > 0,
+        "KeyValueCache: expected x (", lengths_.size(), ", T, dim), got ", x.shape());
   const Tensor before = last.defined() ? last : zeros({x.size(0), 1, x.size(2)}, x.dtype());
   last = x.slice(1, -1).clone();
   return cat({before, x.slice(1, 0, -1)}, 1);
 }
 
 void KeyValueCache::clear() {
-  length_ = 0;
+  std::fill(lengths_.begin(), lengths_.end(), 0);
   last_tokens_ = {};
 }
 

@@ -5,6 +5,11 @@
 #include <numbers>
 
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/factories.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/pointwise.h"
+#include "gradus/core/ops/shape.h"
+#include "gradus/nn/key_value_cache.h"
 #include "gradus/nn/loading.h"
 
 namespace gradus::nn {
@@ -61,11 +66,67 @@ Tensor LearnedPositions::operator()(int64_t length, int64_t offset) const {
   return rows("LearnedPositions", weight, length, offset);
 }
 
+Tensor LearnedPositions::operator()(const Tensor& positions) const {
+  return embedding(weight, positions);
+}
+
 SinusoidalPositions::SinusoidalPositions(int64_t context, int64_t dim)
     : table(buffer("table", sinusoidal_table(context, dim))) {}
 
 Tensor SinusoidalPositions::operator()(int64_t length, int64_t offset) const {
   return rows("SinusoidalPositions", table, length, offset);
+}
+
+Tensor SinusoidalPositions::operator()(const Tensor& positions) const {
+  return embedding(table, positions);
+}
+
+Tensor same_example(const Tensor& x, const Tensor& positions) {
+  if (!positions.defined()) return {};
+  check(x.rank() >= 2, "same_example: expected x (B, T, ...), got ", x.shape());
+  const int64_t B = x.size(0), T = x.size(1);
+  check_tensor("same_example", "positions", positions, int64, {B, T});
+  const std::vector<int64_t> all = positions.to_vector<int64_t>();
+  for (int64_t i = 0; i < B * T; ++i) {
+    const int64_t at = all[static_cast<size_t>(i)],
+                  next = i % T == 0 ? 0 : all[static_cast<size_t>(i - 1)] + 1;
+    check(at == 0 || at == next, "positions count an example's tokens from 0: expected 0 or ", next,
+          ", got ", at);
+  }
+  const Tensor first = arange(T) - positions;  // (B, T): of each token's example
+  return ge(arange(T), first.unsqueeze(2)).unsqueeze(1);
+}
+
+namespace {
+void check_tokens(const Tensor& x) {
+  core::check(x.defined() && x.rank() == 3, "token_shift: expected x (B, T, dim), got ",
+              x.defined() ? x.shape() : Shape{});
+}
+
+/// 1 for each token that may attend to the token before it, else 0: (B, T, 1).
+Tensor sees_previous(const Tensor& mask, const Tensor& x) {
+  const int64_t B = x.size(0), T = x.size(1);
+  core::check_tensor("token_shift", "a mask", mask, boolean, {B, 1, T, T});
+  std::vector<int64_t> before;  // in the flat mask: row t, column t - 1
+  for (int64_t t = 1; t < T; ++t) before.push_back(t * T + t - 1);
+  const Tensor seen =
+      index_select(mask.reshape({B, T * T}), 1, from_data(before, {std::ssize(before)}));
+  return pad(seen.to(x.dtype()), {1, 0}).unsqueeze(2);
+}
+}  // namespace
+
+Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask) {
+  if (!weight.defined()) return x;
+  check_tokens(x);
+  Tensor previous = pad(x.slice(1, 0, -1), {0, 0, 1, 0});
+  if (mask.defined()) previous = previous * sees_previous(mask, x);
+  return x + (previous - x) * weight;
+}
+
+Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer) {
+  if (!weight.defined()) return x;
+  check_tokens(x);
+  return x + (cache.previous_tokens(sublayer, x) - x) * weight;
 }
 
 }  // namespace gradus::nn

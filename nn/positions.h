@@ -1,9 +1,12 @@
 #pragma once
-// Position embeddings, added to token embeddings, and the angles of rotary positions.
+// Positions of tokens: embeddings added to token embeddings, angles of rotary positions, rows of
+// several examples, and token shift.
 
 #include "gradus/nn/module.h"
 
 namespace gradus::nn {
+
+class KeyValueCache;
 
 /// Returns (length, dim) with sin(t / 10000^(2i/dim)) at row t, column 2i, and the cosine of the
 /// same angle at column 2i+1, in float32 or float64. Vaswani et al. 2017, arXiv 1706.03762, section
@@ -38,6 +41,8 @@ struct LearnedPositions : Module {
   LearnedPositions(int64_t context, int64_t dim);
   /// Embeddings of positions offset to offset + length - 1: (length, dim).
   Tensor operator()(int64_t length, int64_t offset = 0) const;
+  /// Embeddings of the positions (...) int64: (..., dim).
+  Tensor operator()(const Tensor& positions) const;
 };
 
 /// Sinusoidal position embeddings.
@@ -46,6 +51,23 @@ struct SinusoidalPositions : Module {
   SinusoidalPositions(int64_t context, int64_t dim);
   /// Embeddings of positions offset to offset + length - 1: (length, dim).
   Tensor operator()(int64_t length, int64_t offset = 0) const;
+  /// Embeddings of the positions (...) int64: (..., dim).
+  Tensor operator()(const Tensor& positions) const;
 };
+
+/// The attention mask of rows of tokens x (B, T, ...) that hold several examples, one after another:
+/// true where key j is not before the first token of query i's example; (B, 1, T, T). `positions`
+/// (B, T) int64 counts each example's tokens from 0; if undefined, so is the mask. Throws Error on
+/// positions that count otherwise.
+Tensor same_example(const Tensor& x, const Tensor& positions);
+
+/// x (B, T, dim) with each token's features mixed with the previous token's, which are 0 before the
+/// first: x_t + weight * (x_{t-1} - x_t), weight (dim). Returns x if the weight is undefined. With an
+/// attention mask (B, 1, T, T) of bool, the previous token counts as 0 where it is hidden. The token
+/// shift of RWKV (Peng et al. 2023, arXiv 2305.13048), whose mu is 1 - weight and differs for each
+/// projection.
+Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
+/// The same for the next tokens, x, of a block's sublayer 0 or 1.
+Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer);
 
 }  // namespace gradus::nn

@@ -4,15 +4,6 @@
 
 namespace gradus::nn {
 
-Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache* cache, size_t sublayer) {
-  if (!weight.defined()) return x;
-  core::check(x.defined() && x.rank() == 3, "token_shift: expected x (B, T, dim), got ",
-              x.defined() ? x.shape() : Shape{});
-  const Tensor previous =
-      cache ? cache->previous_tokens(sublayer, x) : pad(x.slice(1, 0, -1), {0, 0, 1, 0});
-  return x + (previous - x) * weight;
-}
-
 namespace {
 MultiHeadAttention make_attention(int64_t dim, const BlockOptions& o, bool causal, int64_t rotary,
                                   int64_t window) {

@@ -15,13 +15,6 @@ Tensor residual(bool norm_first, const Norm& norm, const Tensor& x, const Sublay
   return norm(x + f(x));
 }
 
-/// x (B, T, dim) with each token's features mixed with the previous token's, which are 0 before the
-/// first: x_t + weight * (x_{t-1} - x_t), weight (dim). Returns x if the weight is undefined. With a
-/// cache, x holds the next tokens of the block's sublayer 0 or 1. The token shift of RWKV (Peng et
-/// al. 2023, arXiv 2305.13048), whose mu is 1 - weight and differs for each projection.
-Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache* cache = nullptr,
-                   size_t sublayer = 0);
-
 struct BlockOptions {
   int64_t heads = 1;                         ///< query heads; must divide dim unless head_dim > 0
   int64_t kv_heads = 0;                      ///< key/value heads, a divisor of `heads`; 0: `heads`
@@ -59,19 +52,19 @@ struct Block : Module {
   Tensor operator()(const Tensor& x, const Tensor& mask = {},
                     Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
-      return attn(token_shift(y, shift1), mask, first_values);
+      return attn(token_shift(y, shift1, mask), mask, first_values);
     });
     return residual(norm_first, ln2, h,
-                    [&](const Tensor& y) { return mlp(token_shift(y, shift2)); });
+                    [&](const Tensor& y) { return mlp(token_shift(y, shift2, mask)); });
   }
   /// The block for the next T tokens, x, which attend to the cached tokens too and are appended to
   /// the cache. Causal attention only.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
-      return attn(token_shift(y, shift1, &cache, 0), cache, first_values);
+      return attn(token_shift(y, shift1, cache, 0), cache, first_values);
     });
     return residual(norm_first, ln2, h,
-                    [&](const Tensor& y) { return mlp(token_shift(y, shift2, &cache, 1)); });
+                    [&](const Tensor& y) { return mlp(token_shift(y, shift2, cache, 1)); });
   }
   /// Returns only the first `count` tokens' outputs, (B, count, dim). These tokens attend to all of
   /// x; queries and MLP of the others are not computed. Throws Error if the attention is causal or

@@ -43,6 +43,13 @@ void Flags::add(const std::string& name, std::string& value, const std::string& 
   add({key_of(name), meaning, &value}, kind, default_shown);
 }
 
+void Flags::add_optional(const std::string& name, int64_t& value, int64_t when_left_out,
+                         double most, const std::string& kind, const std::string& meaning) {
+  const std::string otherwise = std::to_string(when_left_out);
+  add({key_of(name), meaning, &value, 0, most}, '[' + kind + ']', otherwise);
+  flags_.back().when_left_out = otherwise;
+}
+
 void Flags::add(const models::Fields& fields, const std::vector<std::string>& except) {
   for (const models::Field& field : fields.list())
     if (std::find(except.begin(), except.end(), field.name) == except.end())
@@ -72,6 +79,7 @@ bool Flags::read_command_line(int argc, char** argv, bool known_only) {
     options.push_back(flag.kind.empty()
                           ? app.add_flag(flag.name())->disable_flag_override()
                           : app.add_option(flag.name(), flag.typed)->type_name(flag.kind));
+    if (!flag.when_left_out.empty()) options.back()->expected(0, 1);
   }
   if (rest_) app.add_option("rest", *rest_)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   try {
@@ -86,6 +94,7 @@ bool Flags::read_command_line(int argc, char** argv, bool known_only) {
   for (size_t i = 0; i < flags_.size(); ++i) {
     flags_[i].given = options[i]->count() > 0;
     if (!flags_[i].given) continue;
+    if (flags_[i].typed.empty()) flags_[i].typed = flags_[i].when_left_out;
     core::check(!flags_[i].typed.starts_with("--"), flags_[i].name(), ": expected a value, got ",
                 shown(flags_[i].typed));
     const bool is_path = flags_[i].kind == "FILE" || flags_[i].kind == "DIR";

@@ -34,6 +34,10 @@ class Flags {
   void add(const std::string& name, T& value, const std::string& meaning) {
     add({key_of(name), meaning, &value}, kind_of(&value), "");
   }
+  /// A number from 0 to `most` which may be left out on the command line: `when_left_out` then.
+  /// Without the flag the value stays as it is. `kind` is shown in --help.
+  void add_optional(const std::string& name, int64_t& value, int64_t when_left_out, double most,
+                    const std::string& kind, const std::string& meaning);
   /// One of the `names` of an enum's values.
   template <class Enum>
   void add(const std::string& name, Enum& value, std::vector<std::string> names,
@@ -84,7 +88,8 @@ class Flags {
     bool stored, turns_off;  // turns_off: a switch that is on by default
     std::string typed;       // the value on the command line
     bool given = false;
-    std::string name() const;  // "--min-lr"
+    std::string when_left_out = {};  // the value of a flag given without one; "": it needs one
+    std::string name() const;        // "--min-lr"
   };
   static std::string key_of(const std::string& name);
   static std::string kind_of(const bool*) { return ""; }

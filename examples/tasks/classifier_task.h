@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "examples/page/probes.h"
 #include "examples/pictures/image_pictures.h"
 #include "examples/tasks/image_task.h"
 #include "gradus/core/ops/loss.h"
@@ -48,8 +49,23 @@ class ClassifierTask : public ImageTask {
     write_example();
   }
   std::string what_next(const std::string& dir) const override { return try_with("classify", dir); }
+  std::string probe(const Question&) override {
+    constexpr int64_t most = 256;
+    const models::ImageData& data = corpus_.part(Split::validation);
+    const Tensor images = data.range(0, most).images;
+    const auto found = over(
+        Split::validation, [this](const Tensor& x) { return model_(x); }, most);
+    return gradus::probe(Classified{.images = images,
+                                    .labels = found.labels,
+                                    .logits = found.features,
+                                    .maps = attention(models::normalize(images, image_info_.stats)),
+                                    .class_names = image_info_.class_names});
+  }
 
  protected:
+  /// Where the model looks: normalised images (B, C, H, W) -> (B, h, w); undefined if it has no
+  /// attention.
+  virtual Tensor attention(const Tensor&) const { return {}; }
   Score score(Split, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];
     const Tensor logits = model_(images);

@@ -13,15 +13,18 @@
 #include "examples/support/text.h"
 #include "gradus/core/files/checksum.h"
 #include "gradus/core/files/file.h"
+#include "gradus/core/runtime/ceil_div.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 
 namespace gradus {
 
+using internal::ceil_div;
 using models::Split, models::TokenFile;
 
 void add_corpus_flags(Flags& flags, CorpusOptions& o) {
-  flags.add("--data", o.data, "FILE", "UTF-8 text; the last tenth is the validation set",
+  flags.add("--data", o.data, "FILE",
+            "UTF-8 text, or conversations in FILE.jsonl; the last tenth is the validation set",
             name_of_text(""));
   flags.add("--val-data", o.val_data, "FILE",
             "validation text, instead of the last tenth of --data", "none");
@@ -86,6 +89,9 @@ struct Corpus::Range {
 };
 
 namespace {
+
+/// Validation windows per batch.
+int64_t windows_at_once(int64_t context) { return std::max<int64_t>(1, 4096 / context); }
 
 bool is_of_characters(const models::Tokenizer* tokenizer) {
   return dynamic_cast<const models::CharTokenizer*>(tokenizer) != nullptr;
@@ -204,7 +210,7 @@ TokenFile Corpus::tokens_of(const Range& range, const std::string& path, bool re
 
 Corpus::Corpus(const CorpusOptions& options, const std::string& begins_with,
                const std::string& folder, int64_t context, bool read_only)
-    : o_(options) {
+    : o_(options), context_(context) {
   std::vector<Text> texts{Text(o_.data, o_.on_disk)};
   if (!o_.val_data.empty()) texts.emplace_back(o_.val_data, o_.on_disk);
   core::check(texts[0].size > 0, texts[0].name, ": the text is empty");
@@ -256,9 +262,31 @@ void Corpus::measure_tokens() {
   }
 }
 
-double Corpus::bytes(const Tensor& ids) const {
+models::PackedBatch Corpus::random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
+                                         int64_t index) const {
+  const auto [inputs, targets] = data_->random_batch(split, batch, seed, step, index);
+  return {inputs, targets, {}};
+}
+
+int64_t Corpus::validation_tokens() const { return data_->length(Split::validation) - 1; }
+
+// Whole windows, some at a time, then the tokens after them.
+int64_t Corpus::validation_batches() const {
+  const int64_t windows = data_->num_windows(Split::validation);
+  return ceil_div(windows, windows_at_once(context_)) + (validation_tokens() > windows * context_);
+}
+
+models::PackedBatch Corpus::validation_batch(int64_t i) const {
+  const int64_t at_once = windows_at_once(context_), first = i * at_once;
+  const auto [inputs, targets] = first < data_->num_windows(Split::validation)
+                                     ? data_->windows(Split::validation, first, at_once)
+                                     : data_->after_windows(Split::validation);
+  return {inputs, targets, {}};
+}
+
+double Corpus::bytes(const Tensor& targets) const {
   double sum = 0;
-  for (const int64_t id : ids.to_vector<int64_t>()) sum += bytes_[static_cast<size_t>(id)];
+  for (const int64_t id : targets.to_vector<int64_t>()) sum += bytes_[static_cast<size_t>(id)];
   return sum;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "examples/support/tokenizers.h"
+#include "examples/tasks/token_source.h"
 #include "gradus/models/data/text/text_data.h"
 
 namespace gradus {
@@ -28,7 +29,7 @@ void add_corpus_flags(Flags& flags, CorpusOptions& options);
 /// is the validation part, counted in characters for a character tokenizer, else in bytes. Words
 /// and byte pairs are learned from the training part only (an unseen word is [UNK]), characters
 /// from both parts.
-class Corpus {
+class Corpus : public TokenSource {
  public:
   /// Loads the tokenizer of the folder `begins_with` or, if `begins_with` is "", trains one. With
   /// on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens or, for a
@@ -39,17 +40,20 @@ class Corpus {
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 
-  const models::Tokenizer& tokenizer() const { return *tokenizer_; }
-  const models::TextData& data() const { return *data_; }
+  const models::Tokenizer& tokenizer() const override { return *tokenizer_; }
   /// Identifies the texts and, with on_disk, their tokens.
-  const std::string& id() const { return id_; }
-  /// A line for the log, "text   FILE: ...", with the name and sizes of the text.
-  std::string opening() const;
-  /// Number of text bytes that the tokens represent. With a word tokenizer, every token counts as
-  /// the text's mean bytes per token, since word tokens lack the white space between words.
-  double bytes(const Tensor& ids) const;
-  /// A prompt: a line break if it is a token, else the text's first token.
-  std::vector<int64_t> first_tokens() const { return {first_token_}; }
+  const std::string& id() const override { return id_; }
+  std::string opening() const override;
+  models::PackedBatch random_batch(models::Split split, int64_t batch, uint64_t seed, int64_t step,
+                                   int64_t index) const override;
+  int64_t validation_batches() const override;
+  int64_t validation_tokens() const override;
+  models::PackedBatch validation_batch(int64_t i) const override;
+  /// With a word tokenizer, every token counts as the text's mean bytes per token, since word tokens
+  /// lack the white space between words.
+  double bytes(const Tensor& targets) const override;
+  /// A line break if it is a token, else the text's first token.
+  std::vector<int64_t> first_tokens() const override { return {first_token_}; }
 
  private:
   struct Text;
@@ -65,6 +69,7 @@ class Corpus {
   void measure_tokens();
 
   CorpusOptions o_;
+  int64_t context_;
   std::unique_ptr<models::Tokenizer> tokenizer_;
   std::optional<models::TextData> data_;
   std::string id_;

@@ -280,11 +280,11 @@ TEST_CASE("token_shift: the previous token, and a cache's", "[nn]") {
   CHECK(difference(nn::token_shift(x, {}), x) == 0);
   CHECK(difference(nn::token_shift(x.slice(1, 0, 1), weight), {0.5, 0}) == 0);
   nn::KeyValueCache cache(1, 1, 9, 2);
-  CHECK(difference(nn::token_shift(x.slice(1, 0, 2), weight, &cache, 0), {0.5, 0, 1.5, 10}) == 0);
-  CHECK(difference(nn::token_shift(x.slice(1, 0, 1), weight, &cache, 1), {0.5, 0}) == 0);
-  CHECK(difference(nn::token_shift(x.slice(1, 2), weight, &cache, 0), {3, 20}) == 0);
+  CHECK(difference(nn::token_shift(x.slice(1, 0, 2), weight, cache, 0), {0.5, 0, 1.5, 10}) == 0);
+  CHECK(difference(nn::token_shift(x.slice(1, 0, 1), weight, cache, 1), {0.5, 0}) == 0);
+  CHECK(difference(nn::token_shift(x.slice(1, 2), weight, cache, 0), {3, 20}) == 0);
   cache.clear();
-  CHECK(difference(nn::token_shift(x.slice(1, 2), weight, &cache, 0), {2, 0}) == 0);
+  CHECK(difference(nn::token_shift(x.slice(1, 2), weight, cache, 0), {2, 0}) == 0);
 }
 
 TEST_CASE("GPT: every option of its configuration", "[gpt]") {

@@ -1,0 +1,33 @@
+#pragma once
+// What the programs that write text share: flags of sampling, and a model with its tokenizer.
+
+#include <memory>
+#include <string>
+
+#include "examples/support/tokenizers.h"
+#include "examples/support/weights.h"
+#include "gradus/models/folder/gguf/gguf.h"
+
+namespace gradus {
+
+/// The flags of a program that writes text with a GPT.
+struct WriterOptions {
+  std::string model = "out/train";  ///< folder, or a GGUF file
+  std::string adapter;              ///< folder of low-rank updates; "": none
+  Weights weights = Weights::as_stored;
+  models::GenerateOptions text{.sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
+  std::string logit_bias;  ///< "ID:VALUE,ID:VALUE"
+  int64_t threads = 0;
+};
+
+/// Adds the flags --model, --adapter and --weights.
+void add_model_flags(Flags& flags, WriterOptions& options);
+/// Adds those of sampling, --seed and --threads.
+void add_sampling_flags(Flags& flags, WriterOptions& options);
+
+/// A model and its tokenizer.
+using Writer = models::GgufModel;
+/// Loads them from the folder or GGUF file. Completes options.text: vocab and logit_bias.
+Writer load_writer(WriterOptions& options);
+
+}  // namespace gradus

@@ -1,0 +1,82 @@
+#include "examples/tasks/chat_corpus.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "examples/support/source_text.h"
+#include "examples/support/text.h"
+
+namespace gradus {
+
+using models::Conversation;
+
+namespace {
+
+/// Conversations of a file; errors name it.
+std::optional<models::ChatData> data_of(const std::string& path,
+                                        const std::vector<Conversation>& chats,
+                                        const models::Tokenizer& tokenizer,
+                                        const models::ChatTemplate& form, int64_t context) {
+  try {
+    return models::ChatData(chats, tokenizer, form, context);
+  } catch (const Error& e) {
+    core::fail(path, ": ", e.what());
+  }
+}
+
+/// The conversation up to its first question.
+Conversation question_of(const Conversation& all) {
+  const auto user = std::find_if(all.begin(), all.end(),
+                                 [](const models::Message& m) { return m.role == "user"; });
+  return {all.begin(), std::min(all.end(), user + 1)};
+}
+
+}  // namespace
+
+ChatCorpus::ChatCorpus(const CorpusOptions& options, const std::string& begins_with,
+                       const std::string& form, int64_t context)
+    : o_(options) {
+  core::check(!o_.on_disk, "--on-disk: expected a text, got the conversations ", o_.data);
+  std::vector<Conversation> train = models::read_chats(o_.data), validation;
+  id_ = fingerprint(read_text(o_.data));
+  if (o_.val_data.empty()) {
+    core::check(train.size() > 1, o_.data, ": expected at least two conversations, got 1");
+    const auto held_out = std::max<std::ptrdiff_t>(1, std::ssize(train) / 10);
+    validation.assign(train.end() - held_out, train.end());
+    train.resize(train.size() - static_cast<size_t>(held_out));
+  } else {
+    validation = models::read_chats(o_.val_data);
+    id_ += ' ' + fingerprint(read_text(o_.val_data));
+  }
+  std::string text = "User:Assistant \n";  // what the plain template writes
+  for (const auto* chats : {&train, &validation})
+    for (const Conversation& chat : *chats)
+      for (const models::Message& message : chat) text += message.content + '\n';
+  tokenizer_ = make_tokenizer(o_.tokenizer, begins_with, text);
+  form_ = form.empty() ? &models::find_chat_template(begins_with, *tokenizer_)
+                       : &models::chat_template(form);
+  id_ += ' ' + form_->name;
+  train_ = data_of(o_.data, train, *tokenizer_, *form_, context);
+  const std::string& held_out = o_.val_data.empty() ? o_.data : o_.val_data;
+  validation_ = data_of(held_out, validation, *tokenizer_, *form_, context);
+  question_ = models::encode_chat(*tokenizer_, *form_, question_of(validation[0]), true).ids;
+}
+
+double ChatCorpus::bytes(const Tensor& targets) const {
+  std::vector<int64_t> ids = targets.to_vector<int64_t>();
+  std::erase(ids, -100);
+  return static_cast<double>(tokenizer_->decode(ids).size());
+}
+
+std::string ChatCorpus::opening() const {
+  std::ostringstream out;
+  out << "text   " << o_.data << ": " << with_commas(train_->num_examples())
+      << " conversations train, " << (o_.val_data.empty() ? "the last " : "of " + o_.val_data + ' ')
+      << with_commas(validation_->num_examples()) << " validate";
+  if (const int64_t n = train_->num_left_out() + validation_->num_left_out(); n > 0)
+    out << "; " << with_commas(n) << " are left out: longer than the context or without answer";
+  out << "; chat template " << form_->name << '\n';
+  return out.str();
+}
+
+}  // namespace gradus

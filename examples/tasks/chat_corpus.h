@@ -1,0 +1,53 @@
+#pragma once
+// ChatCorpus: the conversations that a language model is trained to answer.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "examples/tasks/corpus.h"
+#include "gradus/models/data/chat/chat_data.h"
+
+namespace gradus {
+
+/// Conversations from JSON lines, see models::read_chats. Without a validation file, the last tenth
+/// of them is the validation part. Losses count answers only.
+class ChatCorpus : public TokenSource {
+ public:
+  /// Whether the path is that of JSON lines, a name that ends with ".jsonl".
+  static bool reads(const std::string& path) { return path.ends_with(".jsonl"); }
+  /// Takes tokenizer and template of the folder `begins_with` or, if it is "", trains a tokenizer on
+  /// all conversations. `form`: the name of a chat template; "": models::find_chat_template's.
+  ChatCorpus(const CorpusOptions& options, const std::string& begins_with, const std::string& form,
+             int64_t context);
+
+  const models::Tokenizer& tokenizer() const override { return *tokenizer_; }
+  const std::string& id() const override { return id_; }
+  std::string opening() const override;
+  models::PackedBatch random_batch(models::Split split, int64_t batch, uint64_t seed, int64_t step,
+                                   int64_t index) const override {
+    return part(split).random_batch(split, batch, seed, step, index);
+  }
+  int64_t validation_batches() const override { return validation_->num_rows(); }
+  int64_t validation_tokens() const override { return validation_->num_answer_tokens(); }
+  models::PackedBatch validation_batch(int64_t i) const override { return validation_->rows(i, 1); }
+  double bytes(const Tensor& targets) const override;
+  /// What the first conversation of the validation part asks.
+  std::vector<int64_t> first_tokens() const override { return question_; }
+  std::string end_of_sample() const override { return models::end_of_answer(*form_); }
+
+ private:
+  const models::ChatData& part(models::Split split) const {
+    return split == models::Split::train ? *train_ : *validation_;
+  }
+
+  CorpusOptions o_;
+  std::unique_ptr<models::Tokenizer> tokenizer_;
+  const models::ChatTemplate* form_ = nullptr;
+  std::optional<models::ChatData> train_, validation_;
+  std::string id_;
+  std::vector<int64_t> question_;
+};
+
+}  // namespace gradus

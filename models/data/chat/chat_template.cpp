@@ -1,0 +1,190 @@
+#include "gradus/models/data/chat/chat_template.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "gradus/core/files/file.h"
+#include "gradus/core/files/json.h"
+#include "gradus/core/runtime/error.h"
+
+namespace gradus::models {
+
+using core::check, core::fail;
+
+namespace {
+
+const std::array<ChatTemplate, 5>& templates() {
+  // Never destroyed: in use before main and after it. SentencePiece writes the space after [/INST].
+  static const auto& all = *new std::array<ChatTemplate, 5>{{
+      {.name = "plain",
+       .system = {"", "\n\n"},
+       .user = {"User: ", "\n"},
+       .assistant = {"Assistant: ", "\n\n"}},
+      {.name = "chatml",
+       .system = {"<|im_start|>system\n", "<|im_end|>\n"},
+       .user = {"<|im_start|>user\n", "<|im_end|>\n"},
+       .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"}},
+      {.name = "llama2",
+       .system = {"<<SYS>>\n", "\n<</SYS>>\n\n"},
+       .user = {"<s>[INST] ", " [/INST]"},
+       .assistant = {"", " </s>"},
+       .system_in_user = true},
+      {.name = "llama3",
+       .system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
+       .user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
+       .assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"}},
+      {.name = "mistral",
+       .system = {"", "\n\n"},
+       .user = {"[INST] ", " [/INST]"},
+       .assistant = {"", "</s>"},
+       .system_in_user = true},
+  }};
+  return all;
+}
+
+/// The template whose marks a Jinja template contains; nullptr if none.
+const ChatTemplate* template_of(const std::string& jinja) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> marks{
+      {{"<|im_start|>", "chatml"},
+       {"<|start_header_id|>", "llama3"},
+       {"<<SYS>>", "llama2"},
+       {"[INST]", "mistral"}}};
+  for (const auto& [mark, name] : marks)
+    if (jinja.find(mark) != std::string::npos) return &chat_template(name);
+  return nullptr;
+}
+
+/// A piece of a conversation's text.
+struct Piece {
+  std::string text;
+  bool answer = false;
+  int64_t special = -1;  // if >= 0, a special token instead of text
+};
+
+/// Appends the template's text `text`, cut at the names of special tokens.
+void add_marks(std::vector<Piece>& pieces, const Tokenizer& tokenizer, const std::string& text,
+               bool answer) {
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size();) {
+    size_t longest = 0;
+    for (const std::string& name : tokenizer.special_tokens())
+      if (name.size() > longest && text.compare(at, name.size(), name) == 0) longest = name.size();
+    if (longest == 0) {
+      ++at;
+      continue;
+    }
+    if (at > begin) pieces.push_back({text.substr(begin, at - begin), answer});
+    pieces.push_back({"", answer, tokenizer.special(text.substr(at, longest))});
+    begin = at += longest;
+  }
+  if (begin < text.size()) pieces.push_back({text.substr(begin), answer});
+}
+
+/// Throws Error unless a message may stand after one of role `before` ("" at the beginning).
+void check_message(const ChatTemplate& form, const Message& message, const std::string& before) {
+  const std::string& role = message.role;
+  const bool fits = role == "system" ? before.empty()
+                    : role == "user" ? before != "user"
+                                     : role == "assistant" && before == "user";
+  check(fits, "a conversation is a system message or none, then user and assistant in turn: got ",
+        gradus::internal::shown(role), before.empty() ? " first" : " after " + before);
+  check(form.name != "plain" || (message.content + "\n").find("\n\n") == std::string::npos,
+        "the plain chat template ends messages at an empty line: expected none in a message, got ",
+        gradus::internal::shown(message.content));
+}
+
+/// Throws Error if the tokenizer lacks one of the template's special tokens.
+void check_special(const Tokenizer& tokenizer, const ChatTemplate& form) {
+  for (const char* name :
+       {"<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|eot_id|>", "<s>", "</s>"}) {
+    const bool needed = (form.user.before + form.assistant.after).find(name) != std::string::npos;
+    check(!needed || tokenizer.has_special(name), "the chat template ", form.name,
+          " needs a tokenizer with the special token ", name);
+  }
+}
+
+}  // namespace
+
+const ChatTemplate& chat_template(const std::string& name) {
+  std::string names;
+  for (const ChatTemplate& form : templates()) {
+    if (form.name == name) return form;
+    names += (names.empty() ? "" : ", ") + form.name;
+  }
+  fail("chat template: expected one of ", names, ", got ", gradus::internal::shown(name));
+}
+
+const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer) {
+  const std::string jinja = folder + "/chat_template.jinja",
+                    config = folder + "/tokenizer_config.json";
+  std::string text, path;
+  if (std::filesystem::exists(jinja)) {
+    text = read_file(path = jinja);
+  } else if (std::filesystem::exists(config)) {
+    const auto json = gradus::internal::parse_json("tokenizer_config.json", read_file(config));
+    const auto found = json.is_object() ? json.find("chat_template") : json.end();
+    if (found != json.end() && found->is_string()) text = found->get<std::string>(), path = config;
+  }
+  if (!path.empty()) {
+    const ChatTemplate* form = template_of(text);
+    check(form, path, ": expected a chat template of the form chatml, llama2, llama3 or mistral");
+    return *form;
+  }
+  if (tokenizer.has_special("<|im_start|>")) return chat_template("chatml");
+  return chat_template(tokenizer.has_special("<|start_header_id|>") ? "llama3" : "plain");
+}
+
+ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
+                       const Conversation& conversation, bool ask) {
+  check(!conversation.empty(), "a conversation needs a message");
+  check_special(tokenizer, form);
+  std::vector<Piece> pieces;
+  std::string before, system;
+  for (const Message& message : conversation) {
+    check_message(form, message, before);
+    before = message.role;
+    if (before == "system" && form.system_in_user) {
+      system = form.system.before + message.content + form.system.after;
+      continue;
+    }
+    const bool answer = before == "assistant";
+    const ChatTemplate::Turn& turn = answer             ? form.assistant
+                                     : before == "user" ? form.user
+                                                        : form.system;
+    add_marks(pieces, tokenizer, turn.before, false);
+    pieces.push_back({std::exchange(system, "") + message.content, answer});
+    add_marks(pieces, tokenizer, turn.after, answer);
+  }
+  check(!ask || before == "user", "a model answers a user's message: expected one last, got ",
+        before);
+  if (ask) add_marks(pieces, tokenizer, form.assistant.before, false);
+
+  ChatTokens out;
+  out.ids = tokenizer.begin_ids();
+  if (!out.ids.empty() && pieces[0].special == out.ids.back()) pieces.erase(pieces.begin());
+  out.answers.assign(out.ids.size(), false);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const bool answer = pieces[i].answer;
+    std::vector<int64_t> ids{pieces[i].special};
+    if (pieces[i].special < 0) {  // encode adjacent texts as one
+      std::string text = pieces[i].text;
+      while (i + 1 < pieces.size() && pieces[i + 1].special < 0 && pieces[i + 1].answer == answer)
+        text += pieces[++i].text;
+      ids = tokenizer.encode(text);
+    }
+    out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+    out.answers.insert(out.answers.end(), ids.size(), answer);
+  }
+  return out;
+}
+
+std::string end_of_answer(const ChatTemplate& form) {
+  const std::string& after = form.assistant.after;
+  const size_t begin = after.find('<');
+  if (begin == std::string::npos) return after;
+  return after.substr(begin, after.find('>') + 1 - begin);
+}
+
+}  // namespace gradus::models

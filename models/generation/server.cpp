@@ -1,0 +1,110 @@
+#include "gradus/models/generation/server.h"
+
+#include <algorithm>
+
+#include "gradus/core/internal.h"
+#include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/shape.h"
+
+namespace gradus::models {
+
+Server::Server(const GPT& model, int64_t rows)
+    : model_(&model), capacity_(rows), decoder_(model, rows), single_(model, 1) {
+  while (!decoder_.lengths().empty()) decoder_.remove_row(0);
+}
+
+int64_t Server::add(const std::vector<int64_t>& prompt, const GenerateOptions& options) {
+  texts_.emplace(next_, internal::Continuation(decoder_.vocab(), prompt, options));
+  if (texts_.at(next_).running()) waiting_.push_back(next_);
+  return next_++;
+}
+
+/// Samples a token after reading the last `tokens` of a request. Returns false if the text has
+/// ended; otherwise the request takes a row.
+bool Server::read(int64_t request, int64_t tokens) {
+  internal::Continuation& text = texts_.at(request);
+  single_.clear();
+  text.add(single_.next_logits(text.last(tokens))[0]);
+  if (!text.running()) return false;
+  decoder_.add_row(single_);
+  rows_.push_back(request);
+  return true;
+}
+
+void Server::leave(size_t row) {
+  decoder_.remove_row(static_cast<int64_t>(row));
+  rows_[row] = rows_.back();
+  rows_.pop_back();
+}
+
+bool Server::step() {
+  const NoGrad no_grad;
+  const EvalMode eval;
+  if (!rows_.empty()) {
+    // A text that fills its row is read again from half of it, as generate() does.
+    std::vector<int64_t> full;
+    for (size_t row = rows_.size(); row-- > 0;)
+      if (decoder_.lengths()[row] == decoder_.capacity()) {
+        full.push_back(rows_[row]);
+        leave(row);
+      }
+    std::vector<Tensor> ids;
+    for (const int64_t request : rows_) ids.push_back(texts_.at(request).last(1));
+    if (!ids.empty()) {
+      const Tensor logits = decoder_.next_logits(cat(ids, 0));
+      for (size_t row = rows_.size(); row-- > 0;) {
+        internal::Continuation& text = texts_.at(rows_[row]);
+        text.add(logits[static_cast<int64_t>(row)]);
+        if (!text.running()) leave(row);
+      }
+    }
+    for (const int64_t request : full) read(request, std::max<int64_t>(decoder_.capacity() / 2, 1));
+  }
+  while (!waiting_.empty() && running() < capacity_) {
+    const int64_t request = waiting_.front();
+    waiting_.erase(waiting_.begin());
+    read(request, decoder_.capacity());
+  }
+  return !rows_.empty() || !waiting_.empty();
+}
+
+const internal::Continuation& Server::find(int64_t request) const {
+  const auto found = texts_.find(request);
+  check(found != texts_.end(), "Server: there is no request ", request);
+  return found->second;
+}
+
+bool Server::finished(int64_t request) const { return !find(request).running(); }
+
+std::vector<int64_t> Server::take(int64_t request) {
+  check(finished(request), "Server: request ", request, " has not ended");
+  std::vector<int64_t> tokens = find(request).tokens();
+  texts_.erase(request);
+  return tokens;
+}
+
+void Server::cancel(int64_t request) {
+  find(request);
+  std::erase(waiting_, request);
+  const auto row = std::find(rows_.begin(), rows_.end(), request);
+  if (row != rows_.end()) leave(static_cast<size_t>(row - rows_.begin()));
+  texts_.erase(request);
+}
+
+std::vector<std::vector<int64_t>> generate_all(const GPT& model,
+                                               const std::vector<std::vector<int64_t>>& prompts,
+                                               const std::vector<GenerateOptions>& options,
+                                               int64_t rows) {
+  check(prompts.size() == options.size(), "generate_all: expected one of options per prompt, got ",
+        options.size(), " for ", prompts.size());
+  Server server(model, rows);
+  std::vector<int64_t> requests;
+  for (size_t i = 0; i < prompts.size(); ++i)
+    requests.push_back(server.add(prompts[i], options[i]));
+  while (server.step()) continue;
+  std::vector<std::vector<int64_t>> texts;
+  for (const int64_t request : requests) texts.push_back(server.take(request));
+  return texts;
+}
+
+}  // namespace gradus::models

@@ -1,0 +1,131 @@
+#include "gradus/models/data/chat/chat_template.h"
+
+#include <catch2/catch.hpp>
+
+#include "gradus/core/files/file.h"
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
+#include "tests/support/compare.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+using models::chat_template, models::encode_chat, models::find_chat_template;
+
+namespace {
+
+const models::Conversation talk{
+    {"system", "Be brief."}, {"user", "Hi"}, {"assistant", "Yo"}, {"user", "<s>?"}};
+
+models::CharTokenizer characters(const std::vector<std::string>& special) {
+  return models::CharTokenizer("\n !\"'.:<>?[]/|_abcdefghijklmnopqrstuvwxyzABHINSTUY", special);
+}
+
+/// The text of the tokens, with those of answers in braces.
+std::string marked(const models::Tokenizer& tokenizer, const models::ChatTokens& tokens) {
+  std::string text;
+  bool inside = false;
+  for (size_t i = 0; i <= tokens.ids.size(); ++i) {
+    const bool answer = i < tokens.ids.size() && tokens.answers[i];
+    if (answer != inside) text += answer ? "{" : "}";
+    inside = answer;
+    if (i < tokens.ids.size()) text += tokenizer.decode({tokens.ids[i]});
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("conversations are written as their models' templates say", "[chat]") {
+  // From the templates that Qwen 2, Llama 2 and 3 and Mistral publish.
+  struct Form {
+    const char* name;
+    std::vector<std::string> special;
+    const char* text;
+  };
+  const std::vector<Form> forms{
+      {"plain", {}, "Be brief.\n\nUser: Hi\nAssistant: {Yo\n\n}User: <s>?\nAssistant: "},
+      {"chatml",
+       {"<|im_start|>", "<|im_end|>"},
+       "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+       "<|im_start|>assistant\n{Yo<|im_end|>\n}<|im_start|>user\n<s>?<|im_end|>\n"
+       "<|im_start|>assistant\n"},
+      {"llama3",
+       {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
+       "<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+       "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+       "<|start_header_id|>assistant<|end_header_id|>\n\n{Yo<|eot_id|>}"
+       "<|start_header_id|>user<|end_header_id|>\n\n<s>?<|eot_id|>"
+       "<|start_header_id|>assistant<|end_header_id|>\n\n"},
+      {"llama2",
+       {"<s>", "</s>"},
+       "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST]{Yo </s>}<s>[INST] <s>? [/INST]"},
+      {"mistral", {"<s>", "</s>"}, "[INST] Be brief.\n\nHi [/INST]{Yo</s>}[INST] <s>? [/INST]"},
+  };
+  for (const auto& [name, special, text] : forms) {
+    CAPTURE(name);
+    const auto tokenizer = characters(special);
+    const auto tokens = encode_chat(tokenizer, chat_template(name), talk, true);
+    CHECK(marked(tokenizer, tokens) == text);
+    // A message cannot hold a special token: "<s>?" is four characters.
+    const auto last = encode_chat(tokenizer, chat_template(name), {{"user", "<s>?"}});
+    const auto other = encode_chat(tokenizer, chat_template(name), {{"user", "abc?"}});
+    CHECK(last.ids.size() == other.ids.size());
+  }
+}
+
+TEST_CASE("a conversation that cannot be written is refused", "[chat]") {
+  const auto tokenizer = characters({});
+  auto error = [&](const models::Conversation& conversation, bool ask = false) {
+    return testing::error_of(
+        [&] { encode_chat(tokenizer, chat_template("plain"), conversation, ask); });
+  };
+  CHECK(error({{"user", "a"}, {"assistant", "b"}, {"user", "a"}}) == "");
+  CHECK(error({}) == "a conversation needs a message");
+  const std::string order =
+      "a conversation is a system message or none, then user and assistant in turn: got ";
+  CHECK(error({{"tool", "a"}}) == order + "\"tool\" first");
+  CHECK(error({{"assistant", "a"}}) == order + "\"assistant\" first");
+  CHECK(error({{"user", "a"}, {"user", "b"}}) == order + "\"user\" after user");
+  CHECK(error({{"user", "a"}, {"system", "b"}}) == order + "\"system\" after user");
+  CHECK(error({{"user", "a"}, {"assistant", "b"}}, true) ==
+        "a model answers a user's message: expected one last, got assistant");
+  CHECK_THAT(error({{"user", "a\n\nb"}}), Contains("empty line"));
+  CHECK_THAT(error({{"user", "a\n"}}), Contains("empty line"));
+  CHECK_THAT(error({{"user", "#"}}), Contains("#"));
+  CHECK_THROWS_WITH(encode_chat(tokenizer, chat_template("llama3"), talk),
+                    "the chat template llama3 needs a tokenizer with the special token "
+                    "<|start_header_id|>");
+  CHECK_THROWS_WITH(chat_template("jinja"),
+                    "chat template: expected one of plain, chatml, llama2, llama3, mistral, got "
+                    "\"jinja\"");
+}
+
+TEST_CASE("a model folder's chat template is found", "[chat]") {
+  const TemporaryFolder folder;
+  const std::string dir = folder / "model";
+  std::filesystem::create_directory(dir);
+  auto found = [&](const std::vector<std::string>& special = {}) {
+    return find_chat_template(dir, characters(special)).name;
+  };
+  CHECK(found() == "plain");
+  CHECK(found({"<|im_start|>"}) == "chatml");
+  CHECK(found({"<|start_header_id|>"}) == "llama3");
+  auto with = [&](const std::string& jinja) {
+    write_file_atomically(dir + "/tokenizer_config.json",
+                          R"({"model_max_length": 5, "chat_template": ")" + jinja + "\"}");
+    return found({"<|im_start|>"});
+  };
+  CHECK(with("{% '[INST] <<SYS>>' %}") == "llama2");
+  CHECK(with("{{ '[INST] ' + message }}") == "mistral");
+  CHECK(with("{{ '<|start_header_id|>' }}") == "llama3");
+  CHECK(with("<|im_start|>") == "chatml");
+  CHECK_THROWS_WITH(with("### Human"), Contains("tokenizer_config.json: expected a chat template"));
+  write_file_atomically(dir + "/chat_template.jinja", "[INST]");
+  CHECK(found() == "mistral");
+}
+
+TEST_CASE("what ends an answer is a special token or an empty line", "[chat]") {
+  CHECK(end_of_answer(chat_template("plain")) == "\n\n");
+  CHECK(end_of_answer(chat_template("chatml")) == "<|im_end|>");
+  CHECK(end_of_answer(chat_template("llama2")) == "</s>");
+}

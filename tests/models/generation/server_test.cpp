@@ -1,0 +1,195 @@
+#include "gradus/models/generation/server.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "gradus/core/core.h"
+#include "tests/support/compare.h"
+
+using namespace gradus;
+using Catch::Matchers::Contains;
+using models::GPT, models::Server;
+using Tokens = std::vector<int64_t>;
+
+namespace {
+
+Tokens random_prompt(int64_t length, int64_t vocab) {
+  return randint(0, vocab, {length}).to_vector<int64_t>();
+}
+
+/// A model whose texts do not depend on rounding: weights are large and in float64.
+std::unique_ptr<GPT> random_model(models::GPTConfig config) {
+  manual_seed(7);
+  auto model = std::make_unique<GPT>(config);
+  model->to(float64);
+  const NoGrad no_grad;
+  for (const auto& [name, p] : model->named_parameters())
+    if (p.rank() == 2)
+      p.copy_(randn(p.shape(), float64) * 0.3);
+    else
+      p.copy_(p + randn(p.shape(), float64) * 0.1);
+  return model;
+}
+
+/// Forms of GPT that treat positions or earlier tokens in different ways.
+std::vector<models::GPTConfig> forms() {
+  const models::GPTConfig base{.vocab = 17, .context = 12, .layers = 2, .heads = 4, .dim = 16};
+  std::vector<models::GPTConfig> all(5, base);
+  all[1].positions = models::Positions::sinusoidal;
+  all[1].logit_cap = 5;
+  all[2].positions = models::Positions::rotary;
+  all[2].kv_heads = 2;
+  all[2].window = 3;
+  all[2].qk_norm = true;
+  all[3].positions = models::Positions::rotary;
+  all[3].token_shift = all[3].value_shortcut = all[3].embedding_shortcut = true;
+  all[4].positions = models::Positions::rotary;
+  all[4].head_dim = 8;
+  all[4].bigram = all[4].token_shift = true;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a server's texts are those generated alone", "[server]") {
+  const size_t form = GENERATE(0, 1, 2, 3, 4);
+  const int64_t rows = GENERATE(1, 3, 40);
+  CAPTURE(form, rows);
+  const auto model = random_model(forms()[form]);
+  std::vector<Tokens> prompts, expected;
+  std::vector<models::GenerateOptions> options;
+  for (int64_t i = 0; i < 20; ++i) {
+    // Some prompts and texts exceed the context of 12; some texts are empty.
+    prompts.push_back(random_prompt(1 + i * 5 % 19, 17));
+    options.push_back({.tokens = i * 7 % 31,
+                       .sampling = {.temperature = i % 3 == 0 ? 0.0 : 1.0},
+                       .seed = static_cast<uint64_t>(i),
+                       .stop_token = i % 2 == 0 ? 4 : -1});
+    expected.push_back(models::generate(*model, prompts.back(), options.back()));
+  }
+  CHECK(models::generate_all(*model, prompts, options, rows) == expected);
+}
+
+TEST_CASE("requests join and leave a server between tokens", "[server]") {
+  const auto model = random_model(forms()[2]);
+  Server server(*model, 2);
+  CHECK_FALSE(server.step());
+  const auto options = [](int64_t tokens) {
+    return models::GenerateOptions{.tokens = tokens, .seed = 3};
+  };
+  const int64_t first = server.add({1, 2, 3}, options(9)), second = server.add({5}, options(2));
+  CHECK(server.running() == 0);
+  CHECK(server.step());
+  CHECK(server.running() == 2);
+  const int64_t third = server.add({6, 7}, options(4)), cancelled = server.add({6}, options(4)),
+                nothing = server.add({6}, options(0));
+  CHECK(server.finished(nothing));
+  CHECK(server.take(nothing).empty());
+  server.cancel(cancelled);
+  CHECK(server.step());  // the second ends, and the third takes its row
+  CHECK(server.finished(second));
+  CHECK_FALSE(server.finished(third));
+  CHECK(server.running() == 2);
+  while (server.step()) continue;
+  CHECK(server.take(first) == models::generate(*model, {1, 2, 3}, options(9)));
+  CHECK(server.take(second) == models::generate(*model, {5}, options(2)));
+  CHECK(server.take(third) == models::generate(*model, {6, 7}, options(4)));
+
+  const int64_t running = server.add({1}, options(5));
+  server.step();
+  CHECK_THROWS_WITH(server.take(running), Contains("request 5 has not ended"));
+  server.cancel(running);
+  CHECK(server.running() == 0);
+  CHECK_THROWS_WITH(server.finished(running), "Server: there is no request 5");
+  CHECK_THROWS_WITH(server.add({17}),
+                    Contains("token 17 of the prompt is not in a vocabulary of 17"));
+  CHECK_THROWS_WITH(Server(*model, 0), Contains("expected sizes > 0"));
+  CHECK_THROWS_WITH(models::generate_all(*model, {{1}}, {}), Contains("got 0 for 1"));
+}
+
+TEST_CASE("a server's functions are called for each token", "[server]") {
+  const auto model = random_model(forms()[0]);
+  const Tokens alone = models::generate(*model, {3}, {.tokens = 8, .seed = 1});
+  Tokens streamed;
+  std::vector<double> log_probabilities;
+  Server server(*model, 2);
+  server.add({9}, {.tokens = 3});
+  const int64_t request = server.add({3}, {.tokens = 8,
+                                           .seed = 1,
+                                           .on_token = [&](int64_t id) { streamed.push_back(id); },
+                                           .stop_if = [&] { return streamed.size() == 5; },
+                                           .log_probabilities = &log_probabilities});
+  while (server.step()) continue;
+  CHECK(server.take(request) == Tokens(alone.begin(), alone.begin() + 5));
+  CHECK(streamed == Tokens(alone.begin(), alone.begin() + 5));
+  CHECK(log_probabilities.size() == 5);
+}
+
+TEST_CASE("examples packed into one row do not see each other", "[server]") {
+  const size_t form = GENERATE(0, 1, 2, 3, 4);
+  CAPTURE(form);
+  const auto model = random_model(forms()[form]);
+  const Tensor ids = randint(0, 17, {2, 10}), targets = randint(0, 17, {2, 10});
+  const Tensor positions = from_data(
+      std::vector<int64_t>{0, 1, 2, 3, 0, 0, 1, 2, 3, 4, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7}, {2, 10});
+  auto part = [](const Tensor& x, int64_t row, int64_t begin, int64_t end) {
+    return x.slice(0, row, row + 1).slice(1, begin, end);
+  };
+  const std::vector<std::array<int64_t, 3>> examples{
+      {0, 0, 4}, {0, 4, 5}, {0, 5, 10}, {1, 0, 2}, {1, 2, 10}};
+  const Tensor packed = (*model)(ids, positions);
+  Tensor total = zeros({}, float64);
+  for (const auto& [row, begin, end] : examples) {
+    const Tensor alone = (*model)(part(ids, row, begin, end));
+    CHECK(gradus::testing::difference(part(packed, row, begin, end), alone) < 1e-12);
+    total = total + model->loss(part(ids, row, begin, end), part(targets, row, begin, end)) *
+                        static_cast<double>(end - begin);
+  }
+  const Tensor loss = model->loss(ids, targets, positions);
+  CHECK(loss.item() == Approx(total.item() / 20).epsilon(1e-12));
+  const auto parameters = model->parameters();
+  const auto expected = grad({total / 20}, parameters, {.allow_unused = true}),
+             found = grad({loss}, parameters, {.allow_unused = true});
+  for (size_t i = 0; i < parameters.size(); ++i)
+    CHECK(gradus::testing::difference(found[i], expected[i]) < 1e-11);
+}
+
+TEST_CASE("positions of packed examples are checked", "[server]") {
+  const GPT model({.vocab = 5, .context = 4, .layers = 1, .heads = 1, .dim = 4});
+  const Tensor ids = zeros({1, 3}, int64);
+  auto logits = [&](const Tensor& positions) {
+    return [&model, ids, positions] { model(ids, positions); };
+  };
+  auto row = [](Tokens positions) { return from_data(positions, {1, std::ssize(positions)}); };
+  using gradus::testing::error_of;
+  CHECK(error_of(logits(row({0, 1, 2}))) == "");
+  CHECK(error_of(logits(row({1, 2, 3}))) ==
+        "positions count an example's tokens from 0: expected 0 or 0, got 1");
+  CHECK(error_of(logits(row({0, 2, 3}))).ends_with("expected 0 or 1, got 2"));
+  CHECK(error_of(logits(row({0, 1}))).starts_with("same_example: expected positions"));
+  CHECK(error_of(logits(zeros({1, 3}))).starts_with("same_example: expected positions"));
+}
+
+TEST_CASE("memory that no token has written does not reach a server's logits", "[server]") {
+  const auto model = random_model(forms()[0]);
+  {  // leaves NaN in the allocator's blocks
+    std::vector<Tensor> blocks;
+    for (int64_t n = 1; n <= 40; ++n)
+      for (int i = 0; i < 4; ++i) blocks.push_back(full({n * 16 * 12}, NAN, float64));
+  }
+  models::GPTDecoder decoder(*model, 3), single(*model, 1);
+  const NoGrad no_grad;
+  while (!decoder.lengths().empty()) decoder.remove_row(0);
+  for (const int64_t length : {5, 1, 9}) {
+    single.clear();
+    single.next_logits(zeros({1, length}, int64));
+    decoder.add_row(single);
+  }
+  CHECK(decoder.lengths() == Tokens{5, 1, 9});
+  CHECK(std::isfinite(decoder.next_logits(zeros({3, 1}, int64)).sum().item()));
+  CHECK_THROWS_WITH(decoder.add_row(single), Contains("no room for more than 3 sequences"));
+  CHECK_THROWS_WITH(decoder.next_logits(zeros({3, 2}, int64)),
+                    Contains("expected one token per sequence"));
+  CHECK_THROWS_WITH(decoder.remove_row(3), Contains("expected a row below 3, got 3"));
+}
