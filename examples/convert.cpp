@@ -1,14 +1,19 @@
 // Converts a model folder to Hugging Face's format or to gradus's: weights, configuration, and
-// tokenizer or image statistics.
+// tokenizer or image statistics; a GPT also to a GGUF file, which llama.cpp reads, and back. Or writes
+// a model's forward pass as an ONNX file.
 //
 //   build/bin/convert --model DIR --to DIR --format hugging-face|gradus
+//   build/bin/convert --model DIR --to FILE --format gguf --type f32|f16|bf16|q8_0
+//   build/bin/convert --model FILE --to DIR --format gradus
 //   build/bin/convert --model DIR --to DIR --format gradus --weights int8
+//   build/bin/convert --model DIR --to FILE.onnx --format onnx
 
 #include <gradus/gradus.h>
 
 #include <cstdio>
 #include <filesystem>
 
+#include "examples/onnx/models.h"
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
 #include "examples/support/text.h"
@@ -18,18 +23,34 @@ using namespace gradus;
 
 namespace {
 
-enum class Format { hugging_face, gradus };
+enum class Format { hugging_face, gradus, gguf, onnx };
 
 struct Options {
   std::string model = "out/train", to;
   Format format = Format::hugging_face;
   Weights weights = Weights::as_stored;
+  models::GgufType type = models::GgufType::f32;
 };
 
 bool has_tokenizer(const std::string& dir) {
   for (const char* file : {"tokenizer.json", "vocab.json", "vocab.txt"})
     if (std::filesystem::exists(std::filesystem::path(dir) / file)) return true;
   return false;
+}
+
+void write(const Options& o, const models::GPT& model, const models::Tokenizer* tokenizer) {
+  if (o.format == Format::gguf)
+    models::save_gguf(o.to, model, tokenizer, o.type);
+  else if (o.format == Format::hugging_face)
+    models::save_hugging_face(o.to, model, {.tokenizer = tokenizer});
+  else
+    models::save_model(o.to, model, tokenizer);
+}
+
+void convert_gguf(const Options& o) {
+  models::GgufModel read = models::load_gguf(o.model);
+  store_weights(read.model, o.weights);
+  write(o, read.model, read.tokenizer.get());
 }
 
 template <class Model>
@@ -44,44 +65,92 @@ void convert(const Options& o) {
     tokenizer = models::load_tokenizer(o.model);
   for (const std::string& line : models::not_kept(o.model, tokenizer.get()))
     std::printf("not kept: %s\n", line.c_str());
+  if constexpr (std::is_same_v<Model, models::GPT>) return write(o, model, tokenizer.get());
   if (o.format == Format::hugging_face)
     return models::save_hugging_face(o.to, model, {tokenizer.get(), images ? &*images : nullptr});
   models::save_model(o.to, model, tokenizer.get());
   if (images) models::save_image_info(o.to, *images);
 }
 
+void check_target(const Options& o, const Flags& flags) {
+  const bool to_file = o.format == Format::gguf || o.format == Format::onnx;
+  core::check(o.format == Format::gguf || !flags.given("--type"), "--type needs --format gguf");
+  core::check(!std::filesystem::exists(to_file ? o.to : models::config_path(o.to)), "--to: ", o.to,
+              to_file ? " already exists" : " already holds a model");
+}
+
+/// Writes the forward pass of a model of the given kind as an ONNX file.
+template <class Model>
+void export_onnx(const Options& o) {
+  auto model = models::load_model<Model>(o.model);
+  model.to(float32);
+  std::string bytes;
+  if constexpr (requires { to_onnx(model, models::ChannelStats()); }) {
+    const bool normalised = std::filesystem::exists(models::image_info_path(o.model));
+    bytes = to_onnx(model,
+                    normalised ? models::load_image_info(o.model).stats : models::ChannelStats());
+  } else {
+    bytes = to_onnx(model);
+  }
+  const std::filesystem::path parent = std::filesystem::path(o.to).parent_path();
+  if (!parent.empty()) std::filesystem::create_directories(parent);
+  write_file_atomically(o.to, bytes);
+}
+
+/// Calls f with the type of the model of this kind. Throws Error if it is not among `Models`.
+template <class... Models, class F>
+void with_kind(const Options& o, const F& f) {
+  const std::string kind = models::model_kind(o.model);
+  std::string known;
+  const auto found = [&]<class Model>(std::type_identity<Model> type) {
+    known += std::string(known.empty() ? "" : ", ") + Model::kind;
+    if (kind == Model::kind) f(type);
+    return kind == Model::kind;
+  };
+  if (!(found(std::type_identity<Models>()) || ...))
+    core::fail(models::config_path(o.model), ": expected one of ", known, ", got ", shown(kind));
+}
+
 int run(int argc, char** argv) {
   Options o;
   Flags flags(
       "Converts a GPT, BERT or ViT to the format of Hugging Face's transformers, or back to "
-      "gradus's.\n"
-      "  convert --model DIR --to DIR --format hugging-face|gradus");
+      "gradus's; a GPT also to a GGUF file, which llama.cpp reads, and back.\n"
+      "  convert --model DIR --to DIR --format hugging-face|gradus\n"
+      "  convert --model DIR --to FILE --format gguf\n"
+      "Exports one of these, a CNN, CLIP, a captioner's encoder or a classifier of digits to "
+      "ONNX.\n"
+      "  convert --model DIR --to FILE.onnx --format onnx");
   flags.group("Flags");
-  flags.add("--model", o.model, "DIR", "model folder to read");
-  flags.add("--to", o.to, "DIR", "model folder to write");
+  flags.add("--model", o.model, "PATH", "model folder or GGUF file to read");
+  flags.add("--to", o.to, "PATH", "model folder, GGUF or ONNX file to write");
   models::Fields format;
-  format.add("format", o.format, {"hugging-face", "gradus"}, "format to write");
+  format.add("format", o.format, {"hugging-face", "gradus", "gguf", "onnx"}, "format to write");
+  format.add("type", o.type, {"f32", "f16", "bf16", "q8_0"}, "matrices in a GGUF file");
   flags.add(format);
   add_weights(flags, o.weights);
   if (!flags.parse(argc, argv)) return 0;
-  core::check(!o.to.empty(), "--to: expected a folder");
+  core::check(!o.to.empty(), "--to: expected a folder, or a file with --format onnx");
   core::check(o.format == Format::gradus || o.weights == Weights::as_stored ||
                   o.weights == Weights::float32,
               "--weights: bfloat16 and int8 need --format gradus");
-  core::check(!std::filesystem::exists(models::config_path(o.to)), "--to: ", o.to,
-              " already holds a model");
+  check_target(o, flags);
+  if (models::is_gguf(o.model)) {
+    core::check(o.format != Format::onnx, "--format onnx: expected a model folder, got ", o.model);
+    convert_gguf(o);
+    std::printf("wrote %s\n", o.to.c_str());
+    return 0;
+  }
   const std::string kind = models::model_kind(o.model);
-  if (kind == models::GPT::kind)
-    convert<models::GPT>(o);
-  else if (kind == models::Bert::kind)
-    convert<models::Bert>(o);
-  else if (kind == models::BertClassifier::kind)
-    convert<models::BertClassifier>(o);
-  else if (kind == models::ViT::kind)
-    convert<models::ViT>(o);
+  using namespace models;
+  core::check(o.format != Format::gguf || kind == GPT::kind, "--format gguf: expected a gpt, got ",
+              shown(kind));
+  if (o.format == Format::onnx)
+    with_kind<GPT, Bert, BertClassifier, ViT, CNNAttention, CLIP, Captioner, DigitNet>(
+        o, [&]<class Model>(std::type_identity<Model>) { export_onnx<Model>(o); });
   else
-    core::fail(models::config_path(o.model), ": expected a gpt, bert, bert-classifier or vit, got ",
-               shown(kind));
+    with_kind<GPT, Bert, BertClassifier, ViT>(
+        o, [&]<class Model>(std::type_identity<Model>) { convert<Model>(o); });
   std::printf("wrote %s\n", o.to.c_str());
   return 0;
 }

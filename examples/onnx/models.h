@@ -1,0 +1,45 @@
+#pragma once
+// A model's forward pass in evaluation mode as the bytes of an ONNX file: standard operators of
+// opset 17, float32, with free sizes of batches and texts. Weights have their names in the state
+// dict. Inputs and outputs are named below. All functions throw Error, naming the weight or layer,
+// for weights of another dtype, low-rank updates, or more than 2 GB of weights.
+
+#include <string>
+
+#include "examples/support/digit_net.h"
+#include "gradus/models/bert.h"
+#include "gradus/models/captioner.h"
+#include "gradus/models/clip.h"
+#include "gradus/models/cnn_attention.h"
+#include "gradus/models/data/images/images.h"
+#include "gradus/models/gpt.h"
+#include "gradus/models/vit.h"
+
+namespace gradus {
+
+/// ids (batch, length) int64 -> logits (batch, length, vocab). Without a key/value cache: a token
+/// costs a pass over all tokens before it.
+std::string to_onnx(const models::GPT& model);
+/// ids and segments (batch, length) int64, mask (batch, length) bool, true for real tokens ->
+/// hidden (batch, length, dim), word_logits (batch, length, vocab), next_logits (batch, 2).
+std::string to_onnx(const models::Bert& model);
+/// ids, segments and mask as above -> logits (batch, classes), or per token (batch, length,
+/// classes).
+std::string to_onnx(const models::BertClassifier& model);
+///@{
+/// images (batch, channels, image, image), from 0 to 1: the graph normalises them by `stats` ->
+/// logits (batch, classes), or without a head features (batch, feature_size).
+std::string to_onnx(const models::ViT& model, const models::ChannelStats& stats = {});
+std::string to_onnx(const models::CNNAttention& model, const models::ChannelStats& stats = {});
+///@}
+/// images (images, channels, image, image), ids (texts, length) int64, lengths (texts) int64, of
+/// the texts without padding -> image_features (images, shared), text_features (texts, shared),
+/// similarity (images, texts).
+std::string to_onnx(const models::CLIP& model, const models::ChannelStats& stats = {});
+/// The encoder: images (batch, channels, image, image) -> annotations (batch, positions, features),
+/// and state, the decoder's first: (batch, hidden), or h and c side by side, (batch, 2 hidden).
+std::string to_onnx(const models::Captioner& model, const models::ChannelStats& stats = {});
+/// images (batch, height, width), from 0 to 1 -> logits (batch, classes).
+std::string to_onnx(const DigitNet& model);
+
+}  // namespace gradus
