@@ -74,9 +74,12 @@ test_files := $(foreach room,$(or $(ROOM),$(test_rooms)),$(wildcard tests/$(room
 TEST_SRC := $(wildcard tests/support/*.cpp) $(sort $(if $(TESTS), \
   $(foreach test,$(TESTS),$(or $(filter %/$(test).cpp,$(test_files)),$(error no test file $(test)))),$(test_files)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/*.cpp))
+RANDOM_SRC := $(sort $(wildcard tests/random_programs/*.cpp))
 TWIN_SRC := tests/bench/twin_data.cpp
+ONNX_SRC := tests/onnx/cases.cpp
 BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
-SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(FUZZ_SRC)
+SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(ONNX_SRC) \
+  $(FUZZ_SRC) $(RANDOM_SRC)
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 # Sanitized, a folder's sources are compiled as one file, in half the time: they include the same headers. Those
 # of core/ops and core/kernels take their time in code of their own.
@@ -102,7 +105,7 @@ ROOMS := core nn optim models
 LINKS := $(addprefix build/include/gradus/,$(ROOMS) gradus.h)
 
 # Files that become part of a program, as string literals: attention_page.html.inc.
-EMBEDDED := $(patsubst examples/%,build/embedded/%.inc,$(wildcard examples/pictures/*.html))
+EMBEDDED := $(patsubst examples/%,build/embedded/%.inc,$(wildcard examples/*/*.html))
 
 # ---- how things are compiled ----
 
@@ -119,6 +122,8 @@ $(call lazy,wide,$(CXX) -march=$(ARCH) -mprefer-vector-width=512 -dM -E -x c++ /
   | grep -q AVX512F && echo -mprefer-vector-width=512)
 $(call lazy,BLAS_CFLAGS,$(PKG_CONFIG) --cflags openblas 2>/dev/null)
 $(call lazy,BLAS_LDFLAGS,$(PKG_CONFIG) --libs-only-L openblas 2>/dev/null)
+# The macros that the library was built with: they change its classes.
+$(call lazy,HTTP_CFLAGS,$(PKG_CONFIG) --cflags cpp-httplib 2>/dev/null)
 
 march := $(if $(filter native-aarch64 native-arm64,$(ARCH)-$(machine)),-mcpu=native,$(ARCH:%=-march=%))
 # -fno-math-errno: a sqrt that sets errno prevents vectorisation.
@@ -139,15 +144,16 @@ sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
 # library.
 slow := tests/ops/op_checks.cpp $(patsubst %,tests/%_test.cpp,core/kernels/blas core/kernels/gemm_boundaries \
   core/kernels/math core/files/safetensors data/tokenizer_files models/file_growth models/hostile_files) tests/support/main.cpp
-quick = $(filter-out tests/bench/% tests/fuzz/% $(slow),$(filter tests/%,$(1)))
+quick = $(filter-out tests/bench/% tests/fuzz/% tests/random_programs/% $(slow),$(filter tests/%,$(1)))
 optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if \
-  $(SANITIZE)$(filter $(slow) examples/% tests/bench/main.cpp,$(1)),-O1,-O3)))
+  $(SANITIZE)$(filter $(slow) examples/% tests/bench/main.cpp tests/random_programs/%,$(1)),-O1,-O3)))
 PRECOMPILED := $(if $(filter ccache,$(notdir $(CXX))),,$(BUILD)/obj/tests/support/precompiled.h)
 precompiled = $(if $(PRECOMPILED),$(if $(quick), \
   $(if $(findstring clang,$(compiler)),-include-pch $(PRECOMPILED).gch,-include $(PRECOMPILED))))
 # Two files contain the paths of the source tree and the programs.
 folders := -DGRADUS_SOURCE_DIR='"$(CURDIR)"' -DGRADUS_BIN_DIR='"$(CURDIR)/$(BUILD)/bin"'
-includes = -Ibuild/include $(if $(filter core/kernels/products/blas.cpp,$(1)),$(BLAS_CFLAGS:-I%=-isystem%)) \
+includes = -Ibuild/include $(if $(filter core/kernels/products/blas.cpp,$(1)),$(BLAS_CFLAGS:-I%=-isystem%))$(if \
+  $(filter examples/page/server.cpp,$(1)),$(HTTP_CFLAGS:-I%=-isystem%)) \
   $(if $(filter examples/% tests/%,$(1)),-I. -Ibuild/embedded) \
   $(if $(filter examples/support/source_text.cpp tests/support/paths.cpp,$(1)),$(folders))
 
@@ -163,12 +169,15 @@ no_ubsan = $(if $(SANITIZE),$(if $(quick),-fno-sanitize=undefined))
 compile = $(CXX) $(optimize) $(flags) $(uncounted) $(no_ubsan) $(CPPFLAGS) $(CXXFLAGS) $(includes)
 link = $(CXX) -fopenmp $(sanitize) $(LDFLAGS)
 libraries = $(BLAS_LDFLAGS) -lopenblas -lpng -lz -lutf8proc
-program_libraries = -Wl,--as-needed -lboost_iostreams -lboost_filesystem -lboost_system
+# Of the programs, only convert needs ONNX and protobuf.
+program_libraries = -Wl,--as-needed -lonnx_proto -lprotobuf -lboost_iostreams -lboost_filesystem -lboost_system \
+  -lcpp-httplib
 # Each header of another library, and the Debian package that contains it.
 headers := catch2/catch.hpp=catch2 nlohmann/json.hpp=nlohmann-json3-dev CLI/CLI.hpp=libcli11-dev \
   gnuplot-iostream.h=libgnuplot-iostream-dev boost/iostreams/stream.hpp=libboost-iostreams-dev \
   boost/filesystem.hpp=libboost-filesystem-dev openblas_config.h=libopenblas-dev png.h=libpng-dev zlib.h=zlib1g-dev \
-  utf8proc.h=libutf8proc-dev \
+  utf8proc.h=libutf8proc-dev onnx/onnx-ml.pb.h=libonnx-dev google/protobuf/message.h=libprotobuf-dev \
+  httplib.h=libcpp-httplib-dev openssl/ssl.h=libssl-dev brotli/encode.h=libbrotli-dev \
   $(if $(filter clang%,$(compiler)),omp.h=libomp$(clang_version)-dev)
 
 quiet := $(if $(filter-out 0,$(V)),,@)
@@ -176,7 +185,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test fuzz test-crash test-ranks examples bench bench-peers bench-ddp bench-twins bench-growth race format format-check law \
+.PHONY: all train test fuzz test-crash test-ranks test-onnx examples bench bench-peers bench-ddp bench-twins bench-growth race format format-check law \
   clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -209,12 +218,18 @@ $(addprefix run-,$(test_rooms)): run-%:
 # libFuzzer is part of clang. CI's sanitized tests use the same objects.
 fuzz_compiler := $(if $(findstring clang,$(compiler)),$(CXX),clang++)
 fuzz_sanitize := address,undefined,fuzzer-no-link
-fuzz:  ## feeds hostile input to all code that reads files: FUZZ=png SECONDS=600
-	+$(quiet)$(MAKE) --no-print-directory CXX='$(fuzz_compiler)' SANITIZE=$(fuzz_sanitize) run-fuzz
+fuzz:  ## feeds hostile input to all code that reads files: FUZZ=png SECONDS=600; FUZZ=programs: random programs
+	+$(if $(filter programs,$(FUZZ)),$(quiet)$(MAKE) --no-print-directory run-random-programs)
+	+$(if $(filter-out programs,$(or $(FUZZ),all)),$(quiet)$(MAKE) --no-print-directory CXX='$(fuzz_compiler)' SANITIZE=$(fuzz_sanitize) FUZZ='$(filter-out programs,$(FUZZ))' run-fuzz)
 
 .PHONY: run-fuzz
 run-fuzz: $(BUILD)/bin/fuzz
 	+$(call run,tests/fuzz/run $(BUILD)/bin/fuzz $(BUILD)/fuzz $(SECONDS) $(FUZZ))
+
+.PHONY: run-random-programs
+run-random-programs: $(BUILD)/bin/random_programs
+	+$(call run,$< --seconds $(SECONDS))
+	+$(call run,$< --wrong-calls --count 20000)
 
 test-crash: $(PROGRAMS)  ## kills training programs 200 times; none may lose anything
 	+$(call run,/usr/bin/python3 tests/crash.py --bin $(BUILD)/bin)
@@ -222,6 +237,9 @@ test-crash: $(PROGRAMS)  ## kills training programs 200 times; none may lose any
 test-ranks: $(PROGRAMS)  ## trains with several ranks under mpirun, which 200 faults hit
 	+$(quiet)$(MAKE) --no-print-directory MPI=1 all
 	+$(call run,/usr/bin/python3 tests/ranks.py --bin $(BUILD)/bin)
+
+test-onnx: $(BUILD)/bin/onnx_cases  ## compares exported models with onnxruntime (npm's onnxruntime-node)
+	+$(call run,tests/onnx/run $(BUILD))
 
 examples: $(PROGRAMS)  ## builds the programs, build/bin/*
 
@@ -330,9 +348,12 @@ library_first := -Wl,--whole-archive $(STATIC) -Wl,--no-whole-archive
 $(BUILD)/bin/tests: $(call objects,$(TEST_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/bench: $(call objects,$(BENCH_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/fuzz: $(call objects,$(FUZZ_SRC)) $(BUILD)/obj/sources
+$(BUILD)/bin/random_programs: $(call objects,$(RANDOM_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/twin_data: $(call objects,$(TWIN_SRC))
+$(BUILD)/bin/onnx_cases: $(call objects,$(ONNX_SRC))
 $(PROGRAMS): $(BUILD)/bin/%: $(BUILD)/obj/examples/%.o
-$(PROGRAMS) $(BUILD)/bin/tests $(BUILD)/bin/bench $(BUILD)/bin/fuzz $(BUILD)/bin/twin_data: $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
+linked := $(addprefix $(BUILD)/bin/,tests bench fuzz random_programs twin_data onnx_cases)
+$(PROGRAMS) $(linked): $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)
 	$(quiet)$(link) $(if $(filter %/fuzz,$@),-fsanitize=fuzzer) $(if $(filter %/tests,$@),$(library_first)) \

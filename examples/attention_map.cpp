@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "examples/pictures/attention_page.h"
+#include "examples/page/attention_of.h"
 #include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
@@ -24,94 +24,6 @@ struct Options {
   std::string model = "out/train", text = "the cat sat on the mat", target,
               out = "out/attention.png", html;
 };
-using Ids = std::vector<int64_t>;
-
-/// The tokenizer in a model's folder.
-class Tokens {
- public:
-  Tokens(const std::string& dir, int64_t vocab) : tokenizer_(load_tokenizer_for(dir, vocab)) {}
-  const models::Tokenizer& operator*() const { return *tokenizer_; }
-  const models::Tokenizer* operator->() const { return tokenizer_.get(); }
-  /// Encodes a flag's text. Throws Error unless it has 1 to `most` tokens.
-  Ids encode(const std::string& flag, const std::string& text, int64_t most) const {
-    const Ids ids = tokenizer_->encode(text);
-    core::check(!ids.empty() && std::ssize(ids) <= most, flag, ": expected 1 to ", most,
-                " tokens, got ", ids.size());
-    return ids;
-  }
-  std::vector<std::string> names(const Ids& ids) const { return token_texts(*tokenizer_, ids); }
-
- private:
-  std::unique_ptr<models::Tokenizer> tokenizer_;
-};
-
-/// The ids as a batch of one, (1, T).
-Tensor batch_of(const Ids& ids) { return from_data(ids, {1, std::ssize(ids)}); }
-
-std::vector<AttentionGroup> look(const models::GPT& model, const Tokens& tokens, const Options& o) {
-  const Ids ids = tokens.encode("--text", o.text, model.config.context);
-  const AttentionTrace trace;
-  model(batch_of(ids));
-  return {
-      {"self-attention", tokens.names(ids), tokens.names(ids), stacked_layers(trace.weights())}};
-}
-
-std::vector<AttentionGroup> look(const models::Bert& model, const Tokens& tokens,
-                                 const Options& o) {
-  Ids ids = tokens.encode("--text", o.text, model.config.context - 2);
-  ids.insert(ids.begin(), tokens->special("[CLS]"));
-  ids.push_back(tokens->special("[SEP]"));
-  const AttentionTrace trace;
-  model({batch_of(ids)});
-  return {
-      {"self-attention", tokens.names(ids), tokens.names(ids), stacked_layers(trace.weights())}};
-}
-
-/// A source text (--text) and its target: --target or, by default, the model's translation.
-struct Translation {
-  Ids source, inputs, outputs;  // inputs: [START] y; outputs: y [END]
-};
-
-template <class Model>
-Translation translation(const Model& model, const Tokens& tokens, const Options& o) {
-  const int64_t start = tokens->special("[START]"), stop = tokens->special("[END]"),
-                most = model.config.context - 1;
-  Translation t{tokens.encode("--text", o.text, model.config.context), {start}, {}};
-  t.outputs = o.target.empty()
-                  ? models::translate(model, batch_of(t.source), {},
-                                      {.start = start, .stop = stop, .tokens = most})[0]
-                        .tokens
-                  : tokens.encode("--target", o.target, most);
-  t.inputs.insert(t.inputs.end(), t.outputs.begin(), t.outputs.end());
-  t.outputs.push_back(stop);
-  std::printf("%s -> %s\n", o.text.c_str(),
-              tokens->decode({t.inputs.begin() + 1, t.inputs.end()}).c_str());
-  return t;
-}
-
-std::vector<AttentionGroup> look(const models::Transformer& model, const Tokens& tokens,
-                                 const Options& o) {
-  const Translation t = translation(model, tokens, o);
-  const AttentionTrace trace;
-  model(batch_of(t.source), {}, batch_of(t.inputs));
-  // The trace holds the encoder's layers, then self- and cross-attention of each decoder layer.
-  const auto layers = static_cast<size_t>(model.config.layers);
-  std::vector<Tensor> encoder, own, cross;
-  for (size_t i = 0; i < trace.weights().size(); ++i)
-    (i < layers ? encoder : (i - layers) % 2 == 0 ? own : cross).push_back(trace.weights()[i]);
-  const auto source = tokens.names(t.source), inputs = tokens.names(t.inputs);
-  return {{"cross-attention", tokens.names(t.outputs), source, stacked_layers(cross)},
-          {"encoder self-attention", source, source, stacked_layers(encoder)},
-          {"decoder self-attention", inputs, inputs, stacked_layers(own)}};
-}
-
-std::vector<AttentionGroup> look(const models::RNNTranslator& model, const Tokens& tokens,
-                                 const Options& o) {
-  const Translation t = translation(model, tokens, o);
-  const Tensor weights = model.alignment(batch_of(t.source), {}, batch_of(t.inputs));  // (1, T, S)
-  return {{"attention to the source", tokens.names(t.outputs), tokens.names(t.source),
-           weights.unsqueeze(0)}};
-}
 
 template <class Model>
 std::vector<AttentionGroup> load_and_look(const Options& o) {
@@ -124,7 +36,11 @@ std::vector<AttentionGroup> load_and_look(const Options& o) {
   } else {
     vocab = model.config.target_vocab;
   }
-  return look(model, Tokens(o.model, vocab), o);
+  const auto tokens = load_tokenizer_for(o.model, vocab);
+  AttentionOf found = attention_of(model, *tokens, {.text = o.text, .target = o.target});
+  if (!found.translation.empty())
+    std::printf("%s -> %s\n", o.text.c_str(), found.translation.c_str());
+  return std::move(found.groups);
 }
 
 /// The attention maps of the model in --model, which may be of any kind.

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "examples/page/probes.h"
 #include "examples/pictures/heat_map.h"
 #include "examples/support/cli.h"
 #include "examples/support/source_text.h"
@@ -65,6 +66,11 @@ class BertTask : public Task {
     models::save_model(dir, model_, tokenizer_.get());
   }
   void show() override;
+  std::string probe(const Question& question) override {
+    Question asked = question;
+    if (asked.text.empty()) asked.text = "the";
+    return gradus::probe(model_, *tokenizer_, asked);
+  }
 
  private:
   models::BertConfig config() const {

@@ -28,13 +28,20 @@ class CNNAttentionTask : public ClassifierTask<CNNAttention> {
   }
   void show() override {
     ClassifierTask::show();
-    const CNNAttentionConfig& c = model_.config;
-    if (!c.attention || c.image % c.grid() != 0) return;  // the map does not align with the pixels
     const Tensor images = corpus_.part(Split::validation).range(0, 16).images;
-    const Tensor maps = model_.attention_maps(models::normalize(images, image_info_.stats));
+    const Tensor maps = attention(models::normalize(images, image_info_.stats));
+    if (!maps.defined()) return;
     const std::string path = training_.out + "/attention.png";
-    draw_attention(path, images, mean(maps, 1));  // averaged over the queries
+    draw_attention(path, images, maps);
     std::printf("attention: %s\n", path.c_str());
+  }
+
+ protected:
+  /// Averaged over the queries.
+  Tensor attention(const Tensor& images) const override {
+    const CNNAttentionConfig& c = model_.config;
+    if (!c.attention || c.image % c.grid() != 0) return {};  // the map would not align with pixels
+    return mean(model_.attention_maps(images), 1);
   }
 };
 

@@ -11,63 +11,65 @@
 #include <numbers>
 #include <sstream>
 
+#include "examples/page/probes.h"
 #include "examples/support/cli.h"
 #include "examples/support/text.h"
-#include "examples/tasks/corpus.h"
+#include "examples/tasks/chat_corpus.h"
 #include "examples/training/training.h"
 
 using namespace gradus;
-using models::TokenBatch;
 
 namespace {
 
 struct Options {
   CorpusOptions text;
+  std::string chat_template;
   models::GPTConfig model;
   int64_t batch = 12;
   nn::LoraOptions lora{.rank = 0};
   std::string lora_layers;  // separated by commas
 };
 
+std::unique_ptr<TokenSource> read_data(const Options& o, const TrainOptions& training) {
+  if (ChatCorpus::reads(o.text.data))
+    return std::make_unique<ChatCorpus>(o.text, training.begins_with(), o.chat_template,
+                                        o.model.context);
+  return std::make_unique<Corpus>(o.text, training.begins_with(), training.out, o.model.context,
+                                  training.eval_only);
+}
+
 class TextTask : public Task {
  public:
   TextTask(const Options& options, const TrainOptions& training)
-      : o_(options),
-        training_(training),
-        text_(o_.text, training_.begins_with(), training_.out, o_.model.context,
-              training_.eval_only),
-        model_(config()) {}
+      : o_(options), training_(training), text_(read_data(o_, training_)), model_(config()) {}
 
   nn::Module& model() override { return model_; }
   TaskInfo info() const override;
   void begin() override;
   Tensor loss(int64_t step, int64_t index) override {
-    const auto [x, y] =
-        text_.data().random_batch(Split::train, o_.batch, training_.seed, step, index);
-    return model_.loss(x, y);
+    const auto [x, y, positions] =
+        text_->random_batch(Split::train, o_.batch, training_.seed, step, index);
+    return model_.loss(x, y, positions);
   }
   Evaluation estimate(Split part, int64_t step) override {
     const int64_t batches = training_.eval_batches;
     const int64_t tokens = batches * o_.batch * o_.model.context;
     return evaluation(batches, tokens, [this, part, step](int64_t i) {
       // ~seed gives other batches than training has.
-      return text_.data().random_batch(part, o_.batch, ~training_.seed, step, i);
+      return text_->random_batch(part, o_.batch, ~training_.seed, step, i);
     });
   }
   /// Evaluates every token of the validation part once.
   Evaluation validation() override {
-    const models::TextData& data = text_.data();
-    const int64_t windows = data.num_windows(Split::validation), context = o_.model.context;
-    const int64_t tokens = data.length(Split::validation) - 1;
-    const int64_t at_once = std::max<int64_t>(1, 4096 / context);
-    const int64_t batches = num_batches(windows, at_once);
-    return evaluation(batches + (tokens > windows * context), tokens, [=, &data](int64_t i) {
-      return i < batches ? data.windows(Split::validation, i * at_once, at_once)
-                         : data.after_windows(Split::validation);
-    });
+    return evaluation(text_->validation_batches(), text_->validation_tokens(),
+                      [this](int64_t i) { return text_->validation_batch(i); });
   }
   void save(const std::string& dir) const override;
   void show() override;
+  std::string probe(const Question& question) override {
+    return gradus::probe(model_, text_->tokenizer(), asked(question));
+  }
+  NamedTensors activations() override;
   std::string what_next(const std::string& dir) const override {
     return "model in " + dir + "; to generate text:\n" + "  build/bin/generate --model " +
            in_shell(dir) + " --prompt \"...\"\n";
@@ -76,28 +78,29 @@ class TextTask : public Task {
  private:
   models::GPTConfig config() const {
     models::GPTConfig config = o_.model;
-    config.vocab = vocab_for<models::GPT>(training_.begins_with(), text_.tokenizer());
+    config.vocab = vocab_for<models::GPT>(training_.begins_with(), text_->tokenizer());
     return config;
   }
+  Question asked(Question question) const;
   Evaluation evaluation(int64_t batches, int64_t tokens,
-                        std::function<TokenBatch(int64_t)> batch) const;
+                        std::function<models::PackedBatch(int64_t)> batch) const;
 
   const Options o_;
   const TrainOptions training_;
-  const Corpus text_;
+  const std::unique_ptr<TokenSource> text_;
   models::GPT model_;
 };
 
 TaskInfo TextTask::info() const {
   std::ostringstream out;
-  out << text_.opening() << "model  " << with_commas(model_.num_parameters())
+  out << text_->opening() << "model  " << with_commas(model_.num_parameters())
       << " parameters: " << o_.model.layers << " layers of width " << o_.model.dim << " with "
       << o_.model.heads << " heads, context " << o_.model.context << '\n';
   return {.model = "GPT",
           .loss = "cross entropy (nats a token)",
           .items = "tokens",
           .batch_items = o_.batch * o_.model.context,
-          .data_id = text_.id(),
+          .data_id = text_->id(),
           .opening = out.str()};
 }
 
@@ -112,21 +115,21 @@ void TextTask::begin() {
 
 /// With low-rank updates: the model with the updates in its weights, and the updates alone.
 void TextTask::save(const std::string& dir) const {
-  if (o_.lora.rank == 0) return models::save_model(dir, model_, &text_.tokenizer());
+  if (o_.lora.rank == 0) return models::save_model(dir, model_, &text_->tokenizer());
   models::GPTConfig config = model_.config;
   models::save_model_files(dir, models::GPT::kind, models::GPT::fields(config),
                            nn::merged_state_dict(model_));
-  text_.tokenizer().save(models::tokenizer_path(dir));
+  text_->tokenizer().save(models::tokenizer_path(dir));
   models::save_adapter(dir, model_);
 }
 
 /// bits_per_byte = loss * tokens / (ln 2 * bytes) compares models with different tokenizers.
 Evaluation TextTask::evaluation(int64_t batches, int64_t tokens,
-                                std::function<TokenBatch(int64_t)> batch) const {
+                                std::function<models::PackedBatch(int64_t)> batch) const {
   return {batches, static_cast<double>(tokens), [this, batch](int64_t i) {
-            const auto [x, y] = batch(i);
-            const double loss = model_.loss(x, y).item(), bytes = text_.bytes(y);
-            const double tokens = static_cast<double>(y.numel());
+            const auto [x, y, positions] = batch(i);
+            const double loss = model_.loss(x, y, positions).item(), bytes = text_->bytes(y);
+            const double tokens = ge(y, 0).to(float64).sum().item();
             const double bits = loss * tokens / std::numbers::ln2;
             return Score{
                 .loss = loss, .examples = tokens, .more = {{"bits_per_byte", bits / bytes, bytes}}};
@@ -135,14 +138,36 @@ Evaluation TextTask::evaluation(int64_t batches, int64_t tokens,
 
 void TextTask::show() {
   print_now("--- a sample ---\n");
-  TokenText text(text_.tokenizer());
-  models::generate(model_, text_.first_tokens(),
+  const std::vector<int64_t> prompt = text_->first_tokens();
+  if (prompt.size() > 1) print_now(text_->tokenizer().decode(prompt));
+  const std::string end = text_->end_of_sample();
+  models::StopText shown(end.empty() ? std::vector<std::string>{} : std::vector{end});
+  TokenText text(text_->tokenizer());
+  models::generate(model_, prompt,
                    {.tokens = 400,
                     .sampling = {.temperature = 0.8, .top_k = 40},
                     .seed = training_.seed,
-                    .vocab = text_.tokenizer().vocab_size(),
-                    .on_token = [&](int64_t id) { print_now(text.add(id)); }});
-  print_now("\n---\n");
+                    .vocab = text_->tokenizer().vocab_size(),
+                    .on_token = [&](int64_t id) { print_now(shown.add(text.add(id))); },
+                    .stop_if = [&] { return shown.stopped(); }});
+  print_now(shown.rest() + "\n---\n");
+}
+
+/// The question, about the beginning of the validation part if it has no text.
+Question TextTask::asked(Question question) const {
+  if (!question.text.empty()) return question;
+  const int64_t tokens = std::min<int64_t>(32, o_.model.context);
+  const Tensor ids = text_->validation_batch(0).inputs[0].slice(0, 0, tokens);
+  question.text = text_->tokenizer().decode(ids.to_vector<int64_t>());
+  return question;
+}
+
+NamedTensors TextTask::activations() {
+  const auto states = hidden_states(model_, text_->validation_batch(0).inputs.slice(0, 0, 1));
+  NamedTensors named;
+  for (size_t i = 0; i < states.size(); ++i)
+    named.emplace_back(i == 0 ? "embedding" : "blocks." + std::to_string(i - 1), states[i]);
+  return named;
 }
 
 enum class Recipe { nanogpt, fast };
@@ -191,6 +216,8 @@ int run(int argc, char** argv) {
   add_recipe_flag(flags, recipe);
   flags.group("Model and data", true);
   add_corpus_flags(flags, o.text);
+  flags.add("--chat-template", o.chat_template, "NAME",
+            "of conversations: plain, chatml, llama2, llama3 or mistral", "--init-from's");
   flags.add("--batch", o.batch, 1, 65536, "windows per batch, of --context tokens each");
   flags.add(models::GPT::fields(o.model), {"vocab"});
   flags.add("--logit-rows", o.model.logit_rows, 0, 1e9,
@@ -202,8 +229,8 @@ int run(int argc, char** argv) {
   flags.add("--lora-layers", o.lora_layers, "NAMES",
             "layers with updates, such as attn.qkv,mlp.fc; regular expressions",
             "all hidden layers");
-  flags.added_later({"--no-tie", "--activation", "--logit-rows", "--lora", "--lora-alpha",
-                     "--lora-dropout", "--lora-layers"});
+  flags.added_later({"--chat-template", "--no-tie", "--activation", "--logit-rows", "--lora",
+                     "--lora-alpha", "--lora-dropout", "--lora-layers"});
   add_training_flags(flags, training);
   add_recompute_flag(flags, o.model);
   return run_training(

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "examples/page/probes.h"
 #include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/support/text.h"
@@ -32,6 +33,21 @@ struct Options {
   int64_t batch = 64, beams = 1;
   double label_smoothing = 0.1;
 };
+
+/// The tokens of a row of targets, up to [END].
+std::vector<int64_t> tokens_of(const Tensor& targets) {
+  std::vector<int64_t> ids = targets.to_vector<int64_t>();
+  std::erase(ids, -100);
+  ids.pop_back();
+  return ids;
+}
+
+/// The tokens of a row's source.
+std::vector<int64_t> source_of(const PairBatch& batch, int64_t row) {
+  return batch.source[row]
+      .slice(0, 0, batch.source_lengths[row].item<int64_t>())
+      .to_vector<int64_t>();
+}
 
 template <class Model>
 class TranslationTask : public Task {
@@ -77,6 +93,13 @@ class TranslationTask : public Task {
     models::save_model(dir, model_, corpus_.tokenizer.get());
   }
   void show() override;
+  std::string probe(const Question& question) override {
+    Question asked = question;
+    if (asked.text.empty())
+      asked.text =
+          corpus_.tokenizer->decode(source_of(corpus_.pairs->pairs(Split::validation, 0, 1), 0));
+    return gradus::probe(model_, *corpus_.tokenizer, asked);
+  }
 
  private:
   typename Model::Config with_vocab(typename Model::Config config) const {
@@ -99,21 +122,6 @@ class TranslationTask : public Task {
   models::Prefetch<PairBatch> batches_;
   Model model_;
 };
-
-/// The tokens of a row of targets, up to [END].
-std::vector<int64_t> tokens_of(const Tensor& targets) {
-  std::vector<int64_t> ids = targets.to_vector<int64_t>();
-  std::erase(ids, -100);
-  ids.pop_back();
-  return ids;
-}
-
-/// The tokens of a row's source.
-std::vector<int64_t> source_of(const PairBatch& batch, int64_t row) {
-  return batch.source[row]
-      .slice(0, 0, batch.source_lengths[row].item<int64_t>())
-      .to_vector<int64_t>();
-}
 
 template <class Model>
 TaskInfo TranslationTask<Model>::info() const {

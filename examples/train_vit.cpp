@@ -31,10 +31,10 @@ class ViTTask : public ClassifierTask<ViT> {
     std::printf("attention: %s\n", path.c_str());
   }
 
- private:
+ protected:
   /// Attention of the class token in the last layer, averaged over heads: (B, C, H, W) -> (B,
   /// patches down, patches across). With mean pooling it is averaged over the patches' queries.
-  Tensor attention(const Tensor& images) const {
+  Tensor attention(const Tensor& images) const override {
     const AttentionTrace trace;
     model_.encode(model_.embed(images));  // all tokens, also in the last layer
     const models::ViTConfig& c = model_.config;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "examples/pictures/heat_map.h"
+#include "examples/pictures/html.h"
 #include "gradus/core/files/file.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/runtime/error.h"
@@ -22,49 +23,6 @@ namespace {
 constexpr std::string_view page =
 #include "pictures/attention_page.html.inc"
     ;
-
-std::string escaped_html(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else
-      result += c;
-  }
-  return result;
-}
-
-/// JSON for a script element: ASCII only, with `<` escaped, since `</script` would end the element.
-std::string escaped_json(const json& value) {
-  std::string result;
-  for (const char c : value.dump(-1, ' ', /*ensure_ascii=*/true))
-    result += c == '<' ? "\\u003c" : std::string(1, c);
-  return result;
-}
-
-/// The page with its markers replaced. Markers inside title and data stay as they are.
-std::string filled_page(const std::string& title, const std::string& data) {
-  std::string result;
-  for (size_t at = 0; at < page.size();) {
-    const size_t marker = page.find('@', at);
-    result += page.substr(at, marker - at);
-    if (marker == std::string_view::npos) break;
-    const std::string_view rest = page.substr(marker);
-    if (rest.starts_with("@title@")) {
-      result += title;
-      at = marker + 7;
-    } else if (rest.starts_with("@data@")) {
-      result += data;
-      at = marker + 6;
-    } else {
-      result += '@';
-      at = marker + 1;
-    }
-  }
-  return result;
-}
 
 json tokens(const std::vector<std::string>& list) {
   json result = json::array();
@@ -104,8 +62,7 @@ void check_group(const AttentionGroup& g) {
 
 }  // namespace
 
-std::string attention_page(const std::string& title, const std::vector<AttentionGroup>& groups) {
-  check(!groups.empty(), "attention_page: expected at least one group");
+json attention_json(const std::vector<AttentionGroup>& groups) {
   json data = json::array();
   for (const AttentionGroup& g : groups) {
     check_group(g);
@@ -114,7 +71,12 @@ std::string attention_page(const std::string& title, const std::vector<Attention
                     {"keys", tokens(g.keys)},
                     {"weights", thousandths(g.weights)}});
   }
-  return filled_page(escaped_html(visible(title, false)), escaped_json(data));
+  return data;
+}
+
+std::string attention_page(const std::string& title, const std::vector<AttentionGroup>& groups) {
+  check(!groups.empty(), "attention_page: expected at least one group");
+  return filled_page(page, title, escaped_json(attention_json(groups)));
 }
 
 void write_attention_page(const std::string& path, const std::string& title,

@@ -1,6 +1,7 @@
 #pragma once
 // An interactive web page of attention weights: one self-contained file for a browser.
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ struct AttentionGroup {
   std::vector<std::string> queries, keys;  ///< tokens, of any bytes
   Tensor weights;                          ///< (layers, heads, Tq, Tk), each from 0 to 1
 };
+
+/// The groups as JSON: [{"name", "queries", "keys", "weights"}], where the weights are in
+/// thousandths, as [layer][head][query * keys + key]. Throws Error as attention_page() does.
+nlohmann::json attention_json(const std::vector<AttentionGroup>& groups);
 
 /// Returns the page. The reader picks a group, layer and head and points at a query token to see
 /// the weight of each key token. Weights are rounded to three digits; NaN is shown as NaN. Throws

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/page/question.h"
 #include "examples/training/loss_log.h"
 #include "gradus/models/data/text/text_data.h"
 #include "gradus/nn/module.h"
@@ -83,6 +84,11 @@ class Task {
   virtual void save(const std::string& dir) const = 0;
   /// Prints a sample of what the model can do.
   virtual void show() {}
+  /// Answers a question of the page's reader, in JSON as examples/page/probes.h describes it. Called
+  /// under NoGrad and EvalMode. "": this task answers none.
+  virtual std::string probe(const Question&) { return ""; }
+  /// The outputs of the model's blocks for some of the data, for the page. Called as probe() is.
+  virtual NamedTensors activations() { return {}; }
   /// Lines that say how to use the finished model in `dir`.
   virtual std::string what_next(const std::string& dir) const { return "model in " + dir + '\n'; }
 };

@@ -8,6 +8,7 @@
 
 #include "examples/training/finite.h"
 #include "examples/training/interrupt.h"
+#include "examples/training/keep_random_state.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/runtime/random.h"
 #include "gradus/core/tensor/autograd.h"
@@ -17,12 +18,6 @@ namespace gradus {
 namespace {
 // Folders in the run's folder: of the best model, and of the average of weights.
 constexpr const char *best = "best", *ema = "ema";
-
-/// Restores the random state at the end of its scope, so that evaluation does not affect training.
-struct KeepRandomState {
-  const RandomKey state = default_generator().state();
-  ~KeepRandomState() { default_generator().set_state(state); }
-};
 
 /// The random state for a step's index-th batch, given the first batch's: the same on whatever rank
 /// it is computed.
@@ -43,7 +38,8 @@ Trainer::Trainer(Task& task, const TrainOptions& options, std::string options_js
       optimizer_(task.make_optimizer(options)),
       losses_(folder.path(), ranks.is_first()),
       steps_(folder / "steps.csv"),
-      validation_examples_(task.validation().examples) {
+      validation_examples_(task.validation().examples),
+      page_(task, o_, info_) {
   if (o_.ema > 0) average_.emplace(task.model().parameters(), o_.ema);
   if (!o_.shard_optimizer || !ranks.several()) return;
   auto sharded =
@@ -79,7 +75,7 @@ double Trainer::accumulate_gradient(int64_t pass) {
 }
 
 double Trainer::step() {
-  const double lr = task_.learning_rate(o_, step_);
+  const double lr = task_.learning_rate(o_, step_) * page_.rates().factor(step_ + 1);
   optimizer_->set_lr(lr);
   optimizer_->zero_grad();
   core::Generator& generator = default_generator();
@@ -96,6 +92,7 @@ double Trainer::step() {
   stopping_ = report.interrupted;
   // An unreachable bound clips nothing, but makes step() compute the norm for the log.
   const double any = std::numeric_limits<double>::max();
+  page_.before_update(step_);
   const double norm = optimizer_->step({.max_grad_norm = o_.clip > 0 ? o_.clip : any});
   if (average_) average_->update();
   ++step_;
@@ -103,7 +100,9 @@ double Trainer::step() {
   constexpr int64_t steps_between_comparisons = 100;
   if (step_ % steps_between_comparisons == 0)
     ranks_.expect_same_weights(task_.model().parameters(), step_);
-  if (ranks_.is_first()) steps_.add({step_, report.loss, lr, norm, seconds()});
+  const StepLog::Row row{step_, report.loss, lr, norm, seconds()};
+  if (ranks_.is_first()) steps_.add(row);
+  page_.after_update(row);
   return report.loss;
 }
 
@@ -129,8 +128,7 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
 
 /// Calls f(), which writes into the run's folder. Its errors (a full disk, a missing folder) then
 /// also say what has been saved.
-template <class F>
-void Trainer::writing(F&& f) const {
+void Trainer::writing(const std::function<void()>& f) const {
   try {
     folder_.expect_in_place();
     f();
@@ -156,6 +154,7 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
     if (saved_step_ < 0) folder_.remove_run();  // replaced with --overwrite
     if (row) losses_.add(*row);
     steps_.flush();
+    page_.view().flush();
     task_.save(o_.out);
     if (average_) {
       const optim::WeightAverage::Applied applied(*average_);
@@ -185,6 +184,7 @@ void Trainer::log_and_save(Progress& progress) {
   if (step_ > 0 && step_ < o_.steps && ranks_.is_first()) plot_.draw(picture());
   estimate_examples_ = on_train.examples + on_validation.examples;
   estimate_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  page_.view().add(losses_.last());
   progress.note(losses_.last_line());
 }
 
@@ -201,8 +201,10 @@ bool Trainer::stopping() const { return ranks_.several() ? stopping_ : interrupt
 
 bool Trainer::train() {
   if (o_.accumulate > 1) parallel_.emplace(task_.model().parameters(), ranks_.communicator());
+  page_.open(step_, ranks_);
   Progress progress(step_, o_.steps, info_.batch_items * o_.accumulate, info_.items);
   while (true) {
+    start_ += page_.serve(step_, progress);
     const bool due = step_ % o_.eval_every == 0 || step_ == o_.steps;
     if (due && losses_.last_step() < step_) log_and_save(progress);
     if (step_ == o_.steps || stopping() || out_of_patience()) break;
@@ -237,30 +239,19 @@ bool Trainer::train() {
                 o_.out.c_str(), best, static_cast<long long>(losses_.best()->step),
                 losses_.best()->validation_loss);
   print_average(progress);
+  writing([&] { page_.save(); });
   print_final(*validation, trained);
   return true;
 }
 
-void Trainer::show(Progress& progress) const {
+void Trainer::show(Progress& progress) {
   if (!ranks_.is_first()) return;
   progress.note("at step " + std::to_string(step_) + ':');
   const NoGrad no_grad;
   const EvalMode eval;
   const KeepRandomState random;
-  writing([&] { task_.show(); });
+  writing([&] { page_.show(step_); });
   progress.go_on();
-}
-
-bool Trainer::evaluate() {
-  std::fputs(info_.opening.c_str(), stdout);
-  Progress progress(step_, std::max<int64_t>(step_, 1), 1, info_.items);
-  const std::optional<Score> validation =
-      score(task_.validation(), "loss over the whole validation part", progress, true);
-  if (validation)
-    print_final(*validation, seconds() - seconds_before_);
-  else
-    progress.note("interrupted");
-  return validation.has_value();
 }
 
 }  // namespace gradus

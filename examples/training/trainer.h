@@ -14,6 +14,7 @@
 #include "examples/training/run_folder.h"
 #include "examples/training/step_log.h"
 #include "examples/training/training.h"
+#include "examples/training/training_page.h"
 #include "gradus/models/folder/checkpoint.h"
 #include "gradus/optim/parallel/data_parallel.h"
 #include "gradus/optim/parallel/sharded.h"
@@ -49,14 +50,13 @@ class Trainer {
   void log_and_save(Progress& progress);
   void save(const std::optional<LossLog::Row>& row = {});
   Metadata metadata() const;
-  template <class F>
-  void writing(F&& f) const;
+  void writing(const std::function<void()>& f) const;
   void expect_finite(const std::string& what, bool finite, int64_t step) const;
   std::string saved() const;
   bool is_best() const;
   bool out_of_patience() const;
   double seconds_besides_steps() const;
-  void show(Progress& progress) const;
+  void show(Progress& progress);
   Picture picture() const;
   void print_final(const Score& validation, double seconds) const;
   void print_average(Progress& progress);
@@ -82,6 +82,7 @@ class Trainer {
   double estimate_seconds_ = 0, estimate_examples_ = 1;
   Clock::time_point start_ = Clock::now();
   double seconds_before_ = 0;  // time of the run before it was resumed
+  TrainingPage page_;
 };
 
 }  // namespace gradus

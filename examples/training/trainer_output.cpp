@@ -55,6 +55,18 @@ void Trainer::print_average(Progress& progress) {
               o_.out.c_str(), "ema", mean->loss);
 }
 
+bool Trainer::evaluate() {
+  std::fputs(info_.opening.c_str(), stdout);
+  Progress progress(step_, std::max<int64_t>(step_, 1), 1, info_.items);
+  const std::optional<Score> validation =
+      score(task_.validation(), "loss over the whole validation part", progress, true);
+  if (validation)
+    print_final(*validation, seconds() - seconds_before_);
+  else
+    progress.note("interrupted");
+  return validation.has_value();
+}
+
 void Trainer::expect_finite(const std::string& what, bool finite, int64_t step) const {
   const bool again = saved_step_ >= 0 && !o_.detect_anomaly;
   core::check(finite, what, " is not finite at step ", step, "; ", saved(),

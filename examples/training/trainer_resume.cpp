@@ -23,6 +23,8 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
   checkpoint.restore(task_.model(), *optimizer_, average_ ? &*average_ : nullptr);
   step_ = saved_step_ = step;
   if (o_.eval_only) return;
+  if (metadata.contains("rate_by_hand"))
+    page_.set_rates(RateByHand::from_text(metadata.at("rate_by_hand"), where));
   losses_.read_up_to(step_);
   if (metadata.contains("best_step"))  // missing in checkpoints of earlier versions
     losses_.set_best(
@@ -43,6 +45,7 @@ Metadata Trainer::metadata() const {
     metadata["best_step"] = std::to_string(lowest->step);
     metadata["best_loss"] = LossLog::number(lowest->validation_loss);
   }
+  if (!page_.rates().empty()) metadata["rate_by_hand"] = page_.rates().text();
   return metadata;
 }
 

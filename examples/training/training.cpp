@@ -141,6 +141,9 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
       "continue from the last checkpoint in --out; --steps, --patience and the learning rate's "
       "flags may differ");
   flags.add("--overwrite", o.overwrite, "start over even if --out holds a run");
+  flags.add_optional("--page", o.page, 8080, 65535, "PORT",
+                     "serve a page that shows and controls the run, to this machine's browsers; "
+                     "also saved as page.html; PORT 0: any free one");
   flags.add("--detect-anomaly", o.detect_anomaly,
             "name the op that first produced a NaN or an infinity; slower");
   flags.add("--eval-only", o.eval_only,
@@ -189,7 +192,7 @@ std::vector<std::string> run_files() {
   for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json",
                            "adapter_config.json", "adapter_model.safetensors"})
     for (const char* folder : {"", "best/", "ema/"}) files.push_back(std::string(folder) + name);
-  files.insert(files.end(), {"loss.csv", "steps.csv", "loss.png"});
+  files.insert(files.end(), {"loss.csv", "steps.csv", "loss.png", "page.html", "page.jsonl"});
   for (const char* picture : {"alignment", "confusion", "mistakes", "attention", "example",
                               "painted", "embeddings", "similarity", "pictures"})
     for (const char* kind : {".png", ".csv"}) files.push_back(std::string(picture) + kind);

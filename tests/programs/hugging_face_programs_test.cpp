@@ -8,6 +8,7 @@
 #include "gradus/core/core.h"
 #include "gradus/models/bert.h"
 #include "gradus/models/data/images/png.h"
+#include "gradus/models/folder/gguf/gguf.h"
 #include "gradus/models/folder/hugging_face.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/vit.h"
@@ -187,6 +188,38 @@ TEST_CASE("convert and generate: weights in bfloat16 and int8", "[programs][comp
       run("convert", "--model " + small + " --to " + (scratch / "no") + " --weights " + type);
   CHECK(refused.status == 1);
   CHECK_THAT(refused.output, Contains("--weights: bfloat16 and int8 need --format gradus"));
+}
+
+TEST_CASE("convert and generate: GGUF files", "[programs][gguf]") {
+  TemporaryFolder scratch;
+  const std::string file = scratch / "x.gguf", back = scratch / "back",
+                    prompt = " --prompt 'the cat' --tokens 12 --temperature 0";
+  auto output = [&](const char* program, const std::string& flags) {
+    const Result result = run(program, flags);
+    CAPTURE(result.output);
+    CHECK(result.status == 0);
+    return result.output;
+  };
+  auto refused = [&](const std::string& flags) {
+    const Result result = run("convert", flags);
+    CHECK(result.status == 1);
+    return result.output;
+  };
+  const std::string to_file = "--model " + folders + "gpt2 --format gguf --to " + file;
+  output("convert", to_file);
+  CHECK(models::is_gguf(file));
+  CHECK(output("convert", "--model " + file + " --format gradus --to " + back) ==
+        "wrote " + back + '\n');
+  const std::string text = output("generate", "--model " + folders + "gpt2" + prompt);
+  CHECK(output("generate", "--model " + file + prompt) == text);
+  CHECK(output("generate", "--model " + back + prompt) == text);
+  output("convert", to_file + ".f16 --type f16");
+  CHECK(std::filesystem::file_size(file + ".f16") < std::filesystem::file_size(file));
+  CHECK_THAT(refused(to_file), Contains(file + " already exists"));
+  CHECK_THAT(refused("--model " + file + " --to x --type f16"), Contains("--type needs --format"));
+  CHECK_THAT(refused("--model " + folders + "vit --format gguf --to " + (scratch / "v")),
+             Contains("--format gguf: expected a gpt, got \"vit\""));
+  CHECK_THAT(refused(to_file + "2 --weights int8"), Contains("need --format gradus"));
 }
 
 TEST_CASE("Hugging Face: PyTorch reads what gradus wrote, and weights.py moves weights",

@@ -62,6 +62,8 @@ class Process {
       if (!read_some()) return false;
     return true;
   }
+  /// What it has printed, as far as it has been read.
+  const std::string& output() const { return output_; }
   /// Sends the signal unless it is 0, and waits for the end.
   Result finish(int signal = 0) {
     if (signal) kill(pid_, signal);

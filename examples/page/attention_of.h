@@ -1,0 +1,37 @@
+#pragma once
+// The attention of models that read text.
+
+#include <string>
+#include <vector>
+
+#include "examples/page/question.h"
+#include "examples/pictures/attention_page.h"
+#include "gradus/models/data/tokenizers/tokenizer.h"
+#include "gradus/models/models.h"
+
+namespace gradus {
+
+/// A model's attention for a text and, of a translator, the target text.
+struct AttentionOf {
+  std::vector<AttentionGroup> groups;
+  std::string translation = {};
+};
+
+///@{
+/// Runs the model on question.text. Throws Error, naming --text or --target, if a text does not fit
+/// the model's context or the tokenizer.
+AttentionOf attention_of(const models::GPT& model, const models::Tokenizer& tokens,
+                         const Question& question);
+AttentionOf attention_of(const models::Bert& model, const models::Tokenizer& tokens,
+                         const Question& question);
+AttentionOf attention_of(const models::Transformer& model, const models::Tokenizer& tokens,
+                         const Question& question);
+AttentionOf attention_of(const models::RNNTranslator& model, const models::Tokenizer& tokens,
+                         const Question& question);
+///@}
+
+/// Encodes the text of the flag `--name`. Throws Error unless it has 1 to `most` tokens.
+std::vector<int64_t> encoded(const models::Tokenizer& tokens, const std::string& flag,
+                             const std::string& text, int64_t most);
+
+}  // namespace gradus

@@ -1,0 +1,12 @@
+#pragma once
+#include "gradus/core/runtime/random.h"
+
+namespace gradus {
+
+/// Restores the random state at the end of its scope, so that evaluation does not affect training.
+struct KeepRandomState {
+  const RandomKey state = default_generator().state();  ///< at the beginning
+  ~KeepRandomState() { default_generator().set_state(state); }
+};
+
+}  // namespace gradus

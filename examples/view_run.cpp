@@ -1,0 +1,94 @@
+// Serves the page of finished runs, or of runs that are training, from the files in their folders.
+//
+//   build/bin/view_run DIR...
+
+#include <gradus/gradus.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "examples/page/probes.h"
+#include "examples/page/run_page.h"
+#include "examples/support/cli.h"
+#include "examples/support/flags.h"
+#include "examples/support/tokenizers.h"
+#include "examples/training/interrupt.h"
+
+using namespace gradus;
+
+namespace {
+
+template <class Model>
+RunPage::Probe probe_of(const std::string& dir) {
+  const auto model = std::make_shared<Model>(models::load_model<Model>(dir, {.new_heads = true}));
+  int64_t vocab = 0;
+  if constexpr (requires { model->config.vocab; })
+    vocab = model->config.vocab;
+  else
+    vocab = model->config.target_vocab;
+  const std::shared_ptr<models::Tokenizer> tokens = load_tokenizer_for(dir, vocab);
+  return [=](const Question& question) {
+    Question asked = question;
+    if (asked.text.empty()) asked.text = tokens->decode({tokens->vocab_size() - 1});
+    return probe(*model, *tokens, asked);
+  };
+}
+
+/// Answers questions about the model in a run's folder, if it is one that reads text.
+RunPage::Probe probe_for(const std::string& dir) {
+  try {
+    const std::string kind = models::model_kind(dir);
+    if (kind == models::GPT::kind) return probe_of<models::GPT>(dir);
+    if (kind == models::Bert::kind) return probe_of<models::Bert>(dir);
+    if (kind == models::Transformer::kind) return probe_of<models::Transformer>(dir);
+    if (kind == models::RNNTranslator::kind) return probe_of<models::RNNTranslator>(dir);
+  } catch (const Error& error) {
+    std::printf("no answers about the model: %s\n", error.what());
+  }
+  return [](const Question&) { return std::string("{\"kind\":\"none\"}"); };
+}
+
+int run(int argc, char** argv) {
+  using namespace std::chrono_literals;
+  std::vector<std::string> folders;
+  int64_t port = 8080;
+  Flags flags(
+      "Serves a page that shows a run, or several side by side, to this machine's browsers.\n"
+      "  view_run DIR...");
+  flags.group("Options");
+  flags.add("--port", port, 0, 65535, "port; 0: any free one");
+  flags.rest(folders);
+  if (!flags.parse(argc, argv)) return 0;
+  core::check(!folders.empty(), "expected the folder of a run (see --help)");
+  std::vector<std::unique_ptr<RunView>> views;
+  std::vector<RunView*> pointers;
+  for (const std::string& folder : folders) {
+    core::check(std::filesystem::exists(folder + "/steps.csv"), folder,
+                " holds no run: expected steps.csv in it");
+    views.push_back(std::make_unique<RunView>(folder));
+    views.back()->refresh();
+    pointers.push_back(views.back().get());
+  }
+  const RunPage::Probe probe = probe_for(folders[0]);
+  const std::string title =
+      folders.size() == 1 ? folders[0] : std::to_string(folders.size()) + " runs";
+  RunPage page({.port = port, .title = title, .loss = "loss"}, pointers);
+  catch_interrupts();
+  std::printf("page   %s   (Ctrl-C ends it)\n", page.address().c_str());
+  std::fflush(stdout);
+  const NoGrad no_grad;
+  const EvalMode eval;
+  for (int64_t i = 0; !interrupted(); ++i) {
+    page.answer(0, probe, true);
+    if (i % 20 == 0)
+      for (const auto& view : views) view->refresh();
+    std::this_thread::sleep_for(50ms);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("view_run", argc, argv, run); }
