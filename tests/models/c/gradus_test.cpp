@@ -295,7 +295,7 @@ TEST_CASE("C: descriptions that are refused") {
   refused("linear 2 3 dropout=0.5", "unknown option or given twice: dropout");
   refused("linear 2 3 bias=1 bias=0", "unknown option or given twice: bias");
   refused("linear 0 3", "Linear");
-  refused("dropout 1.5", "dropout");
+  refused("dropout 1.5", "Dropout: expected a probability");
   CHECK(out == nullptr);
   REQUIRE(gradus_sequential("linear 2 3", &net) == GRADUS_OK);
   gradus_optimizer* optimizer = nullptr;
