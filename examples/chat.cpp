@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
   add_sampling_flags(flags, o);
   if (!flags.parse(argc, argv)) return 0;
 
+  const PrecisionScope precision(o.precision);
   const Writer writer = load_writer(o);
   const models::ChatTemplate& form = form_name.empty()
                                          ? models::find_chat_template(o.model, *writer.tokenizer)

@@ -86,6 +86,7 @@ int run(int argc, char** argv) {
   add_sampling_flags(flags, o);
   if (!flags.parse(argc, argv)) return 0;
 
+  const PrecisionScope precision(o.precision);
   const Writer writer = load_writer(o);
   if (!file.empty()) {
     core::check(!flags.given("--prompt"), "--prompt-file: expected no --prompt beside it");

@@ -1,6 +1,7 @@
 #include "gradus/core/debug/build_info.h"
 
 #include "gradus/core/kernels/products/blas.h"
+#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/threads.h"
 #include "gradus/core/version.h"
@@ -38,6 +39,8 @@ std::string version() {
   out << GRADUS_VERSION_MAJOR << '.' << GRADUS_VERSION_MINOR << '.' << GRADUS_VERSION_PATCH;
   return out.str();
 }
+
+bool has_bfloat16_products() { return kernel::bfloat16_products; }
 
 std::string blas_info() { return blas::describe(); }
 

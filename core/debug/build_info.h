@@ -14,4 +14,8 @@ std::string build_info();
 /// Describes the BLAS in use, its kernels and why they were chosen, in one line.
 std::string blas_info();
 
+/// Whether Bfloat16Products has an effect: the processor multiplies bfloat16 (AVX512_BF16), and the
+/// library was built for it.
+bool has_bfloat16_products();
+
 }  // namespace gradus

@@ -12,6 +12,7 @@ struct Modes {
   bool eval = false;         ///< layers behave as in evaluation
   bool anomaly = false;      ///< ops and their backward rules check for NaN and infinities
   bool composed = false;     ///< ops with kernels of their own are computed from basic ops
+  bool bfloat16 = false;     ///< float32 products round their operands to bfloat16
   bool recomputing = false;  ///< backward runs a function of recompute() again
 };
 
@@ -63,6 +64,15 @@ struct EvalMode : core::ModeScope {
 /// naming the first op that computed a NaN or an infinity from finite values, forward or backward.
 struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
+};
+
+/// For its lifetime, float32 matrix products on this thread round their operands to bfloat16 and add
+/// up in float32, at twice the speed on processors with AVX512_BF16: those of matmul, linear layers,
+/// attention, convolutions and recurrent layers, and those of their gradients, whenever these are
+/// computed. All else stays float32, and products of a matrix with a vector do too. On other processors
+/// nothing changes; build_info() says which it is.
+struct Bfloat16Products : core::ModeScope {
+  [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };
 
 }  // namespace gradus

@@ -156,6 +156,7 @@ class Node : public std::enable_shared_from_this<Node> {
   Composed composed_;
   std::shared_ptr<internal::Segment> segment_;  // if set, computes what was dropped; see segment.h
   bool freed_ = false;
+  bool bfloat16_ = modes().bfloat16;  // the rule's products follow those of the op
 };
 
 /// The part of record that does not depend on the rule's type.

@@ -228,6 +228,7 @@ void Engine::run_node(Node& node) {
   for (size_t i = 0; i < gradients.size() && !pruned_; ++i)
     if (const auto output = node.outputs_[i].retains.lock(); output && gradients[i].defined())
       accumulate_into(*output, gradients[i]);
+  const core::ModeScope products(&core::Modes::bfloat16, node.bfloat16_);
   // A segment may lie in another one, which computes only what that one kept.
   while (node.segment_) std::shared_ptr(node.segment_)->restore();
   const ProfileScope scope(node.name_, true);

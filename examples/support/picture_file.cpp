@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "examples/support/precision.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/modes.h"
@@ -52,11 +53,14 @@ int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
   int64_t threads = num_threads();
   flags.add("--model", folder, "DIR", "folder written by training");
   flags.add("--threads", threads, 1, 1024, "number of threads");
+  Precision precision = Precision::float32;
+  add_precision_flag(flags, precision);
   flags.rest(paths);
   if (!flags.parse(argc, argv)) return 0;
   core::check(!paths.empty(), "expected PNG files (see --help)");
   set_num_threads(static_cast<int>(threads));
 
+  const PrecisionScope products(precision);
   const NoGrad no_grad;
   const EvalMode eval;
   const PictureReader reader = load(folder);

@@ -26,7 +26,7 @@ struct PictureReader {
 };
 
 /// The main function of a program that describes pictures: parses the command line (`flags`,
-/// --model DIR with default `folder`, --threads, PNG files), reads all files, and prints what the
+/// --model DIR with default `folder`, --threads, --precision, PNG files), reads all files, and prints what the
 /// model load(DIR) says about each. Returns the exit status. Throws Error as read_picture does, and
 /// if images.json has another number of channels than the model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,

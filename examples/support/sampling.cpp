@@ -70,6 +70,7 @@ void add_sampling_flags(Flags& flags, WriterOptions& o) {
             "numbers to add to tokens' logits; -inf: never", "none");
   flags.add("--seed", o.text.seed, "random seed");
   flags.add("--threads", o.threads, 1, 1024, "number of threads");
+  add_precision_flag(flags, o.precision);
 }
 
 Writer load_writer(WriterOptions& o) {

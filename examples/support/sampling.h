@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "examples/support/precision.h"
 #include "examples/support/tokenizers.h"
 #include "examples/support/weights.h"
 #include "gradus/models/folder/gguf/gguf.h"
@@ -18,11 +19,12 @@ struct WriterOptions {
   models::GenerateOptions text{.sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
   std::string logit_bias;  ///< "ID:VALUE,ID:VALUE"
   int64_t threads = 0;
+  Precision precision = Precision::float32;
 };
 
 /// Adds the flags --model, --adapter and --weights.
 void add_model_flags(Flags& flags, WriterOptions& options);
-/// Adds those of sampling, --seed and --threads.
+/// Adds those of sampling, --seed, --threads and --precision.
 void add_sampling_flags(Flags& flags, WriterOptions& options);
 
 /// A model and its tokenizer.

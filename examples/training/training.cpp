@@ -117,6 +117,7 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
             "themselves",
             "the number of ranks");
   add_optimizer_flags(flags, o);
+  add_precision_flag(flags, o.precision);
   flags.add("--ema", o.ema, 0, below_1,
             "decay of a running mean of the weights, kept as a model in ema/; 0: none");
   flags.add("--eval-every", o.eval_every, 1, any,
@@ -126,7 +127,7 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
             "stop after this many evaluations without improvement; 0: never");
   flags.add("--seed", o.seed, "seed of weights, batches, dropout and samples");
   flags.added_later({"--decay-steps", "--beta1", "--patience", "--stable", "--optimizer",
-                     "--muon-lr", "--muon-momentum", "--muon-decay", "--ema"});
+                     "--muon-lr", "--muon-momentum", "--muon-decay", "--ema", "--precision"});
   flags.group("This run");
   flags.add("--out", o.out, "DIR", "output folder: model, checkpoint, losses and their plot");
   flags.add("--init-from", o.init_from, "DIR", "start from the weights in this folder", "none");
@@ -263,6 +264,7 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
     flags.adopt([&] { models::read_config(o.init_from, program.kind, program.config); },
                 models::config_path(o.init_from), {"--dropout"});
   check_schedule(o);
+  const PrecisionScope precision(o.precision);
   manual_seed(o.seed);
   const std::unique_ptr<Task> task = program.make_task();
   if (!o.init_from.empty()) {

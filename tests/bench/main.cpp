@@ -139,6 +139,7 @@ void measure(const NamedWorkload& named, double seconds) {
       {"items_per_s", rounded(static_cast<double>(workload.items) / step, 1)},
       {"peak_rss_mb", usage.ru_maxrss / 1024},
       {"gflops", rounded(flops / step * 1e-9, 1)},
+      {"bf16", modes().bfloat16 && has_bfloat16_products()},
       {"limit_share", rounded(flops / gemm_rate() / step, 3)},
   };
   line["round_trip_ns"] = rounded(round_trip(), 0);
@@ -203,6 +204,9 @@ int run(int argc, char** argv) {
   app.add_option("workloads", names, "default: all but those of growth.py");
   app.add_option("--seconds", seconds, "per workload")->check(CLI::NonNegativeNumber);
   app.add_option("--threads", threads, "threads")->check(CLI::Range(1, 1024));
+  std::string precision = "float32";
+  app.add_option("--precision", precision, "of products' operands")
+      ->check(CLI::IsMember({"float32", "bf16"}));
   app.add_flag("--profile", with_profile, "a table by op instead");
   int64_t steps = 0;
   app.add_option("--steps", steps, "steps with several ranks or --batches");
@@ -215,6 +219,7 @@ int run(int argc, char** argv) {
     return app.exit(e);
   }
   set_num_threads(threads);
+  const Bfloat16Products products(precision == "bf16");
 
   std::vector<NamedWorkload> chosen;
   if (names.empty()) {

@@ -8,11 +8,13 @@
 #include <string_view>
 
 #include "gradus/core/internal.h"
+#include "gradus/core/kernels/products/bfloat16_pairs.h"
 #include "gradus/core/kernels/products/panel_gemm.h"
 #include "gradus/core/kernels/products/product.h"
 #include "gradus/core/kernels/products/row_dots.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/core/runtime/modes.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/profiler.h"
 
@@ -142,7 +144,8 @@ ProductShape shape_of(const Product<T>& p) {
           .trans_a = p.trans_a,
           .trans_b = p.trans_b,
           .lda = p.lda,
-          .ldb = p.ldb};
+          .ldb = p.ldb,
+          .rounded = core::modes().bfloat16};
 }
 
 template <class T>
@@ -165,7 +168,11 @@ void expect_room() {
   found = true;
 }
 
-// Computes one tile of p's C on this thread by `choice`, panel or blas.
+constexpr bool is_panel(ProductKernel choice) {
+  return choice == ProductKernel::panel || choice == ProductKernel::bfloat16_panel;
+}
+
+// Computes one tile of p's C on this thread by `choice`: panel, bfloat16_panel or blas.
 template <class T>
 void compute(ProductKernel choice, const Product<T>& p, const Tile& tile, const TileDone& done) {
   Product<T> part = p;
@@ -173,12 +180,14 @@ void compute(ProductKernel choice, const Product<T>& p, const Tile& tile, const 
   part.a = p.a_at(tile.row, 0), part.b = p.b_at(0, tile.col);
   part.c = p.c + tile.row * p.ldc + tile.col;
   FlushDenormals flush;
-  if (choice == ProductKernel::panel) {
-    const Scratch<T> panel(kernel::panel_size<T>);
-    return kernel::panel_gemm(part, panel.data(), [&](const Tile& b) {
-      if (done) done({tile.row + b.row, b.rows, tile.col + b.col, b.cols});
-    });
-  }
+  const auto tile_done = [&](const Tile& b) {
+    if (done) done({tile.row + b.row, b.rows, tile.col + b.col, b.cols});
+  };
+  if constexpr (kernel::bfloat16_products && std::is_same_v<T, float>)
+    if (choice == ProductKernel::bfloat16_panel)
+      return kernel::panel_gemm<kernel::RoundedOperands>(part, tile_done);
+  if (choice == ProductKernel::panel)
+    return kernel::panel_gemm<kernel::PlainOperands<T>>(part, tile_done);
   expect_room();
   // OpenBLAS must not start a team of its own.
   if (setup().pthread && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
@@ -201,7 +210,7 @@ constexpr int64_t serial_work = 2 * 64 * 64 * 64;
 template <class T>
 void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
   if (p.m * p.n < serial_work / p.k) return compute(choice, p, {0, p.m, 0, p.n}, done);
-  const bool panel = choice == ProductKernel::panel;
+  const bool panel = is_panel(choice);
   int64_t pieces = std::max(panel ? 1 : 2, num_threads());
   auto piece = [&](int64_t length) { return ((length + pieces - 1) / pieces + 31) / 32 * 32; };
   bool by_columns = p.n > p.m;
@@ -266,7 +275,9 @@ template void gemm_serial<double>(Product<double>);
 std::string describe() {
   const ProductKernel choice = choose_product({.m = 64, .n = 64, .k = 64}, float32);
   return setup().description +
-         (choice == ProductKernel::panel ? "; float32 products by a kernel of our own" : "");
+         (choice == ProductKernel::panel ? "; float32 products by a kernel of our own" : "") +
+         (kernel::bfloat16_products ? "; bfloat16 products"
+                                    : "; no bfloat16 products: float32 in their place");
 }
 
 }  // namespace gradus::blas

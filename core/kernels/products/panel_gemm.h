@@ -14,6 +14,7 @@
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/tile_gemm.h"
+#include "gradus/core/runtime/allocator.h"
 
 namespace gradus::kernel {
 
@@ -25,8 +26,8 @@ inline constexpr int64_t panel_cols = 2 * lanes<T>;
 
 namespace detail {
 
-// The most rows of B and columns of C in one step: a panel of k_step rows takes at most 32 KB of
-// L1, and col_step columns of C, summed over several steps of k, stay in a cache.
+// The most rows of a panel and columns of C in one step: a panel takes at most 32 KB of L1, and
+// col_step columns of C, summed over several steps of k, stay in a cache.
 inline constexpr int64_t k_step = 256, col_step = 1024;
 // Bytes of A in one step of rows, half of an L2 cache of 1 MB. Each panel of B is packed once per
 // step of rows.
@@ -35,10 +36,6 @@ inline constexpr int64_t near_bytes = 512 << 10;
 inline constexpr int64_t far_bytes = near_bytes / 2;
 // The most rows in a tile that panel_gemm passes to `done`.
 inline constexpr int64_t strip_rows = 64 / gemm_rows * gemm_rows;
-
-// Cache lines of a panel of k_step rows.
-template <class T>
-inline constexpr int64_t panel_lines = k_step* panel_cols<T>* static_cast<int64_t>(sizeof(T)) / 64;
 
 // Packs op(B)'s rows [p, p + k) and columns [j, j + cols) into rows of panel_cols, padded with
 // zeros.
@@ -72,10 +69,10 @@ struct Prefetch {
   int64_t stride, rows, row_length;
   int64_t row = 0, at = 0;
 
-  Prefetch(const Product<T>& g, int64_t p, int64_t j)
+  Prefetch(const Product<T>& g, int64_t step, int64_t p, int64_t j)
       : from(g.b_at(p, j)),
         stride(g.ldb),
-        rows(std::min(k_step, g.k - p)),
+        rows(std::min(step, g.k - p)),
         row_length(std::min(panel_cols<T>, g.n - j)) {
     if (g.trans_b) std::swap(rows, row_length);
   }
@@ -92,7 +89,7 @@ struct Prefetch {
 // Computes `rows` rows by N vectors of C from the first N vectors of each of a panel's rows.
 template <class T, int64_t N>
 [[gnu::noinline]] void panel_block(bool trans_a, bool add, int64_t rows, int64_t k, const T* a,
-                                   int64_t lda, const T* panel, T* c, int64_t ldc) {
+                                   int64_t lda, const T* panel, Sum<T>* c, int64_t ldc) {
   constexpr int64_t width = panel_cols<T>;
   if (trans_a && add)
     gemm_rows_of<T, true, true, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
@@ -107,11 +104,12 @@ template <class T, int64_t N>
 // As panel_block, for at most gemm_rows rows and a panel whose first `cols` columns belong to C.
 template <class T>
 void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k, const T* a,
-                  int64_t lda, const T* panel, T* c, int64_t ldc) {
+                  int64_t lda, const T* panel, Sum<T>* c, int64_t ldc) {
   constexpr int64_t width = panel_cols<T>;
-  T block[gemm_rows * width];
+  Sum<T> block[gemm_rows * width];
   for (int64_t r = 0; add && r < rows; ++r)
-    std::fill(std::copy_n(c + r * ldc, cols, block + r * width), block + (r + 1) * width, T{0});
+    std::fill(std::copy_n(c + r * ldc, cols, block + r * width), block + (r + 1) * width,
+              Sum<T>{0});
   const auto multiply = cols <= lanes<T> ? panel_block<T, 1> : panel_block<T, 2>;
   multiply(trans_a, add, rows, k, a, lda, panel, block, width);
   for (int64_t r = 0; r < rows; ++r) std::copy_n(block + r * width, cols, c + r * ldc);
@@ -119,44 +117,71 @@ void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k,
 
 }  // namespace detail
 
-/// The size in elements of the buffer that panel_gemm packs into.
+/// panel_gemm's operands as they are: A is read in place, a panel of B is copied.
 template <class T>
-inline constexpr int64_t panel_size = panel_cols<T>* detail::k_step;
+class PlainOperands {
+ public:
+  using Element = T;                              ///< of a panel
+  static constexpr int64_t rows_per_element = 1;  ///< rows of B that an element of a panel holds
 
-/// Computes g, whose sizes are positive; `panel` holds panel_size<T> elements, aligned to a vector.
-/// Calls done(tile) for each tile of C when the tile is final and still in the nearest cache. An
-/// element's bits do not depend on how C is split, as long as it is split at multiples of
-/// panel_cols.
-template <class T, class Done>
-void panel_gemm(const Product<T>& g, T* panel, Done&& done) {
+  /// For blocks of at most `rows` rows of A and `step` rows of B.
+  PlainOperands(const Product<T>& g, int64_t /*rows*/, int64_t /*step*/) : g_(g) {}
+  /// Called before a block of op(A), from row i and column p, is multiplied.
+  void take_rows(int64_t /*i*/, int64_t /*rows*/, int64_t /*p*/, int64_t /*k*/) {}
+  /// See detail::pack_panel.
+  void pack(int64_t p, int64_t k, int64_t j, int64_t cols, T* to) const {
+    detail::pack_panel(g_, p, k, j, cols, to);
+  }
+  /// The address of row i, column p of op(A), in the block that was taken.
+  const T* a_at(int64_t i, int64_t p) const { return g_.a_at(i, p); }
+  int64_t lda() const { return g_.lda; }
+
+ private:
+  const Product<T>& g_;
+};
+
+/// Computes g, whose sizes are positive. Calls done(tile) for each tile of C when the tile is final
+/// and still in the nearest cache. An element's bits do not depend on how C is split, as long as it
+/// is split at multiples of panel_cols.
+template <class Operands, class T, class Done>
+void panel_gemm(const Product<T>& g, Done&& done) {
   using namespace detail;
-  const int64_t steps = (g.k + k_step - 1) / k_step;
-  const int64_t step = padded<T>((g.k + steps - 1) / steps);
+  using Element = typename Operands::Element;
+  constexpr int64_t per = Operands::rows_per_element, width = panel_cols<Element>;
+  const int64_t steps = ceil_div(g.k, per * k_step);
+  const int64_t step = padded<Element>(ceil_div(g.k, per * steps)) * per;
   const int64_t row_step =
-      near_bytes / static_cast<int64_t>(sizeof(T)) / step / gemm_rows * gemm_rows;
+      near_bytes / static_cast<int64_t>(sizeof(Element)) / (step / per) / gemm_rows * gemm_rows;
   const bool far = g.n * g.k * static_cast<int64_t>(sizeof(T)) > far_bytes;
+  const int64_t panel_lines = per * k_step * width * static_cast<int64_t>(sizeof(T)) / 64;
+  const Scratch<Element> panel(k_step * width);
+  Operands operands(g, std::min(row_step, g.m), step);
   for (int64_t i0 = 0; i0 < g.m; i0 += row_step)
     for (int64_t j0 = 0; j0 < g.n; j0 += col_step)
       for (int64_t p = 0; p < g.k; p += step) {
         const int64_t i1 = std::min(i0 + row_step, g.m), j1 = std::min(j0 + col_step, g.n);
-        const int64_t k = std::min(step, g.k - p);
+        const int64_t k = std::min(step, g.k - p), elements = ceil_div(k, per);
         const bool add = g.add || p > 0, last = p + k == g.k;
-        const int64_t blocks = (i1 - i0 + gemm_rows - 1) / gemm_rows;
-        const int64_t lines = (panel_lines<T> + blocks - 1) / blocks;  // to prefetch per block
-        for (int64_t j = j0; j < j1; j += panel_cols<T>) {
-          const int64_t cols = std::min(panel_cols<T>, g.n - j);
-          pack_panel(g, p, k, j, cols, panel);
-          Prefetch<T> next = j + cols < j1 ? Prefetch<T>(g, p, j + cols)
-                             : !last       ? Prefetch<T>(g, p + k, j0)
-                                           : Prefetch<T>(g, 0, j1 < g.n ? j1 : 0);
+        const int64_t blocks = ceil_div(i1 - i0, gemm_rows);
+        const int64_t lines = ceil_div(panel_lines, blocks);  // to prefetch per block
+        operands.take_rows(i0, i1 - i0, p, k);
+        for (int64_t j = j0; j < j1; j += width) {
+          const int64_t cols = std::min(width, g.n - j);
+          operands.pack(p, k, j, cols, panel.data());
+          Prefetch<T> next = j + cols < j1 ? Prefetch<T>(g, step, p, j + cols)
+                             : !last       ? Prefetch<T>(g, step, p + k, j0)
+                                           : Prefetch<T>(g, step, 0, j1 < g.n ? j1 : 0);
           for (int64_t i = i0; i < i1; i += gemm_rows) {
             const int64_t rows = std::min(gemm_rows, i1 - i);
             if (far) next.next(lines);
             T* c = g.c + i * g.ldc + j;
-            if (cols == panel_cols<T>)
-              panel_block<T, 2>(g.trans_a, add, rows, k, g.a_at(i, p), g.lda, panel, c, g.ldc);
+            const Element* a = operands.a_at(i, p);
+            if (cols == width)
+              panel_block<Element, 2>(g.trans_a, add, rows, elements, a, operands.lda(),
+                                      panel.data(), c, g.ldc);
             else
-              narrow_block(g.trans_a, add, rows, cols, k, g.a_at(i, p), g.lda, panel, c, g.ldc);
+              narrow_block<Element>(g.trans_a, add, rows, cols, elements, a, operands.lda(),
+                                    panel.data(), c, g.ldc);
             const int64_t end = i + rows;
             if (last && (end == i1 || (end - i0) % strip_rows == 0)) {
               const int64_t begin = i0 + (end - 1 - i0) / strip_rows * strip_rows;

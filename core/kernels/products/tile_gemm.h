@@ -62,23 +62,36 @@ template <int64_t N, class F>
   (std::make_integer_sequence<int64_t, N>{});
 }
 
+// How elements of A and B are multiplied and added to C, whose elements are of type Sum.
+template <class T>
+struct MultiplyAdd {
+  using Sum = T;
+  [[gnu::always_inline]] static void apply(typename Register<T>::type& sum, T x,
+                                           typename Register<T>::type row) {
+    sum += x * row;
+  }
+};
+template <class T>
+using Sum = typename MultiplyAdd<T>::Sum;
+
 // Computes R rows by N vectors of C in R * N registers: each of the k steps reads N vectors of B
 // and R elements of A.
 template <class T, bool TransA, bool Add, int64_t R, int64_t N>
-inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
+inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, Sum<T>* c,
                        int64_t ldc) {
-  using Vector = typename Register<T>::type;
-  using Memory = typename Register<T>::memory;
+  using Vector = typename Register<Sum<T>>::type;
+  using Memory = typename Register<Sum<T>>::memory;
   auto at = [=](auto i) { return reinterpret_cast<Memory*>(c + i / N * ldc + i % N * lanes<T>); };
   Vector sum[R * N];
   unroll<R * N>([&](auto i) { sum[i] = Add ? *at(i) : Vector{}; });
   for (int64_t p = 0; p < k; ++p) {
-    Vector row[N];
-    unroll<N>(
-        [&](auto v) { row[v] = *reinterpret_cast<const Memory*>(b + p * ldb + v * lanes<T>); });
+    typename Register<T>::type row[N];
+    unroll<N>([&](auto v) {
+      row[v] = *reinterpret_cast<const typename Register<T>::memory*>(b + p * ldb + v * lanes<T>);
+    });
     unroll<R>([&](auto r) {
       const T x = TransA ? a[p * lda + r] : a[r * lda + p];
-      unroll<N>([&](auto v) { sum[r * N + v] += x * row[v]; });
+      unroll<N>([&](auto v) { MultiplyAdd<T>::apply(sum[r * N + v], x, row[v]); });
     });
   }
   unroll<R * N>([&](auto i) { *at(i) = sum[i]; });
@@ -87,7 +100,7 @@ inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t l
 // Computes m rows by N vectors of C: blocks of R rows while they fit, then blocks of 4, 2 and 1.
 template <class T, bool TransA, bool Add, int64_t N, int64_t R>
 inline void gemm_rows_of(int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
-                         T* c, int64_t ldc) {
+                         Sum<T>* c, int64_t ldc) {
   int64_t i = 0;
   for (; i + R <= m; i += R)
     gemm_block<T, TransA, Add, R, N>(k, TransA ? a + i : a + i * lda, lda, b, ldb, c + i * ldc,

@@ -1,5 +1,6 @@
 // Products at the sizes where the kernels or the split into blocks change, against a triple loop in
-// double: steps of rows, columns and depth, strips of rows, vector tails, the threads' shares.
+// double: steps of rows, columns and depth, strips of rows, vector tails, the threads' shares. In
+// bfloat16 the operands are bfloat16 already, so that rounding them changes nothing.
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -7,6 +8,8 @@
 #include <vector>
 
 #include "gradus/core/kernels/products/blas.h"
+#include "gradus/core/kernels/products/compressed.h"
+#include "gradus/core/runtime/modes.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/random.h"
 
@@ -27,6 +30,14 @@ std::vector<T> random_values(int64_t n, uint64_t seed) {
   return v;
 }
 
+template <class T>
+std::vector<T> operand(int64_t n, uint64_t seed, bool bfloat16) {
+  std::vector<T> v = random_values<T>(n, seed);
+  for (T& x : v)
+    if (bfloat16) x = kernel::float_from_bfloat16(kernel::bfloat16_from(static_cast<float>(x)));
+  return v;
+}
+
 // A (m, k), B (k, n) and the reference product.
 template <class T>
 struct Problem {
@@ -34,10 +45,10 @@ struct Problem {
   std::vector<T> a, b, start;  // start: C before the product
   std::vector<double> product, limit;
 
-  explicit Problem(const Size& size)
+  Problem(const Size& size, bool bfloat16)
       : s(size),
-        a(random_values<T>(s.m * s.k, 1)),
-        b(random_values<T>(s.k * s.n, 2)),
+        a(operand<T>(s.m * s.k, 1, bfloat16)),
+        b(operand<T>(s.k * s.n, 2, bfloat16)),
         start(random_values<T>(s.m * s.n, 3)),
         product(start.size()),
         limit(start.size()) {
@@ -113,8 +124,9 @@ bool is_right(const Problem<T>& problem, const blas::Product<T>& operands, bool 
 
 // Checks all transposes, beta 0 and 1, one thread and several, with and without a callback.
 template <class T>
-void check_size(const Size& s) {
-  const Problem<T> problem(s);
+void check_size(const Size& s, bool bfloat16) {
+  const Bfloat16Products products(bfloat16);
+  const Problem<T> problem(s, bfloat16);
   const auto at = Problem<T>::transposed(problem.a, s.m, s.k);
   const auto bt = Problem<T>::transposed(problem.b, s.k, s.n);
   for (int bits = 0; bits < 8; ++bits) {
@@ -126,9 +138,9 @@ void check_size(const Size& s) {
                                     .b = (trans_b ? bt : problem.b).data(),
                                     .ldb = trans_b ? s.k : s.n};
     for (int threads : {0, 1, 2, 3}) {
-      INFO(sizeof(T) * 8 << " bits, (m, n, k) = (" << s.m << ", " << s.n << ", " << s.k
-                         << "), transposed " << trans_a << trans_b << ", add " << add
-                         << ", threads " << threads);
+      INFO(sizeof(T) * 8 << " bits" << (bfloat16 ? ", bfloat16" : "") << ", (m, n, k) = (" << s.m
+                         << ", " << s.n << ", " << s.k << "), transposed " << trans_a << trans_b
+                         << ", add " << add << ", threads " << threads);
       CHECK(is_right(problem, operands, add, threads, threads > 0));
     }
   }
@@ -136,7 +148,8 @@ void check_size(const Size& s) {
 
 void check_sizes(const std::vector<Size>& sizes) {
   const int before = num_threads();
-  for (const Size& s : sizes) check_size<float>(s), check_size<double>(s);
+  for (const Size& s : sizes)
+    check_size<float>(s, false), check_size<float>(s, true), check_size<double>(s, false);
   set_num_threads(before);
 }
 
@@ -155,18 +168,21 @@ TEST_CASE("gemm: right for every number of rows in a block, and at the ends of v
 
 TEST_CASE("gemm: right at the boundaries of steps of depth and of columns", "[blas]") {
   std::vector<Size> sizes;
-  for (int64_t k : {255, 256, 257, 271, 511, 512, 513, 769}) sizes.push_back({9, 19, k});
+  for (int64_t k : {255, 256, 257, 271, 511, 512, 513, 769, 1023, 1024, 1025})
+    sizes.push_back({9, 19, k});
   for (int64_t n : {1023, 1024, 1025, 1040, 1057, 2049}) sizes.push_back({9, n, 11});
   sizes.push_back({11, 1061, 263});  // steps of both
   check_sizes(sizes);
 }
 
 // A step has 512 KB / 4 / d rows, rounded down to blocks of 8, where d is the depth of a step
-// rounded up to vectors of 16. That is seldom a multiple of 64, the rows of a strip, which are
+// rounded up to vectors of 16; in bfloat16 half of d counts. That is seldom a multiple of 64, the rows of a strip, which are
 // passed on at a time. One thread takes all rows; several take shares in multiples of 32.
 TEST_CASE("gemm: right where a step of rows is not a multiple of a strip", "[blas]") {
-  check_sizes({{512, 3, 256},     // the step itself
-               {513, 3, 256},     // depth 256 gives steps of 512 rows
+  check_sizes({{512, 3, 256},  // the step itself
+               {513, 3, 256},  // depth 256 gives steps of 512 rows
+               {513, 3, 512},
+               {1025, 3, 256},    // in bfloat16
                {625, 3, 208},     // 624 = 9 * 64 + 48
                {1249, 3, 200},    // twice 624, and one
                {745, 2, 513},     // depth in steps of 176: 744 = 11 * 64 + 40

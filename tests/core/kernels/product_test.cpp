@@ -39,6 +39,19 @@ TEST_CASE("choose_product: matrices", "[product]") {
   CHECK(choose_product(matrices(1, 1, 0), float64) == ProductKernel::zero);
 }
 
+TEST_CASE("choose_product: rounded to bfloat16, float32 matrices alone", "[product]") {
+  ProductShape p = matrices(5, 6, 7);
+  p.rounded = true;
+  CHECK(choose_product(p, float32, avx512) ==
+        (bfloat16_products ? ProductKernel::bfloat16_panel : ProductKernel::panel));
+  CHECK(choose_product(p, float64, avx512) == ProductKernel::blas);
+  p.k = 0;
+  CHECK(choose_product(p, float32, avx512) == ProductKernel::zero);
+  p = with_transposes(matrices(1, 40, 30), false, true);
+  p.rounded = true;
+  CHECK(choose_product(p, float32, avx512) == ProductKernel::row_dots);
+}
+
 TEST_CASE("choose_product: row dots for a matrix times a vector if both are read along rows",
           "[product]") {
   const auto is_row_dots = [](const ProductShape& p) {

@@ -1,0 +1,115 @@
+// The mode Bfloat16Products: what is rounded, what is not, and which ops follow it. On processors
+// without such products every comparison is between equal float32 numbers.
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <limits>
+
+#include "gradus/gradus.h"
+#include "tests/support/compare.h"
+
+using namespace gradus;
+
+namespace {
+
+Tensor rounded(const Tensor& x) {
+  return has_bfloat16_products() ? x.to(bfloat16).to(float32) : x.clone();
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) { return values(a) == values(b); }
+
+Tensor in_bfloat16(const std::function<Tensor()>& f) {
+  const Bfloat16Products products;
+  return f();
+}
+
+}  // namespace
+
+TEST_CASE("bfloat16 products round their operands, to the nearest, and add up in float32") {
+  manual_seed(1);
+  const Tensor a = randn({9, 31}), b = randn({31, 21});
+  const Tensor y = in_bfloat16([&] { return matmul(a, b); });
+  const Tensor exact = matmul(rounded(a).to(float64), rounded(b).to(float64));
+  CHECK(difference(y.to(float64), exact) < 1e-5);
+  CHECK(has_bfloat16_products() == (difference(y, matmul(a, b)) > 1e-3));
+  // Halfway between two bfloat16: to the even one, below and above.
+  const Tensor halves = tensor({1.00390625, 1.01171875, 1.00390625, 1.01171875}).reshape({2, 2});
+  const Tensor same = in_bfloat16([&] { return matmul(halves, eye(2)); });
+  CHECK(values(same) == values(rounded(halves)));
+}
+
+TEST_CASE("bfloat16 products: NaN, infinities, numbers too large and too small") {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const Tensor x = tensor({nan, inf, -inf, 3.4e38, 3e38, 1e-40, -1e-40, 0.0}).unsqueeze(1);
+  const Tensor y = in_bfloat16([&] { return matmul(x, ones({1, 2})); });
+  const std::vector<double> got = values(y.select(1, 0)), expected = values(rounded(x));
+  CHECK(std::isnan(got[0]));
+  for (size_t i = 1; i < 5; ++i) CHECK(got[i] == expected[i]);
+  for (size_t i = 5; i < 8; ++i) CHECK(std::abs(got[i]) <= 1e-40);  // 0 where rounded
+  CHECK(std::isinf(got[3]) == has_bfloat16_products());
+}
+
+TEST_CASE("bfloat16 products: float64, products of vectors and all other ops stay as they are") {
+  manual_seed(2);
+  const Tensor a = randn({5, 6}), b = randn({6, 7}), row = randn({1, 6});
+  const auto unchanged = [](const std::function<Tensor()>& f) {
+    return same_bits(f(), in_bfloat16(f));
+  };
+  CHECK(unchanged([&] { return matmul(a.to(float64), b.to(float64)); }));
+  CHECK(unchanged([&] { return matmul(a, b); }) != has_bfloat16_products());
+  CHECK(unchanged([&] { return linear(row, b.mT().contiguous()); }));
+  CHECK(unchanged([&] { return softmax(a * 3 + 1, 1); }));
+  CHECK(unchanged([&] { return layer_norm(a, ones({6}), zeros({6})); }));
+  CHECK(unchanged([&] { return sum(a * a); }));
+}
+
+TEST_CASE("bfloat16 products: gradients follow the op's mode, whenever backward runs") {
+  manual_seed(3);
+  const Tensor x = randn({8, 12}), w = randn({10, 12}), dy = randn({8, 10});
+  const auto gradients = [&](bool forward, bool backward) {
+    const Tensor leaf = x.clone().requires_grad_(), weight = w.clone().requires_grad_();
+    Tensor y;
+    {
+      const Bfloat16Products products(forward);
+      y = linear(leaf, weight);
+    }
+    const Bfloat16Products products(backward);
+    return grad({y}, {leaf, weight}, {.grad_outputs = {dy}});
+  };
+  const std::vector<Tensor> plain = gradients(false, false), both = gradients(true, true);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(same_bits(gradients(false, true)[i], plain[i]));
+    CHECK(same_bits(gradients(true, false)[i], both[i]));
+    CHECK(same_bits(plain[i], both[i]) != has_bfloat16_products());
+  }
+  CHECK(difference(both[0], matmul(rounded(dy), rounded(w))) < 1e-5);
+  CHECK(difference(both[1], matmul(rounded(dy).mT(), rounded(x))) < 1e-5);
+}
+
+TEST_CASE("bfloat16 products: recompute runs in the mode of the first run") {
+  manual_seed(4);
+  const Tensor x = randn({7, 16}), w = randn({32, 16});
+  const auto mlp = [w](const Tensor& in) { return matmul(gelu(linear(in, w)), w); };
+  const auto gradient = [&](bool again) {
+    const Tensor leaf = x.clone().requires_grad_();
+    const Tensor y = in_bfloat16([&] { return again ? recompute(mlp, leaf) : mlp(leaf); });
+    return grad({y}, {leaf}, {.grad_outputs = {ones_like(y)}})[0];
+  };
+  CHECK(same_bits(gradient(true), gradient(false)));
+}
+
+TEST_CASE("bfloat16 products: the same bits on any number of threads, in batches too") {
+  manual_seed(5);
+  const Tensor a = randn({130, 300}), b = randn({300, 210}), many = randn({5, 33, 64});
+  const int before = num_threads();
+  const auto on = [&](int threads) {
+    set_num_threads(threads);
+    return in_bfloat16([&] {
+      return cat({matmul(a, b).flatten(), matmul(many, many.mT()).flatten()}, 0);
+    });
+  };
+  const Tensor one = on(1);
+  CHECK(same_bits(one, on(2)));
+  CHECK(same_bits(one, on(3)));
+  set_num_threads(before);
+}
