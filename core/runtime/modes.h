@@ -67,10 +67,10 @@ struct AnomalyMode : core::ModeScope {
 };
 
 /// For its lifetime, float32 matrix products on this thread round their operands to bfloat16 and add
-/// up in float32, at twice the speed on processors with AVX512_BF16: those of matmul, linear layers,
-/// attention, convolutions and recurrent layers, and those of their gradients, whenever these are
-/// computed. All else stays float32, and products of a matrix with a vector do too. On other processors
-/// nothing changes; build_info() says which it is.
+/// up in float32, at nearly twice the speed on processors with AVX512_BF16: those of matmul, linear
+/// layers and recurrent layers, and those of their gradients, whenever these are computed. All else
+/// stays float32, products in attention, in convolutions and of a matrix with a vector included. On
+/// other processors nothing changes; build_info() says which it is.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

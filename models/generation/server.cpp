@@ -9,7 +9,7 @@
 namespace gradus::models {
 
 Server::Server(const GPT& model, int64_t rows)
-    : model_(&model), capacity_(rows), decoder_(model, rows), single_(model, 1) {
+    : capacity_(rows), decoder_(model, rows), single_(model, 1) {
   while (!decoder_.lengths().empty()) decoder_.remove_row(0);
 }
 

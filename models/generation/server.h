@@ -37,7 +37,6 @@ class Server {
   bool read(int64_t request, int64_t tokens);
   void leave(size_t row);
 
-  const GPT* model_;
   int64_t capacity_;
   GPTDecoder decoder_, single_;  // `single_` reads prompts
   std::map<int64_t, internal::Continuation> texts_;

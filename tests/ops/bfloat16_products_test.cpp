@@ -9,6 +9,7 @@
 #include "tests/support/compare.h"
 
 using namespace gradus;
+using namespace gradus::testing;
 
 namespace {
 

@@ -38,8 +38,10 @@ class Shrinker {
 
   Program run() {
     for (bool progress = true; progress && budget_ > 0;) {
-      progress = fewer_outputs() | fewer_steps() | bypassed() | plainer();
-      progress = smaller_shapes() || progress;
+      progress = false;
+      for (const auto pass : {&Shrinker::fewer_outputs, &Shrinker::fewer_steps, &Shrinker::bypassed,
+                              &Shrinker::plainer, &Shrinker::smaller_shapes})
+        progress |= (this->*pass)();
     }
     simpler_numbers();
     return best_;

@@ -11,13 +11,17 @@
 
 #include "gradus/core/kernels/products/panel_gemm.h"
 
-#if defined(__AVX512BF16__) && defined(__AVX512BW__)
-#include <immintrin.h>
-
 namespace gradus::kernel {
 
 /// Two bfloat16 that are neighbours along the axis that a product adds up, the first in the low half.
 using Pair = uint32_t;
+
+}  // namespace gradus::kernel
+
+#if defined(__AVX512BF16__) && defined(__AVX512BW__)
+#include <immintrin.h>
+
+namespace gradus::kernel {
 
 namespace detail {
 
@@ -78,10 +82,8 @@ inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, i
       const __m512i both =
           pairs_between(load_first(rows - r, x), load_first(q + 1 < k ? rows - r : 0, x + g.lda));
       Pair* block = to + r * pairs + q / 2 * 8;
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(block), _mm512_castsi512_si256(both));
-      if (rows - r > 8)
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(block + 8 * pairs),
-                            _mm512_extracti64x4_epi64(both, 1));
+      _mm512_mask_storeu_epi32(block, 0x00ff, both);
+      if (rows - r > 8) _mm512_mask_storeu_epi32(block + 8 * pairs - 8, 0xff00, both);
     }
 }
 

@@ -171,7 +171,7 @@ inline T dot(int64_t n, const T* a, const T* b) {
 /// if TransA. n is a multiple of lanes<T>; lda, ldb and ldc are row strides.
 template <class T, bool TransA, bool Add>
 void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
-               T* c, int64_t ldc) {
+               detail::Sum<T>* c, int64_t ldc) {
   int64_t j = 0;
   for (; j + 2 * lanes<T> <= n; j += 2 * lanes<T>)
     detail::gemm_rows_of<T, TransA, Add, 2, gemm_rows>(m, k, a, lda, b + j, ldb, c + j, ldc);
