@@ -150,6 +150,10 @@ int64_t sample_token(const Tensor& all, const SamplingOptions& options, Generato
   }
   if (options.top_p < 1) keep_nucleus(candidates, total_of(candidates), options.top_p);
 
+  // In the vocabulary's order: a selection's own order depends on the last bits of all logits.
+  const auto earlier = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
+  if (!std::is_sorted(candidates.begin(), candidates.end(), earlier))
+    std::sort(candidates.begin(), candidates.end(), earlier);
   const auto words = philox(generator.reserve(2), 0);
   double remaining = uniform_double(words[0], words[1]) * total_of(candidates);
   for (const Candidate& c : candidates) {

@@ -52,6 +52,21 @@ TEST_CASE("min_p keeps tokens by their probability relative to the largest", "[d
   expect(shares(logits, {.top_k = 3, .top_p = 0.6, .min_p = 0.3}), {0, 4 / 7.0, 0, 3 / 7.0});
 }
 
+TEST_CASE("a draw does not depend on the last bits of logits", "[decoding]") {
+  manual_seed(8);
+  const SamplingOptions most{.top_k = 40}, nucleus{.top_p = 0.9}, both{.top_k = 50, .top_p = 0.8};
+  int64_t same = 0;
+  for (uint64_t i = 0; i < 40; ++i) {
+    const Tensor logits = 0.5 * randn({50000}), rounded = logits + 4e-6 * rand({50000});
+    for (const SamplingOptions& options : {most, nucleus, both}) {
+      Generator one(i), two(i);
+      same +=
+          models::sample_token(logits, options, one) == models::sample_token(rounded, options, two);
+    }
+  }
+  CHECK(same == 120);
+}
+
 TEST_CASE("a repetition penalty makes tokens of the text less likely", "[decoding]") {
   const Tensor logits = tensor({1.0, -1.0, 0.5, 0.0});
   const double scale = std::exp(0.5) + std::exp(-2.0) + std::exp(0.5) + 1;
