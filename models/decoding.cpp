@@ -59,6 +59,25 @@ struct Candidate {
   }
 };
 
+/// The k most likely of n tokens, in a heap with the least likely one on top; all if k is 0.
+template <class T>
+std::vector<Candidate> most_likely(const T* probabilities, int64_t n, int64_t k) {
+  std::vector<Candidate> candidates;
+  if (k == 0) k = n;
+  candidates.reserve(static_cast<size_t>(std::min(k, n)));
+  for (int64_t i = 0; i < n; ++i) {
+    const Candidate next{static_cast<double>(probabilities[i]), i};
+    if (i >= k) {
+      if (!(next < candidates.front())) continue;
+      std::pop_heap(candidates.begin(), candidates.end());
+      candidates.pop_back();
+    }
+    candidates.push_back(next);
+    if (k < n) std::push_heap(candidates.begin(), candidates.end());
+  }
+  return candidates;
+}
+
 // Keeps the fewest most likely candidates whose probabilities reach top_p of the total.
 void keep_nucleus(std::vector<Candidate>& candidates, double total, double top_p) {
   // Candidates below `least` sum to less than 1 - top_p of the total: none is kept, none is sorted.
@@ -131,16 +150,10 @@ int64_t sample_token(const Tensor& all, const SamplingOptions& options, Generato
 
   const Tensor probabilities = softmax((logits - best) / options.temperature);
   std::vector<Candidate> candidates;
-  candidates.reserve(static_cast<size_t>(logits.numel()));
   dispatch_floating("sample_token", logits.dtype(), [&](auto tag) {
     const auto* p = probabilities.data<typename decltype(tag)::type>();
-    for (int64_t i = 0; i < logits.numel(); ++i)
-      candidates.push_back({static_cast<double>(p[i]), i});
+    candidates = most_likely(p, logits.numel(), options.top_k);
   });
-  if (options.top_k > 0 && options.top_k < logits.numel()) {
-    std::nth_element(candidates.begin(), candidates.begin() + options.top_k - 1, candidates.end());
-    candidates.resize(static_cast<size_t>(options.top_k));
-  }
   if (options.min_p > 0) {
     const double least = options.min_p * std::max_element(candidates.begin(), candidates.end(),
                                                           [](const Candidate& a,
