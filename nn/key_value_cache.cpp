@@ -12,13 +12,30 @@
 namespace gradus::nn {
 
 KeyValueCache::KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t key_dim,
-                             Dtype dtype, int64_t value_dim) {
+                             Dtype dtype, int64_t value_dim)
+    : capacity_(capacity) {
   check(batch > 0 && kv_heads > 0 && capacity > 0 && key_dim > 0 && value_dim >= 0,
         "KeyValueCache: expected sizes > 0, got ", Shape{batch, kv_heads, capacity, key_dim});
-  k_ = empty({batch, kv_heads, capacity, key_dim}, dtype);
-  v_ = empty({batch, kv_heads, capacity, value_dim == 0 ? key_dim : value_dim}, dtype);
+  constexpr int64_t first_room = 64;
+  const int64_t room = std::min(capacity, first_room);
+  k_ = empty({batch, kv_heads, room, key_dim}, dtype);
+  v_ = empty({batch, kv_heads, room, value_dim == 0 ? key_dim : value_dim}, dtype);
   lengths_.assign(static_cast<size_t>(batch), 0);
   written_ = lengths_;
+}
+
+/// Makes room for sequences of `tokens` tokens.
+void KeyValueCache::grow(int64_t tokens) {
+  const int64_t before = k_.size(2);
+  if (tokens <= before) return;
+  const int64_t room = std::min(capacity_, std::max(tokens, 2 * before));
+  const Tensor k = empty(k_.shape().with(2, room), k_.dtype());
+  const Tensor v = empty(v_.shape().with(2, room), v_.dtype());
+  view(k).copy_(keys());
+  view(v).copy_(values());
+  k_ = k, v_ = v;
+  for (size_t row = 0; row < written_.size(); ++row)
+    written_[row] = row < lengths_.size() ? std::min(written_[row], length()) : 0;
 }
 
 Tensor KeyValueCache::visible_to_last(int64_t window) const {
@@ -47,6 +64,7 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
   const int64_t more = k.size(2);
   check(more <= capacity() - length(), "KeyValueCache: ", length(), " + ", more,
         " tokens do not fit a capacity of ", capacity());
+  grow(length() + more);
   // Sequences of one length are written together.
   const bool together = !uneven();
   const int64_t rows = std::ssize(lengths_), step = together ? std::max<int64_t>(rows, 1) : 1;
@@ -95,8 +113,9 @@ void KeyValueCache::add_row(const KeyValueCache& other) {
             other.v_.size(3) == v_.size(3) && other.k_.dtype() == k_.dtype() &&
             length <= capacity(),
         "KeyValueCache: expected one sequence of up to ", capacity(), " tokens for a cache ",
-        k_.shape(), ", got ", other.keys().shape());
+        k_.shape().with(2, capacity()), ", got ", other.keys().shape());
   check(row < k_.size(0), "KeyValueCache: no room for more than ", k_.size(0), " sequences");
+  grow(length);
   k_.slice(0, row, row + 1).slice(2, 0, length).copy_(other.keys());
   v_.slice(0, row, row + 1).slice(2, 0, length).copy_(other.values());
   for (size_t i = 0; i < last_tokens_.size(); ++i)

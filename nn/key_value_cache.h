@@ -13,8 +13,8 @@ struct KeysAndValues {
   Tensor keys, values;  ///< (B, Hk, T, key_dim); (B, Hk, T, value_dim)
 };
 
-/// Keys and values of the tokens read so far, Hk heads each, in memory allocated once. Sequences have
-/// one length unless add_row() brought others. Movable but not copyable: a copy would share the
+/// Keys and values of the tokens read so far, Hk heads each, in memory that grows by doubling.
+/// Sequences have one length unless add_row() brought others. Movable but not copyable: a copy would share the
 /// memory but not the lengths.
 class KeyValueCache {
  public:
@@ -36,9 +36,9 @@ class KeyValueCache {
   Tensor visible_to_last(int64_t window) const;
   /// Tokens cached of each sequence.
   const std::vector<int64_t>& lengths() const { return lengths_; }
-  int64_t length() const;                          ///< tokens cached of the longest sequence
-  bool uneven() const;                             ///< whether lengths differ
-  int64_t capacity() const { return k_.size(2); }  ///< maximum number of tokens
+  int64_t length() const;                         ///< tokens cached of the longest sequence
+  bool uneven() const;                            ///< whether lengths differ
+  int64_t capacity() const { return capacity_; }  ///< maximum number of tokens
   /// For blocks with token_shift: the token before each of a sublayer's next tokens x (B, T, dim),
   /// which is 0 before the first token. Remembers the last of x for the next call. A block's
   /// sublayers are 0 and 1.
@@ -54,11 +54,13 @@ class KeyValueCache {
   void clear();
 
  private:
+  void grow(int64_t tokens);
   void fill_gaps();
   Tensor view(const Tensor& all) const {
     return all.slice(0, 0, std::ssize(lengths_)).slice(2, 0, length());
   }
-  Tensor k_, v_;                       // (largest B, Hk, capacity, key_dim or value_dim)
+  int64_t capacity_;
+  Tensor k_, v_;                       // (largest B, Hk, room, key_dim or value_dim)
   std::vector<int64_t> lengths_;       // (B)
   std::vector<int64_t> written_;       // (largest B): tokens of each row's memory that hold numbers
   std::array<Tensor, 2> last_tokens_;  // of each sublayer: (B, 1, dim), or undefined if none
