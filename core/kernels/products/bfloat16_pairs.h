@@ -67,6 +67,7 @@ inline __m512i round_first(int64_t n, const float* x) {
 inline constexpr int64_t rounded_rows = gemm_rows;
 
 // Rounds op(A)'s rows [i, i + rows), columns [p, p + k) to blocks of rounded_rows rows of `pairs` pairs.
+// long: a block's place and size.
 inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                        int64_t pairs, Pair* to) {
   if (!g.trans_a) {
