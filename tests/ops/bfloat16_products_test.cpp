@@ -114,3 +114,30 @@ TEST_CASE("bfloat16 products: the same bits on any number of threads, in batches
   CHECK(same_bits(one, on(3)));
   set_num_threads(before);
 }
+
+TEST_CASE("bfloat16 products: recurrent layers round what each step multiplies") {
+  manual_seed(6);
+  const int64_t hidden = 33;  // odd, so a pair is half empty
+  const Tensor x = randn({3, 7, 4 * hidden}), weight = 0.3 * randn({4 * hidden, hidden});
+  const auto gradients = [&](bool by_steps) {
+    const Tensor gates = x.clone().requires_grad_(), w = weight.clone().requires_grad_();
+    const Tensor loss = in_bfloat16([&] {
+      if (!by_steps) return sum(recurrent(Recurrence::lstm, gates, w, {}).output);
+      RecurrentState state{zeros({3, hidden}), zeros({3, hidden})};
+      Tensor total = zeros({});
+      for (int64_t t = 0; t < 7; ++t) {
+        state =
+            core::recurrent_cell(Recurrence::lstm, gates.select(1, t), linear(state.h, w), state);
+        total = total + sum(state.h);
+      }
+      return total;
+    });
+    return grad({loss}, {gates, w});
+  };
+  const std::vector<Tensor> steps = gradients(true), whole = gradients(false);
+  // Sums are added in another order, which moves a few numbers to the next bfloat16.
+  CHECK(difference(steps[0], whole[0]) < 2e-3);
+  CHECK(difference(steps[1], whole[1]) < 2e-2);
+  const auto output = [&] { return recurrent(Recurrence::lstm, x, weight, {}).output; };
+  CHECK(has_bfloat16_products() == (difference(in_bfloat16(output), output()) > 1e-4));
+}
