@@ -90,7 +90,7 @@ int run(int argc, char** argv) {
   const Writer writer = load_writer(o);
   if (!file.empty()) {
     core::check(!flags.given("--prompt"), "--prompt-file: expected no --prompt beside it");
-    prompt = read_text(file == "-" ? "/dev/stdin" : file);
+    prompt = read_text(file);
   }
   const std::vector<int64_t> ids = writer.tokenizer->encode(prompt);
   core::check(!ids.empty(), "generate: --prompt: expected at least one token, got ", shown(prompt));

@@ -7,7 +7,10 @@ namespace gradus {
 /// download. Throws Error if the source tree in which this program was built is gone.
 std::string source_text();
 
-/// The text of a file, or source_text() for an empty path.
+/// The text of a file; of standard input for "-"; of all files in a folder, in alphabetical order,
+/// without hidden ones; or of several of these, separated by commas. A line break separates texts.
+/// source_text() for an empty path. Throws Error, naming the file or folder, if one cannot be read, if
+/// one of several is not UTF-8, or if a folder holds no file.
 std::string read_text(const std::string& path);
 /// The text's name in logs and help texts: the path, or "gradus's own source".
 std::string name_of_text(const std::string& path);

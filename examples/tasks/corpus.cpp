@@ -23,9 +23,11 @@ using internal::ceil_div;
 using models::Split, models::TokenFile;
 
 void add_corpus_flags(Flags& flags, CorpusOptions& o) {
-  flags.add("--data", o.data, "FILE",
-            "UTF-8 text, or conversations in FILE.jsonl; the last tenth is the validation set",
-            name_of_text(""));
+  flags.add(
+      "--data", o.data, "FILE",
+      "UTF-8 text, a folder of texts, several separated by commas, or - for standard input; or "
+      "conversations in FILE.jsonl; the last tenth is the validation set",
+      name_of_text(""));
   flags.add("--val-data", o.val_data, "FILE",
             "validation text, instead of the last tenth of --data", "none");
   add_tokenizer_flags(flags, o.tokenizer);
@@ -40,7 +42,8 @@ struct Corpus::Text {
   int64_t size = 0;
 
   Text(const std::string& path, bool stays) : name(name_of_text(path)), on_disk(stays) {
-    core::check(!stays || !path.empty(), "--on-disk: expected a file, --data FILE");
+    core::check(!stays || std::filesystem::is_regular_file(path),
+                "--on-disk: expected one file, --data FILE, got ", name);
     if (!stays) held = read_text(path);
     std::error_code error;
     size = stays ? static_cast<int64_t>(std::filesystem::file_size(path, error)) : std::ssize(held);

@@ -325,7 +325,7 @@ TEST_CASE("train_gpt: errors in a text or a tokenizer name the file") {
       refused("--tokenizer " + std::string(kind) + " --data '" + short_text + "'" + where,
               "too few to");
   }
-  refused("--on-disk", "--on-disk: expected a file");
+  refused("--on-disk", "--on-disk: expected one file");
   refused("--on-disk --data /nowhere", "/nowhere");
   refused(data + " --tokenizer bpe --vocab 255", "256");
   refused(data + " --tokenizer letters", "char, word, bpe");
@@ -408,4 +408,39 @@ TEST_CASE("a corpus on disk takes its characters from the head of the text", "[s
   options.head = static_cast<int64_t>(mixed_text().find("\u00e9")) + 1;
   CHECK_THROWS_WITH(Corpus(options, "", folder / "run", 16),
                     Contains("text.txt") && Contains("is not among"));
+}
+
+TEST_CASE("train_gpt: --data takes a folder, several texts and standard input") {
+  const Bench bench;
+  const std::string first = sample_text(3000), second = sample_text(4000).substr(1000);
+  for (const char* folder : {"texts", "texts/sub", "texts/.hidden", "empty"})
+    std::filesystem::create_directories(bench / folder);
+  write_file_atomically(bench / "texts/a.txt", first + "no line break");
+  write_file_atomically(bench / "texts/sub/b", second);
+  write_file_atomically(bench / "texts/.notes", "\xff");
+  write_file_atomically(bench / "texts/.hidden/c", "\xff");
+  write_file_atomically(bench / "whole,one", first + "no line break\n" + second);
+  const auto weights = [&](const std::string& data, const std::string& before = "") {
+    const Result result =
+        run("train_gpt", small + " --steps 2 --overwrite --data " + data + bench.out(), before);
+    INFO(result.output);
+    CHECK(result.status == 0);
+    return bench.file("out/model.safetensors");
+  };
+  const std::string whole = weights("'" + (bench / "whole,one") + "'");
+  CHECK(weights("'" + (bench / "texts") + "'") == whole);
+  CHECK(weights("'" + (bench / "texts/a.txt") + "," + (bench / "texts/sub/b") + "'") == whole);
+  CHECK(weights("- < '" + (bench / "whole,one") + "'") == whole);
+
+  const auto refused = [&](const std::string& data, const std::string& why) {
+    const Result result = run("train_gpt", small + " --steps 2 --data " + data + bench.out("no"));
+    CHECK(result.status == 1);
+    CHECK_THAT(result.output, Contains(why));
+  };
+  const std::string a = "'" + (bench / "texts/a.txt");
+  refused(a + "," + (bench / "missing") + "'", bench / "missing");
+  refused(a + ",'", "one is empty");
+  refused("'" + (bench / "empty") + "'", "it holds no file");
+  refused(a + "," + (bench / "texts/.notes") + "'", bench / "texts/.notes");
+  refused("'" + (bench / "texts") + "' --on-disk", "--on-disk: expected one file");
 }
