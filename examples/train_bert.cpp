@@ -146,7 +146,7 @@ void BertTask::show() {
 int run(int argc, char** argv) {
   Options o;
   o.model.layers = 2, o.model.context = 64, o.model.dropout = 0.05;
-  o.tokenizer.kind = TokenizerKind::words;
+  o.tokenizer.name = "word";
   TrainOptions training;
   training.steps = 4000, training.eval_every = 500, training.lr = 3e-3, training.warmup = 600;
   training.beta2 = 0.98, training.weight_decay = 0.01, training.out = "out/bert";

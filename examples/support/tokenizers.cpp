@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "examples/support/text.h"
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/hugging_face_bpe.h"
@@ -12,20 +13,27 @@
 namespace gradus {
 
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& o) {
-  models::Fields fields;
-  fields.add("tokenizer", o.kind, {"char", "word", "bpe"}, "unit of a token");
-  flags.add(fields);
+  flags.add("--tokenizer", o.name, "NAME",
+            "unit of a token: char, word or bpe; or a folder whose tokenizer is taken as it is");
   flags.add("--vocab", o.vocab, 1, 1e9, "maximum vocabulary size for word and bpe (byte pairs)");
+}
+
+std::string TokenizerOptions::folder() const {
+  if (name == "char" || name == "word" || name == "bpe") return "";
+  core::check(std::filesystem::exists(name),
+              "--tokenizer: expected char, word, bpe or a folder with a tokenizer, got ",
+              shown(name));
+  return name;
 }
 
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
                                                   const std::string& begins_with,
                                                   const std::string& text,
                                                   const std::vector<std::string>& special) {
-  if (!begins_with.empty()) return models::load_tokenizer(begins_with);
-  if (o.kind == TokenizerKind::characters)
-    return std::make_unique<models::CharTokenizer>(text, special);
-  if (o.kind == TokenizerKind::words)
+  if (const std::string folder = begins_with.empty() ? o.folder() : begins_with; !folder.empty())
+    return models::load_tokenizer(folder);
+  if (o.name == "char") return std::make_unique<models::CharTokenizer>(text, special);
+  if (o.name == "word")
     return std::make_unique<models::WordTokenizer>(
         text, models::WordTokenizerOptions{.max_words = o.vocab, .special = special});
   return std::make_unique<models::BPETokenizer>(

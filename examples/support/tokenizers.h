@@ -12,18 +12,20 @@
 
 namespace gradus {
 
-enum class TokenizerKind { characters, words, bpe };
-
 struct TokenizerOptions {
-  TokenizerKind kind = TokenizerKind::characters;
-  int64_t vocab = 4096;  ///< maximum vocabulary size of bpe and words
+  std::string name = "char";  ///< "char", "word", "bpe", or a folder that holds a tokenizer
+  int64_t vocab = 4096;       ///< maximum vocabulary size of bpe and words
+
+  /// The folder, or "" for a tokenizer to build.
+  std::string folder() const;
 };
 
-/// Declares --tokenizer char|word|bpe and --vocab.
+/// Declares --tokenizer char|word|bpe|DIR and --vocab.
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& options);
 
-/// Loads the tokenizer of the folder `begins_with` or, if that is empty, builds one from `text`
-/// with the given special tokens.
+/// Loads the tokenizer of the folder `begins_with` or, if that is empty, that of the options, or
+/// builds one from `text` with the given special tokens. Throws Error if the options' name is neither
+/// a kind nor a folder.
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                   const std::string& begins_with,
                                                   const std::string& text,

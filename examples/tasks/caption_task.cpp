@@ -38,8 +38,8 @@ ImageOptions captioned_images() {
 
 CaptionTask::CaptionTask(const ImageOptions& images, const TrainOptions& training)
     : ImageTask(with_true_captions(images), training),
-      tokenizer_(make_tokenizer({.kind = TokenizerKind::words}, training.begins_with(),
-                                all_captions(), {"[PAD]", "[UNK]", "[START]", "[END]"})) {}
+      tokenizer_(make_tokenizer({.name = "word"}, training.begins_with(), all_captions(),
+                                {"[PAD]", "[UNK]", "[START]", "[END]"})) {}
 
 std::vector<std::string> CaptionTask::captions(Split part, const Tensor& ids) const {
   std::vector<std::string> found;

@@ -53,7 +53,8 @@ ChatCorpus::ChatCorpus(const CorpusOptions& options, const std::string& begins_w
     for (const Conversation& chat : *chats)
       for (const models::Message& message : chat) text += message.content + '\n';
   tokenizer_ = make_tokenizer(o_.tokenizer, begins_with, text);
-  form_ = form.empty() ? &models::find_chat_template(begins_with, *tokenizer_)
+  form_ = form.empty() ? &models::find_chat_template(
+                             begins_with.empty() ? o_.tokenizer.folder() : begins_with, *tokenizer_)
                        : &models::chat_template(form);
   id_ += ' ' + form_->name;
   train_ = data_of(o_.data, train, *tokenizer_, *form_, context);

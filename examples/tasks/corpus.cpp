@@ -104,9 +104,9 @@ bool is_of_characters(const models::Tokenizer* tokenizer) {
 template <class Range>
 std::unique_ptr<models::Tokenizer> new_tokenizer(const TokenizerOptions& o,
                                                  const std::vector<Range>& ranges, int64_t head) {
-  if (o.kind != TokenizerKind::characters)
+  if (o.name != "char")
     return ranges[0].naming([&] {
-      const bool words = o.kind == TokenizerKind::words;
+      const bool words = o.name == "word";
       return make_tokenizer(o, "", ranges[0].head(head),
                             words ? std::vector<std::string>{"[UNK]"} : std::vector<std::string>{});
     });
@@ -128,8 +128,8 @@ std::unique_ptr<models::Tokenizer> new_tokenizer(const TokenizerOptions& o,
 std::vector<Corpus::Range> Corpus::cut(const std::vector<Text>& texts) const {
   std::vector<Range> ranges;
   for (const Text& text : texts) ranges.push_back({&text, 0, text.size});
-  const bool characters = tokenizer_ ? is_of_characters(tokenizer_.get())
-                                     : o_.tokenizer.kind == TokenizerKind::characters;
+  const bool characters =
+      tokenizer_ ? is_of_characters(tokenizer_.get()) : o_.tokenizer.name == "char";
   if (texts.size() == 1 && !characters) {
     const int64_t size = texts[0].size,
                   at = texts[0].begin_of_character(size / 10 * 9 + size % 10 * 9 / 10);
@@ -218,7 +218,8 @@ Corpus::Corpus(const CorpusOptions& options, const std::string& begins_with,
   if (!o_.val_data.empty()) texts.emplace_back(o_.val_data, o_.on_disk);
   core::check(texts[0].size > 0, texts[0].name, ": the text is empty");
   for (const Text& text : texts) text_bytes_ += text.size;
-  if (!begins_with.empty()) tokenizer_ = make_tokenizer(o_.tokenizer, begins_with, "");
+  if (!begins_with.empty() || !o_.tokenizer.folder().empty())
+    tokenizer_ = make_tokenizer(o_.tokenizer, begins_with, "");
   const std::vector<Range> ranges = cut(texts);
   if (!tokenizer_)
     tokenizer_ = new_tokenizer(o_.tokenizer, ranges,

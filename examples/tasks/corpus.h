@@ -31,7 +31,8 @@ void add_corpus_flags(Flags& flags, CorpusOptions& options);
 /// from both parts.
 class Corpus : public TokenSource {
  public:
-  /// Loads the tokenizer of the folder `begins_with` or, if `begins_with` is "", trains one. With
+  /// Loads the tokenizer of the folder `begins_with` or, if that is "", the options' one, or trains
+  /// one. With
   /// on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens or, for a
   /// character tokenizer without a validation text, in text.tokens. A file there is reused if it is
   /// complete and was made from this text with this tokenizer; if not, it is written anew or, with

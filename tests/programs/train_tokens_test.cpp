@@ -344,8 +344,7 @@ TEST_CASE("a corpus on disk equals that in memory", "[support]") {
   const TemporaryFolder folder;
   const std::string path = folder / "text.txt";
   write_file_atomically(path, mixed_text());
-  for (const TokenizerKind kind :
-       {TokenizerKind::characters, TokenizerKind::words, TokenizerKind::bpe}) {
+  for (const std::string kind : {"char", "word", "bpe"}) {
     CorpusOptions options{.data = path, .val_data = "", .tokenizer = {kind, 300}};
     const Corpus memory(options, "", "", 16);
     options.on_disk = true;
@@ -373,7 +372,7 @@ TEST_CASE("token files are reused if made from the same text and tokenizer", "[s
   const auto make = [&](const std::string& text, bool read_only = false) {
     write_file_atomically(path, text);
     const CorpusOptions of_words{
-        .data = path, .val_data = "", .tokenizer = {TokenizerKind::words, 300}, .on_disk = true};
+        .data = path, .val_data = "", .tokenizer = {"word", 300}, .on_disk = true};
     const Corpus corpus(of_words, "", folder / "run", 16, read_only);
     return corpus.random_batch(models::Split::train, 200, 1, 2, 3).targets.to_vector<int64_t>();
   };
@@ -443,4 +442,30 @@ TEST_CASE("train_gpt: --data takes a folder, several texts and standard input") 
   refused("'" + (bench / "empty") + "'", "it holds no file");
   refused(a + "," + (bench / "texts/.notes") + "'", bench / "texts/.notes");
   refused("'" + (bench / "texts") + "' --on-disk", "--on-disk: expected one file");
+}
+
+TEST_CASE("train_gpt: --tokenizer takes that of a folder") {
+  const Bench bench(mixed_text());
+  const std::string other = " --data '" + (bench / "text.txt") + "'" + small + " --seed 9";
+  REQUIRE(run("train_gpt", bench.flags + " --steps 1 --tokenizer bpe --vocab 280" + bench.out("a"))
+              .status == 0);
+  std::filesystem::remove(bench / "a/model.safetensors");
+  const std::string from = " --tokenizer '" + (bench / "a") + "'";
+  const Result train = run("train_gpt", other + from + " --steps 2" + bench.out("b"));
+  INFO(train.output);
+  REQUIRE(train.status == 0);
+  CHECK(bench.file("b/tokenizer.json") == bench.file("a/tokenizer.json"));
+  CHECK(models::load_config<models::GPT>(bench / "b").vocab == 280);
+  std::filesystem::remove_all(bench / "a");
+  CHECK(run("train_gpt", "--resume --steps 3" + bench.out("b")).status == 0);
+  CHECK(run("generate", "--prompt line --model '" + (bench / "b") + "'").status == 0);
+
+  const auto message = [&](const std::string& flags) {
+    const Result result = run("train_gpt", other + flags + " --steps 1" + bench.out("c"));
+    CHECK(result.status == 1);
+    return result.output;
+  };
+  CHECK_THAT(message(from), Contains("expected char, word, bpe or a folder with a tokenizer"));
+  std::filesystem::create_directory(bench / "empty");
+  CHECK_THAT(message(" --tokenizer '" + (bench / "empty") + "'"), Contains(bench / "empty"));
 }
