@@ -5,6 +5,7 @@
 #include "gradus/core/kernels/products/tile_gemm.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/runtime/allocator.h"
+#include "gradus/core/runtime/modes.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/tensor/autograd.h"
 #include "gradus/optim/chunks.h"
@@ -158,6 +159,8 @@ class Iteration {
 /// As internal::newton_schulz, for a normalised x (rows, cols).
 template <class T>
 void iterate(int64_t rows, int64_t cols, int64_t steps, T* x) {
+  // Rounded operands make the iteration by the Gram matrix diverge.
+  const Bfloat16Products unrounded(false);
   if (rows > cols) {
     const Scratch<T> wide(rows * cols);
     transpose(rows, cols, x, cols, wide.data(), rows);

@@ -69,8 +69,8 @@ struct AnomalyMode : core::ModeScope {
 /// For its lifetime, float32 matrix products on this thread round their operands to bfloat16 and add
 /// up in float32, at nearly twice the speed on processors with AVX512_BF16: those of matmul, linear
 /// layers and recurrent layers, and those of their gradients, whenever these are computed. All else
-/// stays float32, products in attention, in convolutions and of a matrix with a vector included. On
-/// other processors nothing changes; build_info() says which it is.
+/// stays float32, products in attention, in convolutions, in Muon and of a matrix with a vector
+/// included. On other processors nothing changes; build_info() says which it is.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

@@ -2,8 +2,8 @@
 // float32 matrices rounded to bfloat16, two elements to a 32-bit lane, as the processor's bfloat16
 // products read them (ProductKernel::bfloat16_panel).
 //
-// The same in simple form: round A and B, then a float32 product. An instruction here multiplies and
-// adds 32 pairs where float32 has 16 elements: products take 0.49 to 0.57 of float32's time on Zen 4,
+// The same in simple form: round A and B, then a float32 product. An instruction multiplies and adds
+// 32 elements, in float32 16: products take 0.49 to 0.57 of float32's time on Zen 4,
 // rounding and packing included. Rounding is to the nearest, ties to even; numbers below float32's
 // smallest normal one count as 0.
 
