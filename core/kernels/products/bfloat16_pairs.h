@@ -16,8 +16,26 @@ namespace gradus::kernel {
 /// Two bfloat16 that are neighbours along the axis that a product adds up, the first in the low half.
 using Pair = uint32_t;
 
+/// panel_gemm's operands, rounded to bfloat16: rows of A once per block, a panel of B when it is packed.
+class RoundedOperands;
+
+namespace detail {
+
+// Rounds op(A)'s rows [i, i + rows), columns [p, p + k) to blocks of rounded_rows rows of `pairs`
+// pairs.
+// long: a block's place and size.
+void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
+                int64_t pairs, Pair* to);
+
+// Rounds and packs op(B)'s rows [p, p + k), columns [j, j + cols) into ceil(k / 2) rows of 32 pairs,
+// padded with zeros. `to` has room for a multiple of 16 rows.
+void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, int64_t cols,
+                Pair* to);
+
+}  // namespace detail
 }  // namespace gradus::kernel
 
+// Without such instructions the names above are never called.
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
 #include <immintrin.h>
 
@@ -66,8 +84,7 @@ inline __m512i round_first(int64_t n, const float* x) {
 // Rows of A that lie together when rounded: row-major, or column by column if A is transposed.
 inline constexpr int64_t rounded_rows = gemm_rows;
 
-// Rounds op(A)'s rows [i, i + rows), columns [p, p + k) to blocks of rounded_rows rows of `pairs` pairs.
-// long: a block's place and size.
+// long: as declared above.
 inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                        int64_t pairs, Pair* to) {
   if (!g.trans_a) {
@@ -88,8 +105,6 @@ inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, i
     }
 }
 
-// Rounds and packs op(B)'s rows [p, p + k), columns [j, j + cols) into ceil(k / 2) rows of 32 pairs, padded with
-// zeros. `to` has room for a multiple of 16 rows.
 [[gnu::noinline]] inline void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k,
                                          int64_t j, int64_t cols, Pair* to) {
   constexpr int64_t width = 32;
@@ -115,7 +130,6 @@ inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, i
 
 }  // namespace detail
 
-/// panel_gemm's operands, rounded to bfloat16: rows of A once per block, a panel of B when it is packed.
 class RoundedOperands {
  public:
   using Element = Pair;
