@@ -5,7 +5,7 @@
 #include "tests/support/train_bench.h"
 
 using namespace gradus;
-using Catch::Matchers::Contains;
+using Catch::Matchers::Contains, Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -42,7 +42,9 @@ TEST_CASE("train_gpt on conversations: chat gives the answers that were learnt")
       "--model '" + (bench / "out") + "' --temperature 0 < '" + (bench / "questions") + "'";
   CHECK(run("chat", model).output == "cc\nhh\n");
   CHECK(run("chat", "--tokens 1 " + model).output == "c\nh\n");
-  CHECK(run("chat", "--chat-template plain --precision bf16 " + model).output == "cc\nhh\n");
+  // Where the processor has no such products, a message goes before.
+  CHECK_THAT(run("chat", "--chat-template plain --precision bf16 " + model).output,
+             EndsWith("cc\nhh\n"));
   CHECK_THAT(run("chat", "--system 'be quick' " + model).output,
              Contains("is not among") && Contains("vocabulary"));
   CHECK_THAT(run("chat", "--chat-template other " + model).output,
