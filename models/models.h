@@ -37,7 +37,7 @@
 #include "gradus/models/folder/checkpoint.h"
 #include "gradus/models/folder/fields.h"
 #include "gradus/models/folder/gguf/gguf.h"
-#include "gradus/models/folder/hugging_face.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/folder/image_info.h"
 #include "gradus/models/folder/model_folder.h"
 #include "gradus/models/generation/server.h"

@@ -1,6 +1,5 @@
 #include "gradus/models/folder/adapter.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include "gradus/core/files/safetensors.h"
 #include "gradus/core/internal.h"
 #include "gradus/models/folder/folder_files.h"
+#include "gradus/models/folder/hugging_face/adapter.h"
 
 namespace gradus::models {
 
@@ -43,9 +43,6 @@ void check_plain(const std::string& path, const json& config) {
                                           {"bias", "none"},
                                           {"use_dora", false},
                                           {"use_rslora", false},
-                                          {"fan_in_fan_out", false},
-                                          {"rank_pattern", json::object()},
-                                          {"alpha_pattern", json::object()},
                                           {"modules_to_save", json()},
                                           {"lora_bias", false},
                                           {"layers_to_transform", json()}};
@@ -56,89 +53,119 @@ void check_plain(const std::string& path, const json& config) {
   }
 }
 
-/// A regular expression that matches exactly this layer's name.
-std::string literally(const std::string& name) {
-  std::string out = "^";
-  for (const char c : name) {
-    if (std::string("\\^$.|?*+()[]{}").find(c) != std::string::npos) out += '\\';
-    out += c;
+/// Returns config[key][name], where key holds numbers by names of layers or endings of them; `usual`
+/// if no name fits.
+double pattern_in(const std::string& path, const json& config, const char* key,
+                  const std::string& name, double usual) {
+  const json patterns = config.value(key, json());
+  if (patterns.is_null()) return usual;
+  if (!patterns.is_object()) fail(path, ": ", key, ": expected an object, got ", shown(patterns));
+  for (const auto& [pattern, value] : patterns.items()) {
+    std::string plain = pattern;
+    std::erase(plain, '\\');
+    check(plain.find_first_of("^$|?*+()[]{}") == std::string::npos, path, ": ", key,
+          ": expected names of layers, got ", shown(pattern));
+    if (name == plain || name.ends_with('.' + plain))
+      return number_in(path, patterns, pattern.c_str(), 1e-30, 1e30);
   }
-  return out;
+  return usual;
+}
+
+/// An adapter's configuration.
+struct AdapterConfig {
+  std::string path;
+  json values;
+  double rank, alpha, dropout;
+
+  explicit AdapterConfig(const std::string& dir)
+      : path(config_file(dir)), values(read_json_object(path)) {
+    check_plain(path, values);
+    rank = number_in(path, values, "r", 1, 1e6);
+    check(rank == std::floor(rank), path, ": r: expected a whole number, got ", rank);
+    alpha = number_in(path, values, "lora_alpha", 1e-30, 1e30);
+    dropout =
+        values.contains("lora_dropout") ? number_in(path, values, "lora_dropout", 0, 0.999999) : 0;
+  }
+};
+
+/// The updates in a file, under its names of layers.
+NamedUpdates read_updates(const std::string& path, const AdapterConfig& config) {
+  std::map<std::string, Tensor> tensors;
+  std::set<std::string> layers;
+  const std::string end_a = ".lora_A.weight", end_b = ".lora_B.weight";
+  for (const auto& [name, tensor] : load_safetensors(path).tensors) {
+    const bool known = name.starts_with(prefix) && (name.ends_with(end_a) || name.ends_with(end_b));
+    check(known, path, ": expected names such as ", prefix, "LAYER", end_a, ", got ", shown(name));
+    check(is_floating(tensor.dtype()) && tensor.rank() == 2, path, ": ", name,
+          ": expected a matrix of floating-point numbers, got ", tensor.dtype(), ' ',
+          tensor.shape());
+    const std::string inner = name.substr(prefix.size());
+    tensors.emplace(inner, tensor);
+    layers.insert(inner.substr(0, inner.size() - end_a.size()));
+  }
+  check(!layers.empty(), path, ": holds no updates");
+  NamedUpdates updates;
+  for (const std::string& layer : layers) {
+    for (const std::string& name : {layer + end_a, layer + end_b})
+      check(tensors.contains(name), path, ": ", prefix, name, " is missing");
+    const Tensor &a = tensors.at(layer + end_a), &b = tensors.at(layer + end_b);
+    const double rank = pattern_in(config.path, config.values, "rank_pattern", layer, config.rank);
+    check(static_cast<double>(a.size(0)) == rank, path, ": ", prefix, layer, end_a,
+          ": expected rank ", rank, ", got shape ", a.shape());
+    const double alpha =
+        pattern_in(config.path, config.values, "alpha_pattern", layer, config.alpha);
+    updates.emplace_back(layer, nn::LoraUpdate{a, b, alpha, config.dropout});
+  }
+  return updates;
 }
 
 }  // namespace
 
-void save_adapter(const std::string& dir, const nn::Module& model) {
-  const auto updates = nn::lora_updates(model);
+void save_adapter_files(const std::string& dir, const std::string& kind, const Fields& fields,
+                        const nn::Module& model) {
+  NamedUpdates updates = nn::lora_updates(model);
   check(!updates.empty(), "save_adapter: the model has no low-rank updates");
+  for (const auto& [name, update] : updates)
+    check(update.dropout == updates.front().second.dropout, "save_adapter: ", name, " and ",
+          updates.front().first, " differ in dropout");
+  const std::optional<LayerNames> names = layer_names(kind, fields);
+  const bool is_theirs = names && is_expressible(kind, fields);
+  if (is_theirs) updates = split_updates(*names, updates);
+
   const nn::LoraUpdate& first = updates.front().second;
   NamedTensors tensors;
-  json layers = json::array();
+  json layers = json::array(), ranks = json::object(), alphas = json::object();
   for (const auto& [name, update] : updates) {
-    check(update.a.size(0) == first.a.size(0) && update.alpha == first.alpha &&
-              update.dropout == first.dropout,
-          "save_adapter: ", name, " and ", updates.front().first,
-          " differ in rank, alpha or dropout");
     layers.push_back(name);
+    if (update.a.size(0) != first.a.size(0)) ranks[name] = update.a.size(0);
+    if (update.alpha != first.alpha) alphas[name] = update.alpha;
     tensors.emplace_back(prefix + name + ".lora_A.weight", update.a.detach());
     tensors.emplace_back(prefix + name + ".lora_B.weight", update.b.detach());
   }
   create_folder("save_adapter", dir);
   save_safetensors(tensor_file(dir), tensors);
-  write_json(config_file(dir), {{"peft_type", "LORA"},
-                                {"r", first.a.size(0)},
-                                {"lora_alpha", first.alpha},
-                                {"lora_dropout", first.dropout},
-                                {"bias", "none"},
-                                {"fan_in_fan_out", false},
-                                {"target_modules", layers}});
+  write_json(config_file(dir),
+             {{"peft_type", "LORA"},
+              {"task_type", kind == "gpt" ? json("CAUSAL_LM") : json()},
+              {"r", first.a.size(0)},
+              {"lora_alpha", first.alpha},
+              {"lora_dropout", first.dropout},
+              {"rank_pattern", ranks},
+              {"alpha_pattern", alphas},
+              {"bias", "none"},
+              {"fan_in_fan_out", is_theirs && names->table.type == std::string("gpt2")},
+              {"target_modules", layers}});
 }
 
-void load_adapter(const std::string& dir, nn::Module& model) {
-  const std::string path = config_file(dir), weights = tensor_file(dir);
-  const json config = read_json_object(path);
-  check_plain(path, config);
-  const double rank = number_in(path, config, "r", 1, 1e6);
-  check(rank == std::floor(rank), path, ": r: expected a whole number, got ", rank);
-  nn::LoraOptions options{.rank = static_cast<int64_t>(rank),
-                          .alpha = number_in(path, config, "lora_alpha", 1e-30, 1e30),
-                          .dropout = config.contains("lora_dropout")
-                                         ? number_in(path, config, "lora_dropout", 0, 0.999999)
-                                         : 0};
-  std::map<std::string, Tensor> tensors;
-  std::set<std::string> layers;
-  const std::string end_a = ".lora_A.weight", end_b = ".lora_B.weight";
-  for (const auto& [name, tensor] : load_safetensors(weights).tensors) {
-    const bool known = name.starts_with(prefix) && (name.ends_with(end_a) || name.ends_with(end_b));
-    check(known, weights, ": expected names such as ", prefix, "LAYER", end_a, ", got ",
-          shown(name));
-    const std::string inner = name.substr(prefix.size());
-    tensors.emplace(inner, tensor);
-    layers.insert(inner.substr(0, inner.size() - end_a.size()));
-  }
-  check(!layers.empty(), weights, ": holds no updates");
-  const NamedTensors params = model.named_parameters();
-  for (const std::string& layer : layers) {
-    const auto weight = std::find_if(params.begin(), params.end(), [&](const auto& named) {
-      return named.first == layer + ".weight";
-    });
-    check(weight != params.end() && weight->second.rank() == 2, weights,
-          ": the model has no layer ", shown(layer));
-    const Shape& shape = weight->second.shape();
-    for (const auto& [name, expected] : {std::pair{layer + end_a, Shape{options.rank, shape[1]}},
-                                         std::pair{layer + end_b, Shape{shape[0], options.rank}}}) {
-      const auto found = tensors.find(name);
-      check(found != tensors.end(), weights, ": ", prefix, name, " is missing");
-      check(is_floating(found->second.dtype()) && found->second.shape() == expected, weights, ": ",
-            prefix, name, ": expected shape ", expected, ", got ", found->second.shape());
-    }
-    options.layers.push_back(literally(layer));
-  }
-  nn::add_lora(model, options);
-  const NoGrad no_grad;
-  for (const auto& [name, update] : nn::lora_updates(model)) {
-    update.a.copy_(tensors.at(name + end_a).to(update.a.dtype()));
-    update.b.copy_(tensors.at(name + end_b).to(update.b.dtype()));
+void load_adapter_files(const std::string& dir, const std::string& kind, const Fields& fields,
+                        nn::Module& model) {
+  const AdapterConfig config(dir);
+  const std::string weights = tensor_file(dir);
+  const NamedUpdates read = read_updates(weights, config);
+  try {
+    nn::add_lora_updates(model, join_updates(layer_names(kind, fields), model, read));
+  } catch (const Error& e) {
+    fail(weights, ": ", e.what());
   }
 }
 

@@ -6,7 +6,7 @@
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
 #include "gradus/models/folder/folder_files.h"
-#include "gradus/models/folder/hugging_face_config.h"
+#include "gradus/models/folder/hugging_face/config.h"
 #include "gradus/models/folder/model_folder.h"
 
 namespace gradus::models {

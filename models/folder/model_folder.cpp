@@ -7,8 +7,8 @@
 #include "gradus/core/files/safetensors.h"
 #include "gradus/core/internal.h"
 #include "gradus/models/folder/folder_files.h"
-#include "gradus/models/folder/hugging_face_config.h"
-#include "gradus/models/folder/hugging_face_weights.h"
+#include "gradus/models/folder/hugging_face/config.h"
+#include "gradus/models/folder/hugging_face/weights.h"
 #include "gradus/nn/init.h"
 #include "gradus/nn/loading.h"
 

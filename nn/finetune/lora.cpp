@@ -13,12 +13,10 @@ namespace gradus::nn {
 
 Tensor LoraUpdate::operator()(const Tensor& x, int64_t begin, int64_t end) const {
   const Tensor in = dropout > 0 ? gradus::dropout(x, dropout) : x;
-  return linear(linear(in, a), b.slice(0, begin, end)) * (alpha / static_cast<double>(a.size(0)));
+  return linear(linear(in, a), b.slice(0, begin, end)) * scale();
 }
 
-Tensor LoraUpdate::weight() const {
-  return matmul(b, a) * (alpha / static_cast<double>(a.size(0)));
-}
+Tensor LoraUpdate::weight() const { return matmul(b, a) * scale(); }
 
 /// What reaches the linear layers of a module.
 struct Lora {
@@ -63,7 +61,8 @@ struct Lora {
     return found;
   }
   static std::vector<Layer> chosen(const Module& model, const LoraOptions& options);
-  static void add(Registry& registry, const LoraOptions& options);
+  static LoraUpdate make(const Registry& registry, const LoraOptions& options);
+  static void add(Registry& registry, const LoraUpdate& update);
   static void remove(Registry& registry) {
     std::erase_if(registry.entries,
                   [](const Module::Entry& e) { return e.name.starts_with("lora_"); });
@@ -99,14 +98,22 @@ std::vector<Lora::Layer> Lora::chosen(const Module& model, const LoraOptions& op
   return found;
 }
 
-void Lora::add(Registry& registry, const LoraOptions& o) {
+/// The dtype of a layer's updates.
+Dtype update_dtype(const Tensor& weight) {
+  return is_compressed(weight.dtype()) ? float32 : weight.dtype();
+}
+
+LoraUpdate Lora::make(const Registry& registry, const LoraOptions& o) {
   const Tensor& weight = registry.adaptable;
-  const Dtype dtype = is_compressed(weight.dtype()) ? float32 : weight.dtype();
-  const Tensor a = init::kaiming_uniform()({o.rank, weight.size(1)}).to(dtype),
-               b = zeros({weight.size(0), o.rank}, dtype);
-  registry.update = std::make_shared<LoraUpdate>(LoraUpdate{a, b, o.alpha, o.dropout});
-  registry.entries.push_back({.name = "lora_A.weight", .tensor = a.requires_grad_()});
-  registry.entries.push_back({.name = "lora_B.weight", .tensor = b.requires_grad_()});
+  const Dtype dtype = update_dtype(weight);
+  return {init::kaiming_uniform()({o.rank, weight.size(1)}).to(dtype),
+          zeros({weight.size(0), o.rank}, dtype), o.alpha, o.dropout};
+}
+
+void Lora::add(Registry& registry, const LoraUpdate& update) {
+  registry.update = std::make_shared<LoraUpdate>(update);
+  registry.entries.push_back({.name = "lora_A.weight", .tensor = update.a.requires_grad_()});
+  registry.entries.push_back({.name = "lora_B.weight", .tensor = update.b.requires_grad_()});
 }
 
 void add_lora(Module& model, const LoraOptions& o) {
@@ -119,7 +126,36 @@ void add_lora(Module& model, const LoraOptions& o) {
           "add_lora: rank ", o.rank, " is above the sizes of ", layer.name, ", ",
           layer.registry->adaptable.shape());
   model.requires_grad_(false);
-  for (const Lora::Layer& layer : chosen) Lora::add(*layer.registry, o);
+  for (const Lora::Layer& layer : chosen)
+    Lora::add(*layer.registry, Lora::make(*layer.registry, o));
+}
+
+void add_lora_updates(Module& model,
+                      const std::vector<std::pair<std::string, LoraUpdate>>& updates) {
+  const std::vector<Lora::Layer> all = Lora::layers(model);
+  std::vector<Lora::Registry*> found;
+  for (const auto& [name, update] : updates) {
+    const auto layer =
+        std::find_if(all.begin(), all.end(), [&](const Lora::Layer& l) { return l.name == name; });
+    check(layer != all.end(), "add_lora_updates: the model has no linear layer ", name);
+    const bool is_first = std::find(found.begin(), found.end(), layer->registry) == found.end();
+    check(!layer->registry->update && is_first, "add_lora_updates: ", name,
+          " has an update already");
+    const Tensor& weight = layer->registry->adaptable;
+    const int64_t rank = update.a.size(0);
+    check(update.a.shape() == Shape{rank, weight.size(1)} &&
+              update.b.shape() == Shape{weight.size(0), rank},
+          "add_lora_updates: ", name, ": expected an update of ", weight.shape(), ", got ",
+          update.a.shape(), " and ", update.b.shape());
+    found.push_back(layer->registry);
+  }
+  model.requires_grad_(false);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Dtype dtype = update_dtype(found[i]->adaptable);
+    const LoraUpdate& update = updates[i].second;
+    Lora::add(*found[i], {update.a.detach().clone().to(dtype), update.b.detach().clone().to(dtype),
+                          update.alpha, update.dropout});
+  }
 }
 
 void merge_lora(Module& model) {

@@ -16,6 +16,19 @@ struct LoraOptions {
   std::vector<std::string> layers = {};
 };
 
+/// A layer's update.
+struct LoraUpdate {
+  Tensor a, b;     ///< (rank, in), (out, rank)
+  double alpha;    ///< as in LoraOptions
+  double dropout;  ///< as in LoraOptions
+  /// alpha / rank.
+  double scale() const { return alpha / static_cast<double>(a.size(0)); }
+  /// Rows [begin, end) of the update of a layer's output: (..., in) -> (..., end - begin).
+  Tensor operator()(const Tensor& x, int64_t begin, int64_t end) const;
+  /// The update of the weight, (out, in).
+  Tensor weight() const;
+};
+
 /// Freezes all parameters of a finished model and adds to each of the chosen Linear layers an update
 /// that is trained instead:
 ///   y = x W^T + bias + (alpha / rank) (x A^T) B^T
@@ -24,6 +37,12 @@ struct LoraOptions {
 /// layer get the update. The weights W may be in bfloat16 or int8. Throws Error, with nothing
 /// changed, if an option is invalid, an expression matches no layer, or a layer has an update.
 void add_lora(Module& model, const LoraOptions& options = {});
+
+/// Freezes all parameters and adds finished updates, each to the layer of its name; their ranks may
+/// differ. Throws Error, with nothing changed, if the model has no such layer, if it has an update
+/// already, or if an update's shapes do not fit.
+void add_lora_updates(Module& model,
+                      const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 
 /// Adds the updates to the weights, W + (alpha / rank) B A, rounded once, and removes them. The
 /// parameters stay frozen. Throws Error, with nothing changed, if there is no update, or if a weight
@@ -34,16 +53,6 @@ void merge_lora(Module& model);
 /// not change.
 NamedTensors merged_state_dict(const Module& model);
 
-/// A layer's update.
-struct LoraUpdate {
-  Tensor a, b;     ///< (rank, in), (out, rank)
-  double alpha;    ///< as in LoraOptions
-  double dropout;  ///< as in LoraOptions
-  /// Rows [begin, end) of the update of a layer's output: (..., in) -> (..., end - begin).
-  Tensor operator()(const Tensor& x, int64_t begin, int64_t end) const;
-  /// The update of the weight, (out, in).
-  Tensor weight() const;
-};
 /// The updates in a model, each with its layer's name.
 std::vector<std::pair<std::string, LoraUpdate>> lora_updates(const Module& model);
 

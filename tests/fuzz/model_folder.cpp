@@ -1,6 +1,6 @@
 // Fuzzes model folders: config.json, images.json and the weights.
 
-#include "gradus/models/folder/hugging_face.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/folder/image_info.h"
 #include "gradus/models/models.h"
 #include "tests/fuzz/fuzz.h"

@@ -168,3 +168,28 @@ TEST_CASE("add_lora, merge_lora: refuse what they cannot do", "[lora]") {
                     Equals("merge_lora: the weight of head is also wte.weight"));
   CHECK(names_of(tied).size() == 1);
 }
+
+TEST_CASE("add_lora_updates: finished updates of different ranks", "[lora]") {
+  manual_seed(5);
+  Net net;
+  const Tensor x = randn({6, 5}), before = net(x).detach();
+  const nn::LoraUpdate one{randn({1, 5}), randn({7, 1}), 3, 0};
+  const auto refused = [&](const std::vector<std::pair<std::string, nn::LoraUpdate>>& updates,
+                           const std::string& message) {
+    CHECK_THROWS_WITH(nn::add_lora_updates(net, updates), Equals("add_lora_updates: " + message));
+    CHECK(names_of(net).empty());
+    for (const Tensor& p : net.parameters()) CHECK(p.requires_grad());
+  };
+  refused({{"first", one}, {"third", one}}, "the model has no linear layer third");
+  refused({{"first", one}, {"first", one}}, "first has an update already");
+  refused({{"first", {randn({2, 5}), one.b, 1, 0}}},
+          "first: expected an update of (7, 5), got (2, 5) and (7, 1)");
+  refused({{"first", {randn({1, 4}), one.b, 1, 0}}},
+          "first: expected an update of (7, 5), got (1, 4) and (7, 1)");
+  nn::add_lora_updates(net, {{"first", one}});
+  CHECK(names_of(net) == std::vector<std::string>{"first"});
+  CHECK_FALSE(same_bits(net(x).detach(), before));
+  one.a.copy_(zeros({1, 5}));  // the model has copies
+  nn::merge_lora(net);
+  CHECK_FALSE(same_bits(net(x).detach(), before));
+}

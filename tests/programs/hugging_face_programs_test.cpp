@@ -9,7 +9,7 @@
 #include "gradus/models/bert.h"
 #include "gradus/models/data/images/png.h"
 #include "gradus/models/folder/gguf/gguf.h"
-#include "gradus/models/folder/hugging_face.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/vit.h"
 #include "tests/golden/golden.h"

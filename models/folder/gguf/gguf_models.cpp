@@ -11,8 +11,8 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/models/folder/gguf/gguf_file.h"
 #include "gradus/models/folder/gguf/gguf_tokenizer.h"
-#include "gradus/models/folder/hugging_face_config.h"
-#include "gradus/models/folder/hugging_face_weights.h"
+#include "gradus/models/folder/hugging_face/config.h"
+#include "gradus/models/folder/hugging_face/weights.h"
 #include "gradus/nn/layers.h"
 #include "gradus/nn/loading.h"
 

@@ -8,7 +8,11 @@
 #include <sstream>
 
 #include "gradus/core/core.h"
+#include "gradus/models/bert.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/gpt.h"
+#include "gradus/models/vit.h"
+#include "tests/models/folder/hugging_face_folders.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 
@@ -50,10 +54,11 @@ TEST_CASE("save_adapter, load_adapter: the updates alone, in PEFT's names", "[ad
   const std::string config = content(dir / "adapter_config.json");
   CHECK_THAT(config, Contains("\"peft_type\": \"LORA\"") && Contains("\"r\": 2") &&
                          Contains("\"lora_alpha\": 3.0") && Contains("\"lora_dropout\": 0.25") &&
-                         Contains("\"blocks.1.mlp.fc\""));
+                         Contains("\"fan_in_fan_out\": true") &&
+                         Contains("\"transformer.h.1.mlp.c_fc\""));
   const SafetensorsFile file = load_safetensors(dir / "adapter_model.safetensors");
   CHECK(file.tensors.size() == 8);
-  CHECK(file.tensors[0].first == "base_model.model.blocks.0.attn.qkv.lora_A.weight");
+  CHECK(file.tensors[0].first == "base_model.model.transformer.h.0.attn.c_attn.lora_A.weight");
   CHECK(file.tensors[1].second.shape() == Shape{24, 2});
 
   models::GPT other = make_model();
@@ -80,13 +85,21 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
     std::string from, to, message;
   };
   for (const Case& c :
-       {Case{"\"r\": 2", "\"r\": 3", "expected shape (3, 8), got (2, 8)"},
+       {Case{"\"r\": 2", "\"r\": 3", "c_proj.lora_A.weight: expected rank 3, got shape (2, 8)"},
         Case{"\"r\": 2", "\"r\": 2.5", "r: expected a whole number, got 2.5"},
         Case{"\"r\": 2", "\"q\": 2", "r is missing"},
         Case{"\"LORA\"", "\"IA3\"", "peft_type: expected"},
         Case{"\"none\"", "\"all\"", "bias: expected"},
         Case{"\"bias\"", "\"use_dora\": true, \"bias\"", "use_dora: expected false"},
         Case{"16.0", "\"16\"", "lora_alpha: expected a number"},
+        Case{"\"rank_pattern\": {}", "\"rank_pattern\": 3",
+             "rank_pattern: expected an object, got 3"},
+        Case{"\"rank_pattern\": {}", "\"rank_pattern\": {\"c_proj\": 1}",
+             "expected rank 1, got shape"},
+        Case{"\"rank_pattern\": {}", "\"rank_pattern\": {\"h.[01]\": 1}",
+             "rank_pattern: expected names of layers, got \"h.[01]\""},
+        Case{"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"c_proj\": []}",
+             "c_proj: expected a number"},
         Case{"\"r\"", "\"r", "adapter_config.json"}}) {
     CAPTURE(c.from, c.to);
     replace(config, c.from, c.to);
@@ -99,7 +112,7 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
   }
   models::GPT shallow({.vocab = 11, .context = 8, .layers = 1, .heads = 2, .dim = 8});
   CHECK_THROWS_WITH(models::load_adapter(dir / "", shallow),
-                    Contains("the model has no layer") && Contains("blocks.1.attn.proj"));
+                    Contains("the model has no layer \"transformer.h.1.attn.c_proj\""));
   for (const char* name : {"base_model.model.blocks.0.attn.proj.lora_A.weight", "x"}) {
     save_safetensors(weights, {{name, zeros({2, 8})}});
     models::GPT other = make_model();
@@ -109,3 +122,178 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
   models::GPT other = make_model();
   CHECK_THROWS_WITH(models::load_adapter(dir / "", other), Contains("No such file"));
 }
+
+namespace gradus::testing {
+namespace {
+
+/// An update in PEFT's format: of the tensor name.weight of Hugging Face's folder.
+struct PeftUpdate {
+  std::string name;
+  double rank, alpha;
+};
+
+/// Writes random updates with PEFT's configuration to the folder adapter/, and adds them to the
+/// tensors of `copy`: W + alpha / rank B A, whose transpose GPT-2 stores.
+void write_peft(const Copy& copy, const std::vector<PeftUpdate>& updates, bool transposed) {
+  NamedTensors adapter;
+  std::map<std::string, Tensor> sums;
+  json ranks, alphas;
+  for (const PeftUpdate& u : updates) {
+    const std::string name = u.name.substr(u.name.find('.') + 1);  // an ending is enough
+    ranks[name] = u.rank;
+    alphas[name] = u.alpha;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(copy.dir)) {
+    const std::string path = entry.path().string();
+    if (!path.ends_with(".safetensors") || !entry.path().filename().string().starts_with("model"))
+      continue;
+    NamedTensors tensors;
+    for (const auto& [key, stored] : load_safetensors(path).tensors) {
+      Tensor tensor = is_floating(stored.dtype()) ? stored.to(float32) : stored;
+      for (const PeftUpdate& u : updates) {
+        if (!(u.name + ".weight").ends_with(key)) continue;  // a prefix may be missing
+        const int64_t rank = static_cast<int64_t>(u.rank), out = tensor.size(transposed ? 1 : 0),
+                      in = tensor.size(transposed ? 0 : 1);
+        const Tensor a = randn({rank, in}), b = randn({out, rank});
+        const Tensor sum = matmul(b, a) * (u.alpha / u.rank);
+        tensor = tensor + (transposed ? sum.transpose(0, 1) : sum);
+        adapter.emplace_back("base_model.model." + u.name + ".lora_A.weight", a);
+        adapter.emplace_back("base_model.model." + u.name + ".lora_B.weight", b);
+      }
+      tensors.emplace_back(key, tensor.contiguous());
+    }
+    save_safetensors(path, tensors);
+  }
+  REQUIRE(adapter.size() == 2 * updates.size());
+  std::filesystem::create_directory(copy / "adapter");
+  save_safetensors(copy / "adapter/adapter_model.safetensors", adapter);
+  write_file_atomically(copy / "adapter/adapter_config.json", json{{"peft_type", "LORA"},
+                                                                   {"r", 7},
+                                                                   {"lora_alpha", 7},
+                                                                   {"rank_pattern", ranks},
+                                                                   {"alpha_pattern", alphas},
+                                                                   {"fan_in_fan_out", transposed}}
+                                                                  .dump());
+}
+
+/// Loads the updates into the original model and compares it with the folder they were added to;
+/// then saves and loads them once more. Returns the original model's layers that have updates.
+template <class M, class F>
+std::vector<std::string> check_peft(const std::string& name, const std::vector<PeftUpdate>& updates,
+                                    const F& output) {
+  manual_seed(3);
+  const Copy copy(name);
+  write_peft(copy, updates, name == "gpt2");
+  const NoGrad no_grad;
+  const EvalMode eval;
+  auto model = models::load_model<M>(all_folders + name);
+  model.to(float32);
+  const Tensor before = output(model).detach();
+  models::load_adapter(copy / "adapter", model);
+  const Tensor adapted = output(model).detach();
+  CHECK(difference(adapted, before) > 0.1);
+  CHECK(difference(adapted, output(models::load_model<M>(copy.dir)).detach()) < 2e-5);
+
+  models::save_adapter(copy / "again", model);
+  auto again = models::load_model<M>(all_folders + name);
+  again.to(float32);
+  models::load_adapter(copy / "again", again);
+  std::vector<std::string> layers;
+  const auto first = nn::lora_updates(model), second = nn::lora_updates(again);
+  REQUIRE(first.size() == second.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    CHECK(first[i].first == second[i].first);
+    CHECK(same_bits(first[i].second.a, second[i].second.a));
+    CHECK(same_bits(first[i].second.b, second[i].second.b));
+    CHECK(first[i].second.alpha == second[i].second.alpha);
+    layers.push_back(first[i].first);
+  }
+  return layers;
+}
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("load_adapter: PEFT's adapters of Llama's family", "[adapter]") {
+  const std::string name = GENERATE("llama2", "llama3", "mistral", "qwen3", "smollm2");
+  CAPTURE(name);
+  const std::string first = "model.layers.0.", second = "model.layers.1.";
+  const auto output = [&](const models::GPT& m) { return m(expected(name).get("ids")); };
+  // Queries and values alone, with different ranks and scales; a gate alone; a whole layer.
+  CHECK(check_peft<models::GPT>(name,
+                                {{first + "self_attn.q_proj", 2, 3},
+                                 {first + "self_attn.v_proj", 3, 1},
+                                 {second + "self_attn.k_proj", 1, 2},
+                                 {second + "mlp.gate_proj", 2, 1},
+                                 {second + "mlp.down_proj", 4, 1}},
+                                output) ==
+        Names{"blocks.0.attn.qkv", "blocks.1.attn.qkv", "blocks.1.mlp.fc", "blocks.1.mlp.proj"});
+}
+
+TEST_CASE("load_adapter: PEFT's adapters of GPT-2, BERT and ViT", "[adapter]") {
+  const auto gpt2 = [](const models::GPT& m) { return m(expected("gpt2").get("ids")); };
+  CHECK(check_peft<models::GPT>(
+            "gpt2", {{"transformer.h.0.attn.c_attn", 2, 1}, {"transformer.h.1.mlp.c_proj", 3, 1}},
+            gpt2) == Names{"blocks.0.attn.qkv", "blocks.1.mlp.proj"});
+  const auto bert = [](const models::Bert& m) {
+    const golden::File file = expected("bert");
+    return m({file.get("ids"), file.get("segments"), file.get("mask")});
+  };
+  const std::string layer = "bert.encoder.layer.1.";
+  check_peft<models::Bert>("bert",
+                           {{layer + "attention.self.query", 2, 1},
+                            {layer + "attention.self.value", 2, 1},
+                            {layer + "output.dense", 1, 1}},
+                           bert);
+  const auto vit = [](const models::ViT& m) { return m(expected("vit").get("images", float32)); };
+  check_peft<models::ViT>("vit",
+                          {{"vit.encoder.layer.0.attention.attention.key", 2, 1},
+                           {"vit.encoder.layer.0.intermediate.dense", 1, 2}},
+                          vit);
+}
+
+TEST_CASE("load_adapter: the same A for queries, keys and values keeps the rank", "[adapter]") {
+  const TemporaryFolder dir;
+  auto model = models::load_model<models::GPT>(all_folders + "llama3");
+  nn::add_lora(model, {.rank = 2, .layers = {"qkv"}});
+  models::save_adapter(dir / "", model);
+  CHECK(load_safetensors(dir / "adapter_model.safetensors").tensors.size() == 12);
+  auto other = models::load_model<models::GPT>(all_folders + "llama3");
+  models::load_adapter(dir / "", other);
+  for (const auto& [name, update] : nn::lora_updates(other)) CHECK(update.a.size(0) == 2);
+}
+
+TEST_CASE("save_adapter: this library's names where Hugging Face has none", "[adapter]") {
+  const TemporaryFolder dir;
+  const models::GPTConfig config{
+      .vocab = 11, .context = 8, .layers = 1, .heads = 2, .dim = 8, .window = 4};
+  models::GPT model(config), other(config);
+  nn::add_lora(model, {.rank = 2});
+  models::save_adapter(dir / "", model);
+  const auto tensors = load_safetensors(dir / "adapter_model.safetensors").tensors;
+  CHECK(tensors[0].first == "base_model.model.blocks.0.attn.qkv.lora_A.weight");
+  models::load_adapter(dir / "", other);
+  CHECK(nn::lora_updates(other).size() == tensors.size() / 2);
+}
+
+TEST_CASE("load_adapter: a layer has one update", "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model();
+  nn::add_lora(model, {.rank = 2, .layers = {"blocks.0.attn.qkv"}});
+  models::save_adapter(dir / "", model);
+  NamedTensors twice = load_safetensors(dir / "adapter_model.safetensors").tensors;
+  const std::string ours = "base_model.model.blocks.0.attn.qkv.lora_";
+  twice.emplace_back(ours + "A.weight", twice[0].second);
+  twice.emplace_back(ours + "B.weight", twice[1].second);
+  save_safetensors(dir / "adapter_model.safetensors", twice);
+  models::GPT other = make_model();
+  CHECK_THROWS_WITH(models::load_adapter(dir / "", other),
+                    Contains("blocks.0.attn.qkv has two updates"));
+  CHECK(other.wte.weight.requires_grad());
+  twice[3].second = zeros({23, 2});
+  save_safetensors(dir / "adapter_model.safetensors", {twice[2], twice[3]});
+  CHECK_THROWS_WITH(models::load_adapter(dir / "", other),
+                    Contains("lora_B.weight: expected shape (24, 2), got (23, 2)"));
+}
+
+}  // namespace
+}  // namespace gradus::testing

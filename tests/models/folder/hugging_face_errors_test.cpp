@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "gradus/models/bert.h"
-#include "gradus/models/folder/hugging_face.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/vit.h"
 #include "tests/models/folder/hugging_face_folders.h"
 

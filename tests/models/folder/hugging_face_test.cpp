@@ -1,7 +1,7 @@
 // Small Hugging Face folders, written with PyTorch by tests/golden/scripts/make_hugging_face.py:
 // they load, compute PyTorch's outputs and are written back unchanged.
 
-#include "gradus/models/folder/hugging_face.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

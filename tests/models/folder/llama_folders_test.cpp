@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "gradus/core/core.h"
-#include "gradus/models/folder/hugging_face.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/gpt.h"
 #include "tests/models/folder/hugging_face_folders.h"
 

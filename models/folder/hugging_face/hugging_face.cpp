@@ -1,4 +1,4 @@
-#include "gradus/models/folder/hugging_face.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
@@ -7,8 +7,8 @@
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "gradus/models/folder/folder_files.h"
-#include "gradus/models/folder/hugging_face_config.h"
-#include "gradus/models/folder/hugging_face_weights.h"
+#include "gradus/models/folder/hugging_face/config.h"
+#include "gradus/models/folder/hugging_face/weights.h"
 
 namespace gradus::models {
 

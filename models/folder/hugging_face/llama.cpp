@@ -4,7 +4,7 @@
 
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
-#include "gradus/models/folder/hugging_face_config.h"
+#include "gradus/models/folder/hugging_face/config.h"
 #include "gradus/models/gpt.h"
 
 namespace gradus::models::internal {

@@ -1,4 +1,4 @@
-#include "gradus/models/folder/hugging_face_models.h"
+#include "gradus/models/folder/hugging_face/models.h"
 
 #include <algorithm>
 #include <array>
@@ -200,6 +200,12 @@ const HuggingFaceModel& hugging_face_model(const std::string& kind, const Fields
   for (const HuggingFaceModel* model : all_models())
     if (has_kind(*model, kind)) return *model;
   fail("save_hugging_face: expected a gpt, bert, bert-classifier or vit, got ", shown(kind));
+}
+
+bool has_hugging_face_form(const std::string& kind) {
+  const auto models = all_models();
+  return std::any_of(models.begin(), models.end(),
+                     [&](const HuggingFaceModel* model) { return has_kind(*model, kind); });
 }
 
 bool has_kind(const HuggingFaceModel& model, const std::string& kind) {

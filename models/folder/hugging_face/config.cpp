@@ -1,4 +1,4 @@
-#include "gradus/models/folder/hugging_face_config.h"
+#include "gradus/models/folder/hugging_face/config.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // Weights under Hugging Face's names. For the library's own use: no public header includes this.
 
 #include "gradus/core/files/safetensors.h"
-#include "gradus/models/folder/hugging_face_models.h"
+#include "gradus/models/folder/hugging_face/models.h"
 #include "gradus/models/folder/model_folder.h"
 #include "gradus/nn/module.h"
 

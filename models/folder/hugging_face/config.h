@@ -3,7 +3,7 @@
 // no public header includes this.
 
 #include "gradus/models/folder/fields.h"
-#include "gradus/models/folder/hugging_face_models.h"
+#include "gradus/models/folder/hugging_face/models.h"
 
 namespace gradus::models::internal {
 

@@ -1,4 +1,4 @@
-#include "gradus/models/folder/hugging_face_weights.h"
+#include "gradus/models/folder/hugging_face/weights.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,7 +11,8 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/models/folder/folder_files.h"
-#include "gradus/models/folder/hugging_face_config.h"
+#include "gradus/models/folder/hugging_face/config.h"
+#include "gradus/models/folder/hugging_face/parts.h"
 
 namespace gradus::models::internal {
 
@@ -44,51 +45,6 @@ PlainTensors plain_tensors(const HuggingFaceModel& model, HuggingFaceFile& file)
   }
   file.tensors.clear();
   return all;
-}
-
-// ---- parts of joined tensors ----
-
-/// Rows of one of our parameters that are a tensor of Hugging Face's.
-struct Part {
-  int64_t begin, end;
-  bool is_rotary;  ///< its rows are in another order, see HuggingFaceLayer::rotary
-};
-
-/// The parts of a parameter with so many rows. Throws Error if they are not those of the layout.
-std::vector<Part> parts_of(const HuggingFaceParameter& parameter, int64_t rows,
-                           const HeadLayout& layout) {
-  const auto count = std::ssize(parameter.names);
-  const bool is_rotary = parameter.layer->kind == HuggingFaceLayer::rotary;
-  std::vector<int64_t> sizes(static_cast<size_t>(count), rows / count);
-  if (is_rotary || parameter.layer->kind == HuggingFaceLayer::heads) {
-    const int64_t keys = layout.kv_heads * layout.head_dim;
-    if (count == 1) sizes = {layout.head_dim};
-    if (count == 3) sizes = {layout.heads * layout.head_dim, keys, keys};
-  }
-  std::vector<Part> parts;
-  for (const int64_t size : sizes) {
-    const int64_t begin = parts.empty() ? 0 : parts.back().end;
-    parts.push_back({begin, begin + size, is_rotary && parts.size() < 2});
-  }
-  check(parts.back().end == rows, "expected a model with ", parts.back().end, " rows in ",
-        parameter.layer->layer, ", got ", rows);
-  return parts;
-}
-
-/// The rows (or elements) of each head of x in the order of our files, or in Hugging Face's: ours
-/// are a_0 b_0 a_1 b_1 ..., theirs a_0 a_1 ... b_0 b_1 ....
-Tensor reordered(const Tensor& x, int64_t head_dim, bool to_ours) {
-  const int64_t first = to_ours ? 2 : head_dim / 2;
-  return x.reshape({x.size(0) / head_dim, first, head_dim / first, -1})
-      .transpose(1, 2)
-      .reshape(x.shape());
-}
-
-bool has_equal_elements(const Tensor& a, const Tensor& b) {
-  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
-  return dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) {
-    return std::equal(a.data<T>(), a.data<T>() + a.numel(), b.data<T>());
-  });
 }
 
 // ---- loading ----

@@ -80,6 +80,8 @@ const HuggingFaceModel& hugging_face_model(const HuggingFaceConfig& config);
 /// The table of our kind of model, for a GPT that whose form fits the fields best. Throws Error if
 /// there is none.
 const HuggingFaceModel& hugging_face_model(const std::string& kind, const Fields& fields);
+/// Whether there is a table for our kind of model.
+bool has_hugging_face_form(const std::string& kind);
 /// Whether the table is that of our kind of model; BERT's also serves its classifier.
 bool has_kind(const HuggingFaceModel& model, const std::string& kind);
 /// Our kind of model for a configuration. Throws Error, naming the file, if there is none.
