@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "examples/training/loss_log.h"
-#include "examples/training/step_log.h"
+#include "examples/logs/loss_log.h"
+#include "examples/logs/step_log.h"
 
 namespace gradus {
 

@@ -1,5 +1,10 @@
 #include "examples/support/folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "gradus/core/runtime/error.h"
@@ -15,6 +20,21 @@ void make_folder(const std::string& path) {
 void make_folder_of(const std::string& file) {
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   if (!folder.empty()) make_folder(folder.string());
+}
+
+void append_to_file(const std::string& path, const std::string& head, std::string& bytes) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd >= 0 && ::lseek(fd, 0, SEEK_END) == 0) bytes.insert(0, head);
+  bool ok = fd >= 0;
+  while (ok && !bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written > 0) bytes.erase(0, static_cast<size_t>(written));
+    ok = written >= 0 || errno == EINTR;
+  }
+  ok = ok && ::fsync(fd) == 0;
+  const int reason = errno;
+  if (fd >= 0) ::close(fd);
+  core::check(ok, "cannot write ", path, ": ", std::strerror(reason));
 }
 
 }  // namespace gradus

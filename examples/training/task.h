@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/logs/loss_log.h"
 #include "examples/page/question.h"
-#include "examples/training/loss_log.h"
 #include "gradus/models/data/text/text_data.h"
 #include "gradus/nn/module.h"
 #include "gradus/optim/optimizer.h"

@@ -40,6 +40,7 @@ Trainer::Trainer(Task& task, const TrainOptions& options, std::string options_js
       steps_(folder / "steps.csv"),
       validation_examples_(task.validation().examples),
       page_(task, o_, info_) {
+  if (o_.tensorboard && ranks.is_first()) events_.emplace(folder_ / EventLog::file_name);
   if (o_.ema > 0) average_.emplace(task.model().parameters(), o_.ema);
   if (!o_.shard_optimizer || !ranks.several()) return;
   auto sharded =
@@ -102,6 +103,7 @@ double Trainer::step() {
     ranks_.expect_same_weights(task_.model().parameters(), step_);
   const StepLog::Row row{step_, report.loss, lr, norm, seconds()};
   if (ranks_.is_first()) steps_.add(row);
+  if (events_) events_->add(row);
   page_.after_update(row);
   return report.loss;
 }
@@ -154,6 +156,7 @@ void Trainer::save(const std::optional<LossLog::Row>& row) {
     if (saved_step_ < 0) folder_.remove_run();  // replaced with --overwrite
     if (row) losses_.add(*row);
     steps_.flush();
+    if (events_) events_->flush();
     page_.view().flush();
     task_.save(o_.out);
     if (average_) {
@@ -180,6 +183,7 @@ void Trainer::log_and_save(Progress& progress) {
                 step_);
   LossLog::Row row{step_, train.loss, validation.loss};
   for (const NamedMean& mean : validation.more) row.more.emplace_back(mean.name, mean.value);
+  if (events_) events_->add(row);
   save(row);
   if (step_ > 0 && step_ < o_.steps && ranks_.is_first()) plot_.draw(picture());
   estimate_examples_ = on_train.examples + on_validation.examples;

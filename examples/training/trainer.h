@@ -7,12 +7,11 @@
 #include <optional>
 #include <string>
 
+#include "examples/logs/event_log.h"
 #include "examples/pictures/plot.h"
-#include "examples/training/loss_log.h"
 #include "examples/training/progress.h"
 #include "examples/training/ranks.h"
 #include "examples/training/run_folder.h"
-#include "examples/training/step_log.h"
 #include "examples/training/training.h"
 #include "examples/training/training_page.h"
 #include "gradus/models/folder/checkpoint.h"
@@ -73,6 +72,7 @@ class Trainer {
   std::optional<optim::WeightAverage> average_;  // with --ema
   LossLog losses_;
   StepLog steps_;
+  std::optional<EventLog> events_;  // with --tensorboard, on the first rank
   BackgroundPlot plot_;
   std::optional<optim::DataParallel> parallel_;  // with several batches per step
   bool stopping_ = false;                        // a rank was interrupted during the last step

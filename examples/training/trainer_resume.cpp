@@ -31,6 +31,7 @@ void Trainer::resume(const models::Checkpoint& checkpoint) {
         {stored_count(metadata, "best_step", where), stored_number(metadata, "best_loss", where)});
   if (!ranks_.is_first()) return;
   steps_.cut_after(step_);
+  if (events_) events_->cut_after(step_);
   // Saves the best model: the run may have been killed before it did. (If the step's row is lost,
   // the step is evaluated again.)
   if (is_best() && losses_.last_step() == step_) task_.save(folder_ / "best");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "examples/logs/event_log.h"
 #include "examples/training/interrupt.h"
 #include "examples/training/ranks.h"
 #include "examples/training/trainer.h"
@@ -145,6 +146,8 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
   flags.add_optional("--page", o.page, 8080, 65535, "PORT",
                      "serve a page that shows and controls the run, to this machine's browsers; "
                      "also saved as page.html; PORT 0: any free one");
+  flags.add("--tensorboard", o.tensorboard,
+            "also write the losses to a file in --out that TensorBoard reads");
   flags.add("--detect-anomaly", o.detect_anomaly,
             "name the op that first produced a NaN or an infinity; slower");
   flags.add("--eval-only", o.eval_only,
@@ -193,7 +196,8 @@ std::vector<std::string> run_files() {
   for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json",
                            "adapter_config.json", "adapter_model.safetensors"})
     for (const char* folder : {"", "best/", "ema/"}) files.push_back(std::string(folder) + name);
-  files.insert(files.end(), {"loss.csv", "steps.csv", "loss.png", "page.html", "page.jsonl"});
+  files.insert(files.end(), {"loss.csv", "steps.csv", "loss.png", "page.html", "page.jsonl",
+                             EventLog::file_name});
   for (const char* picture : {"alignment", "confusion", "mistakes", "attention", "example",
                               "painted", "embeddings", "similarity", "pictures"})
     for (const char* kind : {".png", ".csv"}) files.push_back(std::string(picture) + kind);

@@ -33,7 +33,7 @@ struct TrainOptions {
   double deadline = 60;
   int rank = 0, ranks = 1;  // this process's number, and their number
   bool resume = false, overwrite = false, eval_only = false, detect_anomaly = false;
-  bool shard_optimizer = false;
+  bool shard_optimizer = false, tensorboard = false;
   int64_t page = -1;  // port of the run's page; -1: none
 
   /// The batches that this rank takes: every `ranks`-th of a step's.

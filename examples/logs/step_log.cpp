@@ -1,14 +1,10 @@
-#include "examples/training/step_log.h"
+#include "examples/logs/step_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "examples/support/folder.h"
 #include "examples/support/text.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/folder/fields.h"
@@ -50,19 +46,6 @@ void StepLog::add(const Row& row) {
   rows_ += text;
 }
 
-void StepLog::flush() {
-  const int fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd >= 0 && ::lseek(fd, 0, SEEK_END) == 0) rows_.insert(0, std::string(step_header) + '\n');
-  bool ok = fd >= 0;
-  while (ok && !rows_.empty()) {
-    const ssize_t written = ::write(fd, rows_.data(), rows_.size());
-    if (written > 0) rows_.erase(0, static_cast<size_t>(written));
-    ok = written >= 0 || errno == EINTR;
-  }
-  ok = ok && ::fsync(fd) == 0;
-  const int reason = errno;
-  if (fd >= 0) ::close(fd);
-  core::check(ok, "cannot write ", path_, ": ", std::strerror(reason));
-}
+void StepLog::flush() { append_to_file(path_, std::string(step_header) + '\n', rows_); }
 
 }  // namespace gradus

@@ -1,4 +1,4 @@
-#include "examples/training/loss_log.h"
+#include "examples/logs/loss_log.h"
 
 #include <algorithm>
 #include <cstdio>
