@@ -98,10 +98,12 @@ std::vector<Lora::Layer> Lora::chosen(const Module& model, const LoraOptions& op
   return found;
 }
 
+namespace {
 /// The dtype of a layer's updates.
 Dtype update_dtype(const Tensor& weight) {
   return is_compressed(weight.dtype()) ? float32 : weight.dtype();
 }
+}  // namespace
 
 LoraUpdate Lora::make(const Registry& registry, const LoraOptions& o) {
   const Tensor& weight = registry.adaptable;
