@@ -14,6 +14,7 @@
 #include "examples/page/probes.h"
 #include "examples/support/cli.h"
 #include "examples/support/text.h"
+#include "examples/support/weights.h"
 #include "examples/tasks/chat_corpus.h"
 #include "examples/training/training.h"
 
@@ -28,6 +29,7 @@ struct Options {
   int64_t batch = 12;
   nn::LoraOptions lora{.rank = 0};
   std::string lora_layers;  // separated by commas
+  Weights lora_weights = Weights::float32;
 };
 
 std::unique_ptr<TokenSource> read_data(const Options& o, const TrainOptions& training) {
@@ -70,12 +72,11 @@ class TextTask : public Task {
     return gradus::probe(model_, text_->tokenizer(), asked(question));
   }
   NamedTensors activations() override;
-  std::string what_next(const std::string& dir) const override {
-    return "model in " + dir + "; to generate text:\n" + "  build/bin/generate --model " +
-           in_shell(dir) + " --prompt \"...\"\n";
-  }
+  std::string what_next(const std::string& dir) const override;
 
  private:
+  /// Whether updates can be added to the weights.
+  bool merges() const { return o_.lora_weights == Weights::float32; }
   models::GPTConfig config() const {
     models::GPTConfig config = o_.model;
     config.vocab = vocab_for<models::GPT>(training_.begins_with(), text_->tokenizer());
@@ -109,18 +110,30 @@ void TextTask::begin() {
   nn::LoraOptions options = o_.lora;
   std::istringstream layers(o_.lora_layers);
   for (std::string layer; std::getline(layers, layer, ',');) options.layers.push_back(layer);
+  store_weights(model_, o_.lora_weights);
   nn::add_lora(model_, options);
-  nn::merged_state_dict(model_);  // throws what save() would throw later
+  if (merges()) nn::merged_state_dict(model_);  // throws what save() would throw later
 }
 
-/// With low-rank updates: the model with the updates in its weights, and the updates alone.
+/// With low-rank updates: the updates alone and, unless the weights are compressed, the model with
+/// the updates in its weights.
 void TextTask::save(const std::string& dir) const {
   if (o_.lora.rank == 0) return models::save_model(dir, model_, &text_->tokenizer());
   models::GPTConfig config = model_.config;
-  models::save_model_files(dir, models::GPT::kind, models::GPT::fields(config),
-                           nn::merged_state_dict(model_));
+  const models::Fields fields = models::GPT::fields(config);
+  if (merges())
+    models::save_model_files(dir, models::GPT::kind, fields, nn::merged_state_dict(model_));
+  else
+    models::save_config(dir, models::GPT::kind, fields);
   text_->tokenizer().save(models::tokenizer_path(dir));
   models::save_adapter(dir, model_);
+}
+
+std::string TextTask::what_next(const std::string& dir) const {
+  const std::string from = training_.init_from.empty() ? "DIR" : in_shell(training_.init_from);
+  const std::string model = merges() ? in_shell(dir) : from + " --adapter " + in_shell(dir);
+  return (merges() ? "model in " : "updates in ") + dir + "; to generate text:\n" +
+         "  build/bin/generate --model " + model + " --prompt \"...\"\n";
 }
 
 /// bits_per_byte = loss * tokens / (ln 2 * bytes) compares models with different tokenizers.
@@ -229,8 +242,12 @@ int run(int argc, char** argv) {
   flags.add("--lora-layers", o.lora_layers, "NAMES",
             "layers with updates, such as attn.qkv,mlp.fc; regular expressions",
             "all hidden layers");
-  flags.added_later({"--chat-template", "--no-tie", "--activation", "--logit-rows", "--lora",
-                     "--lora-alpha", "--lora-dropout", "--lora-layers"});
+  flags.add(
+      "--lora-weights", o.lora_weights, {"float32", "bfloat16", "int8"},
+      "the frozen weights: bfloat16 and int8 take a half and a quarter of the memory, and are "
+      "not written, only the updates are");
+  flags.added_later({"--lora-weights", "--chat-template", "--no-tie", "--activation",
+                     "--logit-rows", "--lora", "--lora-alpha", "--lora-dropout", "--lora-layers"});
   add_training_flags(flags, training);
   add_recompute_flag(flags, o.model);
   return run_training(
@@ -244,6 +261,8 @@ int run(int argc, char** argv) {
                      "--init-from uses its folder's tokenizer: expected no --tokenizer or --vocab");
          core::check(o.lora.rank == 0 || !training.begins_with().empty(),
                      "--lora trains updates of a finished model: expected --init-from DIR");
+         core::check(o.lora.rank > 0 || o.lora_weights == Weights::float32,
+                     "--lora-weights holds the frozen weights of updates: expected --lora RANK");
          return std::make_unique<TextTask>(o, training);
        }});
 }

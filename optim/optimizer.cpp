@@ -71,7 +71,8 @@ void GroupOptimizer::check_parameter(const Tensor& p) const {
   const size_t i = slots_.size();
   check(p.defined(), name(), ": parameter ", i, " is undefined");
   const std::string own = label(i, p);
-  check(p.is_leaf() && is_floating(p.dtype()) && p.is_contiguous(), own,
+  const bool is_frozen = is_compressed(p.dtype()) && !p.requires_grad();
+  check(p.is_leaf() && (is_floating(p.dtype()) || is_frozen) && p.is_contiguous(), own,
         ": expected a contiguous leaf tensor of float32 or float64");
   for (size_t k = 0; k < i; ++k) {
     const TensorImpl &a = p.impl(), &b = slots_[k].param.impl();

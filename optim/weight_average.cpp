@@ -38,6 +38,7 @@ void for_each_chunk(const std::vector<Tensor>& params, const std::vector<Tensor>
 WeightAverage::WeightAverage(std::vector<Tensor> params, double decay)
     : params_(std::move(params)), decay_(decay) {
   check(decay >= 0 && decay < 1, "WeightAverage: expected 0 <= decay < 1, got ", decay);
+  std::erase_if(params_, [](const Tensor& p) { return p.defined() && is_compressed(p.dtype()); });
   const NoGrad no_grad;
   std::set<const void*> seen;
   for (size_t i = 0; i < params_.size(); ++i) {

@@ -14,7 +14,8 @@ namespace gradus::optim {
 ///   { optim::WeightAverage::Applied applied(average);  evaluate(model); }
 class WeightAverage {
  public:
-  /// Starts from the parameters' present values. Throws Error unless 0 <= decay < 1 and the
+  /// Starts from the parameters' present values. Parameters in bfloat16 or int8, which no optimiser
+  /// changes, are left out. Throws Error unless 0 <= decay < 1 and the
   /// parameters are contiguous, of float32 or float64, and none is listed twice.
   explicit WeightAverage(std::vector<Tensor> params, double decay = 0.999);
 

@@ -6,12 +6,12 @@
 
 namespace gradus {
 
-enum class Weights { as_stored, float32, bfloat16, int8 };
+enum class Weights { float32, bfloat16, int8, as_stored };
 
 /// Adds the flag.
 inline void add_weights(Flags& flags, Weights& weights) {
   models::Fields fields;
-  fields.add("weights", weights, {"as-stored", "float32", "bfloat16", "int8"},
+  fields.add("weights", weights, {"float32", "bfloat16", "int8", "as-stored"},
              "weights of linear layers and embeddings: bfloat16 and int8 take a half and a quarter "
              "of the memory, and of the time to generate a token");
   flags.add(fields);

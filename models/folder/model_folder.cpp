@@ -52,6 +52,11 @@ void save_model_files(const std::string& dir, std::string kind, const Fields& co
                       const NamedTensors& state) {
   create_folder("save_model", dir);
   save_safetensors(weights_path(dir), state);
+  save_config(dir, std::move(kind), config);
+}
+
+void save_config(const std::string& dir, std::string kind, const Fields& config) {
+  create_folder("save_model", dir);
   write_file_atomically(config_path(dir), with_kind(kind, config).to_json(true) + '\n');
 }
 

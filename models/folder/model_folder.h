@@ -38,6 +38,8 @@ void save_model_files(const std::string& dir, std::string kind, const Fields& co
 /// The same for the state dict of a model.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const NamedTensors& state);
+/// The configuration alone.
+void save_config(const std::string& dir, std::string kind, const Fields& config);
 /// Returns the kind of the model in DIR, such as "gpt". Throws Error, naming the file, if
 /// config.json does not say.
 std::string model_kind(const std::string& dir);

@@ -62,3 +62,50 @@ TEST_CASE("train_gpt: --lora refuses what it cannot train") {
              Contains("the weight of head is also wte.weight"));
   CHECK_FALSE(bench.has("out"));
 }
+
+TEST_CASE("train_gpt: --lora-weights freezes compressed weights and writes the updates alone") {
+  const std::string type = GENERATE("bfloat16", "int8");
+  CAPTURE(type);
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 3" + bench.out("base")).status == 0);
+  const std::string base = " --init-from '" + (bench / "base") + "'";
+  const std::string data = "--data '" + (bench / "text.txt") + "'" + base;
+  const std::string flags = data + " --lora 2 --lora-weights " + type +
+                            " --lr 0.05 --warmup 0 --eval-every 2 --eval-batches 2";
+  const Result whole = run("train_gpt", flags + " --steps 6" + bench.out());
+  INFO(whole.output);
+  REQUIRE(whole.status == 0);
+  CHECK_THAT(whole.output, Contains("--adapter " + (bench / "out")));
+  CHECK_FALSE(bench.has("out/model.safetensors"));
+  CHECK_FALSE(bench.has("out/best/model.safetensors"));
+
+  // The checkpoint's weights are the compressed ones of the base.
+  const std::string packed = bench / "packed";
+  REQUIRE(run("convert", "--model '" + (bench / "base") + "' --to '" + packed +
+                             "' --format gradus --weights " + type)
+              .status == 0);
+  std::map<std::string, Tensor> checkpoint;
+  for (const auto& [name, t] : load_safetensors(bench / "out/checkpoint.safetensors").tensors)
+    checkpoint.emplace(name, t);
+  for (const auto& [name, t] : load_safetensors(models::weights_path(packed)).tensors) {
+    const Tensor stored = checkpoint.at("model." + name);
+    CAPTURE(name);
+    CHECK(stored.dtype() == t.dtype());
+    if (t.dtype() != int8) CHECK(abs(stored.to(float32) - t.to(float32)).max().item() == 0);
+  }
+
+  // Interrupted and resumed.
+  REQUIRE(run("train_gpt", flags + " --steps 2 --decay-steps 6" + bench.out("parts")).status == 0);
+  REQUIRE(run("train_gpt", "--resume --steps 6" + bench.out("parts")).status == 0);
+  REQUIRE(run("train_gpt", flags + " --overwrite --steps 6 --decay-steps 6" + bench.out()).status ==
+          0);
+  for (const char* file : {"adapter_model.safetensors", "adapter_config.json", "config.json"})
+    CHECK(bench.file(std::string("parts/") + file) == bench.file(std::string("out/") + file));
+
+  const Result text = run("generate", "--model '" + packed + "' --adapter '" + (bench / "out") +
+                                          "' --prompt t --tokens 5 --temperature 0");
+  CAPTURE(text.output);
+  CHECK(text.status == 0);
+  CHECK_THAT(run("train_gpt", data + " --lora-weights int8" + bench.out("none")).output,
+             Contains("--lora-weights holds the frozen weights of updates: expected --lora RANK"));
+}

@@ -256,12 +256,12 @@ struct Folder {
   bool flag(const char* key, bool otherwise) const {
     return flag_in(config_file + ": ", config, key, otherwise);
   }
-  /// Throws Error unless the tokenizer's class is `name` or `name`Fast.
-  void expect_class(const std::string& name) const {
-    expect("tokenizer_class", {name, name + "Fast"});
+  /// Throws Error unless the tokenizer's class is among `classes`.
+  void expect_class(std::initializer_list<json> classes) const {
+    expect("tokenizer_class", classes);
     const std::string model = file("config.json");
     if (!config.contains("tokenizer_class"))
-      internal::expect(object_in(model), model + ": ", "tokenizer_class", {name, name + "Fast"});
+      internal::expect(object_in(model), model + ": ", "tokenizer_class", classes);
   }
   std::unique_ptr<Tokenizer> load_file() const;
   std::unique_ptr<Tokenizer> load_bpe() const;
@@ -281,7 +281,7 @@ std::unique_ptr<Tokenizer> Folder::load_file() const {
 }
 
 std::unique_ptr<Tokenizer> Folder::load_bpe() const {
-  expect_class("GPT2Tokenizer");
+  expect_class({"GPT2Tokenizer", "GPT2TokenizerFast"});
   const json vocab = object_in(file("vocab.json"));
   std::vector<std::string> special = special_in(config, {"<|endoftext|>"});
   std::erase_if(special, [&](const std::string& name) { return !vocab.contains(name); });
@@ -290,7 +290,8 @@ std::unique_ptr<Tokenizer> Folder::load_bpe() const {
 }
 
 std::unique_ptr<Tokenizer> Folder::load_wordpiece() const {
-  expect_class("BertTokenizer");
+  expect_class(
+      {"BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast"});
   expect("do_basic_tokenize", {true});
   expect("never_split", {json::array()});
   WordPieceOptions o;

@@ -251,6 +251,19 @@ TEST_CASE("load_adapter: PEFT's adapters of GPT-2, BERT and ViT", "[adapter]") {
                           vit);
 }
 
+TEST_CASE("save_adapter: a ViT without classes has no prefix", "[adapter]") {
+  const TemporaryFolder dir;
+  const models::ViTConfig config{
+      .image = 8, .patch = 4, .classes = 0, .layers = 1, .heads = 2, .dim = 8};
+  models::ViT model(config), other(config);
+  nn::add_lora(model, {.rank = 2, .layers = {"attn.proj"}});
+  models::save_adapter(dir / "", model);
+  CHECK(load_safetensors(dir / "adapter_model.safetensors").tensors[0].first ==
+        "base_model.model.encoder.layer.0.attention.output.dense.lora_A.weight");
+  models::load_adapter(dir / "", other);
+  CHECK(nn::lora_updates(other).size() == 1);
+}
+
 TEST_CASE("load_adapter: the same A for queries, keys and values keeps the rank", "[adapter]") {
   const TemporaryFolder dir;
   auto model = models::load_model<models::GPT>(all_folders + "llama3");
@@ -260,6 +273,23 @@ TEST_CASE("load_adapter: the same A for queries, keys and values keeps the rank"
   auto other = models::load_model<models::GPT>(all_folders + "llama3");
   models::load_adapter(dir / "", other);
   for (const auto& [name, update] : nn::lora_updates(other)) CHECK(update.a.size(0) == 2);
+
+  // Unless they have different scales.
+  replace(dir / "adapter_config.json", "\"alpha_pattern\": {}",
+          "\"alpha_pattern\": {\"layers.0.self_attn.k_proj\": 4}");
+  auto scaled = models::load_model<models::GPT>(all_folders + "llama3");
+  models::load_adapter(dir / "", scaled);
+  CHECK(nn::lora_updates(scaled)[0].second.a.size(0) == 6);
+  CHECK(nn::lora_updates(scaled)[1].second.a.size(0) == 2);
+
+  // A part whose sizes do not fit.
+  NamedTensors tensors = load_safetensors(dir / "adapter_model.safetensors").tensors;
+  tensors[1].second = zeros({tensors[1].second.size(0) + 1, 2});
+  save_safetensors(dir / "adapter_model.safetensors", tensors);
+  auto wrong = models::load_model<models::GPT>(all_folders + "llama3");
+  CHECK_THROWS_WITH(models::load_adapter(dir / "", wrong),
+                    Contains("q_proj.lora_B.weight: expected shape"));
+  CHECK(nn::lora_updates(wrong).empty());
 }
 
 TEST_CASE("save_adapter: this library's names where Hugging Face has none", "[adapter]") {
