@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the index of the learner's steps as Markdown: title, commands and pictures of each step in the guide.
+"""Prints the index of the learner's steps as a page for Doxygen: title, commands and pictures of each step in the guide.
 
 usage: .ci/steps.py examples/guide/student.md
 """
@@ -20,6 +20,6 @@ for step in steps:
     for command in commands:
         print(" ".join("".join(command).split()))
     print("```")
-    for picture in re.findall(r"^!\[[^\]]*\]\([^)]+\)$", step, flags=re.MULTILINE):
-        print(f"\n{picture}")
+    for caption, picture in re.findall(r"^!\[([^\]]*)\]\(pictures/([^)]+)\)$", step, flags=re.MULTILINE):
+        print(f'\n\\image html {picture} "{caption}" width=640px')
     print()

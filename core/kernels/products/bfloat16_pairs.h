@@ -136,6 +136,7 @@ class RoundedOperands {
   static constexpr int64_t rows_per_element = 2;
   explicit RoundedOperands(const blas::Product<float>& g, int64_t rows, int64_t step)
       : g_(g), stride_(step / 2), rounded_(ceil_div(rows, int64_t{16}) * 16 * stride_) {}
+  static int64_t block_rows(const blas::Product<float>&) { return gemm_rows; }
   void take_rows(int64_t i, int64_t rows, int64_t p, int64_t k) {
     if (i == i_ && p == p_) return;
     i_ = i, p_ = p;

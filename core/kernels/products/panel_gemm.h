@@ -34,8 +34,13 @@ inline constexpr int64_t k_step = 256, col_step = 1024;
 inline constexpr int64_t near_bytes = 512 << 10;
 // The size of B in bytes above which prefetching pays off.
 inline constexpr int64_t far_bytes = near_bytes / 2;
+// The rows of a block of sums if A is transposed and its rows as stored lie a multiple of 4 KB apart.
+// They share the sets of the L1 cache, so a cache line is lost before the next block reads its other
+// half: taller blocks read more of it. With 512-bit vectors this is 8 to 15% faster.
+inline constexpr int64_t tall_rows = gemm_rows == 8 ? 12 : gemm_rows;
 // The most rows in a tile that panel_gemm passes to `done`.
-inline constexpr int64_t strip_rows = 64 / gemm_rows * gemm_rows;
+inline constexpr int64_t strip_rows = 48;
+static_assert(strip_rows % gemm_rows == 0 && strip_rows % tall_rows == 0);
 
 // Packs op(B)'s rows [p, p + k) and columns [j, j + cols) into rows of panel_cols, padded with
 // zeros.
@@ -91,7 +96,11 @@ template <class T, int64_t N>
 [[gnu::noinline]] void panel_block(bool trans_a, bool add, int64_t rows, int64_t k, const T* a,
                                    int64_t lda, const T* panel, Sum<T>* c, int64_t ldc) {
   constexpr int64_t width = panel_cols<T>;
-  if (trans_a && add)
+  if (trans_a && rows > gemm_rows && add)
+    gemm_rows_of<T, true, true, N, tall_rows>(rows, k, a, lda, panel, width, c, ldc);
+  else if (trans_a && rows > gemm_rows)
+    gemm_rows_of<T, true, false, N, tall_rows>(rows, k, a, lda, panel, width, c, ldc);
+  else if (trans_a && add)
     gemm_rows_of<T, true, true, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
   else if (trans_a)
     gemm_rows_of<T, true, false, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
@@ -101,12 +110,12 @@ template <class T, int64_t N>
     gemm_rows_of<T, false, false, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
 }
 
-// As panel_block, for at most gemm_rows rows and a panel whose first `cols` columns belong to C.
+// As panel_block, for at most tall_rows rows and a panel whose first `cols` columns belong to C.
 template <class T>
 void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k, const T* a,
                   int64_t lda, const T* panel, Sum<T>* c, int64_t ldc) {
   constexpr int64_t width = panel_cols<T>;
-  Sum<T> block[gemm_rows * width];
+  Sum<T> block[tall_rows * width];
   for (int64_t r = 0; add && r < rows; ++r)
     std::fill(std::copy_n(c + r * ldc, cols, block + r * width), block + (r + 1) * width,
               Sum<T>{0});
@@ -124,8 +133,13 @@ class PlainOperands {
   using Element = T;                              ///< of a panel
   static constexpr int64_t rows_per_element = 1;  ///< rows of B that an element of a panel holds
 
-  /// For blocks of at most `rows` rows of A and `step` rows of B.
+  /// For at most `rows` rows of A and `step` rows of B.
   PlainOperands(const Product<T>& g, int64_t /*rows*/, int64_t /*step*/) : g_(g) {}
+  /// Rows of a block of sums.
+  static int64_t block_rows(const Product<T>& g) {
+    const bool aliased = g.lda * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
+    return g.trans_a && aliased ? detail::tall_rows : gemm_rows;
+  }
   /// Called before a block of op(A), from row i and column p, is multiplied.
   void take_rows(int64_t /*i*/, int64_t /*rows*/, int64_t /*p*/, int64_t /*k*/) {}
   /// See detail::pack_panel.
@@ -150,11 +164,12 @@ void panel_gemm(const Product<T>& g, Done&& done) {
   constexpr int64_t per = Operands::rows_per_element, width = panel_cols<Element>;
   const int64_t steps = ceil_div(g.k, per * k_step);
   const int64_t step = padded<Element>(ceil_div(g.k, per * steps)) * per;
-  const int64_t row_step =
-      near_bytes / static_cast<int64_t>(sizeof(Element)) / (step / per) / gemm_rows * gemm_rows;
   const bool far = g.n * g.k * static_cast<int64_t>(sizeof(T)) > far_bytes;
   const int64_t panel_lines = per * k_step * width * static_cast<int64_t>(sizeof(T)) / 64;
   const Scratch<Element> panel(k_step * width);
+  const int64_t block = Operands::block_rows(g);
+  const int64_t row_step =
+      near_bytes / static_cast<int64_t>(sizeof(Element)) / (step / per) / block * block;
   Operands operands(g, std::min(row_step, g.m), step);
   for (int64_t i0 = 0; i0 < g.m; i0 += row_step)
     for (int64_t j0 = 0; j0 < g.n; j0 += col_step)
@@ -162,7 +177,7 @@ void panel_gemm(const Product<T>& g, Done&& done) {
         const int64_t i1 = std::min(i0 + row_step, g.m), j1 = std::min(j0 + col_step, g.n);
         const int64_t k = std::min(step, g.k - p), elements = ceil_div(k, per);
         const bool add = g.add || p > 0, last = p + k == g.k;
-        const int64_t blocks = ceil_div(i1 - i0, gemm_rows);
+        const int64_t blocks = ceil_div(i1 - i0, block);
         const int64_t lines = ceil_div(panel_lines, blocks);  // to prefetch per block
         operands.take_rows(i0, i1 - i0, p, k);
         for (int64_t j = j0; j < j1; j += width) {
@@ -171,8 +186,8 @@ void panel_gemm(const Product<T>& g, Done&& done) {
           Prefetch<T> next = j + cols < j1 ? Prefetch<T>(g, step, p, j + cols)
                              : !last       ? Prefetch<T>(g, step, p + k, j0)
                                            : Prefetch<T>(g, step, 0, j1 < g.n ? j1 : 0);
-          for (int64_t i = i0; i < i1; i += gemm_rows) {
-            const int64_t rows = std::min(gemm_rows, i1 - i);
+          for (int64_t i = i0; i < i1; i += block) {
+            const int64_t rows = std::min(block, i1 - i);
             if (far) next.next(lines);
             T* c = g.c + i * g.ldc + j;
             const Element* a = operands.a_at(i, p);
