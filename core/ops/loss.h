@@ -1,5 +1,5 @@
 #pragma once
-// Losses. Reduction::mean has the same divisor as in PyTorch.
+// Losses. Reduction::mean has the same divisor as in PyTorch. Weights cannot require grad.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -30,36 +30,70 @@ struct NLLLossOptions {
 /// indices, int64 (...). Reduction::mean divides by the total class weight of the targets not
 /// ignored, and is NaN if all are ignored. cross_entropy fuses log_softmax and this loss.
 Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOptions& options = {});
+struct KLDivOptions {
+  Reduction reduction = Reduction::mean;  ///< mean by default
+  bool log_target = false;                ///< the target holds log-probabilities
+};
 /// Kullback-Leibler divergence, elementwise: t (log t - x) for the input x, log-probabilities, and
-/// the target t, probabilities (0 where t is 0 and x finite). With log_target, t holds
-/// log-probabilities too, and the divergence is e^t (t - x). Reduction::mean divides by the number
-/// of elements; PyTorch's "batchmean" is kl_div(input, target, Reduction::sum) / input.size(0).
-Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
-              bool log_target = false);
+/// the target t, probabilities (0 where t is 0 and x finite). With log_target, the divergence is
+/// e^t (t - x). Reduction::mean divides by the number of elements; PyTorch's "batchmean" is
+/// kl_div(input, target, {.reduction = Reduction::sum}) / input.size(0).
+Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
+
+/// For losses without other options.
+struct LossOptions {
+  Reduction reduction = Reduction::mean;  ///< mean by default
+};
 /// |input - target|; the gradient is 0 where they are equal.
-Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
+Tensor l1_loss(const Tensor& input, const Tensor& target, const LossOptions& options = {});
+/// (input - target)^2
+Tensor mse_loss(const Tensor& input, const Tensor& target, const LossOptions& options = {});
+/// max(0, 1 - t x) for scores x and targets t, each -1 or 1; the gradient is 0 where t x is 1.
+/// Throws Error for other targets. Cortes & Vapnik 1995.
+Tensor hinge_loss(const Tensor& scores, const Tensor& targets, const LossOptions& options = {});
+
+struct SmoothL1LossOptions {
+  Reduction reduction = Reduction::mean;  ///< mean by default
+  double beta = 1;                        ///< the distance at which the loss becomes linear
+};
 /// With d = |input - target|: d^2 / (2 beta) where d < beta, else d - beta/2. With beta = 0 this is
 /// l1_loss. Girshick 2015, arXiv 1504.08083, equation 3.
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
-                      Reduction reduction = Reduction::mean, double beta = 1);
-/// max(0, 1 - t x) for scores x and targets t, each -1 or 1; the gradient is 0 where t x is 1.
-/// Throws Error for other targets. Cortes & Vapnik 1995.
-Tensor hinge_loss(const Tensor& scores, const Tensor& targets,
-                  Reduction reduction = Reduction::mean);
-/// 1/C sum_{c != t} max(0, margin - x_t + x_c): x (..., C), targets t class indices, int64 (...).
-/// This is torch.nn.MultiMarginLoss with p = 1.
+                      const SmoothL1LossOptions& options = {});
+
+struct MultiMarginLossOptions {
+  Reduction reduction = Reduction::mean;  ///< mean by default
+  double margin = 1;                      ///< by which the true class should win
+  int p = 1;                              ///< the exponent, 1 or 2
+  Tensor class_weights = {};              ///< a factor per true class, (C); 1 if undefined
+};
+/// w_t/C sum_{c != t} max(0, margin - x_t + x_c)^p: x (..., C), targets t class indices, int64
+/// (...), w the class weights. Reduction::mean divides by the number of examples. This is
+/// torch.nn.MultiMarginLoss.
 Tensor multi_margin_loss(const Tensor& x, const Tensor& targets,
-                         Reduction reduction = Reduction::mean, double margin = 1);
-/// (input - target)^2
-Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
+                         const MultiMarginLossOptions& options = {});
+
+struct BCEOptions {
+  Reduction reduction = Reduction::mean;  ///< mean by default
+  Tensor weights = {};  ///< a factor per element, broadcast to the input; 1 if undefined
+};
 /// -(t log p + (1-t) log(1-p)) for probabilities p and targets t, each logarithm clamped to at
-/// least -100. Throws Error if p is outside [0, 1]. For logits use
-/// binary_cross_entropy_with_logits, which stays exact where p would round to 0 or 1.
+/// least -100. Reduction::mean divides by the number of elements, whatever their weights. Throws
+/// Error if p is outside [0, 1]. For logits use binary_cross_entropy_with_logits, which stays exact
+/// where p would round to 0 or 1.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
-                            Reduction reduction = Reduction::mean);
-/// -(t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x and targets t, without overflow:
-/// where x is infinite, 0 if t is the class that x is certain of, else infinity.
+                            const BCEOptions& options = {});
+struct BCEWithLogitsOptions {
+  Reduction reduction = Reduction::mean;  ///< mean by default
+  Tensor weights = {};  ///< a factor per element, broadcast to the logits; 1 if undefined
+  /// A factor w of the first term, broadcast to the logits; 1 if undefined. (Negative) / (positive)
+  /// examples per class give both the same influence.
+  Tensor positive_weights = {};
+};
+/// -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x and targets t, without overflow:
+/// where x is infinite, 0 if t is the class that x is certain of, else infinity. Reduction::mean
+/// divides by the number of elements, whatever their weights.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
-                                        Reduction reduction = Reduction::mean);
+                                        const BCEWithLogitsOptions& options = {});
 
 }  // namespace gradus

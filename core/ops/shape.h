@@ -7,10 +7,9 @@ namespace gradus {
 
 /// Concatenates along an existing axis. All other sizes and the dtype must agree.
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
-namespace core {
-/// Stacks along a new axis at `dim`; all shapes must agree.
+/// Stacks along a new axis at `dim`; all shapes must agree. With `using namespace std` as well as
+/// std::stack in scope, write gradus::stack.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
-}  // namespace core
 /// As Tensor::split, but for any number of pieces (a Shape holds at most max_rank sizes).
 std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim);
 /// The entries of x along dim, as views without that axis. Backward joins their gradients in one

@@ -105,7 +105,7 @@ Tensor attention_overlay(const Tensor& images, const Tensor& weights) {
 
 void draw_attention(const std::string& path, const Tensor& images, const Tensor& weights) {
   const Tensor overlay = attention_overlay(images, weights);
-  const Tensor pairs = core::stack({images.expand(overlay.shape()), overlay}, 1).flatten(0, 1);
+  const Tensor pairs = stack({images.expand(overlay.shape()), overlay}, 1).flatten(0, 1);
   models::write_png(path, models::image_grid(pairs, 8, picture_scale(images.size(2))));
 }
 

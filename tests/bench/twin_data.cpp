@@ -33,7 +33,7 @@ NamedTensors data_of(const std::vector<std::pair<const char*, Tensor Batch::*>>&
   for (const auto& field : fields) {
     std::vector<Tensor> column;
     for (const Batch& batch : batches) column.push_back(batch.*field.second);
-    out.emplace_back(std::string("train.") + field.first, core::stack(column));
+    out.emplace_back(std::string("train.") + field.first, stack(column));
     out.emplace_back(std::string("validation.") + field.first, validation.*field.second);
   }
   return out;

@@ -26,7 +26,7 @@ void check_training(const File& file, const typename Model::Config& config, Loss
     for (int64_t step = 0; step < 20; ++step) {
       const std::vector<Tensor> parts = losses(model, step, dtype);
       optimizer.zero_grad();
-      sum(core::stack(parts)).backward();
+      sum(stack(parts)).backward();
       if (step == 0)
         for (const auto& [name, p] : model.named_parameters()) {
           CAPTURE(name);
