@@ -23,7 +23,8 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # that save steps: a loss in a fifth of the steps. Adagrad and Lion could go. 250 for what Llama's family has
     # (sizes of heads, biases of queries, keys and values, frequencies of rotary positions), and for LoRA. 190 for
     # caches whose sequences differ in length (many texts are generated at once), and for updates read from adapters.
-    "nn and optim without ranks": (3440, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
+    # 10 so that the layers of a Sequential draw their weights in the order written, whatever the compiler.
+    "nn and optim without ranks": (3450, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
     # Not planned: one run on several machines.
     "optim/parallel, optim/mpi": (1150, ["optim/parallel", "optim/mpi"], []),
     "models without data, folder": (3500, ["models"], ["models/data", "models/folder"]),
@@ -34,8 +35,9 @@ ROOMS = {  # name: (limit, folders, folders left out)
     "models/folder": (3900, ["models/folder"], []),
     # 1,100 more than planned, for the page of a run (examples/page): what a model does while it trains is seen, asked
     # and changed without a second program. Answers about images and the statistics of layers could go. 130 for
-    # TensorBoard's event files (examples/logs); runs are compared there with those of other libraries.
-    "examples": (8730, ["examples"], []),
+    # TensorBoard's event files (examples/logs); runs are compared there with those of other libraries. 80 for errors
+    # that name the flag that was meant, and the data that are missing; edit_distance could go.
+    "examples": (8810, ["examples"], []),
 }
 LARGE_FOLDERS = {"core/ops", "tests/ops", "examples"}  # one file per family of ops, per program
 
