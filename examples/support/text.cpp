@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <numeric>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace gradus {
@@ -45,18 +43,19 @@ std::string as_clock(double seconds) {
   return text;
 }
 
+// distance[i][j]: between the first i characters of a and the first j of b. Damerau 1964.
 size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);  // from a's first i characters to each beginning of b
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+  std::vector<std::vector<size_t>> distance(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i)
+    for (size_t j = 0; j <= b.size(); ++j) {
+      size_t& least = distance[i][j] = std::max(i, j);
+      if (i == 0 || j == 0) continue;
+      const size_t replaced = distance[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      least = std::min({replaced, distance[i - 1][j] + 1, distance[i][j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        least = std::min(least, distance[i - 2][j - 2] + 1);
     }
-  }
-  return row.back();
+  return distance[a.size()][b.size()];
 }
 
 std::string fingerprint(const std::string& text) {

@@ -113,7 +113,8 @@ TEST_CASE("flags: an unknown one is answered by the nearest", "[support]") {
     }
     return "";
   };
-  CHECK(refusal({"--szie", "3"}) == "--szie: unknown flag (see --help)");  // two letters of four
+  CHECK(refusal({"--szie", "3"}) == "--szie: unknown flag; did you mean --size? (see --help)");
+  CHECK(refusal({"--sigh", "3"}) == "--sigh: unknown flag (see --help)");  // two letters of four
   CHECK(refusal({"--sise", "3"}) == "--sise: unknown flag; did you mean --size? (see --help)");
   CHECK(refusal({"--the_rate=0.5"}) ==
         "--the_rate: unknown flag; did you mean --the-rate? (see --help)");
@@ -126,13 +127,16 @@ TEST_CASE("flags: an unknown one is answered by the nearest", "[support]") {
         "--nota: unknown flag; did you mean --note? (see --help)");
 }
 
-TEST_CASE("edit distance: insertions, deletions and replacements", "[support]") {
+TEST_CASE("edit distance: insertions, deletions, replacements and swaps", "[support]") {
   CHECK(edit_distance("", "") == 0);
   CHECK(edit_distance("", "abc") == 3);
   CHECK(edit_distance("abc", "") == 3);
   CHECK(edit_distance("kitten", "sitting") == 3);
   CHECK(edit_distance("sunday", "saturday") == 3);
-  CHECK(edit_distance("ab", "ba") == 2);
+  CHECK(edit_distance("ab", "ba") == 1);
+  CHECK(edit_distance("model", "modle") == 1);
+  CHECK(edit_distance("abcd", "badc") == 2);
+  CHECK(edit_distance("ca", "abc") == 3);  // no change within a swapped pair
 }
 
 TEST_CASE("missing_file: one path, or several separated by commas", "[support]") {
