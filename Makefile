@@ -246,16 +246,21 @@ examples: $(PROGRAMS)  ## builds the programs, build/bin/*
 bench: $(BUILD)/bin/bench  ## builds and runs the benchmark
 	+$(call run,$(BUILD)/bin/bench)
 
+# The first Python that has PyTorch.
+pythons := python3 /usr/bin/python3
+torch_python = $(or $(shell for p in $(pythons); do $$p -c 'import torch' 2>/dev/null && echo $$p && break; done),$(error \
+  no Python with PyTorch: tried $(pythons). On Debian the package is python3-torch))
+
 bench-peers: $(BUILD)/bin/bench  ## runs the benchmark and the same in PyTorch (Debian: python3-torch)
-	+$(call run,/usr/bin/python3 tests/bench/peers.py)
+	+$(call run,$(torch_python) tests/bench/peers.py)
 
 bench-ddp: $(BUILD)/bin/bench  ## times several ranks beside PyTorch's DistributedDataParallel (Debian: openmpi-bin)
 	+$(quiet)$(MAKE) --no-print-directory MPI=1 all
-	+$(call run,/usr/bin/python3 tests/bench/ddp.py --bin $(BUILD)/bin)
+	+$(call run,$(torch_python) tests/bench/ddp.py --bin $(BUILD)/bin)
 
 bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_gpt  ## trains a BERT and a GPT here and in PyTorch
-	+$(call run,/usr/bin/python3 tests/bench/twins.py bert --bin $(BUILD)/bin)
-	+$(call run,/usr/bin/python3 tests/bench/twins.py gpt --bin $(BUILD)/bin)
+	+$(call run,$(torch_python) tests/bench/twins.py bert --bin $(BUILD)/bin)
+	+$(call run,$(torch_python) tests/bench/twins.py gpt --bin $(BUILD)/bin)
 
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)

@@ -2,6 +2,7 @@
 // Layers applied one after the other.
 
 #include <algorithm>
+#include <optional>
 
 #include "gradus/core/tensor/recompute.h"
 #include "gradus/nn/module.h"
@@ -15,36 +16,53 @@ concept Layer = std::copy_constructible<L> && requires(L& layer, const Tensor& x
 };
 
 /// Applies its layers one after the other; an empty one returns its input.
-///   nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1));
+///   nn::Sequential net{nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1)};
+/// Layers are given in braces, which C++ evaluates from left to right: they draw their weights in the
+/// order written. It may evaluate the arguments of a call in any order, so that two compilers would
+/// make different nets from one seed; parentheses therefore do not compile.
 /// Modules become children named by their index, as in PyTorch: here "0" and "2", so the first
 /// parameter is "0.weight". A Module captured by a lambda is not registered: its parameters are
 /// neither listed nor trained.
 class Sequential : public Module {
-  template <class... Layers>  // a single Sequential argument: the copy constructor
-  static constexpr bool is_copy = sizeof...(Layers) == 1 &&
-                                  (std::same_as<Layers, Sequential> && ...);
-
  public:
-  /// Layers in order. A single Sequential is copied instead.
-  template <class... Layers>
-  requires(!is_copy<Layers...>) && (Layer<Layers> && ...) explicit Sequential(Layers... layers) {
-    (add(std::move(layers)), ...);
+  /// One layer of any type.
+  class Item {
+   public:
+    template <class L>
+    requires(!std::same_as<L, Item>) && Layer<L> Item(L layer) {
+      if constexpr (std::derived_from<L, Module>) module_.emplace(layer);
+      apply_ = std::move(layer);
+    }
+
+   private:
+    friend class Sequential;
+    std::function<Tensor(const Tensor&)> apply_;
+    std::optional<Module> module_;
+  };
+
+  Sequential() = default;
+  /// Layers in order. {other}, a single Sequential, makes a copy: it has other's layers.
+  explicit Sequential(std::initializer_list<Item> layers) {
+    const bool one = layers.size() == 1;  // compilers differ in whether {other} calls this
+    if (const auto* other = one ? layers.begin()->apply_.target<Sequential>() : nullptr)
+      for (const Item& layer : other->layers_) add(layer);
+    else
+      for (const Item& layer : layers) add(layer);
   }
   Tensor operator()(Tensor x) const {
-    for (const auto& layer : layers_) x = layer(x);
+    for (const Item& layer : layers_) x = layer.apply_(x);
     return x;
   }
   /// Number of layers.
   int64_t size() const { return std::ssize(layers_); }
 
  private:
-  template <class L>
-  void add(L layer) {
-    if constexpr (std::derived_from<L, Module>) child(std::to_string(layers_.size()), layer);
-    layers_.emplace_back(std::move(layer));
+  void add(const Item& layer) {
+    if (layer.module_) child(std::to_string(layers_.size()), *layer.module_);
+    layers_.push_back(layer);
   }
 
-  std::vector<std::function<Tensor(const Tensor&)>> layers_;
+  std::vector<Item> layers_;
 };
 
 /// Applies layers to the tensors that pass from layer to layer, `state`: calls layer(i, state) for i

@@ -153,8 +153,8 @@ Tensor from_data(const std::vector<std::vector<T>>& rows) {
   }
   return from_data(values, {std::ssize(rows), static_cast<int64_t>(columns)});
 }
-/// Bytes, such as pixels, as floating-point values 0 to 255. Throws Error unless there are
-/// shape.numel() of them. (from_data converts bytes to int64, as it does all integers.)
+/// Bytes, such as pixels, as numbers 0 to 255 in floating point: '7' becomes 55, its code, not 7. Throws
+/// Error unless there are shape.numel() of them. (from_data makes them int64, as all integers.)
 Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtype = float32);
 
 // ---- memory of another owner ----

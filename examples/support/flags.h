@@ -100,6 +100,8 @@ class Flags {
   static std::string kind_of(const models::Choice&) { return "NAME"; }
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
+  /// Throws Error if there are arguments that were not read, naming the flag nearest to the first one.
+  void expect_none(const std::vector<std::string>& unread) const;
   models::Fields stored() const;
   /// Checks whether a file's value has replaced `typed_value`, the command line's. If so, restores
   /// `typed_value` if the flag is in `may_change`, else throws Error. Returns whether it has.

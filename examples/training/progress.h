@@ -21,7 +21,8 @@ class Progress {
   /// Reports that step number `step` is done, with this loss. `seconds_besides`: how long
   /// everything but steps (evaluation, saving) will still take, for the time left.
   void update(int64_t step, double loss, double seconds_besides);
-  /// Reports progress of `what`, something other than steps: `done` of its `total` parts.
+  /// Reports progress of `what`, something other than steps: `done` of its `total` parts. Shown on a
+  /// terminal only.
   void part(const std::string& what, int64_t done, int64_t total);
   /// Prints a line that later progress does not overwrite, and calls go_on().
   void note(const std::string& line);

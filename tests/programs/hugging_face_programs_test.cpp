@@ -252,6 +252,20 @@ TEST_CASE("Hugging Face: PyTorch reads what gradus wrote, and weights.py moves w
   check_same_files(scratch / "model.safetensors", original);
 }
 
+TEST_CASE("weights.py: --help works in a Python without PyTorch", "[hugging_face][python]") {
+  if (std::system("python3 -c '' 2>/dev/null") != 0) {
+    WARN("no python3 here: not checked");
+    return;
+  }
+  const TemporaryFolder scratch;
+  const std::string output = scratch / "output",
+                    bare = "python3 -S " + gradus::testing::source_path("examples/weights.py ");
+  CHECK(std::system((bare + "--help >" + output + " 2>&1").c_str()) == 0);
+  CHECK_THAT(read_file(output), Contains("usage: python3 weights.py to-safetensors IN.bin"));
+  CHECK(std::system((bare + "to-torch a b >" + output + " 2>&1").c_str()) != 0);
+  CHECK_THAT(read_file(output), Contains("weights.py: needs PyTorch, which this Python lacks: "));
+}
+
 TEST_CASE("Hugging Face: damaged files are refused unless still valid", "[hugging_face][hostile]") {
   TemporaryFolder scratch;
   const std::string dir = scratch / "gpt2", config = dir + "/config.json";

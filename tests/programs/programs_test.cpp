@@ -99,6 +99,13 @@ TEST_CASE("a trained model generates text, the same for the same seed") {
   const Result unknown = run("generate", ask + " --prompt '#'");
   CHECK(unknown.status == 1);
   CHECK_THAT(unknown.output, Contains("\"#\""));
+  const std::string file = scratch / "out/model.safetensors", none = scratch / "none";
+  CHECK(run("generate", "--model '" + file + "'").output ==
+        "generate: " + file + ": expected a model's folder, got a file\n");
+  CHECK(run("generate", "--model '" + none + "'").output ==
+        "generate: --model: " + none + ": no such file or folder\n");
+  CHECK(run("generate", "--modle x").output ==
+        "generate: --modle: unknown flag; did you mean --model? (see --help)\n");
   const Result wrong = run("generate", ask + " --top-p 2");
   CHECK(wrong.status == 1);
   CHECK_THAT(wrong.output, Contains("--top-p") && Contains("1"));

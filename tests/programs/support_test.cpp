@@ -4,12 +4,13 @@
 #include <filesystem>
 #include <limits>
 
+#include "examples/logs/loss_log.h"
+#include "examples/logs/step_log.h"
 #include "examples/support/flags.h"
+#include "examples/support/source_text.h"
 #include "examples/support/text.h"
 #include "examples/training/finite.h"
-#include "examples/logs/loss_log.h"
 #include "examples/training/run_folder.h"
-#include "examples/logs/step_log.h"
 #include "examples/training/task.h"
 #include "gradus/core/ops/factories.h"
 #include "tests/support/programs.h"
@@ -101,6 +102,53 @@ TEST_CASE("flags: parse_known ignores unknown ones", "[support]") {
   CHECK_THROWS_WITH(Settings().parse({"--other", "3", "--size", "0"}, true),
                     Contains("--size: expected a whole number from 1 to 100"));
   CHECK_THROWS_WITH(Settings().parse({"--note"}, true), Contains("--note"));
+}
+
+TEST_CASE("flags: an unknown one is answered by the nearest", "[support]") {
+  const auto refusal = [](std::vector<std::string> arguments) -> std::string {
+    try {
+      Settings().parse(std::move(arguments));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(refusal({"--szie", "3"}) == "--szie: unknown flag; did you mean --size? (see --help)");
+  CHECK(refusal({"--sigh", "3"}) == "--sigh: unknown flag (see --help)");  // two letters of four
+  CHECK(refusal({"--sise", "3"}) == "--sise: unknown flag; did you mean --size? (see --help)");
+  CHECK(refusal({"--the_rate=0.5"}) ==
+        "--the_rate: unknown flag; did you mean --the-rate? (see --help)");
+  CHECK(refusal({"--theerat", "1"}) ==
+        "--theerat: unknown flag; did you mean --the-rate? (see --help)");
+  CHECK(refusal({"--hlp"}) == "--hlp: unknown flag; did you mean --help? (see --help)");
+  CHECK(refusal({"--fast", "--elsewhere"}) == "--elsewhere: unknown flag (see --help)");
+  CHECK(refusal({"stray"}) == "\"stray\": expected a flag (see --help)");
+  CHECK(refusal({"stray", "--nota=a"}) ==
+        "--nota: unknown flag; did you mean --note? (see --help)");
+}
+
+TEST_CASE("edit distance: insertions, deletions, replacements and swaps", "[support]") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("abc", "") == 3);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(edit_distance("sunday", "saturday") == 3);
+  CHECK(edit_distance("ab", "ba") == 1);
+  CHECK(edit_distance("model", "modle") == 1);
+  CHECK(edit_distance("abcd", "badc") == 2);
+  CHECK(edit_distance("ca", "abc") == 3);  // no change within a swapped pair
+}
+
+TEST_CASE("missing_file: one path, or several separated by commas", "[support]") {
+  const TemporaryFolder scratch;
+  write_file_atomically(scratch / "a", "1");
+  write_file_atomically(scratch / "b,c", "1");
+  const std::string a = scratch / "a", none = scratch / "none";
+  CHECK(missing_file(a).empty());
+  CHECK(missing_file(a + ',' + scratch.path.string()).empty());
+  CHECK(missing_file(scratch / "b,c").empty());
+  CHECK(missing_file(none) == none);
+  CHECK(missing_file(a + ',' + none + ',' + a) == none);
 }
 
 TEST_CASE("numbers are parsed completely or refused", "[support]") {
