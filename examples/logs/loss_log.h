@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "examples/pictures/plot.h"
+#include "examples/logs/step_log.h"
 
 namespace gradus {
 
@@ -50,8 +50,10 @@ class LossLog {
   int64_t rows_after(int64_t step) const;
   /// The last row as a line to print, such as "step 250 train 2.0113 val 2.0891 accuracy 0.4312".
   std::string last_line() const;
-  /// The plot of both losses, FOLDER/loss.png.
-  Picture picture(const std::string& title, const std::string& loss_name) const;
+  /// The plot of the steps' losses and of both estimates, FOLDER/loss.png. Its axis is logarithmic
+  /// if the largest estimate is more than five times the smallest.
+  Picture picture(const std::string& title, const std::string& loss_name,
+                  const LossCurve& steps) const;
 
  private:
   void append(const Row& row);

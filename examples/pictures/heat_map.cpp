@@ -43,6 +43,7 @@ HeatMap alignment(std::string path, std::string title, const Tensor& weights,
                   const std::vector<std::string>& source, const std::vector<std::string>& target) {
   HeatMap map = heat_map(std::move(path), std::move(title), {"", weights, target, source});
   map.names_on_top = true;
+  map.x_label = "source tokens", map.y_label = "written tokens";
   check_heat_map(map);
   return map;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Plots of curves and matrices. Only plot.cpp uses gnuplot.
+// Plots of curves and matrices, and images with words. Only plot.cpp uses gnuplot.
 
 #include <chrono>
 #include <future>
@@ -9,21 +9,34 @@
 #include <vector>
 
 #include "examples/pictures/heat_map.h"
+#include "examples/pictures/tiles.h"
 
 namespace gradus {
+
+enum class Stroke {
+  solid,
+  dashed,  ///< for a curve that may coincide with a solid one
+  faint    ///< thin
+};
 
 /// A curve or point cloud: its name in the legend and its points (x, y).
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
+  Stroke stroke = Stroke::solid;
+  std::string colour = {};  ///< "#rrggbb"; default: the next of ten
+  /// Of a cloud: circle, square, triangle, diamond or cross, or a character to draw at each point;
+  /// default: a circle, from the eleventh cloud on another form.
+  std::string mark = {};
 };
 
 /// A plot and its PNG file.
 struct Picture {
   std::string path, title, x_label, y_label;
   std::vector<Series> series;
-  bool log_y = false;   ///< logarithmic axis; values that are not positive are left out
-  bool clouds = false;  ///< points without lines, legend at the side
+  bool log_y = false;       ///< logarithmic axis; values that are not positive are left out
+  bool clouds = false;      ///< points without lines, legend at the side
+  std::string ground = {};  ///< "#rrggbb", the background; default: white
 };
 
 /// Draws the plot. Returns "" or, on failure, the reason, for example that gnuplot is not
@@ -39,6 +52,9 @@ void write_csv(const std::string& path, const Picture& picture);
 /// fail.
 std::string draw_or_write(const Picture& picture);
 std::string draw_or_write(const HeatMap& map);
+/// Draws the images or, if that fails, writes them without any words. Returns a line to print.
+/// Throws Error as check_tiles does, or if both fail.
+std::string draw_or_write(const Tiles& tiles);
 
 /// Draws pictures in the background, one at a time and at most one every ten seconds, so that
 /// training is not slowed down.

@@ -1,6 +1,7 @@
 #pragma once
 // Code shared by the programs that train an image classifier.
 
+#include <cstdio>
 #include <string>
 
 #include "examples/page/probes.h"
@@ -40,12 +41,20 @@ class ClassifierTask : public ImageTask {
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
   }
   void save(const std::string& dir) const override { write_model(dir, model_); }
-  /// Draws the confusion matrix and mistakes, and writes a validation image to try the program
-  /// classify on.
+  /// Draws the confusion matrix, mistakes and attention, and writes a validation image to try the
+  /// program classify on.
   void show() override {
     const models::ImageData& data = corpus_.part(Split::validation);
     const auto outputs = over(Split::validation, [this](const Tensor& x) { return model_(x); });
-    show_mistakes(training_.out, data, outputs.features);
+    show_mistakes(training_.out, data, outputs);
+    const models::ImageBatch first = data.range(0, 16);
+    const Tensor maps = attention(models::normalize(first.images, image_info_.stats)),
+                 predicted = outputs.features.argmax(1).slice(0, 0, first.labels.numel());
+    if (maps.defined())
+      std::printf("attention: %s\n",
+                  draw_or_write(attention_tiles(training_.out + "/attention.png", first, maps,
+                                                predicted, image_info_.class_names))
+                      .c_str());
     write_example();
   }
   std::string what_next(const std::string& dir) const override { return try_with("classify", dir); }

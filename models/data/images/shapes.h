@@ -1,7 +1,9 @@
 #pragma once
 // Synthetic pictures of coloured shapes, with captions.
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,14 @@ struct ShapeImages {
 /// first equally often: "a blue square below a red circle" describes the same picture. Throws Error
 /// unless first >= 0, the options are in range and the pictures take at most 16 GB.
 ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options = {});
+
+/// What a class of drawn shapes looks like.
+struct ShapeLook {
+  std::string form;           ///< circle, square, triangle, cross or diamond
+  std::array<double, 3> rgb;  ///< red, green and blue from 0 to 1
+};
+/// The look of the class with this name, such as "red circle"; nothing if no shape has it.
+std::optional<ShapeLook> shape_of_class(const std::string& name);
 
 /// The caption of the same picture that names the other shape first: "a blue square below a red
 /// circle" for "a red circle above a blue square". Returns a caption of one shape unchanged.
