@@ -48,7 +48,7 @@ class MAETask : public EncoderTask {
         "painted: %s\n",
         draw_or_write(Tiles{.path = training_.out + "/painted.png",
                             .title = "Held-out images, reconstructed from their visible patches",
-                            .images = core::stack(columns, 1).flatten(0, 1),
+                            .images = stack(columns, 1).flatten(0, 1),
                             .across = 6,
                             .headings = {first, second, third, first, second, third}})
             .c_str());

@@ -153,11 +153,10 @@ std::vector<int64_t> mistakes(const LabelledFeatures& logits, const Tensor& pred
 Tiles attention_tiles(std::string path, const models::ImageBatch& batch, const Tensor& weights,
                       const Tensor& predicted, const std::vector<std::string>& class_names) {
   const Tensor overlay = attention_overlay(batch.images, weights);
-  Tiles tiles{
-      .path = std::move(path),
-      .title = "Held-out images, each beside the model's attention: the redder, the more",
-      .images = core::stack({batch.images.expand(overlay.shape()), overlay}, 1).flatten(0, 1),
-      .lines = is_and_taken_for(batch.labels, predicted, class_names, true)};
+  Tiles tiles{.path = std::move(path),
+              .title = "Held-out images, each beside the model's attention: the redder, the more",
+              .images = stack({batch.images.expand(overlay.shape()), overlay}, 1).flatten(0, 1),
+              .lines = is_and_taken_for(batch.labels, predicted, class_names, true)};
   for (int64_t i = 0; i < tiles.across; ++i)
     tiles.headings.emplace_back(i % 2 == 0 ? "image" : "attention");
   return tiles;
