@@ -8,24 +8,24 @@
 
 namespace gradus::nn {
 
-/// A copyable callable from tensor to tensor: a Module, another struct, a function, a lambda.
+/// A copyable callable from tensor to tensor: a Module, another struct, a function or a lambda.
 template <class L>
 concept Layer = std::copy_constructible<L> && requires(L& layer, const Tensor& x) {
   { layer(x) } -> std::convertible_to<Tensor>;
 };
 
-/// Applies its layers one after the other; an empty one returns its input.
+/// Applies its layers one after the other. Without layers it returns its input. Example:
 ///   nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1));
-/// Modules become children named by their index, as in PyTorch: here "0" and "2", so the first
-/// parameter is "0.weight". A Module captured by a lambda is not registered: its parameters are
-/// neither listed nor trained.
+/// Modules become children named by their index, as in PyTorch. Here the names are "0" and "2", and
+/// the first parameter is "0.weight". A Module captured by a lambda is not registered: its
+/// parameters are neither listed nor trained.
 class Sequential : public Module {
-  template <class... Layers>  // a single Sequential argument: the copy constructor
+  template <class... Layers>  // one argument of type Sequential: the copy constructor
   static constexpr bool is_copy = sizeof...(Layers) == 1 &&
                                   (std::same_as<Layers, Sequential> && ...);
 
  public:
-  /// Layers in order. A single Sequential is copied instead.
+  /// Takes the layers in order. A single Sequential is copied instead.
   template <class... Layers>
   requires(!is_copy<Layers...>) && (Layer<Layers> && ...) explicit Sequential(Layers... layers) {
     (add(std::move(layers)), ...);
@@ -34,7 +34,7 @@ class Sequential : public Module {
     for (const auto& layer : layers_) x = layer(x);
     return x;
   }
-  /// Number of layers.
+  /// Returns the number of layers.
   int64_t size() const { return std::ssize(layers_); }
 
  private:
@@ -47,10 +47,10 @@ class Sequential : public Module {
   std::vector<std::function<Tensor(const Tensor&)>> layers_;
 };
 
-/// Applies layers to the tensors that pass from layer to layer, `state`: calls layer(i, state) for i
-/// from 0 to `layers` - 1 and returns the state. If `group` > 0, backward recomputes the activations
-/// of `group` layers at a time, see recompute(): what `layer` refers to must then live until backward
-/// has run. Throws Error if `group` is negative.
+/// Applies layers to `state`, the tensors that pass from layer to layer: calls layer(i, state) for
+/// i from 0 to `layers` - 1, and returns the state. If `group` > 0, backward recomputes the
+/// activations of `group` layers at a time, see recompute(). Everything that `layer` refers to must
+/// then live until backward has run. Throws Error if `group` is negative.
 template <std::invocable<size_t, std::vector<Tensor>&> Apply>
 std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> state,
                               const Apply& layer) {
@@ -67,7 +67,7 @@ std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> 
   return state;
 }
 
-/// As run_stack() for transformer blocks: x (B, T, dim), `mask` as for Block.
+/// Applies transformer blocks to x (B, T, dim) by run_stack(). `mask` is the mask of Block.
 template <class Block>
 Tensor apply_blocks(const std::vector<Block>& blocks, int64_t group, const Tensor& x,
                     const Tensor& mask = {}) {
