@@ -59,8 +59,9 @@ inline constexpr float shift = 0x1.8p+23f;
   return from_bits(bits(magnitude) | (bits(x) & 0x80000000u));
 }
 [[gnu::always_inline]] inline float absolute(float x) { return from_bits(bits(x) & 0x7fffffffu); }
-// Returns the minimum of `most` and x, or `most` if x is NaN. Both must be >= 0, or NaN for x.
-// Floats >= 0 have the same order as their bits, and the minimum of integers is one instruction.
+// Returns the minimum of `most` and x, or `most` if x is NaN. `most` must be >= 0, and x must be
+// >= 0 or NaN. Floats >= 0 have the same order as their bits, and the minimum of integers is one
+// instruction.
 [[gnu::always_inline]] inline float at_most(float most, float x) {
   return from_bits(std::min(bits(most), bits(x)));
 }

@@ -29,7 +29,8 @@ std::vector<Tensor> recompute(F f, const std::vector<Tensor>& inputs) {
   return core::recompute_function(std::move(f), inputs);
 }
 
-/// Recomputes a function of tensors that returns one tensor, or a vector of them:
+/// Returns f(inputs...) like recompute above. f takes tensors and returns a tensor or a vector of
+/// tensors. Example:
 ///   Tensor y = recompute([&](const Tensor& x) { return block(x); }, x);
 template <class F, std::same_as<Tensor>... Inputs>
 auto recompute(F f, const Inputs&... inputs) {

@@ -29,8 +29,8 @@ void add_sampling_flags(Flags& flags, WriterOptions& options);
 
 /// A model and its tokenizer.
 using Writer = models::GgufModel;
-/// Loads the model and tokenizer from options.model, with the updates in options.adapter. Sets
-/// options.text.vocab, and logit_bias in options.text.
+/// Loads the model and the tokenizer from options.model, with the updates in options.adapter. Sets
+/// options.text.vocab from the tokenizer and options.text.sampling from options.logit_bias.
 Writer load_writer(WriterOptions& options);
 
 }  // namespace gradus

@@ -77,7 +77,8 @@ enum class ProductOperands {
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
-/// C (m, n) = op(A) (m, k) op(B) (k, n), or C += op(A) op(B).
+/// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and
+/// C (m, n).
 struct ProductShape {
   ProductOperands operands = ProductOperands::matrices;
   int64_t m = 0, n = 0, k = 0;
