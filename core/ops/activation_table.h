@@ -130,7 +130,7 @@ struct QuickGelu : Swish<1702> {
 };
 
 // The gradient is computed from the input x. The square root of the output would lose the values
-// whose square under- or overflows.
+// for which the square under- or overflows.
 struct ReluSquared {
   static constexpr const char* name = "relu_squared";
   static constexpr bool from_output = false;
