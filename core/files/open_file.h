@@ -20,7 +20,7 @@ class File {
   File& operator=(const File&) = delete;
 
   int descriptor() const { return ::fileno(file_); }
-  /// Throws Error with the reason in errno if `ok`, the success of the last system call, is false.
+  /// Throws Error, with the reason from errno, if the last system call failed (`ok` is false).
   void succeeded(bool ok) const;
   /// Returns the size in bytes. Throws Error unless this is a regular file.
   uint64_t size() const;

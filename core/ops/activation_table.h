@@ -129,8 +129,7 @@ struct QuickGelu : Swish<1702> {
   static constexpr const char* name = "quick_gelu";
 };
 
-// The gradient is computed from the input x. The square root of the output would lose the values
-// for which the square under- or overflows.
+// The gradient is computed from the input x, because the output x^2 may under- or overflow.
 struct ReluSquared {
   static constexpr const char* name = "relu_squared";
   static constexpr bool from_output = false;

@@ -54,7 +54,7 @@ class ProfileScope {
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
-  /// Adds to the FLOPs and bytes of the op whose scope is the outermost one open.
+  /// Adds to the FLOPs and bytes of the op of the outermost open scope.
   static void count(double flops, double bytes) {
     if (current_) add(flops, bytes);
   }
