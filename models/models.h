@@ -1,5 +1,5 @@
 #pragma once
-// Models, their data and their files.
+// Includes models, their data and their files.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/models/bert.h"

@@ -34,15 +34,15 @@ class StepLog {
   };
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  /// Called when a run is resumed at `step`: removes the file's rows after `step`, and a truncated
-  /// last row. Throws Error on a malformed row up to `step`, or if the rows end before `step`; a
-  /// missing file or one with only a header is accepted.
+  /// Prepares the file for a run that is resumed at `step`: removes the rows after `step`, and a
+  /// truncated last row. A missing file or one with only a header is accepted. Throws Error on a
+  /// malformed row up to `step`, and if the rows end before `step`.
   void cut_after(int64_t step);
   void add(const Row& row);
-  /// The losses of all steps, those of the rows that cut_after left in the file included.
+  /// Returns the losses of all steps, including those of rows that cut_after kept in the file.
   const LossCurve& curve() const { return curve_; }
-  /// Appends to the file the rows added since the last flush(), and syncs it to disk. Throws Error
-  /// on failure.
+  /// Appends the rows added since the last flush() to the file, and syncs the file to disk. Throws
+  /// Error on failure.
   void flush();
 
  private:

@@ -19,7 +19,7 @@ enum class Stroke {
   faint    ///< thin
 };
 
-/// A curve or point cloud: its name in the legend and its points (x, y).
+/// A curve or a cloud of points: its name in the legend, and its points (x, y).
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
@@ -30,37 +30,36 @@ struct Series {
   std::string mark = {};
 };
 
-/// A plot and its PNG file.
+/// A plot and the path of its PNG file.
 struct Picture {
   std::string path, title, x_label, y_label;
   std::vector<Series> series;
-  bool log_y = false;       ///< logarithmic axis; values that are not positive are left out
-  bool clouds = false;      ///< points without lines, legend at the side
+  bool log_y = false;       ///< logarithmic y axis; values that are not positive are left out
+  bool clouds = false;      ///< draw points without lines, and the legend at the side
   std::string ground = {};  ///< "#rrggbb", the background; default: white
 };
 
 /// Draws the plot. Returns "" or, on failure, the reason, for example that gnuplot is not
-/// installed; an existing file then stays.
+/// installed. On failure an existing file is unchanged.
 std::string draw_picture(const Picture& picture);
-/// Draws the heat map. Returns "" or, on failure, the reason. Throws Error as check_heat_map does.
+/// Draws the heat map. Returns "" or, on failure, the reason. Throws the errors of check_heat_map.
 std::string draw_picture(const HeatMap& map);
 
-/// Writes the curves' points as a CSV file: name, x, y. Throws Error if that fails.
+/// Writes the points of the curves as a CSV file: name, x, y. Throws Error on failure.
 void write_csv(const std::string& path, const Picture& picture);
-/// Draws the picture or, if that fails, writes its values to NAME.csv instead of NAME.png. Returns
-/// a line to print: the file and, for a CSV file, why it is not a picture. Throws Error if both
-/// fail.
+/// Draws the picture. If that fails, writes its values to NAME.csv instead of NAME.png. Returns a
+/// line to print: the file and, for a CSV file, why it is not a picture. Throws Error if both fail.
 std::string draw_or_write(const Picture& picture);
 std::string draw_or_write(const HeatMap& map);
 /// Draws the images or, if that fails, writes them without any words. Returns a line to print.
 /// Throws Error as check_tiles does, or if both fail.
 std::string draw_or_write(const Tiles& tiles);
 
-/// Draws pictures in the background, one at a time and at most one every ten seconds, so that
-/// training is not slowed down.
+/// Draws pictures in the background, one at a time and at most one every ten seconds, so as not to
+/// slow down training.
 class BackgroundPlot {
  public:
-  /// Draws this picture unless a later call replaces it first.
+  /// Draws this picture, unless a later call replaces it before drawing starts.
   void draw(Picture picture);
   /// Waits for the last picture. Returns "" or, if it could not be drawn, the reason.
   std::string finish();

@@ -11,8 +11,8 @@ struct Digits {
   Tensor labels;  ///< (n) int64 in [0, 10)
 };
 
-/// n digits in a dot-matrix font, 28 x 28, slightly rotated, scaled and shifted, with noise:
-/// training data without a download. Image i depends only on (seed, i).
+/// Returns n digits in a dot-matrix font, 28 x 28, slightly rotated, scaled and shifted, with
+/// noise. They serve as training data without a download. Image i depends only on (seed, i).
 Digits drawn_digits(int64_t n, uint64_t seed);
 
 }  // namespace gradus

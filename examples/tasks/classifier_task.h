@@ -1,5 +1,5 @@
 #pragma once
-// Code shared by the programs that train an image classifier.
+// Code shared by the programs that train image classifiers.
 
 #include <cstdio>
 #include <string>
@@ -17,15 +17,15 @@ struct ClassifierOptions {
   double label_smoothing = 0.1;
 };
 
-/// Declares --label-smoothing and the images' flags.
+/// Declares --label-smoothing and the flags of the images.
 inline void add_flags(Flags& flags, ClassifierOptions& o) {
   flags.add("--label-smoothing", o.label_smoothing, 0, 1, "label smoothing");
   add_flags(flags, o.images);
 }
 
-/// Trains a Model that maps images (B, C, H, W) to logits (B, classes). The model's configuration
-/// has `image` (height and width), `channels` and `classes`, which are set from the data. A program
-/// derives a class that adds info().
+/// A task that trains a Model, which maps images (B, C, H, W) to logits (B, classes). The fields
+/// `image` (height and width), `channels` and `classes` of the model's configuration are set from
+/// the data. A program derives a class that adds info().
 template <class Model>
 class ClassifierTask : public ImageTask {
  public:
@@ -41,8 +41,8 @@ class ClassifierTask : public ImageTask {
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
   }
   void save(const std::string& dir) const override { write_model(dir, model_); }
-  /// Draws the confusion matrix, mistakes and attention, and writes a validation image to try the
-  /// program classify on.
+  /// Draws the confusion matrix, mistakes and attention. Writes a validation image on which the
+  /// program classify can be tried.
   void show() override {
     const models::ImageData& data = corpus_.part(Split::validation);
     const auto outputs = over(Split::validation, [this](const Tensor& x) { return model_(x); });
@@ -72,8 +72,8 @@ class ClassifierTask : public ImageTask {
   }
 
  protected:
-  /// Where the model looks: normalised images (B, C, H, W) -> (B, h, w); undefined if it has no
-  /// attention.
+  /// Returns the attention over normalised images: (B, C, H, W) -> (B, h, w). Undefined if the
+  /// model has no attention.
   virtual Tensor attention(const Tensor&) const { return {}; }
   Score score(Split, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];

@@ -1,5 +1,5 @@
 #pragma once
-// Tokenizers as a GGUF file's metadata. For the library's own use: no public header includes this.
+// Tokenizers as metadata of a GGUF file. Internal: no public header includes this file.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -8,13 +8,15 @@
 
 namespace gradus::models::internal {
 
-/// Adds the keys "tokenizer.ggml...." for a model of `vocab` tokens; without a tokenizer, what says
-/// that there is none. Throws Error on a tokenizer that llama.cpp lacks, or with more tokens.
+/// Adds the keys "tokenizer.ggml...." for a model of `vocab` tokens. If there is no tokenizer, the
+/// keys say so. Throws Error on a tokenizer that llama.cpp does not support, or that has more than
+/// `vocab` tokens.
 void add_gguf_tokenizer(nlohmann::ordered_json& metadata, const Tokenizer* tokenizer,
                         int64_t vocab);
 
-/// The tokenizer that the metadata describe, null if they say that there is none. Throws Error,
-/// naming the key, unless it is of characters or of byte pairs and the model's vocabulary is its.
+/// Returns the tokenizer that the metadata describe, or null if they say that there is none. Throws
+/// Error, naming the key, unless the tokenizer is of characters or of byte pairs and its vocabulary
+/// is that of the model.
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const nlohmann::ordered_json& metadata,
                                                int64_t vocab);
 
