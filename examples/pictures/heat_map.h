@@ -30,7 +30,11 @@ struct HeatMap {
   Shades shades = Shades::grey;
   std::optional<double> largest = {};  ///< default: 1 if grey, else the largest |value|
   bool names_on_top = false;           ///< column names above instead of below
+  bool numbered = true;                ///< false: rows and columns without names show no numbers
 };
+
+/// Images (N, H, W) as one matrix, `columns` of them side by side; N is a multiple of `columns`.
+Tensor tiled(const Tensor& images, int64_t columns);
 
 /// A heat map of one matrix.
 HeatMap heat_map(std::string path, std::string title, Panel panel);

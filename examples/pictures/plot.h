@@ -16,6 +16,7 @@ namespace gradus {
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
+  std::vector<std::string> labels = {};  ///< texts beside the points: none, or one each
 };
 
 /// A plot and its PNG file.

@@ -5,6 +5,7 @@
 
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/runtime/random.h"
+#include "gradus/models/data/images/images.h"
 
 namespace gradus {
 namespace {
@@ -57,6 +58,16 @@ Digits drawn_digits(int64_t n, uint64_t seed) {
     digits.labels.data<int64_t>()[i] = digit;
   }
   return digits;
+}
+
+Digits read_digits(const std::string& source) {
+  if (source.empty()) return drawn_digits(10000, 0);
+  const models::ImageData data = models::read_images(source).train;
+  const Shape shape = data.shape();
+  core::check(shape[1] == 1 && shape[2] % 4 == 0 && shape[3] % 4 == 0, source,
+              ": expected grey images with sides that are multiples of 4, got ", shape);
+  const models::ImageBatch all = data.range(0, data.size());
+  return {all.images.squeeze(1), all.labels};
 }
 
 }  // namespace gradus

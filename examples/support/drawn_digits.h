@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -14,5 +15,9 @@ struct Digits {
 /// n digits in a dot-matrix font, 28 x 28, slightly rotated, scaled and shifted, with noise:
 /// training data without a download. Image i depends only on (seed, i).
 Digits drawn_digits(int64_t n, uint64_t seed);
+
+/// The training images of `source`, such as "mnist:DIR" (models::read_images), or 10,000 drawn digits
+/// if it is empty. Throws Error unless the images are grey and their sides multiples of four.
+Digits read_digits(const std::string& source);
 
 }  // namespace gradus
