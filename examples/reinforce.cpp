@@ -26,8 +26,8 @@ namespace {
 
 // ---- the cart and its pole: Barto, Sutton & Anderson 1983, with the constants of gym's CartPole-v1 ----
 
-constexpr int64_t longest = 500;      // steps of an episode
-constexpr double solved = 475;        // mean return of 100 episodes
+constexpr int64_t longest = 500;  // steps of an episode
+constexpr double solved = 475;    // mean return of 100 episodes
 constexpr size_t window = 100;
 
 /// Position of the cart (m) and angle of the pole from the vertical (rad), each with its rate per s.
@@ -127,19 +127,25 @@ Tensor loss_of(const nn::Sequential& policy, const nn::Sequential& baseline,
 /// The mean of the last 100 numbers, or of all if there are fewer.
 double recent_mean(const std::vector<double>& x) {
   const size_t n = std::min(x.size(), window);
-  return std::accumulate(x.end() - static_cast<std::ptrdiff_t>(n), x.end(), 0.0) / static_cast<double>(n);
+  return std::accumulate(x.end() - static_cast<std::ptrdiff_t>(n), x.end(), 0.0) /
+         static_cast<double>(n);
 }
 
 void draw(const std::vector<double>& returns, const Options& o) {
-  Picture picture{o.out + "/returns.png", "REINFORCE on CartPole: the return is the number of steps before the pole falls",
-                  "episode", "return", {{"return", {}}, {"mean of the last 100", {}}, {"solved: 475", {}}}};
+  Picture picture{o.out + "/returns.png",
+                  "REINFORCE on CartPole: for how many steps the pole stays up",
+                  "episode",
+                  "return",
+                  {{"one episode", {}}, {"mean of 100", {}}, {"solved: 475", {}}},
+                  false,
+                  true};
   for (size_t i = 0; i < returns.size(); ++i) {
     const auto x = static_cast<double>(i + 1);
+    const auto end = returns.begin() + static_cast<std::ptrdiff_t>(i + 1);
     picture.series[0].points.emplace_back(x, returns[i]);
-    picture.series[1].points.emplace_back(
-        x, recent_mean({returns.begin(), returns.begin() + static_cast<std::ptrdiff_t>(i + 1)}));
+    picture.series[1].points.emplace_back(x, recent_mean({returns.begin(), end}));
+    picture.series[2].points.emplace_back(x, solved);
   }
-  picture.series[2].points = {{1, solved}, {static_cast<double>(returns.size()), solved}};
   std::printf("%s\n", draw_or_write(picture).c_str());
 }
 
@@ -159,8 +165,10 @@ int run(int argc, char** argv) {
   manual_seed(o.seed);
 
   const State next = push({0.1, -0.2, 0.05, 0.3}, 1);
-  std::printf("position 0.1, velocity -0.2, angle 0.05, spin 0.3, pushed to the right: "
-              "%.4f, %.4f, %.4f, %.4f\n", next.position, next.velocity, next.angle, next.spin);
+  std::printf(
+      "position 0.1, velocity -0.2, angle 0.05, spin 0.3, pushed to the right: "
+      "%.4f, %.4f, %.4f, %.4f\n",
+      next.position, next.velocity, next.angle, next.spin);
 
   const nn::Sequential policy = network(2), baseline = network(1);
   std::vector<Tensor> parameters = policy.parameters();

@@ -38,8 +38,8 @@ struct Codes {
 
 /// The ELBO's two parts, in nats per image.
 struct Bound {
-  Tensor reconstruction;  // -log p(x | z)
-  Tensor divergence;      // KL(q(z | x) || N(0, I))
+  Tensor reconstruction;                                       // -log p(x | z)
+  Tensor divergence;                                           // KL(q(z | x) || N(0, I))
   Tensor loss() const { return reconstruction + divergence; }  // -ELBO
 };
 
@@ -102,7 +102,9 @@ HeatMap reconstructions(const Autoencoder& model, const Tensor& images, const Op
   constexpr int64_t columns = 10, rows = 3;
   const Tensor x = images.slice(0, 0, rows * columns);
   const Tensor y = model.decode(model.encode(x).mean, x.size(1));
-  const auto in_rows = [&](const Tensor& t) { return t.reshape({-1, columns, t.size(1), t.size(2)}); };
+  const auto in_rows = [&](const Tensor& t) {
+    return t.reshape({-1, columns, t.size(1), t.size(2)});
+  };
   return picture(o, "reconstructions.png", "Held-out digits, and below each its reconstruction",
                  core::stack({in_rows(x), in_rows(y)}, 1).flatten(0, 2), columns);
 }
@@ -123,8 +125,8 @@ Picture codes(const Autoencoder& model, const Digits& digits, const Options& o) 
   const std::vector<double> at =
       model.encode(digits.images).mean.slice(1, 0, 2).to_vector<double>();
   const std::vector<int64_t> labels = digits.labels.to_vector<int64_t>();
-  Picture picture{o.out + "/codes.png", "Where the encoder puts held-out digits", "z1", "z2", {},
-                  false, true};
+  Picture picture{
+      o.out + "/codes.png", "Where the encoder puts held-out digits", "z1", "z2", {}, false, true};
   for (int64_t digit = 0; digit < 10; ++digit) {
     Series series{std::to_string(digit), {}};
     for (size_t i = 0; i < labels.size(); ++i)

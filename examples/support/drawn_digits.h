@@ -13,11 +13,12 @@ struct Digits {
 };
 
 /// n digits in a dot-matrix font, 28 x 28, slightly rotated, scaled and shifted, with noise:
-/// training data without a download. Image i depends only on (seed, i).
-Digits drawn_digits(int64_t n, uint64_t seed);
+/// training data without a download. Image i depends only on (seed, i) and on `variety`, from 0 to 1,
+/// which scales how far digits are rotated, scaled and shifted.
+Digits drawn_digits(int64_t n, uint64_t seed, double variety = 1);
 
-/// The training images of `source`, such as "mnist:DIR" (models::read_images), or 10,000 drawn digits
-/// if it is empty. Throws Error unless the images are grey and their sides multiples of four.
+/// The digits that generative models learn: the training images of `source`, "mnist:DIR" (see
+/// models::read_images), or 10,000 drawn digits of little variety if it is empty. Throws Error unless the images are grey and their sides multiples of four.
 Digits read_digits(const std::string& source);
 
 }  // namespace gradus
