@@ -35,7 +35,9 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # 1,100 more than planned, for the page of a run (examples/page): what a model does while it trains is seen, asked
     # and changed without a second program. Answers about images and the statistics of layers could go. 130 for
     # TensorBoard's event files (examples/logs); runs are compared there with those of other libraries.
-    "examples": (8730, ["examples"], []),
+    # 670 for four models that students ask for and the course leaves out (variational_autoencoder, diffusion,
+    # reinforce, word_vectors), one file each: they show the library outside of transformers. reinforce could go.
+    "examples": (9400, ["examples"], []),
 }
 LARGE_FOLDERS = {"core/ops", "tests/ops", "examples"}  # one file per family of ops, per program
 

@@ -62,28 +62,30 @@ struct Block : nn::Module {
 };
 
 /// A small U-Net (Ronneberger et al. 2015), from images (n, 1, H, W), times (n) and digits (n) to the
-/// noise in the images. It works at half and at a quarter of the size, where convolutions are cheap
-/// and see far; attention at a quarter sees everything.
+/// noise in the images. It works at half and at a quarter of the size; at a quarter each cell is a
+/// token of a transformer, which plans the digit.
 struct Denoiser : nn::Module {
   nn::SinusoidalPositions clock;
   nn::Embedding digits;
   nn::Linear time;
   nn::Conv2d in, down;
-  Block half, quarter1, quarter2, joined;
-  nn::MultiHeadAttention attention;
+  Block half, quarter, joined;
+  nn::LearnedPositions place;
+  nn::Block plan1, plan2;
   nn::GroupNorm norm;
   nn::Conv2d out;
-  Denoiser(int64_t levels, int64_t c)
+  Denoiser(int64_t levels, int64_t cells, int64_t c)
       : clock(child("clock", nn::SinusoidalPositions(levels, 2 * c))),
         digits(child("digits", nn::Embedding(10, 2 * c))),
         time(child("time", nn::Linear(2 * c, 2 * c))),
         in(child("in", nn::Conv2d(1, c, 4, {.stride = 2, .padding = 1}))),
         down(child("down", nn::Conv2d(c, 2 * c, 4, {.stride = 2, .padding = 1}))),
         half(child("half", Block(c, c, 2 * c))),
-        quarter1(child("quarter1", Block(2 * c, 2 * c, 2 * c))),
-        quarter2(child("quarter2", Block(2 * c, 2 * c, 2 * c))),
+        quarter(child("quarter", Block(2 * c, 2 * c, 2 * c))),
         joined(child("joined", Block(3 * c, c, 2 * c))),
-        attention(child("attention", nn::MultiHeadAttention(2 * c, {.heads = 4}))),
+        place(child("place", nn::LearnedPositions(cells, 2 * c))),
+        plan1(child("plan1", nn::Block(2 * c, {.heads = 4}))),
+        plan2(child("plan2", nn::Block(2 * c, {.heads = 4}))),
         norm(child("norm", nn::GroupNorm(4, c))),
         out(child("out", nn::Conv2d(c, 4, 3, {.padding = 1}))) {}
 
@@ -91,10 +93,10 @@ struct Denoiser : nn::Module {
     const int64_t n = x.size(0), h = x.size(2) / 2, w = x.size(3) / 2;
     const Tensor told = time(clock(t) + digits(digit), Activation::silu);
     const Tensor wide = half(in(x), told);
-    Tensor deep = quarter1(down(wide), told);
-    deep = deep + attention(deep.flatten(2).mT()).mT().reshape(deep.shape());
-    deep = quarter2(deep, told);
-    const Tensor y = joined(cat({wide, interpolate(deep, {h, w})}, 1), told);
+    const Tensor deep = quarter(down(wide), told), tokens = deep.flatten(2).mT();
+    const Tensor planned = plan2(plan1(tokens + place(tokens.size(1)) + told.unsqueeze(1)));
+    const Tensor y =
+        joined(cat({wide, interpolate(planned.mT().reshape(deep.shape()), {h, w})}, 1), told);
     // Four channels at half the size are 2 x 2 pixels each.
     return out(silu(norm(y)))
         .reshape({n, 2, 2, h, w})
@@ -187,7 +189,7 @@ int run(int argc, char** argv) {
   Digits data = read_digits(o.data);
   data.images = data.images.unsqueeze(1) * 2 - 1;
   const Schedule schedule(o.levels);
-  const Denoiser model(o.levels, o.channels);
+  const Denoiser model(o.levels, data.images[0].numel() / 16, o.channels);
   std::printf("%lld parameters\n", static_cast<long long>(model.num_parameters()));
   train(model, schedule, data, o);
   const NoGrad no_grad;
