@@ -105,9 +105,10 @@ struct Denoiser : nn::Module {
   }
 };
 
-/// Trains on images (n, 1, H, W) from -1 to 1 and their labels (n), then sets the weights to their
-/// running means, which make better images.
-void train(const Denoiser& model, const Schedule& schedule, const Digits& data, const Options& o) {
+/// Trains on images (n, 1, H, W) from -1 to 1 and their labels (n). Returns the running means of the
+/// weights, which make better images.
+optim::WeightAverage train(const Denoiser& model, const Schedule& schedule, const Digits& data,
+                           const Options& o) {
   optim::Adam optimizer(model.parameters(), {.lr = 2e-3});
   optim::WeightAverage average(model.parameters(), 0.995);
   const int64_t every = std::max<int64_t>(o.steps / 10, 1);
@@ -130,9 +131,7 @@ void train(const Denoiser& model, const Schedule& schedule, const Digits& data, 
                 static_cast<long long>(every), total / static_cast<double>(every));
     total = 0;
   }
-  const NoGrad no_grad;
-  const std::vector<Tensor> parameters = model.parameters();
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(average.means()[i]);
+  return average;
 }
 
 /// Makes the digits 0 to 5 from pure noise and draws them at `columns` times.
@@ -191,7 +190,8 @@ int run(int argc, char** argv) {
   const Schedule schedule(o.levels);
   const Denoiser model(o.levels, data.images[0].numel() / 16, o.channels);
   std::printf("%lld parameters\n", static_cast<long long>(model.num_parameters()));
-  train(model, schedule, data, o);
+  optim::WeightAverage average = train(model, schedule, data, o);
+  const optim::WeightAverage::Applied means(average);
   const NoGrad no_grad;
   std::printf("%s\n", draw_or_write(denoise(model, schedule, data.images[0].shape(), o)).c_str());
   return 0;

@@ -30,7 +30,7 @@ namespace {
 struct Options {
   std::string data, out = "out/words";
   int64_t steps = 4000, batch = 512, vocab = 2000, dim = 64, window = 4, shown = 70;
-  double lr = 3e-3;
+  double lr = 3e-3, thin = 1e-3;
   uint64_t seed = 1;
 };
 
@@ -60,11 +60,11 @@ std::string only_words(std::string text) {
   return text;
 }
 
-/// Drops each word with probability 1 - sqrt(t / f), where f is its share of the text and t 0.001, so
+/// Drops each word with probability 1 - sqrt(t / f), where f is its share of the text, so
 /// that "the" does not fill the windows (Mikolov et al., equation 5).
-Tensor thinned(const Words& words) {
+Tensor thinned(const Words& words, double t) {
   const Tensor share = words.counts / static_cast<double>(words.ids.numel());
-  const Tensor keep = (rand(words.ids.shape()) < sqrt(0.001 / share)[words.ids]);
+  const Tensor keep = (rand(words.ids.shape()) < sqrt(t / share)[words.ids]);
   std::vector<int64_t> rest;
   const std::vector<int64_t> ids = words.ids.to_vector<int64_t>();
   const std::vector<bool> kept = keep.to_vector<bool>();
@@ -75,7 +75,7 @@ Tensor thinned(const Words& words) {
 
 /// Returns the vectors u of all words: (words, dim).
 Tensor train(const Words& words, const Options& o) {
-  const Tensor text = thinned(words);
+  const Tensor text = thinned(words, o.thin);
   core::check(text.numel() > 2 * o.window, "expected a text of more than ", 2 * o.window,
               " words, got ", text.numel());
   const double scale = 1 / std::sqrt(static_cast<double>(o.dim));
@@ -150,6 +150,7 @@ int run(int argc, char** argv) {
   flags.add("--vocab", o.vocab, 2, 1e6, "most frequent words to learn");
   flags.add("--dim", o.dim, 1, 1e4, "numbers in a vector");
   flags.add("--window", o.window, 1, 1e4, "largest distance of a context, in words");
+  flags.add("--thin", o.thin, 1e-9, 1, "share of the text from which on a word is thinned out");
   flags.add("--lr", o.lr, 0, 1e3, "peak learning rate");
   flags.add("--shown", o.shown, 3, 1e4, "words in the picture");
   flags.add("--seed", o.seed, "random seed");

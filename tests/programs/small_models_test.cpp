@@ -139,7 +139,8 @@ TEST_CASE("word_vectors: words with the same contexts are neighbours") {
                 (animal[0] == 'c' ? "car" : "van") +
                 (verb[0] == 'e' ? " needs fuel" : " blocks roads") + ".\n";
   write_file_atomically(folder / "text.txt", text);
-  const std::string flags = "--data '" + (folder / "text.txt") + "' --steps 300 --batch 64 --dim 8";
+  const std::string flags =
+      "--data '" + (folder / "text.txt") + "' --steps 300 --batch 64 --dim 8 --thin 1";
   const Result result = run_into(folder, "word_vectors", flags + " --window 2 cat dog van");
   CHECK_THAT(result.output, Contains("\ncat           dog ") && Contains("\ndog           cat ") &&
                                 Contains("\nvan           car "));
@@ -148,6 +149,8 @@ TEST_CASE("word_vectors: words with the same contexts are neighbours") {
 
   const std::string few = "--data '" + (folder / "text.txt") + "' --steps 2 --vocab 9";
   check_seeds("word_vectors", few + " cat");
+  CHECK(run_into(folder, "word_vectors", few + " --thin 0.1").output !=
+        run_into(folder, "word_vectors", few + " --thin 1").output);
   CHECK_THAT(run_into(folder, "word_vectors", few).output, Contains(" words of text, 9 different"));
   check_refused("word_vectors", few + " zebra", "expected words of the vocabulary, got \"zebra\"");
   check_refused("word_vectors", few + " --window 5000", "expected a text of more than 10000 words");
