@@ -120,7 +120,7 @@ optim::WeightAverage train(const Denoiser& model, const Schedule& schedule, cons
     const Tensor xt = sqrt(kept) * x0 + sqrt(1 - kept) * eps;
     const Tensor loss = mse_loss(model(xt, t, data.labels[some]), eps);
     optimizer.set_lr(optim::schedule::cosine(
-        step - 1, {.lr = 2e-3, .min_lr = 1e-4, .warmup = 20, .steps = o.steps}));
+        step - 1, {.lr = 2e-3, .min_lr = 1e-4, .warmup = o.steps / 60, .steps = o.steps}));
     optimizer.zero_grad();
     loss.backward();
     optimizer.step({.max_grad_norm = 1});

@@ -73,14 +73,11 @@ Tensor thinned(const Words& words, double t) {
   return from_data(rest);
 }
 
-/// Returns the vectors u of all words: (words, dim).
-Tensor train(const Words& words, const Options& o) {
-  const Tensor text = thinned(words, o.thin);
-  core::check(text.numel() > 2 * o.window, "expected a text of more than ", 2 * o.window,
-              " words, got ", text.numel());
+/// Returns the vectors u of `words` words from the ids of a text: (words, dim).
+Tensor train(const Tensor& text, int64_t words, const Options& o) {
   const double scale = 1 / std::sqrt(static_cast<double>(o.dim));
-  const Tensor u = (randn({words.size(), o.dim}) * scale).requires_grad_();
-  const Tensor v = (randn({words.size(), o.dim}) * scale).requires_grad_();
+  const Tensor u = (randn({words, o.dim}) * scale).requires_grad_();
+  const Tensor v = (randn({words, o.dim}) * scale).requires_grad_();
   optim::Adam optimizer({u, v}, {.lr = o.lr});
   const int64_t every = std::max<int64_t>(o.steps / 10, 1);
   double total = 0;
@@ -160,8 +157,9 @@ int run(int argc, char** argv) {
   manual_seed(o.seed);
 
   const Words words(only_words(read_text(o.data)), o.vocab);
-  std::printf("%s words of text, %s different\n", with_commas(words.ids.numel()).c_str(),
-              with_commas(words.size()).c_str());
+  const Tensor text = thinned(words, o.thin);
+  core::check(text.numel() > 2 * o.window, "expected a text of more than ", 2 * o.window,
+              " words, got ", text.numel());
   std::vector<int64_t> ids;
   for (const std::string& word : asked) {
     const std::vector<int64_t> id = words.tokenizer.encode(word);
@@ -170,7 +168,10 @@ int run(int argc, char** argv) {
   }
   for (int64_t id = 20; asked.empty() && id < std::min<int64_t>(words.size(), 400); id += 20)
     ids.push_back(id);
-  const Tensor u = train(words, o);
+  std::printf("%s words of text, %s different, %s left after thinning\n",
+              with_commas(words.ids.numel()).c_str(), with_commas(words.size()).c_str(),
+              with_commas(text.numel()).c_str());
+  const Tensor u = train(text, words.size(), o);
   for (const int64_t id : ids) print_neighbours(words, u, id);
   draw(words, u, o);
   return 0;

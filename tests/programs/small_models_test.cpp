@@ -82,7 +82,7 @@ TEST_CASE("variational_autoencoder: flags") {
 TEST_CASE("diffusion: the loss falls below that of predicting no noise") {
   const TemporaryFolder folder;
   const Result result =
-      run_into(folder, "diffusion", "--steps 60 --channels 8 --batch 16 --levels 30");
+      run_into(folder, "diffusion", "--steps 250 --channels 8 --batch 16 --levels 30");
   const std::vector<double> losses = numbers_after(result.output, "steps ");
   REQUIRE(losses.size() == 10);
   CHECK(losses[0] > 0.7);  // the noise has variance 1, and predicting 0 costs 1
@@ -140,7 +140,7 @@ TEST_CASE("word_vectors: words with the same contexts are neighbours") {
                 (verb[0] == 'e' ? " needs fuel" : " blocks roads") + ".\n";
   write_file_atomically(folder / "text.txt", text);
   const std::string flags =
-      "--data '" + (folder / "text.txt") + "' --steps 300 --batch 64 --dim 8 --thin 1";
+      "--data '" + (folder / "text.txt") + "' --steps 2000 --batch 64 --dim 8 --lr 0.02 --thin 1";
   const Result result = run_into(folder, "word_vectors", flags + " --window 2 cat dog van");
   CHECK_THAT(result.output, Contains("\ncat           dog ") && Contains("\ndog           cat ") &&
                                 Contains("\nvan           car "));
