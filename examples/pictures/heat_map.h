@@ -30,7 +30,12 @@ struct HeatMap {
   Shades shades = Shades::grey;
   std::optional<double> largest = {};  ///< default: 1 if grey, else the largest |value|
   bool names_on_top = false;           ///< write column names above instead of below
+  bool numbered = true;                ///< write the numbers of rows and columns without names
 };
+
+/// Returns images (N, H, W) as one matrix with `columns` images per row. N is a multiple of
+/// `columns`.
+Tensor tiled(const Tensor& images, int64_t columns);
 
 /// Returns a heat map of one matrix.
 HeatMap heat_map(std::string path, std::string title, Panel panel);

@@ -120,6 +120,10 @@ void send(const Picture& picture, const std::string& path, Gnuplot& gnuplot) {
   if (picture.clouds)
     gnuplot << "set key outside right top vertical samplen 1 spacing 1.1 font ',11'\n"
                "set border 15\nunset grid\nunset rmargin\n";
+  for (const Series& s : picture.series)
+    for (size_t i = 0; i < s.labels.size(); ++i)
+      gnuplot << "set label " << printed(s.labels[i]) << " at " << s.points[i].first << ','
+              << s.points[i].second << " offset 0.5,0.2 font ',12'\n";
   if (!picture.ground.empty())
     gnuplot << "set object 1 rectangle from screen 0,0 to screen 1,1 behind fillcolor rgb "
             << in_quotes(picture.ground) << " fillstyle solid noborder\n";
@@ -253,14 +257,15 @@ void send_panel(const HeatMap& map, size_t i, const Layout& l, Gnuplot& gnuplot)
   const bool bottom = i + static_cast<size_t>(across) >= map.panels.size();
   const bool named_left = !l.shared || index % across == 0;
   const bool named = !l.shared || (map.names_on_top ? index < across : bottom);
+  const auto bare = [&](const auto& names) { return names.empty() && !map.numbered; };
   const std::string x_range = " [-0.5:" + std::to_string(columns - 1) + ".5]\n";
   gnuplot << "set lmargin at screen " << right(x) << "\nset rmargin at screen "
           << right(x + columns * l.cell) << "\nset tmargin at screen " << up(y)
           << "\nset bmargin at screen " << up(y + rows * l.cell) << "\nset xrange" << x_range
           << "set x2range" << x_range << "set yrange [" << rows - 1 << ".5:-0.5]\n"
-          << tics("xtics", panel.columns, named && !map.names_on_top, l)
+          << tics("xtics", panel.columns, named && !map.names_on_top && !bare(panel.columns), l)
           << tics("x2tics", panel.columns, named && map.names_on_top, l)
-          << tics("ytics", panel.rows, named_left, l);
+          << tics("ytics", panel.rows, named_left && !bare(panel.rows), l);
   const int64_t above = map.names_on_top && named ? 0 : l.line / 2 + 2;
   if (above)
     gnuplot << label(panel.title, double(x) + double(columns * l.cell) / 2, double(y - above), l);

@@ -28,6 +28,7 @@ struct Series {
   /// Of a cloud: circle, square, triangle, diamond or cross, or a character to draw at each point;
   /// default: a circle, from the eleventh cloud on another form.
   std::string mark = {};
+  std::vector<std::string> labels = {};  ///< texts beside the points: one per point, or none
 };
 
 /// A plot and the path of its PNG file.

@@ -184,6 +184,26 @@ TEST_CASE("heat maps are drawn with any names and values", "[pictures]") {
   CHECK(scratch.files() == 0);
 }
 
+TEST_CASE("points take any text as their label, and images need no numbers", "[pictures]") {
+  const TemporaryFolder scratch;
+  const std::vector<std::string> tokens = nasty(scratch / "harm");
+  Series series{"", {}, tokens};
+  for (size_t i = 0; i < tokens.size(); ++i) series.points.emplace_back(i % 5, i);
+  const auto drawn = [&](const auto& picture) {
+    CHECK(draw_picture(picture) == "");
+    return read_file(picture.path);
+  };
+  Picture picture{scratch / "a.png", "", "", "", {series}, false, true};
+  const std::string with = drawn(picture);
+  picture.series[0].labels.clear();
+  CHECK(drawn(picture) != with);
+  HeatMap map = heat_map(scratch / "a.png", "", {"", ones({4, 4})});
+  const std::string numbered = drawn(map);
+  map.numbered = false;
+  CHECK(drawn(map) != numbered);
+  CHECK(!scratch.has("harm"));
+}
+
 TEST_CASE("pictures are drawn into their own folder, whatever its name", "[pictures]") {
   const TemporaryFolder scratch;
   for (const char* name : {"a b", "a\nb", "it's", "a\"b`c\\n"}) {
