@@ -24,15 +24,13 @@ struct Linear : Module {
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
   /// Computes output features [begin, end) only: (..., in) -> (..., end - begin).
   Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
-  /// Whether the layer has a low-rank update, see add_lora().
-  bool has_update() const { return lora_update() != nullptr; }
   /// The dtype of inputs and outputs.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
-/// second(activation(first(x))) as one op, which keeps one hidden tensor for backward instead of
-/// two.
+/// second(activation(first(x))), as one op where the layers have no updates: it keeps one hidden
+/// tensor for backward instead of two. If `is_gated`, second(gated(first(x), activation)).
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
-                    const Linear& second);
+                    const Linear& second, bool is_gated = false);
 
 /// Looks up rows of a table by id: (...) int64 -> (..., dim).
 struct Embedding : Module {

@@ -71,6 +71,9 @@ class Module {
   /// layers around them. Throws Error, naming the parameter, if one cannot be converted.
   void to(Dtype dtype);
 
+  /// The update of a linear layer, or null; see add_lora().
+  const LoraUpdate* lora_update() const { return registry_->update.get(); }
+
  protected:
   Module() : registry_(std::make_shared<Registry>()) {}
 
@@ -99,8 +102,6 @@ class Module {
   /// Says that a layer's first parameter is the weight (out, in) of a linear map, to whose output the
   /// layer adds lora_update()'s, if there is one.
   void adaptable(const Tensor& weight) { registry_->adaptable = weight; }
-  /// This layer's update, or null; see add_lora().
-  const LoraUpdate* lora_update() const { return registry_->update.get(); }
   /// Registers `value` as a buffer. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers a table, values(float32), as a buffer that state_dict() does not list. When to()

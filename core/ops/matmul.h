@@ -15,6 +15,12 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
+/// A linear layer with a low-rank update, x W^T + b + t B^T: x (..., in), W (out, in), b (out) or
+/// undefined, t (..., rank), B (out, rank) -> (..., out). Where W needs no gradient, backward does not
+/// keep x.
+Tensor updated_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& t,
+                      const Tensor& update);
+
 /// The feed-forward layer of a transformer, act(x W1^T + b1) W2^T + b2: x (..., in), W1 (hidden,
 /// in), W2 (out, hidden), biases undefined or as long as their outputs -> (..., out). For backward
 /// it saves one tensor (..., hidden), x W1^T + b1 or its activation, where two calls of linear save

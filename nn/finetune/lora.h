@@ -2,7 +2,7 @@
 // LoRA: fine-tuning by low-rank updates of linear layers. Hu et al. 2021, "LoRA: Low-Rank Adaptation
 // of Large Language Models", arXiv 2106.09685.
 
-#include "gradus/nn/module.h"
+#include "gradus/nn/layers.h"
 
 namespace gradus::nn {
 
@@ -23,11 +23,19 @@ struct LoraUpdate {
   double dropout;  ///< as in LoraOptions
   /// alpha / rank.
   double scale() const { return alpha / static_cast<double>(a.size(0)); }
-  /// Rows [begin, end) of the update of a layer's output: (..., in) -> (..., end - begin).
-  Tensor operator()(const Tensor& x, int64_t begin, int64_t end) const;
+  /// (alpha / rank) x A^T, of x with dropout in training: (..., in) -> (..., rank).
+  Tensor inner(const Tensor& x) const;
+  /// x weight^T + bias + the update, whose rows from `begin` on are those of the weight.
+  Tensor operator()(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    int64_t begin = 0) const;
   /// The update of the weight, (out, in).
   Tensor weight() const;
 };
+
+/// layer(activation(z)), or layer(gated(z, activation)), of a layer with an update. Keeps z for
+/// backward, which computes the layer's input again.
+Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear& layer,
+                            bool is_gated);
 
 /// Freezes all parameters of a finished model and adds to each of the chosen Linear layers an update
 /// that is trained instead:
