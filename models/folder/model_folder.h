@@ -1,7 +1,7 @@
 #pragma once
 // A trained model as a folder: model.safetensors (the weights), config.json (its kind and
-// configuration) and for a text model tokenizer.json, for an image model images.json
-// (image_info.h). Any model of this form can be saved and loaded:
+// configuration) and for a text model tokenizer.json and perhaps text.json (text_info.h), for an
+// image model images.json (image_info.h). Any model of this form can be saved and loaded:
 //
 //   struct GPT : nn::Module {
 //     using Config = GPTConfig;

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <limits>
 
+#include "examples/logs/loss_log.h"
+#include "examples/logs/step_log.h"
 #include "examples/support/flags.h"
 #include "examples/support/text.h"
 #include "examples/training/finite.h"
-#include "examples/logs/loss_log.h"
 #include "examples/training/run_folder.h"
-#include "examples/logs/step_log.h"
 #include "examples/training/task.h"
 #include "gradus/core/ops/factories.h"
 #include "tests/support/programs.h"

@@ -35,8 +35,8 @@ struct ChatTemplate {
 /// [/INST]; llama3: <|start_header_id|>. Throws Error on another name.
 const ChatTemplate& chat_template(const std::string& name);
 
-/// The template of a model folder: that of tokenizer_config.json's or chat_template.jinja's form, if
-/// there is one; otherwise the one whose special tokens the tokenizer has, or plain. Throws Error if
+/// The template of a model folder: that of the form in chat_template.jinja, tokenizer_config.json or
+/// text.json, if there is one; otherwise the one whose special tokens the tokenizer has, or plain. Throws Error if
 /// a file's template is none of chat_template()'s.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 

@@ -21,6 +21,7 @@
 
 #include "gradus/models/folder/image_info.h"
 #include "gradus/models/folder/model_folder.h"
+#include "gradus/models/folder/text_info.h"
 
 namespace gradus::models {
 
@@ -28,17 +29,11 @@ namespace gradus::models {
 /// not JSON.
 bool is_hugging_face(const std::string& dir);
 
-/// Lists what is lost when a Hugging Face folder is saved again, in either format, each as "FILE:
-/// KEY: VALUE". A text classifier loses its class names; a GPT-2 its padding token and those start,
-/// end and unknown tokens that are not <|endoftext|> (all of its token ids if `tokenizer` is null
-/// or has no <|endoftext|>). Nothing is lost from a folder in our format. Throws Error, naming the
-/// file, if one cannot be read.
-std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer);
-
 /// What goes into a folder besides the model.
 struct HuggingFaceParts {
   const Tokenizer* tokenizer = nullptr;  ///< of a text model
   const ImageInfo* images = nullptr;     ///< of a ViT
+  const TextInfo* text = nullptr;        ///< of a text model
 };
 
 /// Does the work of save_hugging_face for a model of the given kind.
@@ -48,7 +43,9 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 /// Writes a GPT, Bert, BertClassifier or ViT in transformers' format and creates DIR if needed:
 /// config.json and model.safetensors; for a byte-level BPETokenizer vocab.json and merges.txt, for
 /// a WordPieceTokenizer vocab.txt, for a HuggingFaceBPE tokenizer.json, each with a
-/// tokenizer_config.json; for another tokenizer our tokenizer.json, which transformers does not read. ImageInfo becomes preprocessor_config.json.
+/// tokenizer_config.json; for another tokenizer our tokenizer.json, which transformers does not read.
+/// ImageInfo becomes preprocessor_config.json; TextInfo goes into config.json and
+/// tokenizer_config.json.
 /// A GPT with rotary positions is written in the form of Llama's family that fits it, any other as a
 /// GPT-2, in which biases that it lacks become zeros. Throws Error, before it writes, on what the
 /// format cannot express (sinusoidal positions, RMS norms beside learned positions, shortcuts, mean
