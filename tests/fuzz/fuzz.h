@@ -61,6 +61,11 @@ void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   read(repair(bytes));
 }
 
+/// A tokenizer.json of characters with byte fallback; `before`: its normalizer and pre_tokenizer.
+std::string characters_tokenizer(const std::string& before);
+/// What Llama 2 has there.
+std::string llama2_spaces();
+
 /// A safetensors file with its checksum corrected; unchanged if it has none.
 std::string repair_safetensors(std::string bytes);
 

@@ -9,7 +9,7 @@
 //   qwen2         that of llama; is only read
 //
 // Tokenizers: byte pairs in the vocabulary "gpt2" (also Llama 3's, Qwen 2's and SmolLM2's words);
-// characters in "rwkv", in which llama.cpp takes the longest token that matches, here always one
+// SentencePiece's, as Llama 2 has it, in "llama"; characters in "rwkv", in which llama.cpp takes the longest token that matches, here always one
 // character.
 
 #include <memory>
@@ -45,7 +45,7 @@ void save_gguf(const std::string& path, const GPT& model, const Tokenizer* token
 /// Reads a file that save_gguf or another program wrote. Throws Error, naming the file and the
 /// entry, if it is damaged, if its architecture is not one of the above or has options that a GPT
 /// lacks, if a tensor is missing or has another shape or a type that GgufType lacks, or if the
-/// tokenizer is neither of characters nor of byte pairs.
+/// tokenizer is none of the above.
 GgufModel load_gguf(const std::string& path);
 
 /// Whether `path` is a file, not a folder, that begins as a GGUF file does.
