@@ -12,7 +12,7 @@ namespace gradus::models::internal {
 /// symbols, control characters, unassigned code points.
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
-/// Finer kinds, in this order: L, N, White_Space, Mn, Mc and Me together, P, C, S.
+/// Finer kinds, in this order: L, N, White_Space, Mn, Mc and Me together, P, C without Cn, S, Cn.
 enum class Category : uint8_t {
   letter,
   number,
@@ -20,8 +20,9 @@ enum class Category : uint8_t {
   nonspacing_mark,
   mark,
   punctuation,
-  control,  ///< unassigned code points (Cn) too
-  symbol
+  control,
+  symbol,
+  unassigned
 };
 
 // From libutf8proc, whose version determines the version of Unicode: 15 in Debian 12.
