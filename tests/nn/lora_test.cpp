@@ -138,6 +138,32 @@ TEST_CASE("add_lora: of a feed-forward layer, backward keeps one hidden tensor",
   CHECK(memory_stats().live - before < kept + rows * dim * 4);
 }
 
+TEST_CASE("add_lora: recomputed blocks give the same gradients", "[lora]") {
+  const auto gradients = [](int64_t recompute) {
+    manual_seed(8);
+    models::GPT model({.vocab = 11,
+                       .context = 8,
+                       .layers = 2,
+                       .heads = 2,
+                       .dim = 16,
+                       .gated = true,
+                       .recompute = recompute});
+    nn::add_lora(model, {.rank = 2, .dropout = 0.3});
+    draw_updates(model);
+    const Tensor ids = randint(0, 11, {3, 8});
+    model.loss(ids, ids).backward();
+    std::vector<Tensor> all;
+    for (const auto& [name, update] : nn::lora_updates(model)) {
+      all.push_back(update.a.grad());
+      all.push_back(update.b.grad());
+    }
+    return all;
+  };
+  const std::vector<Tensor> kept = gradients(0), recomputed = gradients(1);
+  REQUIRE(kept.size() == 16);
+  for (size_t i = 0; i < kept.size(); ++i) CHECK(same_bits(kept[i], recomputed[i]));
+}
+
 TEST_CASE("add_lora: only the updates are trained, with dropout of their inputs", "[lora]") {
   manual_seed(2);
   Net net;

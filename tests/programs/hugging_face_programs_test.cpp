@@ -161,7 +161,7 @@ TEST_CASE("convert: special tokens, names of classes and the chat template are k
          {{"bos_token_id", 5}, {"eos_token_id", {292, 7}}, {"pad_token_id", 3}});
   change(scratch / "gpt2/tokenizer_config.json", {{"bos_token", {{"content", "<s>"}}},
                                                   {"eos_token", "<|endoftext|>"},
-                                                  {"pad_token", "!"},
+                                                  {"pad_token", "[PAD]"},
                                                   {"chat_template", form}});
   const std::string gpt = there_and_back("gpt2");
   CHECK(models::find_chat_template(scratch / "ours-gpt2",
@@ -173,7 +173,7 @@ TEST_CASE("convert: special tokens, names of classes and the chat template are k
   CHECK(ids["pad_token_id"] == 3);
   CHECK(names["bos_token"] == "<s>");
   CHECK(names["eos_token"] == "<|endoftext|>");
-  CHECK(names["pad_token"] == "!");
+  CHECK(names["pad_token"] == "[PAD]");
   CHECK(names["chat_template"] == form);
 
   const models::BertClassifier classifier(

@@ -47,6 +47,8 @@ for (const argument of process.argv.slice(5)) {
   const decodes = file.model.type !== 'WordPiece';  // which words had spaces around them is lost
   const count = {rust: 0, js: 0, both: 0};
   for (const [i, one] of texts.entries()) {
+    // Of newer punctuation, the three know different parts.
+    if (!decodes && /[\u{10000}-\u{10ffff}]/u.test(one)) continue;
     const ids = ours[i][0].join(), theirs = (await rust.encode(one, null, {addSpecialTokens: false})).getIds();
     const inRust = ids === theirs.join() && (!decodes || await rust.decode(theirs, false) === ours[i][1]);
     const inJs = ids === js.encode(one, {add_special_tokens: false}).ids.join();

@@ -15,7 +15,7 @@ namespace gradus::models::internal {
 /// The content of a GGUF file.
 struct GgufFile {
   /// Values by key. Written are: whole numbers as uint32, or in arrays as int32, other numbers as
-  /// float32, strings, booleans and arrays; an empty array is one of strings.
+  /// float32, strings, booleans and arrays of one of these; an empty array is one of strings.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   NamedTensors tensors;  ///< floating or compressed; those read are float32
 };
