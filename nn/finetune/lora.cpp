@@ -156,8 +156,8 @@ void add_lora_updates(Module& model,
   const std::vector<Lora::Layer> all = Lora::layers(model);
   std::vector<Lora::Registry*> found;
   for (const auto& [name, update] : updates) {
-    const auto layer =
-        std::find_if(all.begin(), all.end(), [&](const Lora::Layer& l) { return l.name == name; });
+    const auto layer = std::find_if(
+        all.begin(), all.end(), [&name = name](const Lora::Layer& l) { return l.name == name; });
     check(layer != all.end(), "add_lora_updates: the model has no linear layer ", name);
     const bool is_first = std::find(found.begin(), found.end(), layer->registry) == found.end();
     check(!layer->registry->update && is_first, "add_lora_updates: ", name,

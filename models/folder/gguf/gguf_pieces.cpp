@@ -133,13 +133,14 @@ json merges_of(const json& vocab, const std::vector<double>& scores) {
     std::string left, right;
   };
   std::vector<Merge> found;
-  for (const auto& [token, id] : vocab.items()) {
+  for (const auto& [token, value] : vocab.items()) {
+    const auto id = value.get<int64_t>();
     if (token.size() > 1024)
       fail("metadata \"", in_ggml("tokens"), "\": expected at most 1024 bytes, got ", token.size());
     if (!is_byte(token))
       for_each_cut(token, [&](const std::string& left, const std::string& right) {
         if (vocab.contains(left) && vocab.contains(right))
-          found.push_back({scores[id], id, left, right});
+          found.push_back({scores[static_cast<size_t>(id)], id, left, right});
       });
   }
   std::stable_sort(found.begin(), found.end(), [](const Merge& a, const Merge& b) {
