@@ -77,8 +77,9 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/*.cpp))
 RANDOM_SRC := $(sort $(wildcard tests/random_programs/*.cpp))
 TWIN_SRC := tests/bench/twin_data.cpp
 ONNX_SRC := tests/onnx/cases.cpp
+TOKENIZER_SRC := tests/tokenizers/ids.cpp
 BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
-SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(ONNX_SRC) \
+SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(ONNX_SRC) $(TOKENIZER_SRC) \
   $(FUZZ_SRC) $(RANDOM_SRC)
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 # Sanitized, a folder's sources are compiled as one file, in half the time: they include the same headers. Those
@@ -185,7 +186,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test fuzz test-crash test-ranks test-onnx examples bench bench-peers bench-ddp bench-twins bench-growth race format format-check law \
+.PHONY: all train test fuzz test-crash test-ranks test-onnx test-tokenizers examples bench bench-peers bench-ddp bench-twins bench-growth race format format-check law \
   clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -240,6 +241,9 @@ test-ranks: $(PROGRAMS)  ## trains with several ranks under mpirun, which 200 fa
 
 test-onnx: $(BUILD)/bin/onnx_cases  ## compares exported models with onnxruntime (npm's onnxruntime-node)
 	+$(call run,tests/onnx/run $(BUILD))
+
+test-tokenizers: $(BUILD)/bin/tokenizer_ids  ## compares tokenizers with Hugging Face's (npm)
+	+$(call run,tests/tokenizers/run $(BUILD))
 
 examples: $(PROGRAMS)  ## builds the programs, build/bin/*
 
@@ -356,8 +360,9 @@ $(BUILD)/bin/fuzz: $(call objects,$(FUZZ_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/random_programs: $(call objects,$(RANDOM_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/twin_data: $(call objects,$(TWIN_SRC))
 $(BUILD)/bin/onnx_cases: $(call objects,$(ONNX_SRC))
+$(BUILD)/bin/tokenizer_ids: $(call objects,$(TOKENIZER_SRC))
 $(PROGRAMS): $(BUILD)/bin/%: $(BUILD)/obj/examples/%.o
-linked := $(addprefix $(BUILD)/bin/,tests bench fuzz random_programs twin_data onnx_cases)
+linked := $(addprefix $(BUILD)/bin/,tests bench fuzz random_programs twin_data onnx_cases tokenizer_ids)
 $(PROGRAMS) $(linked): $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)

@@ -40,6 +40,7 @@
 #include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/folder/image_info.h"
 #include "gradus/models/folder/model_folder.h"
+#include "gradus/models/folder/text_info.h"
 #include "gradus/models/generation/server.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/mae.h"

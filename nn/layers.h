@@ -26,15 +26,13 @@ struct Linear : Module {
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
   /// Computes output features [begin, end) only: (..., in) -> (..., end - begin).
   Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
-  /// Returns whether the layer has a low-rank update, see add_lora().
-  bool has_update() const { return lora_update() != nullptr; }
   /// Returns the dtype of inputs and outputs.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
-/// Computes second(activation(first(x))) as one op, which saves one hidden tensor for backward
-/// instead of two.
+/// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`. If the
+/// layers have no updates, this is one op, which saves one hidden tensor for backward instead of two.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
-                    const Linear& second);
+                    const Linear& second, bool is_gated = false);
 
 /// Looks up rows of a table by id: (...) int64 -> (..., dim).
 struct Embedding : Module {

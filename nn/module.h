@@ -73,6 +73,9 @@ class Module {
   /// naming the parameter, if one cannot be converted.
   void to(Dtype dtype);
 
+  /// The update of a linear layer, or null; see add_lora().
+  const LoraUpdate* lora_update() const { return registry_->update.get(); }
+
  protected:
   Module() : registry_(std::make_shared<Registry>()) {}
 
@@ -102,8 +105,6 @@ class Module {
   /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map.
   /// The layer adds the output of lora_update() to the map's output if there is an update.
   void adaptable(const Tensor& weight) { registry_->adaptable = weight; }
-  /// Returns this layer's update, or null if it has none; see add_lora().
-  const LoraUpdate* lora_update() const { return registry_->update.get(); }
   /// Registers `value` as a buffer and returns it. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers the table values(float32) as a buffer that state_dict() does not list. When to()

@@ -15,6 +15,12 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
+/// Returns x W^T + b + t B^T, a linear layer with a low-rank update: x (..., in), W (out, in), b
+/// (out) or undefined, t (..., rank), B (out, rank) -> (..., out). If W needs no gradient, x is not
+/// kept for backward.
+Tensor updated_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& t,
+                      const Tensor& update);
+
 /// Returns act(x W1^T + b1) W2^T + b2, the feed-forward layer of a transformer: x (..., in), W1
 /// (hidden, in), W2 (out, hidden) -> (..., out). b1 (hidden) and b2 (out) may be undefined. For
 /// backward it saves one tensor (..., hidden): x W1^T + b1, or its activation. Two calls of linear

@@ -1,7 +1,7 @@
 #pragma once
 // A trained model as a folder: model.safetensors (the weights), config.json (its kind and
-// configuration), and tokenizer.json for a text model or images.json for an image model
-// (image_info.h). Every model of this form can be saved and loaded:
+// configuration), and tokenizer.json and optionally text.json (text_info.h) for a text model, or
+// images.json (image_info.h) for an image model. Every model of this form can be saved and loaded:
 //
 //   struct GPT : nn::Module {
 //     using Config = GPTConfig;

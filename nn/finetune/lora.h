@@ -2,7 +2,7 @@
 // LoRA: fine-tunes linear layers by low-rank updates. Hu et al. 2021, "LoRA: Low-Rank Adaptation of
 // Large Language Models", arXiv 2106.09685.
 
-#include "gradus/nn/module.h"
+#include "gradus/nn/layers.h"
 
 namespace gradus::nn {
 
@@ -24,11 +24,20 @@ struct LoraUpdate {
   double dropout;  ///< as in LoraOptions
   /// Returns alpha / rank.
   double scale() const { return alpha / static_cast<double>(a.size(0)); }
-  /// Returns rows [begin, end) of the update of a layer's output: (..., in) -> (..., end - begin).
-  Tensor operator()(const Tensor& x, int64_t begin, int64_t end) const;
+  /// Returns (alpha / rank) x A^T, with dropout of x in training: (..., in) -> (..., rank).
+  Tensor inner(const Tensor& x) const;
+  /// Returns x weight^T + bias plus the update. `weight` may be a part of the rows of the layer's
+  /// weight, from row `begin` on.
+  Tensor operator()(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    int64_t begin = 0) const;
   /// Returns the update of the weight, (out, in).
   Tensor weight() const;
 };
+
+/// Returns layer(activation(z)), or layer(gated(z, activation)) if `is_gated`, for a layer with an
+/// update. Keeps z for backward, which recomputes the layer's input from it.
+Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear& layer,
+                            bool is_gated);
 
 /// Freezes all parameters of a trained model, and adds to each selected Linear layer an update that
 /// is trained instead:

@@ -61,6 +61,12 @@ void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   read(repair(bytes));
 }
 
+/// Returns a tokenizer.json of characters with byte fallback. `before` holds its normalizer and
+/// pre_tokenizer.
+std::string characters_tokenizer(const std::string& before);
+/// Returns the normalizer and pre_tokenizer of Llama 2.
+std::string llama2_spaces();
+
 /// Returns a safetensors file with its checksum corrected, or unchanged if it has none.
 std::string repair_safetensors(std::string bytes);
 

@@ -12,7 +12,8 @@ namespace gradus::models::internal {
 /// control characters and unassigned code points.
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
-/// A finer division, in this order: L, N, White_Space, Mn, Mc and Me together, P, C, S.
+/// A finer division, in this order: L, N, White_Space, Mn, Mc and Me together, P, C without Cn, S,
+/// Cn.
 enum class Category : uint8_t {
   letter,
   number,
@@ -20,8 +21,9 @@ enum class Category : uint8_t {
   nonspacing_mark,
   mark,
   punctuation,
-  control,  ///< includes unassigned code points (Cn)
-  symbol
+  control,
+  symbol,
+  unassigned
 };
 
 // These use libutf8proc. Its version determines the version of Unicode: 15 in Debian 12.

@@ -9,7 +9,7 @@
 //   qwen2         like llama; read but not written
 //
 // Tokenizers of byte pairs have the vocabulary "gpt2" (with the word patterns of GPT-2, Llama 3,
-// Qwen 2 or SmolLM2). Tokenizers of characters have the vocabulary "rwkv". There llama.cpp takes
+// Qwen 2 or SmolLM2). SentencePiece's tokenizer of Llama 2 has "llama". Tokenizers of characters have the vocabulary "rwkv". There llama.cpp takes
 // the longest token that matches, which is always one character.
 // character.
 
@@ -46,7 +46,7 @@ void save_gguf(const std::string& path, const GPT& model, const Tokenizer* token
 
 /// Reads a file that save_gguf or another program wrote. Throws Error, naming the file and the
 /// entry, if the file is damaged, if its architecture is not listed above or has options that a GPT
-/// lacks, or if the tokenizer is neither of characters nor of byte pairs. Also throws if a tensor
+/// lacks, or if the tokenizer is none of the above. Also throws if a tensor
 /// is missing, has another shape, or has a type that is not in GgufType.
 GgufModel load_gguf(const std::string& path);
 

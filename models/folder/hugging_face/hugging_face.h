@@ -21,6 +21,7 @@
 
 #include "gradus/models/folder/image_info.h"
 #include "gradus/models/folder/model_folder.h"
+#include "gradus/models/folder/text_info.h"
 
 namespace gradus::models {
 
@@ -28,18 +29,11 @@ namespace gradus::models {
 /// it is missing or not JSON.
 bool is_hugging_face(const std::string& dir);
 
-/// Lists what is lost if a model loaded from a Hugging Face folder is saved again, in either
-/// format. Each entry has the form "FILE: KEY: VALUE". A text classifier loses its class names. A
-/// GPT-2 loses its padding token, and its start, end and unknown tokens if they are not
-/// <|endoftext|>. If `tokenizer` is null or has no <|endoftext|>, a GPT-2 loses all of its token
-/// ids. For a folder in our format the list is empty. Throws Error, naming the file, if a file
-/// cannot be read.
-std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer);
-
 /// The parts of a folder besides the model.
 struct HuggingFaceParts {
   const Tokenizer* tokenizer = nullptr;  ///< for a text model
   const ImageInfo* images = nullptr;     ///< for a ViT
+  const TextInfo* text = nullptr;        ///< for a text model
 };
 
 /// Implements save_hugging_face for a model of the given kind.
@@ -47,8 +41,8 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
                              const nn::Module& model, const HuggingFaceParts& parts);
 
 /// Writes a GPT, Bert, BertClassifier or ViT in transformers' format. Creates DIR if needed. The
-/// model is written as config.json and model.safetensors, and ImageInfo as
-/// preprocessor_config.json. A byte-level BPETokenizer is written as vocab.json and merges.txt, a
+/// model is written as config.json and model.safetensors, ImageInfo as preprocessor_config.json, and
+/// TextInfo into config.json and tokenizer_config.json. A byte-level BPETokenizer is written as vocab.json and merges.txt, a
 /// WordPieceTokenizer as vocab.txt, and a HuggingFaceBPE as tokenizer.json, each with a
 /// tokenizer_config.json. Any other tokenizer is written as our own tokenizer.json, which
 /// transformers cannot read. A GPT with rotary positions takes the form of Llama's family that fits
