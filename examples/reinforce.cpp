@@ -56,7 +56,7 @@ State push(const State& s, int64_t action) {
 
 /// A hidden layer of tanh: states (n, 4) -> (n, outputs).
 nn::Sequential network(int64_t outputs) {
-  return nn::Sequential(nn::Linear(4, 64), nn::Tanh(), nn::Linear(64, outputs));
+  return nn::Sequential{nn::Linear(4, 64), nn::Tanh(), nn::Linear(64, outputs)};
 }
 
 struct Episode {

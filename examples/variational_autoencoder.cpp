@@ -46,12 +46,12 @@ struct Bound {
 struct Autoencoder : nn::Module {
   nn::Sequential encoder, decoder;
   Autoencoder(int64_t pixels, const Options& o)
-      : encoder(child("encoder", nn::Sequential(nn::Linear(pixels, o.hidden), nn::ReLU(),
+      : encoder(child("encoder", nn::Sequential{nn::Linear(pixels, o.hidden), nn::ReLU(),
                                                 nn::Linear(o.hidden, o.hidden), nn::ReLU(),
-                                                nn::Linear(o.hidden, 2 * o.latent)))),
-        decoder(child("decoder", nn::Sequential(nn::Linear(o.latent, o.hidden), nn::ReLU(),
+                                                nn::Linear(o.hidden, 2 * o.latent)})),
+        decoder(child("decoder", nn::Sequential{nn::Linear(o.latent, o.hidden), nn::ReLU(),
                                                 nn::Linear(o.hidden, o.hidden), nn::ReLU(),
-                                                nn::Linear(o.hidden, pixels)))) {}
+                                                nn::Linear(o.hidden, pixels)})) {}
 
   /// Images (n, height, width).
   Codes encode(const Tensor& x) const {
@@ -62,8 +62,10 @@ struct Autoencoder : nn::Module {
     const auto [mean, log_variance] = encode(x);
     const Tensor z = mean + exp(0.5 * log_variance) * randn_like(mean);
     const auto n = static_cast<double>(x.size(0));
-    return {binary_cross_entropy_with_logits(decoder(z), x.flatten(1), Reduction::sum) / n,
-            0.5 * sum(mean * mean + exp(log_variance) - log_variance - 1) / n};
+    return {
+        binary_cross_entropy_with_logits(decoder(z), x.flatten(1), {.reduction = Reduction::sum}) /
+            n,
+        0.5 * sum(mean * mean + exp(log_variance) - log_variance - 1) / n};
   }
   /// The mean images of codes (n, latent): (n, height, width).
   Tensor decode(const Tensor& z, int64_t height) const {
@@ -106,7 +108,7 @@ HeatMap reconstructions(const Autoencoder& model, const Tensor& images, const Op
     return t.reshape({-1, columns, t.size(1), t.size(2)});
   };
   return picture(o, "reconstructions.png", "Held-out digits, and below each its reconstruction",
-                 core::stack({in_rows(x), in_rows(y)}, 1).flatten(0, 2), columns);
+                 stack({in_rows(x), in_rows(y)}, 1).flatten(0, 2), columns);
 }
 
 /// What the decoder makes of codes on a grid.
@@ -115,7 +117,7 @@ HeatMap plane(const Autoencoder& model, int64_t height, const Options& o) {
   const Tensor line = linspace(-2.5, 2.5, side);
   const Tensor z1 = line.expand({side, side}), z2 = -line.unsqueeze(1).expand({side, side});
   HeatMap map = picture(o, "plane.png", "The mean image of each code z in the plane",
-                        model.decode(core::stack({z1, z2}, 2).flatten(0, 1), height), side);
+                        model.decode(stack({z1, z2}, 2).flatten(0, 1), height), side);
   map.x_label = "z1, from -2.5 to 2.5", map.y_label = "z2, from -2.5 to 2.5";
   return map;
 }
