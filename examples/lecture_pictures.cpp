@@ -133,28 +133,31 @@ void draw_gradients(const Output& out) {
   const nn::LSTM lstm(width, width), remembering = lstm_with_forget_bias(3);
   const nn::MultiHeadAttention attention(width, {.heads = 4, .causal = true});
   Picture picture{out.path("gradients"),
-                  "gradient of the last output with respect to an input, all paths together",
+                  "gradient of the last output with respect to an input, by distance",
                   "steps from the input to the last output",
                   "norm of the gradient",
                   {},
                   true};
-  picture.series = {
-      reach("attention", [&](const Tensor& x) { return last(attention(x)); }),
-      reach("LSTM, forget gate 0.95", [&](const Tensor& x) { return last(remembering(x).output); }),
-      reach("its path through the cell alone",
-            [&](const Tensor& x) { return through_the_cell(remembering, x); }),
-      reach("LSTM, forget gate 0.5", [&](const Tensor& x) { return last(lstm(x).output); }),
-      reach("tanh RNN", [&](const Tensor& x) { return last(rnn(x).output); })};
+  picture.series = {reach("attention", [&](const Tensor& x) { return last(attention(x)); }),
+                    reach("LSTM, forget gate 0.95: all paths",
+                          [&](const Tensor& x) { return last(remembering(x).output); }),
+                    reach("the same: through the cell alone",
+                          [&](const Tensor& x) { return through_the_cell(remembering, x); }),
+                    reach("LSTM, forget gate 0.5: all paths",
+                          [&](const Tensor& x) { return last(lstm(x).output); }),
+                    reach("tanh RNN", [&](const Tensor& x) { return last(rnn(x).output); })};
   picture.series[1].colour = picture.series[2].colour = "#d62728";
   picture.series[2].stroke = Stroke::dashed;
   std::printf(
       "How far gradients reach. The gradient of the last output with respect to an input d steps\n"
       "earlier, in untrained layers. In a tanh RNN it decays exponentially: each step multiplies "
       "it\n"
-      "by diag(1 - h^2) U. In an LSTM the cell's path multiplies it by the forget gate. Attention\n"
-      "reaches every position in one step.\n");
+      "by diag(1 - h^2) U. In an LSTM the path through the cell multiplies it by the forget gate,\n"
+      "0.95^%d = %.1e, and the paths through the earlier outputs come on top. Attention reaches\n"
+      "every position in one step.\n",
+      static_cast<int>(steps - 1), std::pow(0.95, steps - 1));
   for (const Series& s : picture.series)
-    std::printf("  %-26s at distance 1: %.1e, at %d: %.1e\n", s.name.c_str(), s.points[1].second,
+    std::printf("  %-33s at distance 1: %.1e, at %d: %.1e\n", s.name.c_str(), s.points[1].second,
                 static_cast<int>(steps - 1), s.points.back().second);
   out.draw(picture);
 }

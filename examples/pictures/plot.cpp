@@ -96,7 +96,8 @@ std::string style_of(const Series& s, bool cloud, size_t index) {
       type = known->second;
     else if (!s.mark.empty())
       type = printed(s.mark);
-    return "points linewidth 2 pointsize 0.9 pointtype " + type;
+    const char* size = s.mark == "cross" ? "1.5" : "0.9";  // a cross is thin
+    return "points linewidth 2.5 pointsize " + std::string(size) + " pointtype " + type;
   }
   if (s.stroke == Stroke::faint) return "lines linewidth 1";
   const bool dashed = s.stroke == Stroke::dashed;

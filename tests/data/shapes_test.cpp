@@ -58,8 +58,8 @@ TEST_CASE("shapes: what a class looks like, by its name", "[shapes]") {
       CHECK(look->form == form);
       CHECK(look->rgb == rgb);
     }
-  for (const std::string& name : models::draw_shapes(0, 1).images.class_names())
-    CHECK(models::shape_of_class(name));
+  const models::ShapeImages one = models::draw_shapes(0, 1);
+  for (const std::string& name : one.images.class_names()) CHECK(models::shape_of_class(name));
   for (const char* name : {"", "red", "circle", "a red circle", "red  circle", "red hexagon", "7"})
     CHECK(!models::shape_of_class(name));
 }

@@ -293,10 +293,10 @@ TEST_CASE("curves: equal ratios take equal lengths of a logarithmic axis", "[pic
   const TemporaryFolder scratch;
   for (const double high : {100.0, 1e6}) {  // with and without labels at 2 and 5
     Picture picture{"", "", "", "", {}, true, true};
-    picture.series = {{"low", {{1, 1}, {3, -1}}, Stroke::solid, "#ff0000"},
-                      {"middle", {{2, std::sqrt(high)}}, Stroke::solid, "#00ff00"},
-                      {"high", {{3, high}}, Stroke::solid, "#0000ff"}};
-    // Marks in the frame; the legend is at the right.
+    picture.series = {{"low", {{1, 1}, {1.5, 1}, {2, 1}, {3, -1}}, Stroke::solid, "#ff0000"},
+                      {"middle", {{1, std::sqrt(high)}}, Stroke::solid, "#00ff00"},
+                      {"high", {{1, high}}, Stroke::solid, "#0000ff"}};
+    // Marks at the left; the legend is at the right.
     const auto row = [&](const Rgb& colour) {
       REQUIRE(find(picture, scratch / "a.png", colour).count > 0);
       const models::ImageBytes image = models::read_png(scratch / "a.png");
