@@ -146,10 +146,10 @@ def test_files():
                   if not path.startswith("tests/programs/") and re.search(r"^(TEMPLATE_)?TEST_CASE", read(path), re.MULTILINE))
 
 
-def run_test(binary, test, limit, env=None, cpu=None):
-    """Runs one file of tests, on one processor if it is given. Returns what is wrong, or None."""
+def run_test(binary, test, limit, *options, env=None, cpu=None):
+    """Runs one file of tests with Catch2's options, on one processor if it is given. Returns what is wrong, or None."""
     on_cpu = [] if cpu is None else ["taskset", "-c", str(cpu)]
-    command = [*on_cpu, os.path.join(TREE, binary), "-#", f"[#{test}]~[.]~[learns]", "--abort"]
+    command = [*on_cpu, os.path.join(TREE, binary), "-#", f"[#{test}]~[.]~[learns]", *options]
     try:
         done = subprocess.run(command, cwd=TREE, capture_output=True, timeout=limit, check=False,
                               env={**os.environ, **(env or {})})
@@ -192,25 +192,27 @@ class Coverage:
         """Runs the tests that have not been run yet, one on each processor. False if `end` came first."""
         def run(test):
             if time.monotonic() > end:
-                return
+                return None
             cpu = free.get()
-            begin = time.monotonic()
-            wrong = run_test("build/coverage/bin/tests", test, COUNTING, {"GCOV_PREFIX": os.path.join(COUNTS, test)}, cpu)
-            if wrong and wrong.startswith("no end"):
-                self.slow.append(test)
-                begin = time.monotonic()
-                wrong = run_test("build/bin/tests", test, 600, None, cpu)
+            begin, slow, failing = time.monotonic(), False, False
+            counts = {"GCOV_PREFIX": os.path.join(COUNTS, test)}
+            wrong = run_test("build/coverage/bin/tests", test, COUNTING, env=counts, cpu=cpu)
+            if wrong:  # it is slow with counters, or rounds otherwise
+                slow, begin = wrong.startswith("no end"), time.monotonic()
+                failing = run_test("build/bin/tests", test, 600, cpu=cpu) is not None
             free.put(cpu)
-            if wrong:
-                self.failing.append(test)
-            self.seconds[test] = time.monotonic() - begin
-            self.save()
+            return test, time.monotonic() - begin, slow, failing
 
         free = queue.SimpleQueue()  # of processors: threads of one test would wait for each other's counters
         for cpu in os.sched_getaffinity(0):
             free.put(cpu)
         with concurrent.futures.ThreadPoolExecutor(free.qsize()) as pool:
-            list(pool.map(run, [test for test in test_files() if test not in self.seconds]))
+            for done in pool.map(run, [test for test in test_files() if test not in self.seconds]):
+                if done:
+                    test, self.seconds[test], slow, failing = done
+                    self.slow += [test] * slow
+                    self.failing += [test] * failing
+                    self.save()
         return len(self.seconds) == len(test_files())
 
     @functools.lru_cache(maxsize=None)
@@ -357,7 +359,7 @@ def judge(cxx, path, text, tests, coverage, limit):
             if done > 0 and coverage.seconds[test] > left:
                 return "unnoticed", f"in {done} of {len(tests)} tests, those of {limit} s"
             begin = time.monotonic()
-            wrong = run_test("build/bin/tests", test, 3 * coverage.seconds[test] + 10)
+            wrong = run_test("build/bin/tests", test, 3 * coverage.seconds[test] + 10, "--abort")
             left -= time.monotonic() - begin
             if wrong:
                 return "noticed", f"{test} {wrong}"
