@@ -11,6 +11,7 @@
 #:   DEBUG     1: build for a debugger, with the standard library's assertions (-Og -g)
 #:   SANITIZE  sanitizers: address,undefined (make fuzz uses clang++ and
 #:             address,undefined,fuzzer-no-link)
+#:   COVERAGE  1: count how often each line of the library runs, for gcov
 #:
 #: Each combination of these has its own folder under build/. Other variables:
 #:
@@ -24,6 +25,7 @@
 #:   LIMIT     seconds after which each room's run of tests is ended (default 7200)
 #:   FUZZ      targets of make fuzz, such as png (default: all)
 #:   SECONDS   time for each fuzz target (default 60)
+#:   COUNT, SEED   the number of faults of make mutants (default 60), and the seed of their choice (1)
 #:   TRACK, DATA   the track (default fixed; open, a100) and the text of make race
 #:   PREFIX    where make install puts the library (default /usr/local). Without ARCH it runs on any
 #:             processor of this family, and the shared library is also installed for x86-64-v3 and
@@ -41,6 +43,8 @@ ARCH ?= $(if $(cross),$(generic_$(machine)),native)
 PKG_CONFIG ?= $(if $(cross),$(shell $(CXX) -dumpmachine)-)pkg-config
 PREFIX ?= /usr/local
 SECONDS ?= 60
+COUNT ?= 60
+SEED ?= 1
 LIMIT ?= 7200
 TRACK ?= fixed
 empty :=
@@ -61,7 +65,7 @@ endif
 
 compiler := $(notdir $(lastword $(CXX)))
 variant := $(strip $(filter-out g++,$(compiler)) $(filter-out native,$(ARCH)) \
-  $(if $(filter-out 0,$(DEBUG)),debug) $(subst $(comma),-,$(SANITIZE)))
+  $(if $(filter-out 0,$(DEBUG)),debug) $(subst $(comma),-,$(SANITIZE)) $(if $(filter-out 0,$(COVERAGE)),coverage))
 BUILD := build$(addprefix /,$(subst $(space),-,$(variant)))
 
 LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp core/*/*/*.cpp nn/*.cpp nn/*/*.cpp optim/*.cpp optim/parallel/*.cpp \
@@ -166,9 +170,13 @@ uncounted = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter $(computes),$(1)
 # In the tests themselves UndefinedBehaviorSanitizer would take a third of the time to compile them.
 no_ubsan = $(if $(SANITIZE),$(if $(quick),-fno-sanitize=undefined))
 
+# gcov counts what the library does, not the tests.
+counters := $(if $(filter-out 0,$(COVERAGE)),--coverage)
+counted = $(if $(counters),$(if $(filter core/% nn/% optim/% models/%,$(1)),-O1 $(counters)))
+
 # The command that compiles source $(1).
-compile = $(CXX) $(optimize) $(flags) $(uncounted) $(no_ubsan) $(CPPFLAGS) $(CXXFLAGS) $(includes)
-link = $(CXX) -fopenmp $(sanitize) $(LDFLAGS)
+compile = $(CXX) $(optimize) $(flags) $(uncounted) $(no_ubsan) $(counted) $(CPPFLAGS) $(CXXFLAGS) $(includes)
+link = $(CXX) -fopenmp $(sanitize) $(counters) $(LDFLAGS)
 libraries = $(BLAS_LDFLAGS) -lopenblas -lpng -lz -lutf8proc
 # Of the programs, only convert needs ONNX and protobuf.
 program_libraries = -Wl,--as-needed -lonnx_proto -lprotobuf -lboost_iostreams -lboost_filesystem -lboost_system \
@@ -186,7 +194,8 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test fuzz test-crash test-ranks test-onnx test-tokenizers examples bench bench-peers bench-ddp bench-twins bench-growth race format format-check law \
+.PHONY: all train test fuzz mutants test-crash test-runs test-ranks test-onnx test-tokenizers examples bench bench-peers \
+  bench-ddp bench-twins bench-growth race format format-check law \
   clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -232,8 +241,14 @@ run-random-programs: $(BUILD)/bin/random_programs
 	+$(call run,$< --seconds $(SECONDS))
 	+$(call run,$< --wrong-calls --count 20000)
 
+mutants:  ## plants faults in a copy of the library and shows which of them no test notices: COUNT=60 SEED=1
+	+$(call run,/usr/bin/python3 tests/mutants.py --cxx '$(CXX)' --count $(COUNT) --seed $(SEED))
+
 test-crash: $(PROGRAMS)  ## kills training programs 200 times; none may lose anything
 	+$(call run,/usr/bin/python3 tests/crash.py --bin $(BUILD)/bin)
+
+test-runs: $(PROGRAMS)  ## runs programs in random ways: killed and resumed, other flags, damaged folders
+	+$(call run,/usr/bin/python3 tests/random_runs.py --bin $(BUILD)/bin)
 
 test-ranks: $(PROGRAMS)  ## trains with several ranks under mpirun, which 200 faults hit
 	+$(quiet)$(MAKE) --no-print-directory MPI=1 all
