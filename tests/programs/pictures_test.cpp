@@ -187,7 +187,7 @@ TEST_CASE("heat maps are drawn with any names and values", "[pictures]") {
 TEST_CASE("points take any text as their label, and images need no numbers", "[pictures]") {
   const TemporaryFolder scratch;
   const std::vector<std::string> tokens = nasty(scratch / "harm");
-  Series series{"", {}, tokens};
+  Series series{.name = "", .points = {}, .labels = tokens};
   for (size_t i = 0; i < tokens.size(); ++i) series.points.emplace_back(i % 5, i);
   const auto drawn = [&](const auto& picture) {
     CHECK(draw_picture(picture) == "");
