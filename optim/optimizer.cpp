@@ -175,13 +175,14 @@ NamedTensors GroupOptimizer::named_state(const Tensor& steps) const {
   std::vector<std::vector<Tensor>> of_slot;
   for (const Slot& slot : slots_) {
     of_slot.emplace_back(states_.size());  // undefined
-    if (!slot.owned) continue;
+    if (!slot.has_state()) continue;
     of_slot.back() = slot.state.empty() ? initial_state(slot.param) : slot.state;
   }
   NamedTensors state{{"step", steps}};
   for (size_t k = 0; k < states_.size(); ++k)
     for (size_t i = 0; i < of_slot.size(); ++i)
-      state.emplace_back(states_[k].name + '.' + std::to_string(i), of_slot[i][k]);
+      if (!is_compressed(slots_[i].param.dtype()))
+        state.emplace_back(states_[k].name + '.' + std::to_string(i), of_slot[i][k]);
   return state;
 }
 
@@ -191,7 +192,7 @@ void GroupOptimizer::load_state_dict(const NamedTensors& state) {
   const Tensor counts = steps();
   NamedTensors own;
   for (Slot& slot : slots_)
-    if (slot.owned) make_state(slot);
+    if (slot.has_state()) make_state(slot);
   for (auto& [name, tensor] : named_state(counts))
     if (tensor.defined()) own.emplace_back(name, tensor);
   load_named(name(), own, state);

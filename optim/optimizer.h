@@ -141,7 +141,9 @@ class GroupOptimizer : public Optimizer {
     Dtype dtype;                // dtype of the parameter when the state was allocated
     int64_t step = 0;
     size_t group = 0;
-    bool owned = true;     // false if another rank updates it
+    bool owned = true;  // false if another rank updates it
+    /// Returns whether the optimiser can update the parameter and has state for it.
+    bool has_state() const { return owned && !is_compressed(param.dtype()); }
     bool is_live() const;  // whether the next step updates it
   };
   std::vector<Tensor> gradients() const override;

@@ -224,6 +224,16 @@ void expect_data(const Flags& flags, const std::vector<std::string>& names) {
   }
 }
 
+/// Throws Error if the folder holds a run. A data flag that names no file is reported instead.
+void expect_no_run(RunFolder& folder, const Flags& flags, const std::vector<std::string>& names) {
+  try {
+    folder.expect_no_run();
+  } catch (const Error&) {
+    expect_data(flags, names);
+    throw;
+  }
+}
+
 /// Prints what a resumed run changes, and whether the learning rate rises for longer than the run lasts.
 void print_notes(const std::vector<std::string>& changes, const TrainOptions& o) {
   for (const std::string& change : changes) std::printf("changed %s\n", change.c_str());
@@ -288,8 +298,7 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
     changes = flags.restore(stored_text(checkpoint->metadata(), "options", where), where,
                             may_change_on_resume(program));
   } else if (!o.overwrite && !o.eval_only && ranks.is_first()) {
-    expect_data(flags, program.data_flags);
-    folder.expect_no_run();
+    expect_no_run(folder, flags, program.data_flags);
   }
   if (!o.init_from.empty())
     flags.adopt([&] { models::read_config(o.init_from, program.kind, program.config); },
