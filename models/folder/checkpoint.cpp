@@ -1,5 +1,6 @@
 #include "gradus/models/folder/checkpoint.h"
 
+#include <set>
 #include <sstream>
 
 #include "gradus/core/internal.h"
@@ -22,6 +23,17 @@ NamedTensors part(const NamedTensors& tensors, const std::string& prefix) {
   for (const auto& [name, tensor] : tensors)
     if (name.starts_with(prefix)) out.emplace_back(name.substr(prefix.size()), tensor);
   return out;
+}
+
+/// Returns a file's tensors with those in bfloat16 that are so in `model`: reading a file makes them
+/// float32, which changes no value.
+NamedTensors as_in(const NamedTensors& model, NamedTensors read) {
+  std::set<std::string> narrow;
+  for (const auto& [name, tensor] : model)
+    if (tensor.dtype() == bfloat16) narrow.insert(name);
+  for (auto& [name, tensor] : read)
+    if (narrow.contains(name) && tensor.dtype() == float32) tensor = tensor.to(bfloat16);
+  return read;
 }
 
 NamedTensors copied(const NamedTensors& tensors) {
@@ -60,7 +72,7 @@ void Checkpoint::restore(nn::Module& model, optim::Optimizer& optimizer,
   const NamedTensors model_before = copied(model.state_dict()),
                      average_before = average ? copied(average->state_dict()) : NamedTensors();
   try {
-    model.load_state_dict(part(file_.tensors, model_prefix));
+    model.load_state_dict(as_in(model_before, part(file_.tensors, model_prefix)));
     if (average) average->load_state_dict(part(file_.tensors, average_prefix));
     optimizer.load_state_dict(part(file_.tensors, optimizer_prefix));
   } catch (const Error& error) {
