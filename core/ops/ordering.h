@@ -1,5 +1,5 @@
 #pragma once
-// Maxima, minima and sorting. NaN is never skipped: where there is one, it is the maximum and the
+// Maxima, minima, sorting, medians and distinct elements. NaN is never skipped: where there is one, it is the maximum and the
 // minimum.
 
 #include "gradus/core/tensor/tensor.h"
@@ -38,5 +38,26 @@ ValuesAndIndices sort(const Tensor& x, Axis dim = -1, bool descending = false);
 Tensor argsort(const Tensor& x, Axis dim = -1, bool descending = false);
 /// The k largest elements along dim, in descending order.
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
+/// The median along dim and its index: the lower of the two middle elements if their number is even;
+/// NaN if there is a NaN. The gradient flows to that one element.
+ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep = false);
+/// The median of all elements.
+Tensor median(const Tensor& x);
+///@{
+/// The q-quantile, 0 <= q <= 1, along dim or of all elements: position q (n - 1) among the n elements
+/// in ascending order, interpolated linearly; NaN if there is a NaN. The gradient flows to the one or
+/// two elements there.
+Tensor quantile(const Tensor& x, double q, Axis dim, KeepDim keep = false);
+Tensor quantile(const Tensor& x, double q);
+///@}
+
+/// The distinct elements of a tensor.
+struct UniqueOutput {
+  Tensor values;   ///< (n), ascending
+  Tensor inverse;  ///< the index in `values` of each element of the tensor, in its shape; int64
+  Tensor counts;   ///< how often each value occurs: (n), int64
+};
+/// The distinct elements of x, without a gradient. Each NaN is distinct, as in PyTorch; -0 equals 0.
+UniqueOutput unique(const Tensor& x);
 
 }  // namespace gradus

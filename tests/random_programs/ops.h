@@ -120,6 +120,14 @@ inline Tensor written(const Tensor& x, const Tensor& y, double a) {
   z.slice(0, 0, INT64_MAX, 2).mul_(a);
   return z.add_(y, a);
 }
+/// One of a few equations; replay_torch.py has the same.
+inline constexpr int64_t einsum_count = 8;
+inline std::string einsum_equation(int64_t i) {
+  const char* const equations[einsum_count] = {"ij,jk->ik",  "bij,bjk->bki",  "iij->ji",
+                                               "ij,jk,kl->", "bi,oij,bj->bo", "ij,jk->ijk",
+                                               "iij,jkk->k", "i,j,ij->"};
+  return equations[static_cast<uint64_t>(i) % einsum_count];
+}
 /// The tensors outside the graph: an op may return its argument itself, which NoGrad leaves in it.
 inline Tensors outside(Tensors all) {
   for (Tensor& x : all) x = x.detach();

@@ -1,0 +1,21 @@
+#pragma once
+// Diagonals and triangles of matrices. Diagonal k of a matrix has the elements (i, i + k): 0 is the
+// main diagonal, positive ones are above it.
+
+#include "gradus/core/tensor/tensor.h"
+
+namespace gradus {
+
+/// The diagonal `offset` of the matrices along axes dim1 and dim2, as the last axis:
+/// (n, m, ...) -> (..., length). Empty if the offset is outside the matrix. A view if strides allow.
+Tensor diagonal(const Tensor& x, int64_t offset = 0, Axis dim1 = 0, Axis dim2 = 1);
+/// The diagonal `offset` of a matrix; for a vector (n) the matrix (n + |offset|, n + |offset|) that
+/// has it as that diagonal and zeros elsewhere. Throws Error for other ranks.
+Tensor diag(const Tensor& x, int64_t offset = 0);
+///@{
+/// x (..., n, m) with zeros above (tril) or below (triu) the given diagonal.
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
+///@}
+
+}  // namespace gradus
