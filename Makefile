@@ -77,8 +77,9 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/*.cpp))
 RANDOM_SRC := $(sort $(wildcard tests/random_programs/*.cpp))
 TWIN_SRC := tests/bench/twin_data.cpp
 ONNX_SRC := tests/onnx/cases.cpp
+TOKENIZER_SRC := tests/tokenizers/ids.cpp
 BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
-SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(ONNX_SRC) \
+SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(ONNX_SRC) $(TOKENIZER_SRC) \
   $(FUZZ_SRC) $(RANDOM_SRC)
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 # Sanitized, a folder's sources are compiled as one file, in half the time: they include the same headers. Those
@@ -185,7 +186,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test fuzz test-crash test-ranks test-onnx examples bench bench-peers bench-ddp bench-twins bench-growth race format format-check law \
+.PHONY: all train test fuzz test-crash test-ranks test-onnx test-tokenizers examples bench bench-peers bench-ddp bench-twins bench-growth race format format-check law \
   clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -241,21 +242,29 @@ test-ranks: $(PROGRAMS)  ## trains with several ranks under mpirun, which 200 fa
 test-onnx: $(BUILD)/bin/onnx_cases  ## compares exported models with onnxruntime (npm's onnxruntime-node)
 	+$(call run,tests/onnx/run $(BUILD))
 
+test-tokenizers: $(BUILD)/bin/tokenizer_ids  ## compares tokenizers with Hugging Face's (npm)
+	+$(call run,tests/tokenizers/run $(BUILD))
+
 examples: $(PROGRAMS)  ## builds the programs, build/bin/*
 
 bench: $(BUILD)/bin/bench  ## builds and runs the benchmark
 	+$(call run,$(BUILD)/bin/bench)
 
+# The first Python that has PyTorch.
+pythons := python3 /usr/bin/python3
+torch_python = $(or $(shell for p in $(pythons); do $$p -c 'import torch' 2>/dev/null && echo $$p && break; done),$(error \
+  no Python with PyTorch: tried $(pythons). On Debian the package is python3-torch))
+
 bench-peers: $(BUILD)/bin/bench  ## runs the benchmark and the same in PyTorch (Debian: python3-torch)
-	+$(call run,/usr/bin/python3 tests/bench/peers.py)
+	+$(call run,$(torch_python) tests/bench/peers.py)
 
 bench-ddp: $(BUILD)/bin/bench  ## times several ranks beside PyTorch's DistributedDataParallel (Debian: openmpi-bin)
 	+$(quiet)$(MAKE) --no-print-directory MPI=1 all
-	+$(call run,/usr/bin/python3 tests/bench/ddp.py --bin $(BUILD)/bin)
+	+$(call run,$(torch_python) tests/bench/ddp.py --bin $(BUILD)/bin)
 
 bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_gpt  ## trains a BERT and a GPT here and in PyTorch
-	+$(call run,/usr/bin/python3 tests/bench/twins.py bert --bin $(BUILD)/bin)
-	+$(call run,/usr/bin/python3 tests/bench/twins.py gpt --bin $(BUILD)/bin)
+	+$(call run,$(torch_python) tests/bench/twins.py bert --bin $(BUILD)/bin)
+	+$(call run,$(torch_python) tests/bench/twins.py gpt --bin $(BUILD)/bin)
 
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
@@ -351,8 +360,9 @@ $(BUILD)/bin/fuzz: $(call objects,$(FUZZ_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/random_programs: $(call objects,$(RANDOM_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/twin_data: $(call objects,$(TWIN_SRC))
 $(BUILD)/bin/onnx_cases: $(call objects,$(ONNX_SRC))
+$(BUILD)/bin/tokenizer_ids: $(call objects,$(TOKENIZER_SRC))
 $(PROGRAMS): $(BUILD)/bin/%: $(BUILD)/obj/examples/%.o
-linked := $(addprefix $(BUILD)/bin/,tests bench fuzz random_programs twin_data onnx_cases)
+linked := $(addprefix $(BUILD)/bin/,tests bench fuzz random_programs twin_data onnx_cases tokenizer_ids)
 $(PROGRAMS) $(linked): $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
 	$(call say,LINK  $@)
 	@mkdir -p $(@D)

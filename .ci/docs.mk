@@ -2,13 +2,15 @@
 
 .PHONY: docs compile_commands.json
 
-guides := $(addprefix examples/guide/,student.md trainer.md engineer.md contributing.md speed.md equations.md)
+guides := build/steps.md \
+  $(addprefix examples/guide/,student.md trainer.md engineer.md contributing.md speed.md equations.md)
 doxyfile = $(subst @version@,$(version),$(subst @here@,$(CURDIR),$(subst @guides@,$(guides),$(subst \
   @headers@,$(public_headers),$(file <.ci/Doxyfile.in)))))
 
-docs: | packages $(LINKS)  ## makes build/docs/index.html from the headers' comments and the guides (needs doxygen)
+docs: | packages $(LINKS)  ## makes build/docs/index.html from the headers' comments, the guides and an index of the steps (needs doxygen)
 	@command -v doxygen >/dev/null || { echo "make docs needs doxygen, Debian's package of that name" >&2; exit 2; }
 	$(if $(dry_run),,$(file >build/Doxyfile,$(doxyfile)))
+	$(quiet)python3 .ci/steps.py examples/guide/student.md >build/steps.md
 	$(quiet)rm -rf build/docs && doxygen build/Doxyfile
 	$(call say,DOCS  build/docs/index.html)
 

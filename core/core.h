@@ -14,6 +14,7 @@
 #include "gradus/core/runtime/threads.h"
 #include "gradus/core/tensor/autograd.h"
 #include "gradus/core/tensor/checks.h"
+#include "gradus/core/tensor/derivatives.h"
 #include "gradus/core/tensor/recompute.h"
 #include "gradus/core/tensor/tensor.h"
 #endif

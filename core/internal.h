@@ -1,6 +1,6 @@
 #pragma once
 // Lets the library's own .cpp files use the names of core:: (check, record, empty, ...) and of
-// internal:: without a prefix. No public header includes this.
+// internal:: without a prefix. No public header includes this file.
 
 namespace gradus {
 namespace core {}

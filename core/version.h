@@ -1,6 +1,6 @@
 #pragma once
-// The version, defined only here; the Makefile reads it from this file. Before 1.0 a new minor
-// version may break compatibility, and then changes the shared library's SONAME.
+// The version of gradus, defined only here; the Makefile reads it from this file. Before 1.0 a new
+// minor version may break compatibility, and it changes the SONAME of the shared library.
 
 ///@{
 /// The version of gradus that a program is compiled with.

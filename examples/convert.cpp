@@ -38,19 +38,20 @@ bool has_tokenizer(const std::string& dir) {
   return false;
 }
 
-void write(const Options& o, const models::GPT& model, const models::Tokenizer* tokenizer) {
-  if (o.format == Format::gguf)
-    models::save_gguf(o.to, model, tokenizer, o.type);
-  else if (o.format == Format::hugging_face)
-    models::save_hugging_face(o.to, model, {.tokenizer = tokenizer});
-  else
-    models::save_model(o.to, model, tokenizer);
+template <class Model>
+void write(const Options& o, const Model& model, const models::HuggingFaceParts& parts) {
+  if (o.format == Format::hugging_face) return models::save_hugging_face(o.to, model, parts);
+  if constexpr (std::is_same_v<Model, models::GPT>)
+    if (o.format == Format::gguf) return models::save_gguf(o.to, model, parts.tokenizer, o.type);
+  models::save_model(o.to, model, parts.tokenizer);
+  if (parts.images) models::save_image_info(o.to, *parts.images);
+  if (parts.text) models::save_text_info(o.to, *parts.text);
 }
 
 void convert_gguf(const Options& o) {
   models::GgufModel read = models::load_gguf(o.model);
   store_weights(read.model, o.weights);
-  write(o, read.model, read.tokenizer.get());
+  write(o, read.model, {.tokenizer = read.tokenizer.get()});
 }
 
 template <class Model>
@@ -63,13 +64,8 @@ void convert(const Options& o) {
     images = models::load_image_info(o.model);
   else if (has_tokenizer(o.model))
     tokenizer = models::load_tokenizer(o.model);
-  for (const std::string& line : models::not_kept(o.model, tokenizer.get()))
-    std::printf("not kept: %s\n", line.c_str());
-  if constexpr (std::is_same_v<Model, models::GPT>) return write(o, model, tokenizer.get());
-  if (o.format == Format::hugging_face)
-    return models::save_hugging_face(o.to, model, {tokenizer.get(), images ? &*images : nullptr});
-  models::save_model(o.to, model, tokenizer.get());
-  if (images) models::save_image_info(o.to, *images);
+  const auto text = images ? models::TextInfo() : models::load_text_info(o.model);
+  write(o, model, {tokenizer.get(), images ? &*images : nullptr, &text});
 }
 
 void check_target(const Options& o, const Flags& flags) {

@@ -103,6 +103,18 @@ nn::LSTM lstm_with_forget_bias(double bias) {
 /// The last step of (B, T, width): (B, width).
 Tensor last(const Tensor& outputs) { return outputs.select(1, steps - 1); }
 
+/// The last output of a forward LSTM whose gates see each previous output as a constant: the
+/// gradient of an input flows through the cell alone.
+Tensor through_the_cell(const nn::LSTM& lstm, const Tensor& x) {
+  const nn::RecurrentWeights& w = lstm.weights[0];
+  const Tensor x_gates = linear(x, w.weight_ih, w.bias_ih);
+  RecurrentState state{zeros({batch, width}), zeros({batch, width})};
+  for (int64_t t = 0; t < steps; ++t)
+    state =
+        lstm_cell(x_gates.select(1, t), linear(state.h.detach(), w.weight_hh, w.bias_hh), state.c);
+  return state.h;
+}
+
 /// |d(last output . dy)/d(x_t)| by the distance of t from the end, averaged over `batch` sequences.
 Series reach(const std::string& name, const std::function<Tensor(const Tensor&)>& last_output) {
   manual_seed(2);
@@ -121,16 +133,20 @@ void draw_gradients(const Output& out) {
   const nn::LSTM lstm(width, width), remembering = lstm_with_forget_bias(3);
   const nn::MultiHeadAttention attention(width, {.heads = 4, .causal = true});
   Picture picture{out.path("gradients"),
-                  "gradient norm of an input, by distance",
-                  "distance from the last output",
+                  "gradient of the last output with respect to an input, all paths together",
+                  "steps from the input to the last output",
                   "norm of the gradient",
                   {},
                   true};
   picture.series = {
       reach("attention", [&](const Tensor& x) { return last(attention(x)); }),
       reach("LSTM, forget gate 0.95", [&](const Tensor& x) { return last(remembering(x).output); }),
+      reach("its path through the cell alone",
+            [&](const Tensor& x) { return through_the_cell(remembering, x); }),
       reach("LSTM, forget gate 0.5", [&](const Tensor& x) { return last(lstm(x).output); }),
       reach("tanh RNN", [&](const Tensor& x) { return last(rnn(x).output); })};
+  picture.series[1].colour = picture.series[2].colour = "#d62728";
+  picture.series[2].stroke = Stroke::dashed;
   std::printf(
       "How far gradients reach. The gradient of the last output with respect to an input d steps\n"
       "earlier, in untrained layers. In a tanh RNN it decays exponentially: each step multiplies "

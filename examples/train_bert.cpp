@@ -37,7 +37,7 @@ class BertTask : public Task {
         text_(read_text(o_.data)),
         tokenizer_(make_tokenizer(o_.tokenizer, training.begins_with(), text_,
                                   {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})),
-        data_(text_, *tokenizer_, {.length = o_.model.context}),
+        data_(pairs()),
         batches_(
             [this](int64_t step, int64_t index) {
               return data_.random_batch(Split::train, o_.batch, training_.seed, step, index);
@@ -73,6 +73,18 @@ class BertTask : public Task {
   }
 
  private:
+  /// The examples. Errors name the text, not the class that reads it.
+  MaskedPairs pairs() const {
+    core::check(o_.model.context >= 5, "--context: expected at least 5, for three special tokens ",
+                "and two of the text, got ", o_.model.context);
+    try {
+      return {text_, *tokenizer_, {.length = o_.model.context}};
+    } catch (const Error& e) {
+      const std::string what = e.what(), reader = "MaskedPairs: ";
+      const size_t opening = what.starts_with(reader) ? reader.size() : 0;
+      core::fail(name_of_text(o_.data), ": ", what.substr(opening));
+    }
+  }
   models::BertConfig config() const {
     models::BertConfig config = o_.model;
     core::check(config.segments >= 2, models::config_path(training_.begins_with()),

@@ -115,8 +115,13 @@ void CaptionerTask::draw_attention_maps(const Tensor& images,
   const Tensor weights =
       model_.attention_maps(models::normalize(images, image_info_.stats), from_data(read, {n, T}));
   std::vector<Tensor> pictures;
+  TileLine said;  // a word under each map
   for (int64_t i = 0; i < n; ++i) {
-    const auto words = std::ssize(hypotheses[static_cast<size_t>(i)].tokens);
+    const std::vector<int64_t>& tokens = hypotheses[static_cast<size_t>(i)].tokens;
+    const auto words = std::ssize(tokens);
+    said.texts.emplace_back();
+    for (const int64_t token : tokens) said.texts.push_back(tokenizer_->decode({token}));
+    said.texts.resize(static_cast<size_t>((i + 1) * (1 + T)));
     const Tensor image = images.slice(0, i, i + 1);
     pictures.push_back(image);
     if (words > 0)
@@ -125,11 +130,16 @@ void CaptionerTask::draw_attention_maps(const Tensor& images,
                             weights[i].slice(0, 0, words)));
     if (words < T) pictures.push_back(ones({T - words, 3, image.size(2), image.size(3)}));
   }
-  const std::string path = training_.out + "/attention.png";
-  models::write_png(path,
-                    models::image_grid(cat(pictures, 0), 1 + T, picture_scale(images.size(2))));
-  std::printf("attention: %s shows the attention map of each word, one row per caption:\n",
-              path.c_str());
+  Tiles tiles{.path = training_.out + "/attention.png",
+              .title =
+                  "Held-out pictures, and where the model looks as it writes each word: the "
+                  "redder, the more",
+              .images = cat(pictures, 0),
+              .across = 1 + T,
+              .headings = {"picture"},
+              .lines = {said}};
+  for (int64_t t = 1; t <= T; ++t) tiles.headings.push_back("word " + std::to_string(t));
+  std::printf("attention: %s\n", draw_or_write(tiles).c_str());
 }
 
 int run(int argc, char** argv) {

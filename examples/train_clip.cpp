@@ -8,7 +8,6 @@
 #include <cstdio>
 
 #include "examples/pictures/heat_map.h"
-#include "examples/pictures/image_pictures.h"
 #include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/tasks/caption_task.h"
@@ -106,9 +105,13 @@ void CLIPTask::show() {
                          {"", matmul(text, image.mT()), captions(Split::validation, batch.ids)});
   map.x_label = "picture", map.shades = Shades::diverging, map.largest = 1;
   std::printf("similarity: %s\n", draw_or_write(map).c_str());
-  const std::string path = training_.out + "/pictures.png";
-  models::write_png(path, models::image_grid(batch.images, 8, picture_scale(batch.images.size(2))));
-  std::printf("pictures: %s, numbered from 0 row by row\n", path.c_str());
+  TileLine numbers{"picture"};
+  for (int64_t i = 0; i < all.numel(); ++i) numbers.texts.push_back(std::to_string(i));
+  std::printf("pictures: %s\n", draw_or_write(Tiles{.path = training_.out + "/pictures.png",
+                                                    .title = "The pictures of similarity.png",
+                                                    .images = batch.images,
+                                                    .lines = {numbers}})
+                                    .c_str());
   write_example();
 }
 

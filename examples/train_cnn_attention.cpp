@@ -5,8 +5,6 @@
 
 #include <gradus/gradus.h>
 
-#include <cstdio>
-
 #include "examples/support/cli.h"
 #include "examples/tasks/classifier_task.h"
 
@@ -25,15 +23,6 @@ class CNNAttentionTask : public ClassifierTask<CNNAttention> {
                    "convolutions of " + std::to_string(c.filters) + " and " +
                        std::to_string(2 * c.filters) + " filters" +
                        (c.attention ? ", self-attention" : ""));
-  }
-  void show() override {
-    ClassifierTask::show();
-    const Tensor images = corpus_.part(Split::validation).range(0, 16).images;
-    const Tensor maps = attention(models::normalize(images, image_info_.stats));
-    if (!maps.defined()) return;
-    const std::string path = training_.out + "/attention.png";
-    draw_attention(path, images, maps);
-    std::printf("attention: %s\n", path.c_str());
   }
 
  protected:

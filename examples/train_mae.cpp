@@ -7,7 +7,7 @@
 
 #include <cstdio>
 
-#include "examples/pictures/image_pictures.h"
+#include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/tasks/encoder_task.h"
 
@@ -40,14 +40,18 @@ class MAETask : public EncoderTask {
     const auto& [images, labels, ids] = corpus_.part(Split::validation).range(0, 8);
     const Tensor x = models::normalize(images, image_info_.stats);
     const models::MAEResult painted = paint(x, ids, ~training_.seed, 0);
-    const std::string path = training_.out + "/painted.png";
-    models::write_png(
-        path, models::image_grid(
-                  {images, model_.masked(images, painted.hidden, 0.5),
-                   models::denormalize(model_.reconstructed(x, painted), image_info_.stats)},
-                  picture_scale(images.size(2))));
-    std::printf("painted: %s shows images, their visible patches, and reconstructions\n",
-                path.c_str());
+    const std::vector<Tensor> columns{
+        images, model_.masked(images, painted.hidden, 0.5),
+        models::denormalize(model_.reconstructed(x, painted), image_info_.stats)};
+    const char *first = "image", *second = "visible patches", *third = "reconstruction";
+    std::printf(
+        "painted: %s\n",
+        draw_or_write(Tiles{.path = training_.out + "/painted.png",
+                            .title = "Held-out images, reconstructed from their visible patches",
+                            .images = stack(columns, 1).flatten(0, 1),
+                            .across = 6,
+                            .headings = {first, second, third, first, second, third}})
+            .c_str());
   }
 
  protected:

@@ -180,7 +180,8 @@ void TranslationTask<Model>::draw_alignment(const std::vector<int64_t>& source,
                                           from_data(inputs, {1, std::ssize(inputs)}))[0];
   std::printf(
       "alignment: %s\n",
-      draw_or_write(alignment(training_.out + "/alignment.png", "Alignment", weights,
+      draw_or_write(alignment(training_.out + "/alignment.png",
+                              "Attention to the source before each token is written", weights,
                               token_texts(tokenizer, source), token_texts(tokenizer, outputs)))
           .c_str());
 }

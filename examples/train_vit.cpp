@@ -5,8 +5,6 @@
 
 #include <gradus/gradus.h>
 
-#include <cstdio>
-
 #include "examples/support/cli.h"
 #include "examples/tasks/classifier_task.h"
 
@@ -21,14 +19,6 @@ class ViTTask : public ClassifierTask<ViT> {
 
   TaskInfo info() const override {
     return info_of("ViT", "cross entropy", model_, shape_of(model_.config));
-  }
-  void show() override {
-    ClassifierTask::show();
-    const models::ImageData& data = corpus_.part(Split::validation);
-    const Tensor images = data.range(0, 16).images;
-    const std::string path = training_.out + "/attention.png";
-    draw_attention(path, images, attention(models::normalize(images, image_info_.stats)));
-    std::printf("attention: %s\n", path.c_str());
   }
 
  protected:

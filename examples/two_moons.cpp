@@ -28,7 +28,7 @@ Points two_moons(int64_t n) {
   const Tensor y = gt(rand({n}), 0.5).to(float32);
   const Tensor angle = rand({n}) * std::numbers::pi;
   const Tensor side = 1.0 - y * 2.0;  // +1 for the upper moon, -1 for the lower
-  const Tensor x = core::stack({side * cos(angle) + y, side * sin(angle) + y * 0.5}, 1);
+  const Tensor x = stack({side * cos(angle) + y, side * sin(angle) + y * 0.5}, 1);
   return {x + randn({n, 2}) * 0.1, y};
 }
 

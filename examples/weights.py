@@ -14,11 +14,15 @@ import os
 import struct
 import sys
 
-import torch
+try:
+    import torch
+except ImportError:  # --help works without it
+    torch = None
 
-NAMES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
-         torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL"}
-DTYPES = {name: dtype for dtype, name in NAMES.items()}
+DTYPES = {name: getattr(torch, dtype, None) for name, dtype in {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
+    "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}.items()}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def expect(condition, path, what):
@@ -160,8 +164,13 @@ def to_torch(source, target):
 
 def main():
     commands = {"to-safetensors": to_safetensors, "to-torch": to_torch}
+    if "--help" in sys.argv or "-h" in sys.argv:
+        print(__doc__)
+        return
     if len(sys.argv) != 4 or sys.argv[1] not in commands:
         sys.exit(__doc__)
+    if torch is None:
+        sys.exit("weights.py: needs PyTorch, which this Python lacks: " + sys.executable)
     try:
         commands[sys.argv[1]](sys.argv[2], sys.argv[3])
     except OSError as e:

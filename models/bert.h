@@ -1,6 +1,6 @@
 #pragma once
-// BERT: an encoder pre-trained to predict masked words and whether one text follows another, then
-// fine-tuned. Devlin et al. 2019, arXiv 1810.04805.
+// BERT: an encoder that is pre-trained to predict masked words and whether one text follows
+// another, and then fine-tuned. Devlin et al. 2019, arXiv 1810.04805.
 
 #include "gradus/core/ops/loss.h"
 #include "gradus/models/data/text/masked_pairs.h"
@@ -16,35 +16,35 @@ struct BertConfig {
   int64_t layers = 4;     ///< number of transformer blocks
   int64_t heads = 4;      ///< attention heads; must divide dim
   int64_t dim = 128;      ///< embedding size
-  int64_t hidden = 0;     ///< hidden size of the feed-forward layers; 0: 4 * dim
+  int64_t hidden = 0;     ///< hidden size of the feed-forward layers; 0 means 4 * dim
   double dropout = 0.1;   ///< probability for embeddings, attention weights and sublayer outputs
-  Activation activation = Activation::gelu;  ///< of the feed-forward layers
+  Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
   double norm_eps = 1e-12;                   ///< added to the variance by the norms
-  /// Blocks whose activations backward recomputes together, to save memory; 0: keeps all. A model
-  /// folder does not store it.
+  /// Number of blocks whose activations backward recomputes together, to save memory; 0 keeps all
+  /// activations. A model folder does not store it.
   int64_t recompute = 0;
 };
 
-/// Input of a BERT.
+/// The input of a BERT.
 struct BertInput {
   Tensor ids;            ///< (B, T) int64
-  Tensor segments = {};  ///< (B, T) int64: segment of each token; undefined: all 0
-  Tensor mask = {};  ///< (B, T) bool: true for real tokens, false for padding; undefined: all true
+  Tensor segments = {};  ///< (B, T) int64: segment of each token; undefined means 0
+  Tensor mask = {};      ///< (B, T) bool: true for real tokens; undefined means all
 };
 
 /// Logits and targets of a pre-training batch.
 struct BertAnswers {
-  Tensor word_logits, words;  ///< of the M masked tokens: logits (M, vocab), ids (M) int64
-  Tensor next_logits, next;   ///< of next-sentence prediction: logits (B, 2), classes (B) int64
+  Tensor word_logits, words;  ///< for the M masked tokens: logits (M, vocab), ids (M) int64
+  Tensor next_logits, next;   ///< for next-sentence prediction: logits (B, 2), classes (B) int64
 };
 
-/// Pre-training losses; usually their sum is minimised.
+/// Pre-training losses. Usually their sum is minimised.
 struct BertLosses {
-  Tensor masked, next;  ///< mean cross entropies: of masked tokens, of next-sentence prediction
+  Tensor masked, next;  ///< mean cross entropies: of masked tokens; of next-sentence prediction
 };
 
-/// The layer norm of the summed embeddings, post-norm blocks, a pooler of the first token, and one
-/// head per pre-training task.
+/// The model: a layer norm of the summed embeddings, post-norm blocks, a pooler of the first token,
+/// and one head per pre-training task.
 struct Bert : nn::Module {
   using Config = BertConfig;
   static constexpr const char* kind = "bert";
@@ -52,8 +52,8 @@ struct Bert : nn::Module {
 
   const BertConfig config;
   nn::Embedding words, positions, segments;  ///< summed for each token
-  nn::LayerNorm embedding_norm;              ///< of the summed embeddings
-  nn::Dropout dropout;                       ///< of the embeddings
+  nn::LayerNorm embedding_norm;              ///< norm of the summed embeddings
+  nn::Dropout dropout;                       ///< applied to the embeddings
   std::vector<nn::Block> blocks;             ///< the encoder, post-norm
   nn::Linear pooler;                         ///< dim -> dim
   nn::Linear transform;                      ///< first layer of the masked-word head: dim -> dim
@@ -62,15 +62,15 @@ struct Bert : nn::Module {
   nn::Linear next;                           ///< next-sentence head: dim -> 2
   explicit Bert(const BertConfig& config);
 
-  /// Contextual embedding of each token: (B, T, dim).
+  /// Returns the contextual embedding of each token: (B, T, dim).
   Tensor operator()(const BertInput& input) const;
-  /// tanh(pooler(x)) of each text's first token x: hidden (B, T, dim) -> (B, dim).
+  /// Returns tanh(pooler(x)) for the first token x of each text: hidden (B, T, dim) -> (B, dim).
   Tensor pooled(const Tensor& hidden) const;
-  /// Vocabulary logits of each token: hidden (..., dim) -> (..., vocab).
+  /// Returns vocabulary logits of each token: hidden (..., dim) -> (..., vocab).
   Tensor word_logits(const Tensor& hidden) const;
-  /// Logits and targets of both tasks. Throws Error if no token of the batch is masked.
+  /// Returns logits and targets of both tasks. Throws Error if no token of the batch is masked.
   BertAnswers answers(const MaskedBatch& batch) const;
-  /// Both losses of a batch. Throws Error if no token of the batch is masked.
+  /// Returns both losses of a batch. Throws Error if no token of the batch is masked.
   BertLosses losses(const MaskedBatch& batch) const {
     const BertAnswers a = answers(batch);
     return {cross_entropy(a.word_logits, a.words), cross_entropy(a.next_logits, a.next)};
@@ -80,10 +80,10 @@ struct Bert : nn::Module {
 struct BertClassifierConfig {
   BertConfig bert = {};  ///< the encoder
   int64_t classes = 2;   ///< number of classes
-  bool tokens = false;   ///< classify each token, not the text
+  bool tokens = false;   ///< true: classify each token; false: classify the text
 };
-/// A BERT with a linear head that classifies texts or tokens. To start from a pre-trained BERT:
-/// `classifier.bert.load_state_dict(bert.state_dict())`; to train the head only:
+/// A BERT with a linear head that classifies texts or tokens. To start from a pre-trained BERT,
+/// call `classifier.bert.load_state_dict(bert.state_dict())`. To train only the head, call
 /// `classifier.bert.requires_grad_(false)`.
 struct BertClassifier : nn::Module {
   using Config = BertClassifierConfig;
@@ -96,10 +96,10 @@ struct BertClassifier : nn::Module {
   nn::Linear head;      ///< dim -> classes
   explicit BertClassifier(const BertClassifierConfig& config);
 
-  /// Logits: (B, classes), or per token (B, T, classes).
+  /// Returns logits: (B, classes), or (B, T, classes) if config.tokens is true.
   Tensor operator()(const BertInput& input) const;
-  /// Mean cross entropy of `labels`, (B) or (B, T) int64; tokens or texts labelled -100 are
-  /// ignored.
+  /// Returns the mean cross entropy of `labels`, (B) or (B, T) int64. Texts or tokens with label
+  /// -100 are ignored.
   Tensor loss(const BertInput& input, const Tensor& labels) const;
 };
 

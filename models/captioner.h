@@ -16,11 +16,11 @@ struct CaptionerConfig {
   int64_t image = 32;        ///< height and width of an image
   int64_t channels = 3;      ///< 1: grey; 3: RGB
   int64_t filters = 32;      ///< filters of the first convolution; each later one doubles them
-  int64_t convolutions = 3;  ///< convolutions that halve the map, rounding up; one more keeps it
+  int64_t convolutions = 3;  ///< convolutions that halve the map, rounding up; one more follows
   int64_t dim = 64;          ///< size of word embeddings
   int64_t hidden = 128;      ///< size of the decoder's state
   double dropout = 0;        ///< probability for embeddings and before the output
-  Recurrence cell = Recurrence::lstm;  ///< LSTM as published, or another
+  Recurrence cell = Recurrence::lstm;  ///< LSTM in the paper
   double coverage = 0;                 ///< weight lambda of the attention penalty in equation 14
 
   int64_t grid() const;      ///< height and width of the feature map
@@ -29,22 +29,23 @@ struct CaptionerConfig {
 
 class CaptionerDecoder;
 
-/// A convolutional encoder computes an annotation a_i for each position of its feature map; a
-/// recurrent decoder attends to them before each word:
+/// A convolutional encoder computes an annotation a_i for each position i of its feature map. A
+/// recurrent decoder attends to the annotations before each word:
 ///   h_0 = tanh(W mean(a)),  z_t = sigmoid(W_b h_{t-1}) sum_i alpha_ti a_i,
 ///   h_t = cell([y_{t-1}, z_t], h_{t-1}),  logits of word t = L_o(y_{t-1} + L_h h_t + L_z z_t)
-/// with alpha_t the softmax over i of additive scores of h_{t-1} and a_i, and y_t the embedding of
-/// word t.
+/// where alpha_t is the softmax over i of additive scores of h_{t-1} and a_i, and y_t is the
+/// embedding of word t.
 struct Captioner : nn::Module {
   using Config = CaptionerConfig;
   static constexpr const char* kind = "captioner";
   static Fields fields(CaptionerConfig& config);
 
   const CaptionerConfig config;
-  std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, relu after each; stride 2, but 1 in the last
+  std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, each followed by relu; stride 2, in the last
+                                         ///< one 1
   nn::Linear first;                      ///< mean(a) -> h_0 and, for LSTM, c_0
   nn::Embedding words;                   ///< (vocab, dim)
-  nn::Dropout dropout;                   ///< of embeddings and before the output
+  nn::Dropout dropout;                   ///< for embeddings and before the output
   nn::Attention attention;               ///< additive; the state attends to the annotations
   nn::Linear gate;                       ///< W_b: hidden -> features
   nn::RecurrentCell cell;                ///< reads [y, z]: dim + features -> hidden
@@ -52,22 +53,23 @@ struct Captioner : nn::Module {
   nn::Linear head;                       ///< L_o: dim -> vocab
   explicit Captioner(const CaptionerConfig& config);
 
-  /// Annotations: images (B, channels, image, image) -> (B, grid * grid, features), row by row.
+  /// Returns annotations row by row: images (B, channels, image, image) -> (B, grid * grid,
+  /// features).
   Tensor annotations(const Tensor& images) const;
-  /// Next-word logits: images, words (B, T) int64 -> (B, T, vocab).
+  /// Returns next-word logits for images and words (B, T) int64: (B, T, vocab).
   Tensor operator()(const Tensor& images, const Tensor& words) const;
-  /// Mean cross entropy of the captions' words after [START], plus config.coverage times the mean
-  /// over captions and positions i of (1 - sum_t alpha_ti)^2. Captions are [START] caption [END],
-  /// as text_batch returns them.
+  /// Returns the mean cross entropy of the captions' words after [START], plus config.coverage
+  /// times the mean over captions and positions i of (1 - sum_t alpha_ti)^2. Captions are [START]
+  /// caption [END], as returned by text_batch.
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
-  /// Attention map for the prediction after each of `words` (B, T): (B, T, grid, grid), each
-  /// summing to 1. Applies no dropout and records no gradients.
+  /// Returns an attention map for the prediction after each of `words` (B, T): (B, T, grid, grid).
+  /// Each map sums to 1. Applies no dropout and records no gradients.
   Tensor attention_maps(const Tensor& images, const Tensor& words) const;
 
-  /// A decoder with `beams` rows per image. The model must outlive it.
+  /// Returns a decoder with `beams` rows per image. The model must outlive it.
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) const&;
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) && = delete;
-  /// The best caption of each image by beam search.
+  /// Returns the best caption of each image, found by beam search.
   std::vector<Hypothesis> captions(const Tensor& images, const BeamSearchOptions& options) const;
 
  private:
@@ -88,7 +90,7 @@ struct Captioner : nn::Module {
   Steps unroll(const Tensor& images, const Tensor& words) const;
 };
 
-/// Decoder of a Captioner.
+/// The decoder of a Captioner.
 class CaptionerDecoder : public Decoder {
  public:
   CaptionerDecoder(const Captioner& model, const Tensor& images, int64_t beams);
@@ -96,13 +98,13 @@ class CaptionerDecoder : public Decoder {
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override { return capacity() - read_; }
-  /// The maximum length of a caption, config.context.
+  /// Returns the maximum length of a caption, config.context.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 
  private:
   const Captioner* model_;
-  RecurrentState first_;  // state before the first word
+  RecurrentState first_;  // the state before the first word
   Captioner::State state_;
   internal::SourceRows rows_;
   int64_t read_ = 0;

@@ -15,7 +15,8 @@ struct CLIPConfig {
   int64_t text_heads = 4;                 ///< attention heads; must divide text_dim
   int64_t text_dim = 64;                  ///< embedding size of the text encoder
   bool causal = true;                     ///< causal text encoder, as in the paper
-  Pooling text_pooling = Pooling::token;  ///< text features: the last token's output, or the mean
+  Pooling text_pooling = Pooling::token;  ///< features: output of the last token, or mean over
+                                          ///< tokens
   int64_t shared = 64;                    ///< size of the joint embedding
 };
 
@@ -24,13 +25,13 @@ struct TextEncoder : nn::Module {
   nn::Embedding tokens;           ///< (vocab, text_dim)
   const Tensor positions;         ///< (1, context, text_dim)
   std::vector<nn::Block> blocks;  ///< pre-norm
-  nn::LayerNorm ln_f;             ///< of the last block's output
+  nn::LayerNorm ln_f;             ///< norm of the last block's output
   bool causal;                    ///< tokens attend only to themselves and earlier tokens
-  Pooling pooling;                ///< features: the last token's output, or the mean over tokens
-  int64_t recompute;              ///< as in ViTConfig
+  Pooling pooling;                ///< features: output of the last token, or mean over tokens
+  int64_t recompute;              ///< see ViTConfig
   explicit TextEncoder(const CLIPConfig& config);
 
-  /// Text features (B, text_dim). Padding is ignored.
+  /// Returns text features (B, text_dim). Padding is ignored.
   Tensor features(const TextBatch& texts) const;
 };
 
@@ -47,17 +48,17 @@ struct CLIP : nn::Module {
   const Tensor logit_scale;  ///< s: cosines are scaled by e^s; initially log(1 / 0.07)
   explicit CLIP(const CLIPConfig& config);
 
-  /// Unit-length embeddings of images (N, C, H, W): (N, shared).
+  /// Returns unit-length embeddings of images (N, C, H, W): (N, shared).
   Tensor image_features(const Tensor& images) const;
-  /// Unit-length embeddings of texts (M, T): (M, shared).
+  /// Returns unit-length embeddings of texts (M, T): (M, shared).
   Tensor text_features(const TextBatch& texts) const;
-  /// Cosine similarities of all N images with all M texts, times min(e^s, 100): (N, M). Zero-shot
-  /// classification takes the argmax over texts that name the classes; retrieval takes the topk
-  /// along either axis.
+  /// Returns the cosine similarities of all N images and all M texts, multiplied by min(e^s, 100):
+  /// (N, M). For zero-shot classification, take the argmax over texts that name the classes. For
+  /// retrieval, take the topk along either axis.
   Tensor similarity(const Tensor& image_features, const Tensor& text_features) const;
-  /// Mean of two cross entropies: of each image over all texts, and of each text over all images.
-  /// In training mode, s is first clamped to at most log 100 (section 2.5). Throws Error for fewer
-  /// than two pairs.
+  /// Returns the mean of two cross entropies: of each image over all texts, and of each text over
+  /// all images. In training mode, s is first clamped to at most log 100 (section 2.5). Throws
+  /// Error for fewer than two pairs.
   Tensor loss(const Tensor& images, const TextBatch& texts) const;
 };
 

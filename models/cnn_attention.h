@@ -9,9 +9,9 @@
 
 namespace gradus::models {
 
-/// Self-attention over a feature map x (B, C, H, W), added to it:
+/// Self-attention over a feature map x (B, C, H, W) with a residual connection:
 ///   y = x + gamma o,  o_j = sum_i softmax_i(f(x_i) . g(x_j)) h(x_i)
-/// with 1 x 1 convolutions f (keys), g (queries) and h (values); gamma starts at 0, so that local
+/// f (keys), g (queries) and h (values) are 1 x 1 convolutions. gamma starts at 0, so that local
 /// features are learned first. Zhang et al. 2019 (SAGAN), arXiv 1805.08318, equations 1 to 3,
 /// without the paper's second projection v of the values.
 struct SelfAttention2d : nn::Module {
@@ -25,16 +25,16 @@ struct SelfAttention2d : nn::Module {
 struct CNNAttentionConfig {
   int64_t image = 32;     ///< height and width of an image, at least 4
   int64_t channels = 3;   ///< 1: grey; 3: RGB
-  int64_t classes = 10;   ///< 0: no head
+  int64_t classes = 10;   ///< number of classes; 0 means no head
   int64_t filters = 32;   ///< filters of the first convolution; the second has twice as many
   bool attention = true;  ///< false: no attention, for comparison
 
-  /// Height and width of the feature map.
+  /// Returns the height and width of the feature map.
   int64_t grid() const { return image / 2 / 2; }
 };
 
-/// Two layers of 3 x 3 convolution, 2 x 2 max pooling and relu; self-attention; a linear layer that
-/// reads the flattened map.
+/// The model: two layers of 3 x 3 convolution, 2 x 2 max pooling and relu, then self-attention,
+/// then a linear layer that reads the flattened map.
 struct CNNAttention : nn::Module {
   using Config = CNNAttentionConfig;
   static constexpr const char* kind = "cnn_attention";
@@ -46,15 +46,15 @@ struct CNNAttention : nn::Module {
   std::optional<nn::Linear> head;            ///< none if classes is 0
   explicit CNNAttention(const CNNAttentionConfig& config);
 
-  /// Image features, the flattened map: images (B, channels, image, image)
-  /// -> (B, 2 * filters * grid * grid).
+  /// Returns image features, the flattened map: images (B, channels, image, image) -> (B, 2 *
+  /// filters * grid * grid).
   Tensor features(const Tensor& images) const;
-  /// Size of features().
+  /// Returns the number of features per image.
   int64_t feature_size() const { return 2 * config.filters * config.grid() * config.grid(); }
-  /// Logits (B, classes). Throws Error if there is no head.
+  /// Returns logits (B, classes). Throws Error if there is no head.
   Tensor operator()(const Tensor& images) const;
-  /// Attention map of each query position: (B, grid * grid, grid, grid), each map summing to 1.
-  /// Records no gradients. Throws Error if there is no attention.
+  /// Returns the attention map of each query position: (B, grid * grid, grid, grid). Each map sums
+  /// to 1. Records no gradients. Throws Error if there is no attention.
   Tensor attention_maps(const Tensor& images) const;
 };
 

@@ -4,7 +4,7 @@
 /// @namespace gradus
 /// Tensors, ops and automatic differentiation.
 /// @namespace gradus::core
-/// For authors of ops: checking inputs, allocating outputs, recording backward rules.
+/// For authors of ops: checks of inputs, allocation of outputs, recording of backward rules.
 /// @namespace gradus::nn
 /// Layers and transformer blocks.
 /// @namespace gradus::nn::init

@@ -1,5 +1,5 @@
 #pragma once
-// Models, their data and their files.
+// Includes models, their data and their files.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/models/bert.h"
@@ -40,6 +40,7 @@
 #include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/folder/image_info.h"
 #include "gradus/models/folder/model_folder.h"
+#include "gradus/models/folder/text_info.h"
 #include "gradus/models/generation/server.h"
 #include "gradus/models/gpt.h"
 #include "gradus/models/mae.h"

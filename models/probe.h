@@ -1,8 +1,8 @@
 #pragma once
-// Evaluation of features learned without labels by simple classifiers. No gradients are recorded,
-// and results depend only on the arguments. Features are (N, D) of a floating dtype with N >= 1,
-// labels (N) int64 from 0 on; other shapes and negative labels throw Error. Classes absent from the
-// training set are never predicted.
+// Evaluates features that were learned without labels by training simple classifiers on them. No
+// gradients are recorded, and results depend only on the arguments. Features are (N, D) of a
+// floating dtype with N >= 1, and labels are (N) int64, 0 or more; other arguments throw Error. A
+// class that does not occur in the training set is never predicted.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -16,23 +16,25 @@ struct LabelledFeatures {
 struct LinearProbeOptions {
   int64_t steps = 300;         ///< number of full-batch updates
   double lr = 0.05;            ///< initial learning rate, with cosine decay to 0
-  double weight_decay = 1e-3;  ///< of AdamW
+  double weight_decay = 1e-3;  ///< weight decay of AdamW
 };
-/// Test accuracy of multinomial logistic regression on frozen features, which are standardised by
-/// the training set's mean and deviation. Weights start at 0 and are trained by full-batch AdamW.
+/// Returns the test accuracy of multinomial logistic regression on frozen features. Features are
+/// standardised by mean and deviation of the training set. Weights start at 0 and are trained by
+/// AdamW on the whole set at once.
 double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
                     const LinearProbeOptions& options = {});
 
 struct NeighbourOptions {
-  int64_t k = 20;             ///< neighbours that vote; if the training set is smaller, all of it
+  int64_t k = 20;             ///< number of neighbours that vote, at most the size of the training
+                              ///< set
   double temperature = 0.07;  ///< votes have weight exp(similarity / temperature); 0: equal weights
 };
-/// Predicted classes by a vote of the k training examples with the largest cosine similarity, ties
-/// going to the smaller class: (N) int64, one per row of `test`. Wu et al. 2018, arXiv 1805.01978,
-/// section 3.4.
+/// Returns predicted classes, (N) int64, one per row of `test`: a vote of the k training examples
+/// with the largest cosine similarity. Ties go to the smaller class. Wu et al. 2018, arXiv
+/// 1805.01978, section 3.4.
 Tensor nearest_neighbours(const LabelledFeatures& train, const Tensor& test,
                           const NeighbourOptions& options = {});
-/// Test accuracy of nearest_neighbours.
+/// Returns the test accuracy of nearest_neighbours.
 double neighbour_accuracy(const LabelledFeatures& train, const LabelledFeatures& test,
                           const NeighbourOptions& options = {});
 

@@ -1,6 +1,6 @@
 #pragma once
-// SimCLR: an encoder learns without labels to match two views of an image among views of others.
-// Chen et al. 2020, arXiv 2002.05709.
+// SimCLR: an encoder learns without labels to match two views of an image among the views of other
+// images. Chen et al. 2020, arXiv 2002.05709.
 
 #include <concepts>
 
@@ -13,8 +13,8 @@
 namespace gradus::models {
 
 /// A model that SimCLR can train: it maps images to features and can be saved as a model folder
-/// (see model_folder.h). With config.classes = 0 it has no classification head, which SimCLR would
-/// not train.
+/// (see model_folder.h). With config.classes = 0 it has no classification head. A head would not be
+/// trained by SimCLR.
 template <class E>
 concept ImageEncoder = std::derived_from<E, nn::Module> &&
     requires(const E& encoder, typename E::Config& config, const Tensor& images) {
@@ -25,7 +25,8 @@ concept ImageEncoder = std::derived_from<E, nn::Module> &&
 };
 
 /// The projection head g(h) = out(relu(in(h))) of features h: dim -> hidden -> projection. It is
-/// discarded after training, since it loses colour and orientation, which h keeps (section 4.2).
+/// discarded after training, because its output loses colour and orientation, which h keeps
+/// (section 4.2).
 struct ProjectionHead : nn::Module {
   nn::Linear in, out;  ///< with biases
   ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)
@@ -41,7 +42,7 @@ struct SimCLRConfig {
   int64_t projection = 64;                      ///< output size of the projection head
   double temperature = 0.5;                     ///< divides the cosine similarities of the loss
 
-  /// The encoder's default configuration with classes = 0.
+  /// Returns the encoder's default configuration with classes = 0.
   static typename E::Config without_head() {
     typename E::Config config;
     config.classes = 0;
@@ -50,8 +51,8 @@ struct SimCLRConfig {
 };
 
 /// Computes z = g(f(x)) for two views x of each image, with encoder f and projection head g. The
-/// loss (nt_xent) trains the two z of an image to match each other rather than those of other
-/// images.
+/// loss (nt_xent) trains the two z of an image to match each other rather than the z of other
+/// images. Example:
 ///   SimCLR<ViT> model({.encoder = {.classes = 0}});
 ///   model.loss(augment(images, options, seed, 2 * step),
 ///              augment(images, options, seed, 2 * step + 1))
@@ -76,10 +77,10 @@ struct SimCLR : nn::Module {
         head(child("head",
                    ProjectionHead(encoder.feature_size(), c.projection_hidden, c.projection))) {}
 
-  /// Projections of images: (B, projection), not normalised.
+  /// Returns the projections of images: (B, projection), not normalised.
   Tensor operator()(const Tensor& images) const { return head(encoder.features(images)); }
-  /// NT-Xent loss of two views a and b of each image, (B, C, H, W) each. Throws Error if
-  /// B < 2.
+  /// Returns the NT-Xent loss of two views a and b of each image, both (B, C, H, W). Throws Error
+  /// if B < 2.
   Tensor loss(const Tensor& a, const Tensor& b) const {
     check_views(a, b);
     return nt_xent((*this)(cat({a, b}, 0)), {.temperature = config.temperature});

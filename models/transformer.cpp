@@ -114,7 +114,8 @@ Tensor Transformer::operator()(const Tensor& source, const Tensor& lengths,
   check(source.size(0) == target.size(0), "Transformer: ", source.size(0), " sources, ",
         target.size(0), " targets");
   const Tensor mask = nn::padding_mask(lengths, source.size(0), source.size(1));
-  return head(decode(embed(target_embedding, target, 0), encode_source(source, mask), mask));
+  const Tensor memory = encode_source(source, mask);  // its dropout draws before the target's
+  return head(decode(embed(target_embedding, target, 0), memory, mask));
 }
 
 Tensor Transformer::loss(const PairBatch& batch, double label_smoothing) const {

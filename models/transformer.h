@@ -1,6 +1,6 @@
 #pragma once
-// The Transformer: an encoder for the source, a decoder for the target. Vaswani et al.
-// 2017, "Attention Is All You Need", arXiv 1706.03762.
+// The Transformer: an encoder for the source and a decoder for the target. Vaswani et al. 2017,
+// "Attention Is All You Need", arXiv 1706.03762.
 
 #include "gradus/models/data/text/pair_data.h"
 #include "gradus/models/decoding.h"
@@ -17,57 +17,58 @@ struct TransformerConfig {
   int64_t layers = 3;        ///< number of encoder blocks, and of decoder blocks
   int64_t heads = 4;         ///< attention heads; must divide dim
   int64_t dim = 128;         ///< embedding size
-  int64_t hidden = 0;        ///< hidden size of the feed-forward layers; 0: 4 * dim
-  /// Probability of dropout of embeddings, attention weights, hidden layers and sublayer outputs.
+  int64_t hidden = 0;        ///< hidden size of the feed-forward layers; 0 means 4 * dim
+  /// Dropout probability for embeddings, attention weights, hidden layers and sublayer outputs.
   double dropout = 0.1;
-  Activation activation = Activation::relu;  ///< of the feed-forward layers
-  bool pre_norm = false;                     ///< pre-norm blocks; false: post-norm, as published
+  Activation activation = Activation::relu;  ///< activation of the feed-forward layers
+  bool pre_norm = false;                     ///< pre-norm blocks; false: post-norm, as in the paper
   bool tie = true;            ///< share the target embedding's weight with the output layer
   bool shared_vocab = false;  ///< one vocabulary and embedding for source and target
-  /// Blocks whose activations backward recomputes together, to save memory; 0: keeps all. A model
-  /// folder does not store it.
+  /// Number of blocks whose activations backward recomputes together, to save memory; 0 keeps all
+  /// activations. A model folder does not store it.
   int64_t recompute = 0;
 };
 
 class TransformerDecoder;
 
-/// Embeddings times sqrt(dim) plus sinusoidal positions, an encoder and a decoder of `layers`
-/// blocks and a final norm each (as in torch.nn.Transformer), and a linear layer to logits.
+/// The model: embeddings times sqrt(dim) plus sinusoidal positions, an encoder and a decoder of
+/// `layers` blocks, each followed by a norm (as in torch.nn.Transformer), and a linear layer to
+/// logits.
 struct Transformer : nn::Module {
   using Config = TransformerConfig;
   static constexpr const char* kind = "transformer";
   static Fields fields(TransformerConfig& config);
 
   const TransformerConfig config;
-  nn::Embedding source_embedding, target_embedding;  ///< with the same weight if shared_vocab
+  nn::Embedding source_embedding, target_embedding;  ///< the same weight if shared_vocab
   nn::SinusoidalPositions positions;                 ///< added to source and target embeddings
-  nn::Dropout dropout;                               ///< of the embedded tokens
+  nn::Dropout dropout;                               ///< applied to the embedded tokens
   std::vector<nn::Block> encoder;                    ///< pre-norm if config.pre_norm
-  nn::LayerNorm encoder_norm;                        ///< of the encoder's output
+  nn::LayerNorm encoder_norm;                        ///< norm of the encoder's output
   std::vector<nn::DecoderBlock> decoder_blocks;      ///< pre-norm if config.pre_norm
-  nn::LayerNorm decoder_norm;                        ///< of the decoder's output
+  nn::LayerNorm decoder_norm;                        ///< norm of the decoder's output
   nn::Linear head;                                   ///< dim -> target_vocab
   explicit Transformer(const TransformerConfig& config);
 
-  /// Next-token logits at each target position: source (B, S) int64 with lengths (B) int64
-  /// (undefined: no padding), target (B, T) int64 -> (B, T, target_vocab).
+  /// Returns next-token logits at each target position: source (B, S) int64 with lengths (B) int64,
+  /// target (B, T) int64 -> (B, T, target_vocab). Undefined lengths mean no padding.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
-  /// Mean cross entropy of the batch's targets.
+  /// Returns the mean cross entropy of the batch's targets.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
-  /// Cross-attention weights of the last decoder layer, averaged over heads: (B, T, S). Applies no
-  /// dropout and records no gradients.
+  /// Returns the cross-attention weights of the last decoder layer, averaged over heads: (B, T, S).
+  /// Applies no dropout and records no gradients.
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
-  /// A decoder with `beams` rows per source: row r decodes source r / beams. The model must outlive
-  /// it.
+  /// Returns a decoder with `beams` rows per source: row r decodes source r / beams. The model must
+  /// outlive it.
   TransformerDecoder decoder(const Tensor& source, const Tensor& lengths, int64_t beams = 1) const&;
   TransformerDecoder decoder(const Tensor&, const Tensor&, int64_t = 1) const&& = delete;
 
-  /// The encoder's blocks and norm: x (B, S, dim) -> (B, S, dim). The mask (B, 1, 1, S) is true for
-  /// real source tokens; undefined: all.
+  /// Applies the encoder's blocks and norm: x (B, S, dim) -> (B, S, dim). The mask (B, 1, 1, S) is
+  /// true for real source tokens; undefined means all.
   Tensor encode(const Tensor& x, const Tensor& mask) const;
-  /// The decoder's blocks and norm: y (B, T, dim) -> (B, T, dim). `memory` (B, S, dim) is the
-  /// output of encode(), and `mask` the mask given to it.
+  /// Applies the decoder's blocks and norm: y (B, T, dim) -> (B, T, dim). `memory` (B, S, dim) is
+  /// the output of encode(), and `mask` is the mask passed to encode().
   Tensor decode(const Tensor& y, const Tensor& memory, const Tensor& mask) const;
 
  private:
@@ -76,8 +77,8 @@ struct Transformer : nn::Module {
   Tensor encode_source(const Tensor& source, const Tensor& mask) const;
 };
 
-/// Decoder of a Transformer. Each block has keys and values of the sources, for cross-attention,
-/// and a key/value cache of the target, for self-attention.
+/// The decoder of a Transformer. For each block it holds keys and values of the sources, for
+/// cross-attention, and a key/value cache of the target, for self-attention.
 class TransformerDecoder : public Decoder {
  public:
   TransformerDecoder(const Transformer& model, const Tensor& source, const Tensor& lengths,
@@ -88,16 +89,16 @@ class TransformerDecoder : public Decoder {
   int64_t room() const override {
     return layers_.empty() ? 0 : capacity() - layers_.front().length();  // empty after a move
   }
-  /// The maximum length of a target, config.context.
+  /// Returns the maximum length of a target, config.context.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
 
  private:
   void select_sources(const Tensor& rows);
   const Transformer* model_;
-  Tensor mask_;  // source mask of each row: (rows, 1, 1, S) or undefined
+  Tensor mask_;  // source mask per row: (rows, 1, 1, S) or undefined
   internal::SourceRows rows_;
-  std::vector<nn::KeysAndValues> memories_;  // of the sources, per block
+  std::vector<nn::KeysAndValues> memories_;  // keys and values of the sources, per block
   std::vector<nn::KeyValueCache> layers_;
 };
 

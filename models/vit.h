@@ -1,5 +1,5 @@
 #pragma once
-// The vision transformer, which reads an image as a sequence of patches. Dosovitskiy et al. 2021,
+// The vision transformer: it reads an image as a sequence of patches. Dosovitskiy et al. 2021,
 // arXiv 2010.11929.
 
 #include <optional>
@@ -10,71 +10,73 @@
 
 namespace gradus::models {
 
-/// What represents a whole image or text: the output at one token, or the mean of the outputs.
+/// The features of a whole image or text: the output at one token, or the mean of the outputs.
 enum class Pooling { token, mean };
 
 struct ViTConfig {
   int64_t image = 32;    ///< height and width of an image
   int64_t channels = 3;  ///< 1: grey; 3: RGB
   int64_t patch = 4;     ///< height and width of a patch; must divide image
-  int64_t classes = 10;  ///< number of classes; 0: no head
+  int64_t classes = 10;  ///< number of classes; 0 means no head
   int64_t layers = 4;    ///< number of transformer blocks
   int64_t heads = 4;     ///< attention heads; must divide dim
   int64_t dim = 64;      ///< embedding size
-  int64_t hidden = 0;    ///< hidden size of the feed-forward layers; 0: 4 * dim
+  int64_t hidden = 0;    ///< hidden size of the feed-forward layers; 0 means 4 * dim
   double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
-  Pooling pooling = Pooling::token;  ///< features: class token's output, or patches' mean
+  Pooling pooling = Pooling::token;  ///< features: output of the class token, or mean over patches
   double norm_eps = 1e-5;            ///< added to the variance by the norms
-  /// Blocks whose activations backward recomputes together, to save memory; 0: keeps all. A model
-  /// folder does not store it.
+  /// Number of blocks whose activations backward recomputes together, to save memory; 0 keeps all
+  /// activations. A model folder does not store it.
   int64_t recompute = 0;
 
-  /// Patches per image.
+  /// Returns the number of patches per image.
   int64_t patches() const { return image / patch * (image / patch); }
 };
 
-/// A class token followed by linear patch embeddings, learned positions, and pre-norm blocks.
+/// The model: a class token followed by linear patch embeddings, learned positions, and pre-norm
+/// blocks.
 struct ViT : nn::Module {
   using Config = ViTConfig;
   static constexpr const char* kind = "vit";
   static Fields fields(ViTConfig& config);
 
   const ViTConfig config;
-  nn::Conv2d patch;                ///< one patch (all its channels) -> dim
+  nn::Conv2d patch;                ///< one patch with all its channels -> dim
   const Tensor class_token;        ///< (1, 1, dim)
   const Tensor positions;          ///< (1, 1 + patches, dim), class token first
-  nn::Dropout dropout;             ///< of the class token and the embedded patches
+  nn::Dropout dropout;             ///< applied to the class token and the embedded patches
   std::vector<nn::Block> blocks;   ///< pre-norm
-  nn::LayerNorm ln_f;              ///< of the last block's output
+  nn::LayerNorm ln_f;              ///< norm of the last block's output
   std::optional<nn::Linear> head;  ///< dim -> classes; none if classes is 0
   explicit ViT(const ViTConfig& config);
 
-  /// Patch embeddings plus positions: images (B, channels, image, image) -> (B, patches, dim), the
-  /// patches row by row. Throws Error for images of another shape.
+  /// Returns patch embeddings plus positions: images (B, channels, image, image) -> (B, patches,
+  /// dim), with the patches row by row. Throws Error for images of another shape.
   Tensor embed(const Tensor& images) const;
   /// Which tokens encode() returns.
   enum class Tokens { all, class_token };
-  /// Encodes the class token and the embedded patches (B, n, dim), which may be a subset of an
-  /// image's patches. Returns (B, 1 + n, dim), class token first. With Tokens::class_token, returns
-  /// the class token's output only, (B, 1, dim), and the last block skips the other tokens (see
-  /// nn::Block::first).
+  /// Encodes the class token and the embedded patches (B, n, dim), which may be a subset of the
+  /// patches of an image. Returns (B, 1 + n, dim), class token first. With Tokens::class_token,
+  /// returns only the output of the class token, (B, 1, dim). The last block then does not compute
+  /// the outputs of the other tokens (see nn::Block::first).
   Tensor encode(const Tensor& embedded, Tokens tokens = Tokens::all) const;
-  /// Image features, pooled as config.pooling says: (B, channels, image, image) -> (B, dim). With
-  /// Pooling::token, the class token is the last block's only query; an AttentionTrace of all
-  /// tokens needs encode(embed(images)) instead.
+  /// Returns image features: (B, channels, image, image) -> (B, dim). They are the output of the
+  /// class token or the mean over patches, see config.pooling. With Pooling::token, the class token
+  /// is the only query of the last block. For an AttentionTrace of all tokens, call
+  /// encode(embed(images)) instead.
   Tensor features(const Tensor& images) const;
-  /// Size of features().
+  /// Returns the number of features per image.
   int64_t feature_size() const { return config.dim; }
-  /// Logits (B, classes). Throws Error if there is no head.
+  /// Returns logits (B, classes). Throws Error if there is no head.
   Tensor operator()(const Tensor& images) const;
 };
 
 namespace detail {
-/// Initialises a module as a ViT: linear layers and patch embeddings Glorot-uniform, biases 0,
-/// class and mask tokens and positions normal with standard deviation 0.3, about that of embedded
-/// patches. With the usual 0.02, similar patches are indistinguishable until the positions have
-/// grown: on MNIST, a ViT of width 64 then had a validation loss of 0.48 after 600 steps instead of
-/// 0.27.
+/// Initialises a module like a ViT. Linear layers and patch embeddings are Glorot-uniform, and
+/// biases are 0. Class tokens, mask tokens and positions are normal with standard deviation 0.3,
+/// about that of embedded patches. With the usual 0.02, similar patches cannot be distinguished
+/// until the positions have grown: a ViT of width 64 on MNIST then had a validation loss of 0.48
+/// after 600 steps instead of 0.27.
 void initialise_vit(nn::Module& module);
 }  // namespace detail
 

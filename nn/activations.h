@@ -1,5 +1,5 @@
 #pragma once
-// Activations and other ops as parameter-free layers, for Sequential.
+// Activations and other ops as layers without parameters, for Sequential.
 
 #include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/normalization.h"
@@ -8,63 +8,64 @@
 
 namespace gradus::nn {
 
-/// relu(x).
+/// Computes relu(x).
 struct ReLU {
   Tensor operator()(const Tensor& x) const { return relu(x); }
 };
-/// tanh(x).
+/// Computes tanh(x).
 struct Tanh {
   Tensor operator()(const Tensor& x) const { return tanh(x); }
 };
-/// sigmoid(x).
+/// Computes sigmoid(x).
 struct Sigmoid {
   Tensor operator()(const Tensor& x) const { return sigmoid(x); }
 };
-/// silu(x).
+/// Computes silu(x).
 struct SiLU {
   Tensor operator()(const Tensor& x) const { return silu(x); }
 };
-/// gelu(x), exact. For GPT-2's approximation, pass the function gelu_tanh to Sequential instead.
+/// Computes gelu(x), exactly. For GPT-2's approximation, pass the function gelu_tanh to Sequential.
 struct GELU {
   Tensor operator()(const Tensor& x) const { return gelu(x); }
 };
-/// x where x > 0, else slope * x.
+/// Computes leaky_relu(x): x where x > 0, else slope * x.
 struct LeakyReLU {
-  double slope;  ///< for x < 0
+  double slope;  ///< factor for x < 0
   explicit LeakyReLU(double slope_ = 0.01) : slope(slope_) {}
   Tensor operator()(const Tensor& x) const { return leaky_relu(x, slope); }
 };
-/// softmax(x, dim).
+/// Computes softmax(x, dim).
 struct Softmax {
-  int64_t dim;  ///< the axis that sums to 1
+  int64_t dim;  ///< the axis along which the result sums to 1
   explicit Softmax(int64_t dim_ = -1) : dim(dim_) {}
   Tensor operator()(const Tensor& x) const { return softmax(x, dim); }
 };
-/// Merges axes start to end into one; by default all but the batch axis.
+/// Merges the axes from `start` to `end` into one. By default, all axes but the batch axis are
+/// merged.
 struct Flatten {
-  int64_t start, end;  ///< first and last axis, inclusive
+  int64_t start, end;  ///< first and last axis, both included
   explicit Flatten(int64_t start_ = 1, int64_t end_ = -1) : start(start_), end(end_) {}
   Tensor operator()(const Tensor& x) const { return x.flatten(start, end); }
 };
-/// An op on images (..., H, W) as a layer, with its window or output size and its options, such as
-/// MaxPool2d(3, {.stride = 2, .padding = 1}), Upsample(64).
+/// An op on images (..., H, W) as a layer, with the size of its window or output and its options.
+/// For example: MaxPool2d(3, {.stride = 2, .padding = 1}), Upsample(64).
 template <auto op, class Options>
 struct ImageLayer {
-  Size2d size;      ///< of the window or output
-  Options options;  ///< of the op
+  Size2d size;      ///< size of the window or of the output
+  Options options;  ///< options of the op
   explicit ImageLayer(Size2d size_, const Options& options_ = {})
       : size(size_), options(options_) {}
   Tensor operator()(const Tensor& x) const { return op(x, size, options); }
 };
 ///@{
-/// See max_pool2d, avg_pool2d, interpolate.
+/// Compute max_pool2d, avg_pool2d and interpolate.
 using MaxPool2d = ImageLayer<max_pool2d, MaxPool2dOptions>;
 using AvgPool2d = ImageLayer<avg_pool2d, AvgPool2dOptions>;
 using Upsample = ImageLayer<interpolate, InterpolateOptions>;
 ///@}
-/// adaptive_avg_pool2d(x, size).
+/// Computes adaptive_avg_pool2d(x, size).
 struct AdaptiveAvgPool2d {
-  Size2d size;  ///< of the output
+  Size2d size;  ///< size of the output
   explicit AdaptiveAvgPool2d(Size2d size_) : size(size_) {}
   Tensor operator()(const Tensor& x) const { return adaptive_avg_pool2d(x, size); }
 };

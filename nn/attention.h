@@ -1,5 +1,5 @@
 #pragma once
-// Multi-head attention. For single-head attention with a choice of score function, see recurrent.h.
+// Multi-head attention. recurrent.h has single-head attention with a choice of score functions.
 
 #include <optional>
 
@@ -10,72 +10,76 @@
 namespace gradus::nn {
 
 struct MultiHeadAttentionOptions {
-  int64_t heads = 1;      ///< query heads; must divide dim unless key_dim and value_dim are given
-  int64_t kv_heads = 0;   ///< key/value heads, a divisor of `heads`; 0: `heads`
-  int64_t key_dim = 0;    ///< size of each head's queries and keys; 0: dim / heads
-  int64_t value_dim = 0;  ///< size of each head's values; 0: dim / heads
-  int64_t rotary = 0;     ///< rotary positions for at most this many tokens; 0: none
-  RotaryOptions frequencies = {};  ///< of rotary positions
-  /// another layer's `positions`, to be shared instead of computed: (rotary, key_dim)
+  int64_t heads = 1;      ///< query heads; must divide dim unless key_dim and value_dim are set
+  int64_t kv_heads = 0;   ///< key/value heads, a divisor of `heads`; 0 means `heads`
+  int64_t key_dim = 0;    ///< size of each head's queries and keys; 0 means dim / heads
+  int64_t value_dim = 0;  ///< size of each head's values; 0 means dim / heads
+  int64_t rotary = 0;     ///< rotary positions for at most this many tokens; 0 means none
+  RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
+  /// The `positions` of another layer, (rotary, key_dim), to be shared instead of computed.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
-  bool bias = true;       ///< in both linear layers
-  bool qkv_bias = false;  ///< a bias of queries, keys and values, with or without `bias`
-  double dropout = 0;     ///< of attention weights and output
-  /// if causal, tokens attend only to the last `window` tokens, themselves included; 0: to all
+  bool bias = true;       ///< add biases in both linear layers
+  bool qkv_bias = false;  ///< add biases to queries, keys and values even if `bias` is false
+  double dropout = 0;     ///< probability, for attention weights and for the output
+  /// If causal, tokens attend only to the last `window` tokens, themselves included. 0 means no
+  /// limit.
   int64_t window = 0;
-  bool qk_norm = false;  ///< RMSNorm of each head's queries and keys, before rotary positions
+  bool qk_norm = false;  ///< apply RMSNorm to each head's queries and keys, before rotary positions
   double eps = 1e-6;     ///< added to the mean square by qk_norm
-  /// Values are a v + b first_values, with learnt scalars a and b, at first 1/2 each.
+  /// Replaces the values v by a v + b first_values, with learned scalars a and b that start at 1/2.
   bool value_shortcut = false;
 };
 /// Multi-head self-attention or cross-attention: (B, T, dim) -> (B, T, dim). Vaswani et al. 2017,
-/// section 3.2.2. Fewer key/value heads than query heads: Ainslie et al. 2023, arXiv 2305.13245; a
-/// single key/value head: Shazeer 2019, arXiv 1911.02150. Rotary positions: Su et al. 2021, arXiv
-/// 2104.09864. A window: Jiang et al. 2023, arXiv 2310.06825. Biases of queries, keys and values
-/// alone: Qwen 2 (Yang et al. 2024, arXiv 2407.10671). Norms of queries and keys: Henry et al. 2020,
-/// arXiv 2010.04245; Dehghani et al. 2023, arXiv 2302.05442; in this form Qwen 3's. The shortcut from the first layer's values:
-/// Zhou et al. 2024, arXiv 2410.17897.
+/// section 3.2.2. Sources of the options:
+///   fewer key/value heads than query heads: Ainslie et al. 2023, arXiv 2305.13245
+///   one key/value head: Shazeer 2019, arXiv 1911.02150
+///   rotary positions: Su et al. 2021, arXiv 2104.09864
+///   window: Jiang et al. 2023, arXiv 2310.06825
+///   qkv_bias without bias: Qwen 2, Yang et al. 2024, arXiv 2407.10671
+///   qk_norm, as in Qwen 3: Henry et al. 2020, arXiv 2010.04245; Dehghani et al. 2023, arXiv
+///     2302.05442
+///   value_shortcut: Zhou et al. 2024, arXiv 2410.17897
 struct MultiHeadAttention : Module {
   int64_t heads, kv_heads, key_dim, value_dim;  ///< see MultiHeadAttentionOptions
-  bool causal;     ///< tokens attend only to themselves and earlier ones
-  int64_t window;  ///< of these, only to the last `window`; 0: to all
+  bool causal;     ///< tokens attend only to themselves and earlier tokens
+  int64_t window;  ///< of these tokens, only to the last `window`; 0 means to all
   ///@{
-  /// qkv: dim -> heads * key_dim + kv_heads * (key_dim + value_dim), the concatenation of queries,
-  /// keys and values. proj: heads * value_dim -> dim.
+  /// qkv maps dim to heads * key_dim + kv_heads * (key_dim + value_dim): the concatenation of
+  /// queries, keys and values. proj maps heads * value_dim to dim.
   Linear qkv, proj;
   ///@}
-  const Tensor positions;  ///< if rotary: (its maximum length, key_dim); not in the state dict
-  Dropout dropout;         ///< of attention weights and output
-  std::optional<RMSNorm> q_norm, k_norm;  ///< if qk_norm: over key_dim, the same for all heads
+  const Tensor positions;  ///< if rotary: (maximum length, key_dim); not in the state dict
+  Dropout dropout;         ///< applied to attention weights and output
+  std::optional<RMSNorm> q_norm, k_norm;  ///< if qk_norm: over key_dim, shared by all heads
   const Tensor value_shortcut;            ///< if value_shortcut: (2), the scalars a and b
   MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options);
 
-  /// Self-attention. `mask` broadcasts to (B, heads, T, T): bool, true where a token may attend to
-  /// another, or floating, added to the scores. For a stack of layers with value_shortcut,
-  /// `first_values` points to one tensor, which the first layer, without the option, sets and the
-  /// others read: (B, T, kv_heads * value_dim).
+  /// Computes self-attention. `mask` broadcasts to (B, heads, T, T). A bool mask is true where a
+  /// token may attend to another; a floating mask is added to the scores. In a stack of layers with
+  /// value_shortcut, `first_values` points to one tensor (B, T, kv_heads * value_dim). The first
+  /// layer does not have the option and writes this tensor; the other layers read it.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
-  /// Self-attention of the next T tokens, x, which attend to the cached tokens too and are appended
-  /// to the cache. Requires causal attention, and T = 1 if the cached sequences' lengths differ.
-  /// `first_values` are these T tokens'.
+  /// Computes self-attention of the next T tokens, x. They also attend to the cached tokens, and
+  /// are appended to the cache. Throws Error unless the attention is causal; T must be 1 if the
+  /// lengths of the cached sequences differ. `first_values` is as above, for these T tokens.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const;
-  /// An empty cache for `batch` sequences of up to `capacity` tokens.
+  /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
 
-  /// Cross-attention: queries from x (B, Tq, dim), keys and values from `memory` (B, Tk, dim).
-  /// `mask` broadcasts to (B, heads, Tq, Tk). Throws Error if the attention is causal or rotary, or
-  /// has a value_shortcut.
+  /// Computes cross-attention: queries come from x (B, Tq, dim), keys and values from `memory` (B,
+  /// Tk, dim). `mask` broadcasts to (B, heads, Tq, Tk). Throws Error if the attention is causal or
+  /// rotary, or has a value_shortcut.
   Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& mask = {}) const {
     return cross(x, keys_and_values(memory), mask);
   }
-  /// Cross-attention with what keys_and_values() returned for the memory.
+  /// Computes cross-attention with the keys and values that keys_and_values() returned.
   Tensor cross(const Tensor& x, const KeysAndValues& memory, const Tensor& mask = {}) const;
-  /// Keys and values of `memory` (B, Tk, dim) for cross().
+  /// Returns the keys and values of `memory` (B, Tk, dim) for cross().
   KeysAndValues keys_and_values(const Tensor& memory) const;
 
  private:
-  struct Resolved;  // checked options, defaults filled in
+  struct Resolved;  // checked options with defaults filled in
   MultiHeadAttention(int64_t dim, const Resolved& options);
   Tensor position_table(const MultiHeadAttentionOptions& options);
   Tensor project(const Tensor& x, Tensor* first_values) const;
@@ -83,10 +87,10 @@ struct MultiHeadAttention : Module {
   Tensor output(const Tensor& y) const;
 };
 
-/// Mask of real tokens: true at the first lengths[b] positions of sequence b, false at padding.
-/// lengths (batch) int64 -> bool (batch, 1, 1, longest), a mask for MultiHeadAttention; its
-/// squeeze(1) is one for Attention. Returns an undefined tensor if lengths is undefined. Throws
-/// Error unless each length is from 1 to longest.
+/// Returns the mask of real tokens: true at the first lengths[b] positions of sequence b, false at
+/// padding. lengths (batch) int64 -> bool (batch, 1, 1, longest), a mask for MultiHeadAttention;
+/// squeeze(1) turns it into a mask for Attention. Returns an undefined tensor if lengths is
+/// undefined. Throws Error unless each length is from 1 to longest.
 Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest);
 
 }  // namespace gradus::nn

@@ -1,6 +1,6 @@
 #pragma once
-// Convolution layers for images (N, C, H, W) and sequences (N, C, L), and norms of channels. Names, defaults and
-// initialisation follow PyTorch's.
+// Convolution layers for images (N, C, H, W) and sequences (N, C, L), and norms over channels. Names,
+// defaults and initialisation follow PyTorch's.
 
 #include "gradus/core/ops/convolution.h"
 #include "gradus/core/ops/normalization.h"
@@ -12,16 +12,16 @@ struct Conv2dLayerOptions {
   Size2d stride = 1, padding = 0, dilation = 1;  ///< see Conv2dOptions
   int64_t groups = 1;                            ///< number of channel groups
   bool bias = true;                              ///< add a bias per output channel
-  bool hidden = true;  ///< a hidden layer; false for one that reads images: Module::hidden_matrices
+  bool hidden = true;  ///< false for a layer that reads images, see Module::hidden_matrices
 };
-/// conv2d with learned filters: (N, in, H, W) -> (N, out, H', W').
+/// Applies conv2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct Conv2d : Module {
-  const Tensor weight, bias;  ///< (out, in / groups, h, w), kernel h x w; (out) or undefined
+  const Tensor weight, bias;  ///< (out, in / groups, h, w) for kernels h x w; (out) or undefined
   Conv2dOptions options;      ///< passed to conv2d
   Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& options = {});
   Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }
-  /// Draws the weight from kaiming_normal, which keeps the variance through a ReLU that follows (He
-  /// et al. 2015), and zeros the bias.
+  /// Draws the weight from kaiming_normal, which keeps the variance if a ReLU follows (He et al.
+  /// 2015), and sets the bias to 0.
   void initialise_for_relu();
 };
 
@@ -61,9 +61,9 @@ struct BatchNormOptions {
   double momentum = 0.1;  ///< weight of a new batch in the running statistics
   bool affine = true;     ///< scale by a weight and add a bias
 };
-/// Batch normalisation of x (N, C, ...). Training mode uses the batch's mean and variance and
-/// updates the running ones (with the unbiased variance, as PyTorch does); evaluation mode uses the
-/// running ones. Unlike PyTorch's, it has no num_batches_tracked.
+/// Batch normalisation of x (N, C, ...). Training mode uses the mean and variance of the batch and
+/// updates the running mean and variance (with the unbiased variance, as in PyTorch). Evaluation
+/// mode uses the running mean and variance. Unlike PyTorch's, it has no num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
   double eps, momentum;                                  ///< see BatchNormOptions
@@ -71,12 +71,12 @@ struct BatchNorm : Module {
   Tensor operator()(const Tensor& x) const;
 };
 ///@{
-/// PyTorch's names for BatchNorm, which itself accepts any number of axes.
+/// PyTorch's names for BatchNorm. BatchNorm accepts any number of axes.
 using BatchNorm1d = BatchNorm;
 using BatchNorm2d = BatchNorm;
 ///@}
 
-/// Group normalisation: layer norm over each group of channels of x (N, C, ...).
+/// Group normalisation: applies layer norm to each group of channels of x (N, C, ...).
 struct GroupNorm : Module {
   const Tensor weight, bias;  ///< (C)
   int64_t groups;             ///< number of channel groups

@@ -1,5 +1,5 @@
 #pragma once
-// Keys and values of the tokens read so far, for token-by-token decoding.
+// A cache of the keys and values of the tokens read so far, for token-by-token decoding.
 
 #include <array>
 #include <vector>
@@ -8,47 +8,47 @@
 
 namespace gradus::nn {
 
-/// Keys and values of T tokens for each of Hk key/value heads.
+/// The keys and values of T tokens for each of Hk key/value heads.
 struct KeysAndValues {
   Tensor keys, values;  ///< (B, Hk, T, key_dim); (B, Hk, T, value_dim)
 };
 
-/// Keys and values of the tokens read so far, Hk heads each, in memory that grows by doubling.
-/// Sequences have one length unless add_row() brought others. Movable but not copyable: a copy would share the
-/// memory but not the lengths.
+/// Keys and values of the tokens read so far, for Hk heads, in memory that grows by doubling. All
+/// sequences have the same length unless add_row() adds one of another length. The cache is movable
+/// but not copyable: a copy would share the memory but not the lengths.
 class KeyValueCache {
  public:
   KeyValueCache(KeyValueCache&&) noexcept = default;
   KeyValueCache& operator=(KeyValueCache&&) noexcept = default;
-  /// An empty cache for `batch` sequences of up to `capacity` tokens. A value_dim of 0 means
+  /// Makes an empty cache for `batch` sequences of up to `capacity` tokens. A value_dim of 0 means
   /// key_dim.
   KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t key_dim,
                 Dtype dtype = float32, int64_t value_dim = 0);
-  /// Appends the keys k (B, Hk, T, key_dim) and values v (B, Hk, T, value_dim) of T tokens to each
-  /// sequence. Throws Error if they exceed the capacity, or while gradients are recorded.
+  /// Appends to each sequence the keys k (B, Hk, T, key_dim) and values v (B, Hk, T, value_dim) of
+  /// T tokens. Throws Error if the tokens exceed the capacity, or if gradients are being recorded.
   void append(const Tensor& k, const Tensor& v);
-  /// A view of the cached keys: (B, Hk, length, key_dim). Those after a shorter sequence's end are
-  /// arbitrary finite numbers.
+  /// Returns a view of the cached keys, (B, Hk, length, key_dim). After the end of a shorter
+  /// sequence it has arbitrary finite numbers.
   Tensor keys() const { return view(k_); }
-  Tensor values() const { return view(v_); }  ///< as keys(): (B, Hk, length, value_dim)
-  /// The mask of each sequence's last token: true for its own keys, or the last `window` of them if
-  /// window > 0; (B, 1, 1, length).
+  Tensor values() const { return view(v_); }  ///< like keys(): (B, Hk, length, value_dim)
+  /// Returns the mask (B, 1, 1, length) for the last token of each sequence. It is true for the
+  /// keys of the same sequence; if window > 0, only for the last `window` of them.
   Tensor visible_to_last(int64_t window) const;
-  /// Tokens cached of each sequence.
+  /// Returns the number of cached tokens of each sequence.
   const std::vector<int64_t>& lengths() const { return lengths_; }
-  int64_t length() const;                         ///< tokens cached of the longest sequence
+  int64_t length() const;                         ///< cached tokens of the longest sequence
   bool uneven() const;                            ///< whether lengths differ
   int64_t capacity() const { return capacity_; }  ///< maximum number of tokens
-  /// For blocks with token_shift: the token before each of a sublayer's next tokens x (B, T, dim),
-  /// which is 0 before the first token. Remembers the last of x for the next call. A block's
-  /// sublayers are 0 and 1.
+  /// Returns the token before each token of x, for blocks with token_shift. x (B, T, dim) are the
+  /// next tokens that a sublayer of the block reads: 0 is attention, 1 the MLP. The token before
+  /// the first token counts as 0. Saves the last token of x for the next call.
   Tensor previous_tokens(size_t sublayer, const Tensor& x);
-  /// Replaces each sequence i by the former sequence rows[i]; rows (B) int64.
+  /// Replaces each sequence i by the old sequence rows[i]; rows (B) int64.
   void reorder(const Tensor& rows);
-  /// Appends a copy of the only sequence of `other`. Throws Error if the memory is full or the sizes
-  /// differ.
+  /// Appends a copy of the only sequence of `other`. Throws Error if the memory is full or the
+  /// sizes differ.
   void add_row(const KeyValueCache& other);
-  /// Removes sequence `row`; the last one takes its index.
+  /// Removes sequence `row`. The last sequence takes its index.
   void remove_row(int64_t row);
   /// Removes all tokens.
   void clear();
@@ -60,10 +60,10 @@ class KeyValueCache {
     return all.slice(0, 0, std::ssize(lengths_)).slice(2, 0, length());
   }
   int64_t capacity_;
-  Tensor k_, v_;                       // (largest B, Hk, room, key_dim or value_dim)
+  Tensor k_, v_;                       // (largest B, Hk, allocated tokens, key_dim or value_dim)
   std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> written_;       // (largest B): tokens of each row's memory that hold numbers
-  std::array<Tensor, 2> last_tokens_;  // of each sublayer: (B, 1, dim), or undefined if none
+  std::vector<int64_t> written_;       // (largest B): tokens per row whose memory holds numbers
+  std::array<Tensor, 2> last_tokens_;  // per sublayer: (B, 1, dim), or undefined if none
 };
 
 }  // namespace gradus::nn

@@ -30,20 +30,21 @@ Linear::Linear(const Tensor& weight_, const Tensor& bias_)
 }
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) const {
-  const LoraUpdate* update = lora_update();
-  if (!update) return linear(x, weight, bias, activation);
-  return activate(linear(x, weight, bias) + (*update)(x, 0, weight.size(0)), activation);
+  if (!lora_update()) return linear(x, weight, bias, activation);
+  return activate((*lora_update())(x, weight, bias), activation);
 }
 
 Tensor Linear::rows(const Tensor& x, int64_t begin, int64_t end) const {
+  const Tensor w = rows_of(weight, begin, end);
   const Tensor b = bias.defined() ? bias.slice(0, begin, end) : bias;
-  const Tensor y = linear(x, rows_of(weight, begin, end), b);
-  return lora_update() ? y + (*lora_update())(x, begin, end) : y;
+  return lora_update() ? (*lora_update())(x, w, b, begin) : linear(x, w, b);
 }
 
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
-                    const Linear& second) {
-  if (first.has_update() || second.has_update()) return second(first(x, activation));
+                    const Linear& second, bool is_gated) {
+  if (second.lora_update()) return updated_feed_forward(first(x), activation, second, is_gated);
+  if (is_gated) return second(gated(first(x), activation));
+  if (first.lora_update()) return second(first(x, activation));
   return gradus::feed_forward(x, first.weight, first.bias, activation, second.weight, second.bias);
 }
 
@@ -93,8 +94,8 @@ MLP::MLP(int64_t dim, const MLPOptions& o)
       hidden_dropout(o.hidden_dropout) {}
 
 Tensor MLP::operator()(const Tensor& x) const {
-  if (!gated && (hidden_dropout.p == 0 || !is_training()))
-    return dropout(feed_forward(x, fc, activation, proj));
+  if (hidden_dropout.p == 0 || !is_training())
+    return dropout(feed_forward(x, fc, activation, proj, gated));
   const Tensor hidden = gated ? gradus::gated(fc(x), activation) : fc(x, activation);
   return dropout(proj(hidden_dropout(hidden)));
 }

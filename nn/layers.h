@@ -10,29 +10,29 @@ namespace gradus::nn {
 
 struct LinearOptions {
   bool bias = true;    ///< add a bias
-  bool hidden = true;  ///< a hidden layer; false for a model's output, see Module::hidden_matrices
-  std::vector<int64_t> rows = {};  ///< rows of the matrices that the weight stacks; empty: one
+  bool hidden = true;  ///< false for a model's output layer, see Module::hidden_matrices
+  std::vector<int64_t> rows = {};  ///< rows of each matrix that the weight stacks; empty: one
+                                   ///< matrix
 };
-/// activation(x weight^T + bias), or that with the update of add_lora(). Only operator(), rows() and
-/// feed_forward() multiply by the weight: to support another kind of weight, change only these three.
+/// Computes activation(x weight^T + bias), with the update of add_lora() if there is one. Only
+/// operator(), rows() and feed_forward() multiply by the weight: to support another kind of weight,
+/// change these three.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
-  /// A layer with existing parameters, for example a weight tied to an embedding's.
+  /// Makes a layer of existing parameters, for example of a weight shared with an embedding.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
-  /// (..., in) -> (..., out).
+  /// Maps (..., in) to (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
   /// Computes output features [begin, end) only: (..., in) -> (..., end - begin).
   Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
-  /// Whether the layer has a low-rank update, see add_lora().
-  bool has_update() const { return lora_update() != nullptr; }
-  /// The dtype of inputs and outputs.
+  /// Returns the dtype of inputs and outputs.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
-/// second(activation(first(x))) as one op, which keeps one hidden tensor for backward instead of
-/// two.
+/// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`. If the
+/// layers have no updates, this is one op, which saves one hidden tensor for backward instead of two.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
-                    const Linear& second);
+                    const Linear& second, bool is_gated = false);
 
 /// Looks up rows of a table by id: (...) int64 -> (..., dim).
 struct Embedding : Module {
@@ -41,10 +41,11 @@ struct Embedding : Module {
   Tensor operator()(const Tensor& ids) const;
 };
 
-/// LayerNorm or RMSNorm.
+/// The kind of a Norm: LayerNorm or RMSNorm.
 enum class NormKind { layer, rms };
-/// Normalisation over the last axis, for layers that accept either kind. NormKind::layer:
-/// (x - mean) / sqrt(var + eps) * weight + bias; NormKind::rms: x / sqrt(mean(x^2) + eps) * weight.
+/// Normalises over the last axis, for layers that accept either kind of norm. NormKind::layer
+/// computes (x - mean) / sqrt(var + eps) * weight + bias. NormKind::rms computes x / sqrt(mean(x^2)
+/// + eps) * weight.
 struct Norm : Module {
   const Tensor weight, bias;  ///< (dim); (dim) or undefined
   double eps;                 ///< added to the variance or mean square
@@ -57,20 +58,22 @@ struct LayerNormOptions {
   double eps = 1e-5;  ///< added to the variance
   bool bias = true;   ///< add a bias (the weight is always present)
 };
-/// (x - mean) / sqrt(var + eps) * weight + bias over the last axis.
+/// Computes (x - mean) / sqrt(var + eps) * weight + bias over the last axis.
 struct LayerNorm : Norm {
   explicit LayerNorm(int64_t dim, const LayerNormOptions& options = {})
       : Norm(NormKind::layer, dim, options.eps, options.bias) {}
 };
 
-/// x / sqrt(mean(x^2) + eps) * weight over the last axis. Zhang & Sennrich 2019, arXiv 1910.07467.
+/// Computes x / sqrt(mean(x^2) + eps) * weight over the last axis. Zhang & Sennrich 2019, arXiv
+/// 1910.07467.
 struct RMSNorm : Norm {
   template <std::same_as<bool> B>
   RMSNorm(int64_t dim, B eps_) = delete;
   explicit RMSNorm(int64_t dim, double eps_ = 1e-6) : Norm(NormKind::rms, dim, eps_, false) {}
 };
 
-/// In training mode: drops each element with probability p and scales the others by 1/(1-p).
+/// In training mode, drops each element with probability p and scales the others by 1/(1-p). In
+/// evaluation mode, returns x.
 struct Dropout {
   double p;  ///< probability of dropping an element
   explicit Dropout(double p = 0.5);
@@ -78,18 +81,19 @@ struct Dropout {
 };
 
 struct MLPOptions {
-  int64_t hidden = 0;                        ///< hidden size; 0: 4 * dim
-  Activation activation = Activation::gelu;  ///< of the hidden layer
-  bool gated = false;                        ///< hidden layer activation(a) * b, [a, b] = fc(x)
-  bool bias = true;                          ///< in fc and proj
-  double dropout = 0;                        ///< of the output
-  double hidden_dropout = 0;                 ///< of the hidden layer, after the activation
+  int64_t hidden = 0;                        ///< hidden size; 0 means 4 * dim
+  Activation activation = Activation::gelu;  ///< activation of the hidden layer
+  bool gated = false;                        ///< compute the hidden layer as activation(a) * b, [a,
+                                             ///< b] = fc(x)
+  bool bias = true;                          ///< add biases in fc and proj
+  double dropout = 0;                        ///< dropout probability of the output
+  double hidden_dropout = 0;                 ///< dropout probability of the hidden layer
 };
 /// The feed-forward layer of a transformer: proj(activation(fc(x))) or, if gated,
-/// proj(activation(a) * b) with [a, b] = fc(x); (..., dim) -> (..., dim).
+/// proj(activation(a) * b) with [a, b] = fc(x). Maps (..., dim) to (..., dim).
 struct MLP : Module {
   Linear fc, proj;                  ///< dim -> hidden (2 * hidden if gated); hidden -> dim
-  Activation activation;            ///< of the hidden layer
+  Activation activation;            ///< activation of the hidden layer
   bool gated;                       ///< whether the hidden layer is gated
   Dropout dropout, hidden_dropout;  ///< of the output; of the hidden layer
   explicit MLP(int64_t dim, const MLPOptions& options = {});
@@ -97,15 +101,15 @@ struct MLP : Module {
 };
 
 struct SwiGLUOptions {
-  int64_t hidden = 0;  ///< hidden size; 0: hidden_size(dim)
-  bool bias = false;   ///< in fc and proj
-  double dropout = 0;  ///< of the output
+  int64_t hidden = 0;  ///< hidden size; 0 means hidden_size(dim)
+  bool bias = false;   ///< add biases in fc and proj
+  double dropout = 0;  ///< dropout probability of the output
 };
-/// A gated MLP, proj(silu(a) * b) with [a, b] = fc(x). Shazeer 2020, arXiv 2002.05202, equation 6.
+/// A gated MLP: proj(silu(a) * b) with [a, b] = fc(x). Shazeer 2020, arXiv 2002.05202, equation 6.
 struct SwiGLU : MLP {
   explicit SwiGLU(int64_t dim, const SwiGLUOptions& options = {});
-  /// 8/3 * dim, rounded up to a multiple of 8: about as many parameters as in an ungated MLP with
-  /// hidden size 4 * dim.
+  /// Returns 8/3 * dim, rounded up to a multiple of 8. With this hidden size the gated MLP has
+  /// about as many parameters as an ungated MLP with hidden size 4 * dim.
   static int64_t hidden_size(int64_t dim);
 };
 

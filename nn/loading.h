@@ -1,14 +1,14 @@
 #pragma once
-// Loading: lets a model be created without initialising the weights that a file is about to
-// overwrite. For the library's own use: no public header includes this.
+// Loading: creates a model without initialising the weights that a file will overwrite. Internal:
+// no public header includes this file.
 
 #include "gradus/core/tensor/shape.h"
 
 namespace gradus::internal {
 
-/// While a Loading exists, modules that this thread creates run no initialiser and make zeros
-/// instead. Their parameters may have at most `elements` elements in total, so that a damaged
-/// configuration allocates no more memory than its file of weights justifies.
+/// While a Loading exists, modules that this thread creates set their parameters to zeros instead
+/// of running initialisers. The parameters may have at most `elements` elements in total, so that a
+/// damaged configuration cannot allocate more memory than its file of weights justifies.
 class Loading {
  public:
   explicit Loading(int64_t elements);
@@ -16,10 +16,10 @@ class Loading {
   Loading(const Loading&) = delete;
   Loading& operator=(const Loading&) = delete;
 
-  /// The innermost Loading on this thread, or null.
+  /// Returns the innermost Loading on this thread, or null.
   static Loading* current();
-  /// Counts a parameter of this shape. Throws Error, opening with `layer`, if the total exceeds the
-  /// constructor's `elements`.
+  /// Counts a parameter of this shape. Throws Error if the total exceeds the constructor's
+  /// `elements`. The message opens with `layer`.
   void count(const char* layer, const std::string& name, const Shape& shape);
 
  private:
@@ -27,8 +27,8 @@ class Loading {
   Loading* outer_;
 };
 
-/// Returns `shape`. Throws Error, opening with `layer`, if a size is below 1 or the number of
-/// elements is too large.
+/// Returns `shape`. Throws Error if a size is below 1 or the number of elements is too large. The
+/// message opens with `layer`.
 const Shape& checked_sizes(const char* layer, const Shape& shape);
 
 }  // namespace gradus::internal

@@ -12,6 +12,7 @@
 #include "gradus/nn/metrics.h"
 #include "gradus/nn/module.h"
 #include "gradus/nn/positions.h"
+#include "gradus/nn/probability/distributions.h"
 #include "gradus/nn/recurrent.h"
 #include "gradus/nn/sequential.h"
 #include "gradus/nn/transformer.h"

@@ -1,6 +1,6 @@
 #pragma once
-// Positions of tokens: embeddings added to token embeddings, angles of rotary positions, rows of
-// several examples, and token shift.
+// Positions of tokens: position embeddings, the angles of rotary positions, masks for rows that
+// hold several examples, and token shift.
 
 #include "gradus/nn/module.h"
 
@@ -8,30 +8,32 @@ namespace gradus::nn {
 
 class KeyValueCache;
 
-/// Returns (length, dim) with sin(t / 10000^(2i/dim)) at row t, column 2i, and the cosine of the
-/// same angle at column 2i+1, in float32 or float64. Vaswani et al. 2017, arXiv 1706.03762, section
-/// 3.5.
+/// Returns a table (length, dim), float32 or float64: row t holds sin(t / 10000^(2i/dim)) at column
+/// 2i, and the cosine of the same angle at column 2i+1. Vaswani et al. 2017, arXiv 1706.03762,
+/// section 3.5.
 Tensor sinusoidal_positions(int64_t length, int64_t dim, Dtype dtype = float32);
-/// The same as a function of the dtype, for Module::buffer.
+/// Returns sinusoidal_positions(length, dim, dtype) as a function of dtype, for Module::buffer.
 inline auto sinusoidal_table(int64_t length, int64_t dim) {
   return [=](Dtype dtype) { return sinusoidal_positions(length, dim, dtype); };
 }
 
-/// The frequencies of rotary positions. With a `factor`, those of Llama 3.1, for longer contexts than
-/// the one trained with: a pair of features that turns fewer than `low_turns` times within
-/// `trained_context` tokens turns `factor` times slower, one that turns more than `high_turns` times
-/// is unchanged, and frequencies between are interpolated (Llama Team 2024, arXiv 2407.21783).
+/// The frequencies of rotary positions. With a `factor` they are scaled as in Llama 3.1, for longer
+/// contexts than in training. A pair of features that rotates fewer than `low_turns` times within
+/// `trained_context` tokens then rotates `factor` times slower. A pair that rotates more than
+/// `high_turns` times is unchanged. Frequencies in between are interpolated (Llama Team 2024, arXiv
+/// 2407.21783).
 struct RotaryOptions {
-  double theta = 1e4;              ///< pair i of D features turns by theta^(-2i/D) per token
-  double factor = 1;               ///< of the slowest pairs; 1: frequencies are not scaled
-  double low_turns = 1;            ///< pairs that turn fewer times are scaled by the whole factor
-  double high_turns = 4;           ///< pairs that turn more often are not scaled
-  int64_t trained_context = 8192;  ///< tokens within which turns are counted
+  double theta = 1e4;              ///< pair i of D features rotates by theta^(-2i/D) radians per
+                                   ///< token
+  double factor = 1;               ///< divides the slowest frequencies; 1 means no scaling
+  double low_turns = 1;            ///< pairs that rotate fewer times are slowed by the whole factor
+  double high_turns = 4;           ///< pairs that rotate more often are unchanged
+  int64_t trained_context = 8192;  ///< number of tokens within which rotations are counted
   bool operator==(const RotaryOptions&) const = default;
 };
-/// Sines and cosines for rotary(): (length, dim), in float32 or float64, as sinusoidal_positions()
-/// with other frequencies; the same table with the default options. Throws Error unless theta > 0,
-/// factor >= 1, 0 <= low_turns < high_turns and trained_context > 0.
+/// Returns the sines and cosines for rotary(), (length, dim) in float32 or float64. Their order is
+/// that of sinusoidal_positions(), and with the default options so are the values. Throws Error
+/// unless theta > 0, factor >= 1, 0 <= low_turns < high_turns and trained_context > 0.
 Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& options = {},
                         Dtype dtype = float32);
 
@@ -39,9 +41,9 @@ Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& option
 struct LearnedPositions : Module {
   const Tensor weight;  ///< (context, dim): one row per position
   LearnedPositions(int64_t context, int64_t dim);
-  /// Embeddings of positions offset to offset + length - 1: (length, dim).
+  /// Returns the embeddings of positions offset to offset + length - 1: (length, dim).
   Tensor operator()(int64_t length, int64_t offset = 0) const;
-  /// Embeddings of the positions (...) int64: (..., dim).
+  /// Returns the embeddings of the given positions: (...) int64 -> (..., dim).
   Tensor operator()(const Tensor& positions) const;
 };
 
@@ -49,25 +51,26 @@ struct LearnedPositions : Module {
 struct SinusoidalPositions : Module {
   const Tensor table;  ///< (context, dim): one row per position; not in the state dict
   SinusoidalPositions(int64_t context, int64_t dim);
-  /// Embeddings of positions offset to offset + length - 1: (length, dim).
+  /// Returns the embeddings of positions offset to offset + length - 1: (length, dim).
   Tensor operator()(int64_t length, int64_t offset = 0) const;
-  /// Embeddings of the positions (...) int64: (..., dim).
+  /// Returns the embeddings of the given positions: (...) int64 -> (..., dim).
   Tensor operator()(const Tensor& positions) const;
 };
 
-/// The attention mask of rows of tokens x (B, T, ...) that hold several examples, one after another:
-/// true where key j is not before the first token of query i's example; (B, 1, T, T). `positions`
-/// (B, T) int64 counts each example's tokens from 0; if undefined, so is the mask. Throws Error on
-/// positions that count otherwise.
+/// Returns an attention mask for rows x (B, T, ...) that hold several examples, one after another.
+/// The mask (B, 1, T, T) is true where key j is not before the first token of query i's example.
+/// `positions` (B, T) int64 counts the tokens of each example from 0. If it is undefined, the mask
+/// is undefined too. Throws Error on positions that count in another way.
 Tensor same_example(const Tensor& x, const Tensor& positions);
 
-/// x (B, T, dim) with each token's features mixed with the previous token's, which are 0 before the
-/// first: x_t + weight * (x_{t-1} - x_t), weight (dim). Returns x if the weight is undefined. With an
-/// attention mask (B, 1, T, T) of bool, the previous token counts as 0 where it is hidden. The token
-/// shift of RWKV (Peng et al. 2023, arXiv 2305.13048), whose mu is 1 - weight and differs for each
-/// projection.
+/// Returns x (B, T, dim) with the features of each token mixed with those of the previous token:
+/// x_t + weight * (x_{t-1} - x_t) with weight (dim). Before the first token, features are 0.
+/// Returns x if the weight is undefined. If `mask` is given, a bool attention mask (B, 1, T, T),
+/// the previous token counts as 0 for tokens that may not attend to it. This is the token shift of
+/// RWKV (Peng et al. 2023, arXiv 2305.13048). There mu is 1 - weight and each projection has its
+/// own mu.
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
-/// The same for the next tokens, x, of a block's sublayer 0 or 1.
+/// Computes token_shift for the next tokens, x, of a block's sublayer: 0 is attention, 1 the MLP.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer);
 
 }  // namespace gradus::nn

@@ -1,7 +1,8 @@
 #pragma once
-// Recurrent networks and the single-head attention of their decoders. Sequences are BATCH FIRST, (B, T, input), as in PyTorch with
-// batch_first=True; states are (layers * directions, B, hidden), as in PyTorch. Parameter names and
-// initialisation follow PyTorch's, so that state dicts can be exchanged.
+// Recurrent networks, and the single-head attention of their decoders. Sequences are BATCH FIRST,
+// (B, T, input), as in PyTorch with batch_first=True. States are (layers * directions, B, hidden),
+// as in PyTorch. Names and initialisation of parameters follow PyTorch's, so that state dicts can
+// be exchanged.
 
 #include <optional>
 
@@ -13,38 +14,42 @@ namespace gradus::nn {
 struct RNNOptions {
   int64_t layers = 1;                          ///< stacked layers
   bool bidirectional = false;                  ///< also run each layer in reverse
-  bool bias = true;                            ///< add input and recurrent biases
-  double dropout = 0;                          ///< of the output of every layer but the last
+  bool bias = true;                            ///< add biases to the input's and the state's
+                                               ///< contributions
+  double dropout = 0;                          ///< dropout probability of the output of every layer
+                                               ///< but the last
   Activation nonlinearity = Activation::tanh;  ///< RNN only: tanh or relu
 };
 
-/// Parameters of one layer in one direction; `input` is the layer's input size. `gates` is 4 for
-/// LSTM (i, f, g, o in PyTorch's terms and order), 3 for GRU (r, z, n) and 1 for RNN.
+/// The parameters of one layer in one direction. `input` is the input size of the layer. `gates` is
+/// 4 for LSTM (PyTorch's i, f, g, o in this order), 3 for GRU (r, z, n) and 1 for RNN.
 struct RecurrentWeights {
-  const Tensor weight_ih, weight_hh;  ///< (gates * hidden, input), (gates * hidden, hidden)
+  const Tensor weight_ih, weight_hh;  ///< (gates * hidden, input); (gates * hidden, hidden)
   const Tensor bias_ih, bias_hh;      ///< (gates * hidden) or undefined
 };
 
 /// The common base of RNN, LSTM and GRU.
 struct RecurrentLayers : Module {
-  const Recurrence cell;                    ///< LSTM, GRU or RNN: the same in every layer
-  const int64_t input, hidden, directions;  ///< input size, state size; 2 if bidirectional, else 1
-  const Dropout dropout;                    ///< of the output of every layer but the last
-  const std::vector<RecurrentWeights> weights;  ///< per layer: forward, then reverse if any
+  const Recurrence cell;                    ///< LSTM, GRU or RNN; the same in every layer
+  const int64_t input, hidden, directions;  ///< input size; state size; 2 if bidirectional, else 1
+  const Dropout dropout;                    ///< applied to the output of every layer but the last
+  const std::vector<RecurrentWeights> weights;  ///< per layer: forward, then reverse if
+                                                ///< bidirectional
 
-  /// x (B, T, input), BATCH FIRST -> output (B, T, directions * hidden) of the last layer, and the
-  /// final state (layers * directions, B, hidden); only LSTM has a state c. `first` is the initial
-  /// state, zeros if undefined. `lengths` (B) int64 gives the sequence lengths, in any order.
-  /// Padding after a sequence's end is not read and its output is 0. The forward direction ends at
-  /// the sequence's last step, and the reverse direction starts there, as with torch's
-  /// pack_padded_sequence and pad_packed_sequence. Throws Error unless 1 <= length <= T.
+  /// Maps x (B, T, input), BATCH FIRST, to the output (B, T, directions * hidden) of the last layer
+  /// and the final state (layers * directions, B, hidden). Only LSTM has a state c. `first` is the
+  /// initial state; undefined means zeros. `lengths` (B) int64 gives the lengths of the sequences,
+  /// in any order. Padding after the end of a sequence is not read, and its output is 0. The
+  /// forward direction ends at the last step of a sequence, and the reverse direction starts there,
+  /// as with torch's pack_padded_sequence and pad_packed_sequence. Throws Error unless 1 <= length
+  /// <= T.
   RecurrentOutput operator()(const Tensor& x, const RecurrentState& first = {},
                              const Tensor& lengths = {}) const;
 
  protected:
   RecurrentLayers(Recurrence kind, int64_t input, int64_t hidden, const RNNOptions& options);
 };
-/// An RNN, LSTM or GRU.
+/// RNN, LSTM or GRU with constructor.
 template <Recurrence kind>
 struct RecurrentLayersOf : RecurrentLayers {
   RecurrentLayersOf(int64_t input_, int64_t hidden_, const RNNOptions& options = {})
@@ -58,31 +63,33 @@ using LSTM = RecurrentLayersOf<Recurrence::lstm>;
 using GRU = RecurrentLayersOf<Recurrence::gru>;
 
 struct RNNCellOptions {
-  bool bias = true;                            ///< add input and recurrent biases
+  bool bias = true;                            ///< add biases to the input's and the state's
+                                               ///< contributions
   Activation nonlinearity = Activation::tanh;  ///< RNNCell only: tanh or relu
 };
 
-/// One recurrent step, for decoders whose input depends on the previous step. The common base of
+/// One recurrent step, for decoders whose input depends on the previous step. This is the base of
 /// RNNCell, LSTMCell and GRUCell.
 struct RecurrentCell : Module {
   const Recurrence cell;           ///< LSTM, GRU or RNN
-  const RecurrentWeights weights;  ///< of one layer and one direction
+  const RecurrentWeights weights;  ///< of one layer in one direction
 
-  /// Returns the next state, whose h is the output, from x (B, input) and the previous state
-  /// `before`: h (B, hidden) and, for LSTM, c (B, hidden), each zeros if undefined.
+  /// Returns the next state from x (B, input) and the previous state `before`. The h of the
+  /// returned state is the output. `before` has h (B, hidden) and, for LSTM, c (B, hidden);
+  /// undefined means zeros.
   RecurrentState operator()(const Tensor& x, const RecurrentState& before = {}) const;
 
  protected:
   RecurrentCell(Recurrence kind, int64_t input, int64_t hidden, const RNNCellOptions& options);
 };
-/// An RNNCell, LSTMCell or GRUCell.
+/// RNNCell, LSTMCell or GRUCell with constructor.
 template <Recurrence kind>
 struct RecurrentCellOf : RecurrentCell {
   RecurrentCellOf(int64_t input, int64_t hidden, const RNNCellOptions& options = {})
       : RecurrentCell(kind, input, hidden, options) {}
 };
 ///@{
-/// One step of RNN, LSTM or GRU.
+/// One step of an RNN, LSTM or GRU.
 using RNNCell = RecurrentCellOf<Recurrence::rnn_tanh>;
 using LSTMCell = RecurrentCellOf<Recurrence::lstm>;
 using GRUCell = RecurrentCellOf<Recurrence::gru>;
@@ -91,8 +98,8 @@ using GRUCell = RecurrentCellOf<Recurrence::gru>;
 // ---- single-head attention ----
 
 /// The score of a query q and a key k. dot and bilinear: Luong et al. 2015, arXiv 1508.04025,
-/// section 3.1; scaled_dot: Vaswani et al. 2017, arXiv 1706.03762; additive: Bahdanau et al. 2015,
-/// arXiv 1409.0473, appendix A.1.2. w, v and the layers query and key are Attention's.
+/// section 3.1. scaled_dot: Vaswani et al. 2017, arXiv 1706.03762. additive: Bahdanau et al. 2015,
+/// arXiv 1409.0473, appendix A.1.2. w, v, query and key are members of Attention.
 enum class Score {
   dot,         ///< q . k
   scaled_dot,  ///< q . k / sqrt(query_dim)
@@ -100,32 +107,33 @@ enum class Score {
   additive     ///< v . tanh(query(q) + key(k))
 };
 
-/// Attention's output and weights, for Tq queries, Tk keys and values of Dv features.
+/// The output and the weights of Attention, for Tq queries, Tk keys and values of Dv features.
 struct AttentionResult {
   Tensor output;   ///< (B, Tq, Dv)
-  Tensor weights;  ///< (B, Tq, Tk); each query's sum to 1; 0 if it has no key to attend to
+  Tensor weights;  ///< (B, Tq, Tk); they sum to 1 per query, or are 0 if the query sees no key
 };
 
 /// Single-head attention: output = softmax(scores) values.
 struct Attention : Module {
   Score score;                       ///< the score function
   const Tensor w;                    ///< for bilinear: (query_dim, key_dim)
-  std::optional<Linear> query, key;  ///< for additive: layers with `hidden` outputs
+  std::optional<Linear> query, key;  ///< for additive: layers with `hidden` output features
   const Tensor v;                    ///< for additive: (1, hidden)
-  /// dot and scaled_dot require query_dim == key_dim. Only additive uses `hidden`; 0: query_dim.
+  /// dot and scaled_dot require query_dim == key_dim. Only additive uses `hidden`; 0 means
+  /// query_dim.
   Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);
 
-  /// queries (B, Tq, query_dim), keys (B, Tk, key_dim), values (B, Tk, Dv). The bool mask
-  /// broadcasts to (B, Tq, Tk): true where a query may attend to a key. A query with no key to
-  /// attend to gets weights and output 0.
+  /// Computes attention for queries (B, Tq, query_dim), keys (B, Tk, key_dim) and values (B, Tk,
+  /// Dv). The bool mask broadcasts to (B, Tq, Tk) and is true where a query may attend to a key. If
+  /// a query may attend to no key, its weights and output are 0.
   AttentionResult operator()(const Tensor& queries, const Tensor& keys, const Tensor& values,
                              const Tensor& mask = {}) const {
     return attend(queries, prepare(keys), values, mask);
   }
-  /// Does the score's work on the keys once for any number of calls to attend(). Returns (B, Tk,
-  /// query_dim) or, for additive, (B, Tk, hidden).
+  /// Computes the part of the score that depends on the keys only, once for any number of calls of
+  /// attend(). Returns (B, Tk, query_dim) or, for additive, (B, Tk, hidden).
   Tensor prepare(const Tensor& keys) const;
-  /// As operator(), but with the result of prepare(keys) for the keys.
+  /// Computes attention like operator(), with prepare(keys) instead of the keys.
   AttentionResult attend(const Tensor& queries, const Tensor& prepared, const Tensor& values,
                          const Tensor& mask = {}) const;
 

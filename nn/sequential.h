@@ -2,55 +2,73 @@
 // Layers applied one after the other.
 
 #include <algorithm>
+#include <optional>
 
 #include "gradus/core/tensor/recompute.h"
 #include "gradus/nn/module.h"
 
 namespace gradus::nn {
 
-/// A copyable callable from tensor to tensor: a Module, another struct, a function, a lambda.
+/// A copyable callable from tensor to tensor: a Module, another struct, a function or a lambda.
 template <class L>
 concept Layer = std::copy_constructible<L> && requires(L& layer, const Tensor& x) {
   { layer(x) } -> std::convertible_to<Tensor>;
 };
 
-/// Applies its layers one after the other; an empty one returns its input.
-///   nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1));
-/// Modules become children named by their index, as in PyTorch: here "0" and "2", so the first
-/// parameter is "0.weight". A Module captured by a lambda is not registered: its parameters are
-/// neither listed nor trained.
+/// Applies its layers one after the other. Without layers it returns its input. Example:
+///   nn::Sequential net{nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1)};
+/// Parentheses in place of the braces do not compile. C++ evaluates braces from left to right, so
+/// layers draw their weights in the order written. It may evaluate the arguments of a call in any
+/// order, so two compilers would make different nets from the same seed.
+/// Modules become children named by their index, as in PyTorch. Here the names are "0" and "2", and
+/// the first parameter is "0.weight". A Module captured by a lambda is not registered: its
+/// parameters are neither listed nor trained.
 class Sequential : public Module {
-  template <class... Layers>  // a single Sequential argument: the copy constructor
-  static constexpr bool is_copy = sizeof...(Layers) == 1 &&
-                                  (std::same_as<Layers, Sequential> && ...);
-
  public:
-  /// Layers in order. A single Sequential is copied instead.
-  template <class... Layers>
-  requires(!is_copy<Layers...>) && (Layer<Layers> && ...) explicit Sequential(Layers... layers) {
-    (add(std::move(layers)), ...);
+  /// A layer of any type.
+  class Item {
+   public:
+    template <class L>
+    requires(!std::same_as<L, Item>) && Layer<L> Item(L layer) {
+      if constexpr (std::derived_from<L, Module>) module_.emplace(layer);
+      apply_ = std::move(layer);
+    }
+
+   private:
+    friend class Sequential;
+    std::function<Tensor(const Tensor&)> apply_;
+    std::optional<Module> module_;
+  };
+
+  Sequential() = default;
+  /// Takes the layers in order. With a single Sequential, takes the layers of that Sequential.
+  explicit Sequential(std::initializer_list<Item> layers) {
+    const bool one = layers.size() == 1;  // compilers differ in whether {other} calls this
+    if (const auto* other = one ? layers.begin()->apply_.target<Sequential>() : nullptr)
+      for (const Item& layer : other->layers_) add(layer);
+    else
+      for (const Item& layer : layers) add(layer);
   }
   Tensor operator()(Tensor x) const {
-    for (const auto& layer : layers_) x = layer(x);
+    for (const Item& layer : layers_) x = layer.apply_(x);
     return x;
   }
-  /// Number of layers.
+  /// Returns the number of layers.
   int64_t size() const { return std::ssize(layers_); }
 
  private:
-  template <class L>
-  void add(L layer) {
-    if constexpr (std::derived_from<L, Module>) child(std::to_string(layers_.size()), layer);
-    layers_.emplace_back(std::move(layer));
+  void add(const Item& layer) {
+    if (layer.module_) child(std::to_string(layers_.size()), *layer.module_);
+    layers_.push_back(layer);
   }
 
-  std::vector<std::function<Tensor(const Tensor&)>> layers_;
+  std::vector<Item> layers_;
 };
 
-/// Applies layers to the tensors that pass from layer to layer, `state`: calls layer(i, state) for i
-/// from 0 to `layers` - 1 and returns the state. If `group` > 0, backward recomputes the activations
-/// of `group` layers at a time, see recompute(): what `layer` refers to must then live until backward
-/// has run. Throws Error if `group` is negative.
+/// Applies layers to `state`, the tensors that pass from layer to layer: calls layer(i, state) for
+/// i from 0 to `layers` - 1, and returns the state. If `group` > 0, backward recomputes the
+/// activations of `group` layers at a time, see recompute(). Everything that `layer` refers to must
+/// then live until backward has run. Throws Error if `group` is negative.
 template <std::invocable<size_t, std::vector<Tensor>&> Apply>
 std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> state,
                               const Apply& layer) {
@@ -67,7 +85,7 @@ std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> 
   return state;
 }
 
-/// As run_stack() for transformer blocks: x (B, T, dim), `mask` as for Block.
+/// Applies transformer blocks to x (B, T, dim) by run_stack(). `mask` is the mask of Block.
 template <class Block>
 Tensor apply_blocks(const std::vector<Block>& blocks, int64_t group, const Tensor& x,
                     const Tensor& mask = {}) {

@@ -1,5 +1,5 @@
 #pragma once
-// Chunks: several arrays cut into pieces of work.
+// Chunks: divides several arrays into pieces of work.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,16 +8,20 @@
 
 namespace gradus::optim {
 
-/// Numbers the chunks of several arrays consecutively. Sums are taken per chunk, so their rounding
-/// depends on `grain`, and not on the number of threads.
+/// Numbers the chunks of several arrays consecutively. Sums are computed per chunk, so their
+/// rounding depends on `grain` but not on the number of threads.
 class Chunks {
  public:
   static constexpr int64_t grain = 16384;  ///< elements per chunk
 
   /// Appends an array of n elements.
   void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }
-  int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }  ///< chunks in all arrays
-  /// The index of the array that the chunk belongs to, and of the chunk's first element within it.
+  int64_t count() const {
+    return ends_.empty() ? 0 : ends_.back();
+  }  ///< number of chunks in all
+     ///< arrays
+  /// Returns the index of the array to which the chunk belongs, and the index in this array of the
+  /// chunk's first element.
   std::pair<size_t, int64_t> operator[](int64_t chunk) const {
     const auto at = std::upper_bound(ends_.begin(), ends_.end(), chunk);
     return {static_cast<size_t>(at - ends_.begin()),

@@ -1,5 +1,5 @@
 #pragma once
-// CombinedOptimizer: several optimisers as one, for parameters that need different rules.
+// CombinedOptimizer: several optimisers used as one, for parameters that need different rules.
 
 #include <memory>
 
@@ -7,22 +7,23 @@
 
 namespace gradus::optim {
 
-/// Optimisers that step, clip, follow a learning-rate schedule and are saved together. Gradients are
-/// clipped by the norm of all. If one of the optimisers cannot take a step, none does.
+/// Several optimisers that step, follow a learning-rate schedule and are saved together. Gradients
+/// are clipped by their norm over all parameters. If one of the optimisers cannot take a step, none
+/// of them does.
 class CombinedOptimizer : public Optimizer {
  public:
-  /// Throws Error, naming the two optimisers, if a parameter is in both of them, and if there is no
-  /// optimiser.
+  /// Throws Error if there is no optimiser, or if a parameter is in two optimisers; the message
+  /// then names these two.
   explicit CombinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts);
 
-  /// Of all optimisers, in the order given.
+  /// Returns the parameters of all optimisers, in the order given.
   std::vector<Tensor> parameters() const override;
-  double lr() const override;  ///< the first optimiser's
-  /// Sets the first optimiser's learning rate and multiplies the others' by the same factor: their
-  /// ratios stay as they were at construction.
+  double lr() const override;  ///< learning rate of the first optimiser
+  /// Sets the learning rate of the first optimiser and multiplies the others by the same factor, so
+  /// that their ratios stay those at construction.
   void set_lr(double lr) override;
-  /// Each optimiser's state, with the optimiser's name and a dot before each name, such as
-  /// "Muon.momentum.0". The second of two AdamWs is "AdamW2".
+  /// Returns the states of all optimisers. Each name starts with the name of its optimiser and a
+  /// dot, for example "Muon.momentum.0". The second of two AdamW optimisers is called "AdamW2".
   NamedTensors state_dict() const override;
   void load_state_dict(const NamedTensors& state) override;
 
@@ -34,8 +35,8 @@ class CombinedOptimizer : public Optimizer {
 
   struct Part {
     std::unique_ptr<Optimizer> optimizer;
-    std::string name;  // before the names of its state
-    double lr_ratio;   // its learning rate for 1 of the first optimiser's
+    std::string name;  // precedes the names in its state
+    double lr_ratio;   // its learning rate divided by that of the first optimiser
   };
   std::vector<Part> parts_;
 };

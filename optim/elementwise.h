@@ -1,12 +1,13 @@
 #pragma once
-// ElementwiseOptimizer: optimisers that update each element on its own, in one parallel pass.
+// ElementwiseOptimizer: optimisers that update each element separately, in one parallel pass.
 
 #include "gradus/optim/optimizer.h"
 
 namespace gradus::optim {
 
-/// An optimiser whose rule updates each element from its own gradient and state alone. The rule is
-/// a generic function that loops over a chunk of one parameter, of float or double:
+/// An optimiser whose rule updates each element from the element's gradient and state only. The
+/// rule is a generic function that loops over a chunk of one parameter, of float or double.
+/// Example:
 ///   struct Signs : optim::ElementwiseOptimizer {
 ///     Signs(optim::ParameterGroups params, double lr)
 ///         : ElementwiseOptimizer("Signs", std::move(params), lr, 0, {}, [](const auto& c) {
@@ -16,22 +17,22 @@ namespace gradus::optim {
 class ElementwiseOptimizer : public GroupOptimizer {
  public:
   static constexpr int max_state = 3;  ///< maximum number of states per parameter
-  /// Consecutive elements of one parameter, with what an update rule needs.
+  /// Consecutive elements of one parameter, and what an update rule needs.
   template <class T>
   struct Chunk {
     int64_t n;                ///< number of elements
     T* param;                 ///< updated by the rule
     const T* grad;            ///< before clipping
-    T* state[max_state];      ///< in the order of the constructor's `states`; the rest are null
-    double lr, weight_decay;  ///< the group's: lr includes lr_scale
-    double grad_scale;        ///< for clipping: the rule multiplies the gradient by it
+    T* state[max_state];      ///< in the order of the constructor's `states`; the others are null
+    double lr, weight_decay;  ///< of the group; lr includes lr_scale
+    double grad_scale;        ///< for clipping: the rule must multiply gradients by this
     int64_t step;             ///< number of this update of the parameter, from 1
   };
 
  protected:
   /// Each step calls rule(chunk) with a Chunk<float> or a Chunk<double>, on several threads at
-  /// once; the rule must not throw. There may be at most max_state `states`, whose tensors have the
-  /// parameter's shape and dtype.
+  /// once. The rule must not throw. There may be at most max_state `states`. Their tensors have the
+  /// shape and dtype of the parameter.
   template <class Rule>
   ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                        std::vector<State> states, const Rule& rule)

@@ -1,25 +1,25 @@
 #pragma once
-// The global norm of gradients, and clipping by it.
+// The global norm of gradients, and gradient clipping.
 
 #include "gradus/core/files/safetensors.h"
 
 namespace gradus::optim {
 
-/// The gradients' global norm: sqrt of the sum of all squared elements, summed in double precision
-/// in a fixed order. Parameters without a gradient are skipped.
+/// Returns the global norm of the gradients: the square root of the sum of all squared elements,
+/// summed in double precision in a fixed order. Parameters without a gradient are skipped.
 double grad_norm(const std::vector<Tensor>& params);
 
 /// Scales the gradients by min(1, max_norm / (norm + 1e-6)) and returns the norm before scaling.
-/// Optimizer::step does the same, without writing the gradients, if given max_grad_norm.
+/// Optimizer::step with max_grad_norm has the same effect without writing the gradients.
 double clip_grad_norm(const std::vector<Tensor>& params, double max_norm);
 
 namespace internal {
 
-/// grad_norm of these gradients, each contiguous.
+/// Returns grad_norm of these gradients, each contiguous.
 double norm_of(const std::vector<Tensor>& gradients);
-/// What clipping multiplies gradients of this norm by: at most 1, or NaN.
+/// Returns the factor by which clipping multiplies gradients of this norm: at most 1, or NaN.
 double clip_factor(double norm, double max_norm);
-/// Throws Error, opening with `op`, unless max_norm > 0.
+/// Throws Error unless max_norm > 0. The message opens with `op`.
 void check_max_norm(const char* op, double max_norm);
 
 }  // namespace internal

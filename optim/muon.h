@@ -1,5 +1,5 @@
 #pragma once
-// Muon: momentum whose update is orthogonalised, for the matrices of hidden layers.
+// Muon: momentum with orthogonalised updates, for the matrices of hidden layers.
 
 #include <memory>
 
@@ -20,38 +20,42 @@ struct MuonOptions {
 };
 
 /// For each matrix p (rows, columns) with gradient g:
-///   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without `nesterov`;
+///   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m if not `nesterov`;
 ///   p = (1 - lr weight_decay) p - lr sqrt(max(1, rows / columns)) newton_schulz(u).
-/// All directions of a matrix move by about the same amount, also those with small gradients.
-/// Embeddings, output layers, biases and norms need another optimiser, see CombinedOptimizer.
-/// Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; `cautious`: Chen
-/// et al. 2025, arXiv 2510.12402. Gives the same bits on any number of threads.
+/// All directions of a matrix move by about the same amount, including directions with small
+/// gradients. Embeddings, output layers, biases and norms need another optimiser, see
+/// CombinedOptimizer. Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
+/// networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402. The bits do not depend on the number
+/// of threads.
 class Muon : public GroupOptimizer {
  public:
-  /// Throws Error, naming the parameter, if it has fewer than 2 axes or its rows do not add up.
+  /// Throws Error, naming the parameter, if it has fewer than 2 axes, or if the rows of its
+  /// matrices do not add up to its rows.
   Muon(std::vector<StackedMatrices> params, const MuonOptions& options = {});
 
  private:
   struct Matrix;
-  /// A NaN or an infinity in one element would spread to the whole matrix.
+  /// Throws Error on a NaN or an infinity, because one would spread to the whole matrix.
   void check_gradient(size_t index, const Tensor& grad) const override;
   void update(std::span<const Update> updates, double grad_scale) override;
   template <class T>
   void update_matrix(const Matrix& matrix, double grad_scale) const;
 
   MuonOptions options_;
-  std::vector<std::vector<int64_t>> rows_;  // of each parameter's matrices
+  std::vector<std::vector<int64_t>> rows_;  // rows of the matrices in each parameter
 };
 
 struct MuonAndAdamWOptions {
-  MuonOptions muon = {};  ///< of the hidden matrices
-  /// Of all other parameters.
+  MuonOptions muon = {};  ///< for the hidden matrices
+  /// Options for all other parameters.
   AdamWOptions adamw = {.lr = 3e-3, .beta2 = 0.99, .weight_decay = 0};
 };
-/// Muon for a module's hidden matrices and AdamW for its other parameters, as one optimiser:
+/// Returns Muon for a module's hidden matrices and AdamW for its other parameters, as one
+/// optimiser:
 ///   const auto optimizer = optim::muon_and_adamw(model.parameters(), model.hidden_matrices());
-/// Its learning rate, for schedules, is AdamW's; Muon's changes in proportion. AdamW decays only
-/// parameters of rank >= 2. Throws Error if there are no hidden matrices, or no other parameters.
+/// Its learning rate is that of AdamW; setting it, for example by a schedule, changes Muon's in
+/// proportion. AdamW decays only parameters of rank >= 2. Throws Error if there are no hidden
+/// matrices, or no other parameters.
 std::unique_ptr<CombinedOptimizer> muon_and_adamw(const std::vector<Tensor>& params,
                                                   std::vector<StackedMatrices> hidden,
                                                   const MuonAndAdamWOptions& options = {});

@@ -1,30 +1,34 @@
 #pragma once
-// The Newton-Schulz iteration: nearly orthogonal matrices by products alone, for Muon.
+// The Newton-Schulz iteration: computes nearly orthogonal matrices by matrix products only, for
+// Muon.
 
 #include "gradus/core/runtime/threads.h"
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus::optim {
 
-/// Approximately U V^T of each matrix G = U S V^T: the nearest matrix whose rows or columns are
-/// orthonormal. Singular values end between about 0.7 and 1.2, but those of G below a thousandth of
-/// its Frobenius norm |G| end smaller. The iteration, of G^T if G has more rows than columns:
+/// Returns approximately U V^T for each matrix G = U S V^T: the nearest matrix with orthonormal
+/// rows or columns. The result has singular values between about 0.7 and 1.2. They are smaller
+/// where a singular value of G is below a thousandth of the Frobenius norm |G|. If G has more rows
+/// than columns, the iteration runs on G^T:
 ///   X = G / (|G| + 1e-7), then `steps` times
 ///   A = X X^T,  X = 3.4445 X + (-4.7750 A + 2.0315 A A) X
-/// Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". `matrices`
-/// (..., rows, columns) is of float32 or float64. The result is contiguous and records no gradient.
-/// A matrix with a NaN or an infinity becomes NaN.
+/// Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". `matrices` (...,
+/// rows, columns) is float32 or float64. The result is contiguous and has no graph. A matrix with a
+/// NaN or an infinity becomes NaN.
 Tensor newton_schulz(const Tensor& matrices, int64_t steps = 5);
 
 namespace internal {
 
-/// Replaces `x`, a contiguous matrix, by the result of `steps` steps, split over the threads unless
-/// called inside a parallel loop. The bits do not depend on the number of threads.
+/// Replaces the contiguous matrix `x` by the result of `steps` steps. The work is split over the
+/// threads, unless this is called inside a parallel loop. The bits do not depend on the number of
+/// threads.
 template <class T>
 void newton_schulz(int64_t rows, int64_t cols, int64_t steps, T* x);
 
-/// Calls body(i) for `count` matrices: one thread per matrix or, if there are fewer matrices than
-/// threads, one matrix after another, each split over the threads.
+/// Calls body(i) for `count` matrices. If there are at least as many matrices as threads, each
+/// thread computes whole matrices. Otherwise the matrices are computed one after another, each
+/// split over the threads.
 template <class Body>
 void for_each_matrix(int64_t count, const Body& body) {
   if (count >= num_threads()) return parallel_for_each(count, 1, body);

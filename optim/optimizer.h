@@ -1,6 +1,6 @@
 #pragma once
-// Optimizer and GroupOptimizer: parameter groups, state, clipping and saving, shared by all
-// optimisers. A concrete optimiser adds its options and one update rule: per element (elementwise.h)
+// Optimizer and GroupOptimizer: parameter groups, state, clipping and saving for all optimisers. A
+// concrete optimiser adds its options and one update rule, which works per element (elementwise.h)
 // or per tensor (TensorOptimizer).
 
 #include <optional>
@@ -13,12 +13,12 @@ namespace gradus::optim {
 
 /// Parameters that share a learning rate and a weight decay.
 struct ParameterGroup {
-  std::vector<Tensor> params;  ///< no parameter twice, neither here nor in another group
+  std::vector<Tensor> params;  ///< no parameter may be in two groups or twice in one
   double lr_scale = 1;         ///< the group's learning rate is lr_scale times the optimiser's
-  std::optional<double> weight_decay = {};  ///< default: the optimiser's
+  std::optional<double> weight_decay = {};  ///< default: the optimiser's weight decay
 };
 
-/// Groups, or a plain list of parameters as one group.
+/// Parameter groups. A plain list of parameters becomes one group.
 struct ParameterGroups {
   std::vector<ParameterGroup> list;  ///< each with its own lr_scale and weight_decay
   ParameterGroups(std::vector<Tensor> params) : list{{.params = std::move(params)}} {}
@@ -28,49 +28,50 @@ struct ParameterGroups {
 };
 
 /// Returns two groups: parameters of rank >= 2 (matrices), with the optimiser's weight decay, and
-/// all others (biases and norms), with none.
+/// all other parameters (biases and norms), without weight decay.
 ParameterGroups decay_groups(const std::vector<Tensor>& params);
 
 /// Options of one step.
 struct StepOptions {
-  double max_grad_norm = std::numeric_limits<double>::infinity();  ///< clips as clip_grad_norm does
-  /// The norm to clip by. Set it to the norm of all gradients if the parameters are sharded over
-  /// several optimisers or processes. Default: the norm of this optimiser's gradients.
+  double max_grad_norm = std::numeric_limits<double>::infinity();  ///< clips like clip_grad_norm
+  /// The norm used for clipping. If the parameters are divided among several optimisers or
+  /// processes, set it to the norm of all gradients. Default: the norm of this optimiser's
+  /// gradients.
   std::optional<double> grad_norm = {};
 };
 
-/// A tensor that an optimiser keeps per parameter, such as a running mean of its gradients.
+/// A tensor that an optimiser keeps per parameter, for example a running mean of the gradients.
 struct State {
-  std::string name;  ///< such as "exp_avg", saved as "exp_avg.0", "exp_avg.1", ...
-  std::function<Tensor(const Tensor& param)> initial;  ///< its initial value; default: zeros_like
+  std::string name;  ///< for example "exp_avg", saved as "exp_avg.0", "exp_avg.1", ...
+  std::function<Tensor(const Tensor& param)> initial;  ///< initial value; default: zeros_like
   State(const char* name, std::function<Tensor(const Tensor& param)> initial = {})
       : name(name), initial(std::move(initial)) {}
 };
 
-/// Updates parameters by their gradients: what all optimisers have in common.
+/// The base of all optimisers: updates parameters by their gradients.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates all parameters that have a gradient. Returns the gradients' norm before clipping, or 0
-  /// if neither max_grad_norm nor grad_norm is set. Throws Error, with nothing changed, if a
-  /// parameter's dtype has changed since its last update.
+  /// Updates all parameters that have a gradient. Returns the norm of the gradients before
+  /// clipping, or 0 if neither max_grad_norm nor grad_norm is set. Throws Error, with nothing
+  /// changed, if the dtype of a parameter has changed since its last update.
   double step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
-  /// All parameters, in the order given.
+  /// Returns all parameters, in the order given.
   virtual std::vector<Tensor> parameters() const = 0;
 
-  virtual double lr() const = 0;  ///< the learning rate, without the groups' lr_scale
+  virtual double lr() const = 0;  ///< learning rate, without the groups' lr_scale
   /// Sets the learning rate from the next step on.
   virtual void set_lr(double lr) = 0;
 
-  /// Everything that later steps depend on except parameters, options and learning rate.
+  /// Returns everything that later steps depend on, except parameters, options and learning rate.
   virtual NamedTensors state_dict() const = 0;
-  /// Restores what state_dict() returned. Throws one Error that lists all names that do not fit,
-  /// with nothing changed.
+  /// Restores what state_dict() returned. If names do not fit, changes nothing and throws one Error
+  /// that lists all of them.
   virtual void load_state_dict(const NamedTensors& state) = 0;
 
  protected:
@@ -80,24 +81,24 @@ class Optimizer {
  private:
   friend class CombinedOptimizer;
   friend class ShardedOptimizer;
-  /// The gradients of the parameters that the next step updates, contiguous.
+  /// Returns the gradients of the parameters that the next step updates, contiguous.
   virtual std::vector<Tensor> gradients() const = 0;
   /// Throws Error if the next step cannot update its parameters.
   virtual void check_step() const = 0;
-  /// Updates the parameters, with each gradient multiplied by `grad_scale`. Called under NoGrad,
-  /// after check_step().
+  /// Updates the parameters, with each gradient multiplied by `grad_scale`. step() calls it after
+  /// check_step(), and no gradients are recorded.
   virtual void apply(double grad_scale) = 0;
-  /// From now on updates only the parameters in `owned`, and frees the others' state: state_dict()
-  /// lists it as undefined tensors.
+  /// Makes later steps update only the parameters in `owned`, and frees the state of all others.
+  /// state_dict() then lists that state as undefined tensors.
   virtual void keep_only(const std::set<const void*>& owned) = 0;
 
   const char* name_;
 };
 
-/// An optimiser with a state per parameter, the base of all but CombinedOptimizer. Skips parameters
-/// without a gradient and frozen ones (requires_grad() false). If a parameter is frozen at
-/// construction, its state is allocated at its first update. Error messages name a parameter by its
-/// position among all groups' parameters, from 0.
+/// An optimiser with a state per parameter: the base of all optimisers but CombinedOptimizer. It
+/// skips parameters without a gradient and frozen parameters (requires_grad() is false). If a
+/// parameter is frozen at construction, its state is allocated at its first update. Error messages
+/// name a parameter by its position among the parameters of all groups, from 0.
 class GroupOptimizer : public Optimizer {
  public:
   std::vector<Tensor> parameters() const override;
@@ -105,8 +106,8 @@ class GroupOptimizer : public Optimizer {
   void set_lr(double lr) override;
   const std::vector<ParameterGroup>& groups() const { return groups_; }  ///< in the order given
 
-  /// "step", the number of updates of each parameter, and a tensor such as "exp_avg.0" for each
-  /// state of each parameter.
+  /// Returns "step", the number of updates of each parameter, and one tensor per state of each
+  /// parameter, for example "exp_avg.0".
   NamedTensors state_dict() const override;
   void load_state_dict(const NamedTensors& state) override;
 
@@ -116,32 +117,32 @@ class GroupOptimizer : public Optimizer {
     const Tensor& param;            ///< to be written in place
     Tensor grad;                    ///< contiguous, not clipped
     std::span<const Tensor> state;  ///< in the order of states()
-    double lr, weight_decay;        ///< the group's: lr includes lr_scale
+    double lr, weight_decay;        ///< of the group; lr includes lr_scale
     int64_t step;                   ///< number of this update of the parameter, from 1
-    size_t index;                   ///< the parameter's position among all groups' parameters
+    size_t index;                   ///< position among the parameters of all groups
   };
 
   GroupOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                  std::vector<State> states);
-  /// Writes the parameters and their state in place, with each gradient multiplied by `grad_scale`
-  /// (clipping). Gradients are not recorded meanwhile.
+  /// Writes the parameters and their states in place, with each gradient multiplied by `grad_scale`
+  /// (clipping). No gradients are recorded.
   virtual void update(std::span<const Update> updates, double grad_scale) = 0;
-  /// Throws Error, before anything is changed, if the parameter cannot be updated by `grad`.
+  /// Throws Error, before anything is changed, if the parameter cannot be updated with `grad`.
   virtual void check_gradient(size_t /*index*/, const Tensor& /*grad*/) const {}
 
   const std::vector<State>& states() const { return states_; }  ///< as given to the constructor
-  /// How messages name a parameter: "AdamW: parameter 3 of shape (2, 5)".
+  /// Returns the name of a parameter in messages, for example "AdamW: parameter 3 of shape (2, 5)".
   std::string label(size_t index, const Tensor& param) const;
 
  private:
-  struct Slot {  // a parameter and what belongs to it
+  struct Slot {  // a parameter with its state
     Tensor param;
     std::vector<Tensor> state;  // empty until allocated
-    Dtype dtype;                // the parameter's when the state was allocated
+    Dtype dtype;                // dtype of the parameter when the state was allocated
     int64_t step = 0;
     size_t group = 0;
-    bool owned = true;     // not another rank's to update
-    bool is_live() const;  // the next step updates it
+    bool owned = true;     // false if another rank updates it
+    bool is_live() const;  // whether the next step updates it
   };
   std::vector<Tensor> gradients() const override;
   void check_step() const override;
@@ -159,8 +160,8 @@ class GroupOptimizer : public Optimizer {
   std::vector<Slot> slots_;
 };
 
-/// An optimiser whose rule reads a whole parameter at a time, with ordinary ops: for rules with a
-/// matrix product, or a norm per tensor.
+/// An optimiser whose rule reads a whole parameter at once and uses ordinary ops. It suits rules
+/// with a matrix product, or with a norm per tensor. Example:
 ///   struct NormalizedSGD : optim::TensorOptimizer {
 ///     NormalizedSGD(optim::ParameterGroups params, double lr, double beta)
 ///         : TensorOptimizer("NormalizedSGD", std::move(params), lr, 0, {"u"}, [=](auto& p) {
@@ -170,20 +171,20 @@ class GroupOptimizer : public Optimizer {
 ///   };
 class TensorOptimizer : public GroupOptimizer {
  public:
-  /// One parameter, with what an update rule needs. The rule writes `param` and `state`, in place
-  /// or by assignment: an assigned tensor is copied, and must have the old one's shape and dtype.
+  /// One parameter, and what an update rule needs. The rule writes `param` and `state`, in place or
+  /// by assignment. An assigned tensor is copied and must have the shape and dtype of the old one.
   struct Parameter {
     Tensor param;               ///< the parameter itself
     Tensor grad;                ///< a copy of the gradient, after clipping
     std::vector<Tensor> state;  ///< in the order of states()
-    double lr, weight_decay;    ///< the group's: lr includes lr_scale
+    double lr, weight_decay;    ///< of the group; lr includes lr_scale
     int64_t step;               ///< number of this update of the parameter, from 1
   };
 
  protected:
   using Rule = std::function<void(Parameter&)>;  ///< updates one parameter
-  /// Calls `rule` for one parameter after another, in the order given. If it throws, the parameters
-  /// before the one at fault have been updated.
+  /// Each step calls `rule` for one parameter after another, in the order given. If it throws, the
+  /// earlier parameters have already been updated.
   TensorOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                   std::vector<State> states, Rule rule);
 

@@ -1,6 +1,6 @@
 #pragma once
-// SGD, Adam and AdamW as PyTorch defines them, with PyTorch's names for the states (but SGD's
-// momentum_buffer is "momentum"). In the formulas, p is a parameter, g its gradient and t the
+// SGD, Adam and AdamW as in PyTorch, with PyTorch's names for the states, except that SGD's
+// momentum_buffer is called "momentum". In the formulas, p is a parameter, g its gradient and t the
 // number of the update, from 1.
 
 #include "gradus/optim/elementwise.h"
@@ -9,11 +9,11 @@ namespace gradus::optim {
 
 struct SGDOptions {
   double lr = 1e-3;         ///< learning rate
-  double momentum = 0;      ///< factor of the running sum u at each step; 0: no momentum
+  double momentum = 0;      ///< decay of u, see SGD; 0 means no momentum
   bool nesterov = false;    ///< Nesterov momentum
   double weight_decay = 0;  ///< adds weight_decay * p to the gradient
 };
-/// g += weight_decay p;  u = momentum u + g;  p -= lr u.
+/// SGD: g += weight_decay p;  u = momentum u + g;  p -= lr u.
 /// With `nesterov`: p -= lr (g + momentum u).
 class SGD : public ElementwiseOptimizer {
  public:
@@ -26,7 +26,7 @@ struct AdamOptions {
   double eps = 1e-8;                  ///< added to the square root
   double weight_decay = 0;            ///< adds weight_decay * p to the gradient
 };
-/// g += weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
+/// Adam: g += weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
 /// p -= lr m / (1-beta1^t) / (sqrt(v / (1-beta2^t)) + eps). Kingma & Ba 2015, arXiv 1412.6980.
 class Adam : public ElementwiseOptimizer {
  public:
@@ -39,8 +39,8 @@ struct AdamWOptions {
   double eps = 1e-8;                  ///< added to the square root
   double weight_decay = 0.01;         ///< each step multiplies p by 1 - lr * weight_decay
 };
-/// Adam whose weight decay bypasses m and v: p = (1 - lr weight_decay) p - Adam's step. Loshchilov
-/// & Hutter 2019, arXiv 1711.05101.
+/// Adam with weight decay that does not enter m and v: p = (1 - lr weight_decay) p - Adam's step.
+/// Loshchilov & Hutter 2019, arXiv 1711.05101.
 class AdamW : public ElementwiseOptimizer {
  public:
   AdamW(ParameterGroups params, const AdamWOptions& options = {});

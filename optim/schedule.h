@@ -1,5 +1,5 @@
 #pragma once
-// Learning rates as plain functions of the step. `step` is the number of updates done, 0 at first:
+// Learning rates as functions of the step. `step` is the number of updates so far, 0 at first:
 //   for (int64_t step = 0; step < steps; ++step) {
 //     optimizer.set_lr(schedule::cosine(
 //         step, {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = steps}));
@@ -10,27 +10,27 @@
 
 namespace gradus::optim::schedule {
 
-/// lr at every step.
+/// Returns lr.
 double constant(int64_t step, double lr);
 
-/// lr (step+1) / (warmup+1) for step < warmup, then lr.
+/// Returns lr (step+1) / (warmup+1) for step < warmup, then lr.
 double linear_warmup(int64_t step, double lr, int64_t warmup);
 
 struct StepDecayOptions {
   double lr = 1e-3;     ///< initial learning rate
-  int64_t every = 1;    ///< updates between two changes
+  int64_t every = 1;    ///< number of updates between two changes
   double factor = 0.1;  ///< multiplies lr at each change
 };
-/// lr, multiplied by `factor` after each `every` updates: lr factor^floor(step / every).
+/// Returns lr factor^floor(step / every): lr is multiplied by `factor` after every `every` updates.
 double step(int64_t step, const StepDecayOptions& options);
 
-/// lr factor^step.
+/// Returns lr factor^step.
 double exponential(int64_t step, double lr, double factor);
 
 struct DecayOptions {
   double lr = 1e-3;    ///< peak learning rate
   double min_lr = 0;   ///< final learning rate
-  int64_t warmup = 0;  ///< updates of linear warmup to lr
+  int64_t warmup = 0;  ///< number of updates of linear warmup to lr
   int64_t steps = 0;   ///< step at which min_lr is reached; required
 };
 /// Linear warmup to lr, then linear decay to min_lr.
@@ -38,37 +38,38 @@ double linear(int64_t step, const DecayOptions& options);
 
 using CosineOptions = DecayOptions;  ///< see DecayOptions
 /// Linear warmup to lr, then min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x goes from 0 at
-/// `warmup` to 1 at `steps`, then min_lr. Loshchilov & Hutter 2017, arXiv 1608.03983, without
-/// restarts.
+/// step `warmup` to 1 at step `steps`, then min_lr. Loshchilov & Hutter 2017, arXiv 1608.03983,
+/// without restarts.
 double cosine(int64_t step, const CosineOptions& options);
 
 struct StableDecayOptions {
   double lr = 1e-3;    ///< peak learning rate
   double min_lr = 0;   ///< final learning rate
-  int64_t warmup = 0;  ///< updates of linear warmup to lr
-  int64_t decay = 0;   ///< updates of linear decay at the end; required
+  int64_t warmup = 0;  ///< number of updates of linear warmup to lr
+  int64_t decay = 0;   ///< number of updates of linear decay at the end; required
   int64_t steps = 0;   ///< step at which min_lr is reached; required
 };
-/// Linear warmup to lr, lr until step `steps` - `decay`, then linear decay to min_lr. The stable part
-/// can be prolonged later. Hu et al. 2024, arXiv 2404.06395; Hagele et al. 2024, arXiv 2405.18392.
+/// Linear warmup to lr, then lr until step `steps` - `decay`, then linear decay to min_lr. The
+/// phase with constant lr can be extended later. Hu et al. 2024, arXiv 2404.06395; Hagele et al.
+/// 2024, arXiv 2405.18392.
 double warmup_stable_decay(int64_t step, const StableDecayOptions& options);
 
-/// d_model^-0.5 min(n^-0.5, n warmup^-1.5) with n = step + 1. Vaswani et al. 2017, arXiv
+/// Returns d_model^-0.5 min(n^-0.5, n warmup^-1.5) with n = step + 1. Vaswani et al. 2017, arXiv
 /// 1706.03762, equation 3.
 double transformer(int64_t step, int64_t d_model, int64_t warmup = 4000);
 
 struct PlateauOptions {
   double lr = 1e-3;         ///< initial learning rate
   double factor = 0.1;      ///< multiplies lr at a reduction
-  int64_t patience = 10;    ///< losses in a row without improvement that do not reduce lr yet
+  int64_t patience = 10;    ///< successive losses without improvement that are tolerated
   double threshold = 1e-4;  ///< minimum improvement as a fraction of |lowest loss|
-  int64_t cooldown = 0;     ///< losses after a reduction that patience does not count
+  int64_t cooldown = 0;     ///< number of losses after a reduction that are not counted
   double min_lr = 0;        ///< lower bound of lr
 };
-/// Reduces the learning rate when the validation loss stops improving (lower is better; NaN is
-/// never an improvement). This is PyTorch's ReduceLROnPlateau, except that the threshold is
-/// relative to the lowest loss's absolute value, since PyTorch's has the wrong sign for a loss
-/// below 0. As in PyTorch, reductions by 1e-8 or less are skipped. Usage:
+/// Reduces the learning rate when the validation loss stops improving. A lower loss is better, and
+/// NaN is never an improvement. This is PyTorch's ReduceLROnPlateau, except that the threshold is
+/// relative to the absolute value of the lowest loss, because PyTorch's has the wrong sign for a
+/// loss below 0. As in PyTorch, reductions by 1e-8 or less are skipped. Usage:
 ///   optimizer.set_lr(plateau.step(validation_loss));
 class Plateau {
  public:
@@ -76,12 +77,12 @@ class Plateau {
   /// Takes the next loss and returns the new learning rate.
   double step(double loss);
   double lr() const { return lr_; }  ///< the current learning rate
-  /// Everything that later steps depend on except the options: "lr", "best" (the lowest loss),
-  /// "bad" (losses in a row without improvement) and "cooldown" (coming losses that patience does
-  /// not count).
+  /// Returns everything that later steps depend on, except the options: "lr", "best" (the lowest
+  /// loss), "bad" (the number of successive losses without improvement) and "cooldown" (the number
+  /// of coming losses that are not counted).
   NamedTensors state_dict() const;
-  /// Restores what state_dict() returned. Throws one Error that lists all names that do not fit,
-  /// with nothing changed.
+  /// Restores what state_dict() returned. If names do not fit, changes nothing and throws one Error
+  /// that lists all of them.
   void load_state_dict(const NamedTensors& state);
 
  private:

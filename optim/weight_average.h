@@ -1,29 +1,29 @@
 #pragma once
-// WeightAverage: a running mean of the weights over the last steps, which often scores better than
-// the weights themselves.
+// WeightAverage: a running mean of the weights over the last steps. It often scores better than the
+// weights themselves.
 
 #include "gradus/core/files/named_tensors.h"
 
 namespace gradus::optim {
 
-/// Running means of parameters: after the t-th update() (from 1) each is d mean + (1 - d) param with
-/// d = min(decay, t / (9 + t)), so that the first weights are soon forgotten. Polyak & Juditsky
-/// 1992; Tarvainen & Valpola 2017, arXiv 1703.01780.
+/// Running means of parameters. The t-th update() (from 1) sets each mean to d mean + (1 - d) param
+/// with d = min(decay, t / (9 + t)), so that the first weights are soon forgotten. Polyak &
+/// Juditsky 1992; Tarvainen & Valpola 2017, arXiv 1703.01780.
 ///   optim::WeightAverage average(model.parameters(), 0.999);
 ///   ... optimizer.step();  average.update(); ...
 ///   { optim::WeightAverage::Applied applied(average);  evaluate(model); }
 class WeightAverage {
  public:
-  /// Starts from the parameters' present values. Parameters in bfloat16 or int8, which no optimiser
-  /// changes, are left out. Throws Error unless 0 <= decay < 1 and the
-  /// parameters are contiguous, of float32 or float64, and none is listed twice.
+  /// Starts from the current values of the parameters. Parameters in bfloat16 or int8 are left out,
+  /// since no optimiser changes them. Throws Error unless 0 <= decay < 1, and the parameters are
+  /// contiguous, float32 or float64, and listed once each.
   explicit WeightAverage(std::vector<Tensor> params, double decay = 0.999);
 
-  /// Moves the means towards the parameters: call it after each step of the optimiser.
+  /// Moves the means towards the parameters. Call it after each step of the optimiser.
   void update();
-  const std::vector<Tensor>& means() const { return means_; }  ///< in the parameters' order
+  const std::vector<Tensor>& means() const { return means_; }  ///< in the order of the parameters
 
-  /// Exchanges the parameters' values with the means for its lifetime.
+  /// Exchanges the values of the parameters with the means during its lifetime.
   class Applied {
    public:
     explicit Applied(WeightAverage& average) : average_(average) { average_.exchange(); }
@@ -35,10 +35,10 @@ class WeightAverage {
     WeightAverage& average_;
   };
 
-  /// "updates", the number of updates, and each mean as "mean.0", "mean.1", ...
+  /// Returns "updates", the number of updates, and the means as "mean.0", "mean.1", ...
   NamedTensors state_dict() const;
-  /// Restores what state_dict() returned. Throws one Error that lists all names that do not fit,
-  /// with nothing changed.
+  /// Restores what state_dict() returned. If names do not fit, changes nothing and throws one Error
+  /// that lists all of them.
   void load_state_dict(const NamedTensors& state);
 
  private:

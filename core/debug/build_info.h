@@ -7,15 +7,15 @@ namespace gradus {
 /// (core/version.h) is the version that the program was compiled with.
 std::string version();
 
-/// Describes the build in one line each for version, compiler, vector width, threads and their
-/// runtime, and blas_info().
+/// Returns a description of the build, one line each for: version, compiler, vector width, threads
+/// and their runtime, and blas_info().
 std::string build_info();
 
-/// Describes the BLAS in use, its kernels and why they were chosen, in one line.
+/// Returns one line about the BLAS library in use: its name, its kernels and why they were chosen.
 std::string blas_info();
 
-/// Whether Bfloat16Products has an effect: the processor multiplies bfloat16 (AVX512_BF16), and the
-/// library was built for it.
+/// Returns whether Bfloat16Products has an effect. It has one if the processor multiplies bfloat16
+/// (AVX512_BF16) and the library was built for that.
 bool has_bfloat16_products();
 
 }  // namespace gradus

@@ -9,20 +9,20 @@
 
 namespace gradus::internal {
 
-/// A checksum of four 64-bit chains: 64-bit word i of the data extends chain i mod 4 by one step of
-/// XXH64. A step is one-to-one in both the chain and the word, so a change within one word is
-/// always detected.
+/// A checksum of four 64-bit chains. The data's 64-bit word i extends chain i mod 4 by one step of
+/// XXH64. Different words give different chains, and different chains stay different, so a change
+/// within one word is always detected.
 class Checksum {
  public:
-  /// Adds n bytes, padded with zeros to a multiple of 32. So the checksum depends on how data is
-  /// divided among calls, unless each call but the last adds a multiple of 32 bytes.
+  /// Adds n bytes, padded with zeros to a multiple of 32. The checksum therefore depends on how the
+  /// data is divided among calls, unless each call but the last adds a multiple of 32 bytes.
   void add(const void* bytes, size_t n) {
     const char* from = static_cast<const char*>(bytes);
     for (; n >= sizeof(Words); n -= sizeof(Words), from += sizeof(Words))
       add_words(from, sizeof(Words));
     if (n > 0) add_words(from, n);
   }
-  /// The checksum as 16 hexadecimal digits.
+  /// Returns the checksum as 16 hexadecimal digits.
   std::string digits() const {
     uint64_t all = 0;
     for (uint64_t chain : chains_) all = step(all, chain);

@@ -1,5 +1,5 @@
 #pragma once
-// Reading and writing whole files.
+// Reads and writes whole files.
 
 #include <string>
 
@@ -8,9 +8,10 @@ namespace gradus {
 /// Returns the content of a file. Throws Error naming the file if it cannot be read.
 std::string read_file(const std::string& path);
 
-/// Replaces the file at `path` atomically: after an Error or a crash it is either unchanged or
-/// complete. The new file is written as `path`.tmp and renamed once it is on disk. Concurrent
-/// writers of one path, threads or processes, take turns; a leftover `path`.tmp is reused.
+/// Replaces the file at `path` atomically: after an Error or a crash, the file is either unchanged
+/// or complete. The content is written to `path`.tmp, which is renamed to `path` once it is on
+/// disk. Threads and processes that write the same path wait for each other. A leftover `path`.tmp
+/// is reused.
 void write_file_atomically(const std::string& path, const std::string& bytes);
 
 }  // namespace gradus

@@ -1,5 +1,5 @@
 #pragma once
-// JSON, parsed from untrusted text.
+// Parses JSON from untrusted text.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -7,14 +7,14 @@
 namespace gradus::internal {
 
 /// Parses JSON text. Throws Error on invalid JSON, numbers out of range, duplicate names in an
-/// object, zero bytes and nesting deeper than 16 levels. The message opens with `what`, such as
+/// object, zero bytes and nesting deeper than 16 levels. The message opens with `what`, for example
 /// "the header", and gives the position of the faulty byte if it is known.
 nlohmann::json parse_json(const char* what, const std::string& text);
 
 /// Returns the string object[key]. Throws Error naming the key if it is missing or not a string.
 std::string json_text(const nlohmann::json& object, const char* key);
 
-/// Formats a value for messages: ASCII, one line, abridged.
+/// Returns a value as text for messages: one line of ASCII, shortened if it is long.
 std::string shown(const nlohmann::json& value);
 
 }  // namespace gradus::internal

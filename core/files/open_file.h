@@ -1,5 +1,5 @@
 #pragma once
-// Open files and mappings.
+// Open files, and files mapped into memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,13 +20,13 @@ class File {
   File& operator=(const File&) = delete;
 
   int descriptor() const { return ::fileno(file_); }
-  /// If `ok` is false, throws Error with the reason for the last system call's failure (errno).
+  /// Throws Error, with the reason from errno, if the last system call failed (`ok` is false).
   void succeeded(bool ok) const;
-  /// The size in bytes. Throws Error unless this is a regular file.
+  /// Returns the size in bytes. Throws Error unless this is a regular file.
   uint64_t size() const;
-  /// Reads up to n bytes, fewer only at the end of the file; returns how many.
+  /// Reads n bytes, or fewer if the file ends first. Returns the number of bytes read.
   size_t read(void* to, size_t n);
-  /// Reads n bytes. Throws Error if there are fewer.
+  /// Reads n bytes. Throws Error if the file ends before that.
   void read_exactly(void* to, size_t n);
   void write(const void* from, size_t n);
   /// Moves to the first byte.
@@ -39,7 +39,8 @@ class File {
   std::FILE* file_ = nullptr;
 };
 
-/// A file mapped into memory: pages are read on first access, and writes do not reach the file.
+/// A file mapped into memory. Pages are read on first access. Writes change the memory, not the
+/// file.
 class Mapping {
  public:
   explicit Mapping(const File& file);
@@ -51,7 +52,8 @@ class Mapping {
   std::byte* data = nullptr;
 };
 
-/// As write_file_atomically, but fill(file) writes the content. Error messages open with `op`.
+/// Replaces the file at `path` atomically, like write_file_atomically, with the content that
+/// fill(file) writes. Error messages open with `op`.
 void replace_file(const char* op, const std::string& path, const std::function<void(File&)>& fill);
 
 }  // namespace gradus::internal

@@ -1,6 +1,6 @@
 #pragma once
-// Additive attention's scores. The same from basic ops: composed_scores in core/ops/additive.cpp,
-// which stores three tensors (batch, queries, keys, hidden); these kernels store none.
+// Scores of additive attention. The composed form is composed_scores in core/ops/additive.cpp. It
+// stores three tensors (batch, queries, keys, hidden); these kernels store none.
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"
@@ -13,8 +13,8 @@ struct AdditiveSizes {
   int64_t batch, queries, keys, hidden;
 };
 
-/// scores[b, i, j] = sum over h of v[h] tanh(q[b, i, h] + k[b, j, h]), for q (batch, queries,
-/// hidden), k (batch, keys, hidden) and v (hidden).
+/// Writes scores[b, i, j] = sum over h of v[h] tanh(q[b, i, h] + k[b, j, h]), for q (batch,
+/// queries, hidden), k (batch, keys, hidden) and v (hidden).
 template <class T>
 void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v, T* scores) {
   const int64_t H = n.hidden, grain = (1 << 14) / (n.keys * H + 1) + 1;
@@ -27,8 +27,9 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
   });
 }
 
-/// Overwrites dq, dk and dv with the gradients of q, k and v, given d, the gradient of the scores.
-/// The work is split by batch entry and by block of hidden units; each piece has sums of its own.
+/// Overwrites dq, dk and dv with the gradients of q, k and v, where d is the gradient of the
+/// scores. The work is split by batch entry and by block of hidden units. Each piece computes its
+/// own part of dq, dk and the partial sums of dv.
 // long: one parameter per array of the formula.
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,

@@ -1,10 +1,10 @@
 #pragma once
-// Attention, computed tile by tile: the scores of all queries and keys are never stored at once.
-// Dao et al. 2022, arXiv 2205.14135, and Dao 2023, arXiv 2307.08691.
+// Computes attention tile by tile, so that the scores of all queries and keys are never stored at
+// once. Dao et al. 2022, arXiv 2205.14135, and Dao 2023, arXiv 2307.08691.
 //
-// The same from basic ops: composed_attention in core/ops/attention.cpp, two matmuls around a
-// softmax, as PyTorch 1.13 computes it. Forward and backward over 1024 tokens take 0.23 of
-// PyTorch's time and 0.07 of its memory; over 8192 tokens, 0.21 and 0.02.
+// The composed form is composed_attention in core/ops/attention.cpp: two matmuls around a softmax,
+// as in PyTorch 1.13. Forward and backward over 1024 tokens take 0.23 of PyTorch's time and 0.07 of
+// its memory. Over 8192 tokens they take 0.21 and 0.02.
 
 #include <algorithm>
 
@@ -12,8 +12,8 @@
 
 namespace gradus::kernel {
 
-/// A tensor (batch, heads, time, dim) by its strides `batch`, `head` and `time`: element
-/// (b, h, t, d) is data[b * batch + h * head + t * time + d]. data may be null.
+/// A tensor (batch, heads, time, dim) as a pointer and three strides: element (b, h, t, d) is
+/// data[b * batch + h * head + t * time + d]. data may be null.
 template <class T>
 struct Heads {
   T* data = nullptr;
@@ -23,23 +23,25 @@ struct Heads {
   }
 };
 
-/// The sizes of an attention call, and how its scores become weights.
+/// The sizes and options of an attention call.
 template <class T>
 struct Attention {
   int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0;
-  int64_t dim = 0, value_dim = 0;  ///< a head's size: in q and k; in v and out
+  int64_t dim = 0, value_dim = 0;  ///< head size of q and k (dim), and of v and out (value_dim)
   double scale = 1;
   bool causal = false;
-  int64_t window = 0;             ///< the most keys that a query sees; if not causal, `keys`
-  const bool* visible = nullptr;  ///< a mask: true where a query sees a key
-  const T* bias = nullptr;        ///< a mask added to the scores; this, `visible` or both are null
-  std::array<int64_t, 4> mask_strides{};  ///< for batch, head, query, key; 0 where broadcast
+  int64_t window = 0;             ///< the most keys that a query sees; equals `keys` if not causal
+  const bool* visible = nullptr;  ///< a mask: true where a query sees a key; or null
+  const T* bias = nullptr;        ///< a mask added to the scores; or null. At most one of the two
+                                  ///< masks is given
+  std::array<int64_t, 4> mask_strides{};  ///< the mask's strides for batch, head, query, key; 0
+                                          ///< where broadcast
   double dropout = 0;
   RandomKey key{};
 
   int64_t group() const { return heads / kv_heads; }  ///< query heads per key/value head
-  /// Query i sees keys [first_seen(i), seen_by(i)); key j is seen by queries [first_to_see(j),
-  /// end_to_see(j)). None of the four decreases from one query or key to the next.
+  /// Query i sees keys [first_seen(i), seen_by(i)). Key j is seen by queries [first_to_see(j),
+  /// end_to_see(j)). No bound decreases as i or j grows.
   int64_t first_seen(int64_t i) const {
     return window < keys ? std::clamp(i + 1 + keys - queries - window, int64_t{0}, keys) : 0;
   }
@@ -54,10 +56,10 @@ struct Attention {
   }
 };
 
-/// What the backward pass needs to recompute a row of weights, exp(score - shift) * factor: shift
-/// is the row's largest score, factor is 1 / sum, where sum adds up the row's exp(score - shift). A
-/// single number, shift + log(sum), would lose the sum's digits where shift is large. shift and
-/// factor are 0 for a query that sees no key.
+/// What the backward pass needs to recompute a row of weights as exp(score - shift) * factor. shift
+/// is the row's largest score, and factor is 1 / sum(exp(score - shift)). A single number, shift +
+/// log(sum), would lose the digits of the sum where shift is large. Both are 0 for a query that
+/// sees no key.
 template <class T>
 struct RowSoftmax {
   T shift, factor;
@@ -67,13 +69,13 @@ template <class T>
 struct AttentionForward {
   Heads<const T> q, k, v;
   Heads<T> out;
-  RowSoftmax<T>* rows;  ///< (batch, heads, queries), for the backward pass; null if none follows
+  RowSoftmax<T>* rows;  ///< (batch, heads, queries), for the backward pass; null if there is none
 };
 template <class T>
 struct AttentionBackward {
   Heads<const T> q, k, v, out, d_out;
   const RowSoftmax<T>* rows;
-  Heads<T> dq, dk, dv;  ///< those whose data is null are not computed
+  Heads<T> dq, dk, dv;  ///< not computed where data is null
 };
 
 /// Writes x.out = dropout(softmax(scale q k^T + mask)) v and, unless x.rows is null, x.rows.

@@ -1,6 +1,5 @@
 #pragma once
-// What attention's forward and backward pass have in common: rows padded to whole vectors, and
-// masks.
+// What the forward and backward passes of attention share: rows padded to whole vectors, and masks.
 
 #include "gradus/core/kernels/attention.h"
 #include "gradus/core/kernels/math.h"
@@ -10,13 +9,13 @@
 
 namespace gradus::kernel::detail {
 
-/// The least number of multiplications in a chunk of a parallel loop: over queries, over tiles.
+/// Minimum number of multiplications per chunk of a parallel loop over queries, and over tiles.
 inline constexpr int64_t min_query_work = int64_t{1} << 16, min_tile_work = int64_t{1} << 19;
 
 template <class T>
 inline constexpr T inf = std::numeric_limits<T>::infinity();
 
-/// One block of scratch memory, of which take(n) returns the next n elements, aligned to a vector.
+/// A block of scratch memory. take(n) returns its next n elements, aligned to a vector.
 template <class T>
 class Arena {
  public:
@@ -28,7 +27,8 @@ class Arena {
   T* next_;
 };
 
-/// Rows of whole vectors: padded with zeros to a multiple of a vector's length. `stride` apart.
+/// Rows of whole vectors: each row's length is a multiple of the vector length, padded with zeros
+/// where needed. Row i starts at data + i * stride.
 template <class T>
 struct Rows {
   T* data;
@@ -36,7 +36,8 @@ struct Rows {
   T* at(int64_t i) const { return data + i * stride; }
 };
 
-/// Copies n rows of `dim` elements, multiplied by `factor`, into `space`, padded to whole vectors.
+/// Copies n rows of `dim` elements, `stride` apart, into `space`, multiplied by `factor` and padded
+/// with zeros to whole vectors.
 template <class T>
 Rows<const T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim,
                           T* space) {
@@ -50,23 +51,25 @@ Rows<const T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, i
   return {space, width};
 }
 
-/// Returns n rows as whole vectors: the rows themselves or, if their length is not a multiple of a
-/// vector's, a copy in `space`.
+/// Returns n rows as whole vectors: the rows themselves if `dim` is a multiple of the vector
+/// length, otherwise a padded copy in `space`.
 template <class T>
 Rows<const T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
   if (padded<T>(dim) == dim) return {first, stride};
   return scaled_rows(T{1}, first, stride, n, dim, space);
 }
 
-/// The number of elements of the copy that whole_vectors makes of n rows; 0 if it makes none.
+/// Returns the number of elements in the copy that whole_vectors makes of n rows, or 0 if it makes
+/// none.
 template <class T>
 int64_t copy_size(int64_t n, int64_t dim) {
   return padded<T>(dim) == dim ? 0 : n * padded<T>(dim);
 }
 
-/// Returns n rows to add to, whose sums belong in `result`: the rows of `result` itself or, if
-/// those are not whole vectors, rows in `space`, which close_sums later copies to `result`. They
-/// start at 0 if `fresh`, else at the values in `result`. If `result` is null, nothing is written.
+/// Returns n rows in which to accumulate sums for `result`. They are the rows of `result` if `dim`
+/// is a multiple of the vector length. Otherwise they are rows in `space`, and close_sums later
+/// copies them to `result`. They start at 0 if `fresh`, else at the values in `result`. If `result`
+/// is null, nothing is written.
 template <class T>
 Rows<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
   const int64_t width = padded<T>(dim);
@@ -95,7 +98,7 @@ struct Scores {
   int64_t stride;
 };
 
-/// Adds p.bias to the scores, or sets those to -infinity for which p.visible is false.
+/// Adds p.bias to the scores, or sets the scores where p.visible is false to -infinity.
 template <class T>
 void apply_mask(const Attention<T>& p, const Scores<T>& tile) {
   if (!p.visible && !p.bias) return;

@@ -1,14 +1,14 @@
 #pragma once
-// Products with the windows of an image (ProductKernel::window). The windows are the rows of a
-// matrix that is never stored: its element (r, p) is at rows[r] + places[p] in the padded planes,
-// where rows[r] is the start of window r and places[p] an offset in it. Both lists are short. With
-// them a convolution, its gradient for the image and its gradient for the filters are each one
+// Matrix products with the windows of an image (ProductKernel::window). The windows are the rows of
+// a matrix that is never stored. Its element (r, p) is at rows[r] + places[p] in the padded planes,
+// where rows[r] is the start of window r and places[p] is an offset within the window. Both lists
+// are short. A convolution and its gradients for the image and for the filters are each one such
 // product, for any stride, dilation and padding.
 //
-// The same from basic ops: composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap
-// (position in a filter). The usual fast form unfolds the image (im2col) and calls BLAS; this
-// neither unfolds nor packs the image. Forward and backward of 3 x 3 filters from 64 to 64 channels
-// over a batch of 32 images of 32 x 32 take 0.93 of oneDNN's time.
+// The composed form is composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap
+// (position in a filter). Other libraries often unfold the image (im2col) and call BLAS; these
+// kernels read the padded image directly. Forward and backward of 3 x 3 filters from 64 to 64
+// channels over a batch of 32 images of 32 x 32 take 0.93 of oneDNN's time.
 //
 // long: parameters follow BLAS's gemm, see tile_gemm.h.
 
@@ -29,7 +29,7 @@ struct Planes {
   int64_t padded_plane() const { return y.padded() * x.padded(); }
 };
 
-/// Writes `channels` planes with their padding, channels * padded_plane() elements, to `to`.
+/// Copies `channels` planes to `to`, each with its padding: channels * padded_plane() elements.
 template <class T>
 void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
   const int64_t width = p.x.padded(), before = p.x.before, size = p.x.size;
@@ -46,8 +46,8 @@ void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
 
 namespace detail {
 
-// Computes R rows by N vectors of C as gemm_block does; A's element (r, p) is a[rows[r] +
-// places[p]].
+// Computes R rows by N vectors of C = A B, or of C += A B if Add. Element (r, p) of A is a[rows[r]
+// + places[p]]. Otherwise the same as gemm_block.
 template <class T, bool Add, int64_t R, int64_t N>
 inline void window_block(int64_t k, const T* a, const int64_t* rows, const int64_t* places,
                          const T* panel, T* c, int64_t ldc) {
@@ -83,9 +83,9 @@ inline void window_rows(int64_t m, int64_t k, const T* a, const int64_t* rows,
 
 }  // namespace detail
 
-/// C (m, cols) = A B, or C += A B if `add`. A's element (r, p) is a[rows[r] + places[p]]; B is the
-/// first `cols` columns of a panel of k rows and panel_cols columns. Rows of C have room for whole
-/// vectors.
+/// Computes C (m, cols) = A B, or C += A B if `add`. Element (r, p) of A is a[rows[r] + places[p]].
+/// B is the first `cols` columns of a panel of k rows and panel_cols columns. Whole vectors of C
+/// are written, so each of its rows must have space for them.
 template <class T>
 void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const T* a, const int64_t* rows,
                  const int64_t* places, const T* panel, T* c, int64_t ldc) {

@@ -1,9 +1,6 @@
 #pragma once
-// Convolution and its gradients over raw pointers, as products with windows (convolution.h, which
-// also states their speed).
-//
-// The same from basic ops: composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap
-// (position in a filter).
+// Convolution and its gradients over raw pointers, as products with windows. convolution.h explains
+// these products and names the composed form.
 
 #include <vector>
 
@@ -39,25 +36,25 @@ struct ConvolutionShape {
 
 namespace detail {
 
-/// Windows along one axis of a padded plane: window i starts at windows[i] and its result goes to
-/// targets[i]; filter tap taps[j] is multiplied by the element at windows[i] + places[j].
+/// The windows along one axis of a padded plane. Window i starts at windows[i], and its result goes
+/// to targets[i]. Filter tap taps[j] is multiplied by the element at windows[i] + places[j].
 struct AxisSweep {
   std::vector<int64_t> windows, targets, places, taps;
 };
 
-/// Up to `most` windows that are computed together: where each starts in a padded plane, and where
-/// its result goes.
+/// Up to `most` windows that are computed together. Window r starts at begins[r] in a padded plane,
+/// and its result goes to targets[r] in a result plane.
 struct WindowBlock {
   static constexpr int64_t most = 512;
   int64_t count, begins[most], targets[most];
 };
 
-/// The windows over planes, from a sweep per axis. Windows and taps are numbered in the order
-/// (y, x), places in the order (channel, y, x).
+/// The windows over planes, made from one sweep per axis. Windows and taps are numbered in the
+/// order (y, x), places in the order (channel, y, x).
 struct Sweep {
   const Planes planes;
   const AxisSweep y, x;
-  const int64_t width, filter_width;  // the widths of a plane of results, of a filter
+  const int64_t width, filter_width;  // widths of a result plane and of a filter
   std::vector<int64_t> places = {};
 
   Sweep(const Planes& p, int64_t channels, AxisSweep y_, AxisSweep x_, int64_t width_,
@@ -70,7 +67,7 @@ struct Sweep {
   }
   int64_t count() const { return std::ssize(y.windows) * std::ssize(x.windows); }
   int64_t taps() const { return std::ssize(y.taps) * std::ssize(x.taps); }
-  /// The index in a filter, (y, x), of this sweep's i-th tap.
+  /// Returns the index of this sweep's i-th tap in a filter (y, x).
   int64_t tap(int64_t i) const {
     const auto across = x.taps.size(), n = static_cast<size_t>(i);
     return y.taps[n / across] * filter_width + x.taps[n % across];
@@ -88,7 +85,8 @@ struct Sweep {
   }
 };
 
-/// The sweep of y = conv(x) along an axis of x: window i starts at i * stride in the padded plane.
+/// Returns the sweep that computes conv(x) along an axis of x: window i starts at i * stride in the
+/// padded plane.
 inline AxisSweep forward_axis(const WindowAxis& a) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.out; ++i)
@@ -98,9 +96,10 @@ inline AxisSweep forward_axis(const WindowAxis& a) {
   return sweep;
 }
 
-/// The sweep along an axis of dy that computes the positions i of dx with (i + p) % s == phase,
-/// where s, p and d are stride, padding and dilation. Forward, tap u of window (i + p - u d) / s
-/// reads position i, so only taps with u d % s == phase contribute. `before` zeros precede dy.
+/// Returns the sweep along an axis of dy that computes the positions i of dx with (i + p) % s ==
+/// phase, where s, p and d are stride, padding and dilation. In the forward pass, tap u of window
+/// (i + p - u d) / s reads position i, so only taps with u d % s == phase contribute. `before`
+/// zeros precede dy.
 inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phase) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.size; ++i)
@@ -112,7 +111,7 @@ inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phas
   return sweep;
 }
 
-/// An axis of dy with the zeros around it that backward_axis reads.
+/// Returns an axis of dy with the zeros around it that backward_axis reads.
 inline PaddedAxis backward_padding(const WindowAxis& a) {
   const int64_t first = a.padding - a.dilation * (a.kernel - 1);
   const int64_t last = (a.size - 1 + a.padding) / a.stride;
@@ -120,7 +119,7 @@ inline PaddedAxis backward_padding(const WindowAxis& a) {
           std::max<int64_t>(last - (a.out - 1), 0)};
 }
 
-/// The least number of multiply-adds in a chunk of a parallel loop.
+/// Minimum number of multiply-adds per chunk of a parallel loop.
 inline constexpr int64_t min_convolution_work = int64_t{1} << 19;
 
 template <class T>
@@ -128,7 +127,7 @@ int64_t panels_of(int64_t columns) {
   return ceil_div(columns, panel_cols<T>);
 }
 
-/// Packs a matrix (k, columns), whose element (p, j) is at(p, j), into panels for window_gemm.
+/// Packs a matrix (k, columns) into panels for window_gemm. at(p, j) returns its element (p, j).
 template <class T, class At>
 void pack_panels(int64_t k, int64_t columns, T* to, At at) {
   constexpr int64_t width = panel_cols<T>;
@@ -137,12 +136,12 @@ void pack_panels(int64_t k, int64_t columns, T* to, At at) {
       for (int64_t c = j; c < j + width; ++c) *to++ = c < columns ? at(p, c) : T{0};
 }
 
-/// Correlation of images with filters. Channels are split into groups; a part is one group of one
-/// image, and its result is a product: windows (count, k) times filters (k, out), k = in * taps.
+/// Correlates images with filters. Channels are split into groups. A part is one group of one
+/// image. Its result is one product: windows (count, k) times filters (k, out), with k = in * taps.
 template <class T>
 struct Correlation {
   const Sweep& sweep;
-  int64_t images, groups, in, out;  // in and out: channels per group
+  int64_t images, groups, in, out;  // in, out: channels per group
   const T* x;                       // (images, groups, in, elements of a plane)
   const T* panels;                  // each group's filters, (k, out), packed
   const T* bias;                    // (groups, out), or null
@@ -153,11 +152,11 @@ struct Correlation {
 
  private:
   static constexpr int64_t width = panel_cols<T>, most = WindowBlock::most;
-  // The stride of transposed results. Were it a power of two, all rows would fall into the same few
-  // cache sets.
+  // Row stride of the transposed results. With a power of two, all rows would fall into the same
+  // few cache sets.
   static constexpr int64_t transposed_width = most + lanes<T>;
 
-  /// One thread's memory.
+  /// The scratch memory of one thread.
   struct Space {
     explicit Space(const Correlation& c) : padded(c.in * c.sweep.planes.padded_plane()) {}
     Scratch<T> padded;                                // (in, padded plane)
@@ -172,7 +171,8 @@ struct Correlation {
   void run_part(Space& space, int64_t part, int64_t first, int64_t last) const;
 };
 
-/// space.sums (windows, cols) = the windows of space.block times the `cols` filters of a panel.
+/// Computes space.sums (windows, cols) = the windows of space.block times `cols` filters of a
+/// panel.
 template <class T>
 void Correlation<T>::windows_times_filters(Space& space, int64_t cols, const T* panel) const {
   const int64_t k = depth(), steps = std::max<int64_t>(ceil_div(k, 256), 1);
@@ -183,8 +183,8 @@ void Correlation<T>::windows_times_filters(Space& space, int64_t cols, const T* 
                 space.sums.data(), width);
 }
 
-/// Transposes space.sums to (filters, windows), adds the bias and writes the result to the planes
-/// of y of filters [first, first + cols).
+/// Transposes space.sums to (filters, windows), adds the bias and writes the result to y's planes
+/// for filters [first, first + cols).
 template <class T>
 void Correlation<T>::store(Space& space, int64_t part, int64_t first, int64_t cols) const {
   const int64_t m = space.block.count, *const targets = space.block.targets;
@@ -217,7 +217,8 @@ void Correlation<T>::run_part(Space& space, int64_t part, int64_t first, int64_t
   }
 }
 
-/// Computes y. Each thread runs whole parts or, if there are few parts, blocks of a part's windows.
+/// Computes y. Each thread runs whole parts or, if there are few parts, blocks of windows of a
+/// part.
 template <class T>
 void Correlation<T>::run() const {
   const int64_t parts = images * groups, count = sweep.count();
@@ -234,11 +235,12 @@ void Correlation<T>::run() const {
   });
 }
 
-/// dweight = sum over images n of (windows of x[n])^T dy[n], for each group a matrix (rows, out),
-/// rows = in * taps. The work is divided among threads by parts, each a range of images, by groups
-/// and, if these are few, by shares of a group's input channels. Each part has its own sums,
-/// (groups, rows, columns), columns being `out` rounded up to whole panels; they are added in the
-/// order of the parts. The larger the sums, the fewer parts there are, to limit memory.
+/// Computes dweight = the sum over images n of (windows of x[n])^T dy[n], for each group a matrix
+/// (rows, out) with rows = in * taps. The work is divided among threads by parts (ranges of
+/// images), by groups and, if there are few parts and groups, by shares of a group's input
+/// channels. Each part has its own sums (groups, rows, columns), where columns is `out` rounded up
+/// to whole panels. The sums are added in the order of the parts. Larger sums mean fewer parts, to
+/// limit memory.
 template <class T>
 class WeightGradient {
  public:
@@ -249,7 +251,7 @@ class WeightGradient {
  private:
   static constexpr int64_t width = panel_cols<T>, step = 256;
 
-  /// One thread's memory.
+  /// The scratch memory of one thread.
   struct Space {
     explicit Space(const WeightGradient& g)
         : padded(g.channels * g.sweep.planes.padded_plane()), panel(width * step) {}
@@ -266,12 +268,12 @@ class WeightGradient {
   const Windows& w = p.windows;
   const T *x, *dy;
   const int64_t rows = p.rows(), columns = panels_of<T>(p.out) * width;
-  const int64_t size = p.groups * rows * columns;  // elements of one part's sums
+  const int64_t size = p.groups * rows * columns;  // elements in the sums of one part
   const int64_t parts =
       std::max<int64_t>(std::min({(int64_t{1} << 20) / size, p.images, int64_t{16}}), 1);
-  const int64_t images = ceil_div(p.images, parts);  // images of a part
+  const int64_t images = ceil_div(p.images, parts);  // images per part
   const int64_t shares = std::clamp<int64_t>(16 / (parts * p.groups), 1, p.in);
-  const int64_t channels = ceil_div(p.in, shares);  // channels of a share
+  const int64_t channels = ceil_div(p.in, shares);  // channels per share
   const Sweep sweep{{w.y.around(), w.x.around()},
                     channels,
                     forward_axis(w.y),
@@ -280,8 +282,8 @@ class WeightGradient {
                     w.x.kernel};
 };
 
-/// sum (own * taps, columns) += (windows of channels [first, first + own))^T dy, for one group of
-/// one image; image_group is image * groups + group.
+/// Adds (windows of channels [first, first + own))^T dy to sum (own * taps, columns), for one group
+/// of one image. image_group is image * groups + group.
 template <class T>
 void WeightGradient<T>::add_image(Space& space, int64_t image_group, int64_t first, int64_t own,
                                   T* sum) const {
@@ -301,7 +303,7 @@ void WeightGradient<T>::add_image(Space& space, int64_t image_group, int64_t fir
   }
 }
 
-/// Computes one part's sums for one share of a group's channels, which begins at channel `first`.
+/// Computes the sums of one part for one share of a group's channels, starting at channel `first`.
 template <class T>
 void WeightGradient<T>::sum_part(Space& space, int64_t part, int64_t group, int64_t first,
                                  T* sums) const {
@@ -313,7 +315,7 @@ void WeightGradient<T>::sum_part(Space& space, int64_t part, int64_t group, int6
     add_image(space, n * p.groups + group, first, own, sum);
 }
 
-/// dweight (groups, out, rows) = the total of the parts' sums, transposed per group.
+/// Writes dweight (groups, out, rows) = the total of all parts' sums, transposed per group.
 template <class T>
 void WeightGradient<T>::add_parts(T* sums, T* dweight) const {
   parallel_for_each(p.groups * rows, 65536 / (parts * columns) + 1, [&](int64_t row) {
@@ -339,7 +341,7 @@ void WeightGradient<T>::run(T* dweight) const {
 
 }  // namespace detail
 
-/// Overwrites y with conv(x) + bias; bias may be null.
+/// Overwrites y with conv(x) + bias. bias may be null.
 template <class T>
 void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* bias, T* y) {
   using namespace detail;
@@ -365,9 +367,9 @@ void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* b
       .run();
 }
 
-/// Overwrites dx with the gradient of x. With stride s, the positions of a plane fall into s phases
-/// per axis (see backward_axis). Each phase uses its own taps, or none, and is a correlation of dy
-/// with stride 1.
+/// Overwrites dx with the gradient of x. For stride s, the positions along an axis fall into s
+/// phases (see backward_axis). The positions of one phase per axis use their own taps, or none, and
+/// their gradient is a correlation of dy with stride 1.
 template <class T>
 void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
   using namespace detail;

@@ -1,6 +1,6 @@
 #pragma once
-// Dropout's mask. It is a function of a random key and the element's index only, so it does not
-// depend on how work is split among threads, and backward recomputes it instead of storing it.
+// The mask of dropout. It depends only on a random key and the element's index. It is therefore the
+// same however the work is split among threads, and backward recomputes it instead of storing it.
 
 #include <algorithm>
 
@@ -9,8 +9,8 @@
 
 namespace gradus::kernel {
 
-/// scale[e - begin] = 0 if dropout drops element e, else 1/(1-p), for e in [begin, end). Element e
-/// uses word e % 4 of Philox block e / 4 and is kept if its uniform number is >= p.
+/// Writes scale[e - begin] = 0 if dropout drops element e, else 1 / (1 - p), for e in [begin, end).
+/// Element e uses word e % 4 of Philox block e / 4 and is kept if its uniform number is >= p.
 template <class T>
 void dropout_scale(RandomKey key, double p, int64_t begin, int64_t end, T* scale) {
   constexpr int64_t blocks = 16;  // Philox blocks in one vector loop

@@ -1,6 +1,6 @@
 #pragma once
-// Elementwise loops over strided, broadcast tensors: the kernel of every pointwise op. Axes that
-// are contiguous for all operands are merged, so most calls are one vector loop without index
+// Elementwise loops over strided, broadcast tensors, used by every pointwise op. Axes that are
+// contiguous for all operands are merged, so most calls are one vector loop without index
 // arithmetic.
 
 #include <type_traits>
@@ -10,7 +10,7 @@
 
 namespace gradus::kernel {
 
-/// Elements per chunk of work: enough to be worth a thread, few enough for its L2 cache.
+/// Elements per chunk of work: enough to be worth a thread, few enough for a core's L2 cache.
 inline constexpr int64_t elementwise_grain = 16384;
 
 /// Walks N operands together over one shape, with axes merged where all operands' strides allow.
@@ -48,7 +48,7 @@ struct Walk {
     }
   }
 
-  /// The operands' offsets at the start of inner loop `row`.
+  /// Returns the operands' offsets at the start of inner loop `row`.
   std::array<int64_t, N> offsets(int64_t row) const {
     std::array<int64_t, N> at{};
     for (int axis = shape.size() - 2; axis >= 0; --axis) {
@@ -61,8 +61,8 @@ struct Walk {
 };
 
 namespace detail {
-/// One inner loop of n elements, y[i] = f(x[i]...), specialised for the common strides. Flattened
-/// because a call to an f that the compiler did not inline would prevent vectorisation.
+/// Runs one inner loop of n elements, y[i] = f(x[i]...), specialised for the common strides. It is
+/// flattened because a call to an f that the compiler did not inline would prevent vectorisation.
 template <class Y, class F, class... X>
 [[gnu::flatten]] void loop(int64_t n, const F& f, Y* y, int64_t sy,
                            std::pair<const X*, int64_t>... x) {
@@ -108,19 +108,21 @@ void map(std::index_sequence<I...>, const F& f, const Tensor& y,
 }
 }  // namespace detail
 
-/// y = f(x...), elementwise: y has the full shape and each x broadcasts to it. y may be an x, or
-/// share its memory if corresponding elements have the same addresses. For example:
+/// Computes y = f(x...), elementwise. y has the full shape, and each x broadcasts to it. y may be
+/// one of the x. It may also share memory with an x whose corresponding elements have the same
+/// addresses. For example:
 ///   map<float, float, float>(y, a, b, [](float a, float b) { return a + b; });
 template <class Y, class... X, class F>
 void map(const Tensor& y, const std::conditional_t<true, Tensor, X>&... x, const F& f) {
   detail::map<Y, X...>(std::index_sequence_for<X...>{}, f, y, {&y, &x...});
 }
 
-/// The type that T's arithmetic uses: unsigned for int64, whose overflow must wrap around.
+/// The type in which arithmetic on T is done: unsigned for int64, so that overflow wraps around.
 template <class T>
 using Wrapping = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>;
 
-/// Copies x, converted to y's dtype and broadcast to y's shape. Values converted to int64 must fit.
+/// Copies x to y, converted to y's dtype and broadcast to y's shape. Values converted to int64 must
+/// fit.
 void convert(const Tensor& x, const Tensor& y);
 
 }  // namespace gradus::kernel

@@ -1,11 +1,11 @@
 #pragma once
-// Layer norm or RMS norm of a row, and their gradients.
+// Layer norm and RMS norm of a row, and their gradients.
 //
-// The same from basic ops: composed_norm in core/ops/normalization.cpp, nine ops that compute
-// d = x - mean(x) and y = d / sqrt(mean(d * d) + eps) * weight + bias. The kernel reads a row from
-// memory once forward and once backward, and saves x, mean and rstd for backward instead of every
-// intermediate tensor. Forward and backward of (4096, 256) are 4.5 times as fast as from basic
-// ops.
+// The composed form is composed_norm in core/ops/normalization.cpp: nine ops that compute d = x -
+// mean(x) and y = d / sqrt(mean(d * d) + eps) * weight + bias. The kernel reads a row from memory
+// once forward and once backward. It saves x, mean and rstd for backward instead of every
+// intermediate tensor. Forward and backward of (4096, 256) are 4.5 times as fast as the composed
+// form.
 
 #include <algorithm>
 #include <cmath>
@@ -14,15 +14,16 @@
 
 namespace gradus::kernel {
 
-/// Elements in `pieces` runs of n contiguous ones; the first run starts at x, each further one
-/// `step` elements after the one before.
+/// Elements in `pieces` runs of n contiguous elements. The first run starts at x. Each further run
+/// starts `step` elements after the start of the previous run.
 template <class T>
 struct Pieces {
   const T* x;
   int64_t n, pieces = 1, step = 0;
 };
 
-/// The means of f(v).first and of f(v).second over all elements v, which are converted to S first.
+/// Returns the means of f(v).first and of f(v).second over all elements v, each converted to S
+/// first.
 template <class S, class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> means_of(const Pieces<T>& all, F f) {
   double first = 0, second = 0;
@@ -36,8 +37,8 @@ template <class S, class T, class F>
   return {first / count, second / count};
 }
 
-/// Mean and variance of all elements, computed in S; if not `centred`, 0 and the mean square.
-/// Rounding leaves the mean of x - mean not quite 0, so mean and variance are corrected by it:
+/// Returns mean and variance of all elements, computed in S; if not `centred`, 0 and the mean
+/// square. Rounding leaves the mean of x - mean not quite 0. Mean and variance are corrected by it:
 /// Chan, Golub, LeVeque 1983, "Algorithms for Computing the Sample Variance".
 template <class S, class T>
 std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
@@ -51,9 +52,10 @@ std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
   return {static_cast<double>(center) + rest, std::max(square - rest * rest, 0.0)};
 }
 
-/// Mean and variance (divisor: the number of elements) of all elements; if not `centred`, 0 and the
-/// mean square. Computed in T, and again in double if T's range was exceeded. A variance below both
-/// eps and about 1e-30 may be rounded to 0.
+/// Returns mean and variance (divisor: the number of elements) of all elements; if not `centred`, 0
+/// and the mean square. Computes in T, and again in double if the result is not finite or if
+/// variance and eps are both below 1e-30. A variance below 1e-30 may be rounded to 0 if eps is
+/// larger than that.
 template <class T>
 std::pair<double, double> mean_and_variance(const Pieces<T>& all, double eps, bool centred) {
   const auto moments = moments_in<T>(all, centred);
@@ -67,7 +69,7 @@ template <class T>
 struct NormalizedRow {
   const T* x;
   T mean, rstd;
-  /// Element j, normalised.
+  /// Returns element j, normalised.
   [[gnu::always_inline]] T xhat(int64_t j) const { return (x[j] - mean) * rstd; }
 };
 
@@ -79,7 +81,7 @@ struct LayerNorm {
   const T* weight = nullptr;
   const T* bias = nullptr;
 
-  /// y = xhat * weight + bias. Returns what the gradients need.
+  /// Computes y = xhat * weight + bias. Returns the row that the gradients need.
   NormalizedRow<T> forward(const T* x, double eps, T* y) const {
     const auto moments = mean_and_variance(Pieces<T>{x, n}, eps, centred);
     const NormalizedRow<T> row{x, static_cast<T>(moments.first),
@@ -95,7 +97,7 @@ struct LayerNorm {
     return row;
   }
 
-  /// dweight += dy * xhat, dbias += dy.
+  /// Adds dy * xhat to dweight and dy to dbias.
   void add_parameter_gradients(const NormalizedRow<T>& row, const T* dy, T* dweight,
                                T* dbias) const {
     simd_for(n, [=](int64_t j) {
@@ -104,8 +106,9 @@ struct LayerNorm {
     });
   }
 
-  /// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * weight, without the term
-  /// mean(g) for RMS norm. If `accumulate`, this is added to dx. dx may be dy.
+  /// Computes dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * weight. RMS norm
+  /// omits the term mean(g). If `accumulate`, adds the result to dx instead of overwriting dx. dx
+  /// may be dy.
   void input_gradient(const NormalizedRow<T>& row, const T* dy, bool accumulate, T* dx) const {
     if (weight)
       input_gradient_of(

@@ -1,25 +1,26 @@
 #pragma once
-// A linear layer's work around its matrix product: bias and activation on each tile of the output
-// while it is in a cache, and the gradients of both in one pass.
+// The work of a linear layer around its matrix product. Bias and activation are applied to each
+// tile of the output while it is in a cache, and the gradients of both are computed in one pass.
 //
-// The same from basic ops: composed_linear in core/ops/matmul.cpp, where the addition of the bias
-// and the activation are ops of their own, each of which reads and writes the output once more.
+// The composed form is composed_linear in core/ops/matmul.cpp. There the bias and the activation
+// are separate ops, and each reads and writes the output once more.
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
 
-/// Prefetches n elements, a row of the next tile: a tile's rows are short and far apart, so
-/// hardware prefetchers miss them. The row may lie past the end of its tensor. Together with
-/// feed_forward's backward in one pass, prefetching makes a ViT's training step 4% faster.
+/// Prefetches n elements, a row of the next tile. Hardware prefetchers miss these rows, because a
+/// tile's rows are short and far apart. The row may lie past the end of its tensor. A ViT's
+/// training step is 4% faster with prefetching and with feed_forward's backward in one pass.
 template <bool for_writing, class T>
 [[gnu::always_inline]] inline void prefetch_row(const T* row, int64_t n) {
   for (int64_t j = 0; j < n; j += 64 / static_cast<int64_t>(sizeof(T)))
     __builtin_prefetch(row + j, for_writing);
 }
 
-/// y[j] = act(z(j)) and, unless `slope` is null, slope[j] = act'(z(j)), for one row of n elements.
+/// Computes y[j] = act(z(j)) for a row of n elements and, unless `slope` is null, slope[j] =
+/// act'(z(j)).
 template <class Act, class T, class PreActivation>
 void activation_row(int64_t n, T* y, T* slope, PreActivation z) {
   if (slope)
@@ -32,9 +33,9 @@ void activation_row(int64_t n, T* y, T* slope, PreActivation z) {
     simd_for(n, [=](int64_t j) { y[j] = Act::at(z(j)).value; });
 }
 
-/// y = act(z + bias) and, unless `slope` is null, slope = act'(z + bias), over a tile (rows, cols).
-/// z, y and slope have row stride `stride`. y may be z; otherwise z becomes z + bias. bias may be
-/// null.
+/// Computes y = act(z + bias) over a tile (rows, cols) and, unless `slope` is null, slope = act'(z
+/// + bias). z, y and slope have row stride `stride`. If y is not z, z is overwritten with z + bias.
+/// bias may be null.
 // long: a tile's sizes and the four arrays.
 template <class Act, class T>
 void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* z, T* y,
@@ -51,9 +52,9 @@ void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, 
   }
 }
 
-/// dz = gradient(dy, kept) per element and dbias += the sum of dz over the rows, for contiguous
-/// rows of n elements. `kept` is what forward kept: the activation's slope or its output. dbias may
-/// be null, dz may be dy.
+/// Computes dz = gradient(dy, kept) per element and adds the sum of dz over the rows to dbias. The
+/// rows are contiguous and have n elements. `kept` is what forward saved: the slope or the output
+/// of the activation. dbias may be null, and dz may be dy.
 // long: sizes, four arrays and the function.
 template <class T, class Gradient>
 void bias_activation_backward(int64_t rows, int64_t n, const T* dy, const T* kept, T* dz, T* dbias,

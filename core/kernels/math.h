@@ -1,18 +1,20 @@
 #pragma once
-// Elementary functions for vector loops, without branches, calls or tables, so that simd_for turns
-// a loop over them into vector code. The float versions are polynomials; the double versions call
-// std::, so that one kernel template serves float32 training and float64 gradient checks.
+// Elementary functions for vector loops. They have no branches, calls or tables, so that simd_for
+// turns a loop over them into vector code. The float versions are polynomials. The double versions
+// call std::, so that one kernel template serves float32 training and float64 gradient checks.
 //
 // Each float function is within the stated number of ulp (units in the last place of the result) of
 // the true value, and correct at zeros, infinities, NaN and where the result over- or underflows.
-// Denormal arguments count as zero and denormal results may be flushed to zero, as in all of
-// gradus' kernels. The polynomials are minimax fits (Remez algorithm in 50 digits), rounded; those
-// of exp, erf and gelu were then improved by a random search over neighbouring floats for the
-// smallest maximum error of the float evaluation. The number in parentheses is the maximum error
-// measured against double precision over every 13th float; without FMA it is up to 0.3 ulp larger.
+// The number in parentheses is the maximum error measured against double precision over every 13th
+// float. Without FMA it is up to 0.3 ulp larger. Denormal arguments count as zero, and denormal
+// results may be flushed to zero, as in all kernels. The polynomials are minimax fits (Remez
+// algorithm in 50 digits) with rounded coefficients. The coefficients of exp, erf and gelu were
+// then improved by a random search over neighbouring floats for the smallest maximum error of the
+// float evaluation.
 //
-// g++ turns a ternary into a branch and moves work into it that only one arm needs, which may leave
-// the loop scalar: hence select(). The same applies to ternaries around calls of these functions.
+// These functions use select() instead of ternaries. g++ turns a ternary into a branch and moves
+// into it the work that only one arm needs, which may leave the loop scalar. The same applies to
+// ternaries around calls of these functions.
 
 #include <algorithm>
 #include <bit>
@@ -35,41 +37,42 @@ inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float smallest_normal = std::numeric_limits<float>::min();
 
-// log(2) in two parts: n * ln2_high is exact for |n| < 2^10.
+// log(2) as the sum of two parts: n * ln2_high is exact for |n| < 2^10.
 inline constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
 
-// For |x| < 2^22, the sum x + shift rounds x to an integer and holds it in its low bits;
-// subtracting shift gives that integer as a float.
+// For |x| < 2^22, the sum x + shift rounds x to an integer and holds it in the low bits.
+// Subtracting shift from the sum gives that integer as a float.
 inline constexpr float shift = 0x1.8p+23f;
 
 [[gnu::always_inline]] inline uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 [[gnu::always_inline]] inline float from_bits(uint32_t b) { return std::bit_cast<float>(b); }
 
-// condition ? a : b, where both a and b are computed. Only the mask is conditional, so that no
-// compiler moves the computation of a or b into a branch.
+// Returns condition ? a : b after computing both a and b. Only the mask depends on the condition,
+// so that no compiler moves the computation of a or b into a branch.
 [[gnu::always_inline]] inline float select(bool condition, float a, float b) {
   const uint32_t mask = condition ? 0xffffffffu : 0u;
   return from_bits((bits(a) & mask) | (bits(b) & ~mask));
 }
 
-// `magnitude`, which must be >= 0, with the sign of x.
+// Returns `magnitude` with the sign of x. `magnitude` must be >= 0.
 [[gnu::always_inline]] inline float with_sign_of(float x, float magnitude) {
   return from_bits(bits(magnitude) | (bits(x) & 0x80000000u));
 }
 [[gnu::always_inline]] inline float absolute(float x) { return from_bits(bits(x) & 0x7fffffffu); }
-// The lesser of `most` and x, which must be >= 0 or NaN; `most` if x is NaN. Floats >= 0 are ordered
-// as their bits are, whose minimum is one instruction.
+// Returns the minimum of `most` and x, or `most` if x is NaN. `most` must be >= 0, and x must be
+// >= 0 or NaN. Floats >= 0 have the same order as their bits, and the minimum of integers is one
+// instruction.
 [[gnu::always_inline]] inline float at_most(float most, float x) {
   return from_bits(std::min(bits(most), bits(x)));
 }
 
 #if defined(__FMA__) || defined(__aarch64__) || defined(__FP_FAST_FMAF)
 inline constexpr bool has_fma = true;
-// a * b + c rounded once.
+// Returns a * b + c rounded once.
 [[gnu::always_inline]] inline float fused(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }
-// a * b + c rounded once or twice, whichever is fast.
+// Returns a * b + c rounded once or twice, whichever is faster.
 [[gnu::always_inline]] inline float multiply_add(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }
@@ -81,22 +84,22 @@ inline constexpr bool has_fma = false;
 [[gnu::always_inline]] inline float multiply_add(float a, float b, float c) { return a * b + c; }
 #endif
 
-// c0 + c1 x + c2 x^2 + ... by Horner's rule.
+// Returns c0 + c1 x + c2 x^2 + ..., computed by Horner's rule.
 [[gnu::always_inline]] inline float polynomial(float, float c0) { return c0; }
 template <class... Floats>
 [[gnu::always_inline]] inline float polynomial(float x, float c0, Floats... rest) {
   return multiply_add(polynomial(x, rest...), x, c0);
 }
 
-// The same with four coefficients at a time (Estrin's scheme), for many: two more multiplications
-// than Horner's rule, but a dependency chain a third as long, short enough for out-of-order
-// execution to hide.
+// Computes four coefficients at a time (Estrin's scheme), for polynomials of high degree. This
+// takes two more multiplications than Horner's rule, but the dependency chain is a third as long:
+// short enough for out-of-order execution to hide.
 // long: the parameters are a polynomial's coefficients.
 [[gnu::always_inline]] inline float cubics(float x, float x2, float, float c0, float c1, float c2,
                                            float c3) {
   return multiply_add(multiply_add(c3, x, c2), x2, multiply_add(c1, x, c0));
 }
-// long: likewise.
+// long: the parameters are a polynomial's coefficients.
 template <class... Floats>
 [[gnu::always_inline]] inline float cubics(float x, float x2, float x4, float c0, float c1,
                                            float c2, float c3, Floats... rest) {
@@ -108,8 +111,8 @@ template <class... Floats>
   return cubics(x, x2, x2 * x2, c...);
 }
 
-// e^x for -87.33 <= x <= 88.72: x = n log 2 + r with |r| <= log(2) / 2, and n is added to the
-// exponent of e^r.
+// Returns e^x for -87.33 <= x <= 88.72. With x = n log 2 + r and |r| <= log(2) / 2, it adds n to
+// the exponent of e^r.
 [[gnu::always_inline]] inline float exp_in_range(float x) {
   const float shifted = fused(x, log2_e, shift), n = shifted - shift;
   const float r = fused(n, -ln2_low, fused(n, -ln2_high, x));
@@ -118,15 +121,16 @@ template <class... Floats>
   return from_bits(bits(p) + (bits(shifted) << 23));
 }
 
-// base + log(1 + f) for f in [sqrt(1/2) - 1, sqrt(2) - 1].
+// Returns base + log(1 + f) for f in [sqrt(1/2) - 1, sqrt(2) - 1].
 [[gnu::always_inline]] inline float add_log1p(float base, float f) {
   const float p = polynomial(f, 0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a036p-3f, -0x1.547226p-3f,
                              0x1.22d5dcp-3f, -0x1.0d81b8p-3f, 0x1.05758ap-3f, -0x1.390594p-4f);
   return f + multiply_add(f * f, multiply_add(f, p, -0.5f), base);
 }
 
-// sin(x + quarters pi / 2). x = n pi / 2 + r, |r| <= pi / 4, with pi / 2 in three parts: the first
-// product and its difference from x are exact.
+// Returns sin(x + quarters pi / 2). It computes r = x - n pi / 2 with |r| <= pi / 4, and pi / 2
+// split into three parts: the product of n with the first part, and its difference from x, are
+// exact.
 [[gnu::always_inline]] inline float sin_from(float x, uint32_t quarters) {
   const float shifted = fused(x, 0x1.45f306p-1f, shift), n = shifted - shift;
   float r = fused(n, -0x1.921fb6p+0f, x);
@@ -144,7 +148,7 @@ template <class... Floats>
 
 }  // namespace detail
 
-/// e^x within 1 ulp (0.89); 0 where that would be denormal.
+/// Returns e^x within 1 ulp (0.89), and 0 where e^x is denormal.
 [[gnu::always_inline]] inline float exp(float x) {
   using namespace detail;
   float y = exp_in_range(x);
@@ -153,7 +157,7 @@ template <class... Floats>
 }
 inline double exp(double x) { return std::exp(x); }
 
-/// The natural logarithm within 1 ulp (0.86); -infinity at 0, NaN below.
+/// Returns the natural logarithm within 1 ulp (0.86); -infinity for x = 0, NaN for x < 0.
 [[gnu::always_inline]] inline float log(float x) {
   using namespace detail;
   // x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2))
@@ -168,11 +172,11 @@ inline double exp(double x) { return std::exp(x); }
 }
 inline double log(double x) { return std::log(x); }
 
-/// log(1 + x) within 2 ulp (1.26); -infinity at -1, NaN below.
+/// Returns log(1 + x) within 2 ulp (1.26); -infinity for x = -1, NaN for x < -1.
 [[gnu::always_inline]] inline float log1p(float x) {
   using namespace detail;
-  // Near 0, the polynomial of add_log1p; else log(u + lost) = log u + lost / u, where u is 1 + x
-  // rounded.
+  // Near 0, this is the polynomial of add_log1p. Elsewhere it is log(u + lost) = log u + lost / u,
+  // where u is 1 + x rounded and `lost` is the rounding error.
   const float u = 1.0f + x, lost = x - (u - 1.0f);
   const float far = log(u) + lost / select(u == 0.0f, 1.0f, u);
   float y = select(absolute(x - 0.0607f) < 0.3535f, add_log1p(0.0f, x), far);
@@ -181,11 +185,11 @@ inline double log(double x) { return std::log(x); }
 }
 inline double log1p(double x) { return std::log1p(x); }
 
-/// e^x - 1 within 2 ulp (1.48).
+/// Returns e^x - 1 within 2 ulp (1.48).
 [[gnu::always_inline]] inline float expm1(float x) {
   using namespace detail;
-  // As in exp, x = n log 2 + r, so e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Both terms are computed
-  // halved, since 2^128 is no float.
+  // With x = n log 2 + r as in exp, e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Half of each term is
+  // computed, because 2^128 is not a float.
   float c = select(x < -20.0f, -20.0f, x);
   c = select(c > 88.8f, 88.8f, c);
   const float shifted = fused(c, log2_e, shift), n = shifted - shift;
@@ -198,14 +202,14 @@ inline double log1p(double x) { return std::log1p(x); }
 }
 inline double expm1(double x) { return std::expm1(x); }
 
-/// x where x > 0, else alpha (e^x - 1).
+/// Returns x if x > 0, else alpha (e^x - 1).
 [[gnu::always_inline]] inline float elu(float x, float alpha) {
   using namespace detail;
   return select(x > 0.0f, x, alpha * expm1(select(x > 0.0f, 0.0f, x)));
 }
 inline double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }
 
-/// The hyperbolic tangent within 2 ulp (1.50).
+/// Returns the hyperbolic tangent within 2 ulp (1.50).
 [[gnu::always_inline]] inline float tanh(float x) {
   using namespace detail;
   // tanh a = e / (e + 1) with e = (exp(2a) - 1) / 2 = 2^n q + (2^n - 1) / 2, q = (exp(2r) - 1) / 2
@@ -228,7 +232,7 @@ inline double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm
 }
 inline double tanh(double x) { return std::tanh(x); }
 
-/// The error function within 3 ulp (2.97); 1 from 3.923 on.
+/// Returns the error function within 3 ulp (2.97); 1 for x >= 3.923.
 [[gnu::always_inline]] inline float erf(float x) {
   using namespace detail;
   float a = absolute(x);
@@ -242,16 +246,17 @@ inline double tanh(double x) { return std::tanh(x); }
 }
 inline double erf(double x) { return std::erf(x); }
 
-/// 1 / (1 + e^-x) within 3 ulp (2.49).
+/// Returns 1 / (1 + e^-x) within 3 ulp (2.49).
 template <class T>
 [[gnu::always_inline]] inline T sigmoid(T x) {
   return T{1} / (T{1} + exp(-x));
 }
 
-/// log(1 + e^x) within 3 ulp (2.34).
+/// Returns log(1 + e^x) within 3 ulp (2.34).
 [[gnu::always_inline]] inline float softplus(float x) {
   using namespace detail;
-  // max(x, 0) + log(1 + e), e = exp(-|x|), where 1 + e is halved if it exceeds sqrt(2)
+  // The result is max(x, 0) + log(1 + e) with e = exp(-|x|). If 1 + e exceeds sqrt(2), it is halved
+  // and log 2 is added.
   const float e = exp(-absolute(x));
   const float half = select(e > 0.41421356f, 0.5f, 1.0f);
   const float log_of_2 = multiply_add(half, -0x1.62e43p+0f, 0x1.62e43p+0f);
@@ -259,33 +264,34 @@ template <class T>
 }
 inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-/// sin x within 2 ulp (1.54) for |x| <= 1e5. The error grows with |x|, and from 1e7 on no digit is
-/// correct: use std::sin there.
+/// Returns sin x within 2 ulp (1.54) for |x| <= 1e5. The error grows with |x|. For |x| >= 1e7 no
+/// digit is correct: use std::sin there.
 [[gnu::always_inline]] inline float sin(float x) { return detail::sin_from(x, 0); }
 inline double sin(double x) { return std::sin(x); }
 
-/// cos x within 2 ulp (1.54) for |x| <= 1e5; beyond that, as sin.
+/// Returns cos x within 2 ulp (1.54) for |x| <= 1e5. The error grows with |x| in the same way as
+/// that of sin.
 [[gnu::always_inline]] inline float cos(float x) { return detail::sin_from(x, 1); }
 inline double cos(double x) { return std::cos(x); }
 
-// ---- GELU: x Phi(x), with Phi the normal distribution function and phi its density ----
+// ---- GELU: x Phi(x), where Phi is the normal distribution function and phi its density ----
 
-/// x Phi(x) and its derivative Phi(x) + x phi(x), which share exp(-x^2 / 2).
+/// Returns x Phi(x) and its derivative Phi(x) + x phi(x). Both use exp(-x^2 / 2).
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_with_slope(float x) {
   using namespace detail;
   float a = absolute(x);
   a = select(a > 13.265f, 13.265f, a);
   // e = exp(-z / 2) = 2^n exp(-r / 2), where z = a^2 = r - 2 n log 2. At the largest a, n is -127
-  // and p above 1, so e is denormal, and products with it are 0.
+  // and p is above 1, so e is denormal, and products with e are 0.
   const float z = a * a;
   const float shifted = fused(z, -0.5f * log2_e, shift), n = shifted - shift;
   const float r = fused(n, 0x1.62e43p+0f, z);
   const float p = polynomial(r, 1.0f, -0x1.ffffeep-2f, 0x1.fffdbap-4f, -0x1.555d46p-6f,
                              0x1.573d44p-9f, -0x1.0eb4ap-12f);
   const float e = from_bits(bits(p) + (bits(shifted) << 23));
-  // Phi(-a) = e * mills and phi(a) = e / sqrt(2 pi): `mills` approximates the Mills ratio
-  // Phi(-a) / phi(a), divided by sqrt(2 pi), up to 5. Beyond, where x Phi(x) is below 1.5e-6, it is
-  // constant: at most 2.5 times the true ratio.
+  // Phi(-a) = e * mills and phi(a) = e / sqrt(2 pi). `mills` approximates the Mills ratio Phi(-a) /
+  // phi(a), divided by sqrt(2 pi), for a <= 5. For larger a it is constant and at most 2.5 times
+  // the true value; |x Phi(x)| is below 1.5e-6 for x < -5.
   const float mills = long_polynomial(at_most(5.0f, a), 0.5f, -3.989403266e-01f, 2.499640042e-01f,
                                       -1.327508708e-01f, 6.176733329e-02f, -2.522864930e-02f,
                                       8.778833025e-03f, -2.460903288e-03f, 5.173573612e-04f,
@@ -295,10 +301,11 @@ inline double cos(double x) { return std::cos(x); }
   return {value, select(x < 0.0f, slope_at_minus_a, 1.0f - slope_at_minus_a)};
 }
 
-/// x (1 + tanh u) / 2 = x sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3), and its derivative.
+/// Returns x (1 + tanh u) / 2 = x sigmoid(2u) and its derivative, where u = sqrt(2 / pi) (x +
+/// 0.044715 x^3).
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_tanh_with_slope(float x) {
   using namespace detail;
-  // sigmoid(2u) is 1 where x > 9.9, and denormal, so that products with it are 0, at -10.05.
+  // For x > 9.9, sigmoid(2u) is 1. At x = -10.05 it is denormal, so products with it are 0.
   const float low = select(x < -10.05f, -10.05f, x);
   const float c = select(low > 9.9f, 9.9f, low);
   const float z = c * c;
@@ -309,14 +316,14 @@ inline double cos(double x) { return std::cos(x); }
 }
 
 inline ValueAndSlope<double> gelu_with_slope(double x) {
-  // Where |x| > 40, Phi(x) is 1 or 0, and so is the slope.
+  // For |x| > 40, Phi(x) and the slope are both 1 or both 0.
   const double low = x < -40 ? -40 : x, c = low > 40 ? 40 : low;
   const double cdf = 0.5 * std::erfc(-c / std::numbers::sqrt2);
   const double pdf = std::exp(-0.5 * c * c) / std::sqrt(2 * std::numbers::pi);
   return {low * cdf, cdf + c * pdf};
 }
 inline ValueAndSlope<double> gelu_tanh_with_slope(double x) {
-  // Where |x| > 30, sigmoid(2u) is 1 or 0.
+  // For |x| > 30, sigmoid(2u) is 1 or 0.
   const double low = x < -30 ? -30 : x, c = low > 30 ? 30 : low;
   const double k = 2 * std::sqrt(2 / std::numbers::pi), z = c * c;
   const double s = sigmoid(k * c * (1 + 0.044715 * z));

@@ -1,6 +1,6 @@
 #pragma once
-// Column sums over many rows: each chunk of rows computes partial sums, which are added in chunk
-// order, so that the bits do not depend on the number of threads.
+// Column sums over many rows. Each chunk of rows computes partial sums. These are added in the
+// order of the chunks, so that the bits do not depend on the number of threads.
 
 #include <algorithm>
 
@@ -9,8 +9,8 @@
 
 namespace gradus::kernel {
 
-/// Rows per chunk: 32 KB or 1/32 of all rows, whichever is more, so that there are few partial
-/// sums; at most 1,024, to keep float32 sums accurate.
+/// Returns the number of rows per chunk: 32 KB or 1/32 of all rows, whichever is more, so that
+/// there are few partial sums. It is at most 1,024, to keep float32 sums accurate.
 inline int64_t rows_per_partial(int64_t rows, int64_t row_bytes) {
   const int64_t many = std::max(32768 / std::max<int64_t>(row_bytes, 1), (rows + 31) / 32);
   return std::clamp<int64_t>(many, 1, 1024);
@@ -20,7 +20,7 @@ inline int64_t partial_count(int64_t rows, int64_t rows_per_chunk) {
   return internal::ceil_div(rows, rows_per_chunk);
 }
 
-/// out[j] = sum over chunks c of partials[c][j], in order of c.
+/// Computes out[j] = sum over chunks c of partials[c][j], in the order of c.
 template <class T>
 void add_partials(const T* partials, int64_t chunks, int64_t n, T* out) {
   constexpr int64_t width = 256;

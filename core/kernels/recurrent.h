@@ -1,11 +1,11 @@
 #pragma once
 // Recurrent layers over whole sequences.
 //
-// The same from basic ops: the function `composed` in core/ops/recurrent.cpp, one matmul and a
-// dozen pointwise ops per step. The kernel packs the recurrent weight once for all steps, fuses
-// each step's pointwise work into one loop, and runs each thread through all steps of its own
-// sequences without synchronisation. An LSTM of 128 units over 32 sequences of 64 steps is 2.3
-// times as fast as from basic ops.
+// The composed form is the function `composed` in core/ops/recurrent.cpp: one matmul and a dozen
+// pointwise ops per step. The kernel packs the recurrent weight once for all steps and fuses the
+// pointwise work of a step into one loop. Each thread runs through all steps of its own sequences
+// without synchronisation. An LSTM of 128 units over 32 sequences of 64 steps is 2.3 times as fast
+// as the composed form.
 
 #include <type_traits>
 
@@ -16,25 +16,26 @@
 
 namespace gradus::kernel {
 
-// ---- the cells: unit j of one step of one row; h' and c' are h and c after the step ----
+// ---- cells: unit j of one step of one row; h' and c' are h and c after the step ----
 
-/// One step of one row, a sequence of the batch, with H hidden units. The cell's `gates` gates are
-/// concatenated, (gates * H). c is LSTM's cell state, unused by other cells.
+/// One step of one row (a sequence of the batch) with H hidden units. A cell with n = Cell::gates
+/// gates concatenates them to (n * H). c is the cell state of LSTM; other cells do not use it.
 template <class T>
 struct CellForward {
   int64_t H;
-  const T *x, *z;  ///< (gates * H): the input's and h's contributions to the gates
-  T *h, *c;        ///< before the step; overwritten with the state after it
-  T *y, *c_after;  ///< further copies of h and c after the step
-  T* kept;         ///< what backward needs: (the cell's `kept` * H); may be z
+  const T *x, *z;  ///< (gates * H): the contributions of the input and of h
+  T *h, *c;        ///< the state before the step; overwritten with the state after it
+  T *y, *c_after;  ///< a second copy of h and of c after the step
+  T* kept;         ///< (Cell::kept * H): what backward needs; may be z
 };
 template <class T>
 struct CellBackward {
   int64_t H;
-  const T *kept, *h_before, *c_before, *h, *c;  ///< states before and after the step
+  const T *kept, *h_before, *c_before, *h, *c;  ///< saved values; states before and after the step
   const T* dy;                                  ///< the gradient of y
-  /// In: the gradient of the state after the step. Out: that of the state before it, without the
-  /// part that passes through the weight; dh is set only by cells whose `direct` is true.
+  /// On input, the gradient of the state after the step. On output, the gradient of the state
+  /// before the step, without the part that passes through the weight. dh is written only by cells
+  /// with `direct` true.
   T *dh, *dc;
   T *dx, *dz;  ///< (gates * H): the gradients of x and z
 };
@@ -54,8 +55,9 @@ struct Rnn {
   }
 };
 
-/// The gates i, f, g, o, in this order, are sigmoid(x + z), but tanh(x + z) for g; c' = f c + i g;
-/// h' = o tanh(c'). Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000.
+/// LSTM. The gates are in the order i, f, g, o. Each is sigmoid(x + z), except g = tanh(x + z).
+/// Then c' = f c + i g and h' = o tanh(c'). Hochreiter & Schmidhuber 1997, with the forget gate of
+/// Gers et al. 2000.
 struct Lstm {
   static constexpr int64_t gates = 4, kept = 4;
   static constexpr bool direct = false;
@@ -83,13 +85,14 @@ struct Lstm {
   }
 };
 
-/// The gates are r, z, n, in this order; x_g and h_g are the contributions of the input and of h to
-/// gate g. r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z), n = tanh(x_n + r h_n);
-/// h' = (1 - z) n + z h. Cho et al. 2014, arXiv 1406.1078, with r applied after the product with h.
-/// Kept: r, z, n, h_n.
+/// GRU. The gates are in the order r, z, n. x_g and h_g are the contributions of the input and of h
+/// to gate g. r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z), n = tanh(x_n + r h_n) and h' = (1 -
+/// z) n + z h. Cho et al. 2014, arXiv 1406.1078, but r is applied after the product with h.
+/// Backward needs r, z, n and h_n.
 struct Gru {
   static constexpr int64_t gates = 3, kept = 4;
-  static constexpr bool direct = true;  // h' also contains z h: h without the weight
+  static constexpr bool direct = true;  // h' also contains z h, which does not pass through the
+                                        // weight
   template <class T>
   [[gnu::always_inline]] static void forward(const CellForward<T>& s, int64_t j) {
     const int64_t H = s.H;
@@ -116,14 +119,14 @@ struct Gru {
 /// The sequences of a batch, and the order of their steps.
 struct Sequences {
   int64_t time, hidden;
-  std::vector<int64_t> lengths;  ///< one per row
+  std::vector<int64_t> lengths;  ///< number of steps per row
   bool reverse;
 
   int64_t length(int64_t b) const { return lengths[static_cast<size_t>(b)]; }
-  /// The index of row b's step s in a tensor (batch * time, .).
+  /// Returns the index of row b's step s in a tensor (batch * time, .).
   int64_t at(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
-  /// Divides the batch into parts, for threads, and calls body(n, rows) with the n rows of each
-  /// part, longest first. `work` is the number of multiply-adds of a row's step.
+  /// Divides the batch into parts for threads and calls body(n, rows) with the n rows of each part,
+  /// longest sequence first. `work` is the number of multiply-adds per step of one row.
   template <class Body>
   void for_parts(int64_t work, Body body) const {
     const auto batch = static_cast<int64_t>(lengths.size());
@@ -140,30 +143,30 @@ struct Sequences {
   }
 };
 
-/// The tensors of a forward pass, (batch, time, .) or (batch, .); all but x and y may be null.
+/// The arrays of a forward pass, (batch, time, .) or (batch, .). All but x and y may be null.
 template <class T>
 struct RecurrentForward {
-  const T *x, *z;    ///< z is added to the product with the weight
-  int64_t z_stride;  ///< between the z of two rows; 0 if all rows have the same
+  const T *x, *z;    ///< z is added to the product of h with the weight
+  int64_t z_stride;  ///< between the z of two rows; 0 if all rows share one z
   const T *h0, *c0;
   T *y, *h_last, *c_last;
-  T *kept, *c;  ///< for a backward pass
+  T *kept, *c;  ///< for a backward pass; else null
 };
 template <class T>
 struct RecurrentBackward {
   const T *h0, *c0, *y, *kept, *c;
   const T *dy, *dh_last, *dc_last;
   T *dx, *dz, *dh0, *dc0;
-  T* h_before;  ///< h before each step; with dz it gives the weight's gradient
+  T* h_before;  ///< h before each step; with dz it gives the gradient of the weight
 };
 
-/// Row i of `rows`, which have n elements each, or `none` if `rows` is null.
+/// Returns row i of `rows`, which have n elements each, or `none` if `rows` is null.
 template <class T>
 T* row_or(T* rows, int64_t i, int64_t n, std::type_identity_t<T>* none) {
   return rows ? rows + i * n : none;
 }
 
-/// The forward pass. The weight is W^T (hidden, gates * hidden); if it is null, z is all that is
+/// Runs the forward pass. The weight is W^T (hidden, gates * hidden). If it is null, only z is
 /// added to x.
 template <class Cell, class T>
 void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
@@ -203,7 +206,7 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
   });
 }
 
-/// The backward pass. The weight is W (gates * hidden, hidden), or null.
+/// Runs the backward pass. The weight is W (gates * hidden, hidden), or null.
 template <class Cell, class T>
 void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,
                         const RecurrentBackward<T>& a) {

@@ -1,10 +1,10 @@
 #pragma once
-// The kernel of sum, mean, var and norm: sums over any axes of a strided array, without copying it.
+// The kernel of sum, mean, var and norm: sums over any axes of a strided array, without a copy.
 //
 // Axes are sorted by stride and merged, which leaves two cases. Rows: the innermost axis is summed
-// over. Columns: the innermost axis is kept and whole rows are added. float32 sums run in float32
-// vectors over short blocks, whose sums are added in double. Long sums are split into pieces for
-// threads; the split depends only on shape and strides.
+// over. Columns: the innermost axis is kept, and whole rows are added up. float32 sums run in
+// float32 vectors over short blocks, and the block sums are added in double. Long sums are split
+// into pieces for threads. The split depends only on shape and strides.
 
 #include <type_traits>
 
@@ -15,12 +15,13 @@
 
 namespace gradus::kernel {
 
-/// How to sum x over some of its axes. The result y is contiguous and has the other, kept axes.
+/// How to sum x over some of its axes. The result y is contiguous and has the other axes, the kept
+/// ones.
 struct SumPlan {
-  Shape kept, kept_x, kept_y;                   // the outer kept axes: sizes, strides in x and in y
-  Shape reduced, reduced_x;                     // the outer reduced axes: sizes, strides in x
+  Shape kept, kept_x, kept_y;                   // outer kept axes: sizes, strides in x and in y
+  Shape reduced, reduced_x;                     // outer reduced axes: sizes, strides in x
   bool columns = false;                         // true: the inner axis is kept; false: summed over
-  int64_t inner = 1, inner_x = 1, inner_y = 0;  // the inner axis: size, strides in x and in y
+  int64_t inner = 1, inner_x = 1, inner_y = 0;  // inner axis: size, strides in x and in y
 
   SumPlan(const Shape& shape, const Shape& strides, const std::array<bool, max_rank>& is_reduced) {
     struct StridedAxis {
@@ -34,7 +35,7 @@ struct SumPlan {
       if (shape[i] != 1) axes.push_back({shape[i], strides[i], gone ? 0 : y});
       if (!gone) y *= shape[i];
     }
-    // In order of decreasing stride; broadcast axes (stride 0) outermost.
+    // Sorts by decreasing stride, with broadcast axes (stride 0) outermost, and merges axes.
     for (std::vector<StridedAxis>* axes : {&stay, &go}) {
       auto key = [](const StridedAxis& a) { return a.x == 0 ? INT64_MAX : a.x; };
       std::stable_sort(axes->begin(), axes->end(),
@@ -71,15 +72,15 @@ struct SumPlan {
 /// Elements per chunk of work.
 inline constexpr int64_t reduction_grain = 32768;
 
-/// The number of pieces that each of `units` sums of `n` elements is split into, so that there is
-/// work for many threads. A piece has at least reduction_grain elements.
+/// Returns the number of pieces into which each of `units` sums of `n` elements is split, so that
+/// many threads have work. A piece has at least reduction_grain elements, unless n is smaller.
 inline int64_t sum_pieces(int64_t n, int64_t units) {
   const int64_t max_pieces = (64 + units - 1) / std::max<int64_t>(units, 1);
   return std::clamp<int64_t>(n / reduction_grain, 1, max_pieces);
 }
 
-/// The sum of term(x[i * stride]) for i in [0, n): vector loops over blocks, whose sums are added
-/// in Acc.
+/// Returns the sum of term(x[i * stride]) for i in [0, n). Blocks are summed in vector loops, and
+/// the block sums are added in Acc.
 template <class Acc, class X, class Term>
 Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
   using Value = decltype(term(*x));
@@ -92,7 +93,7 @@ Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
       total += simd_sum<Value>(m, [=](int64_t i) { return term(p[i * stride]); });
       continue;
     }
-    // Four independent chains of additions.
+    // Add four independent quarters, so that additions do not wait for each other.
     const X *q = p + quarter, *r = q + quarter, *s = r + quarter;
     total += simd_sum<Value>(
         quarter, [=](int64_t i) { return (term(p[i]) + term(q[i])) + (term(r[i]) + term(s[i])); });
@@ -105,7 +106,7 @@ template <class Acc, class X, class Y, class Term, class Finish>
 void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
   const int64_t outputs = plan.kept.numel(), outer = plan.reduced.numel();
   const int64_t length = outer * plan.inner;
-  // The sum of the elements [begin, end) of output k, whose element 0 is at `from`.
+  // Sums the elements [begin, end) of output k. Its element 0 is at `from`.
   auto sum_range = [&](const X* from, int64_t k, int64_t begin, int64_t end) {
     auto term_k = [&term, k](X v) { return term(v, k); };
     if (outer == 1)
@@ -145,12 +146,13 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
 }
 
-/// A part of column sums: rows [begin, end) of `width` columns, the first of which gives output k.
+/// A part of column sums: rows [begin, end) of `width` columns. The first column belongs to output
+/// k.
 struct ColumnPart {
   int64_t k, width, begin, end;
 };
 
-/// Adds the terms of the part's rows to total[j], eight rows at a time.
+/// Adds the terms of the part's rows to total[j] for each column j, eight rows at a time.
 template <class Acc, class X, class Term>
 void add_rows(const SumPlan& plan, const X* x, const ColumnPart& part, const Term& term,
               Acc* total) {
@@ -186,7 +188,7 @@ void add_rows(const SumPlan& plan, const X* x, const ColumnPart& part, const Ter
 
 template <class Acc, class X, class Y, class Term, class Finish>
 void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
-  constexpr int64_t max_tile = 1024;  // columns summed at once: their totals stay in L1
+  constexpr int64_t max_tile = 1024;  // columns summed at once; their totals stay in L1
   const int64_t tile = std::min(plan.inner, max_tile), tiles = internal::ceil_div(plan.inner, tile);
   const int64_t rows = plan.reduced.numel(), units = plan.kept.numel() * tiles;
   const int64_t pieces = sum_pieces(rows * tile, units);
@@ -226,8 +228,8 @@ void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, con
   });
 }
 
-/// y[k] = finish(sum of term(x_i, k) over the elements i of output k), summed in Acc; k is the
-/// output's offset in y, which is contiguous.
+/// Computes y[k] = finish(sum of term(x_i, k) over the elements i of output k), summed in Acc. y is
+/// contiguous, and k is the offset of the output in y.
 template <class Acc, class X, class Y, class Term, class Finish>
 void reduce(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
   if (plan.kept.numel() * plan.reduced.numel() * plan.inner == 0) {

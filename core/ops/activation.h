@@ -5,8 +5,8 @@
 
 namespace gradus {
 
-/// An activation as an option of a layer. linear and feed_forward apply it in the pass that
-/// computes the matrix product before it.
+/// An activation as an option of a layer. linear and feed_forward apply it in the same pass as the
+/// matrix product before it.
 enum class Activation {
   none,
   relu,
@@ -25,33 +25,33 @@ inline constexpr auto activations = [] {
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Activation>(i);
   return all;
 }();
-/// The name of the activation's op, such as "gelu_tanh".
+/// Returns the name of the activation's op, for example "gelu_tanh".
 const char* name_of(Activation activation);
 /// Applies the activation to each element of x.
 Tensor activate(const Tensor& x, Activation activation);
 }  // namespace core
 
-/// max(x, 0); the derivative at 0 is 0.
+/// Returns max(x, 0). The derivative at 0 is 0.
 inline Tensor relu(const Tensor& x) { return core::activate(x, Activation::relu); }
-/// (e^x - e^-x) / (e^x + e^-x)
+/// Returns (e^x - e^-x) / (e^x + e^-x).
 inline Tensor tanh(const Tensor& x) { return core::activate(x, Activation::tanh); }
-/// 1 / (1 + e^-x)
+/// Returns 1 / (1 + e^-x).
 inline Tensor sigmoid(const Tensor& x) { return core::activate(x, Activation::sigmoid); }
-/// x Phi(x), where Phi is the standard normal distribution function. Hendrycks & Gimpel 2016, arXiv
-/// 1606.08415.
+/// Returns x Phi(x), where Phi is the standard normal distribution function. Hendrycks & Gimpel
+/// 2016, arXiv 1606.08415.
 inline Tensor gelu(const Tensor& x) { return core::activate(x, Activation::gelu); }
-/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's approximation of gelu.
+/// Returns x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's approximation of gelu.
 inline Tensor gelu_tanh(const Tensor& x) { return core::activate(x, Activation::gelu_tanh); }
-/// x sigmoid(x). Elfwing et al. 2017, arXiv 1702.03118.
+/// Returns x sigmoid(x). Elfwing et al. 2017, arXiv 1702.03118.
 inline Tensor silu(const Tensor& x) { return core::activate(x, Activation::silu); }
-/// x sigmoid(1.702 x), CLIP's approximation of gelu.
+/// Returns x sigmoid(1.702 x), CLIP's approximation of gelu.
 inline Tensor quick_gelu(const Tensor& x) { return core::activate(x, Activation::quick_gelu); }
-/// max(x, 0)^2; the derivative at 0 is 0. So et al. 2021 (Primer), arXiv 2109.08668.
+/// Returns max(x, 0)^2. The derivative at 0 is 0. So et al. 2021 (Primer), arXiv 2109.08668.
 inline Tensor relu_squared(const Tensor& x) { return core::activate(x, Activation::relu_squared); }
 
-/// act(a) b for the halves of x's last axis, x = [a, b]: (..., 2n) -> (..., n). With silu this is
-/// the gate of SwiGLU: Shazeer 2020, arXiv 2002.05202. (torch's glu activates the other half:
-/// a sigmoid(b).)
+/// Returns act(a) b, where x = [a, b] splits the last axis into halves: (..., 2n) -> (..., n). With
+/// silu this is the gate of SwiGLU: Shazeer 2020, arXiv 2002.05202. (torch's glu activates the
+/// other half: a sigmoid(b).)
 Tensor gated(const Tensor& x, Activation activation);
 
 }  // namespace gradus

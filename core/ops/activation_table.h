@@ -1,7 +1,7 @@
 #pragma once
-// Every activation's value and slope for kernels, and its gradient as an op. Pointwise ops and
-// fused layers share these. A new activation is a struct and a table entry here, and an enum entry
-// and a function in ops/activation.h.
+// Value and slope of every activation for kernels, and its gradient as an op. Pointwise ops and
+// fused layers share these definitions. A new activation needs a struct and a table entry here, and
+// an enum entry and a function in ops/activation.h.
 
 #include <tuple>
 
@@ -13,12 +13,12 @@ namespace gradus::core {
 
 using kernel::ValueAndSlope;
 
-// Each activation is a struct with its op's name and a function at(x) that returns its value and
-// slope. If the gradient can be computed from the output y, from_output is true, gradient(dy, y)
-// takes scalars and tensors, and only y is kept for backward. Otherwise gradient(dy, x) takes
-// tensors, and the input x is kept.
+// An activation is a struct with its op's name and a function at(x) that returns value and slope.
+// If from_output is true, gradient(dy, y) computes the gradient from the output y, takes scalars
+// and tensors, and only y is saved for backward. Otherwise gradient(dy, x) takes tensors, and the
+// input x is saved.
 
-/// y = x, for Activation::none. It has no name because it is no op.
+/// y = x, for Activation::none. It has no name because it is not an op.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>
@@ -75,7 +75,7 @@ struct Sigmoid {
   }
 };
 
-// gelu'(x) = Phi(x) + x phi(x), where phi is the density of the standard normal distribution Phi
+// gelu'(x) = Phi(x) + x phi(x), where phi is the density of the standard normal distribution Phi.
 struct Gelu {
   static constexpr const char* name = "gelu";
   static constexpr bool from_output = false;
@@ -84,7 +84,7 @@ struct Gelu {
     return kernel::gelu_with_slope(x);
   }
   static Tensor gradient(const Tensor& dy, const Tensor& input) {
-    const Tensor x = clamp(input, -40, 40);  // beyond, the slope is 0 or 1
+    const Tensor x = clamp(input, -40, 40);  // for larger |x| the slope is 0 or 1
     const Tensor cdf = (erf(x * std::sqrt(0.5)) + 1.0) * 0.5;
     const Tensor pdf = exp(x * x * -0.5) * (1 / std::sqrt(2 * std::numbers::pi));
     return dy * (cdf + x * pdf);
@@ -99,7 +99,7 @@ struct GeluTanh {
     return kernel::gelu_tanh_with_slope(x);
   }
   static Tensor gradient(const Tensor& dy, const Tensor& input) {
-    const Tensor x = clamp(input, -30, 30);  // beyond, the slope is 0 or 1
+    const Tensor x = clamp(input, -30, 30);  // for larger |x| the slope is 0 or 1
     const double k = std::sqrt(2 / std::numbers::pi), c = 0.044715;
     const Tensor x2 = x * x, t = tanh(x * (1.0 + x2 * c) * k);
     const Tensor slope = (1.0 - t * t) * (1.0 + x2 * (3 * c)) * k;
@@ -107,7 +107,7 @@ struct GeluTanh {
   }
 };
 
-/// x sigmoid(beta x), with slope s + beta s x (1 - s), s = sigmoid(beta x).
+/// x sigmoid(beta x). Its slope is s + beta s x (1 - s) with s = sigmoid(beta x).
 template <int beta_in_thousandths>
 struct Swish {
   static constexpr bool from_output = false;
@@ -129,7 +129,7 @@ struct QuickGelu : Swish<1702> {
   static constexpr const char* name = "quick_gelu";
 };
 
-// Computed from the input: the output's square root would lose what underflows or overflows there.
+// The gradient is computed from the input x, because the output x^2 may under- or overflow.
 struct ReluSquared {
   static constexpr const char* name = "relu_squared";
   static constexpr bool from_output = false;
@@ -146,7 +146,7 @@ using ActivationTable =
     std::tuple<Identity, Relu, Tanh, Sigmoid, Gelu, GeluTanh, Silu, QuickGelu, ReluSquared>;
 static_assert(std::tuple_size_v<ActivationTable> == activations.size());
 
-/// Calls f with the activation's struct.
+/// Calls f with the activation's struct, and returns the result.
 template <size_t i = 0, class F>
 auto with_activation(Activation activation, F&& f) {
   if constexpr (i + 1 < activations.size())

@@ -5,8 +5,8 @@
 
 namespace gradus {
 
-/// The score of query i and key j, s_ij = sum_h v_h tanh(q_ih + k_jh), where h runs over their H
-/// features: q (B, Tq, H), k (B, Tk, H), v (H) -> (B, Tq, Tk). k = linear(source, W) can be
+/// Returns the score s_ij = sum_h v_h tanh(q_ih + k_jh) of each query i and key j: q (B, Tq, H), k
+/// (B, Tk, H), v (H) -> (B, Tq, Tk), where h runs over the H features. k = linear(source, W) can be
 /// computed once for all queries. The caller sets the scores of padding to -infinity before the
 /// softmax.
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v);

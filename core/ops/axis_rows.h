@@ -1,5 +1,5 @@
 #pragma once
-// A tensor seen as rows along one of its axes. Internal to core, for ops that work along an axis.
+// Views a tensor as rows along one of its axes. Internal to core, for ops that work along an axis.
 
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/tensor/tensor.h"
@@ -15,12 +15,12 @@ struct Blocks {
   }
 };
 
-/// x detached, with `dim` moved to the end: `rows` contiguous rows of n elements.
+/// x outside the graph, with `dim` moved to the end: `rows` contiguous rows of n elements.
 struct AxisRows {
   Tensor tensor;
   int dim;
   int64_t rows, n;
-  Shape shape, kept;  // x's shape; the same with size 1 along dim
+  Shape shape, kept;  // x's shape; x's shape with size 1 along dim
 
   AxisRows(const char* op, const Tensor& x, int64_t axis)
       : dim(normalize_dim(op, axis, x.rank())), n(x.shape()[dim]), shape(x.shape()), kept(shape) {
@@ -33,16 +33,16 @@ struct AxisRows {
     rows = kept.numel();
   }
   Shape output(KeepDim keep) const { return keep.on ? kept : kept.without(dim); }
-  /// The shape of `tensor` if its rows had `k` elements.
+  /// Returns the shape that `tensor` would have if its rows had `k` elements.
   Shape rows_of(int64_t k) const { return tensor.shape().with(-1, k); }
-  /// Returns y, of shape rows_of(k) for any k, with its last axis moved back to `dim`.
+  /// Returns y, which has shape rows_of(k) for some k, with its last axis moved back to `dim`.
   Tensor move_back(const Tensor& y) const {
     Shape order;
     for (int i = 0; i + 1 < y.rank(); ++i) order.push_back(i);
     order.insert(dim, y.rank() - 1);
     return y.permute(order).contiguous();
   }
-  /// Calls body(row, its index) for each row, in parallel.
+  /// Calls body(pointer to the row, index of the row) for each row, in parallel.
   template <class T, class Body>
   void for_each(const Body& body) const {
     const T* x = tensor.data<T>();

@@ -7,7 +7,7 @@
 namespace gradus {
 
 ///@{
-/// Elementwise comparison and logic, as a bool tensor without a gradient.
+/// Returns an elementwise comparison or logical operation as a bool tensor without a gradient.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);
@@ -25,8 +25,8 @@ Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
 ///@}
 ///@{
-/// The comparisons as operators, for two tensors or a tensor and a number. The result is a tensor,
-/// so `if (a == b)` does not compile; write `if (all(a == b).item<bool>())`.
+/// Comparisons as operators, for two tensors or a tensor and a number. They return a tensor, so `if
+/// (a == b)` does not compile: write `if (all(a == b).item<bool>())`.
 inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 inline Tensor operator==(const Tensor& a, double b) { return eq(a, b); }
 inline Tensor operator==(double a, const Tensor& b) { return eq(b, a); }
@@ -47,13 +47,13 @@ inline Tensor operator>=(const Tensor& a, double b) { return ge(a, b); }
 inline Tensor operator>=(double a, const Tensor& b) { return le(b, a); }
 ///@}
 ///@{
-/// logical_not, logical_and and logical_or of bool tensors. Comparisons next to & and | need
-/// parentheses: (x > 0) & (x < 1).
+/// logical_not, logical_and and logical_or of bool tensors as operators. Next to & and |,
+/// comparisons need parentheses: (x > 0) & (x < 1).
 inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 inline Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
 ///@}
-/// True where x is NaN.
+/// Returns a bool tensor that is true where x is NaN.
 Tensor isnan(const Tensor& x);
 
 /// How close allclose() wants two tensors.
@@ -65,9 +65,10 @@ struct AllcloseOptions {
 /// infinities are close. True if there are no elements.
 bool allclose(const Tensor& a, const Tensor& b, const AllcloseOptions& options = {});
 
-/// a where the bool tensor `condition` is true, b elsewhere.
+/// Returns a where the bool tensor `condition` is true, and b elsewhere.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-/// x with `value` where the bool tensor `mask` (broadcast to x) is true; the gradient is 0 there.
+/// Returns x, but `value` where the bool tensor `mask` (broadcast to x) is true. There the gradient
+/// is 0.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
 }  // namespace gradus

@@ -1,8 +1,8 @@
 #pragma once
 // Contrastive losses: cross entropy over the similarities s_ij = sim(q_i, k_j) / temperature
-// between queries and keys, where query i's own key t_i is the correct class:
+// between queries and keys. The correct class of query i is its own key t_i:
 //   InfoNCE = -1/N sum_i log(exp(s_i,t_i) / sum_j exp(s_ij))
-// van den Oord et al. 2018, arXiv 1807.03748, equation 4. All these losses throw Error if shapes or
+// van den Oord et al. 2018, arXiv 1807.03748, equation 4. These losses throw Error if shapes or
 // dtypes do not match, if the batch is empty, or if the temperature is not positive and finite.
 
 #include "gradus/core/tensor/tensor.h"
@@ -11,33 +11,34 @@ namespace gradus {
 
 struct ContrastiveOptions {
   double temperature = 0.1;  ///< divides the similarities
-  /// A tensor of one element that overrides temperature (CLIP: exp(-logit scale)).
+  /// A tensor of one element that replaces `temperature` (for example CLIP's exp(-logit scale)).
   Tensor learned_temperature = {};
-  bool cosine = true;  ///< sim(a, b): if true, a . b / (|a| |b|), 0 for a zero vector; else a . b
+  bool cosine = true;  ///< sim(a, b): a . b / (|a| |b|), or 0 for a zero vector; if false, a . b
 };
 
-/// InfoNCE of each anchor's positive against its negatives: anchors (N, D), positives (N, D),
-/// negatives (N, K, D), or (K, D) if all anchors share them ->
-/// -1/N sum_i log(exp(s(a_i, p_i)) / (exp(s(a_i, p_i)) + sum_k exp(s(a_i, n_k)))).
+/// Returns the InfoNCE loss of each anchor's positive against its negatives,
+///   -1/N sum_i log(exp(s(a_i, p_i)) / (exp(s(a_i, p_i)) + sum_k exp(s(a_i, n_k)))),
+/// for anchors a (N, D), positives p (N, D) and negatives n (N, K, D), or (K, D) if all anchors
+/// share the negatives.
 Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& negatives,
                 const ContrastiveOptions& options = {});
 
-/// InfoNCE of each query's own key against all keys: queries (N, D), keys (M, D), targets (N)
-/// int64, the index of each query's key. This loss and those below compute the matrix of
+/// Returns the InfoNCE loss of each query's own key against all keys: queries (N, D), keys (M, D).
+/// targets (N), int64, is the index of each query's key. This loss and those below compute the
 /// similarities in blocks of 256 queries and hold one block at a time.
 Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, const Tensor& targets,
                                  const ContrastiveOptions& options = {});
 
-/// NT-Xent: InfoNCE where rows i and i + N of z (2N, D) are two views of one example. Each view is
-/// a query; its own key is the other view, and its keys are all rows but itself. Throws Error if
-/// N < 2. Chen et al. 2020 (SimCLR), arXiv 2002.05709, equation 1.
+/// Returns NT-Xent: InfoNCE where rows i and i + N of z (2N, D) are two views of one example. Each
+/// view is a query. Its own key is the other view, and its keys are all rows but itself. Throws
+/// Error if N < 2. Chen et al. 2020 (SimCLR), arXiv 2002.05709, equation 1.
 Tensor nt_xent(const Tensor& z, const ContrastiveOptions& options = {});
-/// NT-Xent of two views in separate tensors, (N, D) each.
+/// Returns NT-Xent of two views in separate tensors, both (N, D).
 Tensor nt_xent(const Tensor& a, const Tensor& b, const ContrastiveOptions& options = {});
 
-/// CLIP's loss for paired embeddings a and b (N, D), such as images and texts: the mean of the
-/// cross entropy of each a over all b and of each b over all a. Throws Error if N < 2. Radford et
-/// al. 2021, arXiv 2103.00020, figure 3.
+/// Returns CLIP's loss for paired embeddings a and b (N, D), for example of images and texts. It is
+/// the mean of two cross entropies: of each a over all b, and of each b over all a. Throws Error if
+/// N < 2. Radford et al. 2021, arXiv 2103.00020, figure 3.
 Tensor clip_loss(const Tensor& a, const Tensor& b, const ContrastiveOptions& options = {});
 
 }  // namespace gradus

@@ -13,7 +13,7 @@ Tensor diagonal(const Tensor& x, int64_t offset = 0, Axis dim1 = 0, Axis dim2 = 
 /// has it as that diagonal and zeros elsewhere. Throws Error for other ranks.
 Tensor diag(const Tensor& x, int64_t offset = 0);
 ///@{
-/// x (..., n, m) with zeros above (tril) or below (triu) the given diagonal.
+/// Returns x (..., n, m) with zeros above (tril) or below (triu) the given diagonal.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 ///@}

@@ -1,38 +1,40 @@
 #pragma once
-// Reading and adding elements by index. Indices are int64; an index out of range throws Error with
+// Reading and adding elements by index. Indices are int64. An index out of range throws Error with
 // its value and position.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
-/// For dim 1: out[i][j][k] = x[i][index[i][j][k]][k]; other axes likewise. index has x's rank and
-/// is no larger than x along any axis other than dim.
+/// Returns the elements of x that `index` selects along dim. For rank 3 and dim = 1: out[i][j][k] =
+/// x[i][index[i][j][k]][k]. `index` has x's rank and is no larger than x along any axis other than
+/// dim.
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
-/// x with each element of src added at the position along dim given by index: for dim 1,
-/// out[i][index[i][j][k]][k] += src[i][j][k]. index and src have the same shape, no larger than x
-/// along any axis other than dim. Repeated indices add up, in the order of src.
+/// Returns x with each element of src added at the position along dim given by `index`. For rank 3
+/// and dim = 1: out[i][index[i][j][k]][k] += src[i][j][k]. `index` and src have the same shape,
+/// which is no larger than x along any axis other than dim. Repeated indices add up, in the order
+/// of src.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 ///@{
-/// x with the elements of src, or `value`, at the positions along dim given by index: for dim 1,
-/// out[i][index[i][j][k]][k] = src[i][j][k]. Shapes as for scatter_add. Where an index repeats, the
-/// last element of src is kept, and it alone gets the gradient.
+/// Returns x with the elements of src, or `value`, at the positions along dim that index gives: for
+/// dim 1, out[i][index[i][j][k]][k] = src[i][j][k]. Shapes are those of scatter_add. Where an index
+/// repeats, the result holds the last element of src, and only that element gets a gradient.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
 ///@}
-/// scatter_add into zeros of `shape`: the backward of gather.
+/// Returns scatter_add into zeros of `shape`: the gradient of gather.
 Tensor scatter_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src);
-/// The entries of x along dim listed in the vector `index`.
+/// Returns the entries of x along dim that the vector `index` lists.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
-/// x with src's entries along dim added at the positions listed in the vector `index`; repeats add
-/// up.
+/// Returns x with the entries of src along dim added at the positions that the vector `index`
+/// lists. Repeated positions add up.
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
-/// index_add into zeros of `shape`: the backward of index_select.
+/// Returns index_add into zeros of `shape`: the gradient of index_select.
 Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src);
-/// The rows of weight (n, d) given by ids (...): (..., d).
+/// Returns the rows of weight (n, d) with the given ids (...): (..., d).
 Tensor embedding(const Tensor& weight, const Tensor& ids);
-/// One-hot vectors: 1 at each id's position, 0 elsewhere; ids (...), int64 -> (..., classes).
-/// classes = -1 means the largest id + 1. The default dtype is int64, as in PyTorch.
+/// Returns one-hot vectors, 1 at the position of each id and 0 elsewhere: ids (...), int64 -> (...,
+/// classes). classes = -1 means the largest id + 1. The default dtype is int64, as in PyTorch.
 Tensor one_hot(const Tensor& ids, int64_t classes = -1, Dtype dtype = int64);
 /// The indices of the elements that are not 0 (NaN is not), in row-major order: (count, rank), int64.
 Tensor nonzero(const Tensor& x);
@@ -41,9 +43,9 @@ Tensor nonzero(const Tensor& x);
 /// these positions instead, in their dtype; it has a gradient.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0);
 /// Draws n indices for each row of probs (..., k), with probabilities proportional to the row's
-/// elements, its weights: (..., n), int64. Throws Error for negative, NaN or infinite weights, for
-/// a row that sums to 0 and, without replacement, if n exceeds the row's number of non-zero
-/// weights.
+/// elements (its weights): (..., n), int64. Throws Error for negative, NaN or infinite weights and
+/// for a row with sum 0. Without replacement, also throws if n exceeds the number of non-zero
+/// weights in a row.
 Tensor multinomial(const Tensor& probs, int64_t n, bool replacement = false);
 
 }  // namespace gradus

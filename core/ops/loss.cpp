@@ -45,13 +45,17 @@ Tensor cross_entropy_of_probabilities(const Tensor& logits, const Tensor& target
   return reduce(-weighted_sum(log_p * t, options.class_weights), options.reduction);
 }
 
+/// The weight of each target's class.
+Tensor weights_of(const Tensor& targets, const Tensor& weights) {
+  return index_select(weights, 0, targets.reshape({-1})).reshape(targets.shape());
+}
+
 /// Returns -w_t x_t and w_t for each target t; w_t is 1 without weights, and 0 if t is ignored.
 std::pair<Tensor, Tensor> at_targets(const Tensor& x, const Tensor& targets, int64_t ignore_index,
                                      const Tensor& weights) {
   const Tensor ignored = targets == static_cast<double>(ignore_index);
   const Tensor t = masked_fill(targets, ignored, 0);
-  const Tensor w = weights.defined() ? index_select(weights, 0, t.reshape({-1})).reshape(t.shape())
-                                     : ones(t.shape(), x.dtype());
+  const Tensor w = weights.defined() ? weights_of(t, weights) : ones(t.shape(), x.dtype());
   const Tensor losses = -gather(x, -1, t.unsqueeze(-1)).squeeze(-1) * w;
   return {masked_fill(losses, ignored, 0), masked_fill(w, ignored, 0)};
 }
@@ -199,6 +203,16 @@ void check_cross_entropy(const Tensor& logits, const Tensor& targets,
   check_class_weights("cross_entropy", logits, options.class_weights);
 }
 
+/// Throws Error unless weights, if defined, are factors of x's elements.
+void check_weights(const char* op, const char* what, const Tensor& x, const Tensor& weights) {
+  if (!weights.defined()) return;
+  check(
+      weights.dtype() == x.dtype() && broadcast_shapes(op, x.shape(), weights.shape()) == x.shape(),
+      op, ": expected ", what, " of ", x.dtype(), " that broadcast to ", x.shape(), ", got ",
+      weights.dtype(), " ", weights.shape());
+  check(!weights.requires_grad(), op, ": ", what, " cannot require grad; detach them");
+}
+
 /// Throws Error unless each target is a class or ignore_index.
 void check_targets(const char* op, const Tensor& targets, int64_t classes, int64_t ignore_index) {
   const int64_t* t = targets.data<int64_t>();
@@ -247,66 +261,74 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOpt
   return reduce(losses, options.reduction, sum(w));
 }
 
-Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
+Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {
   const ProfileScope scope("kl_div");
   check_matches("kl_div", "a target", input, target);
-  if (log_target) return reduce(exp(target) * (target - input), reduction);
+  if (options.log_target) return reduce(exp(target) * (target - input), options.reduction);
   const Tensor t_log_t = masked_fill(target * log(target), target == 0, 0);
-  return reduce(t_log_t - target * input, reduction);
+  return reduce(t_log_t - target * input, options.reduction);
 }
 
-Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+Tensor l1_loss(const Tensor& input, const Tensor& target, const LossOptions& options) {
   const ProfileScope scope("l1_loss");
   check_matches("l1_loss", "a target", input, target);
-  return reduce(abs(input - target), reduction);
+  return reduce(abs(input - target), options.reduction);
 }
 
-// With m = min(d, beta) both cases are m/beta (d - m/2), which never overflows and has no branch
-// whose gradient would be 0 times infinity.
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
-  const ProfileScope scope("smooth_l1_loss");
-  check(beta >= 0 && std::isfinite(beta), "smooth_l1_loss: expected a finite beta >= 0, got ",
-        beta);
-  check_matches("smooth_l1_loss", "a target", input, target);
-  const Tensor d = abs(input - target);
-  if (beta == 0) return reduce(d, reduction);
-  const Tensor m = clamp(d, 0, beta);
-  return reduce(m / beta * (d - m * 0.5), reduction);
+Tensor mse_loss(const Tensor& input, const Tensor& target, const LossOptions& options) {
+  const ProfileScope scope("mse_loss");
+  check_matches("mse_loss", "a target", input, target);
+  const Tensor difference = input - target;
+  return reduce(difference * difference, options.reduction);
 }
 
-Tensor hinge_loss(const Tensor& scores, const Tensor& targets, Reduction reduction) {
+Tensor hinge_loss(const Tensor& scores, const Tensor& targets, const LossOptions& options) {
   const ProfileScope scope("hinge_loss");
   check_matches("hinge_loss", "targets", scores, targets);
   const std::vector<double> t = targets.detach().to_vector<double>();
   for (size_t i = 0; i < t.size(); ++i)
     check(t[i] == 1 || t[i] == -1, "hinge_loss: expected targets -1 or 1, got ", t[i],
           " at position ", i);
-  return reduce(relu(1.0 - targets * scores), reduction);
+  return reduce(relu(1.0 - targets * scores), options.reduction);
 }
 
-Tensor multi_margin_loss(const Tensor& x, const Tensor& targets, Reduction reduction,
-                         double margin) {
+// With m = min(d, beta) both cases are m/beta (d - m/2), which never overflows and has no branch
+// whose gradient would be 0 times infinity.
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
+                      const SmoothL1LossOptions& options) {
+  const ProfileScope scope("smooth_l1_loss");
+  const double beta = options.beta;
+  check(beta >= 0 && std::isfinite(beta), "smooth_l1_loss: expected a finite beta >= 0, got ",
+        beta);
+  check_matches("smooth_l1_loss", "a target", input, target);
+  const Tensor d = abs(input - target);
+  if (beta == 0) return reduce(d, options.reduction);
+  const Tensor m = clamp(d, 0, beta);
+  return reduce(m / beta * (d - m * 0.5), options.reduction);
+}
+
+Tensor multi_margin_loss(const Tensor& x, const Tensor& targets,
+                         const MultiMarginLossOptions& options) {
   const ProfileScope scope("multi_margin_loss");
+  const auto& [reduction, margin, p, weights] = options;
   check(std::isfinite(margin), "multi_margin_loss: expected a finite margin, got ", margin);
+  check(p == 1 || p == 2, "multi_margin_loss: expected p = 1 or 2, got ", p);
   check_indices("multi_margin_loss", "scores", x, targets, 0);
+  check_class_weights("multi_margin_loss", x, weights);
   const Tensor t = targets.unsqueeze(-1), own = t == arange(x.size(-1));
-  const Tensor too_near = relu(margin - gather(x, -1, t) + x);
-  return reduce(sum(masked_fill(too_near, own, 0), -1) / static_cast<double>(x.size(-1)),
-                reduction);
-}
-
-Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  const ProfileScope scope("mse_loss");
-  check_matches("mse_loss", "a target", input, target);
-  const Tensor difference = input - target;
-  return reduce(difference * difference, reduction);
+  const Tensor too_near = masked_fill(relu(margin - gather(x, -1, t) + x), own, 0);
+  Tensor losses =
+      sum(p == 1 ? too_near : too_near * too_near, -1) / static_cast<double>(x.size(-1));
+  if (weights.defined()) losses = losses * weights_of(targets, weights);
+  return reduce(losses, reduction);
 }
 
 // dp = (p - t) / (p (1 - p)), its divisor at least 1e-12        dt = log(1 - p) - log p
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
-                            Reduction reduction) {
+                            const BCEOptions& options) {
   const ProfileScope scope("binary_cross_entropy");
   check_matches("binary_cross_entropy", "targets", probabilities, targets);
+  check_weights("binary_cross_entropy", "weights", probabilities, options.weights);
   const Tensor p = probabilities.detach(), t = targets.detach();
   const Tensor outside = !((p >= 0) & (p <= 1));
   check(!outside.numel() || !max(outside).item<bool>(),
@@ -319,16 +341,15 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
            if (b.needs(0)) b.give(0, b.grad() * (p - b.input(1)) / maximum(p * q, 1e-12));
            if (b.needs(1)) b.give(1, b.grad() * (bounded_log(q) - bounded_log(p)));
          });
-  return reduce(losses, reduction);
+  return reduce(options.weights.defined() ? losses * options.weights : losses, options.reduction);
 }
+
+namespace {
 
 // -(t log sigmoid(x) + (1 - t) log(1 - sigmoid(x))) = softplus(x) - t x
 //   = softplus(-|x|) + w x, with w = 1 - t where x > 0, else -t; w x is 0 if w is, at infinity too.
 // dx = sigmoid(x) - t    dt = -x
-Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
-                                        Reduction reduction) {
-  const ProfileScope scope("binary_cross_entropy_with_logits");
-  check_matches("binary_cross_entropy_with_logits", "targets", logits, targets);
+Tensor bce_of_logits(const Tensor& logits, const Tensor& targets) {
   const Tensor losses = empty(logits.shape(), logits.dtype());
   dispatch_floating("binary_cross_entropy_with_logits", logits.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, T, T>(losses, logits, targets, [](T x, T t) {
@@ -341,7 +362,29 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
            if (b.needs(0)) b.give(0, b.grad() * (sigmoid(b.input(0)) - b.input(1)));
            if (b.needs(1)) b.give(1, b.grad() * -b.input(0));
          });
-  return reduce(losses, reduction);
+  return losses;
+}
+
+/// a b; 0 where a is 0 and b infinite.
+Tensor product_or_0(const Tensor& a, const Tensor& b) {
+  return a * masked_fill(b, (a == 0) & (b == INFINITY), 0);
+}
+
+}  // namespace
+
+// With weights w of the positive class: w t softplus(-x) + (1 - t) softplus(x)
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
+                                        const BCEWithLogitsOptions& options) {
+  constexpr const char* op = "binary_cross_entropy_with_logits";
+  const ProfileScope scope(op);
+  check_matches(op, "targets", logits, targets);
+  const Tensor &weights = options.weights, &positive = options.positive_weights;
+  check_weights(op, "weights", logits, weights);
+  check_weights(op, "positive weights", logits, positive);
+  const Tensor losses = positive.defined() ? product_or_0(targets * positive, softplus(-logits)) +
+                                                 product_or_0(1.0 - targets, softplus(logits))
+                                           : bce_of_logits(logits, targets);
+  return reduce(weights.defined() ? losses * weights : losses, options.reduction);
 }
 
 }  // namespace gradus

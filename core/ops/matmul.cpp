@@ -7,6 +7,7 @@
 #include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/runtime/ceil_div.h"
 #include "gradus/core/tensor/odometer.h"
@@ -225,6 +226,7 @@ Tensor activation_backward(Activation activation, Tensor dy, const Tensor& kept,
 /// Gives input i the gradient a b, a matrix with a row for each row of the last axis of the input.
 /// Adds it to the existing gradient in place where possible.
 void give_rows(Backward& back, int i, const Tensor& a, const Tensor& b) {
+  if (back.create_graph()) return back.give(i, matmul(a, b).reshape(back.input_shape(i)));
   const Tensor total = sum_in_place(back, i);
   if (total.defined()) return multiply(a, b, true, as_rows(total, total.shape().back()));
   Tensor fresh = empty(back.input_shape(i), a.dtype());
@@ -287,6 +289,35 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
       [activation, keep_output, slope](Backward& back) {
         linear_backward(back, activation, keep_output ? back.output().detach() : slope);
       });
+  return y;
+}
+
+// y = x W^T + b + t B^T        dx = dy W    dW = dy^T x    db = sum dy    dt = dy B    dB = dy^T t
+Tensor updated_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& t,
+                      const Tensor& update) {
+  const ProfileScope scope("updated_linear");
+  check_linear(x.shape(), x.dtype(), weight, bias, "updated_linear");
+  check(update.rank() == 2, "updated_linear: expected an update of rank 2, (out, rank), got ",
+        update.shape());
+  const int64_t out = weight.size(0), rank = update.size(1);
+  check_tensor("updated_linear", "update", update, x.dtype(), {out, rank});
+  check_tensor("updated_linear", "t", t, x.dtype(), x.shape().with(-1, rank));
+  const Tensor y = empty(x.shape().with(-1, out), x.dtype());
+  dispatch_floating("updated_linear", x.dtype(), [&]<class T>(TypeTag<T>) {
+    linear_forward<T>(x, weight, bias, Activation::none, y, y, {});
+  });
+  multiply(as_rows(t.detach(), rank), update.detach().mT(), true, as_rows(y, out));
+  const Saves saves{(weight.requires_grad() ? 1u : 0u) | (x.requires_grad() ? 2u : 0u) |
+                        (update.requires_grad() ? 8u : 0u) | (t.requires_grad() ? 16u : 0u),
+                    0};
+  record("updated_linear", {y}, {x, weight, bias, t, update}, saves, [out, rank](Backward& back) {
+    const Tensor dy = as_rows(back.grad().contiguous(), out);
+    if (back.needs(0)) give_rows(back, 0, dy, floating(back.input(1)));
+    if (back.needs(1)) give_rows(back, 1, dy.mT(), as_rows(back.input(0), back.input_shape(1)[1]));
+    if (back.needs(2)) back.give(2, sum(dy, 0));
+    if (back.needs(3)) give_rows(back, 3, dy, back.input(4));
+    if (back.needs(4)) give_rows(back, 4, dy.mT(), as_rows(back.input(3), rank));
+  });
   return y;
 }
 

@@ -5,22 +5,28 @@
 
 namespace gradus {
 
-/// Multiplies float32 or float64 matrices: a (..., m, k) x b (..., k, n) -> (..., m, n); the batch
+/// Multiplies float32 or float64 matrices: a (..., m, k) x b (..., k, n) -> (..., m, n). The batch
 /// axes broadcast. Vectors behave as in NumPy: (k) x (..., k, n) -> (..., n), (..., m, k) x (k) ->
 /// (..., m), (k) x (k) -> ().
 Tensor matmul(const Tensor& a, const Tensor& b);
 /// The outer product a_i b_j of two vectors: (n), (m) -> (n, m).
 Tensor outer(const Tensor& a, const Tensor& b);
 
-/// act(x W^T + b): x (..., in), W (out, in), b (out) or undefined -> (..., out). Adds b and applies
-/// act in the pass that computes the product.
+/// Returns act(x W^T + b): x (..., in), W (out, in), b (out) or undefined -> (..., out). b and act
+/// are applied in the same pass as the product.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
-/// The feed-forward layer of a transformer, act(x W1^T + b1) W2^T + b2: x (..., in), W1 (hidden,
-/// in), W2 (out, hidden), biases undefined or as long as their outputs -> (..., out). For backward
-/// it saves one tensor (..., hidden), x W1^T + b1 or its activation, where two calls of linear save
-/// both.
+/// Returns x W^T + b + t B^T, a linear layer with a low-rank update: x (..., in), W (out, in), b
+/// (out) or undefined, t (..., rank), B (out, rank) -> (..., out). If W needs no gradient, x is not
+/// kept for backward.
+Tensor updated_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& t,
+                      const Tensor& update);
+
+/// Returns act(x W1^T + b1) W2^T + b2, the feed-forward layer of a transformer: x (..., in), W1
+/// (hidden, in), W2 (out, hidden) -> (..., out). b1 (hidden) and b2 (out) may be undefined. For
+/// backward it saves one tensor (..., hidden): x W1^T + b1, or its activation. Two calls of linear
+/// save both.
 Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
                     const Tensor& w2, const Tensor& b2);
 

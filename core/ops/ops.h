@@ -1,5 +1,5 @@
 #pragma once
-// All ops.
+// Includes all ops.
 #include "gradus/core/ops/activation.h"
 #include "gradus/core/ops/additive.h"
 #include "gradus/core/ops/attention.h"

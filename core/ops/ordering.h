@@ -1,6 +1,6 @@
 #pragma once
-// Maxima, minima, sorting, medians and distinct elements. NaN is never skipped: where there is one, it is the maximum and the
-// minimum.
+// Maxima, minima, sorting, medians and distinct elements. If there is a NaN, it is both the maximum
+// and the minimum.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -12,31 +12,32 @@ struct ValuesAndIndices {
   Tensor indices;  ///< int64
 };
 ///@{
-/// The maximum (minimum) along dim and the index of its first occurrence; NaN if there is a NaN.
-/// The gradient flows to that one element.
+/// Returns the maximum (minimum) along dim and the index of its first occurrence. If there is a
+/// NaN, the first NaN is the result. The gradient flows to that one element.
 ValuesAndIndices max(const Tensor& x, Axis dim, KeepDim keep = false);
 ValuesAndIndices min(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
-/// The maximum (minimum) of all elements; the gradient flows to its first occurrence.
+/// Returns the maximum (minimum) of all elements. The gradient flows to its first occurrence.
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 ///@}
 ///@{
-/// The index of the maximum (minimum) along dim, int64, as max and min return it.
+/// Returns the index of the maximum (minimum) along dim, int64: the indices that max and min
+/// return.
 Tensor argmax(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor argmin(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
-/// The row-major index of the maximum (minimum) of all elements, int64 of rank 0.
+/// Returns the row-major index of the maximum (minimum) of all elements, int64 of rank 0.
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 ///@}
-/// Sorts along dim, stably; NaN counts as largest.
+/// Sorts along dim, stably. NaN counts as the largest value.
 ValuesAndIndices sort(const Tensor& x, Axis dim = -1, bool descending = false);
-/// The indices that sort returns, int64.
+/// Returns the indices that sort returns, int64.
 Tensor argsort(const Tensor& x, Axis dim = -1, bool descending = false);
-/// The k largest elements along dim, in descending order.
+/// Returns the k largest elements along dim, in descending order.
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
 /// The median along dim and its index: the lower of the two middle elements if their number is even;
 /// NaN if there is a NaN. The gradient flows to that one element.

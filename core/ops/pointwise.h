@@ -1,6 +1,7 @@
 #pragma once
-// Elementwise arithmetic and functions; comparison.h has comparisons, where and masked_fill. Tensors broadcast as in NumPy and
-// must have the same dtype; a C++ number takes the tensor's dtype. int64 arithmetic wraps around on
+// Elementwise arithmetic and functions. comparison.h has comparisons, where and masked_fill. Tensors
+// broadcast as in NumPy and must have the same dtype. A C++ number takes the tensor's dtype. int64
+// arithmetic wraps around on
 // overflow, as in NumPy.
 
 #include "gradus/core/ops/comparison.h"
@@ -26,39 +27,40 @@ Tensor operator/(double a, const Tensor& b);
 ///@}
 
 ///@{
-/// a^b, elementwise.
+/// Returns a^b, elementwise.
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& x, double exponent);
 ///@}
 /// x * x.
 inline Tensor square(const Tensor& x) { return x * x; }
 ///@{
-/// The elementwise maximum (minimum). Equal elements each get half of the gradient. If either is
-/// NaN, the result is NaN and both get the whole gradient, as in PyTorch.
+/// Returns the elementwise maximum (minimum). If two elements are equal, each gets half of the
+/// gradient. If either is NaN, the result is NaN and both get the whole gradient, as in PyTorch.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& x, double bound);
 Tensor minimum(const Tensor& x, double bound);
 ///@}
-/// x clamped to [low, high]; NaN stays NaN. The gradient passes where low <= x <= high.
+/// Returns x clamped to [low, high]. NaN stays NaN. The gradient flows where low <= x <= high.
 Tensor clamp(const Tensor& x, double low, double high);
 
 ///@{
-/// (1 - weight) a + weight b, and a where a = b, so that equal infinities stay. Any weight is allowed.
+/// Returns (1 - weight) a + weight b, or a where a equals b, so equal infinities stay. The weight may
+/// be outside [0, 1].
 Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
 ///@}
 
 ///@{
-/// e^x, the natural logarithm and the square root; NaN outside their domain, as in C++.
+/// Returns e^x, the natural logarithm or the square root; NaN outside the domain, as in C++.
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 ///@}
-/// 1 / sqrt(x)
+/// Returns 1 / sqrt(x).
 Tensor rsqrt(const Tensor& x);
 ///@{
-/// log(1 + x) and e^x - 1, accurate near 0.
+/// Returns log(1 + x) or e^x - 1, accurate near 0.
 Tensor log1p(const Tensor& x);
 Tensor expm1(const Tensor& x);
 ///@}
@@ -69,25 +71,26 @@ Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);
 ///@}
 ///@{
-/// Sine, cosine and tangent of an angle in radians.
+/// Returns the sine, cosine or tangent of an angle in radians.
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tan(const Tensor& x);
 ///@}
-/// The angle in [-pi, pi] of the point (x, y) from the positive x axis: atan(y / x) in the right
-/// quadrant. The gradient at (0, 0) is 0.
+/// Returns the angle in [-pi, pi] between the positive x axis and the point (x, y). The gradient at
+/// (0, 0) is 0.
 Tensor atan2(const Tensor& y, const Tensor& x);
-/// log(1 + e^x), without overflow.
+/// Returns log(1 + e^x), without overflow.
 Tensor softplus(const Tensor& x);
-/// x where x > 0, else slope * x; the derivative at 0 is slope. Maas, Hannun, Ng 2013.
+/// Returns x where x > 0, else slope * x. The derivative at 0 is slope. Maas, Hannun, Ng 2013.
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
-/// x where x > 0, else alpha * (e^x - 1). Clevert, Unterthiner, Hochreiter 2015, arXiv 1511.07289.
+/// Returns x where x > 0, else alpha * (e^x - 1). Clevert, Unterthiner, Hochreiter 2015, arXiv
+/// 1511.07289.
 Tensor elu(const Tensor& x, double alpha = 1);
-/// |x|, with gradient 0 at 0.
+/// Returns |x|. The gradient at 0 is 0.
 Tensor abs(const Tensor& x);
-/// The sign of x: -1, 0 or 1; NaN stays NaN. The gradient is 0 and is not recorded.
+/// Returns the sign of x: -1, 0 or 1. NaN stays NaN. The gradient is 0 and is not recorded.
 Tensor sign(const Tensor& x);
-/// The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.
+/// Returns the error function: 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);
 
 }  // namespace gradus

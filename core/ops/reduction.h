@@ -1,48 +1,52 @@
 #pragma once
-// Reductions. Axes may be negative; {} or no axes means all of them. Long sums are computed in
-// blocks, in an order that does not depend on the number of threads.
+// Reductions. Axes may be negative. {} or no axes means all axes. Long sums are computed in blocks,
+// in an order that does not depend on the number of threads.
 
-#include "gradus/core/ops/ordering.h"  // max, min, argmax, argmin: reductions, too
+#include "gradus/core/ops/ordering.h"  // max, min, argmax and argmin are reductions too
 
 namespace gradus {
 
-/// The sum; for bool the number of true elements, as int64. Throws Error if an int64 sum overflows.
+/// Returns the sum; for bool the number of true elements, as int64. Throws Error if an int64 sum
+/// overflows.
 Tensor sum(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
-/// The mean; for bool the fraction of true elements, as float32.
+/// Returns the mean; for bool the fraction of true elements, as float32.
 Tensor mean(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
-/// The variance with divisor n - correction; 1, the default, is unbiased, as in torch.var.
+/// Returns the variance with divisor n - correction. The default correction of 1 makes it unbiased,
+/// as in torch.var.
 Tensor var(const Tensor& x, const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false);
-template <std::same_as<bool> B>  // var(x, dims, true) is ambiguous: keepdim, or a correction of 1?
+template <std::same_as<bool> B>  // in var(x, dims, true), true could be keepdim or a correction of
+                                 // 1
 Tensor var(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
-/// The standard deviation, sqrt(var); torch.std under a legal C++ name. The gradient at 0 is 0.
+/// Returns the standard deviation, sqrt(var). torch calls it std, which is not possible in C++. The
+/// gradient at 0 is 0.
 Tensor std_dev(const Tensor& x, const Axes& dims = {}, int64_t correction = 1,
                KeepDim keep = false);
 template <std::same_as<bool> B>
 Tensor std_dev(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
-/// The Euclidean norm, sqrt(sum x^2). The gradient at 0 is 0.
+/// Returns the Euclidean norm, sqrt(sum x^2). The gradient at 0 is 0.
 Tensor norm(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 ///@{
-/// Reduces all axes, and keeps them with size 1 if `keep` is keepdim.
+/// Reduces all axes. If `keep` is keepdim, keeps them with size 1.
 inline Tensor sum(const Tensor& x, KeepDim keep) { return sum(x, {}, keep); }
 inline Tensor mean(const Tensor& x, KeepDim keep) { return mean(x, {}, keep); }
 inline Tensor norm(const Tensor& x, KeepDim keep) { return norm(x, {}, keep); }
 ///@}
 ///@{
-/// The product of all elements, or of those along dim; 1 if there are none. For bool the result is
-/// int64. Gradients are correct even where elements are 0. Throws Error if an int64 product
-/// overflows.
+/// Returns the product of all elements, or of the elements along dim; 1 if there are none. For bool
+/// the result is int64. Gradients are correct even where elements are 0. Throws Error if an int64
+/// product overflows.
 Tensor prod(const Tensor& x);
 Tensor prod(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
-/// True if any (all) elements of a bool tensor are true; if there are none, any is false and all is
-/// true.
+/// Returns whether any (all) elements of a bool tensor are true. If there are no elements, any is
+/// false and all is true.
 Tensor any(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 Tensor all(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 inline Tensor any(const Tensor& x, KeepDim keep) { return any(x, {}, keep); }
 inline Tensor all(const Tensor& x, KeepDim keep) { return all(x, {}, keep); }
 ///@}
-/// log(sum(exp x)) along dim, without overflow; -inf if all elements are -inf.
+/// Returns log(sum(exp x)) along dim, without overflow; -inf if all elements are -inf.
 Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep = false);
 
 }  // namespace gradus

@@ -1,45 +1,45 @@
 #pragma once
-// Resizing images, (..., H, W) -> (..., H', W'): pooling and interpolation.
+// Resizes images, (..., H, W) -> (..., H', W'): pooling and interpolation.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
 struct MaxPool2dOptions {
-  Size2d stride = 0;    ///< 0 stands for the kernel's size
+  Size2d stride = 0;    ///< 0 means the size of the kernel
   Size2d padding = 0;   ///< on each side, at most half of the kernel; the maximum ignores it
-  Size2d dilation = 1;  ///< distance between a window's elements
+  Size2d dilation = 1;  ///< distance between neighbouring elements of a window
 };
-/// The maximum of each window of `kernel` pixels; the output has height
+/// Returns the maximum of each window of `kernel` pixels. The output has height
 ///   H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, and width W' likewise.
-/// The maximum is NaN if the window has a NaN. The gradient flows to the maximum's first
-/// occurrence. Throws Error where a window is larger than the padded image.
+/// The maximum is NaN if the window contains a NaN. The gradient flows to the first occurrence of
+/// the maximum. Throws Error if a window is larger than the padded image.
 Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& options = {});
 
 struct AvgPool2dOptions {
-  Size2d stride = 0;              ///< 0 stands for the kernel's size
+  Size2d stride = 0;              ///< 0 means the size of the kernel
   Size2d padding = 0;             ///< zeros on each side, at most half of the kernel
-  bool count_include_pad = true;  ///< whether the mean divides by the padding's pixels, too
+  bool count_include_pad = true;  ///< whether the mean also counts pixels of the padding
 };
-/// The mean of each window; sizes and errors as for max_pool2d without dilation.
+/// Returns the mean of each window. Sizes and errors are those of max_pool2d without dilation.
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& options = {});
-/// Averages windows into an image of `size`: along an axis of length n, window i of m covers the
-/// pixels from floor(i n / m) up to but excluding ceil((i + 1) n / m).
+/// Averages windows into an image of `size`. Along an axis resized from n to m pixels, window i
+/// covers the pixels from floor(i n / m) up to but excluding ceil((i + 1) n / m).
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
-/// How values between pixels are computed: as the nearest pixel's value, or as the mean of the four
-/// nearest, weighted by distance.
+/// How values between pixels are computed: as the value of the nearest pixel, or as the mean of the
+/// four nearest pixels, weighted by distance.
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
-  Interpolation mode = Interpolation::nearest;  ///< explained at interpolate()
-  /// With mode bilinear: whether the centres of the corner pixels of x and of the result are
-  /// aligned, instead of the edges of the images.
+  Interpolation mode = Interpolation::nearest;  ///< see interpolate()
+  /// For bilinear: if true, aligns the centres of the corner pixels of x and the result; if false,
+  /// the edges of the two images.
   bool align_corners = false;
 };
-/// x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest copies
-/// pixel floor(i r) to pixel i, with r = n / m and the product rounded to float32, so that it may be
-/// the pixel before floor(i n / m); bilinear interpolates between the two nearest pixel centres,
-/// without antialiasing when the image shrinks.
+/// Returns x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest
+/// copies pixel floor(i r) to pixel i, where r = n / m and i r is rounded to float32. Because of
+/// this rounding it may copy the pixel before floor(i n / m). Bilinear interpolates between the two
+/// nearest pixel centres of an axis, without antialiasing when the image shrinks.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
 }  // namespace gradus

@@ -6,11 +6,12 @@
 namespace gradus {
 
 /// Rotates each pair (x_2i, x_2i+1) of the first `heads` heads by an angle that depends on i and on
-/// the position, and leaves the other heads unchanged: x (..., T, N, D) with T positions, N heads
-/// and D even -> the same shape. positions (T, D), of x's dtype, holds the sine and then the cosine
-/// of each angle, as nn::sinusoidal_positions returns them; it gets no gradient. The dot product of
-/// a rotated query and a rotated key depends on their positions only by the difference. (Some
-/// libraries rotate (x_i, x_i+D/2) instead; the rows of their weights are in a different order.)
+/// the position, and leaves the other heads unchanged: x (..., T, N, D), with T positions, N heads
+/// and even D -> the same shape. positions (T, D) has x's dtype and gets no gradient. Columns 2i
+/// and 2i+1 hold the sine and the cosine of the angle of pair i, as returned by
+/// nn::sinusoidal_positions. The dot product of a rotated query and a rotated key depends on the
+/// difference of their positions only. (Some libraries rotate (x_i, x_i+D/2) instead, so the rows
+/// of their weights have another order.)
 Tensor rotary(const Tensor& x, const Tensor& positions, int64_t heads);
 
 }  // namespace gradus

@@ -259,7 +259,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
   return y;
 }
 
-Tensor core::stack(const std::vector<Tensor>& tensors, int64_t dim) {
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   check(!tensors.empty(), "stack: expected at least one tensor");
   const int axis = normalize_dim("stack", dim, tensors[0].rank() + 1);
   std::vector<Tensor> rows;

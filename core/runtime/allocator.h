@@ -1,15 +1,15 @@
 #pragma once
-// Memory: 64-byte aligned blocks from a caching allocator. Freed blocks are kept for reuse, so
-// after its first step a training loop allocates nothing from the system; the C library would
-// return large blocks to the system and fault their memory in again, page by page.
+// Memory: 64-byte aligned blocks from a caching allocator. Freed blocks are kept for reuse, so a
+// training loop allocates nothing from the system after its first step. The C library would return
+// large blocks to the system and fault their memory in again, page by page.
 //
 // Live and cached memory together stay below 5/4 of the recent peak of live memory plus 16 MB, even
-// if shapes vary from step to step. The recent peak is that of some dozens of training steps: the
-// time in which 64 to 128 times as many bytes as that peak are freed. So when a small model runs
-// after a large one, the large one's memory returns to the system after a while;
-// release_cached_memory() returns it at once.
+// if shapes vary from step to step. "Recent" means the last few dozen training steps: the time in
+// which 64 to 128 times as many bytes as the peak are freed. If a small model runs after a large
+// one, the memory of the large one returns to the system after that time. release_cached_memory()
+// returns it at once.
 //
-// A forked child may continue to use gradus, with its own threads.
+// A forked child process may continue to use gradus, with its own threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,17 +18,17 @@
 
 namespace gradus {
 
-/// Memory held by the allocator, in bytes (rounded up to its block sizes).
+/// Memory held by the allocator, in bytes, rounded up to the allocator's block sizes.
 struct MemoryStats {
   int64_t live = 0;                ///< in use by tensors
   int64_t peak = 0;                ///< maximum of `live` since reset_peak_memory()
   int64_t cached = 0;              ///< freed and kept for reuse
   int64_t system_allocations = 0;  ///< number of allocations from the system
 };
-/// The current statistics, over all threads.
+/// Returns the current statistics of all threads together.
 MemoryStats memory_stats();
 
-/// Sets the peak to the memory live now.
+/// Sets the peak to the current `live`.
 void reset_peak_memory();
 
 /// Returns the cached blocks to the system.
@@ -37,7 +37,7 @@ void release_cached_memory();
 /// Returns n * size, the bytes of n elements. Throws Error if n is negative or too large.
 int64_t array_bytes(int64_t n, int64_t size);
 
-/// A block of memory shared by the tensors that view it. Under a sanitizer blocks are not cached,
+/// A block of memory shared by the tensors that view it. Under a sanitizer, blocks are not cached,
 /// so that overruns are detected.
 class Storage {
  public:
@@ -50,13 +50,14 @@ class Storage {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  /// Pointer to the first byte, aligned to 64 bytes unless the memory has an `owner`.
+  /// Returns a pointer to the first byte, aligned to 64 bytes unless the memory has an `owner`.
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }  ///< the size given to the constructor
-  /// Whether the memory has an `owner`, who may read it after the last tensor has let go.
+  /// Returns whether the memory has an `owner`, which may read it after the last tensor is
+  /// destroyed.
   bool has_owner() const { return owner_ != nullptr; }
 
-  /// Number of in-place changes so far. Backward compares it with the number at the time when a
+  /// Number of in-place changes so far. Backward compares it with the value at the time when a
   /// tensor was saved.
   uint64_t version = 0;
 

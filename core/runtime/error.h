@@ -1,5 +1,5 @@
 #pragma once
-// Errors: one exception type for every bad input, with a one-sentence message.
+// Errors: one exception type for all bad input, with a message of one sentence.
 
 #include <locale>
 #include <sstream>
@@ -9,7 +9,7 @@
 namespace gradus {
 
 /// The only exception type that gradus throws. The message opens with the operation and says what
-/// was expected and what it got.
+/// was expected and what was given.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -17,12 +17,12 @@ class Error : public std::runtime_error {
 
 namespace core {
 
-/// A text whose numbers are written the same whatever std::locale the program has set.
+/// A text stream that formats numbers in the same way under every std::locale.
 struct Text : std::ostringstream {
   Text() { imbue(std::locale::classic()); }
 };
 
-/// Throws Error. Its message is the parts, printed one after the other.
+/// Throws Error. The message is the concatenation of all parts.
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   Text message;
@@ -30,7 +30,7 @@ template <class... Parts>
   throw Error(message.str());
 }
 
-/// Throws Error as fail() does, unless `ok`.
+/// Throws Error with the parts as its message if `ok` is false.
 template <class... Parts>
 void check(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

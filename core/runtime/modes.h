@@ -1,26 +1,26 @@
 #pragma once
-// Modes: per-thread switches set by scope objects. The workers of a parallel loop see the modes of
+// Modes: switches per thread, set by scope objects. The workers of a parallel loop use the modes of
 // the thread that runs the loop.
 
 namespace gradus {
 
 namespace core {
 
-/// A thread's switches; the values here hold while no scope is open.
+/// The switches of one thread. The initial values hold while no scope is open.
 struct Modes {
   bool grad = true;          ///< ops are recorded for backward
   bool eval = false;         ///< layers behave as in evaluation
   bool anomaly = false;      ///< ops and their backward rules check for NaN and infinities
-  bool composed = false;     ///< ops with kernels of their own are computed from basic ops
+  bool composed = false;     ///< fused ops are computed from basic ops
   bool bfloat16 = false;     ///< float32 products round their operands to bfloat16
-  bool recomputing = false;  ///< backward runs a function of recompute() again
+  bool recomputing = false;  ///< backward is running a function of recompute() again
 };
 
-/// The calling thread's switches.
+/// Returns the switches of the calling thread.
 Modes& modes();
 
-/// Sets one switch for its lifetime. Scopes may end in any order: of those that set the same
-/// switch, the newest one alive decides. Must be destroyed on the thread that created it.
+/// Sets one switch during its lifetime. Scopes may end in any order: the newest scope alive decides
+/// the value of its switch. A scope must be destroyed on the thread that created it.
 class ModeScope {
  public:
   ModeScope(bool Modes::*mode, bool value);
@@ -36,41 +36,43 @@ class ModeScope {
 
 }  // namespace core
 
-/// Whether ops on this thread record gradients.
+/// Returns whether ops on this thread record gradients.
 inline bool grad_enabled() { return core::modes().grad; }
-/// Whether layers on this thread behave as in training (dropout is on), which is the default.
+/// Returns whether layers on this thread behave as in training (dropout is on). This is the
+/// default.
 inline bool is_training() { return !core::modes().eval; }
-/// Whether backward is running a function of recompute() again on this thread. A layer that changes
-/// a state of its own at each call, such as a running mean, leaves it alone then.
+/// Returns whether backward is running a function of recompute() again on this thread. A layer that
+/// updates its own state at each call, such as a running mean, must not do so then.
 inline bool recomputing() { return core::modes().recomputing; }
 
-/// For its lifetime, ops on this thread record gradients (true) or do not (false).
+/// Makes ops on this thread record gradients (true) or not (false) during its lifetime.
 struct GradMode : core::ModeScope {
   [[nodiscard]] explicit GradMode(bool on) : ModeScope(&core::Modes::grad, on) {}
 };
 
-/// For its lifetime, no gradients are recorded on this thread.
+/// Turns off the recording of gradients on this thread during its lifetime.
 struct NoGrad : GradMode {
   [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
-/// For its lifetime, layers on this thread behave as in evaluation (true: dropout is off) or as in
-/// training (false).
+/// Makes layers on this thread behave as in evaluation (true: dropout is off) or as in training
+/// (false) during its lifetime.
 struct EvalMode : core::ModeScope {
   [[nodiscard]] explicit EvalMode(bool on = true) : ModeScope(&core::Modes::eval, on) {}
 };
 
-/// For its lifetime, checks each op recorded on this thread and each backward rule: throws Error
+/// Checks each op recorded on this thread and each backward rule during its lifetime. Throws Error,
 /// naming the first op that computed a NaN or an infinity from finite values, forward or backward.
 struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };
 
-/// For its lifetime, float32 matrix products on this thread round their operands to bfloat16 and add
-/// up in float32, at nearly twice the speed on processors with AVX512_BF16: those of matmul, linear
-/// layers and recurrent layers, and those of their gradients, whenever these are computed. All else
-/// stays float32, products in attention, in convolutions, in Muon and of a matrix with a vector
-/// included. On other processors nothing changes; build_info() says which it is.
+/// During its lifetime, float32 matrix products on this thread round their operands to bfloat16 and
+/// add up in float32. With AVX512_BF16 this is nearly twice as fast; on other processors the scope
+/// has no effect (build_info() reports which applies). It affects the products of matmul, linear
+/// layers and recurrent layers, and those of their gradients, even if backward runs after the scope
+/// has ended. All other computation stays float32: products in attention, convolutions and Muon,
+/// and products of a matrix and a vector.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

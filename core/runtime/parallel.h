@@ -1,11 +1,11 @@
 #pragma once
-// Threads and vector loops: the only file in gradus that starts threads or uses OpenMP. The public
-// part is threads.h.
+// Threads and vector loops. This is the only file in gradus that starts threads or uses OpenMP.
+// threads.h is the public part.
 //
-// The threads are a pool instead of an OpenMP team: the thread that calls a loop works through the
-// chunks itself and does not wait for threads that have not started. So a loop is never slower than
-// on one thread, while a team's barrier waits until every thread has been scheduled: up to 30 ms
-// per loop, measured, when other programs use the processors.
+// The threads are a pool, not an OpenMP team. The thread that calls a loop works through the chunks
+// itself and does not wait for threads that have not started, so a loop is never slower than on one
+// thread. The barrier of a team waits until every thread has been scheduled, which was measured to
+// take up to 30 ms per loop when other programs use the processors.
 
 #include <omp.h>
 
@@ -20,9 +20,10 @@
 
 namespace gradus {
 
-/// For its lifetime, this thread rounds to nearest, traps nothing and flushes denormals to zero
-/// (x86: FTZ and DAZ; aarch64: FZ), as every thread of a parallel loop does. Restores the previous
-/// mode afterwards and, on x86, the previous record of floating-point exceptions.
+/// During its lifetime, this thread rounds to nearest, traps no floating-point exception and
+/// flushes denormals to zero (x86: FTZ and DAZ; aarch64: FZ). Every thread of a parallel loop has
+/// such a scope. The destructor restores the previous mode and, on x86, the previous exception
+/// flags.
 class FlushDenormals {
  public:
 #if defined(__x86_64__)
@@ -36,7 +37,7 @@ class FlushDenormals {
 #elif defined(__aarch64__)
   FlushDenormals() {
     asm volatile("mrs %0, fpcr" : "=r"(mode_));
-    asm volatile("msr fpcr, %0" ::"r"(1ull << 24));  // FZ alone
+    asm volatile("msr fpcr, %0" ::"r"(1ull << 24));  // FZ only
   }
   ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(mode_)); }
 #endif
@@ -52,15 +53,15 @@ class FlushDenormals {
 };
 
 namespace internal {
-/// How many chunks the parallel loops of this process have run, and how many of them by another
-/// thread than the one in whose share they lay: their data may have had to move between cores.
+/// How many chunks the parallel loops of this process have run, and how many of these ran on
+/// another thread than planned. The data of such a chunk may have had to move between cores.
 struct ChunkCounts {
   int64_t run = 0, moved = 0;
 };
 ChunkCounts chunk_counts();
 }  // namespace internal
 
-/// Calls f(i) for i in [0, n) in one vector loop; iterations must be independent. simd_for is
+/// Calls f(i) for i in [0, n) in one vector loop. Iterations must be independent. simd_for is
 /// always inlined and takes f by value: through a reference, the loop would reload the pointers
 /// that f captures for each element.
 template <class F>
@@ -69,8 +70,8 @@ template <class F>
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-/// The sum of f(i) for i in [0, n) in one vector loop. A flat float32 sum loses digits as n grows:
-/// for more than a few thousand elements use blocked_sum.
+/// Returns the sum of f(i) for i in [0, n), computed in one vector loop. A single float32 sum loses
+/// digits as n grows: for more than a few thousand elements use blocked_sum.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_sum(int64_t n, F f) {
   T s{};
@@ -79,8 +80,8 @@ template <class T, class F>
   return s;
 }
 
-/// The sum of f(i) for i in [0, n), for any n: vector loops over blocks, whose sums are added in
-/// double.
+/// Returns the sum of f(i) for i in [0, n), for any n. Blocks are summed in vector loops, and the
+/// block sums are added in double.
 template <class T, class F>
 [[gnu::always_inline]] inline double blocked_sum(int64_t n, F f) {
   constexpr int64_t block = 1024;
@@ -91,7 +92,7 @@ template <class T, class F>
   return total;
 }
 
-/// blocked_sum for pairs f(i): the sums of the first and of the second members.
+/// Returns the sums of f(i).first and of f(i).second for i in [0, n), computed like blocked_sum.
 template <class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> blocked_sums(int64_t n, F f) {
   constexpr int64_t block = 1024;
@@ -110,7 +111,8 @@ template <class T, class F>
   return {firsts, seconds};
 }
 
-/// The maximum of `start` and f(i) for i in [0, n), in one vector loop. Ignores NaN.
+/// Returns the maximum of `start` and f(i) for i in [0, n), computed in one vector loop. Ignores
+/// NaN.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_max(int64_t n, T start, F f) {
   T m = start;
@@ -119,7 +121,8 @@ template <class T, class F>
     const T v = f(i);
     m = v > m ? v : m;
   }
-  // OpenMP may initialise a max reduction with the lowest finite number (clang's does).
+  // OpenMP may start a max reduction from the lowest finite number (clang does) instead of
+  // -infinity.
   if (m == std::numeric_limits<T>::lowest()) {
     m = start;
     for (int64_t i = 0; i < n; ++i) m = f(i) > m ? f(i) : m;
@@ -127,8 +130,8 @@ template <class T, class F>
   return m;
 }
 
-/// Runs f with OpenMP limited to one thread on this thread, so that an OpenMP BLAS starts no team;
-/// restores the setting afterwards.
+/// Runs f while OpenMP is limited to one thread for the calling thread, so that a BLAS built on
+/// OpenMP starts no team. Restores the setting afterwards.
 template <class F>
 void with_single_openmp_thread(F&& f) {
   const int before = omp_get_max_threads();

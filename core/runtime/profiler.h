@@ -12,15 +12,16 @@ class ProfileScope;
 
 /// The cost of one op while a Profile was open.
 struct ProfileRow {
-  std::string op;                          ///< name
+  std::string op;                          ///< the op's name
   int64_t calls = 0;                       ///< forward calls
   double forward_ms = 0, backward_ms = 0;  ///< total time
-  double flops = 0, bytes = 0;  ///< FLOPs of matrix products; bytes moved, as ops report them
+  double flops = 0, bytes = 0;  ///< FLOPs of matrix products; bytes moved, as reported by the op
 };
 
-/// For its lifetime, records the time of each op called on this thread and of each backward rule.
-/// Nested ops count towards the outermost one only. Of nested profiles only the innermost records;
-/// they may end in any order, on the thread that created them.
+/// Records the time of each op called on this thread and of each backward rule during its lifetime.
+/// The time of an op that is called by another op counts towards the outer op. If several profiles
+/// are open, only the newest records. Profiles may end in any order, on the thread that created
+/// them. Example:
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:
@@ -28,9 +29,9 @@ class Profile {
   ~Profile();
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
-  /// One row per op, the most expensive first.
+  /// Returns one row per op, the most expensive first.
   std::vector<ProfileRow> rows() const;
-  /// Formats the rows as a table: op, calls, ms forward, ms backward, GFLOP/s, GB/s, share.
+  /// Returns the rows as a table: op, calls, ms forward, ms backward, GFLOP/s, GB/s, share.
   std::string table() const;
 
  private:
@@ -41,8 +42,8 @@ class Profile {
   std::map<std::string, ProfileRow, std::less<>> rows_;
 };
 
-/// Attributes the time of its own lifetime to op `name` in this thread's innermost Profile; without
-/// a Profile it costs a test of a thread-local pointer.
+/// Attributes the time of its lifetime to the op `name` in this thread's innermost Profile. Without
+/// a Profile its only cost is a test of a thread-local pointer.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, bool backward = false) {
@@ -53,14 +54,14 @@ class ProfileScope {
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
-  /// Adds to the FLOPs and bytes of the outermost open scope's op.
+  /// Adds to the FLOPs and bytes of the op of the outermost open scope.
   static void count(double flops, double bytes) {
     if (current_) add(flops, bytes);
   }
 
  private:
   friend class Profile;
-  static inline thread_local constinit Profile* current_ = nullptr;  // the innermost one
+  static inline thread_local constinit Profile* current_ = nullptr;  // the innermost profile
 
   static void add(double flops, double bytes);
   void begin(const char* name, bool backward);

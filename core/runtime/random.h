@@ -1,6 +1,6 @@
 #pragma once
-// Random numbers from a counter-based generator: the number drawn for element i depends only on
-// (seed, counter, i), so it is the same at any thread count.
+// Random numbers from a counter-based generator. The number for element i depends only on (seed,
+// counter, i), so it is the same at any thread count.
 // Philox4x32-10: Salmon, Moraes, Dror, Shaw 2011, "Parallel Random Numbers: As Easy as 1, 2, 3".
 
 #include <array>
@@ -8,16 +8,18 @@
 
 namespace gradus {
 
-/// The source of a random op's numbers: a seed and the first counter of the op's range.
+/// Determines the random numbers of one op: a seed and the first counter of the op's range.
 struct RandomKey {
   uint64_t seed = 0;     ///< selects the stream
   uint64_t counter = 0;  ///< the counter of the first block of four words
 };
 
-/// Philox4x32-10: returns four random 32-bit words, a bijection of the counter for each key.
+/// Philox4x32-10: returns four random 32-bit words. For each key this is a bijection of the
+/// counter.
 inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                           std::array<uint32_t, 2> key) {
-  // 32-bit words in 64-bit variables, so that a loop over blocks vectorises without conversions.
+  // The 32-bit words are held in 64-bit variables, so that a loop over blocks vectorises without
+  // conversions.
   constexpr uint64_t word = 0xFFFFFFFFu;
   uint64_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   uint64_t k0 = key[0], k1 = key[1];
@@ -34,8 +36,8 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
           static_cast<uint32_t>(c3)};
 }
 
-/// Returns the four random words of block number `block` of an op's range: those of Philox with
-/// counter key.counter + block and key key.seed.
+/// Returns the four random words of block number `block` of an op: Philox's words for counter
+/// key.counter + block and key key.seed.
 inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
   const uint64_t counter = key.counter + block;
   return philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0},
@@ -43,12 +45,12 @@ inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
 }
 
 namespace core {
-/// A stream of random keys. Its state is two integers that can be saved and restored.
+/// A stream of random keys. Its state, two integers, can be saved and restored.
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
-  /// Returns a key for an op that draws `numbers` 32-bit words and advances the stream past them,
-  /// in whole blocks of four. Throws Error if `numbers` is negative.
+  /// Returns a key for an op that draws `numbers` 32-bit words. Advances the stream past these
+  /// words, rounded up to blocks of four. Throws Error if `numbers` is negative.
   RandomKey reserve(int64_t numbers);
   RandomKey state() const { return state_; }  ///< the seed and the counter of the next key
   /// Restores a state returned by state().
@@ -59,16 +61,17 @@ class Generator {
 };
 }  // namespace core
 
-/// The calling thread's generator, the default source of every random op. Threads start with
-/// different seeds, assigned in the order in which they first draw; call manual_seed on each thread
-/// for numbers that do not depend on that order.
+/// Returns the calling thread's generator, the default source of every random op. Each thread gets
+/// another seed, in the order in which threads first use their generator. For numbers that do not
+/// depend on this order, call manual_seed on each thread.
 core::Generator& default_generator();
 
 /// Seeds the calling thread's generator.
 void manual_seed(uint64_t seed);
 
 ///@{
-/// A uniform number in [0, 1) with 24 (float) or 53 (double) random bits, from one or two words.
+/// Returns a uniform number in [0, 1) with 24 (float) or 53 (double) random bits, from one or two
+/// words.
 inline float uniform_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 inline double uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>(((static_cast<uint64_t>(high) << 32) | low) >> 11) * 0x1p-53;

@@ -1,11 +1,12 @@
 #pragma once
-// Loops over several threads.
+// Loops that run on several threads.
 //
-// parallel_for splits [0, n) into chunks of a size fixed by the caller, whatever the number of
-// threads, so a chunk always computes the same bits. Sums over chunks are combined in chunk order.
-// Bodies work on raw pointers. While a loop runs, its threads round to nearest, trap no
-// floating-point exception and flush denormals to zero (one denormal gradient costs as much as a
-// hundred normal ones); the caller's floating-point mode is restored afterwards.
+// parallel_for splits [0, n) into chunks. The caller fixes the chunk size, so it does not depend on
+// the number of threads, and a chunk always computes the same bits. Sums over chunks are combined
+// in chunk order. Loop bodies work on raw pointers. While a loop runs, its threads round to
+// nearest, trap no floating-point exception and flush denormals to zero, since one denormal
+// gradient costs as much as a hundred normal ones. The caller's floating-point mode is restored
+// afterwards.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,30 +14,30 @@
 
 namespace gradus {
 
-/// The number of threads gradus uses: the value passed to set_num_threads, by default OpenMP's
-/// (OMP_NUM_THREADS, else the number of processors), at most 1024.
+/// Returns the number of threads that gradus uses: the value passed to set_num_threads, or by
+/// default OpenMP's (OMP_NUM_THREADS if set, else the number of processors). It is at most 1024.
 int num_threads();
 
-/// Sets the number of threads gradus uses; OpenMP's own setting is unchanged. Throws Error unless
-/// 1 <= n <= 1024.
+/// Sets the number of threads that gradus uses. OpenMP's own setting is unchanged. Throws Error
+/// unless 1 <= n <= 1024.
 void set_num_threads(int n);
 
-/// Whether the caller is inside a loop that gradus runs on several threads, or an OpenMP parallel
-/// region.
+/// Returns whether the caller is inside a loop that gradus runs on several threads, or inside an
+/// OpenMP parallel region.
 bool in_parallel_region();
 
 namespace detail {
 
-/// Calls chunk(context, c) for c in [0, chunks); see parallel_for.
+/// Calls chunk(context, c) for c in [0, chunks) as described at parallel_for.
 void run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context);
 
 }  // namespace detail
 
 /// Calls body(begin, end) for each chunk [begin, end) of [0, n), on up to num_threads() threads.
-/// Chunks have `grain` elements, the last one may have fewer. Runs on this thread alone if there is
-/// one chunk, if this thread is already in a parallel region, or while another thread's loop uses
-/// the workers. A chunk should take at least 10 microseconds, such as 16,384 additions. Rethrows
-/// the first exception thrown by a body.
+/// Chunks have `grain` elements; the last chunk may have fewer. The loop runs on the calling thread
+/// only if there is one chunk, if this thread is already in a parallel region, or while the loop of
+/// another thread uses the workers. A chunk should take at least 10 microseconds, for example
+/// 16,384 additions. Rethrows the first exception thrown by a body.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   if (n <= 0) return;
@@ -48,7 +49,7 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
       &chunk);
 }
 
-/// As parallel_for, but calls body(i) for each i in [0, n).
+/// Calls body(i) for each i in [0, n), in chunks of `grain` elements like parallel_for.
 template <class Body>
 void parallel_for_each(int64_t n, int64_t grain, const Body& body) {
   parallel_for(n, grain, [&](int64_t begin, int64_t end) {

@@ -1,6 +1,6 @@
 #pragma once
-// Checks of an op's arguments. Each throws Error with a message that opens with the op and says
-// what the op expected and what it got.
+// Checks of an op's arguments. Each check throws Error with a message that opens with the op and
+// says what the op expected and what it was given.
 
 #include <initializer_list>
 
@@ -12,8 +12,8 @@ class Tensor;
 
 namespace core {
 
-/// One axis of an expected shape: an exact size; or a name such as "B", for any size (the same at
-/// every recurrence of the name). "...", allowed once, stands for any number of axes.
+/// One axis of an expected shape: an exact size, or a name such as "B" for any size. A name that
+/// recurs stands for the same size each time. "...", allowed once, stands for any number of axes.
 class Dim {
  public:
   Dim(const char* name) : name_(name) {}
@@ -27,8 +27,9 @@ class Dim {
   int64_t size_ = 0;
 };
 
-/// Throws Error unless x is defined and has the axes `dims`; the message calls x `what`. For an x
-/// of shape (3, 4), check_shape("gru", "x", x, {"B", "T", 64}) throws Error with the message
+/// Throws Error unless x is defined and has the axes `dims`. The message calls x `what`. For
+/// example, for an x of shape (3, 4), check_shape("gru", "x", x, {"B", "T", 64}) throws Error with
+/// the message
 ///   gru: expected x (B, T, 64), got (3, 4)
 void check_shape(const char* op, const char* what, const Tensor& x,
                  std::initializer_list<Dim> dims);

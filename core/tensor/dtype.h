@@ -1,5 +1,5 @@
 #pragma once
-// Dtype: the element types of tensors, and dispatch from a Dtype to a C++ type.
+// Dtype: the element types of tensors, and calls of a function with the C++ type of a Dtype.
 
 #include <cmath>
 #include <concepts>
@@ -13,8 +13,8 @@
 
 namespace gradus {
 
-/// An element type: float, double, int64_t or bool; or bfloat16 or int8, for weights in less memory
-/// (Tensor::to).
+/// The type of a tensor's elements: float, double, int64_t or bool. bfloat16 and int8 are for
+/// weights that take less memory (Tensor::to).
 enum class Dtype : uint8_t { float32, float64, int64, boolean, bfloat16, int8 };
 
 ///@{
@@ -27,7 +27,7 @@ inline constexpr Dtype bfloat16 = Dtype::bfloat16;
 inline constexpr Dtype int8 = Dtype::int8;
 ///@}
 
-/// The dtype's name: "float32", "float64", "int64", "bool", "bfloat16" or "int8".
+/// Returns the dtype's name: "float32", "float64", "int64", "bool", "bfloat16" or "int8".
 inline const char* name_of(Dtype dtype) {
   constexpr const char* names[] = {"float32", "float64", "int64", "bool", "bfloat16", "int8"};
   const auto i = static_cast<size_t>(dtype);
@@ -36,43 +36,44 @@ inline const char* name_of(Dtype dtype) {
 /// Prints name_of(dtype).
 inline std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << name_of(dtype); }
 
-/// Bytes per element; of int8 without its scales.
+/// Returns the number of bytes per element. For int8 it does not include the scales.
 inline int64_t size_of(Dtype dtype) {
   constexpr int64_t sizes[] = {4, 8, 8, 1, 2, 1};
   return sizes[static_cast<size_t>(dtype)];
 }
-/// Whether the dtype is float32 or float64; only these have gradients.
+/// Returns whether the dtype is float32 or float64. Only these have gradients.
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
-/// Whether the dtype is bfloat16 or int8. Only linear, feed_forward, embedding and to() read these.
+/// Returns whether the dtype is bfloat16 or int8. Only linear, feed_forward, embedding and to()
+/// read such tensors.
 inline bool is_compressed(Dtype dtype) { return dtype == Dtype::bfloat16 || dtype == Dtype::int8; }
 
-/// Throws Error, its message opening with `op`, if the dtype is int64 and `value` has a fraction,
-/// is NaN or is out of int64's range.
+/// Throws Error if the dtype is int64 and `value` has a fraction, is NaN or is out of int64's
+/// range. The message opens with `op`.
 inline void check_number(const char* op, Dtype dtype, double value) {
   const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
   core::check(dtype != Dtype::int64 || whole, op, ": ", value, " is not an int64");
 }
 
-/// The C++ element types.
+/// The C++ types of elements.
 template <class T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, int64_t> ||
     std::same_as<T, bool>;
 
-/// The dtype of a C++ type: dtype_of<float> is float32.
+/// The dtype of a C++ type, for example float32 for float.
 template <Element T>
 inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
                                   : std::same_as<T, double>  ? float64
                                   : std::same_as<T, int64_t> ? int64
                                                              : boolean;
 
-/// Converts v to To, truncating fractions as a cast does. Throws Error, its message opening with
-/// `op`, if To is an integer type other than bool and v is NaN or out of To's range.
+/// Converts v to To. Fractions are truncated, as by a cast. Throws Error if To is an integer type
+/// other than bool and v is NaN or out of To's range. The message opens with `op`.
 template <class To, class From>
 To number_as(const char* op, From v) {
   if constexpr (std::same_as<To, bool>) {
     return v != From{};
   } else if constexpr (std::integral<To> && std::floating_point<From>) {
-    // The bounds low <= v < above are powers of two (or 0), so From holds them exactly.
+    // The bounds in low <= v < above are powers of two (or 0), so they are exact in From.
     constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From above = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
     const From whole = std::trunc(v);
@@ -93,8 +94,8 @@ struct TypeTag {
   using type = T;  ///< the type itself
 };
 
-/// Calls f(TypeTag<float>) or f(TypeTag<double>); throws Error, its message opening with `op`, for
-/// other dtypes. Example:
+/// Calls f(TypeTag<float>) or f(TypeTag<double>). Throws Error for other dtypes; the message opens
+/// with `op`. Example:
 ///   dispatch_floating("exp", x.dtype(), [&]<class T>(TypeTag<T>) { ... x.data<T>() ... });
 template <class F>
 decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
@@ -103,14 +104,14 @@ decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
   return f(TypeTag<double>{});
 }
 
-/// As dispatch_floating, for float, double and int64_t.
+/// Like dispatch_floating, for float, double and int64_t.
 template <class F>
 decltype(auto) dispatch_number(const char* op, Dtype dtype, F&& f) {
   if (dtype == Dtype::int64) return f(TypeTag<int64_t>{});
   return dispatch_floating(op, dtype, std::forward<F>(f));
 }
 
-/// As dispatch_floating, for every dtype.
+/// Like dispatch_floating, for float, double, int64_t and bool.
 template <class F>
 decltype(auto) dispatch_any(Dtype dtype, F&& f) {
   if (dtype == Dtype::boolean) return f(TypeTag<bool>{});

@@ -1,12 +1,12 @@
 #pragma once
-// Iteration over several strided arrays of one shape, in row-major order.
+// Iterates over several strided arrays of the same shape in row-major order.
 
 #include "gradus/core/tensor/shape.h"
 
 namespace gradus::internal {
 
-/// N offsets that advance together through a shape, `sizes`, each with its own strides. `sizes` and
-/// `strides` must outlive the odometer. Example, which copies x to y:
+/// N offsets that advance together through the shape `sizes`, each with its own strides. `sizes`
+/// and `strides` must outlive the odometer. This example copies x to y:
 ///   Odometer<2> at(shape, {&x_strides, &y_strides});
 ///   for (int64_t i = 0; i < shape.numel(); ++i, at.next()) y[at.offset[1]] = x[at.offset[0]];
 template <int N>
@@ -14,7 +14,7 @@ class Odometer {
  public:
   std::array<int64_t, N> offset{};
 
-  /// Starts at the element of row-major index `start`.
+  /// Starts at the element with row-major index `start`.
   Odometer(const Shape& sizes, const std::array<const Shape*, N>& strides, int64_t start = 0)
       : sizes_(sizes), strides_(strides) {
     for (int axis = sizes.size() - 1; axis >= 0 && start > 0; --axis) {
@@ -24,7 +24,7 @@ class Odometer {
     }
   }
 
-  /// Moves to the next element, or from the last back to the first.
+  /// Moves to the next element, or from the last element back to the first.
   void next() {
     for (int axis = sizes_.size() - 1; axis >= 0; --axis) {
       int64_t& i = index_[static_cast<size_t>(axis)];

@@ -83,7 +83,7 @@ void Segment::check_unchanged() const {
 std::vector<Tensor> Segment::run_again() const {
   const ModeScope grad(&Modes::grad, modes_.grad), eval(&Modes::eval, modes_.eval),
       anomaly(&Modes::anomaly, modes_.anomaly), composed(&Modes::composed, modes_.composed),
-      recomputing(&Modes::recomputing, true);
+      bfloat16(&Modes::bfloat16, modes_.bfloat16), recomputing(&Modes::recomputing, true);
   const RandomScope random(random_);
   return f_(inputs_);
 }

@@ -1,9 +1,9 @@
 #pragma once
-// How recompute() works. A function's first run records its graph as usual; then the nodes drop what
-// they have saved and refer to a Segment instead. When the engine first reaches one of them, the
-// segment runs the function again, compares the new nodes with the old ones, moves what the new ones
-// have saved to the old ones, and discards the new graph. So pruned passes, hooks and gradients of
-// gradients see one graph, as they do without recompute().
+// How recompute() works. The first run of the function records its graph as usual. Then its nodes
+// drop their saved tensors and refer to a Segment instead. When the engine first reaches one of
+// these nodes, the segment runs the function again and compares the new nodes with the old ones. It
+// moves the saved tensors of the new nodes to the old nodes and discards the new graph. Pruned
+// passes, hooks and gradients of gradients therefore see one graph, as without recompute().
 
 #include <unordered_map>
 
@@ -13,17 +13,18 @@
 
 namespace gradus::internal {
 
-/// For its lifetime, lists what this thread records. So do the recordings around it.
+/// Lists the ops that this thread records during its lifetime. If recordings are nested, each of
+/// them lists the ops.
 class Recording {
  public:
   struct Op {
     std::weak_ptr<Node> node;
     std::vector<std::weak_ptr<TensorImpl>> outputs;
   };
-  /// An input of a listed op that no listed op computed.
+  /// An input of a listed op that was not computed by a listed op.
   struct Outside {
     const char* op;
-    size_t input;  // its index
+    size_t input;  // the input's index
     Shape shape;
     std::weak_ptr<Storage> storage;
     uint64_t version;
@@ -45,7 +46,7 @@ class Recording {
             const std::vector<Tensor>& outputs);
   static inline thread_local constinit Recording* current_ = nullptr;
   Recording* const outer_;
-  uint64_t first_ = 0;  // the first op's number
+  uint64_t first_ = 0;  // number of the first op's node
 };
 
 /// A call of recompute().
@@ -55,27 +56,27 @@ class Segment : public std::enable_shared_from_this<Segment> {
   Segment(Function f, std::vector<Tensor> inputs);
   /// Runs the function for the first time.
   std::vector<Tensor> run();
-  /// Runs the function again, and gives the nodes what they had saved. Throws Error if the two runs
-  /// differ or if a tensor that the first one read has been changed in place.
+  /// Runs the function again and gives the nodes their saved tensors back. Throws Error if the two
+  /// runs differ, or if a tensor that the first run read has been changed in place.
   void restore();
 
  private:
   using Nodes = std::vector<std::shared_ptr<Node>>;
-  using Counterparts = std::unordered_map<const Node*, std::shared_ptr<Node>>;  // old ones, by new
+  using Counterparts = std::unordered_map<const Node*, std::shared_ptr<Node>>;  // from new nodes
 
   void check_unchanged() const;
   std::vector<Tensor> run_again() const;
-  /// Returns the old node of each new one. Throws Error unless they are the same ops with the same
-  /// inputs.
+  /// Returns the old node of each new node. Throws Error unless both runs called the same ops with
+  /// the same inputs.
   Counterparts match(const Nodes& fresh) const;
-  /// Moves what the new nodes have saved to their counterparts.
+  /// Moves the saved tensors of the new nodes to their counterparts.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);
 
   Function f_;
   const std::vector<Tensor> inputs_;
-  std::vector<uint64_t> versions_;  // of the inputs
-  const Modes modes_;               // of the first run
-  const RandomKey random_;          // before the first run
+  std::vector<uint64_t> versions_;  // versions of the inputs
+  const Modes modes_;               // modes of the first run
+  const RandomKey random_;          // random state before the first run
   std::vector<std::weak_ptr<Node>> nodes_;
   std::vector<Recording::Outside> outside_;
 };

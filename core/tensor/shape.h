@@ -1,5 +1,5 @@
 #pragma once
-// Shape: the sizes (or strides) of a tensor's axes, stored inline so that metadata needs no
+// Shape: the sizes (or strides) of a tensor's axes, stored inline, so that a shape needs no memory
 // allocation.
 
 #include <algorithm>
@@ -17,14 +17,15 @@ namespace gradus {
 /// Maximum number of axes.
 inline constexpr int max_rank = 8;
 
-/// A short list of int64: sizes, strides or axes; at most max_rank entries. Prints as `(3, 4)`.
-/// Indices count from 0, or from the end with -1, -2, ...; an index out of range throws Error.
+/// A short list of int64 with at most max_rank entries: sizes, strides or axes. Prints as `(3, 4)`.
+/// Indices count from 0, or from the end with -1, -2, and so on. An index out of range throws
+/// Error.
 class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<int64_t> values) { assign(values.begin(), values.end()); }
   Shape(const std::vector<int64_t>& values) { assign(values.begin(), values.end()); }
-  /// `rank` entries, all equal to `value`.
+  /// Returns a shape of `rank` entries, all equal to `value`.
   static Shape filled(int rank, int64_t value) {
     Shape s;
     for (int i = 0; i < rank; ++i) s.push_back(value);
@@ -34,24 +35,24 @@ class Shape {
   int size() const { return rank_; }         ///< number of entries
   bool empty() const { return rank_ == 0; }  ///< whether there are no entries
   ///@{
-  /// Entry i.
+  /// Returns entry i.
   int64_t& operator[](int i) { return values_[index(i)]; }
   int64_t operator[](int i) const { return values_[index(i)]; }
   ///@}
   ///@{
-  /// The last entry.
+  /// Returns the last entry.
   int64_t& back() { return (*this)[-1]; }
   int64_t back() const { return (*this)[-1]; }
   ///@}
   ///@{
-  /// Iterators over the entries.
+  /// Iterate over the entries.
   int64_t* begin() { return values_.data(); }
   int64_t* end() { return values_.data() + rank_; }
   const int64_t* begin() const { return values_.data(); }
   const int64_t* end() const { return values_.data() + rank_; }
   ///@}
 
-  /// Appends an entry. Throws Error if there are max_rank already.
+  /// Appends an entry. Throws Error if there are already max_rank entries.
   void push_back(int64_t value) {
     core::check(rank_ < max_rank, "shape: more than ", max_rank, " axes");
     values_[static_cast<size_t>(rank_++)] = value;
@@ -70,24 +71,25 @@ class Shape {
     std::copy(entry + 1, end(), entry);
     --rank_;
   }
-  /// A copy with entry `at` set to `value`.
+  /// Returns a copy with entry `at` set to `value`.
   Shape with(int at, int64_t value) const {
     Shape s = *this;
     s[at] = value;
     return s;
   }
-  /// A copy without entry `at`.
+  /// Returns a copy without entry `at`.
   Shape without(int at) const {
     Shape s = *this;
     s.erase(at);
     return s;
   }
-  /// Compares ranks and entries.
+  /// Returns whether both have the same entries.
   bool operator==(const Shape& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
   }
 
-  /// The product of the entries: a tensor's number of elements. Throws Error if it overflows int64.
+  /// Returns the product of the entries: the number of elements of a tensor. Throws Error if it
+  /// overflows int64.
   int64_t numel() const {
     int64_t n = 1;
     bool overflow = false;
@@ -119,23 +121,23 @@ class Shape {
   int rank_ = 0;
 };
 
-/// An integer type other than bool. Axes may be given in any such type.
+/// An integer type other than bool. An axis may have any of these types.
 template <class T>
 concept WholeNumber = std::integral<T> && !std::same_as<T, bool>;
 
-/// One axis, counted from the last if negative. Not constructible from bool, so sort(x, true) does
+/// One axis, counted from the end if negative. It cannot be made from a bool, so sort(x, true) does
 /// not compile.
 class Axis {
  public:
   template <WholeNumber I>
   constexpr Axis(I axis) : axis_(static_cast<int64_t>(axis)) {}
-  constexpr operator int64_t() const { return axis_; }  ///< as given, so it may be negative
+  constexpr operator int64_t() const { return axis_; }  ///< as given; may be negative
 
  private:
   int64_t axis_;
 };
 
-/// The axes to reduce: one, several in braces, or (the default) all.
+/// The axes to reduce: one axis, several in braces, or by default all.
 struct Axes : Shape {
   Axes() = default;
   template <WholeNumber I>
@@ -150,29 +152,29 @@ struct KeepDim {
   template <std::same_as<bool> B>
   constexpr KeepDim(B value) : on(value) {}
 };
-/// The KeepDim that keeps the axes.
+/// Makes a reduction keep the reduced axes with size 1.
 inline constexpr KeepDim keepdim{true};
 
-/// The strides, in elements, of a row-major tensor of this shape.
+/// Returns the strides, in elements, of a row-major tensor of this shape.
 Shape contiguous_strides(const Shape& shape);
 
-/// Returns shape.numel(). Throws Error, its message opening with `op`, if a size is negative or the
-/// number of elements is too large.
+/// Returns shape.numel(). Throws Error if a size is negative or the number of elements is too
+/// large. The message opens with `op`.
 int64_t checked_numel(const char* op, const Shape& shape);
 
-/// The shape that a and b broadcast to by NumPy's rule: the last axes are aligned, and an axis of
-/// size 1 stretches to the other's size. Throws Error, its message opening with `op`, if they do
-/// not broadcast.
+/// Returns the shape to which a and b broadcast by NumPy's rule: the last axes are aligned, and an
+/// axis of size 1 is stretched to the size in the other shape. Throws Error if a and b do not
+/// broadcast; the message opens with `op`.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-/// The i-th element's index along each axis; elements are counted in row-major order.
+/// Returns the index along each axis of the i-th element in row-major order.
 Shape index_of(const Shape& shape, int64_t i);
 
-/// Converts a possibly negative axis (-1 is the last) to one in [0, rank). Throws Error, its
-/// message opening with `op`, if the axis is out of range.
+/// Returns an axis, which may be negative (-1 is the last), as an axis in [0, rank). Throws Error
+/// if the axis is out of range; the message opens with `op`.
 int normalize_dim(const char* op, int64_t dim, int rank);
 
-/// A height and a width; a single number sets both.
+/// A height and a width. A single number sets both.
 struct Size2d {
   int64_t height, width;  ///< in pixels
   Size2d(int64_t both) : height(both), width(both) {}

@@ -17,13 +17,13 @@ struct TensorImpl;
 
 struct ValuesAndIndices;  // gradus/core/ops/ordering.h
 
-/// A tensor. Copying a Tensor copies the handle, not the elements: both share storage, .grad and
-/// graph. A default-constructed Tensor is undefined; it can only be assigned to and asked whether
-/// it is defined().
+/// A tensor. Copying a Tensor copies the handle, not the elements: both handles share the storage,
+/// .grad and the graph. A default-constructed Tensor is undefined: it can only be assigned to, and
+/// defined() returns false.
 ///
 /// Views (transpose, slice, reshape where possible, ...) share the storage and are differentiable.
-/// Axes count from 0, or from the last with -1, -2, .... Every method throws Error on bad arguments
-/// before it changes anything.
+/// Axes count from 0, or from the end with -1, -2, and so on. On bad arguments every method throws
+/// Error before it changes anything.
 class Tensor {
  public:
   Tensor() = default;
@@ -32,39 +32,40 @@ class Tensor {
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
-  /// Makes this handle refer to another tensor. Not for temporaries: `x[0] = y` would change
-  /// nothing and does not compile; write x[0].copy_(y).
+  /// Makes this handle refer to another tensor. On a temporary it does not compile, because `x[0] =
+  /// y` would change nothing: write x[0].copy_(y).
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
 
   // ---- properties ----
   bool defined() const { return impl_ != nullptr; }  ///< false if default-constructed
   ///@{
-  /// The sizes of the axes: (3, 4) for three rows of four. A temporary tensor returns a copy.
+  /// Returns the sizes of the axes, for example (3, 4) for three rows of four elements. A temporary
+  /// tensor returns a copy.
   const Shape& shape() const&;
   Shape shape() const&& { return shape(); }
   ///@}
   ///@{
-  /// Strides in elements; 0 along an expanded axis.
+  /// Returns the strides in elements. The stride along an expanded axis is 0.
   const Shape& strides() const&;
   Shape strides() const&& { return strides(); }
   ///@}
   int rank() const { return shape().size(); }  ///< number of axes
-  /// The size of an axis.
+  /// Returns the size of an axis.
   int64_t size(int64_t dim) const;
   int64_t numel() const { return shape().numel(); }  ///< number of elements; 1 for rank 0
   Dtype dtype() const;                               ///< float32, float64, int64, ...
-  /// Whether the elements are in row-major order without gaps.
+  /// Returns whether the elements are in row-major order without gaps.
   bool is_contiguous() const;
-  /// Pointer to the first element. Throws Error if T is not the tensor's element type.
+  /// Returns a pointer to the first element. Throws Error if T is not the tensor's element type.
   template <class T>
   requires Element<std::remove_const_t<T>> T* data() const {
     return static_cast<T*>(raw_data(dtype_of<std::remove_const_t<T>>));
   }
 
   // ---- elements as C++ values ----
-  /// The element of a one-element tensor of any dtype, converted to T. Throws Error if T is an
-  /// integer type and the element is NaN or out of its range.
+  /// Returns the element of a one-element tensor of any dtype, converted to T. Throws Error if T is
+  /// an integer type and the element is NaN or out of T's range.
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
@@ -73,8 +74,8 @@ class Tensor {
       return number_as<T>("item", number_as<Wide>("item", *data<From>()));
     });
   }
-  /// The elements in row-major order, converted to T as item() does. T is float, double, bool or
-  /// any integer type.
+  /// Returns the elements in row-major order, each converted to T like item(). T is float, double,
+  /// bool or any integer type.
   template <class T>
   std::vector<T> to_vector() const {
     const Tensor x = detach().contiguous();
@@ -85,27 +86,27 @@ class Tensor {
     });
     return out;
   }
-  /// Formats the tensor for reading: nested brackets, aligned columns, large tensors abridged, then
-  /// dtype and shape.
+  /// Returns the tensor as text: nested brackets with aligned columns, shortened for large tensors,
+  /// followed by dtype and shape.
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
-  /// Converts to `dtype`. Conversion to int64 truncates and throws Error on NaN and values out of
-  /// range. A float32 tensor converts to bfloat16 and, if it is a matrix of finite elements, to
-  /// int8, for linear, feed_forward and embedding to read; these have no gradient.
+  /// Converts to `dtype`. Conversion to int64 truncates and throws Error on NaN and on values out
+  /// of range. A float32 tensor can become bfloat16. A float32 matrix of finite elements can become
+  /// int8. Both are read by linear, feed_forward and embedding, and have no gradient.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
-  /// A contiguous copy in new storage.
+  /// Returns a contiguous copy in new storage.
   Tensor clone() const;
 
   // ---- views (differentiable) ----
-  /// The same elements in another shape; one size may be -1, which stands for the size that fits. A
-  /// view if strides allow, else a copy.
+  /// Returns the same elements in another shape. One size may be -1: it is computed from the
+  /// others. The result is a view if the strides allow it, else a copy.
   Tensor reshape(const Shape& shape) const;
-  /// As reshape, but throws Error if a copy would be needed.
+  /// Like reshape, but throws Error if a copy would be needed.
   Tensor view(const Shape& shape) const;
-  /// Merges axes start to end, both included, into one.
+  /// Merges the axes from start to end, both included, into one.
   Tensor flatten(int64_t start = 0, int64_t end = -1) const;
   /// Swaps two axes.
   Tensor transpose(int64_t dim0, int64_t dim1) const;
@@ -113,49 +114,50 @@ class Tensor {
   Tensor mT() const { return transpose(-2, -1); }
   /// Reorders the axes.
   Tensor permute(const Shape& order) const;
-  /// Elements start, start+step, ... before end along `dim`. As in Python, negative start and end
-  /// count from the end, and both are clamped to the axis; step > 0.
+  /// Returns the elements start, start + step, ... before end along `dim`; step > 0. As in Python,
+  /// a negative start or end counts from the end of the axis, and both are clamped to the axis.
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
-  /// Entry `index` along `dim`, without that axis.
+  /// Returns entry `index` along `dim`, without that axis.
   Tensor select(int64_t dim, int64_t index) const;
-  /// select(0, index).
+  /// Returns select(0, index).
   Tensor operator[](int64_t index) const { return select(0, index); }
-  /// Gathers entries along the first axis at `index`, int64 of any shape. The result has index's
-  /// shape followed by this shape without its first axis. If C is an embedding table, C[ids] are
-  /// the rows for ids.
+  /// Returns the entries along the first axis that `index` lists: int64 of any shape. The result's
+  /// shape is the shape of `index` followed by this shape without its first axis. For example, if C
+  /// is an embedding table, C[ids] are the rows of the ids.
   Tensor operator[](const Tensor& index) const;
-  /// Broadcasts to `shape` without a copy; -1 in `shape` keeps that axis's size.
+  /// Broadcasts to `shape` without a copy. -1 in `shape` keeps the size of that axis.
   Tensor expand(const Shape& shape) const;
-  /// Removes the axis, which must have size 1.
+  /// Removes axis `dim`, which must have size 1.
   Tensor squeeze(int64_t dim) const;
   Tensor squeeze() const;  ///< removes all axes of size 1
   /// Inserts an axis of size 1 at `dim`.
   Tensor unsqueeze(int64_t dim) const;
-  /// Splits into views of the given sizes along `dim`; backward joins their gradients in one
+  /// Splits into views of the given sizes along `dim`. Backward joins their gradients in one
   /// tensor.
   std::vector<Tensor> split(const Shape& sizes, int64_t dim) const;
-  /// Splits into views of `size` (the last may be smaller) along `dim`.
+  /// Splits into views of size `size` along `dim`; the last may be smaller.
   template <WholeNumber I>  // split({2}, 0) must call the overload above
   std::vector<Tensor> split(I size, int64_t dim) const {
     return split_evenly(number_as<int64_t>("split", size), dim);
   }
-  /// Splits into at most `n` views of equal size (the last may be smaller), as torch.chunk.
+  /// Splits into at most `n` views of equal size along `dim`, like torch.chunk; the last may be
+  /// smaller.
   std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
 
   // ---- ops as methods, for chains such as x.exp().sum(-1).log() ----
   ///@{
-  /// As the function of that name (gradus/core/ops/): x.sum(1) is sum(x, 1).
+  /// Calls the function of the same name (gradus/core/ops/): x.sum(1) is sum(x, 1).
   Tensor sum(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor mean(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor var(const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false) const;
-  template <std::same_as<bool> B>  // var(dims, true) is ambiguous: keepdim, or a correction of 1?
+  template <std::same_as<bool> B>  // in var(dims, true), true could be keepdim or a correction of 1
   Tensor var(const Axes& dims, B, KeepDim keep = false) const = delete;
   Tensor norm(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor max() const;
   Tensor min() const;
   ValuesAndIndices max(Axis dim, KeepDim keep = false) const;
   ValuesAndIndices min(Axis dim, KeepDim keep = false) const;
-  /// The row-major index of the largest element.
+  /// Returns the row-major index of the largest element.
   Tensor argmax() const;
   Tensor argmax(Axis dim, KeepDim keep = false) const;
   Tensor exp() const;
@@ -174,31 +176,32 @@ class Tensor {
   Tensor masked_fill(const Tensor& mask, double value) const;
   ///@}
 
-  // ---- in place: only where no gradient is recorded ----
-  // Each increments the storage's version (if backward needs the old elements, it then throws
-  // Error) and returns a handle to this tensor. The operand may overlap this tensor: it is read as
-  // if copied first.
+  // ---- in place, only while no gradient is recorded ----
+  // Each of these increments the storage's version and returns a handle to this tensor. If backward
+  // needs the old elements, it throws Error. The operand may overlap this tensor: its old elements
+  // are used.
   /// Sets every element.
   Tensor fill_(double value) const;
   /// Sets every element to 0.
   Tensor zero_() const { return fill_(0); }
-  /// Copies `source`, broadcast to this shape and converted to this dtype as to() does.
+  /// Copies `source`, broadcast to this shape and converted to this dtype like to().
   Tensor copy_(const Tensor& source) const;
-  /// this += alpha * other (broadcast to this shape).
+  /// Computes this += alpha * other, where `other` is broadcast to this shape.
   Tensor add_(const Tensor& other, double alpha = 1) const;
-  /// this *= factor.
+  /// Computes this *= factor.
   Tensor mul_(double factor) const;
 
-  // ---- compound assignment: x += y, and so on ----
+  // ---- compound assignment: x += y, x -= y, x *= y, x /= y ----
   // y is broadcast to x's shape. If no gradient is recorded for x or y, x is overwritten in place,
   // and all its handles and views see the change, as with add_. Otherwise x += y means x = x + y:
-  // this handle refers to a new tensor and other handles keep the old one, so accumulating in a
-  // loop, loss += term, gives the right gradient. On a leaf that requires grad this throws Error
-  // while gradients are recorded; open a NoGrad scope:
+  // this handle refers to a new tensor, and other handles keep the old one. Accumulating in a loop,
+  // loss += term, therefore gives the right gradient. If x is a leaf that requires grad, this
+  // throws Error while gradients are recorded. Open a NoGrad scope:
   //   { NoGrad no_grad; w -= lr * w.grad(); }
   // Temporary and const handles do not compile: instead of x[0] += y write x[0].add_(y).
   ///@{
-  /// In place if no gradient is recorded, else x = x + y; see above.
+  /// Changes x in place if no gradient is recorded, else assigns the new tensor x + y, x - y, and
+  /// so on; see above.
   Tensor& operator+=(const Tensor& y) &;
   Tensor& operator-=(const Tensor& y) &;
   Tensor& operator*=(const Tensor& y) &;
@@ -210,48 +213,50 @@ class Tensor {
   ///@}
 
   // ---- autograd ----
-  /// Whether gradients flow to or through this tensor.
+  /// Returns whether gradients flow to or through this tensor.
   bool requires_grad() const;
-  /// Sets whether a leaf (a tensor not computed by a recorded op) requires grad; floating dtypes
-  /// only.
+  /// Sets whether this leaf requires grad. A leaf is a tensor that was not computed by a recorded
+  /// op. Its dtype must be floating.
   Tensor requires_grad_(bool on = true) const;
-  /// Whether this tensor was not computed by a recorded op.
+  /// Returns whether this tensor was not computed by a recorded op.
   bool is_leaf() const;
-  /// The gradient accumulated by backward(); undefined before the first call. Never carries a
-  /// graph.
+  /// Returns the gradient accumulated by backward(), or an undefined tensor before the first call.
+  /// The gradient never carries a graph.
   Tensor grad() const;
   /// Keeps the gradient of a non-leaf: from the next backward() on, the gradient is accumulated in
   /// grad(), after the hooks and without a graph. Does nothing on a leaf or when called again.
   /// Throws Error if the tensor does not require grad.
   Tensor retain_grad() const;
-  /// Replaces the gradient; undefined clears it. Throws Error unless shape and dtype match.
+  /// Replaces the gradient. An undefined `grad` clears it. Throws Error unless shape and dtype
+  /// match.
   void set_grad(Tensor grad) const;
-  /// A view of the same storage, outside the graph.
+  /// Returns a view of the same storage, outside the graph.
   Tensor detach() const;
   /// Accumulates d(this)/d(leaf) into the grad() of every leaf that requires grad. `gradient` is
-  /// the gradient of this tensor; the default, 1, is for a tensor of one element only. Frees the
-  /// graph on the way unless `retain_graph`. If a hook or rule throws, leaves keep what they had
-  /// accumulated by then. Passes on several threads that reach the same leaf must not run at the
-  /// same time.
+  /// the gradient of this tensor. The default is 1 and requires a tensor of one element. Frees the
+  /// graph on the way unless `retain_graph` is set. If a hook or rule throws, leaves keep what they
+  /// have accumulated so far. Passes on several threads that reach the same leaf must not run at
+  /// the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
-  /// Calls `hook` with this tensor's gradient in each backward pass, once the gradient is complete
-  /// and before earlier ops run backward. Then the gradient is passed on or, for a leaf,
-  /// accumulated in grad(). If the hook returns a defined tensor or writes in place, that becomes
-  /// the gradient. The hooks of a tensor run in the order of registration. If one op completes the
-  /// gradients of several leaves, their hooks run in the order of the leaves' first contributions.
-  /// Returns an id for remove_hook. Throws Error if the hook holds this tensor: neither would ever
-  /// be freed.
+  /// Registers `hook`, to be called with this tensor's gradient in each backward pass. It is called
+  /// when the gradient is complete and before earlier ops run backward. Then the gradient is passed
+  /// on or, for a leaf, accumulated in grad(). If the hook returns a defined tensor or writes in
+  /// place, the result replaces the gradient. The hooks of a tensor run in the order of
+  /// registration. If one op completes the gradients of several leaves, their hooks run in the
+  /// order in which the leaves received their first gradients. Returns an id for remove_hook.
+  /// Throws Error if the hook holds this tensor, since neither would ever be freed.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
-  /// Removes a hook; does nothing if the id is unknown.
+  /// Removes a hook. Does nothing if the id is unknown.
   void remove_hook(int64_t id) const;
 
   // ---- for ops ----
-  /// The data shared by all handles of this tensor. Throws Error if it is undefined.
+  /// Returns the data shared by all handles of this tensor. Throws Error if this tensor is
+  /// undefined.
   core::TensorImpl& impl() const;
-  /// As impl(), but null if this tensor is undefined.
+  /// Returns the same pointer as impl(), or null if this tensor is undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
-  /// Whether nothing but this handle holds the tensor's storage: no other handle or view, no saved
-  /// tensor, no .grad, and no owner outside gradus (see from_blob).
+  /// Returns whether only this handle holds the tensor's storage: there is no other handle or view,
+  /// no saved tensor, no .grad, and no owner outside gradus (see from_blob).
   bool is_sole_owner() const;
 
  private:
@@ -264,11 +269,12 @@ class Tensor {
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 namespace core {
-/// An uninitialised tensor, for ops to fill. All other factories: gradus/core/ops/factories.h.
+/// Returns an uninitialised tensor, for ops to fill. gradus/core/ops/factories.h has all other
+/// factories.
 Tensor empty(const Shape& shape, Dtype dtype = float32);
 Tensor empty_like(const Tensor& x);  ///< uninitialised, with x's shape and dtype
 /// Throws Error unless x is defined and has this dtype and shape. The message opens with `op` and
-/// calls x `what`, as in "cross_entropy: expected targets of int64 (3,), got float32 (2,)".
+/// calls x `what`, for example "cross_entropy: expected targets of int64 (3,), got float32 (2,)".
 void check_tensor(const char* op, const char* what, const Tensor& x, Dtype dtype,
                   const Shape& shape);
 }  // namespace core

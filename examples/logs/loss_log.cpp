@@ -108,14 +108,27 @@ std::string LossLog::last_line() const {
   return text.str();
 }
 
-Picture LossLog::picture(const std::string& title, const std::string& loss_name) const {
-  Series train{.name = "train", .points = {}}, validation{.name = "validation", .points = {}};
+Picture LossLog::picture(const std::string& title, const std::string& loss_name,
+                         const LossCurve& steps) const {
+  Series train{.name = "training, estimated", .points = {}, .colour = "#1f77b4"},
+      validation{.name = "validation, estimated",
+                 .points = {},
+                 .stroke = Stroke::dashed,
+                 .colour = "#d62728"};
+  double smallest = std::numeric_limits<double>::infinity(), largest = -smallest;
   for (const Row& row : rows_) {
     const auto x = static_cast<double>(row.step);
     train.points.emplace_back(x, row.train_loss);
     validation.points.emplace_back(x, row.validation_loss);
+    smallest = std::min({smallest, row.train_loss, row.validation_loss});
+    largest = std::max({largest, row.train_loss, row.validation_loss});
   }
-  return {folder_ + "/loss.png", title, "step", loss_name, {train, validation}};
+  Picture picture{folder_ + "/loss.png", title, "step", loss_name, {train, validation}};
+  picture.log_y = smallest > 0 && largest > 5 * smallest;
+  Series each = steps.series();
+  each.colour = "#a6cbe6";  // that of `train`, lighter
+  if (!each.points.empty()) picture.series.insert(picture.series.begin(), each);
+  return picture;
 }
 
 }  // namespace gradus

@@ -1,8 +1,28 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "examples/pictures/plot.h"
 
 namespace gradus {
+
+/// The losses of all steps, in the memory of a few: the steps are split into at most 2,000 groups of
+/// 1, 2, 4, ... steps each, and only means of groups are stored.
+class LossCurve {
+ public:
+  void add(int64_t step, double loss);
+  /// A point per group: its mean step and mean loss.
+  Series series() const;
+
+ private:
+  struct Group {
+    double steps = 0, losses = 0;  // sums
+    int64_t count = 0;
+  };
+  std::vector<Group> groups_;
+  int64_t size_ = 1;  // steps in a group
+};
 
 /// A CSV file with one row per training step. Rows stay in memory until flush().
 class StepLog {
@@ -14,17 +34,20 @@ class StepLog {
   };
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  /// Called when a run is resumed at `step`: removes the file's rows after `step`, and a truncated
-  /// last row. Throws Error on a malformed row up to `step`, or if the rows end before `step`; a
-  /// missing file or one with only a header is accepted.
-  void cut_after(int64_t step) const;
+  /// Prepares the file for a run that is resumed at `step`: removes the rows after `step`, and a
+  /// truncated last row. A missing file or one with only a header is accepted. Throws Error on a
+  /// malformed row up to `step`, and if the rows end before `step`.
+  void cut_after(int64_t step);
   void add(const Row& row);
-  /// Appends to the file the rows added since the last flush(), and syncs it to disk. Throws Error
-  /// on failure.
+  /// Returns the losses of all steps, including those of rows that cut_after kept in the file.
+  const LossCurve& curve() const { return curve_; }
+  /// Appends the rows added since the last flush() to the file, and syncs the file to disk. Throws
+  /// Error on failure.
   void flush();
 
  private:
   std::string path_, rows_;
+  LossCurve curve_;
 };
 
 }  // namespace gradus

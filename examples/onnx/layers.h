@@ -1,6 +1,6 @@
 #pragma once
-// The forward pass of layers in evaluation mode, as nodes of an ONNX graph. Each fused op is written
-// by its composed form.
+// The forward pass of layers in evaluation mode, as nodes of an ONNX graph. Each fused op is
+// written in its composed form.
 
 #include "examples/onnx/graph.h"
 #include "gradus/nn/convolution.h"
@@ -8,28 +8,29 @@
 
 namespace gradus {
 
-/// The tokens of a batch of sequences, for attention.
+/// Information about the tokens of a batch of sequences, for attention.
 struct OnnxTokens {
   OnnxValue positions;  ///< (T) int64: 0, 1, ..., T - 1; needed if causal, rotary or padded
-  OnnxValue mask = {};  ///< bool, broadcasts to (B, heads, T, T): may a token attend to another
+  OnnxValue mask = {};  ///< bool, broadcasts to (B, heads, T, T); true where a token may attend to
+                        ///< another
 };
 
-/// 0, 1, ..., T - 1 for `ids` (B, T).
+/// Returns 0, 1, ..., T - 1 for `ids` (B, T).
 OnnxValue onnx_positions(OnnxGraph& g, const OnnxValue& ids);
-/// nn::Linear, then the activation.
+/// Adds nn::Linear followed by the activation.
 OnnxValue onnx_linear(OnnxGraph& g, const nn::Linear& layer, const OnnxValue& x,
                       Activation activation = Activation::none);
-/// activate().
+/// Adds activate().
 OnnxValue onnx_activation(OnnxGraph& g, Activation activation, const OnnxValue& x);
-/// nn::Norm.
+/// Adds nn::Norm.
 OnnxValue onnx_norm(OnnxGraph& g, const nn::Norm& layer, const OnnxValue& x);
-/// nn::Conv2d.
+/// Adds nn::Conv2d.
 OnnxValue onnx_conv(OnnxGraph& g, const nn::Conv2d& layer, const OnnxValue& x);
-/// softmax(q k scale) v: q (..., Tq, D), k (..., D, Tk), v (..., Tk, Dv). `mask` (bool; empty: none)
-/// is true where a query sees a key; a query that sees none gets 0.
+/// Adds softmax(q k scale) v for q (..., Tq, D), k (..., D, Tk) and v (..., Tk, Dv). The bool
+/// `mask`, if not empty, is true where a query sees a key. A query that sees no key gets 0.
 OnnxValue onnx_attention(OnnxGraph& g, const std::vector<OnnxValue>& q_k_v, double scale,
                          const OnnxValue& mask = {});
-/// nn::Block without a cache; first_values: as for nn::MultiHeadAttention.
+/// Adds nn::Block without a cache. first_values is as for nn::MultiHeadAttention.
 OnnxValue onnx_block(OnnxGraph& g, const nn::Block& block, const OnnxValue& x,
                      const OnnxTokens& tokens, OnnxValue* first_values = nullptr);
 

@@ -1,8 +1,9 @@
 #pragma once
 // A model's forward pass in evaluation mode as the bytes of an ONNX file: standard operators of
 // opset 17, float32, with free sizes of batches and texts. Weights have their names in the state
-// dict. Inputs and outputs are named below. All functions throw Error, naming the weight or layer,
-// for weights of another dtype, low-rank updates, or more than 2 GB of weights.
+// dict. The comments below give the names of inputs and outputs: inputs -> outputs. All functions
+// throw Error for weights of another dtype, low-rank updates, and more than 2 GB of weights; the
+// message names the weight or layer.
 
 #include <string>
 
@@ -17,29 +18,30 @@
 
 namespace gradus {
 
-/// ids (batch, length) int64 -> logits (batch, length, vocab). Without a key/value cache: a token
-/// costs a pass over all tokens before it.
+/// ids (batch, length) int64 -> logits (batch, length, vocab). There is no key/value cache, so each
+/// generated token costs a pass over all tokens before it.
 std::string to_onnx(const models::GPT& model);
 /// ids and segments (batch, length) int64, mask (batch, length) bool, true for real tokens ->
 /// hidden (batch, length, dim), word_logits (batch, length, vocab), next_logits (batch, 2).
 std::string to_onnx(const models::Bert& model);
-/// ids, segments and mask as above -> logits (batch, classes), or per token (batch, length,
-/// classes).
+/// ids, segments and mask as for Bert -> logits (batch, classes), or (batch, length, classes) for a
+/// classifier of tokens.
 std::string to_onnx(const models::BertClassifier& model);
 ///@{
-/// images (batch, channels, image, image), from 0 to 1: the graph normalises them by `stats` ->
-/// logits (batch, classes), or without a head features (batch, feature_size).
+/// images (batch, channels, image, image) with values from 0 to 1 -> logits (batch, classes) or,
+/// without a head, features (batch, feature_size). The graph normalises the images by `stats`.
 std::string to_onnx(const models::ViT& model, const models::ChannelStats& stats = {});
 std::string to_onnx(const models::CNNAttention& model, const models::ChannelStats& stats = {});
 ///@}
-/// images (images, channels, image, image), ids (texts, length) int64, lengths (texts) int64, of
+/// images (images, channels, image, image), ids (texts, length) int64, and lengths (texts) int64 of
 /// the texts without padding -> image_features (images, shared), text_features (texts, shared),
 /// similarity (images, texts).
 std::string to_onnx(const models::CLIP& model, const models::ChannelStats& stats = {});
-/// The encoder: images (batch, channels, image, image) -> annotations (batch, positions, features),
-/// and state, the decoder's first: (batch, hidden), or h and c side by side, (batch, 2 hidden).
+/// Only the encoder: images (batch, channels, image, image) -> annotations (batch, positions,
+/// features), and state, the decoder's initial state: (batch, hidden) or, for LSTM, h and c side by
+/// side, (batch, 2 hidden).
 std::string to_onnx(const models::Captioner& model, const models::ChannelStats& stats = {});
-/// images (batch, height, width), from 0 to 1 -> logits (batch, classes).
+/// images (batch, height, width) with values from 0 to 1 -> logits (batch, classes).
 std::string to_onnx(const DigitNet& model);
 
 }  // namespace gradus

@@ -1,5 +1,5 @@
 #pragma once
-// The attention of models that read text.
+// Attention weights of models that read text.
 
 #include <string>
 #include <vector>
@@ -11,15 +11,15 @@
 
 namespace gradus {
 
-/// A model's attention for a text and, of a translator, the target text.
+/// A model's attention weights for a text and, for a translator, the target text.
 struct AttentionOf {
   std::vector<AttentionGroup> groups;
   std::string translation = {};
 };
 
 ///@{
-/// Runs the model on question.text. Throws Error, naming --text or --target, if a text does not fit
-/// the model's context or the tokenizer.
+/// Runs the model on question.text and returns its attention weights. Throws Error, naming --text
+/// or --target, if a text does not fit the model's context or the tokenizer.
 AttentionOf attention_of(const models::GPT& model, const models::Tokenizer& tokens,
                          const Question& question);
 AttentionOf attention_of(const models::Bert& model, const models::Tokenizer& tokens,
@@ -30,7 +30,8 @@ AttentionOf attention_of(const models::RNNTranslator& model, const models::Token
                          const Question& question);
 ///@}
 
-/// Encodes the text of the flag `--name`. Throws Error unless it has 1 to `most` tokens.
+/// Encodes the text of the flag --NAME, where NAME is `flag`. Throws Error unless the text has 1 to
+/// `most` tokens.
 std::vector<int64_t> encoded(const models::Tokenizer& tokens, const std::string& flag,
                              const std::string& text, int64_t most);
 

@@ -4,12 +4,12 @@
 
 namespace gradus {
 
-/// What the reader of a run's page asks of the model.
+/// A question that the reader of a run's page asks about the model.
 struct Question {
-  std::string text = {};  ///< to read; empty: one of the validation part's
+  std::string text = {};  ///< the text to read; empty: a validation text
   std::string target =
-      {};           ///< of a translator: the target text; empty: the model's own translation
-  int64_t at = -1;  ///< of a language model: the token whose prediction is shown; -1: the last
+      {};           ///< for a translator: the target text; empty: the model's own translation
+  int64_t at = -1;  ///< for a language model: show the prediction of this token; -1: the last
 };
 
 }  // namespace gradus

@@ -1,5 +1,5 @@
 #pragma once
-// The page of a run: what it shows, the questions that its reader asks, and its controls.
+// The page of a run: its contents, the questions that its reader asks, and its controls.
 
 #include <atomic>
 #include <chrono>
@@ -17,44 +17,46 @@
 
 namespace gradus {
 
-/// A page about one or several runs, served while this exists. Its threads touch no tensor: what
-/// needs the model is asked here and answered by the thread that calls answer().
+/// A page about one or several runs, served during the lifetime of this object. The server's
+/// threads use no tensors: questions that need the model are queued, and the thread that calls
+/// answer() answers them.
 class RunPage {
  public:
   struct Options {
-    int64_t port = 8080;    ///< 0: any free one
-    std::string title;      ///< of the page
-    std::string loss;       ///< the name of the loss
-    int64_t steps = 0;      ///< of the whole run; 0: it is not training
-    bool controls = false;  ///< its reader may pause the run and change the learning rate
+    int64_t port = 8080;    ///< 0 means any free port
+    std::string title;      ///< title of the page
+    std::string loss;       ///< name of the loss
+    int64_t steps = 0;      ///< number of steps of the whole run; 0 if it is not training
+    bool controls = false;  ///< the reader may pause the run and change the learning rate
   };
-  /// What its reader has asked for, to be done between two steps.
+  /// A change of the learning rate that the reader has asked for. It is made between two steps.
   struct Rate {
-    int64_t step;   ///< from this step on
-    double factor;  ///< of the schedule's learning rate
+    int64_t step;   ///< the first step with this factor
+    double factor;  ///< multiplies the learning rate of the schedule
   };
   using Probe = std::function<std::string(const Question&)>;
 
-  /// Throws Error if the port is in use.
+  /// Starts the server. Throws Error if the port is in use.
   RunPage(Options options, std::vector<RunView*> views);
   ~RunPage();
   RunPage(const RunPage&) = delete;
   RunPage& operator=(const RunPage&) = delete;
   std::string address() const { return server_->address(); }
 
-  /// Answers the questions asked, with probe(), and waits while the run is paused after `step`
-  /// steps, until interrupted(). Unless paused or `always`, it leaves questions for later that would
-  /// slow the run down by more than a hundredth. Returns the changes of the learning rate.
+  /// Answers the questions in the queue with probe(). While the run is paused after `step` steps,
+  /// waits until it continues or is interrupted(). Unless the run is paused or `always` is true, it
+  /// leaves questions for later once they have taken a hundredth of the time (0.2 seconds are
+  /// free). Returns the changes of the learning rate.
   std::vector<Rate> answer(int64_t step, const Probe& probe, bool always = false);
-  /// Seconds spent in answer() while the run was paused, since the last call.
+  /// Returns the seconds that answer() waited while the run was paused, since the last call.
   double paused_seconds() { return std::exchange(paused_seconds_, 0); }
-  /// Whether something that takes the training thread's time is affordable now; `share` of it.
+  /// Returns whether the time spent on the page is at most `share` of the training thread's time.
   bool affordable(double share) const;
-  /// Counts time that the training thread has spent on the page.
+  /// Adds to the time that the training thread has spent on the page.
   void spent(double seconds) { spent_ += seconds; }
-  /// What the reader is told about changes of the learning rate, see RateByHand::text().
+  /// Sets the text that the page shows about changes of the learning rate, see RateByHand::text().
   void set_rates(const std::string& rates);
-  /// The page as one file, with all that it shows and the answer to a question.
+  /// Returns the page as one file, with all its data and the answer to one question.
   std::string saved(const std::string& answer) const;
 
  private:
@@ -73,18 +75,19 @@ class RunPage {
 
   const Options o_;
   const std::vector<RunView*> views_;
-  mutable std::mutex mutex_;  // of all up to `closing_`
+  mutable std::mutex mutex_;  // guards the members up to `closing_`
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Asked>> asked_;
   std::vector<Rate> rates_;
   std::string rates_text_;
-  int64_t pause_at_ = -1;  // pause once this many steps are done; -1: do not
+  int64_t pause_at_ = -1;  // pause after this many steps; -1 means no pause
   int64_t step_ = 0;
   bool closing_ = false;
-  std::atomic<bool> something_ = true;  // for answer() to do
+  std::atomic<bool> something_ = true;  // whether answer() has something to do
   const Clock::time_point start_ = Clock::now();
   double spent_ = 0, paused_seconds_ = 0, all_paused_ = 0;  // used by one thread
-  std::unique_ptr<PageServer> server_;                      // the last: its threads use the others
+  std::unique_ptr<PageServer> server_;                      // last, because its threads use the
+                                                            // other members
 };
 
 }  // namespace gradus

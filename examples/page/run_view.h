@@ -1,5 +1,5 @@
 #pragma once
-// What the page shows of a run: its steps, estimates, samples and statistics.
+// The data of a run that the page shows: its steps, estimates, samples and statistics.
 
 #include <cstdint>
 #include <mutex>
@@ -11,34 +11,38 @@
 
 namespace gradus {
 
-/// The events of a run, in order, each a JSON object: the row of a step, an estimate of the losses,
-/// a sample, or statistics of the layers. One thread adds them, several may read. Of long runs every
-/// second row is dropped, then every second of those left, and so on.
+/// The events of a run, in order. Each is a JSON object: the row of a step, an estimate of the
+/// losses, a sample, or statistics of the layers. One thread adds events; several threads may read
+/// them. In long runs every second row is dropped, then every second of the remaining rows, and so
+/// on.
 class RunView {
  public:
-  /// A run in this folder. Reads nothing yet.
+  /// Makes the view of a run in this folder, without reading it yet.
   explicit RunView(std::string folder);
 
-  /// Reads the events up to step `last` from steps.csv, loss.csv and page.jsonl, instead of those
-  /// present. Missing files and malformed rows are skipped.
+  /// Replaces the events by those up to step `last` in steps.csv, loss.csv and page.jsonl. Missing
+  /// files and malformed rows are skipped.
   void read(int64_t last);
-  /// Reads them if the files have changed since. If they cannot be read any more, keeps the events,
-  /// and state() says so.
+  /// Reads the events again if the files have changed. If the files cannot be read any more, keeps
+  /// the events and sets "note" in since().
   void refresh();
 
   void add(const StepLog::Row& row);
   void add(const LossLog::Row& row);
-  /// What the program printed as a sample of what the model can do. Any bytes.
+  /// Adds a sample, which the program printed to show what the model can do. It may contain any
+  /// bytes.
   void add_sample(int64_t step, const std::string& text);
-  /// Statistics from Statistics::take(), a JSON array.
+  /// Adds statistics from LayerStatistics::take(), a JSON array.
   void add_layers(int64_t step, const std::string& layers);
   /// Appends to page.jsonl the samples and statistics added since the last flush.
   void flush();
-  /// After read(): leaves no others in page.jsonl.
+  /// After read(), rewrites page.jsonl with only the samples and statistics that were read.
   void rewrite() const;
 
-  /// JSON {"name", "generation", "next", "events", "note"}: at most `most` events from the cursor
-  /// "GENERATION:INDEX" on, from the first with another generation's, and the cursor of the next.
+  /// Returns JSON {"name", "note", "more", "generation", "next", "events"}: at most `most` events
+  /// from the cursor "GENERATION:INDEX" on, and the next cursor. If the cursor has another
+  /// generation than the events, it returns events from the first on. "more" tells whether there
+  /// are further events.
   std::string since(const std::string& cursor, size_t most) const;
 
  private:
@@ -52,11 +56,11 @@ class RunView {
   std::string changes() const;
 
   const std::string folder_;
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all members below
   std::vector<Event> events_;
   std::string unsaved_, seen_, note_;
-  uint64_t generation_;  // another one for other events under the same indices
-  int64_t every_ = 1;    // steps between rows
+  uint64_t generation_;  // changes when other events get the same indices
+  int64_t every_ = 1;    // number of steps between rows
   size_t rows_ = 0;
 };
 

@@ -92,7 +92,7 @@ Tensor stacked_layers(const std::vector<Tensor>& trace, int64_t row) {
           "stacked_layers: expected (B, H, Tq, Tk) with B > ", row, ", got ", weights.shape());
     layers.push_back(weights[row]);
   }
-  return core::stack(layers);
+  return stack(layers);
 }
 
 }  // namespace gradus

@@ -1,5 +1,5 @@
 #pragma once
-// An interactive web page of attention weights: one self-contained file for a browser.
+// An interactive web page that shows attention weights: one self-contained file for a browser.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -9,29 +9,30 @@
 
 namespace gradus {
 
-/// Attention weights of one kind of attention: all layers and heads.
+/// The attention weights of one kind of attention, for all layers and heads.
 struct AttentionGroup {
   std::string name;                        ///< "encoder self-attention", "cross-attention", ...
-  std::vector<std::string> queries, keys;  ///< tokens, of any bytes
+  std::vector<std::string> queries, keys;  ///< tokens, which may contain any bytes
   Tensor weights;                          ///< (layers, heads, Tq, Tk), each from 0 to 1
 };
 
-/// The groups as JSON: [{"name", "queries", "keys", "weights"}], where the weights are in
-/// thousandths, as [layer][head][query * keys + key]. Throws Error as attention_page() does.
+/// Returns the groups as JSON: [{"name", "queries", "keys", "weights"}]. Weights are in thousandths
+/// and indexed by [layer][head][query * keys + key]. Throws the errors of attention_page().
 nlohmann::json attention_json(const std::vector<AttentionGroup>& groups);
 
-/// Returns the page. The reader picks a group, layer and head and points at a query token to see
-/// the weight of each key token. Weights are rounded to three digits; NaN is shown as NaN. Throws
-/// Error if there are no groups, if token counts do not match the weights' shape, or if a weight is
-/// outside 0 to 1.
+/// Returns the page. The reader chooses a group, a layer and a head, and points at a query token to
+/// see the weight of each key token. Weights are rounded to three digits; NaN is shown as NaN.
+/// Throws Error if there are no groups, if the numbers of tokens do not match the shape of the
+/// weights, or if a weight is outside 0 to 1.
 std::string attention_page(const std::string& title, const std::vector<AttentionGroup>& groups);
 
-/// Writes the page to a file. Throws Error if that fails.
+/// Writes the page to a file. Throws Error on failure.
 void write_attention_page(const std::string& path, const std::string& title,
                           const std::vector<AttentionGroup>& groups);
 
-/// Stacks the weights of sequence `row` of a batch, from the tensors of an AttentionTrace, one (B,
-/// heads, Tq, Tk) per layer, into (layers, heads, Tq, Tk). Throws Error if their shapes differ.
+/// Stacks the weights of sequence `row` of a batch into (layers, heads, Tq, Tk). `trace` holds the
+/// tensors of an AttentionTrace, one (B, heads, Tq, Tk) per layer. Throws Error if their shapes
+/// differ.
 Tensor stacked_layers(const std::vector<Tensor>& trace, int64_t row = 0);
 
 }  // namespace gradus

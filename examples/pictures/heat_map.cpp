@@ -19,6 +19,13 @@ HeatMap heat_map(std::string path, std::string title, Panel panel) {
   return map;
 }
 
+Tensor tiled(const Tensor& images, int64_t columns) {
+  const int64_t height = images.size(1), width = images.size(2);
+  return images.reshape({-1, columns, height, width})
+      .permute({0, 2, 1, 3})
+      .reshape({-1, columns * width});
+}
+
 HeatMap attention_grid(std::string path, std::string title, const Tensor& weights,
                        const std::vector<std::string>& queries,
                        const std::vector<std::string>& keys) {
@@ -43,6 +50,7 @@ HeatMap alignment(std::string path, std::string title, const Tensor& weights,
                   const std::vector<std::string>& source, const std::vector<std::string>& target) {
   HeatMap map = heat_map(std::move(path), std::move(title), {"", weights, target, source});
   map.names_on_top = true;
+  map.x_label = "source tokens", map.y_label = "written tokens";
   check_heat_map(map);
   return map;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Heat maps of matrices: the data (plot.h draws it), tokens as labels, and the same values as a
+// Heat maps of matrices: their data (plot.h draws them), tokens as labels, and the values as a
 // table.
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace gradus {
 
-/// A matrix with names for its rows and columns; without names they are numbered from 0.
+/// A matrix with names for its rows and columns. Without names, they are numbered from 0.
 struct Panel {
   std::string title = {};
   Tensor values = {};  ///< (rows, columns), floating
@@ -22,45 +22,52 @@ enum class Shades {
   diverging  ///< from blue at -largest through white at 0 to red at largest
 };
 
-/// Matrices side by side in one picture, on one scale.
+/// Matrices side by side in one picture, with one scale for all.
 struct HeatMap {
   std::string path = {}, title = {}, x_label = {}, y_label = {};
   std::vector<Panel> panels = {};
-  int64_t across = 1;  ///< panels in a row of the picture
+  int64_t across = 1;  ///< number of panels in each row of the picture
   Shades shades = Shades::grey;
   std::optional<double> largest = {};  ///< default: 1 if grey, else the largest |value|
-  bool names_on_top = false;           ///< column names above instead of below
+  bool names_on_top = false;           ///< write column names above instead of below
+  bool numbered = true;                ///< write the numbers of rows and columns without names
 };
 
-/// A heat map of one matrix.
+/// Returns images (N, H, W) as one matrix with `columns` images per row. N is a multiple of
+/// `columns`.
+Tensor tiled(const Tensor& images, int64_t columns);
+
+/// Returns a heat map of one matrix.
 HeatMap heat_map(std::string path, std::string title, Panel panel);
-/// One panel per layer and head, one row of panels per layer: weights (layers, heads, Tq, Tk).
-/// Throws Error unless the numbers of names are Tq and Tk.
+/// Returns a heat map of weights (layers, heads, Tq, Tk) with one panel per layer and head, and one
+/// row of panels per layer. Throws Error unless there are Tq and Tk names.
 HeatMap attention_grid(std::string path, std::string title, const Tensor& weights,
                        const std::vector<std::string>& queries,
                        const std::vector<std::string>& keys);
-/// The alignment of target tokens (rows) with source tokens (columns, named on top): weights
-/// (target, source). Bahdanau et al. 2015, arXiv 1409.0473, figure 3.
+/// Returns a heat map of the alignment of target tokens (rows) with source tokens (columns, with
+/// names on top): weights (target, source). Bahdanau et al. 2015, arXiv 1409.0473, figure 3.
 HeatMap alignment(std::string path, std::string title, const Tensor& weights,
                   const std::vector<std::string>& source, const std::vector<std::string>& target);
 
-/// Throws Error unless the options are valid and there is at least one panel, each a non-empty
-/// matrix whose rows, and whose columns, have either no names or one name each.
+/// Throws Error unless the options are valid, there is at least one panel, and each panel is a
+/// non-empty matrix. Its rows must have either no names or one name each, and so must its columns.
 void check_heat_map(const HeatMap& map);
 
 /// Makes a token visible, in valid UTF-8 without control characters. A space becomes ␣, a line
-/// break ↵, a tab ⇥, another character below U+0020 its symbol (␀), the empty token ∅, any other
-/// invisible character its code (<U+200B>), a byte that is not UTF-8 its value (<E2>). If `spaces`
-/// is false, for titles, spaces and the empty token stay as they are.
+/// break ↵, a tab ⇥, and the empty token ∅. Any other character below U+0020 becomes its symbol
+/// (for example ␀). Any other invisible character becomes its code (for example <U+200B>), and a
+/// byte that is not UTF-8 becomes its value (for example <E2>). If `spaces` is false, spaces and
+/// the empty token are unchanged, which suits titles.
 std::string visible(const std::string& token, bool spaces = true);
-/// Width in terminal columns: two for each Chinese, Japanese or Korean character or emoji.
+/// Returns the width in terminal columns. Chinese, Japanese and Korean characters and emoji take
+/// two.
 int64_t columns_of(const std::string& visible_text);
 
-/// One field of a CSV file, quoted if necessary (RFC 4180).
+/// Returns one field of a CSV file, quoted if necessary (RFC 4180).
 std::string csv_field(const std::string& text);
-/// Writes the values as a CSV file: one matrix as a table with its names; several as lines of
-/// panel, row, column, value. Names are written as the picture shows them. Throws Error if that
-/// fails.
+/// Writes the values as a CSV file. One matrix is written as a table with its names. Several
+/// matrices are written as lines of panel, row, column, value. Names are written as in the picture.
+/// Throws Error on failure.
 void write_csv(const std::string& path, const HeatMap& map);
 
 }  // namespace gradus

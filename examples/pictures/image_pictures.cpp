@@ -1,6 +1,7 @@
 #include "examples/pictures/image_pictures.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 
@@ -8,11 +9,11 @@
 #include "gradus/core/ops/ops.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/models/data/images/png.h"
+#include "gradus/models/data/images/shapes.h"
 
 namespace gradus {
 
-using models::ImageData;
+using models::ImageData, models::LabelledFeatures;
 
 // ---- confusion matrix ----
 
@@ -61,6 +62,16 @@ Tensor principal_plane(const Tensor& features) {
   return matmul(x, cat(directions, 1));
 }
 
+namespace {
+/// A colour as gnuplot reads it, "#rrggbb".
+std::string in_hex(const std::array<double, 3>& rgb) {
+  char text[8];
+  const auto byte = [&](size_t c) { return static_cast<unsigned>(255 * rgb[c] + 0.5) & 255; };
+  std::snprintf(text, sizeof text, "#%02x%02x%02x", byte(0), byte(1), byte(2));
+  return text;
+}
+}  // namespace
+
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
                         const std::vector<std::string>& class_names) {
   const std::vector<double> at = principal_plane(features).to_vector<double>();
@@ -68,7 +79,7 @@ Picture embedding_plane(std::string path, const Tensor& features, const Tensor& 
   Picture picture{std::move(path),
                   "Features of " + with_commas(std::ssize(of)) + " held-out images",
                   "first principal direction",
-                  "second",
+                  "second principal direction",
                   {},
                   false,
                   true};
@@ -76,14 +87,19 @@ Picture embedding_plane(std::string path, const Tensor& features, const Tensor& 
     Series series{class_names[c], {}};
     for (size_t i = 0; i < of.size(); ++i)
       if (of[i] == static_cast<int64_t>(c)) series.points.emplace_back(at[2 * i], at[2 * i + 1]);
-    if (!series.points.empty()) picture.series.push_back(std::move(series));
+    if (series.points.empty()) continue;
+    if (const auto shape = models::shape_of_class(series.name)) {
+      series.mark = shape->form, series.colour = in_hex(shape->rgb);
+      picture.ground = "#7f7f7f";  // shapes may be white
+    } else if (columns_of(visible(series.name)) == 1) {
+      series.mark = series.name;  // a digit
+    }
+    picture.series.push_back(std::move(series));
   }
   return picture;
 }
 
 // ---- pictures of images ----
-
-int64_t picture_scale(int64_t height) { return std::max<int64_t>(1, 96 / height); }
 
 Tensor attention_overlay(const Tensor& images, const Tensor& weights) {
   core::check(images.rank() == 4 && (images.size(1) == 1 || images.size(1) == 3) &&
@@ -103,21 +119,29 @@ Tensor attention_overlay(const Tensor& images, const Tensor& weights) {
   return images * (1 - red) + red * tensor({1.0, 0.15, 0.1}).reshape({3, 1, 1}).to(images.dtype());
 }
 
-void draw_attention(const std::string& path, const Tensor& images, const Tensor& weights) {
-  const Tensor overlay = attention_overlay(images, weights);
-  const Tensor pairs = core::stack({images.expand(overlay.shape()), overlay}, 1).flatten(0, 1);
-  models::write_png(path, models::image_grid(pairs, 8, picture_scale(images.size(2))));
-}
-
 namespace {
 
-/// The misclassified images, the most confident first.
-std::vector<int64_t> mistakes(const Tensor& logits, const std::vector<int64_t>& labels,
-                              const std::vector<int64_t>& predicted) {
-  const std::vector<double> sure = max(softmax(logits), 1).values.to_vector<double>();
+/// Two lines of text: the names of the classes that images are, and that they are taken for. If
+/// `then_blank`, an image without text follows each.
+std::vector<TileLine> is_and_taken_for(const Tensor& labels, const Tensor& predicted,
+                                       const std::vector<std::string>& class_names,
+                                       bool then_blank = false) {
+  std::vector<TileLine> lines{{"is"}, {"taken for"}};
+  for (TileLine& line : lines)
+    for (const int64_t label : (line.name == "is" ? labels : predicted).to_vector<int64_t>()) {
+      line.texts.push_back(class_names[static_cast<size_t>(label)]);
+      if (then_blank) line.texts.emplace_back();
+    }
+  return lines;
+}
+
+/// Indices of the misclassified images, the most confident first.
+std::vector<int64_t> mistakes(const LabelledFeatures& logits, const Tensor& predicted) {
+  const std::vector<double> sure = max(softmax(logits.features), 1).values.to_vector<double>(),
+                            miss = ne(logits.labels, predicted).to_vector<double>();
   std::vector<int64_t> wrong;
-  for (size_t i = 0; i < labels.size(); ++i)
-    if (labels[i] != predicted[i]) wrong.push_back(static_cast<int64_t>(i));
+  for (size_t i = 0; i < miss.size(); ++i)
+    if (miss[i] != 0) wrong.push_back(static_cast<int64_t>(i));
   std::stable_sort(wrong.begin(), wrong.end(), [&](int64_t a, int64_t b) {
     return sure[static_cast<size_t>(a)] > sure[static_cast<size_t>(b)];
   });
@@ -126,39 +150,45 @@ std::vector<int64_t> mistakes(const Tensor& logits, const std::vector<int64_t>& 
 
 }  // namespace
 
-void show_mistakes(const std::string& dir, const ImageData& data, const Tensor& logits) {
-  constexpr size_t most = 32;
-  const std::vector<std::string>& names = data.class_names();
-  const Tensor taken = logits.argmax(1);
-  std::vector<int64_t> labels;
-  for (int64_t i = 0; i < data.size(); ++i) labels.push_back(data.label(i));
-  const std::vector<int64_t> predicted = taken.to_vector<int64_t>();
-  const Tensor counts = confusion_matrix(from_data(labels, {data.size()}), taken, data.classes());
-  std::printf("confusion: %s\n",
-              draw_or_write(confusion_map(dir + "/confusion.png", counts, names)).c_str());
+Tiles attention_tiles(std::string path, const models::ImageBatch& batch, const Tensor& weights,
+                      const Tensor& predicted, const std::vector<std::string>& class_names) {
+  const Tensor overlay = attention_overlay(batch.images, weights);
+  Tiles tiles{.path = std::move(path),
+              .title = "Held-out images, each beside the model's attention: the redder, the more",
+              .images = stack({batch.images.expand(overlay.shape()), overlay}, 1).flatten(0, 1),
+              .lines = is_and_taken_for(batch.labels, predicted, class_names, true)};
+  for (int64_t i = 0; i < tiles.across; ++i)
+    tiles.headings.emplace_back(i % 2 == 0 ? "image" : "attention");
+  return tiles;
+}
 
-  std::vector<int64_t> wrong = mistakes(logits, labels, predicted);
+std::optional<Tiles> mistake_tiles(std::string path, const ImageData& data,
+                                   const LabelledFeatures& logits) {
+  constexpr size_t most = 32;
+  const Tensor predicted = logits.features.argmax(1);
+  std::vector<int64_t> wrong = mistakes(logits, predicted);
+  if (wrong.empty()) return {};
+  const std::string all = with_commas(std::ssize(wrong));
+  wrong.resize(std::min(wrong.size(), most));
+  const Tensor ids = from_data(wrong, {std::ssize(wrong)});
+  const models::ImageBatch batch = data.batch(ids);
+  return Tiles{
+      .path = std::move(path),
+      .title =
+          with_commas(std::ssize(wrong)) + " of " + all + " mistakes, the most confident first",
+      .images = batch.images,
+      .lines = is_and_taken_for(batch.labels, index_select(predicted, 0, ids), data.class_names())};
+}
+
+void show_mistakes(const std::string& dir, const ImageData& data, const LabelledFeatures& logits) {
+  const Tensor counts = confusion_matrix(logits.labels, logits.features.argmax(1), data.classes());
+  std::printf(
+      "confusion: %s\n",
+      draw_or_write(confusion_map(dir + "/confusion.png", counts, data.class_names())).c_str());
   const std::string path = dir + "/mistakes.png";
-  if (wrong.empty()) {
-    std::filesystem::remove(path);  // from an earlier run
-    std::printf("mistakes: none\n");
-    return;
-  }
-  const size_t all = wrong.size();
-  wrong.resize(std::min(all, most));
-  const auto shown = static_cast<int64_t>(wrong.size());
-  models::write_png(path, models::image_grid(data.batch(from_data(wrong, {shown})).images, 8,
-                                             picture_scale(data.shape()[2])));
-  std::printf("mistakes: %s shows %s of %s, row by row", path.c_str(), with_commas(shown).c_str(),
-              with_commas(static_cast<int64_t>(all)).c_str());
-  for (size_t k = 0; k < wrong.size(); ++k) {
-    const auto name = [&](const std::vector<int64_t>& of) {
-      return visible(names[static_cast<size_t>(of[static_cast<size_t>(wrong[k])])], false);
-    };
-    std::printf("%s%s for %s", k % 8 == 0 ? "\n  " : ", ", name(predicted).c_str(),
-                name(labels).c_str());
-  }
-  std::putchar('\n');
+  const std::optional<Tiles> tiles = mistake_tiles(path, data, logits);
+  if (!tiles) std::filesystem::remove(path);  // from an earlier run
+  std::printf("mistakes: %s\n", tiles ? draw_or_write(*tiles).c_str() : "none");
 }
 
 }  // namespace gradus

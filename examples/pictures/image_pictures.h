@@ -1,43 +1,52 @@
 #pragma once
-// Pictures about image models: confusion matrices, mistakes, attention, and features in the plane.
+// Pictures about image models: confusion matrices, mistakes, attention, and features in two
+// dimensions.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "examples/pictures/plot.h"
 #include "gradus/models/data/images/images.h"
+#include "gradus/models/probe.h"
 
 namespace gradus {
 
-/// The confusion matrix, the number of images of class i (row) that were classified as j: labels
-/// and predicted (n) int64 -> (classes, classes) float32.
+/// Returns the confusion matrix: labels and predicted (n) int64 -> (classes, classes) float32.
+/// Entry (i, j) is the number of images of class i that were classified as j.
 Tensor confusion_matrix(const Tensor& labels, const Tensor& predicted, int64_t classes);
 
-/// A heat map of the counts as fractions of their row. The darkest shade is the largest fraction
-/// off the diagonal.
+/// Returns a heat map of the counts as fractions of their row. The darkest shade is the largest
+/// fraction off the diagonal.
 HeatMap confusion_map(std::string path, const Tensor& counts,
                       const std::vector<std::string>& class_names);
 
-/// The first two principal components of features (N, D): (N, 2) float64, by power iteration.
-/// Constant features give 0.
+/// Returns the first two principal components of features (N, D): (N, 2) float64, by power
+/// iteration. For constant features they are 0.
 Tensor principal_plane(const Tensor& features);
 
-/// A scatter plot of principal_plane(features), one colour per class (labels (N) int64).
+/// Returns a scatter plot of principal_plane(features) with one mark per class. labels is (N)
+/// int64. The mark of a drawn shape is the shape in its colour, and the mark of a class whose name
+/// is one character is that character.
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
                         const std::vector<std::string>& class_names);
 
-/// The factor by which pictures magnify images of this height.
-int64_t picture_scale(int64_t height);
-
-/// Attention as a red overlay: images (N, C, H, W) from 0 to 1, C 1 or 3, weights (N, h, w), where
-/// h divides H and w divides W -> (N, 3, H, W). Each image's largest weight is the reddest.
+/// Returns images with their attention weights as a red overlay: images (N, C, H, W) with values
+/// from 0 to 1 and C = 1 or 3, weights (N, h, w), where h divides H and w divides W -> (N, 3, H,
+/// W). The largest weight of each image is the most red.
 Tensor attention_overlay(const Tensor& images, const Tensor& weights);
-/// Writes each image beside its overlay, four pairs per row.
-void draw_attention(const std::string& path, const Tensor& images, const Tensor& weights);
+/// Returns tiles with each image of the batch (values from 0 to 1) beside its overlay, the name of
+/// its class, and the name of the predicted class. predicted is (N) int64.
+Tiles attention_tiles(std::string path, const models::ImageBatch& batch, const Tensor& weights,
+                      const Tensor& predicted, const std::vector<std::string>& class_names);
 
-/// Draws a classifier's results into the folder `dir`: confusion.png, and mistakes.png with up to
-/// 32 misclassified images, the most confident first, eight per row; prints what it wrote.
-/// logits: (n, classes).
-void show_mistakes(const std::string& dir, const models::ImageData& data, const Tensor& logits);
+/// Returns tiles with up to 32 misclassified images, the most confident first, the name of each
+/// image's class, and the name of the predicted class. Returns nothing if no image is misclassified.
+/// `logits` holds the logits (n, classes) and labels of all images of `data`.
+std::optional<Tiles> mistake_tiles(std::string path, const models::ImageData& data,
+                                   const models::LabelledFeatures& logits);
+/// Draws confusion.png and mistakes.png into the folder `dir`, and prints what it drew.
+void show_mistakes(const std::string& dir, const models::ImageData& data,
+                   const models::LabelledFeatures& logits);
 
 }  // namespace gradus

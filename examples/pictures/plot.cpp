@@ -9,9 +9,12 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <map>
 
 #include "examples/support/text.h"
 #include "gradus/core/files/file.h"
+#include "gradus/models/data/images/images.h"
 
 namespace gradus {
 namespace {
@@ -28,6 +31,16 @@ std::string in_quotes(const std::string& text) {
 /// Quotes a text for gnuplot, as one line of valid UTF-8.
 std::string printed(const std::string& text) { return in_quotes(visible(text, false)); }
 
+/// The text, if it is wider than `most` columns shortened and ended by "…".
+std::string fitted(std::string text, int64_t most) {
+  if (columns_of(text) <= most) return text;
+  while (!text.empty() && columns_of(text) >= most) {
+    while ((text.back() & 0xc0) == 0x80) text.pop_back();  // continuation bytes
+    text.pop_back();
+  }
+  return text + "…";
+}
+
 /// A label on an axis, where gnuplot reads % as printf does. Leading and trailing spaces are made
 /// visible.
 std::string tic_name(const std::string& token, int64_t most) {
@@ -37,15 +50,8 @@ std::string tic_name(const std::string& token, int64_t most) {
                          ? visible(token)
                          : marks(begin) + visible(token.substr(begin, end - begin), false) +
                                marks(token.size() - end);
-  if (columns_of(name) > most) {
-    while (!name.empty() && columns_of(name) >= most) {
-      while ((name.back() & 0xc0) == 0x80) name.pop_back();  // continuation bytes
-      name.pop_back();
-    }
-    name += "…";
-  }
   std::string result;
-  for (const char c : name) result += c == '%' ? "%%" : std::string(1, c);
+  for (const char c : fitted(name, most)) result += c == '%' ? "%%" : std::string(1, c);
   return in_quotes(result);
 }
 
@@ -59,32 +65,76 @@ std::string opening(const std::string& path, int64_t width, int64_t height, int 
 
 // ---- curves ----
 
+/// The commands for a logarithmic y axis that ends at the smallest and the largest value. If they lie
+/// less than three powers of ten apart, 2 and 5 times these are labelled too.
+std::string log_axis(const Picture& picture) {
+  double low = std::numeric_limits<double>::infinity(), high = 0;
+  for (const Series& s : picture.series)
+    for (const auto& [x, y] : s.points)
+      if (y > 0 && std::isfinite(y)) low = std::min(low, y), high = std::max(high, y);
+  if (high == 0) return "";
+  const double margin = 1.05 * std::pow(high / low, 0.03);
+  char range[80];
+  std::snprintf(range, sizeof range, "set yrange [%.9g:%.9g]\n", low / margin, high * margin);
+  const std::string exponents = std::to_string(static_cast<int>(std::floor(std::log10(low)))) +
+                                ':' + std::to_string(static_cast<int>(std::log10(high)) + 1);
+  return "set logscale y\nset format y '%g'\nset offsets\n" + std::string(range) +
+         (high < 1000 * low ? "set ytics 10\nset for [e=" + exponents +
+                                  "] ytics add (sprintf('%g', 2 * 10.0**e) 2 * 10.0**e, "
+                                  "sprintf('%g', 5 * 10.0**e) 5 * 10.0**e)\n"
+                            : "");
+}
+
+/// gnuplot's style of a cloud of points or a line.
+std::string style_of(const Series& s, bool cloud, size_t index) {
+  if (cloud) {
+    static const std::map<std::string, std::string> marks{
+        {"circle", "7"}, {"square", "5"}, {"triangle", "9"}, {"diamond", "13"}, {"cross", "1"}};
+    const char* in_turn[] = {"7", "5", "9", "13"};
+    std::string type = in_turn[index / 10 % std::size(in_turn)];
+    if (const auto known = marks.find(s.mark); known != marks.end())
+      type = known->second;
+    else if (!s.mark.empty())
+      type = printed(s.mark);
+    return "points linewidth 2 pointsize 0.9 pointtype " + type;
+  }
+  if (s.stroke == Stroke::faint) return "lines linewidth 1";
+  const bool dashed = s.stroke == Stroke::dashed;
+  const std::string style = dashed ? "linewidth 2.5 dashtype '-'" : "linewidth 2.5";
+  if (s.points.size() > 40) return "lines " + style;
+  // An open square remains visible around a circle.
+  return "linespoints " + style +
+         (dashed ? " pointtype 4 pointsize 1.7" : " pointtype 7 pointsize 1");
+}
+
 void send(const Picture& picture, const std::string& path, Gnuplot& gnuplot) {
   gnuplot << opening(path, 1200, 750, 15) << "set title " << printed(picture.title)
-          << " offset 0,-0.3\nset xlabel " << printed(picture.x_label) << "\nset ylabel "
+          << "\nset xlabel " << printed(picture.x_label) << "\nset ylabel "
           << printed(picture.y_label)
           << "\nset grid linetype 1 linewidth 1 linecolor rgb '#dddddd'\n"
              "set border 3 linewidth 1.2 linecolor rgb '#444444'\n"
              "set tics nomirror\nset rmargin 5\n"
-             "set key top right spacing 1.3\n"
+             "set key outside top center horizontal samplen 3\n"
              "set offsets graph 0, 0, 0.03, 0.03\n";
-  if (picture.log_y)
-    gnuplot << "set logscale y\nset key bottom left\nset format y '%.0e'\nset offsets\n";
+  if (picture.log_y) gnuplot << log_axis(picture);
   if (picture.clouds)
-    gnuplot << "set key outside right top samplen 1 spacing 1.1\nset border 15\nunset grid\nunset "
-               "rmargin\n";
-  const char* colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e",
-                          "#17becf", "#e377c2", "#8c564b", "#bcbd22", "#444444"};
-  const char* marks[] = {"7", "5", "9", "13"};  // filled: circle, square, triangle, diamond
+    gnuplot << "set key outside right top vertical samplen 1 spacing 1.1 font ',11'\n"
+               "set border 15\nunset grid\nunset rmargin\n";
+  for (const Series& s : picture.series)
+    for (size_t i = 0; i < s.labels.size(); ++i)
+      gnuplot << "set label " << printed(s.labels[i]) << " at " << s.points[i].first << ','
+              << s.points[i].second << " offset 0.5,0.2 font ',12'\n";
+  if (!picture.ground.empty())
+    gnuplot << "set object 1 rectangle from screen 0,0 to screen 1,1 behind fillcolor rgb "
+            << in_quotes(picture.ground) << " fillstyle solid noborder\n";
+  const char* colours[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e",
+                           "#17becf", "#e377c2", "#8c564b", "#bcbd22", "#444444"};
   for (size_t i = 0; i < picture.series.size(); ++i) {
-    const bool few = picture.series[i].points.size() <= 40;
-    gnuplot << (i ? ", " : "plot ") << "'-' with "
-            << (picture.clouds ? std::string("points pointsize 0.7 pointtype ") +
-                                     marks[i / std::size(colors) % std::size(marks)]
-                : few ? "linespoints pointtype 7 pointsize 1"
-                      : "lines")
-            << " linewidth 2.5 linecolor rgb '" << colors[i % std::size(colors)] << "' title "
-            << printed(picture.series[i].name);
+    const Series& s = picture.series[i];
+    gnuplot << (i ? ", " : "plot ") << "'-' with " << style_of(s, picture.clouds, i)
+            << " linecolor rgb "
+            << in_quotes(s.colour.empty() ? colours[i % std::size(colours)] : s.colour) << " title "
+            << printed(s.name);
   }
   gnuplot << "\n";
   for (const Series& s : picture.series) gnuplot.send1d(s.points);
@@ -93,15 +143,14 @@ void send(const Picture& picture, const std::string& path, Gnuplot& gnuplot) {
 // ---- matrices ----
 
 /// The layout of a heat map, in pixels from the upper left corner.
-struct Layout {
+struct Layout : Canvas {
   int64_t rows = 0, columns = 0;  // of the largest panel
   bool shared = true;             // all panels have the same names: only the outer ones show them
   int font = 11, line = 20;
   int64_t most = 44;                                 // maximum characters per name
   int64_t cell = 1, step_right = 0, step_down = 0;   // pixels per value; from panel to panel
   int64_t left = 0, right = 0, top = 0, bottom = 0;  // edges around all panels
-  int64_t width = 0, height = 0;
-  int64_t column_names = 0, bar = 0;  // heights of the names and the colour scale
+  int64_t column_names = 0, bar = 0;                 // heights of the names and the colour scale
 };
 
 Layout layout_of(const HeatMap& map) {
@@ -188,7 +237,7 @@ void send_matrix(const Tensor& values, Gnuplot& gnuplot) {
 }
 
 /// The command that writes a text at (x, y), in pixels from the upper left corner.
-std::string label(const std::string& text, double x, double y, const Layout& l,
+std::string label(const std::string& text, double x, double y, const Canvas& l,
                   const char* how = "center") {
   if (text.empty()) return "";
   return "set label " + printed(text) + " at screen " +
@@ -208,14 +257,15 @@ void send_panel(const HeatMap& map, size_t i, const Layout& l, Gnuplot& gnuplot)
   const bool bottom = i + static_cast<size_t>(across) >= map.panels.size();
   const bool named_left = !l.shared || index % across == 0;
   const bool named = !l.shared || (map.names_on_top ? index < across : bottom);
+  const auto bare = [&](const auto& names) { return names.empty() && !map.numbered; };
   const std::string x_range = " [-0.5:" + std::to_string(columns - 1) + ".5]\n";
   gnuplot << "set lmargin at screen " << right(x) << "\nset rmargin at screen "
           << right(x + columns * l.cell) << "\nset tmargin at screen " << up(y)
           << "\nset bmargin at screen " << up(y + rows * l.cell) << "\nset xrange" << x_range
           << "set x2range" << x_range << "set yrange [" << rows - 1 << ".5:-0.5]\n"
-          << tics("xtics", panel.columns, named && !map.names_on_top, l)
+          << tics("xtics", panel.columns, named && !map.names_on_top && !bare(panel.columns), l)
           << tics("x2tics", panel.columns, named && map.names_on_top, l)
-          << tics("ytics", panel.rows, named_left, l);
+          << tics("ytics", panel.rows, named_left && !bare(panel.rows), l);
   const int64_t above = map.names_on_top && named ? 0 : l.line / 2 + 2;
   if (above)
     gnuplot << label(panel.title, double(x) + double(columns * l.cell) / 2, double(y - above), l);
@@ -260,7 +310,47 @@ void send(const HeatMap& map, const std::string& path, Gnuplot& gnuplot) {
   gnuplot << "unset multiplot\n";
 }
 
-// ---- both ----
+// ---- images ----
+
+/// Sends an image's pixels, red, green and blue of each, magnified.
+void send_pixels(const Tensor& image, int64_t scale, Gnuplot& gnuplot) {
+  const models::ImageBytes bytes = models::image_grid(image, 1, scale);
+  const size_t plane = bytes.bytes.size() / static_cast<size_t>(bytes.channels);
+  for (size_t i = 0; i < plane; ++i)
+    for (size_t c = 0; c < 3; ++c)
+      gnuplot.put(static_cast<char>(bytes.bytes[bytes.channels == 3 ? c * plane + i : i]));
+}
+
+void send(const Tiles& tiles, const std::string& path, Gnuplot& gnuplot) {
+  const TileLayout l = layout_of(tiles);
+  const int64_t n = tiles.images.size(0);
+  gnuplot << opening(path, l.width, l.height, l.font)
+          << "unset border\nunset tics\nunset key\nset lmargin at screen 0\nset rmargin at screen "
+             "1\nset tmargin at screen 1\nset bmargin at screen 0\nset xrange [-0.5:"
+          << l.width - 1 << ".5]\nset yrange [" << l.height - 1 << ".5:-0.5]\n"
+          << label(tiles.title, double(l.width) / 2, double(l.line), l);
+  const auto middle = [&](int64_t i) { return double(l.left(i) + l.image_width / 2); };
+  for (int64_t i = 0; i < std::min(std::ssize(tiles.headings), n); ++i)
+    gnuplot << label(fitted(tiles.headings[static_cast<size_t>(i)], l.most), middle(i),
+                     double(l.first_top) - 0.6 * double(l.line), l);
+  for (int64_t i = 0; i < n; ++i) {
+    double y = double(l.top(i) + l.image_height) + 0.6 * double(l.line);
+    for (const TileLine& line : tiles.lines) {
+      if (i % l.across == 0) gnuplot << label(line.name, double(l.names), y, l, "right");
+      const std::string text = visible(line.texts[static_cast<size_t>(i)], false);
+      gnuplot << label(fitted(text, l.most), middle(i), y, l);
+      y += double(l.line);
+    }
+  }
+  for (int64_t i = 0; i < n; ++i)
+    gnuplot << (i ? ", " : "plot ") << "'-' binary array=(" << l.image_width << ','
+            << l.image_height << ") format='%uchar' origin=(" << l.left(i) << ',' << l.top(i)
+            << ") with rgbimage";
+  gnuplot << '\n';
+  for (int64_t i = 0; i < n; ++i) send_pixels(tiles.images.slice(0, i, i + 1), l.scale, gnuplot);
+}
+
+// ---- all ----
 
 /// Sends the commands to gnuplot, which runs at low priority and, like the shell that waits for it,
 /// survives Ctrl-C and a closed terminal. If it fails, its partial output is removed.
@@ -339,6 +429,13 @@ void write_csv(const std::string& path, const Picture& picture) {
 
 std::string draw_or_write(const Picture& picture) { return draw_or_write_csv(picture); }
 std::string draw_or_write(const HeatMap& map) { return draw_or_write_csv(map); }
+std::string draw_or_write(const Tiles& tiles) {
+  check_tiles(tiles);
+  const std::string why = draw_beside(tiles);
+  if (why.empty()) return tiles.path;
+  write_without_words(tiles);
+  return tiles.path + " without words (" + why + ")";
+}
 
 // ---- in the background ----
 

@@ -1,5 +1,5 @@
 #pragma once
-// Plots of curves and matrices. Only plot.cpp uses gnuplot.
+// Plots of curves and matrices, and images with words. Only plot.cpp uses gnuplot.
 
 #include <chrono>
 #include <future>
@@ -9,42 +9,58 @@
 #include <vector>
 
 #include "examples/pictures/heat_map.h"
+#include "examples/pictures/tiles.h"
 
 namespace gradus {
 
-/// A curve or point cloud: its name in the legend and its points (x, y).
+enum class Stroke {
+  solid,
+  dashed,  ///< for a curve that may coincide with a solid one
+  faint    ///< thin
+};
+
+/// A curve or a cloud of points: its name in the legend, and its points (x, y).
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
+  Stroke stroke = Stroke::solid;
+  std::string colour = {};  ///< "#rrggbb"; default: the next of ten
+  /// Of a cloud: circle, square, triangle, diamond or cross, or a character to draw at each point;
+  /// default: a circle, from the eleventh cloud on another form.
+  std::string mark = {};
+  std::vector<std::string> labels = {};  ///< texts beside the points: one per point, or none
 };
 
-/// A plot and its PNG file.
+/// A plot and the path of its PNG file.
 struct Picture {
   std::string path, title, x_label, y_label;
   std::vector<Series> series;
-  bool log_y = false;   ///< logarithmic axis; values that are not positive are left out
-  bool clouds = false;  ///< points without lines, legend at the side
+  bool log_y = false;       ///< logarithmic y axis; values that are not positive are left out
+  bool clouds = false;      ///< draw points without lines, and the legend at the side
+  std::string ground = {};  ///< "#rrggbb", the background; default: white
 };
 
 /// Draws the plot. Returns "" or, on failure, the reason, for example that gnuplot is not
-/// installed; an existing file then stays.
+/// installed. On failure an existing file is unchanged.
 std::string draw_picture(const Picture& picture);
-/// Draws the heat map. Returns "" or, on failure, the reason. Throws Error as check_heat_map does.
+/// Draws the heat map. Returns "" or, on failure, the reason. Throws the errors of check_heat_map.
 std::string draw_picture(const HeatMap& map);
 
-/// Writes the curves' points as a CSV file: name, x, y. Throws Error if that fails.
+/// Writes the points of the curves as a CSV file: name, x, y. Throws Error on failure.
 void write_csv(const std::string& path, const Picture& picture);
-/// Draws the picture or, if that fails, writes its values to NAME.csv instead of NAME.png. Returns
-/// a line to print: the file and, for a CSV file, why it is not a picture. Throws Error if both
-/// fail.
+/// Draws the picture. If that fails, writes its values to NAME.csv instead of NAME.png. Returns a
+/// line to print: the file and, for a CSV file, why it is not a picture. Throws Error if both fail.
 std::string draw_or_write(const Picture& picture);
 std::string draw_or_write(const HeatMap& map);
+/// Draws the images or, if that fails, writes them without any words. Returns a line to print.
+/// Throws Error as check_tiles does, or if both fail.
+std::string draw_or_write(const Tiles& tiles);
 
-/// Draws pictures in the background, one at a time and at most one every ten seconds, so that
-/// training is not slowed down.
+/// Draws pictures in the background, one at a time and at most one every ten seconds, so as not to
+/// slow down training.
 class BackgroundPlot {
  public:
-  /// Draws this picture unless a later call replaces it first.
+  /// Draws this picture, unless a later call replaces it before drawing starts.
   void draw(Picture picture);
   /// Waits for the last picture. Returns "" or, if it could not be drawn, the reason.
   std::string finish();

@@ -1,13 +1,13 @@
 #pragma once
-// Error reporting, the same in every program.
+// Error reporting for all programs.
 
 #include <functional>
 #include <string>
 
 namespace gradus {
 
-/// Runs `program` and returns its exit status or, if it throws, 1 after printing one line
-/// `name: error` to stderr.
+/// Runs `program` and returns its exit status. If it throws, prints one line `name: error` to
+/// stderr and returns 1.
 int run_program(const std::string& name, int argc, char** argv,
                 const std::function<int(int argc, char** argv)>& program);
 

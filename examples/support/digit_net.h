@@ -1,5 +1,5 @@
 #pragma once
-// The classifier of digits that train_digits trains.
+// The classifier that the program train_digits trains.
 
 #include "gradus/core/ops/normalization.h"
 #include "gradus/models/folder/fields.h"
@@ -7,14 +7,14 @@
 
 namespace gradus {
 
-/// Sizes of a DigitNet.
+/// The sizes and options of a DigitNet.
 struct DigitNetConfig {
   int64_t pixels = 784, hidden = 256, classes = 10;
   double dropout = 0.2;
   Activation activation = Activation::relu;
 };
 
-/// One hidden layer: images (n, height, width) -> logits (n, classes).
+/// A network with one hidden layer: images (n, height, width) -> logits (n, classes).
 struct DigitNet : nn::Module {
   using Config = DigitNetConfig;
   static constexpr const char* kind = "digit-net";

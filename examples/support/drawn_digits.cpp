@@ -5,6 +5,7 @@
 
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/runtime/random.h"
+#include "gradus/models/data/images/images.h"
 
 namespace gradus {
 namespace {
@@ -34,7 +35,7 @@ double ink(int64_t digit, double y, double x) {
 
 }  // namespace
 
-Digits drawn_digits(int64_t n, uint64_t seed) {
+Digits drawn_digits(int64_t n, uint64_t seed, double variety) {
   const Digits digits{zeros({n, side, side}), zeros({n}, int64)};
   for (int64_t i = 0; i < n; ++i) {
     uint64_t block = 0;
@@ -43,8 +44,12 @@ Digits drawn_digits(int64_t n, uint64_t seed) {
       return low + (high - low) * uniform_double(words[0], words[1]);
     };
     const auto digit = static_cast<int64_t>(uniform(0, 10));
-    const double angle = uniform(-0.3, 0.3), down = uniform(-3, 3), right = uniform(-3, 3);
-    const double height = uniform(2.2, 3.4), width = uniform(2.2, 3.4);  // pixels per dot
+    const auto near = [&](double low, double high) {
+      const double middle = (low + high) / 2;
+      return uniform(std::lerp(middle, low, variety), std::lerp(middle, high, variety));
+    };
+    const double angle = near(-0.3, 0.3), down = near(-3, 3), right = near(-3, 3);
+    const double height = near(2.2, 3.4), width = near(2.2, 3.4);  // pixels per dot
     float* pixel = digits.images.data<float>() + i * side * side;
     for (int row = 0; row < side; ++row)
       for (int column = 0; column < side; ++column) {
@@ -57,6 +62,16 @@ Digits drawn_digits(int64_t n, uint64_t seed) {
     digits.labels.data<int64_t>()[i] = digit;
   }
   return digits;
+}
+
+Digits read_digits(const std::string& source) {
+  if (source.empty()) return drawn_digits(10000, 0, 0.3);
+  const models::ImageData data = models::read_images(source).train;
+  const Shape shape = data.shape();
+  core::check(shape[1] == 1 && shape[2] % 4 == 0 && shape[3] % 4 == 0, source,
+              ": expected grey images with sides that are multiples of 4, got ", shape);
+  const models::ImageBatch all = data.range(0, data.size());
+  return {all.images.squeeze(1), all.labels};
 }
 
 }  // namespace gradus

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -11,8 +12,14 @@ struct Digits {
   Tensor labels;  ///< (n) int64 in [0, 10)
 };
 
-/// n digits in a dot-matrix font, 28 x 28, slightly rotated, scaled and shifted, with noise:
-/// training data without a download. Image i depends only on (seed, i).
-Digits drawn_digits(int64_t n, uint64_t seed);
+/// Returns n digits in a dot-matrix font, 28 x 28, slightly rotated, scaled and shifted, with
+/// noise. They serve as training data without a download. Image i depends only on (seed, i) and on
+/// `variety`, from 0 to 1, which scales the rotations, sizes and shifts.
+Digits drawn_digits(int64_t n, uint64_t seed, double variety = 1);
+
+/// Returns the digits that generative models learn: the training images of `source`, "mnist:DIR"
+/// (see models::read_images), or 10,000 drawn digits of little variety if `source` is empty. Throws
+/// Error unless the images are grey and their sides multiples of four.
+Digits read_digits(const std::string& source);
 
 }  // namespace gradus

@@ -70,7 +70,7 @@ void Flags::parse_known(int argc, char** argv) { read_command_line(argc, argv, t
 
 bool Flags::read_command_line(int argc, char** argv, bool known_only) {
   CLI::App app;
-  app.allow_extras(known_only);
+  app.allow_extras();
   if (known_only) app.set_help_flag();
   std::vector<CLI::Option*> options;
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -91,6 +91,7 @@ bool Flags::read_command_line(int argc, char** argv, bool known_only) {
     const std::string message = e.what();
     core::fail(message.substr(0, 100), message.size() > 100 ? "..." : "", " (see --help)");
   }
+  if (!known_only) expect_none(app.remaining());
   for (size_t i = 0; i < flags_.size(); ++i) {
     flags_[i].given = options[i]->count() > 0;
     if (!flags_[i].given) continue;
@@ -103,6 +104,21 @@ bool Flags::read_command_line(int argc, char** argv, bool known_only) {
     flags_[i].field.set(flags_[i].name(), flags_[i].typed);
   }
   return true;
+}
+
+void Flags::expect_none(const std::vector<std::string>& unread) const {
+  if (unread.empty()) return;
+  const auto is_flag = [](const std::string& argument) { return argument.starts_with('-'); };
+  const auto first = std::ranges::find_if(unread, is_flag);
+  core::check(first != unread.end(), shown(unread.front()), ": expected a flag (see --help)");
+  const std::string name = first->substr(0, first->find('='));
+  std::vector<std::string> known{"--help"};
+  for (const Flag& flag : flags_) known.push_back(flag.name());
+  const auto distance = [&](const std::string& other) { return edit_distance(name, other); };
+  const std::string nearest = *std::ranges::min_element(known, {}, distance);
+  const bool near = distance(nearest) <= std::max<size_t>(1, name.size() / 4);
+  core::fail(name.substr(0, 100), ": unknown flag", near ? "; did you mean " + nearest + '?' : "",
+             " (see --help)");
 }
 
 bool Flags::given(const std::string& name) const {

@@ -1,5 +1,5 @@
 #pragma once
-// PNG files as input of a model, and the code shared by the programs that read them.
+// PNG files as input of a model, and the code shared by the programs that read PNG files.
 
 #include <cstdint>
 #include <functional>
@@ -11,24 +11,25 @@
 
 namespace gradus {
 
-/// Reads a PNG file: (channels, size, size), values from 0 to 1. Converts between grey and three
-/// equal channels if needed, and prints a note. Throws Error, naming the file, if it is not a PNG,
-/// has another size, or is coloured where grey is expected.
+/// Returns the content of a PNG file: (channels, size, size), values from 0 to 1. If needed,
+/// converts between one grey channel and three equal channels, and prints a note. Throws Error,
+/// naming the file, if it is not a PNG file, has another size, or is coloured where grey is
+/// expected.
 Tensor read_picture(const std::string& path, int64_t size, int64_t channels);
 
 /// A model that describes pictures.
 struct PictureReader {
-  int64_t size, channels;  ///< of the model's input
+  int64_t size, channels;  ///< size and channels of the model's input
   models::ImageInfo info;  ///< from the model's folder
-  /// Returns the text to print after the file's name, for a picture (1, channels, size, size)
-  /// normalised by `info`.
+  /// Returns the text to print after the name of the file, for a picture (1, channels, size, size)
+  /// that is normalised by `info`.
   std::function<std::string(const Tensor& picture)> say;
 };
 
-/// The main function of a program that describes pictures: parses the command line (`flags`,
-/// --model DIR with default `folder`, --threads, --precision, PNG files), reads all files, and prints what the
-/// model load(DIR) says about each. Returns the exit status. Throws Error as read_picture does, and
-/// if images.json has another number of channels than the model.
+/// The main function of a program that describes pictures. Parses the command line (`flags`,
+/// --model DIR with default `folder`, --threads, --precision, PNG files), reads all files, and
+/// prints for each what the model load(DIR) says about it. Returns the exit status. Throws the
+/// errors of read_picture, and Error if images.json has another number of channels than the model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load);
 

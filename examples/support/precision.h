@@ -1,5 +1,5 @@
 #pragma once
-// The flag --precision of all programs that compute with a model.
+// The flag --precision, of all programs that compute with a model.
 
 #include <cstdio>
 
@@ -9,7 +9,7 @@
 
 namespace gradus {
 
-/// How float32 matrix products read their operands.
+/// The type to which matrix products of float32 round their operands.
 enum class Precision { float32, bf16 };
 
 inline void add_precision_flag(Flags& flags, Precision& precision) {
@@ -17,7 +17,8 @@ inline void add_precision_flag(Flags& flags, Precision& precision) {
             "matrix products: float32, or bf16 for operands rounded to bfloat16, which is faster");
 }
 
-/// For its lifetime, products on this thread follow `precision`. Says so on stderr if they cannot.
+/// Sets the precision of products on this thread during its lifetime. Prints a note to stderr if
+/// this build or processor does not support it.
 struct PrecisionScope : Bfloat16Products {
   [[nodiscard]] explicit PrecisionScope(Precision precision)
       : Bfloat16Products(precision == Precision::bf16) {

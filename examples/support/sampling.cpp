@@ -1,6 +1,7 @@
 #include "examples/support/sampling.h"
 
 #include <charconv>
+#include <filesystem>
 #include <limits>
 #include <sstream>
 
@@ -33,6 +34,8 @@ std::vector<std::pair<int64_t, double>> parse_bias(const std::string& text) {
 }
 
 Writer load(const std::string& path) {
+  std::error_code error;
+  core::check(std::filesystem::exists(path, error), "--model: ", path, ": no such file or folder");
   if (models::is_gguf(path)) {
     Writer read = models::load_gguf(path);
     core::check(read.tokenizer != nullptr, path, ": the file has no tokenizer");

@@ -1,5 +1,5 @@
 #pragma once
-// What the programs that write text share: flags of sampling, and a model with its tokenizer.
+// Code shared by the programs that write text: sampling flags, and a model with its tokenizer.
 
 #include <memory>
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace gradus {
 
-/// The flags of a program that writes text with a GPT.
+/// The options of a program that writes text with a GPT.
 struct WriterOptions {
   std::string model = "out/train";  ///< folder, or a GGUF file
-  std::string adapter;              ///< folder of low-rank updates; "": none
+  std::string adapter;              ///< folder of low-rank updates; "" means none
   Weights weights = Weights::as_stored;
   models::GenerateOptions text{.sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
   std::string logit_bias;  ///< "ID:VALUE,ID:VALUE"
@@ -24,12 +24,13 @@ struct WriterOptions {
 
 /// Adds the flags --model, --adapter and --weights.
 void add_model_flags(Flags& flags, WriterOptions& options);
-/// Adds those of sampling, --seed, --threads and --precision.
+/// Adds the flags of sampling, --seed, --threads and --precision.
 void add_sampling_flags(Flags& flags, WriterOptions& options);
 
 /// A model and its tokenizer.
 using Writer = models::GgufModel;
-/// Loads them from the folder or GGUF file. Completes options.text: vocab and logit_bias.
+/// Loads the model and the tokenizer from options.model, with the updates in options.adapter. Sets
+/// options.text.vocab from the tokenizer and options.text.sampling from options.logit_bias.
 Writer load_writer(WriterOptions& options);
 
 }  // namespace gradus

@@ -76,6 +76,17 @@ std::string read_text(const std::string& path) {
   return read_file(path);
 }
 
+std::string missing_file(const std::string& paths) {
+  const auto exists = [](const std::string& path) {
+    std::error_code error;
+    return fs::exists(path, error);
+  };
+  if (exists(paths)) return "";
+  const std::vector<std::string> parts = split_at_commas(paths);
+  const auto first = std::ranges::find_if_not(parts, exists);
+  return first == parts.end() ? "" : *first;
+}
+
 std::string name_of_text(const std::string& path) {
   return path.empty() ? "gradus's own source" : path;
 }

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdio>
 #include <string_view>
+#include <vector>
 
 namespace gradus {
 
@@ -40,6 +41,21 @@ std::string as_clock(double seconds) {
   else
     std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
   return text;
+}
+
+// distance[i][j]: between the first i characters of a and the first j of b. Damerau 1964.
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<size_t>> distance(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i)
+    for (size_t j = 0; j <= b.size(); ++j) {
+      size_t& least = distance[i][j] = std::max(i, j);
+      if (i == 0 || j == 0) continue;
+      const size_t replaced = distance[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      least = std::min({replaced, distance[i - 1][j] + 1, distance[i][j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        least = std::min(least, distance[i - 2][j - 2] + 1);
+    }
+  return distance[a.size()][b.size()];
 }
 
 std::string fingerprint(const std::string& text) {

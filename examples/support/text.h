@@ -1,24 +1,29 @@
 #pragma once
-// Formatting of numbers and texts.
+// Formats numbers and texts.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 namespace gradus {
 
-/// Quotes `text` for a message: on one line, truncated to 40 bytes.
+/// Returns `text` quoted for a message: on one line, truncated to 40 bytes.
 std::string shown(const std::string& text);
 
-/// `text` as one word of a shell's command: quoted, unless its characters need no quotes.
+/// Returns `text` as one word of a shell command: quoted, unless its characters need no quotes.
 std::string in_shell(const std::string& text);
 
-/// 84120 as "84,120".
+/// Returns a number with commas, for example 84120 as "84,120".
 std::string with_commas(int64_t n);
 
-/// Seconds as "1:05" or "2:01:05".
+/// Returns a time in seconds as, for example, "1:05" or "2:01:05".
 std::string as_clock(double seconds);
 
-/// Identifies a text: its size and FNV-1a hash.
+/// Returns the smallest number of changes that turn `a` into `b`. A change inserts, deletes or
+/// replaces a character, or swaps two neighbours.
+size_t edit_distance(const std::string& a, const std::string& b);
+
+/// Returns the size and FNV-1a hash of a text, which identify it.
 std::string fingerprint(const std::string& text);
 
 }  // namespace gradus

@@ -1,5 +1,5 @@
 #pragma once
-// The flag --weights: how a model's weights are held in memory and written.
+// The flag --weights: how the weights of a model are held in memory and written.
 
 #include "examples/support/flags.h"
 #include "gradus/nn/module.h"
@@ -8,7 +8,7 @@ namespace gradus {
 
 enum class Weights { float32, bfloat16, int8, as_stored };
 
-/// Adds the flag.
+/// Adds the flag --weights.
 inline void add_weights(Flags& flags, Weights& weights) {
   models::Fields fields;
   fields.add("weights", weights, {"float32", "bfloat16", "int8", "as-stored"},

@@ -10,26 +10,26 @@
 
 namespace gradus {
 
-/// Default options for captioned pictures: augmentation only by small shifts, so that captions stay
-/// true.
+/// Returns the default options for captioned pictures. Augmentation is limited to small shifts, so
+/// that captions stay true.
 ImageOptions captioned_images();
 
-/// A picture of two shapes has two true captions, "a red circle above a blue square" and "a blue
-/// square below a red circle". Training uses only the one that the picture was generated with,
-/// which is equally often of either form.
+/// A training task on captioned pictures. A picture of two shapes has two true captions, for
+/// example "a red circle above a blue square" and "a blue square below a red circle". Training uses
+/// only the caption with which the picture was generated. Both forms are equally frequent.
 class CaptionTask : public ImageTask {
  protected:
-  /// Loads the tokenizer of the folder that the run starts from, or else makes one from the words
-  /// of all captions. Throws Error on augmentation that makes captions untrue.
+  /// Loads the tokenizer from the folder from which the run starts. If there is none, makes one
+  /// from the words of all captions. Throws Error on augmentation that makes captions untrue.
   CaptionTask(const ImageOptions& images, const TrainOptions& training);
 
-  /// The captions of images `ids` (B) of a part.
+  /// Returns the captions of images `ids` (B) of a part.
   std::vector<std::string> captions(Split part, const Tensor& ids) const;
-  /// The captions of images `ids` (B) of a part, as tokens.
+  /// Returns the captions of images `ids` (B) of a part, as tokens.
   models::TextBatch texts(Split part, const Tensor& ids) const;
-  /// The ids of a part's images, in order, in batches of `count`. No two images of a batch share a
-  /// true caption: an image whose caption is already in the batch is skipped. An incomplete batch
-  /// is dropped unless it is the only one.
+  /// Returns the ids of a part's images, in order, in batches of `count`. No two images of a batch
+  /// share a true caption: an image with a caption that is already in the batch is skipped. An
+  /// incomplete batch is dropped unless it is the only one.
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
   /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. Throws Error if a

@@ -1,5 +1,5 @@
 #pragma once
-// ChatCorpus: the conversations that a language model is trained to answer.
+// ChatCorpus: the conversations with which a language model learns to answer.
 
 #include <memory>
 #include <optional>
@@ -12,13 +12,14 @@
 namespace gradus {
 
 /// Conversations from JSON lines, see models::read_chats. Without a validation file, the last tenth
-/// of them is the validation part. Losses count answers only.
+/// of the conversations is the validation part. Losses count only tokens of answers.
 class ChatCorpus : public TokenSource {
  public:
-  /// Whether the path is that of JSON lines, a name that ends with ".jsonl".
+  /// Returns whether the path is that of a file of JSON lines: its name ends with ".jsonl".
   static bool reads(const std::string& path) { return path.ends_with(".jsonl"); }
-  /// Takes tokenizer and template of the folder `begins_with` or, if it is "", trains a tokenizer on
-  /// all conversations. `form`: the name of a chat template; "": models::find_chat_template's.
+  /// Loads tokenizer and template from the folder `begins_with`. If that is "", trains a tokenizer
+  /// on all conversations. `form` is the name of a chat template; "" means that of
+  /// models::find_chat_template.
   ChatCorpus(const CorpusOptions& options, const std::string& begins_with, const std::string& form,
              int64_t context);
 
@@ -33,7 +34,7 @@ class ChatCorpus : public TokenSource {
   int64_t validation_tokens() const override { return validation_->num_answer_tokens(); }
   models::PackedBatch validation_batch(int64_t i) const override { return validation_->rows(i, 1); }
   double bytes(const Tensor& targets) const override;
-  /// What the first conversation of the validation part asks.
+  /// Returns the tokens of the question in the first conversation of the validation part.
   std::vector<int64_t> first_tokens() const override { return question_; }
   std::string end_of_sample() const override { return models::end_of_answer(*form_); }
 

@@ -1,6 +1,7 @@
 #pragma once
-// Code shared by the programs that train an image classifier.
+// Code shared by the programs that train image classifiers.
 
+#include <cstdio>
 #include <string>
 
 #include "examples/page/probes.h"
@@ -16,15 +17,15 @@ struct ClassifierOptions {
   double label_smoothing = 0.1;
 };
 
-/// Declares --label-smoothing and the images' flags.
+/// Declares --label-smoothing and the flags of the images.
 inline void add_flags(Flags& flags, ClassifierOptions& o) {
   flags.add("--label-smoothing", o.label_smoothing, 0, 1, "label smoothing");
   add_flags(flags, o.images);
 }
 
-/// Trains a Model that maps images (B, C, H, W) to logits (B, classes). The model's configuration
-/// has `image` (height and width), `channels` and `classes`, which are set from the data. A program
-/// derives a class that adds info().
+/// A task that trains a Model, which maps images (B, C, H, W) to logits (B, classes). The fields
+/// `image` (height and width), `channels` and `classes` of the model's configuration are set from
+/// the data. A program derives a class that adds info().
 template <class Model>
 class ClassifierTask : public ImageTask {
  public:
@@ -40,12 +41,20 @@ class ClassifierTask : public ImageTask {
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
   }
   void save(const std::string& dir) const override { write_model(dir, model_); }
-  /// Draws the confusion matrix and mistakes, and writes a validation image to try the program
-  /// classify on.
+  /// Draws the confusion matrix, mistakes and attention. Writes a validation image on which the
+  /// program classify can be tried.
   void show() override {
     const models::ImageData& data = corpus_.part(Split::validation);
     const auto outputs = over(Split::validation, [this](const Tensor& x) { return model_(x); });
-    show_mistakes(training_.out, data, outputs.features);
+    show_mistakes(training_.out, data, outputs);
+    const models::ImageBatch first = data.range(0, 16);
+    const Tensor maps = attention(models::normalize(first.images, image_info_.stats)),
+                 predicted = outputs.features.argmax(1).slice(0, 0, first.labels.numel());
+    if (maps.defined())
+      std::printf("attention: %s\n",
+                  draw_or_write(attention_tiles(training_.out + "/attention.png", first, maps,
+                                                predicted, image_info_.class_names))
+                      .c_str());
     write_example();
   }
   std::string what_next(const std::string& dir) const override { return try_with("classify", dir); }
@@ -63,8 +72,8 @@ class ClassifierTask : public ImageTask {
   }
 
  protected:
-  /// Where the model looks: normalised images (B, C, H, W) -> (B, h, w); undefined if it has no
-  /// attention.
+  /// Returns the attention over normalised images: (B, C, H, W) -> (B, h, w). Undefined if the
+  /// model has no attention.
   virtual Tensor attention(const Tensor&) const { return {}; }
   Score score(Split, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];

@@ -1,6 +1,6 @@
 #pragma once
-// Corpus: the text that a language model is trained on, its tokenizer, and its tokens in two parts,
-// in memory or on disk.
+// Corpus: the text that trains a language model, its tokenizer, and its tokens in two parts, in
+// memory or on disk.
 
 #include <memory>
 #include <optional>
@@ -14,35 +14,35 @@
 namespace gradus {
 
 struct CorpusOptions {
-  std::string data;      ///< path of the text; empty: gradus's own source
-  std::string val_data;  ///< path of the validation text; empty: the end of `data`
+  std::string data;      ///< path of the text; empty means gradus's own source
+  std::string val_data;  ///< path of the validation text; empty means the end of `data`
   TokenizerOptions tokenizer = {};
   bool on_disk = false;  ///< read the text in pieces, and keep the tokens in files
-  /// With on_disk, a tokenizer is trained on at most this many bytes from the start of a file.
+  /// With on_disk, the most bytes from the start of a file on which a tokenizer is trained.
   int64_t head = 1 << 26;
 };
 
 /// Declares --data, --val-data, --tokenizer, --vocab and --on-disk.
 void add_corpus_flags(Flags& flags, CorpusOptions& options);
 
-/// Without a validation file, the first nine tenths of the text are the training part and the rest
-/// is the validation part, counted in characters for a character tokenizer, else in bytes. Words
-/// and byte pairs are learned from the training part only (an unseen word is [UNK]), characters
-/// from both parts.
+/// A text in two parts. Without a validation file, the first nine tenths of the text are the
+/// training part, and the rest is the validation part. The division counts characters for a
+/// character tokenizer, and bytes otherwise. Words and byte pairs are learned only from the
+/// training part, so an unseen word is [UNK]. Characters are taken from both parts.
 class Corpus : public TokenSource {
  public:
-  /// Loads the tokenizer of the folder `begins_with` or, if that is "", the options' one, or trains
-  /// one. With
-  /// on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens or, for a
-  /// character tokenizer without a validation text, in text.tokens. A file there is reused if it is
-  /// complete and was made from this text with this tokenizer; if not, it is written anew or, with
-  /// `read_only`, a temporary file takes its place. Throws Error if the tokenizer rejects a text,
-  /// naming the file and the byte, and if a text is too short for windows of `context` tokens.
+  /// Loads the tokenizer in the folder `begins_with` or, if that is "", the one in the options, or
+  /// trains one. With on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens
+  /// or, for a character tokenizer without a validation text, in text.tokens. An existing file is
+  /// reused if it is complete and was made from this text with this tokenizer. Otherwise it is
+  /// written again; if `read_only` is true, a temporary file is used instead. Throws Error, naming
+  /// the file and the byte, if the tokenizer rejects a text. Also throws if a text is too short for
+  /// windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 
   const models::Tokenizer& tokenizer() const override { return *tokenizer_; }
-  /// Identifies the texts and, with on_disk, their tokens.
+  /// Returns a string that identifies the texts and, with on_disk, their tokens.
   const std::string& id() const override { return id_; }
   std::string opening() const override;
   models::PackedBatch random_batch(models::Split split, int64_t batch, uint64_t seed, int64_t step,
@@ -50,10 +50,11 @@ class Corpus : public TokenSource {
   int64_t validation_batches() const override;
   int64_t validation_tokens() const override;
   models::PackedBatch validation_batch(int64_t i) const override;
-  /// With a word tokenizer, every token counts as the text's mean bytes per token, since word tokens
-  /// lack the white space between words.
+  /// Returns the number of bytes of text in the targets. With a word tokenizer, every token counts
+  /// as the mean number of bytes per token, because word tokens do not include the white space
+  /// between words.
   double bytes(const Tensor& targets) const override;
-  /// A line break if it is a token, else the text's first token.
+  /// Returns a line break if it is a token, else the text's first token.
   std::vector<int64_t> first_tokens() const override { return {first_token_}; }
 
  private:
@@ -75,7 +76,7 @@ class Corpus : public TokenSource {
   std::optional<models::TextData> data_;
   std::string id_;
   int64_t text_bytes_ = 0, unknown_ = 0, first_token_ = 0;
-  std::vector<double> bytes_;  // for each token id, see bytes()
+  std::vector<double> bytes_;  // per token id, see bytes()
 };
 
 }  // namespace gradus

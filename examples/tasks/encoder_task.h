@@ -1,6 +1,6 @@
 #pragma once
 // Code shared by the programs that train an image encoder without labels. Labels are used only to
-// evaluate its features.
+// evaluate the encoder's features.
 
 #include "examples/tasks/image_task.h"
 
@@ -11,24 +11,26 @@ struct EncoderOptions {
   int64_t probe_images = 10000;
 };
 
-/// Declares the images' flags and --probe-images.
+/// Declares the flags of the images and --probe-images.
 void add_flags(Flags& flags, EncoderOptions& options);
 
-/// A program derives a class that adds a model, loss(), score() and save(), as for ImageTask.
+/// A training task for an image encoder. A program derives a class that adds a model, loss(),
+/// score() and save(), as for ImageTask.
 class EncoderTask : public ImageTask {
  public:
   /// Scores the loss, and the validation accuracy of three classifiers fitted to the features of
-  /// the first --probe-images training images. `probe`: a linear classifier; `neighbours`: nearest
-  /// neighbours; `random_probe`: a linear classifier on features of an untrained encoder.
+  /// the first --probe-images training images. `probe` is a linear classifier, `neighbours` uses
+  /// nearest neighbours, and `random_probe` is a linear classifier on features of an untrained
+  /// encoder.
   Evaluation validation() override;
-  /// Plots the features of up to 2,000 validation images in the plane: embeddings.png.
+  /// Plots the features of up to 2,000 validation images in two dimensions: embeddings.png.
   void show() override;
 
  protected:
   EncoderTask(const EncoderOptions& options, const TrainOptions& training, int64_t views = 1);
 
   virtual const models::ViT& encoder() const = 0;
-  /// Returns `config` with `encoder` fitted to the images, see fitted().
+  /// Returns `config` with `encoder` adapted to the images, see fitted().
   template <class Config>
   Config with_encoder_fitted(Config config) const {
     config.encoder = fitted(config.encoder);
@@ -36,7 +38,7 @@ class EncoderTask : public ImageTask {
   }
 
  private:
-  /// Features of the first `most` images of a part.
+  /// Returns the features of the first `most` images of a part.
   models::LabelledFeatures features_of(const models::ViT& encoder, Split part, int64_t most) const;
   std::vector<NamedMean> probes() const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Images for training: flags and reading.
+// Images for training: their flags, and reading them.
 
 #include <cstdint>
 #include <string>
@@ -12,12 +12,12 @@
 
 namespace gradus {
 
-/// Options of image data. Each program sets its own defaults.
+/// Options of the image data. Each program sets its own defaults.
 struct ImageOptions {
   std::string data = "shapes:10000";
   int64_t batch = 64;
   models::AugmentOptions augment = {};
-  bool captioned = false;  ///< images with captions; `data` must be shapes:N
+  bool captioned = false;  ///< the images have captions; `data` must be shapes:N
 };
 
 /// Declares --data, --batch and the flags of augmentation, under their own heading in --help.
@@ -38,7 +38,7 @@ struct ImageCorpus {
   }
 };
 
-/// Reads the images that --data names. Throws Error on failure.
+/// Reads the images that options.data names. Throws Error on failure.
 ImageCorpus read_image_corpus(const ImageOptions& options);
 
 }  // namespace gradus

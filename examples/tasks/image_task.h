@@ -1,6 +1,6 @@
 #pragma once
-// Code shared by all programs that train on images: augmented batches, prepared during the previous
-// step, and evaluation without augmentation.
+// Code shared by all programs that train on images: augmented batches, which are prepared during
+// the previous step, and evaluation without augmentation.
 
 #include <functional>
 #include <limits>
@@ -19,7 +19,8 @@
 
 namespace gradus {
 
-/// A program derives a class that adds a model, its loss, its score and what it prints:
+/// A training task on images. A program derives a class that adds a model, its loss, its score and
+/// what it prints:
 ///   struct MyTask : ImageTask {
 ///     MyTask(const ImageOptions& images, const TrainOptions& t) : ImageTask(images, t) {}
 ///     nn::Module& model() override { return net; }
@@ -32,32 +33,33 @@ namespace gradus {
 ///     ...
 class ImageTask : public Task {
  public:
-  /// --eval-batches batches of a part, the same ones at every call, or all images of the part, in
-  /// order, if they make no more batches than that.
+  /// Returns --eval-batches batches of a part, the same ones at every call. If all images of the
+  /// part make no more batches than that, returns all of them, in order.
   Evaluation estimate(Split part, int64_t step) override;
   Evaluation validation() override;
 
  protected:
-  /// Views of a batch: each holds the same images, normalised, with their labels and ids.
+  /// The views of a batch. Each holds the same images, normalised, with their labels and ids.
   using Views = std::vector<models::ImageBatch>;
 
-  /// Reads the images. `views`: views per image in a batch, each augmented independently. Images
-  /// are normalised by the statistics of the folder that the run starts from, or else of the
-  /// training images. Throws Error if that folder's statistics are for another number of channels.
+  /// Reads the images. `views` is the number of views per image in a batch; each is augmented
+  /// independently. Images are normalised by the statistics in the folder from which the run starts
+  /// or, if there is none, by those of the training images. Throws Error if the statistics in the
+  /// folder are for another number of channels.
   ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views = 1);
 
-  /// A step's index-th batch, a function of step, index and seed alone.
+  /// Returns batch number `index` of a step. It depends only on step, index and seed.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
   /// Scores the model on a batch of --batch images or slightly fewer. A single view is not
-  /// augmented; several views are augmented, in the same way at every evaluation. Ids are indices
+  /// augmented. Several views are augmented, in the same way at every evaluation. Ids are indices
   /// within the part.
   virtual Score score(Split part, const Views& views) const = 0;
-  /// Scores the model on the given batches of a part, each a tensor of image ids (B), without
-  /// augmentation.
+  /// Returns the evaluation of the model on the given batches of a part, without augmentation. Each
+  /// batch is a tensor of image ids (B).
   Evaluation evaluation(Split part, std::vector<Tensor> batches) const;
 
-  /// Returns f(images) for the first `most` images of a part, in order, normalised and not
-  /// augmented, and their labels.
+  /// Returns f(images) for the first `most` images of a part, in order, normalised and without
+  /// augmentation, together with their labels.
   models::LabelledFeatures over(Split part, const std::function<Tensor(const Tensor& images)>& f,
                                 int64_t most = std::numeric_limits<int64_t>::max()) const;
   /// Returns `config` with `image` (height and width) and `channels` set from the images. A `patch`
@@ -72,18 +74,19 @@ class ImageTask : public Task {
       if (config.patch == 0) config.patch = std::max<int64_t>(config.image / 4, 1);
     return config;
   }
-  /// Writes the model to the folder `dir`, with the images' statistics and class names.
+  /// Writes the model to the folder `dir`, with the statistics and class names of the images.
   template <class Model>
   void write_model(const std::string& dir, const Model& model,
                    const models::Tokenizer* tokenizer = nullptr) const {
     models::save_model(dir, model, tokenizer);
     models::save_image_info(dir, image_info_);
   }
-  /// Describes the task. `shape` describes the model, for example "4 layers of width 64".
+  /// Returns a description of the task. `shape` describes the model, for example "4 layers of width
+  /// 64".
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
 
-  /// Writes a validation image, OUT/example.png. try_with() returns the line that says how to try
+  /// Writes a validation image, OUT/example.png. try_with() returns a line that tells how to try
   /// the model on it.
   void write_example() const;
   std::string try_with(const std::string& program, const std::string& dir) const;
@@ -102,13 +105,14 @@ class ImageTask : public Task {
   models::Prefetch<Views> batches_;
 };
 
-/// Describes a vision transformer, for example "4 layers of width 64 with 4 heads, patches of 4 x 4
-/// pixels".
+/// Returns a description of a vision transformer, for example "4 layers of width 64 with 4 heads,
+/// patches of 4 x 4 pixels".
 std::string shape_of(const models::ViTConfig& config);
 
-/// The main function of a program that trains on images: trains MyTask(options, training, config),
-/// whose model is a Model. `about` opens --help; `options`, `training` and `config` hold the
-/// defaults. add_flags(flags, options) declares the options' flags, after the model's.
+/// The main function of a program that trains on images. Trains MyTask(options, training, config),
+/// which has a Model as its model. `about` is the first lines of --help. `options`, `training` and
+/// `config` hold the defaults. add_flags(flags, options) declares the flags of the options, after
+/// those of the model.
 template <class Model, class MyTask, class Options>
 int train_on_images(int argc, char** argv, std::string about, Options options,
                     TrainOptions training, typename Model::Config config = {}) {

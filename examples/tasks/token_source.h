@@ -1,5 +1,5 @@
 #pragma once
-// TokenSource: what a language model is trained on, as batches of tokens.
+// TokenSource: the training data of a language model, as batches of tokens.
 
 #include <string>
 #include <vector>
@@ -12,24 +12,25 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
   virtual const models::Tokenizer& tokenizer() const = 0;
-  /// Identifies the data: a resumed run must have the same.
+  /// Returns a string that identifies the data. A resumed run must have the same data.
   virtual const std::string& id() const = 0;
-  /// A line for the log, "text   FILE: ...", with the name and sizes of the data.
+  /// Returns a line for the log, "text   FILE: ...", with the name and sizes of the data.
   virtual std::string opening() const = 0;
 
-  /// A batch that depends on its arguments alone.
+  /// Returns a batch that depends only on the arguments.
   virtual models::PackedBatch random_batch(models::Split split, int64_t batch, uint64_t seed,
                                            int64_t step, int64_t index) const = 0;
-  virtual int64_t validation_batches() const = 0;  ///< batches of the whole validation part
-  virtual int64_t validation_tokens() const = 0;   ///< targets in these batches
-  /// Batch i of the validation part.
+  virtual int64_t validation_batches() const = 0;  ///< number of batches in the whole validation
+                                                   ///< part
+  virtual int64_t validation_tokens() const = 0;   ///< number of targets in these batches
+  /// Returns batch i of the validation part.
   virtual models::PackedBatch validation_batch(int64_t i) const = 0;
-  /// Number of text bytes that the targets represent, without those that are -100.
+  /// Returns the number of text bytes that the targets represent. Targets of -100 do not count.
   virtual double bytes(const Tensor& targets) const = 0;
 
-  /// A prompt for samples.
+  /// Returns a prompt for samples.
   virtual std::vector<int64_t> first_tokens() const = 0;
-  /// Text that ends a sample; "": none.
+  /// Returns the text that ends a sample, or "" if there is none.
   virtual std::string end_of_sample() const { return ""; }
 };
 

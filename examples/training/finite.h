@@ -5,8 +5,8 @@
 
 namespace gradus {
 
-/// Returns the name of the first tensor that holds a NaN or an infinity, or "" if none does. Undefined
-/// ones are left out.
+/// Returns the name of the first tensor that contains a NaN or an infinity, or "" if none does.
+/// Undefined tensors are skipped.
 std::string first_not_finite(const NamedTensors& tensors);
 
 }  // namespace gradus

@@ -5,7 +5,7 @@ namespace gradus {
 
 /// Restores the random state at the end of its scope, so that evaluation does not affect training.
 struct KeepRandomState {
-  const RandomKey state = default_generator().state();  ///< at the beginning
+  const RandomKey state = default_generator().state();  ///< the state at the start
   ~KeepRandomState() { default_generator().set_state(state); }
 };
 

@@ -68,7 +68,7 @@ void Progress::update(int64_t step, double loss, double seconds_besides) {
 }
 
 void Progress::part(const std::string& what, int64_t done, int64_t total) {
-  if (due()) show(what + ": " + std::to_string(100 * done / total) + '%', false);
+  if (terminal_ && due()) show(what + ": " + std::to_string(100 * done / total) + '%', false);
 }
 
 void Progress::note(const std::string& line) {

@@ -6,26 +6,28 @@
 
 namespace gradus {
 
-/// Prints the progress of a run, such as `step 500/2000  loss 1.9123  84,120 tokens/s  1:05 left`.
-/// Rewrites one line on a terminal, else prints a line every few seconds.
+/// Prints the progress of a run, for example `step 500/2000  loss 1.9123  84,120 tokens/s  1:05
+/// left`. On a terminal it overwrites one line. Otherwise it prints a line every few seconds.
 class Progress {
  public:
-  /// `done` of `total` steps are done. Each step processes `items_per_step` items; `items` is their
-  /// name in the plural, such as "tokens".
+  /// Starts with `done` of `total` steps done. Each step processes `items_per_step` items. `items`
+  /// is their name in the plural, for example "tokens".
   Progress(int64_t done, int64_t total, int64_t items_per_step, std::string items);
   /// Ends the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Reports that step number `step` is done, with this loss. `seconds_besides`: how long
-  /// everything but steps (evaluation, saving) will still take, for the time left.
+  /// Reports that step number `step` is done, with this loss. `seconds_besides` is the time that
+  /// evaluation and saving will still take in this run. It is added to the time left.
   void update(int64_t step, double loss, double seconds_besides);
-  /// Reports progress of `what`, something other than steps: `done` of its `total` parts.
+  /// Reports that `done` of `total` parts of `what`, which is not a step, are done. Shown only on a
+  /// terminal.
   void part(const std::string& what, int64_t done, int64_t total);
   /// Prints a line that later progress does not overwrite, and calls go_on().
   void note(const std::string& line);
-  /// Excludes the time since the last update, spent on evaluation or saving, from training time.
+  /// Excludes the time since the last update, for example of evaluation or saving, from the
+  /// training time.
   void go_on() { last_update_ = Clock::now(); }
 
  private:
@@ -39,7 +41,7 @@ class Progress {
   bool line_open_ = false;
   Clock::time_point last_update_, last_print_;
   double training_seconds_ = 0;  // without evaluation and saving
-  double step_seconds_ = 0;      // of one step, a running average
+  double step_seconds_ = 0;      // running average of the time per step
 };
 
 }  // namespace gradus

@@ -1,5 +1,5 @@
 #pragma once
-// The ranks of a training run: one process, or those that mpirun has started together.
+// The ranks of a training run: one process, or several processes started together by mpirun.
 
 #include <memory>
 #include <string>
@@ -12,23 +12,23 @@
 
 namespace gradus {
 
-/// Number of this process among those that mpirun (Open MPI's or MPICH's) has started; 0
-/// if it was started alone.
+/// Returns the number of this process among the processes that mpirun (of Open MPI or MPICH) has
+/// started, or 0 if it was started alone.
 int launched_rank();
 
-/// What all ranks know after a step.
+/// The information about a step that all ranks share.
 struct StepReport {
-  double loss = 0;           ///< of all batches
-  RandomKey next = {};       ///< the random state of the next step
-  bool interrupted = false;  ///< whether a rank has been interrupted
+  double loss = 0;           ///< sum of the losses of all batches
+  RandomKey next = {};       ///< random state of the next step
+  bool interrupted = false;  ///< whether any rank has been interrupted
 };
 
-/// Connects this process with the others of the run. Rank 0 alone writes files and prints: the
-/// others' standard output is discarded.
+/// Connects this process with the other processes of the run. Only rank 0 writes files and prints:
+/// the standard output of the other ranks is discarded.
 class Ranks {
  public:
-  /// Waits for all ranks. Every later wait for another rank ends after `deadline` seconds with an
-  /// Error. Throws Error if mpirun has started several processes but libgradus_mpi.so, which
+  /// Waits for all ranks. Every later wait for another rank ends with an Error after `deadline`
+  /// seconds. Throws Error if mpirun has started several processes but libgradus_mpi.so, which
   /// connects them, is missing.
   explicit Ranks(double deadline);
 
@@ -36,24 +36,26 @@ class Ranks {
   int size() const { return communicator_->size(); }
   bool is_first() const { return rank() == 0; }
   bool several() const { return size() > 1; }
-  /// The number of threads for this rank, if there are several.
+  /// Returns the number of threads that this rank should use if there are several ranks.
   int threads() const { return communicator_->threads(); }
   optim::Communicator& communicator() const { return *communicator_; }
 
-  /// What each rank gives as `own`, by rank.
+  /// Returns the `own` of each rank, in the order of the ranks.
   std::vector<std::string> gather(const std::string& own, const std::string& what) const;
   /// Throws Error, naming the rank and what differs, unless all ranks have the same values.
   void expect_same(const std::vector<std::pair<std::string, std::string>>& values) const;
 
-  /// Adds up the losses of all ranks' batches, in the order of the batches, and passes on rank 0's
-  /// `next` and whether a rank is interrupted(). `step` is for messages.
+  /// Shares information about a step with all ranks: the sum of the losses of all batches, added in
+  /// the order of the batches, rank 0's `next`, and whether any rank is interrupted(). `step` is
+  /// for messages.
   StepReport share_step(const std::vector<double>& losses, const RandomKey& next,
                         int64_t step) const;
-  /// All ranks' scores, in the order of the batches, where `own` are those of batches rank(),
-  /// rank() + size(), ...; nothing unless they are complete on all ranks.
+  /// Returns the scores of all batches, in order. `own` are the scores of batches rank(), rank() +
+  /// size(), and so on. Returns no scores unless `complete` is true on all ranks.
   std::vector<Score> gather_scores(const std::vector<Score>& own, bool complete, int64_t batches,
                                    const std::string& what) const;
-  /// Throws Error, naming the ranks that differ, unless all have the same weights after `step`.
+  /// Throws Error unless all ranks have the same weights after `step`. The message names the ranks
+  /// that differ.
   void expect_same_weights(const std::vector<Tensor>& weights, int64_t step) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Task: a model and its data, as the trainer sees them.
+// Task: a model and its data, with the interface that the trainer uses.
 
 #include <cstdint>
 #include <functional>
@@ -15,81 +15,85 @@
 
 namespace gradus {
 
-/// A mean, with the number of examples that it averages.
+/// A mean, and the number of examples over which it was computed.
 struct NamedMean {
   std::string name;
   double value = 0;
   double examples = 1;
 };
 
-/// A model's scores on some examples.
+/// The scores of a model on some examples.
 struct Score {
   double loss = 0;
-  double examples = 1;               ///< number of examples that the loss averages
-  std::vector<NamedMean> more = {};  ///< other means, such as {"accuracy", 0.97, 500}
+  double examples = 1;               ///< number of examples over which the loss was computed
+  std::vector<NamedMean> more = {};  ///< other means, for example {"accuracy", 0.97, 500}
 };
 
-/// Averages the scores of batches, weighted by their examples. Means over no examples are omitted.
+/// Returns the mean of the batches' scores, weighted by their numbers of examples. Means over no
+/// examples are left out.
 Score mean_score(const std::vector<Score>& batches);
 
-/// Batches to score a model on.
+/// Batches on which a model is scored.
 struct Evaluation {
   int64_t batches = 0;
-  double examples = 0;                        ///< of all batches together
+  double examples = 0;                        ///< in all batches together
   std::function<Score(int64_t batch)> score;  ///< called under NoGrad and EvalMode
 };
 
-/// The number of batches that n examples make, each of at most `batch` examples.
+/// Returns the number of batches for n examples, with at most `batch` examples each.
 inline int64_t num_batches(int64_t n, int64_t batch) { return (n + batch - 1) / batch; }
 
-/// Scores a classifier, logits(x), by cross entropy and accuracy on examples x (n, ...) with
-/// classes y (n).
+/// Returns an evaluation of a classifier, logits(x), by cross entropy and accuracy on examples x
+/// (n, ...) with classes y (n).
 Evaluation classification(std::function<Tensor(const Tensor& x)> logits, Tensor x, Tensor y);
 
 using models::Split;
 
 /// Describes a task in logs, plots and checkpoints.
 struct TaskInfo {
-  std::string model, loss;  ///< the plot's title and y label, such as "GPT", "cross entropy"
-  std::string items;        ///< what throughput counts, such as "tokens"
-  int64_t batch_items = 1;  ///< number of items in a batch
-  std::string data_id;      ///< identifies the data: a resumed run must have the same
-  std::string opening;      ///< lines to print, "text   ...\nmodel  ...\n" for example
+  std::string model, loss;  ///< title and y label of the plot, for example "GPT", "cross entropy"
+  std::string items;        ///< what throughput counts, for example "tokens"
+  int64_t batch_items = 1;  ///< number of items per batch
+  std::string data_id;      ///< identifies the data; a resumed run must have the same
+  std::string opening;      ///< lines to print, for example "text   ...
+                            ///< model  ...
+                            ///< "
 };
 
 struct TrainOptions;
 
-/// A model and the data it is trained on.
+/// A model, and the data on which it is trained.
 class Task {
  public:
   virtual ~Task() = default;
   virtual nn::Module& model() = 0;
   virtual TaskInfo info() const = 0;
 
-  /// Called once, when the model has the weights of --init-from, and before those of a checkpoint
-  /// are loaded.
+  /// Called once, after the weights of --init-from and before those of a checkpoint are loaded.
   virtual void begin() {}
-  /// Mean loss of a step's index-th batch. Depends only on step, index, the seed, the weights and
-  /// the thread's random state, so that a resumed run repeats the steps of an uninterrupted one.
+  /// Returns the mean loss of batch number `index` of a step. It depends only on step, index, the
+  /// seed, the weights and the thread's random state. A resumed run therefore repeats the steps of
+  /// an uninterrupted run.
   virtual Tensor loss(int64_t step, int64_t index) = 0;
   virtual std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options);
   virtual double learning_rate(const TrainOptions& options, int64_t step) const;
 
-  /// The batches on which the loss on a part of the data is estimated after `step` steps.
+  /// Returns the batches on which the loss on a part of the data is estimated after `step` steps.
   virtual Evaluation estimate(Split part, int64_t step) = 0;
-  /// All examples of the validation part.
+  /// Returns an evaluation on all examples of the validation part.
   virtual Evaluation validation() = 0;
 
   /// Writes the model to the folder `dir`.
   virtual void save(const std::string& dir) const = 0;
-  /// Prints a sample of what the model can do.
+  /// Prints a sample that shows what the model can do.
   virtual void show() {}
-  /// Answers a question of the page's reader, in JSON as examples/page/probes.h describes it. Called
-  /// under NoGrad and EvalMode. "": this task answers none.
+  /// Answers a question of the page's reader, in the JSON described in examples/page/probes.h.
+  /// Called under NoGrad and EvalMode. Returns "" if this task answers no questions.
   virtual std::string probe(const Question&) { return ""; }
-  /// The outputs of the model's blocks for some of the data, for the page. Called as probe() is.
+  /// Returns the outputs of the model's blocks for some of the data, for the page. Called under
+  /// NoGrad and EvalMode.
   virtual NamedTensors activations() { return {}; }
-  /// Lines that say how to use the finished model in `dir`.
+  /// Returns lines that tell how to use the finished model in `dir`.
   virtual std::string what_next(const std::string& dir) const { return "model in " + dir + '\n'; }
 };
 

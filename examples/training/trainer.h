@@ -1,6 +1,6 @@
 #pragma once
-// The training loop: steps, evaluation, checkpoints, logs, plots, progress, interrupts, early
-// stopping. It never updates the weights from a loss that is not finite.
+// The training loop: steps, evaluation, checkpoints, logs, plots, progress, interrupts and early
+// stopping. If a loss is not finite, the weights are not updated.
 
 #include <chrono>
 #include <memory>
@@ -20,12 +20,12 @@
 
 namespace gradus {
 
-/// Trains a task. The run's folder holds checkpoint.safetensors, from which the run can be resumed,
-/// the model as of that checkpoint, and in best/ the model with the lowest estimated validation
-/// loss.
+/// Trains a task. The folder of the run contains checkpoint.safetensors, from which the run can be
+/// resumed, and the model as of that checkpoint. best/ contains the model with the lowest estimated
+/// validation loss.
 class Trainer {
  public:
-  /// `options_json`: the flags to store in checkpoints.
+  /// Prepares the training. `options_json` holds the flags that checkpoints store.
   Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder,
           const Ranks& ranks);
 
@@ -33,10 +33,10 @@ class Trainer {
   /// used other data or has done more than --steps steps.
   void resume(const models::Checkpoint& checkpoint);
   void print_opening() const;
-  /// Trains to the last step and prints the final scores. Returns false if interrupted, with the
-  /// run saved.
+  /// Trains to the last step and prints the final scores. If interrupted, saves the run and returns
+  /// false.
   bool train();
-  /// Prints the scores of the model and writes nothing. Returns false if interrupted.
+  /// Prints the scores of the model and writes no files. Returns false if interrupted.
   bool evaluate();
 
  private:
@@ -76,9 +76,10 @@ class Trainer {
   BackgroundPlot plot_;
   std::optional<optim::DataParallel> parallel_;  // with several batches per step
   bool stopping_ = false;                        // a rank was interrupted during the last step
-  int64_t step_ = 0, saved_step_ = -1;           // steps done, by now and at the last save
-  const double validation_examples_;             // of the whole validation part
-  // The last estimate of the losses: how long it and saving took, and how many examples it scored.
+  int64_t step_ = 0, saved_step_ = -1;           // number of steps done; the same at the last save
+  const double validation_examples_;             // in the whole validation part
+  // About the last estimate of the losses: how long it took with saving, and how many examples it
+  // scored.
   double estimate_seconds_ = 0, estimate_examples_ = 1;
   Clock::time_point start_ = Clock::now();
   double seconds_before_ = 0;  // time of the run before it was resumed

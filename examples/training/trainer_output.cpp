@@ -12,7 +12,7 @@ namespace gradus {
 Picture Trainer::picture() const {
   const std::string title =
       info_.model + ", " + with_commas(task_.model().num_parameters()) + " parameters";
-  return losses_.picture(title, info_.loss);
+  return losses_.picture(title, info_.loss, steps_.curve());
 }
 
 void Trainer::print_opening() const {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "examples/logs/event_log.h"
+#include "examples/support/source_text.h"
 #include "examples/training/interrupt.h"
 #include "examples/training/ranks.h"
 #include "examples/training/trainer.h"
@@ -204,6 +205,34 @@ std::vector<std::string> run_files() {
   return files;
 }
 
+std::vector<std::string> may_change_on_resume(const TrainProgram& program) {
+  std::vector<std::string> flags = program.data_flags;
+  flags.insert(flags.end(), {"--steps", "--patience", "--lr", "--min-lr", "--muon-lr", "--warmup",
+                             "--decay-steps", "--stable"});
+  return flags;
+}
+
+/// Throws Error if one of the data flags names a file or folder that does not exist.
+void expect_data(const Flags& flags, const std::vector<std::string>& names) {
+  for (const auto& [name, value] : flags.stored_values()) {
+    const bool names_data = std::find(names.begin(), names.end(), name) != names.end();
+    if (!names_data || value.empty() || value == "-" || value.starts_with("shapes:")) continue;
+    std::string missing = missing_file(value);
+    for (const std::string kind : {"mnist:", "cifar10:"})
+      if (value.starts_with(kind)) missing = missing_file(value.substr(kind.size()));
+    core::check(missing.empty(), name, ": ", missing, ": no such file or folder");
+  }
+}
+
+/// Prints what a resumed run changes, and whether the learning rate rises for longer than the run lasts.
+void print_notes(const std::vector<std::string>& changes, const TrainOptions& o) {
+  for (const std::string& change : changes) std::printf("changed %s\n", change.c_str());
+  if (o.warmup > o.steps)
+    std::printf("--warmup %lld is longer than --steps %lld: the learning rate %s\n",
+                static_cast<long long>(o.warmup), static_cast<long long>(o.steps),
+                o.stable > 0 ? "rises faster" : "does not reach its peak");
+}
+
 /// Throws Error unless the ranks can divide a step's batches among themselves.
 void check_shares(const TrainOptions& o) {
   core::check(o.accumulate % o.ranks == 0, "--accumulate ", o.accumulate,
@@ -256,12 +285,10 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
     checkpoint.emplace(folder.load_checkpoint(note));
     if (!note.empty()) std::printf("%s\n  using the previous checkpoint instead\n", note.c_str());
     if (!stored_kind(o).empty()) models::expect_kind(o.out, program.kind);
-    std::vector<std::string> may_change = program.data_flags;
-    may_change.insert(may_change.end(), {"--steps", "--patience", "--lr", "--min-lr", "--muon-lr",
-                                         "--warmup", "--decay-steps", "--stable"});
-    changes =
-        flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change);
+    changes = flags.restore(stored_text(checkpoint->metadata(), "options", where), where,
+                            may_change_on_resume(program));
   } else if (!o.overwrite && !o.eval_only && ranks.is_first()) {
+    expect_data(flags, program.data_flags);
     folder.expect_no_run();
   }
   if (!o.init_from.empty())
@@ -291,7 +318,7 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
     folder.remove_leftovers();
   }
   trainer.print_opening();
-  for (const std::string& change : changes) std::printf("changed %s\n", change.c_str());
+  print_notes(changes, o);
   catch_interrupts();
   return trainer.train() ? 0 : 130;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Code shared by all training programs: flags, the run folder, starting and resuming a run.
+// Code shared by all training programs: flags, the run folder, and starting or resuming a run.
 
 #include <cstdint>
 #include <functional>
@@ -15,8 +15,8 @@
 
 namespace gradus {
 
-/// Which optimiser trains: AdamW alone, or Muon for the matrices of hidden layers and AdamW for the
-/// rest.
+/// The optimiser: AdamW for all parameters, or Muon for the matrices of hidden layers and AdamW for
+/// all other parameters.
 enum class OptimizerKind { adamw, muon };
 
 /// Options of all training programs. Each program sets its own defaults.
@@ -31,30 +31,33 @@ struct TrainOptions {
   std::string out = "out/train", init_from = {};
   int64_t threads = num_threads(), sample_every = 0;
   double deadline = 60;
-  int rank = 0, ranks = 1;  // this process's number, and their number
+  int rank = 0, ranks = 1;  // number of this process, and of all processes
   bool resume = false, overwrite = false, eval_only = false, detect_anomaly = false;
   bool shard_optimizer = false, tensorboard = false;
-  int64_t page = -1;  // port of the run's page; -1: none
+  int64_t page = -1;  // port of the run's page; -1 means no page
 
-  /// The batches that this rank takes: every `ranks`-th of a step's.
+  /// Returns which batches of a step this rank takes: every `ranks`-th, from number `rank` on.
   models::BatchOrder batch_order() const { return {accumulate, rank, ranks}; }
-  /// True if the weights come from the checkpoint in `out`.
+  /// Returns whether the weights come from the checkpoint in `out`.
   bool from_checkpoint() const { return resume || (eval_only && init_from.empty()); }
-  /// The folder whose weights and tokenizer the run starts from; empty if it starts from scratch.
+  /// Returns the folder with the initial weights and tokenizer of the run; empty if it starts from
+  /// scratch.
   const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
-/// The kind of the model that a run starts from, according to its config.json. "" if there is none or
-/// it cannot be read and the run continues from a checkpoint, which holds the configuration too.
+/// Returns the kind of the model with which a run starts, from its config.json. Returns "" if there
+/// is no such model. Also returns "" if config.json cannot be read and the run continues from a
+/// checkpoint, because the checkpoint holds the configuration too.
 std::string stored_kind(const TrainOptions& options);
 
-/// Declares a flag for each member of `options`; the member's value is the flag's default.
-/// Checkpoints store flags that shape the training (--lr), but not those of a single process
-/// (--threads).
+/// Declares a flag for each member of `options`, with the member's value as default. Checkpoints
+/// store the flags that affect training, for example --lr, but not those that concern one process,
+/// for example --threads.
 void add_training_flags(Flags& flags, TrainOptions& options);
 
-/// Declares --recompute if the model, or its image encoder, is a stack of transformer blocks. It
-/// follows add_training_flags(): runs do not store it, since it changes no result.
+/// Declares --recompute if the model or its image encoder is a stack of transformer blocks. Must be
+/// called after add_training_flags(): runs do not store this flag, because it does not change
+/// results.
 template <class Config>
 void add_recompute_flag(Flags& flags, Config& config) {
   if constexpr (requires { config.recompute; })
@@ -67,16 +70,16 @@ void add_recompute_flag(Flags& flags, Config& config) {
     add_recompute_flag(flags, config.image);
 }
 
-/// What distinguishes one training program from the others.
+/// The parts in which training programs differ.
 struct TrainProgram {
-  const char* kind;                     ///< the model's kind, as in config.json
-  models::Fields config;                ///< the model's configuration
-  std::vector<std::string> data_flags;  ///< flags of data files; --resume may change them
-  /// Creates the task; called once all options are set and the random generator is seeded.
+  const char* kind;                     ///< kind of the model, as in config.json
+  models::Fields config;                ///< configuration of the model
+  std::vector<std::string> data_flags;  ///< flags of data files, which --resume may change
+  /// Makes the task. It is called after all options are set and the random generator is seeded.
   std::function<std::unique_ptr<Task>()> make_task;
 };
 
-/// Parses the command line, starts a run or resumes the one in --out, and trains. Returns the exit
+/// Parses the command line, starts a run or resumes the run in --out, and trains. Returns the exit
 /// status of the process.
 int run_training(int argc, char** argv, Flags& flags, TrainOptions& options,
                  const TrainProgram& program);

@@ -1,5 +1,5 @@
 #pragma once
-// The page of a run that is training.
+// The page of a run during training.
 
 #include <optional>
 #include <string>
@@ -13,33 +13,37 @@
 
 namespace gradus {
 
-/// What a Trainer's page shows and does, with --page; without it the functions do nothing. None
-/// changes the random state or the weights.
+/// The page of a Trainer. Without --page the functions do nothing. No function changes the random
+/// state or the weights.
 class TrainingPage {
  public:
-  /// All must outlive this.
+  /// Makes the page without opening it. The arguments must outlive this object.
   TrainingPage(Task& task, const TrainOptions& options, const TaskInfo& info)
       : task_(task), o_(options), info_(info), view_(options.out) {}
 
-  /// Opens the page of the run, which has done `step` steps, and prints its address, or why there is
-  /// none.
+  /// Opens the page of the run, which has done `step` steps. Prints its address, or the reason if
+  /// it cannot be opened.
   void open(int64_t step, const Ranks& ranks);
-  /// Between steps: answers the page's reader, and does what it asks for. Returns how long the run
-  /// was paused.
+  /// Answers the questions of the page's reader and carries out the reader's requests. Called
+  /// between steps. Returns how long the run was paused.
   std::chrono::steady_clock::duration serve(int64_t step, Progress& progress);
   ///@{
-  /// Before and after an update: the step's row, and sometimes statistics of the layers.
+  /// Called before and after an update. They record the step's row and, now and then, statistics of
+  /// the layers.
   void before_update(int64_t step);
   void after_update(const StepLog::Row& row);
   ///@}
-  /// Calls the task's show(). What that prints also becomes a sample on the page.
+  /// Calls the task's show(). The text that it prints also becomes a sample on the page.
   void show(int64_t step);
-  /// Saves the page in the run's folder, as one file.
+  /// Saves the page as one file in the folder of the run.
   void save();
 
   RunView& view() { return view_; }
-  const RateByHand& rates() const { return rates_; }  ///< changes of the learning rate by hand
-  void set_rates(RateByHand rates) { rates_ = std::move(rates); }  ///< those of a resumed run
+  const RateByHand& rates() const { return rates_; }  ///< the user's changes of the learning rate
+  void set_rates(RateByHand rates) {
+    rates_ = std::move(rates);
+  }  ///< restores the changes of a
+     ///< resumed run
 
  private:
   std::string probe(const Question& question) const;
@@ -50,8 +54,9 @@ class TrainingPage {
   RateByHand rates_;
   RunView view_;
   std::optional<RunPage> page_;
-  std::optional<LayerStatistics> statistics_;  // of the coming update
-  int64_t statistics_at_ = 0;                  // the step of the next ones, if affordable then
+  std::optional<LayerStatistics> statistics_;  // of the next update
+  int64_t statistics_at_ = 0;                  // step of the next statistics, if affordable at that
+                                               // time
 };
 
 }  // namespace gradus

@@ -1,11 +1,12 @@
 // The C interface: tensors, modules, optimisers and tokenizers as opaque handles, for C99 and for
-// every language that calls C. gradus.py is a Python module on top of it.
+// every language that can call C. gradus.py is a Python module that uses it.
 //
-// Functions that can fail return GRADUS_OK or an error code; gradus_last_error() then has the
-// message, and what they would have written is unchanged. No C++ exception leaves them. A null
-// handle or pointer is an error unless a comment allows it; the gradus_..._free functions ignore
-// it. A handle must not be used after it is freed; what was made from it stays valid. Threads may
-// use different handles at the same time, and in evaluation mode may run one module.
+// Functions that can fail return GRADUS_OK or an error code. After an error, gradus_last_error()
+// returns the message, and no output is written. No function throws a C++ exception. A null handle
+// or pointer is an error unless a comment allows it; the gradus_..._free functions ignore null. A
+// handle must not be used after it is freed, but objects made from it stay valid. Threads may use
+// different handles at the same time. Several threads may run one module at the same time in
+// evaluation mode.
 #ifndef GRADUS_MODELS_C_GRADUS_H
 #define GRADUS_MODELS_C_GRADUS_H
 
@@ -16,7 +17,7 @@
 extern "C" {
 #endif
 
-/// What a function returns.
+/// The status that functions return.
 typedef enum gradus_status {
   GRADUS_OK = 0,         ///< no error
   GRADUS_INVALID = 1,    ///< an argument, a shape or a file is not as expected
@@ -32,7 +33,7 @@ typedef enum gradus_dtype {
   GRADUS_BOOL = 3      ///< a byte, 0 or 1
 } gradus_dtype;
 
-/// The most axes that a tensor has.
+/// The maximum number of axes of a tensor.
 #define GRADUS_MAX_RANK 8
 
 /// Elements in memory.
@@ -55,57 +56,65 @@ typedef struct gradus_tokenizer gradus_tokenizer;
 
 // ---- library ----
 
-/// The library's version, such as "0.1.0".
+/// Returns the library's version, for example "0.1.0".
 const char* gradus_version(void);
-/// The message of the calling thread's last failed call, valid until its next; "" if none failed.
+/// Returns the message of the calling thread's last failed call, valid until its next failed call;
+/// "" if no call has failed.
 const char* gradus_last_error(void);
 /// Sets the number of threads that ops use, 1 to 1024.
 int gradus_set_threads(int n);
 /// Seeds the calling thread's random numbers: initial weights, dropout.
 int gradus_seed(uint64_t seed);
-/// Sets whether ops on the calling thread record gradients, as at first. Returns what held before:
-/// 1 or 0.
+/// Sets whether ops on the calling thread record gradients. The initial value is 1. Returns the
+/// previous value, 1 or 0.
 int gradus_grad_mode(int on);
-/// Sets whether layers on the calling thread behave as in evaluation (dropout is off), which at
-/// first they do not. Returns what held before: 1 or 0.
+/// Sets whether layers on the calling thread behave as in evaluation (dropout is off). The initial
+/// value is 0. Returns the previous value, 1 or 0.
 int gradus_eval_mode(int on);
 
 // ---- tensors ----
 
 /// Makes a tensor with a copy of the array's elements.
 int gradus_tensor_copy(const gradus_array* array, gradus_tensor** out);
-/// Makes a tensor over the array's memory, which it shares; strides must be >= 0, and elements must
-/// not overlap. `release`, if not null, is called once with `context` when the last tensor and
-/// recorded op have let go of the memory, on the thread that let go; it must not throw, and may
-/// free handles. If this fails it is not called.
+/// Makes a tensor that shares the array's memory. Strides must be >= 0, and elements must not
+/// overlap. `release`, if not null, is called once with `context` when no tensor and no recorded op
+/// uses the memory any more, on the thread that freed the last of them. It must not throw, but may
+/// free handles. If this function fails, `release` is not called.
 int gradus_tensor_share(const gradus_array* array, void (*release)(void* context), void* context,
                         gradus_tensor** out);
 /// Frees the handle.
 void gradus_tensor_free(gradus_tensor* tensor);
-/// Describes the tensor's memory, which is valid while the handle is, and may be written.
+/// Describes the tensor's memory. The memory is valid as long as the handle, and may be written.
 int gradus_tensor_array(const gradus_tensor* tensor, gradus_array* out);
-/// The value of a tensor of one element.
+/// Writes the value of a tensor of one element to `out`.
 int gradus_tensor_item(const gradus_tensor* tensor, double* out);
-/// The same elements in another shape; one size may be -1, which stands for the size that fits.
+/// Makes a tensor with the same elements in another shape. One size may be -1: it is computed from
+/// the others.
 int gradus_tensor_reshape(const gradus_tensor* tensor, const int64_t* shape, int rank,
                           gradus_tensor** out);
-/// Computes an op of `count` inputs, recording it for gradus_backward. Of two tensors, which
-/// broadcast: add, sub, mul, div, matmul. Of one: neg, exp, log, sqrt, relu, gelu, silu, tanh,
-/// sigmoid; softmax and log_softmax over the last axis; sum and mean of all elements, transpose of
-/// the last two axes. Of logits (..., C) and targets int64 (...) or probabilities (..., C):
-/// cross_entropy. Of two tensors of one shape: mse_loss. The losses are means.
+/// Computes an op with `count` inputs and records it for gradus_backward. The ops and their inputs:
+///
+///     two tensors, which broadcast: add, sub, mul, div, matmul
+///     one tensor, elementwise: neg, exp, log, sqrt, relu, gelu, silu, tanh, sigmoid
+///     one tensor, over the last axis: softmax, log_softmax
+///     one tensor: sum and mean of all elements, transpose of the last two axes
+///     logits (..., C) and targets, int64 (...) or probabilities (..., C): cross_entropy
+///     two tensors of one shape: mse_loss
+///
+/// The losses are means.
 int gradus_op(const char* name, const gradus_tensor* const* inputs, int count, gradus_tensor** out);
-/// Sets whether gradients flow to a tensor that no recorded op computed.
+/// Sets whether gradients flow to a tensor that was not computed by a recorded op.
 int gradus_tensor_requires_grad(gradus_tensor* tensor, int on);
-/// The gradient that gradus_backward has accumulated; null if there is none.
+/// Sets *out to the gradient that gradus_backward has accumulated, or to null if there is none.
 int gradus_tensor_grad(const gradus_tensor* tensor, gradus_tensor** out);
-/// Accumulates the gradients of a loss of one element, and frees its graph.
+/// Accumulates the gradients of a loss, a tensor of one element, and frees its graph.
 int gradus_backward(const gradus_tensor* loss);
 
 // ---- modules ----
 
-/// Makes layers applied one after the other from their description, separated by commas: "linear
-/// 784 256, relu, dropout 0.1, linear 256 10". A layer is a name, numbers and options NAME=NUMBER:
+/// Makes a module that applies layers one after the other. `layers` describes them, separated by
+/// commas, for example "linear 784 256, relu, dropout 0.1, linear 256 10". A layer is a name,
+/// numbers and options NAME=NUMBER:
 ///
 ///     linear IN OUT [bias=1] [hidden=1]      embedding COUNT DIM        dropout P
 ///     conv2d IN OUT KERNEL [stride=1] [padding=0] [dilation=1] [groups=1] [bias=1] [hidden=1]
@@ -113,47 +122,48 @@ int gradus_backward(const gradus_tensor* loss);
 ///     max_pool2d SIZE [stride=SIZE] [padding=0]    avg_pool2d SIZE [stride=SIZE] [padding=0]
 ///     relu  gelu  silu  tanh  sigmoid  flatten
 ///
-/// hidden=0 marks a layer whose weight Muon leaves to AdamW: a model's first convolution or its
-/// output. Parameters have the names and initial values of nn::Sequential.
+/// hidden=0 marks a layer whose weight Muon leaves to AdamW: the first convolution or the output
+/// layer of a model. Parameters have the names and initial values of nn::Sequential.
 int gradus_sequential(const char* layers, gradus_module** out);
-/// Loads the model in a folder that gradus wrote, or a Hugging Face one: a GPT or a model of
-/// Llama's family (ids (B, T) to logits (B, T, vocabulary)), or a ViT (images (N, C, H, W) to
+/// Loads a model from a folder that gradus or Hugging Face's library wrote. The model is a GPT or
+/// of Llama's family (ids (B, T) to logits (B, T, vocabulary)), or a ViT (images (N, C, H, W) to
 /// logits).
 int gradus_load(const char* folder, gradus_module** out);
 /// Frees the handle.
 void gradus_module_free(gradus_module* module);
 /// Applies the module.
 int gradus_module_run(const gradus_module* module, const gradus_tensor* x, gradus_tensor** out);
-/// The number of parameter tensors.
+/// Writes the number of parameter tensors to `out`.
 int gradus_module_parameter_count(const gradus_module* module, int64_t* out);
-/// A parameter, which shares its memory with the module's, and its name if `name` is not null. The
-/// name is valid while the module is.
+/// Sets *out to a parameter, which shares its memory with the module. Writes its name to *name if
+/// `name` is not null; the name is valid as long as the module.
 int gradus_module_parameter(const gradus_module* module, int64_t index, const char** name,
                             gradus_tensor** out);
-/// Sets whether the parameters are trained, as at first.
+/// Sets whether the parameters are trained. Initially they are.
 int gradus_module_requires_grad(gradus_module* module, int on);
 /// Clears the parameters' gradients.
 int gradus_module_zero_grad(gradus_module* module);
 /// Writes the weights to a safetensors file.
 int gradus_module_save(const gradus_module* module, const char* path);
-/// Reads the weights from a safetensors file, whose names and shapes must fit.
+/// Reads the weights from a safetensors file. Its names and shapes must match those of the module.
 int gradus_module_load(gradus_module* module, const char* path);
 
 // ---- training ----
 
-/// Makes an optimiser of the module's parameters, whose state it keeps: a name and options, such as
-/// "adamw lr=3e-4 weight_decay=0.1". Options left out have the defaults of gradus's C++ classes.
+/// Makes an optimiser of the module's parameters, together with its state. `rule` is a name and
+/// options, for example "adamw lr=3e-4 weight_decay=0.1". Options left out have the defaults of the
+/// C++ classes.
 ///
 ///     sgd [lr] [momentum] [nesterov] [weight_decay]     lion [lr] [beta1] [beta2] [weight_decay]
 ///     adam, adamw [lr] [beta1] [beta2] [eps] [weight_decay]
 ///     muon [lr] [momentum] [weight_decay] [adamw_lr]
 ///
-/// muon updates the hidden layers' matrices, and AdamW the other parameters.
+/// muon updates the matrices of hidden layers with Muon, and all other parameters with AdamW.
 int gradus_optimizer_new(const gradus_module* module, const char* rule, gradus_optimizer** out);
 /// Frees the handle.
 void gradus_optimizer_free(gradus_optimizer* optimizer);
-/// Updates the parameters by their gradients, first scaled down to a global norm of max_norm if
-/// that is above 0.
+/// Updates the parameters by their gradients. If max_norm is above 0, the gradients are first
+/// scaled down to a global norm of at most max_norm.
 int gradus_optimizer_step(gradus_optimizer* optimizer, double max_norm);
 /// Clears the gradients.
 int gradus_optimizer_zero_grad(gradus_optimizer* optimizer);
@@ -166,33 +176,36 @@ int gradus_optimizer_set_lr(gradus_optimizer* optimizer, double lr);
 int gradus_tokenizer_load(const char* path, gradus_tokenizer** out);
 /// Frees the handle.
 void gradus_tokenizer_free(gradus_tokenizer* tokenizer);
-/// The number of tokens.
+/// Writes the number of tokens to `out`.
 int gradus_tokenizer_size(const gradus_tokenizer* tokenizer, int64_t* out);
-/// Writes the text's token ids, first those that begin every text, at most `capacity` of them, and
-/// their number, which may be larger, to `count`. `ids` may be null if capacity is 0.
+/// Writes the token ids of the text to `ids`, at most `capacity` of them, starting with the ids
+/// that begin every text. Writes the number of all ids, which may be larger than `capacity`, to
+/// `count`. `ids` may be null if capacity is 0.
 int gradus_tokenizer_encode(const gradus_tokenizer* tokenizer, const char* text, int64_t* ids,
                             int64_t capacity, int64_t* count);
-/// Writes the text of `count` ids, at most `capacity` bytes of it without a terminating 0, and its
-/// number of bytes, which may be larger, to `bytes`. `text` may be null if capacity is 0. A
-/// character may take several tokens.
+/// Writes the text of `count` ids to `text`, at most `capacity` bytes, without a terminating 0.
+/// Writes the number of all bytes, which may be larger than `capacity`, to `bytes`. `text` may be
+/// null if capacity is 0. A character may consist of several tokens.
 int gradus_tokenizer_decode(const gradus_tokenizer* tokenizer, const int64_t* ids, int64_t count,
                             char* text, int64_t capacity, int64_t* bytes);
 
 /// How gradus_generate chooses tokens.
 typedef struct gradus_generate_options {
-  int64_t tokens;      ///< the most new tokens
-  double temperature;  ///< divides the logits; 0: the most likely token
-  int64_t top_k;       ///< only the top_k most likely tokens; 0: all
-  double top_p;        ///< only the fewest most likely tokens with a total probability >= top_p
-  uint64_t seed;       ///< of the draws
-  int64_t vocab;       ///< only ids below this, such as the tokenizer's size; 0: all
-  int64_t stop_token;  ///< ends the text and is not part of it; -1: none
+  int64_t tokens;      ///< maximum number of new tokens
+  double temperature;  ///< divides the logits; 0 chooses the most likely token
+  int64_t top_k;       ///< choose among the top_k most likely tokens; 0 means all
+  double top_p;        ///< choose among the fewest most likely tokens whose total probability is >=
+                       ///< top_p
+  uint64_t seed;       ///< seed of the random choices
+  int64_t vocab;       ///< choose only ids below this, for example the tokenizer's size; 0 means
+                       ///< all
+  int64_t stop_token;  ///< ends the text and is not part of it; -1 means none
 } gradus_generate_options;
 /// Sets all options: 100 tokens, temperature 1, all tokens, seed 0, no stop token.
 int gradus_generate_defaults(gradus_generate_options* options);
-/// Continues the prompt of `count` token ids, and calls on_token with each new one; if that returns
-/// other than 0, the text ends there. on_token must not throw or jump away. `options` may be null:
-/// the defaults. The module must be a loaded GPT.
+/// Continues the prompt of `count` token ids and calls on_token with each new token. If on_token
+/// returns a value other than 0, the text ends there. on_token must not throw or leave by longjmp.
+/// If `options` is null, the defaults are used. The module must be a loaded GPT.
 int gradus_generate(const gradus_module* module, const int64_t* prompt, int64_t count,
                     const gradus_generate_options* options,
                     int (*on_token)(void* context, int64_t token), void* context);

@@ -1,5 +1,5 @@
 #pragma once
-// What the C interface's handles hold, and how its functions report errors.
+// The structs behind the C interface's handles, and how its functions report errors.
 
 #include <memory>
 
@@ -14,9 +14,9 @@ struct gradus_tensor {
 };
 
 struct gradus_module {
-  std::shared_ptr<gradus::nn::Module> module;  // referred to by the functions
+  std::shared_ptr<gradus::nn::Module> module;  // used by run and generate
   std::function<gradus::Tensor(const gradus::Tensor&)> run;
-  // Undefined unless the module is a language model.
+  // Empty unless the module is a language model.
   std::function<void(const std::vector<int64_t>&, const gradus::models::GenerateOptions&)> generate;
   gradus::NamedTensors parameters;
 };
@@ -31,10 +31,10 @@ struct gradus_tokenizer {
 
 namespace gradus::models::internal {
 
-/// Keeps the message for gradus_last_error() and returns `status`.
+/// Keeps the message for gradus_last_error(), and returns `status`.
 int failed(gradus_status status, const char* message) noexcept;
 
-/// Calls f and returns GRADUS_OK or, if it throws, the code of the error.
+/// Calls f and returns GRADUS_OK or, if f throws, the code of the error.
 template <class F>
 int guarded(const F& f) noexcept {
   try {
@@ -51,27 +51,28 @@ int guarded(const F& f) noexcept {
   }
 }
 
-/// Throws Error, opening with `op`, if a pointer is null.
+/// Throws Error if a pointer is null. The message opens with `op`.
 template <class... Pointers>
 void check_given(const char* op, const Pointers*... pointers) {
   core::check((pointers && ...), op, ": expected a pointer, got null");
 }
 
-/// Sets *out to a handle of the tensor.
+/// Sets *out to a new handle of the tensor.
 inline void hand_out(Tensor value, gradus_tensor** out) {
   *out = new gradus_tensor{std::move(value)};
 }
 
-/// A name, numbers and options of the form NAME=NUMBER, as in "conv2d 3 16 3 padding=1". Throws
-/// Error, opening with `op`, on other words, and at check_used() on an option that nobody read.
+/// A name, numbers and options of the form NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The
+/// constructor throws Error on other words. check_used() throws Error on an option that was not
+/// read. Messages open with `op`.
 class Spec {
  public:
   Spec(const char* op, const std::string& text);
   const std::string& name() const { return name_; }
-  /// Throws Error unless there are `count` numbers.
+  /// Throws Error unless there are exactly `count` numbers.
   void expect(size_t count) const;
   double number(size_t i) const { return numbers_[i]; }
-  /// Number i as an integer.
+  /// Returns number i as an integer.
   int64_t size(size_t i) const;
   /// Sets `value` if the option is given.
   void read(const char* option, double& value);

@@ -1,5 +1,5 @@
 #pragma once
-// Batches of examples that are rows of tensors.
+// Batches of examples, where an example is a row of each tensor.
 
 #include <array>
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace gradus::models {
 
 struct BatchesOptions {
   int64_t size = 32;       ///< rows per batch; the last batch of an epoch may be smaller
-  uint64_t seed = 0;       ///< determines, with the epoch's number, the order of rows
-  bool shuffle = true;     ///< false: rows in their own order
-  bool drop_last = false;  ///< drops a smaller last batch
+  uint64_t seed = 0;       ///< determines, with the number of the epoch, the order of rows
+  bool shuffle = true;     ///< if false, rows keep their order
+  bool drop_last = false;  ///< whether to drop a last batch that is smaller
 };
 
 namespace detail {
@@ -23,55 +23,59 @@ namespace detail {
 /// Throws Error unless the epoch is in range.
 void check_epoch(int64_t epoch);
 
-/// Assigns n rows to batches; the assignment depends on (seed, epoch) alone.
+/// Assigns n rows to batches. The assignment depends only on (seed, epoch).
 class BatchOrder {
  public:
   BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions& options);
   const BatchesOptions& options() const { return options_; }
-  /// Number of batches per epoch.
+  /// Returns the number of batches per epoch.
   int64_t batches() const;
-  /// Rows of batch i of an epoch: (b) int64, i from 0. Throws Error if there is no such batch.
+  /// Returns the rows of batch i of an epoch: (b) int64, i from 0. Throws Error if there is no such
+  /// batch.
   Tensor rows(int64_t epoch, int64_t i) const;
 
  private:
   int64_t n_;
   BatchesOptions options_;
-  // Cache: the order of the rows in the epoch used last.
+  // Cache: the order of the rows in the epoch that was used last.
   mutable int64_t ordered_epoch_ = -1;
   mutable Tensor order_;
 };
 
 }  // namespace detail
 
-/// Cuts N tensors with equally long first axes, such as examples and their labels, into batches of
-/// matching rows. A batch depends on the options and its number alone, not on earlier calls or
-/// threads: a resumed run sees the batches of an uninterrupted one.
+/// Divides N tensors with first axes of equal length, for example examples and their labels, into
+/// batches of matching rows. A batch depends only on the options and its number, not on earlier
+/// calls or threads. A resumed run therefore sees the same batches as an uninterrupted run. Usage
+/// by step:
 ///   const models::Batches train({images, labels}, {.size = 64, .seed = 1});
 ///   for (int64_t step = 0; step < steps; ++step) { const auto [x, y] = train.at(step); ... }
-/// or by epochs:
+/// or by epoch:
 ///   for (const auto& [x, y] : train.epoch(3)) ...
-/// Batches are copies; tensors may have any dtype. Throws Error if first axes differ or an epoch
-/// would have no batch. Each object belongs to one thread; copies of it are cheap.
+/// Batches are copies. Tensors may have any dtype. Throws Error if the first axes differ or if an
+/// epoch would have no batch. An object must be used by one thread at a time; copies of it are
+/// cheap.
 template <size_t N>
 class Batches {
  public:
-  /// The same rows of each tensor.
+  /// A batch: the same rows of each tensor.
   using Batch = std::array<Tensor, N>;
 
   Batches(const Tensor (&tensors)[N], const BatchesOptions& options = {})
       : tensors_(std::begin(tensors), std::end(tensors)), order_(tensors_, options) {}
 
-  /// Number of batches per epoch.
+  /// Returns the number of batches per epoch.
   int64_t size() const { return order_.batches(); }
-  /// Batch number `step` of a run of consecutive epochs from epoch 0 on.
+  /// Returns batch number `step` of consecutive epochs, starting with epoch 0.
   Batch at(int64_t step) const { return batch(step / size(), step % size()); }
 
-  /// Range of one epoch's batches. (Batches itself has no begin(): each epoch has its own order.)
+  /// The batches of one epoch, as a range. (Batches itself has no begin(), because each epoch has
+  /// its own order.)
   class Epoch {
    public:
     Epoch(const Batches& batches, int64_t number) : batches_(batches), number_(number) {}
     int64_t size() const { return batches_.size(); }  ///< number of batches
-    /// Batch i, from 0. Throws Error if there is no such batch.
+    /// Returns batch i, from 0. Throws Error if there is no such batch.
     Batch operator[](int64_t i) const { return batches_.batch(number_, i); }
 
     /// Iterates over the batches.
@@ -79,14 +83,14 @@ class Batches {
       const Epoch* epoch;  ///< must outlive the iterator
       int64_t i;           ///< number of the batch
       ///@{
-      /// As for any input iterator.
+      /// The operations of an input iterator.
       Batch operator*() const { return (*epoch)[i]; }
       Iterator& operator++() { return ++i, *this; }
       bool operator==(const Iterator& other) const { return i == other.i; }
       ///@}
     };
     ///@{
-    /// Iterators to the first batch and past the last.
+    /// Return iterators to the first batch and past the last batch.
     Iterator begin() const { return {this, 0}; }
     Iterator end() const { return {this, size()}; }
     ///@}
@@ -95,7 +99,7 @@ class Batches {
     Batches batches_;
     int64_t number_;
   };
-  /// The batches of one epoch. Throws Error if number < 0.
+  /// Returns the batches of one epoch. Throws Error if number < 0.
   Epoch epoch(int64_t number) const {
     detail::check_epoch(number);
     return Epoch(*this, number);

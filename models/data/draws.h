@@ -1,5 +1,5 @@
 #pragma once
-// Random draws for data. For the library's own use: no public header includes this.
+// Random choices for data. Internal: no public header includes this file.
 
 #include <array>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace gradus::models::internal {
 
-/// A stream of random numbers, determined by its key.
+/// A stream of random numbers that is determined by its key.
 class Draws {
  public:
   explicit Draws(RandomKey key) : key_(key) {}
-  /// An integer in [0, n), n >= 1; the bias of the modulo is n / 2^64.
+  /// Returns an integer in [0, n), for n >= 1. The bias of the modulo is n / 2^64.
   int64_t below(int64_t n) { return static_cast<int64_t>(bits() % static_cast<uint64_t>(n)); }
-  /// A number in [0, 1).
+  /// Returns a number in [0, 1).
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
  private:
@@ -42,10 +42,10 @@ struct BatchPosition {
   int64_t step, index;
 };
 
-/// Returns the key of a random batch; row i adds i to the key's counter. Philox serves as a hash:
-/// seed and counter of the key encode the seed, the split and the position in the run. Within the
-/// limits checked here, no two rows of a run share a counter. Errors open with `op` and call the
-/// rows `rows`, such as "windows".
+/// Returns the key of a random batch. Row i uses this key with its counter increased by i. Philox
+/// serves as a hash: seed and counter of the key encode the seed, the split and the position in the
+/// run. Within the limits checked here, no two rows of a run share a counter. Error messages open
+/// with `op` and call the rows `rows`, for example "windows".
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {
   const auto& [split, batch, seed, step, index] = at;
   core::check(batch >= 1 && batch <= max_rows, op, ": expected a batch of 1 to ", max_rows, " ",
@@ -57,20 +57,20 @@ inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition
           (static_cast<uint64_t>(step) << 32) + (static_cast<uint64_t>(index) << 16)};
 }
 
-/// A random integer in [0, n) for a row of the batch with this key.
+/// Returns a random integer in [0, n) for one row of the batch with this key.
 inline int64_t row_choice(RandomKey key, int64_t row, int64_t n) {
   const auto words = philox(key, static_cast<uint64_t>(row));
   const uint64_t wide = (static_cast<uint64_t>(words[0]) << 32) | words[1];
   return static_cast<int64_t>(wide % static_cast<uint64_t>(n));
 }
 
-/// The key of one row, derived from the key of its batch.
+/// Returns the key of one row, derived from the key of its batch.
 inline RandomKey row_key(RandomKey key, int64_t row) {
   const auto words = philox(key, static_cast<uint64_t>(row));
   return {static_cast<uint64_t>(words[0]) << 32 | words[1],
           static_cast<uint64_t>(words[2]) << 32 | words[3]};
 }
-/// The stream of random numbers of one row, from the key of its batch.
+/// Returns the random numbers of one row, derived from the key of its batch.
 inline Draws row_draws(RandomKey key, int64_t row) { return Draws(row_key(key, row)); }
 
 }  // namespace gradus::models::internal

@@ -1,5 +1,5 @@
 #pragma once
-// Prefetching: prepares the next batch while a step runs.
+// Prefetching: prepares the next batch while a training step runs.
 
 #include <condition_variable>
 #include <cstdint>
@@ -17,27 +17,28 @@
 
 namespace gradus::models {
 
-/// The batches that one consumer takes: (step, first), (step, first + stride), ... below
-/// (step, per_step), then those of the next step.
+/// The batches of one consumer. In each step these are (step, first), (step, first + stride), and
+/// so on, while the index is below per_step.
 struct BatchOrder {
-  int64_t per_step = 1;  ///< batches of a step, of all consumers
-  int64_t first = 0;     ///< the consumer's first one
-  int64_t stride = 1;    ///< the number of consumers
+  int64_t per_step = 1;  ///< batches per step, for all consumers together
+  int64_t first = 0;     ///< index of this consumer's first batch
+  int64_t stride = 1;    ///< number of consumers
 };
 
-/// Calls a function (step, index) -> Batch ahead of time, on its own thread.
+/// Calls a function (step, index) -> Batch ahead of time, on a separate thread. Example:
 ///   models::Prefetch<TokenBatch> batches([&](int64_t step, int64_t index) {
 ///     return data.random_batch(Split::train, 32, seed, step, index);
 ///   });
 ///   for (int64_t step = 0; step < steps; ++step) { const auto batch = batches.at(step); ... }
-/// at() always returns the function's result; any batch other than the prefetched one is computed
-/// on the spot. The function must be pure and thread-safe (TextData's and PairData's methods are;
-/// those of Batches are not, because they cache an epoch's order), and everything it refers to must
-/// outlive this object. The function sees the modes (NoGrad, EvalMode) that the calling thread had
-/// when it requested the previous batch. An exception that it throws is rethrown by at() for that
-/// batch. Parallel loops in it run on the prefetching thread alone; the step uses the others.
+/// at() always returns the function's result. A batch that was not prefetched is computed when at()
+/// is called. The function must be pure and thread-safe, and everything it refers to must outlive
+/// this object. The methods of TextData and PairData are thread-safe; those of Batches are not,
+/// because they cache the order of an epoch. The function sees the modes (NoGrad, EvalMode) of the
+/// calling thread at the time of the previous at(). If it throws an exception, at() rethrows it for
+/// that batch. Parallel loops in the function run on the prefetching thread only, since the
+/// training step uses the other threads.
 ///
-/// Each object belongs to one thread. The destructor waits for a batch in progress.
+/// An object must be used by one thread at a time. The destructor waits for a batch in progress.
 template <class Batch>
 class Prefetch {
  public:
@@ -69,7 +70,7 @@ class Prefetch {
   Prefetch(const Prefetch&) = delete;
   Prefetch& operator=(const Prefetch&) = delete;
 
-  /// Returns make(step, index) and starts on the next batch.
+  /// Returns make(step, index) and starts to make the next batch.
   Batch at(int64_t step, int64_t index = 0) {
     const Position position{step, index};
     std::optional<Result> result;
@@ -132,7 +133,7 @@ class Prefetch {
   const BatchOrder order_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  std::optional<Position> wanted_, busy_;  // the next batch to make; the batch being made
+  std::optional<Position> wanted_, busy_;  // next batch to make; batch being made
   std::optional<Result> ready_;
   core::Modes modes_;
   bool stop_ = false;

@@ -1,5 +1,6 @@
 #pragma once
-// The complete state of a training run in one file, so that it can resume as if never interrupted.
+// Checkpoints: the complete state of a training run in one file. A run resumed from it continues as
+// if it had not been interrupted.
 
 #include <map>
 #include <string>
@@ -12,24 +13,26 @@
 
 namespace gradus::models {
 
-/// Writes the state of the model, the optimiser and, unless null, the average of weights, the
-/// calling thread's random state and `metadata` to one safetensors file, atomically: a crash leaves
-/// either the old file or the new one.
+/// Writes a checkpoint to a safetensors file, atomically: a crash leaves either the old file or the
+/// new one. The checkpoint contains the states of the model, of the optimiser and, if not null, of
+/// the weight average, the random state of the calling thread, and `metadata`.
 void save_checkpoint(const std::string& path, const nn::Module& model,
                      const optim::Optimizer& optimizer,
                      const std::map<std::string, std::string>& metadata,
                      const optim::WeightAverage* average = nullptr);
 
-/// A checkpoint read from disk.
+/// A checkpoint that was read from disk.
 class Checkpoint {
  public:
-  /// Throws Error, naming the file, if it is not a checkpoint or is damaged: its checksum detects
-  /// any flipped bit. Older checkpoints, without a checksum, are read unchecked.
+  /// Reads a checkpoint. Throws Error, naming the file, if it is not a checkpoint or is damaged.
+  /// The checksum detects any flipped bit. Older checkpoints have no checksum and are not checked
+  /// for damage.
   explicit Checkpoint(const std::string& path);
-  /// The metadata given to save_checkpoint.
+  /// Returns the metadata passed to save_checkpoint.
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
-  /// Restores the model, the optimiser, the average of weights unless null, and the calling thread's
-  /// random state. Throws Error, naming the file and what does not fit, with nothing changed.
+  /// Restores the model, the optimiser, the weight average if it is not null, and the random state
+  /// of the calling thread. If something does not fit, changes nothing and throws Error, which
+  /// names it and the file.
   void restore(nn::Module& model, optim::Optimizer& optimizer,
                optim::WeightAverage* average = nullptr) const;
 

@@ -1,7 +1,7 @@
 #pragma once
-// The fields of a struct of options, described once: name, address, limits, meaning. The
-// description serves to check a configuration, to write it to and read it from JSON, and to declare
-// a program's flags.
+// Descriptions of the fields in a struct of options: name, address, limits and meaning. One
+// description serves to check a configuration, to write it to JSON and read it, and to declare a
+// program's flags.
 
 #include <cstdint>
 #include <functional>
@@ -16,42 +16,43 @@
 
 namespace gradus::models {
 
-/// Parses the whole of `text` as a number. Returns nullopt if it is not one, does not fit, or is
-/// not finite. Number is int64_t, uint64_t or double.
+/// Parses the whole of `text` as a number. Returns nullopt if the text is not a number, or if the
+/// number is out of range or not finite. Number is int64_t, uint64_t or double.
 template <class Number>
 std::optional<Number> parse_number(const std::string& text);
 
-/// A choice among named values: an enum whose values count from 0.
+/// A choice among named values: an enum with values 0, 1, 2, ...
 struct Choice {
   std::vector<std::string> names;   ///< names[i] is the name of value i
   std::function<size_t()> get;      ///< returns the value's index in `names`
   std::function<void(size_t)> set;  ///< sets the value by its index
-  /// The value's name, or "number 7" if it is outside the enum.
+  /// Returns the name of the value, or, for example, "number 7" if the value is outside the enum.
   std::string name() const {
     return get() < names.size() ? names[get()] : "number " + std::to_string(get());
   }
 };
 
-/// One field: a pointer to its value, and which values are valid.
+/// A field: a pointer to its value, and the valid values.
 struct Field {
   /// A pointer to the value, by type.
   using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, Choice>;
-  std::string name, meaning;   ///< its name in files and flags; its description in --help
-  Value value;                 ///< points to the struct's member
-  double least = 0, most = 0;  ///< the limits of an int64_t or a double, both inclusive
-  bool optional = false;       ///< files may lack the field; it then gets the value `initial`
-  std::string initial = {};    ///< as text; if empty, add() sets it to the value at that time
+  std::string name, meaning;   ///< name in files and flags; description in --help
+  Value value;                 ///< points to a member of the struct
+  double least = 0, most = 0;  ///< limits of an int64_t or a double, both inclusive
+  bool optional = false;       ///< if a file lacks the field, it gets the value `initial`
+  std::string initial = {};    ///< as text; if empty, add() sets it to the current value
 
-  /// The value as text: 4, 0.5, true, gelu.
+  /// Returns the value as text, for example 4, 0.5, true or gelu.
   std::string to_text() const;
-  /// Parses `text` and sets the value. Throws Error, opening with `called`, with the value
-  /// unchanged, if the text is not of the value's type or outside its limits.
+  /// Parses `text` and sets the value. If the text does not have the value's type or is outside the
+  /// limits, leaves the value unchanged and throws Error. The message opens with `called`.
   void set(const std::string& called, const std::string& text) const;
-  /// Which values are valid: "a whole number from 1 to 100", "one of none, relu, ...".
+  /// Describes the valid values, for example "a whole number from 1 to 100" or "one of none, relu,
+  /// ...".
   std::string expected() const;
 };
 
-/// The fields of a struct, which must outlive this object.
+/// The fields of a struct. The struct must outlive this object.
 class Fields {
  public:
   /// Adds an int64_t or a double with its limits.
@@ -59,40 +60,42 @@ class Fields {
   Field& add(std::string name, Number& value, double least, double most, std::string meaning) {
     return add(Field{std::move(name), std::move(meaning), &value, least, most});
   }
-  /// Adds a uint64_t (a seed, without limits), a bool or a string.
+  /// Adds a uint64_t (a seed, which has no limits), a bool or a string.
   template <class T>
   Field& add(std::string name, T& value, std::string meaning) {
     return add(Field{std::move(name), std::move(meaning), &value});
   }
-  /// Adds an enum whose values have these names.
+  /// Adds an enum with these names for its values.
   template <class Enum>
   Field& add(std::string name, Enum& value, std::vector<std::string> names, std::string meaning) {
     return add(Field{std::move(name), std::move(meaning),
                      Choice{std::move(names), [&value] { return static_cast<size_t>(value); },
                             [&value](size_t i) { value = static_cast<Enum>(i); }}});
   }
-  /// Adds an activation; its values are named after the ops.
+  /// Adds an activation. Its values have the names of the ops.
   Field& add(std::string name, gradus::Activation& value, std::string meaning);
-  /// Adds any field. Every add() returns its field, so that `optional` and `initial` can be set.
+  /// Adds any field. Every add() returns the field, so that the caller can set `optional` and
+  /// `initial`.
   Field& add(Field field);
   /// Adds the fields of another struct.
   void append(const Fields& other);
-  /// Lets read_json() accept files of earlier versions, in which the field `name` was called
-  /// `earlier`. `now` maps the values of that time to today's.
+  /// Makes read_json() accept files of earlier versions, which call the field `name` `earlier`.
+  /// `now` maps old values of the field to new ones.
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);
 
-  /// The fields in the order of add().
+  /// Returns the fields in the order of add().
   const std::vector<Field>& list() const { return list_; }
-  /// The field of that name, or null.
+  /// Returns the field with that name, or null.
   const Field* find(const std::string& name) const;
-  /// Throws Error, opening with `op`, on the first value outside its limits.
+  /// Throws Error on the first value outside its limits. The message opens with `op`.
   void check(const char* op) const;
 
-  /// The fields as a JSON object on one line, or with one line per field.
+  /// Returns the fields as a JSON object, on one line or with one line per field.
   std::string to_json(bool lines = false) const;
-  /// Sets the values from a JSON object. Throws Error, opening with `where` and naming the entry,
-  /// with nothing changed, if one is missing, of another type, outside its limits or unknown.
+  /// Sets the values from a JSON object. If an entry is missing, of another type, outside its
+  /// limits or unknown, changes nothing and throws Error. The message opens with `where` and names
+  /// the entry.
   void read_json(const std::string& where, const std::string& json) const;
 
  private:

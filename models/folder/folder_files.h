@@ -1,23 +1,25 @@
 #pragma once
-// The files of a model folder. For the library's own use: no public header includes this.
+// The files of a model folder. Internal: no public header includes this file.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace gradus::models::internal {
 
-/// The path of a file in a folder.
+/// Returns the path of a file in a folder.
 std::string in_folder(const std::string& dir, const std::string& file);
-/// Whether a file or folder exists at that path.
+/// Returns whether a file or folder exists at that path.
 bool file_exists(const std::string& path);
-/// Creates the folder unless it exists. Throws Error, opening with `op`, if it cannot.
+/// Creates the folder unless it exists. Throws Error if it cannot. The message opens with `op`.
 void create_folder(const char* op, const std::string& dir);
 
-/// The content of a JSON file. Throws Error, naming the file, if it cannot be read or is not JSON.
+/// Returns the content of a JSON file. Throws Error, naming the file, if it cannot be read or is
+/// not JSON.
 nlohmann::json read_json(const std::string& path);
-/// As read_json, but also throws Error unless the content is a JSON object.
+/// Returns the content of a JSON file like read_json, but also throws Error unless it is a JSON
+/// object.
 nlohmann::json read_json_object(const std::string& path);
-/// Writes a JSON file, indented, replacing it atomically.
+/// Writes an indented JSON file, replacing an existing file atomically.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
 }  // namespace gradus::models::internal

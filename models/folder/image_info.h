@@ -1,5 +1,5 @@
 #pragma once
-// images.json: the file that an image model's folder holds besides weights and configuration.
+// images.json: the file in an image model's folder besides weights and configuration.
 
 #include <string>
 #include <vector>
@@ -8,23 +8,23 @@
 
 namespace gradus::models {
 
-/// How images are normalised for a model, and the classes it distinguishes.
+/// How images are normalised for a model, and the classes that it distinguishes.
 struct ImageInfo {
   ChannelStats stats;                         ///< mean and standard deviation per channel
   std::vector<std::string> class_names = {};  ///< empty for a model without classes
 };
 
-/// The path of DIR/images.json, or of DIR/preprocessor_config.json if only that exists.
+/// Returns the path of DIR/images.json, or of DIR/preprocessor_config.json if only that exists.
 std::string image_info_path(const std::string& dir);
-/// The path of the file that names the classes: DIR/images.json, or DIR/config.json in a Hugging
-/// Face folder.
+/// Returns the path of the file with the class names: DIR/images.json, or DIR/config.json in a
+/// Hugging Face folder.
 std::string class_names_path(const std::string& dir);
-/// Writes images.json into an existing model folder; call it after save_model. Throws Error on
+/// Writes images.json into an existing model folder, so call it after save_model. Throws Error on
 /// failure.
 void save_image_info(const std::string& dir, const ImageInfo& info);
-/// Reads a folder's ImageInfo. Throws Error, naming the file, if it is missing or damaged: values
-/// that are not finite, standard deviations not above 0, or numbers of means and deviations that
-/// differ or are 0.
+/// Reads the ImageInfo of a folder. Throws Error, naming the file, if the file is missing or
+/// damaged: values that are not finite, standard deviations that are not above 0, and numbers of
+/// means and deviations that differ or are 0.
 ImageInfo load_image_info(const std::string& dir);
 
 }  // namespace gradus::models

@@ -1,5 +1,6 @@
 #include "gradus/models/folder/model_folder.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "gradus/core/files/file.h"
@@ -63,6 +64,9 @@ void save_config(const std::string& dir, std::string kind, const Fields& config)
 // ---- configurations ----
 
 std::string model_kind(const std::string& dir) {
+  std::error_code error;
+  const bool is_file = std::filesystem::is_regular_file(dir, error);
+  check(!is_file, dir, ": expected a model's folder, got a file");
   const std::string path = config_path(dir);
   const json config = read_json(path);
   if (is_hugging_face_config(config)) return kind_in({path, config});

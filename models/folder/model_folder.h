@@ -1,7 +1,7 @@
 #pragma once
 // A trained model as a folder: model.safetensors (the weights), config.json (its kind and
-// configuration) and for a text model tokenizer.json, for an image model images.json
-// (image_info.h). Any model of this form can be saved and loaded:
+// configuration), and tokenizer.json and optionally text.json (text_info.h) for a text model, or
+// images.json (image_info.h) for an image model. Every model of this form can be saved and loaded:
 //
 //   struct GPT : nn::Module {
 //     using Config = GPTConfig;
@@ -12,8 +12,8 @@
 //     ...
 //   };
 //
-// All functions that read our folders also accept Hugging Face's, whose config.json has a
-// model_type (gpt2, llama, mistral, qwen2, qwen3, bert or vit). hugging_face.h writes such folders.
+// All functions that read our folders also read Hugging Face folders. These have a model_type in
+// config.json (gpt2, llama, mistral, qwen2, qwen3, bert or vit). hugging_face.h writes them.
 
 #include <functional>
 #include <optional>
@@ -26,22 +26,22 @@
 namespace gradus::models {
 
 ///@{
-/// The path of a folder's config.json, weights or tokenizer.
+/// Return the path of a folder's config.json, weights or tokenizer.
 std::string config_path(const std::string& dir);
 std::string weights_path(const std::string& dir);
 std::string tokenizer_path(const std::string& dir);
 ///@}
 
-/// Writes the weights and the configuration of a model of the given kind; creates DIR if needed.
+/// Writes the weights and the configuration of a model of the given kind. Creates DIR if needed.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
-/// The same for the state dict of a model.
+/// Does the same for the state dict of a model.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const NamedTensors& state);
-/// The configuration alone.
+/// Writes only the configuration.
 void save_config(const std::string& dir, std::string kind, const Fields& config);
-/// Returns the kind of the model in DIR, such as "gpt". Throws Error, naming the file, if
-/// config.json does not say.
+/// Returns the kind of the model in DIR, for example "gpt". Throws Error, naming the file, if
+/// config.json does not contain it.
 std::string model_kind(const std::string& dir);
 /// Throws Error, naming the file, unless the model in DIR is of this kind.
 void expect_kind(const std::string& dir, const std::string& kind);
@@ -49,24 +49,25 @@ void expect_kind(const std::string& dir, const std::string& kind);
 /// kind and its configuration fits the fields.
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
 struct LoadOptions {
-  /// Accepts a Hugging Face folder that lacks layers above the encoder (BERT's pooler, the heads of
-  /// BERT and ViT). They are initialised in a new model and keep their weights in an existing one.
-  /// If false, missing layers throw Error, except a BertClassifier's head if the folder holds no
-  /// classifier.
+  /// Accept a Hugging Face folder that lacks layers above the encoder (BERT's pooler, the heads of
+  /// BERT and ViT). In a new model these layers are initialised; in an existing model they keep
+  /// their weights. If false, missing layers throw Error. A BertClassifier's head is an exception:
+  /// the folder may lack it if it contains no classifier.
   bool new_heads = false;
 };
-/// Calls `make`, which creates a module, converts it to the dtype of DIR's weights and loads them.
-/// No initialiser runs in `make` (see Module::param), and creating more parameters than the file
-/// holds (twice as many for a Hugging Face folder) throws Error, so a damaged configuration
-/// allocates no memory. Throws Error, naming the file, on weights that do not fit.
+/// Calls `make`, which creates a module, converts the module to the dtype of DIR's weights, and
+/// loads these. `make` runs no initialiser (see Module::param). If it creates more parameters than
+/// the file holds (twice as many for a Hugging Face folder), it throws Error, so that a damaged
+/// configuration cannot allocate much memory. Throws Error, naming the file, on weights that do not
+/// fit.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 
-/// Converts an existing model to the dtype of DIR's weights and loads them. Throws Error, naming
+/// Converts an existing model to the dtype of DIR's weights, and loads these. Throws Error, naming
 /// the file, on weights that do not fit.
 void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options = {});
 
-/// The configuration in DIR/config.json of a model of type M.
+/// Returns the configuration in DIR/config.json for a model of type M.
 template <class M>
 typename M::Config load_config(const std::string& dir) {
   typename M::Config config;
@@ -74,7 +75,7 @@ typename M::Config load_config(const std::string& dir) {
   return config;
 }
 
-/// Writes the model, and the tokenizer if one is given; creates DIR if needed.
+/// Writes the model and, if it is not null, the tokenizer. Creates DIR if needed.
 template <class M>
 void save_model(const std::string& dir, const M& model, const Tokenizer* tokenizer = nullptr) {
   typename M::Config config = model.config;
@@ -82,8 +83,8 @@ void save_model(const std::string& dir, const M& model, const Tokenizer* tokeniz
   if (tokenizer) tokenizer->save(tokenizer_path(dir));
 }
 
-/// Reads a model of type M. Throws Error, naming the file, if the configuration or the weights are
-/// missing, damaged, of another kind of model, or do not fit each other.
+/// Returns the model of type M in DIR. Throws Error, naming the file, if the configuration or the
+/// weights are missing, damaged, of another kind of model, or do not fit each other.
 template <class M>
 M load_model(const std::string& dir, const LoadOptions& options = {}) {
   const typename M::Config config = load_config<M>(dir);

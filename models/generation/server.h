@@ -1,5 +1,6 @@
 #pragma once
-// Many texts generated at once by one model: its weights are read once per step, not once per text.
+// Generation of many texts at once by one model. The weights are read once per step for all texts,
+// not once per text.
 
 #include <map>
 #include <vector>
@@ -8,28 +9,28 @@
 
 namespace gradus::models {
 
-/// Continues many prompts together, one token of each per step(). Requests wait until a row is free
-/// and leave when their text ends, whatever the others do. Each text is the one that generate()
-/// returns for the same prompt and options, up to the rounding of the logits.
+/// Continues many prompts together, by one token each per step(). A request waits until a row is
+/// free, and frees its row when its text ends, independently of other requests. Each text equals
+/// what generate() returns for the same prompt and options, up to rounding of the logits.
 class Server {
  public:
-  /// At most `rows` texts are continued at a time. The model must outlive the server.
+  /// Serves at most `rows` texts at a time. The model must outlive the server.
   explicit Server(const GPT& model, int64_t rows = 32);
-  /// Adds a request and returns its number: 0, 1, 2, .... `options.on_token` and the other functions
-  /// are called within step(). Throws Error as generate() does.
+  /// Adds a request and returns its number: 0, 1, 2, and so on. `options.on_token` and the other
+  /// functions are called during step(). Throws the errors of generate().
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
-  /// Appends a token to each text that has a row. Returns false if no request is unfinished. If it
-  /// throws, the server can no longer be used.
+  /// Appends a token to each text that has a row. Returns false if all requests are finished. If it
+  /// throws, the server must not be used any more.
   bool step();
-  /// Whether the request's text has ended. Throws Error unless add() returned this number and take()
-  /// has not removed it.
+  /// Returns whether the request's text has ended. Throws Error unless add() returned this number
+  /// and take() has not removed the request.
   bool finished(int64_t request) const;
   /// Removes a finished request and returns its new tokens.
   std::vector<int64_t> take(int64_t request);
-  /// Removes a request, finished or not. Not for use within a request's functions: there, stop_if ends
-  /// its text.
+  /// Removes a request, finished or not. The functions in a request's options must not call this;
+  /// to end the text, stop_if returns true.
   void cancel(int64_t request);
-  /// Requests with a row.
+  /// Returns the number of requests that have a row.
   int64_t running() const { return std::ssize(rows_); }
 
  private:
@@ -40,11 +41,12 @@ class Server {
   int64_t capacity_;
   GPTDecoder decoder_, single_;  // `single_` reads prompts
   std::map<int64_t, internal::Continuation> texts_;
-  std::vector<int64_t> waiting_, rows_;  // requests; rows_[i] has the decoder's row i
+  std::vector<int64_t> waiting_, rows_;  // requests; rows_[i] has row i of the decoder
   int64_t next_ = 0;
 };
 
-/// Continues all prompts with one Server, at most `rows` at a time. options[i] goes with prompts[i].
+/// Continues all prompts with one Server, at most `rows` at a time. options[i] belongs to
+/// prompts[i].
 std::vector<std::vector<int64_t>> generate_all(const GPT& model,
                                                const std::vector<std::vector<int64_t>>& prompts,
                                                const std::vector<GenerateOptions>& options,

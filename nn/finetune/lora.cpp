@@ -8,12 +8,31 @@
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/normalization.h"
 #include "gradus/core/ops/pointwise.h"
+#include "gradus/core/tensor/recompute.h"
 
 namespace gradus::nn {
 
-Tensor LoraUpdate::operator()(const Tensor& x, int64_t begin, int64_t end) const {
-  const Tensor in = dropout > 0 ? gradus::dropout(x, dropout) : x;
-  return linear(linear(in, a), b.slice(0, begin, end)) * scale();
+Tensor LoraUpdate::inner(const Tensor& x) const {
+  return linear(dropout > 0 ? gradus::dropout(x, dropout) : x, a) * scale();
+}
+
+// Backward drops elements of x again instead of keeping a copy of x.
+Tensor LoraUpdate::operator()(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                              int64_t begin) const {
+  const auto of = [update = *this](const Tensor& in) { return update.inner(in); };
+  const Tensor t = dropout > 0 && is_training() ? recompute(of, x) : inner(x);
+  return updated_linear(x, weight, bias, t, b.slice(0, begin, begin + weight.size(0)));
+}
+
+Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear& layer,
+                            bool is_gated) {
+  const LoraUpdate& update = *layer.lora_update();
+  const auto of = [=](const Tensor& in) {
+    const Tensor h = is_gated ? gated(in, activation) : activate(in, activation);
+    return std::vector<Tensor>{h, update.inner(h)};
+  };
+  const std::vector<Tensor> in = recompute(of, z);
+  return updated_linear(in[0], layer.weight, layer.bias, in[1], update.b);
 }
 
 Tensor LoraUpdate::weight() const { return matmul(b, a) * scale(); }
@@ -137,8 +156,7 @@ void add_lora_updates(Module& model,
   const std::vector<Lora::Layer> all = Lora::layers(model);
   std::vector<Lora::Registry*> found;
   for (const auto& [name, update] : updates) {
-    const auto layer =
-        std::find_if(all.begin(), all.end(), [&](const Lora::Layer& l) { return l.name == name; });
+    const auto layer = std::ranges::find(all, name, &Lora::Layer::name);
     check(layer != all.end(), "add_lora_updates: the model has no linear layer ", name);
     const bool is_first = std::find(found.begin(), found.end(), layer->registry) == found.end();
     check(!layer->registry->update && is_first, "add_lora_updates: ", name,

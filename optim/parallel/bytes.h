@@ -1,5 +1,5 @@
 #pragma once
-// A tensor's elements as bytes, to send to other ranks.
+// The elements of a tensor as bytes, to send them to other ranks.
 
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace gradus::internal {
 
-/// The bytes of a contiguous tensor of float32, float64 or int64.
+/// Returns the bytes of a contiguous tensor of float32, float64 or int64.
 inline std::span<std::byte> bytes_of(const Tensor& t) {
   const auto n = static_cast<size_t>(t.numel());
   if (t.dtype() == int64) return std::as_writable_bytes(std::span(t.data<int64_t>(), n));

@@ -16,42 +16,44 @@ struct DataParallelOptions {
   int64_t bucket_bytes = 2 << 20;  ///< gradients are sent in buckets of at least this size
 };
 
-/// Sums gradients over all ranks while backward still runs: as soon as the gradients of a bucket of
-/// parameters are complete, a thread of its own exchanges them. Each rank adds up one part of each
-/// bucket, in the order of the ranks, and sends the sum to all. So N ranks give the bits of one rank
-/// that runs N backward passes, one per rank's batch:
+/// Sums gradients over all ranks while backward is still running. As soon as the gradients of a
+/// bucket of parameters are complete, a separate thread exchanges them. Each rank adds up one part
+/// of each bucket, in the order of the ranks, and sends the sum to all ranks. N ranks therefore
+/// give the same bits as one rank that runs N backward passes, one for the batch of each rank.
+/// Example:
 ///   optim::DataParallel parallel(model.parameters(), communicator);
 ///   while (...) {
 ///     optimizer.zero_grad();
 ///     parallel.backward(model.loss(batch_of(step, communicator.rank())) / communicator.size());
 ///     optimizer.step();  // the same on each rank
 ///   }
-/// Buffers are not exchanged: a BatchNorm normalises each rank's batch by itself, and its running
-/// means differ between ranks.
+/// Buffers are not exchanged: a BatchNorm normalises the batch of each rank separately, and its
+/// running means differ between ranks.
 class DataParallel {
  public:
-  /// Copies rank 0's parameters to all ranks. Throws Error, naming the first that differs, unless
-  /// the parameters have the same shapes and dtypes on all ranks. Frozen parameters are not
-  /// exchanged later. `communicator` must outlive this object.
+  /// Copies the parameters of rank 0 to all ranks. Throws Error unless the parameters have the same
+  /// shapes and dtypes on all ranks; the message names the first that differs. Parameters that are
+  /// frozen now are not exchanged later. `communicator` must outlive this object.
   DataParallel(std::vector<Tensor> params, Communicator& communicator,
                const DataParallelOptions& options = {});
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// Runs loss.backward(). After the last of a step's backward passes the parameters' gradients are
-  /// the sums over all ranks and passes: pass 0 of ranks 0, 1, ..., then pass 1. After the others
-  /// they are unset or, with one rank, the sums so far. Gradients from before a step's first pass
-  /// are lost. A parameter without a gradient on some ranks gets the sum of the others'.
-  /// `what` names the gradients in messages. Throws as Communicator::all_to_all does.
+  /// Runs loss.backward(). A step may have several passes; `last` marks its last pass. After it,
+  /// the gradients of the parameters are sums over all ranks and passes, in the order pass 0 of
+  /// ranks 0, 1, ..., then pass 1, and so on. After earlier passes they are undefined or, with one
+  /// rank, the sums so far. Gradients from before the first pass of a step are discarded. If some
+  /// ranks have no gradient for a parameter, the gradients of the other ranks are summed. `what`
+  /// names the gradients in messages. Throws the errors of Communicator::all_to_all.
   void backward(const Tensor& loss, bool last = true, const std::string& what = "gradients");
 
-  /// Seconds so far.
+  /// Times in seconds since the start.
   struct Times {
     double exchange = 0;  ///< exchanging and adding up gradients
-    double wait = 0;      ///< of these, after backward: what it does not hide
+    double wait = 0;      ///< part of `exchange` that backward does not hide: the wait after it
   };
-  /// Times of the exchanges of all backward passes.
+  /// Returns the times of the exchanges of all backward passes.
   Times times() const { return times_; }
 
  private:
@@ -59,14 +61,14 @@ class DataParallel {
     Dtype dtype;
     std::vector<size_t> params = {};  // positions in params_
     std::vector<int64_t>
-        begins;  // the first element of each, if they follow one another, and the end
+        begins;  // the first element of each parameter, numbered through the bucket, and the end
     std::vector<Tensor> gradients = {};  // of this rank, in this pass
-    size_t ready = 0;                    // number of gradients that are complete
-    std::vector<std::byte> sum = {};     // this rank's part of the sum, over the passes so far
-    std::vector<char> in_sum = {};       // by parameter: whether any gradient is in the sum
+    size_t ready = 0;                    // number of complete gradients
+    std::vector<std::byte> sum = {};     // this rank's part of the sum over the passes so far
+    std::vector<char> in_sum = {};       // per parameter: whether the sum contains any gradient
   };
   struct Slice {
-    size_t index;  // of the parameter in the bucket
+    size_t index;  // the parameter's index in the bucket
     int64_t begin, count, element_size;
     size_t bytes() const { return static_cast<size_t>(count * element_size); }
     std::span<std::byte> of(const Tensor& gradient) const;
@@ -87,22 +89,22 @@ class DataParallel {
 
   std::vector<Tensor> params_;
   Communicator& communicator_;
-  std::vector<int64_t> hooks_;     // by parameter: the hook's id, or -1
-  std::vector<size_t> bucket_of_;  // by parameter
+  std::vector<int64_t> hooks_;     // per parameter: the hook's id, or -1
+  std::vector<size_t> bucket_of_;  // per parameter
   std::vector<Bucket> buckets_;
 
-  // The current pass.
+  // State of the current pass.
   bool running_ = false, last_ = true, first_pass_ = true;
   std::string what_;
-  ptrdiff_t arriving_ = -1;  // the parameter whose gradient backward is about to store
-  size_t sent_ = 0;          // buckets given to the thread
+  ptrdiff_t arriving_ = -1;  // the parameter whose gradient backward will store next
+  size_t sent_ = 0;          // number of buckets passed to the thread
 
-  // The thread's.
+  // Used only by the thread.
   std::vector<std::byte> received_;
   // Shared with the thread.
   std::mutex mutex_;
   std::condition_variable changed_;
-  size_t queued_ = 0, done_ = 0;  // buckets of this pass
+  size_t queued_ = 0, done_ = 0;  // numbers of buckets of this pass
   bool stopping_ = false;
   std::exception_ptr error_;
   Times times_;

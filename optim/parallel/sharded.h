@@ -8,26 +8,27 @@
 
 namespace gradus::optim {
 
-/// An optimiser whose state is divided among the ranks: each rank updates its share of the
-/// parameters and sends them to the others. The result has the bits of the optimiser alone.
-/// Rajbhandari et al. 2020, "ZeRO", stage 1. All ranks must have the same gradients, as after
-/// DataParallel::backward, and call step() and gather_state() together.
+/// An optimiser with its state divided among the ranks. Each rank updates its share of the
+/// parameters and sends them to the others. The result has the same bits as with `optimizer` on one
+/// rank. Rajbhandari et al. 2020, "ZeRO", stage 1. All ranks must have the same gradients, for
+/// example after DataParallel::backward. All ranks must call step() and gather_state() together.
 class ShardedOptimizer : public Optimizer {
  public:
-  /// Divides whole parameters so that the shares have about the same number of elements.
-  /// `communicator` must outlive this object.
+  /// Divides the list of parameters so that the shares have about the same number of elements; no
+  /// parameter is split. `communicator` must outlive this object.
   ShardedOptimizer(std::unique_ptr<Optimizer> optimizer, Communicator& communicator);
 
   std::vector<Tensor> parameters() const override { return optimizer_->parameters(); }
   double lr() const override { return optimizer_->lr(); }
   void set_lr(double lr) override { optimizer_->set_lr(lr); }
 
-  /// Collects the state of all shares on rank 0. Called by all ranks.
+  /// Collects the state of all shares on rank 0. All ranks must call it.
   void gather_state();
-  /// On rank 0 after gather_state(), until the next step: the whole state, as the optimiser alone
-  /// would have it. Otherwise this rank's share, and undefined tensors for the rest.
+  /// Returns the whole state on rank 0, between gather_state() and the next step: what `optimizer`
+  /// would return on one rank. Otherwise returns the state of this rank's share, with undefined
+  /// tensors for the rest.
   NamedTensors state_dict() const override;
-  /// Takes the whole state, on all ranks.
+  /// Restores the whole state, which all ranks must pass.
   void load_state_dict(const NamedTensors& state) override;
 
  private:
@@ -39,7 +40,7 @@ class ShardedOptimizer : public Optimizer {
 
   std::unique_ptr<Optimizer> optimizer_;
   Communicator& communicator_;
-  std::vector<std::vector<Tensor>> shares_;  // by rank: the parameters that it updates
+  std::vector<std::vector<Tensor>> shares_;  // per rank: the parameters that it updates
   NamedTensors whole_;
 };
 

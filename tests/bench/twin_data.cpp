@@ -33,7 +33,7 @@ NamedTensors data_of(const std::vector<std::pair<const char*, Tensor Batch::*>>&
   for (const auto& field : fields) {
     std::vector<Tensor> column;
     for (const Batch& batch : batches) column.push_back(batch.*field.second);
-    out.emplace_back(std::string("train.") + field.first, core::stack(column));
+    out.emplace_back(std::string("train.") + field.first, stack(column));
     out.emplace_back(std::string("validation.") + field.first, validation.*field.second);
   }
   return out;
@@ -79,15 +79,20 @@ NamedTensors bert_data(const Run& run) {
 }
 
 NamedTensors gpt_data(const Run& run) {
-  using models::TokenBatch;
+  using models::PackedBatch;
   const Corpus text({.data = run.options.at("data"), .val_data = run.options.at("val_data")},
                     run.folder, run.folder, run.context);
-  const models::TextData& data = text.data();
-  const TokenBatch validation =
-      data.windows(Split::validation, 0, data.num_windows(Split::validation));
-  NamedTensors out = data_of<TokenBatch>(
-      {{"ids", &TokenBatch::inputs}, {"targets", &TokenBatch::targets}}, run.steps,
-      [&](int64_t step) { return data.random_batch(Split::train, run.batch, run.seed, step); },
+  std::vector<Tensor> inputs, targets;
+  for (int64_t i = 0; i < text.validation_batches(); ++i) {
+    const PackedBatch batch = text.validation_batch(i);
+    if (batch.inputs.size(1) < run.context) continue;  // what is left after the last whole window
+    inputs.push_back(batch.inputs);
+    targets.push_back(batch.targets);
+  }
+  const PackedBatch validation{cat(inputs, 0), cat(targets, 0), {}};
+  NamedTensors out = data_of<PackedBatch>(
+      {{"ids", &PackedBatch::inputs}, {"targets", &PackedBatch::targets}}, run.steps,
+      [&](int64_t step) { return text.random_batch(Split::train, run.batch, run.seed, step, 0); },
       validation);
   out.emplace_back("validation.bytes", full({1}, text.bytes(validation.targets), float64));
   return out;

@@ -90,12 +90,16 @@ struct CharLSTM : nn::Module {
 namespace {
 
 Workload mlp() {
-  return trainer(std::make_shared<Classifier>(), randn({64, 784}), randint(0, 10, {64}), 64, false);
+  const auto model = std::make_shared<Classifier>();
+  const Tensor images = randn({64, 784}), labels = randint(0, 10, {64});
+  return trainer(model, images, labels, 64, false);
 }
 
 Workload gpt(const models::GPTConfig& config, int64_t batch, int64_t length) {
-  return trainer(std::make_shared<models::GPT>(config), randint(0, config.vocab, {batch, length}),
-                 randint(0, config.vocab, {batch, length}), batch * length);
+  const auto model = std::make_shared<models::GPT>(config);
+  const Tensor x = randint(0, config.vocab, {batch, length}),
+               y = randint(0, config.vocab, {batch, length});
+  return trainer(model, x, y, batch * length);
 }
 
 /// As gpt, with Muon for the matrices of the blocks.
@@ -108,8 +112,9 @@ Workload gpt_muon(const models::GPTConfig& config, int64_t batch, int64_t length
 }
 
 Workload lstm(int64_t batch, int64_t length) {
-  return trainer(std::make_shared<CharLSTM>(65, 256), randint(0, 65, {batch, length}),
-                 randint(0, 65, {batch, length}), batch * length);
+  const auto model = std::make_shared<CharLSTM>(65, 256);
+  const Tensor x = randint(0, 65, {batch, length}), y = randint(0, 65, {batch, length});
+  return trainer(model, x, y, batch * length);
 }
 
 const models::GPTConfig gpt2_small{

@@ -1,5 +1,5 @@
 #pragma once
-// The benchmark's workloads: training steps and generation on random input, in float32.
+// The workloads of the benchmark: training steps and generation on random input, in float32.
 
 #include <cstdint>
 #include <functional>
@@ -12,42 +12,43 @@
 
 namespace gradus::bench {
 
-/// A prepared workload: `step` is timed.
+/// A prepared workload. Calls of `step` are timed.
 struct Workload {
   std::function<void()> step;
-  int64_t items;        ///< tokens or examples per step
+  int64_t items;        ///< number of tokens or examples per step
   double weight_bytes;  ///< for generation: bytes of weights read per token; else 0
 };
 
 struct NamedWorkload {
   std::string name;
   std::function<Workload()> make;
-  bool growth = false;  ///< part of a series in which one size grows; runs only if named
+  bool growth = false;  ///< one of a series in which one size grows; runs only if named
 };
 
-/// How training steps are divided among ranks: each runs `batches` batches per step, whose
+/// How training steps are divided among ranks. Each rank runs `batches` batches per step. The
 /// gradients are summed over all ranks.
 struct RankSetup {
-  optim::Communicator* communicator = nullptr;  ///< null: one rank
+  optim::Communicator* communicator = nullptr;  ///< null means one rank
   int64_t batches = 1;
   bool shard_optimizer = false;
-  std::shared_ptr<optim::DataParallel> parallel = {};  ///< of the last workload made
+  std::shared_ptr<optim::DataParallel> parallel = {};  ///< of the workload made last
 };
 RankSetup& rank_setup();
 
-/// A training step: zero_grad, loss(), backward and a step of AdamW, with clipping if `clip`.
-/// `loss` must keep the model alive.
+/// Returns a training step: zero_grad, loss(), backward and a step of AdamW, with clipping if
+/// `clip` is true. `loss` must keep the model alive.
 Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
                  bool clip = true);
 
-/// Image workloads: vit, contrastive, cnn-attention, conv (a single 3x3 convolution, 64 to 64
-/// channels of 32 x 32, batch 32).
+/// Returns the workloads on images: vit, contrastive, cnn-attention and conv (a single 3x3
+/// convolution, 64 to 64 channels of 32 x 32, batch 32).
 std::vector<NamedWorkload> vision_workloads();
 
-/// All workloads: the image workloads, mlp, gpt-char, gpt-baby, both also with -muon, gpt2-124M,
-/// lstm (2 layers of width 256, 64 sequences of 64 tokens), seq2seq, bert, attention-512 ... -32768,
-/// and generate-124M with weights of float32, -bf16 and -int8. For growth.py, gpt-char with another
-/// length, width or batch: length-512 ... -16384 (one sequence), width-64 ... -1024 (heads of 32) and batch-1 ... -192.
+/// Returns all workloads: those on images, mlp, gpt-char and gpt-baby (each also with -muon),
+/// gpt2-124M, lstm (2 layers of width 256, 64 sequences of 64 tokens), seq2seq, bert, attention-512
+/// ... -32768, and generate-124M with weights of float32, -bf16 and -int8. For growth.py there is
+/// gpt-char with another length, width or batch: length-512 ... -16384 (one sequence), width-64 ...
+/// -1024 (heads of 32) and batch-1 ... -192.
 const std::vector<NamedWorkload>& workloads();
 
 }  // namespace gradus::bench

@@ -48,6 +48,22 @@ std::pair<double, double> place_of(const ImageBytes& image, const std::string& c
 
 }  // namespace
 
+TEST_CASE("shapes: what a class looks like, by its name", "[shapes]") {
+  const std::map<std::string, std::array<double, 3>> colours{{"red", {0.9, 0.12, 0.12}},
+                                                             {"white", {0.95, 0.95, 0.95}}};
+  for (const auto& [colour, rgb] : colours)
+    for (const char* form : {"circle", "square", "triangle", "cross", "diamond"}) {
+      const std::optional<models::ShapeLook> look = models::shape_of_class(colour + ' ' + form);
+      REQUIRE(look);
+      CHECK(look->form == form);
+      CHECK(look->rgb == rgb);
+    }
+  for (const std::string& name : models::draw_shapes(0, 1).images.class_names())
+    CHECK(models::shape_of_class(name));
+  for (const char* name : {"", "red", "circle", "a red circle", "red  circle", "red hexagon", "7"})
+    CHECK(!models::shape_of_class(name));
+}
+
 TEST_CASE("draw_shapes: captions are true", "[images]") {
   const auto pictures = models::draw_shapes(0, 2000, {.min_shapes = 2, .seed = 3});
   std::map<std::string, int> relations;

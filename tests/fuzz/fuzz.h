@@ -1,7 +1,7 @@
 #pragma once
-// Hostile input for everything that reads files or text: libFuzzer makes bytes, a target reads
-// them. The target may accept them or throw Error with a readable message; anything else is a
-// finding, and so is memory far beyond the size of the input.
+// Fuzzing of everything that reads files or text. libFuzzer generates bytes, and a target reads
+// them. The target may accept the bytes or throw Error with a readable message. Any other result is
+// a finding, and so is a use of memory far beyond the size of the input.
 
 #include <string>
 #include <string_view>
@@ -15,11 +15,11 @@ namespace fuzz {
 /// A named fuzzing target.
 struct Target {
   const char* name;
-  /// Initial inputs, written by the library itself.
+  /// Returns initial inputs, which the library itself writes.
   std::vector<std::string> (*seeds)();
-  /// Reads the bytes; throws Error to refuse them.
+  /// Reads the bytes. Throws Error to reject them.
   void (*run)(const std::string& bytes);
-  /// Bytes of memory allowed per byte of input.
+  /// Allowed bytes of memory per byte of input.
   size_t memory = 200;
 };
 
@@ -28,13 +28,13 @@ struct Register {
   explicit Register(const Target& target);
 };
 
-/// Path of the file `name` in a folder private to this process.
+/// Returns the path of the file `name` in a folder that only this process uses.
 std::string path_of(const std::string& name);
-/// Writes a file in path_of's folder and returns its path.
+/// Writes a file in the folder of path_of() and returns its path.
 std::string write(const std::string& bytes, const std::string& name = "file");
-/// Removes a file from path_of's folder, if it exists.
+/// Removes a file from the folder of path_of(), if it exists.
 void remove(const std::string& name);
-/// Content of the file that save(path) writes.
+/// Returns the content of the file that save(path) writes.
 template <class Save>
 std::string saved(Save&& save) {
   const std::string path = path_of("saved");
@@ -42,15 +42,15 @@ std::string saved(Save&& save) {
   return gradus::read_file(path);
 }
 
-/// Splits at the first n - 1 zero bytes into n pieces.
+/// Splits `bytes` at the first n - 1 zero bytes into n pieces.
 std::vector<std::string> split(std::string_view bytes, size_t n);
 std::string join(const std::vector<std::string>& parts);
 
-/// Unless `ok`, prints the finding and aborts the process.
+/// If `ok` is false, prints the finding and aborts the process.
 void expect(bool ok, const std::string& finding);
 
-/// Calls read(bytes) and, if that throws Error about a checksum, read(repair(bytes)), since hostile
-/// files may have correct checksums.
+/// Calls read(bytes). If that throws Error about a checksum, calls read(repair(bytes)), because
+/// hostile files may have correct checksums.
 template <class Repair, class Read>
 void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   try {
@@ -61,7 +61,13 @@ void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   read(repair(bytes));
 }
 
-/// A safetensors file with its checksum corrected; unchanged if it has none.
+/// Returns a tokenizer.json of characters with byte fallback. `before` holds its normalizer and
+/// pre_tokenizer.
+std::string characters_tokenizer(const std::string& before);
+/// Returns the normalizer and pre_tokenizer of Llama 2.
+std::string llama2_spaces();
+
+/// Returns a safetensors file with its checksum corrected, or unchanged if it has none.
 std::string repair_safetensors(std::string bytes);
 
 }  // namespace fuzz

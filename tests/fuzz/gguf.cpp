@@ -46,6 +46,10 @@ std::vector<std::string> seeds() {
   const auto pairs = BPETokenizer::train("the the", {.vocab_size = 258, .special = {"<|end|>"}});
   llama.vocab = 259;
   all.push_back(written(llama, &pairs, GgufType::q8_0));
+  const auto pieces =
+      load_tokenizer(fuzz::write(fuzz::characters_tokenizer(fuzz::llama2_spaces()), "tokenizer"));
+  llama.vocab = pieces->vocab_size();
+  all.push_back(written(llama, pieces.get(), GgufType::q8_0));
   return all;
 }
 

@@ -1,4 +1,4 @@
-// Fuzzes model folders: config.json, images.json and the weights.
+// Fuzzes model folders: config.json, images.json, text.json and the weights.
 
 #include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/folder/image_info.h"
@@ -192,8 +192,35 @@ void run_info(const std::string& bytes) {
                "saved and loaded, other entries");
 }
 
+// Seeds: text.json, or Hugging Face's config.json and tokenizer_config.json.
+std::vector<std::string> text_seeds() {
+  const TextInfo info{.class_names = {"cat", "d\xc3\xb6g"},
+                      .token_ids = {{"bos_token_id", {1}}, {"eos_token_id", {0, 1}}},
+                      .token_names = {{"bos_token", "a"}, {"pad_token", "\xc3\xb6"}},
+                      .chat_template = "{{ '<|im_start|>' }}"};
+  save_text_info(folder(), info);
+  save_hugging_face(folder(), BertClassifier({.bert = bert, .classes = 2}), {.text = &info});
+  return {read_file(text_info_path(folder())),
+          fuzz::join({read_file(config_path(folder())),
+                      R"({"bos_token":{"content":"a"},"unk_token":"b","chat_template":"c"})"})};
+}
+
+/// Checks that saving and loading again gives the same.
+void run_text(const std::string& bytes) {
+  const auto parts = fuzz::split(bytes, 2);
+  fuzz::write(parts[1].empty() ? R"({"model":"gpt"})" : parts[0], "config.json");
+  fuzz::write(parts[0], "text.json");
+  fuzz::write(parts[1], "tokenizer_config.json");
+  const TextInfo info = load_text_info(folder());
+  fuzz::write(R"({"model":"gpt"})", "config.json");
+  fuzz::remove("text.json");
+  save_text_info(folder(), info);
+  fuzz::expect(load_text_info(folder()) == info, "saved and loaded, other entries");
+}
+
 const fuzz::Register models_target{{"model", seeds, run, 2000}};
 const fuzz::Register index_target{{"index", index_seeds, run_index, 2000}};
 const fuzz::Register info_target{{"images_json", info_seeds, run_info}};
+const fuzz::Register text_target{{"text_json", text_seeds, run_text}};
 
 }  // namespace

@@ -42,30 +42,8 @@ std::string their_bpe() {
          vocab + R"(,"th":256}}})";
 }
 
-/// The BPE of characters with byte fallback, as Llama 2 has it, or with a Metaspace.
-std::string their_characters(const std::string& before) {
-  std::string vocab;
-  for (int byte = 0; byte < 256; ++byte) {
-    char entry[24];
-    std::snprintf(entry, sizeof entry, R"("<0x%02X>":%d,)", static_cast<unsigned>(byte), byte);
-    vocab += entry;
-  }
-  return R"({"added_tokens":[{"id":260,"content":"<s>","special":true}],)" + before +
-         R"("post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},)"
-         R"({"Sequence":{"id":"A"}}]},"decoder":{"type":"Sequence","decoders":[{"type":"Replace",)"
-         "\"pattern\":{\"String\":\"\xe2\x96\x81\"},\"content\":\" \"},"
-         R"({"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,)"
-         R"("stop":0}]},"model":{"type":"BPE","byte_fallback":true,"merges":["t h"],"vocab":{)" +
-         vocab + "\"\xe2\x96\x81\":256,\"t\":257,\"h\":258,\"th\":259}}}";
-}
-std::string their_llama2() {
-  return their_characters(
-      R"("normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":")"
-      "\xe2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"
-      "\"\xe2\x96\x81\"}]},\"pre_tokenizer\":null,");
-}
 std::string their_mistral() {
-  return their_characters(
+  return fuzz::characters_tokenizer(
       "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":"
       "\"\xe2\x96\x81\",\"prepend_scheme\":\"first\",\"split\":false},");
 }
@@ -73,7 +51,7 @@ std::string their_mistral() {
 std::vector<std::string> seeds() {
   return {their_wordpiece(),
           their_bpe(),
-          their_llama2(),
+          fuzz::characters_tokenizer(fuzz::llama2_spaces()),
           their_mistral(),
           saved(WordPieceTokenizer(pieces)),
           saved(CharTokenizer(text, {"[PAD]", "[UNK]"})),
@@ -141,3 +119,24 @@ const fuzz::Register files{{"tokenizer", seeds, run, 600}};
 const fuzz::Register pair{{"gpt2", gpt2_seeds, run_gpt2, 600}};
 
 }  // namespace
+
+std::string fuzz::characters_tokenizer(const std::string& before) {
+  std::string vocab;
+  for (int byte = 0; byte < 256; ++byte) {
+    char entry[24];
+    std::snprintf(entry, sizeof entry, R"("<0x%02X>":%d,)", static_cast<unsigned>(byte), byte);
+    vocab += entry;
+  }
+  return R"({"added_tokens":[{"id":260,"content":"<s>","special":true}],)" + before +
+         R"("post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},)"
+         R"({"Sequence":{"id":"A"}}]},"decoder":{"type":"Sequence","decoders":[{"type":"Replace",)"
+         "\"pattern\":{\"String\":\"\xe2\x96\x81\"},\"content\":\" \"},"
+         R"({"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,)"
+         R"("stop":0}]},"model":{"type":"BPE","byte_fallback":true,"merges":["t h"],"vocab":{)" +
+         vocab + "\"\xe2\x96\x81\":256,\"t\":257,\"h\":258,\"th\":259}}}";
+}
+std::string fuzz::llama2_spaces() {
+  return R"("normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":")"
+         "\xe2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"
+         "\"\xe2\x96\x81\"}]},\"pre_tokenizer\":null,";
+}

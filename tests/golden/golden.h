@@ -1,6 +1,6 @@
 #pragma once
-// Reads golden files, PyTorch's results as the scripts in tests/golden/scripts wrote them, and
-// compares results with them.
+// Reads golden files, which hold PyTorch's results as written by the scripts in
+// tests/golden/scripts, and compares results with them.
 
 #include <string>
 
@@ -22,14 +22,15 @@ class File {
       if (key == name) return true;
     return false;
   }
-  /// The tensor with this name, converted to `dtype` if it is floating-point.
+  /// Returns the tensor with this name, converted to `dtype` if it is floating-point.
   gradus::Tensor get(const std::string& name, gradus::Dtype dtype = gradus::float64) const {
     for (const auto& [key, tensor] : tensors_)
       if (key == name)
         return gradus::is_floating(tensor.dtype()) ? tensor.to(dtype).detach() : tensor;
     gradus::core::fail("golden: there is no ", name);
   }
-  /// All tensors whose names start with `prefix`, which is removed from the names.
+  /// Returns all tensors with names that start with `prefix`, and removes the prefix from the
+  /// names.
   gradus::NamedTensors with_prefix(const std::string& prefix,
                                    gradus::Dtype dtype = gradus::float64) const {
     gradus::NamedTensors found;
@@ -43,7 +44,7 @@ class File {
   gradus::NamedTensors tensors_;
 };
 
-/// |actual - expected| / |expected|, in double.
+/// Returns |actual - expected| / |expected|, computed in double.
 inline double difference(const gradus::Tensor& actual, const gradus::Tensor& expected) {
   gradus::core::check(actual.defined(), "golden: there is no result to compare");
   gradus::core::check(actual.shape() == expected.shape(), "golden: shapes differ: ", actual.shape(),
@@ -53,7 +54,7 @@ inline double difference(const gradus::Tensor& actual, const gradus::Tensor& exp
   return gradus::norm(a - b).item() / gradus::norm(b).item();
 }
 
-/// True if shape, dtype and all values are equal.
+/// Returns whether shape, dtype and all values are equal.
 inline bool same(const gradus::Tensor& a, const gradus::Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          a.to_vector<double>() == b.to_vector<double>();

@@ -1,5 +1,5 @@
 #pragma once
-// Compares training with PyTorch's.
+// Compares training with PyTorch's results.
 
 #include <catch2/catch.hpp>
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace golden {
 
-/// Trains for 20 steps, in float64 and in float32, from the golden file's weights. Compares the
-/// first step's gradients and all losses with the file's. losses(model, step, dtype) returns a
-/// step's losses as a std::vector<Tensor> whose sum is minimised. The file stores the expected
-/// losses as a tensor (20, number of losses), or (20) for a single loss.
+/// Trains for 20 steps from the weights in the golden file, in float64 and in float32. Compares the
+/// gradients of the first step and all losses with those in the file. losses(model, step, dtype)
+/// returns the losses of a step as a std::vector<Tensor>; their sum is minimised. The file contains
+/// the expected losses as a tensor (20, number of losses), or (20) for a single loss.
 template <class Model, class Losses>
 void check_training(const File& file, const typename Model::Config& config, Losses&& losses) {
   using namespace gradus;
@@ -26,7 +26,7 @@ void check_training(const File& file, const typename Model::Config& config, Loss
     for (int64_t step = 0; step < 20; ++step) {
       const std::vector<Tensor> parts = losses(model, step, dtype);
       optimizer.zero_grad();
-      sum(core::stack(parts)).backward();
+      sum(stack(parts)).backward();
       if (step == 0)
         for (const auto& [name, p] : model.named_parameters()) {
           CAPTURE(name);

@@ -58,7 +58,7 @@ Tensor attention_of(const Parameters& p, const std::string& prefix, const Tensor
     each.push_back(matmul(all.select(1, h), all.select(1, kv).mT()) /
                    std::sqrt(static_cast<double>(D)));
   }
-  scores = core::stack(each, 1);
+  scores = stack(each, 1);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (causal) scores = masked_fill(scores, gt(arange(T), arange(T).unsqueeze(1)), -infinity);
   if (mask.defined()) scores = masked_fill(scores, logical_not(mask), -infinity);

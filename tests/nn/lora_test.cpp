@@ -37,7 +37,7 @@ std::vector<std::string> names_of(const nn::Module& module) {
 void draw_updates(const nn::Module& module) {
   const NoGrad no_grad;
   for (const auto& [name, update] : nn::lora_updates(module))
-    update.b.copy_(randn(update.b.shape()));
+    update.b.copy_(randn(update.b.shape(), update.b.dtype()));
 }
 
 double distance(const Tensor& a, const Tensor& b) { return abs(a - b).max().item(); }
@@ -65,6 +65,103 @@ TEST_CASE("add_lora: the update's formula, of whole layers, rows and fused ones"
   CHECK(distance(net.first(x, Activation::gelu), h) < 1e-5);
   CHECK(distance(net.first.rows(x, 2, 5), apply(net.first, updates[0].second, x).slice(1, 2, 5)) <
         1e-5);
+}
+
+TEST_CASE("add_lora: outputs and gradients of feed-forward layers, by the formula", "[lora]") {
+  manual_seed(6);
+  const bool gated = GENERATE(false, true), updates_first = GENERATE(false, true),
+             updates_second = GENERATE(false, true);
+  const double dropout = GENERATE(0.0, 0.4);
+  if (!updates_first && !updates_second) return;
+  CAPTURE(gated, updates_first, updates_second, dropout);
+  nn::MLP mlp(5, {.hidden = 6, .gated = gated});
+  mlp.to(float64);
+  std::vector<std::string> layers;
+  if (updates_first) layers.push_back("fc");
+  if (updates_second) layers.push_back("proj");
+  nn::add_lora(mlp, {.rank = 2, .alpha = 6, .dropout = dropout, .layers = layers});
+  const NamedTensors updates = [&] {
+    NamedTensors all;
+    const NoGrad no_grad;
+    for (const auto& [name, u] : nn::lora_updates(mlp)) {
+      u.b.copy_(randn(u.b.shape(), float64));
+      all.emplace_back(name + ".a", u.a), all.emplace_back(name + ".b", u.b);
+    }
+    return all;
+  }();
+  const auto linear_by_formula = [&](const nn::Linear& layer, const Tensor& x) {
+    const Tensor y = matmul(x, layer.weight.mT()) + layer.bias;
+    const nn::LoraUpdate* u = layer.lora_update();
+    if (!u) return y;
+    const Tensor in = u->dropout > 0 ? gradus::dropout(x, u->dropout) : x;
+    return y + matmul(matmul(in, u->a.mT()), u->b.mT()) * 3.0;
+  };
+  const auto by_formula = [&](const Tensor& x) {
+    const Tensor z = linear_by_formula(mlp.fc, x);
+    return linear_by_formula(
+        mlp.proj, gated ? gradus::gated(z, mlp.activation) : core::activate(z, mlp.activation));
+  };
+  const Tensor x = randn({3, 4, 5}, float64).requires_grad_(), dy = randn({3, 4, 5}, float64);
+  std::vector<Tensor> inputs{x};
+  for (const auto& [name, tensor] : updates) inputs.push_back(tensor);
+  const auto state = default_generator().state();
+  const Tensor y = mlp(x);
+  const std::vector<Tensor> got = grad({y}, inputs, {.grad_outputs = {dy}, .create_graph = true});
+  default_generator().set_state(state);
+  const Tensor expected = by_formula(x);
+  CHECK(distance(y, expected) < 1e-12);
+  const std::vector<Tensor> want =
+      grad({expected}, inputs, {.grad_outputs = {dy}, .create_graph = true});
+  const auto size = [](const std::vector<Tensor>& all) {
+    Tensor total = sum(all[0] * all[0]);
+    for (size_t i = 1; i < all.size(); ++i) total = total + sum(all[i] * all[i]);
+    return total;
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) CHECK(distance(got[i], want[i]) < 1e-12);
+  const std::vector<Tensor> second = grad({size(got)}, inputs), twin = grad({size(want)}, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    CHECK(distance(second[i], twin[i]) < 1e-10 * (1 + abs(twin[i]).max().item()));
+}
+
+TEST_CASE("add_lora: of a feed-forward layer, backward keeps one hidden tensor", "[lora]") {
+  const bool gated = GENERATE(false, true);
+  const double dropout = GENERATE(0.0, 0.5);
+  CAPTURE(gated, dropout);
+  const int64_t rows = 256, dim = 64, hidden = 256;
+  nn::MLP mlp(dim, {.hidden = hidden, .gated = gated});
+  nn::add_lora(mlp, {.rank = 2, .dropout = dropout});
+  const Tensor x = randn({rows, dim}).requires_grad_();
+  const int64_t before = memory_stats().live;
+  const Tensor y = mlp(x);
+  // fc's output and y; the updates' inner products and the allocator's rounding.
+  const int64_t kept = rows * ((gated ? 2 : 1) * hidden + dim) * 4;
+  CHECK(memory_stats().live - before < kept + rows * dim * 4);
+}
+
+TEST_CASE("add_lora: recomputed blocks give the same gradients", "[lora]") {
+  const auto gradients = [](int64_t recompute) {
+    manual_seed(8);
+    models::GPT model({.vocab = 11,
+                       .context = 8,
+                       .layers = 2,
+                       .heads = 2,
+                       .dim = 16,
+                       .gated = true,
+                       .recompute = recompute});
+    nn::add_lora(model, {.rank = 2, .dropout = 0.3});
+    draw_updates(model);
+    const Tensor ids = randint(0, 11, {3, 8});
+    model.loss(ids, ids).backward();
+    std::vector<Tensor> all;
+    for (const auto& [name, update] : nn::lora_updates(model)) {
+      all.push_back(update.a.grad());
+      all.push_back(update.b.grad());
+    }
+    return all;
+  };
+  const std::vector<Tensor> kept = gradients(0), recomputed = gradients(1);
+  REQUIRE(kept.size() == 16);
+  for (size_t i = 0; i < kept.size(); ++i) CHECK(same_bits(kept[i], recomputed[i]));
 }
 
 TEST_CASE("add_lora: only the updates are trained, with dropout of their inputs", "[lora]") {
@@ -103,18 +200,42 @@ TEST_CASE("merge_lora: the merged weights compute the same", "[lora]") {
   Net net;
   nn::add_lora(net, {.rank = 3, .alpha = 4, .layers = {".*"}});
   draw_updates(net);
-  const Tensor x = randn({6, 5}), adapted = net(x).detach();
+  const bool is_double = GENERATE(false, true);
+  if (is_double) net.to(float64);
+  const double tolerance = is_double ? 1e-12 : 1e-6;  // of the outputs' scale
+  const Tensor x = randn({6, 5}, net.first.dtype()), adapted = net(x).detach();
+  const double scale = abs(adapted).max().item();
   const NamedTensors merged = nn::merged_state_dict(net);
   CHECK(same_bits(net(x).detach(), adapted));  // unchanged
   Net plain;
+  plain.to(net.first.dtype());
   plain.load_state_dict(merged);
-  CHECK(distance(plain(x).detach(), adapted) < 1e-5);
+  CHECK(distance(plain(x).detach(), adapted) < tolerance * scale);
   nn::merge_lora(net);
   CHECK(names_of(net).empty());
   CHECK(same_bits(net(x).detach(), plain(x).detach()));
   CHECK(net.parameters().size() == plain.parameters().size());
   nn::add_lora(net, {.rank = 1});  // another one
   CHECK(names_of(net).size() == 2);
+}
+
+TEST_CASE("merge_lora: a GPT's logits, to float32's and float64's rounding", "[lora]") {
+  manual_seed(7);
+  const bool is_double = GENERATE(false, true);
+  models::GPT model({.vocab = 31, .context = 16, .layers = 4, .heads = 4, .dim = 64});
+  if (is_double) model.to(float64);
+  nn::add_lora(model, {.rank = 8});
+  {
+    const NoGrad no_grad;
+    for (const auto& [name, update] : nn::lora_updates(model))
+      update.b.copy_((randn(update.b.shape()) * 0.05).to(update.b.dtype()));
+  }
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const Tensor ids = randint(0, 31, {4, 16}), adapted = model(ids);
+  nn::merge_lora(model);
+  const Tensor merged = model(ids);
+  CHECK(distance(merged, adapted) < (is_double ? 1e-12 : 1e-6) * abs(adapted).max().item());
 }
 
 TEST_CASE("add_lora: a GPT's cached decoding, and weights in int8", "[lora]") {

@@ -259,7 +259,7 @@ TEST_CASE("to() compresses what only linear layers and embeddings read", "[nn][c
 }
 
 TEST_CASE("to() names the parameter that cannot be compressed, and changes nothing", "[nn]") {
-  nn::Sequential net(nn::Linear(2, 3), nn::Linear(3, 2));
+  nn::Sequential net{nn::Linear(2, 3), nn::Linear(3, 2)};
   const NoGrad no_grad;
   net.parameters()[2][1][1].fill_(std::nan(""));
   CHECK_THROWS_WITH(net.to(int8), Contains("module.to: '1.weight': to: int8: expected finite"));

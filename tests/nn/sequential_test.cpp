@@ -38,12 +38,19 @@ struct Pinned {
   Tensor operator()(const Tensor& x) const { return x; }
 };
 
-static_assert(std::is_constructible_v<nn::Sequential, nn::Linear, nn::Tanh, nn::Linear>);
-static_assert(std::is_constructible_v<nn::Sequential, Tensor (*)(const Tensor&)>);
-static_assert(!std::is_constructible_v<nn::Sequential, TwoInputs>);
-static_assert(!std::is_constructible_v<nn::Sequential, Pinned>);
-static_assert(!std::is_constructible_v<nn::Sequential, int>);
-static_assert(!std::is_constructible_v<nn::Sequential, Tensor>);
+template <class... Layers>
+concept InBraces = requires(Layers... layers) {
+  nn::Sequential{layers...};
+};
+template <class... Layers>
+concept InParentheses = std::constructible_from<nn::Sequential, Layers...>;
+using Function = Tensor (*)(const Tensor&);
+
+static_assert(InBraces<nn::Linear, nn::Tanh, nn::Linear>);
+static_assert(InBraces<Function> && InBraces<nn::Sequential, nn::Sequential>);
+static_assert(!InBraces<TwoInputs> && !InBraces<Pinned> && !InBraces<int> && !InBraces<Tensor>);
+static_assert(!InParentheses<nn::Linear, nn::Tanh, nn::Linear>);
+static_assert(!InParentheses<nn::Linear, nn::Linear> && !InParentheses<nn::Linear>);
 static_assert(!std::is_convertible_v<nn::Linear, nn::Sequential>);
 static_assert(std::is_copy_constructible_v<nn::Sequential>);
 static_assert(!std::is_copy_assignable_v<nn::Sequential>);
@@ -53,9 +60,14 @@ static_assert(!std::is_copy_assignable_v<nn::Sequential>);
 TEST_CASE("Sequential: layers of any kind, in sequence", "[nn]") {
   manual_seed(1);
   const nn::Linear first(2, 16), last(16, 3);
-  nn::Sequential net(
-      first, nn::Tanh(), Scale(16), Shift{0.5}, nn::Dropout(0.5),
-      [](const Tensor& x) { return x * x; }, sigmoid, last);
+  nn::Sequential net{first,
+                     nn::Tanh(),
+                     Scale(16),
+                     Shift{0.5},
+                     nn::Dropout(0.5),
+                     [](const Tensor& x) { return x * x; },
+                     sigmoid,
+                     last};
   CHECK(names(net) ==
         std::vector<std::string>{"0.weight", "0.bias", "2.factor", "7.weight", "7.bias"});
   CHECK(net.size() == 8);
@@ -88,7 +100,7 @@ TEST_CASE("Sequential: nested, as a child, copied, saved, loaded and converted",
     nn::Linear out;
     Net()
         : body(child("body",
-                     nn::Sequential(nn::Flatten(), nn::Sequential(nn::Linear(4, 3)), nn::ReLU()))),
+                     nn::Sequential{nn::Flatten(), nn::Sequential{nn::Linear(4, 3)}, nn::ReLU()})),
           out(child("out", nn::Linear(3, 1))) {}
     Tensor operator()(const Tensor& x) const { return out(body(x)); }
   };
@@ -102,15 +114,35 @@ TEST_CASE("Sequential: nested, as a child, copied, saved, loaded and converted",
   a.to(float64);
   CHECK(a(x.to(float64)).dtype() == float64);
   CHECK(difference(a(x.to(float64)).to(float32), b(x)) < 1e-6);
-  nn::Sequential body = b.body, copy(body);  // the copy shares the parameters
-  CHECK(copy.size() == 3);
-  CHECK(&copy.parameters()[0].impl() == &b.parameters()[0].impl());
+  const nn::Sequential body = b.body;
+  for (const nn::Sequential& copy : {nn::Sequential(body), nn::Sequential{body}}) {
+    CHECK(copy.size() == 3);
+    CHECK(names(copy) == std::vector<std::string>{"1.0.weight", "1.0.bias"});
+    CHECK(&copy.parameters()[0].impl() == &b.parameters()[0].impl());  // shared
+  }
+  const nn::Sequential nested{body, body};
+  CHECK(nested.size() == 2);
+  CHECK(names(nested) == std::vector<std::string>{"0.1.0.weight", "0.1.0.bias"});
+}
+
+TEST_CASE("Sequential: layers draw their weights in the order written, on any compiler", "[nn]") {
+  manual_seed(1);
+  const nn::Linear first(2, 16);
+  const nn::Linear second(16, 1);
+  manual_seed(1);
+  const nn::Sequential net{nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1)};
+  const std::vector<Tensor> p = net.parameters();
+  REQUIRE(p.size() == 4);
+  CHECK(difference(p[0], first.weight) == 0);
+  CHECK(difference(p[1], first.bias) == 0);
+  CHECK(difference(p[2], second.weight) == 0);
+  CHECK(difference(p[3], second.bias) == 0);
 }
 
 TEST_CASE("Sequential learns xor", "[nn]") {
   manual_seed(3);
   const Tensor x = tensor({{0, 0}, {0, 1}, {1, 0}, {1, 1}}), y = tensor({{0}, {1}, {1}, {0}});
-  nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1));
+  nn::Sequential net{nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1)};
   optim::RMSprop optimizer(net.parameters(), {.lr = 0.02});
   for (int step = 0; step < 300; ++step) {
     // RMSprop's steps stay as long as the learning rate, so it must decay.

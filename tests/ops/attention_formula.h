@@ -1,5 +1,5 @@
 #pragma once
-// Attention by the lecture's formula, and comparisons of the op with it.
+// Attention by the lecture's formula, and comparisons of the op with the formula.
 
 #include <limits>
 
@@ -11,7 +11,7 @@ using namespace gradus::core;
 
 inline constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// Attention by the lecture's formula; `key` seeds the dropout of the weights.
+/// Computes attention by the lecture's formula. `key` determines the dropout of the weights.
 inline Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v,
                       const AttentionOptions& o = {}, RandomKey key = {}) {
   const int64_t Tq = q.size(-2), Tk = k.size(-2), group = q.size(-3) / k.size(-3);
@@ -47,7 +47,8 @@ inline std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
           randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
 }
 
-/// The largest difference between the op's outputs and gradients and the formula's.
+/// Returns the largest difference between the outputs and gradients of the op and those of the
+/// formula.
 inline double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
   constexpr uint64_t seed = 3;
   return difference(
@@ -61,7 +62,8 @@ inline double fused_difference(const Sizes& sizes, const AttentionOptions& optio
       operands(sizes, dtype));
 }
 
-/// A mask that hides about a third of the keys; the first query sees no key, the second all.
+/// Returns a mask that hides about a third of the keys. The first query sees no key, the second
+/// sees all keys.
 inline Tensor bool_mask(const Shape& shape) {
   manual_seed(5);
   Tensor mask = gt(rand(shape), 0.3);

@@ -266,15 +266,15 @@ TEST_CASE("mse_loss and binary_cross_entropy_with_logits: PyTorch's values") {
       tensor({{0.2, 0.9, 0, 1}, {0.5, 0.3, 1, 0}, {0.1, 0.6, 0.25, 0.75}}, float64);
   const Tensor x = x34.clone().requires_grad_();
   CHECK(mse_loss(x, target).item() == Approx(2.133125));
-  CHECK(mse_loss(x, target, Reduction::sum).item() == Approx(25.5975));
-  CHECK(difference(mse_loss(x, target, Reduction::none),
+  CHECK(mse_loss(x, target, {.reduction = Reduction::sum}).item() == Approx(25.5975));
+  CHECK(difference(mse_loss(x, target, {.reduction = Reduction::none}),
                    {0.09, 4.6225, 4, 1, 1.5625, 7.29, 0.25, 4, 0.81, 0.16, 1.5625, 0.25}) < 1e-14);
-  const auto bce = [](const Tensor& x, const Tensor& t, Reduction reduction = Reduction::mean) {
-    return binary_cross_entropy_with_logits(x, t, reduction);
+  const auto bce = [](const Tensor& x, const Tensor& t, const BCEWithLogitsOptions& options = {}) {
+    return binary_cross_entropy_with_logits(x, t, options);
   };
   CHECK(bce(x, target).item() == Approx(0.9531754488563564));
-  CHECK(bce(x, target, Reduction::sum).item() == Approx(11.438105386276277));
-  CHECK(difference(bce(x, target, Reduction::none),
+  CHECK(bce(x, target, {.reduction = Reduction::sum}).item() == Approx(11.438105386276277));
+  CHECK(difference(bce(x, target, {.reduction = Reduction::none}),
                    {0.8740769841801067, 1.376929081345373, 2.1269280110429727, 0.6931471805599453,
                     0.7618710061149, 2.1485873515737417, 0.20141327798275246, 0.1269280110429726,
                     1.213261687518223, 0.7132616875182229, 0.5632616875182228,
@@ -285,8 +285,9 @@ TEST_CASE("mse_loss and binary_cross_entropy_with_logits: PyTorch's values") {
                               -0.015202126983863029, 0.009933576835176462, 0.05258821488583374,
                               0.010921548219167077, 0.0015784517808329253, -0.01565195825951683}) <
         1e-14);
-  CHECK(difference(bce(tensor({1000, -1000, 0}), tensor({0, 1, 0.5}), Reduction::none),
-                   {1000, 1000, 0.6931471805599453}) < 1e-7);
+  CHECK(
+      difference(bce(tensor({1000, -1000, 0}), tensor({0, 1, 0.5}), {.reduction = Reduction::none}),
+                 {1000, 1000, 0.6931471805599453}) < 1e-7);
 }
 
 TEST_CASE("binary_cross_entropy_with_logits: infinite logits, and gradients there") {
@@ -294,7 +295,7 @@ TEST_CASE("binary_cross_entropy_with_logits: infinite logits, and gradients ther
     const double inf = INFINITY;
     const Tensor x = tensor({inf, inf, inf, -inf, -inf, -inf, NAN}, dtype).requires_grad_();
     const Tensor t = tensor({0, 1, 0.5, 0, 1, 0.5, 1}, dtype);
-    const Tensor losses = binary_cross_entropy_with_logits(x, t, Reduction::none);
+    const Tensor losses = binary_cross_entropy_with_logits(x, t, {.reduction = Reduction::none});
     const std::vector<double> found = losses.to_vector<double>();
     CHECK(std::vector(found.begin(), found.end() - 1) ==
           std::vector<double>{inf, 0, inf, 0, inf, inf});
@@ -302,8 +303,8 @@ TEST_CASE("binary_cross_entropy_with_logits: infinite logits, and gradients ther
     losses.slice(0, 0, 6).sum().backward();
     CHECK(difference(x.grad().slice(0, 0, 6), {1, 0, 0.5, 0, -1, -0.5}) == 0);
     // A certain answer's loss is e^-|x|, not the difference of two large numbers.
-    const Tensor certain = binary_cross_entropy_with_logits(tensor({30, -30}, dtype),
-                                                            tensor({1, 0}, dtype), Reduction::none);
+    const Tensor certain = binary_cross_entropy_with_logits(
+        tensor({30, -30}, dtype), tensor({1, 0}, dtype), {.reduction = Reduction::none});
     CHECK(difference(certain * std::exp(30), {1, 1}) < 1e-6);
   }
 }
@@ -321,7 +322,7 @@ TEST_CASE("cross_entropy: the mean over targets of weight 0 is NaN, as PyTorch's
 TEST_CASE("binary_cross_entropy: PyTorch's values, also where a logarithm is infinite") {
   const Tensor p = tensor({0, 1, 0.25, 1, 0, 0.9}, float64).requires_grad_();
   const Tensor t = tensor({0, 1, 0.5, 0, 1, 0.125}, float64);
-  const Tensor losses = binary_cross_entropy(p, t, Reduction::none);
+  const Tensor losses = binary_cross_entropy(p, t, {.reduction = Reduction::none});
   CHECK(difference(losses, {0, 0, 0.8369882167858358, 100, 100, 2.027932020827018}) < 1e-14);
   sum(losses).backward();
   CHECK(difference(p.grad() * 1e-12, {0, 0, -1.3333333333333333e-12, 1, -1, 8.611111111111e-12}) <
@@ -334,11 +335,15 @@ TEST_CASE("mse_loss and binary_cross_entropy_with_logits: gradients and errors")
   const Tensor x = randn({3, 4}, float64).requires_grad_(),
                t = rand({3, 4}, float64).requires_grad_();
   for (Reduction reduction : reductions) {
-    check_gradients([&](auto in) { return std::vector<Tensor>{mse_loss(in[0], in[1], reduction)}; },
-                    {x, t});
     check_gradients(
         [&](auto in) {
-          return std::vector<Tensor>{binary_cross_entropy_with_logits(in[0], in[1], reduction)};
+          return std::vector<Tensor>{mse_loss(in[0], in[1], {.reduction = reduction})};
+        },
+        {x, t});
+    check_gradients(
+        [&](auto in) {
+          return std::vector<Tensor>{
+              binary_cross_entropy_with_logits(in[0], in[1], {.reduction = reduction})};
         },
         {x, t});
   }

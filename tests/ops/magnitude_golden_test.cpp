@@ -74,17 +74,18 @@ Cases row_cases(const std::string& group, Dtype dtype) {
     options.reduction = Reduction::none;
     return [=](const Tensor& x) { return cross_entropy(x, target, options); };
   };
-  return {
-      {"softmax", [](const Tensor& x) { return softmax(x); }},
-      {"log_softmax", [](const Tensor& x) { return log_softmax(x); }},
-      {"logsumexp", [](const Tensor& x) { return logsumexp(x, -1); }},
-      {"cross_entropy", entropy(t, {})},
-      {"cross_entropy_smoothing", entropy(t, {.label_smoothing = 0.125})},
-      {"cross_entropy_weights", entropy(t, {.label_smoothing = 0.125, .class_weights = w})},
-      {"cross_entropy_probabilities", entropy(p, {})},
-      {"bce",
-       [=](const Tensor& x) { return binary_cross_entropy_with_logits(x, p, Reduction::none); }},
-      {"layer_norm", [](const Tensor& x) { return layer_norm(x); }}};
+  return {{"softmax", [](const Tensor& x) { return softmax(x); }},
+          {"log_softmax", [](const Tensor& x) { return log_softmax(x); }},
+          {"logsumexp", [](const Tensor& x) { return logsumexp(x, -1); }},
+          {"cross_entropy", entropy(t, {})},
+          {"cross_entropy_smoothing", entropy(t, {.label_smoothing = 0.125})},
+          {"cross_entropy_weights", entropy(t, {.label_smoothing = 0.125, .class_weights = w})},
+          {"cross_entropy_probabilities", entropy(p, {})},
+          {"bce",
+           [=](const Tensor& x) {
+             return binary_cross_entropy_with_logits(x, p, {.reduction = Reduction::none});
+           }},
+          {"layer_norm", [](const Tensor& x) { return layer_norm(x); }}};
 }
 
 // PyTorch's values where an intermediate result overflows the dtype; empty if none does. float64

@@ -1,6 +1,6 @@
 #pragma once
-// The table of ops: how each is called, and its sample inputs. op_checks.h has the checks that
-// every row must pass; a new op needs a row here and no test of its own.
+// The table of ops: how to call each op, and its sample inputs. op_checks.h has the checks that
+// every row must pass. A new op needs only a row here, and no test of its own.
 
 #include <functional>
 #include <string>
@@ -14,29 +14,30 @@ namespace gradus::testing {
 
 using Tensors = std::vector<Tensor>;
 
-/// An input: its shape and how it is drawn. Floating inputs are drawn in float64.
+/// An input: its shape, and how it is drawn. Floating inputs are drawn in float64.
 struct Input {
   Shape shape;
   std::function<Tensor(const Shape&)> draw;
 };
 using Sample = std::vector<Input>;
 
-/// Tensors of ones, inputs for the calls that must throw.
+/// Return tensors of ones: inputs for calls that must throw.
 inline Tensor f32(const Shape& shape) { return ones(shape); }
 inline Tensor f64(const Shape& shape) { return ones(shape, float64); }
 inline Tensor i64(const Shape& shape) { return ones(shape, int64); }
 
-/// A call that must throw an Error whose message contains `message`.
+/// A call that must throw an Error with `message` in its message.
 struct BadCall {
   std::function<void()> call;
   std::string message;
 };
 
 struct OpRow {
-  std::string name;  ///< of the node that the op records; if made of other ops, of the function
-  std::string variant = "";  ///< tells the rows of an op apart, by their options
+  std::string name;  ///< of the node that the op records or, if it is made of other ops, of the
+                     ///< function
+  std::string variant = "";  ///< distinguishes rows of the same op with different options
   TensorFunction f;
-  std::vector<Sample> samples;     ///< small: gradients are checked element by element
+  std::vector<Sample> samples;     ///< small, since gradients are checked element by element
   std::vector<Sample> large = {};  ///< more than one chunk of work, with a remainder in each loop
   TensorFunction composed = {};    ///< the same function, made of simpler ops
   std::vector<BadCall> bad = {};
@@ -63,35 +64,35 @@ std::vector<OpRow> recurrent_rows();
 std::vector<OpRow> convolution_rows();
 std::vector<OpRow> vision_rows();
 
-/// All rows.
+/// Returns all rows.
 const std::vector<OpRow>& op_table();
 
-// ---- how inputs are drawn ----
+// ---- inputs, by how they are drawn ----
 
 Input normal(const Shape& shape);
 Input uniform(const Shape& shape, double low, double high);
-/// Normal values, none within 0.1 of any of `kinks`.
+/// Normal values. No value is within 0.1 of any of `kinks`.
 Input away_from(const Shape& shape, std::vector<double> kinks);
 /// Values at least 0.3 apart, for ops that depend on their order.
 Input distinct(const Shape& shape);
-/// Multiples of 0.5 plus `offset`, so that inputs with different offsets never have equal elements.
+/// Multiples of 0.5 plus `offset`. Inputs with different offsets then never have equal elements.
 Input on_grid(const Shape& shape, double offset);
-/// int64 in [0, n).
+/// int64 values in [0, n).
 Input indices(const Shape& shape, int64_t n);
-/// bool, true with probability p.
+/// bool values, true with probability p.
 Input mask(const Shape& shape, double p = 0.5);
 
-// ---- sets of samples for the common kinds of op ----
+// ---- sets of samples for common kinds of ops ----
 
 using Draw = std::function<Input(const Shape&)>;
-/// One input of several shapes: a matrix, rank 0, axes of size 1, an empty axis.
+/// Samples of one input: a matrix, rank 0, axes of size 1, an empty axis.
 std::vector<Sample> one_input(const Draw& draw);
-/// Two inputs: equal shapes, broadcast either way, rank 0, an empty axis.
+/// Samples of two inputs: equal shapes, broadcasting in both directions, rank 0, an empty axis.
 std::vector<Sample> two_inputs(const Draw& first, const Draw& second);
 std::vector<Sample> one_large(const Draw& draw);
 std::vector<Sample> two_large(const Draw& first, const Draw& second);
 
-/// Converts a function of one or two tensors to a row's f.
+/// Convert a function of one or two tensors to the `f` of a row.
 template <class F>
 TensorFunction of_one(F f) {
   return [f](const Tensors& x) { return Tensors{f(x[0])}; };

@@ -140,6 +140,57 @@ std::vector<OpRow> linear_rows() {
   return rows;
 }
 
+// The inputs are x, W, t, B and, with a bias, b.
+std::vector<OpRow> updated_linear_rows() {
+  std::vector<OpRow> rows;
+  for (const bool biased : {false, true}) {
+    OpRow row{
+        .name = "updated_linear",
+        .variant = biased ? "bias" : "no bias",
+        .f =
+            [=](const Tensors& x) {
+              return Tensors{updated_linear(x[0], x[1], biased ? x[4] : Tensor(), x[2], x[3])};
+            },
+        .samples = {{normal({2, 3}), normal({4, 3}), normal({2, 1}), normal({4, 1})},
+                    {normal({2, 1, 2}), normal({1, 2}), normal({2, 1, 3}), normal({1, 3})},
+                    {normal({2}), normal({3, 2}), normal({2}), normal({3, 2})},
+                    {normal({2, 0}), normal({2, 0}), normal({2, 1}), normal({2, 1})},
+                    {normal({0, 2}), normal({2, 2}), normal({0, 1}), normal({2, 1})},
+                    {normal({2, 2}), normal({3, 2}), normal({2, 0}), normal({3, 0})}},
+        .large = {{normal({150, 200}), normal({130, 200}), normal({150, 7}), normal({130, 7})},
+                  {normal({5, 31, 17}), normal({211, 17}), normal({5, 31, 8}), normal({211, 8})}},
+        .composed =
+            [=](const Tensors& x) {
+              const auto rows_by = [](const Tensor& a, const Tensor& b) {
+                const Tensor y = product(a.rank() == 1 ? a.unsqueeze(0) : a, b.mT());
+                return a.rank() == 1 ? y.squeeze(-2) : y;
+              };
+              const Tensor y = rows_by(x[0], x[1]) + rows_by(x[2], x[3]);
+              return Tensors{biased ? y + x[4] : y};
+            }};
+    if (biased)
+      for (auto* samples : {&row.samples, &row.large})
+        for (Sample& sample : *samples) sample.push_back(normal({sample[1].shape[0]}));
+    rows.push_back(std::move(row));
+  }
+  const auto call = [](const Tensor& t, const Tensor& update) {
+    return [=] { updated_linear(f32({2, 3}), f32({4, 3}), {}, t, update); };
+  };
+  rows[1].bad = {{call(f32({2, 1}), f32({4})),
+                  "updated_linear: expected an update of rank 2, (out, rank), got (4,)"},
+                 {call(f32({2, 1}), f32({3, 1})),
+                  "updated_linear: expected update of float32 (4, 1), got float32 (3, 1)"},
+                 {call(f32({2, 2}), f32({4, 1})),
+                  "updated_linear: expected t of float32 (2, 1), got float32 (2, 2)"},
+                 {call(f64({2, 1}), f32({4, 1})),
+                  "updated_linear: expected t of float32 (2, 1), got float64 (2, 1)"},
+                 {[] {
+                    updated_linear(f32({2, 2}), f32({4, 3}), {}, f32({2, 1}), f32({4, 1}));
+                  },
+                  "updated_linear: expected x (..., 3) for weight (4, 3), got (2, 2)"}};
+  return rows;
+}
+
 // The inputs are x, W1, W2 and, with biases, b1, b2.
 std::vector<OpRow> feed_forward_rows() {
   std::vector<OpRow> rows;
@@ -355,8 +406,8 @@ std::vector<OpRow> dropout_rows() {
 std::vector<OpRow> fused_rows() {
   std::vector<OpRow> rows{matmul_row(), matmul_of_vectors_row(), tied_row(), alias_row(),
                           rms_norm_row()};
-  for (auto some : {linear_rows, feed_forward_rows, softmax_rows, layer_norm_rows, dropout_rows,
-                    fused_loss_rows})
+  for (auto some : {linear_rows, updated_linear_rows, feed_forward_rows, softmax_rows,
+                    layer_norm_rows, dropout_rows, fused_loss_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;
 }

@@ -128,25 +128,40 @@ std::vector<OpRow> other_loss_rows() {
                                       {normal({0, 2}), uniform({0, 2}, 0, 1)}};
     const std::vector<Sample> large{{normal({71, 1031}), uniform({71, 1031}, 0, 1)}};
     const std::string variant = "reduction " + std::to_string(static_cast<int>(reduction));
-    rows.push_back(
-        {.name = "mse_loss",
-         .variant = variant,
-         .f = of_two([=](const Tensor& x, const Tensor& t) { return mse_loss(x, t, reduction); }),
-         .samples = samples,
-         .large = large,
-         .composed = of_two([=](const Tensor& x, const Tensor& t) {
-           return reduced(x * x - 2.0 * x * t + t * t);
-         })});
+    rows.push_back({.name = "mse_loss",
+                    .variant = variant,
+                    .f = of_two([=](const Tensor& x, const Tensor& t) {
+                      return mse_loss(x, t, {.reduction = reduction});
+                    }),
+                    .samples = samples,
+                    .large = large,
+                    .composed = of_two([=](const Tensor& x, const Tensor& t) {
+                      return reduced(x * x - 2.0 * x * t + t * t);
+                    })});
     rows.push_back({.name = "binary_cross_entropy_with_logits",
                     .variant = variant,
                     .f = of_two([=](const Tensor& x, const Tensor& t) {
-                      return binary_cross_entropy_with_logits(x, t, reduction);
+                      return binary_cross_entropy_with_logits(x, t, {.reduction = reduction});
                     }),
                     .samples = samples,
                     .large = large,
                     .composed = of_two([=](const Tensor& x, const Tensor& t) {
                       return reduced(-(t * log(sigmoid(x)) + (1.0 - t) * log(sigmoid(-x))));
                     })});
+    rows.push_back(
+        {.name = "binary_cross_entropy_with_logits",
+         .variant = variant + ", weights",
+         .f = of_two([=](const Tensor& x, const Tensor& t) {
+           return binary_cross_entropy_with_logits(x, t,
+                                                   {.reduction = reduction,
+                                                    .weights = full({}, 0.7, x.dtype()),
+                                                    .positive_weights = full_like(x, 2.5)});
+         }),
+         .samples = samples,
+         .large = large,
+         .composed = of_two([=](const Tensor& x, const Tensor& t) {
+           return reduced(-0.7 * (2.5 * t * log(sigmoid(x)) + (1.0 - t) * log(sigmoid(-x))));
+         })});
   }
   rows[0].bad = {
       {[] {
@@ -156,7 +171,19 @@ std::vector<OpRow> other_loss_rows() {
       {[] { mse_loss(i64({2}), i64({2})); }, "mse_loss: expected float32 or float64, got int64"}};
   rows[1].bad = {
       {[] { binary_cross_entropy_with_logits(f32({2}), f64({2})); },
-       "binary_cross_entropy_with_logits: expected targets of float32 (2,), got float64 (2,)"}};
+       "binary_cross_entropy_with_logits: expected targets of float32 (2,), got float64 (2,)"},
+      {[] {
+         binary_cross_entropy_with_logits(f32({2}), f32({2}), {.weights = f32({2, 2})});
+       },
+       "binary_cross_entropy_with_logits: expected weights of float32 that broadcast to (2,), got "
+       "float32 (2, 2)"},
+      {[] { binary_cross_entropy_with_logits(f32({2}), f32({2}), {.positive_weights = f64({2})}); },
+       "binary_cross_entropy_with_logits: expected positive weights of float32"},
+      {[] {
+         binary_cross_entropy_with_logits(f32({2}), f32({2}),
+                                          {.weights = f32({2}).requires_grad_()});
+       },
+       "binary_cross_entropy_with_logits: weights cannot require grad; detach them"}};
   return rows;
 }
 

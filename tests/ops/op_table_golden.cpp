@@ -142,11 +142,55 @@ Cases loss_cases() {
           {"cross_entropy_probabilities_none",
            entropy({.reduction = Reduction::none, .class_weights = weights})},
           {"mse_loss", [](const Tensors& x) { return mse_loss(x[0], x[1]); }},
-          {"mse_loss_sum", [](const Tensors& x) { return mse_loss(x[0], x[1], Reduction::sum); }},
+          {"mse_loss_sum",
+           [](const Tensors& x) { return mse_loss(x[0], x[1], {.reduction = Reduction::sum}); }},
           {"bce", [](const Tensors& x) { return binary_cross_entropy_with_logits(x[0], x[1]); }},
           {"bce_none", [](const Tensors& x) {
-             return binary_cross_entropy_with_logits(x[0] * 20.0, x[1], Reduction::none);
+             return binary_cross_entropy_with_logits(x[0] * 20.0, x[1],
+                                                     {.reduction = Reduction::none});
            }}};
+}
+
+/// Each option of the losses away from its default.
+Cases loss_option_cases() {
+  const Tensor weights = tensor({0.5, 2, 1, 0.25, 1.5}, float64);
+  const Tensor rows = tensor({{3}, {0.5}, {1}, {0}, {2}, {0.25}, {1.5}}, float64);
+  constexpr Reduction total = Reduction::sum, each = Reduction::none;
+  auto with_logits = [](const BCEWithLogitsOptions& options) {
+    return [=](const Tensors& x) { return binary_cross_entropy_with_logits(x[0], x[1], options); };
+  };
+  auto of_probabilities = [](const BCEOptions& options) {
+    return [=](const Tensors& x) { return binary_cross_entropy(sigmoid(x[0]), x[1], options); };
+  };
+  auto kl = [](const KLDivOptions& options) {
+    return [=](const Tensors& x) { return kl_div(x[0], x[1], options); };
+  };
+  auto margins = [](const MultiMarginLossOptions& options) {
+    return [=](const Tensors& x) { return multi_margin_loss(x[0], x[1], options); };
+  };
+  auto nll = [](const NLLLossOptions& options) {
+    return [=](const Tensors& x) { return nll_loss(x[0], x[1], options); };
+  };
+  return {
+      {"bce_weights", with_logits({.weights = rows})},
+      {"bce_positive", with_logits({.reduction = total, .positive_weights = weights})},
+      {"bce_all", with_logits({.reduction = each, .weights = rows, .positive_weights = weights})},
+      {"bce_probabilities", of_probabilities({})},
+      {"bce_probabilities_all", of_probabilities({.reduction = total, .weights = rows})},
+      {"l1_sum", [](const Tensors& x) { return l1_loss(x[0], x[1], {.reduction = total}); }},
+      {"smooth_l1",
+       [](const Tensors& x) {
+         return smooth_l1_loss(x[0], x[1], {.reduction = each, .beta = 0.4});
+       }},
+      {"kl_div_sum", kl({.reduction = total})},
+      {"kl_div_log_target", kl({.reduction = each, .log_target = true})},
+      {"margin", margins({})},
+      {"margin_half", margins({.reduction = total, .margin = 0.5})},
+      {"margin_weights", margins({.class_weights = weights})},
+      {"margin_all",
+       margins({.reduction = each, .margin = 0.75, .p = 2, .class_weights = weights})},
+      {"nll", nll({})},
+      {"nll_all", nll({.reduction = total, .ignore_index = 2, .class_weights = weights})}};
 }
 
 Cases attention_cases() {
@@ -194,7 +238,7 @@ TEST_CASE("ops: PyTorch's outputs and gradients", "[ops][golden]") {
   const golden::File file("ops");
   size_t cases = 0;
   for (const Cases& some : {pointwise_cases(), reduction_cases(), indexing_cases(), product_cases(),
-                            loss_cases(), attention_cases()})
+                            loss_cases(), loss_option_cases(), attention_cases()})
     for (const auto& [name, f] : some) {
       compare_with_pytorch(file, name, f);
       ++cases;

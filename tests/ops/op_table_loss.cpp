@@ -88,7 +88,8 @@ std::vector<OpRow> margin_rows() {
                     .variant = variant_of(reduction),
                     .f =
                         [=](const Tensors& x) {
-                          return Tensors{hinge_loss(x[0], x[1].to(x[0].dtype()), reduction)};
+                          return Tensors{
+                              hinge_loss(x[0], x[1].to(x[0].dtype()), {.reduction = reduction})};
                         },
                     .samples = {{away_from({2, 3}, {-1, 1}), signs({2, 3})},
                                 {away_from({}, {-1, 1}), signs({})},
@@ -102,7 +103,7 @@ std::vector<OpRow> margin_rows() {
     rows.push_back({.name = "multi_margin_loss",
                     .variant = variant_of(reduction),
                     .f = of_two([=](const Tensor& x, const Tensor& t) {
-                      return multi_margin_loss(x, t, reduction, 0.7);
+                      return multi_margin_loss(x, t, {.reduction = reduction, .margin = 0.7});
                     }),
                     .samples = {{on_grid({3, 4}, 0.1), classes({3}, 4)},
                                 {on_grid({2, 1, 2}, 0.1), classes({2, 1}, 2)},
@@ -116,6 +117,26 @@ std::vector<OpRow> margin_rows() {
                       const Tensor above = (d + abs(d)) * 0.5;
                       return reduced(mean(above * (1.0 - hot), -1), reduction);
                     })});
+    rows.push_back({.name = "multi_margin_loss",
+                    .variant = variant_of(reduction) + ", squares, weights",
+                    .f = of_two([=](const Tensor& x, const Tensor& t) {
+                      return multi_margin_loss(x, t,
+                                               {.reduction = reduction,
+                                                .margin = 0.8,
+                                                .p = 2,
+                                                .class_weights = arange(0.5, 4, 1, x.dtype())});
+                    }),
+                    .samples = {{on_grid({3, 4}, 0.1), classes({3}, 4)},
+                                {on_grid({4}, 0.1), classes({}, 4)},
+                                {on_grid({0, 4}, 0), classes({0}, 4)}},
+                    .large = {{on_grid({17003, 4}, 0.1), classes({17003}, 4)}},
+                    .composed = of_two([=](const Tensor& x, const Tensor& t) {
+                      const Tensor hot = class_rows(t, 4, x.dtype());
+                      const Tensor d = 0.8 - sum(hot * x, -1, keepdim) + x;
+                      const Tensor above = (d + abs(d)) * 0.5 * (1.0 - hot);
+                      const Tensor w = sum(hot * arange(0.5, 4, 1, x.dtype()), -1);
+                      return reduced(mean(above * above, -1) * w, reduction);
+                    })});
   }
   rows[0].bad = {{[] {
                     hinge_loss(ones({3}), tensor({1, -1, 0}));
@@ -123,14 +144,23 @@ std::vector<OpRow> margin_rows() {
                   "hinge_loss: expected targets -1 or 1, got 0 at position 2"},
                  {[] { hinge_loss(ones({3}), ones({2})); },
                   "hinge_loss: expected targets of float32 (3,), got float32 (2,)"}};
-  rows[1].bad = {{[] {
-                    multi_margin_loss(ones({1, 3}), tensor({-1}, int64));
-                  },
-                  "multi_margin_loss: target -1 at position 0 is outside [0, 3)"},
-                 {[] {
-                    multi_margin_loss(ones({1, 3}), tensor({1}, int64), {}, INFINITY);
-                  },
-                  "multi_margin_loss: expected a finite margin, got inf"}};
+  rows[1].bad = {
+      {[] {
+         multi_margin_loss(ones({1, 3}), tensor({-1}, int64));
+       },
+       "multi_margin_loss: target -1 at position 0 is outside [0, 3)"},
+      {[] {
+         multi_margin_loss(ones({1, 3}), tensor({1}, int64), {.margin = INFINITY});
+       },
+       "multi_margin_loss: expected a finite margin, got inf"},
+      {[] {
+         multi_margin_loss(ones({1, 3}), tensor({1}, int64), {.p = 3});
+       },
+       "multi_margin_loss: expected p = 1 or 2, got 3"},
+      {[] {
+         multi_margin_loss(ones({1, 3}), tensor({1}, int64), {.class_weights = ones({2})});
+       },
+       "multi_margin_loss: expected class weights of float32 (3,), got float32 (2,)"}};
   return rows;
 }
 
@@ -164,10 +194,11 @@ std::vector<OpRow> loss_rows() {
   for (Reduction reduction : reductions) {
     const std::string variant = variant_of(reduction);
     rows.push_back(row_of(
-        "l1_loss", variant, [=](X x, X t) { return l1_loss(x, t, reduction); },
+        "l1_loss", variant, [=](X x, X t) { return l1_loss(x, t, {.reduction = reduction}); },
         [=](X x, X t) { return reduced(where(x > t, x - t, t - x), reduction); }, even, odd));
     rows.push_back(row_of(
-        "smooth_l1_loss", variant, [=](X x, X t) { return smooth_l1_loss(x, t, reduction, 0.9); },
+        "smooth_l1_loss", variant,
+        [=](X x, X t) { return smooth_l1_loss(x, t, {.reduction = reduction, .beta = 0.9}); },
         [=](X x, X t) {
           const Tensor d = x - t;
           return reduced(where(abs(d) < 0.9, d * d / 1.8, abs(d) - 0.45), reduction);
@@ -175,14 +206,22 @@ std::vector<OpRow> loss_rows() {
         even, odd));
     rows.push_back(row_of(
         "binary_cross_entropy", variant,
-        [=](X x, X t) { return binary_cross_entropy(x, t, reduction); },
+        [=](X x, X t) { return binary_cross_entropy(x, t, {.reduction = reduction}); },
         [=](X x, X t) { return reduced(-(t * log(x) + (1 - t) * log(1 - x)), reduction); }, inside,
         inside));
     rows.push_back(row_of(
-        "kl_div", variant, [=](X x, X t) { return kl_div(x, t, reduction); },
+        "binary_cross_entropy", variant + ", weights",
+        [=](X x, X t) {
+          return binary_cross_entropy(x, t, {.reduction = reduction, .weights = full_like(x, 3)});
+        },
+        [=](X x, X t) { return reduced(-3.0 * (t * log(x) + (1 - t) * log(1 - x)), reduction); },
+        inside, inside));
+    rows.push_back(row_of(
+        "kl_div", variant, [=](X x, X t) { return kl_div(x, t, {.reduction = reduction}); },
         [=](X x, X t) { return reduced(-(t * (x - log(t))), reduction); }, near, positive));
     rows.push_back(row_of(
-        "kl_div", variant + ", log_target", [=](X x, X t) { return kl_div(x, t, reduction, true); },
+        "kl_div", variant + ", log_target",
+        [=](X x, X t) { return kl_div(x, t, {.reduction = reduction, .log_target = true}); },
         [=](X x, X t) { return reduced(exp(t) * t - exp(t) * x, reduction); }, near, near));
   }
   const Tensor x = ones({2});
@@ -194,11 +233,16 @@ std::vector<OpRow> loss_rows() {
        },
        "l1_loss: expected a target of float32 (2,)"},
       {[=] { smooth_l1_loss(x, ones({2}, float64)); }, "smooth_l1_loss: expected a target"},
-      {[=] { smooth_l1_loss(x, x, Reduction::mean, -1); },
+      {[=] { smooth_l1_loss(x, x, {.beta = -1}); },
        "smooth_l1_loss: expected a finite beta >= 0, got -1"},
       {[=] { binary_cross_entropy(x * 1.5, x); },
        "binary_cross_entropy: expected probabilities from 0 to 1, got one outside"},
       {[=] { binary_cross_entropy(x / 0.0 * 0.0, x); }, "expected probabilities from 0 to 1"},
+      {[=] {
+         binary_cross_entropy(x, x, {.weights = ones({3, 1})});
+       },
+       "binary_cross_entropy: expected weights of float32 that broadcast to (2,), got float32 (3, "
+       "1)"},
       {[=] { l1_loss(x.to(int64), x.to(int64)); },
        "l1_loss: expected float32 or float64, got int64"}};
   return rows;

@@ -28,21 +28,21 @@ TEST_CASE("pooling and interpolation equal PyTorch's") {
   AvgPool2dOptions not_counted = padded;
   not_counted.count_include_pad = false;
   const std::vector<std::pair<std::string, nn::Sequential>> layers{
-      {"max_2", nn::Sequential(nn::MaxPool2d(2))},
-      {"max_padded", nn::Sequential(nn::MaxPool2d({3, 2}, {.stride = {2, 1}, .padding = 1}))},
+      {"max_2", nn::Sequential{nn::MaxPool2d(2)}},
+      {"max_padded", nn::Sequential{nn::MaxPool2d({3, 2}, {.stride = {2, 1}, .padding = 1})}},
       {"max_dilated",
-       nn::Sequential(nn::MaxPool2d({2, 3}, {.stride = 1, .padding = {0, 1}, .dilation = {3, 2}}))},
-      {"mean_2", nn::Sequential(nn::AvgPool2d(2))},
-      {"mean_padded", nn::Sequential(nn::AvgPool2d({3, 2}, padded))},
-      {"mean_not_counted", nn::Sequential(nn::AvgPool2d({3, 2}, not_counted))},
-      {"adaptive_less", nn::Sequential(nn::AdaptiveAvgPool2d({3, 2}))},
-      {"adaptive_more", nn::Sequential(nn::AdaptiveAvgPool2d({11, 1}))},
-      {"nearest_less", nn::Sequential(nn::Upsample({3, 5}))},
-      {"nearest_more", nn::Sequential(nn::Upsample({16, 9}))},
-      {"bilinear_less", nn::Sequential(nn::Upsample({3, 5}, bilinear))},
-      {"bilinear_more", nn::Sequential(nn::Upsample({16, 9}, bilinear))},
-      {"corners_less", nn::Sequential(nn::Upsample({3, 1}, corners))},
-      {"corners_more", nn::Sequential(nn::Upsample({16, 9}, corners))}};
+       nn::Sequential{nn::MaxPool2d({2, 3}, {.stride = 1, .padding = {0, 1}, .dilation = {3, 2}})}},
+      {"mean_2", nn::Sequential{nn::AvgPool2d(2)}},
+      {"mean_padded", nn::Sequential{nn::AvgPool2d({3, 2}, padded)}},
+      {"mean_not_counted", nn::Sequential{nn::AvgPool2d({3, 2}, not_counted)}},
+      {"adaptive_less", nn::Sequential{nn::AdaptiveAvgPool2d({3, 2})}},
+      {"adaptive_more", nn::Sequential{nn::AdaptiveAvgPool2d({11, 1})}},
+      {"nearest_less", nn::Sequential{nn::Upsample({3, 5})}},
+      {"nearest_more", nn::Sequential{nn::Upsample({16, 9})}},
+      {"bilinear_less", nn::Sequential{nn::Upsample({3, 5}, bilinear)}},
+      {"bilinear_more", nn::Sequential{nn::Upsample({16, 9}, bilinear)}},
+      {"corners_less", nn::Sequential{nn::Upsample({3, 1}, corners)}},
+      {"corners_more", nn::Sequential{nn::Upsample({16, 9}, corners)}}};
   for (const Dtype dtype : {float64, float32})
     for (const auto& [name, layer] : layers) {
       INFO(name << " " << dtype);
@@ -114,7 +114,7 @@ TEST_CASE("NaN and infinity reach only the pixels computed from them") {
 }
 
 TEST_CASE("Flatten and pooling in a Sequential") {
-  const nn::Sequential net(nn::MaxPool2d(2), nn::AdaptiveAvgPool2d(1), nn::Flatten());
+  const nn::Sequential net{nn::MaxPool2d(2), nn::AdaptiveAvgPool2d(1), nn::Flatten()};
   CHECK(net(zeros({5, 3, 9, 8})).shape() == Shape{5, 3});
   CHECK(net(zeros({0, 3, 9, 8})).shape() == Shape{0, 3});
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Checks of an op's values and gradients, without a table row.
+// Checks of an op's values and gradients without a row in the table.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 
 namespace gradus::testing {
 
-/// Checks shapes for equality and values to a relative `tolerance`; NaN equals NaN.
+/// Checks that shapes are equal and values agree to a relative `tolerance`. NaN equals NaN.
 inline void check_values(const Tensor& got, const Shape& shape, const std::vector<double>& expected,
                          double tolerance = 1e-9) {
   CHECK(got.shape() == shape);
@@ -26,7 +26,7 @@ inline void check_values(const Tensor& got, const Shape& shape, const std::vecto
 
 inline Tensor matrix() { return tensor({{1, -2, 3}, {0.5, 4, -1}}, float64); }
 
-/// Checks the gradient, and the gradient of the gradient, of a function of one tensor.
+/// Checks the gradient of a function of one tensor, and the gradient of this gradient.
 template <class F>
 void check_gradients(const Tensor& x, const F& f) {
   const TensorFunction g = [&](const std::vector<Tensor>& in) {
@@ -39,8 +39,8 @@ void check_gradients(const Tensor& x, const F& f) {
   CHECK((first && second));
 }
 
-/// A random float64 tensor that is not contiguous: its axes are stored in reverse order, and the
-/// last one takes every second element of a longer axis.
+/// Returns a random float64 tensor that is not contiguous: its axes are stored in reverse order,
+/// and the last one consists of every second element of a longer axis.
 inline Tensor strided(const Shape& shape) {
   Shape longer = shape;
   std::reverse(longer.begin(), longer.end());

@@ -81,8 +81,11 @@ TEST_CASE("train_bert: every tokenizer, and texts it refuses") {
     CHECK_THAT(result.output, Contains(why));
   };
   refused("", "train_bert: ");
-  refused("one line", "train_bert: ");
+  refused("one line", "train_bert: " + (bench / "bad.txt") + ": too little text to train: ");
+  refused("one line", "each line is a segment, an empty line ends a document");
   refused("good\n\xff\xfe bad\n" + sample_text(), "byte");
+  CHECK_THAT(run("train_bert", "--context 4 --data '" + (bench / "text.txt") + "'").output,
+             Contains("--context: expected at least 5"));
   CHECK_THAT(run("train_bert", "--heads 3 --dim 16 --data '" + (bench / "text.txt") + "'").output,
              Contains("heads must divide dim"));
 }

@@ -7,6 +7,7 @@
 
 #include "gradus/core/core.h"
 #include "gradus/models/bert.h"
+#include "gradus/models/data/chat/chat_template.h"
 #include "gradus/models/data/images/png.h"
 #include "gradus/models/folder/gguf/gguf.h"
 #include "gradus/models/folder/hugging_face/hugging_face.h"
@@ -132,30 +133,86 @@ TEST_CASE("convert: to Hugging Face's format and back gives the same model",
     CHECK_THAT(twice.output, Contains("already holds a model"));
   }
   CHECK(run("convert", "--model " + folders + "gpt2").status == 1);
+}
 
-  std::filesystem::copy(folders + "gpt2", scratch / "roles");
-  json config = json::parse(read_file(scratch / "roles/config.json"));
-  config.update({{"bos_token_id", 5}, {"eos_token_id", 292}});
-  write_file_atomically(scratch / "roles/config.json", config.dump());
-  write_file_atomically(scratch / "roles/tokenizer_config.json",
-                        R"({"bos_token": {"content": "<s>"}, "eos_token": "<|endoftext|>"})");
-  const Result said = run("convert", "--model " + (scratch / "roles") + " --to " + (scratch / "r"));
-  CHECK(said.status == 0);
-  CHECK(said.output == "not kept: " + (scratch / "roles/config.json") + ": bos_token_id: 5\n" +
-                           "not kept: " + (scratch / "roles/tokenizer_config.json") +
-                           ": bos_token: \"<s>\"\nwrote " + (scratch / "r") + '\n');
-  CHECK(models::not_kept(scratch / "r", models::load_tokenizer(scratch / "r").get()).empty());
-  CHECK(models::not_kept(folders + "vit", nullptr).empty());
-  models::BertClassifier classifier(
+TEST_CASE("convert: special tokens, names of classes and the chat template are kept",
+          "[hugging_face][programs]") {
+  const TemporaryFolder scratch;
+  const auto there_and_back = [&](const std::string& name) {
+    for (const std::string& command :
+         {name + " --format gradus --to " + (scratch / "ours-") + name,
+          "ours-" + name + " --format hugging-face --to " + (scratch / "back-") + name}) {
+      const Result done = run("convert", "--model " + (scratch / "") + command);
+      CHECK(done.output.starts_with("wrote "));
+      CHECK(done.status == 0);
+    }
+    return scratch / "back-" + name;
+  };
+  const auto change = [](const std::string& path, const json& values) {
+    json file = std::filesystem::exists(path) ? json::parse(read_file(path)) : json::object();
+    file.update(values);
+    write_file_atomically(path, file.dump());
+  };
+  const auto read = [](const std::string& path) { return json::parse(read_file(path)); };
+
+  std::filesystem::copy(folders + "gpt2", scratch / "gpt2");
+  const std::string form = "{{ '<|im_start|>' }}\n";
+  change(scratch / "gpt2/config.json",
+         {{"bos_token_id", 5}, {"eos_token_id", {292, 7}}, {"pad_token_id", 3}});
+  change(scratch / "gpt2/tokenizer_config.json", {{"bos_token", {{"content", "<s>"}}},
+                                                  {"eos_token", "<|endoftext|>"},
+                                                  {"pad_token", "[PAD]"},
+                                                  {"chat_template", form}});
+  const std::string gpt = there_and_back("gpt2");
+  CHECK(models::find_chat_template(scratch / "ours-gpt2",
+                                   *models::load_tokenizer(scratch / "ours-gpt2"))
+            .name == "chatml");
+  const json ids = read(gpt + "/config.json"), names = read(gpt + "/tokenizer_config.json");
+  CHECK(ids["bos_token_id"] == 5);
+  CHECK(ids["eos_token_id"] == json({292, 7}));
+  CHECK(ids["pad_token_id"] == 3);
+  CHECK(names["bos_token"] == "<s>");
+  CHECK(names["eos_token"] == "<|endoftext|>");
+  CHECK(names["pad_token"] == "[PAD]");
+  CHECK(names["chat_template"] == form);
+
+  const models::BertClassifier classifier(
       {.bert = {.vocab = 7, .layers = 1, .heads = 1, .dim = 4}, .classes = 2});
   models::save_hugging_face(scratch / "texts", classifier);
-  const std::string labels = scratch / "texts/config.json";
-  CHECK(models::not_kept(scratch / "texts", nullptr).empty());
-  config = json::parse(read_file(labels));
-  config["id2label"]["1"] = "good";
-  write_file_atomically(labels, config.dump());
-  CHECK(models::not_kept(scratch / "texts", nullptr) ==
-        std::vector<std::string>{labels + R"(: id2label: ["LABEL_0","good"])"});
+  CHECK(models::load_text_info(scratch / "texts") == models::TextInfo());  // LABEL_0, LABEL_1
+  change(scratch / "texts/config.json", {{"id2label", {{"0", "bad"}, {"1", "good"}}}});
+  const json labels = read(there_and_back("texts") + "/config.json");
+  CHECK(labels["id2label"] == json({{"0", "bad"}, {"1", "good"}}));
+  CHECK(labels["label2id"] == json({{"bad", 0}, {"good", 1}}));
+}
+
+TEST_CASE("text.json: what it must hold", "[hugging_face]") {
+  const TemporaryFolder folder;
+  models::save_config(folder / "", models::GPT::kind, {});
+  const models::TextInfo info{.class_names = {"a", "b"},
+                              .token_ids = {{"eos_token_id", {1, 2}}},
+                              .token_names = {{"unk_token", "?"}},
+                              .chat_template = "x"};
+  models::save_text_info(folder / "", info);
+  CHECK(models::load_text_info(folder / "") == info);
+  const auto refused = [&](const char* content) {
+    const std::string path = models::text_info_path(folder / "");
+    write_file_atomically(path, content);
+    try {
+      models::load_text_info(folder / "");
+    } catch (const Error& e) {
+      const std::string message = e.what();
+      CHECK(message.starts_with(path + ": "));
+      return message.substr(path.size() + 2);
+    }
+    return std::string("accepted");
+  };
+  CHECK(refused(R"({"token": 1})") == R"("token" is not a known entry)");
+  CHECK(refused(R"({"classes": "a"})") == R"(classes: expected an array, got "a")");
+  CHECK(refused(R"({"classes": [1]})") == "classes: expected a string, got 1");
+  CHECK(refused(R"({"eos_token_id": [1, "b"]})") ==
+        R"(eos_token_id: expected a token's id or an array of them, got [1,"b"])");
+  CHECK(refused(R"({"pad_token": 7})") == "pad_token: expected a string, got 7");
 }
 
 TEST_CASE("convert and generate: weights in bfloat16 and int8", "[programs][compression]") {
@@ -250,6 +307,20 @@ TEST_CASE("Hugging Face: PyTorch reads what gradus wrote, and weights.py moves w
   succeeds(weights + "to-safetensors " + (scratch / "pytorch_model.bin") + ' ' +
            (scratch / "model.safetensors"));
   check_same_files(scratch / "model.safetensors", original);
+}
+
+TEST_CASE("weights.py: --help works in a Python without PyTorch", "[hugging_face][python]") {
+  if (std::system("python3 -c '' 2>/dev/null") != 0) {
+    WARN("no python3 here: not checked");
+    return;
+  }
+  const TemporaryFolder scratch;
+  const std::string output = scratch / "output",
+                    bare = "python3 -S " + gradus::testing::source_path("examples/weights.py ");
+  CHECK(std::system((bare + "--help >" + output + " 2>&1").c_str()) == 0);
+  CHECK_THAT(read_file(output), Contains("usage: python3 weights.py to-safetensors IN.bin"));
+  CHECK(std::system((bare + "to-torch a b >" + output + " 2>&1").c_str()) != 0);
+  CHECK_THAT(read_file(output), Contains("weights.py: needs PyTorch, which this Python lacks: "));
 }
 
 TEST_CASE("Hugging Face: damaged files are refused unless still valid", "[hugging_face][hostile]") {

@@ -1,12 +1,16 @@
 // Pictures and pages: how tokens are shown, that no token breaks them, and their data as tables.
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "examples/pictures/attention_page.h"
 #include "examples/pictures/plot.h"
 #include "gradus/core/files/file.h"
+#include "gradus/models/data/images/png.h"
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
@@ -57,6 +61,42 @@ std::vector<std::string> nasty(const std::string& file) {
           std::string(400, 'x'),
           "a,b"};
 }
+
+using Rgb = std::array<uint8_t, 3>;
+
+Rgb pixel(const models::ImageBytes& image, int64_t x, int64_t y) {
+  Rgb rgb;
+  for (int64_t c = 0; c < 3; ++c)
+    rgb[size_t(c)] = image.bytes[size_t((c * image.height + y) * image.width + x)];
+  return rgb;
+}
+
+/// How many pixels of a rectangle are `wanted`, and their mean row.
+struct Found {
+  int64_t count = 0;
+  double row = 0;
+};
+template <class Wanted>
+Found find(const models::ImageBytes& image, const Wanted& wanted, int64_t left, int64_t right,
+           int64_t top, int64_t bottom) {
+  Found found;
+  for (int64_t y = top; y < bottom; ++y)
+    for (int64_t x = left; x < right; ++x)
+      if (wanted(pixel(image, x, y))) ++found.count, found.row += double(y);
+  found.row /= double(std::max<int64_t>(found.count, 1));
+  return found;
+}
+
+/// The pixels of this colour in the plot as it is drawn.
+Found find(Picture picture, const std::string& path, const Rgb& colour) {
+  picture.path = path;
+  REQUIRE(draw_picture(picture) == "");
+  const models::ImageBytes image = models::read_png(path);
+  return find(
+      image, [&](const Rgb& rgb) { return rgb == colour; }, 0, image.width, 0, image.height);
+}
+
+bool is_dark(const Rgb& rgb) { return rgb[0] + rgb[1] + rgb[2] < 300; }
 
 struct WithoutPath {
   std::string before = std::getenv("PATH");
@@ -124,7 +164,10 @@ TEST_CASE("heat maps are drawn with any names and values", "[pictures]") {
   CHECK(grid.panels[5].title == "layer 2, head 2");
   CHECK(values(grid.panels[5].values) != values(grid.panels[4].values));
   CHECK(size(grid).first > alone.first);
-  CHECK(size(alignment("", "", softmax(randn({2, n})), tokens, {"a", "b"})).first > 600);
+  const HeatMap aligned = alignment("", "", softmax(randn({2, n})), tokens, {"a", "b"});
+  CHECK(aligned.x_label == "source tokens");
+  CHECK(aligned.y_label == "written tokens");
+  CHECK(size(aligned).first > 600);
   for (const Shape& shape : {Shape{1, 1}, Shape{1, 7}, Shape{7, 1}, Shape{300, 2}, Shape{500, 500}})
     for (const Shades shades : {Shades::grey, Shades::diverging}) {
       HeatMap map = heat_map("", "", {"", randn(shape)});
@@ -139,6 +182,26 @@ TEST_CASE("heat maps are drawn with any names and values", "[pictures]") {
   CHECK(size(odd).first > 100);
   CHECK(!scratch.has("harm"));
   CHECK(scratch.files() == 0);
+}
+
+TEST_CASE("points take any text as their label, and images need no numbers", "[pictures]") {
+  const TemporaryFolder scratch;
+  const std::vector<std::string> tokens = nasty(scratch / "harm");
+  Series series{"", {}, tokens};
+  for (size_t i = 0; i < tokens.size(); ++i) series.points.emplace_back(i % 5, i);
+  const auto drawn = [&](const auto& picture) {
+    CHECK(draw_picture(picture) == "");
+    return read_file(picture.path);
+  };
+  Picture picture{scratch / "a.png", "", "", "", {series}, false, true};
+  const std::string with = drawn(picture);
+  picture.series[0].labels.clear();
+  CHECK(drawn(picture) != with);
+  HeatMap map = heat_map(scratch / "a.png", "", {"", ones({4, 4})});
+  const std::string numbered = drawn(map);
+  map.numbered = false;
+  CHECK(drawn(map) != numbered);
+  CHECK(!scratch.has("harm"));
 }
 
 TEST_CASE("pictures are drawn into their own folder, whatever its name", "[pictures]") {
@@ -189,6 +252,151 @@ TEST_CASE("pictures that cannot be drawn are written as tables", "[pictures]") {
                     Contains("2 names for 3 columns"));
   CHECK_THROWS_WITH(attention_grid("", "", ones({2, 3}), {}, {}),
                     Contains("(layers, heads, Tq, Tk)"));
+}
+
+TEST_CASE("curves and clouds: strokes, colours, marks, ground", "[pictures]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "a.png";
+  const Rgb magenta{255, 0, 255};
+  Picture picture{"", "", "", "", {{"s", {{0, 1}, {1, 2}, {2, 1}}}}};
+  Series& s = picture.series[0];
+  s.colour = "#ff00ff";
+  for (double x = 3; x < 50; ++x) s.points.emplace_back(x, x);  // too many for marks
+  const int64_t solid = find(picture, path, magenta).count;
+  s.stroke = Stroke::dashed;
+  const int64_t dashed = find(picture, path, magenta).count;
+  s.stroke = Stroke::faint;
+  const int64_t faint = find(picture, path, magenta).count;
+  CHECK(dashed < solid);
+  CHECK(faint < dashed);
+  CHECK(dashed > solid / 3);
+  s.colour = "";
+  CHECK(find(picture, path, magenta).count == 0);
+
+  picture.clouds = true;
+  picture.series = {{"s", {{1, 1}, {2, 3}}, Stroke::solid, "#ff00ff"}};
+  std::map<std::string, std::string> drawings;  // by their bytes
+  for (const char* mark : {"circle", "square", "triangle", "diamond", "cross", "7", "8"}) {
+    picture.series[0].mark = mark;
+    INFO(mark);
+    CHECK(find(picture, path, magenta).count > 5);
+    drawings[read_file(path)] = mark;
+  }
+  CHECK(drawings.size() == 7);
+  CHECK(pixel(models::read_png(path), 3, 3) == Rgb{255, 255, 255});
+  picture.ground = "#102030";
+  CHECK(find(picture, path, magenta).count > 5);
+  CHECK(pixel(models::read_png(path), 3, 3) == Rgb{16, 32, 48});
+}
+
+TEST_CASE("curves: equal ratios take equal lengths of a logarithmic axis", "[pictures]") {
+  const TemporaryFolder scratch;
+  for (const double high : {100.0, 1e6}) {  // with and without labels at 2 and 5
+    Picture picture{"", "", "", "", {}, true, true};
+    picture.series = {{"low", {{1, 1}, {3, -1}}, Stroke::solid, "#ff0000"},
+                      {"middle", {{2, std::sqrt(high)}}, Stroke::solid, "#00ff00"},
+                      {"high", {{3, high}}, Stroke::solid, "#0000ff"}};
+    // Marks in the frame; the legend is at the right.
+    const auto row = [&](const Rgb& colour) {
+      REQUIRE(find(picture, scratch / "a.png", colour).count > 0);
+      const models::ImageBytes image = models::read_png(scratch / "a.png");
+      return find(
+                 image, [&](const Rgb& rgb) { return rgb == colour; }, 0, image.width * 3 / 4, 0,
+                 image.height)
+          .row;
+    };
+    const auto uneven = [&] {
+      const double low = row({255, 0, 0}), middle = row({0, 255, 0}), top = row({0, 0, 255});
+      CHECK(low > top + 300);
+      return std::abs((low + top) / 2 - middle);
+    };
+    CHECK(uneven() < 2);
+    picture.log_y = false;
+    picture.series[0].points.pop_back();
+    CHECK(uneven() > 100);
+  }
+}
+
+TEST_CASE("tiles: images in their places, words under and above the right ones", "[pictures]") {
+  const TemporaryFolder scratch;
+  Tiles tiles{.path = scratch / "tiles.png", .images = zeros({3, 3, 4, 5}), .across = 2};
+  for (int64_t i = 0; i < 3; ++i) tiles.images[i][i].fill_(1);  // red, green, blue
+  const auto drawn = [&] {
+    CHECK(draw_or_write(tiles) == tiles.path);
+    return models::read_png(tiles.path);
+  };
+  const auto check_images = [&](const models::ImageBytes& image, const TileLayout& l) {
+    CHECK(image.width == l.width);
+    CHECK(image.height == l.height);
+    for (int64_t i = 0; i < 3; ++i) {
+      Rgb colour{};
+      colour[size_t(i)] = 255;
+      for (const int64_t x : {int64_t{2}, l.image_width - 3})
+        for (const int64_t y : {int64_t{2}, l.image_height - 3})
+          CHECK(pixel(image, l.left(i) + x, l.top(i) + y) == colour);
+      CHECK(pixel(image, l.left(i) + l.image_width + 2, l.top(i) + 2) == Rgb{255, 255, 255});
+    }
+    CHECK(l.top(2) > l.top(0) + l.image_height);
+  };
+  // Dark pixels between the images i and those below them, `line` lines down.
+  const auto words = [&](const models::ImageBytes& image, int64_t i, int64_t line) {
+    const TileLayout l = layout_of(tiles);
+    const int64_t top = l.top(i) + l.image_height + 1 + line * l.line, middle = l.left(i);
+    return find(image, is_dark, middle, middle + l.image_width, top, top + l.line - 2).count;
+  };
+  const TileLayout plain = layout_of(tiles);
+  CHECK(plain.image_width == 5 * 24);
+  check_images(drawn(), plain);
+
+  tiles.lines = {{"is", {"ab", "", "ab"}}, {"", {"", std::string(400, 'x'), "é%d"}}};
+  const models::ImageBytes told = drawn();
+  const TileLayout l = layout_of(tiles);
+  check_images(told, l);
+  const std::vector<std::vector<bool>> expected{{true, false}, {false, true}, {true, true}};
+  for (int64_t i = 0; i < 3; ++i)
+    for (int64_t line = 0; line < 2; ++line)
+      CHECK((words(told, i, line) > 5) == expected[size_t(i)][size_t(line)]);
+  CHECK(find(told, is_dark, 0, l.names + 1, l.top(2) + l.image_height, l.height).count > 5);
+  CHECK(find(told, is_dark, 0, l.width, 0, l.first_top).count == 0);
+
+  tiles.headings = {"", "two"};
+  tiles.title = "title";
+  const models::ImageBytes headed = drawn();
+  const TileLayout h = layout_of(tiles);
+  check_images(headed, h);
+  const auto above = [&](int64_t i) {
+    return find(headed, is_dark, h.left(i), h.left(i) + h.image_width, h.first_top - h.line,
+                h.first_top)
+        .count;
+  };
+  CHECK(above(0) == 0);
+  CHECK(above(1) > 5);
+  CHECK(find(headed, is_dark, 0, h.width, 0, 2 * h.line).count > 5);
+}
+
+TEST_CASE("tiles: grey images, images without gnuplot, bad tiles", "[pictures]") {
+  const TemporaryFolder scratch;
+  Tiles tiles{.path = scratch / "tiles.png", .images = full({1, 1, 2, 2}, 0.2), .across = 3};
+  CHECK(draw_or_write(tiles) == tiles.path);
+  const TileLayout l = layout_of(tiles);
+  CHECK(pixel(models::read_png(tiles.path), l.left(0) + 9, l.top(0) + 9) == Rgb{51, 51, 51});
+  tiles.lines = {{"is", {"grey"}}};
+  {
+    const WithoutPath no_gnuplot;
+    CHECK_THAT(draw_or_write(tiles), StartsWith(tiles.path + " without words (gnuplot"));
+  }
+  CHECK(models::read_png(tiles.path) == models::image_grid(tiles.images, 3, 48));
+
+  const auto refused = [](Tiles bad, const std::string& why) {
+    CHECK_THROWS_WITH(draw_or_write(bad), Contains(why));
+  };
+  refused({}, "expected images (N, 1 or 3, H, W)");
+  refused({.images = ones({2, 2, 5, 5})}, "got (2, 2, 5, 5)");
+  refused({.images = ones({0, 3, 5, 5})}, "got (0, 3, 5, 5)");
+  refused({.images = ones({1, 3, 5, 5}), .across = 0}, "across > 0, got 0");
+  refused({.images = ones({1, 3, 5, 5}), .across = 2, .headings = {"a"}}, "1 headings for 2");
+  refused({.images = ones({2, 3, 5, 5}), .lines = {{"is", {"a"}}}}, "1 texts for 2 images");
+  CHECK(scratch.files() == 1);
 }
 
 TEST_CASE("an attention page holds its weights, and tokens only as text", "[pictures]") {

@@ -3,6 +3,7 @@
 #include "tests/support/programs.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "gradus/gradus.h"
 
@@ -10,6 +11,26 @@ using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Checks the curves of gradients by distance: through an LSTM's cell alone, each step multiplies
+/// the gradient by the forget gate; the gradient through all paths does not shrink so.
+void check_gradients(const std::string& csv) {
+  const auto at = [&](const std::string& name, int distance) {
+    const std::string row = '\n' + name + ',' + std::to_string(distance) + ',';
+    const size_t begin = csv.find(row);
+    INFO(row);
+    REQUIRE(begin != std::string::npos);
+    return std::stod(csv.substr(begin + row.size()));
+  };
+  const std::string whole = "\"LSTM, forget gate 0.95\"", cell = "its path through the cell alone";
+  CHECK(at(cell, 0) == Approx(at(whole, 0)));  // the last input reaches the output on one path only
+  CHECK(std::pow(at(cell, 99) / at(cell, 0), 1 / 99.0) == Approx(0.95).margin(0.01));
+  CHECK(at(whole, 99) > 10 * at(cell, 99));
+}
+
+}  // namespace
 
 TEST_CASE("the small examples run and reach their results") {
   const TemporaryFolder scratch;
@@ -56,6 +77,7 @@ TEST_CASE("the small examples run and reach their results") {
   }
   CHECK_THAT(read_file(scratch / "lecture/rotary.csv"),
              Contains("\n\"q = k = (1, ..., 1)\",0,8\n"));
+  check_gradients(read_file(scratch / "lecture/gradients.csv"));
   CHECK(run("lecture_pictures", "--out /proc/nowhere").status == 1);
 
   const Result steps = run("muon_steps", "--steps 20 --out '" + scratch / "muon'");
@@ -99,6 +121,13 @@ TEST_CASE("a trained model generates text, the same for the same seed") {
   const Result unknown = run("generate", ask + " --prompt '#'");
   CHECK(unknown.status == 1);
   CHECK_THAT(unknown.output, Contains("\"#\""));
+  const std::string file = scratch / "out/model.safetensors", none = scratch / "none";
+  CHECK(run("generate", "--model '" + file + "'").output ==
+        "generate: " + file + ": expected a model's folder, got a file\n");
+  CHECK(run("generate", "--model '" + none + "'").output ==
+        "generate: --model: " + none + ": no such file or folder\n");
+  CHECK(run("generate", "--modle x").output ==
+        "generate: --modle: unknown flag; did you mean --model? (see --help)\n");
   const Result wrong = run("generate", ask + " --top-p 2");
   CHECK(wrong.status == 1);
   CHECK_THAT(wrong.output, Contains("--top-p") && Contains("1"));

@@ -4,12 +4,13 @@
 #include <filesystem>
 #include <limits>
 
+#include "examples/logs/loss_log.h"
+#include "examples/logs/step_log.h"
 #include "examples/support/flags.h"
+#include "examples/support/source_text.h"
 #include "examples/support/text.h"
 #include "examples/training/finite.h"
-#include "examples/logs/loss_log.h"
 #include "examples/training/run_folder.h"
-#include "examples/logs/step_log.h"
 #include "examples/training/task.h"
 #include "gradus/core/ops/factories.h"
 #include "tests/support/programs.h"
@@ -103,6 +104,53 @@ TEST_CASE("flags: parse_known ignores unknown ones", "[support]") {
   CHECK_THROWS_WITH(Settings().parse({"--note"}, true), Contains("--note"));
 }
 
+TEST_CASE("flags: an unknown one is answered by the nearest", "[support]") {
+  const auto refusal = [](std::vector<std::string> arguments) -> std::string {
+    try {
+      Settings().parse(std::move(arguments));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(refusal({"--szie", "3"}) == "--szie: unknown flag; did you mean --size? (see --help)");
+  CHECK(refusal({"--sigh", "3"}) == "--sigh: unknown flag (see --help)");  // two letters of four
+  CHECK(refusal({"--sise", "3"}) == "--sise: unknown flag; did you mean --size? (see --help)");
+  CHECK(refusal({"--the_rate=0.5"}) ==
+        "--the_rate: unknown flag; did you mean --the-rate? (see --help)");
+  CHECK(refusal({"--theerat", "1"}) ==
+        "--theerat: unknown flag; did you mean --the-rate? (see --help)");
+  CHECK(refusal({"--hlp"}) == "--hlp: unknown flag; did you mean --help? (see --help)");
+  CHECK(refusal({"--fast", "--elsewhere"}) == "--elsewhere: unknown flag (see --help)");
+  CHECK(refusal({"stray"}) == "\"stray\": expected a flag (see --help)");
+  CHECK(refusal({"stray", "--nota=a"}) ==
+        "--nota: unknown flag; did you mean --note? (see --help)");
+}
+
+TEST_CASE("edit distance: insertions, deletions, replacements and swaps", "[support]") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("abc", "") == 3);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(edit_distance("sunday", "saturday") == 3);
+  CHECK(edit_distance("ab", "ba") == 1);
+  CHECK(edit_distance("model", "modle") == 1);
+  CHECK(edit_distance("abcd", "badc") == 2);
+  CHECK(edit_distance("ca", "abc") == 3);  // no change within a swapped pair
+}
+
+TEST_CASE("missing_file: one path, or several separated by commas", "[support]") {
+  const TemporaryFolder scratch;
+  write_file_atomically(scratch / "a", "1");
+  write_file_atomically(scratch / "b,c", "1");
+  const std::string a = scratch / "a", none = scratch / "none";
+  CHECK(missing_file(a).empty());
+  CHECK(missing_file(a + ',' + scratch.path.string()).empty());
+  CHECK(missing_file(scratch / "b,c").empty());
+  CHECK(missing_file(none) == none);
+  CHECK(missing_file(a + ',' + none + ',' + a) == none);
+}
+
 TEST_CASE("numbers are parsed completely or refused", "[support]") {
   CHECK(parse_number<int64_t>("-12") == -12);
   CHECK(parse_number<int64_t>("9223372036854775807") == std::numeric_limits<int64_t>::max());
@@ -190,6 +238,47 @@ TEST_CASE("the log of steps is cut where a run resumes", "[support]") {
   CHECK_THROWS_WITH(cut("step,lo", 5), Contains("ends at step 0"));
   CHECK_THROWS_WITH(cut("", 5), Contains("ends at step 0"));
   CHECK_THROWS_WITH(StepLog(scratch / "none/steps.csv").flush(), Contains("none/steps.csv"));
+}
+
+TEST_CASE("the curve of losses: a mean per group of steps, resumed runs included", "[support]") {
+  LossCurve curve;
+  CHECK(curve.series().points.empty());
+  const auto loss = [](int64_t step) { return static_cast<double>(step % 7) / 8; };
+  for (int64_t step = 1; step <= 2000; ++step) curve.add(step, loss(step));
+  Series series = curve.series();
+  REQUIRE(series.points.size() == 2000);
+  CHECK(series.points[6] == std::pair(7.0, 0.0));
+  CHECK(series.points[1999] == std::pair(2000.0, 5.0 / 8));
+  CHECK(series.name == "each step's batch, as trained on");
+  CHECK(series.stroke == Stroke::faint);
+  curve.add(2001, 40);
+  series = curve.series();
+  REQUIRE(series.points.size() == 1001);
+  CHECK(series.points[0] == std::pair(1.5, 1.5 / 8));
+  CHECK(series.points[999] == std::pair(1999.5, 4.5 / 8));
+  CHECK(series.points[1000] == std::pair(2001.0, 40.0));
+  CHECK(series.name == "mean of 2 steps' batches, as trained on");
+  curve.add(1000000, 1);  // the rows in between are missing
+  series = curve.series();
+  CHECK(series.points.size() == 5);  // groups of 512
+  CHECK(series.points[4] == std::pair(1000000.0, 1.0));
+  CHECK(series.points[3].first == (1537 + 2001) / 2.0);
+
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "steps.csv";
+  StepLog whole(path), resumed(path);
+  for (int64_t step = 1; step <= 3001; ++step) whole.add({step, loss(step), 1, 1, 1});
+  whole.flush();
+  resumed.cut_after(2500);
+  for (int64_t step = 2501; step <= 3001; ++step) resumed.add({step, loss(step), 1, 1, 1});
+  CHECK(resumed.curve().series().points == whole.curve().series().points);
+  CHECK(whole.curve().series().points.size() == 1501);
+  write_file_atomically(path,
+                        "step,loss,lr,grad_norm,seconds\n1,2,1,1,1\n2,nan,1,1,1\n3,4,1,1,1\n");
+  StepLog odd(path);
+  odd.cut_after(2);
+  REQUIRE(odd.curve().series().points.size() == 2);
+  CHECK(odd.curve().series().points[0] == std::pair(1.0, 2.0));
 }
 
 TEST_CASE("a run's folder is locked, and only the run's files are removed", "[support]") {
@@ -289,6 +378,40 @@ TEST_CASE("the previous checkpoint stays until a new one is complete, wherever a
   lock();
   CHECK(read_file(before) == "3");
   CHECK(!fs::exists(coming));
+}
+
+TEST_CASE("loss.png: steps behind the estimates; a log axis if the loss falls by more than five",
+          "[support]") {
+  LossCurve steps;
+  steps.add(1, 4.5);
+  steps.add(2, 3.5);
+  const auto picture = [&](std::vector<LossLog::Row> rows, const LossCurve& curve) {
+    LossLog log("run", false);
+    for (const LossLog::Row& row : rows) log.add(row);
+    return log.picture("title", "nats", curve);
+  };
+  const Picture drawn = picture({{0, 5, 4.75}, {2, 3, 3.25}}, steps);
+  CHECK(drawn.path == "run/loss.png");
+  CHECK(drawn.title == "title");
+  REQUIRE(drawn.series.size() == 3);
+  CHECK(drawn.series[0].points == steps.series().points);  // first: behind the others
+  CHECK(drawn.series[0].stroke == Stroke::faint);
+  using Points = std::vector<std::pair<double, double>>;
+  CHECK(drawn.series[1].points == Points{{0, 5}, {2, 3}});
+  CHECK(drawn.series[2].points == Points{{0, 4.75}, {2, 3.25}});
+  CHECK_THAT(drawn.series[1].name, Contains("training"));
+  CHECK_THAT(drawn.series[2].name, Contains("validation"));
+  CHECK(drawn.series[1].stroke != drawn.series[2].stroke);
+  CHECK(drawn.series[1].colour != drawn.series[2].colour);
+  CHECK(picture({{0, 5, 4.75}}, {}).series.size() == 2);
+
+  CHECK(!drawn.log_y);
+  CHECK(!picture({{0, 5, 5}, {2, 1, 1}}, steps).log_y);
+  CHECK(picture({{0, 5.25, 5}, {2, 1, 1}}, steps).log_y);
+  CHECK(picture({{0, 1, 5.25}, {2, 1, 1}}, steps).log_y);
+  CHECK(!picture({{0, 5.25, 5}, {2, 0, 1}}, steps).log_y);
+  CHECK(!picture({{0, 5.25, 5}, {2, 1, -1}}, steps).log_y);
+  CHECK(!picture({}, steps).log_y);
 }
 
 TEST_CASE("the log of losses: knows the best even without its row, and checks its header",

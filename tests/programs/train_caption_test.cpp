@@ -52,9 +52,8 @@ TEST_CASE("train_caption learns and draws; caption captions pictures") {
                                 Contains("4 convolutions, 4 x 4 positions of 32 features") &&
                                 Contains("caption --model "));
   CHECK_THAT(bench.file("out/loss.csv"), Contains("step,train_loss,val_loss,exact\n0,"));
-  // Eight images at three times their size, two grey pixels apart.
-  CHECK(size_of(bench, "out/attention.png").first == 8 * 98 - 2);
-  CHECK(size_of(bench, "out/attention.png").second % 98 == 96);
+  // Eight images at three times their size, six pixels apart, a word below each and words above.
+  CHECK(size_of(bench, "out/attention.png").first == 54 + 8 * (102 + 16));
   CHECK(size_of(bench, "out/example.png") == std::pair<int64_t, int64_t>(32, 32));
 
   // The final score equals that of the loaded model, one picture at a time or all at once.

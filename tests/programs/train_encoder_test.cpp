@@ -33,10 +33,10 @@ TEST_CASE("train_mae and train_contrastive: train, draw, evaluate and resume") {
                         &seconds) == 6);
     CHECK((bench.has("out/embeddings.png") || bench.has("out/embeddings.csv")));
     if (program == "train_mae") {
-      // 32 pixels at three times their size, two grey pixels apart: eight rows of three.
-      const models::ImageBytes painted = models::read_png(bench / "out/painted.png");
-      CHECK(painted.height == 8 * 98 - 2);
-      CHECK(painted.width == 3 * 98 - 2);
+      // 32 pixels at three times their size, six pixels apart, and words above: four rows of two
+      // images, their patches and reconstructions.
+      CHECK(size_of(bench, "out/painted.png").first == 54 + 4 * 102);
+      CHECK(size_of(bench, "out/painted.png").second >= 6 * 102);
     }
     // The probes equal those of the saved model.
     const models::ViT encoder =
@@ -109,6 +109,27 @@ TEST_CASE("embedding plane: the two directions of largest variance") {
   CHECK(picture.series[1].points.size() == 2);
 }
 
+TEST_CASE("embedding plane: shapes in their colour, digits as themselves, other classes in turn") {
+  const auto plane = [](const std::vector<std::string>& names) {
+    const auto n = static_cast<int64_t>(names.size());
+    return embedding_plane("e.png", ones({n, 2}), arange(n), names);
+  };
+  const Picture shapes = plane({"red circle", "white cross", "a red circle"});
+  CHECK(shapes.series[0].mark == "circle");
+  CHECK(shapes.series[0].colour == "#e61f1f");  // (0.9, 0.12, 0.12)
+  CHECK(shapes.series[1].mark == "cross");
+  CHECK(shapes.series[1].colour == "#f2f2f2");
+  CHECK(shapes.series[2].mark.empty());
+  CHECK(shapes.series[2].colour.empty());
+  CHECK(!shapes.ground.empty());
+  const Picture digits = plane({"0", "7", "é"});
+  CHECK(digits.series[1].mark == "7");
+  CHECK(digits.series[2].mark == "é");
+  CHECK(digits.series[1].colour.empty());
+  CHECK(digits.ground.empty());
+  CHECK(plane({"frog"}).series[0].mark.empty());
+}
+
 TEST_CASE("train_cnn_attention: trains, draws attention maps, resumes; classify reads it") {
   const Bench bench;
   const std::string flags =
@@ -118,7 +139,8 @@ TEST_CASE("train_cnn_attention: trains, draws attention maps, resumes; classify 
   INFO(whole.output);
   REQUIRE(whole.status == 0);
   CHECK_THAT(whole.output, Contains("\nfinal: step 9 ") && Contains(" accuracy "));
-  CHECK(models::read_png(bench / "whole/attention.png").width == 8 * 98 - 2);
+  // Ten images beside their attention, four per row, two lines of text below each.
+  CHECK(size_of(bench, "whole/attention.png").first == 54 + 3 * (102 + 2 * 16));
   REQUIRE(run("train_cnn_attention", flags + " --steps 5" + bench.out("part")).status == 0);
   REQUIRE(run("train_cnn_attention", "--resume --steps 9" + bench.out("part")).status == 0);
   CHECK(bench.file("part/model.safetensors") == bench.file("whole/model.safetensors"));

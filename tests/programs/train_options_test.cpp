@@ -123,6 +123,45 @@ TEST_CASE("train_gpt: --val-data, and samples during training") {
         model.wte.weight.to_vector<float>());
 }
 
+TEST_CASE("train programs: missing data are reported, and not the run in the way") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --steps 1" + bench.out()).status == 0);
+  const auto answer = [&](const std::string& program, const std::string& data) {
+    const Result result = run(program, data + bench.out());
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    return result.output;
+  };
+  const std::string text = bench / "text.txt", none = bench / "none.txt",
+                    missing = none + ": no such file or folder";
+  CHECK_THAT(answer("train_gpt", "--data '" + none + "'"), Contains("--data: " + missing));
+  CHECK_THAT(answer("train_gpt", "--data '" + text + ',' + none + "'"),
+             Contains("--data: " + missing));
+  CHECK_THAT(answer("train_gpt", "--data '" + text + "' --val-data '" + none + "'"),
+             Contains("--val-data: " + missing));
+  CHECK_THAT(answer("train_translator", "--pairs '" + none + "'"), Contains("--pairs: " + missing));
+  CHECK_THAT(answer("train_vit", "--data 'mnist:" + none + "'"), Contains("--data: " + missing));
+  for (const std::string& there : {std::string(), "--data '" + text + "'", std::string("--data -")})
+    CHECK_THAT(answer("train_gpt", there), Contains("holds a run that has done 1 steps"));
+  for (const std::string& there : {std::string("shapes:50"), "cifar10:" + bench.path.string()})
+    CHECK_THAT(answer("train_vit", "--data '" + there + "'"), Contains("holds a run"));
+}
+
+TEST_CASE("train_gpt: a warmup that outlasts the run is pointed out") {
+  const Bench bench;
+  const auto output = [&](const std::string& flags) {
+    const Result result =
+        run("train_gpt", bench.flags + " --overwrite --steps 3" + flags + bench.out());
+    CHECK(result.status == 0);
+    return result.output;
+  };
+  const std::string longer = "--warmup 4 is longer than --steps 3: the learning rate ";
+  CHECK_THAT(output(" --stable 0 --warmup 4"),
+             Contains('\n' + longer + "does not reach its peak\n"));
+  CHECK_THAT(output(" --stable 0.5 --warmup 4"), Contains('\n' + longer + "rises faster\n"));
+  CHECK_THAT(output(" --warmup 3"), !Contains("--warmup"));
+}
+
 TEST_CASE("train_gpt: damaged logs are reported, not truncated") {
   const Bench bench;
   REQUIRE(run("train_gpt", bench.flags + " --eval-every 2 --steps 6" + bench.out()).status == 0);

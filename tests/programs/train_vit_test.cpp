@@ -74,9 +74,10 @@ TEST_CASE("train_vit: trains, draws, evaluates and resumes") {
                  Contains("1 layers of width 8 with 2 heads, patches of 8 x 8") &&
                  Contains("classify --model "));
   CHECK_THAT(bench.file("out/loss.csv"), Contains("step,train_loss,val_loss,accuracy\n0,"));
-  // 32 pixels at three times their size, two grey pixels apart.
-  CHECK(size_of(bench, "out/attention.png") == std::pair<int64_t, int64_t>(3 * 98 - 2, 8 * 98 - 2));
-  CHECK(size_of(bench, "out/mistakes.png").second == 8 * 98 - 2);
+  // 32 pixels at three times their size, six pixels apart, two lines of text below each and words
+  // above: ten images beside their attention, four per row.
+  CHECK(size_of(bench, "out/attention.png").first == 54 + 3 * (102 + 2 * 16));
+  CHECK(size_of(bench, "out/mistakes.png").second >= 8 * 102);
   CHECK(size_of(bench, "out/example.png") == std::pair<int64_t, int64_t>(32, 32));
   CHECK((bench.has("out/confusion.png") || bench.has("out/confusion.csv")));
   CHECK(bench.file("out/best/images.json") == bench.file("out/images.json"));
@@ -235,6 +236,35 @@ TEST_CASE("image corpus: captions if asked for, and an id per data set") {
   CHECK_THROWS_WITH(
       read_image_corpus({.data = "mnist:x", .captioned = true}),
       Contains("expected shapes:N") && Contains("have no captions), got \"mnist:x\""));
+}
+
+TEST_CASE("pictures of a classifier: each image has its class and the class it is taken for") {
+  const models::ImageData data({4, 1, 1, 1}, {0, 51, 102, 255}, {0, 1, 1, 2}, {"x", "y", "z"});
+  // Images 0 and 3 are taken for y, the latter with more confidence; 1 and 2 are right.
+  const models::LabelledFeatures logits{
+      tensor({{0.0, 1.0, 0.0}, {0.0, 9.0, 0.0}, {0.0, 9.0, 0.0}, {0.0, 3.0, 0.0}}),
+      from_data(std::vector<int64_t>{0, 1, 1, 2}, {4})};
+  const std::optional<Tiles> wrong = mistake_tiles("m.png", data, logits);
+  REQUIRE(wrong);
+  CHECK(wrong->images.to_vector<float>() == std::vector<float>{1, 0});
+  CHECK_THAT(wrong->title, Contains("2 of 2"));
+  REQUIRE(wrong->lines.size() == 2);
+  CHECK(wrong->lines[0].name == "is");
+  CHECK(wrong->lines[0].texts == std::vector<std::string>{"z", "x"});
+  CHECK(wrong->lines[1].name == "taken for");
+  CHECK(wrong->lines[1].texts == std::vector<std::string>{"y", "y"});
+  const models::LabelledFeatures right{one_hot(logits.labels, 3, float32), logits.labels};
+  CHECK(!mistake_tiles("m.png", data, right));
+
+  const Tiles looks = attention_tiles("a.png", data.range(2, 2), ones({2, 1, 1}),
+                                      from_data(std::vector<int64_t>{1, 0}, {2}), {"x", "y", "z"});
+  CHECK(looks.images.shape() == Shape{4, 3, 1, 1});
+  CHECK(looks.images[0].to_vector<float>() == std::vector<float>(3, 0.4f));
+  CHECK(looks.images[1][0].item() > looks.images[1][1].item());
+  CHECK(looks.headings[0] == "image");
+  CHECK(looks.headings[1] == "attention");
+  CHECK(looks.lines[0].texts == std::vector<std::string>{"y", "", "z", ""});
+  CHECK(looks.lines[1].texts == std::vector<std::string>{"y", "", "x", ""});
 }
 
 TEST_CASE("pictures of a classifier: counts, shades and attention overlays") {

@@ -1,5 +1,5 @@
 #pragma once
-// What every program must satisfy.
+// The checks that every program must pass.
 
 #include <functional>
 
@@ -7,22 +7,23 @@
 
 namespace gradus::programs {
 
-/// A check: throws Error, or any other exception, if the program fails it.
+/// A check. It throws Error, or any other exception, if the program fails it.
 struct Check {
   std::string name;
   void (*run)(const Program& program);
-  double share = 1;  ///< the part of programs that it is run on; the seed decides
+  double share = 1;  ///< fraction of the programs that are checked; the seed decides
 };
 
 const std::vector<Check>& all_checks();
 
-/// Runs a check; returns what is wrong, or an empty string.
+/// Runs a check. Returns the problem, or an empty string if there is none.
 std::string failure_of(const Check& check, const Program& program);
 
-/// Runs each check whose turn it is on the program: returns the first that fails, or null.
+/// Runs on the program each check that its seed selects. Returns the first check that fails, or
+/// null.
 const Check* failing_check(const Program& program, std::string& message);
 
-/// How many programs had a derivative that central differences could not measure.
+/// The number of programs with a derivative that central differences could not measure.
 int64_t& unmeasured();
 
 }  // namespace gradus::programs

@@ -1,6 +1,6 @@
 #pragma once
-// The ops that random programs are made of: how each finds its arguments among the values that a
-// program already has, and how it is called. Each names the rows of the op table that it stands for.
+// The ops of random programs. Each entry tells how the op finds its arguments among the values that
+// a program already has, how to call it, and which rows of the op table it corresponds to.
 
 #include <functional>
 
@@ -9,34 +9,36 @@
 
 namespace gradus::programs {
 
-/// The values that an op's argument may have.
+/// The values that an argument of an op may have.
 enum class Domain { any, positive, unit, nonzero, distinct };
 
-/// Finds arguments and options for a new step, among the values so far or as new leaves.
+/// Finds arguments and options for a new step, among the existing values or as new leaves.
 class Picker {
  public:
   Picker(Random& random, Program& program, std::vector<Tensors>& values, bool large);
 
-  /// Adds an argument of a rank from `low` to `high`; returns its shape.
+  /// Adds an argument with a rank from `low` to `high` and returns its shape.
   Shape any(int low = 0, int high = 4, Domain domain = Domain::any);
   /// Adds an argument of this shape.
   void like(const Shape& shape, Domain domain = Domain::any);
-  /// Adds an argument whose shape broadcasts with `shape`.
+  /// Adds an argument with a shape that broadcasts with `shape`.
   void beside(const Shape& shape, Domain domain = Domain::any);
-  /// Adds an argument of bool that broadcasts with `shape`.
+  /// Adds a bool argument that broadcasts with `shape`.
   void mask(const Shape& shape);
-  /// Adds an argument of int64 in [0, n).
+  /// Adds an int64 argument with values in [0, n).
   void indices(const Shape& shape, int64_t n);
-  /// Adds an argument of bool of any shape; returns its shape.
+  /// Adds a bool argument of any shape and returns its shape.
   Shape some_bool();
-  /// Adds an argument of this shape that gets no gradient, perhaps of -1 and 1 only.
+  /// Adds an argument of this shape that gets no gradient. If `signs` is true, its values are -1
+  /// and 1.
   void constant(const Shape& shape, bool signs = false);
 
   void option(int64_t value) { step.ints.push_back(value); }
   void real(double low, double high) { step.reals.push_back(random.real(low, high)); }
-  /// An axis of a tensor of this rank (>= 1), positive or negative; also as an option.
+  /// Returns an axis, positive or negative, of a tensor of this rank (>= 1), and adds it as an
+  /// option.
   int64_t axis(int rank);
-  int64_t size();  ///< of a new axis, at least 1
+  int64_t size();  ///< size of a new axis, at least 1
   Shape shape(int low, int high);
   Shape shape_of(int arg) const;
 
@@ -61,17 +63,18 @@ using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);
 struct Op {
   std::string name;
   std::vector<std::string> rows =
-      {};            ///< the rows of the op table it stands for; its name if empty
-  const char* text;  ///< how it is called, in C++
+      {};            ///< corresponding rows of the op table; the op's name if empty
+  const char* text;  ///< the call, in C++
   Apply apply;
   Propose propose;
   Margin margin = nullptr;
   bool detaches = false;  ///< no gradient flows through it
-  bool exact = true;      ///< false: outputs of float64 and float32 differ for another reason
+  bool exact = true;      ///< false: float64 and float32 outputs differ for another reason than
+                          ///< rounding
 };
 
 const std::vector<Op>& all_ops();
-/// Index into all_ops(), or -1.
+/// Returns the index in all_ops(), or -1.
 int op_named(const std::string& name);
 
 std::vector<Op> pointwise_ops();
@@ -84,17 +87,17 @@ std::vector<Op> loss_ops();
 std::vector<Op> vision_ops();
 std::vector<Op> sequence_ops();
 
-/// Two members of Op: how it is called, as text and as a function.
+/// Two members of Op: the call as text and as a function.
 #define GRADUS_CALL(...)                                                         \
   .text = #__VA_ARGS__,                                                          \
   .apply = []([[maybe_unused]] const Tensors& x, [[maybe_unused]] const Ints& i, \
               [[maybe_unused]] const Reals& r) -> Tensors { return Tensors{__VA_ARGS__}; }
-/// A margin, as an expression.
+/// A margin, given as an expression.
 #define GRADUS_MARGIN(...)                                                        \
   .margin = []([[maybe_unused]] const Tensors& x, [[maybe_unused]] const Ints& i, \
                [[maybe_unused]] const Reals& r) -> double { return __VA_ARGS__; }
 
-// ---- what the calls use ----
+// ---- functions used in the calls ----
 
 inline Shape shape_of(const Ints& sizes) {
   Shape shape;
@@ -120,7 +123,7 @@ inline Tensor written(const Tensor& x, const Tensor& y, double a) {
   z.slice(0, 0, INT64_MAX, 2).mul_(a);
   return z.add_(y, a);
 }
-/// One of a few equations; replay_torch.py has the same.
+// einsum's equations, numbered as in replay_torch.py.
 inline constexpr int64_t einsum_count = 8;
 inline std::string einsum_equation(int64_t i) {
   const char* const equations[einsum_count] = {"ij,jk->ik",  "bij,bjk->bki",  "iij->ji",
@@ -128,7 +131,8 @@ inline std::string einsum_equation(int64_t i) {
                                                "iij,jkk->k", "i,j,ij->"};
   return equations[static_cast<uint64_t>(i) % einsum_count];
 }
-/// The tensors outside the graph: an op may return its argument itself, which NoGrad leaves in it.
+/// Returns the tensors outside the graph. An op may return its argument unchanged, and even under
+/// NoGrad that is still part of the graph.
 inline Tensors outside(Tensors all) {
   for (Tensor& x : all) x = x.detach();
   return all;
@@ -139,7 +143,7 @@ inline Tensors both(const RecurrentOutput& out) {
   if (out.state.c.defined()) all.push_back(out.state.c);
   return all;
 }
-/// A loop of `steps` cells that share their weight: x_gates (B, G H), weight (G H, H), h (B, H).
+/// Runs `steps` cells with a shared weight: x_gates (B, G H), weight (G H, H), h (B, H).
 inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   RecurrentState state{x[2], x.size() > 3 ? x[3] : x[2]};
   for (int64_t t = 0; t < std::min<int64_t>(steps, 8); ++t) {
@@ -150,13 +154,15 @@ inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   return {state.h, state.c};
 }
 
-/// The arguments after q, k, v: a mask. Options: whether causal.
+/// Returns the attention options. The argument after q, k and v is a mask. Option 0 tells whether
+/// the attention is causal.
 inline AttentionOptions attention_options(const Ints& i, const Tensors& x) {
   AttentionOptions options{.causal = i[0] != 0};
   if (x.size() > 3) options.mask = x[3];
   return options;
 }
-/// x_gates, weight, h and, for LSTM, c. Options: the cell; whether in reverse.
+/// Runs a recurrent cell over sequences. The arguments are x_gates, weight, h and, for LSTM, c. The
+/// options are the cell and whether to run in reverse.
 inline Tensors sequence(const Ints& i, const Tensors& x) {
   const RecurrentState first{x[2], x.size() > 3 ? x[3] : Tensor()};
   return both(recurrent(recurrence(i[0]), x[0], x[1], {}, first, {.reverse = i[1] != 0}));
@@ -165,9 +171,9 @@ inline Tensors sequence(const Ints& i, const Tensors& x) {
 // ---- margins ----
 
 double distance_from(const Tensor& x, double kink);
-double distance_between(const Tensor& a, const Tensor& b);  ///< broadcast
-double distance_from_halves(const Tensor& x);               ///< from the nearest multiple of 1/2
-double gap(const Tensor& x, int64_t dim);  ///< the least distance of two elements along dim
+double distance_between(const Tensor& a, const Tensor& b);  ///< with broadcasting
+double distance_from_halves(const Tensor& x);               ///< to the nearest multiple of 1/2
+double gap(const Tensor& x, int64_t dim);  ///< smallest distance between two elements along dim
 double least(const Tensor& x);
 
 }  // namespace gradus::programs

@@ -145,7 +145,7 @@ std::vector<Op> shape_ops() {
            .propose = [](Picker& p) { full_axis(p, p.any(1)); }},
           {.name = "cat", GRADUS_CALL(cat(x, i[0])), .propose = joining},
           {.name = "stack",
-           GRADUS_CALL(core::stack(x, i[0])),
+           GRADUS_CALL(stack(x, i[0])),
            .propose =
                [](Picker& p) {
                  const Shape s = p.any(0, 3);

@@ -1,7 +1,7 @@
 #pragma once
-// Random programs: a program is data, a list of steps, each a leaf or an op of the list in ops.h
-// with its arguments and options. It is drawn by generate.h, run by run.h, checked by checks.h,
-// shrunk by shrink.h, and printed as C++ and as JSON.
+// Random programs. A program is data: a list of steps, each a leaf or an op from the list in ops.h
+// with its arguments and options. generate.h makes programs, run.h runs them, checks.h checks them,
+// and shrink.h shrinks them. A program can be printed as C++ and as JSON.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ using Tensors = std::vector<Tensor>;
 using Ints = std::vector<int64_t>;
 using Reals = std::vector<double>;
 
-/// A seeded stream of numbers (SplitMix64), the same on every machine.
+/// A seeded stream of random numbers (SplitMix64) that is the same on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -25,11 +25,12 @@ class Random {
     z = (z ^ z >> 27) * 0x94d049bb133111eb;
     return z ^ z >> 31;
   }
-  /// Uniform in [low, high], whole.
+  /// Returns a whole number, uniform in [low, high].
   int64_t whole(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));
   }
-  /// Uniform in [low, high), a multiple of 2^-10: exact in float32, and short in print.
+  /// Returns a multiple of 2^-10, uniform in [low, high). It is exact in float32 and short in
+  /// print.
   double real(double low, double high) {
     return static_cast<double>(static_cast<int64_t>((low + uniform() * (high - low)) * 1024)) /
            1024;
@@ -41,37 +42,38 @@ class Random {
   uint64_t state_;
 };
 
-/// How a leaf lies in memory.
+/// The memory layout of a leaf.
 enum class Layout { contiguous, strided, transposed, expanded };
 
-/// An input of the program.
+/// An input of a program.
 struct Leaf {
-  Dtype dtype = float64;  ///< float64 stands for the dtype that the program runs in; int64; bool
+  Dtype dtype = float64;  ///< float64 stands for the dtype in which the program runs
   Shape shape = {};
   Reals values = {};  ///< in row-major order
   Layout layout = Layout::contiguous;
-  int64_t axis = 0;  ///< if expanded: the axis of stride 0, along which the values are equal
+  int64_t axis = 0;  ///< if expanded: the axis with stride 0, along which values are equal
   bool wants_grad = false;
-  bool has_grad = false;  ///< has a gradient already, to which backward adds
+  bool has_grad = false;  ///< has a gradient already; backward adds to it
 };
 
-/// The mode that a step runs in.
+/// The mode in which a step runs.
 enum class Island { none, no_grad, grad_again, eval };
 
-/// A value: which output of which step.
+/// A value: output number `output` of step number `step`.
 struct Ref {
   int step = 0, output = 0;
   bool operator==(const Ref&) const = default;
 };
 
 struct Step {
-  int op = -1;  ///< index into all_ops(); -1: a leaf
+  int op = -1;  ///< index into all_ops(); -1 for a leaf
   Leaf leaf;
   std::vector<Ref> args;
   Ints ints;
   Reals reals;
   Island island = Island::none;
-  bool hook = false, retain = false;  ///< on the step's first output
+  bool hook = false, retain = false;  ///< whether the step's first output has a hook; retains its
+                                      ///< gradient
 };
 
 struct Program {
@@ -79,12 +81,12 @@ struct Program {
   std::vector<Step> steps = {};
   std::vector<Ref> outputs = {};  ///< the loss is the sum of these, each times a constant
 
-  int ops() const;  ///< the number of steps that are no leaves
+  int ops() const;  ///< number of steps that are not leaves
 };
 
-/// The program as a C++ test, which fails as `check` did.
+/// Returns the program as a C++ test that fails in the same way as the check `check`.
 std::string as_test(const Program& program, const std::string& check);
-/// The program on one line, for replay_torch.py.
+/// Returns the program on one line, for replay_torch.py.
 std::string as_json(const Program& program);
 std::string as_json(const Reals& numbers);
 std::string as_json(const Shape& shape);

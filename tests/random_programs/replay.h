@@ -3,7 +3,7 @@
 
 namespace gradus::programs {
 
-/// A program with its values and gradients, on one line of JSON, for replay_torch.py.
+/// Returns a program with its values and gradients on one line of JSON, for replay_torch.py.
 std::string replay_line(const Program& program);
 
 }  // namespace gradus::programs

@@ -5,7 +5,8 @@
 
 namespace gradus::programs {
 
-/// A smaller program that fails the same check: fewer ops, smaller shapes, simpler inputs.
+/// Returns a smaller program that fails the same check: with fewer ops, smaller shapes and simpler
+/// inputs.
 Program shrunk(const Program& program, const Check& check);
 
 }  // namespace gradus::programs

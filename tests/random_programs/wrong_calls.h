@@ -1,12 +1,12 @@
 #pragma once
-// Calls that must throw.
+// Calls that must throw Error.
 
 #include <string>
 
 namespace gradus::programs {
 
-/// Makes the wrong call of this seed: an op's arguments or options with one fault planted. Returns
-/// what is wrong with how it was refused, or an empty string.
+/// Makes the wrong call of this seed: a call of an op with one fault in its arguments or options.
+/// Returns a description if the call was not rejected properly, else an empty string.
 std::string wrong_call(uint64_t seed);
 
 }  // namespace gradus::programs

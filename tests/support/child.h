@@ -1,5 +1,5 @@
 #pragma once
-// Runs part of a test in a child process, for example with bounded memory.
+// Runs part of a test in a child process, for example with limited memory.
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -12,8 +12,8 @@
 
 #include "gradus/core/runtime/allocator.h"
 
-/// True if the allocator caches freed blocks. It does not under a sanitizer, whose own allocator
-/// works neither in a child of a multithreaded process nor with bounded memory.
+/// Returns whether the allocator caches freed blocks. Under a sanitizer it does not. A sanitizer's
+/// own allocator works neither in a child of a multithreaded process nor with limited memory.
 inline bool caches() {
   gradus::release_cached_memory();
   { gradus::Storage s(1000); }
@@ -22,8 +22,8 @@ inline bool caches() {
   return cached;
 }
 
-/// Removes the shared memory that clang's OpenMP leaves behind when a process is killed or calls
-/// _exit: a later process with the same id would find it.
+/// Removes the shared memory that clang's OpenMP leaves when a process is killed or calls _exit.
+/// Otherwise a later process with the same id would find it.
 inline void remove_leftovers(pid_t process) {
   shm_unlink(("/__KMP_REGISTERED_LIB_" + std::to_string(process) + '_' + std::to_string(getuid()))
                  .c_str());
@@ -48,7 +48,7 @@ int in_child(const F& f) {
   return status;
 }
 
-/// Limits this process to `bytes` more address space than it has now.
+/// Limits the address space of this process to `bytes` more than it has now.
 inline void limit_memory(rlim_t bytes) {
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

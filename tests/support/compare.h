@@ -1,5 +1,5 @@
 #pragma once
-// Comparing tensors with each other and with numbers, and catching error messages.
+// Compares tensors with each other and with numbers, and catches error messages.
 
 #include <cmath>
 #include <functional>
@@ -13,11 +13,12 @@
 
 namespace gradus::testing {
 
-/// A tensor's elements in row-major order.
+/// The elements of a tensor in row-major order.
 using Values = std::vector<double>;
 inline Values values(const Tensor& x) { return x.to_vector<double>(); }
 
-/// The largest |a - b| / (1 + |b|); infinite if shapes or dtypes differ or only one side is NaN.
+/// Returns the largest |a - b| / (1 + |b|). Returns infinity if shapes or dtypes differ, or if only
+/// one of two elements is NaN.
 inline double difference(const Tensor& a, const Tensor& b) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (!a.defined() || !b.defined()) return a.defined() == b.defined() ? 0 : infinity;
@@ -32,14 +33,15 @@ inline double difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-/// The largest |a - b| / (1 + |b|), where b holds `numbers` in row-major order, in a's shape.
+/// Returns the largest |a - b| / (1 + |b|), where b has a's shape and holds `numbers` in row-major
+/// order.
 inline double difference(const Tensor& a, const std::vector<double>& numbers) {
   return difference(a.to(float64), from_data(numbers, a.shape()));
 }
 
 inline double tolerance(Dtype dtype) { return dtype == float64 ? 1e-10 : 1e-5; }
 
-/// Message of the Error that the call throws, or "" if it throws none.
+/// Returns the message of the Error that the call throws, or "" if it throws none.
 inline std::string error_of(const std::function<void()>& call) {
   try {
     call();
@@ -68,8 +70,8 @@ inline std::vector<Tensor> output_and_gradients(const std::function<Tensor(std::
   return results;
 }
 
-/// The largest difference() between the outputs, and between the gradients, of f and g on the same
-/// inputs.
+/// Returns the largest difference() between the outputs of f and g, and between their gradients, on
+/// the same inputs.
 inline double difference(const std::function<Tensor(std::vector<Tensor>)>& f,
                          const std::function<Tensor(std::vector<Tensor>)>& g,
                          const std::vector<Tensor>& inputs) {

@@ -1,5 +1,5 @@
 #pragma once
-// Damaged copies of a small file: every bit flip, truncation and extension.
+// Damaged copies of a small file, with every bit flip and every truncation, and some extensions.
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -9,15 +9,16 @@
 #include "gradus/core/files/file.h"
 #include "gradus/core/runtime/error.h"
 
-/// Overwrites a file in place: truncating or replacing it would make some file systems write to
-/// disk each time.
+/// Overwrites a file in place. Truncating or replacing the file would make some file systems write
+/// to disk each time.
 inline void overwrite(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::app).close();
   std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << bytes;
   std::filesystem::resize_file(path, bytes.size());
 }
 
-/// True if load() accepts the file; otherwise checks that its Error is short and names the file.
+/// Returns whether load() accepts the file. If not, checks that its Error is short and names the
+/// file.
 template <class Load>
 bool taken(const std::string& path, Load&& load) {
   try {
@@ -33,7 +34,7 @@ bool taken(const std::string& path, Load&& load) {
 
 /// Calls load() once for each bit of the file (or every nth bit of each byte) with that bit
 /// flipped, then for every truncation and some extensions of the file. load() must accept the file
-/// or throw Error. Returns how often it accepted.
+/// or throw Error. Returns how often it accepted the file.
 template <class Load>
 int count_taken(const std::string& path, Load&& load, int nth = 1) {
   const std::string good = gradus::read_file(path);

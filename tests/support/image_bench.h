@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the tests of image programs.
+// Code shared by the tests of image programs.
 
 #include "gradus/models/data/images/png.h"
 #include "tests/support/train_bench.h"
@@ -13,13 +13,13 @@ inline void refused(const std::string& program, const std::string& flags, const 
   CHECK_THAT(result.output, Catch::Matchers::Contains(why));
 }
 
-/// The last line of the output that starts with `beginning`; "" if there is none.
+/// Returns the last line of the output that starts with `beginning`, or "" if there is none.
 inline std::string line_of(const std::string& output, const std::string& beginning) {
   const size_t at = output.rfind('\n' + beginning) + 1;
   return at == 0 ? "" : output.substr(at, output.find('\n', at) - at);
 }
 
-/// Height and width of a picture in the bench's folder.
+/// Returns height and width of a picture in the folder of the bench.
 inline std::pair<int64_t, int64_t> size_of(const Bench& bench, const std::string& file) {
   const gradus::models::ImageBytes image = gradus::models::read_png(bench / file);
   return {image.height, image.width};
@@ -30,8 +30,8 @@ inline gradus::models::ImageBytes picture(int64_t channels, int64_t side, uint8_
           std::vector<uint8_t>(static_cast<size_t>(channels * side * side), value)};
 }
 
-/// The part of the line "final: ..." from the validation loss on, up to the time, which training
-/// and --eval-only print alike.
+/// Returns the part of the line "final: ..." from the validation loss up to the time. Training and
+/// --eval-only print this part in the same way.
 inline std::string judgement(const std::string& output) {
   const std::string line = line_of(output, "final: ");
   const size_t at = line.find(" val_loss");
@@ -39,7 +39,7 @@ inline std::string judgement(const std::string& output) {
   return line.substr(at, line.find(" seconds") - at);
 }
 
-/// Checks that a run killed midway and resumed equals an uninterrupted one.
+/// Checks that a run that is killed and then resumed gives the same bits as an uninterrupted run.
 inline void ends_with_the_same_bits(const std::string& program, const std::string& flags,
                                     std::vector<std::string> files) {
   const Bench bench;

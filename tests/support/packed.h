@@ -1,5 +1,6 @@
 #pragma once
-// Pieces of binary files: given and random bytes, big-endian numbers, deflated data, PNG chunks.
+// Pieces of binary files: given bytes, random bytes, big-endian numbers, deflated data and PNG
+// chunks.
 
 #include <zlib.h>
 
@@ -14,7 +15,7 @@ inline std::string bytes_of(std::initializer_list<int> bytes) {
   return out;
 }
 
-/// n pseudo-random bytes.
+/// Returns n pseudo-random bytes.
 inline std::string noise(size_t n, uint32_t seed = 1) {
   std::string bytes;
   while (bytes.size() < n) bytes += static_cast<char>((seed = seed * 1664525u + 1013904223u) >> 24);
@@ -27,8 +28,8 @@ inline std::string big_endian(size_t n) {
   return bytes;
 }
 
-/// Compresses with deflate. `window` is zlib's windowBits: 15 + 16 for a gzip header, 15 for
-/// zlib's.
+/// Compresses bytes with deflate. `window` is zlib's windowBits: 15 + 16 for a gzip header, 15 for
+/// a zlib header.
 inline std::string packed(const std::string& bytes, int window, int level = 9) {
   z_stream z{};
   REQUIRE(deflateInit2(&z, level, Z_DEFLATED, window, 9, Z_DEFAULT_STRATEGY) == Z_OK);
@@ -43,7 +44,7 @@ inline std::string packed(const std::string& bytes, int window, int level = 9) {
   return out;
 }
 
-/// A chunk of a PNG file, with its checksum.
+/// Returns a chunk of a PNG file, with its checksum.
 inline std::string chunk(const std::string& type, const std::string& data) {
   const std::string body = type + data;
   return big_endian(data.size()) + body +

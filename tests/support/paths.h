@@ -1,13 +1,14 @@
 #pragma once
-// Where the tests find the source tree and the programs.
+// The paths of the source tree and of the programs.
 
 #include <string>
 
 namespace gradus::testing {
 
-/// Path of a file or folder in the source tree: source_path("tests/golden").
+/// Returns the path of a file or folder in the source tree, for example
+/// source_path("tests/golden").
 std::string source_path(const std::string& path);
-/// Path of a built program: program_path("train_gpt").
+/// Returns the path of a built program, for example program_path("train_gpt").
 std::string program_path(const std::string& name);
 
 }  // namespace gradus::testing

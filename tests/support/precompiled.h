@@ -1,5 +1,5 @@
-// The Makefile precompiles this header for all test files, since Catch2 takes most of the time to
-// compile them. Each test still includes what it uses.
+// The Makefile precompiles this header for all test files, because Catch2 takes most of their
+// compile time. Each test still includes what it uses.
 #include <algorithm>
 #include <array>
 #include <atomic>

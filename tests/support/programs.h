@@ -1,5 +1,5 @@
 #pragma once
-// Runs the built programs as a user does.
+// Runs the built programs like a user.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,13 +20,13 @@ struct Result {
   std::string output;  // stdout and stderr
 };
 
-/// Restores the default handlers of `signals`. Otherwise, signals that the tests' parent ignores
-/// (nohup) would stay ignored in the programs.
+/// Restores the default handlers of `signals`. Otherwise signals that the parent of the tests
+/// ignores (nohup) would also be ignored in the programs.
 inline void do_not_ignore(std::initializer_list<int> signals) {
   for (const int signal : signals) std::signal(signal, SIG_DFL);
 }
 
-/// A program running in the background, killed at the end of the scope.
+/// A program that runs in the background and is killed at the end of the scope.
 class Process {
  public:
   /// Starts a shell that runs the commands `before`, then the program with `arguments`.
@@ -56,15 +56,15 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  /// Reads until the output contains the text; false if the output ends first.
+  /// Reads until the output contains the text. Returns false if the output ends first.
   bool read_until(const std::string& text) {
     while (output_.find(text) == std::string::npos)
       if (!read_some()) return false;
     return true;
   }
-  /// What it has printed, as far as it has been read.
+  /// Returns the output that has been read so far.
   const std::string& output() const { return output_; }
-  /// Sends the signal unless it is 0, and waits for the end.
+  /// Sends the signal, unless it is 0, and waits until the program ends.
   Result finish(int signal = 0) {
     if (signal) kill(pid_, signal);
     while (read_some()) {
@@ -95,7 +95,7 @@ inline Result run(const std::string& program, const std::string& arguments = "",
   return Process(program, arguments, before).finish();
 }
 
-/// A text with some structure, at least `characters` long.
+/// Returns a text with some structure that has at least `characters` characters.
 inline std::string sample_text(size_t characters = 12000) {
   std::string text;
   for (int i = 0; text.size() < characters; ++i)

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks as threads, for tests of what they compute together.
+// Ranks as threads, for tests of their joint results.
 
 #include <cstring>
 #include <functional>
@@ -8,7 +8,8 @@
 #include "gradus/core/tensor/tensor.h"
 #include "gradus/optim/parallel/communicator.h"
 
-/// Runs f(communicator) on a thread per rank, and returns what each rank's threw, "" for nothing.
+/// Runs f(communicator) on one thread per rank. Returns the error message of each rank, or "" if it
+/// threw none.
 inline std::vector<std::string> on_ranks(int ranks,
                                          const std::function<void(gradus::optim::Communicator&)>& f,
                                          double deadline = 30) {
@@ -30,7 +31,7 @@ inline std::vector<std::string> on_ranks(int ranks,
   return errors;
 }
 
-/// Whether two tensors have the same shape, dtype and bits, or are both undefined.
+/// Returns whether two tensors have the same shape, dtype and bits, or are both undefined.
 inline bool same_bits(const gradus::Tensor& a, const gradus::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;

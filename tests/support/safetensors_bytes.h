@@ -1,5 +1,5 @@
 #pragma once
-// The bytes of safetensors files (their header and data) and of tensors.
+// The bytes of safetensors files (header and data) and of tensors.
 
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "gradus/core/tensor/tensor.h"
 
-/// A file's bytes: the header's length, the header, the data.
+/// Returns the bytes of a file: the length of the header, the header, and the data.
 inline std::string file_of(const std::string& header, const std::string& data) {
   const uint64_t length = header.size();
   std::string bytes(8, '\0');
@@ -18,7 +18,7 @@ inline std::string file_of(const std::string& header, const std::string& data) {
   return bytes + header + data;
 }
 
-/// The JSON header of a file's bytes, and the data after it.
+/// Returns the JSON header in the bytes of a file, and the data after it.
 inline std::pair<nlohmann::json, std::string> parts_of(const std::string& bytes) {
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-/// A new empty folder, removed with its content at the end of the scope.
+/// A new empty folder that is removed with its content at the end of the scope.
 struct TemporaryFolder {
   std::filesystem::path path;
   TemporaryFolder() {

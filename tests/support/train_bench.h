@@ -11,7 +11,7 @@
 using Json = nlohmann::json;
 using Rows = std::vector<std::vector<double>>;
 
-/// A temporary folder with a text, and the flags that train on it.
+/// A temporary folder with a text, and flags for training on the text.
 struct Bench : TemporaryFolder {
   std::string flags;
   explicit Bench(const std::string& text = sample_text()) {
@@ -22,8 +22,8 @@ struct Bench : TemporaryFolder {
     return " --out '" + (*this / name) + "'";
   }
   std::string file(const std::string& name) const { return gradus::read_file(*this / name); }
-  /// The contents of checkpoint, model and losses, everything that a run must keep; "" for a
-  /// missing file.
+  /// Returns the contents of checkpoint, model and logs: all files that a run must keep. A missing
+  /// file gives "".
   std::vector<std::string> run_files(const std::string& name = "out") const {
     std::vector<std::string> all;
     for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",
@@ -38,7 +38,8 @@ struct Bench : TemporaryFolder {
   int64_t checkpoint_step(const std::string& name = "out") const {
     return std::stoll(metadata(name).at("step"));
   }
-  /// The numbers in a CSV file. `timed` drops the last column, a time that differs between runs.
+  /// Returns the numbers in a CSV file. `timed` drops the last column, a time that differs between
+  /// runs.
   Rows rows(const std::string& name, bool timed = false) const {
     std::istringstream lines(file(name));
     std::string line, cell;

@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the tests of vision models.
+// Code shared by the tests of vision models.
 
 #include <catch2/catch.hpp>
 #include <functional>
@@ -15,8 +15,8 @@
 
 namespace gradus::testing {
 
-/// Loads the parameters of the model `name` in the golden file vision_models, and compares the
-/// model's loss and gradients with PyTorch's, in float64.
+/// Loads the parameters of the model `name` from the golden file vision_models. Compares the
+/// model's loss and gradients with those of PyTorch, in float64.
 inline void check_golden(const std::string& name, nn::Module& model,
                          const std::function<Tensor()>& loss) {
   CAPTURE(name);
@@ -33,8 +33,8 @@ inline void check_golden(const std::string& name, nn::Module& model,
   }
 }
 
-/// Compares, in float64, the loss's derivative along a random direction v of each parameter with
-/// the central difference (loss(p + eps v) - loss(p - eps v)) / (2 eps).
+/// Compares the derivative of the loss along a random direction v of each parameter with the
+/// central difference (loss(p + eps v) - loss(p - eps v)) / (2 eps), in float64.
 inline void check_gradients(nn::Module& model, const std::function<Tensor()>& loss) {
   model.to(float64);
   model.zero_grad();
@@ -63,7 +63,7 @@ Model saved_and_loaded(const Model& model) {
   return models::load_model<Model>(folder.path);
 }
 
-/// Captions of the pictures `ids` (B).
+/// Returns the captions of the pictures `ids` (B).
 inline std::vector<std::string> captions_of(const models::ShapeImages& data, const Tensor& ids) {
   std::vector<std::string> captions;
   for (const int64_t id : ids.to_vector<int64_t>())

@@ -1,11 +1,11 @@
 #pragma once
-// float32 matrices rounded to bfloat16, two elements to a 32-bit lane, as the processor's bfloat16
-// products read them (ProductKernel::bfloat16_panel).
+// float32 matrices rounded to bfloat16, with two elements in each 32-bit lane: the format of the
+// processor's bfloat16 products (ProductKernel::bfloat16_panel).
 //
-// The same in simple form: round A and B, then a float32 product. An instruction multiplies and adds
-// 32 elements, in float32 16: products take 0.49 to 0.57 of float32's time on Zen 4,
-// rounding and packing included. Rounding is to the nearest, ties to even; numbers below float32's
-// smallest normal one count as 0.
+// The simple form rounds A and B and then computes a float32 product. A bfloat16 instruction
+// multiplies and adds 32 elements, a float32 instruction 16. On Zen 4 products take 0.49 to 0.57 of
+// float32's time, including rounding and packing. Rounding is to the nearest, ties to even. Numbers
+// smaller than float32's smallest normal number count as 0.
 
 #include <array>
 
@@ -13,29 +13,31 @@
 
 namespace gradus::kernel {
 
-/// Two bfloat16 that are neighbours along the axis that a product adds up, the first in the low half.
+/// Two bfloat16 numbers that are neighbours along the axis that a product sums over. The first is
+/// in the low half.
 using Pair = uint32_t;
 
-/// panel_gemm's operands, rounded to bfloat16: rows of A once per block, a panel of B when it is packed.
+/// The operands of panel_gemm, rounded to bfloat16: rows of A once per block, a panel of B when it
+/// is packed.
 class RoundedOperands;
 
 namespace detail {
 
-// Rounds op(A)'s rows [i, i + rows), columns [p, p + k) to blocks of rounded_rows rows of `pairs`
-// pairs.
-// long: a block's place and size.
+// Rounds rows [i, i + rows) and columns [p, p + k) of op(A). Writes blocks of rounded_rows rows,
+// each row of `pairs` pairs.
+// long: the position and size of a block.
 void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                 int64_t pairs, Pair* to);
 
-// Rounds and packs op(B)'s rows [p, p + k), columns [j, j + cols) into ceil(k / 2) rows of 32 pairs,
-// padded with zeros. `to` has room for a multiple of 16 rows.
+// Rounds and packs rows [p, p + k) and columns [j, j + cols) of op(B) into ceil(k / 2) rows of 32
+// pairs, padded with zeros. `to` must have space for a multiple of 16 rows.
 void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, int64_t cols,
                 Pair* to);
 
 }  // namespace detail
 }  // namespace gradus::kernel
 
-// Without such instructions the names above are never called.
+// If the processor has no such instructions, the names above are declared but never used.
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
 #include <immintrin.h>
 
@@ -56,17 +58,17 @@ constexpr __mmask16 first_lanes(int64_t n) {
   return static_cast<__mmask16>(n >= 16 ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
 }
 
-// The first n elements, n <= 0 for none, then zeros.
+// Loads the first n elements, followed by zeros. If n <= 0, all are zeros.
 inline __m512 load_first(int64_t n, const float* x) {
   return _mm512_maskz_loadu_ps(first_lanes(n), x);
 }
 
-// Pairs of neighbouring elements: x0 x1, x2 x3, ...
+// Returns pairs of neighbouring elements: x0 x1, x2 x3, ...
 inline __m512i pairs_of(__m512 first, __m512 second) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
 }
 
-// Pairs of elements below each other: x0 y0, x1 y1, ...
+// Returns pairs of elements with the same index in two rows: x0 y0, x1 y1, ...
 inline __m512i pairs_between(__m512 x, __m512 y) {
   alignas(64) static constexpr auto order = [] {
     std::array<uint16_t, 32> at{};
@@ -76,12 +78,13 @@ inline __m512i pairs_between(__m512 x, __m512 y) {
   return _mm512_permutexvar_epi16(_mm512_load_si512(order.data()), pairs_of(x, y));
 }
 
-// Pairs of the first n of 32 elements of a row, then zeros.
+// Returns pairs of the first n of 32 elements of a row, followed by zeros.
 inline __m512i round_first(int64_t n, const float* x) {
   return pairs_of(load_first(n, x), load_first(n - 16, x + 16));
 }
 
-// Rows of A that lie together when rounded: row-major, or column by column if A is transposed.
+// The number of rows of A in one block of rounded rows. A block is row-major, or stored column by
+// column if A is transposed.
 inline constexpr int64_t rounded_rows = gemm_rows;
 
 // long: as declared above.
@@ -136,6 +139,7 @@ class RoundedOperands {
   static constexpr int64_t rows_per_element = 2;
   explicit RoundedOperands(const blas::Product<float>& g, int64_t rows, int64_t step)
       : g_(g), stride_(step / 2), rounded_(ceil_div(rows, int64_t{16}) * 16 * stride_) {}
+  static int64_t block_rows(const blas::Product<float>&) { return gemm_rows; }
   void take_rows(int64_t i, int64_t rows, int64_t p, int64_t k) {
     if (i == i_ && p == p_) return;
     i_ = i, p_ = p;

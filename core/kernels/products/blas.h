@@ -1,6 +1,6 @@
 #pragma once
-// Matrix multiplication by BLAS, which is called nowhere else, or by our own kernels where they are
-// faster (choose_product in product.h decides). Every kernel runs on one thread; gemm splits a
+// Matrix multiplication by BLAS, or by our own kernels where they are faster (choose_product in
+// product.h decides). BLAS is called nowhere else. Every kernel runs on one thread; gemm splits a
 // product's rows or columns over the threads.
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace gradus::blas {
 
-/// C = op(A) op(B), or C += op(A) op(B) if `add`; op(A) is A or, if `trans_a`, its transpose, and
-/// op(B) likewise. All are row-major: C (m, n), op(A) (m, k), op(B) (k, n). lda, ldb and ldc are
-/// the row strides of A, B and C as stored, before op. T is float or double.
+/// A product C = op(A) op(B), or C += op(A) op(B) if `add`. op(A) is A or, if `trans_a`, its
+/// transpose; op(B) is B or, if `trans_b`, its transpose. All are row-major: C (m, n), op(A) (m,
+/// k), op(B) (k, n). lda, ldb and ldc are the row strides of A, B and C as stored, before op. T is
+/// float or double.
 template <class T>
 struct Product {
   bool trans_a = false, trans_b = false;
@@ -24,9 +25,9 @@ struct Product {
   int64_t ldc = 0;
   bool add = false;
 
-  /// The address of row i, column p of op(A).
+  /// Returns the address of row i, column p of op(A).
   const T* a_at(int64_t i, int64_t p) const { return trans_a ? a + p * lda + i : a + i * lda + p; }
-  /// The address of row p, column j of op(B).
+  /// Returns the address of row p, column j of op(B).
   const T* b_at(int64_t p, int64_t j) const { return trans_b ? b + j * ldb + p : b + p * ldb + j; }
 };
 
@@ -35,24 +36,25 @@ struct Tile {
   int64_t row = 0, rows = 0, col = 0, cols = 0;
 };
 
-/// Called once for each tile of C, when the tile is final and still in a cache, on the thread that
-/// computed it.
+/// A function that is called once for each tile of C, on the thread that computed the tile. At that
+/// time the tile is final and still in a cache.
 using TileDone = std::function<void(const Tile&)>;
 
 /// Computes p, split over the threads by rows or by columns. One and two threads give the same
-/// bits; with our own kernels, any number of threads does. C is not read unless p.add is set.
-/// Throws Error for negative sizes, row strides shorter than a row, and sizes or row strides above
-/// 2^31 - 1. Counts its FLOPs for an open ProfileScope.
+/// bits. If one of our own kernels computes p, any number of threads gives the same bits. C is only
+/// read if p.add is set. Throws Error for negative sizes, row strides shorter than a row, and sizes
+/// or row strides above 2^31 - 1. Adds the FLOPs to an open ProfileScope.
 template <class T>
 void gemm(Product<T> p, const TileDone& done = {});
 
-/// As gemm, on the calling thread only and without counting FLOPs: for use inside parallel_for.
+/// Computes p like gemm, but on the calling thread only and without counting FLOPs. Meant for use
+/// inside parallel_for.
 template <class T>
 void gemm_serial(Product<T> p);
 
-/// Describes the BLAS, its kernels and why they were chosen, and says whether our own kernel
-/// computes float32 products; for build_info(). For example: "OpenBLAS 0.3.21 (pthread), kernels
-/// SkylakeX: OpenBLAS's own choice; float32 products by a kernel of our own".
+/// Returns a description of the BLAS for build_info(): its name, its kernels, why they were chosen,
+/// and whether our own kernel computes float32 products. For example: "OpenBLAS 0.3.21 (pthread),
+/// kernels SkylakeX: OpenBLAS's own choice; float32 products by a kernel of our own".
 std::string describe();
 
 }  // namespace gradus::blas

@@ -1,6 +1,6 @@
 #pragma once
 // Conversion between float32 and float16 (IEEE 754's binary16: 1 sign, 5 exponent and 10 fraction
-// bits), which files store and nothing here computes with.
+// bits). float16 is a storage format in files: there is no arithmetic on it.
 
 #include <bit>
 #include <cstdint>
@@ -18,8 +18,8 @@ inline float float_from_float16(uint16_t h) {
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-/// The nearest float16, ties to even; NaN stays NaN. Values above the largest float16, 65504, by
-/// half a step or more become infinite.
+/// Returns the nearest float16, ties to even. NaN stays NaN. Values above the largest float16,
+/// 65504, by half a step or more become infinite.
 inline uint16_t float16_from(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;

@@ -1,52 +1,53 @@
 #pragma once
-// Which kernel computes a product: choose_product, called by every op that multiplies matrices.
-// matmul, linear, feed_forward, their gradients and the contrastive losses call it through
-// blas::gemm and blas::gemm_serial; attention, convolution and the recurrent layers call it
+// Choice of the kernel for a matrix product: choose_product. Every op that multiplies matrices
+// calls it. matmul, linear, feed_forward, their gradients and the contrastive losses call it
+// through blas::gemm and blas::gemm_serial. Attention, convolution and the recurrent layers call it
 // directly.
 //
-// kernel        file             used for, and what it wins over its simple form
+// kernel        file             use, and what it gains over its simple form
 //
-// zero          blas.cpp         k = 0: C is 0, or stays as it is where the product is added.
+// zero          blas.cpp         k = 0: C becomes 0 or, if the product is added, stays unchanged.
 //
 // row_dots      row_dots.h       A matrix times a vector, both read along rows: one dot product per
 //                                element of C. Simple form: BLAS's gemv, which does not reach the
-//                                memory's bandwidth. Also attention of a few queries: one dot
-//                                product per query and key.
+//                                memory's bandwidth. Also used by attention with few queries: one
+//                                dot product per query and key.
 //
 // panel         panel_gemm.h     float32 matrices with 512-bit vectors. Simple form: BLAS, which
-//                                packs both operands and clears C; this packs one. 10 to 25% faster
-//                                at the shapes of a small GPT (4 layers of 128) and 4 to 13% at
-//                                GPT-2's: training steps take 0.94 and 0.92 of the time. With
-//                                256-bit vectors a product alone is as fast as OpenBLAS's, but
-//                                training steps are 1 to 5% slower: there it only computes a narrow
-//                                C, for which BLAS packs A in vain. Muon takes 0.75 of the time.
+//                                packs both operands and clears C; this kernel packs only B. It is
+//                                10 to 25% faster at the shapes of a small GPT (4 layers of 128)
+//                                and 4 to 13% at GPT-2's: training steps take 0.94 and 0.92 of the
+//                                time. With 256-bit vectors it is as fast as OpenBLAS for one
+//                                product, but training steps are 1 to 5% slower. There it only
+//                                computes a narrow C, for which packing A in BLAS does not pay.
+//                                Muon takes 0.75 of the time.
 //
-// bfloat16_panel bfloat16_pairs.h  The same with operands rounded to bfloat16, where the mode
-//                                Bfloat16Products asks for it and the processor multiplies
-//                                bfloat16: 0.49 to 0.57 of panel's time. Attention's tiles
-//                                stay float32: with operands rounded they took 0.96 to 1.0 of
-//                                the time, since a tile's products are too small for what
-//                                rounding them costs.
+// bfloat16_panel bfloat16_pairs.h  The same with operands rounded to bfloat16, used in the mode
+//                                Bfloat16Products if the processor multiplies bfloat16: 0.49 to
+//                                0.57 of panel's time. Tiles of attention stay float32. With
+//                                rounded operands they took 0.96 to 1.0 of the time, because a
+//                                tile's products are too small to repay the rounding.
 //
-// packed_panel  packed_matrix.h  One matrix B times many A: a recurrent weight. Simple form: a
-//                                matmul per step, which packs the weight again each time. Two
+// packed_panel  packed_matrix.h  One matrix B times many A, for example a recurrent weight. Simple
+//                                form: a matmul per step, which packs the weight each time. Two
 //                                LSTM layers train in 0.51 of PyTorch's time.
 //
-// tile          tile_gemm.h      Blocks that lie in the caches, multiplied between other work:
-//                                attention's tiles. Simple form: two matmuls around a softmax. BLAS
-//                                spends its time on preparations at these sizes, and the scores
-//                                would go to memory: attention over 1024 tokens takes 0.23 of
+// tile          tile_gemm.h      Blocks in the caches, multiplied between other work: the tiles of
+//                                attention. Simple form: two matmuls around a softmax. At these
+//                                sizes BLAS spends its time on preparations, and the scores would
+//                                be written to memory. Attention over 1024 tokens takes 0.23 of
 //                                PyTorch's time and 0.07 of its memory.
 //
 // window        convolution.h    A's rows are overlapping windows of an image. Simple form: unfold
-//                                the image into a matrix (im2col), then one matmul. This neither
-//                                unfolds nor packs the image: a 3 x 3 convolution takes 0.93 of
-//                                oneDNN's time. Windows that do not overlap (a ViT's patches) are
-//                                copied into a matrix instead: 0.5 to 0.75 of this kernel's time.
+//                                the image into a matrix (im2col), then one matmul. This kernel
+//                                reads the image in place: a 3 x 3 convolution takes 0.93 of
+//                                oneDNN's time. Windows that do not overlap (the patches of a ViT)
+//                                are copied into a matrix instead, which takes 0.5 to 0.75 of this
+//                                kernel's time.
 //
 // compressed_dots compressed.h   A few rows times a weight in bfloat16 or int8, read as stored.
-//                                Simple form: convert the weight to float32, then a product; that
-//                                is what more rows do, by blocks of columns.
+//                                Simple form, used for more rows: convert the weight to float32 by
+//                                blocks of columns, then multiply.
 //
 // blas          blas.h           All other matrices.
 
@@ -76,40 +77,43 @@ enum class ProductOperands {
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
-/// C (m, n) = op(A) (m, k) op(B) (k, n), or C += op(A) op(B).
+/// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and
+/// C (m, n).
 struct ProductShape {
   ProductOperands operands = ProductOperands::matrices;
   int64_t m = 0, n = 0, k = 0;
   bool trans_a = false, trans_b = false;
-  int64_t lda = 0, ldb = 0;  ///< row strides as stored, before op
+  int64_t lda = 0, ldb = 0;  ///< row strides of A and B as stored, before op
   bool recomputed = false;   ///< for tiles: backward recomputes C and needs the same bits
   bool rounded = false;      ///< operands are rounded to bfloat16
-  bool disjoint = false;     ///< for windows: they tile the image, as a ViT's patches do
+  bool disjoint = false;     ///< for windows: they do not overlap and cover the image, like the
+                             ///< patches of a ViT
 
-  /// Whether C is a row of dot products of A with the rows of B as stored.
+  /// Returns whether C is a row of dot products of A with the rows of B as stored.
   constexpr bool dots_with_b() const { return m == 1 && trans_b && (!trans_a || lda == 1); }
-  /// Whether C is a column of dot products of the rows of A with B.
+  /// Returns whether C is a column of dot products of the rows of A with B.
   constexpr bool dots_with_a() const { return n == 1 && !trans_a && (trans_b || ldb == 1); }
 };
 
-/// With fewer queries than this, most vector lanes of attention, one per query, would be empty.
+/// With fewer queries, most lanes of attention's vectors (one lane per query) would be empty.
 inline constexpr int64_t few_queries = 4;
 
-/// With 256-bit vectors, C is narrow up to this many columns.
+/// With 256-bit vectors, C counts as narrow up to this number of columns.
 inline constexpr int64_t narrow_cols = 32;
 
-/// With more rows of A than this, a compressed B is converted to float32.
+/// With more rows of A, a compressed B is converted to float32.
 inline constexpr int64_t few_compressed_rows = 12;
 
-/// Whether this build has products of bfloat16.
+/// True if this build can multiply in bfloat16.
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
 inline constexpr bool bfloat16_products = true;
 #else
 inline constexpr bool bfloat16_products = false;
 #endif
 
-/// The kernel for a product of elements of `dtype`, float32 or float64, on a processor with vectors
-/// of `vector_bytes`. It depends on nothing else, least of all on the number of threads.
+/// Returns the kernel for a product of elements of `dtype` (float32 or float64) on a processor with
+/// vectors of `vector_bytes` bytes. The choice depends only on these arguments, and in particular
+/// not on the number of threads.
 constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
                                        int64_t vector_bytes = kernel::vector_bytes) {
   switch (p.operands) {
@@ -120,10 +124,10 @@ constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
       return p.m < few_queries && !p.recomputed ? ProductKernel::row_dots : ProductKernel::tile;
     case ProductOperands::windows:
       if (!p.disjoint) return ProductKernel::window;
-      break;  // they are copied into a matrix
+      break;  // the windows are copied into a matrix
     case ProductOperands::compressed:
       if (p.m <= few_compressed_rows) return ProductKernel::compressed_dots;
-      break;  // blocks of it are converted to matrices
+      break;  // blocks of B are converted to float32 matrices
     case ProductOperands::matrices:
       break;
   }

@@ -1,8 +1,8 @@
 #pragma once
-// A matrix times a vector, one dot product per row of the matrix (ProductKernel::row_dots).
+// A matrix times a vector: one dot product per row of the matrix (ProductKernel::row_dots).
 //
-// The same by BLAS: y = W x, its gemv. Here each thread reads one row after the other, one stream
-// of memory at a time, and so reaches the memory's bandwidth, which gemv does not.
+// The simple form is BLAS's gemv: y = W x. Here each thread reads one row after the other, as one
+// stream of memory. This reaches the memory's bandwidth, which gemv does not.
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/product.h"
@@ -10,8 +10,8 @@
 
 namespace gradus::kernel {
 
-/// y[r * incy] = dot(row r of w, x), or += if `add`, for each row r of a row-major matrix w
-/// (rows, n) with row stride ldw.
+/// The products y[r * incy] = dot(row r of w, x), or += if `add`, for a row-major matrix w (rows,
+/// n) with row stride ldw. run computes them for rows [begin, end).
 template <class T>
 struct RowDots {
   const T* w;
@@ -35,7 +35,7 @@ struct RowDots {
   }
 };
 
-/// The dot products that make up p, for which choose_product returned row_dots.
+/// Returns p as dot products. choose_product must have returned row_dots for `shape`.
 template <class T>
 RowDots<T> row_dots(const ProductShape& shape, const blas::Product<T>& p) {
   if (shape.dots_with_b()) return {p.b, p.ldb, p.n, p.k, p.a, p.add, p.c, 1};

@@ -1,15 +1,15 @@
 #pragma once
 // Products and transposes of small matrices that lie in the caches (ProductKernel::tile).
 //
-// The same in simple form: C = op(A) B, op(A) being A or its transpose, as three nested loops or by
-// BLAS. This packs nothing and calls nothing: it runs near the machine's peak from about 32 x 32 x
-// 32 up, where BLAS still spends its time on preparations. With AVX2, blocks of 6 rows of sums, the
-// most its registers hold, make attention 4 to 6% faster than blocks of 4. The code uses the vector
-// types that GCC and clang share: neither compiler keeps a block of sums in registers when it is
-// written as plain loops.
+// The simple form is C = op(A) B as three nested loops or by BLAS, where op(A) is A or its
+// transpose. This kernel packs nothing and calls nothing. From about 32 x 32 x 32 up it runs near
+// the machine's peak, where BLAS still spends its time on preparations. With AVX2, attention is 4
+// to 6% faster with blocks of 6 rows of sums, the most that fit the registers, than with blocks of
+// 4. The code uses the vector types that GCC and clang share, because neither compiler keeps a
+// block of sums in registers if it is written as plain loops.
 //
-// long: parameters follow BLAS's gemm, each matrix a pointer and its row stride, so that all stay
-// in registers.
+// long: parameters follow BLAS's gemm: each matrix is a pointer and a row stride, which stay in
+// registers.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,9 @@
 
 namespace gradus::kernel {
 
-// A block of sums is gemm_rows by 2 vectors: enough to hide the latency of a multiply-add, and few
-// enough to fit the registers with their operands (16 with AVX2 and SSE, 32 with AVX-512).
+// A block of sums is gemm_rows by 2 vectors. This is enough to hide the latency of a multiply-add,
+// and few enough to fit the registers together with the operands (16 registers with AVX2 and SSE,
+// 32 with AVX-512).
 #if defined(__AVX512F__)
 inline constexpr int64_t vector_bytes = 64;
 inline constexpr int64_t gemm_rows = 8;
@@ -32,13 +33,13 @@ inline constexpr int64_t vector_bytes = 16;
 inline constexpr int64_t gemm_rows = 4;
 #endif
 
-/// Elements of T in a vector register.
+/// Number of elements of T in a vector register.
 template <class T>
 inline constexpr int64_t lanes = vector_bytes / static_cast<int64_t>(sizeof(T));
 
 using internal::ceil_div;
 
-/// n rounded up to whole vectors.
+/// Returns n rounded up to whole vectors.
 template <class T>
 constexpr int64_t padded(int64_t n) {
   return ceil_div(n, lanes<T>) * lanes<T>;
@@ -46,14 +47,15 @@ constexpr int64_t padded(int64_t n) {
 
 namespace detail {
 
-// A vector register, and a vector at any address (GCC's vector extension, which clang shares).
+// A vector register, and a vector at any address (GCC's vector extension, which clang supports).
 template <class T>
 struct Register {
   typedef T type __attribute__((vector_size(vector_bytes)));
   typedef T memory __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
 };
 
-// Calls f(0), ..., f(N - 1), each index a constant: arrays that f indexes can live in registers.
+// Calls f(0), ..., f(N - 1). Each index is a constant, so that arrays that f indexes can be kept in
+// registers.
 template <int64_t N, class F>
 [[gnu::always_inline]] inline void unroll(F f) {
   [&]<int64_t... I>(std::integer_sequence<int64_t, I...>) __attribute__((always_inline)) {
@@ -62,7 +64,7 @@ template <int64_t N, class F>
   (std::make_integer_sequence<int64_t, N>{});
 }
 
-// How elements of A and B are multiplied and added to C, whose elements are of type Sum.
+// How elements of A and B are multiplied and added to the elements of C, which have type Sum.
 template <class T>
 struct MultiplyAdd {
   using Sum = T;
@@ -74,7 +76,7 @@ struct MultiplyAdd {
 template <class T>
 using Sum = typename MultiplyAdd<T>::Sum;
 
-// Computes R rows by N vectors of C in R * N registers: each of the k steps reads N vectors of B
+// Computes R rows by N vectors of C in R * N registers. Each of the k steps reads N vectors of B
 // and R elements of A.
 template <class T, bool TransA, bool Add, int64_t R, int64_t N>
 inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, Sum<T>* c,
@@ -97,7 +99,8 @@ inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t l
   unroll<R * N>([&](auto i) { *at(i) = sum[i]; });
 }
 
-// Computes m rows by N vectors of C: blocks of R rows while they fit, then blocks of 4, 2 and 1.
+// Computes m rows by N vectors of C: blocks of R rows while they fit, then smaller blocks of at
+// most 4 rows.
 template <class T, bool TransA, bool Add, int64_t N, int64_t R>
 inline void gemm_rows_of(int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
                          Sum<T>* c, int64_t ldc) {
@@ -111,16 +114,17 @@ inline void gemm_rows_of(int64_t m, int64_t k, const T* a, int64_t lda, const T*
                                                            lda, b, ldb, c + i * ldc, ldc);
 }
 
-// Lanes a_0 b_0 a_1 b_1 ... of the first halves (Half 0) or the second halves (Half 1) of a and b.
+// Returns lanes a_0 b_0 a_1 b_1 ... of the first halves (Half 0) or second halves (Half 1) of a and
+// b.
 template <size_t Half, class Vector, size_t... I>
 inline Vector interleave(Vector a, Vector b, std::index_sequence<I...>) {
   constexpr size_t n = sizeof...(I);
   return __builtin_shufflevector(a, b, (Half * n / 2 + I / 2 + (I % 2) * n)...);
 }
 
-// to = (factor * a)^T for a square of n = lanes<T> rows, those from `rows` on being zeros,
-// transposed in registers: interleaving row i with row i + n/2 into rows 2i and 2i + 1, log2(n)
-// times, turns rows into columns.
+// Computes to = (factor * a)^T for a square of n = lanes<T> rows in registers. Rows from `rows` on
+// count as zeros. Each round interleaves row i with row i + n/2 into rows 2i and 2i + 1; after
+// log2(n) rounds, rows have become columns.
 template <class T>
 inline void transpose_square(int64_t rows, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {
   using Vector = typename Register<T>::type;
@@ -140,8 +144,8 @@ inline void transpose_square(int64_t rows, T factor, const T* a, int64_t lda, T*
   for (int64_t i = 0; i < n; ++i) *reinterpret_cast<Memory*>(to + i * ldt) = x[i];
 }
 
-// The sum of a vector's lanes: each step adds the vector rotated by half of the lanes that are
-// left.
+// Returns the sum of a vector's lanes. Each step adds the vector to itself, rotated by half of the
+// remaining lanes.
 template <class Vector, size_t... I>
 inline auto sum_lanes(Vector x, std::index_sequence<I...>) {
   constexpr size_t n = sizeof...(I);
@@ -153,8 +157,8 @@ inline auto sum_lanes(Vector x, std::index_sequence<I...>) {
 
 }  // namespace detail
 
-/// The dot product of two short rows. For long ones, whose float sum would lose digits, see
-/// RowDots::dot.
+/// Returns the dot product of two short rows. For long rows use RowDots::dot, since one float sum
+/// would lose digits.
 template <class T>
 inline T dot(int64_t n, const T* a, const T* b) {
   using Memory = typename detail::Register<T>::memory;
@@ -167,8 +171,8 @@ inline T dot(int64_t n, const T* a, const T* b) {
   return rest + detail::sum_lanes(sum, std::make_index_sequence<static_cast<size_t>(lanes<T>)>{});
 }
 
-/// C = op(A) B, or C += op(A) B if Add: C (m, n), B (k, n), op(A) (m, k), with A stored as (k, m)
-/// if TransA. n is a multiple of lanes<T>; lda, ldb and ldc are row strides.
+/// Computes C = op(A) B, or C += op(A) B if Add: C (m, n), B (k, n), op(A) (m, k). If TransA, A is
+/// stored as (k, m). n is a multiple of lanes<T>. lda, ldb and ldc are row strides.
 template <class T, bool TransA, bool Add>
 void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
                detail::Sum<T>* c, int64_t ldc) {
@@ -179,8 +183,8 @@ void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T
     detail::gemm_rows_of<T, TransA, Add, 1, gemm_rows>(m, k, a, lda, b + j, ldb, c + j, ldc);
 }
 
-/// to[j][i] = factor * a[i][j] for i < m and j < n, n a multiple of lanes<T>. Writes padded<T>(m)
-/// elements of each row of `to`, zeros after the m-th.
+/// Writes to[j][i] = factor * a[i][j] for i < m and j < n, where n is a multiple of lanes<T>. Each
+/// row of `to` gets padded<T>(m) elements, with zeros after the m-th.
 template <class T>
 void tile_transpose(int64_t m, int64_t n, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {
   for (int64_t i = 0; i < m; i += lanes<T>)

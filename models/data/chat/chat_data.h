@@ -1,5 +1,5 @@
 #pragma once
-// Conversations as training data for a language model: the loss counts answers only.
+// Conversations as training data for a language model. The loss counts only tokens of answers.
 
 #include <string>
 #include <vector>
@@ -10,40 +10,44 @@
 
 namespace gradus::models {
 
-/// Reads conversations from JSON lines: {"messages": [{"role": "user", "content": "..."}, ...]}, or
-/// {"prompt": "...", "answer": "..."}, also with a "system" text. Other entries are ignored, and so
-/// are empty lines. Throws Error, naming the file and the line, on anything else, and if there is no
-/// conversation.
+/// Reads conversations from JSON lines of the form {"messages": [{"role": "user", "content":
+/// "..."}, ...]} or {"prompt": "...", "answer": "..."}, both optionally with a "system" text. Other
+/// entries of a line and empty lines are ignored. Throws Error, naming the file and the line, on
+/// anything else, and if there is no conversation.
 std::vector<Conversation> read_chats(const std::string& path);
 
-/// Rows of tokens that hold several examples, one after another; see GPT::loss.
+/// Rows of tokens that hold several examples, one after another. See GPT::loss.
 struct PackedBatch {
   Tensor inputs;     ///< (B, T) int64
   Tensor targets;    ///< (B, T) int64: the token after each input, or -100 where none is learned
-  Tensor positions;  ///< (B, T) int64: place of each token in its example
+  Tensor positions;  ///< (B, T) int64: position of each token in its example
 };
 
 /// Encoded conversations, packed into rows of `context` tokens.
 class ChatData {
  public:
-  /// Leaves out conversations that exceed the context, or have no answer. Throws Error if none is
-  /// left.
+  /// Encodes the conversations. Leaves out those that exceed the context or have no answer. Throws
+  /// Error if none is left.
   ChatData(const std::vector<Conversation>& conversations, const Tokenizer& tokenizer,
            const ChatTemplate& form, int64_t context);
-  /// `batch` rows of randomly drawn conversations: a function of (seed, step, index) alone. Throws
-  /// Error as TextData::random_batch does. `split` only tells training's draws from validation's.
+  /// Returns `batch` rows of randomly chosen conversations. They depend only on (split, seed, step,
+  /// index). Both splits choose from all conversations, but differently. Throws the errors of
+  /// TextData::random_batch.
   PackedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
-  /// Rows first, first + 1, ... of all conversations in their order, at most `batch` of them.
+  /// Returns rows first, first + 1, ... of all conversations in their order, at most `batch` rows.
   PackedBatch rows(int64_t first, int64_t batch) const;
-  int64_t num_rows() const { return std::ssize(rows_); }     ///< rows that hold all conversations
-  int64_t num_examples() const { return std::ssize(all_); }  ///< conversations in use
-  int64_t num_left_out() const { return left_out_; }         ///< conversations not in use
-  int64_t num_answer_tokens() const { return answer_tokens_; }  ///< of all conversations in use
+  int64_t num_rows() const {
+    return std::ssize(rows_);
+  }                                                          ///< number of rows that all
+                                                             ///< conversations take
+  int64_t num_examples() const { return std::ssize(all_); }  ///< number of conversations in use
+  int64_t num_left_out() const { return left_out_; }         ///< number of conversations left out
+  int64_t num_answer_tokens() const { return answer_tokens_; }  ///< in all conversations in use
 
  private:
   PackedBatch pack(const std::vector<std::vector<size_t>>& rows) const;
-  /// Inputs that conversation i takes.
+  /// Returns the number of inputs that conversation i takes in a row.
   int64_t size(size_t i) const { return std::ssize(all_[i].ids) - 1; }
 
   std::vector<ChatTokens> all_;

@@ -117,16 +117,15 @@ const ChatTemplate& chat_template(const std::string& name) {
 }
 
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer) {
-  const std::string jinja = folder + "/chat_template.jinja",
-                    config = folder + "/tokenizer_config.json";
   std::string text, path;
-  if (std::filesystem::exists(jinja)) {
-    text = read_file(path = jinja);
-  } else if (std::filesystem::exists(config)) {
-    const auto json = gradus::internal::parse_json("tokenizer_config.json", read_file(config));
-    const auto found = json.is_object() ? json.find("chat_template") : json.end();
-    if (found != json.end() && found->is_string()) text = found->get<std::string>(), path = config;
-  }
+  for (const char* file : {"/text.json", "/tokenizer_config.json"})
+    if (const std::string at = folder + file; std::filesystem::exists(at)) {
+      const auto json = gradus::internal::parse_json((at + ": the file").c_str(), read_file(at));
+      const auto found = json.is_object() ? json.find("chat_template") : json.end();
+      if (found != json.end() && found->is_string()) text = found->get<std::string>(), path = at;
+    }
+  if (const std::string at = folder + "/chat_template.jinja"; std::filesystem::exists(at))
+    text = read_file(path = at);
   if (!path.empty()) {
     const ChatTemplate* form = template_of(text);
     check(form, path, ": expected a chat template of the form chatml, llama2, llama3 or mistral");

@@ -9,9 +9,9 @@
 namespace gradus::models {
 
 /// Reads CIFAR-10's binary version from a folder: data_batch_1.bin to data_batch_5.bin for
-/// training, test_batch.bin for testing. A record is a label byte and 3 x 32 x 32 bytes: red,
-/// green, blue. Class names come from batches.meta.txt; if it is missing, they are the usual ones,
-/// airplane to truck. Throws Error naming the file, and the byte where it is damaged.
+/// training, and test_batch.bin for testing. A record is a label byte and 3 x 32 x 32 bytes: red,
+/// green, blue. Class names come from batches.meta.txt. If that file is missing, they are the usual
+/// names, from airplane to truck. Throws Error naming the file and, if it is damaged, the byte.
 ImageSplit read_cifar10(const std::string& folder);
 
 }  // namespace gradus::models

@@ -1,5 +1,5 @@
 #pragma once
-// Files, plain or compressed with gzip. For the library's own use: no public header includes this.
+// Plain files and files compressed with gzip. Internal: no public header includes this file.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,19 +10,21 @@
 
 namespace gradus::internal {
 
-/// A file read sequentially, decompressed on the fly if its first two bytes are gzip's (RFC 1952;
-/// consecutive members are concatenated). Errors open with `context` and name the byte of the
-/// compressed file at which decompression fails.
+/// A file that is read sequentially. It is decompressed on the fly if its first two bytes are
+/// gzip's (RFC 1952; consecutive members are concatenated). Errors open with `context`. If
+/// decompression fails, they name the byte of the compressed file.
 class PackedFile {
  public:
   PackedFile(std::string context, const std::string& path);
   ~PackedFile();
 
   bool is_packed() const { return inflater_ != nullptr; }
-  /// Total number of bytes that read() returns; for a compressed file, an upper bound of it.
+  /// Returns the number of bytes that read() returns in total. For a compressed file this is an
+  /// upper bound.
   uint64_t most() const;
-  /// Reads n bytes, fewer only at the end of the file, and returns how many. At the end of a
-  /// compressed file, the checksums have been verified and nothing follows them.
+  /// Reads n bytes, or fewer at the end of the file, and returns the number of bytes read. When a
+  /// compressed file has been read to its end, its checksums have been verified, and nothing
+  /// follows them.
   size_t read(void* to, size_t n);
 
  private:
@@ -34,7 +36,7 @@ class PackedFile {
   std::unique_ptr<Inflater> inflater_;  // null for a plain file
 };
 
-/// `path`, or `path`.gz if only that exists.
+/// Returns `path`, or `path`.gz if only that file exists.
 std::string plain_or_packed(const std::string& path);
 
 }  // namespace gradus::internal

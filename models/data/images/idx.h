@@ -1,5 +1,6 @@
 #pragma once
-// IDX files: the format of MNIST and its relatives (LeCun, Cortes, Burges, "The MNIST database").
+// IDX files: the format of MNIST and similar data sets (LeCun, Cortes, Burges, "The MNIST
+// database").
 
 #include <string>
 
@@ -8,26 +9,27 @@
 
 namespace gradus::models {
 
-/// Reads the bytes of an IDX file (type 0x08, unsigned bytes; one to four axes) as a tensor of the
-/// file's shape: values from 0 to 255, unscaled, in the given dtype.
+/// Reads the bytes of an IDX file as a tensor with the shape stored in the file. The file must have
+/// type 0x08 (unsigned bytes) and one to four axes. Values are from 0 to 255, not scaled, in the
+/// given dtype. Examples:
 ///   const Tensor images = read_idx("train-images-idx3-ubyte") / 255;          // (60000, 28, 28)
 ///   const Tensor labels = read_idx("train-labels-idx1-ubyte", int64);         // (60000)
-/// Decompresses gzip files; reads `path`.gz if `path` does not exist. Throws Error naming the file
-/// and the byte where it is damaged. A damaged header cannot make it allocate more values than a
-/// file of this size can hold.
+/// gzip files are decompressed. If `path` does not exist, `path`.gz is read. Throws Error naming
+/// the file and, if it is damaged, the byte. A damaged header cannot make this allocate more values
+/// than a file of its size can hold.
 Tensor read_idx(const std::string& path, Dtype dtype = float32);
 
 /// Reads images (n, height, width) of one channel and labels (n) from two IDX files, plain or
-/// compressed. Throws Error as read_idx does, if the numbers of images and labels differ, and,
-/// naming the byte, on a label that is not below `classes`.
+/// compressed. Throws the errors of read_idx. Also throws Error if the numbers of images and labels
+/// differ, and on a label that is not below `classes`; the message then names the byte.
 ImageData read_idx_images(const std::string& images, const std::string& labels,
                           int64_t classes = 10);
 
-/// Reads MNIST, or a data set with the same file names (Fashion-MNIST, KMNIST), from a folder:
-/// train-images-idx3-ubyte and train-labels-idx1-ubyte, plain or .gz, for training, and the same
-/// two names with t10k- for testing. If only one of these pairs exists, its first four fifths
-/// become the training data and the rest the test data: for t10k alone, 8,000 and 2,000 digits.
-/// Classes are named 0 to 9.
+/// Reads MNIST, or a data set with the same file names (Fashion-MNIST, KMNIST), from a folder.
+/// Training data are in train-images-idx3-ubyte and train-labels-idx1-ubyte, plain or .gz. Test
+/// data are in files with t10k- instead of train-. If only one of these pairs exists, its first
+/// four fifths become the training data and the rest the test data: for example, t10k alone gives
+/// 8,000 and 2,000 digits. Classes are named 0 to 9.
 ImageSplit read_mnist(const std::string& folder);
 
 }  // namespace gradus::models

@@ -1,5 +1,5 @@
 #pragma once
-// PNG files, by libpng.
+// Reads and writes PNG files with libpng.
 
 #include <string>
 
@@ -7,14 +7,15 @@
 
 namespace gradus::models {
 
-/// Reads a PNG file: one channel if it is grey, else three (red, green, blue). Palettes are
-/// resolved, samples widened or narrowed to 8 bits, interlaced rows put in order, and transparent
-/// pixels blended with white. Samples are sRGB: 8-bit samples without another colour space in the
-/// file, such as those of write_png, are kept exactly. Throws Error naming the file if it is not a
-/// PNG, is damaged, or declares more than 2^26 pixels or more than a file of its size can hold.
+/// Reads a PNG file. The result has one channel if the file is grey, else three (red, green, blue).
+/// Palettes are resolved, samples converted to 8 bits, interlaced rows put in order, and
+/// transparent pixels blended with white. Samples are returned in sRGB: 8-bit samples of a file
+/// that declares no other colour space (for example one from write_png) are unchanged. Throws Error
+/// naming the file if it is not a PNG file, if it is damaged, or if it declares more than 2^26
+/// pixels or more than a file of its size can hold.
 ImageBytes read_png(const std::string& path);
 
-/// Writes a PNG file with 8 bits per sample, grey or RGB, atomically as write_file_atomically does.
+/// Writes a PNG file with 8 bits per sample, grey or RGB, atomically like write_file_atomically.
 /// Throws Error unless the picture has 1 or 3 channels, 1 to 2^26 pixels, and one byte per channel
 /// and pixel.
 void write_png(const std::string& path, const ImageBytes& image);

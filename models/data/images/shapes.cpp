@@ -177,6 +177,12 @@ ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options) 
           std::move(captions)};
 }
 
+std::optional<ShapeLook> shape_of_class(const std::string& name) {
+  for (int64_t id = 0; id < classes; ++id)
+    if (name_of_class(id) == name) return ShapeLook{kind_names[kind_of({id})], colour_of({id}).rgb};
+  return {};
+}
+
 std::string swapped_caption(const std::string& caption) {
   for (size_t i = 0; i < relations.size(); ++i) {
     const std::string relation = std::string(" ") + relations[i] + ' ';

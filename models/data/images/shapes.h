@@ -1,7 +1,9 @@
 #pragma once
 // Synthetic pictures of coloured shapes, with captions.
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,36 +13,48 @@ namespace gradus::models {
 
 struct ShapesOptions {
   int64_t size = 32;                       ///< height and width in pixels, 20 to 1024
-  int64_t min_shapes = 1, max_shapes = 2;  ///< shapes per picture, 1 or 2; both equally likely
-  double noise = 0.03;                     ///< from 0 to 1: the largest random change of a value
-  uint64_t seed = 0;                       ///< each seed draws different pictures
+  int64_t min_shapes = 1, max_shapes = 2;  ///< shapes per picture, 1 or 2; all numbers equally
+                                           ///< likely
+  double noise = 0.03;                     ///< from 0 to 1: largest random change of a value
+  uint64_t seed = 0;                       ///< another seed gives other pictures
 };
 
-/// Pictures (N, 3, size, size) with a true caption each. The label is the shape and colour that the
-/// caption names first.
+/// Pictures (N, 3, size, size), each with a true caption. The label of a picture is the shape and
+/// colour that its caption names first.
 struct ShapeImages {
   ImageData images;                   ///< with labels
   std::vector<std::string> captions;  ///< one per picture
 };
 
-/// Draws pictures first ... first + n - 1 of an endless sequence. Each is a function of the options
-/// and its number alone, so pictures with other numbers can serve as test data.
+/// Draws pictures first ... first + n - 1 of an endless sequence. A picture depends only on the
+/// options and its number, so pictures with other numbers can serve as test data. Example:
 ///   const auto train = draw_shapes(0, 20000), test = draw_shapes(20000, 1000);
 /// Shapes are circles, squares, triangles, crosses and diamonds in seven colours on a dark
-/// background, at any position; their size is a quarter to two fifths of the picture's. A
-/// caption reads "a red circle", or for two shapes, which differ in shape or colour, "a red circle
-/// above a blue square" (or "below", "left of", "right of"). Two shapes never touch, and are at
-/// least twice as far apart along the caption's axis as along the other. Either shape is named
-/// first equally often: "a blue square below a red circle" describes the same picture. Throws Error
-/// unless first >= 0, the options are in range and the pictures take at most 16 GB.
+/// background, at any position. Their size is a quarter to two fifths of the picture's. The caption
+/// of one shape is, for example, "a red circle". Two shapes in a picture differ in shape or colour.
+/// Their caption is, for example, "a red circle above a blue square"; other relations are "below",
+/// "left of" and "right of". Two shapes never touch, and are at least twice as far apart along the
+/// caption's axis as along the other axis. Each of the two is named first equally often: "a blue
+/// square below a red circle" describes the same picture. Throws Error unless first >= 0, the
+/// options are in range and the pictures take at most 16 GB.
 ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options = {});
 
-/// The caption of the same picture that names the other shape first: "a blue square below a red
-/// circle" for "a red circle above a blue square". Returns a caption of one shape unchanged.
+/// The form and colour of a class of drawn shapes.
+struct ShapeLook {
+  std::string form;           ///< circle, square, triangle, cross or diamond
+  std::array<double, 3> rgb;  ///< red, green and blue from 0 to 1
+};
+/// Returns the form and colour of the class with this name, for example "red circle". Returns
+/// nothing if the name is not of such a class.
+std::optional<ShapeLook> shape_of_class(const std::string& name);
+
+/// Returns the caption of the same picture that names the other shape first, for example "a blue
+/// square below a red circle" for "a red circle above a blue square". Returns a caption of one
+/// shape unchanged.
 std::string swapped_caption(const std::string& caption);
 
-/// All distinct captions that draw_shapes can produce with these options: 35 with one shape (5
-/// shapes in 7 colours), 4,760 with two (35 * 34 pairs in 4 relations).
+/// Returns all distinct captions of draw_shapes with these options: 35 with one shape (5 shapes in
+/// 7 colours), 4,760 with two shapes (35 * 34 pairs in 4 relations).
 std::vector<std::string> shape_captions(const ShapesOptions& options = {});
 
 }  // namespace gradus::models

@@ -1,6 +1,6 @@
 #pragma once
-// Span corruption: removes spans of a text, which the model learns to write. A special token, a
-// sentinel, marks each gap.
+// Span corruption: removes spans of tokens from a text, and the model learns to write them. A
+// special token, called sentinel, marks each gap.
 
 #include <cstdint>
 #include <vector>
@@ -12,28 +12,29 @@ namespace gradus::models {
 struct CorruptSpansOptions {
   double rate = 0.15;          ///< fraction of the tokens to remove
   double mean_span = 3;        ///< mean length of the removed spans, in tokens
-  int64_t first_sentinel = 0;  ///< id of the first gap's sentinel; later gaps use the ids after it
-  int64_t sentinels = 100;  ///< number of sentinel ids; one more than gaps is needed, for the end
+  int64_t first_sentinel = 0;  ///< id of the first gap's sentinel; later gaps use the next ids
+  int64_t sentinels = 100;     ///< number of sentinel ids; one per gap and one for the end
 };
 
-/// A training pair of T5: the encoder reads `source`, the decoder learns to write `target`.
+/// A training pair for T5: the encoder reads `source`, and the decoder learns to write `target`.
 struct CorruptedSpans {
   std::vector<int64_t> source;  ///< the tokens, each span replaced by its sentinel
   std::vector<int64_t> target;  ///< sentinel, span, sentinel, span, ..., and one more sentinel
 };
 
-/// How many spans and tokens corrupt_spans removes.
+/// The numbers of spans and tokens that corrupt_spans removes.
 struct SpanCounts {
-  int64_t spans, taken;  ///< spans removed, tokens removed
+  int64_t spans, taken;  ///< number of spans and of tokens removed
 };
-/// The counts for a sequence of n tokens. Throws Error if n < 2 or the options are out of range.
+/// Returns the counts for a sequence of n tokens. Throws Error if n < 2 or if options are out of
+/// range.
 SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options);
 
-/// Span corruption: Raffel et al. 2020, arXiv 1910.10683, section 3.1.4. Removes round(rate n) of n
-/// tokens, at least 1 and at most n - 1, in round(removed / mean_span) spans, at least 1. Lengths
-/// and positions are drawn uniformly from all arrangements without empty spans and with at least
-/// one token kept between any two spans. (T5's own code always removes a span at the end; a line
-/// that loses a single span would then always lose its end.) A pure function of its arguments.
+/// Removes round(rate n) of n tokens, at least 1 and at most n - 1, in round(removed / mean_span)
+/// spans, at least 1. Raffel et al. 2020, arXiv 1910.10683, section 3.1.4. Lengths and positions
+/// are drawn uniformly from all arrangements without empty spans and with at least one token kept
+/// between any two spans. (T5's own code always removes a span at the end. A line from which one
+/// span is removed would then always lose its end.) The result depends only on the arguments.
 /// Throws Error on fewer than 2 tokens, on a token that is a sentinel, and on too few sentinels.
 CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
                              RandomKey key);

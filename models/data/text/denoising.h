@@ -1,5 +1,5 @@
 #pragma once
-// Pre-training without labels: the model writes the spans removed from a text.
+// Pre-training without labels: the model learns to write the spans removed from a text.
 
 #include <cstdint>
 #include <string>
@@ -11,50 +11,51 @@
 namespace gradus::models {
 
 struct DenoisingOptions {
-  int64_t length = 128;     ///< maximum tokens per sequence
+  int64_t length = 128;     ///< maximum number of tokens per sequence
   double rate = 0.15;       ///< fraction of a sequence's tokens to remove
   double mean_span = 3;     ///< mean length of the removed spans, in tokens
-  double validation = 0.1;  ///< fraction of the sequences held out; at least one if above 0
-  uint64_t seed = 0;        ///< selects the sequences held out
+  double validation = 0.1;  ///< fraction of the sequences held out; at least one if > 0
+  uint64_t seed = 0;        ///< determines which sequences are held out
 };
 
-/// Lines of a text with spans removed (corrupt_spans.h): in the source, a sentinel replaces each
-/// span; the target lists the spans, each after its sentinel, and ends with one more sentinel.
-/// random_batch() draws new spans for each batch; pairs() removes the same ones on every call.
+/// Lines of a text with spans removed (corrupt_spans.h). In the source, a sentinel replaces each
+/// span. The target lists the spans, each after its sentinel, and ends with one more sentinel.
+/// random_batch() draws new spans for each batch; pairs() removes the same spans on every call.
 ///
-/// A sequence is a line or, if a line has more than `length` tokens, one of the equal pieces that
-/// it is cut into. Repeated sequences are dropped, so that none is in both splits.
+/// A sequence is a line, or one of the equal pieces into which a line with more than `length`
+/// tokens is divided. Repeated sequences are dropped, so that no sequence is in both splits.
 class DenoisingData : public PairSource {
  public:
   /// Statistics of the text.
   struct Report {
-    int64_t train = 0, validation = 0;  ///< sequences in each split
-    int64_t too_short = 0;  ///< dropped for having a single token; empty lines do not count
-    int64_t repeated = 0;   ///< dropped because equal to an earlier one
-    int64_t tokens = 0, unknown = 0;  ///< tokens in the sequences kept; [UNK] among them
+    int64_t train = 0, validation = 0;  ///< number of sequences in each split
+    int64_t too_short = 0;  ///< sequences dropped because they have one token; empty lines do not
+                            ///< count
+    int64_t repeated = 0;   ///< sequences dropped because they equal an earlier one
+    int64_t tokens = 0, unknown = 0;  ///< tokens in the remaining sequences; [UNK] among them
     int64_t longest_target = 0;       ///< length of the longest target, in tokens
   };
 
-  /// Special tokens for the tokenizer: [PAD], [UNK], [START], [END] and as many sentinels [X0],
-  /// [X1], ... as sequences of options.length tokens need.
+  /// Returns the special tokens that the tokenizer needs: [PAD], [UNK], [START], [END] and
+  /// sentinels [X0], [X1], ..., as many as sequences of options.length tokens need.
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
-  /// The tokenizer needs [PAD], [START], [END] and sentinels with consecutive ids. Throws Error if
-  /// one is missing, if no training sequence is left, or, naming the line, if the tokenizer rejects
-  /// one.
+  /// Encodes the text. The tokenizer needs [PAD], [START], [END] and sentinels with consecutive
+  /// ids. Throws Error if one is missing, if no training sequence is left, or if the tokenizer
+  /// rejects a line; the message then names the line.
   DenoisingData(const std::string& text, const Tokenizer& tokenizer,
                 const DenoisingOptions& options = {});
 
   const Report& report() const { return report_; }  ///< of the whole text
-  /// Number of sequences in a split.
+  /// Returns the number of sequences in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(sequences(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Sequence i of a split, uncorrupted.
+  /// Returns sequence i of a split, without corruption.
   std::vector<int64_t> sequence(Split split, int64_t i) const;
 
  private:
   struct Range {
-    int64_t begin, end;  // in tokens_
+    int64_t begin, end;  // indices in tokens_
   };
   std::vector<Range> read(const std::string& text, const Tokenizer& tokenizer, int64_t length);
   TokenPair pair(Split split, int64_t i, RandomKey key) const override;

@@ -191,8 +191,8 @@ void MaskedPairs::prepare(SplitData& data, Split split) const {
       !data.starts.empty() && (data.documents.size() > 1 || data.starts.size() >= 2);
   check(enough, "MaskedPairs: too little text to ", split == Split::train ? "train" : "validate",
         ": ", data.documents.size(), " documents, ", data.starts.size(),
-        " segments that another one follows, where ",
-        "1 in two documents or 2 in one are needed; options.segment cuts lines into segments");
+        " segments that another one follows, where 1 in two documents or 2 in one are needed",
+        options_.segment > 0 ? "" : "; each line is a segment, an empty line ends a document");
   for (int64_t d = 0; d < std::ssize(data.documents); ++d) {
     const Range& document = data.documents[static_cast<size_t>(d)];
     for (int64_t first = document.first; first + 1 < document.last;) {

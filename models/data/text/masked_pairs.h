@@ -1,5 +1,5 @@
 #pragma once
-// BERT's pre-training data: masked tokens and next sentences.
+// Pre-training data for BERT: masked tokens and next sentences.
 
 #include <cstdint>
 #include <string>
@@ -15,68 +15,71 @@ namespace internal {
 class Draws;
 }
 
-/// N examples of T tokens: [CLS] A [SEP] B [SEP], then [PAD], where A and B are passages of text.
+/// N examples of T tokens: [CLS] A [SEP] B [SEP], then [PAD]. A and B are passages of text.
 struct MaskedBatch {
   Tensor ids;       ///< (N, T) int64
   Tensor segments;  ///< (N, T) int64: 0 up to the first [SEP], 1 up to the second, then 0
   Tensor mask;      ///< (N, T) bool: false at [PAD]
   Tensor targets;   ///< (N, T) int64: the original token where it is predicted, else -100
-  Tensor is_next;   ///< (N) int64: 1 if B follows A in the text, 0 if it is from elsewhere
+  Tensor is_next;   ///< (N) int64: 1 if B follows A in the text, 0 if B is from elsewhere
 };
 
 struct MaskedPairsOptions {
-  int64_t length = 128;  ///< tokens per example, T
-  int64_t segment = 0;   ///< maximum tokens per segment; 0: each line of the text is a segment
+  int64_t length = 128;  ///< T, the number of tokens per example
+  int64_t segment = 0;   ///< maximum tokens per segment; 0: each line is a segment
   double rate = 0.15;    ///< fraction of the tokens of A and B to predict
   double masked = 0.8;   ///< fraction of the predicted tokens that become [MASK]
-  double random = 0.1;  ///< fraction of the predicted tokens that become random ones; the rest stay
-  double validation = 0.1;  ///< fraction of the text, at its end, held out
+  double random = 0.1;   ///< fraction of the predicted tokens that become random tokens; the rest
+                         ///< stay unchanged
+  double validation = 0.1;  ///< fraction of the text that is held out, at its end
 };
 
-/// Masked tokens and next sentences: Devlin et al. 2019, arXiv 1810.04805, sections 3.1 and A.1.
+/// Pre-training with masked tokens and next sentences: Devlin et al. 2019, arXiv 1810.04805,
+/// sections 3.1 and A.1.
 ///
-/// Empty lines divide a text into documents. A document consists of segments: equal pieces of at
-/// most `segment` tokens or, if that is 0, its lines, of which those longer than (T - 3) / 2 tokens
-/// are cut into equal pieces. (3 of an example's T tokens are special.) A is as many consecutive
-/// segments as fit half an example, at least one. B starts with the segment after A or, in half of
-/// the examples, with one from another document (from elsewhere in the same document if the split
-/// has only one), and continues until the example is full. round(rate n) of the n ordinary tokens
-/// of A and B are predicted, at least one. The two splits share no segment.
+/// Empty lines divide a text into documents. A document consists of segments. If `segment` is above
+/// 0, segments are equal pieces of at most `segment` tokens. Otherwise each line is a segment, and
+/// lines of more than (T - 3) / 2 tokens are divided into equal pieces. (Three tokens of an example
+/// are special.) A is as many consecutive segments as fit half an example, at least one. In half of
+/// the examples, B starts with the segment after A. In the other half, B starts with a segment of
+/// another document or, if the split has only one document, with a segment from elsewhere in it. B
+/// continues until the example is full. round(rate n) of the n ordinary tokens of A and B are
+/// predicted, at least one. The two splits share no segment.
 class MaskedPairs {
  public:
   /// Statistics of the text.
   struct Report {
-    int64_t documents = 0, segments = 0, tokens = 0;  ///< of the whole text
+    int64_t documents = 0, segments = 0, tokens = 0;  ///< in the whole text
     int64_t unknown = 0;                              ///< tokens that are [UNK]
-    int64_t lone = 0;  ///< documents of one segment, which only supply a B that does not follow A
-    int64_t train_tokens = 0, validation_tokens = 0;  ///< of each split
+    int64_t lone = 0;  ///< documents of one segment, used only as a B that does not follow A
+    int64_t train_tokens = 0, validation_tokens = 0;  ///< tokens in each split
   };
 
-  /// The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out end of the text starts at the
-  /// nearest document boundary, or within a document if the boundary would make the held-out
-  /// fraction less than half or more than twice options.validation. Throws Error if a special token
-  /// is missing, if the tokenizer rejects a line (naming it), and if a split has too few segments
+  /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out part starts
+  /// at the nearest document boundary. If this would make it less than half or more than twice
+  /// options.validation, it starts within a document. Throws Error if a special token is missing,
+  /// if the tokenizer rejects a line (the message names it), and if a split has too few segments
   /// for both kinds of pairs.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 
   const Report& report() const { return report_; }  ///< of the whole text
-  /// `batch` examples that begin at random segments of a split: a function of (seed, step, index)
-  /// alone, with TextData::random_batch's limits.
+  /// Returns `batch` examples that begin at random segments of a split. They depend only on (seed,
+  /// step, index). The limits of the arguments are those of TextData::random_batch.
   MaskedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
-  /// Examples first, first + 1, ..., at most `batch`, of a pass through the whole split, document
-  /// after document. Pairs and masks are the same on every call.
+  /// Returns examples first, first + 1, ..., at most `batch`, of a pass through the whole split,
+  /// one document after another. Pairs and masks are the same on every call.
   MaskedBatch examples(Split split, int64_t first, int64_t batch) const;
-  /// Number of examples in a pass through a split.
+  /// Returns the number of examples in a pass through a split.
   int64_t num_examples(Split split) const { return std::ssize(of(split).examples); }
 
  private:
   struct Segment {
-    int64_t begin, end;  // in tokens_
+    int64_t begin, end;  // indices in tokens_
   };
   struct Range {
-    int64_t first, last;  // a document, or a part of one: the segments from first to last - 1
+    int64_t first, last;  // segments first ... last - 1: a document or a part of one
   };
   struct Example {
     int64_t document, first;  // A begins with segment `first` of this document
@@ -84,8 +87,8 @@ class MaskedPairs {
   };
   struct SplitData {
     std::vector<Range> documents;
-    std::vector<Example> starts;    // one for each segment that has a successor in its document
-    std::vector<Example> examples;  // of a pass through the whole split
+    std::vector<Example> starts;    // one per segment that has a successor in its document
+    std::vector<Example> examples;  // examples of a pass through the whole split
   };
   const SplitData& of(Split split) const { return split == Split::train ? train_ : validation_; }
   void read(const std::string& text, const Tokenizer& tokenizer);

@@ -1,5 +1,5 @@
 #pragma once
-// Batches of token sequence pairs, for a model that reads one sequence and writes the other.
+// Batches of pairs of token sequences, for a model that reads one sequence and writes the other.
 
 #include <cstdint>
 #include <span>
@@ -12,8 +12,9 @@
 
 namespace gradus::models {
 
-/// Pairs x, y of token sequences, padded to the longest in the batch: S is the length of the
-/// longest x; T is that of the longest y plus one, for [START] or [END]. All tensors are int64.
+/// Pairs x, y of token sequences, padded to the longest in the batch. S is the length of the
+/// longest x. T is the length of the longest y plus one, for [START] or [END]. All tensors are
+/// int64.
 struct PairBatch {
   Tensor source;          ///< (B, S): x, then [PAD]
   Tensor source_lengths;  ///< (B): length of each x, 1 to S
@@ -21,20 +22,21 @@ struct PairBatch {
   Tensor targets;         ///< (B, T): y [END], then -100, which cross_entropy ignores
 };
 
-/// A source of PairBatches; some of the pairs are held out for validation.
+/// A source of PairBatch objects. Some of its pairs are held out for validation.
 class PairSource {
  public:
   virtual ~PairSource() = default;
-  /// Number of pairs in a split.
+  /// Returns the number of pairs in a split.
   virtual int64_t num_pairs(Split split) const = 0;
-  /// Length of the longest target, in tokens.
+  /// Returns the length of the longest target, in tokens.
   virtual int64_t longest_target() const = 0;
 
-  /// `batch` random pairs of a split: a function of (seed, step, index) alone, with
-  /// TextData::random_batch's limits.
+  /// Returns `batch` random pairs of a split. They depend only on (seed, step, index). The limits
+  /// of the arguments are those of TextData::random_batch.
   PairBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                          int64_t index = 0) const;
-  /// Pairs first, first + 1, ..., at most `batch`, in the split's order; the same on every call.
+  /// Returns pairs first, first + 1, ..., at most `batch`, in the split's order. They are the same
+  /// on every call.
   PairBatch pairs(Split split, int64_t first, int64_t batch) const;
 
  protected:
@@ -42,15 +44,15 @@ class PairSource {
   struct TokenPair {
     std::vector<int64_t> source, target;  ///< without [START] and [END]
   };
-  /// The source tokenizer needs [PAD], the target tokenizer [PAD], [START] and [END]. Errors open
-  /// with `name`.
+  /// The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START] and [END]. Errors
+  /// open with `name`.
   PairSource(const char* name, const Tokenizer& source, const Tokenizer& target);
-  /// Pair i of a split; any randomness comes from `key`.
+  /// Returns pair i of a split. All randomness comes from `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;
 
-  /// Returns which sequences to hold out: a random round(share n) of the n distinct ones, with all
-  /// their repeats; at least one if n > 1 and share > 0. Does not depend on the order of the
-  /// sequences. Throws Error unless the share is in [0, 1).
+  /// Returns which sequences to hold out: round(share n) of the n distinct sequences, chosen at
+  /// random, with all their repeats. It is at least one if n > 1 and share > 0. The choice does not
+  /// depend on the order of the sequences. Throws Error unless the share is in [0, 1).
   std::vector<bool> held_out(const std::vector<std::span<const int32_t>>& sequences, double share,
                              uint64_t seed) const;
 

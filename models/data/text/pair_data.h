@@ -1,5 +1,5 @@
 #pragma once
-// Pairs of texts as training data, for a model that reads one text and writes the other.
+// Pairs of texts as training data for a model that reads one text and writes the other.
 
 #include <cstdint>
 #include <vector>
@@ -10,48 +10,49 @@
 namespace gradus::models {
 
 struct PairDataOptions {
-  int64_t max_source = 256;  ///< maximum tokens of a source; pairs with a longer one are left out
-  int64_t max_target = 256;  ///< likewise of a target, without [START] and [END]
-  double validation = 0.1;   ///< fraction of distinct sources held out; at least one if above 0
-  uint64_t seed = 0;         ///< selects the sources held out
+  int64_t max_source = 256;  ///< maximum tokens of a source; longer ones leave out their pair
+  int64_t max_target = 256;  ///< maximum tokens of a target, without [START] and [END]
+  double validation = 0.1;   ///< fraction of distinct sources held out; at least one if > 0
+  uint64_t seed = 0;         ///< determines which sources are held out
 };
 
-/// Encoded pairs, some of them held out. No source is in both splits, as text or as tokens
-/// (lower-casing and [UNK] can make distinct texts equal).
+/// Encoded pairs, some of them held out. No source is in both splits, neither as text nor as
+/// tokens. (Lower-casing and [UNK] can make distinct texts equal as tokens.)
 class PairData : public PairSource {
  public:
   /// Counts of the pairs in use and of those left out.
   struct Report {
-    int64_t train = 0, validation = 0;  ///< pairs in each split
-    int64_t too_long = 0;               ///< left out because over max_source or max_target
-    int64_t empty = 0;                  ///< left out because a side has no tokens
-    int64_t held_out = 0;               ///< left out of training because the source is held out
+    int64_t train = 0, validation = 0;  ///< number of pairs in each split
+    int64_t too_long = 0;               ///< pairs left out because a side is too long
+    int64_t empty = 0;                  ///< pairs left out because a side has no tokens
+    int64_t held_out = 0;               ///< pairs left out of training because their source is held
+                                        ///< out
     int64_t source_tokens = 0, target_tokens = 0;      ///< tokens in the pairs in use
     int64_t unknown_sources = 0, unknown_targets = 0;  ///< [UNK] among these tokens
     int64_t longest_source = 0, longest_target = 0;    ///< in tokens
   };
 
-  /// The source tokenizer needs [PAD]; the target tokenizer [PAD], [START] and [END]. Throws Error
-  /// if one is missing, if no training pair is left, or, naming the pair, if a tokenizer rejects
-  /// one.
+  /// Encodes the pairs. The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START]
+  /// and [END]. Throws Error if one is missing, if no training pair is left, or if a tokenizer
+  /// rejects a pair; the message then names the pair.
   PairData(const std::vector<TextPair>& pairs, const Tokenizer& source, const Tokenizer& target,
            const PairDataOptions& options = {});
-  /// Takes pairs already split: training pairs whose source is also in `validation` are left out
-  /// and counted in Report::held_out. Ignores options.validation and options.seed.
+  /// Takes pairs that are already split. Training pairs with a source that is also in `validation`
+  /// are left out and counted in Report::held_out. options.validation and options.seed are ignored.
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
   const Report& report() const { return report_; }  ///< of all pairs given
-  /// Number of pairs in a split.
+  /// Returns the number of pairs in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Index that pair i of a split has in the list given to the constructor (in its split's list if
-  /// two were given).
+  /// Returns the index of pair i of a split in the list given to the constructor, or in the split's
+  /// own list if two were given.
   int64_t original(Split split, int64_t i) const;
 
  private:
   struct Entry {
-    int64_t source, target, end;  // in tokens_: begin of the source, begin and end of the target
+    int64_t source, target, end;  // indices in tokens_: begin of source, begin and end of target
     int64_t original;
   };
   TokenPair pair(Split split, int64_t i, RandomKey key) const override;

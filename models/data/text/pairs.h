@@ -1,5 +1,5 @@
 #pragma once
-// Pairs of texts: a sentence and its translation, a question and its answer.
+// Pairs of texts, for example a sentence and its translation, or a question and its answer.
 
 #include <cstdint>
 #include <map>
@@ -8,33 +8,33 @@
 
 namespace gradus::models {
 
-/// A text and the text that a model should write for it.
+/// A text, and the text that a model should write for it.
 struct TextPair {
   std::string source, target;  ///< UTF-8
   bool operator==(const TextPair&) const = default;
 };
 
 struct ReadPairsOptions {
-  bool skip_bad = false;  ///< skips and counts bad lines instead of throwing Error
+  bool skip_bad = false;  ///< skip and count bad lines instead of throwing Error
 };
 
-/// Content of a file of pairs.
+/// The content of a file of pairs.
 struct PairFile {
   std::vector<TextPair> pairs;  ///< in the order of the file
-  int64_t lines = 0;            ///< lines in the file, skipped ones included
+  int64_t lines = 0;            ///< number of lines in the file, including skipped ones
   /// Lines skipped for one reason.
   struct Skipped {
     int64_t lines = 0;  ///< number of lines
-    int64_t first = 0;  ///< number of the first one, counted from 1
+    int64_t first = 0;  ///< number of the first such line, counted from 1
   };
   std::map<std::string, Skipped> skipped;  ///< by reason: "invalid UTF-8", "no tab", ...
 };
 
 /// Reads a file of pairs, one per line: source, tab, target. Anything after a second tab is ignored
-/// (collections such as Tatoeba's put the author there). Lines end with LF or CR LF, the last one
-/// with or without; a byte order mark is skipped. Leading and trailing spaces are kept. Throws
-/// Error, naming the file and the line, on a line without a tab, with an empty or blank side, or
-/// that is not UTF-8, unless skip_bad is set.
+/// (Tatoeba, for example, has the author there). Lines end with LF or CR LF, which may be missing
+/// after the last line. A byte order mark is skipped. Leading and trailing spaces are kept. Unless
+/// skip_bad is set, throws Error, naming the file and the line, on a line without a tab, with an
+/// empty or blank side, or that is not UTF-8.
 PairFile read_pairs(const std::string& path, const ReadPairsOptions& options = {});
 
 }  // namespace gradus::models

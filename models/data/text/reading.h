@@ -1,6 +1,6 @@
 #pragma once
-// Reading texts: lines, pieces of equal length, and encoding with errors that say where. For the
-// library's own use: no public header includes this.
+// Reads texts: lines, pieces of equal length, and encoding with errors that name the position.
+// Internal: no public header includes this file.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,15 +25,15 @@ inline std::string_view next_line(std::string_view text, size_t& at) {
   return line;
 }
 
-/// Cuts [begin, begin + n) into as few pieces of at most `most` elements as possible, with lengths
-/// that differ by at most 1, and calls use(first, last) for each piece [first, last).
+/// Divides [begin, begin + n) into as few pieces of at most `most` elements as possible, with
+/// lengths that differ by at most 1. Calls use(first, last) for each piece [first, last).
 template <class Use>
 void for_equal_pieces(int64_t begin, int64_t n, int64_t most, Use&& use) {
   const int64_t pieces = gradus::internal::ceil_div(n, most);
   for (int64_t i = 0; i < pieces; ++i) use(begin + n * i / pieces, begin + n * (i + 1) / pieces);
 }
 
-/// Returns tokenizer.encode(text); the messages of its errors open with `where`.
+/// Returns tokenizer.encode(text). Its error messages are preceded by `where`.
 template <class... Where>
 std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text,
                             const Where&... where) {
@@ -44,7 +44,7 @@ std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text,
   }
 }
 
-/// Lexicographic order of token sequences.
+/// Compares token sequences in lexicographic order.
 struct TokensLess {
   bool operator()(std::span<const int32_t> a, std::span<const int32_t> b) const {
     return std::ranges::lexicographical_compare(a, b);

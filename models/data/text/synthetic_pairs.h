@@ -9,29 +9,31 @@
 
 namespace gradus::models {
 
-/// n dates from 1900 to 2099 (Gregorian calendar), as people write them and in ISO 8601: "Sunday, 3
-/// May 1987" -> "1987-05-03". All sources differ. No form is ambiguous (all-digit dates are
-/// day.month.year, year/month/day or yearmonthday; years have four digits):
+/// Returns n dates from 1900 to 2099 (Gregorian calendar) as people write them, with the same date
+/// in ISO 8601: "Sunday, 3 May 1987" -> "1987-05-03". All sources differ. No form is ambiguous:
+/// dates in digits are day.month.year, year/month/day or yearmonthday, and years have four digits.
+/// The forms are:
 ///   3 May 1987            May 3, 1987           May 3rd, 1987         the 3rd of May 1987
 ///   Sunday, 3 May 1987    Sunday May 3 1987     Sun, 3-May-1987       3-May-1987
 ///   3. May 1987           1987 May 3            MAY 3, 1987           SUN 3 MAY 1987
 ///   sunday, may 3, 1987   3rd may 1987          03.05.1987            1987/05/03
 ///   19870503
 /// (3-May-1987 and SUN 3 MAY 1987 shorten the month to three letters.) Throws Error unless 0 <= n
-/// <= 17 * 73,049: 17 forms of each day.
+/// <= 17 * 73,049, which is 17 forms of each day.
 std::vector<TextPair> date_pairs(int64_t n, uint64_t seed);
 
 struct ReversalOptions {
-  int64_t min_length = 1, max_length = 10;              ///< letters; all lengths are equally likely
+  int64_t min_length = 1, max_length = 10;              ///< number of letters; all lengths are
+                                                        ///< equally likely
   std::string alphabet = "abcdefghijklmnopqrstuvwxyz";  ///< distinct ASCII characters
 };
-/// n strings of random letters and their reversals: "abcd" -> "dcba". All sources differ. Throws
-/// Error if fewer than 2 n distinct strings exist: strings are drawn at random and repeats
-/// discarded, which is slow when n is close to the number that exist.
+/// Returns n strings of random letters with their reversals: "abcd" -> "dcba". All sources differ.
+/// Strings are drawn at random, and repeats are discarded. This is slow if n is close to the number
+/// of distinct strings, so it throws Error if there are fewer than 2 n.
 std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOptions& options = {});
 
-/// n sums of two numbers of at most `digits` digits (1 to 9): "123+45" -> "168". All sources
-/// differ. Throws Error if fewer than n distinct sums exist.
+/// Returns n sums of two numbers of at most `digits` digits (1 to 9): "123+45" -> "168". All
+/// sources differ. Throws Error if there are fewer than n distinct sums.
 std::vector<TextPair> addition_pairs(int64_t n, uint64_t seed, int64_t digits = 3);
 
 }  // namespace gradus::models

@@ -1,5 +1,5 @@
 #pragma once
-// Batches of short texts, such as captions, that a model reads or writes as a whole.
+// Batches of short texts, for example captions, that a model reads or writes as a whole.
 
 #include <string>
 #include <vector>
@@ -9,19 +9,19 @@
 
 namespace gradus::models {
 
-/// Texts as token ids, padded to the longest. Both tensors are int64.
+/// Texts as token ids, padded to the longest text. Both tensors are int64.
 struct TextBatch {
   Tensor ids;      ///< (B, T): [START] text [END], then [PAD]
-  Tensor lengths;  ///< (B): tokens of each text without [PAD], 1 to T; undefined: all T
+  Tensor lengths;  ///< (B): tokens of each text without [PAD], 1 to T; undefined means T
 };
 
-/// Encodes the texts. Throws Error unless there is at least one and the tokenizer has [PAD],
+/// Encodes the texts. Throws Error unless there is at least one text and the tokenizer has [PAD],
 /// [START] and [END].
 TextBatch text_batch(const Tokenizer& tokenizer, const std::vector<std::string>& texts);
 
 namespace detail {
-/// Returns texts.lengths, which may be undefined. Throws Error, opening with `op`, unless ids are
-/// (B, T) int64, not empty, with T at most `context`, and each length is from 1 to T.
+/// Returns texts.lengths, which may be undefined. Throws Error unless ids are (B, T) int64 and not
+/// empty, T is at most `context`, and each length is from 1 to T. The message opens with `op`.
 Tensor checked_lengths(const char* op, const TextBatch& texts, int64_t context);
 }  // namespace detail
 

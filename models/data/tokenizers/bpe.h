@@ -1,5 +1,5 @@
 #pragma once
-// The parts of byte pair encoding. For the library's own use: no public header includes this.
+// The parts of byte pair encoding. Internal: no public header includes this file.
 
 #include <array>
 #include <cstdint>
@@ -15,38 +15,41 @@ namespace gradus::models::internal {
 /// How a byte-level tokenizer splits a text into words.
 enum class WordRule {
   gpt2,
-  digits,  ///< each number's character is a word; between them GPT-2's rule (SmolLM2)
-  llama3,  ///< Llama 3's pattern, whose numbers have at most three characters
-  qwen2,   ///< the same with numbers of one character
+  digits,  ///< each character of a number is a word; otherwise like gpt2 (SmolLM2)
+  llama3,  ///< Llama 3's pattern, in which numbers have at most three characters
+  qwen2,   ///< Llama 3's pattern with numbers of one character
 };
-/// End of the word that begins at text[at] by the rule; `at` must be below text.size().
+/// Returns the end of the word that begins at text[at] according to the rule. `at` must be below
+/// text.size().
 size_t end_of_word(std::string_view text, size_t at, WordRule rule = WordRule::gpt2);
-/// Llama 3's and Qwen 2's patterns, as their tokenizer.json have them.
+/// The patterns of Llama 3 and Qwen 2, as written in their tokenizer.json.
 extern const char* const llama3_pattern;
 extern const char* const qwen2_pattern;
 
-/// The bytes in the order of their ids in GPT-2's vocabulary: first the printable characters of
-/// Latin-1 (! to ~, 0xa1 to 0xac, 0xae to 0xff), then the others.
+/// Returns the bytes in the order of their ids in GPT-2's vocabulary: first the printable
+/// characters of Latin-1 (! to ~, 0xa1 to 0xac, 0xae to 0xff), then all others.
 const std::array<uint8_t, 256>& bytes_in_order();
 
-/// Writes bytes as GPT-2's files do, one character per byte: printable bytes as the character of
-/// that code point, the others as U+0100, U+0101, ... (a space is U+0120).
+/// Returns bytes as GPT-2's files write them, one character per byte. A printable byte becomes the
+/// character with that code point. The others become U+0100, U+0101, ...; for example, a space
+/// becomes U+0120.
 std::string bytes_to_unicode(std::string_view bytes);
-/// The inverse of bytes_to_unicode(); empty if a character stands for no byte.
+/// Returns the inverse of bytes_to_unicode(), or an empty string if a character stands for no byte.
 std::string unicode_to_bytes(std::string_view text);
 
 inline uint64_t pair_key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
 }
 
-/// Merges the units of words, one word at a time, and reuses its buffers.
+/// Merges the units of words, one word at a time. Reuses its buffers.
 class BPEMerger {
  public:
-  /// `ranks` maps pairs, as pair_key() gives them, to indices of `merges`. Both must outlive this.
+  /// `ranks` maps pairs, encoded by pair_key(), to indices of `merges`. Both must outlive this
+  /// object.
   BPEMerger(const std::vector<BPEMerge>& merges, const std::unordered_map<uint64_t, int32_t>& ranks)
       : merges_(merges), ranks_(ranks) {}
 
-  /// Appends the tokens of a word of n units, which start as the tokens unit(0), ..., unit(n - 1).
+  /// Appends the tokens of a word of n units, which starts as the tokens unit(0), ..., unit(n - 1).
   template <class Unit>
   void append(size_t n, Unit&& unit, std::vector<int32_t>& ids) {
     nodes_.clear();
@@ -60,7 +63,7 @@ class BPEMerger {
 
  private:
   struct Node {
-    int32_t id, before, after;  // id -1: merged into the one before
+    int32_t id, before, after;  // id -1: merged into the node before
   };
   void merge_all();
   void wait(int32_t at);
@@ -75,15 +78,17 @@ class BPEMerger {
 
 /// A BPE tokenizer as stored in files.
 struct BPETable {
-  std::vector<std::string> tokens;        // by id: bytes_to_unicode(), or a special token's name
-  std::vector<std::string> special;       // names of the special tokens, which are also in `tokens`
+  std::vector<std::string> tokens;        // by id: bytes_to_unicode() of a token, or the name of a
+                                          // special token
+  std::vector<std::string> special;       // names of the special tokens; `tokens` contains them too
   std::vector<std::string> merges;        // "left right", spelled as in `tokens`
-  std::function<std::string()> in_vocab;  // returns the prefix of errors about tokens
-  std::function<std::string(size_t)> in_merge;  // returns the prefix of errors about merge i
+  std::function<std::string()> in_vocab;  // returns the prefix of error messages about tokens
+  std::function<std::string(size_t)> in_merge;  // returns the prefix of error messages about merge
+                                                // i
 };
 
-/// Learns merges as BPETokenizer::train does; appends the 256 bytes, the merged tokens and the
-/// merges to the table.
+/// Learns merges for BPETokenizer::train. Appends the 256 bytes, the merged tokens and the merges
+/// to the table.
 void train_bpe(const std::string& text, const BPEOptions& options, BPETable& table);
 
 }  // namespace gradus::models::internal

@@ -15,55 +15,57 @@ namespace gradus::models {
 namespace internal {
 struct BPETable;
 
-/// A merge rule: the pair of tokens `left`, `right` becomes `result`.
+/// A merge rule: the pair of tokens `left`, `right` becomes the token `result`.
 struct BPEMerge {
   int32_t left, right, result;  ///< ids of tokens
 };
 }  // namespace internal
 
 struct BPEOptions {
-  int64_t vocab_size = 4096;              ///< special tokens, 256 bytes and merged tokens
-  std::vector<std::string> special = {};  ///< such as {"<|endoftext|>"}; they get the first ids
-  int64_t min_count = 2;                  ///< rarer pairs are not merged
+  int64_t vocab_size = 4096;              ///< number of special tokens, 256 bytes and merged tokens
+  std::vector<std::string> special = {};  ///< for example {"<|endoftext|>"}; they get the first ids
+  int64_t min_count = 2;                  ///< pairs that occur less often are not merged
 };
 
 /// Byte-level byte pair encoding as in GPT-2: Sennrich, Haddow, Birch 2016, arXiv 1508.07909;
 /// Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
 ///
-/// GPT-2's rule splits a text into words: at each position the first of these alternatives that
-/// matches, as long as possible:
+/// GPT-2's rule splits a text into words. At each position it takes the first of these alternatives
+/// that matches, and makes it as long as possible:
 ///   's 't 're 've 'm 'll 'd | ?letters | ?digits | ?others | spaces, except the last one before a
 ///   word | spaces                                                       (a ? is an optional space)
-/// with Unicode's letters, digits and spaces; a byte that is not UTF-8 is an "other". Each byte of
-/// a word starts as a token. The earliest merge rule that matches a pair of adjacent tokens merges
-/// all such pairs, from left to right; this repeats until no rule matches. Every byte string can be
-/// encoded (encode throws Error only on a word of 2^31 bytes), and decode restores it exactly.
+/// Letters, digits and spaces are those of Unicode. A byte that is not UTF-8 is an "other". Each
+/// byte of a word starts as a token. The earliest merge rule that matches a pair of adjacent tokens
+/// merges all such pairs, from left to right. This repeats until no rule matches. Every byte string
+/// can be encoded (encode throws Error only on a word of 2^31 bytes), and decode restores it
+/// exactly.
 class BPETokenizer : public Tokenizer {
  public:
   /// Learns merges from a text: repeatedly merges the most frequent pair of adjacent tokens within
-  /// words; ties go to the smallest left id, then the smallest right id. Stops early, with a
-  /// smaller vocabulary, when no pair occurs min_count times. Throws Error unless vocab_size has
-  /// room for the special tokens and 256 bytes.
+  /// words. Ties go to the smallest left id, then to the smallest right id. Stops early, with a
+  /// smaller vocabulary, when no pair occurs min_count times. Throws Error if vocab_size is less
+  /// than the number of special tokens plus 256 bytes.
   static BPETokenizer train(const std::string& text, const BPEOptions& options);
   explicit BPETokenizer(const internal::TokenizerFile& file);
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(pieces_.size()); }
-  /// Number of merge rules.
+  /// Returns the number of merge rules.
   int64_t num_merges() const { return static_cast<int64_t>(merges_.size()); }
 
-  /// `{"type": "bpe", "special": [...], "vocab": ["!", ...], "merges": ["t h", ...]}`:
-  /// vocab in the order of ids, special tokens included, bytes spelled as in GPT-2's files.
+  /// Returns `{"type": "bpe", "special": [...], "vocab": ["!", ...], "merges": ["t h", ...]}`.
+  /// "vocab" is in the order of ids, with the special tokens; bytes are spelled as in GPT-2's
+  /// files.
   std::string to_json() const override;
-  /// Reads a file that save() wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
   static BPETokenizer load(const std::string& path);
 
   /// Reads GPT-2's files: vocab.json, {"token": id, ...}, and merges.txt, one pair per line, with
-  /// an optional first line "#version: ...". `special` names special tokens of vocab.json, with any
-  /// ids. Throws Error, naming the file and the token or line, unless the ids are 0, 1, 2, ...,
-  /// every other token is a byte or the result of a merge, and every merge uses tokens that precede
-  /// it.
+  /// an optional first line "#version: ...". `special` names special tokens of vocab.json, which
+  /// may have any ids. Throws Error, naming the file and the token or line, unless three conditions
+  /// hold: the ids are 0, 1, 2, ...; every ordinary token is a byte or the result of a merge; and
+  /// every merge uses tokens that precede it.
   static BPETokenizer load_gpt2(const std::string& vocab_path, const std::string& merges_path,
                                 const std::vector<std::string>& special = {"<|endoftext|>"});
   /// Writes vocab.json and merges.txt to these paths, each atomically.
@@ -80,7 +82,7 @@ class BPETokenizer : public Tokenizer {
   std::string unicode_token(int64_t id) const;
   std::vector<std::string> unicode_merges() const;
 
-  std::vector<std::string> pieces_;  // by id: the bytes of a token, the name of a special token
+  std::vector<std::string> pieces_;  // by id: bytes of a token, or name of a special token
   std::array<int32_t, 256> byte_ids_{};
   std::vector<Merge> merges_;                    // highest priority first
   std::unordered_map<uint64_t, int32_t> ranks_;  // left << 32 | right -> index in merges_

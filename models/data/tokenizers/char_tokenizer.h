@@ -1,5 +1,5 @@
 #pragma once
-// Characters as tokens.
+// A tokenizer with characters as tokens.
 
 #include <string>
 #include <unordered_map>
@@ -9,13 +9,13 @@
 
 namespace gradus::models {
 
-/// One token per character (Unicode code point). The vocabulary is the special tokens, then the
-/// distinct characters of a text in the order of their code points. encode throws Error, naming the
-/// byte, on text that is not UTF-8.
+/// One token per character (Unicode code point). The vocabulary is the special tokens, followed by
+/// the distinct characters of a text in the order of their code points. encode throws Error on text
+/// that is not UTF-8 and names the byte.
 class CharTokenizer : public Tokenizer {
  public:
-  /// Takes the vocabulary from `text`. Throws Error if the text is empty or, naming the byte, not
-  /// UTF-8.
+  /// Takes the vocabulary from `text`. Throws Error if the text is empty, or if it is not UTF-8;
+  /// the message then names the byte.
   explicit CharTokenizer(const std::string& text, const std::vector<std::string>& special = {});
   explicit CharTokenizer(const internal::TokenizerFile& file);
 
@@ -23,10 +23,10 @@ class CharTokenizer : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(vocab_.size()); }
 
-  /// `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`, "special"
-  /// only if there are any.
+  /// Returns `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`. "special"
+  /// is left out if there are no special tokens.
   std::string to_json() const override;
-  /// Reads a file that save() wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
   static CharTokenizer load(const std::string& path);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Byte pair encoding as a tokenizer.json of Hugging Face's tokenizers describes it.
+// Byte pair encoding as described by a tokenizer.json of Hugging Face's tokenizers library.
 
 #include <array>
 #include <string>
@@ -16,18 +16,18 @@ namespace internal {
 struct BPEForm;
 }
 
-/// The byte pair encodings of Llama's family, from a tokenizer.json:
-/// - byte-level with Llama 3's or Qwen 2's pattern of words, or with single digits (SmolLM2), with or
-///   without NFC; with ignore_merges, a word of the vocabulary is one token;
-/// - of characters, as SentencePiece's (Kudo, Richardson 2018, arXiv 1808.06226): a space is "▁", a
-///   text is not split into words, and a character outside the vocabulary becomes the tokens <0x00>
-///   to <0xFF> of its bytes (Llama 2, Mistral).
+/// The byte pair encodings of Llama's family, read from a tokenizer.json. There are two forms:
+/// - Byte-level, with Llama 3's or Qwen 2's pattern of words, or with single digits (SmolLM2), and
+/// with or without NFC. If ignore_merges is set, a word of the vocabulary is one token.
+/// - Of characters, like SentencePiece (Kudo, Richardson 2018, arXiv 1808.06226), for Llama 2 and
+/// Mistral. A space is "▁", and a text is not split into words. A character outside the vocabulary
+/// becomes the tokens <0x00> to <0xFF> of its bytes.
 ///
-/// Added tokens that are not special stand for their names also in encode(). to_json() returns the
+/// encode() also recognises the names of added tokens that are not special. to_json() returns the
 /// tokenizer.json that was read.
 class HuggingFaceBPE : public Tokenizer {
  public:
-  /// Throws Error, naming the entry, on a form other than the above.
+  /// Throws Error, naming the entry, on any other form.
   explicit HuggingFaceBPE(const internal::TokenizerFile& file);
   HuggingFaceBPE(const HuggingFaceBPE&) = delete;
   HuggingFaceBPE& operator=(const HuggingFaceBPE&) = delete;
@@ -39,7 +39,7 @@ class HuggingFaceBPE : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(tokens_.size()); }
   std::string to_json() const override { return source_; }
-  /// The id of an added token, special or not; -1 if there is none of this name.
+  /// Returns the id of an added token, special or not, or -1 if there is none of this name.
   int64_t added(const std::string& name) const;
 
  private:
@@ -54,8 +54,8 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::string source_;
   std::unique_ptr<const internal::BPEForm> form_;
-  std::vector<std::string> tokens_, pieces_;  // by id: as in the file; the text that it stands for
-  std::unordered_map<std::string_view, int32_t> ids_;         // of model.vocab
+  std::vector<std::string> tokens_, pieces_;                  // by id: as in the file; as text
+  std::unordered_map<std::string_view, int32_t> ids_;         // entries of model.vocab
   std::unordered_map<std::string, int64_t> added_, visible_;  // all added tokens; those not special
   std::vector<int64_t> begin_ids_;
   std::array<int32_t, 256> byte_ids_{};

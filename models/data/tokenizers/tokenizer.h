@@ -1,5 +1,5 @@
 #pragma once
-// Tokenizers: text to token ids and back.
+// Tokenizers: convert text to token ids and back.
 
 #include <cstdint>
 #include <memory>
@@ -11,54 +11,57 @@ namespace gradus::models {
 
 /// Encodes text as token ids, 0 ... vocab_size() - 1, and decodes them.
 ///
-/// A tokenizer may have special tokens, such as {"[PAD]", "[UNK]", "[START]", "[END]"}: ids that
-/// stand for no text and that programs insert. encode never produces them from text, except for
-/// [UNK], if there is one, in place of text outside the vocabulary; decode writes their names.
+/// A tokenizer may have special tokens, for example {"[PAD]", "[UNK]", "[START]", "[END]"}: ids
+/// that stand for no text and that programs insert. encode does not produce them from text, with
+/// one exception: it produces [UNK], if there is one, for text outside the vocabulary. decode
+/// writes their names.
 ///
-/// Tokenizers are immutable: threads may share one.
+/// Tokenizers are immutable, so threads may share one.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// Token ids of a text. Throws Error, naming the text and its position, on text outside the
-  /// vocabulary unless there is an [UNK].
+  /// Returns the token ids of a text. If there is no [UNK], throws Error on text outside the
+  /// vocabulary; the message names the text and its position.
   virtual std::vector<int64_t> encode(const std::string& text) const = 0;
-  /// Token ids of a text in which the names of special tokens stand for these; where several match,
-  /// the longest. Never call it on text of an untrusted source.
+  /// Returns the token ids of a text in which names of special tokens stand for these tokens. If
+  /// several names match, the longest is used. Do not use it for text from an untrusted source.
   virtual std::vector<int64_t> encode_with_special(const std::string& text) const;
-  /// Ids of the special tokens that come before a text, such as Llama 3's <|begin_of_text|>.
+  /// Returns the ids of the special tokens that precede every text, for example Llama 3's
+  /// <|begin_of_text|>.
   virtual std::vector<int64_t> begin_ids() const { return {}; }
-  /// Text of token ids. Throws Error on an id outside [0, vocab_size()).
+  /// Returns the text of token ids. Throws Error on an id outside [0, vocab_size()).
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
-  /// Number of tokens, special ones included.
+  /// Returns the number of tokens, including special tokens.
   virtual int64_t vocab_size() const = 0;
-  /// The whole tokenizer as a JSON object; its "type" is the kind of tokenizer.
+  /// Returns the whole tokenizer as a JSON object. Its "type" is the kind of tokenizer.
   virtual std::string to_json() const = 0;
   /// Writes to_json() to a file, atomically.
   void save(const std::string& path) const;
 
-  /// The id of a special token. Throws Error, listing the special tokens, on another name.
+  /// Returns the id of a special token. On another name throws Error, which lists the special
+  /// tokens.
   int64_t special(const std::string& name) const;
-  /// True if there is a special token of this name.
+  /// Returns whether there is a special token of this name.
   bool has_special(const std::string& name) const;
-  /// True for the id of a special token.
+  /// Returns whether `id` is the id of a special token.
   bool is_special(int64_t id) const;
-  /// Names of the special tokens, in the order given.
+  /// Returns the names of the special tokens, in the order given.
   const std::vector<std::string>& special_tokens() const { return special_names_; }
-  /// Number of [UNK] among the ids; 0 if there is no [UNK].
+  /// Returns the number of [UNK] among the ids; 0 if there is no [UNK].
   int64_t count_unknown(const std::vector<int64_t>& ids) const;
 
  protected:
   Tokenizer() = default;
-  /// Adds these special tokens with the ids first, first + 1, .... Throws Error on a name that is
-  /// empty, repeated or not UTF-8.
+  /// Adds these special tokens with the ids first, first + 1, and so on. Throws Error on a name
+  /// that is empty, repeated or not UTF-8.
   explicit Tokenizer(const std::vector<std::string>& special, int64_t first = 0);
   /// Adds a special token. Throws Error on a name that is empty, repeated or not UTF-8.
   void add_special(const std::string& name, int64_t id);
-  /// Number of special tokens.
+  /// Returns the number of special tokens.
   int64_t num_special() const { return static_cast<int64_t>(special_names_.size()); }
-  /// Id of [UNK], or -1.
+  /// Returns the id of [UNK], or -1.
   int64_t unknown() const { return unknown_; }
-  /// Name of the special token with this id, or nullptr.
+  /// Returns the name of the special token with this id, or null.
   const std::string* special_name(int64_t id) const;
 
  private:
@@ -68,12 +71,12 @@ class Tokenizer {
   int64_t unknown_ = -1;
 };
 
-/// Reads any tokenizer that save() wrote, or a tokenizer.json of Hugging Face's tokenizers:
-/// byte-level BPE like GPT-2's, the BPEs of Llama's family (see HuggingFaceBPE), or WordPiece like
-/// BERT's; its added tokens are special. `path` may
-/// also be a model folder with such a tokenizer.json or, as transformers writes them, with
-/// vocab.json and merges.txt, or vocab.txt; tokenizer_config.json is optional. Throws Error, naming
-/// the file and what is wrong.
+/// Reads a file that save() wrote, or a tokenizer.json of Hugging Face's tokenizers library. The
+/// latter may be byte-level BPE like GPT-2's, a BPE of Llama's family (see HuggingFaceBPE), or
+/// WordPiece like BERT's; its added tokens become special tokens. `path` may also be a model
+/// folder. It must contain a tokenizer.json or, as written by transformers, vocab.json and
+/// merges.txt, or vocab.txt; tokenizer_config.json is optional. Throws Error, naming the file and
+/// the problem.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 namespace internal {

@@ -1,5 +1,5 @@
 #pragma once
-// Reading the files of tokenizers. For the library's own use: no public header includes this.
+// Reads the files of tokenizers. Internal: no public header includes this file.
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -11,61 +11,63 @@
 
 namespace gradus::models::internal {
 
-/// Parsed file of a tokenizer: a JSON object.
+/// A parsed file of a tokenizer: a JSON object.
 struct TokenizerFile {
   const nlohmann::json& root;
-  /// True for a file of Hugging Face's tokenizers: only these have a "model".
+  /// Returns whether the file is from Hugging Face's tokenizers library: only such files have a
+  /// "model".
   bool is_hugging_face() const;
   /// Throws Error unless the file's "type" is `type`.
   void check_type(const char* type) const;
-  /// The array of strings root[key], which may be missing or empty unless required. Throws Error,
-  /// calling the strings `what` ("words"), on anything else.
+  /// Returns the array of strings root[key], which may be missing or empty unless `required`.
+  /// Throws Error on anything else. The message calls the strings `what`, for example "words".
   std::vector<std::string> strings(const char* key, const char* what, bool required) const;
 };
 
-/// Parses a file and calls use(file). Errors open with `op` and the path.
+/// Parses a file and calls use(file). Error messages open with `op` and the path.
 void read_tokenizer(const char* op, const std::string& path,
                     const std::function<void(const TokenizerFile&)>& use);
 
-/// Calls on_name(id) for each name in the text, where several match the longest, and on_text(part,
-/// whether the text begins with it) for the text before, between and after.
+/// Calls on_name(id) for each name in the text; where several names match, the longest counts.
+/// Calls on_text(part, is_first) for the text before, between and after names, where is_first tells
+/// whether the part is at the start of the text.
 void split_at_names(const std::string& text, const std::unordered_map<std::string, int64_t>& names,
                     const std::function<void(std::string_view, bool)>& on_text,
                     const std::function<void(int64_t)>& on_name);
 
-/// The tokens of a JSON object {"token": id, ...} in the order of their ids. Throws Error, opening
-/// with `in_vocab`, unless the ids are 0, 1, 2, ....
+/// Returns the tokens of a JSON object {"token": id, ...} in the order of their ids. Throws Error
+/// unless the ids are 0, 1, 2, ...; the message opens with `in_vocab`.
 std::vector<std::string> tokens_by_id(const std::string& in_vocab, const nlohmann::json& ids);
 
-/// Keys of BERT's special tokens in tokenizer_config.json, and the tokens' names.
+/// The keys of BERT's special tokens in tokenizer_config.json, and the names of these tokens.
 inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token", "[PAD]"},
                                                                      {"unk_token", "[UNK]"},
                                                                      {"cls_token", "[CLS]"},
                                                                      {"sep_token", "[SEP]"},
                                                                      {"mask_token", "[MASK]"}};
 
-// The content of a Hugging Face tokenizer.json, `root`. All of these functions throw Error on
+// These functions read a Hugging Face tokenizer.json, `root`. All of them throw Error on
 // unsupported settings.
 
-/// The "type" that our format gives this tokenizer: bpe or wordpiece.
+/// Returns the "type" of this tokenizer in our format: bpe or wordpiece.
 std::string hf_type(const nlohmann::json& root);
-/// Whether a BPE has GPT-2's form, which BPETokenizer reads, and not one of HuggingFaceBPE's: its
-/// pre_tokenizer is a ByteLevel alone.
+/// Returns whether a BPE has GPT-2's form, which BPETokenizer reads. This is so if its only
+/// pre_tokenizer is a ByteLevel. Other forms are read by HuggingFaceBPE.
 bool hf_is_gpt2(const nlohmann::json& root);
-/// All tokens by id, added ones included.
+/// Returns all tokens by id, including added tokens.
 std::vector<std::string> hf_tokens(const nlohmann::json& root);
-/// The names of the added tokens, which are special.
+/// Returns the names of the added tokens, which become special tokens.
 std::vector<std::string> hf_special(const nlohmann::json& root);
-/// The merges of a byte-level BPE, each as "left right".
+/// Returns the merges of a byte-level BPE, each as "left right".
 std::vector<std::string> hf_merges(const nlohmann::json& root);
 WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 
-/// Loads the tokenizer in a model folder, ours or Hugging Face's: tokenizer.json, vocab.json with
-/// merges.txt, or vocab.txt. Throws Error, naming the file and the key, if tokenizer_config.json or
-/// added_tokens.json next to it require something unsupported.
+/// Loads the tokenizer of a model folder, written by this library or by Hugging Face's:
+/// tokenizer.json, vocab.json with merges.txt, or vocab.txt. Throws Error, naming the file and the
+/// key, if tokenizer_config.json or added_tokens.json in the folder requires something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
-/// Throws Error, opening with "decode", on an id outside [0, vocab_size).
+/// Throws Error on an id outside [0, vocab_size). The message opens with "decode".
 void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size);
 
 }  // namespace gradus::models::internal

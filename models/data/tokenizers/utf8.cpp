@@ -37,7 +37,7 @@ Category category_of(char32_t c) {
     case 'S':
       return Category::symbol;
     default:
-      return Category::control;
+      return general[1] == 'n' ? Category::unassigned : Category::control;
   }
 }
 

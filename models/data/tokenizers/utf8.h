@@ -1,5 +1,5 @@
 #pragma once
-// UTF-8 and properties of characters. For the library's own use: no public header includes this.
+// UTF-8, and properties of characters. Internal: no public header includes this file.
 
 #include <cstdint>
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace gradus::models::internal {
 
-/// Kind of a character as tokenizers distinguish them: Unicode's general categories L (letter), N
-/// (number) and M (mark), the property White_Space (space), and everything else: punctuation,
-/// symbols, control characters, unassigned code points.
+/// The kinds of characters that tokenizers distinguish: Unicode's general categories L (letter), N
+/// (number) and M (mark), the property White_Space (space), and other: punctuation, symbols,
+/// control characters and unassigned code points.
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
-/// Finer kinds, in this order: L, N, White_Space, Mn, Mc and Me together, P, C, S.
+/// A finer division, in this order: L, N, White_Space, Mn, Mc and Me together, P, C without Cn, S,
+/// Cn.
 enum class Category : uint8_t {
   letter,
   number,
@@ -20,37 +21,39 @@ enum class Category : uint8_t {
   nonspacing_mark,
   mark,
   punctuation,
-  control,  ///< unassigned code points (Cn) too
-  symbol
+  control,
+  symbol,
+  unassigned
 };
 
-// From libutf8proc, whose version determines the version of Unicode: 15 in Debian 12.
+// These use libutf8proc. Its version determines the version of Unicode: 15 in Debian 12.
 
 Kind kind_of(char32_t code_point);
 Category category_of(char32_t code_point);
 
-/// The canonical decomposition without nonspacing marks: "e" for U+00E9, nothing for an accent, two
-/// or three jamo for a Hangul syllable.
+/// Returns the canonical decomposition without nonspacing marks: "e" for U+00E9, an empty string
+/// for an accent, and two or three jamo for a Hangul syllable.
 std::u32string without_accents(char32_t code_point);
 
-/// The lower-case form: one code point, except for U+0130, which has two.
+/// Returns the lower-case form: one code point, except for U+0130, which has two.
 std::u32string lower_case_text(char32_t code_point);
-/// The lower-case form if it is one code point; returns U+0130 unchanged.
+/// Returns the lower-case form if it is one code point. Returns U+0130 unchanged.
 char32_t lower_case(char32_t code_point);
 
-/// The text in Unicode's normalisation form C; unchanged if it is not UTF-8.
+/// Returns the text in Unicode's normalisation form C, or unchanged if it is not UTF-8.
 std::string composed(std::string_view text);
 
-/// Reads the UTF-8 character at text[at] and moves `at` past it. Returns false, with `at` moved by
-/// at least one byte, if it is not well-formed (the Unicode standard, table 3-7): stray or missing
-/// bytes, overlong encodings, surrogates, code points above U+10FFFF.
+/// Reads the UTF-8 character at text[at] and moves `at` past it. If the character is not
+/// well-formed (the Unicode standard, table 3-7), returns false and moves `at` by at least one
+/// byte. Malformed are stray or missing bytes, overlong encodings, surrogates and code points above
+/// U+10FFFF.
 bool read_code_point(std::string_view text, size_t& at, char32_t& code_point);
 
-/// Returns the character that read_code_point reads. Throws Error, opening with `op` and naming the
-/// byte, if it is not well-formed.
+/// Returns the character at text[at] and moves `at` past it. Throws Error if the character is not
+/// well-formed. The message opens with `op` and names the byte.
 char32_t next_code_point(const char* op, std::string_view text, size_t& at);
 
-/// Throws Error, opening with `op` and naming the byte, unless the text is UTF-8.
+/// Throws Error unless the text is UTF-8. The message opens with `op` and names the byte.
 void check_utf8(const char* op, std::string_view text);
 
 /// Appends a code point in UTF-8.

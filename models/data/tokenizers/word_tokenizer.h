@@ -1,5 +1,5 @@
 #pragma once
-// Words as tokens.
+// A tokenizer with words as tokens.
 
 #include <string>
 #include <unordered_map>
@@ -10,25 +10,25 @@
 namespace gradus::models {
 
 struct WordTokenizerOptions {
-  int64_t max_words = 0;    ///< keeps only the most frequent words; 0: all
-  bool lower_case = false;  ///< "The" and "the" are the same word
-  /// Special tokens; their ids are 0, 1, 2, ... in this order.
+  int64_t max_words = 0;    ///< keep only the most frequent words; 0 means all
+  bool lower_case = false;  ///< whether "The" and "the" are the same word
+  /// Special tokens. Their ids are 0, 1, 2, ... in this order.
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[START]", "[END]"};
 };
 
-/// One token per word. A word is a run of letters, digits and marks (such as combining accents);
-/// every other character (punctuation, symbol) is a token of its own; white space separates tokens
-/// and is dropped: "It's 3.14 km" is It ' s 3 . 14 km. Kinds of characters and lower case follow
-/// Unicode. encode throws Error, naming the byte, on text that is not UTF-8.
+/// One token per word. A word is a run of letters, digits and marks (such as combining accents).
+/// Every other character (punctuation, symbol) is a separate token. White space separates tokens
+/// and is dropped. For example, "It's 3.14 km" becomes It ' s 3 . 14 km. Kinds of characters and
+/// lower case follow Unicode. encode throws Error on text that is not UTF-8 and names the byte.
 ///
-/// decode(encode(x)) is not always x: white space and, with lower_case, capitals are lost; words
-/// outside the vocabulary become [UNK]. decode puts one space between words, but none before
-/// . , ; : ! ? ) ] } % and closing quotes, none after ( [ { and opening quotes, and none on either
-/// side of ' - / and _ .
+/// decode(encode(x)) may differ from x: white space and, with lower_case, capitals are lost, and
+/// words outside the vocabulary become [UNK]. decode puts one space between words. There is no
+/// space before . , ; : ! ? ) ] } % and closing quotes, after ( [ { and opening quotes, and on
+/// either side of ' - / and _ .
 class WordTokenizer : public Tokenizer {
  public:
-  /// Vocabulary: the special tokens, then the words of `text` by descending frequency, ties in byte
-  /// order. Throws Error on a text without words.
+  /// Takes the vocabulary from `text`: the special tokens, then the words by descending frequency,
+  /// with ties in byte order. Throws Error on a text without words.
   explicit WordTokenizer(const std::string& text, const WordTokenizerOptions& options = {});
   explicit WordTokenizer(const internal::TokenizerFile& file);
 
@@ -36,10 +36,10 @@ class WordTokenizer : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(vocab_.size()); }
 
-  /// `{"type": "word", "lower_case": false, "special": ["[PAD]", ...], "vocab": ["the",
+  /// Returns `{"type": "word", "lower_case": false, "special": ["[PAD]", ...], "vocab": ["the",
   /// ...]}`.
   std::string to_json() const override;
-  /// Reads a file that save() wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
   static WordTokenizer load(const std::string& path);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Pieces of words as tokens: BERT's tokenizer.
+// BERT's tokenizer, with pieces of words as tokens.
 
 #include <string>
 #include <unordered_map>
@@ -10,28 +10,30 @@
 namespace gradus::models {
 
 struct WordPieceOptions {
-  bool lower_case = true;     ///< lower-cases the text
+  bool lower_case = true;     ///< lower-case the text
   bool strip_accents = true;  ///< U+00E9 becomes e; Hangul syllables become jamo
-  bool split_cjk = true;      ///< each Chinese character is a word
-  /// Special tokens; names that are not in the vocabulary are ignored.
+  bool split_cjk = true;      ///< make each Chinese character a word
+  /// Special tokens. Names that are not in the vocabulary are ignored.
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 };
 
 /// WordPiece as in BERT: Devlin et al. 2019, arXiv 1810.04805, and the code published with it.
-/// Control characters are dropped and the text is split at white space; each punctuation character
-/// (in ASCII: every printable one except letters and digits) is a word, and so is each Chinese
-/// character. Words, lower-cased and stripped of accents according to the options, are split from
-/// the left into the longest pieces in the vocabulary, with "##" before pieces inside a word. A
-/// word that cannot be split this way, or has more than 100 characters, is [UNK]. Character classes
-/// follow Unicode. Each character is lower-cased by itself, as by Hugging Face's fast tokenizers; the
-/// first code of BERT wrote U+03C2 for a sigma that ends a word. encode throws Error on text that is
-/// not UTF-8, naming the byte, and, if there is no [UNK], naming the word.
+/// Control characters are dropped, and the text is split at white space. Each punctuation character
+/// (in ASCII: every printable character except letters and digits) is a word. If split_cjk is set,
+/// so is each Chinese character. Words are lower-cased and stripped of accents according to the
+/// options. Then they are split from the left into the longest pieces in the vocabulary; pieces
+/// inside a word start with "##". A word that cannot be split in this way, or has more than 100
+/// characters, becomes [UNK]. Character classes follow Unicode. Each character is lower-cased
+/// separately, as in Hugging Face's fast tokenizers (BERT's original code writes U+03C2 for a sigma
+/// at the end of a word). encode throws Error on text that is not UTF-8; the message names the
+/// byte. If there is no [UNK], it also throws where [UNK] would be needed; the message names the
+/// word.
 ///
-/// decode puts one space between words: the original spacing, capitals and accents are lost.
+/// decode puts one space between words, so the original spacing, capitals and accents are lost.
 class WordPieceTokenizer : public Tokenizer {
  public:
-  /// Takes the pieces in the order of their ids. Throws Error if there are none or one is empty,
-  /// repeated or not UTF-8.
+  /// Takes the pieces in the order of their ids. Throws Error if there are none, or if a piece is
+  /// empty, repeated or not UTF-8.
   explicit WordPieceTokenizer(std::vector<std::string> pieces,
                               const WordPieceOptions& options = {});
   explicit WordPieceTokenizer(const internal::TokenizerFile& file);
@@ -39,16 +41,17 @@ class WordPieceTokenizer : public Tokenizer {
   std::vector<int64_t> encode(const std::string& text) const override;
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(pieces_.size()); }
-  /// The options given.
+  /// Returns the options given.
   const WordPieceOptions& options() const { return options_; }
 
-  /// `{"type": "wordpiece", "lower_case": true, "strip_accents": true, "split_cjk": true,
+  /// Returns `{"type": "wordpiece", "lower_case": true, "strip_accents": true, "split_cjk": true,
   /// "special": ["[PAD]", ...], "vocab": ["[PAD]", "the", "##s", ...]}`.
   std::string to_json() const override;
-  /// Reads a file that save() wrote. Throws Error, naming the file and what is wrong with it.
+  /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
   static WordPieceTokenizer load(const std::string& path);
 
-  /// Reads a vocab.txt, one piece per line. Throws Error as the constructor does, naming the file.
+  /// Reads a vocab.txt, one piece per line. Throws the errors of the constructor, which name the
+  /// file.
   static WordPieceTokenizer load_vocab(const std::string& path,
                                        const WordPieceOptions& options = {});
   /// Writes a vocab.txt, atomically.
@@ -59,7 +62,7 @@ class WordPieceTokenizer : public Tokenizer {
 
   std::vector<std::string> pieces_;
   WordPieceOptions options_;
-  std::unordered_map<std::string, int64_t> ids_;  // of the pieces that are not special
+  std::unordered_map<std::string, int64_t> ids_;  // the pieces that are not special
 };
 
 }  // namespace gradus::models

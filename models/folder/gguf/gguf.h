@@ -1,15 +1,16 @@
 #pragma once
-// GPTs as GGUF files, which llama.cpp reads: configuration, weights and tokenizer in one file.
+// GPTs as GGUF files, the format of llama.cpp: configuration, weights and tokenizer in one file.
 //
 //   architecture  GPT
 //   gpt2          learned positions, layer norms, gelu or gelu_tanh. Biases that the model lacks
-//                 become zeros. llama.cpp rounds gelu to float16 and computes it by tanh.
-//   llama         rotary positions (also Llama 3.1's), RMS norms, gated silu, with any biases
-//   qwen3         the same with qk_norm, without biases and without scaled rotary positions
-//   qwen2         that of llama; is only read
+//                 are written as zeros. llama.cpp rounds gelu to float16 and computes it by tanh.
+//   llama         rotary positions (Llama 3.1's too), RMS norms, gated silu, with or without biases
+//   qwen3         like llama, with qk_norm, without biases and without scaled rotary positions
+//   qwen2         like llama; read but not written
 //
-// Tokenizers: byte pairs in the vocabulary "gpt2" (also Llama 3's, Qwen 2's and SmolLM2's words);
-// characters in "rwkv", in which llama.cpp takes the longest token that matches, here always one
+// Tokenizers of byte pairs have the vocabulary "gpt2" (with the word patterns of GPT-2, Llama 3,
+// Qwen 2 or SmolLM2). SentencePiece's tokenizer of Llama 2 has "llama". Tokenizers of characters have the vocabulary "rwkv". There llama.cpp takes
+// the longest token that matches, which is always one character.
 // character.
 
 #include <memory>
@@ -20,35 +21,36 @@
 
 namespace gradus::models {
 
-/// How matrices are stored; vectors and position embeddings always as f32.
+/// How matrices are stored. Vectors and position embeddings are always f32.
 enum class GgufType {
-  f32,   ///< as in memory
+  f32,   ///< unchanged
   f16,   ///< IEEE 754's binary16
   bf16,  ///< the upper half of a float32
-  q8_0   ///< 8 bits and a float16 scale for each 32 elements of a row; f16 if rows do not divide so
+  q8_0   ///< 8 bits per element, a float16 scale per 32 elements of a row; otherwise f16
 };
 
-/// A model and its tokenizer, as a GGUF file holds them.
+/// The model and the tokenizer of a GGUF file.
 struct GgufModel {
   GPT model;                             ///< in float32
   std::unique_ptr<Tokenizer> tokenizer;  ///< null if the file has none
 };
 
-/// Writes a GPT and its tokenizer, which may be null, and replaces the file atomically. If the
-/// model has more tokens than the tokenizer, unused ones fill up the vocabulary. Throws Error,
-/// naming what it is, with nothing written, on what llama.cpp's architectures do not compute:
-/// sinusoidal positions, windows, capped logits, bigrams, token shift, shortcuts, combinations other
-/// than above; on a tokenizer of words; and on weights that the type cannot hold.
+/// Writes a GPT and its tokenizer, which may be null. Replaces the file atomically. If the model
+/// has more tokens than the tokenizer, the vocabulary is filled with unused tokens. Throws Error,
+/// with nothing written, on anything that llama.cpp's architectures do not support: sinusoidal
+/// positions, windows, capped logits, bigrams, token shift, shortcuts, and combinations of options
+/// that are not listed above. Also throws on a tokenizer of words, and on weights that the type
+/// cannot hold. The message names the problem.
 void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer = nullptr,
                GgufType type = GgufType::f32);
 
 /// Reads a file that save_gguf or another program wrote. Throws Error, naming the file and the
-/// entry, if it is damaged, if its architecture is not one of the above or has options that a GPT
-/// lacks, if a tensor is missing or has another shape or a type that GgufType lacks, or if the
-/// tokenizer is neither of characters nor of byte pairs.
+/// entry, if the file is damaged, if its architecture is not listed above or has options that a GPT
+/// lacks, or if the tokenizer is none of the above. Also throws if a tensor
+/// is missing, has another shape, or has a type that is not in GgufType.
 GgufModel load_gguf(const std::string& path);
 
-/// Whether `path` is a file, not a folder, that begins as a GGUF file does.
+/// Returns whether `path` is a file (not a folder) that starts like a GGUF file.
 bool is_gguf(const std::string& path);
 
 }  // namespace gradus::models

@@ -317,6 +317,12 @@ void append_value(std::string& to, const json& value, bool in_array) {
   }
 }
 
+/// The type of an array's values.
+ValueType type_of_values(const json& all) {
+  if (all.empty() || all[0].is_string()) return string;
+  return all[0].is_number_float() ? f32 : i32;
+}
+
 std::string opening(const GgufFile& file, const std::string& index, const std::string& digits) {
   ordered_json metadata = file.metadata;
   metadata[format_key] = "1";
@@ -329,7 +335,7 @@ std::string opening(const GgufFile& file, const std::string& index, const std::s
     append_text(text, key);
     if (value.is_array()) {
       append<uint32_t>(text, array);
-      append<uint32_t>(text, value.empty() || value[0].is_string() ? string : i32);
+      append<uint32_t>(text, type_of_values(value));
       append<uint64_t>(text, value.size());
       for (const auto& one : value) append_value(text, one, true);
     } else {

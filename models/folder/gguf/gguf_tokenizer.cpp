@@ -10,35 +10,22 @@
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/hugging_face_bpe.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
+#include "gradus/models/folder/gguf/gguf_pieces.h"
 
 namespace gradus::models::internal {
 
 using nlohmann::json, nlohmann::ordered_json;
 
-namespace {
-
-enum TokenType { normal = 1, control = 3, user_defined = 4, unused = 5 };
-
 std::string in_ggml(const char* key) { return std::string("tokenizer.ggml.") + key; }
 
-/// A vocabulary as the metadata have it.
-struct Vocabulary {
-  std::string model, pre = {};  // pre: the rule that splits a text into words
-  std::vector<std::string> tokens = {}, merges = {};
-  std::vector<int> types = {};
+std::vector<std::string> Vocabulary::of_type(TokenType type) const {
+  std::vector<std::string> some;
+  for (size_t id = 0; id < tokens.size(); ++id)
+    if (types[id] == type) some.push_back(tokens[id]);
+  return some;
+}
 
-  void add(std::string token, TokenType type) {
-    tokens.push_back(std::move(token));
-    types.push_back(type);
-  }
-  /// The tokens of a type.
-  std::vector<std::string> of_type(TokenType type) const {
-    std::vector<std::string> some;
-    for (size_t id = 0; id < tokens.size(); ++id)
-      if (types[id] == type) some.push_back(tokens[id]);
-    return some;
-  }
-};
+namespace {
 
 // ---- characters: llama.cpp's "rwkv", which escapes bytes as Python's literals do ----
 
@@ -232,9 +219,12 @@ void add_gguf_tokenizer(ordered_json& metadata, const Tokenizer* tokenizer, int6
     metadata[in_ggml("model")] = "no_vocab";
     return;
   }
-  Vocabulary v = vocabulary_of(*tokenizer);
-  check(std::ssize(v.tokens) <= vocab, "save_gguf: the model has ", vocab,
-        " tokens, the tokenizer ", v.tokens.size());
+  const auto* form = dynamic_cast<const HuggingFaceBPE*>(tokenizer);
+  const bool is_pieces = form && has_pieces(*form);
+  Vocabulary v = is_pieces ? Vocabulary() : vocabulary_of(*tokenizer);
+  check(tokenizer->vocab_size() <= vocab, "save_gguf: the model has ", vocab,
+        " tokens, the tokenizer ", tokenizer->vocab_size());
+  if (is_pieces) return add_gguf_pieces(metadata, *form, vocab);
   while (std::ssize(v.tokens) < vocab)
     v.add("<unused" + std::to_string(v.tokens.size()) + ">", unused);
   metadata[in_ggml("model")] = v.model;
@@ -271,23 +261,26 @@ std::vector<std::string> strings(const ordered_json& metadata, const char* key) 
   return all;
 }
 
-std::vector<int> types_in(const ordered_json& metadata, size_t count) {
+std::vector<int> types_in(const ordered_json& metadata, size_t count,
+                          std::initializer_list<int> allowed) {
   const json types = metadata.value(in_ggml("token_type"), ordered_json());
   if (types.is_null()) return std::vector<int>(count, normal);
   if (!types.is_array() || types.size() != count)
     fail("metadata \"", in_ggml("token_type"), "\": expected an array of ", count, " numbers");
   std::vector<int> all;
   for (const json& type : types) {
-    if (type != normal && type != control && type != user_defined && type != unused)
-      fail("metadata \"", in_ggml("token_type"), "\": expected 1, 3, 4 or 5, got ", shown(type));
+    if (std::find(allowed.begin(), allowed.end(), type) == allowed.end())
+      fail("metadata \"", in_ggml("token_type"), "\": expected one of ", shown(json(allowed)),
+           ", got ", shown(type));
     all.push_back(type);
   }
   return all;
 }
 
-/// The name of the token before every text, or null.
-json first_token(const ordered_json& metadata, const Vocabulary& v) {
-  const json flag = metadata.value(in_ggml("add_bos_token"), ordered_json(v.pre == "llama-bpe"));
+}  // namespace
+
+json first_token(const ordered_json& metadata, const Vocabulary& v, bool by_default) {
+  const json flag = metadata.value(in_ggml("add_bos_token"), ordered_json(by_default));
   if (flag != true) return nullptr;
   const json id = metadata.value(in_ggml("bos_token_id"), ordered_json());
   if (!id.is_number_unsigned() || id >= v.tokens.size())
@@ -295,26 +288,31 @@ json first_token(const ordered_json& metadata, const Vocabulary& v) {
   return v.tokens[id];
 }
 
-}  // namespace
+Vocabulary read_vocabulary(const ordered_json& metadata, int64_t vocab,
+                           std::initializer_list<int> allowed) {
+  Vocabulary v{.model = metadata.value(in_ggml("model"), "")};
+  v.tokens = strings(metadata, "tokens");
+  v.types = types_in(metadata, v.tokens.size(), allowed);
+  check(std::ssize(v.tokens) == vocab, "metadata \"", in_ggml("tokens"), "\": expected ", vocab,
+        " tokens, as \"token_embd.weight\" has rows, got ", v.tokens.size());
+  while (!v.types.empty() && v.types.back() == unused) v.types.pop_back(), v.tokens.pop_back();
+  return v;
+}
 
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const ordered_json& metadata, int64_t vocab) {
   const json model = metadata.value(in_ggml("model"), ordered_json());
   if (model == "no_vocab") return nullptr;
-  if (model != "gpt2" && model != "rwkv")
-    fail("metadata \"", in_ggml("model"), "\": expected \"gpt2\" (byte pairs), \"rwkv\" ",
-         "(characters) or \"no_vocab\", got ", shown(model));
-  Vocabulary v{.model = model};
-  v.tokens = strings(metadata, "tokens");
-  v.types = types_in(metadata, v.tokens.size());
-  check(std::ssize(v.tokens) == vocab, "metadata \"", in_ggml("tokens"), "\": expected ", vocab,
-        " tokens, as \"token_embd.weight\" has rows, got ", v.tokens.size());
-  while (!v.types.empty() && v.types.back() == unused) v.types.pop_back(), v.tokens.pop_back();
+  if (model != "gpt2" && model != "rwkv" && model != "llama")
+    fail("metadata \"", in_ggml("model"), "\": expected \"gpt2\" (byte pairs), \"llama\" ",
+         "(SentencePiece), \"rwkv\" (characters) or \"no_vocab\", got ", shown(model));
   try {
+    if (model == "llama") return read_gguf_pieces(metadata, vocab);
+    Vocabulary v = read_vocabulary(metadata, vocab, {normal, control, user_defined, unused});
     if (model == "rwkv") return characters(v);
     v.merges = strings(metadata, "merges");
     const json pre = metadata.value(in_ggml("pre"), ordered_json("default"));
     v.pre = pre.is_string() ? pre.get<std::string>() : "";
-    return byte_pairs(v, first_token(metadata, v));
+    return byte_pairs(v, first_token(metadata, v, v.pre == "llama-bpe"));
   } catch (const Error& e) {
     const std::string message = e.what();
     if (message.starts_with("metadata")) throw;

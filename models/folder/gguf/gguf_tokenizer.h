@@ -1,20 +1,54 @@
 #pragma once
-// Tokenizers as a GGUF file's metadata. For the library's own use: no public header includes this.
+// Tokenizers as metadata of a GGUF file. Internal: no public header includes this file.
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "gradus/models/data/tokenizers/tokenizer.h"
 
 namespace gradus::models::internal {
 
-/// Adds the keys "tokenizer.ggml...." for a model of `vocab` tokens; without a tokenizer, what says
-/// that there is none. Throws Error on a tokenizer that llama.cpp lacks, or with more tokens.
+/// The values of "tokenizer.ggml.token_type".
+enum TokenType { normal = 1, unknown_token, control, user_defined, unused, byte };
+
+/// Returns the key "tokenizer.ggml.KEY" of the metadata.
+std::string in_ggml(const char* key);
+
+/// A vocabulary as the metadata describe it.
+struct Vocabulary {
+  std::string model, pre = {};  // pre: how a text is split into words
+  std::vector<std::string> tokens = {}, merges = {};
+  std::vector<int> types = {};
+
+  void add(std::string token, TokenType type) {
+    tokens.push_back(std::move(token));
+    types.push_back(type);
+  }
+  /// Returns the tokens of a type.
+  std::vector<std::string> of_type(TokenType type) const;
+};
+
+/// Reads the vocabulary of a model of `vocab` tokens, without unused tokens at the end. Throws Error,
+/// naming the key, unless all tokens have one of the `allowed` types.
+Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab,
+                           std::initializer_list<int> allowed);
+
+/// Returns the name of the token that starts every text, or null. `by_default` says whether there is
+/// such a token if the metadata do not.
+nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
+                           bool by_default);
+
+/// Adds the keys "tokenizer.ggml...." for a model of `vocab` tokens. If there is no tokenizer, the
+/// keys say so. Throws Error on a tokenizer that llama.cpp does not support, or that has more than
+/// `vocab` tokens.
 void add_gguf_tokenizer(nlohmann::ordered_json& metadata, const Tokenizer* tokenizer,
                         int64_t vocab);
 
-/// The tokenizer that the metadata describe, null if they say that there is none. Throws Error,
-/// naming the key, unless it is of characters or of byte pairs and the model's vocabulary is its.
+/// Returns the tokenizer that the metadata describe, or null if they say that there is none. Throws
+/// Error, naming the key, unless the tokenizer is of characters, byte pairs or pieces and its
+/// vocabulary is that of the model.
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const nlohmann::ordered_json& metadata,
                                                int64_t vocab);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The element types of GGUF files. For the library's own use: no public header includes this.
+// The element types of GGUF files. Internal: no public header includes this file.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace gradus::models::internal {
 
-/// An element type: so many bytes for so many elements.
+/// An element type. A block of `elements` elements is stored in `bytes` bytes.
 struct StoredType {
-  uint32_t number;  ///< GGML's
+  uint32_t number;  ///< GGML's number of the type
   const char* name;
-  int64_t elements;  ///< of a block
-  int64_t bytes;     ///< of a block
-  /// Converts n elements, a multiple of `elements`; null: they are float32.
+  int64_t elements;  ///< elements per block
+  int64_t bytes;     ///< bytes per block
+  /// Converts n elements to float32; n is a multiple of `elements`. Null if the type is float32.
   void (*decode)(const std::byte* from, int64_t n, float* to);
-  /// The inverse. Throws Error on an element that the type cannot hold.
+  /// Converts n elements from float32. Throws Error on an element that the type cannot hold.
   void (*encode)(const float* x, int64_t n, std::byte* to);
 };
 

@@ -19,68 +19,16 @@ bool is_hugging_face(const std::string& dir) {
   return is_hugging_face_config(read_json(config_path(dir)));
 }
 
-// ---- what is lost ----
-
 namespace {
 
 constexpr const char* end_of_text = "<|endoftext|>";
-
-void add_class_names(std::vector<std::string>& lines, const HuggingFaceConfig& config) {
-  const std::vector<std::string> names = class_names_in(config);
-  for (size_t i = 0; i < names.size(); ++i)
-    if (names[i] != default_class_name(i)) {
-      lines.push_back(config.path + ": id2label: " + shown(names));
-      return;
-    }
-}
-
-void add_token_ids(std::vector<std::string>& lines, const HuggingFaceConfig& config,
-                   const Tokenizer* tokenizer) {
-  const bool has_end = tokenizer && tokenizer->has_special(end_of_text);
-  for (const std::string key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    const auto id = config.values.find(key);
-    if (id == config.values.end() || id->is_null()) continue;
-    if (key == "pad_token_id" || !has_end || *id != tokenizer->special(end_of_text))
-      lines.push_back(config.path + ": " + key + ": " + shown(*id));
-  }
-}
-
-void add_token_names(std::vector<std::string>& lines, const std::string& path) {
-  if (!file_exists(path)) return;
-  const nlohmann::json settings = read_json_object(path);
-  for (const std::string key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
-    nlohmann::json name = settings.value(key, nlohmann::json());
-    if (name.is_object()) name = name.value("content", nlohmann::json());
-    if (!name.is_null() && (key == "pad_token" || name != end_of_text))
-      lines.push_back(path + ": " + key + ": " + shown(name));
-  }
-}
-
-}  // namespace
-
-std::vector<std::string> not_kept(const std::string& dir, const Tokenizer* tokenizer) {
-  const std::string path = config_path(dir);
-  HuggingFaceConfig config{path, read_json(path)};
-  std::vector<std::string> lines;
-  if (!is_hugging_face_config(config.values)) return lines;
-  const std::string kind = kind_in(config);
-  if (kind == "bert-classifier") add_class_names(lines, config);
-  if (kind != "gpt") return lines;
-  add_token_ids(lines, config, tokenizer);
-  add_token_names(lines, in_folder(dir, "tokenizer_config.json"));
-  return lines;
-}
-
-// ---- saving ----
-
-namespace {
 
 /// The entries that both kinds of tokenizer_config.json share.
 Json tokenizer_config(const char* type, const Json& context) {
   return {{"tokenizer_class", type}, {"model_max_length", context}};
 }
 
-void save_bpe(const std::string& dir, const BPETokenizer& tokenizer, const Json& context) {
+Json save_bpe(const std::string& dir, const BPETokenizer& tokenizer, const Json& context) {
   tokenizer.save_gpt2(in_folder(dir, "vocab.json"), in_folder(dir, "merges.txt"));
   Json config = tokenizer_config("GPT2Tokenizer", context);
   config["add_prefix_space"] = false;
@@ -89,10 +37,10 @@ void save_bpe(const std::string& dir, const BPETokenizer& tokenizer, const Json&
   for (const char* key : {"bos_token", "eos_token", "unk_token"})
     config[key] = has_end ? Json(end_of_text) : Json();
   config["additional_special_tokens"] = tokenizer.special_tokens();
-  write_json(in_folder(dir, "tokenizer_config.json"), config);
+  return config;
 }
 
-void save_wordpiece(const std::string& dir, const WordPieceTokenizer& tokenizer,
+Json save_wordpiece(const std::string& dir, const WordPieceTokenizer& tokenizer,
                     const Json& context) {
   tokenizer.save_vocab(in_folder(dir, "vocab.txt"));
   Json config = tokenizer_config("BertTokenizer", context);
@@ -101,26 +49,34 @@ void save_wordpiece(const std::string& dir, const WordPieceTokenizer& tokenizer,
   config["tokenize_chinese_chars"] = tokenizer.options().split_cjk;
   for (const auto& [role, name] : bert_roles)
     if (tokenizer.has_special(name)) config[role] = name;
-  write_json(in_folder(dir, "tokenizer_config.json"), config);
+  return config;
 }
 
-void save_form(const std::string& dir, const HuggingFaceBPE& tokenizer, const Json& context) {
+Json save_form(const std::string& dir, const HuggingFaceBPE& tokenizer, const Json& context) {
   tokenizer.save(tokenizer_path(dir));
   Json config = tokenizer_config("PreTrainedTokenizerFast", context);
   config["clean_up_tokenization_spaces"] = false;
   for (const int64_t id : tokenizer.begin_ids()) config["bos_token"] = tokenizer.decode({id});
-  write_json(in_folder(dir, "tokenizer_config.json"), config);
+  return config;
 }
 
-void save_tokenizer(const std::string& dir, const Tokenizer& tokenizer, const Json& context) {
+/// Writes the tokenizer, with the names of tokens and the template in `text` if it is not null.
+void save_tokenizer(const std::string& dir, const Tokenizer& tokenizer, const TextInfo* text,
+                    const Json& context) {
+  Json config;
   if (const auto* bpe = dynamic_cast<const BPETokenizer*>(&tokenizer))
-    save_bpe(dir, *bpe, context);
+    config = save_bpe(dir, *bpe, context);
   else if (const auto* pieces = dynamic_cast<const WordPieceTokenizer*>(&tokenizer))
-    save_wordpiece(dir, *pieces, context);
+    config = save_wordpiece(dir, *pieces, context);
   else if (const auto* form = dynamic_cast<const HuggingFaceBPE*>(&tokenizer))
-    save_form(dir, *form, context);
+    config = save_form(dir, *form, context);
   else
-    tokenizer.save(tokenizer_path(dir));
+    return tokenizer.save(tokenizer_path(dir));
+  if (text) {
+    for (const auto& [key, name] : text->token_names) config[key] = name;
+    if (!text->chat_template.empty()) config["chat_template"] = text->chat_template;
+  }
+  write_json(in_folder(dir, "tokenizer_config.json"), config);
 }
 
 /// Throws Error if the folder holds a tokenizer.json that would be read instead of the tokenizer.
@@ -144,8 +100,10 @@ void save_images(const std::string& dir, const ImageInfo& images, const Json& si
               {"image_std", images.stats.std}});
 }
 
-/// Adds the ids of the tokens that begin, end and pad texts.
-void add_token_ids(Json& config, const std::string& kind, const Tokenizer* tokenizer) {
+/// Adds the ids of the tokens that begin, end and pad texts: those in `text`, otherwise the
+/// tokenizer's.
+void add_token_ids(Json& config, const std::string& kind, const Tokenizer* tokenizer,
+                   const TextInfo* text) {
   auto id_of = [&](const char* name) {
     const bool is_there = tokenizer && tokenizer->has_special(name);
     return is_there ? Json(tokenizer->special(name)) : Json();
@@ -154,25 +112,31 @@ void add_token_ids(Json& config, const std::string& kind, const Tokenizer* token
   for (const int64_t id : tokenizer ? tokenizer->begin_ids() : std::vector<int64_t>())
     config["bos_token_id"] = id;
   if (const Json pad = id_of("[PAD]"); !pad.is_null()) config["pad_token_id"] = pad;
+  if (!text) return;
+  for (const auto& [key, ids] : text->token_ids)
+    config[key] = ids.size() == 1 ? Json(ids[0]) : Json(ids);
 }
 
 }  // namespace
 
 void save_hugging_face_files(const std::string& dir, const std::string& kind, const Fields& fields,
                              const nn::Module& model, const HuggingFaceParts& parts) {
-  Json config = make_hugging_face_config(
-      kind, fields, parts.images ? parts.images->class_names : std::vector<std::string>{});
+  Json config = make_hugging_face_config(kind, fields,
+                                         parts.images ? parts.images->class_names
+                                         : parts.text ? parts.text->class_names
+                                                      : std::vector<std::string>{});
   const NamedTensors tensors = hugging_face_tensors(kind, fields, model);
   check(!parts.images || kind == "vit", "save_hugging_face: a ", kind, " takes no images");
   config["torch_dtype"] = name_of(tensors.front().second.dtype());
-  add_token_ids(config, kind, parts.tokenizer);
+  add_token_ids(config, kind, parts.tokenizer, parts.text);
   check_no_other_tokenizer(dir, parts.tokenizer);
 
   create_folder("save_hugging_face", dir);
   save_safetensors(weights_path(dir), tensors, {{"format", "pt"}});
   const Field* context = fields.find("context");
   if (parts.tokenizer)
-    save_tokenizer(dir, *parts.tokenizer, context ? Json::parse(context->to_text()) : Json());
+    save_tokenizer(dir, *parts.tokenizer, parts.text,
+                   context ? Json::parse(context->to_text()) : Json());
   if (parts.images) save_images(dir, *parts.images, config["image_size"]);
   write_json(config_path(dir), config);
 }

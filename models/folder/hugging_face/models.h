@@ -1,6 +1,6 @@
 #pragma once
-// How Hugging Face's models correspond to ours: one table per model, read when loading and saving.
-// For the library's own use: no public header includes this.
+// How Hugging Face's models correspond to ours: one table per model, used for loading and saving.
+// Internal: no public header includes this file.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,53 +12,56 @@
 
 namespace gradus::models::internal {
 
-/// An entry of a Hugging Face config.json that corresponds to a field of our configuration.
+/// An entry of a Hugging Face config.json, and the field of our configuration that corresponds to
+/// it.
 struct HuggingFaceKey {
   const char* key;
   const char* field;
-  const char* initial;          ///< the value if the key is missing, as transformers documents it
-  const char* alias = nullptr;  ///< another name of the key, read as well
-  std::vector<const char*> also = {};  ///< keys written with the same value, but not read
-  bool null_is_zero = false;           ///< 0 is written as null, and null read as 0
+  const char* initial;          ///< value if the key is missing, as documented by transformers
+  const char* alias = nullptr;  ///< another name of the key that is also read
+  std::vector<const char*> also = {};  ///< keys that are written with the same value, but not read
+  bool null_is_zero = false;           ///< 0 is written as null, and null is read as 0
 };
 
-/// A layer (parameters `layer`.weight and `layer`.bias) or a single parameter `layer`. A * stands
-/// for a number.
+/// A layer, with parameters `layer`.weight and `layer`.bias, or a single parameter `layer`. A * in
+/// a name stands for a number.
 struct HuggingFaceLayer {
   enum Kind {
     linear,
-    conv1d,  ///< a linear layer whose weight is (in, out)
-    head,    ///< a linear layer or norm above the encoder, which files may lack
-    /// queries and keys, whose features i and i + D/2 of a head of D rotate together; ours are 2i and
-    /// 2i + 1. A third part, values, is as it is.
+    conv1d,  ///< a linear layer with a weight of shape (in, out)
+    head,    ///< a linear layer or norm above the encoder; files may lack it
+    /// Queries and keys, in which features i and i + D/2 of a head of D features rotate together;
+    /// in ours, features 2i and 2i + 1 do. A third part, the values, keeps its order.
     rotary,
-    heads,  ///< joined queries, keys and values, whose features are in our order
+    heads,  ///< joined queries, keys and values with features in our order
   };
   const char* layer;                   ///< our name
-  std::vector<const char*> hf_layers;  ///< Hugging Face's names; if several, ours joins them
+  std::vector<const char*> hf_layers;  ///< Hugging Face's names; our layer joins them if there are
+                                       ///< several
   Kind kind = linear;
 };
 
-/// A model of Hugging Face's; `type` is the model_type in its config.json.
+/// A model of Hugging Face. `type` is the model_type in its config.json.
 struct HuggingFaceModel {
   const char* type;
   const char* kind;    ///< our kind of model
-  const char* prefix;  ///< comes before the names in `layers` in files with a head
+  const char* prefix;  ///< precedes the names in `layers` in files with a head
   std::vector<HuggingFaceKey> keys;
-  nlohmann::json required;  ///< the only values of these keys that we support
-  /// Fields of ours that have no key, and the value of each in this model.
+  nlohmann::json required;  ///< keys of which we support only one value, with that value
+  /// Fields of ours that have no key, and their values in this model.
   std::vector<std::pair<const char*, const char*>> fixed;
   std::vector<HuggingFaceLayer> layers;
   std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never get the prefix
-  std::vector<std::pair<const char*, const char*>> tied;  ///< a copy, and the tensor that it copies
+  std::vector<std::pair<const char*, const char*>> tied;  ///< a copy, and the tensor of which it is
+                                                          ///< a copy
   std::vector<const char*> ignored;                       ///< tensors that are not parameters
   std::vector<const char*> unsupported = {};              ///< tensors that our model lacks
-  /// the transformers class that is written; nullptr: it depends on the configuration
+  /// The transformers class in files that we write, or null if it depends on the configuration.
   const char* architecture = nullptr;
-  bool is_llama = false;  ///< of Llama's family: rotary positions, no biases that are zeros
+  bool is_llama = false;  ///< rotary positions, and no biases of zeros are written
 };
 
-/// The sizes by which joined queries, keys and values are split.
+/// The sizes by which joined queries, keys and values are divided.
 struct HeadLayout {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
 };
@@ -69,35 +72,36 @@ struct HuggingFaceConfig {
   nlohmann::json values;
 };
 
-/// Whether this is a Hugging Face config.json, not ours.
+/// Returns whether this config.json is Hugging Face's, not ours.
 bool is_hugging_face_config(const nlohmann::json& config);
-/// The content of DIR/config.json; nullopt if it is missing or ours. Throws Error, naming the file,
-/// if it is not JSON.
+/// Returns the content of DIR/config.json, or nullopt if it is missing or ours. Throws Error,
+/// naming the file, if it is not JSON.
 std::optional<HuggingFaceConfig> find_hugging_face_config(const std::string& dir);
 
-/// The table of a configuration's model. Throws Error, naming the file, if there is none.
+/// Returns the table of a configuration's model. Throws Error, naming the file, if there is none.
 const HuggingFaceModel& hugging_face_model(const HuggingFaceConfig& config);
-/// The table of our kind of model, for a GPT that whose form fits the fields best. Throws Error if
-/// there is none.
+/// Returns the table for our kind of model. For a GPT it is the table of the form that fits the
+/// fields best. Throws Error if there is none.
 const HuggingFaceModel& hugging_face_model(const std::string& kind, const Fields& fields);
-/// Whether there is a table for our kind of model.
+/// Returns whether there is a table for our kind of model.
 bool has_hugging_face_form(const std::string& kind);
-/// Whether the table is that of our kind of model; BERT's also serves its classifier.
+/// Returns whether the table is for our kind of model. BERT's table is also for its classifier.
 bool has_kind(const HuggingFaceModel& model, const std::string& kind);
-/// Our kind of model for a configuration. Throws Error, naming the file, if there is none.
+/// Returns our kind of model for a configuration. Throws Error, naming the file, if there is none.
 std::string kind_in(const HuggingFaceConfig& config);
 
-/// The transformers class that wrote the configuration, such as "GPT2LMHeadModel"; "" if it is not
-/// given.
+/// Returns the transformers class that wrote the configuration, for example "GPT2LMHeadModel", or
+/// "" if it is not given.
 std::string architecture_of(const HuggingFaceConfig& config);
 inline constexpr const char* text_classifier = "BertForSequenceClassification";
 inline constexpr const char* token_classifier = "BertForTokenClassification";
 
-/// The names that one of our parameters has in Hugging Face's files.
+/// The names of one of our parameters in Hugging Face's files.
 struct HuggingFaceParameter {
   const HuggingFaceLayer* layer = nullptr;
-  std::vector<std::string> names;  ///< without the prefix; if several, ours joins them
-  bool has_prefix = false;         ///< whether files with a head prefix the names
+  std::vector<std::string> names;  ///< without the prefix; our parameter joins them if there are
+                                   ///< several
+  bool has_prefix = false;         ///< whether the names have the prefix in files with a head
   bool is_transposed = false;
 };
 /// The tables of Llama's family.
@@ -106,11 +110,11 @@ const HuggingFaceModel& mistral();
 const HuggingFaceModel& qwen2();
 const HuggingFaceModel& qwen3();
 
-/// Finds our parameter `name`, with or without the prefix: a classifier calls its encoder's
+/// Finds our parameter `name`. The name may have a prefix: a classifier calls its encoder's
 /// parameters "bert.words.weight" and so on.
 std::optional<HuggingFaceParameter> find_parameter(const HuggingFaceModel& model, std::string name);
-/// The number that stands for the * of `pattern` in `name` ("" without a *); nullopt if they do not
-/// match.
+/// Returns the number in `name` for which the * of `pattern` stands, "" if the pattern has no *, or
+/// nullopt if they do not match.
 std::optional<std::string> number_in(const std::string& pattern, const std::string& name);
 
 }  // namespace gradus::models::internal

@@ -1,5 +1,5 @@
 #pragma once
-// Weights under Hugging Face's names. For the library's own use: no public header includes this.
+// Weights under Hugging Face's names. Internal: no public header includes this file.
 
 #include "gradus/core/files/safetensors.h"
 #include "gradus/models/folder/hugging_face/models.h"
@@ -8,36 +8,37 @@
 
 namespace gradus::models::internal {
 
-/// All tensors of a folder, from one file or several.
+/// All tensors of a folder, from one or several files.
 struct HuggingFaceFile {
   std::string path;  ///< path of the file, or of the index of several files
   NamedTensors tensors;
 };
-/// Reads DIR/model.safetensors or the files that DIR/model.safetensors.index.json lists. Throws
-/// Error, naming the file, if both are missing or one is damaged.
+/// Reads DIR/model.safetensors or the files listed in DIR/model.safetensors.index.json. Throws
+/// Error, naming the file, if both are missing or if one is damaged.
 HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
 /// Converts one of our models to a file's dtype and copies the file's tensors into it. Returns the
-/// optional parameters that the file lacks; they keep their values. Throws Error, opening with the
-/// file's path and listing what is missing, unexpected or of another shape, with nothing changed.
+/// optional parameters that the file lacks; these keep their values. If tensors are missing,
+/// unexpected or of another shape, changes nothing and throws Error. The message opens with the
+/// file's path and lists these tensors.
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options);
 
-/// The heads of a file.
+/// Which heads a file contains.
 struct HeadsInFile {
   bool optional = false;                   ///< whether the file may lack heads
-  std::vector<std::string> required = {};  ///< our names of those that it must have even so
+  std::vector<std::string> required = {};  ///< our names of the heads that it must have in any case
 };
-/// The part of load_hugging_face_weights() that any table of names can share, GGUF's too.
+/// The part of load_hugging_face_weights() that works with any table of names, including GGUF's.
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 
-/// Our tensors under the table's names. If lacks_biases, blocks and the last norm get biases of
-/// zeros.
+/// Returns our tensors under the names in the table. If lacks_biases is true, adds biases of zeros
+/// to the blocks and the last norm.
 NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
                              const NamedTensors& ours, bool lacks_biases);
 
-/// A model's parameters under Hugging Face's names.
+/// Returns a model's parameters under Hugging Face's names.
 NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
                                   const nn::Module& model);
 

@@ -9,12 +9,12 @@
 
 namespace gradus::testing {
 
-/// A float64 vector that requires grad.
+/// Returns a float64 vector that requires grad.
 inline Tensor leaf(std::initializer_list<double> numbers) {
   return tensor(numbers, float64).requires_grad_();
 }
 
-/// The identity with a custom backward rule.
+/// Returns x through an identity op with a custom backward rule.
 template <class RuleFn>
 Tensor identity(const char* name, const Tensor& x, core::Saves saves, RuleFn rule) {
   Tensor y = x.detach().clone();

@@ -207,7 +207,7 @@ TEST_CASE("recompute: hooks and retained gradients, of leaves and inside", "[rec
 
 TEST_CASE("recompute: the second run has the first one's modes and random numbers", "[recompute]") {
   struct Seen {
-    bool grad, eval, anomaly, composed;
+    bool grad, eval, anomaly, composed, bfloat16;
     Values numbers;
     bool operator==(const Seen&) const = default;
   };
@@ -215,8 +215,9 @@ TEST_CASE("recompute: the second run has the first one's modes and random number
   bool throws = false;
   const Function f = [&](const Tensor& in) {
     const Modes& m = modes();
-    seen.push_back({m.grad, m.eval, m.anomaly, m.composed, values(rand({3}))});
+    seen.push_back({m.grad, m.eval, m.anomaly, m.composed, m.bfloat16, values(rand({3}))});
     if (throws) throw Error("stop");
+    const Bfloat16Products other(!m.bfloat16);  // for the op alone
     return in * in;
   };
   const Tensor x = leaf({5});
@@ -225,6 +226,7 @@ TEST_CASE("recompute: the second run has the first one's modes and random number
     {
       const EvalMode eval(unusual);
       const ModeScope anomaly(&Modes::anomaly, unusual), composed(&Modes::composed, unusual);
+      const Bfloat16Products rounded(unusual);
       y = recompute(f, x);
     }
     const NoGrad no_grad;
@@ -246,7 +248,7 @@ TEST_CASE("recompute: the second run has the first one's modes and random number
       CHECK(modes().composed == !unusual);
     }
     REQUIRE(seen.size() == 3);
-    CHECK(seen[0] == Seen{true, unusual, unusual, unusual, seen[0].numbers});
+    CHECK(seen[0] == Seen{true, unusual, unusual, unusual, unusual, seen[0].numbers});
     CHECK(seen[1] == seen[0]);
     CHECK(seen[2] == seen[0]);
     seen.clear();

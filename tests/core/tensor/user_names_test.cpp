@@ -58,9 +58,9 @@ TEST_CASE("common names remain free for users") {
   CHECK(fail(x, node, edge, engine, adam, checkpoint) == 2);
   CHECK(record("op", vector<Tensor>{x}, vector<Tensor>{x}) == 3);
   CHECK(generate(x) == 4);
-  stack<Tensor> tensors;
+  std::stack<Tensor> tensors;  // both namespaces have a stack, so either is written in full
   tensors.push(x);
   CHECK(!empty(vector<Tensor>{x}));
-  CHECK(core::stack({x, x}).shape() == Shape{2, 2});
+  CHECK(gradus::stack({x, x}).shape() == Shape{2, 2});
   CHECK(core::empty({3}).shape() == Shape{3});
 }

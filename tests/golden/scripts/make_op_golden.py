@@ -142,6 +142,31 @@ def declare_losses():
         "bce_none": lambda x, t: F.binary_cross_entropy_with_logits(x * 20, t, reduction="none")})
 
 
+def declare_loss_options():
+    """Each option of the losses away from its default."""
+    weights = torch.tensor([0.5, 2.0, 1.0, 0.25, 1.5], dtype=torch.float64)
+    x, t = normal(7, 5), positive(7, 5) * 0.4
+    rows = torch.tensor([[3.0], [0.5], [1.0], [0.0], [2.0], [0.25], [1.5]], dtype=torch.float64)
+    with_logits, of_probabilities = F.binary_cross_entropy_with_logits, F.binary_cross_entropy
+    cases((x, t), {
+        "bce_weights": lambda x, t: with_logits(x, t, weight=rows),
+        "bce_positive": lambda x, t: with_logits(x, t, pos_weight=weights, reduction="sum"),
+        "bce_all": lambda x, t: with_logits(x, t, weight=rows, pos_weight=weights, reduction="none"),
+        "bce_probabilities": lambda x, t: of_probabilities(torch.sigmoid(x), t),
+        "bce_probabilities_all": lambda x, t: of_probabilities(torch.sigmoid(x), t, weight=rows, reduction="sum"),
+        "l1_sum": lambda x, t: F.l1_loss(x, t, reduction="sum"),
+        "smooth_l1": lambda x, t: F.smooth_l1_loss(x, t, beta=0.4, reduction="none"),
+        "kl_div_sum": lambda x, t: F.kl_div(x, t, reduction="sum"),
+        "kl_div_log_target": lambda x, t: F.kl_div(x, t, reduction="none", log_target=True)})
+    classes = indices(5, 7)
+    margins, nll = F.multi_margin_loss, F.nll_loss
+    cases((normal(7, 5), classes), {
+        "margin": margins, "margin_half": lambda x, t: margins(x, t, margin=0.5, reduction="sum"),
+        "margin_weights": lambda x, t: margins(x, t, weight=weights),
+        "margin_all": lambda x, t: margins(x, t, p=2, margin=0.75, weight=weights, reduction="none"),
+        "nll": nll, "nll_all": lambda x, t: nll(x, t, weight=weights, ignore_index=2, reduction="sum")})
+
+
 # ---- attention ----
 
 
@@ -178,7 +203,7 @@ def declare_attention():
 def main():
     begin(11)
     for declare in (declare_pointwise, declare_reductions, declare_indexing, declare_products, declare_losses,
-                    declare_attention):
+                    declare_attention, declare_loss_options):
         declare()
     save("ops", record_functions(CASES))
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes hugging_face/{llama2,llama3,mistral,qwen2,smollm2}/tokenizer.json, tokenizers of these models' forms with small
-vocabularies of our own training, and hugging_face/tokenizers.json, token ids by npm's @huggingface/tokenizers.
+vocabularies of our own training, and hugging_face/tokenizers.json, token ids by Hugging Face's tokenizers, the Rust
+library that these models are trained with (npm's @anush008/tokenizers).
 
 usage: make_tokenizer_golden.py                      (writes the tokenizer.json files)
        make_tokenizer_golden.py texts N > texts.json (N awkward texts)
@@ -14,7 +15,6 @@ import os
 import random
 import subprocess
 import sys
-import unicodedata
 
 from golden import GOLDEN
 from make_bpe_golden import ORDER, SPELL, joined, train
@@ -134,19 +134,21 @@ def texts(count):
 
 
 JS = """
-const {Tokenizer} = require(process.argv[2] + '/@huggingface/tokenizers');
+const {Tokenizer} = require(process.argv[2] + '/@anush008/tokenizers');
 const fs = require('fs');
 const texts = JSON.parse(fs.readFileSync(process.argv[3]));
-const out = {};
-for (const form of process.argv.slice(5)) {
-  const file = JSON.parse(fs.readFileSync(process.argv[4] + '/' + form + '/tokenizer.json'));
-  const t = new Tokenizer(file, {clean_up_tokenization_spaces: false});
-  out[form] = texts.map(x => {
-    const ids = Array.from(t.encode(x, {add_special_tokens: false}).ids);
-    return [ids, ids.length ? t.decode(ids, {skip_special_tokens: false, clean_up_tokenization_spaces: false}) : ''];
-  });
-}
-console.log(JSON.stringify(out));
+(async () => {
+  const out = {};
+  for (const form of process.argv.slice(5)) {
+    const t = Tokenizer.fromFile(process.argv[4] + '/' + form + '/tokenizer.json');
+    out[form] = [];
+    for (const x of texts) {
+      const ids = (await t.encode(x, null, {addSpecialTokens: false})).getIds();
+      out[form].push([ids, ids.length ? await t.decode(ids, false) : '']);
+    }
+  }
+  console.log(JSON.stringify(out));
+})();
 """
 
 
@@ -168,10 +170,7 @@ def main():
         with open(sys.argv[2]) as f, open(sys.argv[3]) as g:
             all_texts, ids = json.load(f), json.load(g)
         n = int(sys.argv[4])
-        # In smollm2, where GPT-2's pattern is built in, npm's package takes U+0085 for no space, and only 0 to 9 for
-        # digits; those of which Llama's family was trained, in Rust, follow Unicode.
-        ascii = [all(c in "0123456789" or unicodedata.category(c)[0] != "N" for c in t) and "\x85" not in t for t in all_texts]
-        cases = [{"text": text, **{form: ids[form][i][:1 + (ids[form][i][1] != text)] for form in ids if form != "smollm2" or ascii[i]}} for i, text in enumerate(all_texts[:n])]
+        cases = [{"text": text, **{form: ids[form][i][:1 + (ids[form][i][1] != text)] for form in ids}} for i, text in enumerate(all_texts[:n])]
         write("tokenizers.json", "[" + ",\n".join(json.dumps(case) for case in cases) + "]\n")
 
 

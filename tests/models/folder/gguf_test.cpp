@@ -263,6 +263,55 @@ TEST_CASE("tokenizers of Llama's family survive GGUF", "[gguf]") {
     CHECK(read->encode(one) == tokenizer->encode(one));
 }
 
+/// All pairs of tokens that make a token, in the order of ids, as SentencePiece merges them.
+json all_merges(const json& vocab) {
+  std::map<int64_t, std::string> tokens;
+  for (const auto& [token, id] : vocab.items())
+    if (token.size() == 1 || token[0] != '<') tokens[id] = token;
+  json merges = json::array();
+  for (const auto& [id, token] : tokens)
+    for (size_t at = 1; at < token.size(); ++at)
+      if (vocab.contains(token.substr(0, at)) && vocab.contains(token.substr(at)))
+        merges.push_back({token.substr(0, at), token.substr(at)});
+  return merges;
+}
+
+TEST_CASE("SentencePiece's tokenizers survive GGUF if llama.cpp merges as they do", "[gguf]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x.gguf", file_path = folder / "tokenizer.json";
+  json file = json_in(all_folders + "llama2/tokenizer.json");
+  const auto save = [&] {
+    write_file_atomically(file_path, file.dump());
+    auto tokenizer = load_tokenizer(file_path);
+    GPTConfig c = llama_config();
+    c.vocab = tokenizer->vocab_size() + 2;
+    save_gguf(path, GPT(c), tokenizer.get());
+    return tokenizer;
+  };
+  CHECK_THAT(refusal(save), Contains("save_gguf: llama.cpp would merge \""));
+  file["model"]["merges"] = all_merges(file["model"]["vocab"]);
+  const bool has_prefix = GENERATE(false, true);
+  if (!has_prefix) {
+    file["normalizer"] = nullptr;
+    file["pre_tokenizer"] = json_in(all_folders + "mistral/tokenizer.json")["pre_tokenizer"];
+    CHECK_THAT(refusal(save), Contains("puts a space before some texts only"));
+    file["pre_tokenizer"]["prepend_scheme"] = "never";
+    file["post_processor"] = nullptr;
+    file["decoder"]["decoders"].erase(3);  // strips the space before a text
+  }
+  const auto tokenizer = save();
+  const GgufModel model = load_gguf(path);
+  const Tokenizer& read = *model.tokenizer;
+  CHECK(read.vocab_size() == tokenizer->vocab_size());
+  CHECK(read.begin_ids() == std::vector<int64_t>(has_prefix ? 1 : 0, 1));
+  CHECK(read.special_tokens() == tokenizer->special_tokens());
+  for (const json& one : json_in(all_folders + "tokenizers.json")) {
+    const auto ids = tokenizer->encode_with_special(one["text"]);
+    CHECK(read.encode_with_special(one["text"]) == ids);
+    CHECK(read.decode(ids) == tokenizer->decode(ids));
+  }
+}
+
 TEST_CASE("what llama.cpp does not compute is refused by name", "[gguf]") {
   const auto with = [](GPTConfig c, const std::function<void(GPTConfig&)>& change) {
     change(c);

@@ -20,7 +20,7 @@ const std::string all_folders = gradus::testing::source_path("tests/golden/huggi
 
 inline json json_in(const std::string& path) { return json::parse(read_file(path)); }
 
-/// A modifiable copy of the folder `name` in tests/golden/hugging_face.
+/// A copy of the folder `name` in tests/golden/hugging_face that can be modified.
 struct Copy {
   TemporaryFolder folder;
   std::string dir;
@@ -28,7 +28,7 @@ struct Copy {
     std::filesystem::copy(all_folders + name, dir);
   }
   std::string operator/(const std::string& file) const { return dir + '/' + file; }
-  /// Changes keys of config.json; null removes a key.
+  /// Changes keys of config.json. A null value removes a key.
   void change_config(const json& changes, const std::string& file = "config.json") const {
     json config = json_in(*this / file);
     for (const auto& [key, value] : changes.items()) {
@@ -41,7 +41,7 @@ struct Copy {
   void put(const NamedTensors& tensors) const {
     save_safetensors(*this / "model.safetensors", tensors);
   }
-  /// Renames each weight to rename(name), or removes it if that is "".
+  /// Renames each weight to rename(name), or removes the weight if that is "".
   void rename(const std::function<std::string(const std::string&)>& rename) const {
     NamedTensors renamed;
     for (const auto& [name, tensor] : tensors())
@@ -50,12 +50,13 @@ struct Copy {
   }
 };
 
-/// The inputs for the folder `name`'s model, and PyTorch's outputs for them.
+/// Returns the inputs for the model in the folder `name`, and PyTorch's outputs for them.
 inline golden::File expected(const std::string& name) {
   return golden::File("hugging_face/" + name + "/expected");
 }
 
-/// The largest difference between the model's logits and PyTorch's, for the folder gpt2.
+/// Returns the largest difference between the logits of the model and those of PyTorch, for the
+/// folder gpt2.
 inline double gpt2_difference(const models::GPT& model) {
   const NoGrad no_grad;
   const EvalMode eval;
