@@ -29,9 +29,9 @@ struct Conv1dLayerOptions {
   int64_t stride = 1, padding = 0, dilation = 1;  ///< see Conv1dOptions
   int64_t groups = 1;                             ///< number of channel groups
   bool bias = true;                               ///< add a bias per output channel
-  bool hidden = true;                             ///< see Conv2dLayerOptions
+  bool hidden = true;  ///< false for a layer that reads data, see Module::hidden_matrices
 };
-/// conv1d with learned filters: (N, in, L) -> (N, out, L').
+/// Applies conv1d with learned filters: (N, in, L) -> (N, out, L').
 struct Conv1d : Module {
   const Tensor weight, bias;  ///< (out, in / groups, kernel); (out) or undefined
   Conv1dOptions options;      ///< passed to conv1d
@@ -44,10 +44,9 @@ struct ConvTranspose2dLayerOptions {
   int64_t groups = 1;                                  ///< number of channel groups
   bool bias = true;                                    ///< add a bias per output channel
   Size2d dilation = 1;                                 ///< see ConvTranspose2dOptions
-  bool hidden =
-      true;  ///< a hidden layer; false for one that returns images: Module::hidden_matrices
+  bool hidden = true;  ///< false for a layer that returns images, see Module::hidden_matrices
 };
-/// conv_transpose2d with learned filters: (N, in, H, W) -> (N, out, H', W').
+/// Applies conv_transpose2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct ConvTranspose2d : Module {
   const Tensor weight, bias;       ///< (in, out / groups, h, w), kernel h x w; (out) or undefined
   ConvTranspose2dOptions options;  ///< passed to conv_transpose2d

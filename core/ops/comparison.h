@@ -56,13 +56,12 @@ inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a,
 /// Returns a bool tensor that is true where x is NaN.
 Tensor isnan(const Tensor& x);
 
-/// How close allclose() wants two tensors.
 struct AllcloseOptions {
-  double rtol = 1e-5, atol = 1e-8;  ///< |a - b| <= atol + rtol |b|, computed in double
-  bool equal_nan = false;           ///< whether two NaN are close
+  double rtol = 1e-5, atol = 1e-8;  ///< tolerances relative to b, and absolute
+  bool equal_nan = false;           ///< NaN is close to NaN
 };
-/// Whether each element of a is close to b's, for tensors of one dtype that broadcast. Equal
-/// infinities are close. True if there are no elements.
+/// Returns whether |a - b| <= atol + rtol |b| for all elements, computed in double. An infinity is
+/// close only to itself. True if there are no elements.
 bool allclose(const Tensor& a, const Tensor& b, const AllcloseOptions& options = {});
 
 /// Returns a where the bool tensor `condition` is true, and b elsewhere.

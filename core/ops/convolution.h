@@ -29,24 +29,26 @@ struct Conv1dOptions {
   int64_t groups = 1;    ///< number of channel groups, each with its own filters
 };
 
-/// conv2d along one axis: x (N, C, L), weight (O, C / groups, l), bias (O) or undefined ->
+/// Returns conv2d along one axis: x (N, C, L), weight (O, C / groups, l), bias (O) or undefined ->
 /// (N, O, L').
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
 
 struct ConvTranspose2dOptions {
-  Size2d stride = 1;          ///< distance between the outputs of neighbouring pixels
+  Size2d stride = 1;          ///< distance in y between the filters of neighbouring pixels
   Size2d padding = 0;         ///< pixels that are cut off on each side of the result
   Size2d output_padding = 0;  ///< pixels that the result has more at its bottom and right
   int64_t groups = 1;         ///< number of channel groups, each with its own filters
   Size2d dilation = 1;        ///< distance between a filter's elements in the result
 };
 
-/// y[n, o, i s + u d - p, j s + v d - p] += weight[c, o, u, v] x[n, c, i, j], summed over all c of o's
-/// group, i, j, u, v, plus bias[o]: the gradient of conv2d for its image, as a layer that enlarges
-/// images (Zeiler et al. 2010). x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or undefined
-/// -> (N, O, H', W'), H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W' likewise. Throws
-/// Error for other shapes and options out of range; output_padding is below stride or dilation.
+/// Returns the gradient of conv2d's image if x is the gradient of its output, plus a bias: a layer
+/// that enlarges images (Zeiler et al. 2010). Starting from bias[o], each y[n, o, i s + u d - p, j s +
+/// v d - p] gets weight[c, o, u, v] x[n, c, i, j] added, for stride s, dilation d, padding p, and the
+/// channels c of o's group. Shapes: x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or
+/// undefined -> (N, O, H', W'), with H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W'
+/// likewise. Throws Error for other shapes, for options out of conv2d's limits, and unless
+/// output_padding is below stride or dilation.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 

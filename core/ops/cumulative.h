@@ -6,8 +6,8 @@
 namespace gradus {
 
 ///@{
-/// The cumulative sum x_0 + ... + x_i (product x_0 ... x_i) along dim. For bool the result is int64.
-/// Gradients of products are correct even where elements are 0. Throws Error if an int64 result
+/// Returns the cumulative sum x_0 + ... + x_i (product x_0 ... x_i) along dim. For bool the result
+/// is int64. Gradients are correct even where elements are 0. Throws Error if an int64 result
 /// overflows.
 Tensor cumsum(const Tensor& x, Axis dim);
 Tensor cumprod(const Tensor& x, Axis dim);

@@ -6,11 +6,13 @@
 
 namespace gradus {
 
-/// The diagonal `offset` of the matrices along axes dim1 and dim2, as the last axis:
-/// (n, m, ...) -> (..., length). Empty if the offset is outside the matrix. A view if strides allow.
+/// Returns the diagonal `offset` of the matrices along axes dim1 and dim2, as the last axis:
+/// (n, m, ...) -> (..., length). It is empty if the offset is outside the matrix, and a view of x if
+/// x's strides allow.
 Tensor diagonal(const Tensor& x, int64_t offset = 0, Axis dim1 = 0, Axis dim2 = 1);
-/// The diagonal `offset` of a matrix; for a vector (n) the matrix (n + |offset|, n + |offset|) that
-/// has it as that diagonal and zeros elsewhere. Throws Error for other ranks.
+/// Returns the diagonal `offset` of a matrix. For a vector (n), returns the matrix
+/// (n + |offset|, n + |offset|) with x on that diagonal and zeros elsewhere. Throws Error for other
+/// ranks.
 Tensor diag(const Tensor& x, int64_t offset = 0);
 ///@{
 /// Returns x (..., n, m) with zeros above (tril) or below (triu) the given diagonal.

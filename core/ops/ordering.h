@@ -39,15 +39,17 @@ ValuesAndIndices sort(const Tensor& x, Axis dim = -1, bool descending = false);
 Tensor argsort(const Tensor& x, Axis dim = -1, bool descending = false);
 /// Returns the k largest elements along dim, in descending order.
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
-/// The median along dim and its index: the lower of the two middle elements if their number is even;
-/// NaN if there is a NaN. The gradient flows to that one element.
-ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep = false);
-/// The median of all elements.
-Tensor median(const Tensor& x);
 ///@{
-/// The q-quantile, 0 <= q <= 1, along dim or of all elements: position q (n - 1) among the n elements
-/// in ascending order, interpolated linearly; NaN if there is a NaN. The gradient flows to the one or
-/// two elements there.
+/// Returns the median along dim and its index, or the median of all elements: the lower one of the
+/// two in the middle if their number is even, the first NaN if there is a NaN. The gradient flows to
+/// that one element. Throws Error if there are no elements.
+ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep = false);
+Tensor median(const Tensor& x);
+///@}
+///@{
+/// Returns the q-quantile along dim or of all elements: the value at position q (n - 1) of the n
+/// elements in ascending order, interpolated linearly between two of them, or NaN if there is a NaN.
+/// The gradient flows to these elements. Throws Error unless 0 <= q <= 1, and if n is 0.
 Tensor quantile(const Tensor& x, double q, Axis dim, KeepDim keep = false);
 Tensor quantile(const Tensor& x, double q);
 ///@}
@@ -55,10 +57,11 @@ Tensor quantile(const Tensor& x, double q);
 /// The distinct elements of a tensor.
 struct UniqueOutput {
   Tensor values;   ///< (n), ascending
-  Tensor inverse;  ///< the index in `values` of each element of the tensor, in its shape; int64
+  Tensor inverse;  ///< for each element of the tensor its index in `values`, int64
   Tensor counts;   ///< how often each value occurs: (n), int64
 };
-/// The distinct elements of x, without a gradient. Each NaN is distinct, as in PyTorch; -0 equals 0.
+/// Returns the distinct elements of x, without a gradient. Each NaN is distinct, as in PyTorch; -0
+/// equals 0.
 UniqueOutput unique(const Tensor& x);
 
 }  // namespace gradus

@@ -1,8 +1,7 @@
 #pragma once
 // Elementwise arithmetic and functions. comparison.h has comparisons, where and masked_fill. Tensors
 // broadcast as in NumPy and must have the same dtype. A C++ number takes the tensor's dtype. int64
-// arithmetic wraps around on
-// overflow, as in NumPy.
+// arithmetic wraps around on overflow, as in NumPy.
 
 #include "gradus/core/ops/comparison.h"
 #include "gradus/core/ops/factories.h"
@@ -31,7 +30,7 @@ Tensor operator/(double a, const Tensor& b);
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& x, double exponent);
 ///@}
-/// x * x.
+/// Returns x * x.
 inline Tensor square(const Tensor& x) { return x * x; }
 ///@{
 /// Returns the elementwise maximum (minimum). If two elements are equal, each gets half of the
@@ -45,8 +44,8 @@ Tensor minimum(const Tensor& x, double bound);
 Tensor clamp(const Tensor& x, double low, double high);
 
 ///@{
-/// Returns (1 - weight) a + weight b, or a where a equals b, so equal infinities stay. The weight may
-/// be outside [0, 1].
+/// Returns (1 - weight) a + weight b, but a where a equals b, so that equal infinities stay. The
+/// weight may be outside [0, 1].
 Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
 ///@}
