@@ -352,8 +352,8 @@ Tensor tan(const Tensor& x) {
       });
 }
 
-// d atan2(y, x) = (x dy - y dx) / (x^2 + y^2). x and y are divided by the larger one first, which
-// counts as a constant, so that the squares stay in range.
+// d atan2(y, x) = (x dy - y dx) / (x^2 + y^2), 0 at (0, 0) and at infinity. x and y are divided by
+// the larger one first, which counts as a constant, so that the squares stay in range.
 Tensor atan2(const Tensor& y, const Tensor& x) {
   check_floating("atan2", y);
   return binary(
@@ -361,11 +361,11 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
       [](auto v, auto u) { return static_cast<decltype(v)>(std::atan2(v, u)); },
       [](Backward& b) {
         const Tensor larger = maximum(abs(b.input(0).detach()), abs(b.input(1).detach()));
-        const Tensor fits = (larger > 0) & (larger < std::numeric_limits<double>::infinity());
-        const Tensor size = where(fits, larger, scalar(1, larger.dtype()));
-        const Tensor v = b.input(0) / size, u = b.input(1) / size;
-        const Tensor square_sum = masked_fill(v * v + u * u, larger == 0, 1);
-        const Tensor share = b.grad() / size / square_sum;
+        const Tensor flat = (larger == 0) | (larger == std::numeric_limits<double>::infinity());
+        const Tensor size = masked_fill(larger, flat, 1);
+        const Tensor v = masked_fill(b.input(0) / size, flat, 0);
+        const Tensor u = masked_fill(b.input(1) / size, flat, 0);
+        const Tensor share = b.grad() / size / masked_fill(v * v + u * u, flat, 1);
         if (b.needs(0)) give_summed(b, 0, share * u);
         if (b.needs(1)) give_summed(b, 1, share * -v);
       });

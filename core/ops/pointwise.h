@@ -76,7 +76,7 @@ Tensor cos(const Tensor& x);
 Tensor tan(const Tensor& x);
 ///@}
 /// Returns the angle in [-pi, pi] between the positive x axis and the point (x, y). The gradient at
-/// (0, 0) is 0.
+/// (0, 0) and at infinity is 0.
 Tensor atan2(const Tensor& y, const Tensor& x);
 /// Returns log(1 + e^x), without overflow.
 Tensor softplus(const Tensor& x);

@@ -165,6 +165,7 @@ TEST_CASE("tan, atan2 and lerp: quadrants, signs of 0, infinities, every magnitu
   check_same(gradient([](const Tensor& t) { return atan2(full_like(t, 2), t); },
                       tensor({inf, -inf, 2}, float64)),
              {0, 0, -0.25});
+  check_same(gradient([](const Tensor& t) { return atan2(t, t); }, tensor({inf, 0})), {0, 0});
   check_same(tan(tensor({0, 1e30, inf, NaN})).to_vector<double>(),
              {0, std::tan(double{1e30f}), NaN, NaN});
   // Equal infinities stay, differences may leave the range, and the ends are exact.

@@ -14,7 +14,7 @@ namespace {
 /// scatter along the last axis of matrices, one column of src after the other.
 Tensor in_turn(const Tensor& x, const Tensor& index, const Tensor& src) {
   const Tensor places = arange(x.size(1));
-  Tensor y = x.slice(0, 0, index.size(0));
+  Tensor y = x.slice(0, 0, index.size(0)) + sum(src) * 0.0;  // src may be empty
   for (int64_t k = 0; k < index.size(1); ++k)
     y = where(index.slice(1, k, k + 1) == places, src.slice(1, k, k + 1), y);
   return cat({y, x.slice(0, index.size(0))});
