@@ -132,7 +132,7 @@ Cases einsum_cases() {
                                                      {"empty", "ij,jk->ik"},
                                                      {"spaces", " i j , j k -> i k "}};
   for (const auto& [name, equation] : equations)
-    all["einsum_" + name] = [equation](const Tensors& x) { return einsum(equation, x); };
+    all["einsum_" + name] = [equation = equation](const Tensors& x) { return einsum(equation, x); };
   for (int64_t k = -3; k <= 3; ++k)
     all["diag_" + std::to_string(k + 3)] = on_one([k](const Tensor& x) { return diag(x, k); });
   for (int64_t k = -2; k <= 2; ++k)
