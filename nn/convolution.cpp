@@ -8,17 +8,44 @@
 namespace gradus::nn {
 
 namespace {
-Shape filter_shape(int64_t in, int64_t out, Size2d kernel, int64_t groups) {
-  check(groups >= 1 && in >= 1 && in % groups == 0 && out % groups == 0,
-        "Conv2d: groups must divide the channels: in ", in, ", out ", out, ", groups ", groups);
-  return {out, in / groups, kernel.height, kernel.width};
+/// Throws Error unless groups divide the channels; returns those of one group.
+int64_t per_group(const char* layer, int64_t channels, int64_t in, int64_t out, int64_t groups) {
+  check(groups >= 1 && in >= 1 && in % groups == 0 && out % groups == 0, layer,
+        ": groups must divide the channels: in ", in, ", out ", out, ", groups ", groups);
+  return channels / groups;
+}
+
+/// As PyTorch draws the bias of a layer with this weight.
+Initialiser uniform_for(const Tensor& weight) {
+  return init::uniform_fan_in(weight.numel() / weight.size(0));
 }
 }  // namespace
 
 Conv2d::Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& o)
-    : weight(param("weight", filter_shape(in, out, kernel, o.groups), init::kaiming_uniform())),
-      bias(o.bias ? param("bias", {out}, init::uniform_fan_in(weight.numel() / out)) : Tensor()),
+    : weight(param("weight",
+                   {out, per_group("Conv2d", in, in, out, o.groups), kernel.height, kernel.width},
+                   init::kaiming_uniform())),
+      bias(o.bias ? param("bias", {out}, uniform_for(weight)) : Tensor()),
       options{o.stride, o.padding, o.dilation, o.groups} {
+  if (o.hidden) hidden_weight(weight);
+}
+
+Conv1d::Conv1d(int64_t in, int64_t out, int64_t kernel, const Conv1dLayerOptions& o)
+    : weight(param("weight", {out, per_group("Conv1d", in, in, out, o.groups), kernel},
+                   init::kaiming_uniform())),
+      bias(o.bias ? param("bias", {out}, uniform_for(weight)) : Tensor()),
+      options{o.stride, o.padding, o.dilation, o.groups} {
+  if (o.hidden) hidden_weight(weight);
+}
+
+ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, Size2d kernel,
+                                 const ConvTranspose2dLayerOptions& o)
+    : weight(param(
+          "weight",
+          {in, per_group("ConvTranspose2d", out, in, out, o.groups), kernel.height, kernel.width},
+          init::kaiming_uniform())),
+      bias(o.bias ? param("bias", {out}, uniform_for(weight)) : Tensor()),
+      options{o.stride, o.padding, o.output_padding, o.groups, o.dilation} {
   if (o.hidden) hidden_weight(weight);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Convolution layers for images (N, C, H, W), and norms over channels. Names, defaults and
-// initialisation follow PyTorch's.
+// Convolution layers for images (N, C, H, W) and sequences (N, C, L), and norms over channels. Names,
+// defaults and initialisation follow PyTorch's.
 
 #include "gradus/core/ops/convolution.h"
 #include "gradus/core/ops/normalization.h"
@@ -23,6 +23,36 @@ struct Conv2d : Module {
   /// Draws the weight from kaiming_normal, which keeps the variance if a ReLU follows (He et al.
   /// 2015), and sets the bias to 0.
   void initialise_for_relu();
+};
+
+struct Conv1dLayerOptions {
+  int64_t stride = 1, padding = 0, dilation = 1;  ///< see Conv1dOptions
+  int64_t groups = 1;                             ///< number of channel groups
+  bool bias = true;                               ///< add a bias per output channel
+  bool hidden = true;  ///< false for a layer that reads data, see Module::hidden_matrices
+};
+/// Applies conv1d with learned filters: (N, in, L) -> (N, out, L').
+struct Conv1d : Module {
+  const Tensor weight, bias;  ///< (out, in / groups, kernel); (out) or undefined
+  Conv1dOptions options;      ///< passed to conv1d
+  Conv1d(int64_t in, int64_t out, int64_t kernel, const Conv1dLayerOptions& options = {});
+  Tensor operator()(const Tensor& x) const { return conv1d(x, weight, bias, options); }
+};
+
+struct ConvTranspose2dLayerOptions {
+  Size2d stride = 1, padding = 0, output_padding = 0;  ///< see ConvTranspose2dOptions
+  int64_t groups = 1;                                  ///< number of channel groups
+  bool bias = true;                                    ///< add a bias per output channel
+  Size2d dilation = 1;                                 ///< see ConvTranspose2dOptions
+  bool hidden = true;  ///< false for a layer that returns images, see Module::hidden_matrices
+};
+/// Applies conv_transpose2d with learned filters: (N, in, H, W) -> (N, out, H', W').
+struct ConvTranspose2d : Module {
+  const Tensor weight, bias;       ///< (in, out / groups, h, w), kernel h x w; (out) or undefined
+  ConvTranspose2dOptions options;  ///< passed to conv_transpose2d
+  ConvTranspose2d(int64_t in, int64_t out, Size2d kernel,
+                  const ConvTranspose2dLayerOptions& options = {});
+  Tensor operator()(const Tensor& x) const { return conv_transpose2d(x, weight, bias, options); }
 };
 
 struct BatchNormOptions {

@@ -375,7 +375,9 @@ void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* d
   using namespace detail;
   const Windows& w = p.windows;
   const Planes planes{backward_padding(w.y), backward_padding(w.x)};
-  auto phases = [](const WindowAxis& a) { return std::min(a.stride, a.kernel * a.dilation); };
+  auto phases = [](const WindowAxis& a) {
+    return std::min(a.stride, (a.kernel - 1) * a.dilation + 1);
+  };
   if (w.y.stride > 1 || w.x.stride > 1)
     std::fill_n(dx, p.images * p.groups * p.in * w.plane(), T{0});
   for (int64_t y = 0; y < phases(w.y); ++y)

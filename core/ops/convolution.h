@@ -1,5 +1,5 @@
 #pragma once
-// Convolution of images (N, C, H, W).
+// Convolution of images, (N, C, H, W), and sequences, (N, C, L).
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -21,5 +21,35 @@ struct Conv2dOptions {
 /// than the padded image.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
+
+struct Conv1dOptions {
+  int64_t stride = 1;    ///< distance between neighbouring windows
+  int64_t padding = 0;   ///< zeros added on each side
+  int64_t dilation = 1;  ///< distance between a window's elements
+  int64_t groups = 1;    ///< number of channel groups, each with its own filters
+};
+
+/// Returns conv2d along one axis: x (N, C, L), weight (O, C / groups, l), bias (O) or undefined ->
+/// (N, O, L').
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv1dOptions& options = {});
+
+struct ConvTranspose2dOptions {
+  Size2d stride = 1;          ///< distance in y between the filters of neighbouring pixels
+  Size2d padding = 0;         ///< pixels that are cut off on each side of the result
+  Size2d output_padding = 0;  ///< pixels that the result has more at its bottom and right
+  int64_t groups = 1;         ///< number of channel groups, each with its own filters
+  Size2d dilation = 1;        ///< distance between a filter's elements in the result
+};
+
+/// Returns the gradient of conv2d's image if x is the gradient of its output, plus a bias: a layer
+/// that enlarges images (Zeiler et al. 2010). Starting from bias[o], each y[n, o, i s + u d - p, j s +
+/// v d - p] gets weight[c, o, u, v] x[n, c, i, j] added, for stride s, dilation d, padding p, and the
+/// channels c of o's group. Shapes: x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or
+/// undefined -> (N, O, H', W'), with H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W'
+/// likewise. Throws Error for other shapes, for options out of conv2d's limits, and unless
+/// output_padding is below stride or dilation.
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose2dOptions& options = {});
 
 }  // namespace gradus

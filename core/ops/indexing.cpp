@@ -6,7 +6,9 @@
 #include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/ordering.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
 #include "gradus/core/runtime/ceil_div.h"
 #include "gradus/core/tensor/odometer.h"
 
@@ -136,6 +138,40 @@ Tensor scatter_sum(const Shape& shape, int64_t dim, const Tensor& index, const T
   ProfileScope scope("scatter_sum");
   return added("scatter_sum", {scatter_into, gather}, zeros(shape, src.dtype()), dim,
                {{}, index, src});
+}
+
+namespace {
+/// Whether a later element of the same line has the same index.
+Tensor is_overwritten(const Tensor& index, int dim, const Shape& shape) {
+  const Shape line = Shape::filled(index.rank(), 1).with(dim, index.size(dim));
+  const Tensor order = arange(index.size(dim)).reshape(line).expand(index.shape());
+  return gather(scatter(zeros(shape, int64), dim, index, order), dim, index) != order;
+}
+}  // namespace
+
+// y = x, y[index_i] = src_i         dx = dy, 0 where written; dsrc_i = dy[index_i], 0 if overwritten
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  ProfileScope scope("scatter");
+  const int d = normalize_dim("scatter", dim, x.rank());
+  check_index_shape("scatter", x.shape(), d, index);
+  check_tensor("scatter", "src", src, x.dtype(), index.shape());
+  const Tensor flat = checked_index("scatter", "index", index, x.shape()[d]),
+               y = x.detach().clone();
+  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
+    for_each_named<T>(y, d, flat, src, [](T& into, T value) { into = value; });
+  });
+  record("scatter", {y}, {x, index, src}, saves_input(1), [d](Backward& b) {
+    const Tensor index = b.input(1), dy = b.grad();
+    if (b.needs(0)) b.give(0, scatter(dy, d, index, 0));
+    if (b.needs(2))
+      b.give(2, masked_fill(gather(dy, d, index), is_overwritten(index, d, dy.shape()), 0));
+  });
+  return y;
+}
+
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) {
+  check_number("scatter", x.dtype(), value);
+  return scatter(x, dim, index, full(index.shape(), value, x.dtype()));
 }
 
 // ---- entries along an axis: index_select, index_add, embedding ----
@@ -274,6 +310,34 @@ Tensor one_hot(const Tensor& ids, int64_t classes, Dtype dtype) {
     for (int64_t i = 0; i < flat.numel(); ++i) to[i * classes + id[i]] = T{1};
   });
   return y;
+}
+
+// ---- positions and counts ----
+
+Tensor nonzero(const Tensor& x) {
+  ProfileScope scope("nonzero");
+  const Tensor found = x != 0;
+  const bool* p = found.data<bool>();
+  const Tensor y = empty({sum(found).item<int64_t>(), x.rank()}, int64);
+  int64_t* to = y.data<int64_t>();
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    if (!p[i]) continue;
+    const Shape at = index_of(x.shape(), i);
+    to = std::copy(at.begin(), at.end(), to);
+  }
+  return y;
+}
+
+Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
+  check_shape("bincount", "x", x, {"n"});
+  check(minlength >= 0, "bincount: expected minlength >= 0, got ", minlength);
+  checked_index("bincount", "x", x, INT64_MAX);
+  if (weights.defined()) {
+    check_floating("bincount", weights);
+    check_tensor("bincount", "weights", weights, weights.dtype(), x.shape());
+  }
+  const int64_t bins = x.numel() == 0 ? 0 : max(x).item<int64_t>() + 1;
+  return index_sum({std::max(bins, minlength)}, 0, x, weights.defined() ? weights : ones_like(x));
 }
 
 // ---- sampling ----

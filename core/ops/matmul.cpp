@@ -136,6 +136,13 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return y;
 }
 
+Tensor outer(const Tensor& a, const Tensor& b) {
+  check(a.rank() == 1 && b.rank() == 1, "outer: expected two vectors, got ", a.shape(), " and ",
+        b.shape());
+  check_same_dtype("outer", a, b);
+  return a.unsqueeze(1) * b;
+}
+
 // ---- linear ----
 
 namespace {

@@ -9,6 +9,8 @@ namespace gradus {
 /// axes broadcast. Vectors behave as in NumPy: (k) x (..., k, n) -> (..., n), (..., m, k) x (k) ->
 /// (..., m), (k) x (k) -> ().
 Tensor matmul(const Tensor& a, const Tensor& b);
+/// Returns the outer product a_i b_j of two vectors: (n), (m) -> (n, m).
+Tensor outer(const Tensor& a, const Tensor& b);
 
 /// Returns act(x W^T + b): x (..., in), W (out, in), b (out) or undefined -> (..., out). b and act
 /// are applied in the same pass as the product.

@@ -3,9 +3,13 @@
 #include <optional>
 
 #include "gradus/core/ops/axis_rows.h"
+#include "gradus/core/ops/cumulative.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/indexing.h"
+#include "gradus/core/ops/pointwise.h"
 #include "gradus/core/ops/prelude.h"
+#include "gradus/core/ops/reduction.h"
+#include "gradus/core/ops/shape.h"
 #include "gradus/core/runtime/ceil_div.h"
 
 namespace gradus {
@@ -204,6 +208,74 @@ Tensor argsort(const Tensor& x, Axis dim, bool descending) {
 
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim) {
   return in_order("topk", x, dim, k, true);
+}
+
+// ---- medians and quantiles ----
+
+namespace {
+
+/// The elements of x along an axis in ascending order.
+struct Ascending {
+  const char* op;
+  Tensor x, order, nans;  // argsort along dim; the number of NaN along it, which come last
+  int dim;
+  int64_t n;
+
+  Ascending(const char* name, const Tensor& tensor, Axis axis)
+      : op(name), x(tensor), dim(normalize_dim(name, axis, tensor.rank())), n(tensor.size(dim)) {
+    check(n > 0, op, ": axis ", axis, " of shape ", x.shape(), " is empty");
+    order = argsort(x, dim);
+    nans = sum(isnan(x), dim, keepdim);
+  }
+  /// The i-th elements and their indices, but the first NaN where there is one, with size 1 along
+  /// dim.
+  ValuesAndIndices at(int64_t i) const {
+    const Tensor position =
+        where(nans > 0, -nans + static_cast<double>(n), full({}, static_cast<double>(i), int64));
+    const Tensor index = gather(order, dim, position);
+    return {gather(x, dim, index), index};
+  }
+};
+
+/// All elements of x as a vector.
+Tensor all_of(const char* op, const Tensor& x) {
+  check(x.numel() > 0, op, ": a tensor of shape ", x.shape(), " has no elements");
+  return x.reshape({-1});
+}
+
+}  // namespace
+
+ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep) {
+  const Ascending ascending("median", x, dim);
+  const ValuesAndIndices middle = ascending.at((ascending.n - 1) / 2);
+  if (keep.on) return middle;
+  return {middle.values.squeeze(ascending.dim), middle.indices.squeeze(ascending.dim)};
+}
+Tensor median(const Tensor& x) { return median(all_of("median", x), 0).values; }
+
+Tensor quantile(const Tensor& x, double q, Axis dim, KeepDim keep) {
+  check_floating("quantile", x);
+  check(q >= 0 && q <= 1, "quantile: expected 0 <= q <= 1, got ", q);
+  const Ascending ascending("quantile", x, dim);
+  const double position = q * static_cast<double>(ascending.n - 1), below = std::floor(position);
+  const auto i = static_cast<int64_t>(below);
+  const Tensor low = ascending.at(i).values;
+  const Tensor y = position > below ? lerp(low, ascending.at(i + 1).values, position - below) : low;
+  return keep.on ? y : y.squeeze(ascending.dim);
+}
+Tensor quantile(const Tensor& x, double q) { return quantile(all_of("quantile", x), q, 0); }
+
+// ---- distinct elements ----
+
+UniqueOutput unique(const Tensor& x) {
+  const ProfileScope scope("unique");
+  const auto [sorted, order] = sort(x.detach().reshape({-1}), 0);
+  const int64_t n = x.numel();
+  const Tensor is_new = cat(
+      {ones({std::min<int64_t>(n, 1)}, boolean), sorted.slice(0, 1) != sorted.slice(0, 0, n - 1)});
+  const Tensor run = cumsum(is_new, 0) - 1.0;  // the value's index, for each sorted element
+  return {index_select(sorted, 0, nonzero(is_new).squeeze(1)),
+          scatter(empty({n}, int64), 0, order, run).reshape(x.shape()), bincount(run)};
 }
 
 }  // namespace gradus

@@ -217,91 +217,31 @@ Tensor clamp(const Tensor& x, double low, double high) {
       });
 }
 
-namespace {
-void check_bool(const char* op, const char* what, const Tensor& x) {
-  check(x.dtype() == boolean, op, ": expected a bool ", what, ", got ", x.dtype());
-}
-}  // namespace
-
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  const ProfileScope scope("where");
-  check_bool("where", "condition", condition);
-  check_same_dtype("where", a, b);
+// y = (1 - w) a + w b                        da = (1 - w) dy    db = w dy    dw = (b - a) dy
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
+  const ProfileScope scope("lerp");
+  check_same_dtype("lerp", a, b);
+  check_same_dtype("lerp", a, weight);
   const Shape shape =
-      broadcast_shapes("where", broadcast_shapes("where", a.shape(), b.shape()), condition.shape());
-  Tensor y = empty(shape, a.dtype());
-  dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) {
-    kernel::map<T, bool, T, T>(y, condition, a, b, [](bool c, T u, T v) { return c ? u : v; });
+      broadcast_shapes("lerp", broadcast_shapes("lerp", a.shape(), b.shape()), weight.shape());
+  const Tensor y = empty(shape, a.dtype());
+  dispatch_floating("lerp", a.dtype(), [&]<class T>(TypeTag<T>) {
+    kernel::map<T, T, T, T>(y, a, b, weight,
+                            [](T u, T v, T w) { return u == v ? u : (1 - w) * u + w * v; });
   });
-  record("where", {y}, {condition, a, b}, saves_input(0).allow_infinite(), [](Backward& back) {
-    const Tensor condition = back.input(0);
-    if (back.needs(1)) give_summed(back, 1, masked_fill(back.grad(), logical_not(condition), 0));
-    if (back.needs(2)) give_summed(back, 2, masked_fill(back.grad(), condition, 0));
-  });
+  record("lerp", {y}, {a, b, weight}, weight.requires_grad() ? saves_inputs : saves_input(2),
+         [](Backward& back) {
+           const Tensor w = back.input(2), dy = back.grad();
+           if (back.needs(0)) give_summed(back, 0, dy * (1.0 - w));
+           if (back.needs(1)) give_summed(back, 1, dy * w);
+           if (back.needs(2)) give_summed(back, 2, dy * (back.input(1) - back.input(0)));
+         });
   return y;
 }
 
-Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
-  const ProfileScope scope("masked_fill");
-  check_bool("masked_fill", "mask", mask);
-  check(broadcast_shapes("masked_fill", x.shape(), mask.shape()) == x.shape(),
-        "masked_fill: mask of shape ", mask.shape(), " does not broadcast to ", x.shape());
-  check_number("masked_fill", x.dtype(), value);
-  Tensor y = empty_like(x);
-  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
-    kernel::map<T, T, bool>(y, x, mask,
-                            [v = static_cast<T>(value)](T u, bool m) { return m ? v : u; });
-  });
-  record("masked_fill", {y}, {x, mask}, saves_input(1).allow_infinite(),
-         [](Backward& b) { b.give(0, masked_fill(b.grad(), b.input(1), 0)); });
-  return y;
+Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
+  return lerp(a, b, scalar(weight, a.dtype()));
 }
-
-// ---- comparison ----
-
-namespace {
-template <class F>
-Tensor compare(const char* op, const Tensor& a, const Tensor& b, F f) {
-  const ProfileScope scope(op);
-  check_same_dtype(op, a, b);
-  Tensor y = empty(broadcast_shapes(op, a.shape(), b.shape()), boolean);
-  dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) { kernel::map<bool, T, T>(y, a, b, f); });
-  return y;
-}
-
-template <class F>
-Tensor compare(const char* op, const Tensor& a, double s, F f) {
-  check_number(op, a.dtype(), s);
-  return compare(op, a, scalar(s, a.dtype()), f);
-}
-}  // namespace
-
-Tensor eq(const Tensor& a, const Tensor& b) { return compare("eq", a, b, std::equal_to<>()); }
-Tensor ne(const Tensor& a, const Tensor& b) { return compare("ne", a, b, std::not_equal_to<>()); }
-Tensor lt(const Tensor& a, const Tensor& b) { return compare("lt", a, b, std::less<>()); }
-Tensor le(const Tensor& a, const Tensor& b) { return compare("le", a, b, std::less_equal<>()); }
-Tensor gt(const Tensor& a, const Tensor& b) { return compare("gt", a, b, std::greater<>()); }
-Tensor ge(const Tensor& a, const Tensor& b) { return compare("ge", a, b, std::greater_equal<>()); }
-Tensor eq(const Tensor& a, double b) { return compare("eq", a, b, std::equal_to<>()); }
-Tensor ne(const Tensor& a, double b) { return compare("ne", a, b, std::not_equal_to<>()); }
-Tensor lt(const Tensor& a, double b) { return compare("lt", a, b, std::less<>()); }
-Tensor le(const Tensor& a, double b) { return compare("le", a, b, std::less_equal<>()); }
-Tensor gt(const Tensor& a, double b) { return compare("gt", a, b, std::greater<>()); }
-Tensor ge(const Tensor& a, double b) { return compare("ge", a, b, std::greater_equal<>()); }
-
-Tensor logical_and(const Tensor& a, const Tensor& b) {
-  check_bool("logical_and", "tensor", a);
-  return compare("logical_and", a, b, std::logical_and<>());
-}
-Tensor logical_or(const Tensor& a, const Tensor& b) {
-  check_bool("logical_or", "tensor", a);
-  return compare("logical_or", a, b, std::logical_or<>());
-}
-Tensor logical_not(const Tensor& x) {
-  check_bool("logical_not", "tensor", x);
-  return compare("logical_not", x, x, [](bool v, bool) { return !v; });
-}
-Tensor isnan(const Tensor& x) { return ne(x, x); }
 
 // ---- functions ----
 
@@ -401,6 +341,34 @@ Tensor cos(const Tensor& x) {
   return periodic(
       "cos", x, [](auto v) { return kernel::cos(v); }, [](auto v) { return std::cos(v); },
       [](Backward& b) { b.give(0, b.grad() * -sin(b.input(0))); });
+}
+
+Tensor tan(const Tensor& x) {
+  return unary(
+      "tan", x, saves_output, [](auto v) { return std::tan(v); },
+      [](Backward& b) {
+        const Tensor y = b.output();
+        b.give(0, b.grad() * (y * y + 1.0));
+      });
+}
+
+// d atan2(y, x) = (x dy - y dx) / (x^2 + y^2), 0 at (0, 0) and at infinity. x and y are divided by
+// the larger one first, which counts as a constant, so that the squares stay in range.
+Tensor atan2(const Tensor& y, const Tensor& x) {
+  check_floating("atan2", y);
+  return binary(
+      "atan2", y, x, saves_inputs,
+      [](auto v, auto u) { return static_cast<decltype(v)>(std::atan2(v, u)); },
+      [](Backward& b) {
+        const Tensor larger = maximum(abs(b.input(0).detach()), abs(b.input(1).detach()));
+        const Tensor flat = (larger == 0) | (larger == std::numeric_limits<double>::infinity());
+        const Tensor size = masked_fill(larger, flat, 1);
+        const Tensor v = masked_fill(b.input(0) / size, flat, 0);
+        const Tensor u = masked_fill(b.input(1) / size, flat, 0);
+        const Tensor share = b.grad() / size / masked_fill(v * v + u * u, flat, 1);
+        if (b.needs(0)) give_summed(b, 0, share * u);
+        if (b.needs(1)) give_summed(b, 1, share * -v);
+      });
 }
 
 Tensor softplus(const Tensor& x) {

@@ -1,7 +1,5 @@
 #include "gradus/core/ops/reduction.h"
 
-#include <atomic>
-
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/ops/axis_rows.h"
@@ -351,70 +349,6 @@ Tensor prod(const Tensor& x, Axis dim, KeepDim keep) {
   return y;
 }
 Tensor prod(const Tensor& x) { return prod(x.reshape({-1}), 0); }
-
-// ---- running sums ----
-
-namespace {
-
-/// Computes y_i = x_0 + ... + x_i along dim or, with `reverse`, the sums from the last element down
-/// to x_i. Sums in Acc. Returns true if a sum overflowed.
-template <class Acc, class X, class Y>
-bool add_up(const Tensor& x, int dim, bool reverse, const Tensor& y) {
-  constexpr int64_t tile = 256;  // columns summed side by side
-  const Blocks blocks(y.shape(), dim);
-  const int64_t n = blocks.n, inner = blocks.inner, tiles = ceil_div(inner, tile);
-  const X* from = x.data<X>();
-  Y* to = y.data<Y>();
-  std::atomic<bool> overflow{false};
-  const int64_t grain = kernel::reduction_grain / std::max<int64_t>(n * std::min(inner, tile), 1);
-  parallel_for_each(blocks.outer * tiles, grain, [&, n](int64_t unit) {
-    const int64_t column = unit % tiles * tile, width = std::min(tile, inner - column);
-    Acc total[tile];
-    std::fill(total, total + width, Acc{});
-    bool over = false;
-    auto add = [&](int64_t at, Acc& sum) {
-      if constexpr (std::is_integral_v<Acc>)
-        over = __builtin_add_overflow(sum, Acc{from[at]}, &sum) || over;
-      else
-        sum += static_cast<Acc>(from[at]);
-      to[at] = static_cast<Y>(sum);
-    };
-    auto place = [&](int64_t i) {
-      return (unit / tiles * n + (reverse ? n - 1 - i : i)) * inner + column;
-    };
-    if (Acc sum{}; width == 1) {
-      for (int64_t i = 0; i < n; ++i) add(place(i), sum);
-    } else {
-      for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = 0, at = place(i); j < width; ++j) add(at + j, total[j]);
-    }
-    if (over) overflow = true;
-  });
-  return overflow;
-}
-
-Tensor running_sum(const Tensor& x, int dim, bool reverse) {
-  ProfileScope scope("cumsum");
-  const Tensor from = x.detach().contiguous();
-  const Tensor y = empty(x.shape(), x.dtype() == boolean ? int64 : x.dtype());
-  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (std::is_floating_point_v<T>)
-      add_up<double, T, T>(from, dim, reverse, y);
-    else
-      check(!add_up<int64_t, T, int64_t>(from, dim, reverse, y), "cumsum: an int64 sum along axis ",
-            dim, " of ", x.shape(), " overflows");
-  });
-  record("cumsum", {y}, {x}, saves_nothing,
-         [dim, reverse](Backward& b) { b.give(0, running_sum(b.grad(), dim, !reverse)); });
-  return y;
-}
-
-}  // namespace
-
-// y_i = x_0 + ... + x_i                                        dx_i = dy_i + dy_i+1 + ...
-Tensor cumsum(const Tensor& x, Axis dim) {
-  return running_sum(x, normalize_dim("cumsum", dim, x.rank()), false);
-}
 
 // ---- any and all ----
 

@@ -46,9 +46,6 @@ Tensor all(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 inline Tensor any(const Tensor& x, KeepDim keep) { return any(x, {}, keep); }
 inline Tensor all(const Tensor& x, KeepDim keep) { return all(x, {}, keep); }
 ///@}
-/// Returns the cumulative sum y_i = x_0 + ... + x_i along dim. For bool the result is int64. Throws
-/// Error if an int64 sum overflows.
-Tensor cumsum(const Tensor& x, Axis dim);
 /// Returns log(sum(exp x)) along dim, without overflow; -inf if all elements are -inf.
 Tensor logsumexp(const Tensor& x, Axis dim, KeepDim keep = false);
 

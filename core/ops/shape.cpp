@@ -318,22 +318,6 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start
   return y;
 }
 
-namespace {
-/// Returns an (n, m) matrix of j - i: how far position (i, j) is to the right of the diagonal.
-Tensor right_of_diagonal(const char* op, const Tensor& x) {
-  check_shape(op, "x", x, {"...", "n", "m"});
-  return arange(x.size(-1)) - arange(x.size(-2)).unsqueeze(1);
-}
-}  // namespace
-
-Tensor tril(const Tensor& x, int64_t diagonal) {
-  return masked_fill(x, right_of_diagonal("tril", x) > static_cast<double>(diagonal), 0);
-}
-
-Tensor triu(const Tensor& x, int64_t diagonal) {
-  return masked_fill(x, right_of_diagonal("triu", x) < static_cast<double>(diagonal), 0);
-}
-
 // ---- flipping, rolling, repeating, padding ----
 
 // Copies into a view of y with negative strides.

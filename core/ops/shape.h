@@ -38,10 +38,5 @@ Tensor sum_to(const Tensor& x, const Shape& shape);
 /// Returns zeros of `shape` with x at the positions that slice(dim, start, end, step) reads: the
 /// gradient of slice.
 Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start, int64_t step = 1);
-///@{
-/// Returns x (..., n, m) with zeros above (tril) or below (triu) the given diagonal.
-Tensor tril(const Tensor& x, int64_t diagonal = 0);
-Tensor triu(const Tensor& x, int64_t diagonal = 0);
-///@}
 
 }  // namespace gradus

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 
 #include "gradus/core/core.h"
 
@@ -128,6 +129,52 @@ TEST_CASE("cumsum: long rows keep their precision, sums may leave float32's rang
   CHECK(cumsum(tensor({1, 0, 1}, boolean), 0).to_vector<int64_t>() == Ints{1, 1, 2});
   CHECK(cumsum(zeros({0, 3}), 0).shape() == Shape{0, 3});
   check_same(gradient([](const Tensor& x) { return cumsum(x, 0); }, zeros({3})), {3, 2, 1});
+}
+
+TEST_CASE("cumprod: zeros, infinities, products that leave float32's range and return, integers") {
+  const Tensor x = tensor({1e30, 1e30, 1e-30, -1e-30});
+  check_same(cumprod(x, 0).to_vector<double>(), {1e30, inf, 1e30, -1}, 1e-6);
+  check_same(cumprod(tensor({2, 0, inf}, float64), 0).to_vector<double>(), {2, 0, NaN});
+  check_same(cumprod(tensor({2, inf, 3}, float64), 0).to_vector<double>(), {2, inf, inf});
+  check_same(cumprod(tensor({NaN, 0}, float64), 0).to_vector<double>(), {NaN, NaN});
+  auto product = [](const Tensor& t) { return cumprod(t, 0); };
+  // y = (2, 0, 0, 0): d(sum y)/dx = (1 + x1 + ..., 2 (1 + x2 + x2 x3), 0, 0)
+  check_same(gradient(product, tensor({2, 0, 3, 4}, float64)), {1, 32, 0, 0});
+  check_same(gradient(product, tensor({2, 0, 3, 0}, float64)), {1, 8, 0, 0});
+  CHECK(cumprod(tensor({-3, 2, 0, 5}, int64), 0).to_vector<int64_t>() == Ints{-3, -6, 0, 0});
+  const Tensor truth = cumprod(tensor({{true, true, false}}), 1);
+  CHECK(truth.dtype() == int64);
+  CHECK(truth.to_vector<int64_t>() == Ints{1, 1, 0});
+  const Tensor lowest = tensor({-0x1p62, 2, 1}, int64);
+  CHECK(cumprod(lowest, 0)[2].item<int64_t>() == INT64_MIN);
+  CHECK_THROWS_AS(cumprod(-lowest, 0), Error);
+}
+
+TEST_CASE("tan, atan2 and lerp: quadrants, signs of 0, infinities, every magnitude") {
+  constexpr double pi = std::numbers::pi;
+  const Tensor y = tensor({1, 1, -1, -1, 0, -0.0, 0, inf, inf, 3, 0}, float64);
+  const Tensor x = tensor({1, -1, -1, 1, -1, -1, 1, inf, -inf, 0, 0}, float64);
+  check_same(atan2(y, x).to_vector<double>(),
+             {pi / 4, 3 * pi / 4, -3 * pi / 4, -pi / 4, pi, -pi, 0, pi / 4, 3 * pi / 4, pi / 2, 0});
+  check_same(gradient([](const Tensor& t) { return atan2(t, zeros_like(t)); }, tensor({0})), {0});
+  check_same(gradient([](const Tensor& t) { return atan2(t, t * 2.0); }, tensor({3e38, 1e-37})),
+             {0, 0});
+  check_same(gradient([](const Tensor& t) { return atan2(t, full_like(t, 1e-37)); },
+                      tensor({0, 1e-37, 3e38})),
+             {1e37, 5e36, 0});
+  check_same(gradient([](const Tensor& t) { return atan2(full_like(t, 2), t); },
+                      tensor({inf, -inf, 2}, float64)),
+             {0, 0, -0.25});
+  check_same(gradient([](const Tensor& t) { return atan2(t, t); }, tensor({inf, 0})), {0, 0});
+  check_same(tan(tensor({0, 1e30, inf, NaN})).to_vector<double>(),
+             {0, std::tan(double{1e30f}), NaN, NaN});
+  // Equal infinities stay, differences may leave the range, and the ends are exact.
+  check_same(lerp(tensor({inf, -3e38, 1, 7}), tensor({inf, 3e38, 3, 7}), 0.5).to_vector<double>(),
+             {inf, 0, 2, 7});
+  check_same(lerp(tensor({0.1, NaN}), tensor({1e30, 1}), 0).to_vector<double>(),
+             {double{0.1f}, NaN}, 0);
+  check_same(lerp(tensor({1e30}), tensor({0.1}), 1).to_vector<double>(), {double{0.1f}}, 0);
+  CHECK(square(tensor({-3, 4}, int64)).to_vector<int64_t>() == Ints{9, 16});
 }
 
 TEST_CASE("any and all: empty tensors, along axes") {

@@ -2,6 +2,7 @@
 // that PyTorch cannot check: threads, magnitudes, strided views.
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <limits>
 
 #include "gradus/core/runtime/threads.h"
@@ -12,21 +13,49 @@ namespace gradus::testing {
 
 namespace {
 
+using Convolution = std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>;
+
+Convolution with(const Conv2dOptions& o) {
+  return [o](auto& x, auto& weight, auto& bias) { return conv2d(x, weight, bias, o); };
+}
+Convolution with(const Conv1dOptions& o) {
+  return [o](auto& x, auto& weight, auto& bias) { return conv1d(x, weight, bias, o); };
+}
+Convolution with(const ConvTranspose2dOptions& o) {
+  return [o](auto& x, auto& weight, auto& bias) { return conv_transpose2d(x, weight, bias, o); };
+}
+
 struct Case {
   const char* name;
-  Conv2dOptions options;
+  Convolution convolve;
 };
 const std::vector<Case> cases{
-    {"plain", {}},
-    {"same", {.padding = 1}},
-    {"one", {}},
-    {"patches", {.stride = 4}},
-    {"stride", {.stride = {2, 3}, .padding = {1, 2}}},
-    {"gaps", {.stride = {3, 4}}},
-    {"dilation", {.stride = {1, 2}, .padding = {2, 1}, .dilation = {3, 2}}},
-    {"groups", {.padding = 1, .groups = 3}},
-    {"depthwise", {.stride = {2, 1}, .padding = 1, .groups = 5}},
-    {"wide_padding", {.padding = {3, 4}}},
+    {"plain", with(Conv2dOptions{})},
+    {"same", with(Conv2dOptions{.padding = 1})},
+    {"one", with(Conv2dOptions{})},
+    {"patches", with(Conv2dOptions{.stride = 4})},
+    {"stride", with(Conv2dOptions{.stride = {2, 3}, .padding = {1, 2}})},
+    {"gaps", with(Conv2dOptions{.stride = {3, 4}})},
+    {"dilation", with(Conv2dOptions{.stride = {1, 2}, .padding = {2, 1}, .dilation = {3, 2}})},
+    {"groups", with(Conv2dOptions{.padding = 1, .groups = 3})},
+    {"depthwise", with(Conv2dOptions{.stride = {2, 1}, .padding = 1, .groups = 5})},
+    {"wide_padding", with(Conv2dOptions{.padding = {3, 4}})},
+    {"sequence", with(Conv1dOptions{})},
+    {"sequence_options",
+     with(Conv1dOptions{.stride = 2, .padding = 3, .dilation = 2, .groups = 2})},
+    {"sequence_patches", with(Conv1dOptions{.stride = 4})},
+    {"transposed", with(ConvTranspose2dOptions{})},
+    {"doubled", with(ConvTranspose2dOptions{.stride = 2, .padding = 1})},
+    {"transposed_options", with(ConvTranspose2dOptions{.stride = {2, 3},
+                                                       .padding = {1, 0},
+                                                       .output_padding = {1, 2},
+                                                       .groups = 2,
+                                                       .dilation = {2, 1}})},
+    {"transposed_gaps", with(ConvTranspose2dOptions{.stride = {3, 4}, .output_padding = {0, 3}})},
+    {"transposed_dilation",
+     with(ConvTranspose2dOptions{.padding = {2, 1}, .output_padding = {1, 0}, .dilation = {3, 2}})},
+    {"transposed_depthwise",
+     with(ConvTranspose2dOptions{.stride = 2, .padding = 1, .output_padding = 1, .groups = 5})},
 };
 
 Tensor leaf(Tensor x) { return x.requires_grad_(); }
@@ -43,7 +72,7 @@ TEST_CASE("convolution: outputs and gradients equal PyTorch's", "[convolution][g
         return file.get(std::string(c.name) + "." + what, dtype);
       };
       const Tensor x = leaf(get("x")), weight = leaf(get("weight")), bias = leaf(get("bias"));
-      const Tensor y = conv2d(x, weight, bias, c.options);
+      const Tensor y = c.convolve(x, weight, bias);
       CHECK(golden::difference(y, get("y")) < tolerance);
       sum(y * get("dy")).backward();
       CHECK(golden::difference(x.grad(), get("dx")) < tolerance);
@@ -124,6 +153,42 @@ TEST_CASE("Conv2d: parameters like PyTorch's", "[convolution]") {
   CHECK_FALSE(nn::Conv2d(1, 1, 3, {.bias = false}).bias.defined());
   CHECK_THROWS_WITH(nn::Conv2d(4, 6, 3, {.groups = 3}),
                     Catch::Matchers::Contains("groups must divide the channels: in 4, out 6"));
+}
+
+TEST_CASE("Conv1d and ConvTranspose2d: parameters like PyTorch's", "[convolution]") {
+  manual_seed(0);
+  const nn::Conv1d sequence(6, 9, 5, {.stride = 2, .padding = 1, .dilation = 2, .groups = 3});
+  CHECK(sequence.weight.shape() == Shape{9, 2, 5});
+  CHECK(sequence.bias.shape() == Shape{9});
+  const Tensor x = randn({2, 6, 13});
+  CHECK(golden::same(sequence(x), conv1d(x, sequence.weight, sequence.bias,
+                                         {.stride = 2, .padding = 1, .dilation = 2, .groups = 3})));
+  CHECK(sequence(x).shape() == Shape{2, 9, 4});
+  const nn::ConvTranspose2d image(
+      6, 9, {3, 5},
+      {.stride = 2, .padding = {1, 2}, .output_padding = {1, 0}, .groups = 3, .dilation = {1, 2}});
+  CHECK(image.weight.shape() == Shape{6, 3, 3, 5});
+  CHECK(image.bias.shape() == Shape{9});
+  CHECK(image(randn({2, 6, 7, 8})).shape() == Shape{2, 9, 14, 19});
+  // kaiming_uniform with a = sqrt 5: fan_in is the second axis times the kernel.
+  for (const auto& [parameter, fan_in] : {std::pair{sequence.weight, 10},
+                                          {sequence.bias, 10},
+                                          {image.weight, 45},
+                                          {image.bias, 45}}) {
+    const double bound = 1 / std::sqrt(fan_in), largest = max(abs(parameter.detach())).item();
+    CHECK(largest <= bound);
+    CHECK(largest > 0.7 * bound);
+  }
+  CHECK_FALSE(nn::Conv1d(1, 1, 3, {.bias = false}).bias.defined());
+  CHECK_FALSE(nn::ConvTranspose2d(1, 1, 3, {.bias = false}).bias.defined());
+  CHECK(nn::Conv1d(1, 2, 3).hidden_matrices().size() == 1);
+  CHECK(nn::Conv1d(1, 2, 3, {.hidden = false}).hidden_matrices().empty());
+  CHECK(nn::ConvTranspose2d(1, 2, 3).hidden_matrices().size() == 1);
+  CHECK(nn::ConvTranspose2d(1, 2, 3, {.hidden = false}).hidden_matrices().empty());
+  CHECK_THROWS_WITH(nn::Conv1d(4, 6, 3, {.groups = 3}),
+                    Catch::Matchers::Contains("Conv1d: groups must divide the channels: in 4"));
+  CHECK_THROWS_WITH(nn::ConvTranspose2d(6, 4, 3, {.groups = 3}),
+                    Catch::Matchers::Contains("ConvTranspose2d: groups must divide the channels"));
 }
 
 }  // namespace gradus::testing

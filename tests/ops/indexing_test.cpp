@@ -45,6 +45,47 @@ TEST_CASE("index_select, index_add and embedding: values", "[indexing]") {
   check_values(embedding(x, zeros({0}, int64)), {0, 3}, {});
 }
 
+TEST_CASE("scatter: the last of repeated indices is kept and gets the gradient", "[indexing]") {
+  const Tensor x = matrix(), index = tensor({{2, 2}, {0, 1}}, int64);
+  const Tensor src = tensor({{10, 20}, {30, 40}}, float64).requires_grad_();
+  const Tensor y = scatter(x, 1, index, src);
+  check_values(y, {2, 3}, {1, -2, 20, 30, 40, -1});
+  check_values(grad({sum(y)}, {src})[0], {2, 2}, {0, 1, 1, 1});
+  check_values(scatter(x, 0, tensor({{1}}, int64), -5), {2, 3}, {1, -2, 3, -5, 4, -1});
+  check_values(x, {2, 3}, {1, -2, 3, 0.5, 4, -1});
+  CHECK(scatter(zeros({3}, boolean), 0, tensor({1}, int64), 1).to_vector<bool>() ==
+        std::vector<bool>{false, true, false});
+  CHECK(scatter(zeros({3}, int64), 0, tensor({1, 1}, int64), tensor({5, 6}, int64))
+            .to_vector<int64_t>() == Ints{0, 6, 0});
+  check_values(scatter(zeros({2, 3}), 1, zeros({2, 0}, int64), zeros({2, 0})), {2, 3},
+               {0, 0, 0, 0, 0, 0});
+  const Tensor repeated = ones({1}, int64).expand({3});
+  check_values(scatter(zeros({2}), 0, repeated, tensor({1, 2, 3})), {2}, {0, 3});
+}
+
+TEST_CASE("nonzero: dtypes, rank 0, NaN and -0", "[indexing]") {
+  CHECK(nonzero(tensor({{0, 5, 0}, {-1, 0, 2}}, int64)).to_vector<int64_t>() ==
+        Ints{0, 1, 1, 0, 1, 2});
+  CHECK(nonzero(tensor({{0, 5, 0}, {-1, 0, 2}}).mT()).to_vector<int64_t>() ==
+        Ints{0, 1, 1, 0, 2, 1});
+  CHECK(nonzero(tensor({false, true})).to_vector<int64_t>() == Ints{1});
+  CHECK(nonzero(tensor({-0.0, NAN, INFINITY})).to_vector<int64_t>() == Ints{1, 2});
+  CHECK(nonzero(scalar(3)).shape() == Shape{1, 0});
+  CHECK(nonzero(scalar(0)).shape() == Shape{0, 0});
+  CHECK(nonzero(zeros({0, 2})).shape() == Shape{0, 2});
+}
+
+TEST_CASE("bincount: lengths, weights that are not finite", "[indexing]") {
+  const Tensor x = tensor({3, 1, 3}, int64);
+  CHECK(bincount(x).to_vector<int64_t>() == Ints{0, 1, 0, 2});
+  CHECK(bincount(x, {}, 2).to_vector<int64_t>() == Ints{0, 1, 0, 2});
+  CHECK(bincount(x, {}, 5).to_vector<int64_t>() == Ints{0, 1, 0, 2, 0});
+  CHECK(bincount(zeros({0}, int64)).shape() == Shape{0});
+  CHECK(bincount(zeros({0}, int64), zeros({0}), 2).dtype() == float32);
+  check_values(bincount(x, tensor({1, NAN, -3})), {4}, {0, NAN, 0, -2});
+  check_values(bincount(ones({1}, int64).expand({4}), ones({1}, float64).expand({4})), {2}, {0, 4});
+}
+
 TEST_CASE("gradients of indexing", "[indexing]") {
   manual_seed(4);
   const Tensor index = tensor({{0, 2}, {2, 2}, {1, 0}}, int64), list = tensor({2, 0, 2}, int64);

@@ -73,9 +73,10 @@ std::vector<Sample> two_large(const Draw& first, const Draw& second) {
 const std::vector<OpRow>& op_table() {
   static const std::vector<OpRow> table = [] {
     std::vector<OpRow> all;
-    for (auto rows : {arithmetic_rows, function_rows, shape_rows, reduction_rows, product_rows,
-                      ordering_rows, indexing_rows, fused_rows, loss_rows, contrastive_rows,
-                      attention_rows, recurrent_rows, convolution_rows, vision_rows})
+    for (auto rows :
+         {arithmetic_rows, function_rows, shape_rows, reduction_rows, product_rows, ordering_rows,
+          indexing_rows, position_rows, einsum_rows, fused_rows, loss_rows, contrastive_rows,
+          attention_rows, recurrent_rows, convolution_rows, vision_rows})
       for (OpRow& row : rows()) all.push_back(std::move(row));
     return all;
   }();

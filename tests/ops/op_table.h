@@ -53,6 +53,8 @@ std::vector<OpRow> reduction_rows();
 std::vector<OpRow> product_rows();
 std::vector<OpRow> ordering_rows();
 std::vector<OpRow> indexing_rows();
+std::vector<OpRow> position_rows();
+std::vector<OpRow> einsum_rows();
 std::vector<OpRow> fused_rows();
 std::vector<OpRow> fused_loss_rows();
 std::vector<OpRow> loss_rows();

@@ -89,6 +89,154 @@ std::vector<BadCall> bad_calls() {
   };
 }
 
+OpRow sequence_row(const std::string& variant, const Conv1dOptions& o, std::vector<Sample> samples,
+                   std::vector<Sample> large) {
+  auto bias = [](const Tensors& x) { return x.size() > 2 ? x[2] : Tensor(); };
+  const Conv2dOptions as_image{{1, o.stride}, {0, o.padding}, {1, o.dilation}, o.groups};
+  return {.name = "conv1d",
+          .variant = variant,
+          .f = [=](const Tensors& x) { return Tensors{conv1d(x[0], x[1], bias(x), o)}; },
+          .samples = std::move(samples),
+          .large = std::move(large),
+          .composed =
+              [=](const Tensors& x) {
+                const Tensor y = by_places(x[0].unsqueeze(2), x[1].unsqueeze(2), bias(x), as_image);
+                return Tensors{y.squeeze(2)};
+              }};
+}
+
+std::vector<OpRow> sequence_rows() {
+  std::vector<OpRow> rows{
+      sequence_row("plain", {},
+                   {{normal({2, 2, 5}), normal({3, 2, 3}), normal({3})},
+                    {normal({1, 1, 1}), normal({1, 1, 1})},
+                    {normal({0, 2, 3}), normal({2, 2, 2}), normal({2})}},
+                   {{normal({3, 5, 331}), normal({37, 5, 3}), normal({37})}}),
+      sequence_row("all options", {.stride = 2, .padding = 2, .dilation = 3, .groups = 2},
+                   {{normal({2, 2, 5}), normal({4, 1, 3}), normal({4})},
+                    {normal({1, 4, 3}), normal({2, 2, 2})},
+                    {normal({0, 4, 3}), normal({2, 2, 2}), normal({2})}},
+                   {{normal({3, 6, 331}), normal({34, 3, 3}), normal({34})}}),
+      sequence_row("patches", {.stride = 3},
+                   {{normal({2, 2, 6}), normal({3, 2, 3}), normal({3})},
+                    {normal({1, 1, 3}), normal({1, 1, 3})},
+                    {normal({0, 1, 6}), normal({2, 1, 3}), normal({2})}},
+                   {{normal({5, 3, 303}), normal({34, 3, 3}), normal({34})}})};
+  auto call = [](const Shape& x, const Shape& w, const Conv1dOptions& o, const char* message) {
+    return BadCall{[=] { conv1d(f32(x), f32(w), {}, o); }, message};
+  };
+  rows[0].bad = {
+      call({1, 3, 8, 8}, {4, 3, 3, 3}, {},
+           "conv1d: expected x (N, C, L) and a weight (O, C / groups"),
+      call({1, 3, 8}, {4, 2, 3}, {}, "conv1d: expected a weight (O, C / groups, l) with C = 3"),
+      call({1, 4, 8}, {3, 2, 3}, {.groups = 2}, "got (3, 2, 3) and 2 groups"),
+      call({1, 1, 2}, {1, 1, 3}, {},
+           "conv1d: a window of 3 with dilation 1 is larger than the length 2 with padding 0"),
+      call({1, 1, 8}, {1, 1, 3}, {.stride = 0}, "conv1d: expected stride and dilation from 1"),
+      call({1, 1, 8}, {1, 1, 3}, {.padding = -1}, "got 1, 1 and -1 along the length"),
+      {[] {
+         conv1d(f32({1, 1, 8}), f32({2, 1, 3}), f32({3}));
+       },
+       "conv1d: expected bias of float32 (2,), got float32 (3,)"},
+      {[] {
+         conv1d(f32({1, 1, 8}), f64({2, 1, 3}));
+       },
+       "conv1d: expected x and weight both float32 or both float64, got float32 and float64"}};
+  return rows;
+}
+
+/// The convolution of x, with stride - 1 zeros between its pixels, with flipped filters whose
+/// channels are swapped.
+Tensor by_zeros_between(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose2dOptions& o) {
+  const auto [s, p, d] = std::tuple{o.stride, o.padding, o.dilation};
+  const int64_t C = x.size(1), O = weight.size(1), h = weight.size(2), w = weight.size(3);
+  const Shape wide = x.shape().with(3, (x.size(3) - 1) * s.width + 1);
+  const Tensor apart = pad_slice(pad_slice(x, wide, 3, 0, s.width),
+                                 wide.with(2, (x.size(2) - 1) * s.height + 1), 2, 0, s.height);
+  const int64_t across = d.width * (w - 1), down = d.height * (h - 1);
+  const Tensor padded =
+      pad(apart, {across, across + o.output_padding.width, down, down + o.output_padding.height});
+  const Tensor filters = weight.reshape({o.groups, C / o.groups, O, h, w}).transpose(1, 2);
+  const Tensor y = conv2d(padded, flip(filters.reshape({o.groups * O, C / o.groups, h, w}), {2, 3}),
+                          bias, {.dilation = d, .groups = o.groups});
+  return y.slice(2, p.height, y.size(2) - p.height).slice(3, p.width, y.size(3) - p.width);
+}
+
+OpRow transposed_row(const std::string& variant, const ConvTranspose2dOptions& o,
+                     std::vector<Sample> samples, std::vector<Sample> large) {
+  auto bias = [](const Tensors& x) { return x.size() > 2 ? x[2] : Tensor(); };
+  return {.name = "conv_transpose2d",
+          .variant = variant,
+          .f = [=](const Tensors& x) { return Tensors{conv_transpose2d(x[0], x[1], bias(x), o)}; },
+          .samples = std::move(samples),
+          .large = std::move(large),
+          .composed =
+              [=](const Tensors& x) { return Tensors{by_zeros_between(x[0], x[1], bias(x), o)}; }};
+}
+
+std::vector<BadCall> bad_transposed_calls() {
+  constexpr int64_t huge = int64_t{1} << 30;
+  auto call = [](const Shape& x, const Shape& w, const ConvTranspose2dOptions& o,
+                 const char* message) {
+    return BadCall{[=] { conv_transpose2d(f32(x), f32(w), {}, o); }, message};
+  };
+  return {
+      call({3, 8, 8}, {3, 4, 3, 3}, {}, "conv_transpose2d: expected x (N, C, H, W) and a weight"),
+      call({1, 3, 8, 8}, {4, 3, 3, 3}, {},
+           "conv_transpose2d: expected a weight (C, O / groups, h, w) with C = 3"),
+      call({1, 3, 8, 8}, {3, 4, 3, 3}, {.groups = 2}, "got (3, 4, 3, 3) and 2 groups"),
+      call({1, 1, 8, 8}, {1, 1, 3, 3}, {.stride = 0}, "got 0, 1 and 0 along the height"),
+      call({1, 1, 8, 8}, {1, 1, 3, 3}, {.dilation = {1, huge + 1}}, "to 2^30"),
+      call(
+          {1, 1, 8, 8}, {1, 1, 3, 3}, {.output_padding = 1},
+          "conv_transpose2d: expected an output_padding from 0 and below stride or dilation, got 1 "
+          "with 1 and 1 along the height"),
+      call({1, 1, 8, 8}, {1, 1, 3, 3}, {.stride = 2, .output_padding = {0, -1}},
+           "got -1 with 2 and 1 along the width"),
+      call({1, 1, 0, 8}, {1, 1, 3, 3}, {}, "conv_transpose2d: expected a height from 1 to 2^30"),
+      call({1, 1, 2, 2}, {1, 1, 2, 2}, {.padding = 2},
+           "conv_transpose2d: expected a result of height from 1 to 2^30, got -1"),
+      call({1, 1, 3, 1}, {1, 1, 1, 1}, {.stride = huge}, "a result of height from 1 to 2^30"),
+      call({1, 1, 2, 2}, {1, 1, 1, 1}, {.stride = 1 << 29}, "is too large with padding 0 and 0"),
+      {[] {
+         conv_transpose2d(f32({1, 2, 8, 8}), f32({2, 3, 3, 3}), f32({2}));
+       },
+       "conv_transpose2d: expected bias of float32 (3,), got float32 (2,)"},
+      {[] {
+         conv_transpose2d(f32({1, 1, 8, 8}), f64({1, 1, 3, 3}));
+       },
+       "got float32 and float64"}};
+}
+
+std::vector<OpRow> transposed_rows() {
+  std::vector<OpRow> rows{
+      transposed_row("plain", {},
+                     {{normal({2, 2, 2, 3}), normal({2, 3, 2, 3}), normal({3})},
+                      {normal({1, 1, 1, 1}), normal({1, 1, 1, 1})},
+                      {normal({0, 2, 3, 3}), normal({2, 2, 2, 2}), normal({2})}},
+                     {{normal({3, 5, 17, 31}), normal({5, 37, 3, 3}), normal({37})},
+                      {normal({17, 31, 9, 10}), normal({31, 5, 5, 1}), normal({5})}}),
+      transposed_row("stride", {.stride = {2, 3}, .padding = {1, 0}, .output_padding = {1, 2}},
+                     {{normal({2, 2, 2, 3}), normal({2, 2, 3, 2}), normal({2})},
+                      {normal({1, 1, 3, 1}), normal({1, 2, 2, 1})},
+                      {normal({0, 1, 2, 2}), normal({1, 2, 2, 2}), normal({2})}},
+                     {{normal({3, 5, 17, 31}), normal({5, 7, 4, 3}), normal({7})}}),
+      transposed_row("dilation", {.padding = {2, 1}, .output_padding = {0, 1}, .dilation = {3, 2}},
+                     {{normal({2, 2, 3, 2}), normal({2, 2, 2, 2}), normal({2})},
+                      {normal({1, 1, 2, 1}), normal({1, 2, 3, 2})},
+                      {normal({0, 1, 3, 2}), normal({1, 2, 2, 2}), normal({2})}},
+                     {{normal({3, 5, 17, 31}), normal({5, 7, 3, 3}), normal({7})}}),
+      transposed_row("groups",
+                     {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2, .dilation = 3},
+                     {{normal({2, 4, 2, 2}), normal({4, 2, 2, 2}), normal({4})},
+                      {normal({1, 2, 1, 2}), normal({2, 1, 3, 2})},
+                      {normal({0, 2, 2, 2}), normal({2, 1, 2, 2}), normal({2})}},
+                     {{normal({3, 6, 17, 11}), normal({6, 35, 3, 3}), normal({70})}})};
+  rows[0].bad = bad_transposed_calls();
+  return rows;
+}
+
 }  // namespace
 
 std::vector<OpRow> convolution_rows() {
@@ -133,6 +281,8 @@ std::vector<OpRow> convolution_rows() {
           {{normal({3, 6, 20, 21}), normal({70, 3, 3, 3}), normal({70})}}),
   };
   rows[0].bad = bad_calls();
+  for (auto more : {sequence_rows, transposed_rows})
+    for (OpRow& row : more()) rows.push_back(std::move(row));
   return rows;
 }
 

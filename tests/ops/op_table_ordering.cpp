@@ -8,8 +8,6 @@ using namespace gradus::core;
 
 namespace {
 
-Tensor square(const Tensor& x) { return x * x; }
-
 /// A row for max (min) along an axis, composed of a sort's values and indices.
 template <class F>
 OpRow extreme_row(const std::string& name, F f, bool descending) {

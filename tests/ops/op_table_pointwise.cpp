@@ -327,6 +327,60 @@ std::vector<OpRow> bent_rows() {
               of_one([](const Tensor& x) { return relu(x) + (exp(-relu(-x)) - 1.0) * 1.5; }))};
 }
 
+/// A point, as two tensors y and x, that is not near 0.
+std::vector<OpRow> angle_rows() {
+  const Draw below_half_pi = [](const Shape& shape) { return uniform(shape, -1.3, 1.3); };
+  std::vector<OpRow> rows{
+      unary_row("tan", below_half_pi, tan, of_one([](const Tensor& x) { return sin(x) / cos(x); })),
+      binary_row("atan2", off_zero, off_zero,
+                 [](const Tensor& y, const Tensor& x) { return atan2(y, x); })};
+  rows[1].bad.push_back(
+      {[] { atan2(i64({2}), i64({2})); }, "atan2: expected float32 or float64, got int64"});
+  return rows;
+}
+
+std::vector<OpRow> mixing_rows() {
+  auto by_terms = [](const Tensor& a, const Tensor& b, const Tensor& w) {
+    return a * (1.0 - w) + b * w;
+  };
+  return {
+      {.name = "lerp",
+       .f = [](const Tensors& x) { return Tensors{lerp(x[0], x[1], x[2])}; },
+       .samples = {{normal({2, 3}), normal({2, 3}), normal({2, 3})},
+                   {normal({2, 1, 2}), normal({3, 1}), uniform({2}, 0, 1)},
+                   {normal({}), normal({3}), normal({})},
+                   {normal({0, 3}), normal({3}), normal({1, 1})}},
+       .large = {{normal({71, 1031}), normal({1031}), uniform({71, 1}, 0, 1)}},
+       .composed = [=](const Tensors& x) { return Tensors{by_terms(x[0], x[1], x[2])}; },
+       .bad = {{[] {
+                  lerp(f32({2, 3}), f32({2}), f32({3}));
+                },
+                "lerp: shapes do not broadcast: (2, 3) and (2,)"},
+               {[] {
+                  lerp(f32({2, 3}), f32({3}), f32({2}));
+                },
+                "lerp: shapes do not broadcast: (2, 3) and (2,)"},
+               {[] { lerp(f32({2}), f64({2}), 0.5); }, "lerp: dtypes differ: float32 and float64"},
+               {[] { lerp(f32({2}), f32({2}), f64({2})); },
+                "lerp: dtypes differ: float32 and float64"},
+               {[] { lerp(i64({2}), i64({2}), 1); },
+                "lerp: expected float32 or float64, got int64"}}},
+      {.name = "lerp",
+       .variant = "a number",
+       .f = of_two([](const Tensor& a, const Tensor& b) { return lerp(a, b, -0.7); }),
+       .samples = two_inputs(normal, normal),
+       .large = two_large(normal, normal),
+       .composed = of_two([=](const Tensor& a, const Tensor& b) {
+         return by_terms(a, b, full({}, -0.7, a.dtype()));
+       })},
+      {.name = "square",
+       .f = of_one(square),
+       .samples = one_input(normal),
+       .large = one_large(normal),
+       .composed = of_one([](const Tensor& x) { return abs(x) * abs(x); }),
+       .bad = {{[] { square(truth({2})); }, "mul: expected float32 or float64, got bool"}}}};
+}
+
 }  // namespace
 
 std::vector<OpRow> function_rows() {
@@ -362,7 +416,7 @@ std::vector<OpRow> function_rows() {
                   return x * 0.5 * (1.0 + tanh(k * (x + 0.044715 * (x * x * x))));
                 }))};
   for (OpRow& row : rows) row.differentiable = row.name != "sign";
-  for (auto more : {rounding_rows, bent_rows})
+  for (auto more : {rounding_rows, bent_rows, angle_rows, mixing_rows})
     for (OpRow& row : more()) rows.push_back(std::move(row));
   return rows;
 }

@@ -10,8 +10,6 @@ using namespace gradus::core;
 
 namespace {
 
-Tensor square(const Tensor& x) { return x * x; }
-
 /// Zeros among normal values.
 Input with_zeros(const Shape& shape) {
   return {shape,
@@ -87,6 +85,44 @@ std::vector<OpRow> running_rows() {
                   cumsum(full({2, 3}, 0x1p62, int64), -1);
                 },
                 "cumsum: an int64 sum along axis 1 of (2, 3) overflows"}}}};
+}
+
+/// Rows for cumprod: without zeros, and with several in a row.
+std::vector<OpRow> running_product_rows() {
+  auto by_hand = [](const Tensor& x, int64_t dim) {
+    std::vector<Tensor> products;
+    for (const Tensor& entry : unbind(x, dim))
+      products.push_back(products.empty() ? entry : products.back() * entry);
+    return products.empty() ? x * 1.0 : stack(products, dim);
+  };
+  const OpRow row{.name = "cumprod",
+                  .f =
+                      [](const Tensors& x) {
+                        return Tensors{square(cumprod(x[0], -1)), cumprod(x[0], 0)};
+                      },
+                  .samples = {},
+                  .composed =
+                      [by_hand](const Tensors& x) {
+                        return Tensors{square(by_hand(x[0], -1)), by_hand(x[0], 0)};
+                      }};
+  OpRow plain = row, zeros = row;
+  plain.samples = {{uniform({3, 4}, 0.5, 2)},
+                   {uniform({2, 1, 3}, -2, -0.5)},
+                   {uniform({5}, 0.5, 2)},
+                   {uniform({1, 1}, 1, 2)},
+                   {uniform({2, 0}, 1, 2)}};
+  plain.large = {{uniform({71, 203}, 0.9, 1.1)}, {uniform({203, 3, 31}, 0.9, 1.1)}};
+  plain.bad = {{[] { cumprod(f32({2}), 1); }, "cumprod: axis 1 is out of range for rank 1"},
+               {[] { cumprod(f32({}), 0); }, "cumprod: axis 0 is out of range for rank 0"},
+               {[] {
+                  cumprod(full({2, 3}, 0x1p31, int64), -1);
+                },
+                "cumprod: an int64 product along axis 1 of (2, 3) overflows"}};
+  zeros.variant = "with zeros";
+  zeros.samples = {
+      {with_zeros({3, 4})}, {with_zeros({2, 3, 2})}, {with_zeros({7})}, {with_zeros({0, 2})}};
+  zeros.large = {{with_zeros({31, 5})}};
+  return {plain, zeros};
 }
 
 /// A row for any or all, composed from the number of true elements.
@@ -212,7 +248,7 @@ std::vector<OpRow> length_rows() {
 
 std::vector<OpRow> product_rows() {
   std::vector<OpRow> rows;
-  for (auto some : {prod_rows, running_rows, truth_rows, length_rows})
+  for (auto some : {prod_rows, running_rows, running_product_rows, truth_rows, length_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;
 }

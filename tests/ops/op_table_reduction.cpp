@@ -12,8 +12,6 @@ namespace {
 
 Tensor vector_of(std::initializer_list<double> numbers) { return tensor(numbers, int64); }
 
-Tensor square(const Tensor& x) { return x * x; }
-
 // ---- sums ----
 
 /// A reduction in its three forms (all axes, one axis, several with keepdim) as three outputs.

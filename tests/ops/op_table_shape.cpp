@@ -17,8 +17,6 @@ std::vector<Sample> samples_of(std::initializer_list<Shape> shapes) {
 }
 
 /// Squares the elements, so that a function that only moves elements has second derivatives.
-Tensor square(const Tensor& x) { return x * x; }
-
 std::vector<OpRow> copy_rows() {
   return {{.name = "to",
            .f = of_one([](const Tensor& x) { return x.to(float32).to(float64).to(x.dtype()); }),

@@ -90,3 +90,49 @@ TEST_CASE("gradients of orderings", "[reduction]") {
     check_gradients(x, [](const Tensor& t) { return topk(t * t, 2, 0).values; });
   }
 }
+
+TEST_CASE("median: the lower middle, ties, NaN wins, every dtype", "[reduction]") {
+  const Tensor x = tensor({{4, 1, 3, 2}, {5, 5, 5, 5}}, float64);
+  const auto [values, indices] = median(x, 1);
+  check_values(values, {2}, {2, 5});
+  CHECK(indices.to_vector<int64_t>() == Ints{3, 1});
+  check_values(median(x, 0, keepdim).values, {1, 4}, {4, 1, 3, 2});
+  CHECK(median(tensor({7, 9, 8}, int64)).item<int64_t>() == 8);
+  CHECK(median(tensor({true, false, true})).item<bool>());
+  check_values(median(tensor({-inf, inf, 1})), {}, {1});
+  const Tensor t = from_data<double>({3, NaN, 1, NaN, 2}, {5});
+  CHECK(std::isnan(median(t).item()));
+  CHECK(median(t, 0).indices.item<int64_t>() == 1);
+  CHECK(grad({median(x.requires_grad_())}, {x})[0].to_vector<double>() ==
+        std::vector<double>{1, 0, 0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("quantile: ends, infinities, NaN, equal elements", "[reduction]") {
+  const Tensor x = tensor({5, 1, 4, 2}, float64);
+  check_values(quantile(x, 0), {}, {1});
+  check_values(quantile(x, 1), {}, {5});
+  check_values(quantile(x, 0.5), {}, {3});
+  check_values(quantile(x, 0.25), {}, {1.75});
+  check_values(quantile(tensor({1, inf, inf}), 0.75), {}, {inf});
+  check_values(quantile(tensor({-inf, 2, inf}), 0.5), {}, {2});
+  check_values(quantile(tensor({-inf, 2, 3}), 0.25), {}, {-inf});
+  check_values(quantile(tensor({{1, NaN}, {1, 3}}), 0.5, 1), {2}, {NaN, 2});
+  check_values(quantile(full({7}, 0.1), 0.3), {}, {double{0.1f}}, 0);
+  check_values(quantile(scalar(3), 0.3), {}, {3});
+  check_values(grad({quantile(x.requires_grad_(), 0.25)}, {x})[0], {4}, {0, 0.25, 0, 0.75});
+}
+
+TEST_CASE("unique: NaN, signs of 0, every dtype", "[reduction]") {
+  const Tensor x = from_data<double>({1, NaN, 0, -0.0, NaN, 1, -inf}, {7});
+  const auto [values, inverse, counts] = unique(x);
+  check_values(values, {5}, {-inf, 0, 1, NaN, NaN});
+  CHECK(inverse.to_vector<int64_t>() == Ints{2, 3, 1, 1, 4, 2, 0});
+  CHECK(counts.to_vector<int64_t>() == Ints{1, 2, 2, 1, 1});
+  CHECK_FALSE(unique(x.requires_grad_()).values.requires_grad());
+  CHECK(unique(tensor({{3, 1}, {3, 3}}, int64).mT()).values.to_vector<int64_t>() == Ints{1, 3});
+  CHECK(unique(tensor({{3, 1}, {2, 3}}, int64).mT()).inverse.to_vector<int64_t>() ==
+        Ints{2, 1, 0, 2});
+  CHECK(unique(tensor({true, true})).counts.to_vector<int64_t>() == Ints{2});
+  CHECK(unique(ones({1}).expand({5})).counts.to_vector<int64_t>() == Ints{5});
+  CHECK(unique(zeros({2, 0})).inverse.shape() == Shape{2, 0});
+}

@@ -123,6 +123,14 @@ inline Tensor written(const Tensor& x, const Tensor& y, double a) {
   z.slice(0, 0, INT64_MAX, 2).mul_(a);
   return z.add_(y, a);
 }
+// einsum's equations, numbered as in replay_torch.py.
+inline constexpr int64_t einsum_count = 8;
+inline std::string einsum_equation(int64_t i) {
+  const char* const equations[einsum_count] = {"ij,jk->ik",  "bij,bjk->bki",  "iij->ji",
+                                               "ij,jk,kl->", "bi,oij,bj->bo", "ij,jk->ijk",
+                                               "iij,jkk->k", "i,j,ij->"};
+  return equations[static_cast<uint64_t>(i) % einsum_count];
+}
 /// Returns the tensors outside the graph. An op may return its argument unchanged, and even under
 /// NoGrad that is still part of the graph.
 inline Tensors outside(Tensors all) {

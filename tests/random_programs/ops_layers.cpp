@@ -1,10 +1,29 @@
 // Products, normalisation and losses.
 
+#include <map>
+
 #include "tests/random_programs/ops.h"
 
 namespace gradus::programs {
 
 namespace {
+
+/// An equation of einsum, as an option, and tensors for it.
+void einsum_operands(Picker& p) {
+  const int64_t n = p.random.whole(0, einsum_count - 1);
+  p.option(n);
+  std::map<char, int64_t> sizes;
+  const std::string equation = einsum_equation(n);
+  Shape shape;
+  for (const char c : equation.substr(0, equation.find('-')) + ',')
+    if (c == ',') {
+      p.like(shape);
+      shape = {};
+    } else {
+      const int64_t size = sizes.try_emplace(c, p.size()).first->second;
+      shape.push_back(size);
+    }
+}
 
 int64_t activation_option(Picker& p) { return p.random.whole(0, 8); }
 
@@ -68,31 +87,36 @@ double shortest(const Tensor& x) { return least(norm(x, -1)) - 0.2; }
 }  // namespace
 
 std::vector<Op> product_ops() {
-  return {{.name = "matmul", GRADUS_CALL(matmul(x[0], x[1])), .propose = product},
-          {.name = "linear",
-           GRADUS_CALL(linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), activation(i[0]))),
-           .propose = layer,
-           GRADUS_MARGIN(distance_from(linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor()), 0))},
-          {.name = "tied_linear",
-           .rows = {"linear"},
-           GRADUS_CALL(linear(tanh(linear(x[0], x[1])), x[1])),
-           .propose =
-               [](Picker& p) {
-                 const Shape s = p.any(1, 3);
-                 p.like({s[-1], s[-1]});
-               }},
-          {.name = "feed_forward",
-           GRADUS_CALL(feed_forward(x[0], x[1], x[2], activation(i[0]), x[3], x[4])),
-           .propose = two_layers,
-           GRADUS_MARGIN(distance_from(linear(x[0], x[1], x[2]), 0))},
-          {.name = "gated",
-           GRADUS_CALL(gated(x[0], activation(i[0]))),
-           .propose =
-               [](Picker& p) {
-                 p.failed = p.any(1, 3)[-1] % 2 != 0;
-                 p.option(activation_option(p));
-               },
-           GRADUS_MARGIN(distance_from(x[0], 0))}};
+  return {
+      {.name = "matmul", GRADUS_CALL(matmul(x[0], x[1])), .propose = product},
+      {.name = "linear",
+       GRADUS_CALL(linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), activation(i[0]))),
+       .propose = layer,
+       GRADUS_MARGIN(distance_from(linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor()), 0))},
+      {.name = "einsum", GRADUS_CALL(einsum(einsum_equation(i[0]), x)), .propose = einsum_operands},
+      {.name = "outer",
+       GRADUS_CALL(outer(x[0], x[1])),
+       .propose = [](Picker& p) { p.any(1, 1), p.like({p.size()}); }},
+      {.name = "tied_linear",
+       .rows = {"linear"},
+       GRADUS_CALL(linear(tanh(linear(x[0], x[1])), x[1])),
+       .propose =
+           [](Picker& p) {
+             const Shape s = p.any(1, 3);
+             p.like({s[-1], s[-1]});
+           }},
+      {.name = "feed_forward",
+       GRADUS_CALL(feed_forward(x[0], x[1], x[2], activation(i[0]), x[3], x[4])),
+       .propose = two_layers,
+       GRADUS_MARGIN(distance_from(linear(x[0], x[1], x[2]), 0))},
+      {.name = "gated",
+       GRADUS_CALL(gated(x[0], activation(i[0]))),
+       .propose =
+           [](Picker& p) {
+             p.failed = p.any(1, 3)[-1] % 2 != 0;
+             p.option(activation_option(p));
+           },
+       GRADUS_MARGIN(distance_from(x[0], 0))}};
 }
 
 std::vector<Op> norm_ops() {

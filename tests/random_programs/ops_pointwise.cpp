@@ -29,6 +29,10 @@ std::vector<Op> pointwise_ops() {
       {.name = "rsqrt", GRADUS_CALL(rsqrt(x[0])), .propose = positive, GRADUS_MARGIN(least(x[0]))},
       {.name = "sin", GRADUS_CALL(sin(x[0])), .propose = one},
       {.name = "cos", GRADUS_CALL(cos(x[0])), .propose = one},
+      {.name = "tan",
+       GRADUS_CALL(tan(x[0])),
+       .propose = [](Picker& p) { p.any(0, 4, Domain::unit); },
+       GRADUS_MARGIN(least(abs(cos(x[0]))) - 0.2)},
       {.name = "erf", GRADUS_CALL(erf(x[0])), .propose = one},
       {.name = "softplus", GRADUS_CALL(softplus(x[0])), .propose = one},
       {.name = "tanh", GRADUS_CALL(tanh(x[0])), .propose = one},
@@ -79,7 +83,7 @@ std::vector<Op> pointwise_ops() {
       {.name = "add", GRADUS_CALL(x[0] + x[1]), .propose = two},
       {.name = "sub", GRADUS_CALL(x[0] - x[1]), .propose = two},
       {.name = "mul", GRADUS_CALL(x[0] * x[1]), .propose = two},
-      {.name = "square", GRADUS_CALL(x[0] * x[0]), .propose = one},
+      {.name = "square", GRADUS_CALL(square(x[0])), .propose = one},
       {.name = "div",
        GRADUS_CALL(x[0] / x[1]),
        .propose = [](Picker& p) { p.beside(p.any(), Domain::positive); },
@@ -88,6 +92,21 @@ std::vector<Op> pointwise_ops() {
        GRADUS_CALL(pow(x[0], x[1])),
        .propose = [](Picker& p) { p.beside(p.any(0, 4, Domain::positive)); },
        GRADUS_MARGIN(least(x[0]) - 0.1)},
+      {.name = "atan2",
+       GRADUS_CALL(atan2(x[0], x[1])),
+       .propose = [](Picker& p) { p.beside(p.any(), Domain::positive); },
+       GRADUS_MARGIN(distance_from(x[1], 0) - 0.1)},
+      {.name = "lerp",
+       GRADUS_CALL(lerp(x[0], x[1], x[2])),
+       .propose =
+           [](Picker& p) {
+             const Shape s = p.any();
+             p.beside(s), p.beside(s);
+           }},
+      {.name = "lerp_number",
+       .rows = {"lerp"},
+       GRADUS_CALL(lerp(x[0], x[1], r[0])),
+       .propose = [](Picker& p) { p.beside(p.any()), p.real(-1, 2); }},
       {.name = "add_scalar", GRADUS_CALL(r[0] + x[0]), .propose = with_real},
       {.name = "mul_scalar", GRADUS_CALL(x[0] * r[0]), .propose = with_real},
       {.name = "scalar_sub", GRADUS_CALL(r[0] - x[0]), .propose = with_real},
@@ -220,6 +239,7 @@ std::vector<Op> reduction_ops() {
                }},
           {.name = "all", GRADUS_CALL(all(x[0])), .propose = [](Picker& p) { p.some_bool(); }},
           {.name = "cumsum", GRADUS_CALL(cumsum(x[0], i[0])), .propose = one_axis},
+          {.name = "cumprod", GRADUS_CALL(cumprod(x[0], i[0])), .propose = one_axis},
           {.name = "logsumexp", GRADUS_CALL(logsumexp(x[0], i[0], i[1] != 0)), .propose = kept},
           {.name = "softmax", GRADUS_CALL(softmax(x[0], i[0])), .propose = one_axis},
           {.name = "log_softmax", GRADUS_CALL(log_softmax(x[0], i[0])), .propose = one_axis},
@@ -241,6 +261,18 @@ std::vector<Op> reduction_ops() {
            GRADUS_CALL(min(x[0])),
            .propose = [](Picker& p) { p.any(0, 3, Domain::distinct); },
            GRADUS_MARGIN(gap(x[0].flatten(), 0))},
+          {.name = "median",
+           GRADUS_CALL(both(median(x[0], i[0]))),
+           .propose = distinct_axis,
+           GRADUS_MARGIN(gap(x[0], i[0]))},
+          {.name = "quantile",
+           GRADUS_CALL(quantile(x[0], r[0], i[0], i[1] != 0)),
+           .propose =
+               [](Picker& p) {
+                 p.axis(p.any(1, 3, Domain::distinct).size());
+                 p.option(p.random.whole(0, 1)), p.real(0, 1);
+               },
+           GRADUS_MARGIN(gap(x[0], i[0]))},
           {.name = "argmax",
            GRADUS_CALL(argmax(x[0], i[0])),
            .propose = distinct_axis,

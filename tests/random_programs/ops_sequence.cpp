@@ -18,6 +18,26 @@ void convolution(Picker& p) {
   if (p.random.chance(0.5)) p.like({out});
 }
 
+void sequence_convolution(Picker& p) {
+  const Shape s = p.any(3, 3);
+  if (s[1] == 0) p.failed = true;
+  const int64_t out = p.random.whole(1, 3);
+  p.like({out, s[1], p.random.whole(1, 3)});
+  p.option(p.random.whole(1, 2)), p.option(p.random.whole(0, 2)), p.option(p.random.whole(1, 2));
+  if (p.random.chance(0.5)) p.like({out});
+}
+
+void transposed_convolution(Picker& p) {
+  const Shape s = p.any(4, 4);
+  const int64_t groups = s[1] % 2 == 0 && s[1] > 0 && p.random.chance(0.3) ? 2 : 1;
+  const int64_t out = p.random.whole(1, 3), stride = p.random.whole(1, 2);
+  if (s[1] == 0) p.failed = true;
+  p.like({s[1], out, p.random.whole(1, 3), p.random.whole(1, 3)});
+  p.option(stride), p.option(p.random.whole(0, 1)), p.option(p.random.whole(0, stride - 1));
+  p.option(groups), p.option(p.random.whole(1, 2));
+  if (p.random.chance(0.5)) p.like({groups * out});
+}
+
 void pooling(Picker& p, Domain domain) {
   p.any(3, 4, domain);
   const int64_t k = p.random.whole(1, 3);
@@ -65,6 +85,18 @@ std::vector<Op> vision_ops() {
            GRADUS_CALL(conv2d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(),
                               {.stride = i[0], .padding = i[1], .dilation = i[2], .groups = i[3]})),
            .propose = convolution},
+          {.name = "conv1d",
+           GRADUS_CALL(conv1d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(),
+                              {.stride = i[0], .padding = i[1], .dilation = i[2]})),
+           .propose = sequence_convolution},
+          {.name = "conv_transpose2d",
+           GRADUS_CALL(conv_transpose2d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(),
+                                        {.stride = i[0],
+                                         .padding = i[1],
+                                         .output_padding = i[2],
+                                         .groups = i[3],
+                                         .dilation = i[4]})),
+           .propose = transposed_convolution},
           {.name = "max_pool2d",
            GRADUS_CALL(max_pool2d(x[0], i[0], {.stride = i[1], .padding = i[2]})),
            .propose = [](Picker& p) { pooling(p, Domain::distinct); },

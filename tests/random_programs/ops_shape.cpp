@@ -193,6 +193,18 @@ std::vector<Op> shape_ops() {
           {.name = "tril",
            GRADUS_CALL(tril(x[0], i[0])),
            .propose = [](Picker& p) { p.any(2), p.option(p.random.whole(-2, 2)); }},
+          {.name = "diagonal",
+           GRADUS_CALL(diagonal(x[0], i[0], i[1], i[2])),
+           .propose =
+               [](Picker& p) {
+                 p.option(p.random.whole(-2, 2));
+                 const int rank = p.any(2).size();
+                 const int64_t first = p.random.whole(0, rank - 1);
+                 p.option(first), p.option((first + p.random.whole(1, rank - 1)) % rank);
+               }},
+          {.name = "diag",
+           GRADUS_CALL(diag(x[0], i[0])),
+           .propose = [](Picker& p) { p.any(1, 2), p.option(p.random.whole(-2, 2)); }},
           {.name = "triu", GRADUS_CALL(triu(x[0], i[0])), .propose = [](Picker& p) {
              p.any(2), p.option(p.random.whole(-2, 2));
            }}};
@@ -221,6 +233,20 @@ std::vector<Op> index_ops() {
                [](Picker& p) {
                  const Shape s = along(p);
                  p.indices(s, size_along(p)), p.like(s);
+               }},
+          {.name = "scatter",
+           GRADUS_CALL(scatter(x[0], i[0], x[1], x[2])),
+           .propose =
+               [](Picker& p) {
+                 const Shape s = along(p);
+                 p.indices(s, size_along(p)), p.like(s);
+               }},
+          {.name = "bincount",
+           GRADUS_CALL(bincount(x[1], x[0], i[0])),
+           .propose =
+               [](Picker& p) {
+                 const int64_t n = p.any(1, 1)[0];
+                 p.indices({n}, 5), p.option(p.random.whole(0, 7));
                }},
           {.name = "scatter_sum",
            GRADUS_CALL(scatter_sum(shape_of(part(i, 1)), i[0], x[1], x[0])),

@@ -159,6 +159,27 @@ def reduced(x, reduction):
     return x if reduction == 2 else x.mean() if reduction == 0 else x.sum()
 
 
+EINSUMS = [
+    "ij,jk->ik", "bij,bjk->bki", "iij->ji", "ij,jk,kl->", "bi,oij,bj->bo", "ij,jk->ijk", "iij,jkk->k", "i,j,ij->"]
+
+
+def scatter(x, dim, index, src):
+    """torch.scatter, whose order is not specified, entry by entry: the last one wins."""
+    for k in range(index.shape[dim]):
+        part = index.narrow(dim, k, 1)
+        x = x.scatter(dim, part, src.narrow(dim, k, 1))
+    return x
+
+
+def bincount(ids, weights, least):
+    n = max(least, int(ids.max()) + 1 if len(ids) else 0)
+    return torch.zeros(n).index_add(0, ids, weights)
+
+
+def lerp(a, b, w):
+    return a * (1 - w) + b * w
+
+
 def norm(x, i):
     return (x * x).sum(i[0], keepdim=bool(i[1])).sqrt()
 
@@ -170,7 +191,9 @@ OPS = {  # name: what PyTorch calls it; x: the arguments, i and r: the options
     "softplus": lambda x, i, r: F.softplus(x[0]), "relu": lambda x, i, r: F.relu(x[0]),
     "leaky_relu": lambda x, i, r: F.leaky_relu(x[0], r[0]), "elu": lambda x, i, r: F.elu(x[0], r[0]),
     "add": lambda x, i, r: x[0] + x[1], "sub": lambda x, i, r: x[0] - x[1], "mul": lambda x, i, r: x[0] * x[1],
-    "square": lambda x, i, r: x[0] * x[0], "div": lambda x, i, r: x[0] / x[1], "pow": lambda x, i, r: x[0] ** x[1],
+    "square": lambda x, i, r: x[0] * x[0], "atan2": lambda x, i, r: torch.atan2(x[0], x[1]),
+    "lerp": lambda x, i, r: lerp(*x), "lerp_number": lambda x, i, r: lerp(x[0], x[1], r[0]),
+    "div": lambda x, i, r: x[0] / x[1], "pow": lambda x, i, r: x[0] ** x[1],
     "add_scalar": lambda x, i, r: r[0] + x[0], "mul_scalar": lambda x, i, r: x[0] * r[0],
     "scalar_sub": lambda x, i, r: r[0] - x[0], "scalar_div": lambda x, i, r: r[0] / x[0],
     "pow_scalar": lambda x, i, r: x[0] ** r[0], "maximum": lambda x, i, r: torch.maximum(x[0], x[1]),
@@ -189,7 +212,10 @@ OPS = {  # name: what PyTorch calls it; x: the arguments, i and r: the options
     "std_dev": lambda x, i, r: x[0].std(i[0], unbiased=bool(i[1])), "norm": lambda x, i, r: norm(x[0], i),
     "prod": lambda x, i, r: x[0].prod(i[0], keepdim=bool(i[1])), "prod_all": lambda x, i, r: x[0].prod(),
     "any": lambda x, i, r: x[0].any(i[0]), "all": lambda x, i, r: x[0].all(),
-    "cumsum": lambda x, i, r: x[0].cumsum(i[0]), "max": lambda x, i, r: list(x[0].max(i[0])),
+    "cumsum": lambda x, i, r: x[0].cumsum(i[0]), "cumprod": lambda x, i, r: x[0].cumprod(i[0]),
+    "median": lambda x, i, r: list(x[0].median(i[0])),
+    "quantile": lambda x, i, r: x[0].quantile(r[0], i[0], keepdim=bool(i[1])),
+    "max": lambda x, i, r: list(x[0].max(i[0])),
     "logsumexp": lambda x, i, r: x[0].logsumexp(i[0], keepdim=bool(i[1])),
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
     "min": lambda x, i, r: list(x[0].min(i[0], keepdim=True)), "max_all": lambda x, i, r: x[0].max(),
@@ -209,6 +235,10 @@ OPS = {  # name: what PyTorch calls it; x: the arguments, i and r: the options
     "sum_to": lambda x, i, r: sum_to(x[0], as_shape(i)), "tril": lambda x, i, r: x[0].tril(i[0]),
     "triu": lambda x, i, r: x[0].triu(i[0]), "gather": lambda x, i, r: x[0].gather(i[0], x[1]),
     "scatter_add": lambda x, i, r: x[0].scatter_add(i[0], x[1], x[2]),
+    "scatter": lambda x, i, r: scatter(x[0], i[0], x[1], x[2]),
+    "bincount": lambda x, i, r: bincount(x[1], x[0], i[0]),
+    "diagonal": lambda x, i, r: x[0].diagonal(*i), "diag": lambda x, i, r: x[0].diag(i[0]),
+    "outer": lambda x, i, r: torch.outer(x[0], x[1]), "einsum": lambda x, i, r: torch.einsum(EINSUMS[i[0]], *x),
     "scatter_sum": lambda x, i, r: torch.zeros(as_shape(i[1:])).scatter_add(i[0], x[1], x[0]),
     "index_select": lambda x, i, r: x[0].index_select(i[0], x[1]),
     "index_add": lambda x, i, r: x[0].index_add(i[0], x[1], x[2]),
@@ -239,6 +269,8 @@ OPS = {  # name: what PyTorch calls it; x: the arguments, i and r: the options
     "info_nce": lambda x, i, r: info_nce(*x), "nt_xent": lambda x, i, r: nt_xent(*x),
     "clip_loss": lambda x, i, r: clip_loss(*x),
     "conv2d": lambda x, i, r: F.conv2d(x[0], x[1], x[2] if len(x) > 2 else None, *i),
+    "conv1d": lambda x, i, r: F.conv1d(x[0], x[1], x[2] if len(x) > 2 else None, *i),
+    "conv_transpose2d": lambda x, i, r: F.conv_transpose2d(x[0], x[1], x[2] if len(x) > 2 else None, *i),
     "max_pool2d": lambda x, i, r: F.max_pool2d(x[0], *i), "avg_pool2d": lambda x, i, r: F.avg_pool2d(x[0], *i),
     "adaptive_avg_pool2d": lambda x, i, r: F.adaptive_avg_pool2d(x[0], (i[0], i[1])),
     "interpolate": lambda x, i, r: as_images(lambda y: F.interpolate(
@@ -263,8 +295,8 @@ def as_images(f, x):
     return f(x[None])[0] if x.dim() == 3 else f(x)
 
 
-for name in ("exp expm1 log sqrt rsqrt sin cos erf tanh sigmoid abs sign floor ceil round neg isnan clone detach squeeze "
-             "logical_not").split():
+for name in ("exp expm1 log sqrt rsqrt sin cos tan erf tanh sigmoid abs sign floor ceil round neg isnan clone detach "
+             "squeeze logical_not").split():
     OPS[name] = lambda x, i, r, name=name: getattr(torch, name)(x[0])
 OPS["unsqueeze"] = lambda x, i, r: x[0].unsqueeze(i[0])
 # Their masks are drawn from another generator: they are read off the outputs.

@@ -139,9 +139,98 @@ def declare_lengths():
     cases((factors,), {"prod_wide": lambda x: x.prod(1)})
 
 
+# ---- einsum, diagonals ----
+
+EINSUMS = {  # name: equation, shapes
+    "matmul": ("ij,jk->ik", (3, 4), (4, 5)), "batched": ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    "attention": ("bhqd,bhkd->bhqk", (2, 3, 4, 5), (2, 3, 6, 5)), "transpose": ("ij->ji", (3, 4)),
+    "diagonal": ("ii->i", (4, 4)), "trace": ("ii", (4, 4)), "sum": ("ij->", (3, 4)), "outer": ("i,j", (3,), (4,)),
+    "dots": ("...ij,...jk", (2, 1, 3, 4), (5, 4, 2)), "dots_summed": ("...ij,...jk->ik", (2, 3, 4), (2, 4, 2)),
+    "dots_inside": ("a...b,b...c->...ac", (2, 3, 4), (4, 3, 5)), "dots_of_none": ("ij,...->j", (3, 4), ()),
+    "bilinear": ("bn,anm,bm->ba", (3, 4), (2, 4, 5), (3, 5)), "chain": ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),
+    "five": ("ijk,ilm,njm,nlk,abc->", (2, 3, 4), (2, 5, 2), (3, 3, 2), (3, 5, 4), (2, 2, 2)),
+    "implicit": ("bA,Ab,cB", (3, 2), (2, 3), (2, 4)), "size_1": ("ij,jk", (2, 1), (3, 4)),
+    "size_1_batch": ("bij,bjk->bik", (1, 3, 4), (5, 4, 2)), "repeated": ("iij,jkk->ik", (3, 3, 2), (2, 4, 4)),
+    "no_sum": ("ij,jk->ijk", (3, 4), (4, 2)), "one_summed": ("ij,k->k", (3, 4), (2,)),
+    "scalars": (",i->i", (), (3,)), "empty": ("ij,jk->ik", (2, 0), (0, 3)),
+    "spaces": (" i j , j k -> i k ", (3, 4), (4, 5)),
+}
+
+
+def declare_einsums():
+    for name, (equation, *shapes) in EINSUMS.items():
+        cases(tuple(normal(*shape) for shape in shapes), {
+            "einsum_" + name: lambda *x, equation=equation: torch.einsum(equation, *x)})
+    cases((normal(3), normal(4)), {"outer": torch.outer})
+    cases((normal(4, 3),), {f"diag_{k + 3}": lambda x, k=k: torch.diag(x, k) for k in range(-3, 4)})
+    cases((normal(3),), {f"diag_of_vector_{k + 2}": lambda x, k=k: torch.diag(x, k) for k in range(-2, 3)})
+    cases((normal(3, 4, 2),), {"diagonal": torch.diagonal, "diagonal_above": lambda x: torch.diagonal(x, 1, 1, 0)})
+
+
+# ---- positions and counts ----
+
+
+def declare_positions():
+    places = torch.stack([torch.randperm(5)[:3] for _ in range(4)])
+    cases((normal(4, 5), places, normal(4, 3)), {"scatter": lambda x, i, s: x.scatter(1, i, s)})
+    cases((normal(4, 5), torch.randint(0, 4, (6, 3))), {"scatter_value": lambda x, i: x.scatter(0, i, -1.5)})
+    tied = torch.randint(-2, 3, (3, 4))
+    cases((tied,), {"nonzero": torch.nonzero, "unique": torch.unique,
+                    "unique_inverse": lambda x: torch.unique(x, return_inverse=True)[1],
+                    "unique_counts": lambda x: torch.unique(x, return_counts=True)[1]})
+    cases((torch.randint(0, 6, (9,)),), {
+        "bincount": torch.bincount, "bincount_more": lambda x: torch.bincount(x, minlength=9)})
+    ids = torch.randint(0, 6, (9,))
+    cases((ids, normal(9)), {"bincount_weights": lambda x, w: torch.bincount(x, w.detach())})
+    cases((normal(4, 5, 3),), {
+        "median": lambda x: x.median(1)[0], "median_even": lambda x: x.median(0, keepdim=True)[0],
+        "median_of_all": lambda x: x.median(), "quantile": lambda x: x.quantile(0.3, 1),
+        "quantile_keepdim": lambda x: x.quantile(0.9, -1, keepdim=True), "quantile_of_all": lambda x: x.quantile(0.25)})
+    cases((normal(4, 5, 3).detach(),), {"median_index": lambda x: x.detach().median(1)[1]})
+    with_nan = normal(3, 4)
+    with_nan[1, 2] = NAN
+    cases((with_nan,), {
+        "median_nan": lambda x: x.detach().median(1)[0], "quantile_nan": lambda x: x.detach().quantile(0.6, 1)})
+
+
+# ---- functions of two tensors, cumulative products ----
+
+
+def declare_pairs():
+    cases((normal(4, 5), normal(5)), {"atan2": torch.atan2})
+    cases((normal(4, 5), normal(5), normal(4, 1)), {"lerp": torch.lerp})
+    cases((normal(4, 5), normal(4, 5)), {"lerp_number": lambda a, b: torch.lerp(a, b, 0.3),
+                                         "lerp_beyond": lambda a, b: torch.lerp(a, b, -1.5)})
+    cases((normal(4, 5),), {"square": torch.square, "tan": torch.tan})
+    x = normal(4, 5, 3)
+    cases((x,), {"cumprod": lambda x: x.cumprod(1), "cumprod_last": lambda x: x.cumprod(-1)})
+    zeros = x.clone()
+    zeros[0, 1] = zeros[1, 0] = zeros[2, 1:3] = zeros[3, 4] = 0
+    cases((zeros,), {"cumprod_zeros": lambda x: x.cumprod(1)})
+    cases((torch.randint(-3, 4, (3, 5)),), {
+        "cumprod_int": lambda x: x.cumprod(1), "cumprod_bool": lambda x: (x > 0).cumprod(0)})
+    near = torch.tensor([1.0, -2.0, INF, 1e-9, 0.0], dtype=F64)
+    for name, other in {"same": near, "1e_6": near * (1 + 1e-6), "1e_4": near * (1 + 1e-4), "opposite": -near}.items():
+        cases((near, other), {"allclose_" + name: lambda a, b: torch.tensor(torch.allclose(a, b)),
+                              f"allclose_{name}_loose": lambda a, b: torch.tensor(torch.allclose(a, b, 1e-3, 0))})
+    nan = torch.tensor([NAN, 1.0], dtype=F64)
+    cases((nan, nan), {"allclose_nan": lambda a, b: torch.tensor(torch.allclose(a, b)),
+                       "allclose_equal_nan": lambda a, b: torch.tensor(torch.allclose(a, b, equal_nan=True))})
+    wide = torch.tensor([s * v for v in (1e-37, 1e-20, 1e-4, 0.3, 1, 1.5707964, 3.1415927, 100, 1e5, 1e10, 1e20, 3.4e38)
+                         for s in (1, -1)] + [0.0, INF, NAN], dtype=torch.float32).to(F64)
+    cases((wide,), {"tan_wide": torch.tan})
+    sizes = 10.0 ** (torch.rand(60, dtype=F64) * 70 - 35)
+    others = (sizes * 10.0 ** (normal(60) * 3)).clamp(max=1e37)
+    cases(((sizes * normal(60)).float().to(F64), (others * normal(60)).float().to(F64)), {"atan2_wide": torch.atan2})
+    factors = torch.tensor([[1e30, 1e30, 1e-30, 1e-30], [1e-30, 1e-30, 1e30, 3], [1e20, 0, 1e20, 1e20], [3, 2, 1, 1]],
+                           dtype=torch.float32).to(F64)
+    cases((factors,), {"cumprod_wide": lambda x: x.cumprod(1)})
+
+
 def main():
     begin(12)
-    for declare in (declare_reductions, declare_shapes, declare_functions, declare_lengths):
+    for declare in (declare_reductions, declare_shapes, declare_functions, declare_lengths, declare_einsums,
+                    declare_positions, declare_pairs):
         declare()
     save("common_ops", record_functions(CASES, lambda y: torch.randn_like(y).float().to(F64)))
 

@@ -21,16 +21,30 @@ CASES = {
     "groups": ((2, 6, 7, 5), (9, 2, 3, 3), 1, 1, 1, 3),
     "depthwise": ((2, 5, 9, 8), (5, 1, 3, 3), (2, 1), 1, 1, 5),
     "wide_padding": ((1, 2, 3, 2), (2, 2, 2, 2), 1, (3, 4), 1, 1),
+    "sequence": ((2, 3, 9), (5, 3, 3), 1, 0, 1, 1),
+    "sequence_options": ((3, 4, 13), (6, 2, 3), 2, 3, 2, 2),
+    "sequence_patches": ((2, 3, 12), (5, 3, 4), 4, 0, 1, 1),
+}
+# name: x, weight, stride, padding, output_padding, groups, dilation
+TRANSPOSED = {
+    "transposed": ((2, 3, 4, 5), (3, 5, 3, 3), 1, 0, 0, 1, 1),
+    "doubled": ((3, 4, 5, 6), (4, 2, 4, 4), 2, 1, 0, 1, 1),
+    "transposed_options": ((2, 4, 5, 3), (4, 3, 3, 2), (2, 3), (1, 0), (1, 2), 2, (2, 1)),
+    "transposed_gaps": ((1, 2, 3, 4), (2, 2, 2, 1), (3, 4), 0, (0, 3), 1, 1),
+    "transposed_dilation": ((2, 2, 5, 4), (2, 4, 3, 2), 1, (2, 1), (1, 0), 1, (3, 2)),
+    "transposed_depthwise": ((2, 5, 4, 3), (5, 1, 3, 3), 2, 1, 1, 5, 1),
 }
 
 
 def main():
     begin(0, F64)
     out = {}
-    for name, (x_shape, w_shape, stride, padding, dilation, groups) in CASES.items():
+    for name, (x_shape, w_shape, *options) in {**CASES, **TRANSPOSED}.items():
         x, weight = (torch.randn(s, requires_grad=True) for s in (x_shape, w_shape))
-        bias = torch.randn(w_shape[0], requires_grad=True)
-        y = F.conv2d(x, weight, bias, stride, padding, dilation, groups)
+        transposed = name in TRANSPOSED
+        bias = torch.randn(w_shape[1] * options[3] if transposed else w_shape[0], requires_grad=True)
+        convolve = F.conv_transpose2d if transposed else F.conv1d if len(x_shape) == 3 else F.conv2d
+        y = convolve(x, weight, bias, *options)
         dy = torch.randn_like(y)
         y.backward(dy)
         for key, t in dict(x=x, weight=weight, bias=bias, y=y, dy=dy, dx=x.grad, dweight=weight.grad,

@@ -1,0 +1,73 @@
+#pragma once
+// Elementwise comparison, logic, and selection by a mask. Tensors broadcast as in NumPy and must
+// have the same dtype.
+
+#include "gradus/core/tensor/tensor.h"
+
+namespace gradus {
+
+///@{
+/// Returns an elementwise comparison or logical operation as a bool tensor without a gradient.
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+Tensor eq(const Tensor& a, double b);
+Tensor ne(const Tensor& a, double b);
+Tensor lt(const Tensor& a, double b);
+Tensor le(const Tensor& a, double b);
+Tensor gt(const Tensor& a, double b);
+Tensor ge(const Tensor& a, double b);
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+///@}
+///@{
+/// Comparisons as operators, for two tensors or a tensor and a number. They return a tensor, so `if
+/// (a == b)` does not compile: write `if (all(a == b).item<bool>())`.
+inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
+inline Tensor operator==(const Tensor& a, double b) { return eq(a, b); }
+inline Tensor operator==(double a, const Tensor& b) { return eq(b, a); }
+inline Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
+inline Tensor operator!=(const Tensor& a, double b) { return ne(a, b); }
+inline Tensor operator!=(double a, const Tensor& b) { return ne(b, a); }
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
+inline Tensor operator<(const Tensor& a, double b) { return lt(a, b); }
+inline Tensor operator<(double a, const Tensor& b) { return gt(b, a); }
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
+inline Tensor operator<=(const Tensor& a, double b) { return le(a, b); }
+inline Tensor operator<=(double a, const Tensor& b) { return ge(b, a); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
+inline Tensor operator>(const Tensor& a, double b) { return gt(a, b); }
+inline Tensor operator>(double a, const Tensor& b) { return lt(b, a); }
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+inline Tensor operator>=(const Tensor& a, double b) { return ge(a, b); }
+inline Tensor operator>=(double a, const Tensor& b) { return le(b, a); }
+///@}
+///@{
+/// logical_not, logical_and and logical_or of bool tensors as operators. Next to & and |,
+/// comparisons need parentheses: (x > 0) & (x < 1).
+inline Tensor operator!(const Tensor& x) { return logical_not(x); }
+inline Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
+inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
+///@}
+/// Returns a bool tensor that is true where x is NaN.
+Tensor isnan(const Tensor& x);
+
+struct AllcloseOptions {
+  double rtol = 1e-5, atol = 1e-8;  ///< tolerances relative to b, and absolute
+  bool equal_nan = false;           ///< NaN is close to NaN
+};
+/// Returns whether |a - b| <= atol + rtol |b| for all elements, computed in double. An infinity is
+/// close only to itself. True if there are no elements.
+bool allclose(const Tensor& a, const Tensor& b, const AllcloseOptions& options = {});
+
+/// Returns a where the bool tensor `condition` is true, and b elsewhere.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+/// Returns x, but `value` where the bool tensor `mask` (broadcast to x) is true. There the gradient
+/// is 0.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+
+}  // namespace gradus
