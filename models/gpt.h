@@ -85,8 +85,7 @@ struct GPT : nn::Module {
   /// each block but the last.
   const Tensor stream_mix, embedding_mix;
   ///@}
-  const Tensor bigram;  ///< if bigram: row i is added to the next-token logits of token i;
-                        ///< initially 0
+  const Tensor bigram;  ///< if bigram: row i, initially 0, is added to token i's next-token logits
   explicit GPT(const GPTConfig& config);
 
   /// Returns next-token logits at each position: ids (B, T) int64 -> (B, T, vocab), T <= context.

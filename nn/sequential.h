@@ -28,6 +28,7 @@ class Sequential : public Module {
   /// A layer of any type.
   class Item {
    public:
+    /// Takes a layer, which Sequential calls as layer(x).
     template <class L>
     requires(!std::same_as<L, Item>) && Layer<L> Item(L layer) {
       if constexpr (std::derived_from<L, Module>) module_.emplace(layer);

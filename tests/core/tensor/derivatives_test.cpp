@@ -17,11 +17,6 @@ using X = const Tensor&;
 const Function row_softmax = [](const Tensor& x) { return softmax(x, -1); };
 const Function sum_of_cubes = [](const Tensor& x) { return sum(x * x * x); };
 
-/// diag(values)
-Tensor diagonal(const Tensor& values) {
-  return eye(values.numel(), values.dtype()) * values.flatten();
-}
-
 /// x^T A x for the matrix A, which can be a leaf.
 Function quadratic(const Tensor& a) {
   return [a](const Tensor& x) { return sum(x * matmul(a, x)); };
@@ -42,7 +37,7 @@ TEST_CASE("jacobian: softmax's is diag(s) - s s^T, at sizes 1 and prime, in both
   for (const Dtype dtype : {float32, float64})
     for (const int64_t n : {1, 2, 7}) {
       const Tensor x = randn({n}, dtype), s = softmax(x, -1);
-      const Tensor expected = diagonal(s) - s.unsqueeze(1) * s;
+      const Tensor expected = diag(s) - s.unsqueeze(1) * s;
       CHECK(difference(jacobian(row_softmax, x), expected) < (dtype == float64 ? 1e-15 : 1e-6));
     }
 }
