@@ -75,7 +75,8 @@ struct Captioner : nn::Module {
  private:
   friend class CaptionerDecoder;
   struct State {
-    Tensor annotations, keys;  // (B, positions, features); keys = attention.prepare(annotations)
+    Tensor annotations;  // (B, positions, features)
+    Tensor keys;         // (B, positions, hidden): attention.prepare(annotations)
     RecurrentState cell;
   };
   struct Step {

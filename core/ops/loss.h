@@ -86,13 +86,14 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
 struct BCEWithLogitsOptions {
   Reduction reduction = Reduction::mean;  ///< mean by default
   Tensor weights = {};  ///< a factor per element, broadcast to the logits; 1 if undefined
-  /// Factor w of the first term, broadcast to the logits; 1 if undefined. With w = (negative
+  /// Factor w of the term with t, broadcast to the logits; 1 if undefined. With w = (negative
   /// examples) / (positive examples) both kinds weigh the same.
   Tensor positive_weights = {};
 };
-/// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x and targets t, without
-/// overflow. For infinite x the loss is 0 if sigmoid(x) equals t, else infinity. Reduction::mean
-/// divides by the number of elements, not by the sum of the weights.
+/// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x, targets t and w =
+/// positive_weights, times `weights`, without overflow. For infinite x the loss is 0 if sigmoid(x)
+/// equals t, else infinity. Reduction::mean divides by the number of elements, not by the sum of the
+/// weights.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         const BCEWithLogitsOptions& options = {});
 

@@ -73,8 +73,8 @@ class Flags {
   /// Returns the stored flags as a JSON object. For example, "--min-lr" has the key "min_lr".
   std::string to_json() const;
   /// Sets the stored flags from `json`, which to_json() returned and the file `where` contains.
-  /// Throws Error, naming the file and the flag, if a flag is missing, unknown, of another type, or
-  /// outside its limits. Also throws if the command line gives a flag another value than the file,
+  /// Throws Error, naming the file and the flag, if a flag is missing (except flags of added_later()),
+  /// unknown, of another type, or outside its limits. Also throws if the command line gives a flag another value than the file,
   /// unless the flag is in `may_change`; then the value of the command line is used. Returns these
   /// changes, for example "--lr from 0.001 to 0.0005".
   std::vector<std::string> restore(const std::string& json, const std::string& where,

@@ -52,8 +52,9 @@ std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
                                      const std::vector<int64_t>& ids);
 
 /// Decodes tokens one at a time. The concatenation of the pieces that add() returns is the decoded
-/// text. (Words in "plain quotes" may get an extra space after hundreds of tokens, because only
-/// recent tokens are kept.) A piece may end inside a UTF-8 character.
+/// text. A piece may end inside a UTF-8 character. Only the last few hundred tokens are kept. A
+/// WordTokenizer takes the quotes in a text as opening and closing by turns, so in a long text it may
+/// put a space on the wrong side of a quote.
 class TokenText {
  public:
   explicit TokenText(const models::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}

@@ -23,7 +23,7 @@ class Picker {
   void like(const Shape& shape, Domain domain = Domain::any);
   /// Adds an argument with a shape that broadcasts with `shape`.
   void beside(const Shape& shape, Domain domain = Domain::any);
-  /// Adds a bool argument that broadcasts with `shape`.
+  /// Adds a bool argument of this shape.
   void mask(const Shape& shape);
   /// Adds an int64 argument with values in [0, n).
   void indices(const Shape& shape, int64_t n);

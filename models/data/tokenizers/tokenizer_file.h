@@ -51,8 +51,9 @@ inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token
 
 /// Returns the "type" of this tokenizer in our format: bpe or wordpiece.
 std::string hf_type(const nlohmann::json& root);
-/// Returns whether a BPE has GPT-2's form, which BPETokenizer reads. This is so if its only
-/// pre_tokenizer is a ByteLevel. Other forms are read by HuggingFaceBPE.
+/// Returns whether BPETokenizer reads this BPE: not if its pre_tokenizer is a Sequence or a
+/// Metaspace, or is missing while byte_fallback is set. HuggingFaceBPE reads those. (BPETokenizer
+/// then refuses every pre_tokenizer but ByteLevel, which GPT-2 has.)
 bool hf_is_gpt2(const nlohmann::json& root);
 /// Returns all tokens by id, including added tokens.
 std::vector<std::string> hf_tokens(const nlohmann::json& root);

@@ -45,7 +45,8 @@ struct HuggingFaceLayer {
 struct HuggingFaceModel {
   const char* type;
   const char* kind;    ///< our kind of model
-  const char* prefix;  ///< precedes the names in `layers` in files with a head
+  const char* prefix;  ///< precedes the names in `layers` if the file's model class has a head, as
+                       ///< GPT2LMHeadModel has one and GPT2Model has none
   std::vector<HuggingFaceKey> keys;
   nlohmann::json required;  ///< keys of which we support only one value, with that value
   /// Fields of ours that have no key, and their values in this model.
@@ -101,7 +102,7 @@ struct HuggingFaceParameter {
   const HuggingFaceLayer* layer = nullptr;
   std::vector<std::string> names;  ///< without the prefix; our parameter joins them if there are
                                    ///< several
-  bool has_prefix = false;         ///< whether the names have the prefix in files with a head
+  bool has_prefix = false;         ///< whether HuggingFaceModel::prefix can precede the names
   bool is_transposed = false;
 };
 /// The tables of Llama's family.
