@@ -16,8 +16,8 @@ using namespace gradus;
 
 namespace {
 
-/// Writes an answer to the conversation as it is generated, and returns it without line breaks at its
-/// end.
+/// Writes an answer to the conversation as it is generated, and returns it without line breaks at
+/// its end.
 std::string answer(const Writer& writer, const models::ChatTemplate& form,
                    const models::Conversation& conversation, models::Decoder& decoder,
                    models::GenerateOptions options) {

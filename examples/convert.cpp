@@ -1,6 +1,6 @@
 // Converts a model folder to Hugging Face's format or to gradus's: weights, configuration, and
-// tokenizer or image statistics; a GPT also to a GGUF file, which llama.cpp reads, and back. Or writes
-// a model's forward pass as an ONNX file.
+// tokenizer or image statistics; a GPT also to a GGUF file, which llama.cpp reads, and back. Or
+// writes a model's forward pass as an ONNX file.
 //
 //   build/bin/convert --model DIR --to DIR --format hugging-face|gradus
 //   build/bin/convert --model DIR --to FILE --format gguf --type f32|f16|bf16|q8_0

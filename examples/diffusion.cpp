@@ -7,8 +7,8 @@
 //   loss = E |eps - eps_theta(x_t, t)|^2.
 // From pure noise x_T it then removes the noise step by step (algorithm 2):
 //   x_{t-1} = (x_t - beta_t / sqrt(1 - abar_t) eps_theta(x_t, t)) / sqrt(alpha_t) + sqrt(beta_t) z,
-// with z ~ N(0, I), and z = 0 in the last step. The network is also told which digit it is, so that one
-// can ask for a 7.
+// with z ~ N(0, I), and z = 0 in the last step. The network is also told which digit it is, so that
+// one can ask for a 7.
 //
 //   build/bin/diffusion [--data mnist:DIR]      default: generated digits
 
@@ -34,8 +34,8 @@ struct Options {
   uint64_t seed = 1;
 };
 
-/// beta_t and abar_t for t = 1 ... T, at index t - 1. beta grows linearly as in the paper, where T is
-/// 1000; other T leave the same noise at the end.
+/// beta_t and abar_t for t = 1 ... T, at index t - 1. beta grows linearly as in the paper, where T
+/// is 1000; other T leave the same noise at the end.
 struct Schedule {
   Tensor beta, kept;
   explicit Schedule(int64_t levels)
@@ -61,9 +61,9 @@ struct Block : nn::Module {
   }
 };
 
-/// A small U-Net (Ronneberger et al. 2015), from images (n, 1, H, W), times (n) and digits (n) to the
-/// noise in the images. It works at half and at a quarter of the size; at a quarter each cell is a
-/// token of a transformer, which plans the digit.
+/// A small U-Net (Ronneberger et al. 2015), from images (n, 1, H, W), times (n) and digits (n) to
+/// the noise in the images. It works at half and at a quarter of the size; at a quarter each cell
+/// is a token of a transformer, which plans the digit.
 struct Denoiser : nn::Module {
   nn::SinusoidalPositions clock;
   nn::Embedding digits;
@@ -105,8 +105,8 @@ struct Denoiser : nn::Module {
   }
 };
 
-/// Trains on images (n, 1, H, W) from -1 to 1 and their labels (n). Returns the running means of the
-/// weights, which make better images.
+/// Trains on images (n, 1, H, W) from -1 to 1 and their labels (n). Returns the running means of
+/// the weights, which make better images.
 optim::WeightAverage train(const Denoiser& model, const Schedule& schedule, const Digits& data,
                            const Options& o) {
   optim::Adam optimizer(model.parameters(), {.lr = 2e-3});

@@ -24,13 +24,14 @@ using namespace gradus;
 
 namespace {
 
-// ---- the cart and its pole: Barto, Sutton & Anderson 1983, with the constants of gym's CartPole-v1 ----
+// ---- the cart and its pole: Barto, Sutton & Anderson 1983, as in gym's CartPole-v1 ----
 
 constexpr int64_t longest = 500;  // steps of an episode
 constexpr double solved = 475;    // mean return of 100 episodes
 constexpr size_t window = 100;
 
-/// Position of the cart (m) and angle of the pole from the vertical (rad), each with its rate per s.
+/// Position of the cart (m) and angle of the pole from the vertical (rad), each with its rate per
+/// s.
 struct State {
   double position, velocity, angle, spin;
 };
@@ -39,8 +40,8 @@ bool has_failed(const State& s) {
   return std::abs(s.position) > 2.4 || std::abs(s.angle) > 12 * std::numbers::pi / 180;
 }
 
-/// The state 0.02 s after a push of 10 N to the left (action 0) or to the right (1). Euler's method:
-/// positions change by the old rates.
+/// The state 0.02 s after a push of 10 N to the left (action 0) or to the right (1). Euler's
+/// method: positions change by the old rates.
 State push(const State& s, int64_t action) {
   constexpr double gravity = 9.8, pole = 0.1, total = 1.1, half = 0.5, tau = 0.02;  // kg, m, s
   const double force = action == 1 ? 10 : -10, sine = std::sin(s.angle), cosine = std::cos(s.angle);

@@ -1,11 +1,11 @@
-// Word vectors from contexts: the skip-gram model of Mikolov et al. 2013, arXiv 1310.4546, trained by
-// InfoNCE, van den Oord et al. 2018, arXiv 1807.03748.
+// Word vectors from contexts: the skip-gram model of Mikolov et al. 2013, arXiv 1310.4546, trained
+// by InfoNCE, van den Oord et al. 2018, arXiv 1807.03748.
 //
-// A word w predicts the words c that stand near it. Each word has two vectors, u as a word and v as a
-// context. Of N pairs (w_i, c_i) in a batch, the contexts of the others are the negatives:
+// A word w predicts the words c that stand near it. Each word has two vectors, u as a word and v as
+// a context. Of N pairs (w_i, c_i) in a batch, the contexts of the others are the negatives:
 //   loss = -1/N sum_i log(exp(u_wi . v_ci) / sum_j exp(u_wi . v_cj))
-// At its minimum u_w . v_c = log(p(c | w) / p(c)), up to a constant per word (van den Oord, equation
-// 5): words with the same contexts get the same vectors.
+// At its minimum u_w . v_c = log(p(c | w) / p(c)), up to a constant per word (van den Oord,
+// equation 5): words with the same contexts get the same vectors.
 //
 //   build/bin/word_vectors [--data FILE] [WORD...]      default: the words of gradus's source
 

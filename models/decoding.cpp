@@ -215,8 +215,8 @@ void internal::Continuation::add(const Tensor& logits) {
 }
 
 namespace {
-/// How many of the prompt's first tokens need not be read: `held`, if the decoder has read them, the
-/// prompt begins with them and has more, and all fit; or 0.
+/// How many of the prompt's first tokens need not be read: `held`, if the decoder has read them,
+/// the prompt begins with them and has more, and all fit; or 0.
 int64_t held_by(const Decoder& decoder, const std::vector<int64_t>& held,
                 const std::vector<int64_t>& prompt) {
   const int64_t n = std::ssize(held);

@@ -1,6 +1,6 @@
 #pragma once
-// Convolution layers for images (N, C, H, W) and sequences (N, C, L), and norms over channels. Names,
-// defaults and initialisation follow PyTorch's.
+// Convolution layers for images (N, C, H, W) and sequences (N, C, L), and norms over channels.
+// Names, defaults and initialisation follow PyTorch's.
 
 #include "gradus/core/ops/convolution.h"
 #include "gradus/core/ops/normalization.h"

@@ -29,8 +29,9 @@ struct Linear : Module {
   /// Returns the dtype of inputs and outputs.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
-/// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`. If the
-/// layers have no updates, this is one op, which saves one hidden tensor for backward instead of two.
+/// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`. If
+/// the layers have no updates, this is one op, which saves one hidden tensor for backward instead
+/// of two.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second, bool is_gated = false);
 

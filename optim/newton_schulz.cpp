@@ -19,8 +19,8 @@ constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
 /// Added to the norm that a matrix is divided by.
 constexpr double eps = 1e-7;
 
-/// Columns of a symmetric product that one task computes, the width of a packed panel. The narrower,
-/// the less is computed beyond the triangle.
+/// Columns of a symmetric product that one task computes, the width of a packed panel. The
+/// narrower, the less is computed beyond the triangle.
 template <class T>
 constexpr int64_t block_cols = 2 * kernel::lanes<T>;
 

@@ -242,8 +242,8 @@ Problem transposed_problem(const Tensor& x, const Tensor& weight, const ConvTran
   return p;
 }
 
-/// Adds up, for each tap of the weight, a matrix (O, C), its products with x's pixels where they are
-/// in the result.
+/// Adds up, for each tap of the weight, a matrix (O, C), its products with x's pixels where they
+/// are in the result.
 Tensor composed_transpose(const Tensor& x, const Tensor& weight, const Problem& p) {
   const auto& [h, w] = p.windows;
   const int64_t N = p.images, G = p.groups, C = p.out, O = p.in;

@@ -43,11 +43,11 @@ struct ConvTranspose2dOptions {
 };
 
 /// Returns the gradient of conv2d's image if x is the gradient of its output, plus a bias: a layer
-/// that enlarges images (Zeiler et al. 2010). Starting from bias[o], each y[n, o, i s + u d - p, j s +
-/// v d - p] gets weight[c, o, u, v] x[n, c, i, j] added, for stride s, dilation d, padding p, and the
-/// channels c of o's group. Shapes: x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or
-/// undefined -> (N, O, H', W'), with H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W'
-/// likewise. Throws Error for other shapes, for options out of conv2d's limits, and unless
+/// that enlarges images (Zeiler et al. 2010). Starting from bias[o], each y[n, o, i s + u d - p, j
+/// s + v d - p] gets weight[c, o, u, v] x[n, c, i, j] added, for stride s, dilation d, padding p,
+/// and the channels c of o's group. Shapes: x (N, C, H, W), weight (C, O / groups, h, w), bias (O)
+/// or undefined -> (N, O, H', W'), with H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and
+/// W' likewise. Throws Error for other shapes, for options out of conv2d's limits, and unless
 /// output_padding is below stride or dilation.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});

@@ -134,7 +134,7 @@ void give_cumprod(Backward& b, int dim) {
 
 }  // namespace
 
-// y_i = x_0 ... x_i                                            dx_i = sum over j >= i of dy_j dy_j/dx_i
+// y_i = x_0 ... x_i        dx_i = sum over j >= i of dy_j dy_j/dx_i
 Tensor cumprod(const Tensor& x, Axis dim) {
   if (x.dtype() == boolean) return cumprod(x.to(int64), dim);
   ProfileScope scope("cumprod");

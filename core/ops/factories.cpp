@@ -148,8 +148,8 @@ struct Lease {
 };
 
 /// Returns the number of elements from the first to the last in memory. Throws Error if it is too
-/// large, or if two elements could share memory: from the smallest stride on, each must reach beyond
-/// the elements of the axes before it.
+/// large, or if two elements could share memory: from the smallest stride on, each must reach
+/// beyond the elements of the axes before it.
 int64_t checked_extent(const Shape& shape, const Shape& strides) {
   std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
   for (int i = 0; i < shape.size(); ++i) {

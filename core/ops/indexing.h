@@ -36,13 +36,13 @@ Tensor embedding(const Tensor& weight, const Tensor& ids);
 /// Returns one-hot vectors, 1 at the position of each id and 0 elsewhere: ids (...), int64 -> (...,
 /// classes). classes = -1 means the largest id + 1. The default dtype is int64, as in PyTorch.
 Tensor one_hot(const Tensor& ids, int64_t classes = -1, Dtype dtype = int64);
-/// Returns the indices of the elements that are not 0, in row-major order: (count, rank), int64. NaN
-/// is not 0.
+/// Returns the indices of the elements that are not 0, in row-major order: (count, rank), int64.
+/// NaN is not 0.
 Tensor nonzero(const Tensor& x);
 /// Returns how often each of 0, 1, ..., n - 1 occurs in the int64 vector x: (n), int64, where n is
 /// max(x) + 1 or minlength, whichever is larger. With weights, which have x's shape and a floating
-/// dtype, returns the sum of the weights where x is 0, 1, ... instead; gradients flow to the weights.
-/// Throws Error for negative elements of x.
+/// dtype, returns the sum of the weights where x is 0, 1, ... instead; gradients flow to the
+/// weights. Throws Error for negative elements of x.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0);
 /// Draws n indices for each row of probs (..., k), with probabilities proportional to the row's
 /// elements (its weights): (..., n), int64. Throws Error for negative, NaN or infinite weights and

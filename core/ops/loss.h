@@ -92,8 +92,8 @@ struct BCEWithLogitsOptions {
 };
 /// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x, targets t and w =
 /// positive_weights, times `weights`, without overflow. For infinite x the loss is 0 if sigmoid(x)
-/// equals t, else infinity. Reduction::mean divides by the number of elements, not by the sum of the
-/// weights.
+/// equals t, else infinity. Reduction::mean divides by the number of elements, not by the sum of
+/// the weights.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         const BCEWithLogitsOptions& options = {});
 

@@ -378,8 +378,8 @@ struct WeightGradient {
   }
 };
 
-/// Computes dz = (dy w2) act'(z) and h = act(z). `kept` is h if act' is computed from the output, and
-/// then h is not written; otherwise it is z.
+/// Computes dz = (dy w2) act'(z) and h = act(z). `kept` is h if act' is computed from the output,
+/// and then h is not written; otherwise it is z.
 template <class T, class A>
 void hidden_gradient(A, const Tensor& dy, const Tensor& w2, const Tensor& kept, const Tensor& dz,
                      const Tensor& h) {

@@ -41,15 +41,15 @@ Tensor argsort(const Tensor& x, Axis dim = -1, bool descending = false);
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
 ///@{
 /// Returns the median along dim and its index, or the median of all elements: the lower one of the
-/// two in the middle if their number is even, the first NaN if there is a NaN. The gradient flows to
-/// that one element. Throws Error if there are no elements.
+/// two in the middle if their number is even, the first NaN if there is a NaN. The gradient flows
+/// to that one element. Throws Error if there are no elements.
 ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor median(const Tensor& x);
 ///@}
 ///@{
 /// Returns the q-quantile along dim or of all elements: the value at position q (n - 1) of the n
-/// elements in ascending order, interpolated linearly between two of them, or NaN if there is a NaN.
-/// The gradient flows to these elements. Throws Error unless 0 <= q <= 1, and if n is 0.
+/// elements in ascending order, interpolated linearly between two of them, or NaN if there is a
+/// NaN. The gradient flows to these elements. Throws Error unless 0 <= q <= 1, and if n is 0.
 Tensor quantile(const Tensor& x, double q, Axis dim, KeepDim keep = false);
 Tensor quantile(const Tensor& x, double q);
 ///@}

@@ -1,7 +1,7 @@
 #pragma once
-// Elementwise arithmetic and functions. comparison.h has comparisons, where and masked_fill. Tensors
-// broadcast as in NumPy and must have the same dtype. A C++ number takes the tensor's dtype. int64
-// arithmetic wraps around on overflow, as in NumPy.
+// Elementwise arithmetic and functions. comparison.h has comparisons, where and masked_fill.
+// Tensors broadcast as in NumPy and must have the same dtype. A C++ number takes the tensor's
+// dtype. int64 arithmetic wraps around on overflow, as in NumPy.
 
 #include "gradus/core/ops/comparison.h"
 #include "gradus/core/ops/factories.h"

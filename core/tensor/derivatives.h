@@ -4,8 +4,8 @@
 // does not depend on the input.
 //
 // Each function calls f once, with a tensor that has x's elements and requires grad; x itself need
-// not, and no .grad changes. Gradients are recorded while f runs, also under NoGrad. All throw Error
-// unless x and f(x) are float32 or float64.
+// not, and no .grad changes. Gradients are recorded while f runs, also under NoGrad. All throw
+// Error unless x and f(x) are float32 or float64.
 
 #include "gradus/core/tensor/tensor.h"
 

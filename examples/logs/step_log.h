@@ -7,8 +7,8 @@
 
 namespace gradus {
 
-/// The losses of all steps, in the memory of a few: the steps are split into at most 2,000 groups of
-/// 1, 2, 4, ... steps each, and only means of groups are stored.
+/// The losses of all steps, in the memory of a few: the steps are split into at most 2,000 groups
+/// of 1, 2, 4, ... steps each, and only means of groups are stored.
 class LossCurve {
  public:
   void add(int64_t step, double loss);

@@ -1,6 +1,7 @@
 #pragma once
-// The forward pass of layers in evaluation mode, as nodes of an ONNX graph. A fused op is one node if
-// ONNX has such an operator (Conv, LayerNormalization), and is otherwise written in its composed form.
+// The forward pass of layers in evaluation mode, as nodes of an ONNX graph. A fused op is one node
+// if ONNX has such an operator (Conv, LayerNormalization), and is otherwise written in its composed
+// form.
 
 #include "examples/onnx/graph.h"
 #include "gradus/nn/convolution.h"

@@ -41,8 +41,8 @@ Tiles attention_tiles(std::string path, const models::ImageBatch& batch, const T
                       const Tensor& predicted, const std::vector<std::string>& class_names);
 
 /// Returns tiles with up to 32 misclassified images, the most confident first, the name of each
-/// image's class, and the name of the predicted class. Returns nothing if no image is misclassified.
-/// `logits` holds the logits (n, classes) and labels of all images of `data`.
+/// image's class, and the name of the predicted class. Returns nothing if no image is
+/// misclassified. `logits` holds the logits (n, classes) and labels of all images of `data`.
 std::optional<Tiles> mistake_tiles(std::string path, const models::ImageData& data,
                                    const models::LabelledFeatures& logits);
 /// Draws confusion.png and mistakes.png into the folder `dir`, and prints what it drew.

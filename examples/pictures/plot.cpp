@@ -65,8 +65,8 @@ std::string opening(const std::string& path, int64_t width, int64_t height, int 
 
 // ---- curves ----
 
-/// The commands for a logarithmic y axis that ends at the smallest and the largest value. If they lie
-/// less than three powers of ten apart, 2 and 5 times these are labelled too.
+/// The commands for a logarithmic y axis that ends at the smallest and the largest value. If they
+/// lie less than three powers of ten apart, 2 and 5 times these are labelled too.
 std::string log_axis(const Picture& picture) {
   double low = std::numeric_limits<double>::infinity(), high = 0;
   for (const Series& s : picture.series)

@@ -73,10 +73,11 @@ class Flags {
   /// Returns the stored flags as a JSON object. For example, "--min-lr" has the key "min_lr".
   std::string to_json() const;
   /// Sets the stored flags from `json`, which to_json() returned and the file `where` contains.
-  /// Throws Error, naming the file and the flag, if a flag is missing (except flags of added_later()),
-  /// unknown, of another type, or outside its limits. Also throws if the command line gives a flag another value than the file,
-  /// unless the flag is in `may_change`; then the value of the command line is used. Returns these
-  /// changes, for example "--lr from 0.001 to 0.0005".
+  /// Throws Error, naming the file and the flag, if a flag is missing (except flags of
+  /// added_later()), unknown, of another type, or outside its limits. Also throws if the command
+  /// line gives a flag another value than the file, unless the flag is in `may_change`; then the
+  /// value of the command line is used. Returns these changes, for example "--lr from 0.001 to
+  /// 0.0005".
   std::vector<std::string> restore(const std::string& json, const std::string& where,
                                    const std::vector<std::string>& may_change);
   /// Calls read(), which sets the flags' variables from the file `where`. As in restore(), a flag
@@ -104,7 +105,8 @@ class Flags {
   static std::string kind_of(const models::Choice&) { return "NAME"; }
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
-  /// Throws Error if there are arguments that were not read, naming the flag nearest to the first one.
+  /// Throws Error if there are arguments that were not read, naming the flag nearest to the first
+  /// one.
   void expect_none(const std::vector<std::string>& unread) const;
   models::Fields stored() const;
   /// Checks whether a value from a file has replaced `typed_value`, the value on the command line.

@@ -53,8 +53,8 @@ std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
 
 /// Decodes tokens one at a time. The concatenation of the pieces that add() returns is the decoded
 /// text. A piece may end inside a UTF-8 character. Only the last few hundred tokens are kept. A
-/// WordTokenizer takes the quotes in a text as opening and closing by turns, so in a long text it may
-/// put a space on the wrong side of a quote.
+/// WordTokenizer takes the quotes in a text as opening and closing by turns, so in a long text it
+/// may put a space on the wrong side of a quote.
 class TokenText {
  public:
   explicit TokenText(const models::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}

@@ -108,8 +108,8 @@ double Trainer::step() {
   return report.loss;
 }
 
-/// The mean score over all batches, or nothing if `may_stop` and interrupted. Each rank scores a part
-/// of them.
+/// The mean score over all batches, or nothing if `may_stop` and interrupted. Each rank scores a
+/// part of them.
 std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::string& what,
                                     Progress& progress, bool may_stop) const {
   const NoGrad no_grad;

@@ -234,7 +234,8 @@ void expect_no_run(RunFolder& folder, const Flags& flags, const std::vector<std:
   }
 }
 
-/// Prints what a resumed run changes, and whether the learning rate rises for longer than the run lasts.
+/// Prints what a resumed run changes, and whether the learning rate rises for longer than the run
+/// lasts.
 void print_notes(const std::vector<std::string>& changes, const TrainOptions& o) {
   for (const std::string& change : changes) std::printf("changed %s\n", change.c_str());
   if (o.warmup > o.steps)

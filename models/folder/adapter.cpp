@@ -53,8 +53,8 @@ void check_plain(const std::string& path, const json& config) {
   }
 }
 
-/// Returns config[key][name], where key holds numbers by names of layers or endings of them; `usual`
-/// if no name fits.
+/// Returns config[key][name], where key holds numbers by names of layers or endings of them;
+/// `usual` if no name fits.
 double pattern_in(const std::string& path, const json& config, const char* key,
                   const std::string& name, double usual) {
   const json patterns = config.value(key, json());

@@ -25,8 +25,8 @@ NamedTensors part(const NamedTensors& tensors, const std::string& prefix) {
   return out;
 }
 
-/// Returns a file's tensors with those in bfloat16 that are so in `model`: reading a file makes them
-/// float32, which changes no value.
+/// Returns a file's tensors with those in bfloat16 that are so in `model`: reading a file makes
+/// them float32, which changes no value.
 NamedTensors as_in(const NamedTensors& model, NamedTensors read) {
   std::set<std::string> narrow;
   for (const auto& [name, tensor] : model)

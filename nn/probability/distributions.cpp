@@ -111,8 +111,8 @@ Categorical Categorical::from_probabilities(const Tensor& probabilities) {
 
 Tensor Categorical::probabilities() const { return exp(log_probs); }
 
-// The inverse of the cumulative distribution function at a uniform number u: as many classes as have
-// F(c) <= u F(K - 1). Since u < 1, the last class of positive probability is never passed.
+// The inverse of the cumulative distribution function at a uniform number u: as many classes as
+// have F(c) <= u F(K - 1). Since u < 1, the last class of positive probability is never passed.
 Tensor Categorical::sample(const Shape& sample_shape) const {
   const NoGrad no_grad;
   const Shape drawn = joined("Categorical::sample", sample_shape, shape(), 1);

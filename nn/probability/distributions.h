@@ -24,7 +24,8 @@ struct Normal {
   /// mean + std_dev * e, e from Normal(0, 1): samples that are differentiable in the parameters.
   /// Kingma & Welling 2013, arXiv 1312.6114, section 2.4.
   Tensor rsample(const Shape& sample_shape = {}) const;
-  /// The logarithm of the density: -z^2/2 - log std_dev - log(2 pi)/2, z = (value - mean) / std_dev.
+  /// The logarithm of the density: -z^2/2 - log std_dev - log(2 pi)/2, z = (value - mean) /
+  /// std_dev.
   Tensor log_prob(const Tensor& value) const;
   /// log std_dev + (1 + log(2 pi))/2
   Tensor entropy() const;
@@ -36,8 +37,8 @@ struct Categorical {
   /// p = softmax(logits) over the last axis: logits (..., K). A logit may be -infinity, but not all
   /// of a row.
   static Categorical from_logits(const Tensor& logits);
-  /// p = probabilities / their sum over the last axis: probabilities (..., K), finite, none below 0,
-  /// not all of a row 0. Where one is 0, it gets no gradient.
+  /// p = probabilities / their sum over the last axis: probabilities (..., K), finite, none below
+  /// 0, not all of a row 0. Where one is 0, it gets no gradient.
   static Categorical from_probabilities(const Tensor& probabilities);
   /// The batch's shape, without the axis of classes.
   Shape shape() const { return log_probs.shape().without(-1); }

@@ -171,8 +171,8 @@ class MpiCommunicator : public Communicator {
   int rank_ = 0, size_ = 1, threads_ = 1;
   std::vector<std::string> hosts_;
 
-  // One thread at a time calls MPI: the caller of all_to_all, of abort, or mpi_thread_, which answers
-  // questions while this rank is in no call.
+  // One thread at a time calls MPI: the caller of all_to_all, of abort, or mpi_thread_, which
+  // answers questions while this rank is in no call.
   std::mutex mutex_;
   State state_;
   std::map<int, State> answers_;  // by rank

@@ -225,8 +225,8 @@ void add_up(const std::vector<WritableBytes>& from, T* out, int64_t n) {
 }
 }  // namespace
 
-/// Replaces the bucket's gradients by their sums over all ranks and passes or, before the last pass,
-/// adds this rank's part of them to the bucket's sum.
+/// Replaces the bucket's gradients by their sums over all ranks and passes or, before the last
+/// pass, adds this rank's part of them to the bucket's sum.
 void DataParallel::exchange(Bucket& b) {
   const auto ranks = static_cast<size_t>(communicator_.size());
   const auto own = static_cast<size_t>(communicator_.rank());
@@ -303,8 +303,8 @@ std::vector<std::vector<char>> DataParallel::gather_present(const Bucket& b) {
   return all;
 }
 
-/// Adds up each slice of this rank's part: the sum of the passes before, then `inputs`. The result is
-/// in the gradients after the last pass, else in the bucket's sum.
+/// Adds up each slice of this rank's part: the sum of the passes before, then `inputs`. The result
+/// is in the gradients after the last pass, else in the bucket's sum.
 void DataParallel::add(Bucket& b, const std::vector<Slice>& part,
                        const std::vector<std::vector<WritableBytes>>& inputs) const {
   size_t at = 0;

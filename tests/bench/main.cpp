@@ -80,9 +80,9 @@ double read_rate() {
   return sizeof(float) * n / *std::min_element(times.begin(), times.end());
 }
 
-/// Nanoseconds that a cache line takes from one core to another and back: about 60 to 100 where both
-/// share a last-level cache, 300 and more where they do not. A host may move a virtual machine's
-/// cores while it runs. 0 with a single thread.
+/// Nanoseconds that a cache line takes from one core to another and back: about 60 to 100 where
+/// both share a last-level cache, 300 and more where they do not. A host may move a virtual
+/// machine's cores while it runs. 0 with a single thread.
 double round_trip() {
   if (num_threads() < 2) return 0;
   constexpr int trips = 20000;

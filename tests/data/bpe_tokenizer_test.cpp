@@ -241,8 +241,8 @@ TEST_CASE("BPE: GPT-2's files", "[tokenizer][bpe]") {
 }
 
 TEST_CASE("BPE: a rule merges all its places before the pairs that it makes", "[tokenizer][bpe]") {
-  // ab c, the last rule, makes two abc. If its first merge were followed by abc ab, an earlier rule,
-  // the result would be abcab c ab.
+  // ab c, the last rule, makes two abc. If its first merge were followed by abc ab, an earlier
+  // rule, the result would be abcab c ab.
   GPT2Files files;
   files.merges = "a b\nb c\na bc\nabc ab\nab c\n";
   for (const char* token : {"ab", "abc", "\u0120ab", "<|endoftext|>"}) files.vocab.erase(token);

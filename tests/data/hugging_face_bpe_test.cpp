@@ -1,5 +1,5 @@
-// Byte pair encodings of Llama's family: token ids and texts as Hugging Face's tokenizers gives them
-// (tests/golden/scripts/make_tokenizer_golden.py), files, and refusals by name.
+// Byte pair encodings of Llama's family: token ids and texts as Hugging Face's tokenizers gives
+// them (tests/golden/scripts/make_tokenizer_golden.py), files, and refusals by name.
 
 #include "gradus/models/data/tokenizers/hugging_face_bpe.h"
 

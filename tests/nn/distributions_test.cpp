@@ -79,8 +79,8 @@ void check_derivatives(const std::function<Tensor(const Tensors&)>& f, const Ten
   CHECK((first && second));
 }
 
-/// Whether |found - expected| is within five standard deviations of a mean of n samples: one test in
-/// two million would fail by chance, and the seed is fixed.
+/// Whether |found - expected| is within five standard deviations of a mean of n samples: one test
+/// in two million would fail by chance, and the seed is fixed.
 bool is_near(double found, double expected, double deviation, int64_t n) {
   return std::abs(found - expected) <= 5 * deviation / std::sqrt(static_cast<double>(n));
 }

@@ -214,7 +214,8 @@ TEST_CASE("gradients at NaN and zero equal PyTorch's") {
 }
 
 TEST_CASE("second derivatives of pow where the exponent is 0") {
-  // d2(a^b)/(da db) = a^(b-1) (1 + b log a): 1/a at b = 0, and NaN for a < 0, which has no logarithm.
+  // d2(a^b)/(da db) = a^(b-1) (1 + b log a): 1/a at b = 0, and NaN for a < 0, which has no
+  // logarithm.
   const Tensor a = tensor({0.5, 2, -4}, float64).requires_grad_();
   const Tensor b = zeros({3}, float64).requires_grad_();
   const Tensor da =

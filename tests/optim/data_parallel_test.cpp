@@ -1,4 +1,5 @@
-// Ranks of one process exchange gradients: expected values come from one rank that runs all batches.
+// Ranks of one process exchange gradients: expected values come from one rank that runs all
+// batches.
 
 #include "gradus/optim/parallel/data_parallel.h"
 

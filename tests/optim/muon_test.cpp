@@ -113,7 +113,8 @@ TEST_CASE("newton_schulz: square, tall, wide and stacked matrices", "[optim][muo
 }
 
 TEST_CASE("newton_schulz brings singular values near 1", "[optim][muon]") {
-  // Singular values 1 and 0.01 of a rotation's product with diag: 5 steps map both into [0.68, 1.14].
+  // Singular values 1 and 0.01 of a rotation's product with diag: 5 steps map both into [0.68,
+  // 1.14].
   const double c = std::cos(0.3), s = std::sin(0.3);
   const Tensor x = from_data(std::vector<double>{c, -0.01 * s, s, 0.01 * c}, {2, 2});
   const Tensor y = optim::newton_schulz(x), gram = matmul(y.transpose(0, 1), y);

@@ -1,5 +1,5 @@
-// Exported models: what the file holds, and what is refused. tests/onnx/run compares what the graphs
-// compute with onnxruntime.
+// Exported models: what the file holds, and what is refused. tests/onnx/run compares what the
+// graphs compute with onnxruntime.
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// The page of a run: its server against hostile clients, pausing, questions, changes of the learning
-// rate, and that none of it changes a bit of the training.
+// The page of a run: its server against hostile clients, pausing, questions, changes of the
+// learning rate, and that none of it changes a bit of the training.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -83,8 +83,8 @@ Reals sensitivities(const Program& program, const Result& plain, uint64_t runs) 
   return worst;
 }
 
-/// Runs that measure a sensitivity: few for each program, many before one is called wrong, since the
-/// noise of few runs may happen to cancel.
+/// Runs that measure a sensitivity: few for each program, many before one is called wrong, since
+/// the noise of few runs may happen to cancel.
 constexpr uint64_t few_runs = 2, many_runs = 60;
 
 /// What the program computes, and how sensitive that is.

@@ -54,8 +54,8 @@ float sum_of_lanes(Vector v) {
   return total;
 }
 
-// Rounds a block of n elements, n <= scale_block, to 16 bits. Returns their scale: NaN if an element
-// is not finite.
+// Rounds a block of n elements, n <= scale_block, to 16 bits. Returns their scale: NaN if an
+// element is not finite.
 float round_block(const float* x, int64_t n, int16_t* to) {
   const float largest = simd_max(n, 0.f, [=](int64_t i) { return std::abs(x[i]); });
   const float zero = simd_sum<float>(n, [=](int64_t i) { return x[i] * 0; });

@@ -37,8 +37,8 @@ struct ChatTemplate {
 const ChatTemplate& chat_template(const std::string& name);
 
 /// Returns the template of a model folder. If chat_template.jinja, tokenizer_config.json or
-/// text.json contains a template, it must match one of chat_template()'s, else this throws Error. If
-/// none of them does, returns the template whose special tokens the tokenizer has, or plain.
+/// text.json contains a template, it must match one of chat_template()'s, else this throws Error.
+/// If none of them does, returns the template whose special tokens the tokenizer has, or plain.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids.

@@ -144,8 +144,8 @@ size_t end_of_word(std::string_view text, size_t at, WordRule rule) {
 // ---- merging ----
 
 /// A heap holds the adjacent pairs that match a rule, ordered by rule, then from left to right;
-/// stale entries are skipped. Pairs created by a rule's merges enter the heap when the rule is done,
-/// as in the definition.
+/// stale entries are skipped. Pairs created by a rule's merges enter the heap when the rule is
+/// done, as in the definition.
 void BPEMerger::merge_all() {
   waiting_.clear();
   for (int32_t i = 0; i < std::ssize(nodes_); ++i) wait(i);

@@ -57,8 +57,8 @@ void for_each_word(const std::string& text, const WordPieceOptions& o, Use&& use
     const char32_t c = internal::next_code_point("encode", text, at);
     const Category category = internal::category_of(c);
     const bool is_space = c == '\t' || c == '\n' || c == '\r' || c == ' ';
-    // U+000B, U+000C and U+0085, which are white space in Unicode, count as control. Unassigned code
-    // points stay, as in Hugging Face's tokenizers.
+    // U+000B, U+000C and U+0085, which are white space in Unicode, count as control. Unassigned
+    // code points stay, as in Hugging Face's tokenizers.
     const bool is_control = category == Category::control || c < ' ' || c == 0x85 || c == 0xfffd;
     if (!is_space && is_control) continue;
     if (is_space || category == Category::space) {

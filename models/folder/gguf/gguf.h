@@ -9,9 +9,9 @@
 //   qwen2         like llama; read but not written
 //
 // Tokenizers of byte pairs have the vocabulary "gpt2" (with the word patterns of GPT-2, Llama 3,
-// Qwen 2 or SmolLM2). SentencePiece's tokenizer of Llama 2 has "llama". Tokenizers of characters have the vocabulary "rwkv". There llama.cpp takes
-// the longest token that matches, which is always one character.
-// character.
+// Qwen 2 or SmolLM2). SentencePiece's tokenizer of Llama 2 has "llama". Tokenizers of characters
+// have the vocabulary "rwkv". There llama.cpp takes the longest token that matches, which is always
+// one character.
 
 #include <memory>
 #include <string>

@@ -15,8 +15,8 @@ namespace gradus::models::internal {
 /// The content of a GGUF file.
 struct GgufFile {
   /// Values by key. Whole numbers are written as uint32, or int32 in arrays, and other numbers as
-  /// float32. Strings, booleans, and arrays of one of these types are also supported. An empty array
-  /// is written as an array of strings.
+  /// float32. Strings, booleans, and arrays of one of these types are also supported. An empty
+  /// array is written as an array of strings.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   NamedTensors tensors;  ///< floating or compressed; tensors that were read are float32
 };

@@ -1,6 +1,6 @@
 #pragma once
-// SentencePiece's byte pair encoding as a GGUF file's metadata: llama.cpp's "llama". For the library's
-// own use: no public header includes this.
+// SentencePiece's byte pair encoding as a GGUF file's metadata: llama.cpp's "llama". For the
+// library's own use: no public header includes this.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -12,10 +12,10 @@ namespace gradus::models::internal {
 /// Whether the tokenizer is one of characters with byte fallback, as Llama 2's.
 bool has_pieces(const HuggingFaceBPE& tokenizer);
 
-/// Adds the keys "tokenizer.ggml...." for a model of `vocab` tokens, at least the tokenizer's. A token's score is the negative
-/// rank of its first merge; llama.cpp merges any two neighbours that make a token, the highest score
-/// first. Throws Error unless the merges are all such pairs, and if a space is put before some texts
-/// only.
+/// Adds the keys "tokenizer.ggml...." for a model of `vocab` tokens, at least the tokenizer's. A
+/// token's score is the negative rank of its first merge; llama.cpp merges any two neighbours that
+/// make a token, the highest score first. Throws Error unless the merges are all such pairs, and if
+/// a space is put before some texts only.
 void add_gguf_pieces(nlohmann::ordered_json& metadata, const HuggingFaceBPE& tokenizer,
                      int64_t vocab);
 

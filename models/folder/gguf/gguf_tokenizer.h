@@ -30,13 +30,13 @@ struct Vocabulary {
   std::vector<std::string> of_type(TokenType type) const;
 };
 
-/// Reads the vocabulary of a model of `vocab` tokens, without unused tokens at the end. Throws Error,
-/// naming the key, unless all tokens have one of the `allowed` types.
+/// Reads the vocabulary of a model of `vocab` tokens, without unused tokens at the end. Throws
+/// Error, naming the key, unless all tokens have one of the `allowed` types.
 Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab,
                            std::initializer_list<int> allowed);
 
-/// Returns the name of the token that starts every text, or null. `by_default` says whether there is
-/// such a token if the metadata do not.
+/// Returns the name of the token that starts every text, or null. `by_default` says whether there
+/// is such a token if the metadata do not.
 nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
                            bool by_default);
 

@@ -41,16 +41,16 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
                              const nn::Module& model, const HuggingFaceParts& parts);
 
 /// Writes a GPT, Bert, BertClassifier or ViT in transformers' format. Creates DIR if needed. The
-/// model is written as config.json and model.safetensors, ImageInfo as preprocessor_config.json, and
-/// TextInfo into config.json and tokenizer_config.json. A byte-level BPETokenizer is written as vocab.json and merges.txt, a
-/// WordPieceTokenizer as vocab.txt, and a HuggingFaceBPE as tokenizer.json, each with a
-/// tokenizer_config.json. Any other tokenizer is written as our own tokenizer.json, which
-/// transformers cannot read. A GPT with rotary positions takes the form of Llama's family that fits
-/// it. Any other GPT takes the form of GPT-2, where biases that it lacks become zeros. Throws
-/// Error, before anything is written, on options that the format cannot express (sinusoidal
-/// positions, RMS norms together with learned positions, shortcuts, mean pooling). Also throws if
-/// the tokenizer is written as vocab.json or vocab.txt and DIR contains a tokenizer.json, because
-/// that file would be read instead.
+/// model is written as config.json and model.safetensors, ImageInfo as preprocessor_config.json,
+/// and TextInfo into config.json and tokenizer_config.json. A byte-level BPETokenizer is written as
+/// vocab.json and merges.txt, a WordPieceTokenizer as vocab.txt, and a HuggingFaceBPE as
+/// tokenizer.json, each with a tokenizer_config.json. Any other tokenizer is written as our own
+/// tokenizer.json, which transformers cannot read. A GPT with rotary positions takes the form of
+/// Llama's family that fits it. Any other GPT takes the form of GPT-2, where biases that it lacks
+/// become zeros. Throws Error, before anything is written, on options that the format cannot
+/// express (sinusoidal positions, RMS norms together with learned positions, shortcuts, mean
+/// pooling). Also throws if the tokenizer is written as vocab.json or vocab.txt and DIR contains a
+/// tokenizer.json, because that file would be read instead.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

@@ -176,8 +176,9 @@ TEST_CASE("gemm: right at the boundaries of steps of depth and of columns", "[bl
 }
 
 // A step has 512 KB / 4 / d rows, rounded down to blocks of 8, where d is the depth of a step
-// rounded up to vectors of 16; in bfloat16 half of d counts. That is seldom a multiple of 64, the rows of a strip, which are
-// passed on at a time. One thread takes all rows; several take shares in multiples of 32.
+// rounded up to vectors of 16; in bfloat16 half of d counts. That is seldom a multiple of 64, the
+// rows of a strip, which are passed on at a time. One thread takes all rows; several take shares in
+// multiples of 32.
 TEST_CASE("gemm: right where a step of rows is not a multiple of a strip", "[blas]") {
   check_sizes({{512, 3, 256},  // the step itself
                {513, 3, 256},  // depth 256 gives steps of 512 rows

@@ -1,5 +1,6 @@
-// Folders of Llama's family, written with PyTorch by tests/golden/scripts/make_llama_golden.py: they
-// load, compute PyTorch's logits and are written back unchanged; what they cannot say is refused.
+// Folders of Llama's family, written with PyTorch by tests/golden/scripts/make_llama_golden.py:
+// they load, compute PyTorch's logits and are written back unchanged; what they cannot say is
+// refused.
 
 #include <catch2/catch.hpp>
 #include <cmath>
