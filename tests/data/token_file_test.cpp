@@ -15,6 +15,7 @@
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
+#include "tests/support/child.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace gradus;
@@ -76,6 +77,25 @@ TEST_CASE("token file: tokens of a range of a text, and their checksum", "[token
   CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, {.most = -1}),
                     Contains("-1 from"));
 }
+
+#if defined(__linux__)
+TEST_CASE("token file: one that does not fit into the address space is refused",
+          "[token_file][fork]") {
+  if (!caches()) return;
+  TemporaryFolder folder;
+  const std::string path = file_of(folder, "");
+  std::filesystem::resize_file(path, 256 << 20);
+  CHECK(in_child([&] {
+          limit_memory(32 << 20);
+          try {
+            const TokenFile file(path);
+          } catch (const Error& e) {
+            return e.what() == "TokenFile: " + path + ": Cannot allocate memory" ? 0 : 1;
+          }
+          return 2;
+        }) == 0);
+}
+#endif
 
 TEST_CASE("token file: tokens read back as written", "[token_file]") {
   TemporaryFolder folder;

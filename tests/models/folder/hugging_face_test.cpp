@@ -200,6 +200,9 @@ TEST_CASE("Hugging Face: a gradus GPT without biases is written with zero biases
       to, models::GPT({.vocab = 7, .activation = Activation::relu_squared, .zero_init = true}));
   CHECK(nlohmann::json::parse(read_file(to + "/config.json"))["activation_function"] == "relu2");
   CHECK(models::load_config<models::GPT>(to).activation == Activation::relu_squared);
+  // dim / heads, the only size of heads that a GPT-2 has, may be stated.
+  models::save_hugging_face(to, models::GPT({.vocab = 7, .heads = 2, .dim = 8, .head_dim = 4}));
+  CHECK(models::load_config<models::GPT>(to).dim == 8);
   auto refused = [&](models::GPTConfig config, const char* message) {
     config.vocab = 7;
     CHECK_THROWS_WITH(models::save_hugging_face(folder / "none", models::GPT(config)),
@@ -212,6 +215,7 @@ TEST_CASE("Hugging Face: a gradus GPT without biases is written with zero biases
   refused({.norm = nn::NormKind::rms}, "has norm layer, this model has rms");
   refused({.gated = true}, "has gated false, this model has true");
   refused({.kv_heads = 2}, "has kv_heads 0, this model has 2");
+  refused({.head_dim = 16}, "has head_dim 0, this model has 16");
   refused({.window = 8}, "has window 0, this model has 8");
   refused({.qk_norm = true}, "has qk_norm false, this model has true");
   refused({.value_shortcut = true}, "has value_shortcut false, this model has true");

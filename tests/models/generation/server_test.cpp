@@ -102,6 +102,7 @@ TEST_CASE("requests join and leave a server between tokens", "[server]") {
   server.cancel(running);
   CHECK(server.running() == 0);
   CHECK_THROWS_WITH(server.finished(running), "Server: there is no request 5");
+  CHECK_THROWS_WITH(server.cancel(running), "Server: there is no request 5");
   CHECK_THROWS_WITH(server.add({17}),
                     Contains("token 17 of the prompt is not in a vocabulary of 17"));
   CHECK_THROWS_WITH(Server(*model, 0), Contains("expected sizes > 0"));
