@@ -77,10 +77,9 @@ Reply RunPage::handle(const std::string& path, const std::string& argument) {
 
 std::string RunPage::state() const {
   const std::lock_guard lock(mutex_);
-  const bool paused = pause_at_ >= 0 && step_ >= pause_at_;
   return ascii_json({{"step", step_},
                      {"steps", o_.steps},
-                     {"paused", paused},
+                     {"paused", is_waiting_},
                      {"controls", o_.controls},
                      {"title", o_.title},
                      {"loss", o_.loss},
@@ -172,16 +171,15 @@ std::vector<RunPage::Rate> RunPage::answer(int64_t step, const Probe& probe, boo
   const auto paused = [&] { return pause_at_ >= 0 && step_ >= pause_at_ && !interrupted(); };
   const double spent_before = spent_;
   const Clock::time_point start = Clock::now();
-  bool was_paused = false;
   do {
     while (!asked_.empty() &&
            (always || paused() || spent_ <= free_seconds || affordable(share_of_time)))
       answer_one(lock, probe);
     if (!paused()) break;
-    was_paused = true;
+    is_waiting_ = true;
     changed_.wait_for(lock, 100ms);
   } while (true);
-  if (was_paused) {
+  if (std::exchange(is_waiting_, false)) {
     const double took = seconds(Clock::now() - start);
     paused_seconds_ += took, all_paused_ += took, spent_ = spent_before;
   }

@@ -82,6 +82,7 @@ class RunPage {
   std::string rates_text_;
   int64_t pause_at_ = -1;  // pause after this many steps; -1 means no pause
   int64_t step_ = 0;
+  bool is_waiting_ = false;  // whether the run is paused now
   bool closing_ = false;
   std::atomic<bool> something_ = true;  // whether answer() has something to do
   const Clock::time_point start_ = Clock::now();

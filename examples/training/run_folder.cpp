@@ -46,8 +46,8 @@ void RunFolder::make() {
 void RunFolder::expect_in_place() const {
   if (fd_ < 0) return;
   struct stat ours, there;
-  core::check(::stat(path_.c_str(), &there) == 0, "cannot write to the folder ", path_, ": ",
-              std::strerror(errno));
+  const bool found = ::stat(path_.c_str(), &there) == 0;
+  core::check(found, "cannot write to the folder ", path_, ": ", std::strerror(errno));
   const bool same =
       ::fstat(fd_, &ours) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
   core::check(same, path_, " is no longer the folder of this run");

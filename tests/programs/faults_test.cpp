@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/support/damaged_files.h"
 #include "tests/support/paths.h"
@@ -66,7 +67,7 @@ TEST_CASE("faults: a damaged checkpoint is replaced by the previous one", "[faul
              Contains("holds a run that has done 2 steps: --resume"));
   CHECK(run("train_gpt", "--eval-only" + bench.out()).status == 0);
   {
-    Process killed("train_gpt", "--resume --steps 1000" + bench.out());
+    Process killed("train_gpt", "--resume --steps 6" + bench.out());
     REQUIRE(killed.read_until("using the previous checkpoint instead"));
     REQUIRE(killed.read_until("resumed at step 2 of"));
     killed.finish(SIGKILL);
@@ -175,6 +176,7 @@ TEST_CASE("faults: a run whose folder was moved leaves that of the next run alon
   fs::rename(bench.path / "out", bench.path / "elsewhere");
   Process second("train_gpt", flags + " --seed 6");
   REQUIRE(second.read_until("step 0 train"));
+  while (!bench.has("out/checkpoint.safetensors")) std::this_thread::yield();
   const std::vector<std::string> files = bench.run_files();
   CHECK_THAT(failure(first.finish(SIGTERM)),
              Contains(bench /
