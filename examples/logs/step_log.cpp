@@ -82,7 +82,7 @@ void StepLog::add(const Row& row) {
   std::snprintf(text, sizeof text, "%lld,%.7g,%.7g,%.7g,%.3f\n", static_cast<long long>(row.step),
                 row.loss, row.lr, row.grad_norm, row.seconds);
   rows_ += text;
-  curve_.add(row.step, row.loss);
+  curve_.add(row.step, loss_of(text));  // rounded: a resumed run draws the same picture
 }
 
 void StepLog::flush() { append_to_file(path_, std::string(step_header) + '\n', rows_); }
