@@ -19,6 +19,7 @@ import queue
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -142,8 +143,8 @@ def must_make(cxx, *arguments):
 def test_files():
     """The files of tests, without those of programs."""
     paths = glob.glob("tests/**/*.cpp", root_dir=TREE, recursive=True)
-    return sorted(os.path.basename(path)[:-4] for path in paths
-                  if not path.startswith("tests/programs/") and re.search(r"^(TEMPLATE_)?TEST_CASE", read(path), re.MULTILINE))
+    return sorted({os.path.basename(path)[:-4] for path in paths if not path.startswith("tests/programs/")
+                   and re.search(r"^(TEMPLATE_)?TEST_CASE", read(path), re.MULTILINE)})
 
 
 def run_test(binary, test, limit, *options, env=None, cpu=None):
@@ -376,6 +377,7 @@ def main():
     parser.add_argument("--limit", type=float, default=60, help="seconds of tests for a fault")
     parser.add_argument("--cxx", default="g++")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a planted fault is then removed
     end = time.monotonic() + options.seconds
     coverage = Coverage()
     copy_sources(coverage)

@@ -51,6 +51,7 @@ VALUES = {
     "seed": [0, 1, 2**64 - 1], "batch": [1, 2, 3, 5], "eval-every": [1, 2, 3], "accumulate": [1, 2, 3],
     "text-dim": [4, 8, 12], "decoder-dim": [4, 8, 12], "lr": [0, 1e-3, 0.1], "norm-eps": [1e-12, 1e-5, 1e-2],
 }
+KEPT = {"ema", "optimizer", "dropout", "accumulate", "seed"}  # what a resumed run must go on with
 FOLDERS = sorted(os.path.dirname(path) for path in glob.glob(os.path.join(HOME, "golden/hugging_face/*/config.json")))
 ODD = [None, True, False, 0, 1, -1, 2, 3, 7, 1e9, 2**31, 2**63, -2**63, 1e308, 1e-300, 0.5, "", "x", "silu", "gelu", [], [1], {},
        {"type": "linear"}, "../x", "\u0000", "ü" * 40]
@@ -113,7 +114,7 @@ class Bench:
             choices = re.search(r"one of ((?:\w+, )+\w+)", words)
             default = re.search(r"; default (\S+)$", words)
             if not LEFT_OUT.fullmatch(name):
-                found.append((name, kind, choices and choices.group(1).split(", "), default and default.group(1), stored))
+                found.append((name, kind, choices and tuple(choices.group(1).split(", ")), default and default.group(1), stored))
         return found
 
     def value(self, flag):
@@ -124,7 +125,7 @@ class Bench:
         few = VALUES.get(name) or VALUES.get(name.rpartition("-")[2] if name.endswith(("layers", "heads")) else "") or choices
         if not few:
             few = [0, 1, 2, 3, 4, 8] if kind == "N" else [0, 0.1, 0.3, 0.5, 1]
-            few = few + [default] if default and re.fullmatch(r"[\d.e-]+", default) else few
+            few = [*few, default] if default and re.fullmatch(r"[\d.e-]+", default) else few
         return f"--{name} {self.draw.choice(few)}"
 
 
@@ -140,7 +141,8 @@ def killed(bench):
     draw = bench.draw
     program = draw.choice(sorted(PROGRAMS))
     flags = bench.flags(program)
-    chosen = [bench.value(flag) for flag in draw.sample(flags, draw.randint(1, 5)) if flag[0] != "eval-every"]
+    drawn = draw.sample(flags, draw.randint(1, 5)) + [draw.choice([flag for flag in flags if flag[0] in KEPT])]
+    chosen = [bench.value(flag) for flag in dict.fromkeys(drawn) if flag[0] != "eval-every"]
     command = command_of(program, [f"--eval-every {draw.randint(1, 3)}", *chosen])
     crash.write_data(bench.folder)
     begin = time.monotonic()

@@ -95,6 +95,10 @@ TEST_CASE("a save that fails midway leaves the old file as it was, and nothing e
         save_safetensors(tensors, {{"a", ones({10})}, {"x", zeros({5000})}}),
         "save_safetensors: " + tensors + ": cannot write " + tensors + ".tmp: File too large");
   }
+  {
+    FileSizeLimit limit(5);  // of a short text nothing is written before the end
+    CHECK_THROWS_WITH(write_file_atomically(text, "the new text"), Contains("File too large"));
+  }
   CHECK(read_file(text) == "the old text");
   CHECK(read_file(tensors) == old);
   CHECK(folder.files() == 2);
