@@ -352,7 +352,10 @@ def replay(line):
     terms = [(values[s][k] * torch.tensor(f).reshape(values[s][k].shape)).sum()
              for (s, k), f in zip(program["outputs"], record["factors"]) if values[s][k].requires_grad]
     if terms:
-        sum(terms).backward()
+        try:
+            sum(terms).backward()
+        except RuntimeError as e:
+            return f"gradient: PyTorch throws: {str(e)[:100]}"
     largest = max([1.0] + [float(v[0].grad.norm()) for v in values if v[0].is_leaf and v[0].grad is not None])
     for s, step in enumerate(program["steps"]):
         if "op" in step or not step["grad"]:
