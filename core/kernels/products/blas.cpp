@@ -242,14 +242,18 @@ void gemm(Product<T> p, const TileDone& done) {
   const ProductKernel choice = choose_product(shape, dtype_of<T>);
   if (choice == ProductKernel::zero) {
     clear(p);
+    if (done) done({0, p.m, 0, p.n});
   } else if (choice == ProductKernel::row_dots) {
     const auto dots = kernel::row_dots(shape, p);
-    const int64_t grain = std::max<int64_t>(1, 65536 / p.k);
-    parallel_for(dots.rows, grain, [&](int64_t r0, int64_t r1) { dots.run(r0, r1); });
+    parallel_for(dots.n, dots.grain(), [&](int64_t begin, int64_t end) {
+      dots.run(begin, end);
+      if (!done) return;
+      const int64_t count = end - begin;
+      done(shape.dots_with_b() ? Tile{0, p.m, begin, count} : Tile{begin, count, 0, p.n});
+    });
   } else {
-    return split(choice, p, done);
+    split(choice, p, done);
   }
-  if (done) done({0, p.m, 0, p.n});
 }
 
 template <class T>
@@ -262,7 +266,7 @@ void gemm_serial(Product<T> p) {
   if (choice == ProductKernel::row_dots) {
     FlushDenormals flush;
     const auto dots = kernel::row_dots(shape, p);
-    return dots.run(0, dots.rows);
+    return dots.run(0, dots.n);
   }
   compute(choice, p, {0, p.m, 0, p.n}, {});
 }

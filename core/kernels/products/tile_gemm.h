@@ -155,10 +155,33 @@ inline auto sum_lanes(Vector x, std::index_sequence<I...>) {
   return x[0] + x[1];
 }
 
+// Writes the sums of the lanes of N vectors, added in the order of sum_lanes, to N elements. N is 1
+// or half of the lanes; `to` has space for a whole vector. Each round adds the halves of two
+// vectors into one.
+template <int64_t N, class Vector, class T>
+inline void sums_of_lanes(Vector* x, T* to) {
+  constexpr int64_t n = lanes<T>;
+  static_assert(N == 1 || N == n / 2);
+  constexpr auto indices = std::make_index_sequence<static_cast<size_t>(n)>{};
+  if constexpr (N == 1) {
+    *to = sum_lanes(*x, indices);
+  } else {
+    for (int64_t half = N / 2; half > 0; half /= 2)
+      for (int64_t i = 0; i < half; ++i)
+        x[i] =
+            interleave<0>(x[i], x[i + half], indices) + interleave<1>(x[i], x[i + half], indices);
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      x[0] += __builtin_shufflevector(x[0], x[0], ((I + n / 2) % n)...);
+    }
+    (indices);
+    *reinterpret_cast<typename Register<T>::memory*>(to) = x[0];
+  }
+}
+
 }  // namespace detail
 
-/// Returns the dot product of two short rows. For long rows use RowDots::dot, since one float sum
-/// would lose digits.
+/// Returns the dot product of two short rows. In long rows the float sum would lose
+/// digits.
 template <class T>
 inline T dot(int64_t n, const T* a, const T* b) {
   using Memory = typename detail::Register<T>::memory;
