@@ -4,6 +4,7 @@
 #include "gradus/core/kernels/attention_tiles.h"
 #include "gradus/core/kernels/dropout.h"
 #include "gradus/core/kernels/products/product.h"
+#include "gradus/core/kernels/products/row_dots.h"
 #include "gradus/core/kernels/softmax.h"
 
 // The forward pass; attention_backward.cpp holds the backward pass.
@@ -183,13 +184,19 @@ void forward_tile(ForwardTile<T>& tile, const AttentionForward<T>& x, int64_t b,
 template <class T>
 void forward_query(const Attention<T>& p, const AttentionForward<T>& x, int64_t b, int64_t h,
                    int64_t i) {
-  const int64_t first = p.first_seen(i), n = p.seen_by(i) - first, kv = h / p.group();
+  int64_t first = p.first_seen(i), n = p.seen_by(i) - first;
+  const int64_t kv = h / p.group();
   const Scratch<T> scratch(n);
-  T *const w = scratch.data(), *const y = x.out.row(b, h, i);
-  const T* const query = x.q.row(b, h, i);
-  for (int64_t j = 0; j < n; ++j)
-    w[j] = static_cast<T>(p.scale) * dot(p.dim, query, x.k.row(b, kv, first + j));
+  T *w = scratch.data(), *const y = x.out.row(b, h, i);
+  const RowDots<T> dots{1, n, p.dim, x.q.row(b, h, i), 0, x.k.row(b, kv, first), x.k.time, false,
+                        w, 0, 1};
+  dots.run(0, n);
+  simd_for(n, [w, scale = static_cast<T>(p.scale)](int64_t j) { w[j] *= scale; });
   apply_mask(p, {b, h, i, first, false, 1, n, w, n});
+  // Without the hidden keys at both ends, a sequence that is shorter than others in its batch gets
+  // the same bits as alone.
+  for (; n > 0 && w[n - 1] == -inf<T>; --n) continue;
+  for (; n > 0 && *w == -inf<T>; --n) ++w, ++first;
   softmax_row(w, n, w);
   if (p.dropout > 0) {
     const Scratch<T> keep(n);

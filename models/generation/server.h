@@ -11,7 +11,8 @@ namespace gradus::models {
 
 /// Continues many prompts together, by one token each per step(). A request waits until a row is
 /// free, and frees its row when its text ends, independently of other requests. Each text equals
-/// what generate() returns for the same prompt and options, up to rounding of the logits.
+/// what generate() returns for the same prompt and options. Only with more than 64 rows, weights in
+/// bfloat16 or int8, or products in bfloat16 do the logits differ by their rounding.
 class Server {
  public:
   /// Serves at most `rows` texts at a time. The model must outlive the server.

@@ -194,3 +194,25 @@ TEST_CASE("memory that no token has written does not reach a server's logits", "
                     Contains("expected one token per sequence"));
   CHECK_THROWS_WITH(decoder.remove_row(3), Contains("expected a row below 3, got 3"));
 }
+
+TEST_CASE("a text's logits have the same bits in a batch as alone", "[server]") {
+  const size_t form = GENERATE(0, 1, 2, 3, 4);
+  const Dtype dtype = GENERATE(float32, float64);
+  CAPTURE(form, dtype);
+  models::GPTConfig config = forms()[form];
+  config.context = 50;  // more keys than a vector has lanes
+  const auto model = random_model(config);
+  model->to(dtype);
+  models::GPTDecoder decoder(*model, 5), single(*model, 1);
+  const NoGrad no_grad;
+  while (!decoder.lengths().empty()) decoder.remove_row(0);
+  std::vector<Tensor> alone;
+  for (const int64_t length : {21, 1, 35, 2, 48}) {
+    single.clear();
+    single.next_logits(from_data(random_prompt(length, 17), {1, length}));
+    decoder.add_row(single);
+    alone.push_back(single.next_logits(full({1, 1}, 3, int64)));
+  }
+  const Tensor together = decoder.next_logits(full({5, 1}, 3, int64));
+  CHECK(together.to(float64).to_vector<double>() == cat(alone, 0).to(float64).to_vector<double>());
+}
