@@ -173,11 +173,13 @@ TEST_CASE("faults: a run whose folder was moved leaves that of the next run alon
   const std::string flags = bench.flags + " --steps 1000000 --eval-every 1000000" + bench.out();
   Process first("train_gpt", flags);
   REQUIRE(first.read_until("tokens/s"));
+  first.send(SIGSTOP);  // or it might find no folder at all
   fs::rename(bench.path / "out", bench.path / "elsewhere");
   Process second("train_gpt", flags + " --seed 6");
   REQUIRE(second.read_until("step 0 train"));
   while (!bench.has("out/checkpoint.safetensors")) std::this_thread::yield();
   const std::vector<std::string> files = bench.run_files();
+  first.send(SIGCONT);
   CHECK_THAT(failure(first.finish(SIGTERM)),
              Contains(bench /
                       "out is no longer the folder of this run; the last checkpoint is of step 0"));

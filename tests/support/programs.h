@@ -56,6 +56,8 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  /// Sends a signal: SIGSTOP pauses the program until SIGCONT.
+  void send(int signal) const { REQUIRE(kill(pid_, signal) == 0); }
   /// Reads until the output contains the text. Returns false if the output ends first.
   bool read_until(const std::string& text) {
     while (output_.find(text) == std::string::npos)
