@@ -49,6 +49,13 @@ Tensors in_one_storage(const Tensors& leaves, Dtype dtype) {
 
 }  // namespace
 
+const Tensor& value_of(const std::vector<Tensors>& values, Ref ref) {
+  const Tensors& outputs = values[static_cast<size_t>(ref.step)];
+  core::check(static_cast<size_t>(ref.output) < outputs.size(), "step ", ref.step, " has ",
+              outputs.size(), " outputs, so none of number ", ref.output);
+  return outputs[static_cast<size_t>(ref.output)];
+}
+
 Tensors make_leaves(const Program& program, const Way& way) {
   const NoGrad no_grad;
   Tensors leaves;
@@ -70,8 +77,7 @@ namespace {
 
 Tensors arguments(const Step& step, const std::vector<Tensors>& values) {
   Tensors x;
-  for (const Ref ref : step.args)
-    x.push_back(values[static_cast<size_t>(ref.step)][static_cast<size_t>(ref.output)]);
+  for (const Ref ref : step.args) x.push_back(value_of(values, ref));
   return x;
 }
 
@@ -179,7 +185,7 @@ std::vector<Tensors> forward(const Program& program, const Tensors& leaves, cons
 Roots roots(const Program& program, const std::vector<Tensors>& values) {
   Roots roots;
   for (const Ref ref : program.outputs) {
-    const Tensor& y = values[static_cast<size_t>(ref.step)][static_cast<size_t>(ref.output)];
+    const Tensor& y = value_of(values, ref);
     if (!is_floating(y.dtype()) || !y.requires_grad()) continue;
     roots.outputs.push_back(y);
     roots.gradients.push_back(

@@ -23,6 +23,10 @@ struct Way {
 /// Returns a tensor with the values of the leaf.
 Tensor leaf_tensor(const Leaf& leaf, Dtype dtype, Layout layout);
 
+/// Returns the value of `ref` among the values of all steps. Throws Error if its step has fewer
+/// outputs: a shrunk split may.
+const Tensor& value_of(const std::vector<Tensors>& values, Ref ref);
+
 /// Returns the leaves of the program, in the order of its steps. Entries of other steps are
 /// undefined.
 Tensors make_leaves(const Program& program, const Way& way);

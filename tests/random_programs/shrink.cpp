@@ -63,6 +63,7 @@ class Shrinker {
     try {
       const NoGrad no_grad;
       const auto values = forward(program, make_leaves(program, {}), {});
+      for (const Ref ref : program.outputs) value_of(values, ref);
       for (size_t s = 0; s < values.size(); ++s) {
         const Step& step = program.steps[s];
         for (const Tensor& y : values[s])
@@ -71,7 +72,7 @@ class Shrinker {
               if (!(std::abs(v) <= 60)) return false;
         if (step.op < 0 || !all_ops()[size_t(step.op)].margin) continue;
         Tensors x;
-        for (const Ref ref : step.args) x.push_back(values[size_t(ref.step)][size_t(ref.output)]);
+        for (const Ref ref : step.args) x.push_back(value_of(values, ref));
         if (all_ops()[size_t(step.op)].margin(x, step.ints, step.reals) < 0.004) return false;
       }
       return true;
