@@ -450,7 +450,8 @@ const Check* failing_check(const Program& program, std::string& message) {
   Random random(program.seed ^ 0xc4ec);
   latest.reset();
   for (const Check& check : all_checks()) {
-    if (!random.chance(check.share)) continue;
+    const bool threads = check.run == check_threads;
+    if (program.split ? !threads : !random.chance(check.share)) continue;
     message = failure_in(check, program);
     if (message.empty()) continue;
     latest.reset();
