@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/runtime/parallel.h"
 #include "tests/random_programs/ops.h"
 #include "tests/random_programs/run.h"
@@ -161,6 +162,12 @@ void check_float32(const Program& program) {
   compare_with_plain(program, {.dtype = float32}, 0x1p-23);
 }
 
+/// Whether a kernel of our own computes large products. A BLAS rounds differently at the edges of
+/// the pieces, which are as many on one thread as on two, but more on eight.
+bool has_own_products(Dtype dtype) {
+  return kernel::choose_product({.m = 64, .n = 64, .k = 64}, dtype) == kernel::ProductKernel::panel;
+}
+
 void check_threads(const Program& program) {
   const int before = num_threads();
   Result first;
@@ -169,10 +176,12 @@ void check_threads(const Program& program) {
       set_num_threads(threads);
       Result result = run(program, {.dtype = dtype});
       set_num_threads(before);
-      if (threads > 1)
+      if (threads == 1)
+        first = std::move(result);
+      else if (threads == 2 || !program.split || has_own_products(dtype))
         check_bits(program, result, first);
       else
-        first = std::move(result);
+        check_close(program, result, dtype == float32 ? 0x1p-23 : 1e-13);
     }
 }
 

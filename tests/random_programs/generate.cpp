@@ -255,8 +255,8 @@ bool add_step(Random& random, Program& program, std::vector<Tensors>& values, in
       for (const Ref ref : step.args)
         x.push_back(values[static_cast<size_t>(ref.step)][static_cast<size_t>(ref.output)]);
       outputs = drawn.apply(x, step.ints, step.reals);
-      fits =
-          is_moderate(outputs, sizes) && !(drawn.margin && drawn.margin(x, step.ints, step.reals) < 0.004);
+      fits = is_moderate(outputs, sizes) &&
+             !(drawn.margin && drawn.margin(x, step.ints, step.reals) < 0.004);
     }
     count.unfit += !fits;
   } catch (const Error& e) {

@@ -146,7 +146,10 @@ std::string as_json(const Reals& numbers) {
     out.precision(17);
     out << v;
     // As Python's json reads them.
-    texts.push_back(std::isfinite(v) ? out.str() : std::isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
+    texts.push_back(std::isfinite(v) ? out.str()
+                    : std::isnan(v)  ? "NaN"
+                    : v > 0          ? "Infinity"
+                                     : "-Infinity");
   }
   return list(texts, "[", "]");
 }
