@@ -197,6 +197,12 @@ void check_modes(const Program& program) {
   }
   const AttentionTrace trace;
   check_bits(program, run(program), plain);
+  for (size_t s = 0; s < plain.values.size(); ++s) {
+    const Step& step = program.steps[s];
+    if (step.island == Island::eval && all_ops()[size_t(step.op)].name == "dropout_by_mode")
+      check(same_bits(plain.values[s][0], value_of(plain.values, step.args[0])),
+            name_of_value(program, s), " drops elements in evaluation");
+  }
 }
 
 void check_recompute(const Program& program) {

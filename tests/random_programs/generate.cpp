@@ -50,7 +50,7 @@ int op_named(const std::string& name) {
 }
 
 /// No value of a program has more elements.
-constexpr int64_t most_elements = 60000;
+constexpr int64_t most_elements = 140000;
 
 // ---- arguments ----
 
@@ -59,7 +59,7 @@ Picker::Picker(Random& random_, Program& program, std::vector<Tensors>& values, 
 
 int64_t Picker::size() {
   if (sizes_ == Sizes::mixed && random.chance(0.25)) return random.whole(30, 90);
-  if (sizes_ == Sizes::split && random.chance(0.5)) return random.whole(100, 200);
+  if (sizes_ == Sizes::split && random.chance(0.5)) return random.whole(100, 400);
   return random.chance(0.25) ? 1 : random.whole(2, 4);
 }
 
@@ -232,7 +232,7 @@ bool is_moderate(const Tensors& outputs, Sizes sizes) {
   for (const Tensor& y : outputs) {
     if (y.numel() > (sizes == Sizes::split ? most_elements : 20000)) return false;
     if (!is_floating(y.dtype())) continue;
-    const double most = sizes == Sizes::split ? 1000 : 50;  // a sum of 60,000 is not small
+    const double most = sizes == Sizes::split ? 1000 : 50;  // a sum of 140,000 is not small
     for (const double v : y.to_vector<double>())
       if (!(std::abs(v) <= most)) return false;
   }

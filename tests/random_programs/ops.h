@@ -13,7 +13,7 @@ namespace gradus::programs {
 enum class Domain { any, positive, unit, nonzero, distinct };
 
 /// The sizes of new axes: at most 4; one in four from 30 to 90; or, in a program that loops split,
-/// half of them from 100 to 200.
+/// half of them from 100 to 400.
 enum class Sizes { small, mixed, split };
 
 /// Finds arguments and options for a new step, among the existing values or as new leaves.

@@ -181,7 +181,7 @@ class Shrinker {
   /// Cuts every axis of size n of every leaf to a smaller size, for each n.
   bool smaller_shapes() {
     bool any = false;
-    for (int64_t n = 200; n >= 2; --n)
+    for (int64_t n = 400; n >= 2; --n)
       for (const int64_t to : {int64_t{1}, int64_t{2}, n / 2, n - 1})
         if (to < n && to > 0 && has_size(n)) any |= take(cut(n, to));
     return any;
