@@ -19,7 +19,8 @@ const std::vector<Check>& all_checks();
 /// Runs a check. Returns the problem, or an empty string if there is none.
 std::string failure_of(const Check& check, const Program& program);
 
-/// Runs on the program each check that its seed selects. Returns the first check that fails, or
+/// Runs on the program each check that its seed selects, or only the check of threads if its loops
+/// are split. Returns the first check that fails, or
 /// null.
 const Check* failing_check(const Program& program, std::string& message);
 

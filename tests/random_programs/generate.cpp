@@ -49,13 +49,17 @@ int op_named(const std::string& name) {
   return -1;
 }
 
+/// No value of a program has more elements.
+constexpr int64_t most_elements = 140000;
+
 // ---- arguments ----
 
-Picker::Picker(Random& random_, Program& program, std::vector<Tensors>& values, bool large)
-    : random(random_), program_(program), values_(values), large_(large) {}
+Picker::Picker(Random& random_, Program& program, std::vector<Tensors>& values, Sizes sizes)
+    : random(random_), program_(program), values_(values), sizes_(sizes) {}
 
 int64_t Picker::size() {
-  if (large_ && random.chance(0.25)) return random.whole(30, 90);
+  if (sizes_ == Sizes::mixed && random.chance(0.25)) return random.whole(30, 90);
+  if (sizes_ == Sizes::split && random.chance(0.5)) return random.whole(100, 400);
   return random.chance(0.25) ? 1 : random.whole(2, 4);
 }
 
@@ -63,6 +67,8 @@ Shape Picker::shape(int low, int high) {
   Shape s;
   const int64_t rank = random.whole(low, high);
   for (int64_t d = 0; d < rank; ++d) s.push_back(random.chance(0.01) ? 0 : size());
+  while (s.numel() > most_elements)
+    for (int64_t& n : s) n = (n + 1) / 2;
   return s;
 }
 
@@ -222,20 +228,21 @@ std::vector<Drawn>& counts() {
   return all;
 }
 
-bool is_moderate(const Tensors& outputs) {
+bool is_moderate(const Tensors& outputs, Sizes sizes) {
   for (const Tensor& y : outputs) {
-    if (y.numel() > 20000) return false;
+    if (y.numel() > (sizes == Sizes::split ? most_elements : 20000)) return false;
     if (!is_floating(y.dtype())) continue;
+    const double most = sizes == Sizes::split ? 1000 : 50;  // a sum of 140,000 is not small
     for (const double v : y.to_vector<double>())
-      if (!(std::abs(v) <= 50)) return false;
+      if (!(std::abs(v) <= most)) return false;
   }
   return true;
 }
 
 /// Draws a step of op `op` and evaluates it. Leaves the program unchanged if it does not fit.
-bool add_step(Random& random, Program& program, std::vector<Tensors>& values, int op, bool large) {
+bool add_step(Random& random, Program& program, std::vector<Tensors>& values, int op, Sizes sizes) {
   const size_t before = program.steps.size();
-  Picker picker(random, program, values, large);
+  Picker picker(random, program, values, sizes);
   const Op& drawn = all_ops()[static_cast<size_t>(op)];
   Drawn& count = counts()[static_cast<size_t>(op)];
   Tensors outputs;
@@ -248,8 +255,8 @@ bool add_step(Random& random, Program& program, std::vector<Tensors>& values, in
       for (const Ref ref : step.args)
         x.push_back(values[static_cast<size_t>(ref.step)][static_cast<size_t>(ref.output)]);
       outputs = drawn.apply(x, step.ints, step.reals);
-      fits =
-          is_moderate(outputs) && !(drawn.margin && drawn.margin(x, step.ints, step.reals) < 0.004);
+      fits = is_moderate(outputs, sizes) &&
+             !(drawn.margin && drawn.margin(x, step.ints, step.reals) < 0.004);
     }
     count.unfit += !fits;
   } catch (const Error& e) {
@@ -292,14 +299,16 @@ Program generate(uint64_t seed) {
   Program program{.seed = seed};
   std::vector<Tensors> values;
   const NoGrad no_grad;
+  program.split = seed % 400 == 200;  // rarely, since they take long
   const bool large = random.chance(0.01);
+  const Sizes sizes = program.split ? Sizes::split : large ? Sizes::mixed : Sizes::small;
   // Mostly short ones: they find the same faults in less time.
   int64_t count = random.whole(3, 12);
-  if (random.chance(0.1)) count = random.whole(12, 60);
+  if (random.chance(0.1) && !program.split) count = random.whole(12, 60);
   const auto ops = static_cast<int64_t>(all_ops().size());
   for (int64_t made = 0, tries = 0; made < count && tries < 5 * count; ++tries) {
     manual_seed(seed);
-    if (!add_step(random, program, values, static_cast<int>(random.whole(0, ops - 1)), large))
+    if (!add_step(random, program, values, static_cast<int>(random.whole(0, ops - 1)), sizes))
       continue;
     ++made;
     Step& step = program.steps.back();

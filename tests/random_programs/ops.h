@@ -12,10 +12,14 @@ namespace gradus::programs {
 /// The values that an argument of an op may have.
 enum class Domain { any, positive, unit, nonzero, distinct };
 
+/// The sizes of new axes: at most 4; one in four from 30 to 90; or, in a program that loops split,
+/// half of them from 100 to 400.
+enum class Sizes { small, mixed, split };
+
 /// Finds arguments and options for a new step, among the existing values or as new leaves.
 class Picker {
  public:
-  Picker(Random& random, Program& program, std::vector<Tensors>& values, bool large);
+  Picker(Random& random, Program& program, std::vector<Tensors>& values, Sizes sizes);
 
   /// Adds an argument with a rank from `low` to `high` and returns its shape.
   Shape any(int low = 0, int high = 4, Domain domain = Domain::any);
@@ -52,7 +56,7 @@ class Picker {
   Reals draw(const Shape& shape, Domain domain);
   Program& program_;
   std::vector<Tensors>& values_;
-  bool large_;
+  Sizes sizes_;
 };
 
 using Propose = std::function<void(Picker&)>;

@@ -1,6 +1,7 @@
 #include "tests/random_programs/program.h"
 
 #include <cctype>
+#include <cmath>
 #include <sstream>
 
 #include "tests/random_programs/ops.h"
@@ -21,7 +22,7 @@ std::string list(const T& numbers, const char* open, const char* close) {
   out.precision(17);
   out << open;
   const char* between = "";
-  for (const auto n : numbers) {
+  for (const auto& n : numbers) {
     out << between << n;
     between = ", ";
   }
@@ -138,7 +139,20 @@ std::string as_test(const Program& program, const std::string& check) {
   return out.str();
 }
 
-std::string as_json(const Reals& numbers) { return list(numbers, "[", "]"); }
+std::string as_json(const Reals& numbers) {
+  std::vector<std::string> texts;
+  for (const double v : numbers) {
+    std::ostringstream out;
+    out.precision(17);
+    out << v;
+    // As Python's json reads them.
+    texts.push_back(std::isfinite(v) ? out.str()
+                    : std::isnan(v)  ? "NaN"
+                    : v > 0          ? "Infinity"
+                                     : "-Infinity");
+  }
+  return list(texts, "[", "]");
+}
 std::string as_json(const Shape& shape) { return list(shape, "[", "]"); }
 
 std::string as_json(const Program& program) {

@@ -78,6 +78,7 @@ struct Step {
 
 struct Program {
   uint64_t seed = 0;
+  bool split = false;  ///< its tensors are so large that parallel loops split them
   std::vector<Step> steps = {};
   std::vector<Ref> outputs = {};  ///< the loss is the sum of these, each times a constant
 

@@ -1,5 +1,7 @@
 #include "tests/random_programs/run.h"
 
+#include <set>
+
 #include "tests/random_programs/ops.h"
 
 namespace gradus::programs {
@@ -49,6 +51,13 @@ Tensors in_one_storage(const Tensors& leaves, Dtype dtype) {
 
 }  // namespace
 
+const Tensor& value_of(const std::vector<Tensors>& values, Ref ref) {
+  const Tensors& outputs = values[static_cast<size_t>(ref.step)];
+  core::check(static_cast<size_t>(ref.output) < outputs.size(), "step ", ref.step, " has ",
+              outputs.size(), " outputs, so none of number ", ref.output);
+  return outputs[static_cast<size_t>(ref.output)];
+}
+
 Tensors make_leaves(const Program& program, const Way& way) {
   const NoGrad no_grad;
   Tensors leaves;
@@ -70,8 +79,7 @@ namespace {
 
 Tensors arguments(const Step& step, const std::vector<Tensors>& values) {
   Tensors x;
-  for (const Ref ref : step.args)
-    x.push_back(values[static_cast<size_t>(ref.step)][static_cast<size_t>(ref.output)]);
+  for (const Ref ref : step.args) x.push_back(value_of(values, ref));
   return x;
 }
 
@@ -92,7 +100,24 @@ bool detaches(const Step& step) {
 
 Tensor noisy(const Tensor& y, const Way& way, size_t seed) {
   if (way.noise == 0 || !is_floating(y.dtype())) return y;
-  return y * (constants(y.shape(), y.dtype(), way.noise_seed + seed * 31) * way.noise + 1.0);
+  const Tensor out =
+      y * (constants(y.shape(), y.dtype(), way.noise_seed + seed * 31) * way.noise + 1.0);
+  // Steps read `out`; a rule that reads its own output reads y.
+  if (way.read) way.read->insert(way.read->end(), {y.detach(), out.detach()});
+  return out;
+}
+
+/// Multiplies the elements by 1 + noise without telling the graph. Backward rules then read other
+/// values than the forward pass did, as after a rounding: a rule computes x - mean again, from a
+/// mean that has lost digits since.
+void shake(const Tensors& all, const Way& way) {
+  std::set<const void*> done;  // views share a storage
+  for (size_t k = 0; k < all.size(); ++k) {
+    if (!all[k].is_contiguous() || !done.insert(all[k].impl().storage.get()).second) continue;
+    const Tensor factors = constants(all[k].shape(), float64, way.noise_seed + k * 37 + 11);
+    double* const x = all[k].data<double>();
+    for (int64_t e = 0; e < all[k].numel(); ++e) x[e] *= 1 + way.noise * factors.data<double>()[e];
+  }
 }
 
 /// Runs steps [from, to), whose values are appended.
@@ -102,7 +127,9 @@ void run_steps(const Program& program, size_t to, const Tensors& leaves, const W
     const size_t s = values.size();
     const Step& step = program.steps[s];
     if (step.op < 0) {
-      values.push_back({step.leaf.wants_grad ? noisy(leaves[s], way, s) : leaves[s]});
+      const bool exact = !step.leaf.wants_grad;  // and may have to be: a target is -1 or 1
+      if (exact && way.read && is_floating(leaves[s].dtype())) way.read->push_back(leaves[s]);
+      values.push_back({exact ? leaves[s] : noisy(leaves[s], way, s)});
       continue;
     }
     Tensors outputs = apply_step(step, arguments(step, values));  // draws random numbers, too
@@ -118,8 +145,7 @@ void watch(const Program& program, std::vector<Tensors>& values, Seen* seen) {
     if (step.op < 0 || values[s].empty() || !values[s][0].requires_grad()) continue;
     if (step.hook)
       values[s][0].register_hook([seen, s](const Tensor& g) {
-        if (!seen) return Tensor();
-        seen->hooked[s] = g.detach().clone();
+        if (seen) seen->hooked[s] = g.detach().clone();
         return s % 2 == 0 ? Tensor() : g.clone();
       });
     if (step.retain) values[s][0].retain_grad();
@@ -179,7 +205,7 @@ std::vector<Tensors> forward(const Program& program, const Tensors& leaves, cons
 Roots roots(const Program& program, const std::vector<Tensors>& values) {
   Roots roots;
   for (const Ref ref : program.outputs) {
-    const Tensor& y = values[static_cast<size_t>(ref.step)][static_cast<size_t>(ref.output)];
+    const Tensor& y = value_of(values, ref);
     if (!is_floating(y.dtype()) || !y.requires_grad()) continue;
     roots.outputs.push_back(y);
     roots.gradients.push_back(
@@ -200,15 +226,23 @@ Tensor loss(const Roots& roots) {
 Result run(const Program& program, const Way& way) {
   Result result;
   const Tensors leaves = make_leaves(program, way);
-  std::vector<Tensors> values = forward(program, leaves, way, &result.seen);
-  if (const Tensor total = loss(roots(program, values)); total.defined()) total.backward();
+  Tensors read;
+  Way own = way;
+  if (way.noise != 0) own.read = &read;
+  std::vector<Tensors> values = forward(program, leaves, own, &result.seen);
+  const Tensor total = loss(roots(program, values));
+  for (const Tensors& outputs : values) {
+    Tensors outside;
+    for (const Tensor& y : outputs)
+      outside.push_back(way.noise != 0 ? y.detach().clone() : y.detach());
+    result.values.push_back(std::move(outside));
+  }
+  shake(read, way);
+  if (total.defined()) total.backward();
   for (size_t s = 0; s < values.size(); ++s) {
     result.seen.retained.push_back(
         program.steps[s].retain && !values[s].empty() ? values[s][0].grad() : Tensor());
     result.gradients.push_back(leaves[s].defined() ? leaves[s].grad() : Tensor());
-    Tensors outside;
-    for (const Tensor& y : values[s]) outside.push_back(y.detach());
-    result.values.push_back(std::move(outside));
   }
   return result;
 }

@@ -14,14 +14,21 @@ struct Way {
   bool composed = false;    ///< compute fused ops from basic ops
   bool contiguous = false;  ///< make all leaves contiguous
   bool apart = false;       ///< make leaves parts of one storage, with other numbers between them
-  double noise = 0;         ///< multiply each value by 1 + noise times a random number in [-1, 1]
+  /// Multiply each value by 1 + noise times a random number in [-1, 1], and in run() once more
+  /// before backward, for the rules that read it. float64 only.
+  double noise = 0;
   uint64_t noise_seed = 0;
+  Tensors* read = nullptr;  ///< gets the tensors that rules may read, outside the graph
   int recompute_from = 0, recompute_to = 0;      ///< run these steps in recompute()
   const std::vector<Tensors>* frozen = nullptr;  ///< values of the steps that detach
 };
 
 /// Returns a tensor with the values of the leaf.
 Tensor leaf_tensor(const Leaf& leaf, Dtype dtype, Layout layout);
+
+/// Returns the value of `ref` among the values of all steps. Throws Error if its step has fewer
+/// outputs: a shrunk split may.
+const Tensor& value_of(const std::vector<Tensors>& values, Ref ref);
 
 /// Returns the leaves of the program, in the order of its steps. Entries of other steps are
 /// undefined.

@@ -31,7 +31,7 @@ struct Call {
 bool draw_call(Random& random, Call& call) {
   Program program;
   std::vector<Tensors> values;
-  Picker picker(random, program, values, false);
+  Picker picker(random, program, values, Sizes::small);
   const auto op = static_cast<int>(random.whole(0, static_cast<int64_t>(all_ops().size()) - 1));
   const Op& drawn = all_ops()[static_cast<size_t>(op)];
   drawn.propose(picker);
