@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "gradus/core/kernels/products/product.h"
 #include "gradus/core/runtime/parallel.h"
@@ -144,8 +145,19 @@ void compare_with_plain(const Program& program, const Way& way, double eps) {
 
 // ---- the checks ----
 
+/// A second run gives the same, and no gradient shares memory with another.
 void check_again(const Program& program) {
-  check_bits(program, run(program), reference(program).plain);
+  const Result again = run(program);
+  check_bits(program, again, reference(program).plain);
+  std::map<const void*, const void*> owners;  // an op may return its argument, with its gradient
+  for (const Tensors* gradients : {&again.gradients, &again.seen.retained})
+    for (size_t s = 0; s < gradients->size(); ++s) {
+      const Tensor& g = (*gradients)[s];
+      if (!g.defined() || program.steps[s].leaf.has_grad) continue;
+      const void* const owner = owners.try_emplace(g.impl().storage.get(), &g.impl()).first->second;
+      check(g.is_contiguous() && owner == &g.impl(), "the gradient of ", name_of_value(program, s),
+            " has no memory of its own");
+    }
 }
 
 void check_composed(const Program& program) {

@@ -12,8 +12,8 @@ namespace gradus::programs {
 /// The values that an argument of an op may have.
 enum class Domain { any, positive, unit, nonzero, distinct };
 
-/// The sizes of new axes: at most 4; one in four from 30 to 90; or, in a program that loops split,
-/// half of them from 100 to 400.
+/// The sizes of new axes: at most 4; one in four from 30 to 90; or, in a program whose loops are
+/// split, half of those of an op's first argument from 100 to 400.
 enum class Sizes { small, mixed, split };
 
 /// Finds arguments and options for a new step, among the existing values or as new leaves.
@@ -52,6 +52,7 @@ class Picker {
 
  private:
   bool pick(const std::function<bool(const Tensor&)>& fits);
+  bool has_long_axis() const;  ///< whether an argument has one: then no new axis is long
   void leaf(Leaf leaf);
   Reals draw(const Shape& shape, Domain domain);
   Program& program_;
