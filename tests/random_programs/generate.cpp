@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "tests/random_programs/ops.h"
 #include "tests/random_programs/run.h"
@@ -260,7 +261,10 @@ bool add_step(Random& random, Program& program, std::vector<Tensors>& values, in
   try {
     drawn.propose(picker);
     if (!picker.failed) {
-      const Step& step = picker.step;
+      Step& step = picker.step;
+      if (random.chance(0.06)) step.island = static_cast<Island>(random.whole(1, 3));
+      std::optional<EvalMode> evaluating;  // the only mode that changes values
+      if (step.island == Island::eval) evaluating.emplace();
       Tensors x;
       for (const Ref ref : step.args)
         x.push_back(values[static_cast<size_t>(ref.step)][static_cast<size_t>(ref.output)]);
@@ -325,7 +329,6 @@ Program generate(uint64_t seed) {
     const bool floats = is_floating(values.back().at(0).dtype());
     if (floats && random.chance(0.05)) step.hook = true;
     if (floats && random.chance(0.05)) step.retain = true;
-    if (random.chance(0.06)) step.island = static_cast<Island>(random.whole(1, 3));
   }
   choose_outputs(random, program, values);
   return program;
