@@ -320,10 +320,13 @@ Program generate(uint64_t seed) {
   int64_t count = random.whole(3, 12);
   if (random.chance(0.1) && !program.split) count = random.whole(12, 60);
   const auto ops = static_cast<int64_t>(all_ops().size());
+  manual_seed(seed);  // dropout then draws what it draws when the program runs
   for (int64_t made = 0, tries = 0; made < count && tries < 5 * count; ++tries) {
-    manual_seed(seed);
-    if (!add_step(random, program, values, static_cast<int>(random.whole(0, ops - 1)), sizes))
+    const RandomKey before = default_generator().state();
+    if (!add_step(random, program, values, static_cast<int>(random.whole(0, ops - 1)), sizes)) {
+      default_generator().set_state(before);
       continue;
+    }
     ++made;
     Step& step = program.steps.back();
     const bool floats = is_floating(values.back().at(0).dtype());

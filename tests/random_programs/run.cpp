@@ -1,5 +1,6 @@
 #include "tests/random_programs/run.h"
 
+#include <algorithm>
 #include <set>
 
 #include "tests/random_programs/ops.h"
@@ -120,6 +121,15 @@ void shake(const Tensors& all, const Way& way) {
   }
 }
 
+/// Gives an argument that a step takes twice noise of its own in each place: the cosine of x and x
+/// is 1, with a gradient of 0 that is a difference of rounded terms.
+void shake_repeated(const Step& step, const Way& way, size_t seed, Tensors& x) {
+  for (size_t i = 1; i < x.size(); ++i)
+    if (std::count(step.args.begin(), step.args.begin() + static_cast<long>(i), step.args[i]) > 0 &&
+        x[i].requires_grad())
+      x[i] = noisy(x[i], way, seed * 41 + i);
+}
+
 /// Runs steps [from, to), whose values are appended.
 void run_steps(const Program& program, size_t to, const Tensors& leaves, const Way& way,
                std::vector<Tensors>& values) {
@@ -132,7 +142,9 @@ void run_steps(const Program& program, size_t to, const Tensors& leaves, const W
       values.push_back({exact ? leaves[s] : noisy(leaves[s], way, s)});
       continue;
     }
-    Tensors outputs = apply_step(step, arguments(step, values));  // draws random numbers, too
+    Tensors x = arguments(step, values);
+    if (way.noise != 0) shake_repeated(step, way, s, x);
+    Tensors outputs = apply_step(step, x);  // draws random numbers, too
     if (way.frozen && detaches(step)) outputs = (*way.frozen)[s];
     for (Tensor& y : outputs) y = noisy(y, way, s);
     values.push_back(std::move(outputs));
