@@ -68,12 +68,19 @@ void check_bits(const Program& program, const Result& a, const Result& b) {
 
 constexpr double noise = 1e-9;
 
-/// How far each value and gradient moves, in the order of for_each_pair, in units of the relative
-/// error of every single value: the most in `runs` runs with noise.
-Reals sensitivities(const Program& program, const Result& plain, uint64_t runs) {
-  Reals worst;
+/// How much relative errors of every single value matter.
+struct Sensitivity {
+  Reals moves;  ///< of each value and gradient, in the order of for_each_pair: distance / error
+  double largest_gradient = 1;  ///< of any value; a rule's own rounding is relative to it
+};
+
+/// Returns the most in `runs` runs with noise.
+Sensitivity sensitivity_of(const Program& program, const Result& plain, uint64_t runs) {
+  Sensitivity most;
+  Reals& worst = most.moves;
   for (uint64_t seed = 1; seed <= runs; ++seed) {
     const Result moved = run(program, {.noise = noise, .noise_seed = seed + program.seed * 64});
+    most.largest_gradient = std::max(most.largest_gradient, moved.largest);
     size_t at = 0;
     for_each_pair(program, moved, plain, [&](const std::string&, const Tensor& a, const Tensor& b) {
       if (at == worst.size()) worst.push_back(0);
@@ -82,7 +89,7 @@ Reals sensitivities(const Program& program, const Result& plain, uint64_t runs) 
       ++at;
     });
   }
-  return worst;
+  return most;
 }
 
 /// Runs that measure a sensitivity: few for each program, many before one is called wrong, since
@@ -92,7 +99,7 @@ constexpr uint64_t few_runs = 2, many_runs = 60;
 /// What the program computes, and how sensitive that is.
 struct Reference {
   Result plain;
-  Reals sensitivity;
+  Sensitivity sensitivity;
   bool measured_well = false;  // by many runs
 };
 std::optional<Reference> latest;  // of the program that is being checked
@@ -100,7 +107,7 @@ std::optional<Reference> latest;  // of the program that is being checked
 Reference& reference(const Program& program) {
   if (!latest) {
     Result plain = run(program);
-    Reals sensitivity = sensitivities(program, plain, few_runs);
+    Sensitivity sensitivity = sensitivity_of(program, plain, few_runs);
     latest = {std::move(plain), std::move(sensitivity)};
   }
   return *latest;
@@ -110,12 +117,12 @@ Reference& reference(const Program& program) {
 void check_within(const Program& program, const Result& a, double eps) {
   const auto& [b, sensitivity, measured_well] = reference(program);
   size_t at = 0;
-  double largest = 1;
-  for (const Tensor& g : b.gradients)
+  double largest = sensitivity.largest_gradient;
+  for (const Tensor& g : b.gradients)  // they may include what was there before
     if (g.defined()) largest = std::max(largest, norm_of(g.to_vector<double>()));
   for_each_pair(
       program, a, b,
-      [&, &moves = sensitivity](const std::string& what, const Tensor& x, const Tensor& y) {
+      [&, &moves = sensitivity.moves](const std::string& what, const Tensor& x, const Tensor& y) {
         const double moved = moves[at++];
         check(x.defined() == y.defined(), what, ": one of them is undefined");
         if (!x.defined()) return;
@@ -133,7 +140,7 @@ void check_close(const Program& program, const Result& a, double eps) {
   } catch (const Error&) {
     Reference& known = reference(program);
     if (known.measured_well) throw;
-    known.sensitivity = sensitivities(program, known.plain, many_runs);
+    known.sensitivity = sensitivity_of(program, known.plain, many_runs);
     known.measured_well = true;
     check_within(program, a, eps);
   }

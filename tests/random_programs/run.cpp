@@ -1,6 +1,6 @@
 #include "tests/random_programs/run.h"
 
-#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tests/random_programs/ops.h"
@@ -121,15 +121,6 @@ void shake(const Tensors& all, const Way& way) {
   }
 }
 
-/// Gives an argument that a step takes twice noise of its own in each place: the cosine of x and x
-/// is 1, with a gradient of 0 that is a difference of rounded terms.
-void shake_repeated(const Step& step, const Way& way, size_t seed, Tensors& x) {
-  for (size_t i = 1; i < x.size(); ++i)
-    if (std::count(step.args.begin(), step.args.begin() + static_cast<long>(i), step.args[i]) > 0 &&
-        x[i].requires_grad())
-      x[i] = noisy(x[i], way, seed * 41 + i);
-}
-
 /// Runs steps [from, to), whose values are appended.
 void run_steps(const Program& program, size_t to, const Tensors& leaves, const Way& way,
                std::vector<Tensors>& values) {
@@ -142,9 +133,7 @@ void run_steps(const Program& program, size_t to, const Tensors& leaves, const W
       values.push_back({exact ? leaves[s] : noisy(leaves[s], way, s)});
       continue;
     }
-    Tensors x = arguments(step, values);
-    if (way.noise != 0) shake_repeated(step, way, s, x);
-    Tensors outputs = apply_step(step, x);  // draws random numbers, too
+    Tensors outputs = apply_step(step, arguments(step, values));  // draws random numbers, too
     if (way.frozen && detaches(step)) outputs = (*way.frozen)[s];
     for (Tensor& y : outputs) y = noisy(y, way, s);
     values.push_back(std::move(outputs));
@@ -235,6 +224,22 @@ Tensor loss(const Roots& roots) {
   return total;
 }
 
+namespace {
+
+/// Makes backward store the largest norm of all values' gradients.
+void keep_largest(const std::vector<Tensors>& values, double& largest) {
+  for (const Tensors& outputs : values)
+    for (const Tensor& y : outputs) {
+      if (!y.requires_grad()) continue;
+      y.register_hook([&largest](const Tensor& g) {
+        largest = std::max(largest, std::sqrt(sum(g.detach() * g.detach()).item()));
+        return Tensor();
+      });
+    }
+}
+
+}  // namespace
+
 Result run(const Program& program, const Way& way) {
   Result result;
   const Tensors leaves = make_leaves(program, way);
@@ -249,6 +254,7 @@ Result run(const Program& program, const Way& way) {
       outside.push_back(way.noise != 0 ? y.detach().clone() : y.detach());
     result.values.push_back(std::move(outside));
   }
+  if (way.noise != 0) keep_largest(values, result.largest);
   shake(read, way);
   if (total.defined()) total.backward();
   for (size_t s = 0; s < values.size(); ++s) {

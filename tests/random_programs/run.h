@@ -57,6 +57,7 @@ struct Result {
   std::vector<Tensors> values;  ///< outside the graph
   Tensors gradients;            ///< per step, for leaves; undefined if missing
   Seen seen;
+  double largest = 0;  ///< the largest norm of a value's gradient; only known of runs with noise
 };
 Result run(const Program& program, const Way& way = {});
 
