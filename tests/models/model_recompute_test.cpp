@@ -175,7 +175,7 @@ TEST_CASE("GPT: logit_rows computes the loss of some tokens at a time", "[recomp
   CHECK_THROWS_WITH(make(-1).loss(ids, targets), "GPT: expected logit_rows >= 0, got -1");
 }
 
-TEST_CASE("GPT: logit_rows needs no memory for all logits", "[recompute]") {
+TEST_CASE("GPT: logit_rows needs no memory for all logits", "[recompute][fused]") {
   const auto peak = [](int64_t rows) {
     const models::GPT model(
         {.vocab = 2000, .context = 64, .layers = 1, .heads = 1, .dim = 8, .logit_rows = rows});

@@ -402,7 +402,7 @@ TEST_CASE("attention with a key/value cache draws the same dropout as without", 
   CHECK(golden::difference(attention(x, cache), expected) < 1e-6);
 }
 
-TEST_CASE("attention with a window does not read cached tokens from before it", "[nn]") {
+TEST_CASE("attention with a window does not read cached tokens from before it", "[nn][fused]") {
   manual_seed(4);
   const NoGrad no_grad;
   const nn::MultiHeadAttention attention(16, {.heads = 4, .causal = true, .window = 3});

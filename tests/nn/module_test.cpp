@@ -144,7 +144,7 @@ TEST_CASE("a module's gradients are cleared by a conversion", "[nn]") {
   CHECK(layer.weight.grad().to_vector<double>() == std::vector<double>(6, 4.0));
 }
 
-TEST_CASE("converting a module between forward and backward is an error", "[nn]") {
+TEST_CASE("converting a module between forward and backward is an error", "[nn][fused]") {
   const auto refuses = [](auto& model, auto&& forward, std::initializer_list<Dtype> dtypes) {
     const Tensor loss = sum(forward());
     const NamedTensors before = model.named_parameters();

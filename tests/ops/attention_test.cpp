@@ -301,7 +301,7 @@ TEST_CASE("attention: the same bits at any number of threads") {
   set_num_threads(before);
 }
 
-TEST_CASE("attention: memory grows linearly with the length") {
+TEST_CASE("attention: memory grows linearly with the length", "[fused]") {
   auto peak = [](int64_t time) {
     const Tensor qkv = randn({1, time, 3 * 2 * 16}).requires_grad_();
     reset_peak_memory();

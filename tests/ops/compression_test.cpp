@@ -130,7 +130,7 @@ TEST_CASE("int8 rounds to multiples of a scale per 32 elements", "[compression]"
   }
 }
 
-TEST_CASE("linear and embedding compute with compressed weights", "[compression]") {
+TEST_CASE("linear and embedding compute with compressed weights", "[compression][fused]") {
   const Dtype dtype = GENERATE(bfloat16, int8);
   CAPTURE(dtype);
   for (const int64_t k : {1, 7, 32, 45, 64, 300})

@@ -195,7 +195,7 @@ TEST_CASE("contrastive: indistinguishable inputs have loss log(2N - 1)", "[contr
   CHECK(clip_loss(eye(5), eye(5), {.temperature = 1e-2}).item() < 1e-20);
 }
 
-TEST_CASE("contrastive: memory grows linearly with the batch", "[contrastive]") {
+TEST_CASE("contrastive: memory grows linearly with the batch", "[contrastive][fused]") {
   auto peak = [](int64_t rows) {
     const Tensor z = randn({rows, 8}).requires_grad_();
     reset_peak_memory();
@@ -209,7 +209,7 @@ TEST_CASE("contrastive: memory grows linearly with the batch", "[contrastive]") 
   CHECK(once < int64_t{4096} * 4096 / 2);  // half a byte per pair
 }
 
-TEST_CASE("contrastive: the same bits at any number of threads", "[contrastive]") {
+TEST_CASE("contrastive: the same bits at any number of threads", "[contrastive][fused]") {
   for (const Dtype dtype : {float32, float64}) {
     const Tensor z = randn({1046, 37}, dtype).requires_grad_(), keys = randn({311, 37}, dtype);
     const Tensor targets = randint(0, 311, {1046});

@@ -269,7 +269,7 @@ TEST_CASE("layer_norm: the same bits at any number of threads") {
   for (size_t i = 0; i < one.size(); ++i) CHECK(difference(one[i], three[i]) == 0);
 }
 
-TEST_CASE("norms: the smallest values, without eps") {
+TEST_CASE("norms: the smallest values, without eps", "[fused]") {
   for (const double size : {1e-10, 1e-19, 1e-22, 1e-30}) {
     CAPTURE(size);
     const Tensor x = tensor({1.1, 1, 1, 0.9, 0.5}) * size, exact = x.to(float64);

@@ -172,7 +172,7 @@ TEST_CASE("means, norms and layer norm of values whose sums or squares overflow"
   check_same(layer_norm(tensor({-1e37, 1e37})).to_vector<double>(), {-1, 1});
 }
 
-TEST_CASE("layer norm of rows whose mean is not representable in float32") {
+TEST_CASE("layer norm of rows whose mean is not representable in float32", "[fused]") {
   // 2^23 and 2^23 + 1 alternating: the mean is halfway, the variance is 1/4.
   const Tensor row = tensor({0x1p23, 0x1p23 + 1}).expand({32, 2}).reshape({64});
   const Tensor y = layer_norm(row);

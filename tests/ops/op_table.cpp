@@ -144,7 +144,7 @@ TEST_CASE("ops: float32 agrees with float64", "[ops]") {
   on_all(check_float32, Size::large, Rows::all);
 }
 
-TEST_CASE("ops: the memory layout of inputs and gradients makes no difference", "[ops]") {
+TEST_CASE("ops: the memory layout of inputs and gradients makes no difference", "[ops][fused]") {
   on_all(check_layouts, Size::small, Rows::all);
   on_all(check_layouts, Size::large, Rows::all);
 }
@@ -158,7 +158,7 @@ TEST_CASE("ops: gradients go only to inputs that require them", "[ops]") {
   on_all(check_no_gradient, Size::small, Rows::others);
 }
 
-TEST_CASE("ops: every path through the engine gives the same gradients", "[ops]") {
+TEST_CASE("ops: every path through the engine gives the same gradients", "[ops][fused]") {
   on_all(check_ways, Size::small, Rows::differentiable);
   on_all(check_ways, Size::large, Rows::differentiable);
 }

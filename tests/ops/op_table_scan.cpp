@@ -161,7 +161,7 @@ std::set<std::string> recorded_by(const OpRow& row) {
 
 }  // namespace
 
-TEST_CASE("ops: every recorded op has a row", "[ops]") {
+TEST_CASE("ops: every recorded op has a row", "[ops][fused]") {
   const std::set<std::string> recorded = recorded_in_library();
   CHECK(recorded.size() >= 60);
   for (const char* name : {"add", "alias", "argmax", "clone", "linear", "max", "pad_slice",

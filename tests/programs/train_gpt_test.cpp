@@ -305,7 +305,7 @@ TEST_CASE("train_gpt: two runs do not share a folder") {
   CHECK(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);  // the lock is released
 }
 
-TEST_CASE("train_gpt: every training option takes effect") {
+TEST_CASE("train_gpt: every training option takes effect", "[fused]") {
   const Bench bench;
   const std::string options =
       " --bias --dropout 0.2 --steps 7 --batch 3 --accumulate 2 --lr 0.03 --min-lr 0.01 --warmup 3"

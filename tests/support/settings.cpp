@@ -7,7 +7,8 @@
 namespace {
 
 // With GRADUS_COMPOSED=1 in the environment, this thread runs the composed form of every fused op.
-// The suite must then pass except [fused], the tests of what fused ops save and of other threads.
+// The suite must then pass except [fused]: tests of the memory that fused ops save, of rounding and
+// extremes in which only they are exact, of their names and errors, and of other threads.
 const struct Composed {
   Composed() {
     if (std::getenv("GRADUS_COMPOSED")) scope.emplace(&gradus::core::Modes::composed, true);

@@ -195,7 +195,7 @@ TEST_CASE("memory that no token has written does not reach a server's logits", "
   CHECK_THROWS_WITH(decoder.remove_row(3), Contains("expected a row below 3, got 3"));
 }
 
-TEST_CASE("a text's logits have the same bits in a batch as alone", "[server]") {
+TEST_CASE("a text's logits have the same bits in a batch as alone", "[server][fused]") {
   const size_t form = GENERATE(0, 1, 2, 3, 4);
   const Dtype dtype = GENERATE(float32, float64);
   CAPTURE(form, dtype);
