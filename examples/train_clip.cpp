@@ -103,7 +103,7 @@ void CLIPTask::show() {
   HeatMap map = heat_map(training_.out + "/similarity.png",
                          "Cosine similarity of unseen pictures and captions",
                          {"", matmul(text, image.mT()), captions(Split::validation, batch.ids)});
-  map.x_label = "picture", map.shades = Shades::diverging, map.largest = 1;
+  map.x_label = "picture", map.y_label = "caption", map.shades = Shades::diverging, map.largest = 1;
   std::printf("similarity: %s\n", draw_or_write(map).c_str());
   TileLine numbers{"picture"};
   for (int64_t i = 0; i < all.numel(); ++i) numbers.texts.push_back(std::to_string(i));
