@@ -6,6 +6,7 @@ It works on a copy of the sources, build/mutants/tree; the sources themselves st
 the copy twice: as it is, and with gcov's counters, to learn which lines each file of tests executes. A fault is a small
 change of one line: a sign, a factor, a comparison, an axis, a condition, a bool, or a lost statement. For each it prints
 whether a test noticed, and which. What no test noticed is either equivalent, a matter of speed, or a missing test.
+tests/mutants_judged.json says why no test can notice some faults; these are reported as judged.
 
 Left out: tests of programs, tests tagged [learns], headers that many files include, and the room optim/mpi.
 """
@@ -28,6 +29,7 @@ SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 HOME = os.path.join(SOURCE, "build", "mutants")
 TREE = os.path.join(HOME, "tree")
 COUNTS = os.path.join(HOME, "counts")
+JUDGED = os.path.join(SOURCE, "tests", "mutants_judged.json")
 
 sys.path.insert(0, os.path.join(SOURCE, ".ci"))
 from law import LITERAL  # noqa: E402
@@ -236,20 +238,26 @@ class Coverage:
         return lines
 
     def tests(self, path, line, units):
-        """The tests that execute the line: those that should notice most likely first, then by time."""
-        def hit(test):
-            if test in self.slow:
-                return True
+        """The tests that execute the line: those that should notice most likely first, then by time.
+
+        Constants and members with defaults have no code of their own: for a line without code, the tests of the last
+        line with code come first, then those that execute anything in the objects.
+        """
+        def rank(test):
+            best = 2
             for unit in units:
                 lines = self.executed(test, unit)
-                near = [n for n in range(line, line - 6, -1) if (path, n) in lines]
-                if near and lines[path, near[0]]:
-                    return True
-            return False
+                near = next((n for n in range(line, line - 6, -1) if (path, n) in lines), 0)
+                if near and lines[path, near]:
+                    return 0
+                if near != line and any(lines.values()):
+                    best = 1
+            return 0 if test in self.slow else best
 
         stem = os.path.splitext(os.path.basename(path))[0]
-        return sorted((t for t in self.seconds if t not in self.failing and hit(t)),
-                      key=lambda t: (not t.startswith(stem), self.seconds[t]))
+        ranks = {t: rank(t) for t in self.seconds if t not in self.failing}
+        return sorted((t for t in ranks if ranks[t] < 2),
+                      key=lambda t: (not t.startswith(stem), ranks[t], self.seconds[t]))
 
 
 @functools.lru_cache(maxsize=None)
@@ -387,6 +395,8 @@ def main():
         sys.exit(f"mutants: {len(coverage.seconds)} of {len(test_files())} files of tests counted, start again")
     print(f"{len(coverage.seconds)} files of tests, {sum(coverage.seconds.values()):.0f} s;"
           f" failing without a fault, and left out: {', '.join(coverage.failing) or 'none'}")
+    with open(JUDGED, encoding="utf-8") as f:
+        judged = {(entry["file"], entry["line"], entry["fault"]): entry["why"] for entry in json.load(f)}
     kinds = {}
     for number, (path, i, fault, span) in enumerate(draw(options.rooms, options.seed)):
         if number < options.skip:
@@ -397,6 +407,8 @@ def main():
         text, old, new = plant(read(path), i, fault, span)
         tests = coverage.tests(path, i + 1, units_of(path))
         kind, detail = judge(options.cxx, path, text, tests, coverage, options.limit)
+        if kind == "unnoticed" and (path, old, new) in judged:
+            kind, detail = "judged", judged[path, old, new]
         kinds[kind] = kinds.get(kind, 0) + 1
         print(f"{number:4} {kind:12} {path}:{i + 1} ({fault[0]}, {time.monotonic() - begin:.0f} s) {detail}\n"
               f"      - {old}\n      + {new}", flush=True)

@@ -12,30 +12,18 @@
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/core/runtime/sanitizer.h"
 
 #if defined(__linux__)
 #include <malloc.h>
 #include <sys/mman.h>
 #endif
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define GRADUS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer)
-#define GRADUS_SANITIZER 1
-#endif
-#endif
-
 namespace gradus {
 
 namespace {
 
-#if defined(GRADUS_SANITIZER)
-constexpr bool caching = false;
-#else
-constexpr bool caching = true;
-#endif
+constexpr bool caching = !sanitized;
 
 constexpr int64_t alignment = 64;
 constexpr int64_t map_from = int64_t{1} << 18;  // bytes; see map()

@@ -19,16 +19,15 @@ int64_t Server::add(const std::vector<int64_t>& prompt, const GenerateOptions& o
   return next_++;
 }
 
-/// Samples a token after reading the last `tokens` of a request. Returns false if the text has
-/// ended; otherwise the request takes a row.
-bool Server::read(int64_t request, int64_t tokens) {
+/// Samples a token after reading the last `tokens` of a request. The request takes a row unless its
+/// text has ended.
+void Server::read(int64_t request, int64_t tokens) {
   internal::Continuation& text = texts_.at(request);
   single_.clear();
   text.add(single_.next_logits(text.last(tokens))[0]);
-  if (!text.running()) return false;
+  if (!text.running()) return;
   decoder_.add_row(single_);
   rows_.push_back(request);
-  return true;
 }
 
 void Server::leave(size_t row) {

@@ -36,7 +36,7 @@ class Server {
 
  private:
   const internal::Continuation& find(int64_t request) const;
-  bool read(int64_t request, int64_t tokens);
+  void read(int64_t request, int64_t tokens);
   void leave(size_t row);
 
   int64_t capacity_;

@@ -294,8 +294,9 @@ TEST_CASE("BPE: a vocabulary that contradicts its merges is refused", "[tokenize
   refused([](auto& f) { f.vocab["ab"] = 1.0; },
           "expected ids from 0 to 259 for the 260 tokens, got 1.0 for \"ab\"");
   refused([](auto& f) { f.vocab["ab"] = 257; }, "id 257 stands for \"ab\" and \"abc\"");
-  refused([](auto& f) { f.vocab = json::array(); },
-          "expected a JSON object of tokens and their ids, got []");
+  for (const json& vocab : {json::array(), json::array({7}), json::object()})
+    refused([&](auto& f) { f.vocab = vocab; },
+            "expected a JSON object of tokens and their ids, got " + vocab.dump());
   refused([](auto& f) { f.vocab.erase("a"), f.vocab["<|endoftext|>"] = 64; },
           "expected a token for each byte, but there is none for 97, \"a\"");
   refused([](auto& f) { f.vocab["a b"] = 260; },

@@ -139,6 +139,10 @@ TEST_CASE("Hugging Face BPE: another form is refused by its entry", "[tokenizer]
              Contains("normalizer: expected that of"));
   CHECK_THAT(refused("llama2", "/normalizer/normalizers/0/prepend", "_"),
              Contains("normalizer.prepend: expected"));
+  CHECK_THAT(refused("llama2", "/normalizer/normalizers/1/pattern/String", "_"),
+             Contains("normalizer.pattern: expected {\"String\":\" \"}, got {\"String\":\"_\"}"));
+  CHECK_THAT(refused("llama2", "/normalizer/normalizers/1/content", "_"),
+             Contains("normalizer.content: expected"));
   CHECK_THAT(refused("llama2", "/decoder/decoders/3/start", 2),
              Contains("decoder.start: expected"));
   CHECK_THAT(refused("llama3", "/decoder/type", "Fuse"), Contains("decoder: expected that of"));

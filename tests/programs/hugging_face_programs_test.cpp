@@ -186,35 +186,6 @@ TEST_CASE("convert: special tokens, names of classes and the chat template are k
   CHECK(labels["label2id"] == json({{"bad", 0}, {"good", 1}}));
 }
 
-TEST_CASE("text.json: what it must hold", "[hugging_face]") {
-  const TemporaryFolder folder;
-  models::save_config(folder / "", models::GPT::kind, {});
-  const models::TextInfo info{.class_names = {"a", "b"},
-                              .token_ids = {{"eos_token_id", {1, 2}}},
-                              .token_names = {{"unk_token", "?"}},
-                              .chat_template = "x"};
-  models::save_text_info(folder / "", info);
-  CHECK(models::load_text_info(folder / "") == info);
-  const auto refused = [&](const char* content) {
-    const std::string path = models::text_info_path(folder / "");
-    write_file_atomically(path, content);
-    try {
-      models::load_text_info(folder / "");
-    } catch (const Error& e) {
-      const std::string message = e.what();
-      CHECK(message.starts_with(path + ": "));
-      return message.substr(path.size() + 2);
-    }
-    return std::string("accepted");
-  };
-  CHECK(refused(R"({"token": 1})") == R"("token" is not a known entry)");
-  CHECK(refused(R"({"classes": "a"})") == R"(classes: expected an array, got "a")");
-  CHECK(refused(R"({"classes": [1]})") == "classes: expected a string, got 1");
-  CHECK(refused(R"({"eos_token_id": [1, "b"]})") ==
-        R"(eos_token_id: expected a token's id or an array of them, got [1,"b"])");
-  CHECK(refused(R"({"pad_token": 7})") == "pad_token: expected a string, got 7");
-}
-
 TEST_CASE("convert and generate: weights in bfloat16 and int8", "[programs][compression]") {
   TemporaryFolder scratch;
   const std::string type = GENERATE("bfloat16", "int8");

@@ -185,40 +185,6 @@ TEST_CASE("train_vit refuses bad data and options, and writes nothing") {
   CHECK(!bench.has("out"));
 }
 
-TEST_CASE("images.json: saved and loaded, and refused if damaged") {
-  const Bench bench;
-  const std::string path = models::image_info_path(bench.path);
-  const models::ImageInfo info{{{0.1, -1e-7, 1.0 / 3}, {1e-300, 2, 0.1}}, {"a \"b\"\n", "", "ü"}};
-  models::save_image_info(bench.path, info);
-  const models::ImageInfo loaded = models::load_image_info(bench.path);
-  CHECK(loaded.stats.mean == info.stats.mean);
-  CHECK(loaded.stats.std == info.stats.std);
-  CHECK(loaded.class_names == info.class_names);
-  models::save_image_info(bench.path, {{{0}, {1}}});
-  CHECK(models::load_image_info(bench.path).class_names.empty());
-
-  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
-           {"", "is not JSON"},
-           {"[1]", "expected a JSON object, got [1]"},
-           {R"({"mean": [1], "std": [1]})", "classes is missing: expected an array"},
-           {R"({"mean": [1], "std": [1], "classes": {}})", "classes: expected an array, got {}"},
-           {R"({"mean": [1], "std": [1], "classes": [7]})", "classes: expected names, got 7"},
-           {R"({"mean": [], "std": [], "classes": []})", "for each channel, got 0 and 0"},
-           {R"({"mean": [1, 2], "std": [1], "classes": []})", "got 2 and 1"},
-           {R"({"mean": ["1"], "std": [1], "classes": []})",
-            "mean: expected finite numbers, got \"1\""},
-           {R"({"mean": [1e999], "std": [1], "classes": []})", "number out of range"},
-           {R"({"mean": [1], "std": [0], "classes": []})",
-            "std: expected finite numbers above 0, got 0"},
-           {R"({"mean": [1], "std": [1], "classes": [], "size": 3})",
-            "\"size\" is not a known entry"}}) {
-    write_file_atomically(path, text);
-    CHECK_THROWS_WITH(models::load_image_info(bench.path), Contains(path) && Contains(why));
-  }
-  std::filesystem::remove(path);
-  CHECK_THROWS_WITH(models::load_image_info(bench.path), Contains(path));
-}
-
 TEST_CASE("image corpus: captions if asked for, and an id per data set") {
   const ImageCorpus few = read_image_corpus({.data = "shapes:20"});
   CHECK(few.part(Split::train).size() == 16);

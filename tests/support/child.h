@@ -10,17 +10,11 @@
 #include <fstream>
 #include <string>
 
-#include "gradus/core/runtime/allocator.h"
+#include "gradus/core/runtime/sanitizer.h"
 
 /// Returns whether the allocator caches freed blocks. Under a sanitizer it does not. A sanitizer's
 /// own allocator works neither in a child of a multithreaded process nor with limited memory.
-inline bool caches() {
-  gradus::release_cached_memory();
-  { gradus::Storage s(1000); }
-  const bool cached = gradus::memory_stats().cached > 0;
-  gradus::release_cached_memory();
-  return cached;
-}
+inline bool caches() { return !gradus::core::sanitized; }
 
 /// Removes the shared memory that clang's OpenMP leaves when a process is killed or calls _exit.
 /// Otherwise a later process with the same id would find it.

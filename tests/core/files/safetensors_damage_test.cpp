@@ -57,6 +57,9 @@ TEST_CASE("safetensors refuses a bad header", "[safetensors]") {
   refused(file_of("{\"x\":1e999}", ""), "a number out of range");
   refused(file_of(std::string("{}\0x", 4), ""), "a zero byte");
   refused(file_of("{\"x\":" + std::string(100000, '['), ""), "nested too deep");
+  const std::string deepest = std::string(15, '[') + std::string(15, ']');
+  refused(file_of("{\"x\":" + deepest + "}", ""), "expected a JSON object, got [[");
+  refused(file_of("{\"x\":[" + deepest + "]}", ""), "nested too deep");
   refused(file_of("{\"x\":3}", ""), "tensor \"x\": expected a JSON object, got 3");
   refused(file_of("{\"x\\n\":3}", ""), "tensor \"x\\n\": expected a JSON object");
   refused(file_of("{\"__metadata__\":3}", ""), "__metadata__: expected an object of strings");

@@ -84,10 +84,28 @@ def record(out, case, module, inputs, call=None, names=LAYER_NAMES):
     out[f"{case}.out"], out[f"{case}.dout"] = y, dy
 
 
-def record_functions(cases, draw=torch.randn_like):
-    """Records in.0, ..., out, dy = draw(out) and the inputs' grad.0, ... of each case {name: (function, inputs)}."""
+def normal(*shape):
+    return torch.randn(shape, dtype=F64)
+
+
+def positive(*shape):
+    """Numbers from 0.2 to 1.2."""
+    return torch.rand(shape, dtype=F64) + 0.2
+
+
+CASES = {}  # name: (function, inputs)
+
+
+def cases(inputs, functions):
+    """Declares a case for each function of {name: function}."""
+    for name, function in functions.items():
+        CASES[name] = (function, inputs)
+
+
+def record_cases(draw=torch.randn_like):
+    """Records in.0, ..., out, dy = draw(out) and the inputs' grad.0, ... of each declared case."""
     out = {}
-    for name, (function, given) in cases.items():
+    for name, (function, given) in CASES.items():
         inputs = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in given]
         y = function(*inputs)
         for i, x in enumerate(inputs):
@@ -101,7 +119,7 @@ def record_functions(cases, draw=torch.randn_like):
         for i, x in enumerate(inputs):
             if x.grad is not None:
                 out[f"{name}.grad.{i}"] = x.grad
-    print(len(cases), "cases")
+    print(len(CASES), "cases")
     return out
 
 

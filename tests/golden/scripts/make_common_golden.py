@@ -10,23 +10,9 @@ import math
 import torch
 import torch.nn.functional as F
 
-from golden import F64, begin, record_functions, save
+from golden import F64, begin, cases, normal, positive, record_cases, save
 
 INF, NAN = math.inf, math.nan
-CASES = {}
-
-
-def cases(inputs, functions):
-    for name, function in functions.items():
-        CASES[name] = (function, inputs)
-
-
-def normal(*shape):
-    return torch.randn(shape, dtype=F64)
-
-
-def positive(*shape):
-    return torch.rand(shape, dtype=F64) + 0.2
 
 
 # ---- reductions and orderings ----
@@ -232,7 +218,7 @@ def main():
     for declare in (declare_reductions, declare_shapes, declare_functions, declare_lengths, declare_einsums,
                     declare_positions, declare_pairs):
         declare()
-    save("common_ops", record_functions(CASES, lambda y: torch.randn_like(y).float().to(F64)))
+    save("common_ops", record_cases(lambda y: torch.randn_like(y).float().to(F64)))
 
 
 if __name__ == "__main__":

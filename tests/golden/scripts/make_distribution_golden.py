@@ -7,18 +7,7 @@ tests/nn/distributions_test.cpp holds the same cases.
 import torch
 from torch.distributions import Bernoulli, Categorical, Normal, kl_divergence
 
-from golden import F64, begin, record_functions, save
-
-CASES = {}
-
-
-def cases(inputs, functions):
-    for name, function in functions.items():
-        CASES[name] = (function, inputs)
-
-
-def normal(*shape):
-    return torch.randn(shape, dtype=F64)
+from golden import F64, begin, cases, normal, record_cases, save
 
 
 def inside(*shape):
@@ -78,7 +67,7 @@ def main():
     begin(21)
     for declare in (declare_normal, declare_categorical, declare_bernoulli):
         declare()
-    save("distributions", record_functions(CASES))
+    save("distributions", record_cases())
 
 
 if __name__ == "__main__":

@@ -9,30 +9,15 @@ import math
 import torch
 import torch.nn.functional as F
 
-from golden import begin, record_functions, save
-
-CASES = {}
+from golden import begin, cases, normal, positive, record_cases, save
 
 
 def case(*inputs):
     """Declares a case: the function's name, and the inputs it is called with."""
     def add(function):
-        CASES[function.__name__] = (function, inputs)
+        cases(inputs, {function.__name__: function})
         return function
     return add
-
-
-def cases(inputs, functions):
-    for name, function in functions.items():
-        CASES[name] = (function, inputs)
-
-
-def normal(*shape):
-    return torch.randn(shape, dtype=torch.float64)
-
-
-def positive(*shape):
-    return torch.rand(shape, dtype=torch.float64) + 0.2
 
 
 def indices(n, *shape):
@@ -205,7 +190,7 @@ def main():
     for declare in (declare_pointwise, declare_reductions, declare_indexing, declare_products, declare_losses,
                     declare_attention, declare_loss_options):
         declare()
-    save("ops", record_functions(CASES))
+    save("ops", record_cases())
 
 
 if __name__ == "__main__":
