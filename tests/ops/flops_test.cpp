@@ -36,7 +36,7 @@ std::ostream& operator<<(std::ostream& out, const Flops& flops) {
 
 }  // namespace
 
-TEST_CASE("a profile counts the FLOPs of matrix products", "[profiler]") {
+TEST_CASE("a profile counts the FLOPs of matrix products", "[profiler][fused]") {
   const Tensor a = input({3, 4}), b = input({4, 5}), fixed = ones({4, 5});
   const double product = 2 * 3 * 4 * 5;
   CHECK(flops_of([&] { return matmul(a, b); }) == Flops{product, 3 * product});
@@ -62,7 +62,7 @@ TEST_CASE("a profile counts the FLOPs of attention over the keys that a query se
   check(1 + 2 + 3 + 3 + 3, {.causal = true, .window = 3});
 }
 
-TEST_CASE("a profile counts the FLOPs of convolutions", "[profiler]") {
+TEST_CASE("a profile counts the FLOPs of convolutions", "[profiler][fused]") {
   // Each of 2 x 6 x 4 x 4 outputs takes 3 x 3 products of each of 3 channels.
   const Tensor x = input({2, 3, 6, 6}), w = input({6, 3, 3, 3}), bias = input({6});
   const double direct = 2.0 * (2 * 6 * 4 * 4) * (3 * 3 * 3);
