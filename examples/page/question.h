@@ -10,6 +10,7 @@ struct Question {
   std::string target =
       {};           ///< for a translator: the target text; empty: the model's own translation
   int64_t at = -1;  ///< for a language model: show the prediction of this token; -1: the last
+  int64_t run = 0;  ///< index of the run on a page of several
 };
 
 }  // namespace gradus

@@ -100,8 +100,12 @@ std::string RunPage::data(const std::string& cursors, size_t most) const {
 Reply RunPage::ask(const std::string& body) {
   const json values = object_of(body);
   const auto asked = std::make_shared<Asked>();
-  asked->question = {member<std::string>(values, "text", ""),
-                     member<std::string>(values, "target", ""), member<int64_t>(values, "at", -1)};
+  asked->question = {.text = member<std::string>(values, "text", ""),
+                     .target = member<std::string>(values, "target", ""),
+                     .at = member<int64_t>(values, "at", -1),
+                     .run = member<int64_t>(values, "run", 0)};
+  core::check(asked->question.run >= 0 && asked->question.run < std::ssize(views_),
+              "\"run\": expected a number below ", views_.size());
   std::unique_lock lock(mutex_);
   if (asked_.size() >= most_questions) return refused(503, "too many questions: ask again later");
   asked_.push_back(asked);

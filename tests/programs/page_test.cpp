@@ -296,7 +296,15 @@ TEST_CASE("view_run serves finished runs", "[page]") {
   CHECK(later["runs"][0]["events"].empty());
   CHECK(rows(later["runs"][1]) == 30);
   CHECK(status_of(post(port, "/do", R"({"do":"pause"})")) == 403);
-  CHECK(Json::parse(body_of(post(port, "/ask", R"({"text":"line"})")))["kind"] == "text");
+  const std::string first = body_of(post(port, "/ask", R"({"text":"line"})"));
+  CHECK(Json::parse(first)["kind"] == "text");
+  CHECK(body_of(post(port, "/ask", R"({"text":"line","run":0})")) == first);
+  const std::string second = body_of(post(port, "/ask", R"({"text":"line","run":1})"));
+  CHECK(Json::parse(second)["kind"] == "text");
+  CHECK(second != first);  // ten steps later
+  for (const char* wrong : {"2", "-1", "0.5", "\"b\""})
+    CHECK(status_of(post(port, "/ask", std::string(R"({"text":"line","run":)") + wrong + "}")) ==
+          400);
   // The folder vanishes: what was read stays, and a line says so.
   std::filesystem::remove_all(bench / "a");
   Json gone;
