@@ -32,6 +32,16 @@ void expect(const std::vector<double>& found, const std::vector<double>& expecte
   }
 }
 
+/// Counts the tokens that it reads.
+struct CountingDecoder : models::GPTDecoder {
+  using GPTDecoder::GPTDecoder;
+  Tensor next_logits(const Tensor& ids) override {
+    read += ids.numel();
+    return GPTDecoder::next_logits(ids);
+  }
+  int64_t read = 0;
+};
+
 /// The pieces that a StopText returns, separated by |, then what it holds back.
 std::string split(std::vector<std::string> stops, const std::vector<std::string>& pieces) {
   StopText text(std::move(stops));
@@ -147,23 +157,27 @@ TEST_CASE("text ends before the first stop string", "[decoding]") {
 TEST_CASE("a prompt that continues what the decoder holds is read from there", "[decoding]") {
   manual_seed(4);
   const models::GPT model({.vocab = 9, .context = 12, .layers = 1, .heads = 1, .dim = 8});
-  auto decoder = model.decoder();
+  CountingDecoder decoder(model, 1);
   std::vector<int64_t> held;
   auto more = [&](const std::vector<int64_t>& prompt, int64_t tokens) {
     models::GenerateOptions options{.tokens = tokens, .seed = 1};
     const auto expected = models::generate(model, prompt, options);
     options.held = &held;
+    decoder.read = 0;
     CHECK(models::generate(decoder, prompt, options) == expected);
     return expected;
   };
   std::vector<int64_t> text{1, 2, 3};
   for (const int64_t id : more(text, 2)) text.push_back(id);
   CHECK(held == std::vector<int64_t>(text.begin(), text.begin() + 4));  // the last is not read
+  CHECK(decoder.read == 4);
   text.push_back(7);
   more(text, 1);
+  CHECK(decoder.read == 2);
   CHECK(held == text);  // the new token is not read
   CHECK(decoder.room() == 6);
   more(text, 2);  // the same prompt again: nothing is left to read, so all of it is
+  CHECK(decoder.read == 7);
   CHECK(held.size() == 7);
   more({5, 5}, 3);  // another text
   CHECK(held.size() == 4);
