@@ -16,10 +16,8 @@ class Chunks {
 
   /// Appends an array of n elements.
   void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }
-  int64_t count() const {
-    return ends_.empty() ? 0 : ends_.back();
-  }  ///< number of chunks in all
-     ///< arrays
+  /// Returns the number of chunks of all arrays.
+  int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
   /// Returns the index of the array to which the chunk belongs, and the index in this array of the
   /// chunk's first element.
   std::pair<size_t, int64_t> operator[](int64_t chunk) const {

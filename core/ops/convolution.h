@@ -35,9 +35,9 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
 
 struct ConvTranspose2dOptions {
-  Size2d stride = 1;          ///< distance in y between the filters of neighbouring pixels
+  Size2d stride = 1;          ///< distance in the result between the filters of neighbouring pixels
   Size2d padding = 0;         ///< pixels that are cut off on each side of the result
-  Size2d output_padding = 0;  ///< pixels that the result has more at its bottom and right
+  Size2d output_padding = 0;  ///< extra rows and columns at the bottom and right of the result
   int64_t groups = 1;         ///< number of channel groups, each with its own filters
   Size2d dilation = 1;        ///< distance between a filter's elements in the result
 };

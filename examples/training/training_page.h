@@ -40,10 +40,8 @@ class TrainingPage {
 
   RunView& view() { return view_; }
   const RateByHand& rates() const { return rates_; }  ///< the user's changes of the learning rate
-  void set_rates(RateByHand rates) {
-    rates_ = std::move(rates);
-  }  ///< restores the changes of a
-     ///< resumed run
+  /// Restores the changes of a resumed run.
+  void set_rates(RateByHand rates) { rates_ = std::move(rates); }
 
  private:
   std::string probe(const Question& question) const;

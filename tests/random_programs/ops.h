@@ -52,7 +52,7 @@ class Picker {
 
  private:
   bool pick(const std::function<bool(const Tensor&)>& fits);
-  bool has_long_axis() const;  ///< whether an argument has one: then no new axis is long
+  bool has_long_axis() const;  ///< whether an argument has one; if so, new axes are short
   void leaf(Leaf leaf);
   Reals draw(const Shape& shape, Domain domain);
   Program& program_;

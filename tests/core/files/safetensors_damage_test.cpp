@@ -42,6 +42,8 @@ TEST_CASE("safetensors refuses a file that is shorter than it says", "[safetenso
   refused("", "expected at least 8 bytes, got 0");
   refused("1234567", "expected at least 8 bytes, got 7");
   refused(std::string("\x01\xe1\xf5\x05\0\0\0\0", 8), "header of 100000001 bytes is longer");
+  refused(std::string("\0\xe1\xf5\x05\0\0\0\0", 8),
+          "a header of 100000000 bytes, but only 0 follow");
   refused(std::string(8, '\xff') + eight, "header of 18446744073709551615 bytes is longer");
   refused(std::string("\x09\0\0\0\0\0\0\0", 8) + "{}      ",
           "expected a header of 9 bytes, but only 8 follow");
