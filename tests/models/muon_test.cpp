@@ -3,9 +3,9 @@
 #include "gradus/optim/muon.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
-#include "gradus/models/gpt.h"
-#include "gradus/models/vit.h"
+#include "gradus/models/models.h"
 #include "gradus/nn/nn.h"
 #include "tests/golden/golden.h"
 
@@ -48,6 +48,50 @@ TEST_CASE("hidden_matrices: blocks, not embeddings, heads, norms or biases", "[o
   const nn::Conv2d inner(2, 4, 3), first(1, 4, 3, {.hidden = false});
   CHECK(names_of(inner) == std::vector<std::string>{"weight"});
   CHECK(first.hidden_matrices().empty());
+}
+
+namespace {
+/// The names of the parameters of rank >= 2 that are no hidden matrices.
+std::string left_to_adamw(const nn::Module& module) {
+  std::set<const TensorImpl*> hidden;
+  for (const auto& [param, rows] : module.hidden_matrices()) hidden.insert(&param.impl());
+  std::string names;
+  for (const auto& [name, p] : module.named_parameters())
+    if (p.rank() >= 2 && !hidden.contains(&p.impl())) names += name + ' ';
+  return names;
+}
+}  // namespace
+
+TEST_CASE("hidden_matrices: each model's embeddings, first convolutions and outputs are none",
+          "[optim][muon]") {
+  const models::ViTConfig images{
+      .image = 8, .patch = 4, .classes = 0, .layers = 1, .heads = 2, .dim = 8};
+  const models::BertConfig text{.vocab = 9, .context = 8, .layers = 1, .heads = 2, .dim = 8};
+  const std::string translator = "source_embedding.weight target_embedding.weight ";
+  CHECK(left_to_adamw(models::Transformer({.source_vocab = 9,
+                                           .target_vocab = 8,
+                                           .layers = 1,
+                                           .heads = 2,
+                                           .dim = 8,
+                                           .tie = false})) == translator + "head.weight ");
+  CHECK(left_to_adamw(models::RNNTranslator({.source_vocab = 9, .target_vocab = 8, .dim = 4})) ==
+        translator + "attention.v head.weight ");
+  CHECK(left_to_adamw(models::Bert(text)) ==
+        "words.weight positions.weight segments.weight next.weight ");
+  CHECK(left_to_adamw(models::BertClassifier({.bert = text, .classes = 3})) ==
+        "bert.words.weight bert.positions.weight bert.segments.weight bert.next.weight "
+        "head.weight ");
+  const std::string encoder = "encoder.patch.weight encoder.class_token encoder.positions ";
+  CHECK(left_to_adamw(models::MAE({.encoder = images})) ==
+        encoder + "mask_token decoder_positions decoder_head.weight ");
+  CHECK(left_to_adamw(models::SimCLR<models::ViT>({.encoder = images})) ==
+        encoder + "head.out.weight ");
+  CHECK(left_to_adamw(models::CLIP({.image = images, .vocab = 9})) ==
+        "image.patch.weight image.class_token image.positions text.tokens.weight text.positions "
+        "image_projection.weight text_projection.weight ");
+  CHECK(left_to_adamw(models::Captioner({.vocab = 9})) ==
+        "convolutions.0.weight words.weight attention.v head.weight ");
+  CHECK(left_to_adamw(models::CNNAttention({.image = 8})) == "conv1.weight head.weight ");
 }
 
 TEST_CASE("muon_and_adamw trains every parameter of a module once", "[optim][muon]") {
