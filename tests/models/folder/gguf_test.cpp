@@ -265,7 +265,8 @@ TEST_CASE("tokenizers of Llama's family survive GGUF", "[gguf]") {
   save_gguf(folder / "x.gguf", GPT(c), tokenizer.get());
   const auto read = load_gguf(folder / "x.gguf").tokenizer;
   CHECK(read->begin_ids() == tokenizer->begin_ids());
-  for (const std::string one : {"it's 1234 e\xcc\x81\n\n  x", "Hello  world!\t", "\xff"})
+  for (const std::string one :
+       {"it's 1234 e\xcc\x81\n\n  x", "Hello  world!\t", "\xff", "a<think>b"})
     CHECK(read->encode(one) == tokenizer->encode(one));
 }
 
