@@ -119,6 +119,8 @@ TEST_CASE("Hugging Face BPE: saved and loaded unchanged", "[tokenizer]") {
     for (const json& one : cases)
       CHECK(again->encode_with_special(one["text"]) == one[form][0].get<std::vector<int64_t>>());
   }
+  // Characters are written as they are, as Hugging Face does, not as \u2581.
+  CHECK_THAT(models::load_tokenizer(file_of("llama2"))->to_json(), Contains("\"\xe2\x96\x81t"));
 }
 
 TEST_CASE("Hugging Face BPE: another form is refused by its entry", "[tokenizer]") {
