@@ -139,9 +139,9 @@ std::vector<OpRow> margin_rows() {
                     })});
   }
   rows[0].bad = {{[] {
-                    hinge_loss(ones({3}), tensor({1, -1, 0}));
+                    hinge_loss(ones({3}), tensor({0.5, -1, 1}));
                   },
-                  "hinge_loss: expected targets -1 or 1, got 0 at position 2"},
+                  "hinge_loss: expected targets -1 or 1, got 0.5 at position 0"},
                  {[] { hinge_loss(ones({3}), ones({2})); },
                   "hinge_loss: expected targets of float32 (3,), got float32 (2,)"}};
   rows[1].bad = {

@@ -195,6 +195,10 @@ TEST_CASE("Muon refuses what is no matrix, and gradients that are not finite", "
     CHECK(golden::same(other.detach(), ones({2, 2})));  // nothing has changed
     CHECK(muon.state_dict()[0].second.to_vector<int64_t>() == std::vector<int64_t>{0, 0});
   }
+  matrix.set_grad({});  // a parameter without a gradient stays as it is
+  muon.step();
+  CHECK(muon.state_dict()[0].second.to_vector<int64_t>() == std::vector<int64_t>{1, 0});
+  CHECK(golden::same(matrix.detach(), ones({4, 3})));
 }
 
 // ---- several optimisers as one ----

@@ -262,6 +262,7 @@ TEST_CASE("a profile's table has one line per op, the most expensive first, and 
   }
   {
     ProfileScope backward("middle", true);
+    ProfileScope::count(3e9, 0);
     wait(2);
   }
   const std::vector<std::string> lines = lines_of(profile.table());
@@ -293,6 +294,9 @@ TEST_CASE("a profile's table has one line per op, the most expensive first, and 
   CHECK(total[1] == "3");
   CHECK(std::stod(total[2]) == Approx(forward_ms).margin(0.003));
   CHECK(std::stod(total[3]) == Approx(backward_ms).margin(0.003));
+  const double total_ms = std::stod(total[2]) + std::stod(total[3]);
+  CHECK(std::stod(total[4]) == Approx(3e3 / total_ms).epsilon(0.01).margin(0.06));  // GFLOP/s
+  CHECK(std::stod(total[5]) == Approx(2e3 / total_ms).epsilon(0.01).margin(0.06));  // GB/s
   CHECK(total[6] == "100.0%");
   CHECK(shares == Approx(100).margin(0.2));
 }

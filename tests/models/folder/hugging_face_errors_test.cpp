@@ -53,6 +53,7 @@ TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[
   refused("gpt2", {{"resid_pdrop", 1}}, "resid_pdrop: expected a number from 0 to 0.999999, got 1");
   refused("bert", {{"position_embedding_type", "relative_key"}}, "expected \"absolute\"");
   refused("bert", {{"is_decoder", true}}, "is_decoder: expected false, got true");
+  refused("bert", {{"tie_word_embeddings", false}}, "tie_word_embeddings: expected true");
   refused("bert", {{"pruned_heads", {{"1", {0}}}}}, "pruned_heads: expected {}");
   refused("vit", {{"problem_type", "multi_label_classification"}},
           R"(problem_type: expected "single_label_classification", got "multi_label)");
