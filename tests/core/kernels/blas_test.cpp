@@ -214,4 +214,9 @@ TEST_CASE("describe names the BLAS and its kernels", "[blas]") {
   const std::string text = blas::describe();
   CAPTURE(text);
   CHECK(text.find("BLAS") != std::string::npos);
+  // "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: the widest for this CPU; OpenBLAS had taken Prescott"
+  const size_t had = text.find("OpenBLAS had taken ");
+  if (had == std::string::npos) return;
+  const std::string before = text.substr(text.rfind(' ') + 1);
+  CHECK(text.find("kernels " + before + ':') == std::string::npos);
 }

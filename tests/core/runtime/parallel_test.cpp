@@ -2,6 +2,8 @@
 
 #include "gradus/core/runtime/parallel.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -23,6 +25,8 @@ using namespace gradus;
 using namespace gradus::core;
 
 namespace {
+
+const int initial_threads = num_threads();
 
 struct Threads {
   explicit Threads(int n) : before(num_threads()) { set_num_threads(n); }
@@ -46,6 +50,10 @@ std::vector<std::string> words_of(const std::string& line) {
 }
 
 }  // namespace
+
+TEST_CASE("the number of threads is OpenMP's until it is set", "[threads]") {
+  CHECK(initial_threads == std::min(omp_get_max_threads(), 1024));
+}
 
 TEST_CASE("parallel_for visits each element once, in fixed chunks", "[parallel]") {
   for (int threads : {1, 2, 5}) {

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "gradus/core/files/file.h"
+#include "gradus/models/bert.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/folder/model_folder.h"
 #include "gradus/models/gpt.h"
 #include "tests/support/temporary_folder.h"
@@ -36,4 +38,16 @@ TEST_CASE("text.json: what it must hold", "[hugging_face]") {
   CHECK(refused(R"({"eos_token_id": [1, "b"]})") ==
         R"(eos_token_id: expected a token's id or an array of them, got [1,"b"])");
   CHECK(refused(R"({"pad_token": 7})") == "pad_token: expected a string, got 7");
+}
+
+TEST_CASE("a classifier's folder with Hugging Face's default labels has no names of classes",
+          "[hugging_face]") {
+  const TemporaryFolder folder;
+  const models::BertClassifier classifier(
+      {.bert = {.vocab = 7, .layers = 1, .heads = 1, .dim = 4}, .classes = 2});
+  models::save_hugging_face(folder / "", classifier);  // LABEL_0, LABEL_1
+  CHECK(models::load_text_info(folder / "") == models::TextInfo());
+  const models::TextInfo named{.class_names = {"LABEL_0", "b"}};
+  models::save_hugging_face(folder / "", classifier, {.text = &named});
+  CHECK(models::load_text_info(folder / "") == named);
 }
