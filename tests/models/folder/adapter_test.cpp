@@ -91,6 +91,11 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
         Case{"\"LORA\"", "\"IA3\"", "peft_type: expected"},
         Case{"\"none\"", "\"all\"", "bias: expected"},
         Case{"\"bias\"", "\"use_dora\": true, \"bias\"", "use_dora: expected false"},
+        Case{"\"bias\"", "\"use_rslora\": true, \"bias\"", "use_rslora: expected false"},
+        Case{"\"bias\"", "\"lora_bias\": true, \"bias\"", "lora_bias: expected false"},
+        Case{"\"bias\"", "\"modules_to_save\": [\"x\"], \"bias\"",
+             "modules_to_save: expected null"},
+        Case{"\"bias\"", "\"layers_to_transform\": 1, \"bias\"", "layers_to_transform: expected"},
         Case{"16.0", "\"16\"", "lora_alpha: expected a number"},
         Case{"\"rank_pattern\": {}", "\"rank_pattern\": 3",
              "rank_pattern: expected an object, got 3"},
@@ -110,6 +115,13 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
     CHECK(other.wte.weight.requires_grad());
     models::save_adapter(dir / "", model);
   }
+  replace(
+      config, "\"bias\"",
+      "\"use_dora\": false, \"use_rslora\": false, \"lora_bias\": false, \"modules_to_save\": null,"
+      "\"layers_to_transform\": null, \"bias\"");
+  models::GPT plain = make_model();
+  models::load_adapter(dir / "", plain);
+  CHECK(nn::lora_updates(plain).size() == nn::lora_updates(model).size());
   models::GPT shallow({.vocab = 11, .context = 8, .layers = 1, .heads = 2, .dim = 8});
   CHECK_THROWS_WITH(models::load_adapter(dir / "", shallow),
                     Contains("the model has no layer \"transformer.h.1.attn.c_proj\""));

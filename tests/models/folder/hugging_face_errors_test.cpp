@@ -43,6 +43,9 @@ TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[
   refused("gpt2", {{"scale_attn_by_inverse_layer_idx", true}},
           "scale_attn_by_inverse_layer_idx: expected false, got true");
   refused("gpt2", {{"scale_attn_weights", false}}, "scale_attn_weights: expected true");
+  for (const char* name : {"gpt2", "bert"})
+    for (const std::string key : {"add_cross_attention", "is_encoder_decoder"})
+      refused(name, {{key, true}}, key + ": expected false, got true");
   refused("gpt2", {{"activation_function", "relu6"}}, "activation_function: expected one of");
   refused("gpt2", {{"num_hidden_layers", 3}},
           "n_layer is 2, num_hidden_layers is 3: expected equal values, since they mean the same");
@@ -58,6 +61,7 @@ TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[
   refused("vit", {{"problem_type", "multi_label_classification"}},
           R"(problem_type: expected "single_label_classification", got "multi_label)");
   refused("vit", {{"hidden_act", "relu"}}, "hidden_act: expected \"gelu\", got \"relu\"");
+  refused("vit", {{"qkv_bias", false}}, "qkv_bias: expected true, got false");
   refused("vit", {{"id2label", {{"0", "a"}, {"2", "b"}}}},
           "id2label: expected a name for each number from 0 to 1, but there is none for 1");
   refused("vit", {{"id2label", 3}}, "id2label: expected an object");
@@ -66,6 +70,23 @@ TEST_CASE("Hugging Face: a configuration of an unsupported model is refused", "[
   refused("gpt2", {{"n_embd", 1000000}}, "exceeds the");
   refused("bert", {{"vocab_size", 1000000000}}, "exceeds the");
   refused("vit", {{"image_size", 99999}}, "exceeds the");
+}
+
+TEST_CASE("Hugging Face: a configuration may say what is the only supported value",
+          "[hugging_face]") {
+  const json none{{"add_cross_attention", false}, {"is_encoder_decoder", false}};
+  const Copy gpt("gpt2"), bert("bert"), vit("vit");
+  gpt.change_config(none);
+  gpt.change_config({{"scale_attn_weights", true}, {"scale_attn_by_inverse_layer_idx", false}});
+  CHECK_NOTHROW(models::load_model<models::GPT>(gpt.dir));
+  bert.change_config(none);
+  bert.change_config({{"position_embedding_type", "absolute"},
+                      {"is_decoder", false},
+                      {"tie_word_embeddings", true},
+                      {"pruned_heads", json::object()}});
+  CHECK_NOTHROW(models::load_model<models::Bert>(bert.dir));
+  vit.change_config({{"hidden_act", "gelu"}, {"qkv_bias", true}});
+  CHECK_NOTHROW(models::load_model<models::ViT>(vit.dir));
 }
 
 TEST_CASE("Hugging Face: a configuration may have irrelevant, missing and renamed keys",

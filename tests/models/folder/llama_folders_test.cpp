@@ -263,6 +263,8 @@ TEST_CASE("Llama's family: what changes the maths and is not supported is refuse
   CHECK_THAT(refused("llama2", {{"head_dim", 5}}), Contains("heads of even size, got 5"));
   CHECK_THAT(refused("llama2", {{"head_dim", 1000000}}), Contains("exceeds the"));
   CHECK_THAT(refused("llama2", {{"num_key_value_heads", 3}}), Contains("kv_heads must divide"));
+  CHECK(refused("llama2", {{"attention_bias", false}, {"mlp_bias", false}}) == "accepted");
+  CHECK(refused("qwen3", {{"attention_bias", false}}) == "accepted");
   // An entry whose name looks like one of ours for an object's is not read.
   CHECK(refused("llama2", {{"rope_scaling.factor", 8}}) == "accepted");
 }
