@@ -227,6 +227,7 @@ TEST_CASE("the profiler counts the outermost op", "[profiler]") {
   REQUIRE(rows.size() == 3);
   CHECK(rows[0].op == "after");
   CHECK(rows[2].op == "softmax");
+  CHECK(rows[2].flops == 0);
   const ProfileRow& linear = rows[1];
   CHECK(linear.op == "linear");
   CHECK(linear.calls == 1);
