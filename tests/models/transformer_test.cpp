@@ -133,6 +133,26 @@ TEST_CASE("Transformer: dropout draws for the source, then for the target, on an
   CHECK(difference(model(source, {}, target), y) == 0);
 }
 
+TEST_CASE("Transformer: initial weights follow Xavier's bound, embeddings a normal distribution",
+          "[transformer]") {
+  manual_seed(1);
+  const models::Transformer model(
+      {.source_vocab = 500, .target_vocab = 400, .layers = 1, .heads = 2, .dim = 64});
+  const auto largest = [](const Tensor& x) { return max(abs(x.detach())).item(); };
+  for (const auto& [name, p] : model.named_parameters()) {
+    CAPTURE(name);
+    if (name.ends_with("embedding.weight")) {
+      CHECK(std_dev(p.detach()).item() == Approx(1 / std::sqrt(64.0)).epsilon(0.02));
+    } else if (p.rank() == 2) {
+      const double bound = std::sqrt(6.0 / static_cast<double>(p.size(0) + p.size(1)));
+      CHECK(largest(p) <= bound);
+      CHECK(largest(p) > 0.98 * bound);
+    } else if (name.ends_with(".bias")) {
+      CHECK(largest(p) == 0);
+    }
+  }
+}
+
 TEST_CASE("Transformer: a saved model loads unchanged, and bad arguments throw", "[transformer]") {
   manual_seed(5);
   for (const auto& [tie, shared] : {std::pair{true, false}, std::pair{false, false}}) {

@@ -318,6 +318,7 @@ TEST_CASE("feed-forward layers: gates and hidden dropout", "[nn]") {
   CHECK(nn::SwiGLU(10).proj.weight.size(1) == 32);  // 26.7, rounded up to a multiple of 8
   CHECK_THROWS_WITH(nn::SwiGLU(0), Contains("MLP: expected sizes > 0"));
   CHECK_THROWS_WITH(nn::SwiGLU(-5), Contains("MLP: expected sizes > 0"));
+  CHECK(nn::RMSNorm(3).parameters().size() == 1);  // no bias
   CHECK_THROWS_WITH(nn::RMSNorm(0), Contains("RMSNorm"));
   CHECK_THROWS_WITH(nn::RMSNorm(4, -1), Contains("RMSNorm: expected eps >= 0"));
   for (const int64_t dim : {INT64_MAX, INT64_MIN}) {  // 8/3 of dim overflows

@@ -194,6 +194,8 @@ TEST_CASE("a GPT written as GGUF and read again computes the same", "[gguf]") {
   CHECK(now.dropout == c.dropout);
   CHECK(now.rotary == c.rotary);
   CHECK(now.hidden > 0);
+  CHECK(now.kv_heads == c.kv_heads);
+  CHECK(now.head_dim == c.head_dim);
 
   // Smaller types: the largest difference is what each type's rounding explains.
   for (const auto& [type, most] :
