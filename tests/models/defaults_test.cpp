@@ -1,0 +1,126 @@
+// What a model is without further options: its configuration and its initial weights.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "gradus/core/ops/ops.h"
+#include "gradus/models/models.h"
+#include "gradus/nn/nn.h"
+
+using namespace gradus;
+
+namespace {
+
+/// The default configuration as JSON, without quotes and braces.
+template <class Model>
+std::string defaults_of() {
+  typename Model::Config config;
+  std::string text = Model::fields(config).to_json();
+  std::erase_if(text, [](char c) { return c == '"' || c == '{' || c == '}'; });
+  return text;
+}
+
+double largest(const Tensor& x) { return max(abs(x.detach())).item(); }
+double deviation(const Tensor& x) { return std_dev(x.detach().flatten()).item(); }
+
+/// Checks that x is uniform in [-bound, bound].
+void check_uniform(const Tensor& x, double bound) {
+  CHECK(largest(x) <= bound);
+  CHECK(largest(x) > 0.9 * bound);
+  CHECK(deviation(x) == Approx(bound / std::sqrt(3.0)).epsilon(0.1));
+}
+
+/// Checks that x is normal with this standard deviation.
+void check_normal(const Tensor& x, double expected) {
+  CHECK(deviation(x) == Approx(expected).epsilon(0.1));
+  CHECK(largest(x) > 2.5 * expected);
+}
+
+}  // namespace
+
+// Folders and programs of earlier versions rely on these.
+TEST_CASE("default configurations of models", "[models]") {
+  CHECK(defaults_of<models::GPT>() ==
+        "vocab:0,context:64,layers:4,heads:4,dim:128,dropout:0.0,bias:false,tie:true,activation:"
+        "gelu,gated:false,hidden:0,kv_heads:0,head_dim:0,qkv_bias:false,positions:learned,rotary_"
+        "theta:10000.0,rotary_factor:1.0,rotary_low_turns:1.0,rotary_high_turns:4.0,rotary_trained_"
+        "context:8192,norm:layer,norm_eps:1e-05,window:0,qk_norm:false,zero_init:false,value_"
+        "shortcut:false,embedding_shortcut:false,logit_cap:0.0,bigram:false,token_shift:false");
+  CHECK(defaults_of<models::Bert>() ==
+        "vocab:0,context:128,segments:2,layers:4,heads:4,dim:128,hidden:0,dropout:0.1,activation:"
+        "gelu,norm_eps:1e-12");
+  CHECK(defaults_of<models::BertClassifier>() ==
+        "vocab:0,context:128,segments:2,layers:4,heads:4,dim:128,hidden:0,dropout:0.1,activation:"
+        "gelu,norm_eps:1e-12,classes:2,tokens:false");
+  CHECK(defaults_of<models::Transformer>() ==
+        "source_vocab:0,target_vocab:0,context:128,layers:3,heads:4,dim:128,hidden:0,dropout:0.1,"
+        "activation:relu,pre_norm:false,tie:true,shared_vocab:false");
+  CHECK(defaults_of<models::RNNTranslator>() ==
+        "source_vocab:0,target_vocab:0,context:128,layers:1,dim:64,hidden:128,dropout:0.1,cell:gru,"
+        "score:additive");
+  CHECK(defaults_of<models::ViT>() ==
+        "image:32,channels:3,patch:4,classes:10,layers:4,heads:4,dim:64,hidden:0,dropout:0.0,"
+        "pooling:token,norm_eps:1e-05");
+  CHECK(defaults_of<models::MAE>() ==
+        "image:32,channels:3,patch:4,classes:0,layers:4,heads:4,dim:64,hidden:0,dropout:0.0,"
+        "pooling:token,norm_eps:1e-05,decoder_layers:2,decoder_heads:4,decoder_dim:32,mask_ratio:0."
+        "75,normalise:true");
+  CHECK(defaults_of<models::CLIP>() ==
+        "image:32,channels:3,patch:4,classes:0,layers:4,heads:4,dim:64,hidden:0,dropout:0.0,"
+        "pooling:token,norm_eps:1e-05,vocab:0,context:16,text_layers:2,text_heads:4,text_dim:64,"
+        "causal:true,text_pooling:token,shared:64");
+  CHECK(defaults_of<models::Captioner>() ==
+        "vocab:0,context:16,image:32,channels:3,filters:32,convolutions:3,dim:64,hidden:128,"
+        "dropout:0.0,cell:lstm,coverage:0.0");
+  CHECK(defaults_of<models::CNNAttention>() ==
+        "image:32,channels:3,classes:10,filters:32,attention:true");
+  CHECK(defaults_of<models::SimCLR<models::ViT>>() ==
+        "image:32,channels:3,patch:4,classes:0,layers:4,heads:4,dim:64,hidden:0,dropout:0.0,"
+        "pooling:token,norm_eps:1e-05,projection_hidden:128,projection:64,temperature:0.5");
+}
+
+TEST_CASE("layers start with PyTorch's initial weights", "[nn]") {
+  manual_seed(1);
+  const nn::Linear linear(64, 100);
+  check_uniform(linear.weight, 1 / std::sqrt(64.0));
+  check_uniform(linear.bias, 1 / std::sqrt(64.0));
+  const nn::Conv2d conv(6, 80, 5);
+  check_uniform(conv.weight, 1 / std::sqrt(6.0 * 25));
+  check_uniform(conv.bias, 1 / std::sqrt(6.0 * 25));
+  const nn::Conv1d line(6, 80, 5);
+  check_uniform(line.weight, 1 / std::sqrt(6.0 * 5));
+  check_uniform(line.bias, 1 / std::sqrt(6.0 * 5));
+  const nn::ConvTranspose2d transposed(6, 80, 5);  // PyTorch's fan counts the outputs here
+  check_uniform(transposed.weight, 1 / std::sqrt(80.0 * 25));
+  check_uniform(transposed.bias, 1 / std::sqrt(80.0 * 25));
+  check_normal(nn::Embedding(100, 50).weight, 1);
+  check_normal(nn::LearnedPositions(100, 50).weight, 1);
+  const nn::LSTM lstm(7, 49);
+  for (const Tensor& p : lstm.parameters()) check_uniform(p, 1 / 7.0);
+  const nn::GRUCell cell(7, 49);
+  for (const Tensor& p : cell.parameters()) check_uniform(p, 1 / 7.0);
+  const nn::LayerNorm norm(3);
+  CHECK(norm.weight.to_vector<float>() == std::vector<float>{1, 1, 1});
+  CHECK(norm.bias.to_vector<float>() == std::vector<float>{0, 0, 0});
+}
+
+TEST_CASE("models start with the initial weights of their papers", "[models]") {
+  manual_seed(1);
+  const models::Bert bert({.vocab = 200, .layers = 1, .heads = 2, .dim = 64});
+  for (const auto& [name, p] : bert.named_parameters()) {
+    CAPTURE(name);
+    if (p.rank() >= 2 && p.numel() > 200) check_normal(p, 0.02);
+    if (name.ends_with("bias")) CHECK(largest(p) == 0);
+  }
+  const models::CLIP clip({.vocab = 200});
+  check_normal(clip.text.tokens.weight, 0.02);
+  check_uniform(clip.image.blocks[0].mlp.fc.weight, std::sqrt(6.0 / (64 + 256)));
+  CHECK(clip.logit_scale.item() == Approx(std::log(1 / 0.07)));
+  const models::MAE mae({.encoder = {.classes = 0}});
+  check_uniform(mae.encoder.blocks[0].mlp.fc.weight, std::sqrt(6.0 / (64 + 256)));
+  const models::Captioner captioner({.vocab = 9});
+  check_normal(captioner.convolutions[1].weight, std::sqrt(2 / (32 * 9.0)));
+  CHECK(largest(captioner.convolutions[1].bias) == 0);
+  const models::CNNAttention cnn({});
+  check_normal(cnn.conv2.weight, std::sqrt(2 / (32 * 9.0)));
+}
