@@ -63,7 +63,6 @@ int run(int argc, char** argv) {
   if (!flags.parse(argc, argv)) return 0;
   core::check(!folders.empty(), "expected the folder of a run (see --help)");
   std::vector<std::unique_ptr<RunView>> views;
-  std::vector<RunPage::Probe> probes;
   std::vector<RunView*> pointers;
   for (const std::string& folder : folders) {
     core::check(std::filesystem::exists(folder + "/steps.csv"), folder,
@@ -71,10 +70,12 @@ int run(int argc, char** argv) {
     views.push_back(std::make_unique<RunView>(folder));
     views.back()->refresh();
     pointers.push_back(views.back().get());
-    probes.push_back(probe_for(folder));
   }
+  std::vector<RunPage::Probe> probes(folders.size());
   const RunPage::Probe probe = [&](const Question& question) {
-    return probes[static_cast<size_t>(question.run)](question);
+    const auto i = static_cast<size_t>(question.run);
+    if (!probes[i]) probes[i] = probe_for(folders[i]);  // a model is loaded when it is first asked
+    return probes[i](question);
   };
   const std::string title =
       folders.size() == 1 ? folders[0] : std::to_string(folders.size()) + " runs";
