@@ -128,6 +128,33 @@ TEST_CASE("translators: alignments are computed without dropout, also in trainin
   check(RNNTranslator({.source_vocab = 9, .target_vocab = 9, .hidden = 8, .dropout = 0.5}));
 }
 
+TEST_CASE("translators: where a recurrent translator drops out", "[translator]") {
+  manual_seed(1);
+  const RNNTranslator model(
+      {.source_vocab = 9, .target_vocab = 9, .layers = 2, .dim = 6, .hidden = 8, .dropout = 0.5});
+  const Tensor source = randint(0, 9, {2, 6}), target = randint(0, 9, {2, 5});
+  manual_seed(2);
+  const Tensor y = model(source, {}, target);
+  // Embeddings, between layers but not after the last, and before the output.
+  manual_seed(2);
+  const auto& drop = model.dropout;
+  const auto [annotations, last] = model.encoder(drop(model.source_embedding(source)));
+  const Tensor first =
+      tanh(model.bridge(cat({last.h[last.h.size(0) - 2], last.h[last.h.size(0) - 1]}, -1)));
+  Tensor low = first.slice(1, 0, 8), high = first.slice(1, 8, 16);
+  const Tensor embedded = drop(model.target_embedding(target));
+  std::vector<Tensor> outputs;
+  for (const Tensor& word : unbind(embedded, 1)) {
+    const Tensor context =
+        model.attention(high.unsqueeze(1), annotations, annotations).output.squeeze(1);
+    low = model.cells[0](cat({word, context}, -1), {low, {}}).h;
+    high = model.cells[1](drop(low), {high, {}}).h;
+    outputs.push_back(cat({high, context, word}, -1));
+  }
+  const Tensor expected = model.head(drop(tanh(model.readout(stack(outputs, 1)))));
+  CHECK(difference(y, expected) < 1e-6);
+}
+
 TEST_CASE("translators: a recurrent translator has the requested cells", "[translator]") {
   for (const Recurrence cell :
        {Recurrence::rnn_tanh, Recurrence::rnn_relu, Recurrence::lstm, Recurrence::gru}) {
