@@ -39,6 +39,27 @@ void for_cells(Check check) {
 Tensor ints(const std::vector<int64_t>& n) { return from_data(n, {std::ssize(n)}); }
 }  // namespace
 
+TEST_CASE("captioner: dropout applies to embedded words and before the output", "[captioner]") {
+  manual_seed(1);
+  models::CaptionerConfig config = small(Recurrence::gru);
+  config.dropout = 0.5;
+  const Captioner model(config);
+  const Tensor images = randn({2, 2, 6, 6}), ids = randint(0, 9, {2, 4});
+  manual_seed(2);
+  const Tensor y = model(images, ids);
+  manual_seed(2);
+  const Tensor a = model.annotations(images), embedded = model.dropout(model.words(ids));
+  Tensor h = tanh(model.first(mean(a, 1)));
+  std::vector<Tensor> outputs;
+  for (const Tensor& word : unbind(embedded, 1)) {
+    const Tensor seen = model.attention(h.unsqueeze(1), a, a).output.squeeze(1);
+    const Tensor z = sigmoid(model.gate(h)) * seen;
+    h = model.cell(cat({word, z}, -1), {h, {}}).h;
+    outputs.push_back(model.readout(cat({h, z}, -1)));
+  }
+  CHECK(difference(y, model.head(model.dropout(embedded + stack(outputs, 1)))) < 1e-5);
+}
+
 TEST_CASE("captioner: PyTorch's loss and gradients", "[captioner][golden]") {
   const golden::File file("vision_models");
   for (const bool lstm : {true, false}) {

@@ -23,6 +23,30 @@ TEST_CASE("ViT trains like PyTorch's: 20 losses and the first gradients", "[vit]
       });
 }
 
+TEST_CASE("ViT: dropout applies to the class token and patches, and in the blocks", "[vit]") {
+  manual_seed(1);
+  const models::ViT model({.image = 8,
+                           .patch = 4,
+                           .classes = 3,
+                           .layers = 2,
+                           .heads = 2,
+                           .dim = 8,
+                           .dropout = 0.5,
+                           .pooling = models::Pooling::mean});
+  const Tensor images = randn({2, 3, 8, 8});
+  manual_seed(2);
+  const Tensor y = model(images);
+  manual_seed(2);
+  const Tensor patches = model.patch(images).flatten(2).transpose(1, 2);  // (2, 4, 8)
+  const Tensor first = model.class_token.expand({2, 1, 8});
+  Tensor x = model.dropout(cat({first, patches}, 1) + model.positions);
+  for (const nn::Block& block : model.blocks) {
+    CHECK(block.attn.dropout.p == 0.5);
+    x = block(x);
+  }
+  CHECK(golden::difference(y, (*model.head)(mean(model.ln_f(x).slice(1, 1), 1))) < 1e-5);
+}
+
 TEST_CASE("ViT: 224 x 224 x 3 in patches of 16 makes 196 tokens and the class token", "[vit]") {
   const NoGrad no_grad;
   const models::ViTConfig config{
