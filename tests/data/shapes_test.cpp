@@ -2,6 +2,7 @@
 
 #include "gradus/models/data/images/shapes.h"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -94,6 +95,14 @@ TEST_CASE("draw_shapes: captions are true", "[images]") {
   CHECK(relations.size() == 4);
   for (const auto& [relation, count] : relations) CHECK(std::abs(count - 500) < 100);
   CHECK(named_first > 600);
+}
+
+TEST_CASE("draw_shapes: every pixel is drawn, the darkest background is 0.02", "[images]") {
+  const auto pictures = models::draw_shapes(0, 40, {.noise = 0});
+  for (int64_t i = 0; i < 40; ++i) {
+    const auto bytes = pictures.images.image(i).bytes;
+    CHECK(*std::min_element(bytes.begin(), bytes.end()) >= 5);
+  }
 }
 
 TEST_CASE("draw_shapes: a picture depends only on its index", "[images]") {

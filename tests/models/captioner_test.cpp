@@ -129,7 +129,7 @@ TEST_CASE("captioner: attention maps are probabilities, and padding has no effec
 TEST_CASE("captioner: greedy decoding takes the most likely word and ends at [END]",
           "[captioner]") {
   const NoGrad no_grad;
-  const Tensor images = randn({2, 2, 6, 6});
+  const Tensor images = randn({3, 2, 6, 6});
   for_cells([&](const Captioner& model) {
     const int64_t start = 1;
     std::vector<int64_t> by_hand{start};
@@ -145,7 +145,7 @@ TEST_CASE("captioner: greedy decoding takes the most likely word and ends at [EN
     for (size_t i = 1; by_hand[i] != stop; ++i) expected.push_back(by_hand[i]);
     const auto found =
         model.captions(images, {.start = start, .stop = stop, .beams = 1, .tokens = 5});
-    REQUIRE(found.size() == 2);
+    REQUIRE(found.size() == 3);
     CHECK(found[0].tokens == expected);
     CHECK(found[0].stopped);
     const auto beams =
