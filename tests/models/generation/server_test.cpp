@@ -93,6 +93,7 @@ TEST_CASE("requests join and leave a server between tokens", "[server]") {
   CHECK(server.running() == 2);
   while (server.step()) continue;
   CHECK(server.take(first) == models::generate(*model, {1, 2, 3}, options(9)));
+  CHECK_THROWS_WITH(server.take(first), Contains("no request"));
   CHECK(server.take(second) == models::generate(*model, {5}, options(2)));
   CHECK(server.take(third) == models::generate(*model, {6, 7}, options(4)));
 
