@@ -1,5 +1,5 @@
 #pragma once
-// Core's public headers.
+// Includes all public headers of core.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/core/debug/build_info.h"

@@ -11,15 +11,17 @@
 namespace gradus::models {
 
 struct CaptionerConfig {
-  int64_t vocab = 0;         ///< vocabulary size; required
-  int64_t context = 16;      ///< maximum length of a caption with [START], without [END]
-  int64_t image = 32;        ///< height and width of an image
-  int64_t channels = 3;      ///< 1: grey; 3: RGB
-  int64_t filters = 32;      ///< filters of the first convolution; each later one doubles them
-  int64_t convolutions = 3;  ///< convolutions that halve the map, rounding up; one more follows
-  int64_t dim = 64;          ///< size of word embeddings
-  int64_t hidden = 128;      ///< size of the decoder's state
-  double dropout = 0;        ///< probability for embeddings and before the output
+  int64_t vocab = 0;                   ///< vocabulary size; required
+  int64_t context = 16;                ///< maximum length of a caption with [START], without [END]
+  int64_t image = 32;                  ///< height and width of an image
+  int64_t channels = 3;                ///< 1: grey; 3: RGB
+  int64_t filters = 32;                ///< filters of the first convolution; each later one doubles
+                                       ///< them, but the last does not
+  int64_t convolutions = 3;            ///< number of convolutions of stride 2, which halve the map,
+                                       ///< rounding up; one of stride 1 follows
+  int64_t dim = 64;                    ///< size of word embeddings
+  int64_t hidden = 128;                ///< size of the decoder's state
+  double dropout = 0;                  ///< probability for embeddings and before the output
   Recurrence cell = Recurrence::lstm;  ///< LSTM in the paper
   double coverage = 0;                 ///< weight lambda of the attention penalty in equation 14
 
@@ -41,8 +43,8 @@ struct Captioner : nn::Module {
   static Fields fields(CaptionerConfig& config);
 
   const CaptionerConfig config;
-  std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, each followed by relu; stride 2, in the last
-                                         ///< one 1
+  std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, each followed by relu; stride 2, but 1 in
+                                         ///< the last
   nn::Linear first;                      ///< mean(a) -> h_0 and, for LSTM, c_0
   nn::Embedding words;                   ///< (vocab, dim)
   nn::Dropout dropout;                   ///< for embeddings and before the output
@@ -59,8 +61,8 @@ struct Captioner : nn::Module {
   /// Returns next-word logits for images and words (B, T) int64: (B, T, vocab).
   Tensor operator()(const Tensor& images, const Tensor& words) const;
   /// Returns the mean cross entropy of the captions' words after [START], plus config.coverage
-  /// times the mean over captions and positions i of (1 - sum_t alpha_ti)^2. Captions are [START]
-  /// caption [END], as returned by text_batch.
+  /// times the mean over captions and positions i of (1 - sum_t alpha_ti)^2. `captions` have the
+  /// form [START] text [END], as returned by text_batch().
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
   /// Returns an attention map for the prediction after each of `words` (B, T): (B, T, grid, grid).
   /// Each map sums to 1. Applies no dropout and records no gradients.

@@ -15,7 +15,7 @@ namespace gradus::models {
 /// features are learned first. Zhang et al. 2019 (SAGAN), arXiv 1805.08318, equations 1 to 3,
 /// without the paper's second projection v of the values.
 struct SelfAttention2d : nn::Module {
-  nn::Conv2d query, key;  ///< C -> C / 8, at least 1
+  nn::Conv2d query, key;  ///< C -> max(C / 8, 1)
   nn::Conv2d value;       ///< C -> C
   const Tensor gamma;     ///< a scalar (rank 0)
   explicit SelfAttention2d(int64_t channels);
@@ -33,8 +33,8 @@ struct CNNAttentionConfig {
   int64_t grid() const { return image / 2 / 2; }
 };
 
-/// The model: two layers of 3 x 3 convolution, 2 x 2 max pooling and relu, then self-attention,
-/// then a linear layer that reads the flattened map.
+/// The model: two blocks, each a 3 x 3 convolution, 2 x 2 max pooling and relu; then
+/// self-attention; then a linear layer on the flattened map.
 struct CNNAttention : nn::Module {
   using Config = CNNAttentionConfig;
   static constexpr const char* kind = "cnn_attention";

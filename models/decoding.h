@@ -15,8 +15,8 @@
 namespace gradus::models {
 
 /// A batch of sequences that a model continues, and the model's state after the tokens read so far
-/// (key/value caches, recurrent states). A generative model has a function decoder() that returns
-/// one. Use it under NoGrad, and under EvalMode unless dropout should stay on.
+/// (key/value caches, recurrent states). A generative model has a function decoder() that returns a
+/// Decoder. Use it under NoGrad, and under EvalMode unless dropout should stay on.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -36,10 +36,10 @@ class Decoder {
 };
 
 namespace internal {
-/// Throws Error unless ids are a non-empty (B, T) of int64. The message opens with `op` and calls
+/// Throws Error unless ids are a non-empty (B, T) of int64. The message begins with `op` and calls
 /// the ids `what`, for example "target ids".
 void check_ids(const char* op, const char* what, const Tensor& ids);
-/// Throws Error unless beams >= 1 and sources * beams <= 2^24. The message opens with `op`.
+/// Throws Error unless beams >= 1 and sources * beams <= 2^24. The message begins with `op`.
 void check_beams(const char* op, int64_t sources, int64_t beams);
 /// Replaces each defined tensor x by index_select(x, 0, rows).
 void select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows);
@@ -48,18 +48,19 @@ void select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows);
 class SourceRows {
  public:
   SourceRows() = default;
-  /// Assigns `beams` consecutive rows to each source. Throws Error while gradients are recorded,
-  /// and for too many rows. All messages open with `op`.
+  /// Assigns `beams` consecutive rows to each source. Throws Error if gradients are being recorded
+  /// or check_beams() rejects the numbers. All messages of this class begin with `op`.
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
   /// Returns the index of each row's source: (rows) int64. With it, index_select expands a tensor
   /// with one row per source to one row per decoder row.
   Tensor index() const;
-  /// Throws Error unless ids are (rows, T) with T <= room, and while gradients are recorded.
+  /// Throws Error if ids are not (rows, T) int64 with T <= room, or if gradients are being
+  /// recorded.
   void check_next(const Tensor& ids, int64_t room) const;
-  /// Assigns each row i to the source of row rows[i]. Returns whether the source of any row has
-  /// changed. In a beam search none changes, because beams stay within their source. Throws Error
-  /// unless rows are (rows) int64.
+  /// Assigns to each row i the source of row rows[i]. Returns whether the source of any row has
+  /// changed. In a beam search no row's source changes, because beams stay within their source.
+  /// Throws Error unless `rows` is (size()) int64.
   bool reorder(const Tensor& rows);
 
  private:
@@ -102,9 +103,9 @@ struct GenerateOptions {
   /// If not null, the log probability of each new token is appended. It is computed from the
   /// model's own logits, before temperature, penalty and bias.
   std::vector<double>* log_probabilities = nullptr;
-  /// For a prompt that continues an earlier text, such as a conversation. If not null, it lists the
-  /// tokens that the decoder has read; it is empty at first, and generate() updates it. If the
-  /// prompt starts with these tokens, only the rest of the prompt is read.
+  /// For prompts that continue an earlier text, such as a conversation. If not null, the list of
+  /// the tokens that the decoder has read: initially empty, and updated by generate(). If the
+  /// prompt begins with these tokens, generate() reads only the rest of the prompt.
   std::vector<int64_t>* held = nullptr;
 };
 
@@ -131,13 +132,13 @@ namespace internal {
 /// A text to which tokens are appended, and its state in generate() and Server.
 class Continuation {
  public:
-  /// Throws Error unless prompt and options are valid for the vocabulary of the decoder.
+  /// Throws Error unless prompt and options are valid for a decoder of this vocabulary size.
   Continuation(int64_t vocab, const std::vector<int64_t>& prompt, const GenerateOptions& options);
-  /// Returns whether the text is not finished.
+  /// Returns true until the text is finished.
   bool running() const { return running_; }
   /// Returns the last n tokens, or all tokens if there are fewer, as a tensor (1, length).
   Tensor last(int64_t n) const;
-  /// Samples a token from logits (vocab). Appends it unless it ends the text.
+  /// Samples a token from logits (vocab) and appends it, unless it is the stop token.
   void add(const Tensor& logits);
   const std::vector<int64_t>& text() const { return text_; }  ///< prompt and new tokens
   /// Returns the new tokens.
@@ -153,11 +154,11 @@ class Continuation {
 }  // namespace internal
 
 /// Continues `prompt` (token ids) and returns the new tokens. `decoder` must have one row. It is
-/// cleared first, unless options.held says that it has read the start of the prompt. If a prompt is
-/// longer than decoder.capacity(), only its end is read. Whenever the decoder is full, it is
-/// cleared and reads the last capacity() / 2 tokens again. Each token is therefore sampled with at
-/// least half the capacity as context (if the text is that long), at the cost of reading about two
-/// tokens per new token.
+/// cleared first, unless options.held says that it has already read the start of the prompt. If a
+/// prompt is longer than decoder.capacity(), only its end is read. Whenever the decoder is full, it
+/// is cleared and reads the last capacity() / 2 tokens again. Each token is therefore sampled with
+/// at least half the capacity as context (if the text is that long), at the cost of reading about
+/// two tokens per new token.
 std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});
 
@@ -186,10 +187,10 @@ struct Hypothesis {
   bool stopped = false;  ///< true: ended with the stop token; false: cut off
 };
 
-/// Finds the likeliest targets of each source by beam search, best score first. `decoder` has
-/// options.beams consecutive rows per source. Each target that ends with the stop token narrows the
-/// beam by one: Sutskever et al. 2014, arXiv 1409.3215, section 3.2. Scores: Wu et al. 2016, arXiv
-/// 1609.08144, equation 14.
+/// Returns the likeliest targets of each source, found by beam search, best score first. `decoder`
+/// must have options.beams consecutive rows per source. Each target that ends with the stop token
+/// narrows the beam by one: Sutskever et al. 2014, arXiv 1409.3215, section 3.2. Scores: Wu et al.
+/// 2016, arXiv 1609.08144, equation 14.
 std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sources,
                                                  const BeamSearchOptions& options);
 

@@ -1,9 +1,9 @@
 #pragma once
 // GPT: a decoder-only transformer language model. Radford et al. 2019, "Language Models are
 // Unsupervised Multitask Learners". Options turn it into Llama (rotary positions, RMSNorm, SwiGLU,
-// fewer key/value heads: Touvron et al. 2023, arXiv 2302.13971) or Mistral (an attention window:
-// Jiang et al. 2023, arXiv 2310.06825). Capped logits: Gemma 2 (Gemma Team 2024, arXiv 2408.00118,
-// section 2). qkv_bias without bias: Qwen 2 (arXiv 2407.10671).
+// fewer key/value heads: Touvron et al. 2023, arXiv 2302.13971), Mistral (an attention window:
+// Jiang et al. 2023, arXiv 2310.06825) or Qwen 2 (qkv_bias without bias: arXiv 2407.10671).
+// logit_cap is from Gemma 2 (Gemma Team 2024, arXiv 2408.00118, section 2).
 
 #include <optional>
 
@@ -40,10 +40,10 @@ struct GPTConfig {
   double norm_eps = 1e-5;                    ///< added to the variance by the norms
   int64_t window = 0;                        ///< attention window in tokens; 0 means the whole
                                              ///< context
-  // The next options reach a given loss in fewer steps.
+  // The options from here to token_shift let training reach a given loss in fewer steps.
   bool qk_norm = false;    ///< RMSNorm of each head's queries and keys, see nn::MultiHeadAttention
-  bool zero_init = false;  ///< start layers that write to the residual stream, and an untied head,
-                           ///< at 0
+  bool zero_init = false;  ///< initialise at 0 the layers that write to the residual stream, and an
+                           ///< untied head
   bool value_shortcut = false;      ///< mix the values of each block with those of the first block
   bool embedding_shortcut = false;  ///< x = a x + b x_0 between blocks; x_0: the embedded tokens
   double logit_cap = 0;             ///< logits become cap * tanh(logits / cap); 0 means no cap
@@ -53,9 +53,9 @@ struct GPTConfig {
   /// Number of blocks whose activations backward recomputes together, to save memory; 0 keeps all
   /// activations. A model folder does not store it.
   int64_t recompute = 0;
-  /// Number of tokens whose logits loss() computes at a time, to save memory; backward computes
-  /// them again. 0 means all tokens. Other numbers change the rounding of sums. A model folder does
-  /// not store it.
+  /// Number of tokens whose logits loss() computes at a time and backward recomputes, to save
+  /// memory. 0 computes all at once and recomputes none; other values change the rounding of the
+  /// loss. A model folder does not store it.
   int64_t logit_rows = 0;
 };
 
@@ -88,9 +88,9 @@ struct GPT : nn::Module {
   const Tensor bigram;  ///< if bigram: row i, initially 0, is added to token i's next-token logits
   explicit GPT(const GPTConfig& config);
 
-  /// Returns next-token logits at each position: ids (B, T) int64 -> (B, T, vocab), T <= context.
-  /// Rows may hold several examples, one after another. Then `positions` (B, T) int64 counts the
-  /// tokens of each example from 0, and tokens attend only to tokens of their own example.
+  /// Returns next-token logits at each position: ids (B, T) int64 -> (B, T, vocab), T <= context. A
+  /// row may consist of several examples, one after another. Then `positions` (B, T) int64 counts
+  /// the tokens of each example from 0, and tokens attend only to tokens of their own example.
   Tensor operator()(const Tensor& ids, const Tensor& positions = {}) const;
   /// Returns the mean cross entropy of the next tokens `targets` (B, T). Targets of -100 are
   /// ignored.
@@ -111,8 +111,8 @@ struct GPT : nn::Module {
 };
 
 /// The decoder of a GPT, with a key/value cache per block. All rows have the same length unless
-/// add_row() adds one of another length. Then next_logits() reads one token per row, and room() is
-/// that of the longest row.
+/// add_row() adds one of a different length. While lengths differ, next_logits() reads one token
+/// per row, and room() is the room of the longest row.
 class GPTDecoder : public Decoder {
  public:
   GPTDecoder(const GPT& model, int64_t rows);

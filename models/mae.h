@@ -10,8 +10,8 @@ namespace gradus::models {
 /// row by row, and pixels by channel, row and column. Throws Error unless `patch` divides height
 /// and width.
 Tensor patchify(const Tensor& images, int64_t patch);
-/// Returns the inverse of patchify: patches (B, patches, C * patch * patch) -> images (B, C, H, W).
-/// `image` is (C, H, W).
+/// Inverts patchify: patches (B, patches, C * patch * patch) -> images (B, C, H, W). `image` is (C,
+/// H, W).
 Tensor unpatchify(const Tensor& patches, const Shape& image, int64_t patch);
 
 struct MAEConfig {
@@ -52,8 +52,8 @@ struct MAE : nn::Module {
   explicit MAE(const MAEConfig& config);
 
   /// Returns a random permutation of the patches of each image: (batch, patches) int64. The last
-  /// config.hidden() patches of each row are the hidden patches. It depends only on the seed, the
-  /// step and the image's id. ids (batch) int64 are by default the indices in the batch.
+  /// config.hidden() patches of each row are the hidden patches. A row depends only on the seed,
+  /// the step and the image's id. `ids` (batch) int64 are by default the indices in the batch.
   Tensor order(int64_t batch, uint64_t seed, int64_t step, const Tensor& ids = {}) const;
   /// Hides the last config.hidden() patches of each row of `order`, and reconstructs the images (B,
   /// channels, image, image) from the visible patches. Throws Error for other shapes, an empty

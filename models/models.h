@@ -1,5 +1,5 @@
 #pragma once
-// Includes models, their data and their files.
+// Includes the public headers of the models, of their data and of their files.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/models/bert.h"

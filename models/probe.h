@@ -1,8 +1,8 @@
 #pragma once
-// Evaluates features that were learned without labels by training simple classifiers on them. No
-// gradients are recorded, and results depend only on the arguments. Features are (N, D) of a
-// floating dtype with N >= 1, and labels are (N) int64, 0 or more; other arguments throw Error. A
-// class that does not occur in the training set is never predicted.
+// Evaluates features that were learned without labels by training simple classifiers on them.
+// Gradients do not flow to the features, and results depend only on the arguments. Features are (N,
+// D) of a floating dtype with N >= 1, and labels are (N) int64, 0 or more; other arguments throw
+// Error. A class that does not occur in the training set is never predicted.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -19,14 +19,13 @@ struct LinearProbeOptions {
   double weight_decay = 1e-3;  ///< weight decay of AdamW
 };
 /// Returns the test accuracy of multinomial logistic regression on frozen features. Features are
-/// standardised by mean and deviation of the training set. Weights start at 0 and are trained by
-/// AdamW on the whole set at once.
+/// standardised by mean and standard deviation of the training set. Weights start at 0 and are
+/// trained by AdamW on the whole set at once.
 double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
                     const LinearProbeOptions& options = {});
 
 struct NeighbourOptions {
-  int64_t k = 20;             ///< number of neighbours that vote, at most the size of the training
-                              ///< set
+  int64_t k = 20;             ///< number of neighbours that vote; all examples if there are fewer
   double temperature = 0.07;  ///< votes have weight exp(similarity / temperature); 0: equal weights
 };
 /// Returns predicted classes, (N) int64, one per row of `test`: a vote of the k training examples

@@ -24,7 +24,7 @@ struct RNNTranslatorConfig {
 class RNNTranslatorDecoder;
 
 /// The model. A bidirectional encoder computes an annotation (its output) for each source token.
-/// Before each step, the decoder attends to the annotations with its state.
+/// Before each step, the decoder attends to the annotations with its state as the query.
 struct RNNTranslator : nn::Module {
   using Config = RNNTranslatorConfig;
   static constexpr const char* kind = "rnn";
@@ -34,7 +34,7 @@ struct RNNTranslator : nn::Module {
   nn::Embedding source_embedding, target_embedding;  ///< (source_vocab, dim); (target_vocab, dim)
   nn::Dropout dropout;          ///< for embeddings, between layers, before the output
   nn::RecurrentLayers encoder;  ///< bidirectional, hidden / 2 per direction
-  nn::Linear bridge;            ///< final states of the encoder -> initial states of the decoder
+  nn::Linear bridge;            ///< last encoder layer's final states -> decoder's initial states
   nn::Attention attention;      ///< the decoder's state attends to the annotations
   std::vector<nn::RecurrentCell> cells;  ///< cells of the decoder; the first reads [embedding,
                                          ///< context]

@@ -40,7 +40,7 @@ struct SimCLRConfig {
   typename E::Config encoder = without_head();  ///< encoder.classes must be 0
   int64_t projection_hidden = 128;              ///< hidden size of the projection head
   int64_t projection = 64;                      ///< output size of the projection head
-  double temperature = 0.5;                     ///< divides the cosine similarities of the loss
+  double temperature = 0.5;                     ///< divides the cosine similarities in the loss
 
   /// Returns the encoder's default configuration with classes = 0.
   static typename E::Config without_head() {

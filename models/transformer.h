@@ -31,9 +31,8 @@ struct TransformerConfig {
 
 class TransformerDecoder;
 
-/// The model: embeddings times sqrt(dim) plus sinusoidal positions, an encoder and a decoder of
-/// `layers` blocks, each followed by a norm (as in torch.nn.Transformer), and a linear layer to
-/// logits.
+/// The model: embeddings times sqrt(dim) plus sinusoidal positions, an encoder and a decoder, each
+/// of `layers` blocks and a final norm (as in torch.nn.Transformer), and a linear layer to logits.
 struct Transformer : nn::Module {
   using Config = TransformerConfig;
   static constexpr const char* kind = "transformer";
@@ -55,7 +54,7 @@ struct Transformer : nn::Module {
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
   /// Returns the mean cross entropy of the batch's targets.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
-  /// Returns the cross-attention weights of the last decoder layer, averaged over heads: (B, T, S).
+  /// Returns the cross-attention weights of the last decoder block, averaged over heads: (B, T, S).
   /// Applies no dropout and records no gradients.
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
@@ -77,7 +76,7 @@ struct Transformer : nn::Module {
   Tensor encode_source(const Tensor& source, const Tensor& mask) const;
 };
 
-/// The decoder of a Transformer. For each block it holds keys and values of the sources, for
+/// The decoder of a Transformer. For each block it stores the keys and values of the sources, for
 /// cross-attention, and a key/value cache of the target, for self-attention.
 class TransformerDecoder : public Decoder {
  public:

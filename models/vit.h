@@ -72,11 +72,11 @@ struct ViT : nn::Module {
 };
 
 namespace detail {
-/// Initialises a module like a ViT. Linear layers and patch embeddings are Glorot-uniform, and
-/// biases are 0. Class tokens, mask tokens and positions are normal with standard deviation 0.3,
-/// about that of embedded patches. With the usual 0.02, similar patches cannot be distinguished
-/// until the positions have grown: a ViT of width 64 on MNIST then had a validation loss of 0.48
-/// after 600 steps instead of 0.27.
+/// Initialises a ViT or a model that contains one. Weights of linear layers and patch embeddings
+/// are Glorot-uniform, and biases are 0. Class tokens, mask tokens and positions are normal with
+/// standard deviation 0.3, close to that of embedded patches. With the usual 0.02, similar patches
+/// cannot be distinguished until the positions have grown: a ViT of width 64 on MNIST then had a
+/// validation loss of 0.48 after 600 steps instead of 0.27.
 void initialise_vit(nn::Module& module);
 }  // namespace detail
 

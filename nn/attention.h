@@ -16,14 +16,14 @@ struct MultiHeadAttentionOptions {
   int64_t value_dim = 0;  ///< size of each head's values; 0 means dim / heads
   int64_t rotary = 0;     ///< rotary positions for at most this many tokens; 0 means none
   RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
-  /// The `positions` of another layer, (rotary, key_dim), to be shared instead of computed.
+  /// The `positions` of another layer, (rotary, key_dim), to share instead of computing them.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< add biases in both linear layers
   bool qkv_bias = false;  ///< add biases to queries, keys and values even if `bias` is false
   double dropout = 0;     ///< probability, for attention weights and for the output
-  /// If causal, tokens attend only to the last `window` tokens, themselves included. 0 means no
-  /// limit.
+  /// Tokens attend only to the last `window` tokens, themselves included. 0 means no limit; must be
+  /// 0 unless causal.
   int64_t window = 0;
   bool qk_norm = false;  ///< apply RMSNorm to each head's queries and keys, before rotary positions
   double eps = 1e-6;     ///< added to the mean square by qk_norm
@@ -43,7 +43,7 @@ struct MultiHeadAttentionOptions {
 struct MultiHeadAttention : Module {
   int64_t heads, kv_heads, key_dim, value_dim;  ///< see MultiHeadAttentionOptions
   bool causal;     ///< tokens attend only to themselves and earlier tokens
-  int64_t window;  ///< of these tokens, only to the last `window`; 0 means to all
+  int64_t window;  ///< tokens attend only to the last `window` tokens; 0 means no limit
   ///@{
   /// qkv maps dim to heads * key_dim + kv_heads * (key_dim + value_dim): the concatenation of
   /// queries, keys and values. proj maps heads * value_dim to dim.
@@ -57,12 +57,14 @@ struct MultiHeadAttention : Module {
 
   /// Computes self-attention. `mask` broadcasts to (B, heads, T, T). A bool mask is true where a
   /// token may attend to another; a floating mask is added to the scores. In a stack of layers with
-  /// value_shortcut, `first_values` points to one tensor (B, T, kv_heads * value_dim). The first
-  /// layer does not have the option and writes this tensor; the other layers read it.
+  /// value_shortcut, `first_values` points to one tensor for all layers, undefined at first. The
+  /// first layer, created without the option, sets it to its values (B, T, kv_heads * value_dim);
+  /// the other layers read it.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
   /// Computes self-attention of the next T tokens, x. They also attend to the cached tokens, and
   /// are appended to the cache. Throws Error unless the attention is causal; T must be 1 if the
-  /// lengths of the cached sequences differ. `first_values` is as above, for these T tokens.
+  /// lengths of the cached sequences differ. `first_values` is that of the overload without a
+  /// cache, for these T tokens.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const;
   /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
@@ -89,8 +91,8 @@ struct MultiHeadAttention : Module {
 
 /// Returns the mask of real tokens: true at the first lengths[b] positions of sequence b, false at
 /// padding. lengths (batch) int64 -> bool (batch, 1, 1, longest), a mask for MultiHeadAttention;
-/// squeeze(1) turns it into a mask for Attention. Returns an undefined tensor if lengths is
-/// undefined. Throws Error unless each length is from 1 to longest.
+/// squeeze(1) makes it a mask for Attention. Returns an undefined tensor if lengths is undefined.
+/// Throws Error unless each length is from 1 to longest.
 Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest);
 
 }  // namespace gradus::nn

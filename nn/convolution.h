@@ -1,6 +1,6 @@
 #pragma once
 // Convolution layers for images (N, C, H, W) and sequences (N, C, L), and norms over channels.
-// Names, defaults and initialisation follow PyTorch's.
+// Names, defaults and initialisation follow PyTorch.
 
 #include "gradus/core/ops/convolution.h"
 #include "gradus/core/ops/normalization.h"
@@ -60,9 +60,10 @@ struct BatchNormOptions {
   double momentum = 0.1;  ///< weight of a new batch in the running statistics
   bool affine = true;     ///< scale by a weight and add a bias
 };
-/// Batch normalisation of x (N, C, ...). Training mode uses the mean and variance of the batch and
-/// updates the running mean and variance (with the unbiased variance, as in PyTorch). Evaluation
-/// mode uses the running mean and variance. Unlike PyTorch's, it has no num_batches_tracked.
+/// Batch normalisation of x (N, C, ...). Training mode normalises by the mean and variance of the
+/// batch and updates the running mean and variance (with the unbiased variance, as in PyTorch).
+/// Evaluation mode normalises by the running mean and variance. Unlike PyTorch, it has no
+/// num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
   double eps, momentum;                                  ///< see BatchNormOptions

@@ -11,8 +11,8 @@
 
 namespace gradus::nn {
 
-/// Returns a new parameter of the given shape. If no function below fits, write a lambda, for
-/// example [](const Shape& shape) { return init::normal(shape, 0, 0.02); }
+/// A function that returns a new parameter of the given shape. If no function below fits, write a
+/// lambda, for example [](const Shape& shape) { return init::normal(shape, 0, 0.02); }
 using Initialiser = std::function<Tensor(const Shape& shape)>;
 
 namespace init {
@@ -26,13 +26,14 @@ Initialiser uniform(double low, double high);
 Tensor normal(const Shape& shape, double mean = 0, double std = 1);
 /// Normal values with mean 0 and standard deviation 1.
 Initialiser normal();
-/// Normal values truncated to [low, high]: values outside are drawn again, not clamped.
+/// Values from the normal distribution truncated to [low, high], drawn by inverting its
+/// distribution function, not by clamping.
 Tensor trunc_normal(const Shape& shape, double mean = 0, double std = 1, double low = -2,
                     double high = 2);
 
 ///@{
 /// Values uniform in [-b, b) with b = sqrt(6 / ((1 + a^2) fan_in)), where a is the negative slope
-/// of a leaky ReLU (0 for ReLU). The default, sqrt(5), is that of torch.nn.Linear and gives b =
+/// of a leaky ReLU (0 for ReLU). The default a = sqrt(5) is that of torch.nn.Linear and gives b =
 /// 1/sqrt(fan_in). He et al. 2015, arXiv 1502.01852.
 Tensor kaiming_uniform(const Shape& shape, double a = 2.23606797749978969641);
 Initialiser kaiming_uniform();
@@ -53,8 +54,8 @@ Tensor xavier_normal(const Shape& shape, double gain = 1);
 Initialiser xavier_normal();
 ///@}
 ///@{
-/// Values uniform in [-b, b) with b = 1/sqrt(fan_in), like PyTorch's biases. `fan_in` belongs to
-/// the weight to whose layer the bias belongs.
+/// Values uniform in [-b, b) with b = 1/sqrt(fan_in), PyTorch's default for biases. `fan_in` is
+/// that of the weight in the same layer.
 Tensor uniform_fan_in(const Shape& shape, int64_t fan_in);
 Initialiser uniform_fan_in(int64_t fan_in);
 ///@}

@@ -27,28 +27,30 @@ class KeyValueCache {
   /// Appends to each sequence the keys k (B, Hk, T, key_dim) and values v (B, Hk, T, value_dim) of
   /// T tokens. Throws Error if the tokens exceed the capacity, or if gradients are being recorded.
   void append(const Tensor& k, const Tensor& v);
-  /// Returns a view of the cached keys, (B, Hk, length, key_dim). After the end of a shorter
-  /// sequence it has arbitrary finite numbers.
+  /// Returns a view of the cached keys, (B, Hk, length, key_dim). Positions after the end of a
+  /// shorter sequence contain arbitrary finite numbers.
   Tensor keys() const { return view(k_); }
-  Tensor values() const { return view(v_); }  ///< like keys(): (B, Hk, length, value_dim)
-  /// Returns the mask (B, 1, 1, length) for the last token of each sequence. It is true for the
-  /// keys of the same sequence; if window > 0, only for the last `window` of them.
+  Tensor values() const { return view(v_); }  ///< the same for values: (B, Hk, length, value_dim)
+  /// Returns the attention mask (B, 1, 1, length) of the last token of each sequence: true at all
+  /// keys of that sequence or, if window > 0, only at the last `window` of them.
   Tensor visible_to_last(int64_t window) const;
   /// Returns the number of cached tokens of each sequence.
   const std::vector<int64_t>& lengths() const { return lengths_; }
   int64_t length() const;                         ///< cached tokens of the longest sequence
   bool uneven() const;                            ///< whether lengths differ
-  int64_t capacity() const { return capacity_; }  ///< maximum number of tokens
-  /// Returns the token before each token of x, for blocks with token_shift. x (B, T, dim) are the
-  /// next tokens that a sublayer of the block reads: 0 is attention, 1 the MLP. The token before
-  /// the first token counts as 0. Saves the last token of x for the next call.
+  int64_t capacity() const { return capacity_; }  ///< maximum number of tokens per sequence
+  /// Returns the token before each token of x, (B, T, dim), for blocks with token_shift. x (B, T,
+  /// dim) are the next tokens that a sublayer of the block reads: sublayer 0 is attention, 1 the
+  /// MLP. The token before the first token of a sequence counts as 0. Saves the last token of x for
+  /// the next call.
   Tensor previous_tokens(size_t sublayer, const Tensor& x);
   /// Replaces each sequence i by the old sequence rows[i]; rows (B) int64.
   void reorder(const Tensor& rows);
-  /// Appends a copy of the only sequence of `other`. Throws Error if the memory is full or the
-  /// sizes differ.
+  /// Appends a copy of the only sequence of `other`. Throws Error if this cache already has as many
+  /// sequences as it was constructed for, if `other` has different sizes or dtype, or if its
+  /// sequence exceeds the capacity.
   void add_row(const KeyValueCache& other);
-  /// Removes sequence `row`. The last sequence takes its index.
+  /// Removes sequence `row`. The last sequence moves to this index.
   void remove_row(int64_t row);
   /// Removes all tokens.
   void clear();
@@ -60,9 +62,9 @@ class KeyValueCache {
     return all.slice(0, 0, std::ssize(lengths_)).slice(2, 0, length());
   }
   int64_t capacity_;
-  Tensor k_, v_;                       // (largest B, Hk, allocated tokens, key_dim or value_dim)
-  std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> written_;       // (largest B): tokens per row whose memory holds numbers
+  Tensor k_, v_;                  // (largest B, Hk, allocated tokens, key_dim or value_dim)
+  std::vector<int64_t> lengths_;  // (B)
+  std::vector<int64_t> written_;  // (largest B): number of tokens per row with initialised memory
   std::array<Tensor, 2> last_tokens_;  // per sublayer: (B, 1, dim), or undefined if none
 };
 

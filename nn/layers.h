@@ -1,5 +1,5 @@
 #pragma once
-// Basic layers. Names, defaults and initialisation follow PyTorch's.
+// Basic layers. Names, defaults and initialisation follow PyTorch.
 
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/normalization.h"
@@ -11,8 +11,8 @@ namespace gradus::nn {
 struct LinearOptions {
   bool bias = true;    ///< add a bias
   bool hidden = true;  ///< false for a model's output layer, see Module::hidden_matrices
-  std::vector<int64_t> rows = {};  ///< rows of each matrix that the weight stacks; empty: one
-                                   ///< matrix
+  std::vector<int64_t> rows = {};  ///< number of rows of each matrix stacked in the weight;
+                                   ///< empty: one matrix
 };
 /// Computes activation(x weight^T + bias), with the update of add_lora() if there is one. Only
 /// operator(), rows() and feed_forward() multiply by the weight: to support another kind of weight,
@@ -20,7 +20,7 @@ struct LinearOptions {
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
-  /// Makes a layer of existing parameters, for example of a weight shared with an embedding.
+  /// Makes a layer from existing parameters, for example a weight shared with an embedding.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
   /// Maps (..., in) to (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
@@ -29,9 +29,9 @@ struct Linear : Module {
   /// Returns the dtype of inputs and outputs.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
-/// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`. If
-/// the layers have no updates, this is one op, which saves one hidden tensor for backward instead
-/// of two.
+/// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`.
+/// Without `is_gated` and without updates in the layers, this is one op, which saves one hidden
+/// tensor for backward instead of two.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second, bool is_gated = false);
 

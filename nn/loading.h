@@ -1,6 +1,6 @@
 #pragma once
-// Loading: creates a model without initialising the weights that a file will overwrite. Internal:
-// no public header includes this file.
+// Loading: a scope in which models are created without initialising the weights that a file will
+// overwrite. Internal: no public header includes this file.
 
 #include "gradus/core/tensor/shape.h"
 
@@ -8,7 +8,7 @@ namespace gradus::internal {
 
 /// While a Loading exists, modules that this thread creates set their parameters to zeros instead
 /// of running initialisers. The parameters may have at most `elements` elements in total, so that a
-/// damaged configuration cannot allocate more memory than its file of weights justifies.
+/// damaged configuration cannot allocate more memory than its weights file needs.
 class Loading {
  public:
   explicit Loading(int64_t elements);
@@ -19,7 +19,7 @@ class Loading {
   /// Returns the innermost Loading on this thread, or null.
   static Loading* current();
   /// Counts a parameter of this shape. Throws Error if the total exceeds the constructor's
-  /// `elements`. The message opens with `layer`.
+  /// `elements`. The message begins with `layer`.
   void count(const char* layer, const std::string& name, const Shape& shape);
 
  private:
@@ -28,7 +28,7 @@ class Loading {
 };
 
 /// Returns `shape`. Throws Error if a size is below 1 or the number of elements is too large. The
-/// message opens with `layer`.
+/// message begins with `layer`.
 const Shape& checked_sizes(const char* layer, const Shape& shape);
 
 }  // namespace gradus::internal

@@ -24,9 +24,9 @@ namespace gradus::nn {
 
 struct LoraUpdate;  // finetune/lora.h
 
-/// Named parameters, buffers and children, in order of registration. Copying a module copies
-/// handles, like copying a Tensor: both copies share the parameters. A tied parameter is listed,
-/// counted and saved once, under its first name.
+/// The base of layers and models: named parameters, buffers and children, in order of registration.
+/// Copying a module copies handles, as copying a Tensor does: both copies share the parameters. A
+/// tied parameter is listed, counted and saved once, under its first name.
 class Module {
  public:
   Module(const Module&) = default;
@@ -42,17 +42,18 @@ class Module {
   /// Returns the number of elements of all parameters.
   int64_t num_parameters() const;
 
-  /// Returns the matrices of hidden layers, for Muon: all weights marked by hidden_weight(), each
-  /// under all its names. Embeddings, output layers, biases and norms are not included.
+  /// Returns the matrices of hidden layers, for Muon: the weights marked by hidden_weight(), each
+  /// once. A marked weight that another layer registers without the mark, such as a tied embedding,
+  /// is not included; nor are embeddings, output layers, biases and norms.
   std::vector<StackedMatrices> hidden_matrices() const;
 
   /// Returns parameters and persistent buffers by name, detached but not copied: further training
   /// changes them. For a snapshot, save or clone them.
   NamedTensors state_dict() const;
   /// Copies each tensor of `state` into the tensor with the same name. A tied parameter may appear
-  /// under any of its names. If names are missing or unexpected, or if a tensor has another shape
-  /// or dtype, nothing is changed, and one Error lists all these names. If `strict` is false,
-  /// missing and unexpected names are accepted.
+  /// under any of its names. If a name is missing, unexpected or given twice, or if a tensor has a
+  /// different shape or dtype, nothing is changed, and one Error lists these names. If `strict` is
+  /// false, missing and unexpected names are allowed.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// Calls rule(name, parameter) for each of named_parameters(). The rule may overwrite the
@@ -68,12 +69,12 @@ class Module {
   void zero_grad();
   /// Converts parameters and floating-point buffers in place, so that all handles to them see the
   /// new dtype, and clears the gradients of the converted tensors. If `dtype` is bfloat16 or int8,
-  /// converts only the weights that nothing but Linear and Embedding reads, and freezes them. Such
-  /// a model is for inference, or for training other layers around these weights. Throws Error,
-  /// naming the parameter, if one cannot be converted.
+  /// converts only weights marked by compressible(), such as those of Linear and Embedding, and
+  /// freezes them; the model can then be used for inference, or to train other layers around these
+  /// weights. Throws Error, naming the parameter, if one cannot be converted.
   void to(Dtype dtype);
 
-  /// The update of a linear layer, or null; see add_lora().
+  /// Returns the update of this linear layer, or null if it has none; see add_lora().
   const LoraUpdate* lora_update() const { return registry_->update.get(); }
 
  protected:
@@ -82,37 +83,39 @@ class Module {
   /// Registers a new float32 parameter, initialiser(shape), and returns its handle:
   ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
   /// While load_model() creates the model, the parameter is zeros and no initialiser runs, since
-  /// the weights of the file will overwrite it. Throws Error on sizes below 1 and, while loading,
-  /// on more elements than the file holds. The message opens with `layer`, by default the name of
-  /// the calling constructor.
+  /// the weights of the file will overwrite the parameter. Throws Error if a size is below 1 or,
+  /// while loading, if the model has more elements than the file. The message begins with `layer`,
+  /// by default the name of the calling constructor.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
   /// Registers a new float32 parameter whose elements are all `value`.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
   /// Registers an existing tensor as a parameter, for example the weight of another layer, and
-  /// returns its handle. An expression such as init::normal({n, n}) as `value` is computed even
-  /// while loading; an Initialiser is not called then.
+  /// returns its handle. An expression passed as `value`, such as init::normal({n, n}), is
+  /// evaluated even while load_model() creates the model; pass an Initialiser to avoid this.
   Tensor param(const std::string& name, Tensor value);
-  /// Marks the parameter registered last as compressible: to() may compress it, because only
-  /// linear(), feed_forward() and embedding() read it. Example:
+  /// Marks the last registered parameter as compressible, so that to() may compress it, and returns
+  /// it. All ops that read the parameter must accept bfloat16 and int8, as linear(), feed_forward()
+  /// and embedding() do. Example:
   ///   weight(compressible(param("weight", {out, in}, init::kaiming_uniform())))
   Tensor compressible(Tensor parameter);
-  /// Marks a registered parameter as the weight of a hidden layer, see hidden_matrices(). It is a
-  /// matrix, the filters of a convolution, or several matrices with the given numbers of `rows`,
-  /// stacked in one tensor.
+  /// Marks a registered parameter as the weight of a hidden layer, see hidden_matrices(). It may be
+  /// a matrix, the filters of a convolution, or several matrices stacked in one tensor; then `rows`
+  /// is the number of rows of each matrix.
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {});
-  /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map.
-  /// The layer adds the output of lora_update() to the map's output if there is an update.
+  /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map, so
+  /// that add_lora() can give the layer an update. The layer must apply lora_update() if it is not
+  /// null.
   void adaptable(const Tensor& weight) { registry_->adaptable = weight; }
   /// Registers `value` as a buffer and returns it. state_dict() lists it if it is `persistent`.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers the table values(float32) as a buffer that state_dict() does not list. When to()
-  /// changes its dtype, the table is recomputed, because a converted table would have only the
-  /// digits of float32.
+  /// changes its dtype, the table is recomputed in the new dtype, because a converted table would
+  /// have only the precision of float32.
   Tensor buffer(const std::string& name, const std::function<Tensor(Dtype)>& values);
   /// Registers a layer and returns it. In this module's lists, the names of its parameters and
-  /// buffers start with `name` and a dot. Throws Error if this module is part of the layer.
+  /// buffers start with `name` and a dot. Throws Error if the layer is or contains this module.
   template <class M>
   M child(const std::string& name, M module) {
     check_name(name);

@@ -1,5 +1,5 @@
 #pragma once
-// Layers, initialisers and metrics.
+// Includes all of nn: layers, initialisers, probability distributions, LoRA and metrics.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/nn/activations.h"

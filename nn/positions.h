@@ -1,6 +1,6 @@
 #pragma once
 // Positions of tokens: position embeddings, the angles of rotary positions, masks for rows that
-// hold several examples, and token shift.
+// contain several examples, and token shift.
 
 #include "gradus/nn/module.h"
 
@@ -17,22 +17,22 @@ inline auto sinusoidal_table(int64_t length, int64_t dim) {
   return [=](Dtype dtype) { return sinusoidal_positions(length, dim, dtype); };
 }
 
-/// The frequencies of rotary positions. With a `factor` they are scaled as in Llama 3.1, for longer
-/// contexts than in training. A pair of features that rotates fewer than `low_turns` times within
-/// `trained_context` tokens then rotates `factor` times slower. A pair that rotates more than
+/// The frequencies of rotary positions. A `factor` above 1 scales them as in Llama 3.1, for
+/// contexts longer than in training: a pair of features that rotates fewer than `low_turns` times
+/// within `trained_context` tokens rotates `factor` times slower, and a pair that rotates more than
 /// `high_turns` times is unchanged. Frequencies in between are interpolated (Llama Team 2024, arXiv
 /// 2407.21783).
 struct RotaryOptions {
   double theta = 1e4;              ///< pair i of D features rotates by theta^(-2i/D) radians per
                                    ///< token
   double factor = 1;               ///< divides the slowest frequencies; 1 means no scaling
-  double low_turns = 1;            ///< pairs that rotate fewer times are slowed by the whole factor
-  double high_turns = 4;           ///< pairs that rotate more often are unchanged
+  double low_turns = 1;            ///< pairs with fewer rotations are slowed by the whole factor
+  double high_turns = 4;           ///< pairs with more rotations are unchanged
   int64_t trained_context = 8192;  ///< number of tokens within which rotations are counted
   bool operator==(const RotaryOptions&) const = default;
 };
-/// Returns the sines and cosines for rotary(), (length, dim) in float32 or float64. Their order is
-/// that of sinusoidal_positions(), and with the default options so are the values. Throws Error
+/// Returns the sines and cosines for rotary(), (length, dim) in float32 or float64, in the order of
+/// sinusoidal_positions(); with the default options, the values are the same too. Throws Error
 /// unless theta > 0, factor >= 1, 0 <= low_turns < high_turns and trained_context > 0.
 Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& options = {},
                         Dtype dtype = float32);
@@ -57,20 +57,22 @@ struct SinusoidalPositions : Module {
   Tensor operator()(const Tensor& positions) const;
 };
 
-/// Returns an attention mask for rows x (B, T, ...) that hold several examples, one after another.
-/// The mask (B, 1, T, T) is true where key j is not before the first token of query i's example.
-/// `positions` (B, T) int64 counts the tokens of each example from 0. If it is undefined, the mask
-/// is undefined too. Throws Error on positions that count in another way.
+/// Returns an attention mask for rows x (B, T, ...) that contain several examples, one after
+/// another. The mask (B, 1, T, T) is true where key j is at or after the first token of query i's
+/// example, so it is meant for causal attention. `positions` (B, T) int64 counts the tokens of each
+/// example from 0. If it is undefined, the mask is undefined too. Throws Error if a position
+/// neither continues the count nor restarts it at 0.
 Tensor same_example(const Tensor& x, const Tensor& positions);
 
 /// Returns x (B, T, dim) with the features of each token mixed with those of the previous token:
-/// x_t + weight * (x_{t-1} - x_t) with weight (dim). Before the first token, features are 0.
-/// Returns x if the weight is undefined. If `mask` is given, a bool attention mask (B, 1, T, T),
-/// the previous token counts as 0 for tokens that may not attend to it. This is the token shift of
-/// RWKV (Peng et al. 2023, arXiv 2305.13048). There mu is 1 - weight and each projection has its
-/// own mu.
+/// x_t + weight * (x_{t-1} - x_t) with weight (dim). x_{t-1} counts as 0 for the first token and,
+/// if `mask` is given (a bool attention mask (B, 1, T, T)), for tokens that may not attend to the
+/// previous token. Returns x if the weight is undefined. This is the token shift of RWKV (Peng et
+/// al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection.
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
-/// Computes token_shift for the next tokens, x, of a block's sublayer: 0 is attention, 1 the MLP.
+/// Returns token_shift of x, the next tokens of cached sequences: the token before x comes from
+/// `cache`, which then saves the last token of x. `sublayer` is 0 for the block's attention, 1 for
+/// its MLP.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer);
 
 }  // namespace gradus::nn

@@ -1,8 +1,8 @@
 #pragma once
 // Recurrent networks, and the single-head attention of their decoders. Sequences are BATCH FIRST,
 // (B, T, input), as in PyTorch with batch_first=True. States are (layers * directions, B, hidden),
-// as in PyTorch. Names and initialisation of parameters follow PyTorch's, so that state dicts can
-// be exchanged.
+// as in PyTorch. Names and initialisation of parameters follow PyTorch, so that state dicts can be
+// exchanged.
 
 #include <optional>
 
@@ -38,7 +38,7 @@ struct RecurrentLayers : Module {
 
   /// Maps x (B, T, input), BATCH FIRST, to the output (B, T, directions * hidden) of the last layer
   /// and the final state (layers * directions, B, hidden). Only LSTM has a state c. `first` is the
-  /// initial state; undefined means zeros. `lengths` (B) int64 gives the lengths of the sequences,
+  /// initial state; undefined means zeros. `lengths` (B) int64 are the lengths of the sequences,
   /// in any order. Padding after the end of a sequence is not read, and its output is 0. The
   /// forward direction ends at the last step of a sequence, and the reverse direction starts there,
   /// as with torch's pack_padded_sequence and pad_packed_sequence. Throws Error unless 1 <= length
@@ -49,7 +49,7 @@ struct RecurrentLayers : Module {
  protected:
   RecurrentLayers(Recurrence kind, int64_t input, int64_t hidden, const RNNOptions& options);
 };
-/// RNN, LSTM or GRU with constructor.
+/// RNN, LSTM or GRU: RecurrentLayers with a public constructor.
 template <Recurrence kind>
 struct RecurrentLayersOf : RecurrentLayers {
   RecurrentLayersOf(int64_t input_, int64_t hidden_, const RNNOptions& options = {})
@@ -82,7 +82,7 @@ struct RecurrentCell : Module {
  protected:
   RecurrentCell(Recurrence kind, int64_t input, int64_t hidden, const RNNCellOptions& options);
 };
-/// RNNCell, LSTMCell or GRUCell with constructor.
+/// RNNCell, LSTMCell or GRUCell: RecurrentCell with a public constructor.
 template <Recurrence kind>
 struct RecurrentCellOf : RecurrentCell {
   RecurrentCellOf(int64_t input, int64_t hidden, const RNNCellOptions& options = {})
@@ -130,10 +130,10 @@ struct Attention : Module {
                              const Tensor& mask = {}) const {
     return attend(queries, prepare(keys), values, mask);
   }
-  /// Computes the part of the score that depends on the keys only, once for any number of calls of
-  /// attend(). Returns (B, Tk, query_dim) or, for additive, (B, Tk, hidden).
+  /// Returns the part of the score that depends on the keys only, to be computed once for any
+  /// number of calls of attend(): (B, Tk, query_dim) or, for additive, (B, Tk, hidden).
   Tensor prepare(const Tensor& keys) const;
-  /// Computes attention like operator(), with prepare(keys) instead of the keys.
+  /// Computes the attention of operator(), with prepare(keys) instead of the keys.
   AttentionResult attend(const Tensor& queries, const Tensor& prepared, const Tensor& values,
                          const Tensor& mask = {}) const;
 

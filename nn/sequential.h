@@ -17,18 +17,18 @@ concept Layer = std::copy_constructible<L> && requires(L& layer, const Tensor& x
 
 /// Applies its layers one after the other. Without layers it returns its input. Example:
 ///   nn::Sequential net{nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1)};
-/// Parentheses in place of the braces do not compile. C++ evaluates braces from left to right, so
-/// layers draw their weights in the order written. It may evaluate the arguments of a call in any
+/// Braces are required; parentheses do not compile. C++ evaluates braces from left to right, so
+/// layers draw their weights in the order written. The arguments of a call may be evaluated in any
 /// order, so two compilers would make different nets from the same seed.
-/// Modules become children named by their index, as in PyTorch. Here the names are "0" and "2", and
-/// the first parameter is "0.weight". A Module captured by a lambda is not registered: its
-/// parameters are neither listed nor trained.
+/// Modules become children named by their index, as in PyTorch. In the example the names are "0"
+/// and "2", and the first parameter is "0.weight". A Module captured by a lambda is not registered:
+/// its parameters are neither listed nor trained.
 class Sequential : public Module {
  public:
   /// A layer of any type.
   class Item {
    public:
-    /// Takes a layer, which Sequential calls as layer(x).
+    /// Wraps a layer, which Sequential calls as layer(x).
     template <class L>
     requires(!std::same_as<L, Item>) && Layer<L> Item(L layer) {
       if constexpr (std::derived_from<L, Module>) module_.emplace(layer);
@@ -42,7 +42,8 @@ class Sequential : public Module {
   };
 
   Sequential() = default;
-  /// Takes the layers in order. With a single Sequential, takes the layers of that Sequential.
+  /// Makes a net of the layers in order. If the only layer is a Sequential, copies the layers of
+  /// that Sequential instead.
   explicit Sequential(std::initializer_list<Item> layers) {
     const bool one = layers.size() == 1;  // compilers differ in whether {other} calls this
     if (const auto* other = one ? layers.begin()->apply_.target<Sequential>() : nullptr)

@@ -30,7 +30,7 @@ struct BlockOptions {
   double dropout = 0;               ///< probability, for attention weights and sublayer outputs
   double hidden_dropout = 0;        ///< dropout probability in the MLP's hidden layer
   bool norm_first = true;           ///< true: pre-norm; false: post-norm
-  NormKind norm = NormKind::layer;  ///< kind of all norms: LayerNorm or RMSNorm
+  NormKind norm = NormKind::layer;  ///< kind of ln1, ln2 and ln3: LayerNorm or RMSNorm
   double eps = 1e-5;                ///< added by the norms to the variance or mean square
   int64_t rotary = 0;               ///< rotary positions for at most this many tokens; 0 means none
   RotaryOptions frequencies = {};   ///< frequencies of the rotary positions
@@ -103,7 +103,7 @@ struct DecoderBlock : Module {
   DecoderBlock(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `memory` is cross.keys_and_values(encoder output), and
-  /// `memory_mask` is the mask of MultiHeadAttention::cross. If `cache` is given, x holds only the
+  /// `memory_mask` is the mask of MultiHeadAttention::cross. If `cache` is given, x is only the
   /// next tokens. They also attend to the cached tokens, and are appended to the cache.
   Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask = {},
                     KeyValueCache* cache = nullptr) const {

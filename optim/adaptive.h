@@ -1,7 +1,6 @@
 #pragma once
-// RMSprop, Adagrad and Lion. RMSprop and Adagrad, and the names of their states, are those of
-// PyTorch. In the formulas, p is a parameter, g its gradient and t the number of the update, from
-// 1.
+// RMSprop, Adagrad and Lion. RMSprop and Adagrad follow PyTorch, including the names of their
+// states. In the formulas, p is a parameter, g its gradient and t the number of the update, from 1.
 
 #include "gradus/optim/elementwise.h"
 
@@ -18,8 +17,8 @@ struct RMSpropOptions {
 };
 /// RMSprop: g += weight_decay p;  v = alpha v + (1-alpha) g^2;  p -= lr g / (sqrt(v) + eps).
 /// With momentum: u = momentum u + g / (sqrt(v) + eps);  p -= lr u.
-/// If centered, sqrt(v - m^2) replaces sqrt(v), with m = alpha m + (1-alpha) g. It is 0 where
-/// rounding makes v - m^2 negative (there PyTorch's is NaN).
+/// If centered, sqrt(v - m^2) replaces sqrt(v), with m = alpha m + (1-alpha) g. The root is 0 where
+/// rounding makes v - m^2 negative (in PyTorch it is NaN there).
 /// Tieleman & Hinton 2012, lecture 6.5; Graves 2013, arXiv 1308.0850, section 4.2.
 class RMSprop : public ElementwiseOptimizer {
  public:

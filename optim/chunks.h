@@ -1,5 +1,5 @@
 #pragma once
-// Chunks: divides several arrays into pieces of work.
+// Chunks: numbers the chunks of several arrays, for parallel loops.
 
 #include <algorithm>
 #include <cstdint>

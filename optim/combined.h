@@ -12,8 +12,8 @@ namespace gradus::optim {
 /// of them does.
 class CombinedOptimizer : public Optimizer {
  public:
-  /// Throws Error if there is no optimiser, or if a parameter is in two optimisers; the message
-  /// then names these two.
+  /// Throws Error if there is no optimiser, if the learning rate of the first is 0, or if a
+  /// parameter is in two optimisers; the message then names these two.
   explicit CombinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts);
 
   /// Returns the parameters of all optimisers, in the order given.

@@ -5,9 +5,9 @@
 
 namespace gradus::optim {
 
-/// An optimiser whose rule updates each element from the element's gradient and state only. The
-/// rule is a generic function that loops over a chunk of one parameter, of float or double.
-/// Example:
+/// An optimiser whose rule updates each element from that element's value, gradient and state only.
+/// The rule is a generic function that loops over a chunk of elements of one parameter, in float or
+/// double. Example:
 ///   struct Signs : optim::ElementwiseOptimizer {
 ///     Signs(optim::ParameterGroups params, double lr)
 ///         : ElementwiseOptimizer("Signs", std::move(params), lr, 0, {}, [](const auto& c) {
@@ -17,13 +17,13 @@ namespace gradus::optim {
 class ElementwiseOptimizer : public GroupOptimizer {
  public:
   static constexpr int max_state = 3;  ///< maximum number of states per parameter
-  /// Consecutive elements of one parameter, and what an update rule needs.
+  /// Consecutive elements of one parameter, with all that a rule needs to update them.
   template <class T>
   struct Chunk {
     int64_t n;                ///< number of elements
     T* param;                 ///< updated by the rule
     const T* grad;            ///< before clipping
-    T* state[max_state];      ///< in the order of the constructor's `states`; the others are null
+    T* state[max_state];      ///< in the order of the constructor's `states`; null after these
     double lr, weight_decay;  ///< of the group; lr includes lr_scale
     double grad_scale;        ///< for clipping: the rule must multiply gradients by this
     int64_t step;             ///< number of this update of the parameter, from 1
@@ -31,8 +31,8 @@ class ElementwiseOptimizer : public GroupOptimizer {
 
  protected:
   /// Each step calls rule(chunk) with a Chunk<float> or a Chunk<double>, on several threads at
-  /// once. The rule must not throw. There may be at most max_state `states`. Their tensors have the
-  /// shape and dtype of the parameter.
+  /// once. The rule must not throw. There may be at most max_state `states`. Their tensors must
+  /// have the shape and dtype of the parameter.
   template <class Rule>
   ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                        std::vector<State> states, const Rule& rule)

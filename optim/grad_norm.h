@@ -10,16 +10,16 @@ namespace gradus::optim {
 double grad_norm(const std::vector<Tensor>& params);
 
 /// Scales the gradients by min(1, max_norm / (norm + 1e-6)) and returns the norm before scaling.
-/// Optimizer::step with max_grad_norm has the same effect without writing the gradients.
+/// Optimizer::step with max_grad_norm makes the same update without changing the gradients.
 double clip_grad_norm(const std::vector<Tensor>& params, double max_norm);
 
 namespace internal {
 
-/// Returns grad_norm of these gradients, each contiguous.
+/// Returns the global norm of these gradients, which must be contiguous.
 double norm_of(const std::vector<Tensor>& gradients);
 /// Returns the factor by which clipping multiplies gradients of this norm: at most 1, or NaN.
 double clip_factor(double norm, double max_norm);
-/// Throws Error unless max_norm > 0. The message opens with `op`.
+/// Throws Error unless max_norm > 0. The message begins with `op`.
 void check_max_norm(const char* op, double max_norm);
 
 }  // namespace internal

@@ -29,20 +29,21 @@ struct MuonOptions {
 /// of threads.
 class Muon : public GroupOptimizer {
  public:
-  /// Throws Error, naming the parameter, if it has fewer than 2 axes, or if the rows of its
-  /// matrices do not add up to its rows.
+  /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes, or if the rows of
+  /// its matrices do not add up to param.size(0).
   Muon(std::vector<StackedMatrices> params, const MuonOptions& options = {});
 
  private:
   struct Matrix;
-  /// Throws Error on a NaN or an infinity, because one would spread to the whole matrix.
+  /// Throws Error if the gradient contains a NaN or an infinity, which would spread to the whole
+  /// matrix.
   void check_gradient(size_t index, const Tensor& grad) const override;
   void update(std::span<const Update> updates, double grad_scale) override;
   template <class T>
   void update_matrix(const Matrix& matrix, double grad_scale) const;
 
   MuonOptions options_;
-  std::vector<std::vector<int64_t>> rows_;  // rows of the matrices in each parameter
+  std::vector<std::vector<int64_t>> rows_;  // per parameter: number of rows of each matrix
 };
 
 struct MuonAndAdamWOptions {

@@ -1,5 +1,6 @@
 #pragma once
-// Optimisers, gradient clipping and learning-rate schedules.
+// Includes all of optim: optimisers, gradient clipping, learning-rate schedules, weight averaging,
+// and training on several ranks.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/optim/adaptive.h"

@@ -33,7 +33,7 @@ ParameterGroups decay_groups(const std::vector<Tensor>& params);
 
 /// Options of one step.
 struct StepOptions {
-  double max_grad_norm = std::numeric_limits<double>::infinity();  ///< clips like clip_grad_norm
+  double max_grad_norm = std::numeric_limits<double>::infinity();  ///< see clip_grad_norm
   /// The norm used for clipping. If the parameters are divided among several optimisers or
   /// processes, set it to the norm of all gradients. Default: the norm of this optimiser's
   /// gradients.
@@ -57,7 +57,7 @@ class Optimizer {
 
   /// Updates all parameters that have a gradient. Returns the norm of the gradients before
   /// clipping, or 0 if neither max_grad_norm nor grad_norm is set. Throws Error, with nothing
-  /// changed, if the dtype of a parameter has changed since its last update.
+  /// changed, if the dtype of a parameter has changed since its state was allocated.
   double step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
@@ -70,8 +70,8 @@ class Optimizer {
 
   /// Returns everything that later steps depend on, except parameters, options and learning rate.
   virtual NamedTensors state_dict() const = 0;
-  /// Restores what state_dict() returned. If names do not fit, changes nothing and throws one Error
-  /// that lists all of them.
+  /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
+  /// and throws one Error that lists the names.
   virtual void load_state_dict(const NamedTensors& state) = 0;
 
  protected:
@@ -88,17 +88,17 @@ class Optimizer {
   /// Updates the parameters, with each gradient multiplied by `grad_scale`. step() calls it after
   /// check_step(), and no gradients are recorded.
   virtual void apply(double grad_scale) = 0;
-  /// Makes later steps update only the parameters in `owned`, and frees the state of all others.
-  /// state_dict() then lists that state as undefined tensors.
+  /// Makes later steps update only the parameters whose impl() is in `owned`, and frees the state
+  /// of all others. state_dict() then lists the freed states as undefined tensors.
   virtual void keep_only(const std::set<const void*>& owned) = 0;
 
   const char* name_;
 };
 
-/// An optimiser with a state per parameter: the base of all optimisers but CombinedOptimizer. It
-/// skips parameters without a gradient and frozen parameters (requires_grad() is false). If a
-/// parameter is frozen at construction, its state is allocated at its first update. Error messages
-/// name a parameter by its position among the parameters of all groups, from 0.
+/// An optimiser with a state per parameter: the base of all optimisers but CombinedOptimizer and
+/// ShardedOptimizer. It skips parameters without a gradient and frozen parameters (requires_grad()
+/// is false). If a parameter is frozen at construction, its state is allocated at its first update.
+/// Error messages name a parameter by its position among the parameters of all groups, from 0.
 class GroupOptimizer : public Optimizer {
  public:
   std::vector<Tensor> parameters() const override;
@@ -112,7 +112,7 @@ class GroupOptimizer : public Optimizer {
   void load_state_dict(const NamedTensors& state) override;
 
  protected:
-  /// One parameter in a step.
+  /// A parameter that a step updates, with its gradient and state.
   struct Update {
     const Tensor& param;            ///< to be written in place
     Tensor grad;                    ///< contiguous, not clipped
@@ -185,8 +185,8 @@ class TensorOptimizer : public GroupOptimizer {
 
  protected:
   using Rule = std::function<void(Parameter&)>;  ///< updates one parameter
-  /// Each step calls `rule` for one parameter after another, in the order given. If it throws, the
-  /// earlier parameters have already been updated.
+  /// Each step calls `rule` for one parameter after another, in the order given. If the rule
+  /// throws, the earlier parameters have already been updated.
   TensorOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                   std::vector<State> states, Rule rule);
 

@@ -33,13 +33,13 @@ struct DecayOptions {
   int64_t warmup = 0;  ///< number of updates of linear warmup to lr
   int64_t steps = 0;   ///< step at which min_lr is reached; required
 };
-/// Linear warmup to lr, then linear decay to min_lr.
+/// Warms up linearly to lr, then decays linearly to min_lr.
 double linear(int64_t step, const DecayOptions& options);
 
 using CosineOptions = DecayOptions;  ///< see DecayOptions
-/// Linear warmup to lr, then min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x goes from 0 at
-/// step `warmup` to 1 at step `steps`, then min_lr. Loshchilov & Hutter 2017, arXiv 1608.03983,
-/// without restarts.
+/// Warms up linearly to lr, then follows min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x goes
+/// from 0 at step `warmup` to 1 at step `steps`, then stays at min_lr. Loshchilov & Hutter 2017,
+/// arXiv 1608.03983, without restarts.
 double cosine(int64_t step, const CosineOptions& options);
 
 struct StableDecayOptions {
@@ -49,9 +49,9 @@ struct StableDecayOptions {
   int64_t decay = 0;   ///< number of updates of linear decay at the end; required
   int64_t steps = 0;   ///< step at which min_lr is reached; required
 };
-/// Linear warmup to lr, then lr until step `steps` - `decay`, then linear decay to min_lr. The
-/// phase with constant lr can be extended later. Hu et al. 2024, arXiv 2404.06395; Hagele et al.
-/// 2024, arXiv 2405.18392.
+/// Warms up linearly to lr, stays at lr until step `steps` - `decay`, then decays linearly to
+/// min_lr. The phase with constant lr can be extended later. Hu et al. 2024, arXiv 2404.06395;
+/// Hagele et al. 2024, arXiv 2405.18392.
 double warmup_stable_decay(int64_t step, const StableDecayOptions& options);
 
 /// Returns d_model^-0.5 min(n^-0.5, n warmup^-1.5) with n = step + 1. Vaswani et al. 2017, arXiv
@@ -74,15 +74,15 @@ struct PlateauOptions {
 class Plateau {
  public:
   explicit Plateau(const PlateauOptions& options = {});
-  /// Takes the next loss and returns the new learning rate.
+  /// Records the next loss and returns the new learning rate.
   double step(double loss);
   double lr() const { return lr_; }  ///< the current learning rate
   /// Returns everything that later steps depend on, except the options: "lr", "best" (the lowest
   /// loss), "bad" (the number of successive losses without improvement) and "cooldown" (the number
-  /// of coming losses that are not counted).
+  /// of further losses that will not be counted).
   NamedTensors state_dict() const;
-  /// Restores what state_dict() returned. If names do not fit, changes nothing and throws one Error
-  /// that lists all of them.
+  /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
+  /// and throws one Error that lists the names.
   void load_state_dict(const NamedTensors& state);
 
  private:

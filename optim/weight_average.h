@@ -15,15 +15,15 @@ namespace gradus::optim {
 class WeightAverage {
  public:
   /// Starts from the current values of the parameters. Parameters in bfloat16 or int8 are left out,
-  /// since no optimiser changes them. Throws Error unless 0 <= decay < 1, and the parameters are
-  /// contiguous, float32 or float64, and listed once each.
+  /// since no optimiser changes them. Throws Error unless 0 <= decay < 1 and all other parameters
+  /// are contiguous, float32 or float64, and listed once each.
   explicit WeightAverage(std::vector<Tensor> params, double decay = 0.999);
 
   /// Moves the means towards the parameters. Call it after each step of the optimiser.
   void update();
   const std::vector<Tensor>& means() const { return means_; }  ///< in the order of the parameters
 
-  /// Exchanges the values of the parameters with the means during its lifetime.
+  /// Swaps the parameters and the means on construction, and back on destruction.
   class Applied {
    public:
     explicit Applied(WeightAverage& average) : average_(average) { average_.exchange(); }
@@ -37,8 +37,8 @@ class WeightAverage {
 
   /// Returns "updates", the number of updates, and the means as "mean.0", "mean.1", ...
   NamedTensors state_dict() const;
-  /// Restores what state_dict() returned. If names do not fit, changes nothing and throws one Error
-  /// that lists all of them.
+  /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
+  /// and throws one Error that lists the names.
   void load_state_dict(const NamedTensors& state);
 
  private:

@@ -3,19 +3,20 @@
 
 namespace gradus {
 
-/// The version of the library that the program runs with, such as "0.1.0". GRADUS_VERSION
+/// Returns the version of the library that the program runs with, such as "0.1.0". GRADUS_VERSION
 /// (core/version.h) is the version that the program was compiled with.
 std::string version();
 
-/// Returns a description of the build, one line each for: version, compiler, vector width, threads
-/// and their runtime, and blas_info().
+/// Returns a description of the build, one line for each of: version, compiler, vector width,
+/// number of threads and OpenMP runtime, and blas_info().
 std::string build_info();
 
-/// Returns one line about the BLAS library in use: its name, its kernels and why they were chosen.
+/// Returns one line about matrix products: the BLAS library in use, its kernels and why they were
+/// chosen, and whether bfloat16 products are available.
 std::string blas_info();
 
-/// Returns whether Bfloat16Products has an effect. It has one if the processor multiplies bfloat16
-/// (AVX512_BF16) and the library was built for that.
+/// Returns whether Bfloat16Products has an effect, that is, whether the library was built for a
+/// processor with AVX512_BF16.
 bool has_bfloat16_products();
 
 }  // namespace gradus

@@ -6,7 +6,7 @@
 namespace gradus {
 
 struct GradcheckOptions {
-  double eps = 1e-6;   ///< the step to either side of an element
+  double eps = 1e-6;   ///< added to and subtracted from an element
   double atol = 1e-5;  ///< absolute tolerance
   double rtol = 1e-3;  ///< relative tolerance, a factor of |numeric|
 };
@@ -24,8 +24,8 @@ struct GradcheckResult {
 
 /// Compares f's gradients with the central difference (f(x + eps) - f(x - eps)) / (2 eps), element
 /// by element, for every floating output and every input that requires grad. Two values agree if
-/// |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64, and f
-/// must depend on nothing but its inputs.
+/// |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64, without
+/// elements that share memory, and f must depend on nothing but its inputs.
 GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 

@@ -10,12 +10,12 @@
 namespace gradus::internal {
 
 /// A checksum of four 64-bit chains. The data's 64-bit word i extends chain i mod 4 by one step of
-/// XXH64. Different words give different chains, and different chains stay different, so a change
-/// within one word is always detected.
+/// XXH64. A step is a bijection of the chain and of the word, so a change within one word always
+/// changes the checksum.
 class Checksum {
  public:
-  /// Adds n bytes, padded with zeros to a multiple of 32. The checksum therefore depends on how the
-  /// data is divided among calls, unless each call but the last adds a multiple of 32 bytes.
+  /// Adds n bytes, padded with zeros to a multiple of 32. If all calls but the last add a multiple
+  /// of 32 bytes, the checksum does not depend on how the data is divided among calls.
   void add(const void* bytes, size_t n) {
     const char* from = static_cast<const char*>(bytes);
     for (; n >= sizeof(Words); n -= sizeof(Words), from += sizeof(Words))

@@ -6,9 +6,9 @@
 
 namespace gradus::internal {
 
-/// Parses JSON text. Throws Error on invalid JSON, numbers out of range, duplicate names in an
-/// object, zero bytes and nesting deeper than 16 levels. The message opens with `what`, for example
-/// "the header", and gives the position of the faulty byte if it is known.
+/// Returns the value of JSON text. Throws Error on invalid JSON, numbers out of range, duplicate
+/// names in an object, zero bytes and nesting deeper than 16 levels. The message begins with
+/// `what`, for example "the header", and gives the position of the faulty byte if it is known.
 nlohmann::json parse_json(const char* what, const std::string& text);
 
 /// Returns the string object[key]. Throws Error naming the key if it is missing or not a string.

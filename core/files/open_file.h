@@ -1,5 +1,5 @@
 #pragma once
-// Open files, and files mapped into memory.
+// Buffered files, files mapped into memory, and atomic replacement of files.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace gradus::internal {
 
-/// A buffered file, closed on destruction. Error messages open with `context`: the operation and
+/// A buffered file, closed on destruction. Error messages begin with `context`: the operation and
 /// the path.
 class File {
  public:
@@ -20,7 +20,7 @@ class File {
   File& operator=(const File&) = delete;
 
   int descriptor() const { return ::fileno(file_); }
-  /// Throws Error, with the reason from errno, if the last system call failed (`ok` is false).
+  /// Checks the last system call: throws Error with the reason from errno if `ok` is false.
   void succeeded(bool ok) const;
   /// Returns the size in bytes. Throws Error unless this is a regular file.
   uint64_t size() const;
@@ -29,7 +29,7 @@ class File {
   /// Reads n bytes. Throws Error if the file ends before that.
   void read_exactly(void* to, size_t n);
   void write(const void* from, size_t n);
-  /// Moves to the first byte.
+  /// Moves the position back to the first byte.
   void rewind();
   /// Flushes all writes to disk.
   void sync();
@@ -52,8 +52,8 @@ class Mapping {
   std::byte* data = nullptr;
 };
 
-/// Replaces the file at `path` atomically, like write_file_atomically, with the content that
-/// fill(file) writes. Error messages open with `op`.
+/// Replaces the file at `path` with the content that fill(file) writes, atomically as
+/// write_file_atomically does. Error messages begin with `op`.
 void replace_file(const char* op, const std::string& path, const std::function<void(File&)>& fill);
 
 }  // namespace gradus::internal

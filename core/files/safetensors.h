@@ -9,33 +9,33 @@
 
 namespace gradus {
 
-/// Named tensors, in a module's order of registration or in a file's order.
+/// Tensors with their names, in a module's order of registration or in a file's order.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// The content of a safetensors file.
 struct SafetensorsFile {
-  NamedTensors tensors;                         ///< in file order
+  NamedTensors tensors;                         ///< in the order of their data in the file
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Replaces the file at `path` with the tensors, atomically, like write_file_atomically. Adds the
-/// entries gradus.format and gradus.checksum to the header's __metadata__. `metadata` must not
-/// contain these two. The checksum covers the header and the data. An int8 matrix NAME is written
-/// as two tensors: NAME as I8, and its scales NAME.scales as BF16 of shape (rows, ceil(columns /
-/// 32)).
+/// Replaces the file at `path` with the tensors, atomically as write_file_atomically does. Adds the
+/// entries gradus.format and gradus.checksum to the header's __metadata__; `metadata` must not
+/// contain these two keys. The checksum covers the header and the data. An int8 matrix NAME is
+/// written as two tensors: NAME as I8, and its scales NAME.scales as BF16 of shape (rows,
+/// ceil(columns / 32)).
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
-/// Maps a file into memory and validates all of it, in time linear in its size. Aligned F32, F64
-/// and I64 tensors use the mapping, and writing to them copies the pages concerned. An I8 tensor
-/// with scales, as save_safetensors writes it, becomes an int8 matrix that also uses the mapping.
-/// All other tensors are copied: F16 and BF16 to float32, other integers to int64. While the
-/// tensors exist, the file may be removed or replaced (save_safetensors replaces it), but not
-/// truncated or overwritten.
+/// Maps a file into memory, validates all of it in time linear in its size, and returns its
+/// content. Aligned F32, F64 and I64 tensors use the mapping, and writing to them copies the pages
+/// concerned. An I8 tensor with scales, as written by save_safetensors, becomes an int8 matrix that
+/// also uses the mapping. All other tensors are copied: F16 and BF16 become float32, and other
+/// integers int64. While the tensors exist, the file may be removed or replaced (save_safetensors
+/// replaces it), but not truncated or overwritten.
 ///
-/// Throws Error, naming the file and the problem, on a header longer than 100,000,000 bytes or than
-/// the file, bad JSON, unknown dtypes, missing or extra bytes, and content that does not match its
-/// checksum. It also throws on offsets that overlap, leave gaps, overflow or do not match their
+/// Throws Error, naming the file and the problem, if the header is longer than 100,000,000 bytes or
+/// than the file, on bad JSON, unknown dtypes, missing or extra bytes, and content that does not
+/// match its checksum. Also throws if offsets overlap, leave gaps, overflow or do not match their
 /// shape. A file without a checksum, from another program, is accepted.
 SafetensorsFile load_safetensors(const std::string& path);
 

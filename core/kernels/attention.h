@@ -40,8 +40,8 @@ struct Attention {
   RandomKey key{};
 
   int64_t group() const { return heads / kv_heads; }  ///< query heads per key/value head
-  /// Query i sees keys [first_seen(i), seen_by(i)). Key j is seen by queries [first_to_see(j),
-  /// end_to_see(j)). No bound decreases as i or j grows.
+  /// Without a mask, query i sees keys [first_seen(i), seen_by(i)), and key j is seen by queries
+  /// [first_to_see(j), end_to_see(j)). The bounds do not decrease as i or j grows.
   int64_t first_seen(int64_t i) const {
     return window < keys ? std::clamp(i + 1 + keys - queries - window, int64_t{0}, keys) : 0;
   }
@@ -57,9 +57,9 @@ struct Attention {
 };
 
 /// What the backward pass needs to recompute a row of weights as exp(score - shift) * factor. shift
-/// is the row's largest score, and factor is 1 / sum(exp(score - shift)). A single number, shift +
-/// log(sum), would lose the digits of the sum where shift is large. Both are 0 for a query that
-/// sees no key.
+/// is the row's largest score, and factor is 1 / sum(exp(score - shift)). They are not combined to
+/// shift + log(sum), because a large shift would cost log(sum) its precision. shift and factor are
+/// 0 for a query that sees no key.
 template <class T>
 struct RowSoftmax {
   T shift, factor;
@@ -69,7 +69,7 @@ template <class T>
 struct AttentionForward {
   Heads<const T> q, k, v;
   Heads<T> out;
-  RowSoftmax<T>* rows;  ///< (batch, heads, queries), for the backward pass; null if there is none
+  RowSoftmax<T>* rows;  ///< (batch, heads, queries), for a backward pass; null if there is none
 };
 template <class T>
 struct AttentionBackward {

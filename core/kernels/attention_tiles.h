@@ -69,7 +69,7 @@ int64_t copy_size(int64_t n, int64_t dim) {
 /// Returns n rows in which to accumulate sums for `result`. They are the rows of `result` if `dim`
 /// is a multiple of the vector length. Otherwise they are rows in `space`, and close_sums later
 /// copies them to `result`. They start at 0 if `fresh`, else at the values in `result`. If `result`
-/// is null, nothing is written.
+/// is null, so are the returned rows.
 template <class T>
 Rows<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
   const int64_t width = padded<T>(dim);

@@ -49,8 +49,8 @@ struct WindowBlock {
   int64_t count, begins[most], targets[most];
 };
 
-/// The windows over planes, made from one sweep per axis. Windows and taps are numbered in the
-/// order (y, x), places in the order (channel, y, x).
+/// The windows over the channels of an image, combined from one sweep per axis. Windows and taps
+/// are numbered in the order (y, x), places in the order (channel, y, x).
 struct Sweep {
   const Planes planes;
   const AxisSweep y, x;
@@ -111,7 +111,7 @@ inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phas
   return sweep;
 }
 
-/// Returns an axis of dy with the zeros around it that backward_axis reads.
+/// Returns the axis of dy, padded with the zeros that the windows of backward_axis read.
 inline PaddedAxis backward_padding(const WindowAxis& a) {
   const int64_t first = a.padding - a.dilation * (a.kernel - 1);
   const int64_t last = (a.size - 1 + a.padding) / a.stride;
@@ -136,8 +136,9 @@ void pack_panels(int64_t k, int64_t columns, T* to, At at) {
       for (int64_t c = j; c < j + width; ++c) *to++ = c < columns ? at(p, c) : T{0};
 }
 
-/// Correlates images with filters. Channels are split into groups. A part is one group of one
-/// image. Its result is one product: windows (count, k) times filters (k, out), with k = in * taps.
+/// Correlates images with filters. Channels are split into groups, and a part is one group of one
+/// image. The result of a part is one product: windows (count, k) times filters (k, out), with k =
+/// in * taps.
 template <class T>
 struct Correlation {
   const Sweep& sweep;
@@ -171,8 +172,8 @@ struct Correlation {
   void run_part(Space& space, int64_t part, int64_t first, int64_t last) const;
 };
 
-/// Computes space.sums (windows, cols) = the windows of space.block times `cols` filters of a
-/// panel.
+/// Computes space.sums (windows, cols) = the windows of space.block times the first `cols` filters
+/// of a panel.
 template <class T>
 void Correlation<T>::windows_times_filters(Space& space, int64_t cols, const T* panel) const {
   const int64_t k = depth(), steps = std::max<int64_t>(ceil_div(k, 256), 1);
@@ -224,7 +225,7 @@ void Correlation<T>::run() const {
   const int64_t parts = images * groups, count = sweep.count();
   const int64_t blocks = std::max<int64_t>(ceil_div(count, most), 1);
   const int64_t together = parts >= 8 ? blocks : 1, shares = ceil_div(blocks, together);
-  const int64_t share = together * most;  // windows
+  const int64_t share = together * most;  // windows per share
   const int64_t grain = min_convolution_work / (std::min(count, share) * depth() * out + 1) + 1;
   parallel_for(parts * shares, grain, [&](int64_t begin, int64_t end) {
     Space space(*this);
@@ -235,12 +236,12 @@ void Correlation<T>::run() const {
   });
 }
 
-/// Computes dweight = the sum over images n of (windows of x[n])^T dy[n], for each group a matrix
-/// (rows, out) with rows = in * taps. The work is divided among threads by parts (ranges of
-/// images), by groups and, if there are few parts and groups, by shares of a group's input
-/// channels. Each part has its own sums (groups, rows, columns), where columns is `out` rounded up
-/// to whole panels. The sums are added in the order of the parts. Larger sums mean fewer parts, to
-/// limit memory.
+/// Computes the gradient of the weight. For each group it is the transpose of a matrix (rows, out)
+/// with rows = in * taps: the sum over images n of (windows of x[n])^T dy[n]. The work is divided
+/// among threads by parts (ranges of images), by groups and, if there are few parts and groups, by
+/// shares of a group's input channels. Each part has its own sums (groups, rows, columns), where
+/// columns is `out` rounded up to whole panels. The sums are added in the order of the parts. To
+/// limit memory, there are fewer parts if the sums are large.
 template <class T>
 class WeightGradient {
  public:
@@ -368,8 +369,8 @@ void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* b
 }
 
 /// Overwrites dx with the gradient of x. For stride s, the positions along an axis fall into s
-/// phases (see backward_axis). The positions of one phase per axis use their own taps, or none, and
-/// their gradient is a correlation of dy with stride 1.
+/// phases (see backward_axis). Each phase has its own taps, possibly none. At the positions of one
+/// phase per axis, the gradient is a stride-1 correlation of dy with the taps of these phases.
 template <class T>
 void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
   using namespace detail;

@@ -5,8 +5,8 @@
 //
 // The composed form is composed_cross_entropy in core/ops/loss.cpp: log_softmax and gather. The
 // kernel stores two values per row instead of C log-probabilities. It passes over the logits once
-// forward and once backward, where the gradient may overwrite them. Forward and backward of (1024,
-// 8192) logits are 1.3 times as fast as the composed form.
+// forward (twice with label smoothing) and once backward, where the gradient may overwrite them.
+// Forward and backward of (1024, 8192) logits are 1.3 times as fast as the composed form.
 
 #include "gradus/core/kernels/softmax.h"
 

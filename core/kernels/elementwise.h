@@ -61,8 +61,8 @@ struct Walk {
 };
 
 namespace detail {
-/// Runs one inner loop of n elements, y[i] = f(x[i]...), specialised for the common strides. It is
-/// flattened because a call to an f that the compiler did not inline would prevent vectorisation.
+/// Runs one inner loop of n elements, y[i] = f(x[i]...), specialised for the common strides.
+/// [[gnu::flatten]] inlines f, because a call to f would prevent vectorisation.
 template <class Y, class F, class... X>
 [[gnu::flatten]] void loop(int64_t n, const F& f, Y* y, int64_t sy,
                            std::pair<const X*, int64_t>... x) {
@@ -108,9 +108,8 @@ void map(std::index_sequence<I...>, const F& f, const Tensor& y,
 }
 }  // namespace detail
 
-/// Computes y = f(x...), elementwise. y has the full shape, and each x broadcasts to it. y may be
-/// one of the x. It may also share memory with an x whose corresponding elements have the same
-/// addresses. For example:
+/// Computes y = f(x...), elementwise. Each x broadcasts to the shape of y. y may be one of the x,
+/// or share memory with one if corresponding elements have the same addresses. For example:
 ///   map<float, float, float>(y, a, b, [](float a, float b) { return a + b; });
 template <class Y, class... X, class F>
 void map(const Tensor& y, const std::conditional_t<true, Tensor, X>&... x, const F& f) {

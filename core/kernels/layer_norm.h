@@ -22,8 +22,8 @@ struct Pieces {
   int64_t n, pieces = 1, step = 0;
 };
 
-/// Returns the means of f(v).first and of f(v).second over all elements v, each converted to S
-/// first.
+/// Returns the means of f(v).first and of f(v).second over all elements v. Elements are converted
+/// to S before f is applied.
 template <class S, class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> means_of(const Pieces<T>& all, F f) {
   double first = 0, second = 0;
@@ -38,8 +38,8 @@ template <class S, class T, class F>
 }
 
 /// Returns mean and variance of all elements, computed in S; if not `centred`, 0 and the mean
-/// square. Rounding leaves the mean of x - mean not quite 0. Mean and variance are corrected by it:
-/// Chan, Golub, LeVeque 1983, "Algorithms for Computing the Sample Variance".
+/// square. Because of rounding, the mean of x - mean is not exactly 0. Mean and variance are
+/// corrected for this: Chan, Golub, LeVeque 1983, "Algorithms for Computing the Sample Variance".
 template <class S, class T>
 std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
   S center = 0;
@@ -53,9 +53,9 @@ std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
 }
 
 /// Returns mean and variance (divisor: the number of elements) of all elements; if not `centred`, 0
-/// and the mean square. Computes in T, and again in double if the result is not finite or if
-/// variance and eps are both below 1e-30. A variance below 1e-30 may be rounded to 0 if eps is
-/// larger than that.
+/// and the mean square. Computes in T, and again in double if the variance is not finite or if
+/// variance and eps are both below 1e-30. If eps >= 1e-30, a variance below 1e-30 may be rounded
+/// to 0.
 template <class T>
 std::pair<double, double> mean_and_variance(const Pieces<T>& all, double eps, bool centred) {
   const auto moments = moments_in<T>(all, centred);
@@ -81,7 +81,7 @@ struct LayerNorm {
   const T* weight = nullptr;
   const T* bias = nullptr;
 
-  /// Computes y = xhat * weight + bias. Returns the row that the gradients need.
+  /// Computes y = xhat * weight + bias. Returns x with its mean and rstd, which the gradients need.
   NormalizedRow<T> forward(const T* x, double eps, T* y) const {
     const auto moments = mean_and_variance(Pieces<T>{x, n}, eps, centred);
     const NormalizedRow<T> row{x, static_cast<T>(moments.first),

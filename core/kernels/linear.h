@@ -1,6 +1,7 @@
 #pragma once
-// The work of a linear layer around its matrix product. Bias and activation are applied to each
-// tile of the output while it is in a cache, and the gradients of both are computed in one pass.
+// Bias and activation of a linear layer, and the gradients of both. The forward pass applies bias
+// and activation to each tile of the matrix product while the tile is in a cache. The backward pass
+// computes both gradients in one pass.
 //
 // The composed form is composed_linear in core/ops/matmul.cpp. There the bias and the activation
 // are separate ops, and each reads and writes the output once more.

@@ -40,8 +40,8 @@ inline constexpr float smallest_normal = std::numeric_limits<float>::min();
 // log(2) as the sum of two parts: n * ln2_high is exact for |n| < 2^10.
 inline constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
 
-// For |x| < 2^22, the sum x + shift rounds x to an integer and holds it in the low bits.
-// Subtracting shift from the sum gives that integer as a float.
+// For |x| < 2^22, the low bits of the sum x + shift are x rounded to an integer. Subtracting shift
+// from the sum gives that integer as a float.
 inline constexpr float shift = 0x1.8p+23f;
 
 [[gnu::always_inline]] inline uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
@@ -91,9 +91,9 @@ template <class... Floats>
   return multiply_add(polynomial(x, rest...), x, c0);
 }
 
-// Computes four coefficients at a time (Estrin's scheme), for polynomials of high degree. This
-// takes two more multiplications than Horner's rule, but the dependency chain is a third as long:
-// short enough for out-of-order execution to hide.
+// Evaluates a polynomial of high degree four coefficients at a time (Estrin's scheme). This takes
+// two more multiplications than Horner's rule, but the dependency chain is a third as long: short
+// enough for out-of-order execution to hide.
 // long: the parameters are a polynomial's coefficients.
 [[gnu::always_inline]] inline float cubics(float x, float x2, float, float c0, float c1, float c2,
                                            float c3) {
@@ -128,9 +128,9 @@ template <class... Floats>
   return f + multiply_add(f * f, multiply_add(f, p, -0.5f), base);
 }
 
-// Returns sin(x + quarters pi / 2). It computes r = x - n pi / 2 with |r| <= pi / 4, and pi / 2
-// split into three parts: the product of n with the first part, and its difference from x, are
-// exact.
+// Returns sin(x + quarters pi / 2). Reduces x to r = x - n pi / 2 with |r| <= pi / 4. pi / 2 is
+// split into three parts. The product of n with the first part is exact, and so is the difference
+// between x and this product.
 [[gnu::always_inline]] inline float sin_from(float x, uint32_t quarters) {
   const float shifted = fused(x, 0x1.45f306p-1f, shift), n = shifted - shift;
   float r = fused(n, -0x1.921fb6p+0f, x);
@@ -305,7 +305,7 @@ inline double cos(double x) { return std::cos(x); }
 /// 0.044715 x^3).
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_tanh_with_slope(float x) {
   using namespace detail;
-  // For x > 9.9, sigmoid(2u) is 1. At x = -10.05 it is denormal, so products with it are 0.
+  // For x > 9.9, sigmoid(2u) is 1. At x = -10.05, sigmoid(2u) is denormal, so its products are 0.
   const float low = select(x < -10.05f, -10.05f, x);
   const float c = select(low > 9.9f, 9.9f, low);
   const float z = c * c;

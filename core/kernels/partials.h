@@ -1,6 +1,6 @@
 #pragma once
-// Column sums over many rows. Each chunk of rows computes partial sums. These are added in the
-// order of the chunks, so that the bits do not depend on the number of threads.
+// Column sums over many rows. The partial sums of each chunk of rows are added in the order of the
+// chunks, so that the bits do not depend on the number of threads.
 
 #include <algorithm>
 

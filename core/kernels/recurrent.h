@@ -18,14 +18,15 @@ namespace gradus::kernel {
 
 // ---- cells: unit j of one step of one row; h' and c' are h and c after the step ----
 
-/// One step of one row (a sequence of the batch) with H hidden units. A cell with n = Cell::gates
-/// gates concatenates them to (n * H). c is the cell state of LSTM; other cells do not use it.
+/// One step of one row (a sequence of the batch) with H hidden units. Arrays of size (gates * H),
+/// with gates = Cell::gates, store one gate after another. c is the cell state of LSTM; other cells
+/// do not use it.
 template <class T>
 struct CellForward {
   int64_t H;
-  const T *x, *z;  ///< (gates * H): the contributions of the input and of h
+  const T *x, *z;  ///< (gates * H): the contributions of the input and of h to the gates
   T *h, *c;        ///< the state before the step; overwritten with the state after it
-  T *y, *c_after;  ///< a second copy of h and of c after the step
+  T *y, *c_after;  ///< further copies of h and c after the step
   T* kept;         ///< (Cell::kept * H): what backward needs; may be z
 };
 template <class T>
@@ -87,8 +88,8 @@ struct Lstm {
 
 /// GRU. The gates are in the order r, z, n. x_g and h_g are the contributions of the input and of h
 /// to gate g. r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z), n = tanh(x_n + r h_n) and h' = (1 -
-/// z) n + z h. Cho et al. 2014, arXiv 1406.1078, but r is applied after the product with h.
-/// Backward needs r, z, n and h_n.
+/// z) n + z h. Cho et al. 2014, arXiv 1406.1078, except that r multiplies the product of the weight
+/// with h, not h itself. Backward needs r, z, n and h_n.
 struct Gru {
   static constexpr int64_t gates = 3, kept = 4;
   static constexpr bool direct = true;  // h' also contains z h, which does not pass through the
@@ -125,8 +126,9 @@ struct Sequences {
   int64_t length(int64_t b) const { return lengths[static_cast<size_t>(b)]; }
   /// Returns the index of row b's step s in a tensor (batch * time, .).
   int64_t at(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
-  /// Divides the batch into parts for threads and calls body(n, rows) with the n rows of each part,
-  /// longest sequence first. `work` is the number of multiply-adds per step of one row.
+  /// Divides the batch into parts for threads and calls body(n, rows) once per part: the array
+  /// `rows` lists its n rows, longest sequence first. `work` is the number of multiply-adds per
+  /// step of one row.
   template <class Body>
   void for_parts(int64_t work, Body body) const {
     const auto batch = static_cast<int64_t>(lengths.size());
@@ -147,17 +149,17 @@ struct Sequences {
 template <class T>
 struct RecurrentForward {
   const T *x, *z;    ///< z is added to the product of h with the weight
-  int64_t z_stride;  ///< between the z of two rows; 0 if all rows share one z
+  int64_t z_stride;  ///< row stride of z; 0 if all rows share one z
   const T *h0, *c0;
   T *y, *h_last, *c_last;
-  T *kept, *c;  ///< for a backward pass; else null
+  T *kept, *c;  ///< saved for a backward pass; null if there is none
 };
 template <class T>
 struct RecurrentBackward {
   const T *h0, *c0, *y, *kept, *c;
   const T *dy, *dh_last, *dc_last;
   T *dx, *dz, *dh0, *dc0;
-  T* h_before;  ///< h before each step; with dz it gives the gradient of the weight
+  T* h_before;  ///< h before each step; the gradient of the weight is dz^T h_before
 };
 
 /// Returns row i of `rows`, which have n elements each, or `none` if `rows` is null.
@@ -166,8 +168,8 @@ T* row_or(T* rows, int64_t i, int64_t n, std::type_identity_t<T>* none) {
   return rows ? rows + i * n : none;
 }
 
-/// Runs the forward pass. The weight is W^T (hidden, gates * hidden). If it is null, only z is
-/// added to x.
+/// Runs the forward pass. The weight is W^T (hidden, gates * hidden). If it is null, the
+/// contribution of h is z alone.
 template <class Cell, class T>
 void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
                        const RecurrentForward<T>& a) {

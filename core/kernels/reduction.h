@@ -2,8 +2,8 @@
 // The kernel of sum, mean, var and norm: sums over any axes of a strided array, without a copy.
 //
 // Axes are sorted by stride and merged, which leaves two cases. Rows: the innermost axis is summed
-// over. Columns: the innermost axis is kept, and whole rows are added up. float32 sums run in
-// float32 vectors over short blocks, and the block sums are added in double. Long sums are split
+// over. Columns: the innermost axis is kept, and whole rows are added up. float32 terms are summed
+// in float32 vectors over short blocks, and the block sums are added in double. Long sums are split
 // into pieces for threads. The split depends only on shape and strides.
 
 #include <type_traits>
@@ -15,8 +15,8 @@
 
 namespace gradus::kernel {
 
-/// How to sum x over some of its axes. The result y is contiguous and has the other axes, the kept
-/// ones.
+/// How to sum x over some of its axes. The other axes are kept: they are the axes of the result y,
+/// which is contiguous.
 struct SumPlan {
   Shape kept, kept_x, kept_y;                   // outer kept axes: sizes, strides in x and in y
   Shape reduced, reduced_x;                     // outer reduced axes: sizes, strides in x
@@ -106,7 +106,7 @@ template <class Acc, class X, class Y, class Term, class Finish>
 void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
   const int64_t outputs = plan.kept.numel(), outer = plan.reduced.numel();
   const int64_t length = outer * plan.inner;
-  // Sums the elements [begin, end) of output k. Its element 0 is at `from`.
+  // Sums elements [begin, end) of the elements of output k. `from` points to element 0.
   auto sum_range = [&](const X* from, int64_t k, int64_t begin, int64_t end) {
     auto term_k = [&term, k](X v) { return term(v, k); };
     if (outer == 1)
@@ -146,8 +146,8 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
 }
 
-/// A part of column sums: rows [begin, end) of `width` columns. The first column belongs to output
-/// k.
+/// The rows [begin, end) of `width` columns whose sums are computed together. The first column
+/// belongs to output k.
 struct ColumnPart {
   int64_t k, width, begin, end;
 };

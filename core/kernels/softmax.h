@@ -22,9 +22,9 @@ int64_t rows_per_chunk(int64_t n) {
 /// Elements per block: few enough to stay in the first-level cache between two loops.
 inline constexpr int64_t softmax_block = 2048;
 
-/// log(sum_j exp(x_j)) as the sum of two parts: the largest x_j and the rest. A single number would
-/// lose the rest next to a large maximum: for example, seven equal logits of 1e9 would get
-/// log-probability 0 instead of -log(7).
+/// log(sum_j exp(x_j)) as the sum of two parts: the largest x_j and the rest. In a single number,
+/// the rest would be rounded away next to a large maximum: for example, seven equal logits of 1e9
+/// would get log-probability 0 instead of -log(7).
 template <class T>
 struct LogSumExp {
   T largest, rest;
@@ -32,10 +32,10 @@ struct LogSumExp {
   [[gnu::always_inline]] T log_share(T x) const { return (x - largest) - rest; }
 };
 
-/// Returns log(sum_j exp(x_j)) of a row of n elements in one pass over memory. The sum is relative
-/// to the largest element so far, and is rescaled when a block has a larger element. The result is
-/// 0 for a row of only -inf, so that exp(log_share(x_j)) is 0 there. It is NaN if any element is
-/// NaN.
+/// Returns log(sum_j exp(x_j)) of a row of n elements in one pass over memory. Sums exp(x_j - m),
+/// where m is the largest element so far, and rescales the sum when a block has a larger element.
+/// The result is 0 for a row of only -inf, so that exp(log_share(x_j)) is 0 there. It is NaN if any
+/// element is NaN.
 template <class T>
 LogSumExp<T> log_sum_exp(const T* x, int64_t n) {
   constexpr T infinity = std::numeric_limits<T>::infinity();

@@ -1,12 +1,12 @@
 #pragma once
-// Activation functions, as ops and as an option of layers.
+// Activation functions as ops, and the enum with which a layer selects its activation.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
-/// An activation as an option of a layer. linear and feed_forward apply it in the same pass as the
-/// matrix product before it.
+/// The activation of a layer. linear and feed_forward apply it in the same pass as the matrix
+/// product that precedes it.
 enum class Activation {
   none,
   relu,
@@ -25,7 +25,7 @@ inline constexpr auto activations = [] {
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Activation>(i);
   return all;
 }();
-/// Returns the name of the activation's op, for example "gelu_tanh".
+/// Returns the name of the activation's op, for example "gelu_tanh"; "none" for Activation::none.
 const char* name_of(Activation activation);
 /// Applies the activation to each element of x.
 Tensor activate(const Tensor& x, Activation activation);
@@ -49,7 +49,7 @@ inline Tensor quick_gelu(const Tensor& x) { return core::activate(x, Activation:
 /// Returns max(x, 0)^2. The derivative at 0 is 0. So et al. 2021 (Primer), arXiv 2109.08668.
 inline Tensor relu_squared(const Tensor& x) { return core::activate(x, Activation::relu_squared); }
 
-/// Returns act(a) b, where x = [a, b] splits the last axis into halves: (..., 2n) -> (..., n). With
+/// Returns act(a) b, where a and b are the two halves of x's last axis: (..., 2n) -> (..., n). With
 /// silu this is the gate of SwiGLU: Shazeer 2020, arXiv 2002.05202. (torch's glu activates the
 /// other half: a sigmoid(b).)
 Tensor gated(const Tensor& x, Activation activation);

@@ -1,7 +1,7 @@
 #pragma once
-// Value and slope of every activation for kernels, and its gradient as an op. Pointwise ops and
-// fused layers share these definitions. A new activation needs a struct and a table entry here, and
-// an enum entry and a function in ops/activation.h.
+// Defines every activation: its value and slope for kernels, and its gradient composed of ops.
+// Pointwise ops and fused layers share these definitions. A new activation needs a struct and a
+// table entry here, and an enum entry and a function in ops/activation.h.
 
 #include <tuple>
 
@@ -13,10 +13,10 @@ namespace gradus::core {
 
 using kernel::ValueAndSlope;
 
-// An activation is a struct with its op's name and a function at(x) that returns value and slope.
-// If from_output is true, gradient(dy, y) computes the gradient from the output y, takes scalars
-// and tensors, and only y is saved for backward. Otherwise gradient(dy, x) takes tensors, and the
-// input x is saved.
+// Each activation is a struct with the name of its op and a function at(x), which returns value and
+// slope. If from_output is true, the pointwise op saves its output y for backward, and
+// gradient(dy, y) accepts scalars and tensors. Otherwise the op saves its input x, and
+// gradient(dy, x) accepts tensors only.
 
 /// y = x, for Activation::none. It has no name because it is not an op.
 struct Identity {

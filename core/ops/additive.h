@@ -1,5 +1,5 @@
 #pragma once
-// Additive attention, Bahdanau, Cho, Bengio 2015, arXiv 1409.0473.
+// The scores of additive attention: Bahdanau, Cho, Bengio 2015, arXiv 1409.0473.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -7,8 +7,8 @@ namespace gradus {
 
 /// Returns the score s_ij = sum_h v_h tanh(q_ih + k_jh) of each query i and key j: q (B, Tq, H), k
 /// (B, Tk, H), v (H) -> (B, Tq, Tk), where h runs over the H features. k = linear(source, W) can be
-/// computed once for all queries. The caller sets the scores of padding to -infinity before the
-/// softmax.
+/// computed once for all queries. The caller must set the scores of padding keys to -infinity
+/// before the softmax.
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v);
 
 }  // namespace gradus

@@ -1,5 +1,5 @@
 #pragma once
-// Views a tensor as rows along one of its axes. Internal to core, for ops that work along an axis.
+// Arranges a tensor as rows along one of its axes. Internal to core, for ops along an axis.
 
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/tensor/tensor.h"
@@ -15,7 +15,8 @@ struct Blocks {
   }
 };
 
-/// x outside the graph, with `dim` moved to the end: `rows` contiguous rows of n elements.
+/// A contiguous form of x, outside the graph, whose last axis is x's axis `dim`: `rows` rows of n
+/// elements.
 struct AxisRows {
   Tensor tensor;
   int dim;

@@ -57,17 +57,17 @@ inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a,
 Tensor isnan(const Tensor& x);
 
 struct AllcloseOptions {
-  double rtol = 1e-5, atol = 1e-8;  ///< tolerances relative to b, and absolute
-  bool equal_nan = false;           ///< NaN is close to NaN
+  double rtol = 1e-5, atol = 1e-8;  ///< tolerances: relative to |b|, and absolute
+  bool equal_nan = false;           ///< whether NaN counts as close to NaN
 };
 /// Returns whether |a - b| <= atol + rtol |b| for all elements, computed in double. An infinity is
-/// close only to itself. True if there are no elements.
+/// close only to itself. Returns true if there are no elements.
 bool allclose(const Tensor& a, const Tensor& b, const AllcloseOptions& options = {});
 
 /// Returns a where the bool tensor `condition` is true, and b elsewhere.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-/// Returns x, but `value` where the bool tensor `mask` (broadcast to x) is true. There the gradient
-/// is 0.
+/// Returns x with `value` where the bool tensor `mask`, broadcast to x's shape, is true. The
+/// gradient is 0 there.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
 }  // namespace gradus

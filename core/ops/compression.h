@@ -1,10 +1,11 @@
 #pragma once
-// Matrices in bfloat16 or int8: weights for forward passes only, which take a half or a quarter of
-// the memory. Tensor::to converts to and from them. linear, feed_forward and embedding compute with
-// them in float32. They have no gradient, but linear and feed_forward compute the gradient of x.
+// Compressed tensors: weights in bfloat16 or int8, which occupy a half or about a quarter of the
+// memory of float32. Tensor::to converts to and from these dtypes. linear, updated_linear,
+// feed_forward and embedding read compressed weights and return float32. Compressed weights have no
+// gradient, but linear, updated_linear and feed_forward compute the gradient of their input x.
 //
-// bfloat16 keeps 8 of the 24 bits of a float32's fraction. int8 is llama.cpp's Q8_0 with bfloat16
-// scales: see core/kernels/products/compressed.h.
+// bfloat16 keeps 8 of the 24 bits of a float32's significand. The int8 format is llama.cpp's Q8_0,
+// but with bfloat16 scales: see core/kernels/products/compressed.h.
 
 #include "gradus/core/files/safetensors.h"
 #include "gradus/core/kernels/products/blas.h"
@@ -12,22 +13,25 @@
 
 namespace gradus::internal {
 
-/// Returns a copy of x in another dtype, or in the same dtype, where x or the result is compressed.
-/// Only float32 can be compressed. Only a matrix of finite elements can become int8.
+/// Returns a copy of x converted to `dtype`, for conversions from or to a compressed dtype,
+/// including from a dtype to itself. Throws Error if x is float64, int64 or bool, which cannot be
+/// compressed, or if `dtype` is int8 and x is not a matrix of finite elements.
 Tensor recoded(const Tensor& x, Dtype dtype);
-/// Returns x if it is floating, else x as float32.
+/// Returns x converted to float32 if it is compressed, else x itself.
 Tensor floating(const Tensor& x);
 /// Returns rows [begin, end) of a matrix of float32, float64, bfloat16 or int8, as a view.
 Tensor rows_of(const Tensor& matrix, int64_t begin, int64_t end);
-/// Converts the tensors in place, so that all handles see the new dtype, and clears their
-/// gradients. Leaves int64 and bool tensors unchanged. Compressed tensors no longer require grad.
-/// If a tensor cannot be converted, changes nothing and throws Error, which opens with `op` and
-/// names the tensor.
+/// Converts the floating and compressed tensors to `dtype` in place, so that all handles see the
+/// new dtype, and clears the gradients of those that it converts. Leaves int64 and bool tensors and
+/// those that have this dtype already unchanged. A tensor that becomes compressed no longer
+/// requires grad. If a tensor cannot be converted, changes nothing and throws Error; the message
+/// begins with `op` and names the tensor.
 void convert_in_place(const char* op, const NamedTensors& tensors, Dtype dtype);
-/// Copies `source` to `to`. Both are compressed and have the same shape and dtype.
+/// Copies the elements of `source` and, for int8, its scales to `to`. Both are compressed. Throws
+/// Error unless they are contiguous and have the same shape and dtype.
 void copy_compressed(const Tensor& source, const Tensor& to);
 /// Computes out = x weight^T: x (m, k) float32, weight (n, k) compressed, out (m, n) contiguous.
-/// Calls done(tile) for each finished tile of out, like blas::gemm.
+/// If `done` is given, calls done(tile) for each tile of out as soon as the tile is final.
 void multiply_compressed(const Tensor& x, const Tensor& weight, const Tensor& out,
                          const blas::TileDone& done);
 /// Writes row ids[i] of the compressed `table` to row i of y, as float32.

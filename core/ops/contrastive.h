@@ -1,6 +1,6 @@
 #pragma once
 // Contrastive losses: cross entropy over the similarities s_ij = sim(q_i, k_j) / temperature
-// between queries and keys. The correct class of query i is its own key t_i:
+// between queries and keys. The correct class of query i is t_i, the index of its own key:
 //   InfoNCE = -1/N sum_i log(exp(s_i,t_i) / sum_j exp(s_ij))
 // van den Oord et al. 2018, arXiv 1807.03748, equation 4. These losses throw Error if shapes or
 // dtypes do not match, if the batch is empty, or if the temperature is not positive and finite.
@@ -13,7 +13,8 @@ struct ContrastiveOptions {
   double temperature = 0.1;  ///< divides the similarities
   /// A tensor of one element that replaces `temperature` (for example CLIP's exp(-logit scale)).
   Tensor learned_temperature = {};
-  bool cosine = true;  ///< sim(a, b): a . b / (|a| |b|), or 0 for a zero vector; if false, a . b
+  /// If true, sim(a, b) = a . b / (|a| |b|), or 0 for a zero vector; if false, sim(a, b) = a . b.
+  bool cosine = true;
 };
 
 /// Returns the InfoNCE loss of each anchor's positive against its negatives,
@@ -24,16 +25,16 @@ Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& ne
                 const ContrastiveOptions& options = {});
 
 /// Returns the InfoNCE loss of each query's own key against all keys: queries (N, D), keys (M, D).
-/// targets (N), int64, is the index of each query's key. This loss and those below compute the
-/// similarities in blocks of 256 queries and hold one block at a time.
+/// targets (N), int64, contains the index of each query's own key. This loss and those below
+/// compute the similarities in blocks of 256 queries and store one block at a time.
 Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, const Tensor& targets,
                                  const ContrastiveOptions& options = {});
 
-/// Returns NT-Xent: InfoNCE where rows i and i + N of z (2N, D) are two views of one example. Each
-/// view is a query. Its own key is the other view, and its keys are all rows but itself. Throws
-/// Error if N < 2. Chen et al. 2020 (SimCLR), arXiv 2002.05709, equation 1.
+/// Returns NT-Xent: InfoNCE where rows i and i + N of z (2N, D) are two views of example i. Each
+/// row is a query. Its keys are all other rows, and its own key is the other view of its example.
+/// Throws Error if N < 2. Chen et al. 2020 (SimCLR), arXiv 2002.05709, equation 1.
 Tensor nt_xent(const Tensor& z, const ContrastiveOptions& options = {});
-/// Returns NT-Xent of two views in separate tensors, both (N, D).
+/// Returns nt_xent of a and b, both (N, D), where a_i and b_i are the two views of example i.
 Tensor nt_xent(const Tensor& a, const Tensor& b, const ContrastiveOptions& options = {});
 
 /// Returns CLIP's loss for paired embeddings a and b (N, D), for example of images and texts. It is

@@ -12,13 +12,14 @@ struct Conv2dOptions {
   int64_t groups = 1;   ///< number of channel groups, each with its own filters
 };
 
-/// Returns y with y[n, o, i, j] = bias[o] + sum_{c,u,v} weight[o, c, u, v] x[n, c, i s + u d - p, j
-/// s + v d - p] for stride s, dilation d and padding p. c runs over the channels of o's group, and
-/// x is 0 outside its edges. Shapes: x (N, C, H, W), weight (O, C / groups, h, w), bias (O) or
-/// undefined -> (N, O, H', W'), with H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1 and W' likewise.
-/// Filters are not flipped, as usual in deep learning (LeCun et al. 1998). Throws Error for other
-/// shapes, for stride, dilation or groups below 1, for padding below 0, and if a window is larger
-/// than the padded image.
+/// Returns y with
+///   y[n, o, i, j] = bias[o] + sum_{c,u,v} weight[o, c, u, v] x[n, c, i s + u d - p, j s + v d - p]
+/// for stride s, dilation d and padding p. c runs over the channels of o's group, and x is 0
+/// outside its edges. Shapes: x (N, C, H, W), weight (O, C / groups, h, w), bias (O) or undefined
+/// -> (N, O, H', W'), with H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1 and W' likewise. Filters
+/// are not flipped, as usual in deep learning (LeCun et al. 1998). Throws Error for other shapes,
+/// for stride, dilation or groups below 1, for padding below 0, and if a window is larger than the
+/// padded image.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
 
@@ -35,20 +36,22 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
 
 struct ConvTranspose2dOptions {
-  Size2d stride = 1;          ///< distance in the result between the filters of neighbouring pixels
+  Size2d stride = 1;          ///< distance in the result between the windows of neighbouring pixels
   Size2d padding = 0;         ///< pixels that are cut off on each side of the result
   Size2d output_padding = 0;  ///< extra rows and columns at the bottom and right of the result
   int64_t groups = 1;         ///< number of channel groups, each with its own filters
   Size2d dilation = 1;        ///< distance between a filter's elements in the result
 };
 
-/// Returns the gradient of conv2d's image if x is the gradient of its output, plus a bias: a layer
-/// that enlarges images (Zeiler et al. 2010). Starting from bias[o], each y[n, o, i s + u d - p, j
-/// s + v d - p] gets weight[c, o, u, v] x[n, c, i, j] added, for stride s, dilation d, padding p,
-/// and the channels c of o's group. Shapes: x (N, C, H, W), weight (C, O / groups, h, w), bias (O)
-/// or undefined -> (N, O, H', W'), with H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and
-/// W' likewise. Throws Error for other shapes, for options out of conv2d's limits, and unless
-/// output_padding is below stride or dilation.
+/// Returns the transposed convolution of x, which enlarges images (Zeiler et al. 2010): the
+/// gradient of conv2d's input, where x is the gradient of conv2d's output, plus a bias. Channel o
+/// of y starts at bias[o]. Then each pixel of x adds a multiple of the filter to its window:
+///   y[n, o, i s + u d - p, j s + v d - p] += weight[c, o, u, v] x[n, c, i, j]
+/// for stride s, dilation d, padding p, and each output channel o of c's group. Shapes:
+/// x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or undefined -> (N, O, H', W'), with
+/// H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W' likewise. Throws Error for other
+/// shapes, for options outside conv2d's limits, if output_padding is negative or not below the
+/// larger of stride and dilation, and if H' or W' is below 1.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 

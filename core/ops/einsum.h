@@ -10,15 +10,16 @@ namespace gradus {
 /// Returns the product of the tensors, summed over the axes whose letters are not in the output, as
 /// torch.einsum does. The equation names each axis by a letter: "ij,jk->ik" is a matrix product,
 /// "bij,bjk->bik" a batch of them, "ij->" a sum, "ij->ji" a transpose.
-/// - A letter that one tensor has twice selects a diagonal: "ii->" is the trace.
+/// - A letter that occurs twice for one tensor selects a diagonal: "ii->" is the trace.
 /// - Without "->", the output has the letters that occur once, in alphabetical order (capitals
 ///   first).
-/// - "..." stands for any number of axes, which broadcast. They come first in the output if there is
-///   no "->", and are summed over if the output after "->" has no "...".
+/// - "..." stands for any number of axes, which broadcast. They come first in the output if there
+///   is no "->", and are summed over if the output after "->" has no "...".
 /// - An axis of size 1 broadcasts to the size that its letter has elsewhere. Spaces are ignored.
-/// Multiplies from left to right, two tensors at a time, as batches of matrices; an intermediate
-/// product has at most max_rank axes. The tensors have one dtype, a floating one if there are
-/// several tensors. Throws Error for a malformed equation and for shapes that do not fit it.
+/// Multiplies the tensors from left to right, two at a time, by batched matrix products. Throws
+/// Error if the equation is malformed, if the shapes do not fit it, if an intermediate product has
+/// more than max_rank axes, if the dtypes differ, or if there are several tensors and their dtype
+/// is not floating.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors);
 
 }  // namespace gradus

@@ -1,5 +1,6 @@
 #pragma once
-// New tensors: constants, sequences, given values, random values. These functions record no graph.
+// Functions that create tensors from constants, sequences, given values, external memory and random
+// numbers. They record no graph.
 
 #include <span>
 #include <type_traits>
@@ -12,7 +13,7 @@ namespace gradus {
 // ---- constants and sequences ----
 
 ///@{
-/// Returns a tensor filled with 0, 1 or `value`. The _like forms take the shape and dtype of x.
+/// Returns a tensor filled with 0, 1 or `value`. The _like forms use the shape and dtype of x.
 Tensor zeros(const Shape& shape, Dtype dtype = float32);
 Tensor zeros_like(const Tensor& x);
 Tensor ones(const Shape& shape, Dtype dtype = float32);
@@ -38,14 +39,14 @@ Tensor eye(int64_t n, Dtype dtype = float32);
 
 namespace core {
 
-/// The C++ types that tensors can be made from: float, double, bool and the integer types other
-/// than characters.
+/// The C++ types of the values that a tensor can be created from: float, double, bool and all
+/// integer types except char, wchar_t, char8_t, char16_t and char32_t.
 template <class T>
 concept Number = std::same_as<T, float> || std::same_as<T, double> ||
     (std::integral<T> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
      !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>);
 
-/// The value of nested braces: a number, or a list of NestedList values.
+/// The value of nested braces such as {{1, 2}, {3, 4}}: a number, or a list of NestedList values.
 class NestedList {
  public:
   template <Number T>
@@ -66,7 +67,7 @@ class NestedList {
       : is_list_(true), list_(list.begin(), list.end()) {}
 
   bool is_list() const { return is_list_; }  ///< if false, this is a number
-  bool is_bool() const { return is_bool_; }  ///< true if every number in it is a bool
+  bool is_bool() const { return is_bool_; }  ///< all its numbers are bools; false if empty
   const std::vector<NestedList>& list() const { return list_; }  ///< empty for a number
   /// Returns the number as a tensor element. Throws Error if T is int64 and the number is not an
   /// integer.
@@ -93,8 +94,8 @@ class NestedList {
   std::vector<NestedList> list_;
 };
 
-/// Returns a copy of `values` as float32, float64, bool or, for integers, int64. Throws Error
-/// unless there are shape.numel() values and each fits the dtype.
+/// Returns a copy of `values` as float32, float64, bool or, for integers, int64. Throws Error if
+/// the number of values is not shape.numel(), or if a value does not fit the dtype.
 template <Number T, class Values>
 Tensor copied_from(const Values& values, const Shape& shape) {
   using To = std::conditional_t<WholeNumber<T>, int64_t, T>;
@@ -119,8 +120,8 @@ inline Tensor tensor(const core::NestedList& values) {
 }
 
 /// Returns a copy of `values`, which are in row-major order. The dtype is float32 for float,
-/// float64 for double, bool for bool, and int64 for integers of any width. Throws Error unless
-/// there are shape.numel() values and each fits the dtype.
+/// float64 for double, bool for bool, and int64 for integers of any width. Throws Error if the
+/// number of values is not shape.numel(), or if a value does not fit the dtype.
 template <core::Number T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape) {
   return core::copied_from<T>(values, shape);
@@ -131,7 +132,8 @@ Tensor from_data(const std::vector<T>& values) {
   return core::copied_from<T>(values, {std::ssize(values)});
 }
 ///@{
-/// Returns a copy of elements in contiguous memory, for example in an array.
+/// Returns a copy of the elements of a span, for example of an array. Without `shape`, the tensor
+/// has rank 1.
 template <class T, size_t N>
 requires core::Number<std::remove_const_t<T>> Tensor from_data(std::span<T, N> values,
                                                                const Shape& shape) {
@@ -155,29 +157,31 @@ Tensor from_data(const std::vector<std::vector<T>>& rows) {
   return from_data(values, {std::ssize(rows), static_cast<int64_t>(columns)});
 }
 /// Returns bytes, for example pixels, as floating-point values from 0 to 255. The character '7'
-/// becomes its code 55, not 7. Throws Error unless there are shape.numel() bytes. (from_data
-/// converts bytes to int64, like all integers.)
+/// becomes its code 55, not 7. Throws Error if the number of bytes is not shape.numel(). (from_data
+/// converts bytes to int64, as it does all integers.)
 Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtype = float32);
 
 // ---- memory of another owner ----
 
-/// Returns a tensor over existing elements without copying them. Writes through the tensor change
-/// the memory, and the reverse. Element (i, j) is at data + i * strides[0] + j * strides[1];
-/// strides count elements. A stride of 0 repeats the elements along its axis, like expand(). A
-/// tensor with such a stride cannot be changed in place. Bools are bytes of 0 or 1.
+/// Returns a tensor whose elements are those at `data`, without copying them. Writes to the tensor
+/// change the memory, and writes to the memory change the tensor. Strides count elements: element
+/// (i, j) is i * strides[0] + j * strides[1] elements after `data`. A stride of 0 repeats the
+/// elements along its axis, as expand() does, and the tensor cannot be changed in place. A bool is
+/// a byte of value 0 or 1.
 ///
-/// When the last tensor, view or graph node that uses the memory is destroyed, `deleter` is called
-/// once with `data`, on the thread that destroyed it. It must not throw. Without a deleter, the
-/// memory must outlive all of them. No op reuses the memory for its own results. Backward does not
-/// detect changes to the memory that bypass the tensor: it reads the changed values.
+/// `deleter` is called once with `data` when the last tensor, view or graph node that uses the
+/// memory is destroyed, on the thread that destroys it. The deleter must not throw. Without a
+/// deleter, the memory must outlive these tensors, views and nodes. No op reuses the memory for its
+/// own results. Backward does not detect changes to the memory that bypass the tensor: it reads the
+/// changed values.
 ///
-/// Throws Error if data is null (unless there are no elements), if data is not aligned to the size
-/// of an element, if a stride is negative, if two elements could share memory other than along an
-/// axis of stride 0, or if the dtype is bfloat16 or int8. In these cases the deleter is not called,
-/// and the caller still owns the memory.
+/// Throws Error if data is null although there are elements, if data is not aligned to the size of
+/// an element, if the number of strides is not the rank, if a stride is negative, if two elements
+/// could share memory other than along an axis of stride 0, or if the dtype is bfloat16 or int8. In
+/// these cases the deleter is not called, and the caller still owns the memory.
 Tensor from_blob(void* data, const Shape& shape, const Shape& strides, Dtype dtype,
                  std::function<void(void*)> deleter = {});
-/// Returns a tensor over existing elements in row-major order; otherwise like from_blob above.
+/// Calls the overload above with the strides of row-major order.
 Tensor from_blob(void* data, const Shape& shape, Dtype dtype = float32,
                  std::function<void(void*)> deleter = {});
 
@@ -197,8 +201,8 @@ Tensor rand_like(const Tensor& x);
 Tensor randint(int64_t low, int64_t high, const Shape& shape);
 /// Returns a random permutation of 0, ..., n - 1, int64.
 Tensor randperm(int64_t n);
-/// Returns the permutation determined by `key`. Uses the generator's counters from key.counter + 1
-/// to key.counter + n - 1.
+/// Returns the permutation of 0, ..., n - 1, int64, that `key` determines. Uses the random numbers
+/// of the counters key.counter + 1 to key.counter + n - 1.
 Tensor randperm(int64_t n, RandomKey key);
 
 }  // namespace gradus

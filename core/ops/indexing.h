@@ -1,6 +1,6 @@
 #pragma once
-// Reading and adding elements by index. Indices are int64. An index out of range throws Error with
-// its value and position.
+// Ops that read, write and add elements by index, and ops that compute indices and counts. Indices
+// are int64. If an index is out of range, they throw Error with its value and position.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -16,9 +16,10 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
 /// of src.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 ///@{
-/// Returns x with the elements of src, or `value`, at the positions along dim that index gives: for
-/// dim 1, out[i][index[i][j][k]][k] = src[i][j][k]. Shapes are those of scatter_add. Where an index
-/// repeats, the result holds the last element of src, and only that element gets a gradient.
+/// Returns x with the elements at the positions along dim given by `index` replaced by those of src
+/// or by `value`. For rank 3 and dim = 1: out[i][index[i][j][k]][k] = src[i][j][k]. The shapes must
+/// be as in scatter_add. If an index repeats, the last element of src is used, and only that
+/// element gets a gradient.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
 ///@}

@@ -1,5 +1,5 @@
 #pragma once
-// Losses. Reduction::mean has the same divisor as in PyTorch. Weights cannot require grad.
+// Loss functions. Reduction::mean has the same divisor as in PyTorch. Weights cannot require grad.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -18,7 +18,7 @@ struct CrossEntropyOptions {
 /// are class indices, int64 (...), or probabilities of logits' shape and dtype. With class weights,
 /// each term of the sum is multiplied by the weight of its class. For class indices,
 /// Reduction::mean divides by the total class weight of the targets not ignored, and is NaN if that
-/// is 0. For probabilities, it divides by the number of examples.
+/// is 0. For probabilities, Reduction::mean divides by the number of examples.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      const CrossEntropyOptions& options = {});
 struct NLLLossOptions {
@@ -32,15 +32,15 @@ struct NLLLossOptions {
 Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOptions& options = {});
 struct KLDivOptions {
   Reduction reduction = Reduction::mean;  ///< mean by default
-  bool log_target = false;                ///< the target holds log-probabilities
+  bool log_target = false;                ///< whether the target is log-probabilities
 };
-/// Returns the elementwise Kullback-Leibler divergence t (log t - x), where `input` x holds
-/// log-probabilities and `target` t probabilities. It is 0 where t is 0 and x is finite. With
+/// Returns the elementwise Kullback-Leibler divergence t (log t - x), where x, `input`, are
+/// log-probabilities and t, `target`, are probabilities. It is 0 where t is 0 and x is finite. With
 /// log_target, the divergence is e^t (t - x). Reduction::mean divides by the number of elements.
 /// PyTorch's "batchmean" is kl_div(input, target, {.reduction = Reduction::sum}) / input.size(0).
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
 
-/// Options of losses that only have a reduction.
+/// Options of losses whose only option is the reduction.
 struct LossOptions {
   Reduction reduction = Reduction::mean;  ///< mean by default
 };
@@ -63,9 +63,9 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
 
 struct MultiMarginLossOptions {
   Reduction reduction = Reduction::mean;  ///< mean by default
-  double margin = 1;                      ///< wanted distance of the true class from the others
-  int p = 1;                              ///< exponent, 1 or 2
-  Tensor class_weights = {};              ///< factor per true class, (C); 1 if undefined
+  double margin = 1;          ///< how far the true class's score should exceed the others
+  int p = 1;                  ///< exponent, 1 or 2
+  Tensor class_weights = {};  ///< factor of the examples of each class, (C); 1 if undefined
 };
 /// Returns w_t/C sum_{c != t} max(0, margin - x_t + x_c)^p for x (..., C), class indices t, int64
 /// (...), and class weights w. Reduction::mean divides by the number of examples. This is
@@ -80,20 +80,20 @@ struct BCEOptions {
 /// Returns -(t log p + (1-t) log(1-p)) for probabilities p and targets t, with each logarithm
 /// clamped to at least -100. Reduction::mean divides by the number of elements, not by the sum of
 /// the weights. Throws Error if p is outside [0, 1]. For logits use
-/// binary_cross_entropy_with_logits, which stays exact where p would round to 0 or 1.
+/// binary_cross_entropy_with_logits, which stays accurate where p would round to 0 or 1.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                             const BCEOptions& options = {});
 struct BCEWithLogitsOptions {
   Reduction reduction = Reduction::mean;  ///< mean by default
   Tensor weights = {};  ///< a factor per element, broadcast to the logits; 1 if undefined
-  /// Factor w of the term with t, broadcast to the logits; 1 if undefined. With w = (negative
-  /// examples) / (positive examples) both kinds weigh the same.
+  /// Factor w of the positive term, t log sigmoid(x), broadcast to the logits; 1 if undefined. With
+  /// w = (number of negatives) / (number of positives), both kinds have the same total weight.
   Tensor positive_weights = {};
 };
 /// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x, targets t and w =
-/// positive_weights, times `weights`, without overflow. For infinite x the loss is 0 if sigmoid(x)
-/// equals t, else infinity. Reduction::mean divides by the number of elements, not by the sum of
-/// the weights.
+/// positive_weights, multiplied by `weights`. Large |x| do not overflow. For infinite x the loss is
+/// 0 if sigmoid(x) equals t, else infinity. Reduction::mean divides by the number of elements, not
+/// by the sum of the weights.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         const BCEWithLogitsOptions& options = {});
 

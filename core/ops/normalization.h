@@ -1,5 +1,5 @@
 #pragma once
-// Softmax, layer norm, batch norm, unit vectors, and dropout.
+// Softmax; layer, RMS, batch and group norm; unit vectors and cosine similarity; and dropout.
 
 #include "gradus/core/runtime/random.h"
 #include "gradus/core/tensor/tensor.h"
@@ -25,15 +25,17 @@ struct BatchNormOutput {
 };
 /// Returns batch norm in training mode: (x - mean) / sqrt(var + eps) * weight + bias for x (N, C,
 /// ...), with the mean and variance of the elements of each channel. weight and bias are (C) or
-/// undefined. Throws Error if channels have one element. Ioffe & Szegedy 2015, arXiv 1502.03167.
+/// undefined. Throws Error if a channel has only one element. Ioffe & Szegedy 2015, arXiv
+/// 1502.03167.
 BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                            double eps = 1e-5);
-/// Returns batch norm in evaluation mode: as batch_norm, but with the given mean and variance (C).
+/// Returns batch norm in evaluation mode: the formula of batch_norm with the given mean and
+/// variance, both (C).
 Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x,
                      const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
-/// Splits the channels of each example in x (N, C, ...) into `groups` groups and normalises each
-/// group like layer norm. Then scales by weight and shifts by bias, each (C) or undefined. Wu & He
-/// 2018, arXiv 1803.08494.
+/// Returns x (N, C, ...) with the channels of each example split into `groups` groups and each
+/// group normalised by the formula of layer_norm, then scaled by weight and shifted by bias, each
+/// (C) or undefined. Wu & He 2018, arXiv 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// Returns x / max(|x|, eps) along dim with the p-norm |x| = (sum |x_i|^p)^(1/p), for p >= 1 or
@@ -41,14 +43,14 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
 Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p = 2);
 /// Returns the cosine of the angle between a and b (broadcast) along dim,
 ///   sum(a b) / (max(|a|, eps) max(|b|, eps)), as in PyTorch 1.13.
-/// Where eps replaces |a| or |b|, this norm counts as constant in the gradient; PyTorch
-/// differentiates it even there.
+/// Where eps replaces |a| or |b|, the gradient treats the replaced norm as a constant; PyTorch
+/// differentiates it there too.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
 /// In training mode, sets each element to 0 with probability p and scales the others by 1/(1-p).
 /// The mask is drawn from the calling thread's generator. In evaluation mode, returns x. Srivastava
 /// et al. 2014.
 Tensor dropout(const Tensor& x, double p);
-/// Applies dropout as in training mode, with the mask determined by `key`.
+/// Applies dropout in training and in evaluation mode, with the mask determined by `key`.
 Tensor dropout(const Tensor& x, double p, RandomKey key);
 
 }  // namespace gradus

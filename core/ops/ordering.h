@@ -1,6 +1,6 @@
 #pragma once
-// Maxima, minima, sorting, medians and distinct elements. If there is a NaN, it is both the maximum
-// and the minimum.
+// Maxima, minima, sorting, medians, quantiles and distinct elements. The maximum and the minimum of
+// elements that include a NaN are NaN.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -33,23 +33,25 @@ Tensor argmin(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 ///@}
-/// Sorts along dim, stably. NaN counts as the largest value.
+/// Returns the elements of x sorted along dim, and their indices. The sort is stable. NaN counts as
+/// the largest value.
 ValuesAndIndices sort(const Tensor& x, Axis dim = -1, bool descending = false);
 /// Returns the indices that sort returns, int64.
 Tensor argsort(const Tensor& x, Axis dim = -1, bool descending = false);
 /// Returns the k largest elements along dim, in descending order.
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
 ///@{
-/// Returns the median along dim and its index, or the median of all elements: the lower one of the
-/// two in the middle if their number is even, the first NaN if there is a NaN. The gradient flows
-/// to that one element. Throws Error if there are no elements.
+/// Returns the median along dim and its index, or the median of all elements. Of an even number of
+/// elements the median is the lower of the two in the middle. If there is a NaN, the first NaN is
+/// the result. The gradient flows to that one element. Throws Error if there are no elements.
 ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor median(const Tensor& x);
 ///@}
 ///@{
 /// Returns the q-quantile along dim or of all elements: the value at position q (n - 1) of the n
-/// elements in ascending order, interpolated linearly between two of them, or NaN if there is a
-/// NaN. The gradient flows to these elements. Throws Error unless 0 <= q <= 1, and if n is 0.
+/// elements in ascending order. Between two positions, it is interpolated linearly. If there is a
+/// NaN, the result is NaN. The gradient flows to the one or two elements used. Throws Error if q is
+/// outside [0, 1] or n is 0.
 Tensor quantile(const Tensor& x, double q, Axis dim, KeepDim keep = false);
 Tensor quantile(const Tensor& x, double q);
 ///@}
@@ -57,7 +59,7 @@ Tensor quantile(const Tensor& x, double q);
 /// The distinct elements of a tensor.
 struct UniqueOutput {
   Tensor values;   ///< (n), ascending
-  Tensor inverse;  ///< for each element of the tensor its index in `values`, int64
+  Tensor inverse;  ///< the index of each element in `values`: the tensor's shape, int64
   Tensor counts;   ///< how often each value occurs: (n), int64
 };
 /// Returns the distinct elements of x, without a gradient. Each NaN is distinct, as in PyTorch; -0

@@ -1,7 +1,7 @@
 #pragma once
-// Elementwise arithmetic and functions. comparison.h has comparisons, where and masked_fill.
-// Tensors broadcast as in NumPy and must have the same dtype. A C++ number takes the tensor's
-// dtype. int64 arithmetic wraps around on overflow, as in NumPy.
+// Elementwise arithmetic and functions. Comparisons, where and masked_fill are in comparison.h.
+// Tensors broadcast as in NumPy and must have the same dtype. A C++ number is converted to the
+// tensor's dtype. int64 arithmetic wraps around on overflow, as in NumPy.
 
 #include "gradus/core/ops/comparison.h"
 #include "gradus/core/ops/factories.h"
@@ -44,8 +44,8 @@ Tensor minimum(const Tensor& x, double bound);
 Tensor clamp(const Tensor& x, double low, double high);
 
 ///@{
-/// Returns (1 - weight) a + weight b, but a where a equals b, so that equal infinities stay. The
-/// weight may be outside [0, 1].
+/// Returns (1 - weight) a + weight b, but a where a equals b, so that equal infinities do not
+/// become NaN. The weight may be outside [0, 1].
 Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
 ///@}
@@ -64,7 +64,8 @@ Tensor log1p(const Tensor& x);
 Tensor expm1(const Tensor& x);
 ///@}
 ///@{
-/// Rounds down, up, or to nearest (ties to even). The gradient is 0 and is not recorded.
+/// Rounds each element to an integer: down, up, or to the nearest (ties to even). The gradient is 0
+/// everywhere, so the result is outside the graph.
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);
@@ -87,7 +88,8 @@ Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
 /// Returns |x|. The gradient at 0 is 0.
 Tensor abs(const Tensor& x);
-/// Returns the sign of x: -1, 0 or 1. NaN stays NaN. The gradient is 0 and is not recorded.
+/// Returns the sign of x: -1, 0 or 1. NaN stays NaN. The gradient is 0 everywhere, so the result is
+/// outside the graph.
 Tensor sign(const Tensor& x);
 /// Returns the error function: 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);

@@ -27,14 +27,14 @@ struct RecurrentState {
 /// Returns h' = act(x_gates + h_gates), (B, H), where act is tanh or relu. Elman 1990.
 Tensor rnn_cell(const Tensor& x_gates, const Tensor& h_gates,
                 Activation activation = Activation::tanh);
-/// Returns c' = f c + i g and h' = o tanh(c') for c (B, H). i, f and o are the sigmoid, and g is
-/// the tanh, of their gates in x_gates + h_gates. Hochreiter & Schmidhuber 1997; Gers, Schmidhuber,
-/// Cummins 2000.
+/// Returns c' = f c + i g and h' = o tanh(c') for c (B, H). i, f, g and o are the gates in
+/// x_gates + h_gates after their activation: tanh for g, sigmoid for the others. Hochreiter &
+/// Schmidhuber 1997; Gers, Schmidhuber, Cummins 2000.
 RecurrentState lstm_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& c);
 /// Returns h' = (1 - z) n + z h for h (B, H), with r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z)
 /// and n = tanh(x_n + r h_n), where x_r, h_r, ... are the gates in x_gates and h_gates. Cho et al.
-/// 2014, arXiv 1406.1078, but as in PyTorch and cuDNN r multiplies h_n, the product of h and the
-/// weights, instead of h.
+/// 2014, arXiv 1406.1078, multiply by r before the product of h and the weights; this op multiplies
+/// by r after that product, as PyTorch and cuDNN do.
 Tensor gru_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& h);
 
 namespace core {
@@ -46,15 +46,15 @@ RecurrentState recurrent_cell(Recurrence cell, const Tensor& x_gates, const Tens
 // ---- all steps ----
 
 struct RecurrentOptions {
-  Tensor lengths = {};   ///< (B) int64, from 1 to T; the steps of a sequence from its length on are
-                         ///< padding
+  Tensor lengths = {};   ///< (B) int64, from 1 to T: number of steps per sequence; the rest is
+                         ///< padding. If undefined, all are T
   bool reverse = false;  ///< run from the last real step of each sequence to its first
 };
 /// The result of running a cell over sequences.
 struct RecurrentOutput {
   Tensor output;         ///< (B, T, H): h after each step, at the position of that step; 0 in
                          ///< padding
-  RecurrentState state;  ///< the state after the step that each sequence runs last
+  RecurrentState state;  ///< the final state: after the last step, or with reverse after the first
 };
 /// Runs `cell` over all steps of x_gates (B, T, G H), T >= 1, starting from the state `first`
 /// (zeros if undefined). At each step h_gates = h weight^T + bias, with weight (G H, H) and bias (G

@@ -1,6 +1,6 @@
 #pragma once
-// Reductions. Axes may be negative. {} or no axes means all axes. Long sums are computed in blocks,
-// in an order that does not depend on the number of threads.
+// Reductions over axes. Axes may be negative; an empty list, the default, means all axes. Long sums
+// are computed in blocks, in an order that does not depend on the number of threads.
 
 #include "gradus/core/ops/ordering.h"  // max, min, argmax and argmin are reductions too
 
@@ -17,8 +17,8 @@ Tensor var(const Tensor& x, const Axes& dims = {}, int64_t correction = 1, KeepD
 template <std::same_as<bool> B>  // in var(x, dims, true), true could be keepdim or a correction of
                                  // 1
 Tensor var(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
-/// Returns the standard deviation, sqrt(var). torch calls it std, which is not possible in C++. The
-/// gradient at 0 is 0.
+/// Returns the standard deviation, sqrt(var). PyTorch's name, std, would clash with namespace std.
+/// The gradient at 0 is 0.
 Tensor std_dev(const Tensor& x, const Axes& dims = {}, int64_t correction = 1,
                KeepDim keep = false);
 template <std::same_as<bool> B>

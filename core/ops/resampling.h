@@ -23,12 +23,13 @@ struct AvgPool2dOptions {
 };
 /// Returns the mean of each window. Sizes and errors are those of max_pool2d without dilation.
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& options = {});
-/// Averages windows into an image of `size`. Along an axis resized from n to m pixels, window i
-/// covers the pixels from floor(i n / m) up to but excluding ceil((i + 1) n / m).
+/// Returns an image of `size` whose pixels are the means of windows of x. Along an axis resized
+/// from n to m pixels, window i covers the pixels from floor(i n / m) up to but excluding
+/// ceil((i + 1) n / m).
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
-/// How values between pixels are computed: as the value of the nearest pixel, or as the mean of the
-/// four nearest pixels, weighted by distance.
+/// How interpolate() computes a pixel of the result: as a copy of one pixel of x, or by linear
+/// interpolation between the four nearest pixels of x.
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;  ///< see interpolate()
@@ -37,9 +38,10 @@ struct InterpolateOptions {
   bool align_corners = false;
 };
 /// Returns x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest
-/// copies pixel floor(i r) to pixel i, where r = n / m and i r is rounded to float32. Because of
-/// this rounding it may copy the pixel before floor(i n / m). Bilinear interpolates between the two
-/// nearest pixel centres of an axis, without antialiasing when the image shrinks.
+/// copies pixel floor(i r) to pixel i, where r = n / m and i r are rounded to float32. Because of
+/// this rounding the copied pixel may be a neighbour of pixel floor(i n / m). Bilinear interpolates
+/// between the two nearest pixel centres along each axis, without antialiasing when the image
+/// shrinks.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
 }  // namespace gradus

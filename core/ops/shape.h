@@ -1,6 +1,6 @@
 #pragma once
-// Joining, repeating and padding tensors. shape.cpp also implements the views that Tensor has as
-// methods.
+// Ops that join, split, reorder, repeat and pad tensors. shape.cpp also implements the views that
+// are methods of Tensor.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -8,14 +8,14 @@ namespace gradus {
 
 /// Concatenates along an existing axis. All other sizes and the dtype must agree.
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
-/// Stacks along a new axis at `dim`. All shapes must agree. A file that includes the standard
-/// header of std::stack and has `using namespace std` writes gradus::stack.
+/// Stacks along a new axis at `dim`. All shapes must agree. In a file that includes <stack> and has
+/// `using namespace std`, call it gradus::stack.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
-/// Splits x like Tensor::split, but into any number of pieces (a Shape holds at most max_rank
-/// sizes).
+/// Splits x into views of the given sizes along dim, as Tensor::split does, but with no limit on
+/// the number of views. (A Shape contains at most max_rank sizes.)
 std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim);
 /// Returns the entries of x along dim, as views without that axis. Backward joins their gradients
-/// in one tensor, so a loop over all entries takes time linear in x's size.
+/// in one tensor, so backward of a loop over all entries takes time linear in x's size.
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 /// Returns a copy of x in reverse order along the given axes.
 Tensor flip(const Tensor& x, const Axes& dims);
@@ -25,15 +25,15 @@ Tensor roll(const Tensor& x, int64_t shift, Axis dim);
 Tensor roll(const Tensor& x, const Shape& shifts, const Axes& dims);
 /// Returns x with its elements shifted cyclically in row-major order, as if x had one axis.
 Tensor roll(const Tensor& x, int64_t shift);
-/// Returns a copy of x repeated sizes[i] times along axis i, like torch.Tensor.repeat. If there are
-/// more sizes than axes, the extra sizes belong to new axes in front.
+/// Returns a copy of x repeated sizes[i] times along axis i, as torch.Tensor.repeat does. If there
+/// are more sizes than axes, the first sizes belong to new axes in front.
 Tensor repeat(const Tensor& x, const Shape& sizes);
 /// Returns x padded with `value`. `padding` lists how many elements to add before and after along
 /// the last axis, then along the axis before it, and so on: {left, right, top, bottom}, as in
 /// torch.nn.functional.pad. Throws Error for negative padding; use slice to crop.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, double value = 0);
-/// Returns x summed to `shape`, over the axes along which `shape` broadcasts to x's shape. This is
-/// the gradient of broadcasting.
+/// Returns x summed over the axes along which a tensor of `shape` would broadcast to x's shape. The
+/// result has shape `shape`. This is the gradient of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 /// Returns zeros of `shape` with x at the positions that slice(dim, start, end, step) reads: the
 /// gradient of slice.

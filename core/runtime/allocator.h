@@ -1,11 +1,11 @@
 #pragma once
 // Memory: 64-byte aligned blocks from a caching allocator. Freed blocks are kept for reuse, so a
-// training loop allocates nothing from the system after its first step. The C library would return
-// large blocks to the system and fault their memory in again, page by page.
+// training loop allocates nothing from the system after its first step. malloc would return large
+// blocks to the system, and each new use of them would cost one page fault per page.
 //
 // Live and cached memory together stay below 5/4 of the recent peak of live memory plus 16 MB, even
-// if shapes vary from step to step. "Recent" means the last few dozen training steps: the time in
-// which 64 to 128 times as many bytes as the peak are freed. If a small model runs after a large
+// if shapes vary from step to step. "Recent" covers the last few dozen training steps: the time in
+// which the bytes freed add up to 64 to 128 times the peak. If a small model runs after a large
 // one, the memory of the large one returns to the system after that time. release_cached_memory()
 // returns it at once.
 //
@@ -20,7 +20,7 @@ namespace gradus {
 
 /// Memory held by the allocator, in bytes, rounded up to the allocator's block sizes.
 struct MemoryStats {
-  int64_t live = 0;                ///< in use by tensors
+  int64_t live = 0;                ///< in use by tensors and kernels
   int64_t peak = 0;                ///< maximum of `live` since reset_peak_memory()
   int64_t cached = 0;              ///< freed and kept for reuse
   int64_t system_allocations = 0;  ///< number of allocations from the system
@@ -34,7 +34,8 @@ void reset_peak_memory();
 /// Returns the cached blocks to the system.
 void release_cached_memory();
 
-/// Returns n * size, the bytes of n elements. Throws Error if n is negative or too large.
+/// Returns n * size, the bytes that n elements of `size` bytes need. Throws Error if n is negative
+/// or too large.
 int64_t array_bytes(int64_t n, int64_t size);
 
 /// A block of memory shared by the tensors that view it. Under a sanitizer, blocks are not cached,
@@ -53,12 +54,12 @@ class Storage {
   /// Returns a pointer to the first byte, aligned to 64 bytes unless the memory has an `owner`.
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }  ///< the size given to the constructor
-  /// Returns whether the memory has an `owner`, which may read it after the last tensor is
-  /// destroyed.
+  /// Returns whether the memory belongs to an `owner`, which may read it even after the last tensor
+  /// is destroyed.
   bool has_owner() const { return owner_ != nullptr; }
 
-  /// Number of in-place changes so far. Backward compares it with the value at the time when a
-  /// tensor was saved.
+  /// Number of in-place changes so far. A graph that saves a tensor notes this number, and backward
+  /// checks that it is still the same.
   uint64_t version = 0;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Errors: one exception type for all bad input, with a message of one sentence.
+// Errors: the exception type of gradus, and functions that throw it with a one-sentence message.
 
 #include <locale>
 #include <sstream>
@@ -8,8 +8,8 @@
 
 namespace gradus {
 
-/// The only exception type that gradus throws. The message opens with the operation and says what
-/// was expected and what was given.
+/// The type, or the base class, of every exception that gradus throws. The message begins with the
+/// operation and says what was expected and what was given.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

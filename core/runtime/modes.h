@@ -1,6 +1,6 @@
 #pragma once
-// Modes: switches per thread, set by scope objects. The workers of a parallel loop use the modes of
-// the thread that runs the loop.
+// Modes: per-thread switches, set by scope objects. The workers of a parallel loop use the modes of
+// the thread that calls the loop.
 
 namespace gradus {
 
@@ -10,10 +10,10 @@ namespace core {
 struct Modes {
   bool grad = true;          ///< ops are recorded for backward
   bool eval = false;         ///< layers behave as in evaluation
-  bool anomaly = false;      ///< ops and their backward rules check for NaN and infinities
+  bool anomaly = false;      ///< results of ops and of backward rules are checked; see AnomalyMode
   bool composed = false;     ///< fused ops are computed from basic ops
-  bool bfloat16 = false;     ///< float32 products round their operands to bfloat16
-  bool recomputing = false;  ///< backward is running a function of recompute() again
+  bool bfloat16 = false;     ///< float32 matrix products round their operands to bfloat16
+  bool recomputing = false;  ///< backward is rerunning a function passed to recompute()
 };
 
 /// Returns the switches of the calling thread.
@@ -41,8 +41,9 @@ inline bool grad_enabled() { return core::modes().grad; }
 /// Returns whether layers on this thread behave as in training (dropout is on). This is the
 /// default.
 inline bool is_training() { return !core::modes().eval; }
-/// Returns whether backward is running a function of recompute() again on this thread. A layer that
-/// updates its own state at each call, such as a running mean, must not do so then.
+/// Returns whether backward is rerunning, on this thread, a function passed to recompute(). A layer
+/// that updates its own state at each call, such as a running mean, must not update it in the
+/// second run.
 inline bool recomputing() { return core::modes().recomputing; }
 
 /// Makes ops on this thread record gradients (true) or not (false) during its lifetime.
@@ -61,18 +62,19 @@ struct EvalMode : core::ModeScope {
   [[nodiscard]] explicit EvalMode(bool on = true) : ModeScope(&core::Modes::eval, on) {}
 };
 
-/// Checks each op recorded on this thread and each backward rule during its lifetime. Throws Error,
-/// naming the first op that computed a NaN or an infinity from finite values, forward or backward.
+/// During its lifetime, checks every op recorded on this thread and every backward rule run on it.
+/// An op that computes a NaN or an infinity from finite values, forward or backward, throws Error
+/// with the op's name.
 struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };
 
 /// During its lifetime, float32 matrix products on this thread round their operands to bfloat16 and
-/// add up in float32. With AVX512_BF16 this is nearly twice as fast; on other processors the scope
-/// has no effect (build_info() reports which applies). It affects the products of matmul, linear
-/// layers and recurrent layers, and those of their gradients, even if backward runs after the scope
-/// has ended. All other computation stays float32: products in attention, convolutions and Muon,
-/// and products of a matrix and a vector.
+/// accumulate in float32. With AVX512_BF16 this is nearly twice as fast; in a build without it, the
+/// scope has no effect (see build_info()). The scope applies to matmul, linear layers and recurrent
+/// layers, and to the products in their gradients, even if backward runs after the scope has ended.
+/// All other computation stays float32: products in attention, convolutions and Muon, and products
+/// of a matrix and a vector.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

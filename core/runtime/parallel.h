@@ -1,11 +1,11 @@
 #pragma once
-// Threads and vector loops. This is the only file in gradus that starts threads or uses OpenMP.
-// threads.h is the public part.
+// Vector loops, the floating-point mode of kernels, and OpenMP's thread setting. threads.h has
+// parallel_for. Only this file and parallel.cpp use OpenMP.
 //
-// The threads are a pool, not an OpenMP team. The thread that calls a loop works through the chunks
-// itself and does not wait for threads that have not started, so a loop is never slower than on one
-// thread. The barrier of a team waits until every thread has been scheduled, which was measured to
-// take up to 30 ms per loop when other programs use the processors.
+// The threads of parallel_for are a pool, not an OpenMP team. The thread that calls a loop works
+// through the chunks itself and does not wait for threads that have not started, so a loop is never
+// slower than on one thread. An OpenMP team's barrier waits until every thread has been scheduled,
+// which was measured to take up to 30 ms per loop when other programs use the processors.
 
 #include <omp.h>
 
@@ -21,8 +21,8 @@
 namespace gradus {
 
 /// During its lifetime, this thread rounds to nearest, traps no floating-point exception and
-/// flushes denormals to zero (x86: FTZ and DAZ; aarch64: FZ). Every thread of a parallel loop has
-/// such a scope. The destructor restores the previous mode and, on x86, the previous exception
+/// flushes denormals to zero (x86: FTZ and DAZ; aarch64: FZ). Every thread of a parallel loop
+/// creates one. The destructor restores the previous mode and, on x86, the previous exception
 /// flags.
 class FlushDenormals {
  public:
@@ -53,8 +53,9 @@ class FlushDenormals {
 };
 
 namespace internal {
-/// How many chunks the parallel loops of this process have run, and how many of these ran on
-/// another thread than planned. The data of such a chunk may have had to move between cores.
+/// Counts the chunks of those loops of this process that used several threads. `moved` counts the
+/// chunks that ran on another thread than planned, so their data may have had to move between
+/// cores.
 struct ChunkCounts {
   int64_t run = 0, moved = 0;
 };
@@ -70,8 +71,9 @@ template <class F>
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-/// Returns the sum of f(i) for i in [0, n), computed in one vector loop. A single float32 sum loses
-/// digits as n grows: for more than a few thousand elements use blocked_sum.
+/// Returns the sum of f(i) for i in [0, n), computed in one vector loop. For at most a few thousand
+/// elements: it accumulates in T, which loses precision in float32 as n grows. Use blocked_sum for
+/// more.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_sum(int64_t n, F f) {
   T s{};
@@ -92,7 +94,8 @@ template <class T, class F>
   return total;
 }
 
-/// Returns the sums of f(i).first and of f(i).second for i in [0, n), computed like blocked_sum.
+/// Returns the sums of f(i).first and of f(i).second for i in [0, n), accumulated in blocks as in
+/// blocked_sum.
 template <class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> blocked_sums(int64_t n, F f) {
   constexpr int64_t block = 1024;
@@ -130,7 +133,7 @@ template <class T, class F>
   return m;
 }
 
-/// Runs f while OpenMP is limited to one thread for the calling thread, so that a BLAS built on
+/// Runs f with OpenMP's number of threads set to 1 for the calling thread, so that a BLAS built on
 /// OpenMP starts no team. Restores the setting afterwards.
 template <class F>
 void with_single_openmp_thread(F&& f) {

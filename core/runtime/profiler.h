@@ -19,9 +19,9 @@ struct ProfileRow {
 };
 
 /// Records the time of each op called on this thread and of each backward rule during its lifetime.
-/// The time of an op that is called by another op counts towards the outer op. If several profiles
-/// are open, only the newest records. Profiles may end in any order, on the thread that created
-/// them. Example:
+/// If an op calls other ops, their time counts towards the outer op. If several profiles are open,
+/// only the newest records. Profiles may end in any order, on the thread that created them.
+/// Example:
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:
@@ -42,8 +42,9 @@ class Profile {
   std::map<std::string, ProfileRow, std::less<>> rows_;
 };
 
-/// Attributes the time of its lifetime to the op `name` in this thread's innermost Profile. Without
-/// a Profile its only cost is a test of a thread-local pointer.
+/// Adds the time of its lifetime to the op `name` in this thread's newest Profile. Inside another
+/// scope it adds nothing, since the outer op's time includes it. Without a Profile its only cost is
+/// a test of a thread-local pointer.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, bool backward = false) {
@@ -54,14 +55,14 @@ class ProfileScope {
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
-  /// Adds to the FLOPs and bytes of the op of the outermost open scope.
+  /// Adds to the FLOPs and bytes of the op whose scope is the outermost one open.
   static void count(double flops, double bytes) {
     if (current_) add(flops, bytes);
   }
 
  private:
   friend class Profile;
-  static inline thread_local constinit Profile* current_ = nullptr;  // the innermost profile
+  static inline thread_local constinit Profile* current_ = nullptr;  // the newest profile
 
   static void add(double flops, double bytes);
   void begin(const char* name, bool backward);

@@ -8,7 +8,8 @@
 
 namespace gradus {
 
-/// Determines the random numbers of one op: a seed and the first counter of the op's range.
+/// Determines the random numbers of one op: a seed, and the first of the counters reserved for the
+/// op.
 struct RandomKey {
   uint64_t seed = 0;     ///< selects the stream
   uint64_t counter = 0;  ///< the counter of the first block of four words
@@ -36,8 +37,8 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
           static_cast<uint32_t>(c3)};
 }
 
-/// Returns the four random words of block number `block` of an op: Philox's words for counter
-/// key.counter + block and key key.seed.
+/// Returns the four random words of block `block` of an op: Philox's words for the counter
+/// key.counter + block and the key key.seed.
 inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
   const uint64_t counter = key.counter + block;
   return philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0},
@@ -61,17 +62,17 @@ class Generator {
 };
 }  // namespace core
 
-/// Returns the calling thread's generator, the default source of every random op. Each thread gets
-/// another seed, in the order in which threads first use their generator. For numbers that do not
-/// depend on this order, call manual_seed on each thread.
+/// Returns the calling thread's generator, the default source of every random op. Each thread's
+/// generator starts with a seed of its own, which depends on the order in which threads first use
+/// their generators. For numbers that do not depend on this order, call manual_seed on each thread.
 core::Generator& default_generator();
 
 /// Seeds the calling thread's generator.
 void manual_seed(uint64_t seed);
 
 ///@{
-/// Returns a uniform number in [0, 1) with 24 (float) or 53 (double) random bits, from one or two
-/// words.
+/// Returns a uniform number in [0, 1) with 24 (float) or 53 (double) random bits, computed from one
+/// word or from two.
 inline float uniform_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 inline double uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>(((static_cast<uint64_t>(high) << 32) | low) >> 11) * 0x1p-53;

@@ -2,7 +2,7 @@
 
 namespace gradus::core {
 
-/// Whether this code runs under a sanitizer that watches memory or threads.
+/// Whether this code is compiled with AddressSanitizer, ThreadSanitizer or MemorySanitizer.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool sanitized = true;
 #elif defined(__has_feature)

@@ -3,10 +3,10 @@
 //
 // parallel_for splits [0, n) into chunks. The caller fixes the chunk size, so it does not depend on
 // the number of threads, and a chunk always computes the same bits. Sums over chunks are combined
-// in chunk order. Loop bodies work on raw pointers. While a loop runs, its threads round to
-// nearest, trap no floating-point exception and flush denormals to zero, since one denormal
-// gradient costs as much as a hundred normal ones. The caller's floating-point mode is restored
-// afterwards.
+// in chunk order. Loop bodies work on raw pointers, not on tensors. While a loop runs, its threads
+// round to nearest, trap no floating-point exception and flush denormals to zero, since arithmetic
+// on one denormal takes as long as on a hundred normal numbers. The caller's floating-point mode is
+// restored afterwards.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace gradus {
 
-/// Returns the number of threads that gradus uses: the value passed to set_num_threads, or by
-/// default OpenMP's (OMP_NUM_THREADS if set, else the number of processors). It is at most 1024.
+/// Returns the number of threads that gradus uses, at most 1024: the value passed to
+/// set_num_threads, or by default OpenMP's (OMP_NUM_THREADS if set, else the number of processors).
 int num_threads();
 
 /// Sets the number of threads that gradus uses. OpenMP's own setting is unchanged. Throws Error
@@ -34,10 +34,10 @@ void run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context);
 }  // namespace detail
 
 /// Calls body(begin, end) for each chunk [begin, end) of [0, n), on up to num_threads() threads.
-/// Chunks have `grain` elements; the last chunk may have fewer. The loop runs on the calling thread
-/// only if there is one chunk, if this thread is already in a parallel region, or while the loop of
-/// another thread uses the workers. A chunk should take at least 10 microseconds, for example
-/// 16,384 additions. Rethrows the first exception thrown by a body.
+/// Chunks have `grain` elements; the last chunk may have fewer. The calling thread runs all chunks
+/// itself if there is only one, if it is already in a parallel region, or if another thread's loop
+/// is using the workers. A chunk should take at least 10 microseconds, for example 16,384
+/// additions. Rethrows the first exception thrown by a body.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   if (n <= 0) return;
@@ -49,7 +49,7 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
       &chunk);
 }
 
-/// Calls body(i) for each i in [0, n), in chunks of `grain` elements like parallel_for.
+/// Calls body(i) for each i in [0, n), with parallel_for over chunks of `grain` elements.
 template <class Body>
 void parallel_for_each(int64_t n, int64_t grain, const Body& body) {
   parallel_for(n, grain, [&](int64_t begin, int64_t end) {

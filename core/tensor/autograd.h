@@ -3,9 +3,9 @@
 //
 // An op computes its outputs, then calls record(name, outputs, inputs, saves, rule). The rule is
 // written with differentiable ops on tensors. Backward with create_graph records these ops, so
-// gradients of gradients need no more code. Nodes are numbered in the order of recording. The nodes
-// of an op's inputs have smaller numbers than the op's own node, so backward runs nodes in
-// descending order.
+// gradients of gradients need no more code. Nodes are numbered in the order of recording, so an
+// op's node has a larger number than the nodes of its inputs, and backward runs nodes in descending
+// order.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -28,15 +28,15 @@ struct Edge {
   explicit operator bool() const { return node || leaf; }  ///< whether it flows anywhere
 };
 
-/// The data of a tensor, shared by its handles. Ops use the methods of Tensor; only core's own
-/// files use this struct.
+/// The data of a tensor, shared by its handles. Ops use the methods of Tensor wherever they
+/// suffice.
 struct TensorImpl {
   std::shared_ptr<Storage> storage;  ///< shared by views
   Shape shape, strides;              ///< strides in elements, 0 along an expanded axis
-  int64_t offset = 0;                ///< position of the first element, in elements
+  int64_t offset = 0;                ///< of the first element in the storage, in elements
   Dtype dtype = Dtype::float32;      ///< type of the elements
-  Tensor scales;                     ///< for an int8 matrix: bfloat16 (rows, blocks)
-  bool requires_grad = false;        ///< for a leaf; a tensor with a node always requires grad
+  Tensor scales;                     ///< of an int8 matrix: bfloat16 (rows, ceil(columns / 32))
+  bool requires_grad = false;        ///< set for leaves; a tensor with a node always requires grad
   int output_index = 0;              ///< index among the node's outputs
   std::shared_ptr<Node> node;        ///< the recorded op that computed it; null for a leaf
   Tensor grad;                       ///< accumulated by backward()
@@ -45,15 +45,15 @@ struct TensorImpl {
     int64_t id;                                 ///< the id that remove_hook() takes
     std::function<Tensor(const Tensor&)> call;  ///< gets the gradient; a defined result replaces it
   };
-  std::vector<Hook> hooks;  ///< for a leaf; other tensors' hooks are in their node
+  std::vector<Hook> hooks;  ///< a leaf's hooks; a node stores those of its outputs
 };
 
 /// Returns where x's gradient flows: to the op that computed x, to x itself if it is a leaf, or
 /// nowhere.
 Edge edge_of(const Tensor& x);
 
-/// Returns a view of x's storage outside the graph, for ops that return views. The view starts
-/// `shift` elements after x's first element.
+/// Returns a view of x's storage that is not part of a graph, for ops that return views. The view
+/// starts `shift` elements after x's first element.
 Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift = 0);
 
 /// Which inputs and outputs of an op its rule reads: bit i stands for tensor i, and bit 31 for all
@@ -68,35 +68,36 @@ struct Saves {
   constexpr Saves allow_infinite() const { return {inputs, outputs, true}; }
 };
 ///@{
-/// Common combinations.
+/// Common values of Saves.
 inline constexpr Saves saves_nothing{};
 inline constexpr Saves saves_inputs{~0u, 0};
 inline constexpr Saves saves_output{0, ~0u};
 inline constexpr Saves saves_inputs_and_output{~0u, ~0u};
 ///@}
-/// Saves only the i-th input.
+/// Returns the Saves of a rule that reads only the i-th input.
 constexpr Saves saves_input(int i) { return {1u << i, 0}; }
 
-/// The interface of an op's rule to its op. Every method throws Error if the op has no i-th input
-/// or output.
+/// The argument of a backward rule: returns the op's saved tensors and output gradients, and
+/// receives its input gradients. Every method throws Error if the op has no i-th input or output.
 class Backward {
  public:
   /// Returns the i-th input, connected to the graph. Throws Error if the input was not saved, or if
   /// it was changed in place after the op.
   Tensor input(int i) const;
-  /// Returns the i-th output, with the same errors as input().
+  /// Returns the i-th output, connected to the graph. Throws Error in the same cases as input().
   Tensor output(int i = 0) const;
   /// Returns the gradient of the i-th output, or zeros if the output received none.
   Tensor grad(int i = 0) const;
   /// Returns whether the i-th output received a gradient.
   bool has_grad(int i) const;
-  /// Returns whether the i-th input requires a gradient. Rules compute no gradients of other
-  /// inputs.
+  /// Returns whether this pass computes the gradient of the i-th input. A rule need not compute the
+  /// gradients of other inputs.
   bool needs(int i) const;
   /// Returns the shape of the i-th input, saved or not.
   const Shape& input_shape(int i) const;
-  /// Adds `gradient` to the gradient of the i-th input, or does nothing unless needs(i). May be
-  /// called more than once. Throws Error unless `gradient` has the input's shape and dtype.
+  /// Adds `gradient` to the gradient of the i-th input if needs(i), else does nothing. May be
+  /// called more than once. Throws Error if needs(i) and `gradient` differs from the input in shape
+  /// or dtype.
   void give(int i, Tensor gradient);
   /// Returns whether the ops that the rule calls are recorded.
   bool create_graph() const;
@@ -104,7 +105,7 @@ class Backward {
  private:
   friend class internal::Engine;
   Backward(internal::Engine& engine, Node& node) : engine_(engine), node_(node) {}
-  /// Converts i to an index. Throws Error unless the op has an i-th input or output.
+  /// Returns i as an index. Throws Error if the op has no i-th input or output.
   size_t input_index(int i) const;
   size_t output_index(int i) const;
   internal::Engine& engine_;
@@ -117,13 +118,13 @@ using Rule = std::function<void(Backward&)>;
 /// same function from inputs to outputs, written with basic ops.
 using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-/// A recorded op. It owns the nodes of its inputs and the tensors that its rule reads. It does not
-/// own its outputs: where the rule reads them, it saves them as detached aliases.
+/// A recorded op. It owns the nodes of its inputs and the tensors that its rule reads, but not the
+/// op's outputs: if the rule reads an output, the node saves a detached alias of it.
 class Node : public std::enable_shared_from_this<Node> {
  public:
   const char* name() const { return name_; }                 ///< the op's name, for messages
   const std::vector<Edge>& edges() const { return edges_; }  ///< one per input
-  uint64_t number() const { return number_; }  ///< larger than the numbers of the input nodes
+  uint64_t number() const { return number_; }  ///< larger than those of the inputs' nodes
 
  private:
   friend class internal::Engine;
@@ -142,10 +143,10 @@ class Node : public std::enable_shared_from_this<Node> {
     std::weak_ptr<TensorImpl> retains;  // the output, if retain_grad() was called on it
   };
   static void destroy(Node* node);
-  /// Frees everything that only the rule needs.
+  /// Frees the rule, its composed form and the saved tensors.
   void drop_saved();
-  /// Returns tensor i of `list`. Throws Error if the tensor was not saved or has changed since
-  /// then. The message calls the tensor `what`: "input" or "output".
+  /// Returns tensor i of `list`. Throws Error if the tensor was not saved, or was changed in place
+  /// after it was saved. The message calls the tensor `what`: "input" or "output".
   const Tensor& saved(const std::vector<Saved>& list, const char* what, size_t i) const;
   Node* next_waiting_ = nullptr;  // the next in destroy()'s list of nodes
   const char* name_ = "";
@@ -160,14 +161,14 @@ class Node : public std::enable_shared_from_this<Node> {
   Composed composed_;
   std::shared_ptr<internal::Segment> segment_;  // if set, recomputes dropped tensors; see segment.h
   bool freed_ = false;
-  bool bfloat16_ = modes().bfloat16;  // the rule's products use the op's mode
+  bool bfloat16_ = modes().bfloat16;  // the op's mode, for the rule's products
 };
 
-/// The part of record that does not depend on the type of the rule.
+/// The parts of record() and record_fused() that do not depend on the type of the rule.
 struct Recorder {
   /// Returns whether gradients are recorded and one of the inputs requires grad.
   static bool should_record(const std::vector<Tensor>& inputs);
-  /// Records an op like core::record. The caller has checked should_record(inputs).
+  /// Records an op, fused if `composed` is not null. The caller has checked should_record(inputs).
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
   /// Overwrites the outputs of a fused op with what `composed` returns. Records the basic ops that
@@ -176,11 +177,11 @@ struct Recorder {
                               const Composed& composed);
 };
 
-/// Records an op that computed `outputs` from `inputs`. `rule` maps gradients of the outputs to
-/// gradients of the inputs. Does nothing under NoGrad or if no input requires grad. `outputs` must
-/// be new tensors or views created by this op. Custom ops are recorded in the same way. A rule may
-/// capture numbers and tensors outside the graph (masks, indices, statistics) by value, but never
-/// the op's outputs.
+/// Records an op that computed `outputs` from `inputs`; custom ops call it too. `rule` maps
+/// gradients of the outputs to gradients of the inputs. Does nothing under NoGrad or if no input
+/// requires grad. `outputs` must be new tensors or views created by this op. A rule may capture
+/// numbers and tensors outside the graph (masks, indices, statistics) by value, but never the op's
+/// outputs.
 template <class RuleFn>
 void record(const char* name, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
             Saves saves, RuleFn&& rule) {
@@ -188,10 +189,10 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
     Recorder::record(name, outputs, inputs, saves, std::forward<RuleFn>(rule), nullptr);
 }
 
-/// Records a fused op. All inputs are saved, whatever `saves` says, and those outputs that `saves`
-/// lists. Backward without create_graph runs `rule`, which may call kernels. With create_graph the
-/// engine differentiates `composed` instead: a function that maps aliases of the inputs to the
-/// output or to a vector of outputs.
+/// Records a fused op. Saves all inputs, whatever `saves` says, and the outputs that `saves` lists.
+/// Backward without create_graph runs `rule`, which may call kernels. With create_graph the engine
+/// differentiates `composed` instead: a function that maps aliases of the inputs to the output or
+/// to a vector of outputs.
 template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
@@ -206,32 +207,33 @@ void record_fused(const char* name, const std::vector<Tensor>& outputs,
                      std::forward<RuleFn>(rule), std::move(all_outputs));
 }
 
-/// Increments the version of x's storage. Backward compares versions to detect that a saved tensor
-/// has changed. Every in-place op calls this before it writes. Throws Error if x requires grad
-/// while gradients are recorded, or if elements of x share memory along an expanded axis.
+/// Increments the version of x's storage. Every in-place op calls this before it writes, and
+/// backward compares versions to detect that a saved tensor has changed. Throws Error if x requires
+/// grad while gradients are recorded, or if elements of x share memory along an expanded axis.
 void begin_in_place(const char* op, const Tensor& x);
 
 }  // namespace core
 
 struct GradOptions {
-  std::vector<Tensor> grad_outputs = {};  ///< one per output; 1 by default, for outputs of one
-                                          ///< element
+  std::vector<Tensor> grad_outputs = {};  ///< one per output; 1 if not given, for an output of
+                                          ///< one element
   bool create_graph = false;              ///< record the computation of the gradients
   bool retain_graph = false;              ///< keep the graph for another backward pass (implied by
                                           ///< create_graph)
-  bool allow_unused = false;              ///< return undefined for inputs that no output depends on
+  bool allow_unused = false;              ///< return undefined tensors for unused inputs
 };
 
 /// Returns d(outputs)/d(inputs) as new tensors with their own memory, in the order of inputs. No
-/// .grad is changed. Hooks of the inputs run as in backward(). Throws Error if an input does not
-/// require grad. Also throws if no output depends on an input, unless allow_unused is set.
+/// .grad is changed. The hooks of tensors whose gradients are computed run as in backward(). Throws
+/// Error if an input or an output does not require grad. Without allow_unused, also throws Error if
+/// an input is unused, that is, if no output depends on it.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 
 /// Returns the graph of `root` in Graphviz's DOT language, drawn in micrograd's style: an ellipse
-/// per op, and a box per tensor with its name, value (or shape) and gradient. Only leaves, the root
-/// and the tensors in `names` have boxes, since the graph does not hold other tensors. It may also
-/// be called after backward().
+/// per op, and a box per tensor with its name and shape, or for one element its name, value and
+/// gradient. Only leaves, the root and the tensors in `names` have boxes, since the graph does not
+/// hold other tensors. Also works after backward() has freed the saved tensors.
 std::string to_dot(const Tensor& root,
                    const std::vector<std::pair<std::string, Tensor>>& names = {});
 

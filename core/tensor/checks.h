@@ -1,5 +1,5 @@
 #pragma once
-// Checks of an op's arguments. Each check throws Error with a message that opens with the op and
+// Checks of an op's arguments. Each check throws Error with a message that begins with the op and
 // says what the op expected and what it was given.
 
 #include <initializer_list>

@@ -1,33 +1,35 @@
 #pragma once
-// Derivatives of functions of one tensor, computed with grad(). As in torch.autograd.functional, a
-// derivative has the shape of the output followed by that of the input, and is 0 where the output
-// does not depend on the input.
+// Derivatives of functions of one tensor, computed with grad(): Jacobians, Hessians, and products
+// of a Hessian and a vector. As in torch.autograd.functional, the shape of a Jacobian is the
+// output's shape followed by the input's. Derivatives are 0 where the output does not depend on the
+// input.
 //
-// Each function calls f once, with a tensor that has x's elements and requires grad; x itself need
-// not, and no .grad changes. Gradients are recorded while f runs, also under NoGrad. All throw
-// Error unless x and f(x) are float32 or float64.
+// Each function calls f once, with a tensor that has x's elements and requires grad, whether or not
+// x requires grad. No .grad is changed. Gradients are recorded while f runs, even under NoGrad. All
+// functions throw Error unless x and f(x) are float32 or float64.
 
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus {
 
 struct DerivativeOptions {
-  /// Record the computation of the derivative, so that it can be differentiated with respect to x,
-  /// if x requires grad, and to what f captures.
+  /// Record the computation of the derivative, so that the derivative can itself be differentiated
+  /// with respect to x, if x requires grad, and to the tensors that f captures.
   bool create_graph = false;
 };
 
-/// dy_i / dx_j for y = f(x), of shape y.shape() + x.shape(); takes one backward pass per element of
-/// y.
+/// Returns dy_i / dx_j for y = f(x), of shape y.shape() followed by x.shape(). Runs one backward
+/// pass per element of y.
 Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
                 const DerivativeOptions& options = {});
-/// The second derivatives of an f that returns one element, of shape x.shape() + x.shape(): the
-/// Jacobian of f's gradient. Throws Error if f returns more.
+/// Returns the second derivatives of f, of shape x.shape() followed by x.shape(): the Jacobian of
+/// f's gradient. Throws Error unless f returns one element.
 Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
                const DerivativeOptions& options = {});
-/// The Hessian of f times v (x's shape and dtype), in x's shape, by two backward passes and without
-/// the Hessian: Pearlmutter 1994, "Fast Exact Multiplication by the Hessian". The Hessian is
-/// symmetric, so this is also v times the Hessian, torch's vhp.
+/// Returns the Hessian of f times v, of x's shape; v has x's shape and dtype. Runs two backward
+/// passes and does not compute the Hessian itself: Pearlmutter 1994, "Fast Exact Multiplication by
+/// the Hessian". The Hessian is symmetric, so this is also v times the Hessian, torch's vhp. Throws
+/// Error unless f returns one element.
 Tensor hvp(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Tensor& v,
            const DerivativeOptions& options = {});
 

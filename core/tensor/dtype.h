@@ -1,5 +1,6 @@
 #pragma once
-// Dtype: the element types of tensors, and calls of a function with the C++ type of a Dtype.
+// Dtype: the element types of tensors, dispatch from a Dtype to its C++ type, and checked
+// conversion of numbers.
 
 #include <cmath>
 #include <concepts>
@@ -13,8 +14,8 @@
 
 namespace gradus {
 
-/// The type of a tensor's elements: float, double, int64_t or bool. bfloat16 and int8 are for
-/// weights that take less memory (Tensor::to).
+/// The type of a tensor's elements: float, double, int64_t or bool. bfloat16 and int8 store weights
+/// in less memory; see Tensor::to.
 enum class Dtype : uint8_t { float32, float64, int64, boolean, bfloat16, int8 };
 
 ///@{
@@ -43,12 +44,12 @@ inline int64_t size_of(Dtype dtype) {
 }
 /// Returns whether the dtype is float32 or float64. Only these have gradients.
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
-/// Returns whether the dtype is bfloat16 or int8. Only linear, feed_forward, embedding and to()
-/// read such tensors.
+/// Returns whether the dtype is bfloat16 or int8. The only ops that compute with such tensors are
+/// linear, updated_linear, feed_forward and embedding; Tensor::to converts them.
 inline bool is_compressed(Dtype dtype) { return dtype == Dtype::bfloat16 || dtype == Dtype::int8; }
 
 /// Throws Error if the dtype is int64 and `value` has a fraction, is NaN or is out of int64's
-/// range. The message opens with `op`.
+/// range. The message begins with `op`.
 inline void check_number(const char* op, Dtype dtype, double value) {
   const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
   core::check(dtype != Dtype::int64 || whole, op, ": ", value, " is not an int64");
@@ -66,8 +67,8 @@ inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
                                   : std::same_as<T, int64_t> ? int64
                                                              : boolean;
 
-/// Converts v to To. Fractions are truncated, as by a cast. Throws Error if To is an integer type
-/// other than bool and v is NaN or out of To's range. The message opens with `op`.
+/// Returns v converted to To. Fractions are truncated, as by a cast. Throws Error if To is an
+/// integer type other than bool and v is NaN or out of To's range. The message begins with `op`.
 template <class To, class From>
 To number_as(const char* op, From v) {
   if constexpr (std::same_as<To, bool>) {
@@ -94,7 +95,7 @@ struct TypeTag {
   using type = T;  ///< the type itself
 };
 
-/// Calls f(TypeTag<float>) or f(TypeTag<double>). Throws Error for other dtypes; the message opens
+/// Calls f(TypeTag<float>) or f(TypeTag<double>). Throws Error for other dtypes; the message begins
 /// with `op`. Example:
 ///   dispatch_floating("exp", x.dtype(), [&]<class T>(TypeTag<T>) { ... x.data<T>() ... });
 template <class F>

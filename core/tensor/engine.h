@@ -1,5 +1,5 @@
 #pragma once
-// The engine that runs one backward pass. Users call Tensor::backward and grad().
+// The engine that runs one backward pass. Internal: users call Tensor::backward and grad().
 
 #include <map>
 #include <optional>
@@ -30,10 +30,11 @@ class Engine {
  public:
   Engine(bool create_graph, bool retain_graph);
 
-  /// Restricts the pass to the nodes between `roots`, which will be passed to seed(), and `inputs`.
+  /// Restricts the pass to the nodes on paths from `roots` to `inputs`. The caller then passes each
+  /// of `roots` to seed().
   void prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs);
-  /// Adds `output` and its gradient to the tensors at which the pass starts. An undefined gradient
-  /// means 1 and requires an output of one element.
+  /// Adds `output`, with its gradient, to the tensors from which the pass starts. An undefined
+  /// gradient means 1 and requires an output of one element.
   void seed(const char* op, const Tensor& output, Tensor gradient);
   void run();
   /// Returns the gradient of an input after a pruned run, or an undefined tensor if no output
@@ -58,11 +59,11 @@ class Engine {
   void differentiate_composed(Node& node, Backward& view);
   bool frees_graph() const { return !retain_graph_; }
 
-  /// Returns where the gradient along `edge` is being summed, or null.
+  /// Returns the tensor in which gradients along `edge` are summed, or null if there is none yet.
   Tensor* sum_at(const Edge& edge);
-  /// Returns whether a rule may add directly to `sum`, in which the gradient of its op's input
-  /// number `input` is summed. In anomaly mode, `sum` must also be finite, and the engine checks it
-  /// after the rule has run.
+  /// Returns whether a rule may add directly to `sum`, the tensor in which the gradient of its op's
+  /// input `input` is summed. In anomaly mode, `sum` must be finite, and the engine checks it again
+  /// after the rule has run. Otherwise always true.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad
@@ -70,11 +71,12 @@ class Engine {
   Tensor call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient);
   /// Returns whether the leaf's gradient is summed in leaf_sums_ instead of the leaf's .grad.
   bool sums_apart(const TensorImpl& leaf) const { return pruned_ || !leaf.hooks.empty(); }
-  /// Completes the leaves that no queued node leads to, because their sums are final.
+  /// Completes the leaves whose sums are final because no queued node leads to them.
   void complete_leaves();
   void complete(TensorImpl& leaf);
   /// Returns, for each leaf that queued nodes lead to, the number of the last node that will add to
-  /// its gradient. This is the smallest number, since nodes run in descending order.
+  /// the leaf's gradient. It is the smallest number of the nodes that use the leaf, since nodes run
+  /// in descending order.
   std::unordered_map<const TensorImpl*, uint64_t> last_consumers() const;
 
   struct EarlierNode {
@@ -86,15 +88,16 @@ class Engine {
 
   const bool create_graph_, retain_graph_, anomaly_;
   bool pruned_ = false, incoming_finite_ = true;
-  std::vector<int> written_;  // in anomaly mode: inputs whose sums the rule has written to
+  std::vector<int> written_;  // in anomaly mode: inputs whose sums the running rule wrote to
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
   std::unordered_map<const Node*, std::vector<Tensor>> pending_;  // gradient sums per output of
                                                                   // queued nodes
   std::unordered_map<TensorImpl*, Tensor> leaf_sums_;
 
-  // Leaves whose hooks have not been called yet. arrived_ holds new leaves in the order of their
-  // first gradients. waiting_ holds the others, by the number of the last node that uses them.
+  // Leaves whose hooks have not been called yet. arrived_ lists the leaves added since the last
+  // complete_leaves(), in the order of their first gradients. waiting_ lists the others, by the
+  // number of the last node that uses them.
   Leaves arrived_;
   std::map<uint64_t, Leaves, std::greater<>> waiting_;
   std::optional<std::unordered_map<const TensorImpl*, uint64_t>> last_consumers_;

@@ -1,7 +1,7 @@
 #pragma once
-// Recomputed activations: backward runs a part of the model again instead of keeping its
-// intermediate tensors. This takes less memory and more time. Chen et al. 2016, "Training Deep Nets
-// with Sublinear Memory Cost", arXiv 1604.06174.
+// Activation recomputation, also called gradient checkpointing: backward runs part of the model
+// again instead of keeping its intermediate tensors. This takes less memory and more time. Chen et
+// al. 2016, "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -14,23 +14,23 @@ std::vector<Tensor> recompute_function(
 }  // namespace core
 
 /// Returns f(inputs), a vector of tensors, without keeping intermediate tensors of f for backward.
-/// Backward runs f again when it needs them. Values and gradients are bit for bit the same as those
-/// of f(inputs), also for tensors that f captures. Inputs and outputs may be undefined. Under
-/// NoGrad this is a call of f.
+/// Backward runs f again when it needs them. Values and gradients, including gradients of tensors
+/// that f captures, are bit for bit the same as without recompute(). Inputs and outputs may be
+/// undefined. Under NoGrad, recompute() only calls f.
 ///
 /// A copy of f is kept until backward has run, so what f refers to must live as long: capture
-/// models by reference and loop variables by value. The second call of f gets the modes and the
-/// random numbers of the first. f must compute the same again. Backward throws Error if f calls
-/// other ops, gets other shapes or other captured tensors, or if a tensor that f reads has been
-/// changed in place since the first call. A layer that updates its own state must check
-/// recomputing().
+/// models by reference and loop variables by value. The second call of f runs with the modes and
+/// the random numbers of the first, and must compute the same. Backward throws Error if the second
+/// call runs other ops, or ops on other shapes or other captured tensors, or if a tensor that f
+/// reads has been changed in place since the first call. A layer that updates its own state must
+/// check recomputing(), so as not to update it twice.
 template <class F>
 std::vector<Tensor> recompute(F f, const std::vector<Tensor>& inputs) {
   return core::recompute_function(std::move(f), inputs);
 }
 
-/// Returns f(inputs...) like recompute above. f takes tensors and returns a tensor or a vector of
-/// tensors. Example:
+/// Returns f(inputs...), and recomputes it in backward like the overload above. f takes tensors as
+/// separate arguments and returns a tensor or a vector of tensors. Example:
 ///   Tensor y = recompute([&](const Tensor& x) { return block(x); }, x);
 template <class F, std::same_as<Tensor>... Inputs>
 auto recompute(F f, const Inputs&... inputs) {

@@ -1,6 +1,6 @@
 #pragma once
-// Memory that the backward rule of a fused op may overwrite instead of allocating. Rules written
-// with ops do not need these functions.
+// Functions with which the backward rule of a fused op overwrites existing memory instead of
+// allocating new memory. Rules written with ops do not need them.
 
 #include "gradus/core/tensor/autograd.h"
 
@@ -9,15 +9,16 @@ namespace gradus::internal {
 /// Returns the buffer in which the gradient of the i-th input is being summed, if a kernel may add
 /// to it directly: the buffer exists, is contiguous, has no other owner, and no graph is being
 /// recorded. Otherwise returns an undefined tensor, and the rule must compute the gradient and
-/// give() it. Like the functions below, throws Error if the op has no i-th input or output.
+/// give() it. Throws Error if the op has no i-th input.
 Tensor sum_in_place(const core::Backward& back, int i);
 
-/// Passes the saved tensor of the i-th input to the caller, who may overwrite its storage. Returns
-/// an undefined tensor unless the graph is being freed and the storage has no other owner.
+/// Returns the saved i-th input and removes it from the graph, so the caller may overwrite it.
+/// Returns an undefined tensor if the pass keeps the graph or if the input's storage has another
+/// owner. Throws Error in the same cases as Backward::input().
 Tensor take_input(const core::Backward& back, int i);
 
-/// Passes the gradient of the i-th output to the caller, who may overwrite it if is_sole_owner() is
-/// true.
+/// Returns the gradient of the i-th output and removes it from the pass. The caller may overwrite
+/// it if is_sole_owner() is true. Throws Error if the op has no i-th output.
 Tensor take_grad(const core::Backward& back, int i = 0);
 
 /// Returns x detached and contiguous, for a kernel; undefined if x is undefined.

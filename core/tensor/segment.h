@@ -1,9 +1,10 @@
 #pragma once
-// How recompute() works. The first run of the function records its graph as usual. Then its nodes
-// drop their saved tensors and refer to a Segment instead. When the engine first reaches one of
-// these nodes, the segment runs the function again and compares the new nodes with the old ones. It
-// moves the saved tensors of the new nodes to the old nodes and discards the new graph. Pruned
-// passes, hooks and gradients of gradients therefore see one graph, as without recompute().
+// The implementation of recompute(). The first run of the function records its graph as usual. Then
+// its nodes drop their saved tensors and refer to a Segment instead. When the engine first reaches
+// one of these nodes, the segment runs the function again and compares the new nodes with the old
+// ones. It moves the saved tensors of the new nodes to the old nodes and discards the new graph.
+// Pruned passes, hooks and gradients of gradients therefore see a single graph, as they do without
+// recompute().
 
 #include <unordered_map>
 
@@ -49,27 +50,27 @@ class Recording {
   uint64_t first_ = 0;  // number of the first op's node
 };
 
-/// A call of recompute().
+/// One call of recompute(): the function, its inputs and the nodes of its first run.
 class Segment : public std::enable_shared_from_this<Segment> {
  public:
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
   Segment(Function f, std::vector<Tensor> inputs);
   /// Runs the function for the first time.
   std::vector<Tensor> run();
-  /// Runs the function again and gives the nodes their saved tensors back. Throws Error if the two
+  /// Runs the function again and restores the saved tensors of its nodes. Throws Error if the two
   /// runs differ, or if a tensor that the first run read has been changed in place.
   void restore();
 
  private:
   using Nodes = std::vector<std::shared_ptr<Node>>;
-  using Counterparts = std::unordered_map<const Node*, std::shared_ptr<Node>>;  // from new nodes
+  using Counterparts = std::unordered_map<const Node*, std::shared_ptr<Node>>;  // new to old
 
   void check_unchanged() const;
   std::vector<Tensor> run_again() const;
-  /// Returns the old node of each new node. Throws Error unless both runs called the same ops with
-  /// the same inputs.
+  /// Returns the old node of each new node. Throws Error if the two runs called different ops or
+  /// gave them different inputs.
   Counterparts match(const Nodes& fresh) const;
-  /// Moves the saved tensors of the new nodes to their counterparts.
+  /// Moves the rules and saved tensors of the new nodes to the old nodes.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);
 
   Function f_;

@@ -1,6 +1,5 @@
 #pragma once
-// Shape: the sizes (or strides) of a tensor's axes, stored inline, so that a shape needs no memory
-// allocation.
+// Shape: the sizes (or strides) of a tensor's axes, stored inline, so a shape allocates no memory.
 
 #include <algorithm>
 #include <array>
@@ -59,7 +58,8 @@ class Shape {
   }
   /// Removes the last entry.
   void pop_back() { erase(-1); }
-  /// Inserts `value` before entry `at`, or at the end if `at` is size().
+  /// Inserts `value` before entry `at`, or at the end if `at` is size(). A negative `at` throws
+  /// Error.
   void insert(int at, int64_t value) {
     core::check(at >= 0 && at <= rank_, "shape: cannot insert at ", at, " in ", *this);
     push_back(value);
@@ -125,7 +125,7 @@ class Shape {
 template <class T>
 concept WholeNumber = std::integral<T> && !std::same_as<T, bool>;
 
-/// One axis, counted from the end if negative. It cannot be made from a bool, so sort(x, true) does
+/// One axis, counted from the end if negative. It does not convert from bool, so sort(x, true) does
 /// not compile.
 class Axis {
  public:
@@ -159,19 +159,19 @@ inline constexpr KeepDim keepdim{true};
 Shape contiguous_strides(const Shape& shape);
 
 /// Returns shape.numel(). Throws Error if a size is negative or the number of elements is too
-/// large. The message opens with `op`.
+/// large. The message begins with `op`.
 int64_t checked_numel(const char* op, const Shape& shape);
 
 /// Returns the shape to which a and b broadcast by NumPy's rule: the last axes are aligned, and an
 /// axis of size 1 is stretched to the size in the other shape. Throws Error if a and b do not
-/// broadcast; the message opens with `op`.
+/// broadcast; the message begins with `op`.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
 /// Returns the index along each axis of the i-th element in row-major order.
 Shape index_of(const Shape& shape, int64_t i);
 
-/// Returns an axis, which may be negative (-1 is the last), as an axis in [0, rank). Throws Error
-/// if the axis is out of range; the message opens with `op`.
+/// Returns the axis `dim` as a number in [0, rank); a negative `dim` counts from the end (-1 is the
+/// last). Throws Error if the axis is out of range; the message begins with `op`.
 int normalize_dim(const char* op, int64_t dim, int rank);
 
 /// A height and a width. A single number sets both.

@@ -32,16 +32,16 @@ class Tensor {
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
-  /// Makes this handle refer to another tensor. On a temporary it does not compile, because `x[0] =
-  /// y` would change nothing: write x[0].copy_(y).
+  /// Makes this handle refer to another tensor. Does not compile on a temporary, because `x[0] = y`
+  /// would change nothing: write x[0].copy_(y).
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
 
   // ---- properties ----
   bool defined() const { return impl_ != nullptr; }  ///< false if default-constructed
   ///@{
-  /// Returns the sizes of the axes, for example (3, 4) for three rows of four elements. A temporary
-  /// tensor returns a copy.
+  /// Returns the sizes of the axes, for example (3, 4) for three rows of four elements. On a
+  /// temporary tensor it returns a copy, not a reference.
   const Shape& shape() const&;
   Shape shape() const&& { return shape(); }
   ///@}
@@ -64,8 +64,8 @@ class Tensor {
   }
 
   // ---- elements as C++ values ----
-  /// Returns the element of a one-element tensor of any dtype, converted to T. Throws Error if T is
-  /// an integer type and the element is NaN or out of T's range.
+  /// Returns the element of a one-element tensor of any dtype except bfloat16 and int8, converted
+  /// to T. Throws Error if T is an integer type and the element is NaN or out of T's range.
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
@@ -74,7 +74,7 @@ class Tensor {
       return number_as<T>("item", number_as<Wide>("item", *data<From>()));
     });
   }
-  /// Returns the elements in row-major order, each converted to T like item(). T is float, double,
+  /// Returns the elements in row-major order, each converted to T as by item(). T is float, double,
   /// bool or any integer type.
   template <class T>
   std::vector<T> to_vector() const {
@@ -91,9 +91,10 @@ class Tensor {
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
-  /// Converts to `dtype`. Conversion to int64 truncates and throws Error on NaN and on values out
-  /// of range. A float32 tensor can become bfloat16. A float32 matrix of finite elements can become
-  /// int8. Both are read by linear, feed_forward and embedding, and have no gradient.
+  /// Returns this tensor converted to `dtype`. Conversion to int64 truncates, and throws Error on
+  /// NaN and on values out of range. A float32 tensor can be converted to bfloat16, and a float32
+  /// matrix of finite elements to int8. Tensors of these two dtypes are inputs of linear,
+  /// updated_linear, feed_forward and embedding, and have no gradient.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
@@ -115,15 +116,16 @@ class Tensor {
   /// Reorders the axes.
   Tensor permute(const Shape& order) const;
   /// Returns the elements start, start + step, ... before end along `dim`; step > 0. As in Python,
-  /// a negative start or end counts from the end of the axis, and both are clamped to the axis.
+  /// a negative start or end counts from the end of the axis, and both are clamped to [0,
+  /// size(dim)].
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
   /// Returns entry `index` along `dim`, without that axis.
   Tensor select(int64_t dim, int64_t index) const;
   /// Returns select(0, index).
   Tensor operator[](int64_t index) const { return select(0, index); }
-  /// Returns the entries along the first axis that `index` lists: int64 of any shape. The result's
-  /// shape is the shape of `index` followed by this shape without its first axis. For example, if C
-  /// is an embedding table, C[ids] are the rows of the ids.
+  /// Copies the entries along the first axis at the positions in `index`, an int64 tensor of any
+  /// shape. The result's shape is the shape of `index` followed by this shape without its first
+  /// axis. For example, if C is an embedding table, C[ids] are the embeddings of `ids`.
   Tensor operator[](const Tensor& index) const;
   /// Broadcasts to `shape` without a copy. -1 in `shape` keeps the size of that axis.
   Tensor expand(const Shape& shape) const;
@@ -132,8 +134,7 @@ class Tensor {
   Tensor squeeze() const;  ///< removes all axes of size 1
   /// Inserts an axis of size 1 at `dim`.
   Tensor unsqueeze(int64_t dim) const;
-  /// Splits into views of the given sizes along `dim`. Backward joins their gradients in one
-  /// tensor.
+  /// Splits into views of the given sizes along `dim`. Backward concatenates their gradients.
   std::vector<Tensor> split(const Shape& sizes, int64_t dim) const;
   /// Splits into views of size `size` along `dim`; the last may be smaller.
   template <WholeNumber I>  // split({2}, 0) must call the overload above
@@ -177,14 +178,15 @@ class Tensor {
   ///@}
 
   // ---- in place, only while no gradient is recorded ----
-  // Each of these increments the storage's version and returns a handle to this tensor. If backward
-  // needs the old elements, it throws Error. The operand may overlap this tensor: its old elements
-  // are used.
+  // Each of these increments the storage's version and returns a handle to this tensor. If a graph
+  // has saved the old elements for backward, backward throws Error. The operand may overlap this
+  // tensor: its elements are read before they are changed.
   /// Sets every element.
   Tensor fill_(double value) const;
   /// Sets every element to 0.
   Tensor zero_() const { return fill_(0); }
-  /// Copies `source`, broadcast to this shape and converted to this dtype like to().
+  /// Copies `source`, broadcast to this shape and converted to this dtype as by to(). bfloat16 and
+  /// int8 are not converted: both tensors must then have the same dtype and shape.
   Tensor copy_(const Tensor& source) const;
   /// Computes this += alpha * other, where `other` is broadcast to this shape.
   Tensor add_(const Tensor& other, double alpha = 1) const;
@@ -198,7 +200,8 @@ class Tensor {
   // loss += term, therefore gives the right gradient. If x is a leaf that requires grad, this
   // throws Error while gradients are recorded. Open a NoGrad scope:
   //   { NoGrad no_grad; w -= lr * w.grad(); }
-  // Temporary and const handles do not compile: instead of x[0] += y write x[0].add_(y).
+  // On temporary and const handles these operators do not compile: instead of x[0] += y write
+  // x[0].add_(y).
   ///@{
   /// Changes x in place if no gradient is recorded, else assigns the new tensor x + y, x - y, and
   /// so on; see above.
@@ -215,36 +218,36 @@ class Tensor {
   // ---- autograd ----
   /// Returns whether gradients flow to or through this tensor.
   bool requires_grad() const;
-  /// Sets whether this leaf requires grad. A leaf is a tensor that was not computed by a recorded
-  /// op. Its dtype must be floating.
+  /// Sets whether this leaf requires grad. Throws Error if the tensor is not a leaf, that is, if a
+  /// recorded op computed it, or if `on` is true and its dtype is not float32 or float64.
   Tensor requires_grad_(bool on = true) const;
   /// Returns whether this tensor was not computed by a recorded op.
   bool is_leaf() const;
-  /// Returns the gradient accumulated by backward(), or an undefined tensor before the first call.
-  /// The gradient never carries a graph.
+  /// Returns the gradient accumulated by backward(), or an undefined tensor if there is none. The
+  /// gradient is never part of a graph.
   Tensor grad() const;
-  /// Keeps the gradient of a non-leaf: from the next backward() on, the gradient is accumulated in
-  /// grad(), after the hooks and without a graph. Does nothing on a leaf or when called again.
-  /// Throws Error if the tensor does not require grad.
+  /// Makes backward() also accumulate the gradient of this non-leaf in grad(), after its hooks have
+  /// run and without a graph. Does nothing on a leaf or when called again. Throws Error if the
+  /// tensor does not require grad.
   Tensor retain_grad() const;
-  /// Replaces the gradient. An undefined `grad` clears it. Throws Error unless shape and dtype
-  /// match.
+  /// Replaces the gradient; an undefined `grad` clears it. Throws Error unless `grad` has this
+  /// tensor's shape and dtype.
   void set_grad(Tensor grad) const;
   /// Returns a view of the same storage, outside the graph.
   Tensor detach() const;
   /// Accumulates d(this)/d(leaf) into the grad() of every leaf that requires grad. `gradient` is
-  /// the gradient of this tensor. The default is 1 and requires a tensor of one element. Frees the
-  /// graph on the way unless `retain_graph` is set. If a hook or rule throws, leaves keep what they
-  /// have accumulated so far. Passes on several threads that reach the same leaf must not run at
-  /// the same time.
+  /// the gradient with respect to this tensor; if undefined, it is 1, and this tensor must have one
+  /// element. Frees the graph on the way unless `retain_graph` is set. If a hook or rule throws,
+  /// leaves keep what they have accumulated so far. Do not run two passes that reach the same leaf
+  /// on different threads at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
-  /// Registers `hook`, to be called with this tensor's gradient in each backward pass. It is called
-  /// when the gradient is complete and before earlier ops run backward. Then the gradient is passed
-  /// on or, for a leaf, accumulated in grad(). If the hook returns a defined tensor or writes in
-  /// place, the result replaces the gradient. The hooks of a tensor run in the order of
-  /// registration. If one op completes the gradients of several leaves, their hooks run in the
-  /// order in which the leaves received their first gradients. Returns an id for remove_hook.
-  /// Throws Error if the hook holds this tensor, since neither would ever be freed.
+  /// Registers `hook`, to be called with this tensor's gradient in each backward pass, once the
+  /// gradient is complete and before earlier ops run backward. Then the gradient is passed on or,
+  /// for a leaf, accumulated in grad(). If the hook returns a defined tensor or writes in place,
+  /// the result replaces the gradient. The hooks of a tensor run in the order of registration. If
+  /// one op completes the gradients of several leaves, their hooks run in the order in which the
+  /// leaves received their first gradients. Returns an id for remove_hook. Throws Error if the hook
+  /// captures this tensor, since neither would ever be freed.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Removes a hook. Does nothing if the id is unknown.
   void remove_hook(int64_t id) const;
@@ -255,8 +258,8 @@ class Tensor {
   core::TensorImpl& impl() const;
   /// Returns the same pointer as impl(), or null if this tensor is undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
-  /// Returns whether only this handle holds the tensor's storage: there is no other handle or view,
-  /// no saved tensor, no .grad, and no owner outside gradus (see from_blob).
+  /// Returns whether this handle is the only owner of the storage: no other handle, view, saved
+  /// tensor or .grad refers to it, and it has no owner outside gradus (see from_blob).
   bool is_sole_owner() const;
 
  private:
@@ -269,11 +272,11 @@ class Tensor {
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 namespace core {
-/// Returns an uninitialised tensor, for ops to fill. gradus/core/ops/factories.h has all other
+/// Returns an uninitialised tensor, for ops to fill. gradus/core/ops/factories.h declares the other
 /// factories.
 Tensor empty(const Shape& shape, Dtype dtype = float32);
 Tensor empty_like(const Tensor& x);  ///< uninitialised, with x's shape and dtype
-/// Throws Error unless x is defined and has this dtype and shape. The message opens with `op` and
+/// Throws Error unless x is defined and has this dtype and shape. The message begins with `op` and
 /// calls x `what`, for example "cross_entropy: expected targets of int64 (3,), got float32 (2,)".
 void check_tensor(const char* op, const char* what, const Tensor& x, Dtype dtype,
                   const Shape& shape);

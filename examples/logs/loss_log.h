@@ -27,8 +27,8 @@ class LossLog {
     int64_t step;
     double validation_loss;
   };
-  /// Opens the log of a folder. If `writes` is false, the rows stay in memory, because another rank
-  /// of the run writes them.
+  /// Makes the log of a folder, without reading it. If `writes` is false, rows stay in memory,
+  /// because another rank of the run writes them.
   explicit LossLog(std::string folder, bool writes = true)
       : folder_(std::move(folder)), writes_(writes) {}
 
@@ -51,8 +51,9 @@ class LossLog {
   /// Returns the last row as a line to print, for example "step 250 train 2.0113 val 2.0891
   /// accuracy 0.4312".
   std::string last_line() const;
-  /// Returns the plot of the losses of all steps and of both estimates, FOLDER/loss.png. Its y axis
-  /// is logarithmic if the largest estimate is more than five times the smallest.
+  /// Returns the plot FOLDER/loss.png: the losses of all steps, and the estimates of the training
+  /// and the validation loss. Its y axis is logarithmic if the largest estimate is more than five
+  /// times the smallest.
   Picture picture(const std::string& title, const std::string& loss_name,
                   const LossCurve& steps) const;
 

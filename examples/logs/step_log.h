@@ -7,12 +7,12 @@
 
 namespace gradus {
 
-/// The losses of all steps, in the memory of a few: the steps are split into at most 2,000 groups
-/// of 1, 2, 4, ... steps each, and only means of groups are stored.
+/// The loss curve of any number of steps, in bounded memory: the steps are split into at most 2,000
+/// groups of 1, 2, 4, ... steps each, and only sums over groups are stored.
 class LossCurve {
  public:
   void add(int64_t step, double loss);
-  /// A point per group: its mean step and mean loss.
+  /// Returns a point per group: its mean step and mean loss.
   Series series() const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// A graph of ONNX's standard operators (opset 17), built node by node and written by Debian's
+// A graph of ONNX's standard operators (opset 17), built node by node and serialised by Debian's
 // libonnx-dev.
 
 #include <map>
@@ -23,16 +23,15 @@ using OnnxValue = std::string;
 using Ints = std::vector<int64_t>;
 /// An attribute of an operator: its name and its value.
 using OnnxAttribute = std::pair<std::string, std::variant<int64_t, double, Ints>>;
-/// The sizes of an input or output: numbers, or names of free sizes, for example "batch".
+/// The sizes of an input or output: numbers, or names of dynamic sizes, for example "batch".
 using OnnxShape = std::vector<std::variant<int64_t, const char*>>;
 
-/// The graph of a model's forward pass. If a new node equals an earlier one, the earlier one is
-/// used.
+/// The graph of a model's forward pass. A node that equals an earlier one is not added again.
 class OnnxGraph {
  public:
-  /// Makes a graph for the weights of `model`, which must outlive it. Weights have their names in
-  /// the model's state dict. Throws Error, naming the weight or layer, unless all weights are
-  /// float32 and no layer has a low-rank update (merge it first).
+  /// Makes a graph for the weights of `model`, which must outlive it. Weights keep their names from
+  /// the model's state dict. Throws Error, naming the weight or layer, if a weight is not float32
+  /// or a layer has a low-rank update (merge it first).
   explicit OnnxGraph(const nn::Module& model);
   ~OnnxGraph();
   OnnxGraph(const OnnxGraph&) = delete;
@@ -40,7 +39,7 @@ class OnnxGraph {
 
   /// Adds an input of float32, int64 or bool.
   OnnxValue input(const std::string& name, Dtype dtype, const OnnxShape& shape);
-  /// Makes a float32 value an output with this name.
+  /// Declares a float32 value as an output of the graph with this name.
   void output(const std::string& name, const OnnxValue& value, const OnnxShape& shape);
   /// Returns a parameter or buffer of the model as a value. Throws Error if the tensor does not
   /// belong to the model, or if the weights exceed the 2 GB limit of a protobuf.
@@ -63,7 +62,7 @@ class OnnxGraph {
   std::string bytes() const;
 
  private:
-  /// Adds the constant `name` unless it exists. T is the type of the elements.
+  /// Adds the constant `name` if it does not exist yet. T is the type of the elements.
   template <class T>
   OnnxValue constant(const std::string& name, const std::vector<T>& values, const Ints& shape);
   std::vector<OnnxValue> add_node(const std::string& op, const std::vector<OnnxValue>& inputs,

@@ -1,6 +1,6 @@
 #pragma once
-// The forward pass of layers in evaluation mode, as nodes of an ONNX graph. A fused op is one node
-// if ONNX has such an operator (Conv, LayerNormalization), and is otherwise written in its composed
+// The forward pass of layers in evaluation mode, as nodes of an ONNX graph. A fused op becomes one
+// node if ONNX has the operator (Conv, LayerNormalization), and otherwise the nodes of its composed
 // form.
 
 #include "examples/onnx/graph.h"
@@ -11,9 +11,8 @@ namespace gradus {
 
 /// Information about the tokens of a batch of sequences, for attention.
 struct OnnxTokens {
-  OnnxValue positions;  ///< (T) int64: 0, 1, ..., T - 1; needed if causal, rotary or padded
-  OnnxValue mask = {};  ///< bool, broadcasts to (B, heads, T, T); true where a token may attend to
-                        ///< another
+  OnnxValue positions;  ///< (T) int64: 0, 1, ..., T - 1; needed if causal or rotary
+  OnnxValue mask = {};  ///< bool, broadcasts to (B, heads, T, T); true where a query sees a key
 };
 
 /// Returns 0, 1, ..., T - 1 for `ids` (B, T).
@@ -31,7 +30,7 @@ OnnxValue onnx_conv(OnnxGraph& g, const nn::Conv2d& layer, const OnnxValue& x);
 /// `mask`, if not empty, is true where a query sees a key. A query that sees no key gets 0.
 OnnxValue onnx_attention(OnnxGraph& g, const std::vector<OnnxValue>& q_k_v, double scale,
                          const OnnxValue& mask = {});
-/// Adds nn::Block without a cache. first_values is as for nn::MultiHeadAttention.
+/// Adds nn::Block without a cache. first_values has the same meaning as in nn::MultiHeadAttention.
 OnnxValue onnx_block(OnnxGraph& g, const nn::Block& block, const OnnxValue& x,
                      const OnnxTokens& tokens, OnnxValue* first_values = nullptr);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Attention weights of models that read text.
+// Computes the attention weights of models that read text.
 
 #include <string>
 #include <vector>
@@ -30,8 +30,8 @@ AttentionOf attention_of(const models::RNNTranslator& model, const models::Token
                          const Question& question);
 ///@}
 
-/// Encodes the text of the flag --NAME, where NAME is `flag`. Throws Error unless the text has 1 to
-/// `most` tokens.
+/// Returns the tokens of `text`, the value of the flag `flag` (for example "--text"). Throws Error,
+/// naming the flag, if there are none or more than `most`.
 std::vector<int64_t> encoded(const models::Tokenizer& tokens, const std::string& flag,
                              const std::string& text, int64_t most);
 

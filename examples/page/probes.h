@@ -1,6 +1,6 @@
 #pragma once
-// Answers to the questions of a run's page, in JSON:
-//   {"kind": "text", "text", "groups": attention_json(), "translation", "next", "lens"}
+// Answers, as JSON, to the questions that the reader of a run's page asks about the model:
+//   {"kind": "text", "text", "target", "translation", "groups": attention_json(), "next", "lens"}
 //   {"kind": "images", "shape", "classes", "accuracy", "count", "first", "mistakes"}
 
 #include <string>
@@ -14,13 +14,13 @@ namespace gradus {
 /// Returns the hidden states of a GPT for ids (B, T): the embedded tokens, followed by the output
 /// of each block. Each is (B, T, dim).
 std::vector<Tensor> hidden_states(const models::GPT& model, const Tensor& ids);
-/// Returns the next-token logits for a hidden state (B, T, dim), treated like the output of the
-/// last block: (B, T, vocab).
+/// Returns the next-token logits (B, T, vocab) for a hidden state (B, T, dim), as if it were the
+/// output of the last block. `ids` (B, T) are the tokens.
 Tensor logits_of(const models::GPT& model, const Tensor& hidden, const Tensor& ids);
 
-/// Returns the answer about a text: the attention weights; "next", the logits after token
-/// question.at; and "lens", the likeliest next token according to the output of each block ("logit
-/// lens", nostalgebraist 2020).
+/// Returns the answer about a text: the attention weights; "next", the logits after token q.at; and
+/// "lens", for the last 24 tokens, the most likely next token according to the embedding and to the
+/// output of each block ("logit lens", nostalgebraist 2020).
 std::string probe(const models::GPT& model, const models::Tokenizer& tokens, const Question& q);
 /// Returns the answer about a text without "next" and "lens".
 std::string probe(const Question& q, const AttentionOf& attention);
@@ -31,8 +31,8 @@ std::string probe(const Model& model, const models::Tokenizer& tokens, const Que
 }
 
 /// The results of a classifier for images (n, C, H, W) with values from 0 to 1: labels (n), logits
-/// (n, classes), and attention maps (n, h, w), which may be undefined. The answer shows the first
-/// images and the most confident mistakes.
+/// (n, classes), and attention maps (n, h, w), which may be undefined. The answer that probe()
+/// returns shows the first images and the most confident mistakes.
 struct Classified {
   Tensor images, labels, logits, maps;
   std::vector<std::string> class_names;

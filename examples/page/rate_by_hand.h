@@ -9,7 +9,7 @@ namespace gradus {
 /// schedule's learning rate is multiplied by a factor. Checkpoints store the changes.
 class RateByHand {
  public:
-  /// Multiplies the learning rate by `factor` from step number `step` (from 1) on.
+  /// Multiplies the learning rate by `factor` from step `step` on. Steps are numbered from 1.
   void change(int64_t step, double factor) { factors_[step] = factor; }
   /// Returns the factor at this step, which is 1 before the first change.
   double factor(int64_t step) const {
@@ -19,8 +19,8 @@ class RateByHand {
   bool empty() const { return factors_.empty(); }
   /// Returns all changes as text, for example "101:0.5 201:2". from_text() reads it.
   std::string text() const;
-  /// Returns the changes from a text that text() returned. Throws Error on another text; the
-  /// message starts with `where`.
+  /// Returns the changes that text() formatted. Throws Error on any other text; the message begins
+  /// with `where`.
   static RateByHand from_text(const std::string& text, const std::string& where);
 
  private:

@@ -44,11 +44,12 @@ class RunPage {
   std::string address() const { return server_->address(); }
 
   /// Answers the questions in the queue with probe(). While the run is paused after `step` steps,
-  /// waits until it continues or is interrupted(). Unless the run is paused or `always` is true, it
-  /// leaves questions for later once they have taken a hundredth of the time (0.2 seconds are
-  /// free). Returns the changes of the learning rate.
+  /// waits until it continues or is interrupted(). If the run is not paused and `always` is false,
+  /// answers only while the time spent on the page is at most 0.2 seconds or a hundredth of the
+  /// training time; later calls answer the other questions. Returns the changes of the learning
+  /// rate that the reader has asked for since the last call.
   std::vector<Rate> answer(int64_t step, const Probe& probe, bool always = false);
-  /// Returns the seconds that answer() waited while the run was paused, since the last call.
+  /// Returns how many seconds answer() has spent in pauses since the last call of this function.
   double paused_seconds() { return std::exchange(paused_seconds_, 0); }
   /// Returns whether the time spent on the page is at most `share` of the training thread's time.
   bool affordable(double share) const;

@@ -24,7 +24,7 @@ class RunView {
   /// files and malformed rows are skipped.
   void read(int64_t last);
   /// Reads the events again if the files have changed. If the files cannot be read any more, keeps
-  /// the events and sets "note" in since().
+  /// the events, and since() says so in "note".
   void refresh();
 
   void add(const StepLog::Row& row);
@@ -40,9 +40,8 @@ class RunView {
   void rewrite() const;
 
   /// Returns JSON {"name", "note", "more", "generation", "next", "events"}: at most `most` events
-  /// from the cursor "GENERATION:INDEX" on, and the next cursor. If the cursor has another
-  /// generation than the events, it returns events from the first on. "more" tells whether there
-  /// are further events.
+  /// from the cursor "GENERATION:INDEX" on, and the next cursor. If the cursor is of another
+  /// generation, starts at the first event. "more" tells whether further events follow.
   std::string since(const std::string& cursor, size_t most) const;
 
  private:
@@ -59,7 +58,7 @@ class RunView {
   mutable std::mutex mutex_;  // guards all members below
   std::vector<Event> events_;
   std::string unsaved_, seen_, note_;
-  uint64_t generation_;  // changes when other events get the same indices
+  uint64_t generation_;  // changes whenever events are replaced or renumbered
   int64_t every_ = 1;    // number of steps between rows
   size_t rows_ = 0;
 };

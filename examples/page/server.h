@@ -14,14 +14,14 @@ struct Reply {
   std::string type = "application/json";
 };
 
-/// Serves one page on 127.0.0.1, with separate threads at the system's lowest priority. Requests
-/// are refused if they name a host other than localhost or come from another site's page. Such a
-/// page could otherwise reach this server through the browser of the page's reader.
+/// Serves one page on 127.0.0.1, with separate threads at the system's lowest priority. Refuses
+/// requests that name a host other than localhost or that come from another site's page, which
+/// could otherwise reach this server through the reader's browser.
 class PageServer {
  public:
-  /// Answers a request. It is GET of "/" or "/data", with the text after "?since=" as argument, or
-  /// POST of "/do" or "/ask", with the body (JSON of at most 64 KB) as argument. Several threads
-  /// may call it at the same time. If it throws Error, the reply has status 400.
+  /// Returns the reply to a request: GET of "/" or "/data", whose argument is the text after
+  /// "?since=", or POST of "/do" or "/ask", whose argument is the body (JSON of at most 64 KB).
+  /// Must be thread-safe. If it throws Error, the reply has status 400.
   using Handler = std::function<Reply(const std::string& path, const std::string& argument)>;
   /// Starts the server. Port 0 means any free port. Throws Error if the port is in use.
   PageServer(int64_t port, Handler handler);

@@ -17,13 +17,14 @@ struct AttentionGroup {
 };
 
 /// Returns the groups as JSON: [{"name", "queries", "keys", "weights"}]. Weights are in thousandths
-/// and indexed by [layer][head][query * keys + key]. Throws the errors of attention_page().
+/// (null for NaN) and indexed by [layer][head][query * keys + key]. Throws the errors of
+/// attention_page(), but accepts an empty list of groups.
 nlohmann::json attention_json(const std::vector<AttentionGroup>& groups);
 
 /// Returns the page. The reader chooses a group, a layer and a head, and points at a query token to
-/// see the weight of each key token. Weights are rounded to three digits; NaN is shown as NaN.
+/// see the weight of each key token. Weights are rounded to three decimals; NaN is shown as NaN.
 /// Throws Error if there are no groups, if the numbers of tokens do not match the shape of the
-/// weights, or if a weight is outside 0 to 1.
+/// weights, or if a weight lies outside 0 to 1 by 0.001 or more.
 std::string attention_page(const std::string& title, const std::vector<AttentionGroup>& groups);
 
 /// Writes the page to a file. Throws Error on failure.

@@ -1,6 +1,5 @@
 #pragma once
-// Heat maps of matrices: their data (plot.h draws them), tokens as labels, and the values as a
-// table.
+// Heat maps of matrices: their data (plot.h draws them), labels for tokens, and export as CSV.
 
 #include <optional>
 #include <string>
@@ -30,7 +29,8 @@ struct HeatMap {
   Shades shades = Shades::grey;
   std::optional<double> largest = {};  ///< default: 1 if grey, else the largest |value|
   bool names_on_top = false;           ///< write column names above instead of below
-  bool numbered = true;                ///< write the numbers of rows and columns without names
+  bool numbered = true;                ///< number rows and columns that have no names; names_on_top
+                                       ///< always numbers columns
 };
 
 /// Returns images (N, H, W) as one matrix with `columns` images per row. N is a multiple of
@@ -40,7 +40,8 @@ Tensor tiled(const Tensor& images, int64_t columns);
 /// Returns a heat map of one matrix.
 HeatMap heat_map(std::string path, std::string title, Panel panel);
 /// Returns a heat map of weights (layers, heads, Tq, Tk) with one panel per layer and head, and one
-/// row of panels per layer. Throws Error unless there are Tq and Tk names.
+/// row of panels per layer. Throws Error if `queries` is neither empty nor Tq names, or `keys` is
+/// neither empty nor Tk names.
 HeatMap attention_grid(std::string path, std::string title, const Tensor& weights,
                        const std::vector<std::string>& queries,
                        const std::vector<std::string>& keys);
@@ -49,8 +50,8 @@ HeatMap attention_grid(std::string path, std::string title, const Tensor& weight
 HeatMap alignment(std::string path, std::string title, const Tensor& weights,
                   const std::vector<std::string>& source, const std::vector<std::string>& target);
 
-/// Throws Error unless the options are valid, there is at least one panel, and each panel is a
-/// non-empty matrix. Its rows must have either no names or one name each, and so must its columns.
+/// Throws Error if an option is invalid, there is no panel, a panel is empty or not a floating
+/// matrix, or its rows or columns have names but not one each.
 void check_heat_map(const HeatMap& map);
 
 /// Makes a token visible, in valid UTF-8 without control characters. A space becomes ␣, a line
@@ -59,7 +60,7 @@ void check_heat_map(const HeatMap& map);
 /// byte that is not UTF-8 becomes its value (for example <E2>). If `spaces` is false, spaces and
 /// the empty token are unchanged, which suits titles.
 std::string visible(const std::string& token, bool spaces = true);
-/// Returns the width in terminal columns. Chinese, Japanese and Korean characters and emoji take
+/// Returns the width in terminal columns. Chinese, Japanese and Korean characters and emoji occupy
 /// two.
 int64_t columns_of(const std::string& visible_text);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Pages that are one file, with their data as JSON in a script element.
+// Fills templates of self-contained web pages, whose data is JSON in a script element.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -14,8 +14,8 @@ std::string ascii_json(const nlohmann::json& value);
 /// element.
 std::string escaped_json(const nlohmann::json& value);
 
-/// Returns `page` with its marker @title@ replaced by the title, as text, and @data@ by `data`,
-/// which escaped_json() returned. Markers inside the title and the data are not replaced.
+/// Returns `page` with each marker @title@ replaced by the title, escaped for HTML, and each @data@
+/// by `data`, the result of escaped_json(). Markers inside the title and the data are not replaced.
 std::string filled_page(std::string_view page, const std::string& title, const std::string& data);
 
 }  // namespace gradus

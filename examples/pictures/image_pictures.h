@@ -16,8 +16,8 @@ namespace gradus {
 /// Entry (i, j) is the number of images of class i that were classified as j.
 Tensor confusion_matrix(const Tensor& labels, const Tensor& predicted, int64_t classes);
 
-/// Returns a heat map of the counts as fractions of their row. The darkest shade is the largest
-/// fraction off the diagonal.
+/// Returns a heat map of the counts, each divided by the sum of its row. Black stands for the
+/// largest value off the diagonal and all above it.
 HeatMap confusion_map(std::string path, const Tensor& counts,
                       const std::vector<std::string>& class_names);
 
@@ -33,7 +33,7 @@ Picture embedding_plane(std::string path, const Tensor& features, const Tensor& 
 
 /// Returns images with their attention weights as a red overlay: images (N, C, H, W) with values
 /// from 0 to 1 and C = 1 or 3, weights (N, h, w), where h divides H and w divides W -> (N, 3, H,
-/// W). The largest weight of each image is the most red.
+/// W). Red is strongest at the largest weight of each image.
 Tensor attention_overlay(const Tensor& images, const Tensor& weights);
 /// Returns tiles with each image of the batch (values from 0 to 1) beside its overlay, the name of
 /// its class, and the name of the predicted class. predicted is (N) int64.

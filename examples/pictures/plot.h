@@ -1,5 +1,5 @@
 #pragma once
-// Plots of curves and matrices, and images with words. Only plot.cpp uses gnuplot.
+// Draws curves, heat maps and labelled images as PNG files. Only plot.cpp uses gnuplot.
 
 #include <chrono>
 #include <future>
@@ -24,9 +24,10 @@ struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
   Stroke stroke = Stroke::solid;
-  std::string colour = {};  ///< "#rrggbb"; default: the next of ten
-  /// Of a cloud: circle, square, triangle, diamond or cross, or a character to draw at each point;
-  /// default: a circle, from the eleventh cloud on another form.
+  std::string colour = {};  ///< "#rrggbb"; default: the next of ten colours
+  /// For a cloud: "circle", "square", "triangle", "diamond", "cross", or a character to draw at
+  /// each point. Default: a circle for the first ten clouds, then another form for each further
+  /// ten.
   std::string mark = {};
   std::vector<std::string> labels = {};  ///< texts beside the points: one per point, or none
 };
@@ -52,17 +53,17 @@ void write_csv(const std::string& path, const Picture& picture);
 /// line to print: the file and, for a CSV file, why it is not a picture. Throws Error if both fail.
 std::string draw_or_write(const Picture& picture);
 std::string draw_or_write(const HeatMap& map);
-/// Draws the images or, if that fails, writes them without any words. Returns a line to print.
-/// Throws Error as check_tiles does, or if both fail.
+/// Draws the images or, if that fails, writes them without text. Returns a line to print. Throws
+/// the errors of check_tiles, and Error if both fail.
 std::string draw_or_write(const Tiles& tiles);
 
 /// Draws pictures in the background, one at a time and at most one every ten seconds, so as not to
 /// slow down training.
 class BackgroundPlot {
  public:
-  /// Draws this picture, unless a later call replaces it before drawing starts.
+  /// Draws this picture. A picture that is still waiting when the next one comes is not drawn.
   void draw(Picture picture);
-  /// Waits for the last picture. Returns "" or, if it could not be drawn, the reason.
+  /// Waits until the last picture is drawn. Returns "" or, if that failed, the reason.
   std::string finish();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Images side by side with words: the data (plot.h draws it).
+// Images in a grid, with text: their data and layout (plot.h draws them).
 
 #include <string>
 #include <vector>
@@ -23,8 +23,8 @@ struct Tiles {
   std::vector<TileLine> lines = {};
 };
 
-/// Throws Error unless there are images (N, 1 or 3, H, W) with N > 0, `across` > 0, no heading or
-/// one per column, and one text per image in each line.
+/// Throws Error if the images are empty or not (N, 1 or 3, H, W), if `across` is below 1, if there
+/// are headings but not one per column, or if a line does not have one text per image.
 void check_tiles(const Tiles& tiles);
 
 /// The size of a picture in pixels.
@@ -32,21 +32,21 @@ struct Canvas {
   int64_t width = 0, height = 0;
 };
 
-/// Where images and words are drawn, in pixels from the upper left corner.
+/// Where images and text are drawn, in pixels from the upper left corner.
 struct TileLayout : Canvas {
-  int64_t font = 9, line = 16;           // of the text, and the distance of its lines
-  int64_t across, most;                  // images in a row; characters that fit under each
-  int64_t scale;                         // factor by which images are magnified, to about 96 pixels
-  int64_t image_width, image_height;     // magnified
-  int64_t names, first_left, first_top;  // the right edge of lines' names; of the first image
-  int64_t step_right = 0, step_down = 0;  // from image to image
+  int64_t font = 9, line = 16;            // font size, and height of a line of text
+  int64_t across, most;                   // images in a row; characters that fit under each
+  int64_t scale;                          // magnification, to a height of at most 96 pixels
+  int64_t image_width, image_height;      // after magnification
+  int64_t names, first_left, first_top;   // right edge of line names; corner of the first image
+  int64_t step_right = 0, step_down = 0;  // between corners of images
 
   int64_t left(int64_t i) const { return first_left + i % across * step_right; }
   int64_t top(int64_t i) const { return first_top + i / across * step_down; }
 };
 TileLayout layout_of(const Tiles& tiles);
 
-/// Writes the images without any words as a PNG file. Throws Error if that fails.
+/// Writes the images without text as a PNG file. Throws Error on failure.
 void write_without_words(const Tiles& tiles);
 
 }  // namespace gradus

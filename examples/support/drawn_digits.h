@@ -14,12 +14,12 @@ struct Digits {
 
 /// Returns n digits in a dot-matrix font, 28 x 28, slightly rotated, scaled and shifted, with
 /// noise. They serve as training data without a download. Image i depends only on (seed, i) and on
-/// `variety`, from 0 to 1, which scales the rotations, sizes and shifts.
+/// `variety`, from 0 to 1, which sets how much rotation, size and position vary.
 Digits drawn_digits(int64_t n, uint64_t seed, double variety = 1);
 
 /// Returns the digits that generative models learn: the training images of `source`, "mnist:DIR"
 /// (see models::read_images), or 10,000 drawn digits of little variety if `source` is empty. Throws
-/// Error unless the images are grey and their sides multiples of four.
+/// Error if the images are not grey, or if their height or width is not a multiple of four.
 Digits read_digits(const std::string& source);
 
 }  // namespace gradus

@@ -61,8 +61,8 @@ class Flags {
   /// Reads the command line. If it has --help, prints the help to stdout and returns false. Throws
   /// Error, naming the flag, on a flag that is unknown or has a bad value.
   bool parse(int argc, char** argv);
-  /// Reads the flags declared so far and ignores all others, including --help. This is for a
-  /// program whose set of flags depends on the values of other flags.
+  /// Reads the flags declared so far and ignores all others, including --help. For programs that
+  /// declare further flags depending on the values of these.
   void parse_known(int argc, char** argv);
   /// Returns whether the flag is on the command line.
   bool given(const std::string& name) const;
@@ -72,17 +72,16 @@ class Flags {
   std::vector<std::pair<std::string, std::string>> stored_values() const;
   /// Returns the stored flags as a JSON object. For example, "--min-lr" has the key "min_lr".
   std::string to_json() const;
-  /// Sets the stored flags from `json`, which to_json() returned and the file `where` contains.
+  /// Sets the stored flags from `json`, a result of to_json() that was read from the file `where`.
   /// Throws Error, naming the file and the flag, if a flag is missing (except flags of
-  /// added_later()), unknown, of another type, or outside its limits. Also throws if the command
-  /// line gives a flag another value than the file, unless the flag is in `may_change`; then the
-  /// value of the command line is used. Returns these changes, for example "--lr from 0.001 to
+  /// added_later()), unknown, of another type, or outside its limits. If the command line gives a
+  /// flag another value than the file, uses the value of the command line if the flag is in
+  /// `may_change`, and otherwise throws Error. Returns the changes, for example "--lr from 0.001 to
   /// 0.0005".
   std::vector<std::string> restore(const std::string& json, const std::string& where,
                                    const std::vector<std::string>& may_change);
-  /// Calls read(), which sets the flags' variables from the file `where`. As in restore(), a flag
-  /// on the command line must have the value of the file or be in `may_change`. Returns the
-  /// changes.
+  /// Calls read(), which sets the flags' variables from the file `where`. Treats flags on the
+  /// command line as restore() does, and returns the changes.
   std::vector<std::string> adopt(const std::function<void()>& read, const std::string& where,
                                  const std::vector<std::string>& may_change);
 
@@ -105,8 +104,8 @@ class Flags {
   static std::string kind_of(const models::Choice&) { return "NAME"; }
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
-  /// Throws Error if there are arguments that were not read, naming the flag nearest to the first
-  /// one.
+  /// Throws Error if there are arguments that were not read. The message suggests a known flag if
+  /// its name is similar to the first unread one.
   void expect_none(const std::vector<std::string>& unread) const;
   models::Fields stored() const;
   /// Checks whether a value from a file has replaced `typed_value`, the value on the command line.

@@ -3,14 +3,14 @@
 
 namespace gradus {
 
-/// Creates a folder and its parents unless they exist. Throws Error on failure.
+/// Creates a folder and its parents if they do not exist yet. Throws Error on failure.
 void make_folder(const std::string& path);
 
-/// Creates the folder of the file at `file` and the folder's parents, like make_folder.
+/// Creates the parent folders of `file` that do not exist yet. Throws Error on failure.
 void make_folder_of(const std::string& file);
 
-/// Appends `bytes` to the file at `path`, after `head` if the file is new or empty, and syncs the
-/// file to disk. Removes the bytes that were written from `bytes`. Throws Error on failure.
+/// Appends `bytes` to the file at `path` and syncs the file to disk. If the file is new or empty,
+/// writes `head` first. Removes from `bytes` what was written. Throws Error on failure.
 void append_to_file(const std::string& path, const std::string& head, std::string& bytes);
 
 }  // namespace gradus

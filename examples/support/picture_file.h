@@ -1,5 +1,6 @@
 #pragma once
-// PNG files as input of a model, and the code shared by the programs that read PNG files.
+// Reads PNG files as the input of a model. read_pictures() is the main function of the programs
+// that do so.
 
 #include <cstdint>
 #include <functional>
@@ -29,7 +30,8 @@ struct PictureReader {
 /// The main function of a program that describes pictures. Parses the command line (`flags`,
 /// --model DIR with default `folder`, --threads, --precision, PNG files), reads all files, and
 /// prints for each what the model load(DIR) says about it. Returns the exit status. Throws the
-/// errors of read_picture, and Error if images.json has another number of channels than the model.
+/// errors of read_picture, and Error if the number of channels in images.json is not that of the
+/// model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The flag --precision, of all programs that compute with a model.
+// The flag --precision of all programs that run a model.
 
 #include <cstdio>
 
@@ -17,8 +17,8 @@ inline void add_precision_flag(Flags& flags, Precision& precision) {
             "matrix products: float32, or bf16 for operands rounded to bfloat16, which is faster");
 }
 
-/// Sets the precision of products on this thread during its lifetime. Prints a note to stderr if
-/// this build or processor does not support it.
+/// Sets the precision of matrix products on this thread during its lifetime. Prints a note to
+/// stderr if this build or processor does not support it.
 struct PrecisionScope : Bfloat16Products {
   [[nodiscard]] explicit PrecisionScope(Precision precision)
       : Bfloat16Products(precision == Precision::bf16) {

@@ -1,5 +1,6 @@
 #pragma once
-// Code shared by the programs that write text: sampling flags, and a model with its tokenizer.
+// Code shared by the programs that generate text: their flags, and loading a model with its
+// tokenizer.
 
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace gradus {
 
-/// The options of a program that writes text with a GPT.
+/// The options of a program that generates text with a GPT.
 struct WriterOptions {
   std::string model = "out/train";  ///< folder, or a GGUF file
   std::string adapter;              ///< folder of low-rank updates; "" means none
@@ -29,8 +30,9 @@ void add_sampling_flags(Flags& flags, WriterOptions& options);
 
 /// A model and its tokenizer.
 using Writer = models::GgufModel;
-/// Loads the model and the tokenizer from options.model, with the updates in options.adapter. Sets
-/// options.text.vocab from the tokenizer and options.text.sampling from options.logit_bias.
+/// Loads the model and the tokenizer from options.model, converts the weights to options.weights,
+/// and adds the low-rank updates in options.adapter. Sets the number of threads, options.text.vocab
+/// (from the tokenizer) and options.text.sampling.logit_bias.
 Writer load_writer(WriterOptions& options);
 
 }  // namespace gradus

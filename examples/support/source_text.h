@@ -8,11 +8,11 @@ namespace gradus {
 /// built does not exist any more.
 std::string source_text();
 
-/// Returns the text at `path`: that of a file, of standard input for "-", of all files in a folder
-/// (in alphabetical order, without hidden files), or of several of these, separated by commas. A
-/// line break separates texts. For an empty path, returns source_text(). Throws Error, naming the
-/// file or folder, if one cannot be read, if one of several is not UTF-8, or if a folder contains
-/// no file.
+/// Returns the text at `path`: a file, "-" for standard input, a folder (all its files in
+/// alphabetical order, without hidden ones), or several of these, separated by commas. Joins
+/// several texts with line breaks. For an empty path, returns source_text(). Throws Error, naming
+/// the file or folder, if one cannot be read, if one of several is not UTF-8, or if a folder
+/// contains no file.
 std::string read_text(const std::string& path);
 /// Returns the first path in a list separated by commas that does not exist, or "". `paths` may
 /// also be one existing file with commas in its name.

@@ -20,10 +20,10 @@ std::string with_commas(int64_t n);
 std::string as_clock(double seconds);
 
 /// Returns the smallest number of changes that turn `a` into `b`. A change inserts, deletes or
-/// replaces a character, or swaps two neighbours.
+/// replaces a character, or swaps two adjacent ones.
 size_t edit_distance(const std::string& a, const std::string& b);
 
-/// Returns the size and FNV-1a hash of a text, which identify it.
+/// Returns the size and the FNV-1a hash of a text as a string that identifies the text.
 std::string fingerprint(const std::string& text);
 
 }  // namespace gradus

@@ -16,29 +16,29 @@ struct TokenizerOptions {
   std::string name = "char";  ///< "char", "word", "bpe", or a folder with a tokenizer
   int64_t vocab = 4096;       ///< maximum vocabulary size, for bpe and word
 
-  /// Returns the folder, or "" if the tokenizer is to be built.
+  /// Returns the folder, or "" if the tokenizer is to be built. Throws Error if `name` is neither a
+  /// kind nor an existing path.
   std::string folder() const;
 };
 
 /// Declares --tokenizer char|word|bpe|DIR and --vocab.
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& options);
 
-/// Loads the tokenizer in the folder `begins_with` or, if that is empty, in the folder that the
-/// options name. If neither is given, builds a tokenizer from `text` with the given special tokens.
-/// Throws Error if the name in the options is neither a kind nor a folder.
+/// Loads the tokenizer from the folder `begins_with` or, if that is empty, from the folder that the
+/// options name. If they name a kind instead, builds a tokenizer from `text` with the given special
+/// tokens. Throws the error of options.folder().
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                   const std::string& begins_with,
                                                   const std::string& text,
                                                   const std::vector<std::string>& special = {});
 
-/// Loads the tokenizer in the folder of a model with `vocab` tokens. Throws Error if the tokenizer
-/// has another number of tokens. A tokenizer of byte pairs or word pieces may have fewer, because
-/// models often round their vocabulary up.
+/// Loads the tokenizer from the folder of a model with `vocab` tokens. Throws Error if the
+/// tokenizer has another number of tokens; a BPE or WordPiece tokenizer may have fewer, because
+/// models often round their vocabulary size up.
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
 
-/// Returns the vocabulary size for a Model. If `begins_with` is not empty, the Model starts from
-/// the weights in that folder. The size is that of the tokenizer or, if larger, of the model in the
-/// folder.
+/// Returns the vocabulary size for a Model: that of the tokenizer or, if larger, that of the model
+/// in the folder `begins_with`, from whose weights the Model starts. `begins_with` may be empty.
 template <class Model>
 int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& tokenizer) {
   const int64_t vocab = tokenizer.vocab_size();
@@ -53,8 +53,8 @@ std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
 
 /// Decodes tokens one at a time. The concatenation of the pieces that add() returns is the decoded
 /// text. A piece may end inside a UTF-8 character. Only the last few hundred tokens are kept. A
-/// WordTokenizer takes the quotes in a text as opening and closing by turns, so in a long text it
-/// may put a space on the wrong side of a quote.
+/// WordTokenizer treats quotes as opening and closing alternately, so in a long text it may put a
+/// space on the wrong side of a quote.
 class TokenText {
  public:
   explicit TokenText(const models::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}

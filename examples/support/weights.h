@@ -1,5 +1,5 @@
 #pragma once
-// The flag --weights: how the weights of a model are held in memory and written.
+// The flag --weights: the dtype in which a model's weights are kept in memory and written.
 
 #include "examples/support/flags.h"
 #include "gradus/nn/module.h"

@@ -19,15 +19,16 @@ ImageOptions captioned_images();
 /// only the caption with which the picture was generated. Both forms are equally frequent.
 class CaptionTask : public ImageTask {
  protected:
-  /// Loads the tokenizer from the folder from which the run starts. If there is none, makes one
-  /// from the words of all captions. Throws Error on augmentation that makes captions untrue.
+  /// Loads the tokenizer from the folder from which the run starts. If the run starts from scratch,
+  /// makes one from the words of all captions. Throws Error if an augmentation option would make
+  /// captions untrue.
   CaptionTask(const ImageOptions& images, const TrainOptions& training);
 
-  /// Returns the captions of images `ids` (B) of a part.
+  /// Returns the captions of images `ids` (B) of a split.
   std::vector<std::string> captions(Split part, const Tensor& ids) const;
-  /// Returns the captions of images `ids` (B) of a part, as tokens.
+  /// Returns the captions of images `ids` (B) of a split, as tokens.
   models::TextBatch texts(Split part, const Tensor& ids) const;
-  /// Returns the ids of a part's images, in order, in batches of `count`. No two images of a batch
+  /// Returns the ids of a split's images, in order, in batches of `count`. No two images of a batch
   /// share a true caption: an image with a caption that is already in the batch is skipped. An
   /// incomplete batch is dropped unless it is the only one.
   std::vector<Tensor> all_different(Split part, int64_t count) const;

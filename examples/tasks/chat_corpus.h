@@ -1,5 +1,5 @@
 #pragma once
-// ChatCorpus: the conversations with which a language model learns to answer.
+// ChatCorpus: conversations that train a language model to answer.
 
 #include <memory>
 #include <optional>
@@ -12,14 +12,14 @@
 namespace gradus {
 
 /// Conversations from JSON lines, see models::read_chats. Without a validation file, the last tenth
-/// of the conversations is the validation part. Losses count only tokens of answers.
+/// of the conversations is the validation split. Only the tokens of answers count in the loss.
 class ChatCorpus : public TokenSource {
  public:
-  /// Returns whether the path is that of a file of JSON lines: its name ends with ".jsonl".
+  /// Returns whether `path` names a file of JSON lines, that is, ends with ".jsonl".
   static bool reads(const std::string& path) { return path.ends_with(".jsonl"); }
-  /// Loads tokenizer and template from the folder `begins_with`. If that is "", trains a tokenizer
-  /// on all conversations. `form` is the name of a chat template; "" means that of
-  /// models::find_chat_template.
+  /// Makes the tokenizer with make_tokenizer, from the folder `begins_with`, from the options, or
+  /// from the text of all conversations. `form` is the name of a chat template; if it is "",
+  /// models::find_chat_template chooses one.
   ChatCorpus(const CorpusOptions& options, const std::string& begins_with, const std::string& form,
              int64_t context);
 
@@ -34,7 +34,7 @@ class ChatCorpus : public TokenSource {
   int64_t validation_tokens() const override { return validation_->num_answer_tokens(); }
   models::PackedBatch validation_batch(int64_t i) const override { return validation_->rows(i, 1); }
   double bytes(const Tensor& targets) const override;
-  /// Returns the tokens of the question in the first conversation of the validation part.
+  /// Returns the tokens of the first validation conversation up to its first question.
   std::vector<int64_t> first_tokens() const override { return question_; }
   std::string end_of_sample() const override { return models::end_of_answer(*form_); }
 

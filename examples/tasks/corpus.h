@@ -1,6 +1,6 @@
 #pragma once
-// Corpus: the text that trains a language model, its tokenizer, and its tokens in two parts, in
-// memory or on disk.
+// Corpus: the text that trains a language model, its tokenizer, and the tokens of its training and
+// validation splits, in memory or on disk.
 
 #include <memory>
 #include <optional>
@@ -18,26 +18,27 @@ struct CorpusOptions {
   std::string val_data;  ///< path of the validation text; empty means the end of `data`
   TokenizerOptions tokenizer = {};
   bool on_disk = false;  ///< read the text in pieces, and keep the tokens in files
-  /// With on_disk, the most bytes from the start of a file on which a tokenizer is trained.
+  /// With on_disk, a tokenizer is trained on at most this many bytes from the start of a file.
   int64_t head = 1 << 26;
 };
 
 /// Declares --data, --val-data, --tokenizer, --vocab and --on-disk.
 void add_corpus_flags(Flags& flags, CorpusOptions& options);
 
-/// A text in two parts. Without a validation file, the first nine tenths of the text are the
-/// training part, and the rest is the validation part. The division counts characters for a
-/// character tokenizer, and bytes otherwise. Words and byte pairs are learned only from the
-/// training part, so an unseen word is [UNK]. Characters are taken from both parts.
+/// A text, split into training and validation text. Without a validation file, the first nine
+/// tenths of the text are for training, and the rest is for validation. The position of the split
+/// is counted in characters for a character tokenizer, and otherwise in bytes. Word and BPE
+/// tokenizers are trained on the training text only: for a word tokenizer, words that occur only in
+/// the validation text are [UNK]. A character tokenizer contains the characters of both.
 class Corpus : public TokenSource {
  public:
-  /// Loads the tokenizer in the folder `begins_with` or, if that is "", the one in the options, or
-  /// trains one. With on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens
-  /// or, for a character tokenizer without a validation text, in text.tokens. An existing file is
-  /// reused if it is complete and was made from this text with this tokenizer. Otherwise it is
-  /// written again; if `read_only` is true, a temporary file is used instead. Throws Error, naming
-  /// the file and the byte, if the tokenizer rejects a text. Also throws if a text is too short for
-  /// windows of `context` tokens.
+  /// Loads the tokenizer from the folder `begins_with` or, if that is "", from the folder that the
+  /// options name; if they name none, trains one. With on_disk, keeps the tokens in `folder`: in
+  /// train.tokens and validation.tokens or, for a character tokenizer without a validation file, in
+  /// text.tokens. An existing file is reused if it is complete and was made from this text with
+  /// this tokenizer. Otherwise it is written again; if `read_only` is true, a temporary file is
+  /// used instead. Throws Error, naming the file and the byte, if the tokenizer rejects a text.
+  /// Also throws if a text is too short for windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 
@@ -51,10 +52,10 @@ class Corpus : public TokenSource {
   int64_t validation_tokens() const override;
   models::PackedBatch validation_batch(int64_t i) const override;
   /// Returns the number of bytes of text in the targets. With a word tokenizer, every token counts
-  /// as the mean number of bytes per token, because word tokens do not include the white space
+  /// as the mean number of bytes per token, because its tokens do not include the white space
   /// between words.
   double bytes(const Tensor& targets) const override;
-  /// Returns a line break if it is a token, else the text's first token.
+  /// Returns the token of a line break if there is one, else the first token of the text.
   std::vector<int64_t> first_tokens() const override { return {first_token_}; }
 
  private:

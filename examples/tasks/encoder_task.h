@@ -18,12 +18,12 @@ void add_flags(Flags& flags, EncoderOptions& options);
 /// score() and save(), as for ImageTask.
 class EncoderTask : public ImageTask {
  public:
-  /// Scores the loss, and the validation accuracy of three classifiers fitted to the features of
-  /// the first --probe-images training images. `probe` is a linear classifier, `neighbours` uses
-  /// nearest neighbours, and `random_probe` is a linear classifier on features of an untrained
-  /// encoder.
+  /// Returns an evaluation of the loss, and of the validation accuracy of three classifiers that
+  /// are fitted to the features of the first --probe-images training images: "probe", a linear
+  /// classifier; "neighbours", a nearest-neighbour classifier; and "random_probe", a linear
+  /// classifier on the features of an untrained encoder.
   Evaluation validation() override;
-  /// Plots the features of up to 2,000 validation images in two dimensions: embeddings.png.
+  /// Plots the features of up to 2,000 validation images in two dimensions, in embeddings.png.
   void show() override;
 
  protected:
@@ -38,7 +38,7 @@ class EncoderTask : public ImageTask {
   }
 
  private:
-  /// Returns the features of the first `most` images of a part.
+  /// Returns the features of the first `most` images of a split.
   models::LabelledFeatures features_of(const models::ViT& encoder, Split part, int64_t most) const;
   std::vector<NamedMean> probes() const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Images for training: their flags, and reading them.
+// Declares the flags of the training images, and reads the images.
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // Code shared by all programs that train on images: augmented batches, which are prepared during
-// the previous step, and evaluation without augmentation.
+// the previous step, and evaluation.
 
 #include <functional>
 #include <limits>
@@ -33,32 +33,32 @@ namespace gradus {
 ///     ...
 class ImageTask : public Task {
  public:
-  /// Returns --eval-batches batches of a part, the same ones at every call. If all images of the
-  /// part make no more batches than that, returns all of them, in order.
+  /// Returns an evaluation on --eval-batches batches of a split, the same ones at every call. If
+  /// the split has no more images than these batches contain, uses all of them, in order.
   Evaluation estimate(Split part, int64_t step) override;
   Evaluation validation() override;
 
  protected:
-  /// The views of a batch. Each holds the same images, normalised, with their labels and ids.
+  /// The views of a batch. Each contains the same images, normalised, with their labels and ids.
   using Views = std::vector<models::ImageBatch>;
 
   /// Reads the images. `views` is the number of views per image in a batch; each is augmented
   /// independently. Images are normalised by the statistics in the folder from which the run starts
-  /// or, if there is none, by those of the training images. Throws Error if the statistics in the
-  /// folder are for another number of channels.
+  /// or, if the run starts from scratch, by those of the training images. Throws Error if the
+  /// statistics in the folder are for another number of channels.
   ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views = 1);
 
   /// Returns batch number `index` of a step. It depends only on step, index and seed.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
-  /// Scores the model on a batch of --batch images or slightly fewer. A single view is not
+  /// Returns the score of the model on a batch of at most --batch images. A single view is not
   /// augmented. Several views are augmented, in the same way at every evaluation. Ids are indices
-  /// within the part.
+  /// within the split.
   virtual Score score(Split part, const Views& views) const = 0;
-  /// Returns the evaluation of the model on the given batches of a part, without augmentation. Each
-  /// batch is a tensor of image ids (B).
+  /// Returns the evaluation of the model on the given batches of a split, without augmentation.
+  /// Each batch is a tensor of image ids (B).
   Evaluation evaluation(Split part, std::vector<Tensor> batches) const;
 
-  /// Returns f(images) for the first `most` images of a part, in order, normalised and without
+  /// Returns f(images) for the first `most` images of a split, in order, normalised and without
   /// augmentation, together with their labels.
   models::LabelledFeatures over(Split part, const std::function<Tensor(const Tensor& images)>& f,
                                 int64_t most = std::numeric_limits<int64_t>::max()) const;
@@ -86,8 +86,8 @@ class ImageTask : public Task {
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
 
-  /// Writes a validation image, OUT/example.png. try_with() returns a line that tells how to try
-  /// the model on it.
+  /// write_example() writes a validation image, OUT/example.png. try_with() returns a line that
+  /// tells how to try the model on it.
   void write_example() const;
   std::string try_with(const std::string& program, const std::string& dir) const;
 
@@ -109,10 +109,10 @@ class ImageTask : public Task {
 /// patches of 4 x 4 pixels".
 std::string shape_of(const models::ViTConfig& config);
 
-/// The main function of a program that trains on images. Trains MyTask(options, training, config),
-/// which has a Model as its model. `about` is the first lines of --help. `options`, `training` and
-/// `config` hold the defaults. add_flags(flags, options) declares the flags of the options, after
-/// those of the model.
+/// The main function of a program that trains on images. Trains the model of MyTask(options,
+/// training, config), which is a Model. `about` is the first lines of --help. `options`, `training`
+/// and `config` contain the defaults. add_flags(flags, options) declares the flags of the options,
+/// after those of the model.
 template <class Model, class MyTask, class Options>
 int train_on_images(int argc, char** argv, std::string about, Options options,
                     TrainOptions training, typename Model::Config config = {}) {

@@ -16,8 +16,8 @@ enum class PairTask { dates, reversal, addition, denoise };
 
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
-  /// Paths. Without `pairs`, pairs are generated as specified by `data`. For denoise, `text` is
-  /// read; an empty path means gradus's own source.
+  /// Paths of files. If `pairs` is empty, pairs are generated as specified by `data`. Denoising
+  /// reads `text`; empty means gradus's own source.
   std::string pairs, text;
   int64_t count = 20000;
   bool skip_bad = false;
@@ -29,15 +29,16 @@ void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& options);
 
 /// Pairs of token sequences. Both sides use the same tokenizer.
 struct PairCorpus {
-  std::string about;  ///< lines for the log: sizes, and what was skipped
+  std::string about;  ///< lines for the log: sizes, and what was left out
   std::string id;     ///< identifies the data
   std::unique_ptr<models::Tokenizer> tokenizer;
   std::unique_ptr<models::PairSource> pairs;
 };
 
-/// Reads or generates the pairs for a model with this context. The tokenizer comes from the folder
-/// `begins_with` or, if that is empty, is made anew. Prints which lines of the --pairs file were
-/// skipped.
+/// Reads or generates the pairs for a model whose context length is `context`. Makes the tokenizer
+/// with make_tokenizer, from the folder `begins_with`, from the options, or from the text of the
+/// pairs. Prints, for each reason, how many lines of the --pairs file were skipped and the number
+/// of the first.
 PairCorpus make_pair_corpus(const PairCorpusOptions& options, const std::string& begins_with,
                             int64_t context, uint64_t seed);
 

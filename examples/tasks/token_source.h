@@ -20,15 +20,14 @@ class TokenSource {
   /// Returns a batch that depends only on the arguments.
   virtual models::PackedBatch random_batch(models::Split split, int64_t batch, uint64_t seed,
                                            int64_t step, int64_t index) const = 0;
-  virtual int64_t validation_batches() const = 0;  ///< number of batches in the whole validation
-                                                   ///< part
-  virtual int64_t validation_tokens() const = 0;   ///< number of targets in these batches
-  /// Returns batch i of the validation part.
+  virtual int64_t validation_batches() const = 0;  ///< number of batches in the validation split
+  virtual int64_t validation_tokens() const = 0;   ///< number of targets in the validation split
+  /// Returns batch i of the validation split.
   virtual models::PackedBatch validation_batch(int64_t i) const = 0;
   /// Returns the number of text bytes that the targets represent. Targets of -100 do not count.
   virtual double bytes(const Tensor& targets) const = 0;
 
-  /// Returns a prompt for samples.
+  /// Returns the tokens of a prompt for samples.
   virtual std::vector<int64_t> first_tokens() const = 0;
   /// Returns the text that ends a sample, or "" if there is none.
   virtual std::string end_of_sample() const { return ""; }

@@ -21,8 +21,8 @@ class Progress {
   /// Reports that step number `step` is done, with this loss. `seconds_besides` is the time that
   /// evaluation and saving will still take in this run. It is added to the time left.
   void update(int64_t step, double loss, double seconds_besides);
-  /// Reports that `done` of `total` parts of `what`, which is not a step, are done. Shown only on a
-  /// terminal.
+  /// Reports the progress of other work than steps: `done` of `total` parts of `what` are done.
+  /// Shown only on a terminal.
   void part(const std::string& what, int64_t done, int64_t total);
   /// Prints a line that later progress does not overwrite, and calls go_on().
   void note(const std::string& line);

@@ -12,8 +12,8 @@
 
 namespace gradus {
 
-/// Returns the number of this process among the processes that mpirun (of Open MPI or MPICH) has
-/// started, or 0 if it was started alone.
+/// Returns the rank of this process among those that mpirun (of Open MPI or MPICH) has started, or
+/// 0 if it was started alone.
 int launched_rank();
 
 /// The information about a step that all ranks share.
@@ -40,9 +40,10 @@ class Ranks {
   int threads() const { return communicator_->threads(); }
   optim::Communicator& communicator() const { return *communicator_; }
 
-  /// Returns the `own` of each rank, in the order of the ranks.
+  /// Returns the value of `own` on each rank, in the order of the ranks. `what` names it in error
+  /// messages.
   std::vector<std::string> gather(const std::string& own, const std::string& what) const;
-  /// Throws Error, naming the rank and what differs, unless all ranks have the same values.
+  /// Throws Error, naming the rank and the value that differs, if the ranks have different values.
   void expect_same(const std::vector<std::pair<std::string, std::string>>& values) const;
 
   /// Shares information about a step with all ranks: the sum of the losses of all batches, added in
@@ -50,12 +51,12 @@ class Ranks {
   /// for messages.
   StepReport share_step(const std::vector<double>& losses, const RandomKey& next,
                         int64_t step) const;
-  /// Returns the scores of all batches, in order. `own` are the scores of batches rank(), rank() +
-  /// size(), and so on. Returns no scores unless `complete` is true on all ranks.
+  /// Returns the scores of all batches, in order. `own` holds the scores of batches rank(), rank()
+  /// + size(), and so on. Returns no scores if `complete` is false on any rank.
   std::vector<Score> gather_scores(const std::vector<Score>& own, bool complete, int64_t batches,
                                    const std::string& what) const;
-  /// Throws Error unless all ranks have the same weights after `step`. The message names the ranks
-  /// that differ.
+  /// Throws Error, naming the ranks that differ from rank 0, if the ranks have different weights
+  /// after `step` steps.
   void expect_same_weights(const std::vector<Tensor>& weights, int64_t step) const;
 
  private:

@@ -55,9 +55,7 @@ struct TaskInfo {
   std::string items;        ///< what throughput counts, for example "tokens"
   int64_t batch_items = 1;  ///< number of items per batch
   std::string data_id;      ///< identifies the data; a resumed run must have the same
-  std::string opening;      ///< lines to print, for example "text   ...
-                            ///< model  ...
-                            ///< "
+  std::string opening;      ///< lines to print, for example "text   ...\nmodel  ...\n"
 };
 
 struct TrainOptions;
@@ -78,9 +76,9 @@ class Task {
   virtual std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options);
   virtual double learning_rate(const TrainOptions& options, int64_t step) const;
 
-  /// Returns the batches on which the loss on a part of the data is estimated after `step` steps.
+  /// Returns the evaluation that estimates the loss on the split `part` after `step` steps.
   virtual Evaluation estimate(Split part, int64_t step) = 0;
-  /// Returns an evaluation on all examples of the validation part.
+  /// Returns an evaluation on all examples of the validation split.
   virtual Evaluation validation() = 0;
 
   /// Writes the model to the folder `dir`.

@@ -1,6 +1,6 @@
 #pragma once
 // The training loop: steps, evaluation, checkpoints, logs, plots, progress, interrupts and early
-// stopping. If a loss is not finite, the weights are not updated.
+// stopping. A loss that is not finite ends the run with an Error, before the weights are updated.
 
 #include <chrono>
 #include <memory>
@@ -76,10 +76,10 @@ class Trainer {
   BackgroundPlot plot_;
   std::optional<optim::DataParallel> parallel_;  // with several batches per step
   bool stopping_ = false;                        // a rank was interrupted during the last step
-  int64_t step_ = 0, saved_step_ = -1;           // number of steps done; the same at the last save
-  const double validation_examples_;             // in the whole validation part
-  // About the last estimate of the losses: how long it took with saving, and how many examples it
-  // scored.
+  int64_t step_ = 0, saved_step_ = -1;           // steps done, now and at the last save; -1: none
+  const double validation_examples_;             // number of examples in the validation split
+  // The last estimate of the losses: its duration in seconds, including saving, and the number of
+  // examples it scored.
   double estimate_seconds_ = 0, estimate_examples_ = 1;
   Clock::time_point start_ = Clock::now();
   double seconds_before_ = 0;  // time of the run before it was resumed

@@ -31,12 +31,12 @@ struct TrainOptions {
   std::string out = "out/train", init_from = {};
   int64_t threads = num_threads(), sample_every = 0;
   double deadline = 60;
-  int rank = 0, ranks = 1;  // number of this process, and of all processes
+  int rank = 0, ranks = 1;  // rank of this process; number of ranks
   bool resume = false, overwrite = false, eval_only = false, detect_anomaly = false;
   bool shard_optimizer = false, tensorboard = false;
   int64_t page = -1;  // port of the run's page; -1 means no page
 
-  /// Returns which batches of a step this rank takes: every `ranks`-th, from number `rank` on.
+  /// Returns which batches of a step this rank computes: rank, rank + ranks, and so on.
   models::BatchOrder batch_order() const { return {accumulate, rank, ranks}; }
   /// Returns whether the weights come from the checkpoint in `out`.
   bool from_checkpoint() const { return resume || (eval_only && init_from.empty()); }
@@ -45,9 +45,10 @@ struct TrainOptions {
   const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
-/// Returns the kind of the model with which a run starts, from its config.json. Returns "" if there
-/// is no such model. Also returns "" if config.json cannot be read and the run continues from a
-/// checkpoint, because the checkpoint holds the configuration too.
+/// Returns the kind of the model with which a run starts, from its config.json. Returns "" if the
+/// run starts from scratch or there is no config.json. Also returns "" if config.json cannot be
+/// read and the run continues from a checkpoint, because the checkpoint also contains the
+/// configuration.
 std::string stored_kind(const TrainOptions& options);
 
 /// Declares a flag for each member of `options`, with the member's value as default. Checkpoints
@@ -56,8 +57,8 @@ std::string stored_kind(const TrainOptions& options);
 void add_training_flags(Flags& flags, TrainOptions& options);
 
 /// Declares --recompute if the model or its image encoder is a stack of transformer blocks. Must be
-/// called after add_training_flags(): runs do not store this flag, because it does not change
-/// results.
+/// called after add_training_flags(), so that the flag joins the last group, which checkpoints do
+/// not store: the flag does not change results.
 template <class Config>
 void add_recompute_flag(Flags& flags, Config& config) {
   if constexpr (requires { config.recompute; })
@@ -70,7 +71,7 @@ void add_recompute_flag(Flags& flags, Config& config) {
     add_recompute_flag(flags, config.image);
 }
 
-/// The parts in which training programs differ.
+/// What a training program adds to the shared code.
 struct TrainProgram {
   const char* kind;                     ///< kind of the model, as in config.json
   models::Fields config;                ///< configuration of the model

@@ -13,8 +13,8 @@
 
 namespace gradus {
 
-/// The page of a Trainer. Without --page the functions do nothing. No function changes the random
-/// state or the weights.
+/// The page of a Trainer. Without --page, show() and the rates still work, and the other functions
+/// do nothing. Apart from the task's show(), nothing here changes the random state or the weights.
 class TrainingPage {
  public:
   /// Makes the page without opening it. The arguments must outlive this object.
@@ -28,8 +28,8 @@ class TrainingPage {
   /// between steps. Returns how long the run was paused.
   std::chrono::steady_clock::duration serve(int64_t step, Progress& progress);
   ///@{
-  /// Called before and after an update. They record the step's row and, now and then, statistics of
-  /// the layers.
+  /// Called before and after each update of the weights. Record the row of the step and, now and
+  /// then, statistics of the layers.
   void before_update(int64_t step);
   void after_update(const StepLog::Row& row);
   ///@}
@@ -40,7 +40,7 @@ class TrainingPage {
 
   RunView& view() { return view_; }
   const RateByHand& rates() const { return rates_; }  ///< the user's changes of the learning rate
-  /// Restores the changes of a resumed run.
+  /// Restores the changes of the learning rate of a resumed run.
   void set_rates(RateByHand rates) { rates_ = std::move(rates); }
 
  private:

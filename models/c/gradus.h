@@ -63,7 +63,7 @@ const char* gradus_version(void);
 const char* gradus_last_error(void);
 /// Sets the number of threads that ops use, 1 to 1024.
 int gradus_set_threads(int n);
-/// Seeds the calling thread's random numbers: initial weights, dropout.
+/// Seeds the calling thread's random number generator, which draws initial weights and dropout.
 int gradus_seed(uint64_t seed);
 /// Sets whether ops on the calling thread record gradients. The initial value is 1. Returns the
 /// previous value, 1 or 0.
@@ -84,7 +84,8 @@ int gradus_tensor_share(const gradus_array* array, void (*release)(void* context
                         gradus_tensor** out);
 /// Frees the handle.
 void gradus_tensor_free(gradus_tensor* tensor);
-/// Describes the tensor's memory. The memory is valid as long as the handle, and may be written.
+/// Sets *out to a description of the tensor's memory. The memory is valid as long as the handle,
+/// and may be written to.
 int gradus_tensor_array(const gradus_tensor* tensor, gradus_array* out);
 /// Writes the value of a tensor of one element to `out`.
 int gradus_tensor_item(const gradus_tensor* tensor, double* out);
@@ -135,8 +136,8 @@ void gradus_module_free(gradus_module* module);
 int gradus_module_run(const gradus_module* module, const gradus_tensor* x, gradus_tensor** out);
 /// Writes the number of parameter tensors to `out`.
 int gradus_module_parameter_count(const gradus_module* module, int64_t* out);
-/// Sets *out to a parameter, which shares its memory with the module. Writes its name to *name if
-/// `name` is not null; the name is valid as long as the module.
+/// Sets *out to parameter `index`, which shares its memory with the module. If `name` is not null,
+/// sets *name to the parameter's name, which is valid as long as the module.
 int gradus_module_parameter(const gradus_module* module, int64_t index, const char** name,
                             gradus_tensor** out);
 /// Sets whether the parameters are trained. Initially they are.
@@ -150,9 +151,8 @@ int gradus_module_load(gradus_module* module, const char* path);
 
 // ---- training ----
 
-/// Makes an optimiser of the module's parameters, together with its state. `rule` is a name and
-/// options, for example "adamw lr=3e-4 weight_decay=0.1". Options left out have the defaults of the
-/// C++ classes.
+/// Makes an optimiser of the module's parameters. `rule` is a name and options, for example "adamw
+/// lr=3e-4 weight_decay=0.1". Options left out have the defaults of the C++ classes.
 ///
 ///     sgd [lr] [momentum] [nesterov] [weight_decay]     lion [lr] [beta1] [beta2] [weight_decay]
 ///     adam, adamw [lr] [beta1] [beta2] [eps] [weight_decay]
@@ -201,11 +201,12 @@ typedef struct gradus_generate_options {
                        ///< all
   int64_t stop_token;  ///< ends the text and is not part of it; -1 means none
 } gradus_generate_options;
-/// Sets all options: 100 tokens, temperature 1, all tokens, seed 0, no stop token.
+/// Sets all options to their defaults: 100 new tokens, temperature 1, a choice among all tokens,
+/// seed 0, no stop token.
 int gradus_generate_defaults(gradus_generate_options* options);
 /// Continues the prompt of `count` token ids and calls on_token with each new token. If on_token
 /// returns a value other than 0, the text ends there. on_token must not throw or leave by longjmp.
-/// If `options` is null, the defaults are used. The module must be a loaded GPT.
+/// If `options` is null, the defaults are used. The module must be a GPT that gradus_load returned.
 int gradus_generate(const gradus_module* module, const int64_t* prompt, int64_t count,
                     const gradus_generate_options* options,
                     int (*on_token)(void* context, int64_t token), void* context);

@@ -51,7 +51,7 @@ int guarded(const F& f) noexcept {
   }
 }
 
-/// Throws Error if a pointer is null. The message opens with `op`.
+/// Throws Error if a pointer is null. The message begins with `op`.
 template <class... Pointers>
 void check_given(const char* op, const Pointers*... pointers) {
   core::check((pointers && ...), op, ": expected a pointer, got null");
@@ -62,9 +62,9 @@ inline void hand_out(Tensor value, gradus_tensor** out) {
   *out = new gradus_tensor{std::move(value)};
 }
 
-/// A name, numbers and options of the form NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The
-/// constructor throws Error on other words. check_used() throws Error on an option that was not
-/// read. Messages open with `op`.
+/// The parsed description of a layer or an optimiser: a name, numbers and options of the form
+/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The constructor throws Error on other words.
+/// check_used() throws Error on an option that was not read. Messages begin with `op`.
 class Spec {
  public:
   Spec(const char* op, const std::string& text);

@@ -1,5 +1,5 @@
 #pragma once
-// Batches of examples, where an example is a row of each tensor.
+// Batches: divides tensors with one example per row into batches.
 
 #include <array>
 #include <cstddef>
@@ -13,25 +13,26 @@ namespace gradus::models {
 
 struct BatchesOptions {
   int64_t size = 32;       ///< rows per batch; the last batch of an epoch may be smaller
-  uint64_t seed = 0;       ///< determines, with the number of the epoch, the order of rows
-  bool shuffle = true;     ///< if false, rows keep their order
-  bool drop_last = false;  ///< whether to drop a last batch that is smaller
+  uint64_t seed = 0;       ///< determines, with the epoch, the order of the rows
+  bool shuffle = true;     ///< whether to shuffle the rows in each epoch
+  bool drop_last = false;  ///< whether to drop the last batch of an epoch if it is smaller
 };
 
 namespace detail {
 
-/// Throws Error unless the epoch is in range.
+/// Throws Error unless 0 <= epoch < 2^31.
 void check_epoch(int64_t epoch);
 
-/// Assigns n rows to batches. The assignment depends only on (seed, epoch).
+/// Assigns rows to batches. The assignment depends only on the number of rows, the options and the
+/// epoch.
 class BatchOrder {
  public:
   BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions& options);
   const BatchesOptions& options() const { return options_; }
   /// Returns the number of batches per epoch.
   int64_t batches() const;
-  /// Returns the rows of batch i of an epoch: (b) int64, i from 0. Throws Error if there is no such
-  /// batch.
+  /// Returns the row indices of batch i (from 0) of an epoch: (b) int64. Throws Error if there is
+  /// no such batch.
   Tensor rows(int64_t epoch, int64_t i) const;
 
  private:
@@ -44,17 +45,17 @@ class BatchOrder {
 
 }  // namespace detail
 
-/// Divides N tensors with first axes of equal length, for example examples and their labels, into
-/// batches of matching rows. A batch depends only on the options and its number, not on earlier
-/// calls or threads. A resumed run therefore sees the same batches as an uninterrupted run. Usage
-/// by step:
+/// Divides N tensors of equal size along axis 0, for example images and their labels, into batches
+/// of matching rows. A batch depends only on the tensors, the options and its number, not on
+/// earlier calls or threads. A resumed run therefore sees the same batches as an uninterrupted run.
+/// Usage by step:
 ///   const models::Batches train({images, labels}, {.size = 64, .seed = 1});
 ///   for (int64_t step = 0; step < steps; ++step) { const auto [x, y] = train.at(step); ... }
 /// or by epoch:
 ///   for (const auto& [x, y] : train.epoch(3)) ...
-/// Batches are copies. Tensors may have any dtype. Throws Error if the first axes differ or if an
-/// epoch would have no batch. An object must be used by one thread at a time; copies of it are
-/// cheap.
+/// Batches are copies. Tensors may have any dtype. The constructor throws Error if the sizes along
+/// axis 0 differ or if an epoch would have no batch. An object must be used by one thread at a
+/// time; copies of it are cheap.
 template <size_t N>
 class Batches {
  public:
@@ -81,9 +82,9 @@ class Batches {
     /// Iterates over the batches.
     struct Iterator {
       const Epoch* epoch;  ///< must outlive the iterator
-      int64_t i;           ///< number of the batch
+      int64_t i;           ///< index of the batch
       ///@{
-      /// The operations of an input iterator.
+      /// The operations that a range-based for loop needs.
       Batch operator*() const { return (*epoch)[i]; }
       Iterator& operator++() { return ++i, *this; }
       bool operator==(const Iterator& other) const { return i == other.i; }
@@ -99,7 +100,7 @@ class Batches {
     Batches batches_;
     int64_t number_;
   };
-  /// Returns the batches of one epoch. Throws Error if number < 0.
+  /// Returns the batches of one epoch. Throws Error unless 0 <= number < 2^31.
   Epoch epoch(int64_t number) const {
     detail::check_epoch(number);
     return Epoch(*this, number);

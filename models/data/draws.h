@@ -1,5 +1,5 @@
 #pragma once
-// Random choices for data. Internal: no public header includes this file.
+// Random numbers and choices for batches of data. Internal: no public header includes this file.
 
 #include <array>
 #include <cstdint>
@@ -34,7 +34,8 @@ class Draws {
 
 constexpr int64_t max_rows = 1 << 16, max_indices = 1 << 16, max_steps = int64_t{1} << 32;
 
-/// Arguments of random_batch: a split, the number of rows, and the position in the run.
+/// Arguments of the random_batch methods: the split, the number of rows, the seed, and the position
+/// in the run.
 struct BatchPosition {
   Split split;
   int64_t batch;
@@ -42,10 +43,11 @@ struct BatchPosition {
   int64_t step, index;
 };
 
-/// Returns the key of a random batch. Row i uses this key with its counter increased by i. Philox
-/// serves as a hash: seed and counter of the key encode the seed, the split and the position in the
-/// run. Within the limits checked here, no two rows of a run share a counter. Error messages open
-/// with `op` and call the rows `rows`, for example "windows".
+/// Returns the key of a random batch: its seed encodes at.seed and the split, its counter the step
+/// and the index. Row i of the batch uses the key with the counter increased by i; Philox serves as
+/// a hash of it. Throws Error if an argument is outside the limits within which no two rows of a
+/// run share a counter. The message begins with `op` and calls the rows `rows`, for example
+/// "windows".
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {
   const auto& [split, batch, seed, step, index] = at;
   core::check(batch >= 1 && batch <= max_rows, op, ": expected a batch of 1 to ", max_rows, " ",
@@ -70,7 +72,7 @@ inline RandomKey row_key(RandomKey key, int64_t row) {
   return {static_cast<uint64_t>(words[0]) << 32 | words[1],
           static_cast<uint64_t>(words[2]) << 32 | words[3]};
 }
-/// Returns the random numbers of one row, derived from the key of its batch.
+/// Returns the stream of random numbers of one row, derived from the key of its batch.
 inline Draws row_draws(RandomKey key, int64_t row) { return Draws(row_key(key, row)); }
 
 }  // namespace gradus::models::internal

@@ -17,8 +17,8 @@
 
 namespace gradus::models {
 
-/// The batches of one consumer. In each step these are (step, first), (step, first + stride), and
-/// so on, while the index is below per_step.
+/// The order in which one consumer requests batches: in each step, (step, first),
+/// (step, first + stride), and so on, while the index is below per_step.
 struct BatchOrder {
   int64_t per_step = 1;  ///< batches per step, for all consumers together
   int64_t first = 0;     ///< index of this consumer's first batch
@@ -33,10 +33,10 @@ struct BatchOrder {
 /// at() always returns the function's result. A batch that was not prefetched is computed when at()
 /// is called. The function must be pure and thread-safe, and everything it refers to must outlive
 /// this object. The methods of TextData and PairData are thread-safe; those of Batches are not,
-/// because they cache the order of an epoch. The function sees the modes (NoGrad, EvalMode) of the
-/// calling thread at the time of the previous at(). If it throws an exception, at() rethrows it for
-/// that batch. Parallel loops in the function run on the prefetching thread only, since the
-/// training step uses the other threads.
+/// because they cache the order of an epoch. A batch is prefetched in the modes (NoGrad, EvalMode)
+/// that the calling thread had during the previous at(). If the function throws an exception, at()
+/// rethrows it for that batch. Parallel loops of the function and of the training step share one
+/// pool of workers: while one of the two uses it, loops of the other run on one thread.
 ///
 /// An object must be used by one thread at a time. The destructor waits for a batch in progress.
 template <class Batch>
@@ -44,7 +44,7 @@ class Prefetch {
  public:
   using Make = std::function<Batch(int64_t step, int64_t index)>;  ///< makes one batch
 
-  /// Throws Error if `order` is empty or no thread can be started.
+  /// Throws Error if `make` is empty, `order` is out of range or no thread can be started.
   explicit Prefetch(Make make, const BatchOrder& order = {})
       : make_(std::move(make)), order_(order) {
     core::check(make_ != nullptr, "Prefetch: expected a function");
@@ -70,7 +70,7 @@ class Prefetch {
   Prefetch(const Prefetch&) = delete;
   Prefetch& operator=(const Prefetch&) = delete;
 
-  /// Returns make(step, index) and starts to make the next batch.
+  /// Returns make(step, index) and starts to make the next batch in the order.
   Batch at(int64_t step, int64_t index = 0) {
     const Position position{step, index};
     std::optional<Result> result;

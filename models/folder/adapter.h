@@ -1,7 +1,7 @@
 #pragma once
-// The low-rank updates of a model as a folder in PEFT's format, adapter_config.json and
-// adapter_model.safetensors. The folder does not contain the weights for which the updates were
-// trained.
+// Saves and loads the low-rank updates (LoRA) of a model as a folder in PEFT's format:
+// adapter_config.json and adapter_model.safetensors. The folder does not contain the weights for
+// which the updates were trained.
 
 #include <string>
 
@@ -20,11 +20,12 @@ void load_adapter_files(const std::string& dir, const std::string& kind, const F
 ///@}
 
 /// Writes the updates that nn::add_lora() added to the model. Creates DIR if needed. If
-/// save_hugging_face() can write the model, the layers have transformers' names, so that PEFT can
-/// read the folder: base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. The update of a
-/// layer that joins several transformers layers is then divided into one update for each. Otherwise
-/// the layers have the names of this library: base_model.model.blocks.0.attn.qkv.lora_A.weight.
-/// Throws Error if there are no updates, or if they differ in dropout.
+/// save_hugging_face() can write the model, the layers have the names of Hugging Face's
+/// transformers library, so that PEFT can read the folder:
+/// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. The update of a layer that joins
+/// several layers of that library is divided into one update for each. Otherwise the layers have
+/// the names of this library: base_model.model.blocks.0.attn.qkv.lora_A.weight. Throws Error if
+/// there are no updates, or if they differ in dropout.
 template <class M>
 void save_adapter(const std::string& dir, const M& model) {
   if constexpr (requires { M::kind; }) {
@@ -36,9 +37,9 @@ void save_adapter(const std::string& dir, const M& model) {
 }
 
 /// Adds the updates in DIR to the model for which they were trained, and freezes all other
-/// parameters. Layers may have transformers' names or those of this library. Throws Error, with
-/// nothing changed, if a file is damaged, if a layer does not exist or has other sizes, or if the
-/// configuration requires something that nn::LoraUpdate does not compute. The message names the
+/// parameters. Layers may have the names of this library or of Hugging Face's. Throws Error, with
+/// nothing changed, if a file is damaged, if a layer does not exist or has different sizes, or if
+/// the configuration requires something that nn::LoraUpdate does not compute. The message names the
 /// file.
 template <class M>
 void load_adapter(const std::string& dir, M& model) {

@@ -25,14 +25,14 @@ void save_checkpoint(const std::string& path, const nn::Module& model,
 class Checkpoint {
  public:
   /// Reads a checkpoint. Throws Error, naming the file, if it is not a checkpoint or is damaged.
-  /// The checksum detects any flipped bit. Older checkpoints have no checksum and are not checked
-  /// for damage.
+  /// The checksum detects any flipped bit. In older checkpoints, which have no checksum, damage to
+  /// the elements of tensors is not detected.
   explicit Checkpoint(const std::string& path);
   /// Returns the metadata passed to save_checkpoint.
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   /// Restores the model, the optimiser, the weight average if it is not null, and the random state
   /// of the calling thread. If something does not fit, changes nothing and throws Error, which
-  /// names it and the file.
+  /// names the file and what does not fit.
   void restore(nn::Module& model, optim::Optimizer& optimizer,
                optim::WeightAverage* average = nullptr) const;
 

@@ -45,7 +45,7 @@ struct Field {
   /// Returns the value as text, for example 4, 0.5, true or gelu.
   std::string to_text() const;
   /// Parses `text` and sets the value. If the text does not have the value's type or is outside the
-  /// limits, leaves the value unchanged and throws Error. The message opens with `called`.
+  /// limits, leaves the value unchanged and throws Error. The message begins with `called`.
   void set(const std::string& called, const std::string& text) const;
   /// Describes the valid values, for example "a whole number from 1 to 100" or "one of none, relu,
   /// ...".
@@ -79,8 +79,8 @@ class Fields {
   Field& add(Field field);
   /// Adds the fields of another struct.
   void append(const Fields& other);
-  /// Makes read_json() accept files of earlier versions, which call the field `name` `earlier`.
-  /// `now` maps old values of the field to new ones.
+  /// Makes read_json() accept files of earlier versions, in which the field `name` was called
+  /// `earlier`. `now` maps the old values of the field to the present ones.
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);
 
@@ -88,13 +88,13 @@ class Fields {
   const std::vector<Field>& list() const { return list_; }
   /// Returns the field with that name, or null.
   const Field* find(const std::string& name) const;
-  /// Throws Error on the first value outside its limits. The message opens with `op`.
+  /// Throws Error on the first value outside its limits. The message begins with `op`.
   void check(const char* op) const;
 
   /// Returns the fields as a JSON object, on one line or with one line per field.
   std::string to_json(bool lines = false) const;
   /// Sets the values from a JSON object. If an entry is missing, of another type, outside its
-  /// limits or unknown, changes nothing and throws Error. The message opens with `where` and names
+  /// limits or unknown, changes nothing and throws Error. The message begins with `where` and names
   /// the entry.
   void read_json(const std::string& where, const std::string& json) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// The files of a model folder. Internal: no public header includes this file.
+// Paths in a model folder, and its JSON files. Internal: no public header includes this file.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -10,14 +10,14 @@ namespace gradus::models::internal {
 std::string in_folder(const std::string& dir, const std::string& file);
 /// Returns whether a file or folder exists at that path.
 bool file_exists(const std::string& path);
-/// Creates the folder unless it exists. Throws Error if it cannot. The message opens with `op`.
+/// Creates the folder and its parents if they do not exist. Throws Error on failure; the message
+/// begins with `op`.
 void create_folder(const char* op, const std::string& dir);
 
 /// Returns the content of a JSON file. Throws Error, naming the file, if it cannot be read or is
 /// not JSON.
 nlohmann::json read_json(const std::string& path);
-/// Returns the content of a JSON file like read_json, but also throws Error unless it is a JSON
-/// object.
+/// Does the same as read_json(), and also throws Error if the content is not a JSON object.
 nlohmann::json read_json_object(const std::string& path);
 /// Writes an indented JSON file, replacing an existing file atomically.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);

@@ -1,5 +1,5 @@
 #pragma once
-// images.json: the file in an image model's folder besides weights and configuration.
+// images.json in an image model's folder: how images are normalised, and the names of the classes.
 
 #include <string>
 #include <vector>
@@ -23,8 +23,8 @@ std::string class_names_path(const std::string& dir);
 /// failure.
 void save_image_info(const std::string& dir, const ImageInfo& info);
 /// Reads the ImageInfo of a folder. Throws Error, naming the file, if the file is missing or
-/// damaged: values that are not finite, standard deviations that are not above 0, and numbers of
-/// means and deviations that differ or are 0.
+/// damaged, if a value is not finite, if a standard deviation is not above 0, or if there are no
+/// means or not as many standard deviations as means.
 ImageInfo load_image_info(const std::string& dir);
 
 }  // namespace gradus::models

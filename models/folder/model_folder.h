@@ -1,7 +1,8 @@
 #pragma once
-// A trained model as a folder: model.safetensors (the weights), config.json (its kind and
-// configuration), and tokenizer.json and optionally text.json (text_info.h) for a text model, or
-// images.json (image_info.h) for an image model. Every model of this form can be saved and loaded:
+// Saves and loads a trained model as a folder: model.safetensors (the weights), config.json (the
+// model's kind and configuration), and tokenizer.json and optionally text.json (text_info.h) for a
+// text model, or images.json (image_info.h) for an image model. Every model of this form can be
+// saved and loaded:
 //
 //   struct GPT : nn::Module {
 //     using Config = GPTConfig;
@@ -12,8 +13,8 @@
 //     ...
 //   };
 //
-// All functions that read our folders also read Hugging Face folders. These have a model_type in
-// config.json (gpt2, llama, mistral, qwen2, qwen3, bert or vit). hugging_face.h writes them.
+// All functions that read our folders also read Hugging Face folders, whose config.json has a
+// model_type (gpt2, llama, mistral, qwen2, qwen3, bert or vit). hugging_face.h writes such folders.
 
 #include <functional>
 #include <optional>
@@ -35,7 +36,7 @@ std::string tokenizer_path(const std::string& dir);
 /// Writes the weights and the configuration of a model of the given kind. Creates DIR if needed.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
-/// Does the same for the state dict of a model.
+/// Does the same with `state`, the state dict of a model, as the weights.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const NamedTensors& state);
 /// Writes only the configuration.
@@ -50,21 +51,22 @@ void expect_kind(const std::string& dir, const std::string& kind);
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
 struct LoadOptions {
   /// Accept a Hugging Face folder that lacks layers above the encoder (BERT's pooler, the heads of
-  /// BERT and ViT). In a new model these layers are initialised; in an existing model they keep
-  /// their weights. If false, missing layers throw Error. A BertClassifier's head is an exception:
-  /// the folder may lack it if it contains no classifier.
+  /// BERT and ViT). load_model() initialises these layers; in an existing model they keep their
+  /// weights. If false, a missing layer throws Error, with two exceptions for a BertClassifier: its
+  /// head may be missing if the folder contains no classifier, and its pooler may be missing if the
+  /// folder contains no classifier of whole texts.
   bool new_heads = false;
 };
-/// Calls `make`, which creates a module, converts the module to the dtype of DIR's weights, and
-/// loads these. `make` runs no initialiser (see Module::param). If it creates more parameters than
-/// the file holds (twice as many for a Hugging Face folder), it throws Error, so that a damaged
-/// configuration cannot allocate much memory. Throws Error, naming the file, on weights that do not
-/// fit.
+/// Creates a module by make(), converts it to the dtype of DIR's weights, and loads these weights.
+/// make() runs no initialisers (see Module::param). It throws Error if the module would have
+/// clearly more parameters than the file of weights (for a Hugging Face folder, more than about
+/// twice as many), so that a damaged configuration cannot allocate much memory. Throws Error,
+/// naming the file, if the weights do not fit the module.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 
-/// Converts an existing model to the dtype of DIR's weights, and loads these. Throws Error, naming
-/// the file, on weights that do not fit.
+/// Converts an existing model to the dtype of DIR's weights, and loads these weights. Throws Error,
+/// naming the file, if they do not fit the model.
 void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options = {});
 
 /// Returns the configuration in DIR/config.json for a model of type M.

@@ -1,5 +1,5 @@
 #pragma once
-// text.json: what a text model's folder may hold besides weights, configuration and tokenizer.
+// text.json in a text model's folder: names of classes and special tokens, and the chat template.
 
 #include <map>
 #include <string>
@@ -7,27 +7,28 @@
 
 namespace gradus::models {
 
-/// The part of a Hugging Face folder of a text model that no model or tokenizer of ours needs. It
-/// is kept so that a folder that is converted and back is the same for other programs.
+/// Entries of a Hugging Face folder of a text model that no model or tokenizer of ours needs. They
+/// are kept so that a folder converted to our format and back is the same for other programs.
 struct TextInfo {
-  std::vector<std::string> class_names = {};  ///< of a classifier; empty if they have no names
+  std::vector<std::string> class_names = {};  ///< of a classifier; empty if its classes have none
   /// "bos_token_id", "eos_token_id" and "pad_token_id": the tokens that begin, end and pad a text.
   std::map<std::string, std::vector<int64_t>> token_ids = {};
-  /// "bos_token", "eos_token", "unk_token" and "pad_token": the tokenizer's names of special
+  /// "bos_token", "eos_token", "unk_token" and "pad_token": names of the tokenizer's special
   /// tokens.
   std::map<std::string, std::string> token_names = {};
   std::string chat_template = "";  ///< in Jinja; see find_chat_template()
   bool operator==(const TextInfo&) const = default;
 };
 
-/// The path of DIR/text.json.
+/// Returns the path of DIR/text.json.
 std::string text_info_path(const std::string& dir);
-/// Writes text.json into an existing model folder, unless nothing in `info` is set. Throws Error on
+/// Writes text.json into an existing model folder. Does nothing if `info` is empty. Throws Error on
 /// failure.
 void save_text_info(const std::string& dir, const TextInfo& info);
-/// Reads a folder's TextInfo, from a Hugging Face folder's files or from text.json; empty if there
-/// is none. Throws Error, naming the file and the entry, on values of another type and unknown
-/// entries.
+/// Reads the TextInfo of a folder, from text.json or from the files of a Hugging Face folder.
+/// Returns an empty TextInfo if there are none. Throws Error, naming the file and the entry, on a
+/// value of the wrong type (except chat_template, which is then ignored) and on an unknown entry of
+/// text.json.
 TextInfo load_text_info(const std::string& dir);
 
 }  // namespace gradus::models

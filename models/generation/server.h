@@ -1,6 +1,6 @@
 #pragma once
-// Generation of many texts at once by one model. The weights are read once per step for all texts,
-// not once per text.
+// Generates many texts at once with one model. Each step reads the weights once for all texts, not
+// once per text.
 
 #include <map>
 #include <vector>
@@ -9,27 +9,29 @@
 
 namespace gradus::models {
 
-/// Continues many prompts together, by one token each per step(). A request waits until a row is
-/// free, and frees its row when its text ends, independently of other requests. Each text equals
-/// what generate() returns for the same prompt and options. Only with more than 64 rows, weights in
-/// bfloat16 or int8, or products in bfloat16 do the logits differ by their rounding.
+/// Continues many prompts together: each step() appends a token to each of up to `rows` texts. A
+/// request waits until a row is free, and frees its row when its text ends, independently of other
+/// requests. Each text equals what generate() returns for the same prompt and options, except that
+/// the logits may differ by rounding with more than 64 rows, with weights in bfloat16 or int8, or
+/// with products in bfloat16.
 class Server {
  public:
   /// Serves at most `rows` texts at a time. The model must outlive the server.
   explicit Server(const GPT& model, int64_t rows = 32);
-  /// Adds a request and returns its number: 0, 1, 2, and so on. `options.on_token` and the other
-  /// functions are called during step(). Throws the errors of generate().
+  /// Adds a request and returns its number: 0, 1, 2, and so on. options.on_token and
+  /// options.stop_if are called during step(). Throws Error if the prompt or an option is invalid;
+  /// an invalid logit_bias makes step() throw instead.
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
-  /// Appends a token to each text that has a row. Returns false if all requests are finished. If it
-  /// throws, the server must not be used any more.
+  /// Appends a token to each text that has a row, and starts waiting requests in free rows. Returns
+  /// false if all requests are finished. If it throws, the server must not be used any more.
   bool step();
-  /// Returns whether the request's text has ended. Throws Error unless add() returned this number
-  /// and take() has not removed the request.
+  /// Returns whether the request has finished. Throws Error if there is no such request: add()
+  /// never returned this number, or take() or cancel() removed it.
   bool finished(int64_t request) const;
   /// Removes a finished request and returns its new tokens.
   std::vector<int64_t> take(int64_t request);
-  /// Removes a request, finished or not. The functions in a request's options must not call this;
-  /// to end the text, stop_if returns true.
+  /// Removes a request, finished or not. on_token and stop_if must not call it; to end a text, let
+  /// stop_if return true.
   void cancel(int64_t request);
   /// Returns the number of requests that have a row.
   int64_t running() const { return std::ssize(rows_); }
@@ -40,14 +42,14 @@ class Server {
   void leave(size_t row);
 
   int64_t capacity_;
-  GPTDecoder decoder_, single_;  // `single_` reads prompts
+  GPTDecoder decoder_, single_;  // single_ reads a text before it gets a row
   std::map<int64_t, internal::Continuation> texts_;
-  std::vector<int64_t> waiting_, rows_;  // requests; rows_[i] has row i of the decoder
+  std::vector<int64_t> waiting_, rows_;  // request numbers; rows_[i] occupies row i of decoder_
   int64_t next_ = 0;
 };
 
-/// Continues all prompts with one Server, at most `rows` at a time. options[i] belongs to
-/// prompts[i].
+/// Continues all prompts with one Server, at most `rows` at a time, and returns the new tokens of
+/// each. options[i] belongs to prompts[i].
 std::vector<std::vector<int64_t>> generate_all(const GPT& model,
                                                const std::vector<std::vector<int64_t>>& prompts,
                                                const std::vector<GenerateOptions>& options,

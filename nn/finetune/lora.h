@@ -20,17 +20,17 @@ struct LoraOptions {
 /// The low-rank update of a layer.
 struct LoraUpdate {
   Tensor a, b;     ///< (rank, in), (out, rank)
-  double alpha;    ///< as in LoraOptions
-  double dropout;  ///< as in LoraOptions
+  double alpha;    ///< see LoraOptions
+  double dropout;  ///< see LoraOptions
   /// Returns alpha / rank.
   double scale() const { return alpha / static_cast<double>(a.size(0)); }
   /// Returns (alpha / rank) x A^T, with dropout of x in training: (..., in) -> (..., rank).
   Tensor inner(const Tensor& x) const;
-  /// Returns x weight^T + bias plus the update. `weight` may be a part of the rows of the layer's
-  /// weight, from row `begin` on.
+  /// Returns x weight^T + bias plus the update's output. `weight` may be a slice of the layer's
+  /// weight, which starts at row `begin`; `bias` belongs to the same rows.
   Tensor operator()(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     int64_t begin = 0) const;
-  /// Returns the update of the weight, (out, in).
+  /// Returns the update of the weight, (alpha / rank) B A: (out, in).
   Tensor weight() const;
 };
 
@@ -45,19 +45,19 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 /// A (rank, in) and B (out, rank) become parameters of the layer: lora_A.weight and lora_B.weight.
 /// A is initialised like the weight of a Linear, and B is 0, so the outputs do not change at first.
 /// All copies of a layer get the update. The weights W may be in bfloat16 or int8. Throws Error,
-/// with nothing changed, if an option is invalid, if an expression matches no layer, or if a layer
-/// already has an update.
+/// with nothing changed, if an option is invalid, if an expression selects no layer beyond those of
+/// the earlier expressions, or if a layer already has an update.
 void add_lora(Module& model, const LoraOptions& options = {});
 
-/// Freezes all parameters and adds trained updates, each to the layer with the given name. Ranks
-/// may differ. Throws Error, with nothing changed, if a name is not that of a linear layer, if a
-/// layer already has an update, or if the shapes of an update do not fit.
+/// Freezes all parameters and adds copies of the given updates, each to the layer of that name, to
+/// be trained further. Ranks may differ. Throws Error, with nothing changed, if a name is not that
+/// of a linear layer, if a layer already has an update, or if the shapes of an update do not fit.
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 
-/// Adds the updates to the weights, W + (alpha / rank) B A, with one rounding, and removes the
-/// updates. The parameters stay frozen. Throws Error, with nothing changed, if there is no update,
-/// or if a weight is compressed or shared with another layer.
+/// Adds the updates to the weights, W + (alpha / rank) B A, and removes the updates. The parameters
+/// stay frozen. Throws Error, with nothing changed, if there is no update, or if a weight is
+/// compressed or shared with another layer.
 void merge_lora(Module& model);
 
 /// Returns what model.state_dict() would return after merge_lora(), without changing the model.

@@ -3,10 +3,10 @@
 //
 // A distribution has the shape of its parameters, and samples have shape sample_shape + shape().
 // sample() draws from the calling thread's generator and has no gradient. log_prob, entropy and kl
-// are differentiable; log_prob takes values that broadcast with the distribution's shape. Where a
-// probability is 0 or 1 they take their limits (0 log 0 is 0), without a NaN, and no gradient flows
-// through a term that is infinite there. All throw Error if parameters or values are outside their
-// domain, or if shapes do not broadcast.
+// are differentiable; log_prob accepts values that broadcast with the distribution's shape. Where a
+// probability is 0 or 1, their results are the limits (0 log 0 is 0), never NaN, and a term that is
+// infinite passes no gradient on. All throw Error if parameters or values are outside their domain,
+// or if shapes do not broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -15,40 +15,43 @@ namespace gradus::nn {
 /// The normal distribution.
 struct Normal {
   Tensor mean, std_dev;  ///< both of shape(), broadcast
-  /// Throws Error unless mean and std_dev > 0 have one dtype and broadcast.
+  /// Throws Error if std_dev is not > 0 everywhere, if a mean is NaN, if the dtypes differ, or if
+  /// the shapes do not broadcast.
   Normal(const Tensor& mean, const Tensor& std_dev);
-  /// The shape to which mean and std_dev broadcast.
+  /// Returns the shape to which mean and std_dev broadcast.
   const Shape& shape() const { return mean.shape(); }
-  /// Samples of the parameters' dtype.
+  /// Returns samples of the parameters' dtype.
   Tensor sample(const Shape& sample_shape = {}) const;
-  /// mean + std_dev * e, e from Normal(0, 1): samples that are differentiable in the parameters.
-  /// Kingma & Welling 2013, arXiv 1312.6114, section 2.4.
+  /// Returns samples that are differentiable in the parameters: mean + std_dev * e with e from
+  /// Normal(0, 1). Kingma & Welling 2013, arXiv 1312.6114, section 2.4.
   Tensor rsample(const Shape& sample_shape = {}) const;
-  /// The logarithm of the density: -z^2/2 - log std_dev - log(2 pi)/2, z = (value - mean) /
-  /// std_dev.
+  /// Returns the logarithm of the density, -z^2/2 - log std_dev - log(2 pi)/2 with z = (value -
+  /// mean) / std_dev.
   Tensor log_prob(const Tensor& value) const;
-  /// log std_dev + (1 + log(2 pi))/2
+  /// Returns log std_dev + (1 + log(2 pi))/2.
   Tensor entropy() const;
 };
 
-/// The distribution of a class 0, ..., K - 1.
+/// The distribution of a class from 0 to K - 1.
 struct Categorical {
   Tensor log_probs;  ///< shape() + (K)
-  /// p = softmax(logits) over the last axis: logits (..., K). A logit may be -infinity, but not all
-  /// of a row.
+  /// Returns the distribution with p = softmax(logits) over the last axis of logits (..., K).
+  /// Logits may be -infinity, but not all of a row.
   static Categorical from_logits(const Tensor& logits);
-  /// p = probabilities / their sum over the last axis: probabilities (..., K), finite, none below
-  /// 0, not all of a row 0. Where one is 0, it gets no gradient.
+  /// Returns the distribution with p = probabilities / their sum over the last axis. probabilities
+  /// (..., K) must be finite and >= 0, and not all of a row may be 0. An element that is 0 gets a
+  /// gradient only through the sum.
   static Categorical from_probabilities(const Tensor& probabilities);
-  /// The batch's shape, without the axis of classes.
+  /// Returns the shape of log_probs without the axis of classes.
   Shape shape() const { return log_probs.shape().without(-1); }
-  /// The probabilities, shape() + (K).
+  /// Returns the probabilities, shape() + (K).
   Tensor probabilities() const;
-  /// Classes, int64. A class of probability 0 is never drawn. Takes K bytes of memory per sample.
+  /// Returns classes, int64. A class of probability 0 is never drawn. Uses K bytes of memory per
+  /// sample.
   Tensor sample(const Shape& sample_shape = {}) const;
-  /// log p_value: value int64. -infinity where p_value is 0.
+  /// Returns log p_value for classes `value`, int64: -infinity where p_value is 0.
   Tensor log_prob(const Tensor& value) const;
-  /// -sum_c p_c log p_c
+  /// Returns -sum_c p_c log p_c.
   Tensor entropy() const;
 
  private:
@@ -57,20 +60,21 @@ struct Categorical {
 
 /// The distribution of a value 0 or 1.
 struct Bernoulli {
-  Tensor logits;  ///< log p / (1 - p), where p is the probability of 1
-  /// p = sigmoid(logits). Logits may be infinite: then p is 0 or 1.
+  Tensor logits;  ///< log(p / (1 - p)), where p is the probability of 1
+  /// Returns the distribution with p = sigmoid(logits). Logits may be infinite: then p is 0 or 1.
   static Bernoulli from_logits(const Tensor& logits);
-  /// p = probabilities, from 0 to 1. Where one is 0 or 1, it gets no gradient.
+  /// Returns the distribution with p = probabilities, from 0 to 1. Elements that are 0 or 1 get no
+  /// gradient.
   static Bernoulli from_probabilities(const Tensor& probabilities);
-  /// The shape of the logits.
+  /// Returns the shape of the logits.
   const Shape& shape() const { return logits.shape(); }
-  /// The probabilities of 1.
+  /// Returns the probabilities of 1.
   Tensor probabilities() const;
-  /// Values 0 and 1 of the logits' dtype.
+  /// Returns values 0 and 1 of the logits' dtype.
   Tensor sample(const Shape& sample_shape = {}) const;
-  /// value log p + (1 - value) log(1 - p): value 0 or 1, in the logits' dtype.
+  /// Returns value log p + (1 - value) log(1 - p) for values 0 or 1 of the logits' dtype.
   Tensor log_prob(const Tensor& value) const;
-  /// -p log p - (1 - p) log(1 - p)
+  /// Returns -p log p - (1 - p) log(1 - p).
   Tensor entropy() const;
 
  private:
@@ -78,8 +82,9 @@ struct Bernoulli {
 };
 
 ///@{
-/// The Kullback-Leibler divergence of p from q, the mean of log(p / q) under p, in the shape to
-/// which theirs broadcast. Infinite where q excludes what p does not.
+/// Returns the Kullback-Leibler divergence of p from q, the mean of log(p / q) under p, in the
+/// shape to which p.shape() and q.shape() broadcast. It is infinite where a value has probability 0
+/// under q but not under p.
 Tensor kl(const Normal& p, const Normal& q);
 Tensor kl(const Categorical& p, const Categorical& q);
 Tensor kl(const Bernoulli& p, const Bernoulli& q);

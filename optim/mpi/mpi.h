@@ -10,28 +10,30 @@ namespace gradus::optim {
 
 /// Options of mpi_communicator.
 struct MpiOptions {
-  /// Time limit of every call. A rank that is alive but computing or writing gets ten times as
-  /// long.
+  /// Time limit of every call. Ranks that answer but are busy (computing or writing) get ten times
+  /// as long.
   double deadline_seconds = 60;
-  /// Time limit for all ranks to start, if longer than deadline_seconds. If the ranks have
-  /// different limits, the first one to expire reports the failure.
+  /// Time limit for all ranks to start, if longer than deadline_seconds. If the limits of the ranks
+  /// differ, the rank whose limit expires first reports the failure.
   double start_seconds = 0;
-  /// Called now and then during a wait, with a description of what is waited for and the ranks that
-  /// have not sent it.
+  /// Called repeatedly during a wait, with a description of the data and the ranks that have not
+  /// sent or received all of it.
   std::function<void(const std::string& what, const std::vector<int>& ranks)> while_waiting = {};
 };
 
-/// Initialises MPI and returns a communicator of all its processes. The destructor finalises MPI. A
+/// Initialises MPI and returns a communicator of all MPI processes. The destructor finalises MPI. A
 /// process may call this only once. When a wait reaches its time limit, the waiting ranks ask each
-/// other which ranks have not arrived. One of them throws Error, which names these ranks and their
-/// hosts; the others throw OtherRankFailed. After such a failure, or after abort(), MPI is not
-/// finalised, because that would wait too: the process should end with a status other than 0.
-/// Throws Error if not all processes start in time. If not all processes finalise in time, the
-/// destructor leaves finalising to a thread.
+/// other which ranks have not arrived. One of the waiting ranks throws Error, which names the
+/// missing ranks and their hosts; the others throw OtherRankFailed. After such a failure, or after
+/// abort(), MPI is not finalised, because MPI_Finalize would wait for the failed ranks too: the
+/// process should end with a status other than 0. Throws Error if not all processes start in time.
+/// If not all processes finalise in time, the destructor returns and leaves finalising to a
+/// detached thread.
 std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options = {});
 
 }  // namespace gradus::optim
 
-/// Does the same as mpi_communicator, for programs that load the library with dlopen.
+/// Returns mpi_communicator(options), for programs that load the library with dlopen. The caller
+/// deletes it.
 extern "C" gradus::optim::Communicator* gradus_mpi_communicator(
     const gradus::optim::MpiOptions& options);

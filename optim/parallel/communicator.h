@@ -12,8 +12,7 @@
 
 namespace gradus::optim {
 
-/// Thrown if another rank has failed and has already reported the error, so that no message is
-/// needed.
+/// Thrown if another rank has failed. That rank reports the error, so this rank need not.
 class OtherRankFailed : public Error {
  public:
   using Error::Error;
@@ -21,12 +20,12 @@ class OtherRankFailed : public Error {
 
 /// The data for one rank: pieces that are sent one after another.
 using SentPieces = std::vector<std::span<const std::byte>>;
-/// The memory for the pieces that one rank sends.
+/// The memory that receives the pieces sent by one rank.
 using ReceivedPieces = std::vector<std::span<std::byte>>;
 
 /// Connects the ranks of a run, which train copies of one model. All ranks must call the same
-/// functions in the same order. A rank may call them from one thread at a time. After an Error no
-/// further calls are possible.
+/// functions in the same order. A rank may call them from one thread at a time. After an Error only
+/// abort() may be called.
 class Communicator {
  public:
   Communicator() = default;
@@ -47,8 +46,8 @@ class Communicator {
   /// Throws OtherRankFailed if another rank reports an error first.
   virtual void all_to_all(const std::vector<SentPieces>& send,
                           const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
-  /// Makes current and later calls of the other ranks throw OtherRankFailed. Returns false if
-  /// another rank has failed before. Then the error of this rank need not be reported.
+  /// Makes current and later calls of the other ranks throw OtherRankFailed. Returns whether this
+  /// rank must report its error: false if another rank has failed first.
   virtual bool abort() noexcept = 0;
 };
 

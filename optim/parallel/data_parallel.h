@@ -13,14 +13,14 @@ namespace gradus::optim {
 
 /// Options of DataParallel.
 struct DataParallelOptions {
-  int64_t bucket_bytes = 2 << 20;  ///< gradients are sent in buckets of at least this size
+  int64_t bucket_bytes = 2 << 20;  ///< size from which on a bucket of gradients is full
 };
 
 /// Sums gradients over all ranks while backward is still running. As soon as the gradients of a
 /// bucket of parameters are complete, a separate thread exchanges them. Each rank adds up one part
 /// of each bucket, in the order of the ranks, and sends the sum to all ranks. N ranks therefore
-/// give the same bits as one rank that runs N backward passes, one for the batch of each rank.
-/// Example:
+/// compute bit for bit the same gradients as one rank that runs N backward passes, one for the
+/// batch of each rank. Example:
 ///   optim::DataParallel parallel(model.parameters(), communicator);
 ///   while (...) {
 ///     optimizer.zero_grad();
@@ -32,28 +32,29 @@ struct DataParallelOptions {
 class DataParallel {
  public:
   /// Copies the parameters of rank 0 to all ranks. Throws Error unless the parameters have the same
-  /// shapes and dtypes on all ranks; the message names the first that differs. Parameters that are
-  /// frozen now are not exchanged later. `communicator` must outlive this object.
+  /// shapes and dtypes on all ranks; the message names the first that differs. Gradients of
+  /// parameters that are frozen at construction are never exchanged. `communicator` must outlive
+  /// this object.
   DataParallel(std::vector<Tensor> params, Communicator& communicator,
                const DataParallelOptions& options = {});
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// Runs loss.backward(). A step may have several passes; `last` marks its last pass. After it,
-  /// the gradients of the parameters are sums over all ranks and passes, in the order pass 0 of
-  /// ranks 0, 1, ..., then pass 1, and so on. After earlier passes they are undefined or, with one
-  /// rank, the sums so far. Gradients from before the first pass of a step are discarded. If some
-  /// ranks have no gradient for a parameter, the gradients of the other ranks are summed. `what`
-  /// names the gradients in messages. Throws the errors of Communicator::all_to_all.
+  /// Runs loss.backward(). A step may have several passes; `last` marks its last pass. After the
+  /// last pass, the gradients of the parameters are sums over all ranks and passes, in the order
+  /// pass 0 of ranks 0, 1, ..., then pass 1, and so on. After earlier passes they are undefined or,
+  /// with one rank, the sums so far. Gradients from before the first pass of a step are discarded.
+  /// If some ranks have no gradient for a parameter, the gradients of the other ranks are summed.
+  /// `what` names the gradients in messages. Throws the errors of Communicator::all_to_all.
   void backward(const Tensor& loss, bool last = true, const std::string& what = "gradients");
 
-  /// Times in seconds since the start.
+  /// Total times in seconds since construction.
   struct Times {
-    double exchange = 0;  ///< exchanging and adding up gradients
-    double wait = 0;      ///< part of `exchange` that backward does not hide: the wait after it
+    double exchange = 0;  ///< spent exchanging and adding up gradients
+    double wait = 0;      ///< spent waiting for exchanges after backward has run
   };
-  /// Returns the times of the exchanges of all backward passes.
+  /// Returns the total times of all backward passes.
   Times times() const { return times_; }
 
  private:
@@ -61,7 +62,7 @@ class DataParallel {
     Dtype dtype;
     std::vector<size_t> params = {};  // positions in params_
     std::vector<int64_t>
-        begins;  // the first element of each parameter, numbered through the bucket, and the end
+        begins;  // each parameter's offset in elements, then the bucket's number of elements
     std::vector<Tensor> gradients = {};  // of this rank, in this pass
     size_t ready = 0;                    // number of complete gradients
     std::vector<std::byte> sum = {};     // this rank's part of the sum over the passes so far
@@ -104,7 +105,7 @@ class DataParallel {
   // Shared with the thread.
   std::mutex mutex_;
   std::condition_variable changed_;
-  size_t queued_ = 0, done_ = 0;  // numbers of buckets of this pass
+  size_t queued_ = 0, done_ = 0;  // numbers of buckets queued and exchanged in this pass
   bool stopping_ = false;
   std::exception_ptr error_;
   Times times_;

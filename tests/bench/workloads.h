@@ -22,7 +22,8 @@ struct Workload {
 struct NamedWorkload {
   std::string name;
   std::function<Workload()> make;
-  bool growth = false;  ///< one of a series in which one size grows; runs only if named
+  bool growth = false;  ///< one of a series in which one size grows; runs only if named on the
+                        ///< command line
 };
 
 /// How training steps are divided among ranks. Each rank runs `batches` batches per step. The
@@ -31,7 +32,7 @@ struct RankSetup {
   optim::Communicator* communicator = nullptr;  ///< null means one rank
   int64_t batches = 1;
   bool shard_optimizer = false;
-  std::shared_ptr<optim::DataParallel> parallel = {};  ///< of the workload made last
+  std::shared_ptr<optim::DataParallel> parallel = {};  ///< set by the workload made last
 };
 RankSetup& rank_setup();
 
@@ -46,9 +47,9 @@ std::vector<NamedWorkload> vision_workloads();
 
 /// Returns all workloads: those on images, mlp, gpt-char and gpt-baby (each also with -muon),
 /// gpt2-124M, lstm (2 layers of width 256, 64 sequences of 64 tokens), seq2seq, bert, attention-512
-/// ... -32768, and generate-124M with weights of float32, -bf16 and -int8. For growth.py there is
-/// gpt-char with another length, width or batch: length-512 ... -16384 (one sequence), width-64 ...
-/// -1024 (heads of 32) and batch-1 ... -192.
+/// to attention-32768, and generate-124M, generate-124M-bf16 and generate-124M-int8. Series for
+/// growth.py vary one size of gpt-char: length-512 to length-16384 (one sequence), width-64 to
+/// width-1024 (heads of width 32), and batch-1 to batch-192.
 const std::vector<NamedWorkload>& workloads();
 
 }  // namespace gradus::bench

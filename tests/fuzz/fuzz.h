@@ -1,7 +1,7 @@
 #pragma once
-// Fuzzing of everything that reads files or text. libFuzzer generates bytes, and a target reads
-// them. The target may accept the bytes or throw Error with a readable message. Any other result is
-// a finding, and so is a use of memory far beyond the size of the input.
+// Fuzzes everything that reads files or text. libFuzzer generates bytes, and a target reads them.
+// The target may accept the bytes or throw Error with a readable message. Any other outcome is a
+// finding, and so is memory use far beyond the size of the input.
 
 #include <string>
 #include <string_view>
@@ -15,11 +15,11 @@ namespace fuzz {
 /// A named fuzzing target.
 struct Target {
   const char* name;
-  /// Returns initial inputs, which the library itself writes.
+  /// Returns initial inputs, all of which the target accepts.
   std::vector<std::string> (*seeds)();
   /// Reads the bytes. Throws Error to reject them.
   void (*run)(const std::string& bytes);
-  /// Allowed bytes of memory per byte of input.
+  /// Allowed bytes of memory per byte of input, in addition to 8 MiB.
   size_t memory = 200;
 };
 
@@ -42,7 +42,8 @@ std::string saved(Save&& save) {
   return gradus::read_file(path);
 }
 
-/// Splits `bytes` at the first n - 1 zero bytes into n pieces.
+/// Splits `bytes` at the first n - 1 zero bytes into n pieces. With fewer zero bytes, the last
+/// pieces are empty.
 std::vector<std::string> split(std::string_view bytes, size_t n);
 std::string join(const std::vector<std::string>& parts);
 
@@ -61,13 +62,14 @@ void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   read(repair(bytes));
 }
 
-/// Returns a tokenizer.json of characters with byte fallback. `before` holds its normalizer and
-/// pre_tokenizer.
+/// Returns a tokenizer.json for a small BPE tokenizer with byte fallback. `before` contains its
+/// entries "normalizer" and "pre_tokenizer".
 std::string characters_tokenizer(const std::string& before);
-/// Returns the normalizer and pre_tokenizer of Llama 2.
+/// Returns the entries "normalizer" and "pre_tokenizer" of Llama 2.
 std::string llama2_spaces();
 
-/// Returns a safetensors file with its checksum corrected, or unchanged if it has none.
+/// Returns a safetensors file with its checksum corrected, or unchanged if it has none or is
+/// malformed.
 std::string repair_safetensors(std::string bytes);
 
 }  // namespace fuzz

@@ -1,5 +1,5 @@
 #pragma once
-// Reads golden files, which hold PyTorch's results as written by the scripts in
+// Reads golden files, which contain PyTorch's results and are written by the scripts in
 // tests/golden/scripts, and compares results with them.
 
 #include <string>

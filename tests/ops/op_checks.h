@@ -35,15 +35,16 @@ void check_layouts(const OpRow& row, const Tensors& inputs);
 /// Checks that a second backward pass through the same graph doubles the gradients.
 void check_accumulation(const OpRow& row, const Tensors& inputs);
 
-/// Checks that an input gets the same gradient if it alone requires a gradient as if all inputs do,
-/// and that the other inputs then get none.
+/// Checks that an input gets the same gradient whether it alone or all inputs require one, and that
+/// inputs that do not require a gradient get none.
 void check_wanted(const OpRow& row, const Tensors& inputs);
 
-/// Checks that the results are the same if only the graph holds the inputs, if leaves have hooks,
-/// and under AnomalyMode.
+/// Checks that the results are the same if only the graph references the inputs, if leaves have
+/// hooks, and under AnomalyMode.
 void check_ways(const OpRow& row, const Tensors& inputs);
 
-/// Checks that backward throws or gives the same result after an input or output is overwritten.
+/// Checks that backward, after an input or output is overwritten, throws or computes the same
+/// gradients.
 void check_overwritten(const OpRow& row, const Tensors& inputs);
 
 /// Checks that no memory stays allocated after forward, backward and gradients of gradients.

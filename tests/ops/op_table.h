@@ -21,7 +21,7 @@ struct Input {
 };
 using Sample = std::vector<Input>;
 
-/// Return tensors of ones: inputs for calls that must throw.
+/// Return tensors of ones, as inputs of calls that must throw.
 inline Tensor f32(const Shape& shape) { return ones(shape); }
 inline Tensor f64(const Shape& shape) { return ones(shape, float64); }
 inline Tensor i64(const Shape& shape) { return ones(shape, int64); }
@@ -33,13 +33,13 @@ struct BadCall {
 };
 
 struct OpRow {
-  std::string name;  ///< of the node that the op records or, if it is made of other ops, of the
-                     ///< function
+  std::string name;  ///< name of the node that the op records or, if the op is composed of other
+                     ///< ops, of the function
   std::string variant = "";  ///< distinguishes rows of the same op with different options
   TensorFunction f;
   std::vector<Sample> samples;     ///< small, since gradients are checked element by element
-  std::vector<Sample> large = {};  ///< more than one chunk of work, with a remainder in each loop
-  TensorFunction composed = {};    ///< the same function, made of simpler ops
+  std::vector<Sample> large = {};  ///< more than one chunk of work, and a remainder in each loop
+  TensorFunction composed = {};    ///< the same function, composed of simpler ops
   std::vector<BadCall> bad = {};
   bool differentiable = true;
   bool accepts_empty = true;

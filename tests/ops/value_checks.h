@@ -1,5 +1,5 @@
 #pragma once
-// Checks of an op's values and gradients without a row in the table.
+// Checks the values and gradients of an op outside the table of op_table.h.
 
 #include <algorithm>
 #include <catch2/catch.hpp>

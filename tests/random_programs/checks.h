@@ -11,7 +11,7 @@ namespace gradus::programs {
 struct Check {
   std::string name;
   void (*run)(const Program& program);
-  double share = 1;  ///< fraction of the programs that are checked; the seed decides
+  double share = 1;  ///< fraction of programs to check; the program's seed selects them
 };
 
 const std::vector<Check>& all_checks();
@@ -19,12 +19,11 @@ const std::vector<Check>& all_checks();
 /// Runs a check. Returns the problem, or an empty string if there is none.
 std::string failure_of(const Check& check, const Program& program);
 
-/// Runs on the program each check that its seed selects, or only the check of threads if its loops
-/// are split. Returns the first check that fails, or
-/// null.
+/// Runs the checks that the program's seed selects, or only the check of threads if the program is
+/// `split`. Returns the first check that fails and sets `message`, or returns null.
 const Check* failing_check(const Program& program, std::string& message);
 
-/// The number of programs with a derivative that central differences could not measure.
+/// The number of derivatives that central differences could not measure.
 int64_t& unmeasured();
 
 }  // namespace gradus::programs

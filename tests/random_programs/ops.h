@@ -1,6 +1,6 @@
 #pragma once
-// The ops of random programs. Each entry tells how the op finds its arguments among the values that
-// a program already has, how to call it, and which rows of the op table it corresponds to.
+// The ops of random programs. Each entry tells how to choose the op's arguments among the values of
+// a program, how to call the op, and which rows of the op table it corresponds to.
 
 #include <functional>
 
@@ -12,11 +12,15 @@ namespace gradus::programs {
 /// The values that an argument of an op may have.
 enum class Domain { any, positive, unit, nonzero, distinct };
 
-/// The sizes of new axes: at most 4; one in four from 30 to 90; or, in a program whose loops are
-/// split, half of those of an op's first argument from 100 to 400.
-enum class Sizes { small, mixed, split };
+/// The sizes of new axes.
+enum class Sizes {
+  small,  ///< at most 4
+  mixed,  ///< a quarter of them from 30 to 90, the others at most 4
+  split   ///< half of them from 100 to 400, the others at most 4; all at most 4 once an argument of
+          ///< the op has an axis of 100 or more; for programs whose loops are split
+};
 
-/// Finds arguments and options for a new step, among the existing values or as new leaves.
+/// Draws the arguments and options of a new step. Arguments are existing values or new leaves.
 class Picker {
  public:
   Picker(Random& random, Program& program, std::vector<Tensors>& values, Sizes sizes);
@@ -52,7 +56,7 @@ class Picker {
 
  private:
   bool pick(const std::function<bool(const Tensor&)>& fits);
-  bool has_long_axis() const;  ///< whether an argument has one; if so, new axes are short
+  bool has_long_axis() const;  ///< whether an argument has an axis of 100 or more
   void leaf(Leaf leaf);
   Reals draw(const Shape& shape, Domain domain);
   Program& program_;
@@ -62,24 +66,22 @@ class Picker {
 
 using Propose = std::function<void(Picker&)>;
 using Apply = Tensors (*)(const Tensors& x, const Ints& i, const Reals& r);
-/// The distance from the values to the nearest point where the op is not smooth.
+/// Returns the distance from the values to the nearest point where the op is not smooth.
 using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);
 
 struct Op {
   std::string name;
-  std::vector<std::string> rows =
-      {};            ///< corresponding rows of the op table; the op's name if empty
-  const char* text;  ///< the call, in C++
+  std::vector<std::string> rows = {};  ///< names of rows of the op table; empty: the op's own name
+  const char* text;                    ///< the call, in C++
   Apply apply;
   Propose propose;
   Margin margin = nullptr;
   bool detaches = false;  ///< no gradient flows through it
-  bool exact = true;      ///< false: float64 and float32 outputs differ for another reason than
-                          ///< rounding
+  bool exact = true;      ///< false: float64 and float32 outputs differ by more than rounding
 };
 
 const std::vector<Op>& all_ops();
-/// Returns the index in all_ops(), or -1.
+/// Returns the index of the op in all_ops(), or -1 if there is no such op.
 int op_named(const std::string& name);
 
 std::vector<Op> pointwise_ops();
@@ -92,12 +94,12 @@ std::vector<Op> loss_ops();
 std::vector<Op> vision_ops();
 std::vector<Op> sequence_ops();
 
-/// Two members of Op: the call as text and as a function.
+/// Initialises two members of Op: the call as text and as a function.
 #define GRADUS_CALL(...)                                                         \
   .text = #__VA_ARGS__,                                                          \
   .apply = []([[maybe_unused]] const Tensors& x, [[maybe_unused]] const Ints& i, \
               [[maybe_unused]] const Reals& r) -> Tensors { return Tensors{__VA_ARGS__}; }
-/// A margin, given as an expression.
+/// Initialises the margin of an Op with an expression.
 #define GRADUS_MARGIN(...)                                                        \
   .margin = []([[maybe_unused]] const Tensors& x, [[maybe_unused]] const Ints& i, \
                [[maybe_unused]] const Reals& r) -> double { return __VA_ARGS__; }
@@ -136,8 +138,8 @@ inline std::string einsum_equation(int64_t i) {
                                                "iij,jkk->k", "i,j,ij->"};
   return equations[static_cast<uint64_t>(i) % einsum_count];
 }
-/// Returns the tensors outside the graph. An op may return its argument unchanged, and even under
-/// NoGrad that is still part of the graph.
+/// Detaches all tensors. This is needed even under NoGrad, where an op may return its argument
+/// unchanged, which is still part of the graph.
 inline Tensors outside(Tensors all) {
   for (Tensor& x : all) x = x.detach();
   return all;
@@ -148,7 +150,7 @@ inline Tensors both(const RecurrentOutput& out) {
   if (out.state.c.defined()) all.push_back(out.state.c);
   return all;
 }
-/// Runs `steps` cells with a shared weight: x_gates (B, G H), weight (G H, H), h (B, H).
+/// Runs min(steps, 8) cells with a shared weight: x_gates (B, G H), weight (G H, H), h (B, H).
 inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   RecurrentState state{x[2], x.size() > 3 ? x[3] : x[2]};
   for (int64_t t = 0; t < std::min<int64_t>(steps, 8); ++t) {
@@ -159,15 +161,15 @@ inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   return {state.h, state.c};
 }
 
-/// Returns the attention options. The argument after q, k and v is a mask. Option 0 tells whether
-/// the attention is causal.
+/// Returns the attention options. The argument after q, k and v, if present, is the mask. i[0]
+/// tells whether the attention is causal.
 inline AttentionOptions attention_options(const Ints& i, const Tensors& x) {
   AttentionOptions options{.causal = i[0] != 0};
   if (x.size() > 3) options.mask = x[3];
   return options;
 }
-/// Runs a recurrent cell over sequences. The arguments are x_gates, weight, h and, for LSTM, c. The
-/// options are the cell and whether to run in reverse.
+/// Runs a recurrent cell over sequences. x is {x_gates, weight, h} or, for LSTM, {x_gates, weight,
+/// h, c}; i is {kind of cell, whether to run in reverse}.
 inline Tensors sequence(const Ints& i, const Tensors& x) {
   const RecurrentState first{x[2], x.size() > 3 ? x[3] : Tensor()};
   return both(recurrent(recurrence(i[0]), x[0], x[1], {}, first, {.reverse = i[1] != 0}));

@@ -72,20 +72,21 @@ struct Step {
   Ints ints;
   Reals reals;
   Island island = Island::none;
-  bool hook = false, retain = false;  ///< whether the step's first output has a hook; retains its
-                                      ///< gradient
+  bool hook = false, retain = false;  ///< whether the step's first output has a hook; whether it
+                                      ///< retains its gradient
 };
 
 struct Program {
   uint64_t seed = 0;
-  bool split = false;  ///< its tensors are so large that parallel loops split them
+  bool split = false;  ///< whether tensors are so large that parallel loops are split
   std::vector<Step> steps = {};
   std::vector<Ref> outputs = {};  ///< the loss is the sum of these, each times a constant
 
   int ops() const;  ///< number of steps that are not leaves
 };
 
-/// Returns the program as a C++ test that fails in the same way as the check `check`.
+/// Returns the program as a C++ test case that runs it forward and backward. `check` is the name of
+/// the check that fails.
 std::string as_test(const Program& program, const std::string& check);
 /// Returns the program on one line, for replay_torch.py.
 std::string as_json(const Program& program);

@@ -3,7 +3,7 @@
 
 namespace gradus::programs {
 
-/// Returns a program with its values and gradients on one line of JSON, for replay_torch.py.
+/// Returns one line of JSON with the program, its values and its gradients, for replay_torch.py.
 std::string replay_line(const Program& program);
 
 }  // namespace gradus::programs

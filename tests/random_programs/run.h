@@ -13,21 +13,22 @@ struct Way {
   Dtype dtype = float64;
   bool composed = false;    ///< compute fused ops from basic ops
   bool contiguous = false;  ///< make all leaves contiguous
-  bool apart = false;       ///< make leaves parts of one storage, with other numbers between them
-  /// Multiply each value by 1 + noise times a random number in [-1, 1], and in run() once more
-  /// before backward, for the rules that read it. float64 only.
+  bool apart = false;       ///< make leaves views of one storage, with other numbers between them
+  /// Multiply each value, except leaves without a gradient, by 1 + noise u, with u random in [-1,
+  /// 1). run() does so once more, in place, before backward, so that backward rules read other
+  /// values than the forward pass. float64 only.
   double noise = 0;
   uint64_t noise_seed = 0;
-  Tensors* read = nullptr;  ///< gets the tensors that rules may read, outside the graph
-  int recompute_from = 0, recompute_to = 0;      ///< run these steps in recompute()
-  const std::vector<Tensors>* frozen = nullptr;  ///< values of the steps that detach
+  Tensors* read = nullptr;  ///< collects the tensors that backward rules may read, detached
+  int recompute_from = 0, recompute_to = 0;      ///< run steps [from, to) in recompute()
+  const std::vector<Tensors>* frozen = nullptr;  ///< if set: values of the steps that detach
 };
 
 /// Returns a tensor with the values of the leaf.
 Tensor leaf_tensor(const Leaf& leaf, Dtype dtype, Layout layout);
 
-/// Returns the value of `ref` among the values of all steps. Throws Error if its step has fewer
-/// outputs: a shrunk split may.
+/// Returns the value of `ref` among the values of all steps. Throws Error if its step has no such
+/// output, which happens when a split is shrunk.
 const Tensor& value_of(const std::vector<Tensors>& values, Ref ref);
 
 /// Returns the leaves of the program, in the order of its steps. Entries of other steps are
@@ -43,8 +44,8 @@ struct Seen {
 std::vector<Tensors> forward(const Program& program, const Tensors& leaves, const Way& way,
                              Seen* seen = nullptr);
 
-/// The outputs that require grad, and their gradients. The gradients are constants that depend only
-/// on the shapes.
+/// The outputs that require grad, and their gradients: constants that depend only on the shape,
+/// step and index of the output.
 struct Roots {
   Tensors outputs, gradients;
 };
@@ -57,7 +58,7 @@ struct Result {
   std::vector<Tensors> values;  ///< outside the graph
   Tensors gradients;            ///< per step, for leaves; undefined if missing
   Seen seen;
-  double largest = 0;  ///< the largest norm of a value's gradient; only known of runs with noise
+  double largest = 0;  ///< the largest norm of a value's gradient; only set by runs with noise
 };
 Result run(const Program& program, const Way& way = {});
 

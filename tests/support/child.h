@@ -12,8 +12,9 @@
 
 #include "gradus/core/runtime/sanitizer.h"
 
-/// Returns whether the allocator caches freed blocks. Under a sanitizer it does not. A sanitizer's
-/// own allocator works neither in a child of a multithreaded process nor with limited memory.
+/// Returns whether the allocator caches freed blocks, which it does not under a sanitizer. Tests
+/// that fork from a multithreaded process or limit memory also need this: a sanitizer's own
+/// allocator supports neither.
 inline bool caches() { return !gradus::core::sanitized; }
 
 /// Removes the shared memory that clang's OpenMP leaves when a process is killed or calls _exit.
@@ -42,7 +43,7 @@ int in_child(const F& f) {
   return status;
 }
 
-/// Limits the address space of this process to `bytes` more than it has now.
+/// Limits the address space of this process to `bytes` more than it uses now.
 inline void limit_memory(rlim_t bytes) {
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

@@ -18,7 +18,7 @@ using Values = std::vector<double>;
 inline Values values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// Returns the largest |a - b| / (1 + |b|). Returns infinity if shapes or dtypes differ, or if only
-/// one of two elements is NaN.
+/// one of two elements is NaN or only one tensor is defined.
 inline double difference(const Tensor& a, const Tensor& b) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (!a.defined() || !b.defined()) return a.defined() == b.defined() ? 0 : infinity;
@@ -33,8 +33,8 @@ inline double difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-/// Returns the largest |a - b| / (1 + |b|), where b has a's shape and holds `numbers` in row-major
-/// order.
+/// Returns the largest |a - b| / (1 + |b|), where b has the shape of a and the elements `numbers`
+/// in row-major order.
 inline double difference(const Tensor& a, const std::vector<double>& numbers) {
   return difference(a.to(float64), from_data(numbers, a.shape()));
 }

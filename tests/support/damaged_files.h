@@ -1,5 +1,6 @@
 #pragma once
-// Damaged copies of a small file, with every bit flip and every truncation, and some extensions.
+// Tests a loader on damaged copies of a small file: every bit flip, every truncation, and some
+// extensions.
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -32,9 +33,9 @@ bool taken(const std::string& path, Load&& load) {
   }
 }
 
-/// Calls load() once for each bit of the file (or every nth bit of each byte) with that bit
-/// flipped, then for every truncation and some extensions of the file. load() must accept the file
-/// or throw Error. Returns how often it accepted the file.
+/// Calls load() for each bit of the file (or every nth bit of each byte) with that bit flipped, for
+/// every truncation, and for some extensions of the file. load() must accept the file or throw
+/// Error. Returns how often it accepted the file.
 template <class Load>
 int count_taken(const std::string& path, Load&& load, int nth = 1) {
   const std::string good = gradus::read_file(path);

@@ -1,5 +1,5 @@
 #pragma once
-// Runs the built programs like a user.
+// Runs the built programs through a shell, and captures their output.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,8 +20,8 @@ struct Result {
   std::string output;  // stdout and stderr
 };
 
-/// Restores the default handlers of `signals`. Otherwise signals that the parent of the tests
-/// ignores (nohup) would also be ignored in the programs.
+/// Restores the default handlers of `signals`. Otherwise the programs would inherit signals that
+/// the tests were started to ignore (nohup).
 inline void do_not_ignore(std::initializer_list<int> signals) {
   for (const int signal : signals) std::signal(signal, SIG_DFL);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks as threads, for tests of their joint results.
+// Runs ranks as threads of one process, and compares tensors bit for bit.
 
 #include <cstring>
 #include <functional>
@@ -8,8 +8,8 @@
 #include "gradus/core/tensor/tensor.h"
 #include "gradus/optim/parallel/communicator.h"
 
-/// Runs f(communicator) on one thread per rank. Returns the error message of each rank, or "" if it
-/// threw none.
+/// Runs f(communicator) on one thread per rank. Returns one text per rank: the message of its
+/// Error, "another rank" if it ended because another rank failed, or "" if it threw none.
 inline std::vector<std::string> on_ranks(int ranks,
                                          const std::function<void(gradus::optim::Communicator&)>& f,
                                          double deadline = 30) {

@@ -1,5 +1,5 @@
 #pragma once
-// The bytes of safetensors files (header and data) and of tensors.
+// Assembles and splits the bytes of safetensors files, and compares tensors bit for bit.
 
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "gradus/core/tensor/tensor.h"
 
-/// Returns the bytes of a file: the length of the header, the header, and the data.
+/// Returns the bytes of a safetensors file: the length of the header, the header, and the data.
 inline std::string file_of(const std::string& header, const std::string& data) {
   const uint64_t length = header.size();
   std::string bytes(8, '\0');
@@ -18,14 +18,14 @@ inline std::string file_of(const std::string& header, const std::string& data) {
   return bytes + header + data;
 }
 
-/// Returns the JSON header in the bytes of a file, and the data after it.
+/// Returns the JSON header and the data in the bytes of a safetensors file.
 inline std::pair<nlohmann::json, std::string> parts_of(const std::string& bytes) {
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
   return {nlohmann::json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
 }
 
-/// Checks that two tensors with elements of type T are equal in shape, dtype and every bit.
+/// Checks that two tensors with elements of type T have the same shape, dtype and bits.
 template <class T>
 void check_same_bits(const gradus::Tensor& a, const gradus::Tensor& b) {
   REQUIRE(a.shape() == b.shape());

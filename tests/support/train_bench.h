@@ -22,8 +22,8 @@ struct Bench : TemporaryFolder {
     return " --out '" + (*this / name) + "'";
   }
   std::string file(const std::string& name) const { return gradus::read_file(*this / name); }
-  /// Returns the contents of checkpoint, model and logs: all files that a run must keep. A missing
-  /// file gives "".
+  /// Returns the contents of checkpoint, model and logs, all files that a run must keep; "" for a
+  /// missing file.
   std::vector<std::string> run_files(const std::string& name = "out") const {
     std::vector<std::string> all;
     for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",
@@ -38,8 +38,8 @@ struct Bench : TemporaryFolder {
   int64_t checkpoint_step(const std::string& name = "out") const {
     return std::stoll(metadata(name).at("step"));
   }
-  /// Returns the numbers in a CSV file. `timed` drops the last column, a time that differs between
-  /// runs.
+  /// Returns the numbers in a CSV file. If `timed` is true, drops the last column, a time that
+  /// differs between runs.
   Rows rows(const std::string& name, bool timed = false) const {
     std::istringstream lines(file(name));
     std::string line, cell;
@@ -53,7 +53,7 @@ struct Bench : TemporaryFolder {
     }
     return rows;
   }
-  /// Rewrites the checkpoint after change(metadata).
+  /// Calls change() on the metadata of the checkpoint and rewrites the checkpoint.
   template <class Change>
   void change_metadata(Change&& change) const {
     const std::string path = *this / "out/checkpoint.safetensors";

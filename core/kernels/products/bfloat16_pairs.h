@@ -1,6 +1,6 @@
 #pragma once
-// float32 matrices rounded to bfloat16, with two elements in each 32-bit lane: the format of the
-// processor's bfloat16 products (ProductKernel::bfloat16_panel).
+// Rounds float32 matrices to bfloat16 and packs two elements into each 32-bit lane, the operand
+// format of the processor's bfloat16 instructions (ProductKernel::bfloat16_panel).
 //
 // The simple form rounds A and B and then computes a float32 product. A bfloat16 instruction
 // multiplies and adds 32 elements, a float32 instruction 16. On Zen 4 products take 0.49 to 0.57 of
@@ -37,7 +37,7 @@ void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, 
 }  // namespace detail
 }  // namespace gradus::kernel
 
-// If the processor has no such instructions, the names above are declared but never used.
+// Without bfloat16 instructions, the names above are declared but never used.
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
 #include <immintrin.h>
 

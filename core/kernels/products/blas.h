@@ -43,18 +43,19 @@ using TileDone = std::function<void(const Tile&)>;
 /// Computes p, split over the threads by rows or by columns. One and two threads give the same
 /// bits. If one of our own kernels computes p, any number of threads gives the same bits. C is only
 /// read if p.add is set. Throws Error for negative sizes, row strides shorter than a row, and sizes
-/// or row strides above 2^31 - 1. Adds the FLOPs to an open ProfileScope.
+/// or row strides above 2^31 - 1. Adds the FLOPs to the open ProfileScope, if any.
 template <class T>
 void gemm(Product<T> p, const TileDone& done = {});
 
-/// Computes p like gemm, but on the calling thread only and without counting FLOPs. Meant for use
-/// inside parallel_for.
+/// Computes p on the calling thread, without counting FLOPs. Throws the same errors as gemm. Meant
+/// for use inside parallel_for.
 template <class T>
 void gemm_serial(Product<T> p);
 
-/// Returns a description of the BLAS for build_info(): its name, its kernels, why they were chosen,
-/// and whether our own kernel computes float32 products. For example: "OpenBLAS 0.3.21 (pthread),
-/// kernels SkylakeX: OpenBLAS's own choice; float32 products by a kernel of our own".
+/// Returns a description for build_info(): the name of the BLAS, its kernels, why they were chosen,
+/// whether our own kernel computes float32 products, and whether there are bfloat16 products. For
+/// example: "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: OpenBLAS's own choice; float32 products
+/// by a kernel of our own; bfloat16 products".
 std::string describe();
 
 }  // namespace gradus::blas

@@ -44,9 +44,8 @@ struct CompressedMatrix {
 };
 
 /// Computes y = x w^T for a few rows of x: x (m, w.cols), y (m, w.rows), both float32. For int8
-/// weights x is rounded to 16-bit integers, 256 times as fine as the weights, because integer
-/// products are faster than converting each weight to float32. A NaN or infinity in a row of x
-/// makes that row of y NaN.
+/// weights, x is rounded to 16-bit integers, because integer products are faster than converting
+/// each weight to float32. A NaN or infinity in a row of x then makes that row of y NaN.
 class CompressedProduct {
  public:
   CompressedProduct(const CompressedMatrix& w, int64_t m, const float* x, float* y);

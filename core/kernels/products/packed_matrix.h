@@ -62,7 +62,7 @@ class PackedMatrix {
   static constexpr int64_t width = panel_cols<T>;
   static constexpr bool can_round = bfloat16_products && std::is_same_v<T, float>;
 
-  // Rows per panel of pairs, enough for the whole vectors that packing a transposed B writes.
+  // Returns the number of rows per panel of pairs, a multiple of 16 as pack_pairs requires.
   int64_t pair_rows() const { return ceil_div(k_, int64_t{32}) * 16; }
 
   // Multiplies A by the panels. `k` is the number of elements along the axis that is summed over.

@@ -1,8 +1,8 @@
 #pragma once
 // Choice of the kernel for a matrix product: choose_product. Every op that multiplies matrices
 // calls it. matmul, linear, feed_forward, their gradients and the contrastive losses call it
-// through blas::gemm and blas::gemm_serial. Attention, convolution and the recurrent layers call it
-// directly.
+// through blas::gemm and blas::gemm_serial. Attention, convolution, the recurrent layers and
+// products with compressed weights call it directly.
 //
 // kernel        file             use, and what it gains over its simple form
 //
@@ -20,11 +20,11 @@
 //                                10 to 25% faster at the shapes of a small GPT (4 layers of 128)
 //                                and 4 to 13% at GPT-2's: training steps take 0.94 and 0.92 of the
 //                                time. With 256-bit vectors it is as fast as OpenBLAS for one
-//                                product, but training steps are 1 to 5% slower. There it only
-//                                computes a narrow C, for which packing A in BLAS does not pay.
-//                                Muon takes 0.75 of the time.
+//                                product, but training steps are 1 to 5% slower. It is therefore
+//                                used only for a narrow C, for which BLAS's packing of A does not
+//                                pay off. Muon then takes 0.75 of the time.
 //
-// bfloat16_panel bfloat16_pairs.h  The same with operands rounded to bfloat16, used in the mode
+// bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the processor multiplies bfloat16: 0.49 to
 //                                0.57 of panel's time. Tiles of attention stay float32. With
 //                                rounded operands they took 0.96 to 1.0 of the time, because a
@@ -34,11 +34,11 @@
 //                                form: a matmul per step, which packs the weight each time. Two
 //                                LSTM layers train in 0.51 of PyTorch's time.
 //
-// tile          tile_gemm.h      Blocks in the caches, multiplied between other work: the tiles of
-//                                attention. Simple form: two matmuls around a softmax. At these
-//                                sizes BLAS spends its time on preparations, and the scores would
-//                                be written to memory. Attention over 1024 tokens takes 0.23 of
-//                                PyTorch's time and 0.07 of its memory.
+// tile          tile_gemm.h      Small blocks that other steps of a kernel leave in the caches: the
+//                                tiles of attention. Simple form: two matmuls around a softmax. At
+//                                these sizes BLAS spends its time on preparations, and the scores
+//                                would be written to memory. Attention over 1024 tokens takes 0.23
+//                                of PyTorch's time and 0.07 of its memory.
 //
 // window        convolution.h    A's rows are overlapping windows of an image. Simple form: unfold
 //                                the image into a matrix (im2col), then one matmul. This kernel
@@ -79,8 +79,9 @@ enum class ProductOperands {
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
-/// The most rows of A that are multiplied as dot products with the rows of B. All numbers of rows up
-/// to this one give the same bits, so that as many texts are generated together as alone.
+/// The most rows of A that are multiplied as dot products with the rows of B. A row of C has the
+/// same bits for any number of rows up to this one, so that a text generated in a batch is the same
+/// as one generated alone.
 inline constexpr int64_t few_rows = 64;
 
 /// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and
@@ -92,18 +93,21 @@ struct ProductShape {
   int64_t lda = 0, ldb = 0;  ///< row strides of A and B as stored, before op
   bool recomputed = false;   ///< for tiles: backward recomputes C and needs the same bits
   bool rounded = false;      ///< operands are rounded to bfloat16
-  bool disjoint = false;     ///< for windows: they do not overlap and cover the image, like the
-                             ///< patches of a ViT
+  bool disjoint = false;     ///< for windows: they cover the image without overlap, for example
+                             ///< the patches of a ViT
 
-  /// Returns whether C is a few rows of dot products of A's rows with B's rows as stored.
+  /// Returns whether C has few rows and is made of dot products of the rows of op(A) with the rows
+  /// of B as stored.
   constexpr bool dots_with_b() const {
     return trans_b && (trans_a ? m == 1 && lda == 1 : m <= few_rows);
   }
-  /// Returns whether C is a column of dot products of the rows of A with B.
+  /// Returns whether C is a single column of dot products of the rows of A with op(B), which is
+  /// contiguous.
   constexpr bool dots_with_a() const { return n == 1 && !trans_a && (trans_b || ldb == 1); }
 };
 
-/// With fewer queries, most lanes of attention's vectors (one lane per query) would be empty.
+/// With fewer queries than this, attention without a backward pass uses row_dots: its tiles put one
+/// query in each lane of a vector, so most lanes would be empty.
 inline constexpr int64_t few_queries = 4;
 
 /// With 256-bit vectors, C counts as narrow up to this number of columns.
@@ -120,8 +124,8 @@ inline constexpr bool bfloat16_products = false;
 #endif
 
 /// Returns the kernel for a product of elements of `dtype` (float32 or float64) on a processor with
-/// vectors of `vector_bytes` bytes. The choice depends only on these arguments, and in particular
-/// not on the number of threads.
+/// vectors of `vector_bytes` bytes. The choice depends only on these arguments and on
+/// bfloat16_products, not on the number of threads.
 constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
                                        int64_t vector_bytes = kernel::vector_bytes) {
   switch (p.operands) {

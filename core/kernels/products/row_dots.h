@@ -3,12 +3,13 @@
 // (ProductKernel::row_dots).
 //
 // The simple form is BLAS's gemm: C = X W^T. This kernel packs nothing: each thread reads a few
-// rows of W as streams of memory and multiplies them with all rows of X. One row of X takes as long
-// as reading W, which BLAS's gemv does not reach. From 2 to 16 rows the kernel takes 0.25 to 0.75
-// of the panel kernel's time, and 64 rows take 0.95 to 1.05 (1.7 if rows have only 128 elements).
+// rows of W as streams of memory and multiplies them with all rows of X. With one row of X, it
+// takes no longer than reading W from memory; BLAS's gemv takes longer. With 2 to 16 rows it takes
+// 0.25 to 0.75 of the panel kernel's time, with 64 rows 0.95 to 1.05 (1.7 if rows have only 128
+// elements).
 //
-// An element's bits depend only on its two rows, not on the number of rows: a text that is
-// generated beside others gets the same logits as alone.
+// An element's bits depend only on its two rows, not on the number of rows: a text generated in a
+// batch gets the same logits as one generated alone.
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/product.h"
@@ -43,7 +44,8 @@ struct RowDots {
   /// Computes columns [begin, end) of y.
   void run(int64_t begin, int64_t end) const {
     const int64_t whole = k / lanes<T> * lanes<T>;
-    // Blocks of terms: rows of w stay in L1 for all rows of x, and long float sums lose digits.
+    // The terms are summed in blocks, so that rows of w stay in L1 for all rows of x, and because
+    // long sums in float32 lose precision.
     for (int64_t p = 0; p < whole; p += most_terms) {
       const int64_t terms = std::min(most_terms, whole - p);
       int64_t j = begin;

@@ -3,10 +3,10 @@
 //
 // The simple form is C = op(A) B as three nested loops or by BLAS, where op(A) is A or its
 // transpose. This kernel packs nothing and calls nothing. From about 32 x 32 x 32 up it runs near
-// the machine's peak, where BLAS still spends its time on preparations. With AVX2, attention is 4
-// to 6% faster with blocks of 6 rows of sums, the most that fit the registers, than with blocks of
-// 4. The code uses the vector types that GCC and clang share, because neither compiler keeps a
-// block of sums in registers if it is written as plain loops.
+// the machine's peak, at sizes where BLAS still spends its time on preparations. With AVX2,
+// attention is 4 to 6% faster with blocks of 6 rows of sums, the most that fit the registers, than
+// with blocks of 4. The code uses the vector types that GCC and clang share, because neither
+// compiler keeps a block of sums in registers if it is written as plain loops.
 //
 // long: parameters follow BLAS's gemm: each matrix is a pointer and a row stride, which stay in
 // registers.
@@ -114,17 +114,17 @@ inline void gemm_rows_of(int64_t m, int64_t k, const T* a, int64_t lda, const T*
                                                            lda, b, ldb, c + i * ldc, ldc);
 }
 
-// Returns lanes a_0 b_0 a_1 b_1 ... of the first halves (Half 0) or second halves (Half 1) of a and
-// b.
+// Returns lanes a_0 b_0 a_1 b_1 ..., where a_i and b_i are the lanes of the first halves of a and b
+// (Half 0) or of their second halves (Half 1).
 template <size_t Half, class Vector, size_t... I>
 inline Vector interleave(Vector a, Vector b, std::index_sequence<I...>) {
   constexpr size_t n = sizeof...(I);
   return __builtin_shufflevector(a, b, (Half * n / 2 + I / 2 + (I % 2) * n)...);
 }
 
-// Computes to = (factor * a)^T for a square of n = lanes<T> rows in registers. Rows from `rows` on
-// count as zeros. Each round interleaves row i with row i + n/2 into rows 2i and 2i + 1; after
-// log2(n) rounds, rows have become columns.
+// Computes to = (factor * a)^T for a square of n = lanes<T> rows in registers. Rows of a from index
+// `rows` on are not read and count as zeros. Each round interleaves row i with row i + n/2 into
+// rows 2i and 2i + 1; after log2(n) rounds, rows have become columns.
 template <class T>
 inline void transpose_square(int64_t rows, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {
   using Vector = typename Register<T>::type;
@@ -155,9 +155,9 @@ inline auto sum_lanes(Vector x, std::index_sequence<I...>) {
   return x[0] + x[1];
 }
 
-// Writes the sums of the lanes of N vectors, added in the order of sum_lanes, to N elements. N is 1
-// or half of the lanes; `to` has space for a whole vector. Each round adds the halves of two
-// vectors into one.
+// Writes the sums of the lanes of N vectors, added in the order of sum_lanes, to N elements. N must
+// be 1 or half of the lanes, and `to` must have space for a whole vector. Each round adds the
+// halves of two vectors into one.
 template <int64_t N, class Vector, class T>
 inline void sums_of_lanes(Vector* x, T* to) {
   constexpr int64_t n = lanes<T>;
@@ -180,8 +180,8 @@ inline void sums_of_lanes(Vector* x, T* to) {
 
 }  // namespace detail
 
-/// Returns the dot product of two short rows. In long rows the float sum would lose
-/// digits.
+/// Returns the dot product of two rows of n elements. For short rows only: it accumulates in T,
+/// which loses precision over long rows.
 template <class T>
 inline T dot(int64_t n, const T* a, const T* b) {
   using Memory = typename detail::Register<T>::memory;
@@ -195,7 +195,7 @@ inline T dot(int64_t n, const T* a, const T* b) {
 }
 
 /// Computes C = op(A) B, or C += op(A) B if Add: C (m, n), B (k, n), op(A) (m, k). If TransA, A is
-/// stored as (k, m). n is a multiple of lanes<T>. lda, ldb and ldc are row strides.
+/// stored as (k, m). n must be a multiple of lanes<T>. lda, ldb and ldc are row strides.
 template <class T, bool TransA, bool Add>
 void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
                detail::Sum<T>* c, int64_t ldc) {
@@ -206,8 +206,8 @@ void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T
     detail::gemm_rows_of<T, TransA, Add, 1, gemm_rows>(m, k, a, lda, b + j, ldb, c + j, ldc);
 }
 
-/// Writes to[j][i] = factor * a[i][j] for i < m and j < n, where n is a multiple of lanes<T>. Each
-/// row of `to` gets padded<T>(m) elements, with zeros after the m-th.
+/// Writes to[j][i] = factor * a[i][j] for i < m and j < n. n must be a multiple of lanes<T>. Each
+/// row of `to` must have space for padded<T>(m) elements; those after the m-th are set to zero.
 template <class T>
 void tile_transpose(int64_t m, int64_t n, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {
   for (int64_t i = 0; i < m; i += lanes<T>)

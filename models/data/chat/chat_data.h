@@ -1,5 +1,5 @@
 #pragma once
-// Conversations as training data for a language model. The loss counts only tokens of answers.
+// Conversations as training data for a language model. Only tokens of answers are targets.
 
 #include <string>
 #include <vector>
@@ -11,15 +11,15 @@
 namespace gradus::models {
 
 /// Reads conversations from JSON lines of the form {"messages": [{"role": "user", "content":
-/// "..."}, ...]} or {"prompt": "...", "answer": "..."}, both optionally with a "system" text. Other
-/// entries of a line and empty lines are ignored. Throws Error, naming the file and the line, on
-/// anything else, and if there is no conversation.
+/// "..."}, ...]} or {"system": "...", "prompt": "...", "answer": "..."}, where "system" may be
+/// missing. Blank lines and other entries of a line are ignored. Throws Error, naming the file and
+/// the line, on a line of another form. Also throws Error if there is no conversation.
 std::vector<Conversation> read_chats(const std::string& path);
 
-/// Rows of tokens that hold several examples, one after another. See GPT::loss.
+/// Rows of tokens. A row contains one or more examples, one after another; see GPT::loss.
 struct PackedBatch {
   Tensor inputs;     ///< (B, T) int64
-  Tensor targets;    ///< (B, T) int64: the token after each input, or -100 where none is learned
+  Tensor targets;    ///< (B, T) int64: the next token if it is part of an answer, else -100
   Tensor positions;  ///< (B, T) int64: position of each token in its example
 };
 
@@ -31,23 +31,21 @@ class ChatData {
   ChatData(const std::vector<Conversation>& conversations, const Tokenizer& tokenizer,
            const ChatTemplate& form, int64_t context);
   /// Returns `batch` rows of randomly chosen conversations. They depend only on (split, seed, step,
-  /// index). Both splits choose from all conversations, but differently. Throws the errors of
-  /// TextData::random_batch.
+  /// index). Both splits choose from all conversations, with different random numbers. The limits
+  /// of the arguments are those of TextData::random_batch.
   PackedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
-  /// Returns rows first, first + 1, ... of all conversations in their order, at most `batch` rows.
+  /// Returns rows first, first + 1, ..., at most `batch`, of the conversations packed in order.
   PackedBatch rows(int64_t first, int64_t batch) const;
-  int64_t num_rows() const {
-    return std::ssize(rows_);
-  }                                                          ///< number of rows that all
-                                                             ///< conversations take
+  /// Returns the number of rows into which the conversations are packed.
+  int64_t num_rows() const { return std::ssize(rows_); }
   int64_t num_examples() const { return std::ssize(all_); }  ///< number of conversations in use
   int64_t num_left_out() const { return left_out_; }         ///< number of conversations left out
-  int64_t num_answer_tokens() const { return answer_tokens_; }  ///< in all conversations in use
+  int64_t num_answer_tokens() const { return answer_tokens_; }  ///< in the conversations in use
 
  private:
   PackedBatch pack(const std::vector<std::vector<size_t>>& rows) const;
-  /// Returns the number of inputs that conversation i takes in a row.
+  /// Returns the number of inputs that conversation i occupies in a row.
   int64_t size(size_t i) const { return std::ssize(all_[i].ids) - 1; }
 
   std::vector<ChatTokens> all_;

@@ -1,5 +1,5 @@
 #pragma once
-// Conversations, and their form as tokens.
+// Conversations, and chat templates that encode them as tokens.
 
 #include <string>
 #include <vector>
@@ -14,11 +14,11 @@ struct Message {
   std::string content;  ///< UTF-8
   bool operator==(const Message&) const = default;
 };
-/// A conversation: at most one system message, then messages of user and assistant.
+/// A conversation: at most one system message, then messages of user and assistant in turn.
 using Conversation = std::vector<Message>;
 
-/// The text around each message. In these strings, names of special tokens stand for the tokens. In
-/// a message they are ordinary text.
+/// The text around each message. In a template, the name of a special token stands for the token;
+/// in a message, it is ordinary text.
 struct ChatTemplate {
   /// The text before and after a message.
   struct Turn {
@@ -36,26 +36,28 @@ struct ChatTemplate {
 /// name.
 const ChatTemplate& chat_template(const std::string& name);
 
-/// Returns the template of a model folder. If chat_template.jinja, tokenizer_config.json or
-/// text.json contains a template, it must match one of chat_template()'s, else this throws Error.
-/// If none of them does, returns the template whose special tokens the tokenizer has, or plain.
+/// Returns the template of a model folder: the first one found in chat_template.jinja,
+/// tokenizer_config.json and text.json. Throws Error if it is not of the form chatml, llama2,
+/// llama3 or mistral. If no file contains a template, returns chatml if the tokenizer has
+/// <|im_start|>, llama3 if it has <|start_header_id|>, and else plain.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids.
 struct ChatTokens {
   std::vector<int64_t> ids;   ///< starts with tokenizer.begin_ids()
-  std::vector<bool> answers;  ///< true for the tokens of the assistant's messages and the tokens
-                              ///< that end them
+  std::vector<bool> answers;  ///< true for the tokens of the assistant's messages, including those
+                              ///< that end a message
 };
 
-/// Encodes a conversation. If `ask` is true, the text that opens an assistant's message follows,
-/// for a model to continue. Throws Error if the conversation is empty, if a role is unknown, if a
-/// system message is not the first message, if roles do not alternate, if the tokenizer lacks a
-/// special token, or if a message contains an empty line and the template is plain.
+/// Encodes a conversation. If `ask` is true, appends the text before an assistant's message, for a
+/// model to continue. Throws Error if the conversation is empty, if a role is unknown, if a system
+/// message is not the first message, if user and assistant do not alternate, if `ask` is true and
+/// the last message is not the user's, if the tokenizer lacks a special token, or if the template
+/// is plain and a message contains an empty line or ends with a line break.
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                        const Conversation& conversation, bool ask = false);
 
-/// Returns the text that ends an answer, for StopText.
+/// Returns the text that ends an answer, as a stop string for StopText.
 std::string end_of_answer(const ChatTemplate& form);
 
 }  // namespace gradus::models

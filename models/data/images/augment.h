@@ -8,19 +8,22 @@
 
 namespace gradus::models {
 
-/// Random changes, chosen for each image and applied in this order. 0 turns a change off.
+/// Random changes, chosen separately for each image. 0 turns a change off. Geometric changes come
+/// first, then the others in the order of this list.
 struct AugmentOptions {
-  // Geometric changes are made by a single bilinear resampling. Pixels outside the image are 0.
+  // Geometric changes: a single bilinear resampling that crops, zooms, rotates, shears, flips and
+  // shifts, in this order. Pixels outside the image are 0.
   int64_t shift = 0;       ///< translation by up to this many whole pixels per axis
-  double crop_scale = 0;   ///< in (0, 1]: smallest area of a crop, as a fraction of the image
-  double crop_aspect = 0;  ///< >= 1: aspect ratios of the crop are between 1 / this and this
+  double crop_scale = 0;   ///< in (0, 1]: minimum area of the crop, as a fraction of the image
+  double crop_aspect = 0;  ///< >= 1: aspect ratio of the crop, relative to the image's, is from
+                           ///< 1 / crop_aspect to crop_aspect
   double flip = 0;         ///< probability of a horizontal flip
   double rotate = 0;       ///< maximum angle to either side, in degrees
   double zoom = 0;         ///< scale by a random factor from 1 / (1 + zoom) to 1 + zoom
   double shear = 0;        ///< maximum slant of vertical lines to either side, in degrees
-  // Colour changes. Each option is in [0, 1] and multiplies by a random factor from 1 - option to 1
-  // + option: the values (brightness), their distance from the mean (contrast), or their distance
-  // from grey (saturation). Images without three channels count as grey.
+  // Colour changes. An option v in [0, 1] multiplies the values (brightness), their distance from
+  // the mean (contrast) or their distance from grey (saturation) by a random factor from 1 - v to
+  // 1 + v. Images without three channels count as grey.
   double brightness = 0, contrast = 0, saturation = 0;  ///< 0: unchanged
   double grey = 0;                                      ///< probability of converting to grey
   double blur = 0;                                      ///< probability of a Gaussian blur
@@ -31,13 +34,13 @@ struct AugmentOptions {
                             ///< minimum is 0.02
 
   static Fields fields(AugmentOptions& options);
-  /// Throws Error if an option is out of range, like augment.
+  /// Throws Error if an option is out of range.
   void check() const;
 };
 
-/// Returns images (N, C, H, W) float32 with values from 0 to 1, each randomly changed, as a new
-/// tensor of the same shape. No gradient flows through it. The changes depend only on (seed, step,
-/// id), and not on the number of threads or the rest of the batch. `ids` (N) int64 are by default
+/// Returns randomly changed copies of images (N, C, H, W) float32 with values from 0 to 1. No
+/// gradient flows through the copies. The changes of an image depend only on the options and (seed,
+/// step, id), not on the number of threads or the rest of the batch. `ids` (N) int64 are by default
 /// the indices in the batch. For two views of an image, pass the steps 2 * step and 2 * step + 1.
 /// Colour changes and noise clamp the values to [0, 1], so normalise afterwards. Throws Error on
 /// options out of range, other shapes and dtypes, a negative step, and images of more than 2^13
@@ -48,11 +51,11 @@ struct AugmentOptions {
 Tensor augment(const Tensor& images, const AugmentOptions& options, uint64_t seed, int64_t step,
                const Tensor& ids = {});
 
-/// Resamples images bilinearly. Pixel (x, y) of image n, measured from the centre (0, 0), is read
-/// at (x', y'),
+/// Resamples images bilinearly. Output pixel (x, y) of image n is the input at (x', y'),
 ///   x' = a x + b y + s,  y' = c x + d y + t     with maps[n] = ((a, b, s), (c, d, t)), in pixels,
-/// or is 0 if (x', y') is outside the image. Images are (N, C, H, W) float32, and maps are (N, 2,
-/// 3) with values from -1e6 to 1e6. Shifts by whole pixels and flips copy pixels exactly.
+/// where (0, 0) is the centre of the image. Outside the image, the input is 0. Images are
+/// (N, C, H, W) float32, and maps are (N, 2, 3) with values from -1e6 to 1e6. Shifts by whole
+/// pixels and flips copy pixels exactly.
 Tensor warp(const Tensor& images, const Tensor& maps);
 
 }  // namespace gradus::models

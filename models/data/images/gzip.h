@@ -1,5 +1,5 @@
 #pragma once
-// Plain files and files compressed with gzip. Internal: no public header includes this file.
+// Reads files that may be compressed with gzip. Internal: no public header includes this file.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace gradus::internal {
 
 /// A file that is read sequentially. It is decompressed on the fly if its first two bytes are
-/// gzip's (RFC 1952; consecutive members are concatenated). Errors open with `context`. If
-/// decompression fails, they name the byte of the compressed file.
+/// gzip's (RFC 1952; consecutive members are concatenated). Error messages begin with `context`.
+/// If decompression fails, they name the byte of the compressed file.
 class PackedFile {
  public:
   PackedFile(std::string context, const std::string& path);
@@ -22,9 +22,9 @@ class PackedFile {
   /// Returns the number of bytes that read() returns in total. For a compressed file this is an
   /// upper bound.
   uint64_t most() const;
-  /// Reads n bytes, or fewer at the end of the file, and returns the number of bytes read. When a
-  /// compressed file has been read to its end, its checksums have been verified, and nothing
-  /// follows them.
+  /// Reads n bytes, or fewer at the end of the file, and returns the number of bytes read. Throws
+  /// Error if a compressed file is damaged. Its last checksum, and that nothing follows
+  /// it, are verified only once read() has returned fewer than n bytes.
   size_t read(void* to, size_t n);
 
  private:

@@ -15,8 +15,8 @@ namespace gradus::models {
 ///   const Tensor images = read_idx("train-images-idx3-ubyte") / 255;          // (60000, 28, 28)
 ///   const Tensor labels = read_idx("train-labels-idx1-ubyte", int64);         // (60000)
 /// gzip files are decompressed. If `path` does not exist, `path`.gz is read. Throws Error naming
-/// the file and, if it is damaged, the byte. A damaged header cannot make this allocate more values
-/// than a file of its size can hold.
+/// the file and, if it is damaged, the byte. Even if the header is damaged, allocates no more
+/// values than a file of this size can hold.
 Tensor read_idx(const std::string& path, Dtype dtype = float32);
 
 /// Reads images (n, height, width) of one channel and labels (n) from two IDX files, plain or

@@ -1,5 +1,5 @@
 #pragma once
-// Labelled images, stored as bytes, and batches and pictures of them.
+// Pictures stored as bytes, grids of images, and data sets of labelled images.
 
 #include <cstdint>
 #include <memory>
@@ -39,7 +39,7 @@ struct ChannelStats {
 };
 
 /// Returns (x - mean) / std per channel of x (N, C, H, W), or x if `stats` is empty. Throws Error
-/// unless there are C means and C stds, all finite, and each std is above 0.
+/// unless `stats` is empty or has C finite means and C finite stds above 0.
 Tensor normalize(const Tensor& x, const ChannelStats& stats);
 /// Returns x std + mean per channel: the inverse of normalize.
 Tensor denormalize(const Tensor& x, const ChannelStats& stats);
@@ -51,13 +51,13 @@ struct ImageBatch {
   Tensor ids;     ///< (B) int64: indices of the images in their data set
 };
 
-/// A data set of N labelled images (C, H, W), one byte per value. Copies and parts share its bytes.
-/// All methods may be called by several threads at once.
+/// A data set of N labelled images (C, H, W), one byte per value. Copies and the results of part()
+/// share its bytes. All methods may be called by several threads at once.
 class ImageData {
  public:
   /// Makes a data set. `bytes` holds the values of a contiguous tensor of `shape` (N, C, H, W).
-  /// Each of the N labels is an index into class_names. Throws Error if sizes differ, or if a label
-  /// is out of range; the message then names the image.
+  /// Each of the N labels is an index into class_names. Throws Error if the sizes do not match, or
+  /// if a label is out of range; the message then names the image.
   ImageData(const Shape& shape, std::vector<uint8_t> bytes, std::vector<int64_t> labels,
             std::vector<std::string> class_names);
 
@@ -77,9 +77,9 @@ class ImageData {
   ImageBatch batch(const Tensor& ids, const ChannelStats& stats = {}) const;
   /// Returns images first, first + 1, ..., at most `count` of them.
   ImageBatch range(int64_t first, int64_t count, const ChannelStats& stats = {}) const;
-  /// Returns batch number `step` of consecutive epochs. Each epoch takes every image once, in an
+  /// Returns batch number `step` of consecutive epochs. Each epoch contains every image once, in an
   /// order determined by the seed and the epoch. A batch may span two epochs. The result depends
-  /// only on the arguments, so this suits Prefetch and resumed runs.
+  /// only on the arguments, so the method suits Prefetch and resumed runs.
   ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step,
                       const ChannelStats& stats = {}) const;
 
@@ -109,13 +109,13 @@ struct ImageSplit {
   ImageData train, test;  ///< the two data sets
 };
 
-/// Splits the data into the first `train` images and all others. Throws Error if either part is
-/// empty.
+/// Splits the data into the first `train` images for training and the others for testing. Throws
+/// Error if either set would be empty.
 ImageSplit split_images(const ImageData& data, int64_t train);
 
 /// Reads images by name: "mnist:DIR" (see read_mnist), "cifar10:DIR" (see read_cifar10), or
-/// "shapes:N". The last stands for N images from draw_shapes with one shape each; the last fifth is
-/// for testing. Throws Error on other names.
+/// "shapes:N": N images from draw_shapes with one shape each, the last fifth of them for testing.
+/// Throws Error on other names.
 ImageSplit read_images(const std::string& source);
 
 }  // namespace gradus::models

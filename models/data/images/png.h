@@ -15,7 +15,7 @@ namespace gradus::models {
 /// pixels or more than a file of its size can hold.
 ImageBytes read_png(const std::string& path);
 
-/// Writes a PNG file with 8 bits per sample, grey or RGB, atomically like write_file_atomically.
+/// Writes a PNG file with 8 bits per sample, grey or RGB, atomically (see write_file_atomically).
 /// Throws Error unless the picture has 1 or 3 channels, 1 to 2^26 pixels, and one byte per channel
 /// and pixel.
 void write_png(const std::string& path, const ImageBytes& image);

@@ -16,11 +16,11 @@ struct ShapesOptions {
   int64_t min_shapes = 1, max_shapes = 2;  ///< shapes per picture, 1 or 2; all numbers equally
                                            ///< likely
   double noise = 0.03;                     ///< from 0 to 1: largest random change of a value
-  uint64_t seed = 0;                       ///< another seed gives other pictures
+  uint64_t seed = 0;                       ///< determines the pictures
 };
 
-/// Pictures (N, 3, size, size), each with a true caption. The label of a picture is the shape and
-/// colour that its caption names first.
+/// Pictures (N, 3, size, size), each with a true caption. The label of a picture is its class: the
+/// colour and shape that its caption names first.
 struct ShapeImages {
   ImageData images;                   ///< with labels
   std::vector<std::string> captions;  ///< one per picture
@@ -33,10 +33,10 @@ struct ShapeImages {
 /// background, at any position. Their size is a quarter to two fifths of the picture's. The caption
 /// of one shape is, for example, "a red circle". Two shapes in a picture differ in shape or colour.
 /// Their caption is, for example, "a red circle above a blue square"; other relations are "below",
-/// "left of" and "right of". Two shapes never touch, and are at least twice as far apart along the
-/// caption's axis as along the other axis. Each of the two is named first equally often: "a blue
-/// square below a red circle" describes the same picture. Throws Error unless first >= 0, the
-/// options are in range and the pictures take at most 16 GB.
+/// "left of" and "right of". Two shapes never touch, and their centres are at least twice as far
+/// apart along the caption's axis as along the other axis. Each of the two is named first equally
+/// often: "a blue square below a red circle" describes the same picture. Throws Error unless
+/// 0 <= first <= 2^40, n >= 0, the options are in range and the pictures occupy at most 16 GiB.
 ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options = {});
 
 /// The form and colour of a class of drawn shapes.
@@ -44,8 +44,8 @@ struct ShapeLook {
   std::string form;           ///< circle, square, triangle, cross or diamond
   std::array<double, 3> rgb;  ///< red, green and blue from 0 to 1
 };
-/// Returns the form and colour of the class with this name, for example "red circle". Returns
-/// nothing if the name is not of such a class.
+/// Returns the form and colour of the class with this name, for example "red circle", or nullopt if
+/// there is no such class.
 std::optional<ShapeLook> shape_of_class(const std::string& name);
 
 /// Returns the caption of the same picture that names the other shape first, for example "a blue

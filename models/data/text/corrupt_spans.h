@@ -13,7 +13,7 @@ struct CorruptSpansOptions {
   double rate = 0.15;          ///< fraction of the tokens to remove
   double mean_span = 3;        ///< mean length of the removed spans, in tokens
   int64_t first_sentinel = 0;  ///< id of the first gap's sentinel; later gaps use the next ids
-  int64_t sentinels = 100;     ///< number of sentinel ids; one per gap and one for the end
+  int64_t sentinels = 100;     ///< number of sentinel ids; a text needs one per gap plus one
 };
 
 /// A training pair for T5: the encoder reads `source`, and the decoder learns to write `target`.
@@ -31,11 +31,12 @@ struct SpanCounts {
 SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options);
 
 /// Removes round(rate n) of n tokens, at least 1 and at most n - 1, in round(removed / mean_span)
-/// spans, at least 1. Raffel et al. 2020, arXiv 1910.10683, section 3.1.4. Lengths and positions
-/// are drawn uniformly from all arrangements without empty spans and with at least one token kept
-/// between any two spans. (T5's own code always removes a span at the end. A line from which one
-/// span is removed would then always lose its end.) The result depends only on the arguments.
-/// Throws Error on fewer than 2 tokens, on a token that is a sentinel, and on too few sentinels.
+/// spans, at least 1 and at most the number of tokens kept. Raffel et al. 2020, arXiv 1910.10683,
+/// section 3.1.4. Lengths and positions are drawn uniformly from all arrangements without empty
+/// spans and with at least one token kept between any two spans. (T5's own code always removes a
+/// span at the end, so a line from which one span is removed would always lose its end.) The result
+/// depends only on the arguments. Throws Error on fewer than 2 tokens, on options out of range, on
+/// a token that is a sentinel, and on too few sentinels.
 CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
                              RandomKey key);
 

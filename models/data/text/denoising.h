@@ -36,8 +36,8 @@ class DenoisingData : public PairSource {
     int64_t longest_target = 0;       ///< length of the longest target, in tokens
   };
 
-  /// Returns the special tokens that the tokenizer needs: [PAD], [UNK], [START], [END] and
-  /// sentinels [X0], [X1], ..., as many as sequences of options.length tokens need.
+  /// Returns special tokens for a new tokenizer: [PAD], [UNK], [START], [END] and the sentinels
+  /// [X0], [X1], ..., as many as sequences of options.length tokens need.
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
   /// Encodes the text. The tokenizer needs [PAD], [START], [END] and sentinels with consecutive
@@ -50,7 +50,7 @@ class DenoisingData : public PairSource {
   /// Returns the number of sequences in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(sequences(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Returns sequence i of a split, without corruption.
+  /// Returns the tokens of sequence i of a split, before any are removed.
   std::vector<int64_t> sequence(Split split, int64_t i) const;
 
  private:

@@ -18,7 +18,7 @@ class Draws;
 /// N examples of T tokens: [CLS] A [SEP] B [SEP], then [PAD]. A and B are passages of text.
 struct MaskedBatch {
   Tensor ids;       ///< (N, T) int64
-  Tensor segments;  ///< (N, T) int64: 0 up to the first [SEP], 1 up to the second, then 0
+  Tensor segments;  ///< (N, T) int64: 0 through the first [SEP], 1 through the second, then 0
   Tensor mask;      ///< (N, T) bool: false at [PAD]
   Tensor targets;   ///< (N, T) int64: the original token where it is predicted, else -100
   Tensor is_next;   ///< (N) int64: 1 if B follows A in the text, 0 if B is from elsewhere
@@ -31,7 +31,7 @@ struct MaskedPairsOptions {
   double masked = 0.8;   ///< fraction of the predicted tokens that become [MASK]
   double random = 0.1;   ///< fraction of the predicted tokens that become random tokens; the rest
                          ///< stay unchanged
-  double validation = 0.1;  ///< fraction of the text that is held out, at its end
+  double validation = 0.1;  ///< fraction of the text to hold out, taken from its end
 };
 
 /// Pre-training with masked tokens and next sentences: Devlin et al. 2019, arXiv 1810.04805,
@@ -40,11 +40,12 @@ struct MaskedPairsOptions {
 /// Empty lines divide a text into documents. A document consists of segments. If `segment` is above
 /// 0, segments are equal pieces of at most `segment` tokens. Otherwise each line is a segment, and
 /// lines of more than (T - 3) / 2 tokens are divided into equal pieces. (Three tokens of an example
-/// are special.) A is as many consecutive segments as fit half an example, at least one. In half of
-/// the examples, B starts with the segment after A. In the other half, B starts with a segment of
-/// another document or, if the split has only one document, with a segment from elsewhere in it. B
-/// continues until the example is full. round(rate n) of the n ordinary tokens of A and B are
-/// predicted, at least one. The two splits share no segment.
+/// are special.) A consists of as many consecutive segments as fit in (T - 3) / 2 tokens, at least
+/// one. In half of the examples, B starts with the segment after A. In the other half, B starts
+/// with a random segment of another document or, if the split has only one document, with one
+/// elsewhere in it. B ends when the example is full, at the end of its document, or at the start
+/// of A. round(rate n) of the n ordinary tokens of A and B are predicted, at least one. The two
+/// splits share no segment.
 class MaskedPairs {
  public:
   /// Statistics of the text.
@@ -55,10 +56,11 @@ class MaskedPairs {
     int64_t train_tokens = 0, validation_tokens = 0;  ///< tokens in each split
   };
 
-  /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out part starts
-  /// at the nearest document boundary. If this would make it less than half or more than twice
-  /// options.validation, it starts within a document. Throws Error if a special token is missing,
-  /// if the tokenizer rejects a line (the message names it), and if a split has too few segments
+  /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out text starts
+  /// at the document boundary that makes it closest to the fraction options.validation. If it would
+  /// then be less than half or more than twice this fraction, it starts at a segment within a
+  /// document instead. Throws Error if a special token is missing, if an option is out of range, if
+  /// the tokenizer rejects a line (the message names the line), and if a split has too few segments
   /// for both kinds of pairs.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});

@@ -22,7 +22,7 @@ struct PairBatch {
   Tensor targets;         ///< (B, T): y [END], then -100, which cross_entropy ignores
 };
 
-/// A source of PairBatch objects. Some of its pairs are held out for validation.
+/// Base class of data sets of pairs, some of which are held out for validation.
 class PairSource {
  public:
   virtual ~PairSource() = default;
@@ -44,14 +44,14 @@ class PairSource {
   struct TokenPair {
     std::vector<int64_t> source, target;  ///< without [START] and [END]
   };
-  /// The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START] and [END]. Errors
-  /// open with `name`.
+  /// The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START] and [END]. Error
+  /// messages of this class begin with `name`.
   PairSource(const char* name, const Tokenizer& source, const Tokenizer& target);
   /// Returns pair i of a split. All randomness comes from `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;
 
-  /// Returns which sequences to hold out: round(share n) of the n distinct sequences, chosen at
-  /// random, with all their repeats. It is at least one if n > 1 and share > 0. The choice does not
+  /// Returns whether to hold out each sequence. Chooses round(share n) of the n distinct sequences
+  /// at random, at least one if n > 1 and share > 0, with all their repeats. The choice does not
   /// depend on the order of the sequences. Throws Error unless the share is in [0, 1).
   std::vector<bool> held_out(const std::vector<std::span<const int32_t>>& sequences, double share,
                              uint64_t seed) const;

@@ -10,7 +10,7 @@
 namespace gradus::models {
 
 struct PairDataOptions {
-  int64_t max_source = 256;  ///< maximum tokens of a source; longer ones leave out their pair
+  int64_t max_source = 256;  ///< maximum tokens of a source; pairs with a longer one are left out
   int64_t max_target = 256;  ///< maximum tokens of a target, without [START] and [END]
   double validation = 0.1;   ///< fraction of distinct sources held out; at least one if > 0
   uint64_t seed = 0;         ///< determines which sources are held out
@@ -37,8 +37,9 @@ class PairData : public PairSource {
   /// rejects a pair; the message then names the pair.
   PairData(const std::vector<TextPair>& pairs, const Tokenizer& source, const Tokenizer& target,
            const PairDataOptions& options = {});
-  /// Takes pairs that are already split. Training pairs with a source that is also in `validation`
-  /// are left out and counted in Report::held_out. options.validation and options.seed are ignored.
+  /// Encodes pairs that are already split. Training pairs with a source that is also in
+  /// `validation` are left out and counted in Report::held_out. options.validation and options.seed
+  /// are ignored.
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 

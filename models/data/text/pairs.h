@@ -27,14 +27,14 @@ struct PairFile {
     int64_t lines = 0;  ///< number of lines
     int64_t first = 0;  ///< number of the first such line, counted from 1
   };
-  std::map<std::string, Skipped> skipped;  ///< by reason: "invalid UTF-8", "no tab", ...
+  std::map<std::string, Skipped> skipped;  ///< by reason: "invalid UTF-8", "an empty line", ...
 };
 
 /// Reads a file of pairs, one per line: source, tab, target. Anything after a second tab is ignored
-/// (Tatoeba, for example, has the author there). Lines end with LF or CR LF, which may be missing
-/// after the last line. A byte order mark is skipped. Leading and trailing spaces are kept. Unless
-/// skip_bad is set, throws Error, naming the file and the line, on a line without a tab, with an
-/// empty or blank side, or that is not UTF-8.
+/// (in Tatoeba's files, for example, the author). Lines end with LF or CR LF, which may be missing
+/// after the last line. A byte order mark is skipped. Leading and trailing spaces are kept. A line
+/// is bad if it has no tab, if a side is empty or blank, or if it is not UTF-8. If skip_bad is
+/// false, throws Error, naming the file and the line, on a bad line.
 PairFile read_pairs(const std::string& path, const ReadPairsOptions& options = {});
 
 }  // namespace gradus::models

@@ -1,6 +1,6 @@
 #pragma once
-// Reads texts: lines, pieces of equal length, and encoding with errors that name the position.
-// Internal: no public header includes this file.
+// Helpers that divide a text into lines and pieces, and encode it with errors that name the
+// position. Internal: no public header includes this file.
 
 #include <algorithm>
 #include <cstdint>

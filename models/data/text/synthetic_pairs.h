@@ -18,8 +18,8 @@ namespace gradus::models {
 ///   3. May 1987           1987 May 3            MAY 3, 1987           SUN 3 MAY 1987
 ///   sunday, may 3, 1987   3rd may 1987          03.05.1987            1987/05/03
 ///   19870503
-/// (3-May-1987 and SUN 3 MAY 1987 shorten the month to three letters.) Throws Error unless 0 <= n
-/// <= 17 * 73,049, which is 17 forms of each day.
+/// (The forms with 3-May-1987 and SUN 3 MAY 1987 shorten the month to three letters.) Throws
+/// Error unless 0 <= n <= 17 * 73,049: 17 forms of each of the 73,049 days.
 std::vector<TextPair> date_pairs(int64_t n, uint64_t seed);
 
 struct ReversalOptions {
@@ -28,8 +28,8 @@ struct ReversalOptions {
   std::string alphabet = "abcdefghijklmnopqrstuvwxyz";  ///< distinct ASCII characters
 };
 /// Returns n strings of random letters with their reversals: "abcd" -> "dcba". All sources differ.
-/// Strings are drawn at random, and repeats are discarded. This is slow if n is close to the number
-/// of distinct strings, so it throws Error if there are fewer than 2 n.
+/// Strings are drawn at random, and repeats are discarded. Since this is slow if n is close to the
+/// number of distinct strings, throws Error if there are fewer than 2 n distinct strings.
 std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOptions& options = {});
 
 /// Returns n sums of two numbers of at most `digits` digits (1 to 9): "123+45" -> "168". All

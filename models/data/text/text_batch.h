@@ -12,7 +12,7 @@ namespace gradus::models {
 /// Texts as token ids, padded to the longest text. Both tensors are int64.
 struct TextBatch {
   Tensor ids;      ///< (B, T): [START] text [END], then [PAD]
-  Tensor lengths;  ///< (B): tokens of each text without [PAD], 1 to T; undefined means T
+  Tensor lengths;  ///< (B): tokens of each text without [PAD], 1 to T; if undefined, all are T
 };
 
 /// Encodes the texts. Throws Error unless there is at least one text and the tokenizer has [PAD],
@@ -20,8 +20,9 @@ struct TextBatch {
 TextBatch text_batch(const Tokenizer& tokenizer, const std::vector<std::string>& texts);
 
 namespace detail {
-/// Returns texts.lengths, which may be undefined. Throws Error unless ids are (B, T) int64 and not
-/// empty, T is at most `context`, and each length is from 1 to T. The message opens with `op`.
+/// Returns texts.lengths, or B lengths of T if they are undefined. Throws Error unless ids are
+/// (B, T) int64 and not empty, T is at most `context`, and each length is from 1 to T. The message
+/// begins with `op`.
 Tensor checked_lengths(const char* op, const TextBatch& texts, int64_t context);
 }  // namespace detail
 

@@ -14,32 +14,35 @@ struct TokenBatch {
   Tensor targets;  ///< (B, T) int64: the token after each input
 };
 
-/// Part of the data: for training, or for evaluation.
+/// The part of the data to use: for training or for validation.
 enum class Split { train, validation };
 
-/// A stream of tokens in two splits: the first nine tenths are for training, the last tenth for
-/// validation. The tokens are in memory or in files; both give the same batches.
+/// Tokens in two splits, for training and for validation. Batches do not depend on whether the
+/// tokens are in memory or in files. The constructors throw Error if context < 1 or if either split
+/// has fewer than context + 1 tokens.
 class TextData {
  public:
-  /// Takes one stream. Throws Error if either split has fewer than context + 1 tokens.
+  /// Uses the first nine tenths of `tokens` for training and the rest for validation.
   TextData(std::vector<int64_t> tokens, int64_t context);
-  /// Takes two streams, one per split.
+  /// Uses separate tokens for each split.
   TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation, int64_t context);
-  /// Takes streams in files, which are read as needed. The methods throw the errors of
+  ///@{
+  /// Do the same with tokens in files, which are read as needed. The methods throw the errors of
   /// TokenFile::read.
   TextData(TokenFile tokens, int64_t context);
   TextData(TokenFile train, TokenFile validation, int64_t context);
+  ///@}
 
   using Split = models::Split;  ///< also known as TextData::Split
   /// Returns `batch` windows at random positions of a split. They depend only on (seed, step,
-  /// index), so a resumed run sees the same batches as an uninterrupted run. Throws Error unless 1
-  /// <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
+  /// index), so a resumed run sees the same batches as an uninterrupted run. Throws Error unless
+  /// 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
   TokenBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                           int64_t index = 0) const;
-  /// Returns windows first, first + 1, ..., at most `batch` of them: (b, T). Window i starts at
-  /// token i * T.
+  /// Returns windows first, first + 1, ..., at most `batch`: (b, T). Window i starts at token i * T
+  /// of the split.
   TokenBatch windows(Split split, int64_t first, int64_t batch) const;
-  /// Returns the number of consecutive windows in a split.
+  /// Returns the number of windows in a split, for windows().
   int64_t num_windows(Split split) const;
   /// Returns the tokens after the last window as a shorter window: (1, n), 0 <= n < T.
   TokenBatch after_windows(Split split) const;

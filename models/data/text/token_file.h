@@ -19,7 +19,7 @@ struct TokenFileOptions {
   std::string source = {};  ///< see TokenFile::source(); 16 hexadecimal digits, or empty
 };
 
-/// A memory-mapped file of token ids: only the parts that are read take memory.
+/// A memory-mapped file of token ids: only the parts that are read occupy memory.
 ///
 /// The format is a header of 64 bytes, followed by the tokens as uint16 (vocabularies up to 65,536)
 /// or uint32. The header is, little-endian:
@@ -46,8 +46,8 @@ class TokenFile {
   const std::string& path() const;
   /// Returns the checksum stored in the file. Only verify() compares it with the tokens.
   std::string checksum() const;
-  /// Returns the identification of text and tokenizer that was given to write(): 16 hexadecimal
-  /// digits, or an empty string if it is unknown.
+  /// Returns the `source` given to write(), which identifies the text and the tokenizer: 16
+  /// hexadecimal digits, or an empty string if it is unknown.
   std::string source() const;
   /// Copies tokens first ... first + n - 1 to `to`. Throws Error if these do not exist, if the file
   /// has been truncated, or if a token is outside the vocabulary; the message then names the byte.
@@ -64,19 +64,20 @@ class TokenFile {
   };
   /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces.
   /// A piece ends before a space, tab or line break that is followed by a character other than
-  /// white space. Dividing a text at these positions does not change the tokens of this library's
-  /// tokenizers. A text without such positions is one piece. Throws Error, naming the file and the
-  /// piece, if the tokenizer rejects a piece. Also throws on options out of range.
+  /// white space. Dividing a text at these positions does not change its tokens, except with
+  /// HuggingFaceBPE, which may merge consecutive line breaks and put a "▁" before each piece. A
+  /// text without such positions is one piece. Throws Error, naming the file and the piece, if the
+  /// tokenizer rejects a piece. Also throws Error on options out of range.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, const TokenFileOptions& options = {});
   /// Writes the given tokens. Throws Error on a token outside [0, vocab_size), and on a source that
   /// is neither empty nor 16 hexadecimal digits.
   static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
                     const std::string& source = "");
-  /// Writes the same tokens as write() to a temporary file without a name. The system frees it with
-  /// the last copy of the TokenFile, even if the program crashes. path() returns the name under
-  /// which it was created. Throws the errors of write(), and Error if there is no folder for
-  /// temporary files.
+  /// Encodes a text file as write() does, into a temporary file that is unlinked at once. The
+  /// system frees its space when the last copy of the TokenFile is destroyed or the program ends,
+  /// even in a crash. path() returns the name under which it was created. Throws the errors of
+  /// write(), and Error if there is no folder for temporary files.
   static TokenFile temporary(const std::string& text_path, const Tokenizer& tokenizer,
                              const TokenFileOptions& options = {});
 

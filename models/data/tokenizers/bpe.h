@@ -1,5 +1,6 @@
 #pragma once
-// The parts of byte pair encoding. Internal: no public header includes this file.
+// Byte pair encoding: splits texts into words, merges tokens and learns merges. Internal: no public
+// header includes this file.
 
 #include <array>
 #include <cstdint>
@@ -41,7 +42,7 @@ inline uint64_t pair_key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
 }
 
-/// Merges the units of words, one word at a time. Reuses its buffers.
+/// Applies merge rules to one word at a time. Reuses its buffers.
 class BPEMerger {
  public:
   /// `ranks` maps pairs, encoded by pair_key(), to indices of `merges`. Both must outlive this
@@ -49,7 +50,7 @@ class BPEMerger {
   BPEMerger(const std::vector<BPEMerge>& merges, const std::unordered_map<uint64_t, int32_t>& ranks)
       : merges_(merges), ranks_(ranks) {}
 
-  /// Appends the tokens of a word of n units, which starts as the tokens unit(0), ..., unit(n - 1).
+  /// Merges the n tokens unit(0), ..., unit(n - 1) of a word and appends the result to `ids`.
   template <class Unit>
   void append(size_t n, Unit&& unit, std::vector<int32_t>& ids) {
     nodes_.clear();
@@ -72,11 +73,11 @@ class BPEMerger {
   const std::vector<BPEMerge>& merges_;
   const std::unordered_map<uint64_t, int32_t>& ranks_;
   std::vector<Node> nodes_;
-  std::vector<uint64_t> waiting_;  // rank << 32 | position
+  std::vector<uint64_t> waiting_;  // heap of pairs to merge: rank << 32 | position
   std::vector<int32_t> fresh_;
 };
 
-/// A BPE tokenizer as stored in files.
+/// The content of the files of a BPE tokenizer.
 struct BPETable {
   std::vector<std::string> tokens;        // by id: bytes_to_unicode() of a token, or the name of a
                                           // special token

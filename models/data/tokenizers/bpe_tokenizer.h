@@ -22,7 +22,7 @@ struct BPEMerge {
 }  // namespace internal
 
 struct BPEOptions {
-  int64_t vocab_size = 4096;              ///< number of special tokens, 256 bytes and merged tokens
+  int64_t vocab_size = 4096;  ///< maximum number of special tokens, 256 bytes and merged tokens
   std::vector<std::string> special = {};  ///< for example {"<|endoftext|>"}; they get the first ids
   int64_t min_count = 2;                  ///< pairs that occur less often are not merged
 };
@@ -37,8 +37,8 @@ struct BPEOptions {
 /// Letters, digits and spaces are those of Unicode. A byte that is not UTF-8 is an "other". Each
 /// byte of a word starts as a token. The earliest merge rule that matches a pair of adjacent tokens
 /// merges all such pairs, from left to right. This repeats until no rule matches. Every byte string
-/// can be encoded (encode throws Error only on a word of 2^31 bytes), and decode restores it
-/// exactly.
+/// can be encoded (encode throws Error only on a word of 2^31 bytes or more), and decode restores
+/// it exactly.
 class BPETokenizer : public Tokenizer {
  public:
   /// Learns merges from a text: repeatedly merges the most frequent pair of adjacent tokens within
@@ -55,17 +55,17 @@ class BPETokenizer : public Tokenizer {
   int64_t num_merges() const { return static_cast<int64_t>(merges_.size()); }
 
   /// Returns `{"type": "bpe", "special": [...], "vocab": ["!", ...], "merges": ["t h", ...]}`.
-  /// "vocab" is in the order of ids, with the special tokens; bytes are spelled as in GPT-2's
-  /// files.
+  /// "vocab" lists all tokens, including special ones, in the order of their ids. Bytes are spelled
+  /// as in GPT-2's files.
   std::string to_json() const override;
   /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
   static BPETokenizer load(const std::string& path);
 
   /// Reads GPT-2's files: vocab.json, {"token": id, ...}, and merges.txt, one pair per line, with
   /// an optional first line "#version: ...". `special` names special tokens of vocab.json, which
-  /// may have any ids. Throws Error, naming the file and the token or line, unless three conditions
-  /// hold: the ids are 0, 1, 2, ...; every ordinary token is a byte or the result of a merge; and
-  /// every merge uses tokens that precede it.
+  /// may have any ids. Throws Error, naming the file and the token or line, unless n tokens
+  /// have the ids 0 to n - 1, each byte is a token, every other ordinary token is the result of a
+  /// merge, and each merge combines bytes or results of earlier merges.
   static BPETokenizer load_gpt2(const std::string& vocab_path, const std::string& merges_path,
                                 const std::vector<std::string>& special = {"<|endoftext|>"});
   /// Writes vocab.json and merges.txt to these paths, each atomically.

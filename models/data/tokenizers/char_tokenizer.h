@@ -14,7 +14,7 @@ namespace gradus::models {
 /// that is not UTF-8 and names the byte.
 class CharTokenizer : public Tokenizer {
  public:
-  /// Takes the vocabulary from `text`. Throws Error if the text is empty, or if it is not UTF-8;
+  /// Builds the vocabulary from `text`. Throws Error if the text is empty, or if it is not UTF-8;
   /// the message then names the byte.
   explicit CharTokenizer(const std::string& text, const std::vector<std::string>& special = {});
   explicit CharTokenizer(const internal::TokenizerFile& file);

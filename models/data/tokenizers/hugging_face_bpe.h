@@ -17,17 +17,18 @@ struct BPEForm;
 }
 
 /// The byte pair encodings of Llama's family, read from a tokenizer.json. There are two forms:
-/// - Byte-level, with Llama 3's or Qwen 2's pattern of words, or with single digits (SmolLM2), and
-/// with or without NFC. If ignore_merges is set, a word of the vocabulary is one token.
-/// - Of characters, like SentencePiece (Kudo, Richardson 2018, arXiv 1808.06226), for Llama 2 and
-/// Mistral. A space is "▁", and a text is not split into words. A character outside the vocabulary
-/// becomes the tokens <0x00> to <0xFF> of its bytes.
+/// - Byte-level. Words are those of Llama 3's pattern, of Qwen 2's pattern, or of GPT-2's with each
+/// digit as a separate word (SmolLM2). The text may first be normalised to NFC. If ignore_merges is
+/// set, a word in the vocabulary is one token.
+/// - Character-level, as in SentencePiece (Kudo, Richardson 2018, arXiv 1808.06226), for Llama 2
+/// and Mistral. A space becomes "▁", and a text is not split into words. A character outside the
+/// vocabulary becomes the tokens <0x00> to <0xFF> of its bytes.
 ///
 /// encode() also recognises the names of added tokens that are not special. to_json() returns the
-/// tokenizer.json that was read.
+/// JSON of the tokenizer.json that was read.
 class HuggingFaceBPE : public Tokenizer {
  public:
-  /// Throws Error, naming the entry, on any other form.
+  /// Reads a tokenizer.json. Throws Error, naming the entry, if it describes another form.
   explicit HuggingFaceBPE(const internal::TokenizerFile& file);
   HuggingFaceBPE(const HuggingFaceBPE&) = delete;
   HuggingFaceBPE& operator=(const HuggingFaceBPE&) = delete;
@@ -39,7 +40,7 @@ class HuggingFaceBPE : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(tokens_.size()); }
   std::string to_json() const override { return source_; }
-  /// Returns the id of an added token, special or not, or -1 if there is none of this name.
+  /// Returns the id of an added token, special or not, or -1 if no added token has this name.
   int64_t added(const std::string& name) const;
 
  private:
@@ -54,9 +55,10 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::string source_;
   std::unique_ptr<const internal::BPEForm> form_;
-  std::vector<std::string> tokens_, pieces_;                  // by id: as in the file; as text
-  std::unordered_map<std::string_view, int32_t> ids_;         // entries of model.vocab
-  std::unordered_map<std::string, int64_t> added_, visible_;  // all added tokens; those not special
+  std::vector<std::string> tokens_, pieces_;           // by id: tokens as in the file; their text
+  std::unordered_map<std::string_view, int32_t> ids_;  // entries of model.vocab
+  // Ids by name: of all added tokens; of those that are not special.
+  std::unordered_map<std::string, int64_t> added_, visible_;
   std::vector<int64_t> begin_ids_;
   std::array<int32_t, 256> byte_ids_{};
   std::vector<Merge> merges_;                    // highest priority first

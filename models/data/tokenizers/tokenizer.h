@@ -38,8 +38,8 @@ class Tokenizer {
   /// Writes to_json() to a file, atomically.
   void save(const std::string& path) const;
 
-  /// Returns the id of a special token. On another name throws Error, which lists the special
-  /// tokens.
+  /// Returns the id of a special token. Throws Error, listing the special tokens, if none has this
+  /// name.
   int64_t special(const std::string& name) const;
   /// Returns whether there is a special token of this name.
   bool has_special(const std::string& name) const;
@@ -47,7 +47,7 @@ class Tokenizer {
   bool is_special(int64_t id) const;
   /// Returns the names of the special tokens, in the order given.
   const std::vector<std::string>& special_tokens() const { return special_names_; }
-  /// Returns the number of [UNK] among the ids; 0 if there is no [UNK].
+  /// Returns how many of the ids are [UNK]; 0 if the tokenizer has no [UNK].
   int64_t count_unknown(const std::vector<int64_t>& ids) const;
 
  protected:
@@ -71,12 +71,12 @@ class Tokenizer {
   int64_t unknown_ = -1;
 };
 
-/// Reads a file that save() wrote, or a tokenizer.json of Hugging Face's tokenizers library. The
-/// latter may be byte-level BPE like GPT-2's, a BPE of Llama's family (see HuggingFaceBPE), or
-/// WordPiece like BERT's; its added tokens become special tokens. `path` may also be a model
-/// folder. It must contain a tokenizer.json or, as written by transformers, vocab.json and
-/// merges.txt, or vocab.txt; tokenizer_config.json is optional. Throws Error, naming the file and
-/// the problem.
+/// Reads a file that save() wrote, or a tokenizer.json of Hugging Face's tokenizers library. A
+/// tokenizer.json may contain GPT-2's byte-level BPE, a BPE of Llama's family (see HuggingFaceBPE),
+/// or BERT's WordPiece; its special added tokens become special tokens. `path` may also be a model
+/// folder with a tokenizer.json or, as written by Hugging Face's transformers library, with
+/// vocab.json and merges.txt, or with vocab.txt; tokenizer_config.json is optional. Throws Error,
+/// naming the file and the problem.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 namespace internal {

@@ -14,29 +14,29 @@ namespace gradus::models::internal {
 /// A parsed file of a tokenizer: a JSON object.
 struct TokenizerFile {
   const nlohmann::json& root;
-  /// Returns whether the file is from Hugging Face's tokenizers library: only such files have a
-  /// "model".
+  /// Returns whether the file is from Hugging Face's tokenizers library: it has a "model" and no
+  /// "type".
   bool is_hugging_face() const;
   /// Throws Error unless the file's "type" is `type`.
   void check_type(const char* type) const;
-  /// Returns the array of strings root[key], which may be missing or empty unless `required`.
+  /// Returns root[key], an array of strings. If `required` is false, it may be missing or empty.
   /// Throws Error on anything else. The message calls the strings `what`, for example "words".
   std::vector<std::string> strings(const char* key, const char* what, bool required) const;
 };
 
-/// Parses a file and calls use(file). Error messages open with `op` and the path.
+/// Parses a file and calls use(file). Error messages begin with `op` and the path.
 void read_tokenizer(const char* op, const std::string& path,
                     const std::function<void(const TokenizerFile&)>& use);
 
-/// Calls on_name(id) for each name in the text; where several names match, the longest counts.
-/// Calls on_text(part, is_first) for the text before, between and after names, where is_first tells
-/// whether the part is at the start of the text.
+/// Calls on_name(id) for each name in the text, for the longest where several names match. Calls
+/// on_text(part, is_first) for each part of the text before, between and after names, where
+/// is_first tells whether the part is at the start of the text.
 void split_at_names(const std::string& text, const std::unordered_map<std::string, int64_t>& names,
                     const std::function<void(std::string_view, bool)>& on_text,
                     const std::function<void(int64_t)>& on_name);
 
 /// Returns the tokens of a JSON object {"token": id, ...} in the order of their ids. Throws Error
-/// unless the ids are 0, 1, 2, ...; the message opens with `in_vocab`.
+/// unless the ids are 0, 1, 2, ...; the message begins with `in_vocab`.
 std::vector<std::string> tokens_by_id(const std::string& in_vocab, const nlohmann::json& ids);
 
 /// The keys of BERT's special tokens in tokenizer_config.json, and the names of these tokens.
@@ -46,14 +46,14 @@ inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token
                                                                      {"sep_token", "[SEP]"},
                                                                      {"mask_token", "[MASK]"}};
 
-// These functions read a Hugging Face tokenizer.json, `root`. All of them throw Error on
+// These functions read a Hugging Face tokenizer.json, `root`. All except hf_is_gpt2 throw Error on
 // unsupported settings.
 
 /// Returns the "type" of this tokenizer in our format: bpe or wordpiece.
 std::string hf_type(const nlohmann::json& root);
-/// Returns whether BPETokenizer reads this BPE: not if its pre_tokenizer is a Sequence or a
-/// Metaspace, or is missing while byte_fallback is set. HuggingFaceBPE reads those. (BPETokenizer
-/// then refuses every pre_tokenizer but ByteLevel, which GPT-2 has.)
+/// Returns whether BPETokenizer reads this BPE. HuggingFaceBPE reads it instead if the
+/// pre_tokenizer is a Sequence or a Metaspace, or if it is missing and byte_fallback is set.
+/// (BPETokenizer throws Error on pre_tokenizers other than ByteLevel, which GPT-2 has.)
 bool hf_is_gpt2(const nlohmann::json& root);
 /// Returns all tokens by id, including added tokens.
 std::vector<std::string> hf_tokens(const nlohmann::json& root);
@@ -68,7 +68,7 @@ WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 /// key, if tokenizer_config.json or added_tokens.json in the folder requires something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
-/// Throws Error on an id outside [0, vocab_size). The message opens with "decode".
+/// Throws Error on an id outside [0, vocab_size). The message begins with "decode".
 void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size);
 
 }  // namespace gradus::models::internal

@@ -12,21 +12,20 @@ namespace gradus::models::internal {
 /// control characters and unassigned code points.
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
-/// A finer division, in this order: L, N, White_Space, Mn, Mc and Me together, P, C without Cn, S,
-/// Cn.
+/// A finer division of characters, by Unicode's general categories and White_Space.
 enum class Category : uint8_t {
-  letter,
-  number,
-  space,
-  nonspacing_mark,
-  mark,
-  punctuation,
-  control,
-  symbol,
-  unassigned
+  letter,           ///< L
+  number,           ///< N
+  space,            ///< White_Space
+  nonspacing_mark,  ///< Mn
+  mark,             ///< Mc and Me
+  punctuation,      ///< P
+  control,          ///< C without Cn and White_Space
+  symbol,           ///< S
+  unassigned        ///< Cn
 };
 
-// These use libutf8proc. Its version determines the version of Unicode: 15 in Debian 12.
+// These functions use libutf8proc, whose version determines that of Unicode: 15 in Debian 12.
 
 Kind kind_of(char32_t code_point);
 Category category_of(char32_t code_point);
@@ -50,10 +49,10 @@ std::string composed(std::string_view text);
 bool read_code_point(std::string_view text, size_t& at, char32_t& code_point);
 
 /// Returns the character at text[at] and moves `at` past it. Throws Error if the character is not
-/// well-formed. The message opens with `op` and names the byte.
+/// well-formed. The message begins with `op` and names the byte.
 char32_t next_code_point(const char* op, std::string_view text, size_t& at);
 
-/// Throws Error unless the text is UTF-8. The message opens with `op` and names the byte.
+/// Throws Error unless the text is UTF-8. The message begins with `op` and names the byte.
 void check_utf8(const char* op, std::string_view text);
 
 /// Appends a code point in UTF-8.

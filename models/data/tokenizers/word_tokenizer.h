@@ -23,11 +23,11 @@ struct WordTokenizerOptions {
 ///
 /// decode(encode(x)) may differ from x: white space and, with lower_case, capitals are lost, and
 /// words outside the vocabulary become [UNK]. decode puts one space between words. There is no
-/// space before . , ; : ! ? ) ] } % and closing quotes, after ( [ { and opening quotes, and on
-/// either side of ' - / and _ .
+/// space before . , ; : ! ? … ) ] } % and closing quotes, after ( [ { ¿ ¡ and opening quotes, and
+/// on either side of ' ’ - / and _ .
 class WordTokenizer : public Tokenizer {
  public:
-  /// Takes the vocabulary from `text`: the special tokens, then the words by descending frequency,
+  /// Builds the vocabulary from `text`: the special tokens, then the words by descending frequency,
   /// with ties in byte order. Throws Error on a text without words.
   explicit WordTokenizer(const std::string& text, const WordTokenizerOptions& options = {});
   explicit WordTokenizer(const internal::TokenizerFile& file);

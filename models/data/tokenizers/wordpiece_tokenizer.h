@@ -32,8 +32,8 @@ struct WordPieceOptions {
 /// decode puts one space between words, so the original spacing, capitals and accents are lost.
 class WordPieceTokenizer : public Tokenizer {
  public:
-  /// Takes the pieces in the order of their ids. Throws Error if there are none, or if a piece is
-  /// empty, repeated or not UTF-8.
+  /// Uses `pieces`, in the order of their ids, as the vocabulary. Throws Error if there are none,
+  /// or if a piece is empty, repeated or not UTF-8.
   explicit WordPieceTokenizer(std::vector<std::string> pieces,
                               const WordPieceOptions& options = {});
   explicit WordPieceTokenizer(const internal::TokenizerFile& file);
@@ -50,8 +50,8 @@ class WordPieceTokenizer : public Tokenizer {
   /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
   static WordPieceTokenizer load(const std::string& path);
 
-  /// Reads a vocab.txt, one piece per line. Throws the errors of the constructor, which name the
-  /// file.
+  /// Reads a vocab.txt, one piece per line. Throws the errors of the constructor; the messages name
+  /// the file.
   static WordPieceTokenizer load_vocab(const std::string& path,
                                        const WordPieceOptions& options = {});
   /// Writes a vocab.txt, atomically.

@@ -1,17 +1,20 @@
 #pragma once
-// GPTs as GGUF files, the format of llama.cpp: configuration, weights and tokenizer in one file.
+// Saves and loads GPTs as GGUF files, the format of llama.cpp: configuration, weights and tokenizer
+// in one file.
 //
 //   architecture  GPT
 //   gpt2          learned positions, layer norms, gelu or gelu_tanh. Biases that the model lacks
 //                 are written as zeros. llama.cpp rounds gelu to float16 and computes it by tanh.
 //   llama         rotary positions (Llama 3.1's too), RMS norms, gated silu, with or without biases
-//   qwen3         like llama, with qk_norm, without biases and without scaled rotary positions
-//   qwen2         like llama; read but not written
+//   qwen3         as llama, with qk_norm, without biases and without scaled rotary positions
+//   qwen2         as llama, without scaled rotary positions and without biases, except in queries,
+//                 keys and values; read but not written
 //
-// Tokenizers of byte pairs have the vocabulary "gpt2" (with the word patterns of GPT-2, Llama 3,
-// Qwen 2 or SmolLM2). SentencePiece's tokenizer of Llama 2 has "llama". Tokenizers of characters
-// have the vocabulary "rwkv". There llama.cpp takes the longest token that matches, which is always
-// one character.
+//   vocabulary    tokenizer
+//   gpt2          byte pairs, with the word patterns of GPT-2, Llama 3, Qwen 2 or SmolLM2
+//   llama         SentencePiece's byte pairs, as in Llama 2
+//   rwkv          characters. llama.cpp chooses the longest token that matches, which is always one
+//                 character.
 
 #include <memory>
 #include <string>
@@ -26,7 +29,8 @@ enum class GgufType {
   f32,   ///< unchanged
   f16,   ///< IEEE 754's binary16
   bf16,  ///< the upper half of a float32
-  q8_0   ///< 8 bits per element, a float16 scale per 32 elements of a row; otherwise f16
+  q8_0   ///< 8 bits per element, a float16 scale per 32 elements; f16 if the row length is not a
+         ///< multiple of 32
 };
 
 /// The model and the tokenizer of a GGUF file.
@@ -36,21 +40,21 @@ struct GgufModel {
 };
 
 /// Writes a GPT and its tokenizer, which may be null. Replaces the file atomically. If the model
-/// has more tokens than the tokenizer, the vocabulary is filled with unused tokens. Throws Error,
-/// with nothing written, on anything that llama.cpp's architectures do not support: sinusoidal
-/// positions, windows, capped logits, bigrams, token shift, shortcuts, and combinations of options
-/// that are not listed above. Also throws on a tokenizer of words, and on weights that the type
-/// cannot hold. The message names the problem.
+/// has more tokens than the tokenizer, pads the vocabulary with unused tokens. Throws Error, naming
+/// the problem and writing nothing, if llama.cpp does not support the model (sinusoidal positions,
+/// windows shorter than the context, capped logits, bigrams, token shift, shortcuts, or a
+/// combination of options that is not listed at the top of this header), if the tokenizer is not
+/// listed there, or if `type` cannot represent a weight.
 void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer = nullptr,
                GgufType type = GgufType::f32);
 
-/// Reads a file that save_gguf or another program wrote. Throws Error, naming the file and the
-/// entry, if the file is damaged, if its architecture is not listed above or has options that a GPT
-/// lacks, or if the tokenizer is none of the above. Also throws if a tensor
-/// is missing, has another shape, or has a type that is not in GgufType.
+/// Reads a GGUF file written by save_gguf or another program. Throws Error, naming the file and the
+/// entry, if the file is damaged, if its architecture or its tokenizer is not listed at the top of
+/// this header, if it sets options that GPT does not have, or if a tensor is missing, unexpected,
+/// of the wrong shape, or of a type that is not in GgufType.
 GgufModel load_gguf(const std::string& path);
 
-/// Returns whether `path` is a file (not a folder) that starts like a GGUF file.
+/// Returns whether `path` is a file (not a folder) that begins with "GGUF".
 bool is_gguf(const std::string& path);
 
 }  // namespace gradus::models

@@ -111,7 +111,7 @@ class Reader {
     return {reinterpret_cast<const char*>(take(bytes, "a string")), static_cast<size_t>(bytes)};
   }
 
-  /// Returns f(), which reads the entry i of its kind; messages open with what() or its number.
+  /// Returns f(), which reads the entry i of its kind; messages begin with what() or its number.
   template <class What, class F>
   auto naming(const char* kind, uint64_t i, const What& name, F&& f) {
     try {

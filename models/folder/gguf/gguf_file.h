@@ -1,7 +1,7 @@
 #pragma once
-// GGUF, the file format of llama.cpp: a header, metadata, an index of tensors, and their elements.
-// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Internal: no public header includes
-// this file.
+// Reads and writes GGUF, the file format of llama.cpp: a header, metadata, an index of tensors, and
+// their elements. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Internal: no public
+// header includes this file.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,22 +14,23 @@ namespace gradus::models::internal {
 
 /// The content of a GGUF file.
 struct GgufFile {
-  /// Values by key. Whole numbers are written as uint32, or int32 in arrays, and other numbers as
-  /// float32. Strings, booleans, and arrays of one of these types are also supported. An empty
-  /// array is written as an array of strings.
+  /// Values by key. Integers are written as uint32, or int32 in arrays, and other numbers as
+  /// float32. Strings, booleans, and arrays of only integers, only other numbers or only strings
+  /// can also be written. An empty array is written as an array of strings.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   NamedTensors tensors;  ///< floating or compressed; tensors that were read are float32
 };
 
 /// Reads a file of version 2 or 3 with tensors of type f32, f16, bf16 or q8_0. f32 tensors use a
-/// mapping of the file. Throws Error, naming the file and the entry, if an entry, a shape or an
-/// offset does not fit the file, if names are repeated, or if the checksum does not match.
+/// memory mapping of the file. Throws Error, naming the file and the entry, if an entry, a shape or
+/// an offset does not fit the file, if names are repeated, or if the checksum does not match.
 /// (save_gguf adds a checksum; files of other programs have none.)
 GgufFile read_gguf(const std::string& path);
 
-/// Replaces the file atomically. Matrices for which is_wide(name) is false are written as `type`,
-/// except that q8_0 becomes f16 if the row length is not a multiple of 32. All other tensors are
-/// written as f32. Throws Error, naming the tensor, on elements that the type cannot hold.
+/// Writes `file` to `path`, atomically replacing an existing file. Matrices for which is_wide(name)
+/// is false are written as `type`, except that q8_0 becomes f16 if the row length is not a multiple
+/// of 32. All other tensors are written as f32. Throws Error, naming the tensor, on an element that
+/// its type cannot represent.
 void write_gguf(const std::string& path, const GgufFile& file, GgufType type,
                 bool (*is_wide)(const std::string& name));
 

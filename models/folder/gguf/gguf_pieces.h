@@ -1,6 +1,6 @@
 #pragma once
-// SentencePiece's byte pair encoding as a GGUF file's metadata: llama.cpp's "llama". For the
-// library's own use: no public header includes this.
+// Converts tokenizers of SentencePiece's byte pair encoding, which llama.cpp calls "llama", to and
+// from the metadata of a GGUF file. Internal: no public header includes this file.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -9,17 +9,19 @@
 
 namespace gradus::models::internal {
 
-/// Whether the tokenizer is one of characters with byte fallback, as Llama 2's.
+/// Returns whether the tokenizer merges characters and falls back to bytes, as Llama 2's does.
 bool has_pieces(const HuggingFaceBPE& tokenizer);
 
-/// Adds the keys "tokenizer.ggml...." for a model of `vocab` tokens, at least the tokenizer's. A
-/// token's score is the negative rank of its first merge; llama.cpp merges any two neighbours that
-/// make a token, the highest score first. Throws Error unless the merges are all such pairs, and if
-/// a space is put before some texts only.
+/// Adds the keys "tokenizer.ggml.*" for a model of `vocab` tokens, at least as many as the
+/// tokenizer has. A token's score is the negative rank of its first merge. llama.cpp merges any two
+/// neighbours whose concatenation is a token, the highest score first. Throws Error if llama.cpp
+/// would merge two tokens that the tokenizer does not merge, or if the tokenizer puts a space
+/// before some texts only.
 void add_gguf_pieces(nlohmann::ordered_json& metadata, const HuggingFaceBPE& tokenizer,
                      int64_t vocab);
 
-/// The tokenizer that the metadata describe. Throws Error, naming the key.
+/// Returns the tokenizer that the metadata describe. Throws Error, naming the key, if they are
+/// invalid.
 std::unique_ptr<Tokenizer> read_gguf_pieces(const nlohmann::ordered_json& metadata, int64_t vocab);
 
 }  // namespace gradus::models::internal

@@ -1,5 +1,6 @@
 #pragma once
-// Tokenizers as metadata of a GGUF file. Internal: no public header includes this file.
+// Converts tokenizers to and from the metadata of a GGUF file. Internal: no public header includes
+// this file.
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -31,24 +32,24 @@ struct Vocabulary {
 };
 
 /// Reads the vocabulary of a model of `vocab` tokens, without unused tokens at the end. Throws
-/// Error, naming the key, unless all tokens have one of the `allowed` types.
+/// Error, naming the key, if there are not `vocab` tokens or if a token's type is not in `allowed`.
 Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab,
                            std::initializer_list<int> allowed);
 
-/// Returns the name of the token that starts every text, or null. `by_default` says whether there
-/// is such a token if the metadata do not.
+/// Returns the name of the token that precedes every text, or null if there is none. If the
+/// metadata do not say whether there is one, `by_default` does.
 nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
                            bool by_default);
 
-/// Adds the keys "tokenizer.ggml...." for a model of `vocab` tokens. If there is no tokenizer, the
-/// keys say so. Throws Error on a tokenizer that llama.cpp does not support, or that has more than
-/// `vocab` tokens.
+/// Adds the keys "tokenizer.ggml.*" for a model of `vocab` tokens. If `tokenizer` is null, they say
+/// that there is none. Throws Error on a tokenizer that llama.cpp does not support, or that has
+/// more than `vocab` tokens.
 void add_gguf_tokenizer(nlohmann::ordered_json& metadata, const Tokenizer* tokenizer,
                         int64_t vocab);
 
 /// Returns the tokenizer that the metadata describe, or null if they say that there is none. Throws
-/// Error, naming the key, unless the tokenizer is of characters, byte pairs or pieces and its
-/// vocabulary is that of the model.
+/// Error, naming the key, if it is not a tokenizer of characters, byte pairs or SentencePiece's
+/// pieces, or if it does not have `vocab` tokens, including unused ones.
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const nlohmann::ordered_json& metadata,
                                                int64_t vocab);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Low-rank updates under the layer names of Hugging Face. Internal: no public header includes this
-// file.
+// Converts low-rank updates between our layers and Hugging Face's. Internal: no public header
+// includes this file.
 
 #include <optional>
 #include <string>
@@ -26,13 +26,14 @@ std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fie
 bool is_expressible(const std::string& kind, const Fields& fields);
 
 /// Returns the updates under Hugging Face's names. If a layer of ours joins several of theirs, its
-/// update becomes one update for each of them: all get the same A, and the rows of B are divided.
+/// update becomes one update for each of them, with the same A and some of the rows of B.
 NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 
 /// Returns the updates under our names, in the order of the model's layers: the inverse of
-/// split_updates(). If a layer of ours joins several layers of theirs, and these have different A
-/// or not all have an update, its update has the sum of their ranks. Updates with our layer names
-/// are also accepted. Throws Error if the model has no such layer or a shape does not fit.
+/// split_updates(). If a layer of ours joins several of theirs, and some of these have no update or
+/// their updates differ in A or alpha, the rank of its update is the sum of their ranks. Updates
+/// with our layer names are also accepted. Throws Error if the model has no layer of a given name
+/// or if a shape does not fit.
 NamedUpdates join_updates(const std::optional<LayerNames>& names, const nn::Module& model,
                           const NamedUpdates& read);
 

@@ -10,23 +10,23 @@ namespace gradus::models::internal {
 /// Sets the fields of our model of this kind from the configuration. If our model does not support
 /// a value, changes nothing and throws Error, which names the file.
 void read_fields(const HuggingFaceConfig& config, const std::string& kind, const Fields& fields);
-/// Returns the names of the classes, from id2label. If that is missing, the names are LABEL_0,
-/// LABEL_1, ..., as many as num_labels says, or 2.
+/// Returns the names of the classes, from id2label. If id2label is missing, returns LABEL_0,
+/// LABEL_1, and so on, num_labels of them, or 2 if that is missing too.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
-/// Returns the values of a configuration without nested objects. In a model of Llama's family, the
-/// values in rope_scaling get the keys "rope_scaling.factor" and so on, and sliding_window becomes
-/// null if it is not used. Throws Error, naming the file and the key, on positions or windows that
-/// our model does not support.
+/// Returns the values of a configuration. For a model of Llama's family, moves the entries of
+/// rope_scaling or rope_parameters to the top level, under the keys "rope_scaling.factor" and so
+/// on, and sets sliding_window to null if it is not used. Throws Error, naming the file and the
+/// key, on positions or windows that our model does not support.
 nlohmann::json flat_values(const HuggingFaceModel& model, const HuggingFaceConfig& config);
-/// Nests the values of `config` again, in place: the inverse of flat_values().
+/// Undoes flat_values() in place: moves the values back into nested objects.
 void nest_values(const HuggingFaceModel& model, nlohmann::ordered_json& config);
 
 /// Returns the value of a field that is a whole number.
 int64_t number_of(const Fields& fields, const char* name);
 ///@{
-/// Returns the sizes of a GPT's heads, from its fields or its configuration. They are 0 unless the
-/// model is of Llama's family.
+/// Returns the sizes of a GPT's heads, from its fields or from a configuration. Those from a
+/// configuration are 0 if its model is not of Llama's family.
 HeadLayout head_layout(const Fields& fields);
 HeadLayout head_layout(const HuggingFaceConfig& config);
 ///@}

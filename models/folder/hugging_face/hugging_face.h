@@ -1,20 +1,22 @@
 #pragma once
-// Folders in the format of Hugging Face's transformers: config.json with a model_type,
-// model.safetensors with transformers' parameter names, and the files of the tokenizer or
-// preprocessor_config.json. This header is only needed to write such folders: load_model and the
-// other functions of model_folder.h, load_tokenizer and load_image_info read both formats.
+// Writes folders in the format of Hugging Face's transformers library: config.json with a
+// model_type, model.safetensors with that library's parameter names, and the tokenizer's files for
+// a text model or preprocessor_config.json for an image model. Only writing needs this header:
+// load_model and the other functions of model_folder.h, load_tokenizer and load_image_info read
+// both formats.
 //
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
 //   llama, mistral, qwen2, qwen3                             (LlamaForCausalLM, ...)
-//       GPT with rotary positions, RMS norms, gated feed-forward layers and no biases; with
-//         Llama 3.1's scaled rotary positions; mistral with a window, qwen2 with biases of
-//         queries, keys and values, qwen3 with qk_norm
+//       GPT with rotary positions (optionally scaled as in Llama 3.1), RMS norms, gated
+//         feed-forward layers and no biases; mistral with a window, qwen2 with biases of queries,
+//         keys and values, qwen3 with qk_norm
 //   bert  Bert                                               (BertForPreTraining)
 //         BertClassifier                                     (BertForSequenceClassification,
 //                                                             BertForTokenClassification)
 //   vit   ViT with the class token's output as features      (ViTForImageClassification, ViTModel)
 //
-// If transformers has several dropout probabilities, that of the hidden states is used for all.
+// If the format has several dropout probabilities, only that of the hidden states is read, and ours
+// is written to all of them.
 
 #include <string>
 #include <vector>
@@ -41,16 +43,16 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
                              const nn::Module& model, const HuggingFaceParts& parts);
 
 /// Writes a GPT, Bert, BertClassifier or ViT in transformers' format. Creates DIR if needed. The
-/// model is written as config.json and model.safetensors, ImageInfo as preprocessor_config.json,
-/// and TextInfo into config.json and tokenizer_config.json. A byte-level BPETokenizer is written as
-/// vocab.json and merges.txt, a WordPieceTokenizer as vocab.txt, and a HuggingFaceBPE as
-/// tokenizer.json, each with a tokenizer_config.json. Any other tokenizer is written as our own
-/// tokenizer.json, which transformers cannot read. A GPT with rotary positions takes the form of
-/// Llama's family that fits it. Any other GPT takes the form of GPT-2, where biases that it lacks
-/// become zeros. Throws Error, before anything is written, on options that the format cannot
-/// express (sinusoidal positions, RMS norms together with learned positions, shortcuts, mean
-/// pooling). Also throws if the tokenizer is written as vocab.json or vocab.txt and DIR contains a
-/// tokenizer.json, because that file would be read instead.
+/// model is written as config.json and model.safetensors, ImageInfo into preprocessor_config.json
+/// and config.json, and TextInfo into config.json and tokenizer_config.json. A byte-level
+/// BPETokenizer is written as vocab.json and merges.txt, a WordPieceTokenizer as vocab.txt, and a
+/// HuggingFaceBPE as tokenizer.json, each with a tokenizer_config.json. Any other tokenizer is
+/// written as our own tokenizer.json, which transformers cannot read. A GPT with rotary positions
+/// is written as the model of Llama's family that fits it. Any other GPT is written as GPT-2, with
+/// zeros for biases that it lacks. Throws Error, before anything is written, on options that the
+/// format cannot express (sinusoidal positions, RMS norms together with learned positions,
+/// shortcuts, mean pooling). Also throws if the tokenizer would be written as vocab.json or
+/// vocab.txt but DIR contains a tokenizer.json, because that file would be read instead.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

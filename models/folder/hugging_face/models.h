@@ -17,8 +17,8 @@ namespace gradus::models::internal {
 struct HuggingFaceKey {
   const char* key;
   const char* field;
-  const char* initial;          ///< value if the key is missing, as documented by transformers
-  const char* alias = nullptr;  ///< another name of the key that is also read
+  const char* initial;                 ///< Hugging Face's default, used if the key is missing
+  const char* alias = nullptr;         ///< another name of the key that is also read
   std::vector<const char*> also = {};  ///< keys that are written with the same value, but not read
   bool null_is_zero = false;           ///< 0 is written as null, and null is read as 0
 };
@@ -30,8 +30,9 @@ struct HuggingFaceLayer {
     linear,
     conv1d,  ///< a linear layer with a weight of shape (in, out)
     head,    ///< a linear layer or norm above the encoder; files may lack it
-    /// Queries and keys, in which features i and i + D/2 of a head of D features rotate together;
-    /// in ours, features 2i and 2i + 1 do. A third part, the values, keeps its order.
+    /// Queries and keys in Hugging Face's order of features: i and i + D/2 of a head of D features
+    /// rotate together. In our order, 2i and 2i + 1 do. Values, if they are joined as a third part,
+    /// have the same order in both.
     rotary,
     heads,  ///< joined queries, keys and values with features in our order
   };
@@ -41,25 +42,28 @@ struct HuggingFaceLayer {
   Kind kind = linear;
 };
 
-/// A model of Hugging Face. `type` is the model_type in its config.json.
+/// The table of one model of Hugging Face. `type` is the model_type in its config.json.
 struct HuggingFaceModel {
   const char* type;
   const char* kind;    ///< our kind of model
-  const char* prefix;  ///< precedes the names in `layers` if the file's model class has a head, as
-                       ///< GPT2LMHeadModel has one and GPT2Model has none
+  const char* prefix;  ///< precedes the names in `layers` if the class that wrote the file has a
+                       ///< head (GPT2LMHeadModel), but not if it has none (GPT2Model)
   std::vector<HuggingFaceKey> keys;
   nlohmann::json required;  ///< keys of which we support only one value, with that value
   /// Fields of ours that have no key, and their values in this model.
   std::vector<std::pair<const char*, const char*>> fixed;
   std::vector<HuggingFaceLayer> layers;
   std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never get the prefix
-  std::vector<std::pair<const char*, const char*>> tied;  ///< a copy, and the tensor of which it is
-                                                          ///< a copy
-  std::vector<const char*> ignored;                       ///< tensors that are not parameters
-  std::vector<const char*> unsupported = {};              ///< tensors that our model lacks
-  /// The transformers class in files that we write, or null if it depends on the configuration.
+  std::vector<std::pair<const char*, const char*>> tied;  ///< names of a copy and of the tensor
+                                                          ///< that it copies
+  std::vector<const char*> ignored;           ///< names of tensors in files that are not
+                                              ///< parameters
+  std::vector<const char*> unsupported = {};  ///< names of tensors that our model lacks
+  /// The class of Hugging Face's transformers library that we write to config.json as
+  /// "architectures", or null if it depends on the configuration.
   const char* architecture = nullptr;
-  bool is_llama = false;  ///< rotary positions, and no biases of zeros are written
+  bool is_llama = false;  ///< of Llama's family: rotary positions; biases that our model lacks are
+                          ///< not written as zeros
 };
 
 /// The sizes by which joined queries, keys and values are divided.
@@ -81,8 +85,8 @@ std::optional<HuggingFaceConfig> find_hugging_face_config(const std::string& dir
 
 /// Returns the table of a configuration's model. Throws Error, naming the file, if there is none.
 const HuggingFaceModel& hugging_face_model(const HuggingFaceConfig& config);
-/// Returns the table for our kind of model. For a GPT it is the table of the form that fits the
-/// fields best. Throws Error if there is none.
+/// Returns the table for our kind of model. For a GPT, the fields decide between gpt2, llama,
+/// mistral, qwen2 and qwen3. Throws Error if there is no table.
 const HuggingFaceModel& hugging_face_model(const std::string& kind, const Fields& fields);
 /// Returns whether there is a table for our kind of model.
 bool has_hugging_face_form(const std::string& kind);
@@ -91,8 +95,8 @@ bool has_kind(const HuggingFaceModel& model, const std::string& kind);
 /// Returns our kind of model for a configuration. Throws Error, naming the file, if there is none.
 std::string kind_in(const HuggingFaceConfig& config);
 
-/// Returns the transformers class that wrote the configuration, for example "GPT2LMHeadModel", or
-/// "" if it is not given.
+/// Returns the class of Hugging Face's transformers library that wrote the configuration (the first
+/// of its "architectures"), for example "GPT2LMHeadModel", or "" if it is not given.
 std::string architecture_of(const HuggingFaceConfig& config);
 inline constexpr const char* text_classifier = "BertForSequenceClassification";
 inline constexpr const char* token_classifier = "BertForTokenClassification";
@@ -111,8 +115,9 @@ const HuggingFaceModel& mistral();
 const HuggingFaceModel& qwen2();
 const HuggingFaceModel& qwen3();
 
-/// Finds our parameter `name`. The name may have a prefix: a classifier calls its encoder's
-/// parameters "bert.words.weight" and so on.
+/// Returns Hugging Face's names of our parameter `name`, or nullopt if it has none. `name` may
+/// begin with the table's prefix: a classifier calls its encoder's parameters "bert.words.weight"
+/// and so on.
 std::optional<HuggingFaceParameter> find_parameter(const HuggingFaceModel& model, std::string name);
 /// Returns the number in `name` for which the * of `pattern` stands, "" if the pattern has no *, or
 /// nullopt if they do not match.

@@ -1,5 +1,6 @@
 #pragma once
-// Weights under Hugging Face's names. Internal: no public header includes this file.
+// Converts weights between our names and Hugging Face's. Internal: no public header includes this
+// file.
 
 #include "gradus/core/files/safetensors.h"
 #include "gradus/models/folder/hugging_face/models.h"
@@ -19,17 +20,17 @@ HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
 /// Converts one of our models to a file's dtype and copies the file's tensors into it. Returns the
 /// optional parameters that the file lacks; these keep their values. If tensors are missing,
-/// unexpected or of another shape, changes nothing and throws Error. The message opens with the
-/// file's path and lists these tensors.
+/// unexpected, or of the wrong shape or dtype, changes nothing and throws Error. The message begins
+/// with the file's path and lists these tensors.
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options);
 
-/// Which heads a file contains.
+/// Which heads a file must contain.
 struct HeadsInFile {
   bool optional = false;                   ///< whether the file may lack heads
-  std::vector<std::string> required = {};  ///< our names of the heads that it must have in any case
+  std::vector<std::string> required = {};  ///< our names of the heads that are never optional
 };
-/// The part of load_hugging_face_weights() that works with any table of names, including GGUF's.
+/// Does the same as load_hugging_face_weights() with any table of names, for example GGUF's.
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 

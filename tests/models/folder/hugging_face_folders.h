@@ -1,5 +1,5 @@
 #pragma once
-// The models in Hugging Face's format in tests/golden/hugging_face, and modified copies of them.
+// Copies and modifies the model folders in Hugging Face's format in tests/golden/hugging_face.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -41,7 +41,7 @@ struct Copy {
   void put(const NamedTensors& tensors) const {
     save_safetensors(*this / "model.safetensors", tensors);
   }
-  /// Renames each weight to rename(name), or removes the weight if that is "".
+  /// Renames each weight to rename(name), or removes it if rename(name) is "".
   void rename(const std::function<std::string(const std::string&)>& rename) const {
     NamedTensors renamed;
     for (const auto& [name, tensor] : tensors())
